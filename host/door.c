@@ -416,6 +416,20 @@ FUNCTION(crc32) {
     return JS_NewUint32(context, ~crc);
 }
 
+/* findBytes(bytes, sought, from): where the sought bytes begin, at `from` or behind it; -1 where they are not */
+FUNCTION(find_bytes) {
+    uint8_t *bytes, *sought;
+    size_t length, sought_length;
+    int64_t from;
+    if (!get_bytes(context, values[0], &bytes, &length)) return JS_EXCEPTION;
+    if (!get_bytes(context, values[1], &sought, &sought_length)) return JS_EXCEPTION;
+    if (!get_integer(context, values[2], 0, INT32_MAX, &from)) return JS_EXCEPTION;
+    if ((size_t)from > length || length - (size_t)from < sought_length) return JS_NewInt32(context, -1);
+    if (sought_length == 0) return JS_NewInt64(context, from);
+    const uint8_t *found = memmem(bytes + from, length - (size_t)from, sought, sought_length);
+    return JS_NewInt64(context, found ? found - bytes : -1);
+}
+
 /* monotonicMs(): CLOCK_MONOTONIC in milliseconds */
 FUNCTION(monotonic_ms) {
     struct timespec now;
@@ -468,6 +482,7 @@ static const JSCFunctionListEntry functions[] = {
     JS_CFUNC_DEF("decodeUtf8", 1, decode_utf8),
     JS_CFUNC_DEF("decodeLatin1", 1, decode_latin1),
     JS_CFUNC_DEF("crc32", 1, crc32),
+    JS_CFUNC_DEF("findBytes", 3, find_bytes),
     JS_CFUNC_DEF("monotonicMs", 0, monotonic_ms),
     JS_CFUNC_DEF("environment", 0, host_environment),
     JS_CFUNC_DEF("arguments", 0, host_arguments),

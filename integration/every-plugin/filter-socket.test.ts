@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { runTraced, Stage, testPlugins } from "../lab/mod.ts"
+import { runTraced, Stage, succeed, TemporaryDirectory, testPlugins } from "../lab/mod.ts"
 
 /** Plugins that remove something of nf_tables, with what their configuration needs for that. */
 const keysOf: Readonly<Record<string, object>> = {
@@ -38,6 +38,49 @@ testPlugins(
     const { opened, left } = filterSockets(text)
     expect(opened).toHaveLength(1)
     expect(left).toEqual(opened)
+  },
+)
+
+/** What a call received by netlink, by strace(1). */
+function receivedIn(trace: string): { datagrams: number; bytes: number } {
+  const lengths = [...trace.matchAll(/ recvfrom\(.* = (\d+)$/gm)].map(([, length]) => Number(length))
+  return { datagrams: lengths.length, bytes: lengths.reduce((all, length) => all + length, 0) }
+}
+
+const elementOf: Readonly<Record<string, (index: number) => string>> = {
+  portmap: (index) =>
+    `ip cni_hostports ports { tcp . ${20_000 + index} comment "other/c${index}/eth0" : 10.9.${index >> 8}.${index & 255} . 80 }`,
+  firewall: (index) =>
+    `inet cni_firewall containers { 10.9.${index >> 8}.${index & 255} comment "other/c${index}/eth0" }`,
+}
+
+// The kernel goes on with a list at every receive until its end: after a look at the beginning of 4,000 elements a DEL read them all.
+testPlugins(
+  Object.keys(elementOf),
+  "%s: DEL receives the same beside 1,000 containers and beside 4,000, and leaves each socket's closing to the kernel",
+  async (plugin) => {
+    await using stage = await Stage.create(plugin)
+    await using scratch = await TemporaryDirectory.create()
+    await (await stage.attach()).attachment.add()
+    const lines = (from: number, to: number) =>
+      Array.from({ length: to - from }, (_, at) => `add element ${elementOf[plugin]?.(from + at)}\n`).join("")
+    const del = async () => {
+      const { attachment } = await stage.attach()
+      const prevResult = await attachment.add()
+      const trace = scratch.join("trace")
+      const under = ["strace", "-f", "-qq", "-e", "trace=socket,sendmsg,close,recvfrom", "-o", trace]
+      await succeed(attachment.run("DEL", { prevResult }, { under }))
+      const text = await Bun.file(trace).text()
+      const { opened, left } = filterSockets(text)
+      expect(left).toEqual(opened)
+      return { ...receivedIn(text), sockets: opened.length }
+    }
+    await stage.host.exec("nft", ["-f", "-"], { input: lines(0, 1_000) })
+    const few = await del()
+    await stage.host.exec("nft", ["-f", "-"], { input: lines(1_000, 4_000) })
+    const many = await del()
+    expect(many).toMatchObject({ datagrams: few.datagrams, sockets: few.sockets })
+    expect(many.bytes).toBeLessThan(few.bytes + 8_192) // the kernel fills some datagrams more, some less
   },
 )
 

@@ -27,8 +27,8 @@ export class RefusingTransport extends KernelTransport {
     if (messages.length > 0) super.send(Buffer.concat(messages))
   }
 
-  override receive(): Uint8Array {
-    return this.#refused.shift() ?? super.receive()
+  override receive(widen?: boolean): Uint8Array {
+    return this.#refused.shift() ?? super.receive(widen)
   }
 }
 

@@ -57,6 +57,7 @@ export const parameters: Readonly<Partial<Record<keyof Engine, readonly Kind[]>>
   decodeUtf8: ["array"],
   decodeLatin1: ["array"],
   crc32: ["array"],
+  findBytes: ["array", "array", "integer"],
   exit: ["integer"],
 }
 

@@ -90,6 +90,27 @@ export const textCases: Cases = [
     [0, 0xcbf43926, 0xcbf43926, 0x29058c73],
   ],
   [
+    "find bytes: the first place from a place on, and -1 where they are not",
+    (e) => {
+      const find = (hex: string, from: number) =>
+        e.findBytes(bytesOf("ff 00 61 62 00 61 62 63").subarray(1), bytesOf(hex), from)
+      return [
+        [find("00 61 62", 0), find("00 61 62", 1), find("00 61 62", 4), find("63", 6), find("63", 7)],
+        [find("61 62 64", 0), find("62 63 00", 0), find("ff", 0), find("61", 8), find("61", 2 ** 31 - 1)],
+      ]
+    },
+    [
+      [0, 3, -1, 6, -1],
+      [-1, -1, -1, -1, -1],
+    ],
+  ],
+  [
+    "find nothing: where it is looked for, to the end",
+    (e) => [0, 3, 4].map((from) => e.findBytes(bytesOf("61 62 63"), new Uint8Array(), from)),
+    [0, 3, -1],
+  ],
+  ["find bytes in none", (e) => e.findBytes(new Uint8Array(), bytesOf("61"), 0), -1],
+  [
     "texts of a decoder are those of the source, as keys too",
     (e) => {
       const keys = [

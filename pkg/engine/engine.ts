@@ -101,6 +101,8 @@ export interface Engine {
   decodeLatin1(bytes: Uint8Array): string
   /** CRC-32 of bytes (IEEE 802.3). */
   crc32(bytes: Uint8Array): number
+  /** Where the sought bytes begin, at `from` or behind it; -1 where they are not. */
+  findBytes(bytes: Uint8Array, sought: Uint8Array, from: number): number
 
   /** Milliseconds of a clock that only goes forward; where it starts from is the back end's affair. */
   monotonicMs(): number

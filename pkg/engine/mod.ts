@@ -23,4 +23,4 @@ export {
 export { findPosition } from "./positions.ts"
 export { engine, exhaustion, json, locate }
 
-export const { collectGarbage, decodeLatin1, decodeUtf8, encodeUtf8, monotonicMs } = engine
+export const { collectGarbage, decodeLatin1, decodeUtf8, encodeUtf8, findBytes, monotonicMs } = engine

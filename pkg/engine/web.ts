@@ -1,5 +1,5 @@
 import { readFileSync } from "node:fs"
-import { bytesOf, rawBytes } from "./calls.ts"
+import { bytesOf, integer, rawBytes } from "./calls.ts"
 import type { Engine } from "./engine.ts"
 
 /** What Bun and Node have in common: text, the clock, the environment. */
@@ -19,7 +19,10 @@ export function textsOf(file: string): string[] {
 }
 
 /** The part of the door that is about text, and the clock. */
-export const textEngine: Pick<Engine, "encodeUtf8" | "decodeUtf8" | "decodeLatin1" | "crc32" | "monotonicMs"> = {
+export const textEngine: Pick<
+  Engine,
+  "encodeUtf8" | "decodeUtf8" | "decodeLatin1" | "crc32" | "findBytes" | "monotonicMs"
+> = {
   encodeUtf8(value) {
     if (typeof value !== "string") throw new TypeError("expected a text")
     return new TextEncoder().encode(value)
@@ -27,6 +30,11 @@ export const textEngine: Pick<Engine, "encodeUtf8" | "decodeUtf8" | "decodeLatin
   decodeUtf8: (bytes) => decode(rawBytes(bytesOf(bytes))),
   decodeLatin1: (bytes) => Buffer.from(rawBytes(bytesOf(bytes))).toString("latin1"),
   crc32: (bytes) => crc32(rawBytes(bytesOf(bytes))),
+  findBytes(bytes, sought, from) {
+    const [all, part] = [rawBytes(bytesOf(bytes)), rawBytes(bytesOf(sought))]
+    integer(from, 0, 2 ** 31 - 1)
+    return from > all.length ? -1 : Buffer.from(all.buffer, all.byteOffset, all.length).indexOf(part, from)
+  },
   monotonicMs: () => performance.now(),
 }
 

@@ -1,6 +1,7 @@
 import { engine } from "../engine/mod.ts"
-import { close, type Fd, Open } from "./descriptor.ts"
-import { check } from "./errno.ts"
+import { close, type Fd, ioctl, Open } from "./descriptor.ts"
+import { check, SyscallError } from "./errno.ts"
+import { stat, statOpen } from "./stat.ts"
 
 /** <sys/socket.h> */
 export const AF_UNIX = 1
@@ -12,6 +13,7 @@ export const SOCK_NONBLOCK = Open.NonBlocking
 export const SOCK_CLOEXEC = Open.CloseOnExec
 export const SOL_SOCKET = 1
 const SO_RCVTIMEO = 20
+const SIOCGSKNS = 0x894c // <linux/sockios.h>
 export const MSG_TRUNC = 0x20
 export const MSG_PEEK = 2
 export const MSG_DONTWAIT = 0x40
@@ -32,6 +34,23 @@ export function openNetlink(protocol: number, groups = 0): Fd {
     throw error
   }
   return fd
+}
+
+/**
+ * Returns whether a socket is in the thread's network namespace, as a socket that is opened now would be. False, too, where that cannot be
+ * told: without CAP_NET_ADMIN or /proc, and before Linux 4.10.
+ */
+export function isInOwnNamespace(socket: Fd): boolean {
+  let namespace: Fd | undefined
+  try {
+    namespace = ioctl(socket, "SIOCGSKNS", SIOCGSKNS) as Fd
+    return statOpen(namespace).inode === stat("/proc/thread-self/ns/net").inode
+  } catch (error) {
+    if (error instanceof SyscallError) return false
+    throw error
+  } finally {
+    if (namespace !== undefined) close(namespace)
+  }
 }
 
 /** Sets an integer option of a socket, like setsockopt(2). Throws `SyscallError`. */

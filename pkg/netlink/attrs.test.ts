@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
 import { formatAttribute, parseAttributes } from "netlink/dist/structs"
-import { align, attribute, attrs, countAttributes, listOf, readAttributes } from "./attrs.ts"
+import { align, attribute, attrs, forEachAttribute, listOf, readAttributes } from "./attrs.ts"
 import { bytes, concat, DecodeError, flag, text } from "./codec.ts"
 import { struct, u8, u16, u16be, u32 } from "./integers.ts"
 import { expectOnlyDecodeErrors, hex } from "./testing.ts"
@@ -95,10 +95,23 @@ describe("attributes", () => {
     expect(readAttributes(hex``)).toEqual([])
   })
 
-  test("are counted like they are read", () => {
-    expect(countAttributes(hex`0500 0180 07 000000 0400 0200 0500 0300 09`)).toBe(3)
-    expect(countAttributes(hex``)).toBe(0)
-    expect(() => countAttributes(hex`0400 0100 0900 0200 00000000`)).toThrow("attribute at byte 4 says it has 9 bytes")
+  test("are looked at where they stand, and counted, until one is found", () => {
+    const three = hex`0500 0180 07 000000 0400 0200 0500 0300 09`
+    const places: [start: number, end: number][] = []
+    const look = (from: Uint8Array, last: number) =>
+      forEachAttribute(from, (...place) => {
+        places.push(place)
+        return places.length === last
+      })
+    expect(look(three, 0)).toBe(3)
+    expect(places.splice(0)).toEqual([
+      [4, 5],
+      [12, 12],
+      [16, 17],
+    ])
+    expect(look(three, 2)).toBe(2)
+    expect(look(hex``, 0)).toBe(0)
+    expect(() => look(hex`0400 0100 0900 0200 00000000`, 0)).toThrow("attribute at byte 4 says it has 9 bytes")
   })
 
   test("with a length that cannot be are refused", () => {
@@ -140,6 +153,6 @@ test("tables and lists answer any bytes with a value or a DecodeError", () => {
   const good = linkInfo.encode({ kind: "vlan", data: { id: 1, flags: { flags: 1, mask: 1 }, protocol: 0x8100 } })
   expectOnlyDecodeErrors(linkInfo.decode, good)
   expectOnlyDecodeErrors(readAttributes, good)
-  expectOnlyDecodeErrors(countAttributes, good)
+  expectOnlyDecodeErrors((bytes) => forEachAttribute(bytes, () => false), good)
   expectOnlyDecodeErrors(listOf(1, attrs({ a: [1, u32], b: [2, bytes] })).decode)
 })

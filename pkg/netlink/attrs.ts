@@ -185,10 +185,18 @@ export function readAttributes(from: Uint8Array): UnknownAttribute[] {
   return found
 }
 
-/** Counts the attributes in these bytes, without copies. Throws `DecodeError` when a length is wrong. */
-export function countAttributes(from: Uint8Array): number {
+/**
+ * Calls `visit` with where the payload of each attribute in these bytes starts and ends, until it returns true. Returns how many it has
+ * passed by. Throws `DecodeError` when a length is wrong.
+ */
+export function forEachAttribute(from: Uint8Array, visit: (start: number, end: number) => boolean): number {
   let count = 0
-  for (let at = 0; at + HEADER <= from.length; at += align(lengthAt(from, at))) count++
+  for (let at = 0, length = 0; at + HEADER <= from.length; at += (length + 3) & ~3) {
+    length = (from[at] as number) | ((from[at + 1] as number) << 8) // written out: a list may have thousands
+    if (length < HEADER || at + length > from.length) throw wrongLength(at, length, from.length - at)
+    count++
+    if (visit(at + HEADER, at + length)) break
+  }
   return count
 }
 

@@ -1,7 +1,16 @@
 import { type Fd, isErrno, SyscallError } from "../libc/mod.ts"
 import { DecodeError } from "./codec.ts"
 import { lost } from "./lost-answers.ts"
-import { appendMessage, type Message, NetlinkError, NLM_F_REQUEST, NLMSG_OVERRUN, readMessages } from "./message.ts"
+import {
+  appendMessage,
+  type Message,
+  NetlinkError,
+  NLM_F_ACK,
+  NLM_F_REQUEST,
+  NLMSG_NOOP,
+  NLMSG_OVERRUN,
+  readMessages,
+} from "./message.ts"
 import { encoded, type Output } from "./output.ts"
 import type { Transport } from "./transport.ts"
 
@@ -12,6 +21,8 @@ export interface Request {
   payload: Uint8Array
   /** The verb and object of its error: `create link "eth0"`. */
   what: string
+  /** For a list: no entry of it is longer than a page. */
+  isShort?: true
 }
 
 /** Datagrams of messages to the kernel and back: numbers what goes, and says of what cannot come that it is lost. */
@@ -53,9 +64,9 @@ export class Channel implements Disposable {
    * The messages of the next datagram of answers, `what` for the error. The kernel does a request, and answers it, within the very call
    * that sends it: an answer that is not there never comes. Throws `NetlinkError`, that they are lost.
    */
-  receive(what: string): Message[] {
+  receive(what: string, widen = false): Message[] {
     try {
-      return read(this.#transport.receive(), what)
+      return read(this.#transport.receive(widen), what)
     } catch (error) {
       if (error instanceof SyscallError) throw new NetlinkError(what, error.errno, undefined, lost)
       if (error instanceof DecodeError)
@@ -76,6 +87,18 @@ export class Channel implements Disposable {
       if (isErrno(error, "ENOBUFS")) return []
       throw error
     }
+  }
+
+  /** Has lists carry entries that are longer than a page, by an answer that is received with room for them. Throws `NetlinkError`. */
+  widen(what: string): void {
+    if (this.#transport.isWide) return
+    this.send([{ type: NLMSG_NOOP, flags: NLM_F_ACK, payload: new Uint8Array(0), what }])
+    this.receive(what, true)
+  }
+
+  /** Leaves what is still to be received, by another socket; false where that cannot be done. */
+  renew(): boolean {
+    return this.#transport.renew()
   }
 
   /** Closes it without waiting for what the closing waits for. */

@@ -13,7 +13,7 @@ export {
   appendAttribute,
   attribute,
   attrs,
-  countAttributes,
+  forEachAttribute,
   listOf,
   readAttributes,
   type UnknownAttribute,

@@ -7,7 +7,6 @@ import { type Answer, acknowledge, done, hex, ScriptedKernel } from "./testing.t
 
 const EINTR = 4
 const EAGAIN = 11
-const EBUSY = 16
 const NLM_F_DUMP = 0x300
 const ENOMEM = 12
 const ENOBUFS = 105
@@ -39,40 +38,63 @@ function errorOf(action: () => unknown): unknown {
 
 describe("the beginning of a list", () => {
   const beginning = { ...request, flags: NLM_F_DUMP }
-  /** A kernel that begins no list of a socket before the one before it is at its end, and goes on with that as answers are read. */
-  function listing() {
-    let open: Message | undefined
-    return connect((sent) => {
-      const goingOn = open ? [entry(open, 2)] : []
-      if ((sent.flags & NLM_F_DUMP) === 0) return [...goingOn, entry(sent, 9, 0)]
-      const atEnd = open && done(open)
-      open = open ? undefined : sent
-      return atEnd ? [...goingOn, acknowledge(sent, EBUSY), atEnd] : [entry(sent, 1)]
+  const part = (sent: Message, tag: number, length: number) =>
+    encodeMessage(
+      16,
+      2,
+      sent.sequence,
+      Uint8Array.from({ length }, () => tag),
+    )
+
+  /** A kernel whose lists have so many datagrams of so many bytes, and that answers other questions with 9. */
+  const listing = (datagrams: number, length: number) =>
+    connect((sent) => {
+      if ((sent.flags & NLM_F_DUMP) === 0) return [entry(sent, 9, 0)]
+      return [...Array.from({ length: datagrams }, (_, at) => part(sent, at + 1, length)), done(sent)]
     })
-  }
 
-  test("leaves the socket good for other questions, whose answers are told from what is left of the list", () => {
-    const { route } = listing()
-    expect(tags([route.get(beginning, whole), route.get(request, whole), route.get(request, whole)])).toEqual([1, 9, 9])
+  test.each([
+    ["is read to its end where that is near", 4, 4_000, 0, 5],
+    ["leaves the rest with its socket where the end is not near", 5, 4_000, 1, 5],
+    ["leaves the rest at once where the beginning is long", 30, 32_000, 1, 1],
+  ])("%s", (_, datagrams, length, renewed, received) => {
+    const { kernel, route } = listing(datagrams, length)
+    expect(route.get(beginning, whole).payload[0]).toBe(1)
+    expect(kernel).toMatchObject({ renewed, handedOut: received })
+    expect(route.get(beginning, whole).payload[0]).toBe(1)
+    expect(tags([route.get(request, whole)])).toEqual([9])
+    expect(kernel.handedOut).toBe(2 * received + 1)
   })
 
-  test("leaves it good for other lists: the first is read to its end then", () => {
-    const { route } = listing()
-    const beginnings = [1, 2, 3].map(() => route.get(beginning, whole))
-    expect(tags(beginnings)).toEqual([1, 1, 1])
+  test("is read to its end, however far that is, where no other socket can be opened", () => {
+    const { kernel, route } = listing(30, 32_000)
+    kernel.canRenew = false
+    expect(route.get(beginning, whole).payload[0]).toBe(1)
+    expect(kernel.handedOut).toBe(31)
   })
 
-  test("leaves it good for a whole list", () => {
-    let busy = false
-    const { route } = connect((sent) => {
-      if (busy) return [entry(sent, 3), done(sent)]
-      if (sent.sequence === 1) return [entry(sent, 1)]
-      busy = true
-      return [entry({ sequence: 1 }, 2), acknowledge(sent, EBUSY), done({ sequence: 1 })]
-    })
-    route.get(beginning, whole)
-    expect(tags(route.dump(request, whole))).toEqual([3])
+  test("is all of it where nothing comes behind it, and stays good where the rest is lost", () => {
+    const { kernel, route } = connect((sent) => [concat([entry(sent, 1), done(sent)])])
+    expect(tags([route.get(beginning, whole)])).toEqual([1])
+    expect(kernel.renewed).toBe(0)
+    const lossy = connect((sent) => [entry(sent, 1), ENOBUFS])
+    expect(tags([lossy.route.get(beginning, whole)])).toEqual([1])
+    expect(lossy.kernel.renewed).toBe(1)
   })
+})
+
+test("a list whose entries may be longer than a page gets room for them before it begins, once", () => {
+  const { kernel, route } = connect((sent) => (sent.type === 1 ? [acknowledge(sent)] : [entry(sent, 1), done(sent)]))
+  kernel.isWide = false
+  route.dump({ ...request, isShort: true }, whole)
+  expect(kernel.requests.map(({ type }) => type)).toEqual([18])
+  for (let times = 0; times < 2; times++) expect(tags(route.dump(request, whole))).toEqual([1])
+  expect(kernel.requests.map(({ type, flags }) => [type, flags])).toEqual([
+    [18, 0x301],
+    [1, 0x005], // NLMSG_NOOP, REQUEST | ACK
+    [18, 0x301],
+    [18, 0x301],
+  ])
 })
 
 describe("execute", () => {

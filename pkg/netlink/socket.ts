@@ -19,8 +19,8 @@ import { KernelTransport, type Transport } from "./transport.ts"
 
 export { NETLINK_NETFILTER, NETLINK_ROUTE } from "./transport.ts"
 
-/** A list of this socket is not at its end yet. */
-const EBUSY = 16
+/** More of a list than this costs more than another socket: some 160 elements of a set. */
+const ENOUGH_OF_A_LIST = 16 << 10
 
 /** A dump that changes under our hands is asked for again; a system that changes this often is not ours to wait for. */
 const DUMP_ATTEMPTS = 10
@@ -102,16 +102,32 @@ export class NetlinkSocket implements Disposable {
     throw new NetlinkError(request.what, answer.errno, answer.extack)
   }
 
-  /** What is left of a list comes between later answers, a datagram for each that is read, and no other list begins before its end. */
   #askForBeginning(request: Request): Message | Acknowledgement {
     const answer = this.#ask(request)
-    if ("payload" in answer || answer.errno !== EBUSY) return answer
-    this.#readToTheEnd(request.what)
-    return this.#ask(request)
+    if ("payload" in answer) this.#leaveList(answer, request.what)
+    return answer
+  }
+
+  /**
+   * Ends a list after its first message. The kernel begins no other list of a socket before the end of this one, and makes another
+   * datagram of it at every receive. So a list that is not at its end soon, which may be long, is left with its socket.
+   */
+  #leaveList(first: Message, what: string): void {
+    try {
+      for (let bytes = first.payload.length; bytes < ENOUGH_OF_A_LIST; ) {
+        const messages = this.#channel.receive(what)
+        if (messages.some(isDone)) return
+        for (const { payload } of messages) bytes += payload.length
+      }
+    } catch (error) {
+      if (isErrno(error, "EAGAIN")) return // the end came with the beginning
+      if (!isLost(error)) throw error
+    }
+    if (!this.#channel.renew()) this.#readToTheEnd(what)
   }
 
   #readToTheEnd(what: string): void {
-    while (!this.#channel.receive(what).some(({ type }) => type === NLMSG_DONE)) {}
+    while (!this.#channel.receive(what).some(isDone)) {}
   }
 
   #ask(request: Request): Message | Acknowledgement {
@@ -169,6 +185,7 @@ export class NetlinkSocket implements Disposable {
 
   #dumpOnce<T>(request: Request, pick: (message: Message) => T | undefined): T[] | undefined {
     this.#budget?.stepOfList(request.what)
+    if (!request.isShort) this.#channel.widen(request.what)
     const sequence = this.#channel.send([request], NLM_F_DUMP)
     const found: T[] = []
     let consistent = true
@@ -251,4 +268,8 @@ export class NetlinkSocket implements Disposable {
   [Symbol.dispose](): void {
     this.#channel[Symbol.dispose]()
   }
+}
+
+function isDone({ type }: Message): boolean {
+  return type === NLMSG_DONE
 }

@@ -30,10 +30,14 @@ export type Answer = Uint8Array | number
 /** Plays the kernel's part in a test: keeps what is sent to it, and answers what its script says. */
 export class ScriptedKernel implements Transport {
   readonly fd = -1 as Fd
+  isWide = true
   readonly firstSequence: number
   readonly datagrams: Uint8Array[] = []
   readonly timeouts: number[] = []
   closed = 0
+  /** Whether it lets another socket take the place of the one before, and how often one did. */
+  canRenew = true
+  renewed = 0
   /** The number of datagrams received from it. */
   handedOut = 0
   readonly #script: (request: Message) => Answer[]
@@ -59,7 +63,8 @@ export class ScriptedKernel implements Transport {
     for (const request of readMessages(datagram)) this.#waiting.push(...this.#script(request))
   }
 
-  receive(): Uint8Array {
+  receive(widen = false): Uint8Array {
+    this.isWide ||= widen
     const next = this.#waiting.shift() ?? 11 // EAGAIN
     if (typeof next === "number") throw new SyscallError("recv", next)
     this.handedOut++
@@ -69,6 +74,13 @@ export class ScriptedKernel implements Transport {
   waitForNext(timeoutMs: number): Uint8Array {
     this.timeouts.push(timeoutMs)
     return this.receive()
+  }
+
+  renew(): boolean {
+    if (!this.canRenew) return false
+    this.#waiting.length = 0
+    this.renewed++
+    return true
   }
 
   leave(): void {

@@ -2,6 +2,7 @@ import {
   close,
   type Fd,
   isErrno,
+  isInOwnNamespace,
   leaveToKernel,
   MSG_DONTWAIT,
   MSG_PEEK,
@@ -10,6 +11,7 @@ import {
   openNetlink,
   randomBytes,
   receive,
+  SyscallError,
   sendToKernel,
   setReceiveTimeout,
   setSocketOption,
@@ -31,10 +33,20 @@ export interface Transport extends Disposable {
   readonly firstSequence: number
   /** Throws `SyscallError`. */
   send(datagram: Uint8Array): void
-  /** The next datagram, whole. Throws `SyscallError`, `EAGAIN` when none is there, and `DecodeError` for a part of one. */
-  receive(): Uint8Array
+  /** Whether an entry of a list may be longer than a page: without `isWide`, the kernel leaves such an entry out. */
+  readonly isWide: boolean
+  /**
+   * The next datagram, whole; with `widen` it and all later ones may be long. Throws `SyscallError`, `EAGAIN` when none is there, and
+   * `DecodeError` for a part of one.
+   */
+  receive(widen?: boolean): Uint8Array
   /** Likewise, but waits for it so long, more than 0. */
   waitForNext(timeoutMs: number): Uint8Array
+  /**
+   * Opens another socket for the same protocol in the same namespace, and leaves the one before, with all that it still has to
+   * receive. False, and nothing has changed, where that cannot be done.
+   */
+  renew(): boolean
   /** Closes it without waiting for what the closing waits for. */
   leave(): void
 }
@@ -45,47 +57,68 @@ export interface Transport extends Disposable {
  * that is.
  */
 const arrivals = new Uint8Array(32_768)
+/** A page of it, which the kernel fills much faster where a list is not wanted to its end. */
+const page = arrivals.subarray(0, 4096)
+
+/** Returns where the first datagrams of a socket go. An answer of the packet filter fits into a page, one about a link need not. */
+function roomFor(protocol: number): Uint8Array {
+  return protocol === NETLINK_NETFILTER ? page : arrivals
+}
 
 /** A netlink socket of the operating system. */
 export class KernelTransport implements Transport {
-  readonly fd: Fd
+  readonly #protocol: number
+  #fd: Fd
   /** Not to be guessed, and with so much room above it that the numbers of no process come to their end. */
   readonly firstSequence = new DataView(randomBytes(4).buffer).getUint32(0) >>> 1
   readonly #sender = new NetlinkSender()
-  /** Whether something has come that was larger than `arrivals`. */
+  /** What datagrams go into. The kernel makes those of lists as large as the largest room that the socket was ever given. */
+  #room: Uint8Array
+  /** Whether something has come that was larger than the room for it. */
   #hasLarge = false
   #open = true
 
   /** Opens a socket for `protocol` in the thread's namespace, joined to `groups`. Throws `SyscallError`. */
   constructor(protocol: number, groups = 0) {
-    this.fd = openNetlink(protocol, groups)
-    this.#tryOption(NETLINK_EXT_ACK)
-    this.#tryOption(NETLINK_CAP_ACK)
-    if (protocol === NETLINK_ROUTE) this.#tryOption(NETLINK_GET_STRICT_CHK)
+    this.#protocol = protocol
+    this.#fd = open(protocol, groups)
+    this.#room = roomFor(protocol)
   }
 
-  /** Kernels older than an option say `ENOPROTOOPT`, and answer with less detail. */
-  #tryOption(option: number): void {
+  get fd(): Fd {
+    return this.#fd
+  }
+
+  renew(): boolean {
+    if (!isInOwnNamespace(this.#fd)) return false
+    const former = this.#fd
     try {
-      setSocketOption(this.fd, SOL_NETLINK, option, 1)
+      this.#fd = open(this.#protocol, 0)
     } catch (error) {
-      if (isErrno(error, "ENOPROTOOPT", "EINVAL")) return
-      close(this.fd)
+      if (error instanceof SyscallError) return false
       throw error
     }
+    this.#room = roomFor(this.#protocol)
+    leave(former)
+    return true
   }
 
   send(datagram: Uint8Array): void {
-    sendToKernel(this.fd, datagram)
+    sendToKernel(this.#fd, datagram)
   }
 
-  receive(): Uint8Array {
-    return this.#receive(MSG_DONTWAIT)
+  get isWide(): boolean {
+    return this.#room === arrivals
+  }
+
+  receive(widen = false): Uint8Array {
+    if (widen) this.#room = arrivals
+    return this.#receive(MSG_DONTWAIT, this.#room)
   }
 
   waitForNext(timeoutMs: number): Uint8Array {
-    setReceiveTimeout(this.fd, timeoutMs)
-    return this.#receive(0)
+    setReceiveTimeout(this.#fd, timeoutMs)
+    return this.#receive(0, this.#room)
   }
 
   /**
@@ -93,10 +126,10 @@ export class KernelTransport implements Transport {
    * first, so that it comes whole when it is asked for again. A datagram that another process has sent to this socket, and with CAP_NET_ADMIN
    * in the socket's namespace any may, is thrown away; it may be longer than memory.
    */
-  #receive(flags: number): Uint8Array {
+  #receive(flags: number, room: Uint8Array): Uint8Array {
     for (;;) {
-      const into = this.#hasLarge ? this.#roomForNext(flags) : arrivals
-      const length = receive(this.fd, into, flags | MSG_TRUNC, this.#sender)
+      const into = this.#hasLarge ? this.#roomForNext(flags) : room
+      const length = receive(this.#fd, into, flags | MSG_TRUNC, this.#sender)
       if (!this.#sender.isKernel) continue
       if (length <= into.length) return into.slice(0, length)
       this.#hasLarge = true
@@ -105,21 +138,47 @@ export class KernelTransport implements Transport {
   }
 
   #roomForNext(flags: number): Uint8Array {
-    const waiting = receive(this.fd, arrivals, flags | MSG_PEEK | MSG_TRUNC, this.#sender)
+    const waiting = receive(this.#fd, arrivals, flags | MSG_PEEK | MSG_TRUNC, this.#sender)
     return this.#sender.isKernel && waiting > arrivals.length ? new Uint8Array(waiting) : arrivals
   }
 
   leave(): void {
-    try {
-      if (this.#open) leaveToKernel(this.fd)
-      this.#open = false
-    } catch {
-      this[Symbol.dispose]() // then closing takes its time
-    }
+    if (this.#open) leave(this.#fd)
+    this.#open = false
   }
 
   [Symbol.dispose](): void {
-    if (this.#open) close(this.fd)
+    if (this.#open) close(this.#fd)
     this.#open = false
+  }
+}
+
+/** Opens a socket, and has the kernel answer in as much detail as it can. Throws `SyscallError`. */
+function open(protocol: number, groups: number): Fd {
+  const fd = openNetlink(protocol, groups)
+  const strict = protocol === NETLINK_ROUTE ? [NETLINK_GET_STRICT_CHK] : []
+  try {
+    for (const option of [NETLINK_EXT_ACK, NETLINK_CAP_ACK, ...strict]) tryOption(fd, option)
+    return fd
+  } catch (error) {
+    close(fd)
+    throw error
+  }
+}
+
+/** Kernels older than an option say `ENOPROTOOPT`, and answer with less detail. */
+function tryOption(fd: Fd, option: number): void {
+  try {
+    setSocketOption(fd, SOL_NETLINK, option, 1)
+  } catch (error) {
+    if (!isErrno(error, "ENOPROTOOPT", "EINVAL")) throw error
+  }
+}
+
+function leave(fd: Fd): void {
+  try {
+    leaveToKernel(fd)
+  } catch {
+    close(fd) // then closing takes its time
   }
 }

@@ -1,7 +1,7 @@
-import { countAttributes, type Infer, type Message, NLM_F_DUMP, readAttributes } from "../netlink/mod.ts"
+import { forEachAttribute, type Infer, type Message, NLM_F_DUMP } from "../netlink/mod.ts"
 import { elementAttributes, elementListAttributes, NFT_MSG_GETSETELEM, rawElementListAttributes } from "./attributes.ts"
 import { joinParts, splitParts } from "./data-types.ts"
-import { attributesOf, ifThere, including, type Netfilter, tableRequest } from "./netfilter.ts"
+import { attributesOf, ifThere, type Netfilter, placeOf, tableRequest } from "./netfilter.ts"
 import type { Element, NamedSet } from "./rule-set.ts"
 import { readVerdict } from "./statements.ts"
 import { commentUserdata, readComment, readNote } from "./userdata.ts"
@@ -22,13 +22,12 @@ export function findElements(
   set: NamedSet,
   needles?: readonly Uint8Array[],
 ): FoundElements | undefined {
-  const hasNeedle = including(needles)
   const read = (answer: Message): FoundElements => {
-    const list = elementsIn(answer)
-    // One answer has hundreds of elements.
-    const found = hasNeedle(list) ? readAttributes(list).filter(({ payload }) => hasNeedle(payload)) : []
-    const elements = found.map(({ payload }) => readElement(set, elementAttributes.decode(payload)))
-    return { elements, count: countAttributes(list) }
+    const elements: Element[] = []
+    const count = search(elementsIn(answer), needles, (payload) => {
+      elements.push(readElement(set, elementAttributes.decode(payload)))
+    })
+    return { elements, count }
   }
   const answers = ifThere(() => socket.dump(listRequest(set), read))
   return (
@@ -49,42 +48,51 @@ export function findElement(
   needle: Uint8Array,
   isSought: (element: Element) => boolean,
 ): Element | undefined {
-  const firstOf = (list: Uint8Array) => firstIn(list, set, needle, isSought)
-  const beginning = readBeginning(socket, set, (list) => ({
-    found: firstOf(list),
-    isWhole: isWholeList(countAttributes(list)),
-  }))
-  if (!beginning || beginning.found || beginning.isWhole) return beginning?.found
   let found: Element | undefined
+  const lookIn = (list: Uint8Array) =>
+    search(list, [needle], (payload) => {
+      const element = readElement(set, elementAttributes.decode(payload))
+      if (isSought(element)) found = element
+      return found !== undefined
+    })
+  const count = readBeginning(socket, set, lookIn) ?? 0
+  if (found || isWholeList(count)) return found
   ifThere(() =>
     socket.dump(listRequest(set), (answer) => {
-      found ??= firstOf(elementsIn(answer))
+      if (!found) lookIn(elementsIn(answer))
       return undefined
     }),
   )
   return found
 }
 
-function firstIn(
+/**
+ * Shows `visit` the elements of an encoded list that have one of `needles` in their bytes, or all without needles, until it returns
+ * true. Returns how many elements it has passed by.
+ */
+function search(
   list: Uint8Array,
-  set: NamedSet,
-  needle: Uint8Array,
-  isSought: (element: Element) => boolean,
-): Element | undefined {
-  const hasNeedle = including([needle])
-  for (const { payload } of hasNeedle(list) ? readAttributes(list) : []) {
-    const element = hasNeedle(payload) ? readElement(set, elementAttributes.decode(payload)) : undefined
-    if (element && isSought(element)) return element
-  }
-  return undefined
+  needles: readonly Uint8Array[] | undefined,
+  visit: (payload: Uint8Array) => unknown,
+): number {
+  let next = needles ? placeOf(needles, list) : 0
+  return forEachAttribute(list, (start, end) => {
+    if (next >= end) return false
+    if (needles) next = placeOf(needles, list, end)
+    return visit(list.slice(start, end)) === true // a copy: an element that is kept must not keep the whole answer
+  })
 }
 
 /** Returns the comments of a set's elements; none when there is no such set. */
 export function listElementComments(socket: Pick<Netfilter, "dump">, set: Pick<NamedSet, "table" | "name">): string[] {
-  const read = (answer: Message) =>
-    readAttributes(elementsIn(answer)).flatMap(
-      ({ payload }) => readComment(elementAttributes.decode(payload).userdata) ?? [],
-    )
+  const read = (answer: Message) => {
+    const comments: string[] = []
+    search(elementsIn(answer), undefined, (payload) => {
+      const comment = readComment(elementAttributes.decode(payload).userdata)
+      if (comment !== undefined) comments.push(comment)
+    })
+    return comments
+  }
   return (ifThere(() => socket.dump(listRequest(set), read)) ?? []).flat()
 }
 
@@ -119,27 +127,35 @@ export function findCatchAll(socket: Pick<Netfilter, "dump">, set: NamedSet): El
   let found: Element | undefined
   ifThere(() =>
     socket.dump(listRequest(set), (answer) => {
-      for (const { payload } of found === undefined ? readAttributes(elementsIn(answer)) : []) {
+      search(elementsIn(answer), undefined, (payload) => {
         const element = elementAttributes.decode(payload)
         if (((element.flags ?? 0) & CATCH_ALL) !== 0) found = readElement(set, element)
-      }
+        return found !== undefined
+      })
       return undefined
     }),
   )
   return found
 }
 
-/** The beginning of a set: how many elements were looked at, and how many of them have the comment. */
+/** The beginning of a set. */
 export interface Sample {
+  /** How many elements were looked at: all that there are, or ten besides those with the comment, or some more. */
   count: number
+  /** How many of them have the comment. */
   commented: number
 }
 
-/** Looks at the first ten elements of a set or some more, without reading all others. Throws `NetlinkError`. */
+/** Looks at the first elements of a set, without reading all others. Throws `NetlinkError`. */
 export function sampleElements(socket: Pick<Netfilter, "get">, set: NamedSet, comment: string): Sample {
-  const elements = readBeginning(socket, set, readAttributes) ?? []
-  const hasNeedle = including([commentUserdata(comment) ?? new Uint8Array(0)])
-  return { count: elements.length, commented: elements.filter(({ payload }) => hasNeedle(payload)).length }
+  const needles = [commentUserdata(comment) ?? new Uint8Array(0)]
+  const read = (list: Uint8Array): Sample => {
+    let [count, commented] = [0, 0]
+    for (let at = placeOf(needles, list); at < list.length; at = placeOf(needles, list, at + 1)) commented++
+    forEachAttribute(list, () => ++count === commented + 10)
+    return { count, commented }
+  }
+  return readBeginning(socket, set, read) ?? { count: 0, commented: 0 }
 }
 
 /** Returns whether a beginning of so many elements is the whole list: at least ten of the longest fit into one answer. */

@@ -1,4 +1,4 @@
-import { decodeLatin1 } from "../engine/mod.ts"
+import { findBytes } from "../engine/mod.ts"
 import { unlessErrno } from "../libc/mod.ts"
 import {
   concat,
@@ -35,12 +35,12 @@ export function ifThere<T>(read: () => T): T | undefined {
   return unlessErrno(read, "ENOENT")
 }
 
-/** Returns the test whether bytes have one of `needles` in them, a quick look before they are decoded. Always, without needles. */
-export function including(needles: readonly Uint8Array[] | undefined): (raw: Uint8Array) => boolean {
-  if (!needles) return () => true
-  const texts = needles.map(decodeLatin1)
-  return (raw) => {
-    const bytes = decodeLatin1(raw)
-    return texts.some((text) => bytes.includes(text))
+/** Returns where the first of `needles` begins in bytes, at `from` or behind it; Infinity where there is none. */
+export function placeOf(needles: readonly Uint8Array[], bytes: Uint8Array, from = 0): number {
+  let first = Number.POSITIVE_INFINITY
+  for (const needle of needles) {
+    const place = findBytes(bytes, needle, from)
+    if (place >= 0 && place < first) first = place
   }
+  return first
 }

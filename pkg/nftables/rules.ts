@@ -1,8 +1,8 @@
-import { decodeLatin1, encodeUtf8 } from "../engine/mod.ts"
+import { encodeUtf8, findBytes } from "../engine/mod.ts"
 import { type Message, NFGENMSG_SIZE } from "../netlink/mod.ts"
 import { commentedRuleAttributes, NFT_MSG_GETRULE, ruleAttributes } from "./attributes.ts"
 import type { Expression, UnknownExpression } from "./expressions.ts"
-import { attributesOf, ifThere, including, type Netfilter, tableRequest } from "./netfilter.ts"
+import { attributesOf, ifThere, type Netfilter, placeOf, tableRequest } from "./netfilter.ts"
 import type { Chain, RuleHandle, Table } from "./rule-set.ts"
 import { isDormant } from "./tables.ts"
 import { readComment } from "./userdata.ts"
@@ -18,9 +18,8 @@ export interface FoundRule extends RuleHandle {
  * bytes, such as the name of a chain that they jump to. None when there is no such chain.
  */
 export function listRules(socket: Pick<Netfilter, "dump">, chain: Chain, needles?: readonly Uint8Array[]): FoundRule[] {
-  const hasNeedle = including(needles)
   return dumpRules(socket, chain.table, chain.name, (answer): FoundRule | undefined => {
-    if (!hasNeedle(answer.payload)) return undefined
+    if (needles && !Number.isFinite(placeOf(needles, answer.payload))) return undefined
     const found = ruleAttributes.decode(attributesOf(answer))
     if (found.table !== chain.table.name || found.chain !== chain.name) return undefined
     const { handle = 0n, expressions = [], userdata } = found
@@ -61,9 +60,6 @@ export function listComments(socket: Pick<Netfilter, "dump">, table: Table, chai
   })
 }
 
-/** Bytes that follow an attribute at most, so that the next one would be aligned. */
-const PADDING = 3
-
 /** Returns whether `hasRulesAsleep`, and the table is not dormant. Throws `NetlinkError`. */
 export function hasRules(socket: Pick<Netfilter, "dump" | "get">, table: Table, comments: readonly string[]): boolean {
   return hasRulesAsleep(socket, table, comments) && !isDormant(socket, table)
@@ -74,14 +70,13 @@ export function hasRules(socket: Pick<Netfilter, "dump" | "get">, table: Table, 
  * goes with `wake`. Throws `NetlinkError`.
  */
 export function hasRulesAsleep(socket: Pick<Netfilter, "dump">, table: Table, comments: readonly string[]): boolean {
-  const name = `${table.name}\0`
-  const needles = comments.map((comment) => decodeLatin1(encodeUtf8(`${comment}\0`)))
+  const [name, ...needles] = [table.name, ...comments].map((text) => encodeUtf8(`${text}\0`)) as [
+    Uint8Array,
+    ...Uint8Array[],
+  ]
   const found = dumpRules(socket, table, undefined, ({ payload }) => {
-    const rule = decodeLatin1(payload) // taken apart no further: only comments matter
-    if (!rule.includes(name, NFGENMSG_SIZE)) return undefined
-    // The kernel writes user data last, and what of it is ours ends with the comment: to look there first costs a tenth.
-    const had = needles.filter((needle) => rule.includes(needle, rule.length - needle.length - PADDING))
-    return had.length > 0 ? had : needles.filter((needle) => rule.includes(needle))
+    const has = (text: Uint8Array) => findBytes(payload, text, NFGENMSG_SIZE) >= 0
+    return has(name) ? needles.filter(has) : undefined // taken apart no further: only comments matter
   })
   const all = new Set(found.flat())
   return needles.every((needle) => all.has(needle))

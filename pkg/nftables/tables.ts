@@ -71,7 +71,7 @@ export class PacketFilter implements Disposable {
 /** Returns all tables, like `nft list tables`; none of families that this room does not know. Throws `NetlinkError`. */
 export function listTables(socket: Pick<Netfilter, "dump">): Table[] {
   const families = Object.keys(familyNumber) as TableFamily[]
-  const request = { type: NFT_MSG_GETTABLE, what: "list tables", payload: netfilterHeader(0) }
+  const request = { type: NFT_MSG_GETTABLE, what: "list tables", payload: netfilterHeader(0), isShort: true } as const
   return socket.dump(request, (answer): Table | undefined => {
     const { name, userdata } = tableAttributes.decode(attributesOf(answer))
     const family = families.find((each) => familyNumber[each] === answer.payload[0])
@@ -195,7 +195,7 @@ export function listSetNames(socket: Pick<Netfilter, "dump">, table: Table): str
   const what = `list the sets of table ${table.family} ${table.name}`
   const request = tableRequest(table, NFT_MSG_GETSET, what, setNameAttributes.encode({ table: table.name }))
   const names = ifThere(() =>
-    socket.dump(request, (answer) => {
+    socket.dump({ ...request, isShort: true }, (answer) => {
       const found = setNameAttributes.decode(attributesOf(answer))
       return found.table === table.name ? found.name : undefined
     }),

@@ -112,12 +112,16 @@ export function record(name: string): Uint8Array[] {
       answers.push(new Uint8Array()) // none has this length: where the next request was sent
       kernel.send(datagram)
     },
-    receive() {
-      const datagram = kernel.receive()
+    get isWide() {
+      return kernel.isWide
+    },
+    receive(widen) {
+      const datagram = kernel.receive(widen)
       answers.push(datagram.slice())
       return datagram
     },
     waitForNext: (timeoutMs) => kernel.waitForNext(timeoutMs),
+    renew: () => kernel.renew(),
     leave: () => kernel.leave(),
     [Symbol.dispose]: () => kernel[Symbol.dispose](),
   }
@@ -138,12 +142,14 @@ export function replay(name: string, answers: readonly Uint8Array[]): void {
       if (answers[at]?.length === 0) at++
       for (let next = answers[at]; next && next.length > 0; next = answers[++at]) waiting.push(next)
     },
+    isWide: true,
     receive() {
       const next = waiting.shift()
       if (next === undefined) throw new SyscallError("recv", 11) // EAGAIN
       return next.slice()
     },
     waitForNext: () => new Uint8Array(),
+    renew: () => true,
     leave: () => {},
     [Symbol.dispose]: () => {},
   }
