@@ -2,10 +2,15 @@ import type { Sample } from "../integration/lab/mod.ts"
 import { Load, type LoadKind, loads } from "./load.ts"
 import { type Summary, summarize } from "./statistics.ts"
 
+/** What a step took, and how many of its calls failed, where that does not end the benchmark. */
+export interface StepSample extends Sample {
+  readonly failed?: number
+}
+
 /** A subject that is timed, set up and ready. */
 export interface Contender extends AsyncDisposable {
   /** One round: what each step took, by the step's name. A step that this contender cannot do is left out. */
-  round(): Promise<Readonly<Record<string, Sample>>>
+  round(): Promise<Readonly<Record<string, StepSample>>>
 }
 
 /** One subject of the benchmark. Each of its steps, timed with each contender, is a row. */
@@ -36,8 +41,10 @@ export interface Measurement extends Summary {
   readonly cpuMs: number
   readonly faults: number
   readonly peakKb: number
+  /** Calls that failed, of all rounds. */
+  readonly failed: number
   /** Of each round. */
-  readonly samples: readonly Sample[]
+  readonly samples: readonly StepSample[]
 }
 
 /** When a scenario ends: after so many rounds, or so many seconds. */
@@ -84,7 +91,7 @@ export async function measure(
   const contenders: [name: string, contender: Contender][] = []
   for (const [name, start] of Object.entries(scenario.contenders)) contenders.push([name, stack.use(await start())])
   const load = scenario.load && stack.use(new Load(scenario.load))
-  const samples = new Map(contenders.map(([name]) => [name, new Map<string, Sample[]>()]))
+  const samples = new Map(contenders.map(([name]) => [name, new Map<string, StepSample[]>()]))
   let start = performance.now()
   const seconds = () => (performance.now() - start) / 1000
   const summarized = () =>
@@ -117,7 +124,7 @@ export async function measure(
 function summarizeRow(
   row: string,
   baseline: string,
-  lists: readonly { contender: string; list: readonly Sample[] }[],
+  lists: readonly { contender: string; list: readonly StepSample[] }[],
 ): Measurement[] {
   const measured = lists.map(({ contender, list }) => ({
     row,
@@ -126,6 +133,7 @@ function summarizeRow(
     cpuMs: summarize(list.map(({ cpuMs }) => cpuMs)).median,
     faults: summarize(list.map(({ faults }) => faults)).median,
     peakKb: Math.max(...list.map(({ peakKb }) => peakKb)),
+    failed: list.reduce((all, { failed = 0 }) => all + failed, 0),
     samples: list,
   }))
   const base = measured.find(({ contender }) => contender === baseline)?.median ?? Number.NaN

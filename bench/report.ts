@@ -3,6 +3,11 @@ import { outcomeOf, type Verdict } from "./verdicts.ts"
 
 const columns = ["runs", "min", "median", "p99", "max", "CPU", "MB", "faults", "ratio"] as const
 
+/** A measurement's contender, and how many of its calls failed, as all tables have it. */
+export function contenderOf({ contender, failed }: Measurement): string {
+  return failed === 0 ? contender : `${contender}, ${failed} failed`
+}
+
 /** A measurement's numbers, as all tables have them. */
 export function numbersOf(measured: Measurement): string[] {
   const times = [measured.min, measured.median, measured.p99, measured.max, measured.cpuMs].map((ms) => ms.toFixed(2))
@@ -32,7 +37,7 @@ function align(rows: readonly (readonly string[])[], pad: "padStart" | "padEnd")
 /** The measurements as an aligned table, times in milliseconds, one block per row of the benchmark; then the verdicts. */
 export function formatTables(measurements: readonly Measurement[], verdicts: readonly Verdict[]): string {
   const [head = "", ...lines] = align(
-    [["ms", ...columns], ...measurements.map((measured) => [`  ${measured.contender}`, ...numbersOf(measured)])],
+    [["ms", ...columns], ...measurements.map((measured) => [`  ${contenderOf(measured)}`, ...numbersOf(measured)])],
     "padStart",
   )
   const titles = measurements.map(({ row }) => row)

@@ -4,7 +4,7 @@ import { join } from "node:path"
 import { mustRun } from "../integration/lab/mod.ts"
 import { drawChart } from "./chart.ts"
 import type { Measurement } from "./measure.ts"
-import { cellsOf, numbersOf } from "./report.ts"
+import { cellsOf, contenderOf, numbersOf } from "./report.ts"
 import type { Verdict } from "./verdicts.ts"
 
 /** What a run was, for its readers. */
@@ -36,7 +36,7 @@ const table = (head: readonly string[], rows: readonly (readonly string[])[]) =>
 export function formatPage({ measurements, verdicts, command, facts }: Run): string {
   const rows = measurements.map((measured, at) => {
     const isFirst = measurements[at - 1]?.row !== measured.row
-    return [isFirst ? measured.row : "", measured.contender, ...numbersOf(measured)]
+    return [isFirst ? measured.row : "", contenderOf(measured), ...numbersOf(measured)]
   })
   return `# Results
 

@@ -3,7 +3,7 @@ import type { Measurement } from "./measure.ts"
 import { isUnsure, judge, outcomeOf } from "./verdicts.ts"
 
 const measured = (row: string, contender: string, median: number, more: Partial<Measurement> = {}): Measurement => {
-  const shared = { runs: 300, min: 0, p99: 3 * median, max: 0, cpuMs: 0, faults: 0, peakKb: 2048, ratio: 0 }
+  const shared = { runs: 300, min: 0, p99: 3 * median, max: 0, cpuMs: 0, faults: 0, peakKb: 2048, ratio: 0, failed: 0 }
   const whole = { row, contender, median, ...shared, ...more }
   const sample = { ms: median, cpuMs: whole.cpuMs, peakKb: 0, faults: 0 }
   return { samples: Array.from({ length: 8 }, () => sample), ...whole }

@@ -1,5 +1,5 @@
-import { HostNamespace } from "../../integration/lab/mod.ts"
-import type { Contender, Scenario } from "../measure.ts"
+import { HostNamespace, type Job, type Outcome, type Sample } from "../../integration/lab/mod.ts"
+import type { Contender, Scenario, StepSample } from "../measure.ts"
 import { contendersOf, type Suite } from "../suites.ts"
 import { chainOf } from "./chain.ts"
 import { Node } from "./node.ts"
@@ -7,6 +7,17 @@ import { Node } from "./node.ts"
 /** How many containers start on a fresh node, and how many of them at a time. */
 export const containers = 60
 export const atATime = [1, 4, 16] as const
+
+/**
+ * What a burst took, with how many of its containers failed. Its time is for as many containers as there are, at the rate of those that
+ * did not fail. Throws when all failed.
+ */
+export function ofSuccesses(whole: Sample, chains: readonly (readonly Outcome[])[]): StepSample {
+  const failures = chains.flatMap((chain) => chain.at(-1)?.failure ?? [])
+  const succeeded = chains.length - failures.length
+  if (succeeded === 0) throw new Error(`All of ${chains.length} containers failed: ${failures[0]}`)
+  return { ...whole, ms: (whole.ms * containers) / succeeded, failed: failures.length }
+}
 
 /** Attaches and detaches all containers on a new node in each round. Nodes stay until the end: removing one takes time. */
 async function startBurst(suite: Suite, parallel: number): Promise<Contender> {
@@ -22,13 +33,15 @@ async function startBurst(suite: Suite, parallel: number): Promise<Contender> {
       const node = nodes.use(await Node.open(suite, chainOf(1)))
       const named = pods.map((pod) => ({ ...pod, containerId: `bench-${rounds}-${pod.index}` }))
       rounds++
-      const added = await node.station.run(
-        named.map((pod) => node.adds(pod)),
-        parallel,
-      )
-      const dels = named.map((pod, at) => node.dels(pod, added.outcomes[at]?.at(-1)?.stdout ?? ""))
-      const deleted = await node.station.run(dels, parallel)
-      return { ADDs: added.whole, DELs: deleted.whole }
+      const run = (chains: Job[][]) => node.station.run(chains, parallel, { mayFail: suite.name !== "ours" })
+      const added = await run(named.map((pod) => node.adds(pod)))
+      const results = added.outcomes.map((chain) => chain.at(-1))
+      const attached = named.flatMap((pod, at) => {
+        const result = results[at]
+        return result && result.failure === undefined ? [node.dels(pod, result.stdout)] : []
+      })
+      const deleted = await run(attached)
+      return { ADDs: ofSuccesses(added.whole, added.outcomes), DELs: ofSuccesses(deleted.whole, deleted.outcomes) }
     },
     [Symbol.asyncDispose]: () => kept.disposeAsync(),
   }

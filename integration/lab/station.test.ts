@@ -44,6 +44,18 @@ test("a job that fails is an error with its words, and the station goes on", asy
   expect((await station.time(job("echo well"))).stdout).toBe("well\n")
 })
 
+test("a chain whose job may fail ends there, with the words of that job, and the others go on", async () => {
+  await using host = await HostNamespace.create()
+  await using station = Station.open(host)
+  const chains = [[job("echo one"), job("echo bad luck >&2; exit 3"), job("echo never")], [job("echo two")]]
+  const { outcomes } = await station.run(chains, 1, { mayFail: true })
+  expect(outcomes.map((chain) => chain.map(({ stdout, failure }) => failure ?? stdout))).toEqual([
+    ["one\n", expect.stringMatching(/failed \(3\): bad luck/)],
+    ["two\n"],
+  ])
+  await expect(station.run(chains)).rejects.toThrow(/failed \(3\): bad luck/)
+})
+
 test("chains run so many at a time", async () => {
   await using host = await HostNamespace.create()
   await using station = Station.open(host)

@@ -39,6 +39,8 @@ export interface Job {
 /** What came of a job. */
 export interface Outcome extends Sample {
   readonly stdout: string
+  /** The words of a job that failed, where it may: the last of its chain. */
+  readonly failure?: string
 }
 
 /**
@@ -69,8 +71,12 @@ export class Station implements AsyncDisposable {
     return outcome
   }
 
-  /** Runs chains of jobs, so many at a time. Throws when one fails. */
-  async run(chains: readonly (readonly Job[])[], parallel = 1): Promise<{ whole: Sample; outcomes: Outcome[][] }> {
+  /** Runs chains of jobs, so many at a time. A chain ends with its first failure. Throws when one fails, unless it may. */
+  async run(
+    chains: readonly (readonly Job[])[],
+    parallel = 1,
+    { mayFail = false } = {},
+  ): Promise<{ whole: Sample; outcomes: Outcome[][] }> {
     const texts = [parallel, chains.length, ...chains.flatMap((jobs) => [jobs.length, ...jobs.flatMap(encode)])]
     const request = Buffer.from(texts.map((text) => `${text}\0`).join(""))
     this.#process.stdin.write(`${request.length}\n`)
@@ -78,7 +84,9 @@ export class Station implements AsyncDisposable {
     const answer = await this.#read(Number((await this.#readLine()).toString()))
     const [ns, ...rest] = answer.toString().split("\0")
     let at = 0
-    const outcomes = chains.map((jobs) => jobs.map((job) => decode(job, rest.slice(7 * at, 7 * ++at))))
+    const outcomes = chains.map((jobs) => jobs.flatMap((job) => decode(job, rest.slice(7 * at, 7 * ++at)) ?? []))
+    const failure = outcomes.flat().find((outcome) => outcome.failure !== undefined)?.failure
+    if (failure !== undefined && !mayFail) throw new Error(failure)
     return { whole: total(outcomes.flat(), Number(ns) / 1e6), outcomes }
   }
 
@@ -115,11 +123,14 @@ function encode({ command, env, input, takesResult, cold }: Job): (string | numb
   return [cold ? 1 : 0, command.length, ...command, variables.length, ...variables, ...parts]
 }
 
-function decode(job: Job, texts: readonly string[]): Outcome {
+/** Undefined for a job that was not run: one before it has failed. */
+function decode(job: Job, texts: readonly string[]): Outcome | undefined {
   const [ns = 0, cpuUs = 0, peakKb = 0, faults = 0, exitCode = -1] = texts.slice(0, 5).map(Number)
   const [stdout = "", stderr = ""] = texts.slice(5)
-  if (exitCode !== 0) throw new Error(`"${job.command.join(" ")}" failed (${exitCode}): ${stdout}${stderr}`)
-  return { ms: ns / 1e6, cpuMs: cpuUs / 1e3, peakKb, faults, stdout }
+  if (exitCode === -1) return undefined
+  const outcome = { ms: ns / 1e6, cpuMs: cpuUs / 1e3, peakKb, faults, stdout }
+  if (exitCode === 0) return outcome
+  return { ...outcome, failure: `"${job.command.join(" ")}" failed (${exitCode}): ${stdout}${stderr}` }
 }
 
 function startProgram(where: Namespace) {
