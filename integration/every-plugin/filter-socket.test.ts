@@ -47,40 +47,54 @@ function receivedIn(trace: string): { datagrams: number; bytes: number } {
   return { datagrams: lengths.length, bytes: lengths.reduce((all, length) => all + length, 0) }
 }
 
-const elementOf: Readonly<Record<string, (index: number) => string>> = {
-  portmap: (index) =>
-    `ip cni_hostports ports { tcp . ${20_000 + index} comment "other/c${index}/eth0" : 10.9.${index >> 8}.${index & 255} . 80 }`,
-  firewall: (index) =>
-    `inet cni_firewall containers { 10.9.${index >> 8}.${index & 255} comment "other/c${index}/eth0" }`,
+const addressOf = (index: number) => `10.9.${index >> 8}.${index & 255}`
+
+/** What another container has in the plugin's tables. */
+const elementsOf: Readonly<Record<string, (index: number, bridge: string) => string[]>> = {
+  portmap: (index) => [
+    `ip cni_hostports ports { tcp . ${20_000 + index} comment "other/c${index}/eth0" : ${addressOf(index)} . 80 }`,
+  ],
+  firewall: (index, bridge) => [
+    `inet cni_firewall containers { ${addressOf(index)} comment "other/c${index}/eth0" }`,
+    `inet cni_firewall same_bridge { "${bridge}" . "veth${index}" comment "other/c${index}/eth0" }`,
+  ],
 }
 
 // The kernel goes on with a list at every receive until its end: after a look at the beginning of 4,000 elements a DEL read them all.
 testPlugins(
-  Object.keys(elementOf),
-  "%s: DEL receives the same beside 1,000 containers and beside 4,000, and leaves each socket's closing to the kernel",
+  Object.keys(elementsOf),
+  "%s: CHECK and DEL receive the same beside 1,000 containers and beside 4,000; DEL leaves each socket's closing to the kernel",
   async (plugin) => {
     await using stage = await Stage.create(plugin)
     await using scratch = await TemporaryDirectory.create()
-    await (await stage.attach()).attachment.add()
-    const lines = (from: number, to: number) =>
-      Array.from({ length: to - from }, (_, at) => `add element ${elementOf[plugin]?.(from + at)}\n`).join("")
-    const del = async () => {
+    const resident = await (await stage.attach()).attachment.add()
+    const bridge = resident.interfaces?.[0]?.name ?? ""
+    const fill = (from: number, to: number) => {
+      const elements = Array.from({ length: to - from }, (_, at) => elementsOf[plugin]?.(from + at, bridge) ?? [])
+      const input = elements.flat().map((element) => `add element ${element}\n`)
+      return stage.host.exec("nft", ["-f", "-"], { input: input.join("") })
+    }
+    const checkAndDelete = async () => {
       const { attachment } = await stage.attach()
       const prevResult = await attachment.add()
       const trace = scratch.join("trace")
       const under = ["strace", "-f", "-qq", "-e", "trace=socket,sendmsg,close,recvfrom", "-o", trace]
-      await succeed(attachment.run("DEL", { prevResult }, { under }))
-      const text = await Bun.file(trace).text()
-      const { opened, left } = filterSockets(text)
-      expect(left).toEqual(opened)
-      return { ...receivedIn(text), sockets: opened.length }
+      const call = async (verb: "CHECK" | "DEL") => {
+        await succeed(attachment.run(verb, { prevResult }, { under }))
+        const text = await Bun.file(trace).text()
+        return { ...receivedIn(text), ...filterSockets(text) }
+      }
+      return { CHECK: await call("CHECK"), DEL: await call("DEL") }
     }
-    await stage.host.exec("nft", ["-f", "-"], { input: lines(0, 1_000) })
-    const few = await del()
-    await stage.host.exec("nft", ["-f", "-"], { input: lines(1_000, 4_000) })
-    const many = await del()
-    expect(many).toMatchObject({ datagrams: few.datagrams, sockets: few.sockets })
-    expect(many.bytes).toBeLessThan(few.bytes + 8_192) // the kernel fills some datagrams more, some less
+    await fill(0, 1_000)
+    const few = await checkAndDelete()
+    await fill(1_000, 4_000)
+    const many = await checkAndDelete()
+    for (const verb of ["CHECK", "DEL"] as const) {
+      expect(many[verb]).toMatchObject({ datagrams: few[verb].datagrams, opened: few[verb].opened })
+      expect(many[verb].bytes).toBeLessThan(few[verb].bytes + 8_192) // the kernel fills some datagrams more, some less
+    }
+    for (const { opened, left } of [few.DEL, many.DEL]) expect(left).toEqual(opened)
   },
 )
 

@@ -5,7 +5,7 @@ import { CniError, Code, hostCidr, isCniError, type Owner, ownerComment } from "
 import type { Undo } from "../../pkg/undo/mod.ts"
 import type { Backend } from "./config.ts"
 import { Firewalld, isCommandFailed } from "./firewalld.ts"
-import { listAddresses } from "./nftables/firewall.ts"
+import { findAddresses, listAddresses } from "./nftables/firewall.ts"
 import { readNote } from "./spec.ts"
 
 /** An address, "10.1.0.2/32", that is a source of a zone of firewalld. */
@@ -25,8 +25,7 @@ export function sourcesOf(elements: readonly Element[]): Source[] {
 
 /** The sources that the table has a note of at these addresses. Throws `NetlinkError`. */
 export function sourcesAt(socket: NetlinkSocket | undefined, addresses: readonly Uint8Array[]): Source[] {
-  const ips = new Set(addresses.map(String))
-  return socket ? sourcesOf(listAddresses(socket, addresses).filter(({ key }) => ips.has(String(key[0])))) : []
+  return socket ? sourcesOf(findAddresses(socket, addresses)) : []
 }
 
 /** The same of an attachment. */

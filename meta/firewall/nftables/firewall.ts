@@ -10,6 +10,7 @@ import {
   getElement,
   ifnameValue,
   KeyQueues,
+  membersOf,
   type PacketFilter,
   printElement,
 } from "../../../pkg/nftables/mod.ts"
@@ -107,6 +108,12 @@ export function listAddresses(socket: NetlinkSocket, needles?: readonly Uint8Arr
   return sets.flatMap((set) => findElements(socket, set, needles)?.elements ?? [])
 }
 
+/** The same of these addresses, also of those that stand by: a question for each, however many there are. Throws `NetlinkError`. */
+export function findAddresses(socket: NetlinkSocket, addresses: readonly Uint8Array[]): Element[] {
+  const lines = new KeyQueues(socket)
+  return addresses.flatMap((ip) => membersOf(lines.find(firewallLayout().containers[familyOf(ip)], [ip])))
+}
+
 /**
  * Checks that all is as `addFirewall` has left it. Throws `CniError` that tells what was expected and what was found, and
  * `NetlinkError` when the rule set cannot be read.
@@ -134,9 +141,12 @@ export function checkFirewall(socket: NetlinkSocket, spec: FirewallSpec): void {
   }
   if (!link || policy === "open") return
   const [asked] = askedBy(policy, link, owner.containerId, comment)
-  const here = listAsked(socket, layout, [encodeUtf8(comment)]).filter((one) => one.comment === comment)
-  if (here[0]?.policy !== policy || String(here[0].bridge) !== String(asked?.bridge)) {
-    throw missing(comment, `policy ${policy} for bridge "${link.bridge}"`, here[0]?.policy)
+  const isOwn = (one: { comment?: string | undefined } | undefined) => one?.comment === comment
+  if (!asked || !isOwn(getElement(socket, layout.asked[policy], [asked.bridge, asked.port]))) {
+    const here = listAsked(socket, layout, [encodeUtf8(comment)]).filter(isOwn)
+    if (here[0]?.policy !== policy || String(here[0].bridge) !== String(asked?.bridge)) {
+      throw missing(comment, `policy ${policy} for bridge "${link.bridge}"`, here[0]?.policy)
+    }
   }
   const inForce = findPolicy(socket, layout, ifnameValue(link.bridge))
   const expected = isAskedFor(socket, layout, "isolated", ifnameValue(link.bridge)) ? "isolated" : policy
