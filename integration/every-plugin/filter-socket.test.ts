@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { runTraced, Stage, succeed, TemporaryDirectory, testPlugins } from "../lab/mod.ts"
+import { runTraced, Stage, testPlugins } from "../lab/mod.ts"
 
 /** Plugins that remove something of nf_tables, with what their configuration needs for that. */
 const keysOf: Readonly<Record<string, object>> = {
@@ -66,7 +66,6 @@ testPlugins(
   "%s: CHECK and DEL receive the same beside 1,000 containers and beside 4,000; DEL leaves each socket's closing to the kernel",
   async (plugin) => {
     await using stage = await Stage.create(plugin)
-    await using scratch = await TemporaryDirectory.create()
     const resident = await (await stage.attach()).attachment.add()
     const bridge = resident.interfaces?.[0]?.name ?? ""
     const fill = (from: number, to: number) => {
@@ -77,11 +76,11 @@ testPlugins(
     const checkAndDelete = async () => {
       const { attachment } = await stage.attach()
       const prevResult = await attachment.add()
-      const trace = scratch.join("trace")
-      const under = ["strace", "-f", "-qq", "-e", "trace=socket,sendmsg,close,recvfrom", "-o", trace]
       const call = async (verb: "CHECK" | "DEL") => {
-        await succeed(attachment.run(verb, { prevResult }, { under }))
-        const text = await Bun.file(trace).text()
+        const { output, text } = await runTraced(attachment, verb, ["trace=socket,sendmsg,close,recvfrom"], {
+          prevResult,
+        })
+        expect(output).toMatchObject({ exitCode: 0 })
         return { ...receivedIn(text), ...filterSockets(text) }
       }
       return { CHECK: await call("CHECK"), DEL: await call("DEL") }

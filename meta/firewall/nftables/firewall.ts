@@ -110,8 +110,8 @@ export function listAddresses(socket: NetlinkSocket, needles?: readonly Uint8Arr
 
 /** The same of these addresses, also of those that stand by: a question for each, however many there are. Throws `NetlinkError`. */
 export function findAddresses(socket: NetlinkSocket, addresses: readonly Uint8Array[]): Element[] {
-  const lines = new KeyQueues(socket)
-  return addresses.flatMap((ip) => membersOf(lines.find(firewallLayout().containers[familyOf(ip)], [ip])))
+  const queues = new KeyQueues(socket)
+  return addresses.flatMap((ip) => membersOf(queues.find(firewallLayout().containers[familyOf(ip)], [ip])))
 }
 
 /**
