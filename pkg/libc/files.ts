@@ -167,7 +167,8 @@ export function setModified(path: string, modified: bigint): void {
 export function readDirectory(path: string): string[] {
   using directory = FileDescriptor.open(path, Open.ReadOnly)
   const names: string[] = []
-  const buffer = new Uint8Array(8192) // most directories are small, and so is a call's memory
+  // Most directories are small, and so is a call's memory.
+  const buffer = new Uint8Array(8192)
   const view = new DataView(buffer.buffer)
   for (;;) {
     const fd = directory.fd
