@@ -104,15 +104,10 @@ export async function examine(
 }
 
 /** Reads the node once and lets every check look at it, without running any plugin. */
-export function examineNode(places: NodePlaces, network?: string): Examination {
-  const patient = readPatient(places)
-  return {
-    patient,
-    findings: told(
-      checks.flatMap((check) => check(patient)),
-      network,
-    ),
-  }
+export function examineNode(places: NodePlaces, { network, flags = [] }: Question = {}): Examination {
+  const patient = readPatient(places, flags)
+  const findings = checks.flatMap((check) => check(patient))
+  return { patient, findings: told(findings, network) }
 }
 
 /** The findings about a network, one for each cause, errors first. One about the node as a whole concerns every network. */

@@ -38,7 +38,7 @@ Examples:
   cni graph -o dot | dot -Tpdf -o node.pdf`,
   async run(args, terminal) {
     const [name] = args.words
-    const { patient, findings } = examineNode(placesOf(args, terminal), name)
+    const { patient, findings } = examineNode(placesOf(args, terminal), { network: name })
     const { node } = patient
     for (const { what, reason } of node.unread) terminal.stderr(`Warning: cannot see the ${what}: ${reason}\n`)
     const attachments = patient.attachments.filter(({ network, ifName }) =>
