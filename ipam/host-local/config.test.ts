@@ -1,4 +1,5 @@
 import { describe, expect, test } from "bun:test"
+import type { Verb } from "../../pkg/skel/mod.ts"
 import { type JsonObject, parseNetworkConfig } from "../../pkg/types/mod.ts"
 import { refusalOf } from "../../pkg/types/testing.ts"
 import { parseHostLocalConfig } from "./config.ts"
@@ -7,7 +8,7 @@ import { formatAddress, formatRangeSet } from "./ranges.ts"
 const subnet = "10.1.0.0/24"
 
 /** The configuration of a network "net" with these keys. */
-function parse(keys: { [key: string]: unknown }, { verb = "ADD", args = "" } = {}) {
+function parse(keys: { [key: string]: unknown }, { verb = "ADD" as Verb, args = "" } = {}) {
   const raw = { cniVersion: "1.1.0", name: "net", type: "host-local", ...keys } as JsonObject
   const lenient = verb === "DEL" || verb === "GC"
   return parseHostLocalConfig(parseNetworkConfig(raw, { lenient }), { verb, args, raw })
@@ -24,11 +25,11 @@ test.each([
   ["/data/net", { dataDir: "/data" }],
   ["/data/net", { DataDir: "/data/" }],
 ])("reservations are in %s for %j, with each verb", (directory, ipam) => {
-  for (const verb of ["ADD", "CHECK", "DEL", "GC", "STATUS"])
+  for (const verb of ["ADD", "CHECK", "DEL", "GC", "STATUS"] as const)
     expect(parse({ ipam: { subnet, ...ipam } }, { verb }).directory).toBe(directory)
 })
 
-test.each(["DEL", "GC"])("%s reads nothing else, and takes a directory of the wrong type for none", (verb) => {
+test.each(["DEL", "GC"] as const)("%s reads nothing else, and takes a directory of the wrong type for none", (verb) => {
   const nothing = {
     rangeSets: [],
     requested: [],

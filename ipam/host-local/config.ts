@@ -1,4 +1,5 @@
 import { type Fields, isCleanup, parseConfig, pathOrNone } from "../../pkg/config/mod.ts"
+import type { ConfigCall } from "../../pkg/skel/mod.ts"
 import {
   AF_INET,
   AF_INET6,
@@ -75,10 +76,7 @@ export type HostLocalConfig = ReturnType<typeof parseHostLocalConfig>
  * Reads the configuration. What is wrong throws code 7 (`CNI_ARGS`: code 4), except for DEL and GC, which need to know
  * nothing but where the reservations are.
  */
-export function parseHostLocalConfig(
-  network: NetworkConfig,
-  { verb, args, raw }: { verb: string; args: string; raw: JsonObject },
-) {
+export function parseHostLocalConfig(network: NetworkConfig, { verb, args, raw }: ConfigCall) {
   const directory = directoryOf(network, raw)
   if (isCleanup(verb))
     return {

@@ -1,31 +1,6 @@
 import { decodeUtf8, encodeUtf8 } from "../../pkg/engine/mod.ts"
 import * as libc from "../../pkg/libc/mod.ts"
 
-/**
- * The system calls that the store is made with. Tests hand in their own, to end a process or to fill the disk at any of
- * them.
- */
-export interface Files
-  extends Pick<
-    typeof libc,
-    | "createFile"
-    | "link"
-    | "makeDirectories"
-    | "open"
-    | "read"
-    | "readDirectory"
-    | "fileSystemType"
-    | "findFile"
-    | "setModified"
-    | "stat"
-    | "sync"
-    | "syncPath"
-    | "truncate"
-    | "unlink"
-    | "writeAt"
-    | "writeExisting"
-  > {}
-
 /** The directories of a store. */
 export interface StorePlace {
   readonly files: Files
@@ -35,7 +10,11 @@ export interface StorePlace {
   log(line: string): void
 }
 
-export const kernelFiles: Files = {
+/**
+ * The system calls that the store is made with. Tests hand in their own, to end a process or to fill the disk at any of
+ * them.
+ */
+export const kernelFiles = {
   createFile: libc.createFile,
   link: libc.link,
   makeDirectories: libc.makeDirectories,
@@ -52,7 +31,9 @@ export const kernelFiles: Files = {
   unlink: libc.unlink,
   writeAt: libc.writeAt,
   writeExisting: libc.writeExisting,
-}
+} as const
+
+export type Files = typeof kernelFiles
 
 /**
  * The text of a small file, cut at the length of `buffer`, which is more than a reservation, cursor or seal holds. Never
@@ -73,10 +54,5 @@ export function writeSmall(files: Files, path: string, text: string): void {
 
 /** Returns the result of `attempt`, or `undefined` when there is no such file. */
 export function ifPresent<T>(attempt: () => T): T | undefined {
-  try {
-    return attempt()
-  } catch (error) {
-    if (libc.isErrno(error, "ENOENT")) return undefined
-    throw error
-  }
+  return libc.unlessErrno(attempt, "ENOENT")
 }

@@ -2,7 +2,6 @@ import { monotonicMs } from "../../pkg/engine/mod.ts"
 import {
   type Fd,
   FileDescriptor,
-  isErrno,
   Open,
   Poll,
   poll,
@@ -12,6 +11,7 @@ import {
   stat,
   statOpen,
   tryLock,
+  unlessErrno,
   watchClosing,
 } from "../../pkg/libc/mod.ts"
 import { CniError, Code } from "../../pkg/types/mod.ts"
@@ -72,12 +72,7 @@ function wait(fd: Fd, path: string, end: number, deadlineMs: number): void {
 
 /** A user has a limited number of watches: without one the lock is looked at every millisecond. */
 function tryWatch(path: string): FileDescriptor | undefined {
-  try {
-    return watchClosing(path)
-  } catch (error) {
-    if (isErrno(error, "EMFILE", "ENFILE", "ENOSPC", "ENOENT")) return undefined
-    throw error
-  }
+  return unlessErrno(() => watchClosing(path), "EMFILE", "ENFILE", "ENOSPC", "ENOENT")
 }
 
 /** Whether the path still leads to the file that we have open. */

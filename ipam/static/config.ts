@@ -1,4 +1,5 @@
 import { type Fields, parseConfig } from "../../pkg/config/mod.ts"
+import type { ConfigCall } from "../../pkg/skel/mod.ts"
 import {
   AF_INET,
   AF_INET6,
@@ -45,7 +46,7 @@ export type StaticConfig = ReturnType<typeof parseStaticConfig>
  */
 export function parseStaticConfig(
   network: NetworkConfig,
-  { verb, args, raw }: { verb: string; args: string; raw: JsonObject },
+  { verb, args, raw }: ConfigCall,
 ): { ips: readonly IpConfig[]; routes: readonly Route[]; dns: Dns } {
   if (verb === "DEL" || verb === "GC") return { ips: [], routes: [], dns: {} }
   const ipam = member(raw, "ipam")

@@ -7,7 +7,7 @@ import { ifbOwner } from "./ifb.ts"
 import { planFilters } from "./shaper.ts"
 
 const network = { cniVersion: "1.1.0", name: "lab", type: "bandwidth" }
-const read = (raw: JsonObject, verb: Verb = "ADD") => parseBandwidthConfig(network, { verb, raw })
+const read = (raw: JsonObject, verb: Verb = "ADD") => parseBandwidthConfig(network, { args: "", verb, raw })
 const refused = (raw: JsonObject) => refusalOf(() => void read(raw)).message
 const nothing = { ingress: undefined, egress: undefined, subnets: undefined, shapeIn: undefined }
 

@@ -1,14 +1,6 @@
 import { type Fields, type Infer, invalidConfig, isCleanup, parseConfig } from "../../pkg/config/mod.ts"
-import type { Verb } from "../../pkg/skel/mod.ts"
-import {
-  type Cidr,
-  CniError,
-  Code,
-  type JsonObject,
-  type NetworkConfig,
-  networkOf,
-  parseCidr,
-} from "../../pkg/types/mod.ts"
+import type { ConfigCall } from "../../pkg/skel/mod.ts"
+import { type Cidr, CniError, Code, type NetworkConfig, networkOf, parseCidr } from "../../pkg/types/mod.ts"
 import { defaultBurst, type Limit, MAX_U32 } from "./limit.ts"
 import { expectedBurst, expectedRate, parseBurst, parseRate } from "./units.ts"
 
@@ -54,7 +46,7 @@ const unlimitedBursts = [2 ** 32 - 1, 2 ** 31 - 1]
  * Reads the configuration. Limits at the top go before those of the runtime; zeros are none. For DEL and GC what is wrong
  * counts as absent. Throws code 7 that names the key.
  */
-export function parseBandwidthConfig(_network: NetworkConfig, { verb, raw }: { verb: Verb; raw: JsonObject }) {
+export function parseBandwidthConfig(_network: NetworkConfig, { verb, raw }: ConfigCall) {
   const lenient = isCleanup(verb)
   const { shapeIn, runtimeConfig, ...top } = parseConfig(bandwidthFields, raw, lenient)
   if (lenient) return { ingress: undefined, egress: undefined, subnets: undefined, shapeIn }

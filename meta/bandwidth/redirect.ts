@@ -1,5 +1,5 @@
 import { mismatch } from "../../pkg/ip/mod.ts"
-import { isErrno } from "../../pkg/libc/mod.ts"
+import { isErrno, unlessErrno } from "../../pkg/libc/mod.ts"
 import {
   addFilter,
   addIngress,
@@ -19,7 +19,7 @@ import {
   TC_H_INGRESS,
   TC_H_ROOT,
 } from "../../pkg/netlink/mod.ts"
-import { CniError, Code, type Result } from "../../pkg/types/mod.ts"
+import { orCannot, type Result } from "../../pkg/types/mod.ts"
 import type { Failures, Undo } from "../../pkg/undo/mod.ts"
 import { findIfbs, type IfbOwner } from "./ifb.ts"
 import { describeQdisc } from "./limit.ts"
@@ -35,7 +35,7 @@ const MAX_PRIORITY = 0xffff
  * what comes out of the other link is not shown to them any more. Throws `CniError`.
  */
 export function addRedirect(route: NetlinkSocket, link: Link, to: Link, undo: Undo): void {
-  try {
+  orCannot(`Cannot redirect what "${link.name}" receives to "${to.name}"`, () => {
     const hook = openHook(route, link, undo)
     const selector = [{ mask: 0, value: 0, offset: 0 }]
     const options = { selector, classId: CLASS, actions: [redirectTo(to.index)] }
@@ -45,9 +45,7 @@ export function addRedirect(route: NetlinkSocket, link: Link, to: Link, undo: Un
       const own = filters.filter((filter) => redirectsOf(filter).includes(to.index))
       deleteWholly(route, link, own, filters)
     })
-  } catch (cause) {
-    throw new CniError(Code.Internal, `Cannot redirect what "${link.name}" receives to "${to.name}"`, { cause })
-  }
+  })
 }
 
 function openHook(route: NetlinkSocket, link: Link, undo: Undo): { parent: number; priority: number } {
@@ -185,10 +183,6 @@ function deleteShaper(route: NetlinkSocket, link: Link): void {
 
 /** Makes a change of what may have been deleted since. Returns true. */
 function tolerateMissing(change: () => void): true {
-  try {
-    change()
-  } catch (error) {
-    if (!isErrno(error, "ENOENT", "ENODEV", "EINVAL")) throw error
-  }
+  unlessErrno(change, "ENOENT", "ENODEV", "EINVAL")
   return true
 }

@@ -7,7 +7,7 @@ import { hostLinkOf, specOf } from "./spec.ts"
 const network = { cniVersion: "1.1.0", name: "lab", type: "firewall" }
 
 function parse(raw: JsonObject, verb: Verb = "ADD") {
-  return parseFirewallConfig(network, { verb, raw: { ...network, ...raw } })
+  return parseFirewallConfig(network, { args: "", verb, raw: { ...network, ...raw } })
 }
 
 const defaults = {

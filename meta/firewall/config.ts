@@ -1,6 +1,6 @@
 import { type Fields, invalidConfig, isCleanup, parseConfig } from "../../pkg/config/mod.ts"
-import type { Verb } from "../../pkg/skel/mod.ts"
-import type { JsonObject, NetworkConfig } from "../../pkg/types/mod.ts"
+import type { ConfigCall } from "../../pkg/skel/mod.ts"
+import type { NetworkConfig } from "../../pkg/types/mod.ts"
 import { isOwnChain } from "./nftables/layout.ts"
 
 export const backends = ["nftables", "iptables", "firewalld"] as const
@@ -44,7 +44,7 @@ export const firewallFields = {
 export type FirewallConfig = ReturnType<typeof parseFirewallConfig>
 
 /** Reads the configuration. For DEL and GC what is wrong counts as absent. Throws code 7 that names the key. */
-export function parseFirewallConfig(_network: NetworkConfig, { verb, raw }: { verb: Verb; raw: JsonObject }) {
+export function parseFirewallConfig(_network: NetworkConfig, { verb, raw }: ConfigCall) {
   const read = parseConfig(firewallFields, raw, isCleanup(verb))
   const iptablesAdminChainName = read.iptablesAdminChainName || "CNI-ADMIN"
   if (isOwnChain(iptablesAdminChainName))

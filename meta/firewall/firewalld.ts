@@ -1,5 +1,5 @@
 import { Bus, DbusError } from "../../pkg/dbus/mod.ts"
-import { CniError, Code } from "../../pkg/types/mod.ts"
+import { CniError, Code, orCannot } from "../../pkg/types/mod.ts"
 
 const NAME = "org.fedoraproject.FirewallD1"
 const ZONES = { destination: NAME, path: "/org/fedoraproject/FirewallD1", interface: `${NAME}.zone` }
@@ -55,12 +55,9 @@ export class Firewalld implements Disposable {
 
   /** The sources of a zone, like `firewall-cmd --zone=ZONE --list-sources`. Throws `CniError`. */
   listSources(zone: string): string[] {
-    try {
-      const [sources] = this.#call("getSources", zone)
-      return Array.isArray(sources) ? sources : []
-    } catch (cause) {
-      throw new CniError(Code.Internal, `Cannot list the sources of zone "${zone}" of firewalld`, { cause })
-    }
+    const refusal = `Cannot list the sources of zone "${zone}" of firewalld`
+    const [sources] = orCannot(refusal, () => this.#call("getSources", zone))
+    return Array.isArray(sources) ? sources : []
   }
 
   /** Throws `DbusError` with the first line of what firewalld says: after it comes all that it told the kernel. */

@@ -4,7 +4,7 @@ import { refusalOf } from "../../pkg/types/testing.ts"
 import { parseFlannelConfig } from "./config.ts"
 
 const network = { cniVersion: "1.1.0", name: "podnet", type: "flannel" }
-const parse = (raw: JsonObject, verb: "ADD" | "DEL" = "ADD") => parseFlannelConfig(network, { verb, raw })
+const parse = (raw: JsonObject, verb: "ADD" | "DEL" = "ADD") => parseFlannelConfig(network, { args: "", verb, raw })
 
 test("without keys files and directories are upstream's, and there is nothing of the delegate", () => {
   const { delegate, ipam, ...others } = parse({})

@@ -1,5 +1,5 @@
 import { type Fields, invalidConfig, isCleanup, parseConfig, pathOrNone } from "../../pkg/config/mod.ts"
-import type { Verb } from "../../pkg/skel/mod.ts"
+import type { ConfigCall } from "../../pkg/skel/mod.ts"
 import {
   CniError,
   Code,
@@ -28,10 +28,7 @@ const delegateKeys = ["type", "name", "ipam", "ipMasq", "mtu", "isGateway"]
 export type FlannelConfig = ReturnType<typeof parseFlannelConfig>
 
 /** Reads the configuration. For DEL and GC what is wrong counts as absent. Throws code 7 that names the key. */
-export function parseFlannelConfig(
-  { name, ipam = {}, runtimeConfig }: NetworkConfig,
-  { verb, raw }: { verb: Verb; raw: JsonObject },
-) {
+export function parseFlannelConfig({ name, ipam = {}, runtimeConfig }: NetworkConfig, { verb, raw }: ConfigCall) {
   const lenient = isCleanup(verb)
   const { subnetFile, dataDir } = parseConfig(flannelFields, raw, lenient)
   const version = member(raw, "cniVersion")

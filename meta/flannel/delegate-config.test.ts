@@ -10,7 +10,7 @@ function configOf(raw: JsonObject, verb: "ADD" | "DEL" = "ADD") {
   const network = { cniVersion: "0.1.0", name: "podnet", type: "flannel" }
   return parseFlannelConfig(
     { ...network, ...(ipam && { ipam }), ...(runtimeConfig && { runtimeConfig }) },
-    { verb, raw },
+    { args: "", verb, raw },
   )
 }
 

@@ -7,7 +7,7 @@ const network = { cniVersion: "1.1.0", name: "lab", type: "portmap" }
 const web = { hostPort: 8080, containerPort: 80, protocol: "tcp" }
 
 function parse(raw: JsonObject, verb: Verb = "ADD") {
-  return parsePortmapConfig(network, { verb, raw: { ...network, ...raw } })
+  return parsePortmapConfig(network, { args: "", verb, raw: { ...network, ...raw } })
 }
 
 function mappings(...portMappings: JsonObject[]) {

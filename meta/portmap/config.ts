@@ -1,5 +1,5 @@
 import { type Fields, type Infer, invalidConfig, isCleanup, off, parseConfig } from "../../pkg/config/mod.ts"
-import type { Verb } from "../../pkg/skel/mod.ts"
+import type { ConfigCall } from "../../pkg/skel/mod.ts"
 import {
   AF_INET,
   AF_INET6,
@@ -7,7 +7,6 @@ import {
   Code,
   type Family,
   familyOf,
-  type JsonObject,
   member,
   type NetworkConfig,
   parseIp,
@@ -66,7 +65,7 @@ export const portmapFields = {
 export type PortmapConfig = ReturnType<typeof parsePortmapConfig>
 
 /** Reads the configuration. For DEL and GC what is wrong counts as absent. Throws code 7 that names the key. */
-export function parsePortmapConfig(_network: NetworkConfig, { verb, raw }: { verb: Verb; raw: JsonObject }) {
+export function parsePortmapConfig(_network: NetworkConfig, { verb, raw }: ConfigCall) {
   const lenient = isCleanup(verb)
   const read = parseConfig(portmapFields, raw, lenient)
   if (!lenient && read.externalSetMarkChain && read.markMasqBit !== undefined) {

@@ -1,4 +1,4 @@
-import { isErrno } from "../../pkg/libc/mod.ts"
+import { unlessErrno } from "../../pkg/libc/mod.ts"
 import type { NetlinkSocket } from "../../pkg/netlink/mod.ts"
 import { openNetfilter, PacketFilter } from "../../pkg/nftables/mod.ts"
 import { type Feature, OwnedRules } from "../../pkg/rules/mod.ts"
@@ -79,13 +79,12 @@ export class Hostports extends OwnedRules<HostportSpec, HostportHints, readonly 
 
   /** A kernel without connection tracking over netlink has no entries that could be flushed. */
   #flush(flush: (socket: NetlinkSocket) => void): void {
-    try {
+    const flushOnce = () => {
       using own = this.#filter ? undefined : openNetfilter()
       const socket = this.#filter?.socket ?? own
       if (socket) flush(socket)
-    } catch (error) {
-      if (!isErrno(error, "EINVAL", "EOPNOTSUPP", "EPROTONOSUPPORT", "EAFNOSUPPORT")) throw error
     }
+    unlessErrno(flushOnce, "EINVAL", "EOPNOTSUPP", "EPROTONOSUPPORT", "EAFNOSUPPORT")
   }
 
   [Symbol.dispose](): void {

@@ -1,5 +1,5 @@
 import { mismatch } from "../../pkg/ip/mod.ts"
-import { isErrno } from "../../pkg/libc/mod.ts"
+import { unlessErrno } from "../../pkg/libc/mod.ts"
 import { findLink, findRoute, listLinks, type NetlinkSocket, RouteSocket, text } from "../../pkg/netlink/mod.ts"
 import {
   add,
@@ -51,12 +51,7 @@ export function isLocalnetOn(link: string): boolean {
 
 /** Whether route_localnet is on for the link; false if the link is deleted. */
 function isLocalnetOnLink(link: string): boolean {
-  try {
-    return findSysctl(settingOf(link)) === "1"
-  } catch (error) {
-    if (isErrno(error, "ENOENT")) return false
-    throw error
-  }
+  return unlessErrno(() => findSysctl(settingOf(link)), "ENOENT") === "1"
 }
 
 /** Switches it on, like `sysctl -w net.ipv4.conf.LINK.route_localnet=1`. Throws `CniError`. */
@@ -127,11 +122,7 @@ export function addLocalnetEntry({ set, link }: LocalnetEntry): Operation[] {
  */
 export function undoLocalnetEntry(socket: NetlinkSocket, { set, link }: LocalnetEntry): void {
   if (set.name === LOCALNET_LINKS && isLocalnetOn(link)) return
-  try {
-    commit(socket, [remove.elements(set, [elementOf(link)])])
-  } catch (error) {
-    if (!isErrno(error, "ENOENT")) throw error
-  }
+  unlessErrno(() => commit(socket, [remove.elements(set, [elementOf(link)])]), "ENOENT")
 }
 
 function addGuards({ table, guards }: TableLayout): Operation[] {

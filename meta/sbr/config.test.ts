@@ -5,7 +5,7 @@ import { refusalOf } from "../../pkg/types/testing.ts"
 import { parseSbrConfig } from "./config.ts"
 
 const network = { cniVersion: "1.1.0", name: "lab", type: "sbr" }
-const parse = (raw: JsonObject, verb: Verb = "ADD") => parseSbrConfig(network, { verb, raw })
+const parse = (raw: JsonObject, verb: Verb = "ADD") => parseSbrConfig(network, { args: "", verb, raw })
 
 test("without keys every address has a table of its own, and networks leave table main", () => {
   const { table, gateways, addSourceHints } = parse({})

@@ -1,15 +1,6 @@
 import { type Fields, invalidConfig, isCleanup, off, parseConfig } from "../../pkg/config/mod.ts"
-import type { Verb } from "../../pkg/skel/mod.ts"
-import {
-  AF_INET,
-  CniError,
-  Code,
-  type Family,
-  familyOf,
-  type JsonObject,
-  type NetworkConfig,
-  parseIp,
-} from "../../pkg/types/mod.ts"
+import type { ConfigCall } from "../../pkg/skel/mod.ts"
+import { AF_INET, CniError, Code, type Family, familyOf, type NetworkConfig, parseIp } from "../../pkg/types/mod.ts"
 
 /** The keys of its configuration. */
 export const sbrFields = {
@@ -22,7 +13,7 @@ export const sbrFields = {
 export type SbrConfig = ReturnType<typeof parseSbrConfig>
 
 /** Reads the configuration. For DEL and GC what is wrong counts as absent. Throws code 7 that names the key. */
-export function parseSbrConfig(_network: NetworkConfig, { verb, raw }: { verb: Verb; raw: JsonObject }) {
+export function parseSbrConfig(_network: NetworkConfig, { verb, raw }: ConfigCall) {
   const { gateways = [], ...read } = parseConfig(sbrFields, raw, isCleanup(verb))
   return {
     /** Sources are looked up in this table, in which others make the routes; undefined for tables of our own. */

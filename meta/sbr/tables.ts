@@ -15,7 +15,7 @@ import {
   toDeleteRoute,
   toDeleteRule,
 } from "../../pkg/netlink/mod.ts"
-import { AF_INET6, CniError, Code, contains, familyOf, networkOf, sameBytes } from "../../pkg/types/mod.ts"
+import { AF_INET6, CniError, Code, contains, familyOf, isLinkLocal, networkOf, sameBytes } from "../../pkg/types/mod.ts"
 import type { Undo } from "../../pkg/undo/mod.ts"
 import type { SbrConfig } from "./config.ts"
 
@@ -64,7 +64,7 @@ export function routeBySource(
     next = table + 1
     return { ip: address.ip, table, routes }
   })
-  const takenOut = main.filter((route) => !isLinkLocal(route))
+  const takenOut = main.filter((route) => !isLinkLocalRoute(route))
   const inTables = new Set(planned.flatMap(({ routes }) => routes))
   const unused = takenOut.filter((route) => !inTables.has(route)).map((route) => ({ ...route, table: TABLE_OF_UNUSED }))
   addRoutes(inside, gatewaysLast(unused), undo, true) // a killed ADD may have left some there
@@ -178,9 +178,9 @@ function sourceHint({ ip, prefix }: ResultAddress, { index }: Link): RouteSpec {
 }
 
 /** fe80::/64 and 169.254.0.0/16: every source needs them. */
-function isLinkLocal({ dst, prefix }: RouteSpec): boolean {
+function isLinkLocalRoute({ dst, prefix }: RouteSpec): boolean {
   if (prefix < 10) return false
-  return dst.length === 4 ? dst[0] === 169 && dst[1] === 254 : dst[0] === 0xfe && ((dst[1] ?? 0) & 0xc0) === 0x80
+  return dst.length === 4 ? dst[0] === 169 && dst[1] === 254 : isLinkLocal(dst)
 }
 
 function isSame(a: Uint8Array | undefined, b: Uint8Array): boolean {

@@ -1,6 +1,6 @@
 import { decodeUtf8 } from "../../pkg/engine/mod.ts"
 import { findFile, isErrno } from "../../pkg/libc/mod.ts"
-import { CniError, Code } from "../../pkg/types/mod.ts"
+import { CniError, Code, orCannot } from "../../pkg/types/mod.ts"
 import { Matcher } from "./matcher.ts"
 import type { SysctlEntry } from "./sysctls.ts"
 
@@ -56,9 +56,5 @@ function readIfThere(path: string): string | undefined {
 }
 
 function compile(line: string, where: string): Matcher {
-  try {
-    return new Matcher(line)
-  } catch (cause) {
-    throw new CniError(Code.Internal, `Cannot use ${where}: "${line}" is no regular expression`, { cause })
-  }
+  return orCannot(`Cannot use ${where}: "${line}" is no regular expression`, () => new Matcher(line))
 }

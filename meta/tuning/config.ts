@@ -1,15 +1,7 @@
 import { type Fields, isCleanup, macAddressOrNone, parseConfig, pathOrNone } from "../../pkg/config/mod.ts"
 import { decodeUtf8 } from "../../pkg/engine/mod.ts"
-import type { Verb } from "../../pkg/skel/mod.ts"
-import {
-  CniError,
-  Code,
-  formatMac,
-  type JsonObject,
-  type NetworkConfig,
-  parseMac,
-  readCniArgs,
-} from "../../pkg/types/mod.ts"
+import type { ConfigCall } from "../../pkg/skel/mod.ts"
+import { CniError, Code, formatMac, type NetworkConfig, parseMac, readCniArgs } from "../../pkg/types/mod.ts"
 import type { LinkValues } from "./link.ts"
 import { type SysctlEntry, sysctlPaths } from "./sysctls.ts"
 
@@ -41,10 +33,7 @@ export type TuningConfig = ReturnType<typeof parseTuningConfig>
  * Reads the configuration. `args.cni` wins over `runtimeConfig`, that over `CNI_ARGS`, and that over what stands at the
  * top. For DEL and GC what is wrong counts as absent. Throws code 7 that names the key, or code 4 for `CNI_ARGS`.
  */
-export function parseTuningConfig(
-  _network: NetworkConfig,
-  { verb, args, raw }: { verb: Verb; args: string; raw: JsonObject },
-) {
+export function parseTuningConfig(_network: NetworkConfig, { verb, args, raw }: ConfigCall) {
   const lenient = isCleanup(verb)
   const { args: { cni = {} } = {}, runtimeConfig, ...top } = parseConfig(tuningFields, raw, lenient)
   // In the order in which they are set: as written, those of `args.cni` last.

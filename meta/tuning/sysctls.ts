@@ -1,4 +1,4 @@
-import { isErrno } from "../../pkg/libc/mod.ts"
+import { isErrno, unlessErrno } from "../../pkg/libc/mod.ts"
 import { findSysctl, isWriteOnly, readSysctl, writeSysctl } from "../../pkg/sysctl/mod.ts"
 import { CniError, Code } from "../../pkg/types/mod.ts"
 import { Failures } from "../../pkg/undo/mod.ts"
@@ -98,16 +98,11 @@ export function restoreSysctls(
   const reversed = Object.entries(originals).reverse()
   for (const report of [new Failures(), failures]) {
     for (const [path, { was }] of reversed) {
-      if (was !== undefined) report.attempt(`set sysctl "${path}" back to "${was}"`, () => restoreSysctl(path, was))
+      if (was === undefined) continue
+      // ENOENT: it was removed with its interface.
+      const restore = () => unlessErrno(() => writeSysctl(path, was), "ENOENT")
+      report.attempt(`set sysctl "${path}" back to "${was}"`, restore)
     }
-  }
-}
-
-function restoreSysctl(path: string, was: string): void {
-  try {
-    writeSysctl(path, was)
-  } catch (error) {
-    if (!isErrno(error, "ENOENT")) throw error // it was removed with its interface
   }
 }
 

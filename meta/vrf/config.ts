@@ -1,6 +1,6 @@
 import { type Fields, interfaceName, invalidConfig, isCleanup, parseConfig } from "../../pkg/config/mod.ts"
-import type { Verb } from "../../pkg/skel/mod.ts"
-import type { JsonObject, NetworkConfig } from "../../pkg/types/mod.ts"
+import type { ConfigCall } from "../../pkg/skel/mod.ts"
+import type { NetworkConfig } from "../../pkg/types/mod.ts"
 
 const NAME = "the name of a VRF, 1 to 15 bytes"
 
@@ -14,7 +14,7 @@ export const vrfFields = {
 export type VrfConfig = ReturnType<typeof parseVrfConfig>
 
 /** Reads the configuration. For DEL and GC what is wrong counts as absent. Throws code 7 that names the key. */
-export function parseVrfConfig(_network: NetworkConfig, { verb, raw }: { verb: Verb; raw: JsonObject }) {
+export function parseVrfConfig(_network: NetworkConfig, { verb, raw }: ConfigCall) {
   const { vrfname, table } = parseConfig(vrfFields, raw, isCleanup(verb))
   if (vrfname === undefined && !isCleanup(verb)) throw invalidConfig("vrfname", NAME, undefined)
   /** Without a name only for DEL and GC, without a table for one that is free. */

@@ -1,6 +1,6 @@
 import { noKind } from "../../pkg/attachment/mod.ts"
 import { freeTable, usedTables } from "../../pkg/ip/mod.ts"
-import { isErrno } from "../../pkg/libc/mod.ts"
+import { isErrno, unlessErrno } from "../../pkg/libc/mod.ts"
 import {
   addLink,
   deleteEach,
@@ -106,7 +106,8 @@ function isTakenBefore(inside: NetlinkSocket, { index }: Link, table: number): b
 
 /** Deletes a VRF that no interface is in any more, like `ip link delete NAME`. Throws `NetlinkError`. */
 export function deleteVrfIfEmpty(inside: NetlinkSocket, { link }: Vrf): void {
-  if (listLinks(inside, undefined, { master: link.index }).length === 0) deleteIfThere(inside, link)
+  if (listLinks(inside, undefined, { master: link.index }).length > 0) return
+  unlessErrno(() => deleteLink(inside, link), "ENODEV")
 }
 
 /**
@@ -138,12 +139,4 @@ export function deleteEmptyOrphans(stale: {
     ),
   )
   failures.throwIfAny()
-}
-
-function deleteIfThere(route: NetlinkSocket, link: Link): void {
-  try {
-    deleteLink(route, link)
-  } catch (error) {
-    if (!isErrno(error, "ENODEV")) throw error
-  }
 }

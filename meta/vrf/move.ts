@@ -27,7 +27,7 @@ import {
 } from "../../pkg/netlink/mod.ts"
 import type { Netns } from "../../pkg/netns/mod.ts"
 import { findSysctl, tryWriteSysctl } from "../../pkg/sysctl/mod.ts"
-import { AF_INET6, CniError, Code, formatIp, keyOf } from "../../pkg/types/mod.ts"
+import { AF_INET6, CniError, Code, formatIp, keyOf, orCannot } from "../../pkg/types/mod.ts"
 import { destinationOf, keysOf, type Losable } from "./losable.ts"
 
 /** As the scaffold of interface plugins waits for duplicate address detection. */
@@ -59,13 +59,7 @@ export function moveLink(
 ): void {
   const groups = RouteGroup.Ipv6Address | RouteGroup.Ipv6Route
   using events = awaited.length > 0 ? sandbox.run(() => RouteSocket.subscribe(groups)) : undefined
-  const setMaster = () => {
-    try {
-      setLink(inside, link, { master })
-    } catch (cause) {
-      throw new CniError(Code.Internal, `Cannot change the VRF of "${link.name}"`, { cause })
-    }
-  }
+  const setMaster = () => orCannot(`Cannot change the VRF of "${link.name}"`, () => setLink(inside, link, { master }))
   if (addresses.length > 0) keepingAddresses(sandbox, link, setMaster)
   else setMaster()
   // Where the kernel has put a route of IPv6 together with those of other links, it keeps this link's part, which would come back to

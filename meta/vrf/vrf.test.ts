@@ -11,7 +11,7 @@ import { deleteVrfIfEmpty, findVrf, requireVrf } from "./device.ts"
 describe("the configuration", () => {
   const parse = (keys: JsonObject, verb: Verb = "ADD") => {
     const raw = { cniVersion: "1.1.0", name: "lab", type: "vrf", ...keys }
-    return parseVrfConfig(parseNetworkConfig(raw), { verb, raw })
+    return parseVrfConfig(parseNetworkConfig(raw), { args: "", verb, raw })
   }
 
   test("has a name, and a table unless one is to be chosen", () => {

@@ -1,4 +1,4 @@
-import { mismatch } from "../ip/mod.ts"
+import { configureLink, mismatch } from "../ip/mod.ts"
 import { type ErrnoName, isErrno } from "../libc/mod.ts"
 import {
   addAliasedLink,
@@ -16,9 +16,10 @@ import {
   RT_TABLE_MAIN,
 } from "../netlink/mod.ts"
 import { Netns } from "../netns/mod.ts"
-import { CniError, Code, FAMILIES, type Family, ownerComment } from "../types/mod.ts"
+import { CniError, Code, FAMILIES, type Family, type Interface, ownerComment } from "../types/mod.ts"
+import { describeInterface } from "./check.ts"
 import { type InterfaceKind, noKind } from "./kinds.ts"
-import type { Attaching, AttachmentConfig, Checking, Sides } from "./plugin.ts"
+import type { Attaching, AttachmentConfig, Checking, Lease, Sides } from "./plugin.ts"
 
 /** How a configuration says which link an interface sits on. */
 export interface MasterConfig {
@@ -152,6 +153,15 @@ export function addInterface<K extends InterfaceKind>(
   }
   undo.defer(`create ${kind} "${call.ifName}"`, () => deleteLink(inside, getLink(inside, call.ifName)))
   return getLink(inside, call.ifName)
+}
+
+/**
+ * Gives a container's interface the addresses and routes of the lease, and brings it up. Returns it as the result's only interface.
+ * Throws `CniError`.
+ */
+export function configureInterface({ call, sandbox, inside }: Attaching, link: Link, lease: Lease): Interface[] {
+  configureLink({ sandbox, inside, link }, lease())
+  return [{ ...describeInterface(link), sandbox: call.netns }]
 }
 
 /** The nsid that a container's namespace has for the host's: the kernel gives it one anyway with a link that sits on one there. */

@@ -58,6 +58,9 @@ export interface Answered {
   readonly [answered]: true
 }
 
+/** What a plugin reads its configuration from. */
+export type ConfigCall = Pick<Call, "verb" | "args" | "raw">
+
 /** A plugin: its configuration and its verbs. Verbs throw `CniError`; anything else becomes code 999. */
 export interface Plugin<C> {
   readonly name: string
@@ -69,7 +72,7 @@ export interface Plugin<C> {
    * JSON in, a checked value out; throws `CniError` 7. For DEL and GC be lenient: what is not needed to clean up must not
    * stop it.
    */
-  config(network: NetworkConfig, call: { verb: Verb; args: string; raw: JsonObject }): C
+  config(network: NetworkConfig, call: ConfigCall): C
   add(call: Call, config: C): Answered
   check(call: Call, config: C): void
   del(call: Call, config: C): void

@@ -7,6 +7,7 @@ import {
   formatCidr,
   formatIp,
   formatMac,
+  isLinkLocal,
   networkOf,
   nextAddress,
   normalCidr,
@@ -286,4 +287,15 @@ test.each([
   " 0a:58:c0:00:02:09",
 ])("%j is no hardware address", (text) => {
   expect(parseMac(text)).toBeUndefined()
+})
+
+// RFC 4291, 2.4
+test.each([
+  ["fe80::1", true],
+  ["febf:ffff::1", true],
+  ["fec0::1", false],
+  ["fe7f::1", false],
+  ["169.254.1.1", false],
+])("%s is a link-local IPv6 address: %p", (text, expected) => {
+  expect(isLinkLocal(parseIp(text) ?? new Uint8Array())).toBe(expected)
 })

@@ -173,6 +173,11 @@ export function contains(network: Cidr, ip: Uint8Array): boolean {
   return network.ip.length === ip.length && sameBytes(networkOf(network), networkOf({ ip, prefix: network.prefix }))
 }
 
+/** Whether an IPv6 address is of fe80::/10: the kernel gives one to every link. */
+export function isLinkLocal(ip: Uint8Array): boolean {
+  return ip.length === 16 && ip[0] === 0xfe && ((ip[1] ?? 0) & 0xc0) === 0x80
+}
+
 /** The address after this one; all ones wraps to all zeros. */
 export function nextAddress(ip: Uint8Array): Uint8Array {
   const next = ip.slice()

@@ -10,6 +10,7 @@ import {
   randomBytes,
   tryLock,
   tryLockShared,
+  unlessErrno,
 } from "../../pkg/libc/mod.ts"
 import {
   type Address,
@@ -29,7 +30,17 @@ import {
   setLink,
 } from "../../pkg/netlink/mod.ts"
 import { findSysctl, tryWriteSysctl } from "../../pkg/sysctl/mod.ts"
-import { AF_INET6, type Cidr, CniError, Code, contains, familyOf, formatCidr, formatMac } from "../../pkg/types/mod.ts"
+import {
+  AF_INET6,
+  type Cidr,
+  CniError,
+  Code,
+  contains,
+  familyOf,
+  formatCidr,
+  formatMac,
+  isLinkLocal,
+} from "../../pkg/types/mod.ts"
 import type { Undo } from "../../pkg/undo/mod.ts"
 import type { BridgeConfig } from "./config.ts"
 import { noVlanFiltering, requireVlanFiltering } from "./vlan-filtering.ts"
@@ -121,12 +132,8 @@ function isMacFixed({ name, mac }: Link): boolean {
 
 /** The content of a link's file in /sys; "" for one that is not there, or that another call is just removing (EINVAL, then ENODEV). */
 function readLinkAttribute(name: string, file: string): string {
-  try {
-    return decodeUtf8(findFile(`/sys/class/net/${name}/${file}`) ?? new Uint8Array()).trim()
-  } catch (error) {
-    if (isErrno(error, "EINVAL", "ENODEV")) return ""
-    throw error
-  }
+  const bytes = unlessErrno(() => findFile(`/sys/class/net/${name}/${file}`), "EINVAL", "ENODEV")
+  return decodeUtf8(bytes ?? new Uint8Array()).trim()
 }
 
 /** Another ADD that fails takes some 20 ms to take a bridge back. */
@@ -160,12 +167,8 @@ function whileUnused(host: RouteSocket, name: string, act: (bridge: Link) => voi
 }
 
 function openSettings(name: string): FileDescriptor | undefined {
-  try {
-    return FileDescriptor.open(`/proc/sys/net/ipv4/conf/${name}`, Open.ReadOnly)
-  } catch (error) {
-    if (isErrno(error, "ENOENT", "EACCES", "EPERM")) return undefined
-    throw error
-  }
+  const path = `/proc/sys/net/ipv4/conf/${name}`
+  return unlessErrno(() => FileDescriptor.open(path, Open.ReadOnly), "ENOENT", "EACCES", "EPERM")
 }
 
 /**
@@ -225,9 +228,4 @@ function addOnce(host: RouteSocket, bridge: Link, gateway: Cidr): boolean {
     if (isErrno(error, "EEXIST")) return false
     throw new CniError(Code.Internal, `Cannot add ${formatCidr(gateway)} to bridge "${bridge.name}"`, { cause: error })
   }
-}
-
-/** fe80::/10: the kernel gives one to every link. */
-function isLinkLocal(ip: Uint8Array): boolean {
-  return ip.length === 16 && ip[0] === 0xfe && ((ip[1] ?? 0) & 0xc0) === 0x80
 }

@@ -10,8 +10,8 @@ import {
   readInterfaceKeys,
 } from "../../pkg/config/mod.ts"
 import { encodeUtf8 } from "../../pkg/engine/mod.ts"
-import type { Verb } from "../../pkg/skel/mod.ts"
-import { CniError, Code, type JsonObject, type NetworkConfig } from "../../pkg/types/mod.ts"
+import type { ConfigCall } from "../../pkg/skel/mod.ts"
+import { CniError, Code, type NetworkConfig } from "../../pkg/types/mod.ts"
 import { parseVlans } from "./vlans.ts"
 
 /** A number that may be a VLAN; which ones may, and when, is for `parseVlans` to say. */
@@ -47,7 +47,7 @@ export type BridgeConfig = ReturnType<typeof parseBridgeConfig>
  * Reads the configuration. For DEL and GC what is wrong counts as absent. Throws code 7 that names the key, or code 4
  * for `CNI_ARGS`.
  */
-export function parseBridgeConfig(network: NetworkConfig, call: { verb: Verb; args: string; raw: JsonObject }) {
+export function parseBridgeConfig(network: NetworkConfig, call: ConfigCall) {
   const { verb } = call
   const lenient = isCleanup(verb)
   const read = parseConfig(bridgeFields, call.raw, lenient)

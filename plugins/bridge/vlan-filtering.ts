@@ -1,5 +1,5 @@
 import { addPortVlans, deletePortVlans, type Link, linkData, type NetlinkSocket } from "../../pkg/netlink/mod.ts"
-import { CniError, Code } from "../../pkg/types/mod.ts"
+import { CniError, Code, orCannot } from "../../pkg/types/mod.ts"
 import { planDefault, planPort, type VlanConfig } from "./vlans.ts"
 
 /** The error for a kernel that cannot tell VLANs apart. Some refuse the request, others take no notice of it. */
@@ -27,14 +27,10 @@ export function requireVlanFiltering(bridge: Link): void {
  */
 export function setPortVlans(host: NetlinkSocket, bridge: Link, port: Link, vlans: VlanConfig): void {
   const plan = planPort(vlans)
-  try {
+  orCannot(`Cannot set the VLANs of port "${port.name}" of bridge "${bridge.name}"`, () => {
     deletePortVlans(host, port, planDefault(vlans, plan, defaultVlanOf(bridge)))
     addPortVlans(host, port, plan)
-  } catch (cause) {
-    throw new CniError(Code.Internal, `Cannot set the VLANs of port "${port.name}" of bridge "${bridge.name}"`, {
-      cause,
-    })
-  }
+  })
 }
 
 /** The VLAN that a bridge puts every new port into; 0 for none. */

@@ -8,8 +8,8 @@ import {
   parseConfig,
   readInterfaceKeys,
 } from "../../pkg/config/mod.ts"
-import type { Verb } from "../../pkg/skel/mod.ts"
-import { CniError, Code, type JsonObject, type NetworkConfig } from "../../pkg/types/mod.ts"
+import type { ConfigCall } from "../../pkg/skel/mod.ts"
+import { CniError, Code, type NetworkConfig } from "../../pkg/types/mod.ts"
 
 /** The keys of its configuration. */
 export const dummyFields = {
@@ -22,10 +22,7 @@ export const dummyFields = {
  * Reads the configuration of a dummy interface. For DEL and GC what is wrong or missing counts as absent. Throws code 7 that
  * names the key, also for a missing "ipam.type", or code 4 for `CNI_ARGS`.
  */
-export function parseDummyConfig(
-  network: NetworkConfig,
-  { verb, args, raw }: { verb: Verb; args: string; raw: JsonObject },
-): InterfaceConfig {
+export function parseDummyConfig(network: NetworkConfig, { verb, args, raw }: ConfigCall): InterfaceConfig {
   const read = parseConfig(dummyFields, raw, isCleanup(verb))
   // Upstream's dummy does not look at CNI_ARGS: keys that only others know must not become an error.
   const config = readInterfaceKeys(read, network, { verb, args: args === "" ? "" : `IgnoreUnknown=1;${args}` })

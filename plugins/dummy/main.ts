@@ -1,12 +1,11 @@
 import {
   type Attaching,
   addInterface,
+  configureInterface,
   defineInterfacePlugin,
-  describeInterface,
   type Lease,
 } from "../../pkg/attachment/mod.ts"
 import type { InterfaceConfig } from "../../pkg/config/mod.ts"
-import { configureLink } from "../../pkg/ip/mod.ts"
 import { runPlugin } from "../../pkg/skel/mod.ts"
 import type { Interface } from "../../pkg/types/mod.ts"
 import { dummyFields, parseDummyConfig } from "./config.ts"
@@ -22,11 +21,9 @@ export const dummy = defineInterfacePlugin<InterfaceConfig>({
 
 /** Makes the interface. Throws `CniError`. */
 export function attachDummy(attaching: Attaching, lease: Lease, { mtu, mac }: InterfaceConfig): Interface[] {
-  const { call, sandbox, inside } = attaching
   attaching.leaseEarly()
   const link = addInterface(attaching, { kind: "dummy", mtu, mac, data: {} })
-  configureLink({ sandbox, inside, link }, lease())
-  return [{ ...describeInterface(link), sandbox: call.netns }]
+  return configureInterface(attaching, link, lease)
 }
 
 if (import.meta.main) runPlugin(dummy)

@@ -6,7 +6,7 @@ import { parseHostDeviceConfig } from "./config.ts"
 
 const parse = (raw: JsonObject, verb: Verb = "ADD") => {
   const network = { name: "lab", cniVersion: "1.1.0", type: "host-device", dns: raw.dns } as NetworkConfig
-  return parseHostDeviceConfig(network, { verb, raw })
+  return parseHostDeviceConfig(network, { args: "", verb, raw })
 }
 const pci = "/sys/bus/pci/devices/0000:03:00.0"
 

@@ -8,8 +8,8 @@ import {
   parseConfig,
 } from "../../pkg/config/mod.ts"
 import { auxiliaryDevice, pciDevice } from "../../pkg/devices/mod.ts"
-import type { Verb } from "../../pkg/skel/mod.ts"
-import { CniError, Code, formatMac, type JsonObject, type NetworkConfig, parseMac } from "../../pkg/types/mod.ts"
+import type { ConfigCall } from "../../pkg/skel/mod.ts"
+import { CniError, Code, formatMac, type NetworkConfig, parseMac } from "../../pkg/types/mod.ts"
 
 /** A text that counts as absent when it is empty, as upstream reads it. */
 const textLike = (form: string, pattern: RegExp) => {
@@ -41,7 +41,7 @@ export type Selector =
 export type HostDeviceConfig = ReturnType<typeof parseHostDeviceConfig>
 
 /** Reads the configuration. For DEL and GC what is wrong counts as absent. Throws code 7 that names the key. */
-export function parseHostDeviceConfig(network: NetworkConfig, { verb, raw }: { verb: Verb; raw: JsonObject }) {
+export function parseHostDeviceConfig(network: NetworkConfig, { verb, raw }: ConfigCall) {
   const lenient = isCleanup(verb)
   const read = parseConfig(hostDeviceFields, raw, lenient)
   const deviceID = read.runtimeConfig?.deviceID || undefined

@@ -1,8 +1,8 @@
 import {
   type Attaching,
   type Checking,
+  configureInterface,
   defineInterfacePlugin,
-  describeInterface,
   type Lease,
 } from "../../pkg/attachment/mod.ts"
 import {
@@ -15,7 +15,7 @@ import {
   returnOrphans,
   takeDevice,
 } from "../../pkg/devices/mod.ts"
-import { configureLink, mismatch } from "../../pkg/ip/mod.ts"
+import { mismatch } from "../../pkg/ip/mod.ts"
 import { type Link, RouteSocket } from "../../pkg/netlink/mod.ts"
 import { type Call, runPlugin } from "../../pkg/skel/mod.ts"
 import { Code, type Interface, isCniError, type Owner } from "../../pkg/types/mod.ts"
@@ -38,12 +38,10 @@ export const hostDevice = defineInterfacePlugin<HostDeviceConfig>({
 
 /** Moves the device into the container. Throws `CniError`. */
 export function attachDevice(attaching: Attaching, lease: Lease, config: HostDeviceConfig): Interface[] {
-  const { call, sandbox, inside } = attaching
+  const { call } = attaching
   const { selector } = config
   if (!selector || isUserspace(config)) return [{ name: call.ifName, sandbox: call.netns }]
-  const link = takeSelected(attaching, selector)
-  configureLink({ sandbox, inside, link }, lease())
-  return [{ ...describeInterface(link), sandbox: call.netns }]
+  return configureInterface(attaching, takeSelected(attaching, selector), lease)
 }
 
 function takeSelected(attaching: Attaching, selector: Selector): Link {
@@ -89,7 +87,10 @@ function detachDevice({ namespace, ifName, log }: Call, config: HostDeviceConfig
   const selector = isUserspace(config) ? undefined : config.selector
   using host = RouteSocket.open()
   returnDevice(host, {
-    ...{ owner, namespace, ifName, log },
+    owner,
+    namespace,
+    ifName,
+    log,
     name: selector?.by === "name" ? selector.text : undefined,
     mayBe: (link) => mayBeUnrecorded(selector, link),
     hasReturned: selector && (() => hasReturned(host, selector)),

@@ -6,7 +6,7 @@ import { parseIpvlanConfig } from "./config.ts"
 
 function parse(keys: JsonObject, verb: Verb = "ADD") {
   const raw = { cniVersion: "1.1.0", name: "lan", type: "ipvlan", ...keys }
-  return parseIpvlanConfig(parseNetworkConfig(raw, { lenient: verb === "DEL" }), { verb, raw })
+  return parseIpvlanConfig(parseNetworkConfig(raw, { lenient: verb === "DEL" }), { args: "", verb, raw })
 }
 
 const defaults = {

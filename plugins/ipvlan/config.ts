@@ -10,8 +10,8 @@ import {
   readInterfaceKeys,
 } from "../../pkg/config/mod.ts"
 import { ipvlanFlags, ipvlanModes } from "../../pkg/netlink/mod.ts"
-import type { Verb } from "../../pkg/skel/mod.ts"
-import type { JsonObject, NetworkConfig } from "../../pkg/types/mod.ts"
+import type { ConfigCall } from "../../pkg/skel/mod.ts"
+import type { NetworkConfig } from "../../pkg/types/mod.ts"
 
 /** The keys of its configuration. */
 export const ipvlanFields = {
@@ -32,7 +32,7 @@ export const ipvlanFields = {
 export type IpvlanConfig = ReturnType<typeof parseIpvlanConfig>
 
 /** Reads the configuration. For DEL and GC what is wrong counts as absent. Throws code 7 that names the key. */
-export function parseIpvlanConfig(network: NetworkConfig, { verb, raw }: { verb: Verb; raw: JsonObject }) {
+export function parseIpvlanConfig(network: NetworkConfig, { verb, raw }: ConfigCall) {
   const read = parseConfig(ipvlanFields, raw, isCleanup(verb))
   return {
     ...readInterfaceKeys({ ...read, ipam: network.ipam }, network, { verb, args: "" }),

@@ -4,13 +4,12 @@ import {
   type Checking,
   checkMaster,
   checkSetting,
+  configureInterface,
   defineInterfacePlugin,
-  describeInterface,
   findMasterForStatus,
   type Lease,
   requireMaster,
 } from "../../pkg/attachment/mod.ts"
-import { configureLink } from "../../pkg/ip/mod.ts"
 import { ipvlanFlags, ipvlanModes, linkData } from "../../pkg/netlink/mod.ts"
 import { runPlugin } from "../../pkg/skel/mod.ts"
 import type { Interface } from "../../pkg/types/mod.ts"
@@ -30,15 +29,13 @@ export const ipvlan = defineInterfacePlugin<IpvlanConfig>({
 
 /** Makes the interface on its master. Throws `CniError`. */
 export function attachIpvlan(attaching: Attaching, lease: Lease, config: IpvlanConfig): Interface[] {
-  const { call, sandbox, inside } = attaching
   const { mode, flag, mtu, linkInContainer } = config
   const parent = requireMaster(attaching, config)
   attaching.leaseEarly()
   const data = { mode: ipvlanModes[mode], flags: ipvlanFlags[flag] }
   const spec = { kind: "ipvlan", parent, parentInside: linkInContainer, mtu, mac: undefined, data } as const
   const link = addInterface(attaching, spec)
-  configureLink({ sandbox, inside, link }, lease())
-  return [{ ...describeInterface(link), sandbox: call.netns }]
+  return configureInterface(attaching, link, lease)
 }
 
 /** Compares mode, flag and master. Mode and flag are the master's: the last interface made on it sets them for all. */

@@ -12,8 +12,8 @@ import {
   readInterfaceKeys,
 } from "../../pkg/config/mod.ts"
 import { macvlanModes } from "../../pkg/netlink/mod.ts"
-import type { Verb } from "../../pkg/skel/mod.ts"
-import type { JsonObject, NetworkConfig } from "../../pkg/types/mod.ts"
+import type { ConfigCall } from "../../pkg/skel/mod.ts"
+import type { NetworkConfig } from "../../pkg/types/mod.ts"
 
 /** The keys of its configuration. */
 export const macvlanFields = {
@@ -40,7 +40,7 @@ export type MacvlanConfig = ReturnType<typeof parseMacvlanConfig>
  * Reads the configuration. For DEL and GC what is wrong counts as absent. Throws code 7 that names the key, or code 4 for
  * `CNI_ARGS`.
  */
-export function parseMacvlanConfig(network: NetworkConfig, call: { verb: Verb; args: string; raw: JsonObject }) {
+export function parseMacvlanConfig(network: NetworkConfig, call: ConfigCall) {
   const read = parseConfig(macvlanFields, call.raw, isCleanup(call.verb))
   return {
     ...readInterfaceKeys(read, network, call),

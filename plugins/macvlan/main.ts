@@ -4,14 +4,13 @@ import {
   type Checking,
   checkMaster,
   checkSetting,
+  configureInterface,
   defineInterfacePlugin,
-  describeInterface,
   findMasterForStatus,
   type Lease,
   requireMaster,
   requireMtuOfParent,
 } from "../../pkg/attachment/mod.ts"
-import { configureLink } from "../../pkg/ip/mod.ts"
 import { linkData, macvlanModes, type RouteSocket } from "../../pkg/netlink/mod.ts"
 import { runPlugin } from "../../pkg/skel/mod.ts"
 import type { Interface } from "../../pkg/types/mod.ts"
@@ -31,15 +30,13 @@ export const macvlan = defineInterfacePlugin<MacvlanConfig>({
 
 /** Makes the interface on its master. Throws `CniError`. */
 export function attachMacvlan(attaching: Attaching, lease: Lease, config: MacvlanConfig): Interface[] {
-  const { call, sandbox, inside } = attaching
   const { linkInContainer, mode, mtu, mac, bcqueuelen } = config
   const parent = requireMaster(attaching, config)
   requireMtuOfParent(mtu, parent)
   attaching.leaseEarly()
   const data = { mode: macvlanModes[mode], broadcastQueueLength: bcqueuelen }
   const link = addInterface(attaching, { kind: "macvlan", parent, parentInside: linkInContainer, mtu, mac, data })
-  configureLink({ sandbox, inside, link }, lease())
-  return [{ ...describeInterface(link), sandbox: call.netns }]
+  return configureInterface(attaching, link, lease)
 }
 
 /** Compares mode and master with the configuration. Throws `CniError`. */

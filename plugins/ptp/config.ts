@@ -6,8 +6,8 @@ import {
   parseConfig,
   readInterfaceKeys,
 } from "../../pkg/config/mod.ts"
-import type { Verb } from "../../pkg/skel/mod.ts"
-import { CniError, Code, type JsonObject, type NetworkConfig } from "../../pkg/types/mod.ts"
+import type { ConfigCall } from "../../pkg/skel/mod.ts"
+import { CniError, Code, type NetworkConfig } from "../../pkg/types/mod.ts"
 
 /** The keys of its configuration. */
 export const ptpFields = { ...interfaceKeys, ...masqueradeKeys } as const satisfies Fields
@@ -19,10 +19,7 @@ export type PtpConfig = ReturnType<typeof parsePtpConfig>
  * Reads the configuration. For DEL and GC what is wrong or missing counts as absent. Throws code 7 that names the key,
  * also for a missing "ipam.type", or code 4 for `CNI_ARGS`.
  */
-export function parsePtpConfig(
-  network: NetworkConfig,
-  { verb, args, raw }: { verb: Verb; args: string; raw: JsonObject },
-) {
+export function parsePtpConfig(network: NetworkConfig, { verb, args, raw }: ConfigCall) {
   const lenient = isCleanup(verb)
   const read = parseConfig(ptpFields, raw, lenient)
   if (!lenient && !network.ipam?.type) {

@@ -1,5 +1,5 @@
 import { type ContainerLink, configureLink, refuseRouterAdvertisements } from "../../pkg/ip/mod.ts"
-import { isErrno } from "../../pkg/libc/mod.ts"
+import { isErrno, unlessErrno } from "../../pkg/libc/mod.ts"
 import {
   addAddress,
   addRoute,
@@ -14,12 +14,12 @@ import {
 import { tryWriteSysctl } from "../../pkg/sysctl/mod.ts"
 import {
   AF_INET6,
-  type Cidr,
   CniError,
   Code,
   type Family,
   formatCidr,
   formatIp,
+  orCannot,
   type Result,
 } from "../../pkg/types/mod.ts"
 import { hostAddresses, hostRoutes, planContainerRoutes } from "./routes.ts"
@@ -44,23 +44,21 @@ export function configureContainerEnd(container: ContainerLink, result: Result):
   const { inside, link } = container
   configureLink(container, { ...result, routes: [] })
   const { first, networks, last } = planContainerRoutes(result, link)
-  try {
+  orCannot(`Cannot add the routes of "${link.name}"`, () => {
     for (const route of first) addRoute(inside, route, "append")
-    for (const network of networks) deleteKernelRoute(inside, link, network)
+    for (const { ip: dst, prefix } of networks) {
+      // For an IPv4 address alone the kernel makes no route.
+      unlessErrno(() => deleteRoute(inside, { dst, prefix, index: link.index }), "ESRCH")
+    }
     for (const route of last) addRoute(inside, route, "append")
-  } catch (cause) {
-    throw new CniError(Code.Internal, `Cannot add the routes of "${link.name}"`, { cause })
-  }
+  })
 }
 
 /** Gives the host's end the gateway addresses, and the host routes to the container. All of it goes with the link. */
 export function configureHostEnd(host: NetlinkSocket, end: Link, result: Result): void {
   for (const gateway of hostAddresses(result)) {
-    try {
-      addAddress(host, end, { ...gateway, noDad: true })
-    } catch (cause) {
-      throw new CniError(Code.Internal, `Cannot add gateway ${formatCidr(gateway)} to "${end.name}"`, { cause })
-    }
+    const refusal = `Cannot add gateway ${formatCidr(gateway)} to "${end.name}"`
+    orCannot(refusal, () => addAddress(host, end, { ...gateway, noDad: true }))
   }
   for (const route of hostRoutes(result, end)) {
     try {
@@ -68,15 +66,6 @@ export function configureHostEnd(host: NetlinkSocket, end: Link, result: Result)
     } catch (cause) {
       throw noHostRoute(host, end, route, cause)
     }
-  }
-}
-
-/** For an IPv4 address alone the kernel makes no route. */
-function deleteKernelRoute(inside: NetlinkSocket, link: Link, { ip, prefix }: Cidr): void {
-  try {
-    deleteRoute(inside, { dst: ip, prefix, index: link.index })
-  } catch (error) {
-    if (!isErrno(error, "ESRCH")) throw error
   }
 }
 

@@ -8,8 +8,8 @@ import {
   parseConfig,
   readInterfaceKeys,
 } from "../../pkg/config/mod.ts"
-import type { Verb } from "../../pkg/skel/mod.ts"
-import type { JsonObject, NetworkConfig } from "../../pkg/types/mod.ts"
+import type { ConfigCall } from "../../pkg/skel/mod.ts"
+import type { NetworkConfig } from "../../pkg/types/mod.ts"
 
 const id = { kind: "integer", min: 0, max: 2 ** 32 - 2 } as const // one more is (uid_t)-1, which is no user
 
@@ -37,10 +37,7 @@ export type TapConfig = ReturnType<typeof parseTapConfig>
  * Reads the configuration. For DEL and GC what is wrong counts as absent. Throws code 7 that names the key, or code 4 for
  * `CNI_ARGS`.
  */
-export function parseTapConfig(
-  network: NetworkConfig,
-  { verb, args, raw }: { verb: Verb; args: string; raw: JsonObject },
-) {
+export function parseTapConfig(network: NetworkConfig, { verb, args, raw }: ConfigCall) {
   const read = parseConfig(tapFields, raw, isCleanup(verb))
   return {
     ...read,

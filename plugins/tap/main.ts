@@ -1,11 +1,11 @@
 import {
   type Attaching,
   type Checking,
+  configureInterface,
   defineInterfacePlugin,
-  describeInterface,
   type Lease,
 } from "../../pkg/attachment/mod.ts"
-import { configureLink, mismatch } from "../../pkg/ip/mod.ts"
+import { mismatch } from "../../pkg/ip/mod.ts"
 import { isErrno } from "../../pkg/libc/mod.ts"
 import { deleteLink, findLink, getLink, type Ifindex, type Link, linkData, setLink } from "../../pkg/netlink/mod.ts"
 import { type Plugin, runPlugin } from "../../pkg/skel/mod.ts"
@@ -26,12 +26,9 @@ export const tap = defineInterfacePlugin<TapConfig>({
 })
 
 function attachTap(attaching: Attaching, lease: Lease, config: TapConfig): Interface[] {
-  const { call, sandbox, inside } = attaching
   const bridge = config.bridge === undefined ? undefined : requireBridge(attaching, config.bridge)
   attaching.leaseEarly()
-  const link = addTap(attaching, config, bridge)
-  configureLink({ sandbox, inside, link }, lease())
-  return [{ ...describeInterface(link), sandbox: call.netns }]
+  return configureInterface(attaching, addTap(attaching, config, bridge), lease)
 }
 
 /** The bridge in the container that the tap becomes a port of. Throws code 7 when there is none of that name. */

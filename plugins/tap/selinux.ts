@@ -1,7 +1,7 @@
 import { decodeUtf8 } from "../../pkg/engine/mod.ts"
 import { exit, isErrno, programArguments, spawn, writeExisting } from "../../pkg/libc/mod.ts"
 import { logLine } from "../../pkg/skel/mod.ts"
-import { CniError, Code } from "../../pkg/types/mod.ts"
+import { CniError, Code, orCannot } from "../../pkg/types/mod.ts"
 import { createTap, type TapDevice } from "./device.ts"
 
 /** The context of what this thread executes next. Empty, which it is at a program's start: the one that the policy says. */
@@ -35,13 +35,7 @@ export function withContext<T>(context: string, work: () => T): T {
 export function createTapIn(context: string, tap: TapDevice): void {
   const program = { path: "/proc/self/exe", name: "tap", args: [TASK, JSON.stringify(tap)], env: {} }
   const refusal = `Cannot create a tap as "${context}"`
-  const run = () => {
-    try {
-      return spawn({ ...program, timeoutMs: 10_000, outputLimit: 4096 })
-    } catch (cause) {
-      throw new CniError(Code.Internal, refusal, { cause })
-    }
-  }
+  const run = () => orCannot(refusal, () => spawn({ ...program, timeoutMs: 10_000, outputLimit: 4096 }))
   const details = failureOf(withContext(context, run))
   if (details !== undefined) throw new CniError(Code.Internal, refusal, { details })
 }

@@ -6,7 +6,7 @@ import { parseVlanConfig } from "./config.ts"
 
 function parse(keys: JsonObject, verb: Verb = "ADD") {
   const raw = { cniVersion: "1.1.0", name: "lan", type: "vlan", master: "eth1", ipam: { type: "static" }, ...keys }
-  return parseVlanConfig(parseNetworkConfig(raw, { lenient: verb === "DEL" }), { verb, raw })
+  return parseVlanConfig(parseNetworkConfig(raw, { lenient: verb === "DEL" }), { args: "", verb, raw })
 }
 
 const defaults = { linkInContainer: false, vlanId: 0, protocol: "802.1q", mtu: undefined, mac: undefined } as const

@@ -10,8 +10,8 @@ import {
   readInterfaceKeys,
 } from "../../pkg/config/mod.ts"
 import { vlanProtocols } from "../../pkg/netlink/mod.ts"
-import type { Verb } from "../../pkg/skel/mod.ts"
-import { CniError, Code, type JsonObject, type NetworkConfig } from "../../pkg/types/mod.ts"
+import type { ConfigCall } from "../../pkg/skel/mod.ts"
+import { CniError, Code, type NetworkConfig } from "../../pkg/types/mod.ts"
 
 /** The keys of its configuration. */
 export const vlanFields = {
@@ -36,7 +36,7 @@ export type VlanConfig = ReturnType<typeof parseVlanConfig>
  * Reads the configuration. For DEL and GC what is wrong or missing counts as absent. Throws code 7 that names the key,
  * also for a missing "master" or "ipam.type".
  */
-export function parseVlanConfig(network: NetworkConfig, { verb, raw }: { verb: Verb; raw: JsonObject }) {
+export function parseVlanConfig(network: NetworkConfig, { verb, raw }: ConfigCall) {
   const read = parseConfig(vlanFields, raw, isCleanup(verb))
   const missing = !read.master ? "master" : network.ipam?.type ? undefined : "ipam.type"
   if (missing && !isCleanup(verb)) {

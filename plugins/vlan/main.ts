@@ -4,14 +4,14 @@ import {
   type Checking,
   checkMaster,
   checkSetting,
+  configureInterface,
   defineInterfacePlugin,
-  describeInterface,
   findMasterForStatus,
   type Lease,
   requireMaster,
   requireMtuOfParent,
 } from "../../pkg/attachment/mod.ts"
-import { configureLink, mismatch } from "../../pkg/ip/mod.ts"
+import { mismatch } from "../../pkg/ip/mod.ts"
 import { isErrno } from "../../pkg/libc/mod.ts"
 import { IFF_UP, type Link, linkData, type RouteSocket, vlanProtocols } from "../../pkg/netlink/mod.ts"
 import { runPlugin } from "../../pkg/skel/mod.ts"
@@ -32,12 +32,10 @@ export const vlan = defineInterfacePlugin<VlanConfig>({
 
 /** Makes the interface on its master. Throws `CniError`. */
 export function attachVlan(attaching: Attaching, lease: Lease, config: VlanConfig): Interface[] {
-  const { call, sandbox, inside } = attaching
   const parent = requireMaster(attaching, config)
   requireFit(parent, config)
   const link = addVlan(attaching, parent, config) // before an address is leased: only the kernel knows that the VLAN is taken
-  configureLink({ sandbox, inside, link }, lease())
-  return [{ ...describeInterface(link), sandbox: call.netns }]
+  return configureInterface(attaching, link, lease)
 }
 
 function addVlan(attaching: Attaching, parent: Link, config: VlanConfig): Link {

@@ -1,5 +1,5 @@
 import { addressesOf, planRoutes } from "../../../pkg/ip/mod.ts"
-import { type ErrnoName, isErrno } from "../../../pkg/libc/mod.ts"
+import { unlessErrno } from "../../../pkg/libc/mod.ts"
 import {
   addAddress,
   addRoute,
@@ -18,7 +18,7 @@ import {
   RTPROT_RA,
   setLink,
 } from "../../../pkg/netlink/mod.ts"
-import { AF_INET6, familyOf, formatIp } from "../../../pkg/types/mod.ts"
+import { AF_INET6, familyOf, formatIp, isLinkLocal } from "../../../pkg/types/mod.ts"
 import { Failures } from "../../../pkg/undo/mod.ts"
 import type { DhcpConfig } from "../config.ts"
 import type { Change, Lease } from "../protocol/types.ts"
@@ -117,14 +117,6 @@ function show(route: RouteSpec): string {
   return JSON.stringify(route, (_, value) => (value instanceof Uint8Array ? [...value] : value))
 }
 
-function unlessErrno(act: () => void, ...names: ErrnoName[]): void {
-  try {
-    act()
-  } catch (error) {
-    if (!isErrno(error, ...names)) throw error
-  }
-}
-
 /**
  * Deletes the routes and addresses that the kernel has made of router advertisements: they would be in the way of those of a lease.
  * Throws `NetlinkError`.
@@ -140,7 +132,6 @@ export function deleteLearned(inside: RouteSocket, link: Link): void {
 /** Returns the link-local address, once duplicate address detection is over; undefined before. */
 export function findLinkLocal(inside: RouteSocket, link: Link): string | undefined {
   const isUsable = (flags: number) => (flags & (IFA_F_TENTATIVE | IFA_F_DADFAILED)) === 0
-  const isLinkLocal = (ip: Uint8Array) => ip[0] === 0xfe && ((ip[1] ?? 0) & 0xc0) === 0x80
   const own = listAddresses(inside, link, AF_INET6).find(({ ip, flags }) => isLinkLocal(ip) && isUsable(flags))
   return own && formatIp(own.ip)
 }

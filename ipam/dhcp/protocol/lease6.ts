@@ -1,4 +1,5 @@
-import { contains, formatCidr, formatIp, networkOf, type Route } from "../../../pkg/types/mod.ts"
+import { RouteScope } from "../../../pkg/netlink/mod.ts"
+import { contains, formatCidr, formatIp, isLinkLocal, networkOf, type Route } from "../../../pkg/types/mod.ts"
 import { toHex } from "./bytes.ts"
 import { addressOf } from "./lease4.ts"
 import { type Address6, type Association, type Options6, option6Of, options6Of } from "./options6.ts"
@@ -70,7 +71,7 @@ function chooseAddress({ options }: Association, before: Lease | undefined): Add
 function isUnicast(ip: Uint8Array): boolean {
   const first = ip[0] ?? 0
   const isSmall = ip.subarray(0, 15).every((byte) => byte === 0)
-  return first !== 0xff && !isSmall && !(first === 0xfe && ((ip[1] ?? 0) & 0xc0) === 0x80)
+  return first !== 0xff && !isSmall && !isLinkLocal(ip)
 }
 
 /**
@@ -86,7 +87,7 @@ export function withRouter(lease: Lease, router: RouterSeen | undefined, now: nu
   const routes: Route[] = []
   for (const { ip: network, prefix } of said.onLink) {
     const dst = formatCidr({ ip: networkOf({ ip: network, prefix }), prefix })
-    if (!contains({ ip: network, prefix }, ip)) routes.push({ dst, gw: "::", scope: 253 })
+    if (!contains({ ip: network, prefix }, ip)) routes.push({ dst, gw: "::", scope: RouteScope.Link })
   }
   for (const { dst } of said.routes) routes.push({ dst, gw: router.address })
   if (isAlive) routes.push({ dst: "::/0", gw: router.address })

@@ -1,5 +1,15 @@
 import { decodeLatin1, encodeUtf8 } from "../../../pkg/engine/mod.ts"
-import { bytes, concat, DecodeError, type Infer, u8, u16be, u32be, type WholeCodec } from "../../../pkg/netlink/mod.ts"
+import {
+  bytes,
+  concat,
+  DecodeError,
+  type Infer,
+  RouteScope,
+  u8,
+  u16be,
+  u32be,
+  type WholeCodec,
+} from "../../../pkg/netlink/mod.ts"
 import { type Cidr, formatCidr, formatIp, networkOf, parseIp, type Route } from "../../../pkg/types/mod.ts"
 import { checkName, decodeNames, pieces, printable } from "./bytes.ts"
 
@@ -140,17 +150,14 @@ function routeVia(destination: Cidr, router: Uint8Array): Route {
   return router.every((byte) => byte === 0) ? routeOnLink(dst) : { dst, gw: formatIp(router) }
 }
 
-/** RT_SCOPE_LINK, <linux/rtnetlink.h> */
-const SCOPE_LINK = 253
-
 /** A route without a router, as upstream writes it: without `gw` interface plugins would use the gateway of the address. */
 export function routeOnLink(dst: string): Route {
-  return { dst, gw: "0.0.0.0", scope: SCOPE_LINK }
+  return { dst, gw: "0.0.0.0", scope: RouteScope.Link }
 }
 
 /** Whether a route has no router. */
 export function isOnLink({ scope }: Route): boolean {
-  return scope === SCOPE_LINK
+  return scope === RouteScope.Link
 }
 
 /** RFC 2132, 5.8: pairs of destination and router, with the mask of the destination's class. Destinations without a class, and 0.0.0.0, are left out. */

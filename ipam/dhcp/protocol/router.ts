@@ -1,5 +1,5 @@
 import { struct, u8, u16be, u32be } from "../../../pkg/netlink/mod.ts"
-import { formatCidr, formatIp, networkOf, type Route } from "../../../pkg/types/mod.ts"
+import { formatCidr, formatIp, isLinkLocal, networkOf, type Route } from "../../../pkg/types/mod.ts"
 import { decodeNames, fromHex, pieces, toHex } from "./bytes.ts"
 import { readPacket } from "./frames.ts"
 import type { RouterSeen } from "./types.ts"
@@ -43,8 +43,7 @@ const minimalMtu = 1280
 export function readAdvertisement(frame: Uint8Array, at: number): RouterSeen | undefined {
   const packet = readPacket(frame)
   if (packet?.kind !== "icmpv6" || packet.message[0] !== ROUTER_ADVERTISEMENT) return undefined
-  const isOfLink = packet.ip[0] === 0xfe && ((packet.ip[1] ?? 0) & 0xc0) === 0x80
-  if (!isOfLink || packet.message[1] !== 0 || !parseAdvertisement(packet.message)) return undefined
+  if (!isLinkLocal(packet.ip) || packet.message[1] !== 0 || !parseAdvertisement(packet.message)) return undefined
   return { address: formatIp(packet.ip), at, message: toHex(packet.message) }
 }
 

@@ -93,7 +93,7 @@ export class FlannelNode implements Disposable {
       },
       ...call,
     }
-    const config = parseFlannelConfig(network, { verb, raw })
+    const config = parseFlannelConfig(network, { args: "", verb, raw })
     if (verb === "ADD") flannel.add(whole, config)
     else if (verb === "CHECK") flannel.check(whole, config)
     else if (verb === "DEL") flannel.del(whole, config)
