@@ -12,7 +12,7 @@ const others = [...made(specOf(3)), ...made(specOf(4))]
 function removal(groups: readonly Group[], addresses: readonly Uint8Array[]) {
   const kernel = new RuleSetKernel(ruleSet(...groups))
   const comment = ownerComment(owner)
-  const { operations, elements } = planRemoval(kernel.socket, layout, {
+  const { operations, elements } = planRemoval(kernel.socket, {
     isStale: (found) => found === comment,
     needles: [new TextEncoder().encode(comment)],
     owner,

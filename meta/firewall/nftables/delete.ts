@@ -1,4 +1,3 @@
-import type { NetlinkSocket } from "../../../pkg/netlink/mod.ts"
 import {
   type Element,
   findElements,
@@ -17,11 +16,9 @@ import {
 import type { Sought } from "../../../pkg/rules/mod.ts"
 import { AF_INET, FAMILIES, familyOf, ownerComment } from "../../../pkg/types/mod.ts"
 import { readNote } from "../spec.ts"
-import { type FirewallLayout, portsLayout } from "./layout.ts"
+import { asked, chains, containers, isolatedPorts, portsTable, table } from "./layout.ts"
 import { addTable, listAdminChains } from "./plan.ts"
-import { type Asked, askedBy, countPoliced, listAsked, planPolicies } from "./policies.ts"
-
-type Reader = Pick<NetlinkSocket, "get" | "dump">
+import { type Asked, askedBy, countPoliced, listAsked, planPolicies, type Reader } from "./policies.ts"
 
 /** What goes with some attachments: the transaction, and their elements, which know what else is to go. */
 export interface FirewallRemoval {
@@ -39,43 +36,42 @@ export interface SoughtAddresses extends Sought {
  * Removes the elements with a comment that `isStale`, and the policies that nothing asks for any more; with the last address the
  * table goes, unless an administrator has rules in it. Throws `NetlinkError`.
  */
-export function planRemoval(socket: Reader, layout: FirewallLayout, sought: SoughtAddresses): FirewallRemoval {
+export function planRemoval(socket: Reader, sought: SoughtAddresses): FirewallRemoval {
   const { isStale, needles } = sought
-  const { table, chains } = layout
   const queues = new KeyQueues(socket)
   const isOurs = ({ comment }: Commented) => comment !== undefined && isStale(comment)
-  const told = findTold(socket, queues, layout, sought)
+  const told = findTold(socket, queues, sought)
   const { found, others } = told
     ? { found: told.found, others: 1 }
-    : findQueues(socket, queues, Object.values(layout.containers), isOurs, needles)
+    : findQueues(socket, queues, Object.values(containers), isOurs, needles)
   const changes = new QueueChanges()
   for (const queue of found) changes.remove(queue, isOurs)
   const elements = found.flatMap((queue) => membersOf(queue).filter(isOurs))
   if (others === 0) {
     const own = chains.map(({ name }) => name)
     const isKept = listComments(socket, table).some(({ chain }) => !own.includes(chain))
-    if (!isKept) return { operations: removeTables(socket, queues, layout), elements }
+    if (!isKept) return { operations: removeTables(socket, queues), elements }
   }
-  const gone = told?.gone ?? listAsked(socket, layout, needles).filter(isOurs)
+  const gone = told?.gone ?? listAsked(socket, needles).filter(isOurs)
   const context = { canKeepPortsApart: hasPortsTable(socket) }
-  const policies = gone.length > 0 ? planPolicies(socket, layout, { gone, come: [] }, context) : []
+  const policies = gone.length > 0 ? planPolicies(socket, { gone, come: [] }, context) : []
   return {
     operations: [
       ...changes.operations,
       ...removeEmptied(socket, changes),
       ...policies,
-      ...removeUnneeded(socket, layout, policies),
+      ...removeUnneeded(socket, policies),
     ],
     elements,
   }
 }
 
 /** Leaves out the rules for policies where the last policy goes with these operations. */
-function removeUnneeded(socket: Reader, layout: FirewallLayout, operations: readonly Operation[]): Operation[] {
+function removeUnneeded(socket: Reader, operations: readonly Operation[]): Operation[] {
   if (operations.length === 0) return []
-  const { before, after } = countPoliced(socket, layout, operations)
+  const { before, after } = countPoliced(socket, operations)
   if (before === 0 || after > 0) return []
-  return addTable(layout, listAdminChains(socket, layout), { hasPolicies: false })
+  return addTable(listAdminChains(socket), { hasPolicies: false })
 }
 
 type Commented = { comment?: string | undefined }
@@ -87,26 +83,25 @@ type Commented = { comment?: string | undefined }
 function findTold(
   socket: Reader,
   queues: KeyQueues,
-  layout: FirewallLayout,
   { owner, addresses }: SoughtAddresses,
 ): { found: KeyQueue[]; gone: Asked[] } | undefined {
   if (!owner || addresses.length === 0) return undefined
   const comment = ownerComment(owner)
-  const found = addresses.map((ip) => queues.find(layout.containers[familyOf(ip)], [ip]))
+  const found = addresses.map((ip) => queues.find(containers[familyOf(ip)], [ip]))
   const own = found.flatMap((queue) => membersOf(queue).find((one) => one.comment === comment) ?? [])
   const { count, link } = readNote(own[0]?.note)
-  if (count !== found.length || own.length !== count || !hasOthers(socket, layout, comment)) return undefined
+  if (count !== found.length || own.length !== count || !hasOthers(socket, comment)) return undefined
   // Its network's policy may have become another one since.
-  const asked = (["isolated", "same-bridge"] as const).flatMap((policy) =>
+  const gone = (["isolated", "same-bridge"] as const).flatMap((policy) =>
     link ? askedBy(policy, link, owner.containerId, comment) : [],
   )
   const isThere = ({ policy, bridge, port }: Asked) =>
-    getElement(socket, layout.asked[policy], [bridge, port])?.comment === comment
-  return { found, gone: asked.filter(isThere) }
+    getElement(socket, asked[policy], [bridge, port])?.comment === comment
+  return { found, gone: gone.filter(isThere) }
 }
 
 /** Whether addresses of others are at the beginning of a list. */
-function hasOthers(socket: Reader, { containers }: FirewallLayout, comment: string): boolean {
+function hasOthers(socket: Reader, comment: string): boolean {
   return FAMILIES.some((family) => {
     const { count, commented } = sampleElements(socket, containers[family], comment)
     return count > commented
@@ -115,13 +110,12 @@ function hasOthers(socket: Reader, { containers }: FirewallLayout, comment: stri
 
 /** Kernels that cannot filter on bridges have none. */
 function hasPortsTable(socket: Reader): boolean {
-  return findElements(socket, portsLayout().isolated, []) !== undefined
+  return findElements(socket, isolatedPorts, []) !== undefined
 }
 
-function removeTables(socket: Reader, queues: KeyQueues, { table, containers }: FirewallLayout): Operation[] {
-  const ports = portsLayout()
+function removeTables(socket: Reader, queues: KeyQueues): Operation[] {
   return [
     ...(queues.has(containers[AF_INET]) ? [remove.table(table)] : []),
-    ...(hasPortsTable(socket) ? [remove.table(ports.table)] : []),
+    ...(hasPortsTable(socket) ? [remove.table(portsTable)] : []),
   ]
 }

@@ -5,7 +5,7 @@ import { RuleSetKernel } from "../../../pkg/nftables/testing/rule-set-kernel.ts"
 import { refusing } from "../../../pkg/nftables/testing.ts"
 import { ofOwner, ofStale } from "../../../pkg/rules/mod.ts"
 import type { Owner } from "../../../pkg/types/mod.ts"
-import { inForce, layout, made, ruleSet, rulesOf, specOf, standingBy } from "../testing/firewall.ts"
+import { inForce, made, ruleSet, rulesOf, specOf, standingBy } from "../testing/firewall.ts"
 import { addFirewall, canFilter, deleteFirewall as deleteSought, listAddresses } from "./firewall.ts"
 import { planNew } from "./plan.ts"
 
@@ -94,17 +94,12 @@ describe("adding to a complete table", () => {
 
   test("notes beside each address how many there are, and where a policy and a zone were asked for", () => {
     const notesOf = (...of: [Parameters<typeof specOf>[1], string?]) => {
-      const plan = planNew(
-        new RuleSetKernel(ruleSet(...inForce("same-bridge"))).socket,
-        layout,
-        specOf(2, of[0]),
-        of[1],
-      )
+      const plan = planNew(new RuleSetKernel(ruleSet(...inForce("same-bridge"))).socket, specOf(2, of[0]), of[1])
       return plan?.flatMap((operation) => ("elements" in operation ? operation.elements.map(({ note }) => note) : []))
     }
     expect(notesOf("same-bridge")).toEqual(["2 br1/veth2", "2 br1/veth2", undefined])
     expect(notesOf("same-bridge", "trusted")?.[1]).toBe("2 br1/veth2 trusted")
-    const open = planNew(new RuleSetKernel(ruleSet()).socket, layout, specOf(2), "trusted") ?? []
+    const open = planNew(new RuleSetKernel(ruleSet()).socket, specOf(2), "trusted") ?? []
     expect(printTransaction(open)).toContain("10.1.0.2")
     expect(open.flatMap((one) => ("elements" in one ? one.elements.map(({ note }) => note) : []))).toEqual([
       "2 - trusted",

@@ -20,7 +20,7 @@ import type { Undo } from "../../../pkg/undo/mod.ts"
 import { checkAcceptMarked, ensureAcceptMarked, removeAcceptMarked } from "../iptables/accept-marked.ts"
 import type { DelHints, FirewallSpec, ZonedSpec } from "../spec.ts"
 import { planRemoval, type SoughtAddresses } from "./delete.ts"
-import { FIREWALL_TABLE, firewallLayout, portsLayout } from "./layout.ts"
+import { asked, containers, FIREWALL_TABLE, isolatedPorts, policed, portsTable, table } from "./layout.ts"
 import { addTable, isComplete, planAdd, planNew } from "./plan.ts"
 import { addPortsTable, askedBy, findPolicy, isAskedFor, isPortApart, listAsked } from "./policies.ts"
 
@@ -80,11 +80,8 @@ export class NftablesFirewall
  * isolated ports apart. Throws `NetlinkError`, and then nothing has changed.
  */
 export function addFirewall(socket: NetlinkSocket, spec: FirewallSpec, zone?: string): boolean {
-  const layout = firewallLayout()
   const canKeepPortsApart = spec.policy !== "isolated" || canFilterBridges(socket)
-  commitQuickly(socket, planNew(socket, layout, spec, zone), () =>
-    planAdd(socket, layout, spec, { zone, canKeepPortsApart }),
-  )
+  commitQuickly(socket, planNew(socket, spec, zone), () => planAdd(socket, spec, { zone, canKeepPortsApart }))
   return canKeepPortsApart
 }
 
@@ -95,7 +92,7 @@ export function addFirewall(socket: NetlinkSocket, spec: FirewallSpec, zone?: st
 export function deleteFirewall(socket: NetlinkSocket, sought: SoughtAddresses): readonly Element[] {
   let deleted: readonly Element[] = []
   atomically(socket, () => {
-    const { operations, elements } = planRemoval(socket, firewallLayout(), sought)
+    const { operations, elements } = planRemoval(socket, sought)
     deleted = elements
     return operations
   })
@@ -104,14 +101,14 @@ export function deleteFirewall(socket: NetlinkSocket, sought: SoughtAddresses): 
 
 /** The elements of addresses, with their owners and notes: all, or those that have one of `needles`. Throws `NetlinkError`. */
 export function listAddresses(socket: NetlinkSocket, needles?: readonly Uint8Array[]): Element[] {
-  const sets = Object.values(firewallLayout().containers).flatMap((set) => [set, set.standby])
+  const sets = Object.values(containers).flatMap((set) => [set, set.standby])
   return sets.flatMap((set) => findElements(socket, set, needles)?.elements ?? [])
 }
 
 /** The same of these addresses, also of those that stand by: a question for each, however many there are. Throws `NetlinkError`. */
 export function findAddresses(socket: NetlinkSocket, addresses: readonly Uint8Array[]): Element[] {
   const queues = new KeyQueues(socket)
-  return addresses.flatMap((ip) => membersOf(queues.find(firewallLayout().containers[familyOf(ip)], [ip])))
+  return addresses.flatMap((ip) => membersOf(queues.find(containers[familyOf(ip)], [ip])))
 }
 
 /**
@@ -120,16 +117,15 @@ export function findAddresses(socket: NetlinkSocket, addresses: readonly Uint8Ar
  */
 export function checkFirewall(socket: NetlinkSocket, spec: FirewallSpec): void {
   const { owner, addresses, policy, link, adminChain } = spec
-  const layout = firewallLayout()
   const comment = ownerComment(owner)
   const expectRules = (needed: { hasPolicies: boolean }) => {
-    if (isComplete(socket, layout, adminChain, needed)) return
-    throw missing(comment, `the rules of table inet ${layout.table.name}`, describeDormant(socket, layout.table))
+    if (isComplete(socket, adminChain, needed)) return
+    throw missing(comment, `the rules of table inet ${table.name}`, describeDormant(socket, table))
   }
   expectRules({ hasPolicies: false })
   const queues = new KeyQueues(socket)
   for (const ip of addresses) {
-    const set = layout.containers[familyOf(ip)]
+    const set = containers[familyOf(ip)]
     const { members } = queues.find(set, [ip])
     if (members[0] && members.some((one) => one?.comment === comment)) continue
     const found = members[0] ? printElement(set, members[0]) : "none"
@@ -140,25 +136,25 @@ export function checkFirewall(socket: NetlinkSocket, spec: FirewallSpec): void {
     )
   }
   if (!link || policy === "open") return
-  const [asked] = askedBy(policy, link, owner.containerId, comment)
+  const [wanted] = askedBy(policy, link, owner.containerId, comment)
   const isOwn = (one: { comment?: string | undefined } | undefined) => one?.comment === comment
-  if (!asked || !isOwn(getElement(socket, layout.asked[policy], [asked.bridge, asked.port]))) {
-    const here = listAsked(socket, layout, [encodeUtf8(comment)]).filter(isOwn)
-    if (here[0]?.policy !== policy || String(here[0].bridge) !== String(asked?.bridge)) {
+  if (!wanted || !isOwn(getElement(socket, asked[policy], [wanted.bridge, wanted.port]))) {
+    const here = listAsked(socket, [encodeUtf8(comment)]).filter(isOwn)
+    if (here[0]?.policy !== policy || String(here[0].bridge) !== String(wanted?.bridge)) {
       throw missing(comment, `policy ${policy} for bridge "${link.bridge}"`, here[0]?.policy)
     }
   }
-  const inForce = findPolicy(socket, layout, ifnameValue(link.bridge))
-  const expected = isAskedFor(socket, layout, "isolated", ifnameValue(link.bridge)) ? "isolated" : policy
-  const isPoliced = getElement(socket, layout.policed, [ifnameValue(link.bridge)]) !== undefined
+  const inForce = findPolicy(socket, ifnameValue(link.bridge))
+  const expected = isAskedFor(socket, "isolated", ifnameValue(link.bridge)) ? "isolated" : policy
+  const isPoliced = getElement(socket, policed, [ifnameValue(link.bridge)]) !== undefined
   if (inForce !== expected || !isPoliced) {
     throw missing(comment, `policy ${expected} in force on bridge "${link.bridge}"`, isPoliced ? inForce : "open")
   }
   expectRules({ hasPolicies: true })
-  const isApart = policy !== "isolated" || !asked || isPortApart(socket, asked.port)
+  const isApart = policy !== "isolated" || !wanted || isPortApart(socket, wanted.port)
   if (!isApart && canFilterBridges(socket)) {
-    const { table } = portsLayout()
-    throw missing(comment, `"${link.port}" in set bridge ${table.name} isolated`, describeDormant(socket, table))
+    const expected = `"${link.port}" in set bridge ${portsTable.name} isolated`
+    throw missing(comment, expected, describeDormant(socket, portsTable))
   }
 }
 
@@ -171,16 +167,12 @@ function missing(owner: string, expected: string, found?: string): CniError {
  * yet it tries. Throws `EPERM` without CAP_NET_ADMIN.
  */
 export function canFilter(socket: NetlinkSocket, adminChain: string): boolean {
-  const layout = firewallLayout()
-  return dryRun(socket, layout.table, () =>
-    isComplete(socket, layout, adminChain, { hasPolicies: false })
-      ? []
-      : addTable(layout, [adminChain], { hasPolicies: true }),
+  return dryRun(socket, table, () =>
+    isComplete(socket, adminChain, { hasPolicies: false }) ? [] : addTable([adminChain], { hasPolicies: true }),
   )
 }
 
 /** Whether this kernel filters on bridges (`CONFIG_NF_TABLES_BRIDGE`). */
 function canFilterBridges(socket: NetlinkSocket): boolean {
-  const { table, isolated } = portsLayout()
-  return dryRun(socket, table, () => (findElements(socket, isolated, []) ? [] : addPortsTable()))
+  return dryRun(socket, portsTable, () => (findElements(socket, isolatedPorts, []) ? [] : addPortsTable()))
 }

@@ -1,5 +1,4 @@
 import { encodeUtf8 } from "../../../pkg/engine/mod.ts"
-import type { NetlinkSocket } from "../../../pkg/netlink/mod.ts"
 import {
   add,
   create,
@@ -17,10 +16,8 @@ import {
 } from "../../../pkg/nftables/mod.ts"
 import { AF_INET, AF_INET6, familyOf, isOwnerOf, ownerComment } from "../../../pkg/types/mod.ts"
 import { type FirewallSpec, printNote } from "../spec.ts"
-import { type FirewallLayout, firewallLayout } from "./layout.ts"
-import { askedBy, countPoliced, findPolicy, planPolicy } from "./policies.ts"
-
-type Reader = Pick<NetlinkSocket, "get" | "dump">
+import { admin, adminRule, asked, chains, containers, policed, policyRules, rules, table, within } from "./layout.ts"
+import { askedBy, countPoliced, elementOf, findPolicy, planPolicy, type Reader } from "./policies.ts"
 
 /** An address in the set of its family. */
 interface Place {
@@ -28,11 +25,7 @@ interface Place {
   element: Element
 }
 
-function placesOf(
-  { containers }: FirewallLayout,
-  { owner, addresses, policy, link }: FirewallSpec,
-  zone: string | undefined,
-): Place[] {
+function placesOf({ owner, addresses, policy, link }: FirewallSpec, zone: string | undefined): Place[] {
   const comment = ownerComment(owner)
   const note = printNote({ count: addresses.length, link: policy === "open" ? undefined : link, zone })
   return addresses.map((ip) => ({ set: containers[familyOf(ip)], element: { key: [ip], comment, note } }))
@@ -42,13 +35,7 @@ function placesOf(
  * Whether all rules are there and in force, those for policies too where bridges have any, and the jump to the administrator's chain:
  * the kernel keeps the chains and sets that rules need. Tables of earlier releases are complete: they have the rules for policies in any case.
  */
-export function isComplete(
-  socket: Reader,
-  layout: FirewallLayout,
-  adminChain: string,
-  { hasPolicies }: { hasPolicies: boolean },
-): boolean {
-  const { table, rules, policyRules, adminRule } = layout
+export function isComplete(socket: Reader, adminChain: string, { hasPolicies }: { hasPolicies: boolean }): boolean {
   const needed = [...(hasPolicies ? policyRules : []), ...rules, adminRule(adminChain)]
   return hasRules(
     socket,
@@ -58,13 +45,8 @@ export function isComplete(
 }
 
 /** Adds all of the table. What is there stays, except for rules in our chains that are not ours, or not needed. */
-export function addTable(
-  layout: FirewallLayout,
-  adminChains: Iterable<string>,
-  { hasPolicies }: { hasPolicies: boolean },
-): Operation[] {
-  const { table, containers, within, policed, asked, chains, policyRules, adminRule } = layout
-  const rules = [...(hasPolicies ? policyRules : []), ...layout.rules]
+export function addTable(adminChains: Iterable<string>, { hasPolicies }: { hasPolicies: boolean }): Operation[] {
+  const needed = [...(hasPolicies ? policyRules : []), ...rules]
   const sets = [containers[AF_INET], containers[AF_INET6], within, policed, asked["same-bridge"], asked.isolated]
   const names = [...new Set(adminChains)]
   return [
@@ -72,14 +54,14 @@ export function addTable(
     ...sets.map(add.set),
     ...[...chains, ...names.map((name) => ({ table, name }))].map(add.chain),
     ...chains.map(flush.chain),
-    ...[...rules, ...names.map(adminRule)].map(add.rule),
+    ...[...needed, ...names.map(adminRule)].map(add.rule),
   ]
 }
 
-encodeAhead(addTable(firewallLayout(), [], { hasPolicies: true }))
+encodeAhead(addTable([], { hasPolicies: true }))
 
 /** The chains of administrators that the table jumps to. Throws `NetlinkError`. */
-export function listAdminChains(socket: Reader, { table, admin }: FirewallLayout): string[] {
+export function listAdminChains(socket: Reader): string[] {
   return listComments(socket, table, admin.name).flatMap(({ comment }) => comment ?? [])
 }
 
@@ -87,22 +69,15 @@ export function listAdminChains(socket: Reader, { table, admin }: FirewallLayout
  * The elements where all else is in place and nothing in the way, which is nearly always: refused when an address is held.
  * Undefined where more is to be looked at. Throws `NetlinkError`.
  */
-export function planNew(
-  socket: Reader,
-  layout: FirewallLayout,
-  spec: FirewallSpec,
-  zone?: string,
-): Operation[] | undefined {
+export function planNew(socket: Reader, spec: FirewallSpec, zone?: string): Operation[] | undefined {
   const { policy, link, owner, adminChain } = spec
   const hasPolicies = policy !== "open"
-  if (policy === "isolated" || !isComplete(socket, layout, adminChain, { hasPolicies })) return undefined
-  if (link && findPolicy(socket, layout, ifnameValue(link.bridge)) !== policy) return undefined
-  const asked = link ? askedBy(policy, link, owner.containerId, ownerComment(owner)) : []
+  if (policy === "isolated" || !isComplete(socket, adminChain, { hasPolicies })) return undefined
+  if (link && findPolicy(socket, ifnameValue(link.bridge)) !== policy) return undefined
+  const wanted = link ? askedBy(policy, link, owner.containerId, ownerComment(owner)) : []
   return [
-    ...placesOf(layout, spec, zone).map(({ set, element }) => create.elements(set, [element])),
-    ...asked.map(({ policy, bridge, port, comment }) =>
-      create.elements(layout.asked[policy], [{ key: [bridge, port], comment }]),
-    ),
+    ...placesOf(spec, zone).map(({ set, element }) => create.elements(set, [element])),
+    ...wanted.map((one) => create.elements(asked[one.policy], [elementOf(one)])),
   ]
 }
 
@@ -113,7 +88,6 @@ export function planNew(
  */
 export function planAdd(
   socket: Reader,
-  layout: FirewallLayout,
   spec: FirewallSpec,
   { zone, canKeepPortsApart }: { zone: string | undefined; canKeepPortsApart: boolean },
 ): Operation[] {
@@ -121,23 +95,22 @@ export function planAdd(
   const { network } = spec.owner
   const queues = new KeyQueues(socket)
   const changes = new QueueChanges()
-  const places = placesOf(layout, spec, zone)
+  const places = placesOf(spec, zone)
   for (const { set, element } of places) {
     const isStale = (one: Element) => one.comment === undefined || isOwnerOf(one.comment, network)
     changes.claim(queues.find(set, element.key), element, isStale)
   }
   const isOwn = (one: Element) => one.comment === comment
-  for (const queue of findQueues(socket, queues, Object.values(layout.containers), isOwn, [encodeUtf8(comment)])
-    .found) {
+  for (const queue of findQueues(socket, queues, Object.values(containers), isOwn, [encodeUtf8(comment)]).found) {
     if (places.some(({ set, element }) => set === queue.set && String(element.key) === String(queue.key))) continue
     changes.remove(queue, isOwn)
   }
-  const policies = planPolicy(socket, layout, spec, canKeepPortsApart)
-  const { before, after } = countPoliced(socket, layout, policies)
+  const policies = planPolicy(socket, spec, canKeepPortsApart)
+  const { before, after } = countPoliced(socket, policies)
   const hasPolicies = after > 0
-  const isRight = isComplete(socket, layout, spec.adminChain, { hasPolicies }) && (hasPolicies || before === 0)
+  const isRight = isComplete(socket, spec.adminChain, { hasPolicies }) && (hasPolicies || before === 0)
   return [
-    ...(isRight ? [] : addTable(layout, [...listAdminChains(socket, layout), spec.adminChain], { hasPolicies })),
+    ...(isRight ? [] : addTable([...listAdminChains(socket), spec.adminChain], { hasPolicies })),
     ...changes.operations,
     ...policies,
   ]

@@ -18,10 +18,10 @@ import {
 import { isOwnerOf, ownerComment, sameBytes } from "../../../pkg/types/mod.ts"
 import type { Policy } from "../config.ts"
 import type { FirewallSpec, HostLink } from "../spec.ts"
-import { type FirewallLayout, portsLayout } from "./layout.ts"
+import { asked, isolatedPorts, policed, portsChain, portsRule, portsTable, within } from "./layout.ts"
 
-/** What this file reads by. */
-type Reader = Pick<NetlinkSocket, "get" | "dump">
+/** What plans read the tables by. */
+export type Reader = Pick<NetlinkSocket, "get" | "dump">
 
 /** That an attachment asks for a policy on a bridge. */
 export interface Asked {
@@ -41,14 +41,14 @@ export function askedBy(policy: Policy, link: HostLink, containerId: string, com
 }
 
 /** Returns what is asked for, or of much only what has one of `needles` in it: a comment, a bridge. Throws `NetlinkError`. */
-export function listAsked(socket: Reader, { asked }: FirewallLayout, needles?: readonly Uint8Array[]): Asked[] {
+export function listAsked(socket: Reader, needles?: readonly Uint8Array[]): Asked[] {
   return (["isolated", "same-bridge"] as const).flatMap((policy) =>
     (findElements(socket, asked[policy], needles)?.elements ?? []).map((element) => askedIn(policy, element)),
   )
 }
 
 /** Returns the policy in force on a bridge, by what happens to packets between its ports. Throws `NetlinkError`. */
-export function findPolicy(socket: Reader, { within }: FirewallLayout, bridge: Uint8Array): Policy {
+export function findPolicy(socket: Reader, bridge: Uint8Array): Policy {
   const verdict = getElement(socket, within, [bridge, bridge])?.verdict
   if (verdict === undefined) return "open"
   return verdict === "drop" ? "isolated" : "same-bridge"
@@ -57,24 +57,22 @@ export function findPolicy(socket: Reader, { within }: FirewallLayout, bridge: U
 /** What an attachment asks for instead of what it has asked for; its network asks for the same on the bridge from now on. */
 export function planPolicy(
   socket: Reader,
-  layout: FirewallLayout,
   { owner, policy, link }: FirewallSpec,
   canKeepPortsApart: boolean,
 ): Operation[] {
   const comment = ownerComment(owner)
-  const own = listAsked(socket, layout, [encodeUtf8(comment)]).filter((one) => one.comment === comment)
+  const own = listAsked(socket, [encodeUtf8(comment)]).filter((one) => one.comment === comment)
   const [wanted] = link ? askedBy(policy, link, owner.containerId, comment) : []
   const bridge = link && ifnameValue(link.bridge)
   const isWanted = (one: Asked) =>
     wanted?.policy === one.policy && sameBytes(one.bridge, wanted.bridge) && sameBytes(one.port, wanted.port)
-  const held = wanted && getElement(socket, layout.asked[wanted.policy], [wanted.bridge, wanted.port])
+  const held = wanted && getElement(socket, asked[wanted.policy], [wanted.bridge, wanted.port])
   const isHeld = held !== undefined && held.comment !== comment
   const isThere = own.some(isWanted)
-  const others = bridge ? listOthers(socket, layout, owner.network, bridge, policy) : []
+  const others = bridge ? listOthers(socket, owner.network, bridge, policy) : []
   const moved = others.filter((one) => one.comment !== comment && !(wanted && sameBytes(one.port, wanted.port)))
   return planPolicies(
     socket,
-    layout,
     {
       gone: [...own.filter((one) => !isWanted(one)), ...moved, ...(wanted && isHeld ? [wanted] : [])],
       come: [
@@ -87,31 +85,24 @@ export function planPolicy(
 }
 
 /** What a network asks for on a bridge that is not this policy: mostly nothing. */
-function listOthers(
-  socket: Reader,
-  layout: FirewallLayout,
-  network: string,
-  bridge: Uint8Array,
-  policy: FirewallSpec["policy"],
-): Asked[] {
+function listOthers(socket: Reader, network: string, bridge: Uint8Array, policy: FirewallSpec["policy"]): Asked[] {
   const present = (["isolated", "same-bridge"] as const).filter(
-    (each) =>
-      each !== policy && isAskedFor(socket, layout, each, bridge, ({ comment = "" }) => isOwnerOf(comment, network)),
+    (each) => each !== policy && isAskedFor(socket, each, bridge, ({ comment = "" }) => isOwnerOf(comment, network)),
   )
   if (present.length === 0) return []
-  return listAsked(socket, layout, [bridge]).filter(
+  return listAsked(socket, [bridge]).filter(
     (one) => one.policy !== policy && sameBytes(one.bridge, bridge) && isOwnerOf(one.comment ?? "", network),
   )
 }
 
 /** What is asked for that changes, and on which bridges. */
-export interface AskedChanges {
+interface AskedChanges {
   gone: readonly Asked[]
   come: readonly Asked[]
 }
 
 /** What changes of policies depend on. */
-export interface PolicyContext {
+interface PolicyContext {
   /** One that is to be put right in any case. */
   bridge?: Uint8Array | undefined
   /** Whether the kernel filters on bridges. */
@@ -124,7 +115,6 @@ export interface PolicyContext {
  */
 export function planPolicies(
   socket: Reader,
-  layout: FirewallLayout,
   { gone, come }: AskedChanges,
   { bridge, canKeepPortsApart }: PolicyContext,
 ): Operation[] {
@@ -132,22 +122,21 @@ export function planPolicies(
   const leaving = new Set(gone.map(keyOf))
   const isAsked = (policy: Asked["policy"], on: Uint8Array) =>
     come.some((one) => one.policy === policy && sameBytes(one.bridge, on)) ||
-    isAskedFor(socket, layout, policy, on, (one) => !leaving.has(keyOf(one)))
+    isAskedFor(socket, policy, on, (one) => !leaving.has(keyOf(one)))
   return [
-    ...gone.map((one) => remove.elements(layout.asked[one.policy], [elementOf(one)])),
-    ...come.map((one) => add.elements(layout.asked[one.policy], [elementOf(one)])),
+    ...gone.map((one) => remove.elements(asked[one.policy], [elementOf(one)])),
+    ...come.map((one) => add.elements(asked[one.policy], [elementOf(one)])),
     ...[...new Map(all.map((one) => [String(one), one])).values()].flatMap((on) => {
       const policy = isAsked("isolated", on) ? "isolated" : isAsked("same-bridge", on) ? "same-bridge" : "open"
-      return planBridge(socket, layout, on, policy)
+      return planBridge(socket, on, policy)
     }),
-    ...(canKeepPortsApart ? planPorts(socket, layout, gone.filter(isIsolated), come.filter(isIsolated)) : []),
+    ...(canKeepPortsApart ? planPorts(socket, gone.filter(isIsolated), come.filter(isIsolated)) : []),
   ]
 }
 
 /** Whether a policy is asked for on a bridge, by what `counts`: one that does is enough. Throws `NetlinkError`. */
 export function isAskedFor(
   socket: Reader,
-  { asked }: FirewallLayout,
   policy: Asked["policy"],
   bridge: Uint8Array,
   counts: (one: Asked) => boolean = () => true,
@@ -167,7 +156,8 @@ function keyOf({ policy, bridge, port }: Asked): string {
   return `${policy} ${bridge} ${port}`
 }
 
-function elementOf({ bridge, port, comment }: Asked): Element {
+/** The element of `asked` that says it. */
+export function elementOf({ bridge, port, comment }: Asked): Element {
   return { key: [bridge, port], comment }
 }
 
@@ -176,8 +166,7 @@ function askedIn(policy: Asked["policy"], { key, comment }: Element): Asked {
   return { policy, bridge, port, comment }
 }
 
-function planBridge(socket: Reader, layout: FirewallLayout, bridge: Uint8Array, policy: Policy): Operation[] {
-  const { within, policed } = layout
+function planBridge(socket: Reader, bridge: Uint8Array, policy: Policy): Operation[] {
   const [between, isPoliced] = [getElement(socket, within, [bridge, bridge]), getElement(socket, policed, [bridge])]
   if (policy === "open") {
     const remains = [between && remove.elements(within, [between]), isPoliced && remove.elements(policed, [isPoliced])]
@@ -193,11 +182,7 @@ function planBridge(socket: Reader, layout: FirewallLayout, bridge: Uint8Array, 
 }
 
 /** How many bridges have a policy, before these operations and after them. Throws `NetlinkError`. */
-export function countPoliced(
-  socket: Reader,
-  { policed }: FirewallLayout,
-  operations: readonly Operation[],
-): { before: number; after: number } {
+export function countPoliced(socket: Reader, operations: readonly Operation[]): { before: number; after: number } {
   const before = findElements(socket, policed, [])?.count ?? 0
   const changes = operations.filter((one) => one.object === "element" && one.set === policed)
   const removed = changes.filter(({ verb }) => verb === "delete").length
@@ -208,41 +193,33 @@ export function countPoliced(
  * Ports of isolated containers, in the table that comes with the first and goes with the last. Where it has not as many as are asked
  * for, a program has removed some, and all are added again.
  */
-function planPorts(
-  socket: Reader,
-  layout: FirewallLayout,
-  gone: readonly Asked[],
-  come: readonly Asked[],
-): Operation[] {
-  const { table, isolated } = portsLayout()
+function planPorts(socket: Reader, gone: readonly Asked[], come: readonly Asked[]): Operation[] {
   const count = (set: NamedSet) => findElements(socket, set, [])?.count
-  const [present, before = 0] = [count(isolated), count(layout.asked.isolated)]
+  const [present, before = 0] = [count(isolatedPorts), count(asked.isolated)]
   const isWhole = (present ?? 0) === before
-  const wake = present !== undefined && isDormant(socket, table) ? [add.table(table)] : []
+  const wake = present !== undefined && isDormant(socket, portsTable) ? [add.table(portsTable)] : []
   if (isWhole && gone.length + come.length === 0) return wake
-  if (before + come.length === gone.length) return present === undefined ? [] : [remove.table(table)]
+  if (before + come.length === gone.length) return present === undefined ? [] : [remove.table(portsTable)]
   const leaving = new Set(gone.map(keyOf))
-  const others = isWhole ? [] : listAsked(socket, layout).filter((one) => isIsolated(one) && !leaving.has(keyOf(one)))
+  const others = isWhole ? [] : listAsked(socket).filter((one) => isIsolated(one) && !leaving.has(keyOf(one)))
   const added = [...others, ...come]
   const ports = gone.filter(({ port }) => !added.some((one) => sameBytes(one.port, port)))
-  const stale = ports.flatMap(({ port }) => getElement(socket, isolated, [port]) ?? [])
+  const stale = ports.flatMap(({ port }) => getElement(socket, isolatedPorts, [port]) ?? [])
   return [
     ...(present === undefined ? addPortsTable() : wake),
-    ...stale.map((element) => remove.elements(isolated, [element])),
-    ...added.map(({ port, comment }) => add.elements(isolated, [{ key: [port], comment }])),
+    ...stale.map((element) => remove.elements(isolatedPorts, [element])),
+    ...added.map(({ port, comment }) => add.elements(isolatedPorts, [{ key: [port], comment }])),
   ]
 }
 
 /** Whether a port is kept apart from other isolated ones. Throws `NetlinkError`. */
 export function isPortApart(socket: Reader, port: Uint8Array): boolean {
-  const { table, isolated } = portsLayout()
-  return getElement(socket, isolated, [port]) !== undefined && !isDormant(socket, table)
+  return getElement(socket, isolatedPorts, [port]) !== undefined && !isDormant(socket, portsTable)
 }
 
 /** The table that keeps ports apart. */
 export function addPortsTable(): Operation[] {
-  const { table, chain, isolated, rule } = portsLayout()
-  return [add.table(table), add.set(isolated), add.chain(chain), add.rule(rule)]
+  return [add.table(portsTable), add.set(isolatedPorts), add.chain(portsChain), add.rule(portsRule)]
 }
 
 encodeAhead(addPortsTable())

@@ -2,10 +2,10 @@ import { type Element, ifnameValue, type NamedSet, type SharedSet } from "../../
 import type { KernelRule, RuleSet } from "../../../pkg/nftables/testing/rule-set-kernel.ts"
 import { AF_INET, AF_INET6, ownerComment } from "../../../pkg/types/mod.ts"
 import type { Policy } from "../config.ts"
-import { firewallLayout, portsLayout } from "../nftables/layout.ts"
+import * as layout from "../nftables/layout.ts"
 import { type FirewallSpec, printNote } from "../spec.ts"
 
-export const layout = firewallLayout()
+export { layout }
 
 /** What container "c2" asks for on port "veth2" of "br1" with 10.1.0.2 and fd00:1::2, and likewise another number. */
 export function specOf(number: number, policy: Policy = "open", more: Partial<FirewallSpec> = {}): FirewallSpec {
@@ -38,7 +38,7 @@ export function made({ owner, addresses, policy, link }: FirewallSpec, zone?: st
       elements: [{ key: [ip], comment, note }],
     })),
     ...(policy === "open" ? [] : [{ set: layout.asked[policy], elements: [{ key: [bridge, port], comment }] }]),
-    ...(policy === "isolated" ? [{ set: portsLayout().isolated, elements: [{ key: [port], comment }] }] : []),
+    ...(policy === "isolated" ? [{ set: layout.isolatedPorts, elements: [{ key: [port], comment }] }] : []),
   ]
 }
 
