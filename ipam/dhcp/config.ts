@@ -1,6 +1,7 @@
 import { type Fields, invalidConfig, off, parseConfig } from "../../pkg/config/mod.ts"
 import { encodeUtf8 } from "../../pkg/engine/mod.ts"
 import { CniError, Code, isJsonObject, type JsonObject, member } from "../../pkg/types/mod.ts"
+import { toHex } from "./protocol/bytes.ts"
 import { encodeUserClass } from "./protocol/options4.ts"
 
 const text = { kind: "text", expected: "a text" } as const
@@ -42,7 +43,8 @@ const optionNames: Readonly<Record<string, number>> = {
   "vendor-class-identifier": 60,
 }
 const USER_CLASS = 77
-const CLIENT_IDENTIFIER = 61
+/** A configuration may set the client identifier; the client sends it in every message by itself. */
+export const CLIENT_IDENTIFIER = 61
 
 /** The default requests of upstream's plugin. */
 const upstreamRequests = [3, 1]
@@ -107,7 +109,7 @@ function attempt<T>(lenient: boolean, otherwise: T, read: () => T): T {
 
 /** The client identifier of an attachment as hexadecimal digits, with its type byte: upstream's, so that a switch keeps addresses. */
 export function clientIdOf(key: string): string {
-  return `00${hexOf(encodeUtf8(key).subarray(0, 254))}`
+  return `00${toHex(encodeUtf8(key).subarray(0, 254))}`
 }
 
 /** The client identifier of the configuration; undefined without one. */
@@ -123,15 +125,15 @@ function provideOption(
   const code = optionCode(option, key)
   const bytes = encodeUtf8(args.get(fromArg) ?? value)
   if (bytes.length > 255) throw tooLong(option)
-  return bytes.length === 0 ? [] : [[code, hexOf(bytes)]]
+  return bytes.length === 0 ? [] : [[code, toHex(bytes)]]
 }
 
 function userClassOption(classes: readonly string[]): [number, string][] {
   if (classes.length === 0) return []
-  const tooShort = classes.find((each) => each === "")
-  if (tooShort !== undefined) throw invalidConfig("ipam.userClass", "texts that are not empty", tooShort)
-  if (classes.reduce((sum, each) => sum + 1 + encodeUtf8(each).length, 0) > 255) throw tooLong("user-class")
-  return [[USER_CLASS, hexOf(encodeUserClass(classes))]]
+  if (classes.includes("")) throw invalidConfig("ipam.userClass", "texts that are not empty", "")
+  const bytes = encodeUserClass(classes)
+  if (bytes.length > 255) throw tooLong("user-class")
+  return [[USER_CLASS, toHex(bytes)]]
 }
 
 function requestList(list: readonly { option: string; skipDefault: boolean }[], useOptions: boolean): number[] {
@@ -165,10 +167,4 @@ function readArgs(args: string): Map<string, string> {
     if (sign > 0) values.set(pair.slice(0, sign), pair.slice(sign + 1))
   }
   return values
-}
-
-function hexOf(bytes: Uint8Array): string {
-  let digits = ""
-  for (const byte of bytes) digits += byte.toString(16).padStart(2, "0")
-  return digits
 }

@@ -91,7 +91,7 @@ const own: Readonly<Record<string, Reader>> = {
       const session = new RpcSession()
       for (const part of parts) session.receive(part)
     },
-    mayThrow: ["GobError", "RpcError"],
+    mayThrow: ["GobError"],
   },
   "DHCPv4 server": { read: (payloads) => leaseBy(AF_INET, payloads), mayThrow: [] },
   "DHCPv6 server": { read: (payloads) => leaseBy(AF_INET6, payloads), mayThrow: [] },

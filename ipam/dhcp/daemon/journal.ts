@@ -13,6 +13,7 @@ import {
   syncPath,
   tryLock,
   tryUnlink,
+  unlessErrno,
   writeAll,
 } from "../../../pkg/libc/mod.ts"
 import { requireOwn } from "../../../pkg/records/mod.ts"
@@ -25,13 +26,6 @@ export interface NamespaceRecord {
   readonly path: string
   /** "device:inode" */
   readonly identity: string
-}
-
-/** A link of a namespace; index and hardware address tell it from a later link of the same name. */
-export interface LinkRecord {
-  readonly name: string
-  readonly index: number
-  readonly mac: string
 }
 
 /** Whose a lease is. */
@@ -65,7 +59,8 @@ export interface LeaseRecord {
   readonly network: string
   readonly ifName: string
   readonly namespace: NamespaceRecord
-  readonly link: LinkRecord
+  /** Index and hardware address tell it from a later link of the same name. */
+  readonly link: { readonly name: string; readonly index: number; readonly mac: string }
   readonly config: DhcpConfig
   /** "acquiring" until ADD is answered, "releasing" from DEL on: then the next daemon releases what may be leased. */
   readonly progress: "acquiring" | "held" | "releasing"
@@ -119,13 +114,7 @@ export class Journal {
 
   /** Whether the directory exists. */
   get exists(): boolean {
-    try {
-      readDirectory(this.directory)
-      return true
-    } catch (error) {
-      if (isErrno(error, "ENOENT", "ENOTDIR")) return false
-      throw error
-    }
+    return unlessErrno(() => readDirectory(this.directory), "ENOENT", "ENOTDIR") !== undefined
   }
 
   /**
@@ -147,12 +136,6 @@ export class Journal {
   /** Removes the record of a key, if it exists. Throws `SyscallError`. */
   remove(key: string): void {
     tryUnlink(`${this.directory}/${fileOf(key)}`)
-  }
-
-  /** The record of a key; undefined when it does not exist or cannot be read. */
-  find(key: string): LeaseRecord | undefined {
-    const bytes = findFile(`${this.directory}/${fileOf(key)}`)
-    return bytes && readRecord(bytes)
   }
 
   /** All records. A file that cannot be read as one is logged, and left alone. */
@@ -193,9 +176,4 @@ function readRecord(bytes: Uint8Array): LeaseRecord | undefined {
   } catch {
     return undefined
   }
-}
-
-/** A record's text, for errors. */
-export function describeRecord(record: LeaseRecord): string {
-  return `${keyOf(record)} (${record.clients.flatMap(({ lease }) => lease?.address ?? []).join(", ") || "no address"})`
 }

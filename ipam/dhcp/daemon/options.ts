@@ -1,5 +1,5 @@
-import { AF_INET, AF_INET6, type Family } from "../../../pkg/types/mod.ts"
-import { clientIdOf, DEFAULT_SOCKET, type DhcpConfig, ownClientId } from "../config.ts"
+import { AF_INET, AF_INET6 } from "../../../pkg/types/mod.ts"
+import { CLIENT_IDENTIFIER, clientIdOf, DEFAULT_SOCKET, type DhcpConfig, ownClientId } from "../config.ts"
 import { makeDuid, usualRequests6 } from "../protocol/message6.ts"
 import type { ClientConfig } from "../protocol/types.ts"
 import { keyOf, type Subject } from "./journal.ts"
@@ -19,9 +19,6 @@ export interface DaemonOptions {
   readonly resendMaxMs: number
   readonly resendTimeoutMs: number
 }
-
-/** A configuration may set the client identifier; the client sends it in every message by itself. */
-const CLIENT_IDENTIFIER = 61
 
 /** A command line with an error. */
 export class UsageError extends Error {
@@ -58,14 +55,18 @@ export function parseOptions(args: readonly string[]): DaemonOptions {
     if (!flag) throw new UsageError(name === "" ? `unexpected argument "${args[at]}"` : `unknown flag -${name}`)
     if (flag.kind === "switch") {
       if (value !== undefined && !/^(true|false|1|0|t|f)$/i.test(value))
-        throw new UsageError(`invalid value "${value}" for -${name}: expected true or false`)
+        throw invalidValue(name, value, "true or false")
       broadcast = value === undefined || /^[1t]/i.test(value)
       continue
     }
     const given = value ?? args[++at]
     if (given === undefined) throw new UsageError(`flag -${name} needs a value`)
     if (flag.kind === "text") texts[name] = given
-    else times[name] = parseDuration(given) ?? refuseDuration(name, given)
+    else {
+      const ms = parseDuration(given)
+      if (ms === undefined) throw invalidValue(name, given, "a duration such as 10s or 1m30s")
+      times[name] = ms
+    }
   }
   return {
     socketPath: texts.socketpath ?? defaults.socketpath,
@@ -99,19 +100,14 @@ export function parseDuration(text: string): number | undefined {
   return total >= 1 ? Math.round(total) : undefined
 }
 
-function refuseDuration(name: string, value: string): never {
-  throw new UsageError(`invalid value "${value}" for -${name}: expected a duration such as 10s or 1m30s`)
+function invalidValue(name: string, value: string, expected: string): UsageError {
+  return new UsageError(`invalid value "${value}" for -${name}: expected ${expected}`)
 }
 
 /** The configuration of a client of DHCPv6 on a link with this link-local address. */
 export function client6ConfigOf(subject: Subject, options: DaemonOptions, linkLocal: string): ClientConfig {
-  const own = {
-    family: AF_INET6 as Family,
-    clientId: makeDuid(keyOf(subject)),
-    provide: [],
-    request: usualRequests6,
-    linkLocal,
-  }
+  const clientId = makeDuid(keyOf(subject))
+  const own = { family: AF_INET6, clientId, provide: [], request: usualRequests6, linkLocal } as const
   return { ...clientConfigOf(subject, options), ...own }
 }
 

@@ -12,7 +12,7 @@ import {
 import { concat } from "../../../pkg/netlink/mod.ts"
 import { GobError } from "../rpc/gob.ts"
 import { emptyType, encodeReply, resultType } from "../rpc/messages.ts"
-import { type IncomingCall, RpcError, RpcSession, rejection } from "../rpc/serve.ts"
+import { type IncomingCall, RpcSession, rejection } from "../rpc/serve.ts"
 import type { Waiter } from "./environment.ts"
 import type { Holder } from "./holder.ts"
 import { Refusal, type Service } from "./service.ts"
@@ -99,7 +99,7 @@ export class Sessions {
       this.#send(session, send)
       for (const call of calls) this.#dispatch(session, call)
     } catch (error) {
-      if (!(error instanceof RpcError || error instanceof GobError)) throw error
+      if (!(error instanceof GobError)) throw error
       session.isEnding = true
       this.#send(session, rejection())
     }

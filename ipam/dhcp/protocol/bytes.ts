@@ -1,4 +1,5 @@
 import { decodeLatin1 } from "../../../pkg/engine/mod.ts"
+import { DecodeError, type WholeCodec } from "../../../pkg/netlink/mod.ts"
 
 /** Writes bytes as hexadecimal digits, as the journal and `ClientConfig` have them. */
 export function toHex(bytes: Uint8Array): string {
@@ -68,6 +69,30 @@ function decodeNameAt(bytes: Uint8Array, start: number, compressed: boolean) {
     }
   }
   return undefined
+}
+
+/** The codec of a value that clients only read. */
+export function readable<T>(what: string, decode: (found: Uint8Array) => T | undefined): WholeCodec<T> {
+  return {
+    encode() {
+      throw new RangeError(`Cannot send ${what}: only servers do`)
+    },
+    decode(found) {
+      const value = decode(found)
+      if (value === undefined) throw new DecodeError(`${found.length} bytes are not ${what}`)
+      return value
+    },
+  }
+}
+
+/** The value of bytes; undefined when they cannot be decoded. */
+export function decodeIfValid<T>(codec: Pick<WholeCodec<T>, "decode">, found: Uint8Array): T | undefined {
+  try {
+    return codec.decode(found)
+  } catch (error) {
+    if (error instanceof DecodeError) return undefined
+    throw error
+  }
 }
 
 /** Cuts bytes into pieces of one size; undefined when that leaves a rest, or no piece. */

@@ -209,11 +209,8 @@ function settle(state: ClientState, lease: Lease, moment: Moment): Step {
 function lose(state: ClientState, moment: Moment, why?: string): Step {
   const { lease } = state
   const reason = why ?? `the lease of ${lease && addressText(lease)} has expired`
-  const lost = stepTo(
-    changed(state, { lease: undefined, offer: undefined }),
-    [],
-    lease ? [{ kind: "lost", lease, why: reason }] : [],
-  )
+  const changes: Change[] = lease ? [{ kind: "lost", lease, why: reason }] : []
+  const lost = stepTo(changed(state, { lease: undefined, offer: undefined }), [], changes)
   return andThen(lost, (free) => begin(free, "selecting", moment))
 }
 

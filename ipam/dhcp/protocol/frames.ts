@@ -27,10 +27,14 @@ const ipv6Header = struct({ versionAndFlow: u32be, length: u16be, nextHeader: u8
 /** RFC 768 */
 const udpHeader = struct({ source: u16be, destination: u16be, length: u16be, checksum: u16be })
 
-/** Where a packet comes from or goes to: hardware address, IP address, and UDP port. */
-export interface Endpoint {
+/** Where a packet comes from or goes to. */
+export interface Host {
   readonly mac: string
   readonly ip: Uint8Array
+}
+
+/** Where a datagram comes from or goes to: the same, and a UDP port. */
+export interface Endpoint extends Host {
   readonly port: number
 }
 
@@ -40,7 +44,7 @@ export type Packet =
   | { readonly kind: "icmpv6"; readonly mac: string; readonly ip: Uint8Array; readonly message: Uint8Array }
 
 /** An Ethernet frame with any payload. Throws `RangeError` for a hardware address that is not of Ethernet. */
-export function encodeFrame(to: string, from: string, type: number, payload: Uint8Array): Uint8Array {
+function encodeFrame(to: string, from: string, type: number, payload: Uint8Array): Uint8Array {
   return concat([ethernetAddress(to), ethernetAddress(from), u16be.encode(type), payload])
 }
 
@@ -62,11 +66,7 @@ export function encodeUdp(from: Endpoint, to: Endpoint, payload: Uint8Array): Ui
 }
 
 /** A frame with an ICMPv6 message, whose checksum is put in. Hop limit 255, as neighbour discovery wants it (RFC 4861). */
-export function encodeIcmpv6(
-  from: Omit<Endpoint, "port">,
-  to: Omit<Endpoint, "port">,
-  message: Uint8Array,
-): Uint8Array {
+export function encodeIcmpv6(from: Host, to: Host, message: Uint8Array): Uint8Array {
   const whole = message.slice()
   u16be.put(0, whole, 2)
   u16be.put(checksum([pseudoHeader(from.ip, to.ip, IPPROTO_ICMPV6, whole.length), whole]), whole, 2)
@@ -79,8 +79,6 @@ function ipv4Frame(from: Endpoint, to: Endpoint, datagram: Uint8Array): Uint8Arr
   u16be.put(checksum([header, from.ip, to.ip]), header, 10)
   return encodeFrame(to.mac, from.mac, ETH_P_IP, concat([header, from.ip, to.ip, datagram]))
 }
-
-type Host = Omit<Endpoint, "port">
 
 function ipv6Frame(from: Host, to: Host, nextHeader: number, hopLimit: number, payload: Uint8Array): Uint8Array {
   const header = ipv6Header.encode({ versionAndFlow: 0x60000000, length: payload.length, nextHeader, hopLimit })

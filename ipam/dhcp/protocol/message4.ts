@@ -43,44 +43,20 @@ const at = { mac: fixedPart.size, serverName: 44, file: 108, cookie: 236, option
 /** The shortest message that servers accept; RFC 1542, 2.1. */
 const minimalSize = 300
 
-/** A client's message. */
-export interface ClientMessage {
-  xid: number
-  /** Seconds since the client began. */
-  secs: number
-  broadcast: boolean
-  /** The client's address, if it answers ARP for it. */
-  clientAddress?: string
-  mac: Uint8Array
-  options: Options
-}
-
-/** A server's message. */
-export interface ServerMessage {
-  xid: number
-  yourAddress: string
-  mac: Uint8Array
-  type: number
-  options: Options
-}
-
-/** The UDP payload of a client's message. */
-export function encodeMessage(message: ClientMessage): Uint8Array {
-  const header = fixedPart.encode({
-    op: BOOTREQUEST,
-    hardware: ETHERNET,
-    hardwareLength: message.mac.length,
-    xid: message.xid,
-    secs: message.secs,
-    flags: message.broadcast ? BROADCAST : 0,
-    clientAddress:
-      message.clientAddress === undefined ? 0 : u32be.decode(parseIp(message.clientAddress) ?? new Uint8Array(4)),
-  })
+/**
+ * The UDP payload of a client's message. Of `fields`, `secs` are the seconds since the client began, and `clientAddress` is its address, if
+ * it answers ARP for it.
+ */
+export function encodeMessage(
+  fields: { xid: number; secs: number; flags: number; clientAddress: number },
+  mac: Uint8Array,
+  options: Options,
+): Uint8Array {
   const start = new Uint8Array(at.options)
-  start.set(header)
-  start.set(message.mac, at.mac)
+  start.set(fixedPart.encode({ op: BOOTREQUEST, hardware: ETHERNET, hardwareLength: mac.length, ...fields }))
+  start.set(mac, at.mac)
   u32be.put(COOKIE, start, at.cookie)
-  const whole = concat([start, encodeOptions(message.options)])
+  const whole = concat([start, encodeOptions(options)])
   return whole.length >= minimalSize ? whole : concat([whole, new Uint8Array(minimalSize - whole.length)])
 }
 
@@ -88,7 +64,7 @@ export function encodeMessage(message: ClientMessage): Uint8Array {
  * Reads a server's message. With option 52 there are more options in the fields for file and server name. Undefined for a message of a
  * client, without a type, or with an option that exceeds its field.
  */
-export function readMessage(payload: Uint8Array): ServerMessage | undefined {
+export function readMessage(payload: Uint8Array) {
   if (payload.length < at.options || u32be.get(payload, at.cookie) !== COOKIE) return undefined
   const { op, hardware, hardwareLength, xid, yourAddress } = fixedPart.decode(payload.subarray(0, fixedPart.size))
   if (op !== BOOTREPLY || hardware !== ETHERNET || hardwareLength !== 6) return undefined
@@ -153,16 +129,13 @@ function frame(
 ): Uint8Array {
   const { config, xid } = state
   const isFree = type === MessageType.Release || type === MessageType.Decline // of seconds and flags
-  const message = encodeMessage({
-    xid,
-    secs: isFree ? 0 : (state.secs ?? 0),
-    broadcast: config.broadcast && !isFree && address === undefined,
-    ...(address && { clientAddress: addressText(address) }),
-    mac: parseMac(config.mac) ?? new Uint8Array(6),
-    options: new Map([option("messageType", type), option("clientId", fromHex(config.clientId)), ...options]),
-  })
-  const from: Endpoint = { mac: config.mac, ip: address ? addressOf(address) : unspecified, port: clientPort }
-  return encodeUdp(from, to ?? toAll, message)
+  const secs = isFree ? 0 : (state.secs ?? 0)
+  const flags = config.broadcast && !isFree && address === undefined ? BROADCAST : 0
+  const ip = address ? addressOf(address) : unspecified
+  const mac = parseMac(config.mac) ?? new Uint8Array(6)
+  const all = new Map([option("messageType", type), option("clientId", fromHex(config.clientId)), ...options])
+  const message = encodeMessage({ xid, secs, flags, clientAddress: u32be.decode(ip) }, mac, all)
+  return encodeUdp({ mac: config.mac, ip, port: clientPort }, to ?? toAll, message)
 }
 
 function serverOf({ server, serverMac }: Lease): Endpoint {

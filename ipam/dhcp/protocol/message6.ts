@@ -1,8 +1,16 @@
 import { sha256 } from "../../../pkg/engine/mod.ts"
-import { concat, DecodeError, u16be, u32be } from "../../../pkg/netlink/mod.ts"
+import { concat, u16be, u32be } from "../../../pkg/netlink/mod.ts"
 import { formatIp, parseIp } from "../../../pkg/types/mod.ts"
-import { fromHex, toHex } from "./bytes.ts"
-import { type Endpoint, encodeIcmpv6, encodeUdp, ethernetAddress, multicastMac, readPacket } from "./frames.ts"
+import { decodeIfValid, fromHex, toHex } from "./bytes.ts"
+import {
+  type Endpoint,
+  encodeIcmpv6,
+  encodeUdp,
+  ethernetAddress,
+  type Host,
+  multicastMac,
+  readPacket,
+} from "./frames.ts"
 import { addressOf } from "./lease4.ts"
 import { iaid, leaseOf6, type Refusal, Status6, statusOf } from "./lease6.ts"
 import { decodeOptions6, encodeOptions6, type Options6, option6, option6Of } from "./options6.ts"
@@ -26,23 +34,11 @@ const serverPort6 = 547
 /** The options that a result has room for: name servers, search list, time servers (RFC 3646, 5908, 4075). */
 export const usualRequests6: readonly number[] = [23, 24, 56, 31]
 
-/** A message of DHCPv6 (RFC 8415, 8). */
-interface Message6 {
-  type: number
-  xid: number
-  options: Options6
-}
-
-/** Reads the payload of a datagram; undefined when it is not a message. */
-function readMessage6(payload: Uint8Array): Message6 | undefined {
-  if (payload.length < 4) return undefined
+/** Reads the payload of a datagram; undefined when it is not a message of DHCPv6 (RFC 8415, 8). */
+function readMessage6(payload: Uint8Array) {
+  const options = payload.length < 4 ? undefined : decodeIfValid({ decode: decodeOptions6 }, payload.subarray(4))
   const first = u32be.get(payload, 0)
-  try {
-    return { type: first >>> 24, xid: first & 0xffffff, options: decodeOptions6(payload.subarray(4)) }
-  } catch (error) {
-    if (error instanceof DecodeError) return undefined
-    throw error
-  }
+  return options && { type: first >>> 24, xid: first & 0xffffff, options }
 }
 
 /** The DUID of a text: a UUID made of its digest (RFC 6355; RFC 9562, version 8), hexadecimal. */
@@ -118,7 +114,7 @@ function sourceOf({ config: { mac, linkLocal } }: ClientState, port: number): En
   return { mac, ip, port }
 }
 
-function multicast(ip: Uint8Array): Omit<Endpoint, "port"> {
+function multicast(ip: Uint8Array): Host {
   return { mac: multicastMac(ip), ip }
 }
 

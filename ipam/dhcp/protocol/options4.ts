@@ -11,27 +11,13 @@ import {
   type WholeCodec,
 } from "../../../pkg/netlink/mod.ts"
 import { type Cidr, formatCidr, formatIp, networkOf, parseIp, type Route } from "../../../pkg/types/mod.ts"
-import { checkName, decodeNames, pieces, printable } from "./bytes.ts"
+import { checkName, decodeIfValid, decodeNames, pieces, printable, readable } from "./bytes.ts"
 
 /** The options of a message: code to bytes. Parts of a long option are one (RFC 3396). */
 export type Options = ReadonlyMap<number, Uint8Array>
 
 const PAD = 0
 const END = 255
-
-/** The codec of a value that clients only read. */
-function readable<T>(what: string, decode: (found: Uint8Array) => T | undefined): WholeCodec<T> {
-  return {
-    encode() {
-      throw new RangeError(`Cannot send ${what}: only servers do`)
-    },
-    decode(found) {
-      const value = decode(found)
-      if (value === undefined) throw new DecodeError(`${found.length} bytes are not ${what}`)
-      return value
-    },
-  }
-}
 
 const ip: WholeCodec<string> = {
   encode: (value) => parseIp(value) ?? new Uint8Array(4),
@@ -46,7 +32,7 @@ const name = readable("name", (found) => checkName(decodeLatin1(found).replace(/
 const names = readable("names", (found) => decodeNames(found, true))
 
 /** The options and their codes: RFC 2132, 3397 (119), 3442 (121), 3004 (77). */
-export const optionTable = {
+const optionTable = {
   subnetMask: [1, ip],
   routers: [3, ips],
   nameservers: [6, ips],
@@ -82,12 +68,7 @@ type OptionValue<N extends OptionName> = Infer<(typeof optionTable)[N][1]>
 export function optionOf<N extends OptionName>(options: Options, key: N): OptionValue<N> | undefined {
   const [code, codec] = optionTable[key]
   const found = options.get(code)
-  try {
-    return found && (codec.decode(found) as OptionValue<N>)
-  } catch (error) {
-    if (error instanceof DecodeError) return undefined
-    throw error
-  }
+  return found && decodeIfValid(codec as WholeCodec<OptionValue<N>>, found)
 }
 
 /** An option as code and bytes, to be sent. */
@@ -171,14 +152,7 @@ function decodeStaticRoutes(found: Uint8Array): Route[] | undefined {
   return routes.length > 0 ? routes : undefined
 }
 
-/** The bytes of a user class option (77) with its classes each behind its length, as in RFC 3004. Throws `RangeError` for a class of 0, or of more than 255 bytes. */
+/** The bytes of a user class option (77): its classes, of 1 to 255 bytes, each behind its length; RFC 3004. */
 export function encodeUserClass(classes: readonly string[]): Uint8Array {
-  return concat(
-    classes.flatMap((text) => {
-      const value = encodeUtf8(text)
-      if (value.length === 0 || value.length > 255)
-        throw new RangeError(`A user class has 1 to 255 bytes, not ${value.length}`)
-      return [Uint8Array.of(value.length), value]
-    }),
-  )
+  return concat(classes.map(encodeUtf8).flatMap((value) => [Uint8Array.of(value.length), value]))
 }

@@ -1,26 +1,12 @@
 import { bytes, concat, DecodeError, type Infer, u8, u16be, u32be, type WholeCodec } from "../../../pkg/netlink/mod.ts"
 import { formatIp } from "../../../pkg/types/mod.ts"
-import { decodeNames, pieces, printable } from "./bytes.ts"
+import { decodeIfValid, decodeNames, pieces, printable, readable } from "./bytes.ts"
 
 /** Options of DHCPv6, in order; a code may come more than once. */
 export type Options6 = readonly (readonly [number, Uint8Array])[]
 
-const ips: WholeCodec<string[]> = {
-  encode: (value) => concat(value.map(() => new Uint8Array(16))),
-  decode(found) {
-    const list = pieces(found, 16)
-    if (!list) throw new DecodeError(`${found.length} bytes are not addresses`)
-    return list.map(formatIp)
-  },
-}
-const names: WholeCodec<string[]> = {
-  encode: () => new Uint8Array(),
-  decode(found) {
-    const list = decodeNames(found, false)
-    if (!list) throw new DecodeError(`${found.length} bytes are not names`)
-    return list
-  },
-}
+const ips = readable("addresses", (found) => pieces(found, 16)?.map(formatIp))
+const names = readable("names", (found) => decodeNames(found, false))
 
 /** IA_NA: RFC 8415, 21.4 */
 export interface Association {
@@ -59,20 +45,18 @@ const address: WholeCodec<Address6> = {
 }
 
 /** RFC 8415, 21.13 */
-const status: WholeCodec<{ code: number; message: string }> = {
-  encode: ({ code }) => u16be.encode(code),
-  decode: (found) => ({ code: u16be.decode(found.subarray(0, 2)), message: printable(found.subarray(2)) }),
-}
+const status = readable("status", (found) => ({
+  code: u16be.decode(found.subarray(0, 2)),
+  message: printable(found.subarray(2)),
+}))
 
 /** Addresses of servers in an NTP option: its suboption 1 (RFC 5908). */
-const ntpServers: WholeCodec<string[]> = {
-  encode: () => new Uint8Array(),
-  decode: (found) =>
-    decodeOptions6(found).flatMap(([code, value]) => (code === 1 && value.length === 16 ? formatIp(value) : [])),
-}
+const ntpServers = readable("servers", (found) =>
+  decodeOptions6(found).flatMap(([code, value]) => (code === 1 && value.length === 16 ? formatIp(value) : [])),
+)
 
 /** The options and their codes: RFC 8415, 3646 (23, 24), 4075 (31), 5908 (56). */
-export const optionTable6 = {
+const optionTable6 = {
   clientId: [1, bytes],
   serverId: [2, bytes],
   association: [3, association],
@@ -93,16 +77,10 @@ type OptionValue<N extends OptionName> = Infer<(typeof optionTable6)[N][1]>
 /** Every value of an option; one that cannot be decoded is left out. */
 export function options6Of<N extends OptionName>(options: Options6, key: N): OptionValue<N>[] {
   const [code, codec] = optionTable6[key]
-  const values: OptionValue<N>[] = []
-  for (const [found, value] of options) {
-    if (found !== code) continue
-    try {
-      values.push(codec.decode(value) as OptionValue<N>)
-    } catch (error) {
-      if (!(error instanceof DecodeError)) throw error
-    }
-  }
-  return values
+  return options.flatMap(([found, value]) => {
+    const decoded = found === code ? decodeIfValid(codec as WholeCodec<OptionValue<N>>, value) : undefined
+    return decoded === undefined ? [] : [decoded]
+  })
 }
 
 /** The first value of an option; undefined without one that can be decoded. */

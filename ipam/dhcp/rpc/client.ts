@@ -13,13 +13,6 @@ const HEADER_MAX = 8192
 /** No daemon answers: nothing listens at the path, or the daemon has closed the connection. */
 export class NoDaemonError extends Error {
   override readonly name = "NoDaemonError"
-  /** Whether a daemon has taken the call, and may have acted on it. */
-  readonly begun: boolean
-
-  constructor(message: string, begun: boolean, options?: { cause: unknown }) {
-    super(message, options)
-    this.begun = begun
-  }
 }
 
 /** The daemon's error about a call. */
@@ -92,7 +85,7 @@ class Connection implements Disposable {
       try {
         done += write(this.#socket.fd, bytes.subarray(done))
       } catch (error) {
-        if (!isErrno(error, "EAGAIN")) throw this.#broken(error)
+        if (!isErrno(error, "EAGAIN")) throw this.#ended(error)
         this.#wait(Poll.Out)
       }
     }
@@ -101,14 +94,10 @@ class Connection implements Disposable {
   /** The next value. Throws `NoDaemonError`. */
   next(): GobObject {
     for (;;) {
-      const value = this.#decode()
+      const value = readable(() => this.#decoder.next())
       if (value) return value
       this.#decoder.push(this.#read())
     }
-  }
-
-  #decode(): GobObject | undefined {
-    return readable(() => this.#decoder.next())
   }
 
   #readWelcome(): void {
@@ -136,20 +125,20 @@ class Connection implements Disposable {
         if (length > 0) return buffer.subarray(0, length)
       } catch (error) {
         if (isErrno(error, "EAGAIN")) continue
-        throw this.#broken(error)
+        throw this.#ended(error)
       }
-      throw new NoDaemonError(`the daemon at "${this.#place.socketPath}" ended before it answered`, true)
+      throw this.#ended()
     }
   }
 
   #wait(events: number): void {
     if (poll(this.#socket.fd, events, Math.max(0, this.#deadline - monotonicMs()))) return
     const { socketPath, patienceMs } = this.#place
-    throw new NoDaemonError(`the daemon at "${socketPath}" did not answer within ${patienceMs / 1000} s`, true)
+    throw new NoDaemonError(`the daemon at "${socketPath}" did not answer within ${patienceMs / 1000} s`)
   }
 
-  #broken(cause: unknown): NoDaemonError {
-    return new NoDaemonError(`the daemon at "${this.#place.socketPath}" ended before it answered`, true, { cause })
+  #ended(cause?: unknown): NoDaemonError {
+    return new NoDaemonError(`the daemon at "${this.#place.socketPath}" ended before it answered`, { cause })
   }
 
   [Symbol.dispose](): void {
@@ -160,13 +149,13 @@ class Connection implements Disposable {
 /** Connects to a socket that only root can have put there: its daemon decides on a container's addresses and routes. */
 function connect(path: string) {
   const exposure = findExposure(path.slice(0, path.lastIndexOf("/") + 1))
-  if (exposure !== undefined) throw new NoDaemonError(`no DHCP daemon at "${path}" can be trusted: ${exposure}`, false)
+  if (exposure !== undefined) throw new NoDaemonError(`no DHCP daemon at "${path}" can be trusted: ${exposure}`)
   try {
     return connectTo(path)
   } catch (cause) {
     if (!isErrno(cause)) throw cause
     const { message } = cause
     const reason = { ENOENT: "nothing is there", ECONNREFUSED: "nothing listens there" }[cause.errno] ?? message
-    throw new NoDaemonError(`no DHCP daemon at "${path}": ${reason}`, false, { cause })
+    throw new NoDaemonError(`no DHCP daemon at "${path}": ${reason}`, { cause })
   }
 }

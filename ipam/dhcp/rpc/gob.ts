@@ -57,7 +57,7 @@ export const wireType = struct("wireType", {
 /** The first number of a sender's own types, as Go's programs count. */
 const FIRST_TYPE = 65
 
-/** A stream that is not gob, or has a type that this codec does not know. */
+/** A stream that is not that of net/rpc, is not gob, or has a type that this codec does not know. */
 export class GobError extends Error {
   override readonly name = "GobError"
 }

@@ -47,8 +47,16 @@ const network = struct("IPNet", { IP: octets, Mask: octets })
 /** The structs without a name are behind pointers in Go. */
 const interfaceType = struct("", { Name: text, Mac: text, Mtu: signed, Sandbox: text, SocketPath: text, PciID: text })
 const ipType = struct("", { Interface: signed, Address: network, Gateway: octets })
-const numbers = { MTU: signed, AdvMSS: signed, Priority: signed, Table: signed, Scope: signed }
-const routeType = struct("", { Dst: network, GW: octets, ...numbers })
+/** The numbers of a route, by their names in Go and in a result. */
+const routeNumbers = [
+  ["MTU", "mtu"],
+  ["AdvMSS", "advmss"],
+  ["Priority", "priority"],
+  ["Table", "table"],
+  ["Scope", "scope"],
+] as const
+const numberTypes = Object.fromEntries(routeNumbers.map(([name]) => [name, signed]))
+const routeType = struct("", { Dst: network, GW: octets, ...numberTypes })
 
 /** The reply of Allocate, a result in the layout of CNI 1.0. */
 export const resultType = struct("Result", {
@@ -95,21 +103,17 @@ export function decodeArguments(value: GobObject): CallArguments {
 export function encodeReply({ ips, routes, dns }: Result): GobObject {
   return {
     IPs: ips.map(({ address, gateway }) => ({ Address: encodeNetwork(address), Gateway: encodeIp(gateway) })),
-    Routes: routes.map(({ dst, gw, mtu, advmss, priority, table, scope }) => ({
-      Dst: encodeNetwork(dst),
-      GW: encodeIp(gw ?? unsetRouter(dst, scope)),
-      MTU: mtu,
-      AdvMSS: advmss,
-      Priority: priority,
-      Table: table,
-      Scope: scope,
+    Routes: routes.map((route) => ({
+      Dst: encodeNetwork(route.dst),
+      GW: encodeIp(route.gw ?? unsetRouter(route)),
+      ...Object.fromEntries(routeNumbers.map(([name, key]) => [name, route[key]])),
     })),
     DNS: { Nameservers: dns.nameservers, Domain: dns.domain, Search: dns.search, Options: dns.options },
   }
 }
 
 /** Upstream's daemon sends "0.0.0.0" as the router of a route without one. */
-function unsetRouter(dst: string, scope: number | undefined): string | undefined {
+function unsetRouter({ dst, scope }: Route): string | undefined {
   return scope === RouteScope.Link ? (dst.includes(":") ? "::" : "0.0.0.0") : undefined
 }
 
@@ -129,17 +133,14 @@ export function decodeReply(value: GobObject): Result {
 }
 
 function decodeRoute(route: GobObject): Route {
-  const { MTU: mtu, AdvMSS: advmss, Priority: priority, Table: table, Scope: scope } = route
+  const decoded: Route = { dst: decodeNetwork(route.Dst) }
   const gw = decodeIp(route.GW)
-  return {
-    dst: decodeNetwork(route.Dst),
-    ...(gw === undefined ? {} : { gw }),
-    ...(typeof mtu === "number" ? { mtu } : {}),
-    ...(typeof advmss === "number" ? { advmss } : {}),
-    ...(typeof priority === "number" ? { priority } : {}),
-    ...(typeof table === "number" ? { table } : {}),
-    ...(typeof scope === "number" ? { scope } : {}),
+  if (gw !== undefined) decoded.gw = gw
+  for (const [name, key] of routeNumbers) {
+    const value = route[name]
+    if (typeof value === "number") decoded[key] = value
   }
+  return decoded
 }
 
 function decodeDns(dns: GobObject): Dns {

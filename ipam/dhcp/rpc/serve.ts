@@ -1,6 +1,6 @@
 import { decodeLatin1, encodeUtf8 } from "../../../pkg/engine/mod.ts"
 import { concat } from "../../../pkg/netlink/mod.ts"
-import { GobEncoder, type GobObject, type Struct } from "./gob.ts"
+import { GobEncoder, GobError, type GobObject, type Struct } from "./gob.ts"
 import { GobDecoder } from "./gob-decode.ts"
 import { type CallArguments, decodeArguments, emptyType, responseType, textOf } from "./messages.ts"
 
@@ -25,7 +25,7 @@ export class RpcSession {
   #request: GobObject | undefined
 
   /**
-   * Takes bytes as they arrive. Returns the calls that are whole now, and the bytes to send at once. Throws `RpcError` or `GobError` for
+   * Takes bytes as they arrive. Returns the calls that are whole now, and the bytes to send at once. Throws `GobError` for
    * anything but calls; `rejection` is sent then, and the connection is closed.
    */
   receive(bytes: Uint8Array): { calls: IncomingCall[]; send: Uint8Array } {
@@ -36,7 +36,7 @@ export class RpcSession {
       this.#greeting += decodeLatin1(bytes)
       const whole = GREETING.exec(this.#greeting)
       if (!whole) {
-        if (this.#greeting.length > GREETING_MAX || /\n\r?\n/.test(this.#greeting)) throw new RpcError("no CONNECT")
+        if (this.#greeting.length > GREETING_MAX || /\n\r?\n/.test(this.#greeting)) throw new GobError("no CONNECT")
         return { calls: [], send }
       }
       this.#greeting = undefined
@@ -78,8 +78,3 @@ export class RpcSession {
 
 /** The last bytes for a peer that does not speak net/rpc. */
 export const rejection: () => Uint8Array = () => encodeUtf8(NOT_FOUND)
-
-/** A connection that is not one of net/rpc. */
-export class RpcError extends Error {
-  override readonly name = "RpcError"
-}
