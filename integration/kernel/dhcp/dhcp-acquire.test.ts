@@ -26,7 +26,7 @@ test("a lease is on record before it is asked for, and held once the server has 
   const caller = site.allocate()
   const discover = site.hear("DISCOVER")
   expect([await isUp(site), site.records, site.holder.result]).toEqual([true, [], undefined])
-  expect(site.holder.descriptors).toHaveLength(1)
+  expect(site.holder.link.descriptors).toHaveLength(1)
   site.reply("OFFER", discover, "10.1.2.3")
   expect(site.records).toMatchObject([{ progress: "acquiring", clients: [{ phase: "requesting" }] }])
   expect(site.hasMore).toBe(true)
@@ -35,7 +35,7 @@ test("a lease is on record before it is asked for, and held once the server has 
   site.reply("ACK", site.hear("REQUEST"), "10.1.2.3")
   expect(caller.told).toEqual([result("10.1.2.3/24")])
   expect(site.holder.result).toEqual(result("10.1.2.3/24"))
-  expect([leftOpen(before, /netns/), site.holder.descriptors]).toEqual([[], []])
+  expect([leftOpen(before, /netns/), site.holder.link.descriptors]).toEqual([[], []])
   const { dev, ino } = statSync(site.pod.path)
   const [{ ifindex } = {}] = await site.pod.json<{ ifindex?: number }[]>("ip", ["-j", "link", "show", "eth0"])
   const [{ writtenAt, config, clients, ...record } = {}, ...others] = JSON.parse(JSON.stringify(site.records))
@@ -89,11 +89,11 @@ describe("without a carrier", () => {
   test("DISCOVER is sent after five seconds all the same", async () => {
     using site = await DhcpSite.create(host, { carrier: false })
     site.allocate()
-    expect([await isUp(site), site.hasMore, site.holder.descriptors.length]).toEqual([true, false, 1])
+    expect([await isUp(site), site.hasMore, site.holder.link.descriptors.length]).toEqual([true, false, 1])
     expect([site.pass(), site.pass()]).toEqual([2000, 2000]) // to look after the namespace
-    expect([site.records, site.holder.descriptors.length]).toEqual([[], 1])
+    expect([site.records, site.holder.link.descriptors.length]).toEqual([[], 1])
     expect(site.pass()).toBe(1000)
-    expect(site.holder.descriptors).toHaveLength(1) // the socket for answers, and no events any more
+    expect(site.holder.link.descriptors).toHaveLength(1) // the socket for answers, and no events any more
     await host.exec("ip", ["link", "set", site.link, "up"])
     const isReady = async () => (await linkOf(site.pod, "eth0")).operstate === "UP"
     await waitFor(isReady, "the kernel to notice the carrier")
@@ -105,10 +105,10 @@ describe("without a carrier", () => {
     using site = await DhcpSite.create(host, { carrier: false })
     site.allocate()
     site.holder.onReadable(new Uint8Array(100)) // another event
-    expect(site.holder.descriptors).toHaveLength(1)
+    expect(site.holder.link.descriptors).toHaveLength(1)
     await host.exec("ip", ["link", "set", site.link, "up"])
     expect([site.hear("DISCOVER").secs, site.now]).toEqual([0, 1_000_000])
-    expect(site.holder.descriptors).toHaveLength(1)
+    expect(site.holder.link.descriptors).toHaveLength(1)
     expect(site.pass()).toBe(2000)
   })
 })
@@ -130,7 +130,7 @@ test("an address that another machine probes for is declined; without probes the
   const isProbe = (frame: Uint8Array) => frame[12] === 8 && frame[13] === 6
   const user = encodeProbe("0a:58:0a:01:02:77", Uint8Array.of(10, 1, 2, 3))
   const caller = site.lease({ probe: true })
-  expect([caller.told, site.holder.descriptors.length]).toEqual([[], 1])
+  expect([caller.told, site.holder.link.descriptors.length]).toEqual([[], 1])
   site.hearFrame(isProbe)
   site.send(user)
   expect(site.hear("DECLINE").options[50]).toBe("0a010203")

@@ -52,10 +52,10 @@ describe("a renewal", () => {
     const request = site.hear("REQUEST")
     const wanted = { toMac: serverMac, from: "10.1.2.3", to: "10.1.2.1", clientAddress: "10.1.2.3" }
     expect(request).toMatchObject(wanted)
-    expect(site.holder.descriptors).toHaveLength(1)
+    expect(site.holder.link.descriptors).toHaveLength(1)
     site.reply("ACK", request, "10.1.2.3")
     expect(await stateOf(site)).toEqual(asItWas)
-    expect(site.holder.descriptors).toEqual([])
+    expect(site.holder.link.descriptors).toEqual([])
     expect(states(site)).toMatchObject([{ phase: "bound", lease: { since: site.now, expiresAt: site.now + hour } }])
     expect(site.log).toEqual([])
   })
@@ -137,12 +137,12 @@ describe("a lease that is lost", () => {
     expect(site.log).toEqual(["box/net/eth0: lost 10.1.2.3/24: the lease of 10.1.2.3 has expired"])
     const before = await stateOf(site)
     expect(before).toEqual({ isUp: true, mtu: 1500, addresses: [], routes: [] })
-    while (site.holder.descriptors.length > 0) site.pass()
+    while (site.holder.link.descriptors.length > 0) site.pass()
     expect(await stateOf(site)).toEqual({ ...before, isUp: false })
-    expect(site.holder.descriptors).toEqual([])
+    expect(site.holder.link.descriptors).toEqual([])
     site.pass()
     expect(await stateOf(site)).toEqual(before)
-    site.waitUntil("the carrier, and nothing more of the link", () => site.holder.descriptors.length === 1)
+    site.waitUntil("the carrier, and nothing more of the link", () => site.holder.link.descriptors.length === 1)
   })
 
   test("is followed by one that raises an interface that was taken down while its address was probed for", async () => {
@@ -197,7 +197,7 @@ describe("an interface that no longer exists", () => {
     site.hear("REQUEST")
     await site.pod.exec("ip", ["link", "del", "eth0"])
     site.waitUntil("the end", () => site.holder.isGone)
-    expect(site.holder.descriptors).toEqual([])
+    expect(site.holder.link.descriptors).toEqual([])
   })
 })
 

@@ -44,7 +44,7 @@ describe("a release", () => {
     site.hear("DISCOVER")
     const { holder } = site
     site.service.release(site.call())
-    expect([caller.told, holder.descriptors, holder.due, site.records]).toEqual([
+    expect([caller.told, holder.link.descriptors, holder.due, site.records]).toEqual([
       ["the lease was released during the call"],
       [],
       undefined,
@@ -59,7 +59,7 @@ describe("a release", () => {
     site.allocate()
     const { holder } = site
     site.service.release(site.call())
-    expect([holder.due, holder.descriptors]).toEqual([undefined, []])
+    expect([holder.due, holder.link.descriptors]).toEqual([undefined, []])
   })
 
   test.each([
@@ -156,7 +156,7 @@ describe("another daemon", () => {
     const { due } = site.holder
     const before = site.records
     site.restart()
-    expect([site.holder.key, site.holder.due, site.holder.descriptors]).toEqual(["box/net/eth0", due, []])
+    expect([site.holder.key, site.holder.due, site.holder.link.descriptors]).toEqual(["box/net/eth0", due, []])
     expect([site.records, site.hasMore, site.holder.subject.network]).toEqual([before, false, "net"])
     site.pass()
     expect(site.hear("REQUEST").from).toBe("10.1.2.3") // renewed, and not asked for anew

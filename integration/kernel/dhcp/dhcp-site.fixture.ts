@@ -190,14 +190,14 @@ export class DhcpSite implements Disposable {
     this.waitUntil("the server's carrier", () => (getLink(this.#route, this.link).flags & IFF_RUNNING) !== 0)
     for (const frame of frames) this.#server.send(frame)
     if (!holder) return
-    pollAll(holder.descriptors.map(toRead), patienceMs)
+    pollAll(holder.link.descriptors.map(toRead), patienceMs)
     holder.onReadable(this.#buffer)
   }
 
   /** Waits for a frame of the client, or for what the client waits for, and has it take that. */
   #wait(ms: number): void {
     const holders = [...this.service.holders.values()]
-    const waiting = holders.flatMap((holder) => holder.descriptors.map((fd) => ({ fd, holder })))
+    const waiting = holders.flatMap((holder) => holder.link.descriptors.map((fd) => ({ fd, holder })))
     const ready = pollAll([this.#server.fd, ...waiting.map(({ fd }) => fd)].map(toRead), ms)
     for (const [at, { holder }] of waiting.entries()) if (ready[at + 1] !== 0) holder.onReadable(this.#buffer)
   }

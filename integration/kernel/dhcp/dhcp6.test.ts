@@ -62,7 +62,7 @@ test("ADD is answered with both leases once there are both, and both are given b
     },
   ])
   expect(site.records).toMatchObject([{ progress: "held", clients: [{ phase: "bound" }, { phase: "bound" }] }])
-  expect([site.holder.descriptors, site.log]).toEqual([[], []])
+  expect([site.holder.link.descriptors, site.log]).toEqual([[], []])
   site.service.release(site.call())
   site.hear("RELEASE")
   expect(site.records).toEqual([])
@@ -85,12 +85,12 @@ test("after sixty-four router advertisements the others are left unread until th
   site.allocate(site.call({ dhcpv6: true }))
   site.hear("DISCOVER")
   hear6(site, "SOLICIT")
-  const open = site.holder.descriptors.length
+  const open = site.holder.link.descriptors.length
   site.send(...Array.from({ length: 70 }, () => captured.routerAdvertisement))
   for (let turns = 0; turns < 2; turns++) site.holder.onReadable(new Uint8Array(65_536))
-  expect(site.holder.descriptors).toHaveLength(open - 1)
+  expect(site.holder.link.descriptors).toHaveLength(open - 1)
   while (!site.has((frame) => messageOf(frame)?.payload[0] === types.SOLICIT)) site.pass()
-  expect(site.holder.descriptors).toHaveLength(open)
+  expect(site.holder.link.descriptors).toHaveLength(open)
 })
 
 describe("the link's own address is waited for", () => {
@@ -103,7 +103,7 @@ describe("the link's own address is waited for", () => {
     const caller = site.allocate(site.call({ dhcpv6: true }))
     site.reply("OFFER", site.hear("DISCOVER"), "10.1.2.3")
     site.reply("ACK", site.hear("REQUEST"), "10.1.2.3")
-    expect(site.holder.descriptors).toHaveLength(2) // the socket for answers, and events
+    expect(site.holder.link.descriptors).toHaveLength(2) // the socket for answers, and events
     while (site.service.holders.size > 0) site.pass()
     expect(caller.told).toEqual([expect.stringContaining("no more tries: no link-local IPv6 address in 30 s on ")])
     expect(site.hear("RELEASE").clientAddress).toBe("10.1.2.3")
@@ -121,10 +121,10 @@ describe("the link's own address is waited for", () => {
     site.hear("DISCOVER")
     await site.pod.exec("ip", ["address", "add", address, "dev", "eth0", ...flags])
     site.holder.onReadable(new Uint8Array(65_536))
-    expect(site.holder.descriptors).toHaveLength(2)
+    expect(site.holder.link.descriptors).toHaveLength(2)
     await site.pod.exec("ip", ["address", "add", "febf::7/64", "dev", "eth0", "nodad"])
     expect(hear6(site, "SOLICIT").from).toBe("febf:0:0:0:0:0:0:7")
-    expect(site.holder.descriptors).toHaveLength(3) // of DHCPv4, of DHCPv6, of routers; the events are closed
+    expect(site.holder.link.descriptors).toHaveLength(3) // of DHCPv4, of DHCPv6, of routers; the events are closed
   })
 })
 
@@ -186,14 +186,14 @@ describe("a lease of IPv6", () => {
   test("is renewed at its own time, and another address takes the place of the one before", async () => {
     using site = await both()
     const before = site.now
-    while (site.holder.descriptors.length === 0) site.pass()
+    while (site.holder.link.descriptors.length === 0) site.pass()
     expect(site.now - before).toBeLessThanOrEqual(50_000)
     const renew = hear6(site, "RENEW")
     expect(renew.from).toBe("fe80:0:0:0:858:aff:fe01:203")
     reply6(site, "REPLY", renew, "2001:db8::6c")
     site.send(captured.routerAdvertisement)
     expect(await stateOf(site)).toEqual({ ...usual, addresses: ["10.1.2.3/24", "2001:db8::6c/64"] })
-    expect([site.log, site.holder.descriptors]).toEqual([[], []])
+    expect([site.log, site.holder.link.descriptors]).toEqual([[], []])
   })
 
   test("that is lost takes its address and routes off an interface that stays up, and is asked for again", async () => {

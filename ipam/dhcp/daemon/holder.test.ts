@@ -42,7 +42,7 @@ class FakeLink implements ContainerLink {
   exists = () => !this.isGone
   setUp = () => void events.push("up") as never
   setDown = () => void events.push("down")
-  ignoreRouters = () => {}
+  refuseRouterAdvertisements = () => {}
   applyMtu = () => void events.push("mtu")
   apply = ({ kind }: Change) => void events.push(kind)
   watch = () => {}

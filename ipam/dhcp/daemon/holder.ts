@@ -1,4 +1,3 @@
-import type { Fd } from "../../../pkg/libc/mod.ts"
 import type { Result } from "../../../pkg/types/mod.ts"
 import type { DhcpConfig } from "../config.ts"
 import type { Change, ClientEvent, ClientState } from "../protocol/types.ts"
@@ -25,7 +24,7 @@ export class Holder {
   readonly key: string
   readonly subject: Subject
   readonly #env: Environment
-  readonly #link: ContainerLink
+  readonly link: ContainerLink
   readonly clients: Clients
   readonly #waiters = new Set<Waiter>()
   #progress: LeaseRecord["progress"]
@@ -34,11 +33,11 @@ export class Holder {
   #startBy: number | undefined
 
   private constructor(subject: Subject, env: Environment, link: ContainerLink, { progress, clients }: Acquired) {
-    const { containerId, network, ifName, namespace, config } = subject
+    const { containerId, network, ifName, namespace, link: place, config } = subject
     this.key = keyOf(subject)
-    this.subject = { containerId, network, ifName, namespace, link: subject.link, config }
+    this.subject = { containerId, network, ifName, namespace, link: place, config }
     this.#env = env
-    this.#link = link
+    this.link = link
     this.clients = new Clients(clients, config.dhcpv6 ? 2 : 1, env.now())
     this.#progress = progress
   }
@@ -57,7 +56,7 @@ export class Holder {
       const holder = new Holder({ ...owner, ...link.record, config }, env, link, { progress: "acquiring", clients: [] })
       const now = env.now()
       holder.#giveUpAt = now + patienceMsOf(config, env.options)
-      if (config.dhcpv6) link.ignoreRouters()
+      if (config.dhcpv6) link.refuseRouterAdvertisements()
       link.setUp()
       holder.#startBy = now + CARRIER_MS
       holder.#start(now)
@@ -76,7 +75,7 @@ export class Holder {
 
   /** Whether the namespace or the link was deleted. */
   get isGone(): boolean {
-    return this.#link.isGone
+    return this.link.isGone
   }
 
   /** Whether there is nothing left to do: the link was deleted, and the leases have expired. */
@@ -85,15 +84,10 @@ export class Holder {
     return this.isGone && this.clients.leases.every(({ expiresAt }) => expiresAt !== undefined && expiresAt <= now)
   }
 
-  /** The descriptors to poll. */
-  get descriptors(): readonly Fd[] {
-    return this.#link.descriptors
-  }
-
   /** When `onTime` is due, or `isOver` once the link was deleted; undefined for never. */
   get due(): number | undefined {
     if (this.isGone) return earliest(this.clients.leases.map(({ expiresAt }) => expiresAt))
-    return earliest([this.clients.due, this.#startBy, this.#link.checkAt, this.#giveUpAt])
+    return earliest([this.clients.due, this.#startBy, this.link.checkAt, this.#giveUpAt])
   }
 
   wait(waiter: Waiter): void {
@@ -109,10 +103,10 @@ export class Holder {
 
   /** Reads what has arrived at the descriptors. */
   onReadable(buffer: Uint8Array): void {
-    if (this.#link.readEvents(buffer)) this.#start(this.#env.now())
+    if (this.link.readEvents(buffer)) this.#start(this.#env.now())
     for (const [at, { config }] of this.clients.states.entries()) {
       for (let count = 0; count < FRAMES_MAX; count++) {
-        const frame = this.#link.receive(config, buffer)
+        const frame = this.link.receive(config, buffer)
         if (!frame) break
         this.#advance(at, { kind: "frame", frame })
       }
@@ -127,7 +121,7 @@ export class Holder {
       this.release(noLeaseReason(this.subject, this.clients.states, this.#env.options))
       return false
     }
-    if (now >= (this.#link.checkAt ?? Infinity)) this.#link.check()
+    if (now >= (this.link.checkAt ?? Infinity)) this.link.check()
     this.#start(now)
     for (const [at, event] of this.isGone ? [] : this.clients.takeDue(now)) this.#advance(at, event)
     this.#noticeDeletion()
@@ -136,7 +130,7 @@ export class Holder {
 
   /** Closes the link when its namespace is not at its path any more. */
   checkNamespace(): void {
-    this.#link.check()
+    this.link.check()
     this.#noticeDeletion()
   }
 
@@ -165,7 +159,7 @@ export class Holder {
   }
 
   #closeLink(): void {
-    this.#link.close()
+    this.link.close()
     this.clients.park()
   }
 
@@ -180,18 +174,18 @@ export class Holder {
     if (this.#startBy === undefined) return
     const { subject } = this
     const { options } = this.#env
-    this.#link.watch() // before looking, so that no change is missed between
-    if (now < this.#startBy && !this.#link.passesFrames) return
-    this.#link.sendDelayed()
+    this.link.watch() // before looking, so that no change is missed between
+    if (now < this.#startBy && !this.link.passesFrames) return
+    this.link.sendDelayed()
     if (this.clients.states.length === 0) this.#advance(this.clients.add(clientConfigOf(subject, options)), START)
     if (!this.clients.areAll && !this.isGone) {
-      const { linkLocal } = this.#link
+      const { linkLocal } = this.link
       this.#startBy = now + CARRIER_MS
       if (linkLocal === undefined) return
       this.#advance(this.clients.add(client6ConfigOf(subject, options, linkLocal)), START)
     }
     this.#startBy = undefined
-    this.#link.unwatch()
+    this.link.unwatch()
   }
 
   /** Gives a client an event and carries out its step, in an order in which a kill between any two parts does no harm. */
@@ -210,7 +204,7 @@ export class Holder {
   }
 
   #send({ config, lease }: ClientState, frame: Uint8Array): void {
-    if (this.#link.send(config, frame, lease === undefined)) return
+    if (this.link.send(config, frame, lease === undefined)) return
     this.#startBy ??= this.#env.now() + CARRIER_MS
     this.#start(this.#env.now())
   }
@@ -221,8 +215,8 @@ export class Holder {
     const { address } = change.lease
     if (change.kind === "lost") this.#env.log(`${this.key}: lost ${address}: ${change.why}`)
     try {
-      if (this.#progress === "held") this.#link.apply(change, config)
-      else if (this.#progress === "acquiring" && change.kind !== "lost") this.#link.applyMtu(change.lease, config)
+      if (this.#progress === "held") this.link.apply(change, config)
+      else if (this.#progress === "acquiring" && change.kind !== "lost") this.link.applyMtu(change.lease, config)
     } catch (error) {
       this.#env.log(`${this.key}: Cannot change the interface for ${address}: ${String(error)}`)
     }
@@ -239,7 +233,7 @@ export class Holder {
     } else if (this.#progress === "held") {
       if (changes.length > 0) this.#write(true)
       const [client] = this.clients.states
-      if (client?.phase === "waiting" && !client.lease) this.#link.setDown()
+      if (client?.phase === "waiting" && !client.lease) this.link.setDown()
     }
   }
 

@@ -21,6 +21,7 @@ import {
 import { AF_INET6, familyOf, formatIp, isLinkLocal } from "../../../pkg/types/mod.ts"
 import { Failures } from "../../../pkg/undo/mod.ts"
 import type { DhcpConfig } from "../config.ts"
+import { addressOf } from "../protocol/lease4.ts"
 import type { Change, Lease } from "../protocol/types.ts"
 import { mtuOf, resultOf } from "./result.ts"
 
@@ -88,8 +89,7 @@ function applyRenewal(site: Site, before: Lease, after: Lease, failures: Failure
 /** Removes the address of a lost lease, and for IPv4 sets the interface down: the server may lease the address to another host. */
 function applyLoss({ inside, link }: Site, lease: Lease): void {
   removeAddresses(inside, link, lease)
-  if (addressesOf({ ips: [{ address: lease.address }] }).every(({ ip }) => familyOf(ip) !== AF_INET6))
-    setDown(inside, link)
+  if (familyOf(addressOf(lease)) !== AF_INET6) setDown(inside, link)
 }
 
 /** Sets the interface down, like `ip link set down`. */

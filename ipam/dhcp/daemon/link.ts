@@ -1,4 +1,4 @@
-import { refuseRouterAdvertisements } from "../../../pkg/ip/mod.ts"
+import { refuseRouterAdvertisements as refuse } from "../../../pkg/ip/mod.ts"
 import { type Fd, isErrno } from "../../../pkg/libc/mod.ts"
 import {
   Budget,
@@ -157,8 +157,8 @@ export class KernelLink {
   }
 
   /** Leaves router advertisements to the client of DHCPv6, like `sysctl -w net.ipv6.conf.NAME.accept_ra=0`. Throws `NetlinkError`. */
-  ignoreRouters(): void {
-    this.#open()?.run(() => refuseRouterAdvertisements(this.record.link.name))
+  refuseRouterAdvertisements(): void {
+    this.#open()?.run(() => refuse(this.record.link.name))
     this.#onLink(deleteLearned)
   }
 

@@ -86,7 +86,7 @@ class Loop {
   #activeDescriptors(): Map<Fd, Holder> {
     const found = new Map<Fd, Holder>()
     for (const holder of this.#active) {
-      const { descriptors } = holder
+      const { descriptors } = holder.link
       if (descriptors.length === 0) this.#active.delete(holder)
       for (const fd of descriptors) found.set(fd, holder)
     }
@@ -122,7 +122,7 @@ class Loop {
   #touch(holder: Holder): void {
     this.#service.forgetIfOver(holder)
     if (this.#service.holders.get(holder.key) !== holder) return
-    if (holder.descriptors.length > 0) this.#active.add(holder)
+    if (holder.link.descriptors.length > 0) this.#active.add(holder)
     if (holder.due !== undefined) this.#schedule(holder, Math.max(holder.due, bootMs() + 1))
   }
 

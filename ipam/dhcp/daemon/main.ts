@@ -15,10 +15,11 @@ import {
   setDescriptorLimit,
   sleep,
   tryUnlink,
+  unlessErrno,
 } from "../../../pkg/libc/mod.ts"
 import { requireOwn } from "../../../pkg/records/mod.ts"
 import { logLine } from "../../../pkg/skel/mod.ts"
-import { CniError } from "../../../pkg/types/mod.ts"
+import { CniError, Code, isCniError } from "../../../pkg/types/mod.ts"
 import { hostEnvironment } from "./environment.ts"
 import type { Journal } from "./journal.ts"
 import { runLoop } from "./loop.ts"
@@ -28,11 +29,6 @@ import { Service } from "./service.ts"
 /** The first descriptor that systemd hands over, sd_listen_fds(3). */
 const LISTEN_FDS_START = 3
 const LOCK_PATIENCE_MS = 5_000
-
-/** A reason why the daemon cannot start. */
-class StartError extends Error {
-  override readonly name = "StartError"
-}
 
 /** Runs `dhcp daemon` as this process until SIGTERM or SIGINT. Its leases stay in the journal for the next daemon. */
 export function runDaemon(): never {
@@ -45,8 +41,9 @@ export function runDaemon(): never {
       logLine(`${error.message}\n${usage()}`)
       return exit(2)
     }
-    const isExpected = error instanceof StartError || error instanceof CniError || isErrno(error)
-    logLine(`Cannot run the DHCP daemon: ${isExpected || !(error instanceof Error) ? messageOf(error) : error.stack}`)
+    const isExpected = isCniError(error) || isErrno(error)
+    const reason = isExpected ? error.message : error instanceof Error ? error.stack : error
+    logLine(`Cannot run the DHCP daemon: ${reason}`)
     return exit(1)
   }
 }
@@ -55,7 +52,7 @@ function serve(options: DaemonOptions): void {
   const env = hostEnvironment(options, (line) => logLine(`dhcp daemon: ${line}`))
   const { journal } = env
   using lock = lockJournal(journal)
-  if (!lock) throw new StartError(`another daemon keeps its leases in "${journal.directory}"`)
+  if (!lock) throw new CniError(Code.Internal, `another daemon keeps its leases in "${journal.directory}"`)
   raiseDescriptorLimit()
   if (options.pidFile !== "") writePidFile(options.pidFile)
   const activated = activatedSocket()
@@ -85,7 +82,8 @@ function lockJournal(journal: Journal): FileDescriptor | undefined {
 function activatedSocket(): FileDescriptor | undefined {
   const { LISTEN_PID, LISTEN_FDS } = readEnvironment()
   if (LISTEN_PID !== readlink("/proc/self") || !LISTEN_FDS || LISTEN_FDS === "0") return undefined
-  if (LISTEN_FDS !== "1") throw new StartError(`Too many (${LISTEN_FDS}) FDs passed through socket activation`)
+  if (LISTEN_FDS !== "1")
+    throw new CniError(Code.Internal, `Too many (${LISTEN_FDS}) FDs passed through socket activation`)
   return new FileDescriptor(LISTEN_FDS_START as Fd)
 }
 
@@ -94,12 +92,9 @@ function listenInPlaceOfDead(path: string): FileDescriptor {
   const directory = path.slice(0, path.lastIndexOf("/"))
   if (directory !== "") makeDirectories(directory, 0o700)
   requireOwn(`${directory}/`)
-  try {
-    return listenAt(path)
-  } catch (error) {
-    if (!isErrno(error, "EADDRINUSE")) throw error
-  }
-  if (isServed(path)) throw new StartError(`another daemon listens on "${path}"`)
+  const server = unlessErrno(() => listenAt(path), "EADDRINUSE")
+  if (server) return server
+  if (isServed(path)) throw new CniError(Code.Internal, `another daemon listens on "${path}"`)
   tryUnlink(path)
   return listenAt(path)
 }
@@ -116,7 +111,7 @@ function isServed(path: string): boolean {
 }
 
 function writePidFile(path: string): void {
-  if (!path.startsWith("/")) throw new StartError(`cannot write the pidfile "${path}": path not absolute`)
+  if (!path.startsWith("/")) throw new CniError(Code.Internal, `cannot write the pidfile "${path}": path not absolute`)
   tryUnlink(path) // a symbolic link there, in /tmp for instance, may lead to any file
   createFile(path, encodeUtf8(readlink("/proc/self")), 0o644)
 }
@@ -126,8 +121,4 @@ function raiseDescriptorLimit(): void {
   const [, soft = "", hard = ""] = /^Max open files\s+(\S+)\s+(\S+)/m.exec(readTextFile("/proc/self/limits")) ?? []
   const bound = Math.min(Number(hard), 65_536)
   if (Number(soft) < bound) setDescriptorLimit(bound, Number(hard))
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error)
 }

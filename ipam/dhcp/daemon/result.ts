@@ -1,4 +1,4 @@
-import { AF_INET, type Dns, type Result, type Route } from "../../../pkg/types/mod.ts"
+import { AF_INET, type Dns, type Result } from "../../../pkg/types/mod.ts"
 import type { DhcpConfig } from "../config.ts"
 import type { ClientState, Lease } from "../protocol/types.ts"
 import type { Subject } from "./journal.ts"
@@ -7,17 +7,13 @@ import { type DaemonOptions, patienceMsOf } from "./options.ts"
 type Wishes = Pick<DhcpConfig, "priority" | "useOptions">
 
 /** The result of ADD for the leases of an attachment, of DHCPv4 and of DHCPv6. */
-export function resultOf(leases: readonly Lease[], config: Wishes): Result {
+export function resultOf(leases: readonly Lease[], { priority, useOptions }: Wishes): Result {
   return {
     interfaces: [],
     ips: leases.map(({ address, gateway }) => ({ address, ...(gateway === undefined ? {} : { gateway }) })),
-    routes: leases.flatMap(({ routes }) => routes.map((route) => withPriority(route, config))),
-    dns: config.useOptions ? dnsOf(leases) : {},
+    routes: leases.flatMap(({ routes }) => routes.map((route) => (priority === 0 ? route : { ...route, priority }))),
+    dns: useOptions ? dnsOf(leases) : {},
   }
-}
-
-function withPriority(route: Route, { priority }: Wishes): Route {
-  return priority === 0 ? route : { ...route, priority }
 }
 
 function dnsOf(leases: readonly Lease[]): Dns {

@@ -1,13 +1,5 @@
-import {
-  type Attachment,
-  isCniError,
-  type JsonObject,
-  type NetworkConfig,
-  parseJsonObject,
-  parseNetworkConfig,
-  sameIp,
-} from "../../../pkg/types/mod.ts"
-import { type DhcpConfig, parseDhcpConfig } from "../config.ts"
+import { isCniError, ownersOf, parseJsonObject, parseNetworkConfig, sameIp } from "../../../pkg/types/mod.ts"
+import { parseDhcpConfig } from "../config.ts"
 import type { CallArguments } from "../rpc/messages.ts"
 import type { Environment, Waiter } from "./environment.ts"
 import { Holder } from "./holder.ts"
@@ -95,14 +87,10 @@ export class Service {
   collect(call: CallArguments): void {
     const { network } = this.#read(call, true)
     if (network.attachments === undefined) return
-    for (const holder of this.#staleOf(network.name, network.attachments)) this.#drop(holder)
-  }
-
-  #staleOf(network: string, valid: readonly Attachment[]): Holder[] {
-    const keys = new Set(
-      valid.map(({ containerID, ifname }) => keyOf({ containerId: containerID, network, ifName: ifname })),
-    )
-    return [...this.holders.values()].filter((holder) => holder.subject.network === network && !keys.has(holder.key))
+    const valid = new Set(ownersOf(network.name, network.attachments).map(keyOf))
+    for (const holder of [...this.holders.values()]) {
+      if (holder.subject.network === network.name && !valid.has(holder.key)) this.#drop(holder)
+    }
   }
 
   /** Has a holder do what is due, and forgets it once its ADD has run out of time. */
@@ -136,25 +124,17 @@ export class Service {
     return `${this.#env.options.hostPrefix}${netns}`
   }
 
-  #read(call: CallArguments, lenient: boolean): { owner: Owner; config: DhcpConfig; network: NetworkConfig } {
+  /** Reads the attachment and the configuration of a call. Throws `Refusal`. */
+  #read({ stdin, args, containerId, ifName }: CallArguments, lenient: boolean) {
     try {
-      return readCall(call, lenient)
+      const raw = parseJsonObject(stdin, "configuration")
+      const network = parseNetworkConfig(raw, { lenient })
+      const owner: Owner = { containerId, network: network.name, ifName }
+      return { owner, config: parseDhcpConfig(raw, args, lenient), network }
     } catch (error) {
-      if (isCniError(error)) throw new Refusal(error.toString())
-      throw error
+      throw isCniError(error) ? new Refusal(error.toString()) : error
     }
   }
-}
-
-/** Reads the attachment and the configuration of a call. Throws `CniError`. */
-export function readCall(
-  { stdin, args, containerId, ifName }: CallArguments,
-  lenient: boolean,
-): { owner: Owner; config: DhcpConfig; network: NetworkConfig } {
-  const raw: JsonObject = parseJsonObject(stdin, "configuration")
-  const network = parseNetworkConfig(raw, { lenient })
-  const config = parseDhcpConfig(raw, args, lenient)
-  return { owner: { containerId, network: network.name, ifName }, config, network }
 }
 
 const ipOf = (cidr: string) => cidr.split("/")[0] ?? ""
