@@ -1,7 +1,7 @@
 import { SyscallError } from "../../pkg/libc/mod.ts"
 import { AlreadyAttached, CniError, Code } from "../../pkg/types/mod.ts"
 import { describeOwner, type Owner, type PreparedLease, toolHint } from "./lease-file.ts"
-import { isReclaimable } from "./liveness.ts"
+import { isReclaimable, livenessOf } from "./liveness.ts"
 import {
   type Address,
   formatAddress,
@@ -159,7 +159,7 @@ function takeFromFormer(session: Session, { owner, ranges }: Request): Address[]
   const holding = session.holding(owner)
   const [first] = holding?.addresses ?? []
   if (!holding || first === undefined) return []
-  if (session.liveness(holding) === "alive") {
+  if (livenessOf(session.place, holding) === "alive") {
     const address = parseAddress(first)
     const { sets } = ranges(session, address ? [address] : [])
     const index = sets.findIndex((set) => address && rangeOf(set, address))
@@ -204,7 +204,8 @@ function failure(message: string, options: { details?: string } = {}): CniError 
 /**
  * The address to hand out next: the first free one after the cursor, which is the address handed out last, around
  * through all ranges of the set and up to the cursor itself. So an address that was freed rests as long as possible.
- * A cursor outside of the set counts as none: from the first range's start on. `undefined` when the set is full.
+ * A cursor outside of the set counts as none: from the first range's start on. `undefined` when the set is full. `nextFree` returns
+ * the first free address of two and those between.
  */
 export function nextAddress(
   set: RangeSet,
@@ -239,7 +240,7 @@ export function walk(set: RangeSet, cursor: Address | undefined): [first: Addres
  * Releases what containers of earlier boots hold whose namespaces are gone; says so on stderr. Reads every reservation: it
  * is the last resort before an ADD is refused. `surveyStore` tells beforehand what it would release.
  */
-export function reclaimDead(session: Session): void {
+function reclaimDead(session: Session): void {
   for (const owner of session.owners()) {
     const holding = session.ownHolding(owner)
     if (!holding || !isReclaimable(session.place, holding)) continue

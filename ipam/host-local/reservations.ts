@@ -2,7 +2,7 @@ import { SyscallError } from "../../pkg/libc/mod.ts"
 import { CniError, Code, type IpConfig } from "../../pkg/types/mod.ts"
 import { Failures } from "../../pkg/undo/mod.ts"
 import { allocate, type Granted, type Request } from "./allocate.ts"
-import { describeOwner, isHeldBy, type Owner } from "./lease-file.ts"
+import { describeOwner, draftPrefix, formatOwner, isHeldBy, type Owner } from "./lease-file.ts"
 import { formatAddress, parseAddress, type RangeSet, rangeOf } from "./ranges.ts"
 import type { Session, Store } from "./store.ts"
 
@@ -42,7 +42,7 @@ function takeBack(store: Store, owner: Owner): void {
  */
 export function release(store: Store, owner: Owner): boolean {
   return saying(`Cannot release the addresses of ${describeOwner(owner)} in "${store.directory}"`, () => {
-    store.removeDraftsOf(owner)
+    store.removeDrafts((found) => formatOwner(found) === formatOwner(owner), draftPrefix(owner))
     const done = store.locked((session) => {
       const holding = session.holding(owner)
       if (holding) session.release(holding)
@@ -69,7 +69,7 @@ export function releaseAddress(store: Store, address: string): ReturnType<Sessio
 export function releaseOthers(store: Store, isKept: (owner: Owner) => boolean): void {
   saying(`Cannot clean up "${store.directory}"`, () => {
     const failures = new Failures()
-    store.removeDraftsOfOthers(isKept)
+    store.removeDrafts((found) => !isKept(found))
     store.locked((session) => {
       for (const owner of session.owners()) {
         if (isKept(owner)) continue

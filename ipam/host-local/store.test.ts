@@ -57,11 +57,11 @@ describe("the files of the store", () => {
     store.add("abc")
     writeFileSync(store.path(".index/new/torn"), "")
     chmodSync(store.directory, 0o777)
-    for (const remove of [() => store.del("abc"), () => store.open().removeDraftsOfOthers(() => false)])
+    for (const remove of [() => store.del("abc"), () => store.open().removeDrafts(() => true)])
       expect(refusalOf(remove).code).toBe(5)
     expect(existsSync(store.path(".index/new/torn"))).toBe(true)
     chmodSync(store.directory, 0o755)
-    store.open().removeDraftsOfOthers(() => false)
+    store.open().removeDrafts(() => true)
     expect(existsSync(store.path(".index/new/torn"))).toBe(false)
   })
 

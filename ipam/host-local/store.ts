@@ -14,7 +14,7 @@ import {
   unnamed,
   withdraw,
 } from "./lease-file.ts"
-import { isShared, type Liveness, livenessOf, readBootId } from "./liveness.ts"
+import { isShared, readBootId } from "./liveness.ts"
 import { lockStore } from "./lock.ts"
 import { type Address, formatAddress, parseAddress } from "./ranges.ts"
 import { isSealed, rebuildIndex, seal } from "./rebuild.ts"
@@ -128,18 +128,11 @@ export class Store {
     this.prepareLease(owner)[Symbol.dispose]()
   }
 
-  /** Removes the reservations on their way that an owner's ADD has left, which was killed. */
-  removeDraftsOf(owner: Owner): void {
-    this.#removeDrafts(draftPrefix(owner), (found) => formatOwner(found) === formatOwner(owner))
-  }
-
-  /** Removes all reservations on their way but those of owners that are kept. */
-  removeDraftsOfOthers(isKept: (owner: Owner) => boolean): void {
-    this.#removeDrafts("", (found) => !isKept(found))
-  }
-
-  /** Removes drafts without an owner, which were never finished. One that cannot be removed does no harm. */
-  #removeDrafts(prefix: string, isStale: (owner: Owner) => boolean): void {
+  /**
+   * Removes the drafts of stale owners, whose ADD was killed, and those without an owner, which were never finished. `prefix` is that of the
+   * one owner that is meant. A draft that cannot be removed does no harm.
+   */
+  removeDrafts(isStale: (owner: Owner) => boolean, prefix = ""): void {
     this.#requireOwn()
     try {
       for (const name of ifPresent(() => this.files.readDirectory(this.#drafts)) ?? []) {
@@ -175,14 +168,14 @@ export class Session {
   }
 
   /** Reads everything anew. */
-  rebuild(): void {
+  #rebuild(): void {
     this.#index = rebuildIndex(this.place)
     this.#isSealed = false
   }
 
   /** Reads everything anew; returns who holds something. */
   owners(): Owner[] {
-    this.rebuild()
+    this.#rebuild()
     return this.#index.owners()
   }
 
@@ -195,17 +188,13 @@ export class Session {
   ownHolding(owner: Owner): LeaseRecord | undefined {
     const record = this.#index.record(owner)
     if (!record || record.addresses.every((address) => this.#isHeld(address, owner))) return record
-    this.rebuild() // another program wrote into a file, or removed one just when another process held the lock
+    this.#rebuild() // another program wrote into a file, or removed one just when another process held the lock
     return this.#index.record(owner)
   }
 
   /** The owner of an address. */
   holder(address: string): ReturnType<typeof readHolder> {
     return readHolder(this.place.files, this.place.directory, address)
-  }
-
-  liveness(record: LeaseRecord): Liveness {
-    return livenessOf(this.place, record)
   }
 
   /** Makes `lease` the reservation of an address. False when the address is taken. */

@@ -6,11 +6,11 @@ import type { Owner } from "../../pkg/types/mod.ts"
 import { Failures } from "../../pkg/undo/mod.ts"
 import { flushEntriesOf, flushOlderEntries } from "./flush-conntrack.ts"
 import { IptablesHostports } from "./iptables/hostports.ts"
-import { type DnatMapping, dnatMappings, type HostportHints, type HostportSpec, type MappedAddress } from "./mapping.ts"
+import { type DnatMapping, dnatMappings, type HostportHints, type MappedAddress, type PortmapSpec } from "./mapping.ts"
 import { NftablesHostports, UpstreamHostports } from "./nftables/hostports.ts"
 import { localnetStays } from "./route-localnet.ts"
 
-const feature: Feature<HostportSpec> = {
+const feature: Feature<PortmapSpec> = {
   rules: "port mappings",
   does: () => "map ports",
   needs: "the kernel needs nf_tables with NAT and the expression fib",
@@ -21,7 +21,7 @@ const feature: Feature<HostportSpec> = {
  * The port mappings of containers in the thread's namespace, and the conntrack entries of UDP that go with them. `add` returns the
  * addresses that the ports lead to which another attachment of the container has: for these ports the new mappings stand by.
  */
-export class Hostports extends OwnedRules<HostportSpec, HostportHints, readonly Uint8Array[]> implements Disposable {
+export class Hostports extends OwnedRules<PortmapSpec, HostportHints, readonly Uint8Array[]> implements Disposable {
   readonly #filter: PacketFilter | undefined
   readonly #nftables: NftablesHostports | undefined
 

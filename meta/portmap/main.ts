@@ -4,7 +4,7 @@ import { type Attachment, CniError, Code, ownerOf, ownersOf, type Result } from 
 import { Undo } from "../../pkg/undo/mod.ts"
 import { type PortmapConfig, parsePortmapConfig, portmapFields } from "./config.ts"
 import { Hostports } from "./hostports.ts"
-import { families, type HostportSpec, type MappedAddress, mappedAddresses } from "./mapping.ts"
+import { families, type MappedAddress, mappedAddresses, type PortmapSpec } from "./mapping.ts"
 import { requireNft } from "./nftables/conditions.ts"
 import { type PortRule, portRulesIn } from "./nftables/inventory.ts"
 import { checkLocalnet, findLocalnetLink, isLocalnetOn, switchLocalnetOn } from "./route-localnet.ts"
@@ -83,7 +83,7 @@ function prepare(
   call: Call,
   config: PortmapConfig,
   addresses: readonly MappedAddress[],
-): { spec: HostportSpec; localnet: string | undefined } {
+): { spec: PortmapSpec; localnet: string | undefined } {
   const link = config.snat ? findLocalnetLink(addresses) : undefined
   const links = { localnetLink: link?.isShared ? link.name : undefined, openedLink: link?.name }
   const spec = {

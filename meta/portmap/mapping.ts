@@ -62,22 +62,15 @@ export interface PortmapSpec {
   masqAll: boolean
   /** What packets must meet besides, as parts of a rule of the backend's program. */
   conditions: Readonly<Record<Family, readonly string[]>>
+  /** For iptables: the bit of the packet's mark that asks for the masquerade. */
+  markMasqBit: number
+  /** For iptables: a chain of others that sets such a mark, and then the masquerade is theirs too. */
+  externalSetMarkChain: string | undefined
   /** The interface that needs `route_localnet` and outlives the container: the setting is not to outlive the mappings. */
   localnetLink: string | undefined
   /** The interface that needs `route_localnet`, also where it is the container's alone. */
   openedLink: string | undefined
 }
-
-/** What the rules of iptables depend on besides the mappings. */
-export interface IptablesOptions {
-  /** The bit of the packet's mark that asks for the masquerade. */
-  markMasqBit: number
-  /** A chain of others that sets such a mark, and then the masquerade is theirs too. */
-  externalSetMarkChain: string | undefined
-}
-
-/** What ADD and CHECK need of any backend. */
-export interface HostportSpec extends PortmapSpec, IptablesOptions {}
 
 /** Where DEL looks first. It may be empty, or wrong. */
 export interface HostportHints {

@@ -144,11 +144,7 @@ export function guardLocalnet(socket: NetlinkSocket, link: string): LocalnetEntr
   const { table, guards, localnetLinks } = layout
   let made: LocalnetEntry[] = []
   atomically(socket, () => {
-    const isGuarded = hasRules(
-      socket,
-      table,
-      guards.flatMap(({ comment }) => comment ?? []),
-    )
+    const isGuarded = hasRules(socket, table, guards)
     const entry = missingLocalnetEntry(socket, layout, link)
     made = entry ? [entry] : []
     const gone = readLocalnetRecord(socket, layout).links.filter((name) => findSysctl(settingOf(name)) === undefined)

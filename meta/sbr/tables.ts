@@ -6,11 +6,11 @@ import {
   type Link,
   type ListedRoute,
   type NetlinkSocket,
-  type Refusal,
   RouteScope,
   type RouteSpec,
   RT_TABLE_MAIN,
   type Rule,
+  throwFirst,
   toAddRoute,
   toDeleteRoute,
   toDeleteRule,
@@ -40,7 +40,7 @@ export function addSourceRule(inside: NetlinkSocket, ip: Uint8Array, table: numb
 
 /** Deletes rules, of which some may not be there any more. Throws `NetlinkError`. */
 export function deleteRules(inside: NetlinkSocket, rules: readonly Rule[]): void {
-  for (const { error } of executeAll(inside, rules.map(toDeleteRule))) if (!isErrno(error, "ENOENT")) throw error
+  throwFirst(executeAll(inside, rules.map(toDeleteRule)), "ENOENT")
 }
 
 /**
@@ -132,11 +132,6 @@ export function addRoutesBack(
   // Those on the link first: gateways have to be reached. Of all tables at once, since a route of one may need another's.
   const wanted = gatewaysLast(routes).map((route) => toAddRoute({ ...route, table: RT_TABLE_MAIN }, "append"))
   throwFirst(executeAll(inside, wanted, limits), "EEXIST", ...tolerated)
-}
-
-/** Throws the first refusal but for some errors. */
-function throwFirst(refusals: readonly Refusal[], ...tolerated: ErrnoName[]): void {
-  for (const { error } of refusals) if (!tolerated.some((errno) => isErrno(error, errno))) throw error
 }
 
 /** The routes of an address' table: those on the link first, so that gateways can be reached; the default route last. */

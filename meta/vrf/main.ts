@@ -27,8 +27,7 @@ import {
 import { Failures, Undo } from "../../pkg/undo/mod.ts"
 import { parseVrfConfig, type VrfConfig, vrfFields } from "./config.ts"
 import { deleteEmptyOrphans, deleteVrfIfEmpty, findVrf, findVrfOf, requireVrf, type Vrf } from "./device.ts"
-import { keysOf, noteLosable } from "./losable.ts"
-import { type Inside, moveLink } from "./move.ts"
+import { type Inside, keysOf, moveLink, noteLosable } from "./move.ts"
 
 /** Puts a container's interface into a VRF of the container, with its addresses and routes. */
 export const vrf = definePlugin<VrfConfig>({

@@ -3,8 +3,7 @@ import { IFF_UP, type Ifindex, RouteSocket } from "../../pkg/netlink/mod.ts"
 import { LinksKernel, linkOf } from "../../pkg/netlink/testing/links.ts"
 import { hex, ip } from "../../pkg/netlink/testing.ts"
 import type { Netns } from "../../pkg/netns/mod.ts"
-import { noteLosable } from "./losable.ts"
-import { moveLink } from "./move.ts"
+import { moveLink, noteLosable } from "./move.ts"
 
 const [RTM_GETADDR, RTM_NEWADDR, RTM_NEWROUTE, RTM_DELROUTE, RTM_GETROUTE] = [22, 20, 24, 25, 26]
 /** `IFA_F_*`, <linux/if_addr.h> */

@@ -1,3 +1,4 @@
+import { type ErrnoName, isErrno } from "../libc/mod.ts"
 import type { Request } from "./channel.ts"
 import { isAlreadyDone, isLost } from "./lost-answers.ts"
 import { NetlinkError, NLM_F_ACK } from "./message.ts"
@@ -31,6 +32,11 @@ export function executeAll<R extends Request>(
     }
     return refusals
   })
+}
+
+/** Throws the error of the first refusal, but for errors of these names. */
+export function throwFirst(refusals: readonly Refusal[], ...tolerated: ErrnoName[]): void {
+  for (const { error } of refusals) if (!tolerated.some((name) => isErrno(error, name))) throw error
 }
 
 /** When an answer is lost each is asked for by itself: what was done by then is passed over. */

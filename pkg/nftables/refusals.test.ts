@@ -33,7 +33,7 @@ test.each<[string, Read, unknown]>([
   ["list table ip t", (socket) => nftables.listTableRules(socket, table), []],
   ["list table ip t", (socket) => nftables.listComments(socket, table), []],
   ["list chain ip t c", (socket) => nftables.listComments(socket, table, "c"), []],
-  ["list table ip t", (socket) => nftables.hasRules(socket, table, ["a"]), false],
+  ["list table ip t", (socket) => nftables.hasRules(socket, table, [{ comment: "a" }]), false],
   ["list set ip t s", (socket) => nftables.findElements(socket, set), undefined],
   ["list set ip t s", (socket) => nftables.findElement(socket, set, needle, () => true), undefined],
   ["list set ip t s", (socket) => sampleElements(socket, set, "a"), { count: 0, commented: 0 }],

@@ -58,17 +58,17 @@ test("rules are known to be there by their comments, each whole", () => {
     get: <T>(_: unknown, read: (message: Message) => T) => read(answer(`02000000 0600010074000000 08000200${flags}`)),
   })
   const awake = kernel("00000000")
-  expect(hasRules(awake, t, ["then"])).toBe(true)
-  expect(hasRules(awake, t, ["the"])).toBe(false)
-  expect(hasRules(awake, t, ["then", "again"])).toBe(false)
-  expect(hasRules(awake, { family: "ip", name: "other" }, ["then"])).toBe(false)
+  expect(hasRules(awake, t, [{ comment: "then" }])).toBe(true)
+  expect(hasRules(awake, t, [{ comment: "the" }])).toBe(false)
+  expect(hasRules(awake, t, [{ comment: "then" }, { comment: "again" }])).toBe(false)
+  expect(hasRules(awake, { family: "ip", name: "other" }, [{ comment: "then" }])).toBe(false)
   expect(hasRules(awake, t, [])).toBe(true)
-  expect(hasRules(kernel("00000001"), t, ["then"])).toBe(false) // dormant: no packet comes to them
-  expect(hasRulesAsleep(kernel("00000001"), t, ["then"])).toBe(true)
+  expect(hasRules(kernel("00000001"), t, [{ comment: "then" }])).toBe(false) // dormant: no packet comes to them
+  expect(hasRulesAsleep(kernel("00000001"), t, [{ comment: "then" }])).toBe(true)
   // NFTNL_UDATA_RULE_EBTABLES_POLICY after the comment
   const longer = "02000000 0600 0100 74000000 0600 0200 63000000 1100 0700 0005 7468656e00 0104 00000001 000000"
-  expect(hasRulesAsleep(listing(longer), t, ["then"])).toBe(true)
-  expect(hasRulesAsleep(listing(longer), t, ["then", "other"])).toBe(false)
+  expect(hasRulesAsleep(listing(longer), t, [{ comment: "then" }])).toBe(true)
+  expect(hasRulesAsleep(listing(longer), t, [{ comment: "then" }, { comment: "other" }])).toBe(false)
 })
 
 test("the rules of a table are told with their chains; rules of another table, or without a chain, are left out", () => {

@@ -3,7 +3,7 @@ import { type Message, NFGENMSG_SIZE } from "../netlink/mod.ts"
 import { commentedRuleAttributes, NFT_MSG_GETRULE, ruleAttributes } from "./attributes.ts"
 import type { Expression, UnknownExpression } from "./expressions.ts"
 import { attributesOf, ifThere, type Netfilter, placeOf, tableRequest } from "./netfilter.ts"
-import type { Chain, RuleHandle, Table } from "./rule-set.ts"
+import type { Chain, Rule, RuleHandle, Table } from "./rule-set.ts"
 import { isDormant } from "./tables.ts"
 import { readComment } from "./userdata.ts"
 
@@ -60,20 +60,20 @@ export function listComments(socket: Pick<Netfilter, "dump">, table: Table, chai
   })
 }
 
+type Commented = Pick<Rule, "comment">
+
 /** Returns whether `hasRulesAsleep`, and the table is not dormant. Throws `NetlinkError`. */
-export function hasRules(socket: Pick<Netfilter, "dump" | "get">, table: Table, comments: readonly string[]): boolean {
-  return hasRulesAsleep(socket, table, comments) && !isDormant(socket, table)
+export function hasRules(socket: Pick<Netfilter, "dump" | "get">, table: Table, rules: readonly Commented[]): boolean {
+  return hasRulesAsleep(socket, table, rules) && !isDormant(socket, table)
 }
 
 /**
- * Returns whether each of these comments is on a rule of the table, in any chain. The table may be dormant: what is added to it then
+ * Returns whether the table has each of these rules, by their comments, in any chain. The table may be dormant: what is added to it then
  * goes with `wake`. Throws `NetlinkError`.
  */
-export function hasRulesAsleep(socket: Pick<Netfilter, "dump">, table: Table, comments: readonly string[]): boolean {
-  const [name, ...needles] = [table.name, ...comments].map((text) => encodeUtf8(`${text}\0`)) as [
-    Uint8Array,
-    ...Uint8Array[],
-  ]
+export function hasRulesAsleep(socket: Pick<Netfilter, "dump">, table: Table, rules: readonly Commented[]): boolean {
+  const name = encodeUtf8(`${table.name}\0`)
+  const needles = rules.flatMap(({ comment }) => (comment === undefined ? [] : [encodeUtf8(`${comment}\0`)]))
   const found = dumpRules(socket, table, undefined, ({ payload }) => {
     const has = (text: Uint8Array) => findBytes(payload, text, NFGENMSG_SIZE) >= 0
     return has(name) ? needles.filter(has) : undefined // taken apart no further: only comments matter

@@ -1,5 +1,6 @@
 import {
   type Checking,
+  checkHostEnd,
   checkMac,
   checkUp,
   findHostEnd,
@@ -8,16 +9,26 @@ import {
   type Sides,
 } from "../../pkg/attachment/mod.ts"
 import { checkAddresses, checkForwarding, mismatch } from "../../pkg/ip/mod.ts"
-import { findLink, IFF_PROMISC, type Link, type RouteSocket } from "../../pkg/netlink/mod.ts"
-import { familyOf, ownerComment, type Result } from "../../pkg/types/mod.ts"
+import {
+  bridgePortData,
+  describeVlans,
+  findLink,
+  IFF_PROMISC,
+  type Infer,
+  type Link,
+  listPortVlans,
+  type NetlinkSocket,
+  type RouteSocket,
+  type VlanRange,
+} from "../../pkg/netlink/mod.ts"
+import { familyOf, type Owner, ownerComment, type Result } from "../../pkg/types/mod.ts"
 import { portsOf } from "./chained.ts"
-import { checkPort } from "./check-port.ts"
 import type { BridgeConfig } from "./config.ts"
 import { gatewaysOf } from "./gateway.ts"
 import { SpoofCheck } from "./spoof-check.ts"
 import { requireVlanFiltering } from "./vlan-filtering.ts"
 import { findProblem } from "./vlan-gateway.ts"
-import { needsFiltering } from "./vlans.ts"
+import { needsFiltering, planPort, type VlanConfig } from "./vlans.ts"
 
 /** The bridge, how it treats its port, routes, gateway addresses, forwarding, and the check of MACs. */
 export function checkBridge(checking: Checking, config: BridgeConfig): void {
@@ -75,4 +86,47 @@ function checkVlanGateway(
   checkUp(link, "interface")
   checkMac(link, findRecordedOnHost(prevResult, link) ?? { name })
   return link
+}
+
+/**
+ * Compares a port of the bridge with what ADD made of it: whose it is, that it is up, and all that was asked of it.
+ * Throws a `CniError` that names the first difference, expected and found.
+ */
+export function checkPort(
+  host: NetlinkSocket,
+  { bridge, port }: { bridge: Link; port: Link },
+  owner: Owner,
+  config: BridgeConfig,
+): void {
+  if (port.attributes.master !== bridge.index) {
+    throw mismatch(`host interface "${port.name}"`, `a port of bridge "${bridge.name}"`, "not one of its ports")
+  }
+  checkHostEnd(port, owner, config)
+  const { hairpin, isolated } = portDataOf(port)
+  if (config.hairpinMode && hairpin !== 1) throw mismatch(`hairpin mode of port "${port.name}"`, "on", "off")
+  if (config.portIsolation && isolated !== 1) throw mismatch(`isolation of port "${port.name}"`, "on", "off")
+  checkVlans(host, port, config.vlans)
+}
+
+/** The planned VLANs and no others, unless the one that the bridge gave the port was to be kept. */
+function checkVlans(host: NetlinkSocket, port: Link, vlans: VlanConfig): void {
+  const plan = planPort(vlans)
+  if (plan.length === 0) return
+  const found = listPortVlans(host, port).get(port.index) ?? []
+  const has = new Set(expand(found))
+  const wanted = expand(plan)
+  const isExact = vlans.preserveDefault || has.size === wanted.length
+  if (isExact && wanted.every((vlan) => has.has(vlan))) return
+  throw mismatch(`VLANs of port "${port.name}"`, describeVlans(plan), describeVlans(found))
+}
+
+/** Each VLAN by itself with its flags: how they are put together in ranges is the kernel's business. */
+function expand(ranges: readonly VlanRange[]): string[] {
+  const ids = ({ first, last }: VlanRange) => Array.from({ length: last - first + 1 }, (_, at) => first + at)
+  return ranges.flatMap((range) => ids(range).map((id) => `${id} ${range.pvid ?? false} ${range.untagged ?? false}`))
+}
+
+function portDataOf({ attributes }: Link): Infer<typeof bridgePortData> {
+  const { slaveKind, slaveData } = attributes.linkInfo ?? {}
+  return slaveKind === "bridge" && slaveData !== undefined ? bridgePortData.decode(slaveData) : {}
 }

@@ -37,11 +37,7 @@ function placesOf({ owner, addresses, policy, link }: FirewallSpec, zone: string
  */
 export function isComplete(socket: Reader, adminChain: string, { hasPolicies }: { hasPolicies: boolean }): boolean {
   const needed = [...(hasPolicies ? policyRules : []), ...rules, adminRule(adminChain)]
-  return hasRules(
-    socket,
-    table,
-    needed.flatMap(({ comment }) => comment ?? []),
-  )
+  return hasRules(socket, table, needed)
 }
 
 /** Adds all of the table. What is there stays, except for rules in our chains that are not ours, or not needed. */

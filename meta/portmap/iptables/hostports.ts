@@ -14,7 +14,7 @@ import type { NetlinkSocket } from "../../../pkg/netlink/mod.ts"
 import { type Filter, IptablesBackend, type RuleBackend } from "../../../pkg/rules/mod.ts"
 import { AF_INET, AF_INET6, CniError, isCniError, type Owner } from "../../../pkg/types/mod.ts"
 import type { Undo } from "../../../pkg/undo/mod.ts"
-import type { HostportHints, HostportSpec } from "../mapping.ts"
+import type { HostportHints, PortmapSpec } from "../mapping.ts"
 import { isHolderGone } from "../port-holder.ts"
 import { type AttachmentRules, findAhead, findMissing, planAdd, planDelete, planGc } from "./plan.ts"
 import { anySearch, containerSearch, DNAT, iptablesRules, TABLE } from "./rules.ts"
@@ -27,7 +27,7 @@ interface LocalnetGuard {
 /** Port mappings by upstream's chains and rules, of either suite. */
 export class IptablesHostports
   extends IptablesBackend
-  implements RuleBackend<HostportSpec, HostportHints, readonly Uint8Array[]>
+  implements RuleBackend<PortmapSpec, HostportHints, readonly Uint8Array[]>
 {
   protected readonly table = TABLE
   readonly #localnet: LocalnetGuard | undefined
@@ -39,7 +39,7 @@ export class IptablesHostports
   }
 
   /** One `iptables-restore` for each address family. Throws `CniError` that names the holder of a port that is taken. */
-  add(spec: HostportSpec, undo: Undo): readonly Uint8Array[] {
+  add(spec: PortmapSpec, undo: Undo): readonly Uint8Array[] {
     if (spec.openedLink !== undefined) this.#localnet?.guard(spec.openedLink, undo)
     try {
       return this.#addRules(spec, undo)
@@ -48,12 +48,12 @@ export class IptablesHostports
     }
   }
 
-  #addRules(spec: HostportSpec, undo: Undo): readonly Uint8Array[] {
+  #addRules(spec: PortmapSpec, undo: Undo): readonly Uint8Array[] {
     const variant = chooseVariant(this.socket)
     const isGone = ({ owner, netns }: AttachmentRules) => isHolderGone(owner, netns)
     const families = spec.addresses.map((mapped) => {
       const programs = requirePrograms(mapped.family, variant)
-      const rules = iptablesRules(spec, mapped, spec)
+      const rules = iptablesRules(spec, mapped)
       const plan = (found: Content) => planAdd(rules, found, isGone)
       const found = readTable(programs, TABLE)
       return { programs, plan, changes: plan(found), ahead: findAhead(rules, found) } // a port that is taken shows before any change
@@ -64,12 +64,12 @@ export class IptablesHostports
   }
 
   /** Throws `CniError` that names the first rule that is missing. */
-  check(spec: HostportSpec): void {
+  check(spec: PortmapSpec): void {
     const variant = chooseVariant(this.socket)
     for (const mapped of spec.addresses) {
       const found = readTable(requirePrograms(mapped.family, variant), TABLE)
       const hasConditions = spec.conditions[mapped.family].length > 0
-      const missing = findMissing(iptablesRules(spec, mapped, spec), found, hasConditions)
+      const missing = findMissing(iptablesRules(spec, mapped), found, hasConditions)
       if (missing) throw missing
     }
   }
@@ -99,7 +99,7 @@ export function hasIptablesHostports(socket: NetlinkSocket | undefined): boolean
 }
 
 /** A refusal, with the keys of the configuration whose words are in the rules: they may be what is refused. */
-function namingKeys({ conditions, externalSetMarkChain }: HostportSpec, error: unknown): unknown {
+function namingKeys({ conditions, externalSetMarkChain }: PortmapSpec, error: unknown): unknown {
   const keys = externalSetMarkChain === undefined ? [] : ["externalSetMarkChain"]
   if (conditions[AF_INET].length > 0) keys.push("conditionsV4")
   if (conditions[AF_INET6].length > 0) keys.push("conditionsV6")

@@ -23,10 +23,12 @@ function rulesOf(changes: Partial<Owner> = {}, mapping = web, lastByte = 2): Ipt
     snat: true,
     masqAll: false,
     conditions: { [AF_INET]: [], [AF_INET6]: [] },
+    markMasqBit: 13,
+    externalSetMarkChain: undefined,
     localnetLink: undefined,
     openedLink: undefined,
   }
-  return iptablesRules(spec, mapped, { markMasqBit: 13, externalSetMarkChain: undefined })
+  return iptablesRules(spec, mapped)
 }
 
 const empty: Content = { chains: [], rules: [] }

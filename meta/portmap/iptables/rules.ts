@@ -20,7 +20,7 @@ import {
   ownerComment,
   parseIp,
 } from "../../../pkg/types/mod.ts"
-import { type IptablesOptions, type MappedAddress, type Mapping, type PortmapSpec, printIpPort } from "../mapping.ts"
+import { type MappedAddress, type Mapping, type PortmapSpec, printIpPort } from "../mapping.ts"
 
 export const TABLE = "nat"
 
@@ -56,9 +56,8 @@ export interface IptablesRules {
   jumps: readonly Rule[]
 }
 
-export function iptablesRules(spec: PortmapSpec, mapped: MappedAddress, options: IptablesOptions): IptablesRules {
-  const { owner, snat, netns, mappings, conditions } = spec
-  const { markMasqBit, externalSetMarkChain } = options
+export function iptablesRules(spec: PortmapSpec, mapped: MappedAddress): IptablesRules {
+  const { owner, snat, netns, mappings, conditions, markMasqBit, externalSetMarkChain } = spec
   const chain = dnatChain(owner)
   const isMarkedHere = snat && !externalSetMarkChain
   const setMark = snat ? (externalSetMarkChain ?? SETMARK) : undefined

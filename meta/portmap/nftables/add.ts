@@ -8,6 +8,7 @@ import {
   type Element,
   findQueues,
   type Group,
+  hasRulesAsleep,
   KeyQueues,
   listRules,
   membersOf,
@@ -25,7 +26,7 @@ import { type DeleteContext, deleteEmptyTables, deleteHostports } from "./delete
 import { decodeNote, type TableSpec, tableSpecs } from "./elements.ts"
 import { listHairpinPrefixes } from "./find.ts"
 import { isStale, mayShare, planAdd, planNew, printKey } from "./plan.ts"
-import { addTable, isComplete, isCompleteAsleep } from "./table.ts"
+import { addTable, isComplete, requiredRules } from "./table.ts"
 
 /** What an ADD has changed. */
 export interface TableChanges {
@@ -59,7 +60,9 @@ export function addHostports(socket: NetlinkSocket, portmap: PortmapSpec): Table
   }
   let localnet: readonly LocalnetEntry[] = []
   let quick: Operation[] | undefined
-  if (specs.every(({ layout, hairpinPrefix }) => isCompleteAsleep(socket, layout, hairpinPrefix))) {
+  const isCompleteAsleep = ({ layout, hairpinPrefix }: TableSpec) =>
+    hasRulesAsleep(socket, layout.table, requiredRules(layout, hairpinPrefix))
+  if (specs.every(isCompleteAsleep)) {
     localnet = specs.flatMap(({ layout, localnetLink }) => missingLocalnetEntry(socket, layout, localnetLink) ?? [])
     const wakes = specs.map(({ layout }) => wake(layout.table)) // no question whether it is dormant
     quick = [...wakes, ...specs.flatMap(planNew), ...localnet.flatMap(addLocalnetEntry)]

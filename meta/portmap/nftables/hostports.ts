@@ -12,7 +12,7 @@ import { type ForeignRules, InTable, NftablesBackend, type RuleBackend, type Sou
 import { AF_INET, type Owner } from "../../../pkg/types/mod.ts"
 import type { Undo } from "../../../pkg/undo/mod.ts"
 import { hasIptablesHostports } from "../iptables/hostports.ts"
-import { type DnatMapping, families, type HostportHints, type HostportSpec } from "../mapping.ts"
+import { type DnatMapping, families, type HostportHints, type PortmapSpec } from "../mapping.ts"
 import { findOpenLinks, guardLocalnet, undoLocalnetEntry } from "../route-localnet.ts"
 import { addHostports, promoteNext, undoAddHostports } from "./add.ts"
 import { checkHostports } from "./check.ts"
@@ -22,7 +22,7 @@ import { canMapPorts, HOSTPORTS_TABLE } from "./table.ts"
 /** Port mappings in nf_tables: elements of maps, with their owner as comment. */
 export class NftablesHostports
   extends NftablesBackend<HostportHints, PacketFilter>
-  implements RuleBackend<HostportSpec, HostportHints, readonly Uint8Array[]>, DeleteContext
+  implements RuleBackend<PortmapSpec, HostportHints, readonly Uint8Array[]>, DeleteContext
 {
   protected readonly table = HOSTPORTS_TABLE
   /** What `remove` and `gc` have deleted. */
@@ -34,18 +34,18 @@ export class NftablesHostports
     return isTableInUse(this.filter, "nat") && hasIptablesHostports(this.socket)
   }
 
-  isUsable(spec?: HostportSpec): boolean {
+  isUsable(spec?: PortmapSpec): boolean {
     return (spec?.addresses ?? [{ family: AF_INET }]).every(({ family }) => canMapPorts(this.socket, family))
   }
 
-  add(spec: HostportSpec, undo: Undo): readonly Uint8Array[] {
+  add(spec: PortmapSpec, undo: Undo): readonly Uint8Array[] {
     const made = addHostports(this.socket, spec)
     undo.defer("map ports", () => undoAddHostports(this, spec, made))
     if (made.mustPromote) promoteNext(this.socket, spec)
     return made.ahead
   }
 
-  check(spec: HostportSpec): void {
+  check(spec: PortmapSpec): void {
     checkHostports(this.socket, spec)
   }
 
@@ -80,7 +80,7 @@ const UPSTREAM_CHAINS = ["hostports", "hostip_hostports", "masquerading"] as con
  * What the Go suite, from v1.6 on, has with `backend: nftables`: a rule for each mapping, and up to two for masquerading. They are
  * removed so that a node can change suites with containers running. They name no network, so GC cannot know what is stale.
  */
-export class UpstreamHostports extends InTable implements ForeignRules<HostportSpec, HostportHints> {
+export class UpstreamHostports extends InTable implements ForeignRules<PortmapSpec, HostportHints> {
   protected readonly table = "cni_hostport"
 
   /**

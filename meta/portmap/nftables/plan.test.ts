@@ -14,6 +14,8 @@ const portmap: PortmapSpec = {
   snat: true,
   masqAll: false,
   conditions: { [AF_INET]: [], [AF_INET6]: [] },
+  markMasqBit: 13,
+  externalSetMarkChain: undefined,
   localnetLink: undefined,
   openedLink: undefined,
 }

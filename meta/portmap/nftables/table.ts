@@ -9,7 +9,6 @@ import {
   fields,
   flush,
   hasRules,
-  hasRulesAsleep,
   ifnameValue,
   masquerade,
   match,
@@ -191,20 +190,7 @@ export function isComplete(
   layout: TableLayout,
   hairpinPrefix: number | undefined,
 ): boolean {
-  return hasRules(socket, layout.table, requiredComments(layout, hairpinPrefix))
-}
-
-/** The same, but the table may be dormant. */
-export function isCompleteAsleep(
-  socket: Pick<NetlinkSocket, "dump">,
-  layout: TableLayout,
-  hairpinPrefix: number | undefined,
-): boolean {
-  return hasRulesAsleep(socket, layout.table, requiredComments(layout, hairpinPrefix))
-}
-
-function requiredComments(layout: TableLayout, hairpinPrefix: number | undefined): string[] {
-  return requiredRules(layout, hairpinPrefix).flatMap(({ comment }) => comment ?? [])
+  return hasRules(socket, layout.table, requiredRules(layout, hairpinPrefix))
 }
 
 /**

@@ -41,6 +41,8 @@ export function specOf(
     snat: true,
     masqAll: false,
     conditions: { [AF_INET]: [], [AF_INET6]: [] },
+    markMasqBit: 13,
+    externalSetMarkChain: undefined,
     localnetLink: undefined,
     openedLink: undefined,
   }

@@ -3,8 +3,7 @@ import { bridgePortData, IFF_PROMISC, IFF_UP, linkKinds, type RouteSocket } from
 import { type KernelLink, LinksKernel, linkOf } from "../../pkg/netlink/testing/links.ts"
 import { hex } from "../../pkg/netlink/testing.ts"
 import type { Result } from "../../pkg/types/mod.ts"
-import { requireRecordedBridge } from "./check.ts"
-import { checkPort } from "./check-port.ts"
+import { checkPort, requireRecordedBridge } from "./check.ts"
 import type { BridgeConfig } from "./config.ts"
 
 const owner = { network: "lab", containerId: "c1", ifName: "eth0" }
