@@ -12,7 +12,8 @@ import { type LeaseRecord, Owners, type Renew } from "./records.ts"
 export class Index {
   readonly #files: Files
   readonly #directory: string
-  readonly #owners: Owners
+  /** The addresses that each owner holds. */
+  readonly records: Owners
   readonly #pages = new Map<string, Uint8Array>()
   /** Whether the bitmap is made anew: what memory has not is then empty, also where the disk has it. */
   #isNew = false
@@ -21,7 +22,7 @@ export class Index {
   constructor(files: Files, directory: string) {
     this.#files = files
     this.#directory = directory
-    this.#owners = new Owners(files, directory)
+    this.records = new Owners(files, directory)
   }
 
   /** Whether the disk holds what this object knows. */
@@ -29,19 +30,14 @@ export class Index {
     return this.#isWritten
   }
 
-  /** The addresses that an owner holds. */
-  record(owner: Owner): LeaseRecord | undefined {
-    return this.#owners.get(owner)
-  }
-
   /** Sets what an owner holds. */
   put(record: LeaseRecord): void {
-    this.attempt(() => this.#owners.set(record.owner, record))
+    this.attempt(() => this.records.set(record.owner, record))
   }
 
   /** Forgets an owner. */
   drop(owner: Owner): void {
-    this.attempt(() => this.#owners.set(owner, undefined))
+    this.attempt(() => this.records.set(owner, undefined))
   }
 
   /** The first address of `first` to `last` that is not taken. */
@@ -90,17 +86,7 @@ export class Index {
 
   /** Replaces the records file by file, see `Owners`. */
   replaceRecords(names: readonly string[], numbers: Iterable<number>, renew: Renew): void {
-    this.#owners.replaceAll(names, numbers, { renew, attempt: (write) => this.attempt(write) })
-  }
-
-  /** The records of one file. `names` are those of all files in the directory. */
-  recordsIn(names: readonly string[], number: number): LeaseRecord[] {
-    return [...this.#owners.linesIn(names, number).keys()]
-  }
-
-  /** Everyone who has a record; after `replaceRecords`. */
-  owners(): Owner[] {
-    return this.#owners.list()
+    this.records.replaceAll(names, numbers, { renew, attempt: (write) => this.attempt(write) })
   }
 
   /** Has the next call make the index anew: something was found that it cannot hold. */

@@ -1,5 +1,5 @@
 import { encodeUtf8 } from "../../pkg/engine/mod.ts"
-import { FileDescriptor, isErrno, Open, randomHex, SyscallError } from "../../pkg/libc/mod.ts"
+import { FileDescriptor, isErrno, Open, randomHex, SyscallError, unlessErrno } from "../../pkg/libc/mod.ts"
 import { requireOwn } from "../../pkg/records/mod.ts"
 import { type Files, ifPresent, kernelFiles, readSmall, type StorePlace, writeSmall } from "./files.ts"
 import { Index } from "./index.ts"
@@ -36,6 +36,7 @@ export class Store {
   readonly files: Files
   readonly bootId: string
   readonly log: (line: string) => void
+  readonly #drafts: string
   readonly #lockDeadlineMs: number | undefined
   #isOwn = false
   /** Whether other hosts use the store; known from `prepareLease` on. */
@@ -43,14 +44,11 @@ export class Store {
 
   constructor({ directory, log, files = kernelFiles, bootId = readBootId(files), lockDeadlineMs }: StoreOptions) {
     this.directory = directory
+    this.#drafts = `${directory}/.index/new`
     this.log = log
     this.files = files
     this.bootId = bootId
     this.#lockDeadlineMs = lockDeadlineMs
-  }
-
-  get #drafts(): string {
-    return `${this.directory}/.index/new`
   }
 
   /** Makes the directories of the store, like `mkdir -p`. Throws `CniError` when others can change what is in them. */
@@ -115,17 +113,14 @@ export class Store {
   tryLease(): void {
     this.#requireOwn()
     const owner = { containerId: "status", ifName: "status" }
-    for (const flags of unnamed) {
-      try {
-        using file = new FileDescriptor(this.files.open(this.#drafts, Open.WriteOnly | flags, 0o600))
-        this.files.writeAt(file.fd, encodeUtf8(formatOwner(owner)), 0)
-        if (isShared(this.files, this.#drafts)) this.files.sync(file.fd)
-        return
-      } catch (error) {
-        if (!isErrno(error, "EINVAL", "EISDIR", "EOPNOTSUPP", "ENOENT")) throw error
-      }
+    const write = (flags: number) => {
+      using file = new FileDescriptor(this.files.open(this.#drafts, Open.WriteOnly | flags, 0o600))
+      this.files.writeAt(file.fd, encodeUtf8(formatOwner(owner)), 0)
+      if (isShared(this.files, this.#drafts)) this.files.sync(file.fd)
+      return true
     }
-    this.prepareLease(owner)[Symbol.dispose]()
+    const tryWrite = (flags: number) => unlessErrno(() => write(flags), "EINVAL", "EISDIR", "EOPNOTSUPP", "ENOENT")
+    if (!unnamed.some(tryWrite)) this.prepareLease(owner)[Symbol.dispose]()
   }
 
   /**
@@ -139,9 +134,8 @@ export class Store {
         if (!name.startsWith(prefix)) continue
         const path = `${this.#drafts}/${name}`
         const holder = ifPresent(() => parseOwner(readSmall(this.files, path)))
-        if (holder === "torn" || (typeof holder === "object" && isStale(holder))) {
-          ifPresent(() => this.files.unlink(path))
-        }
+        const isLeft = holder === "torn" || (typeof holder === "object" && isStale(holder))
+        if (isLeft) ifPresent(() => this.files.unlink(path))
       }
     } catch (error) {
       if (!(error instanceof SyscallError)) throw error
@@ -167,7 +161,6 @@ export class Session {
     this.#index = this.#isSealed ? new Index(files, `${directory}/.index`) : rebuildIndex(place)
   }
 
-  /** Reads everything anew. */
   #rebuild(): void {
     this.#index = rebuildIndex(this.place)
     this.#isSealed = false
@@ -176,7 +169,7 @@ export class Session {
   /** Reads everything anew; returns who holds something. */
   owners(): Owner[] {
     this.#rebuild()
-    return this.#index.owners()
+    return this.#index.records.list()
   }
 
   /** The addresses of an owner; without one, those that upstream's old format reserved for its whole container. */
@@ -186,10 +179,14 @@ export class Session {
 
   /** The addresses of exactly this owner. */
   ownHolding(owner: Owner): LeaseRecord | undefined {
-    const record = this.#index.record(owner)
-    if (!record || record.addresses.every((address) => this.#isHeld(address, owner))) return record
+    const record = this.#index.records.get(owner)
+    const isHeld = (address: string) => {
+      const holder = this.holder(address)
+      return holder === "torn" || (holder !== undefined && isHeldBy(holder, owner))
+    }
+    if (!record || record.addresses.every(isHeld)) return record
     this.#rebuild() // another program wrote into a file, or removed one just when another process held the lock
-    return this.#index.record(owner)
+    return this.#index.records.get(owner)
   }
 
   /** The owner of an address. */
@@ -252,10 +249,5 @@ export class Session {
     const { files, directory, bootId } = this.place
     if (this.#isSealed || !this.#index.isWritten) return
     this.#index.attempt(() => seal(files, directory, bootId))
-  }
-
-  #isHeld(address: string, owner: Owner): boolean {
-    const holder = this.holder(address)
-    return holder !== undefined && (holder === "torn" || isHeldBy(holder, owner))
   }
 }

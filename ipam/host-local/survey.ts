@@ -85,7 +85,7 @@ export function surveyStore(store: StorePlace, take: Take = () => {}): Survey {
   const restored = new Set<string>()
   const records: LeaseRecord[] = []
   for (const number of new Set([...scan.reservations.keys(), ...fileNumbersIn(names)])) {
-    const known = index.recordsIn(names, number)
+    const known = [...index.records.linesIn(names, number).keys()]
     records.push(...renewRecords(store, scan, number, known, (address) => restored.add(address)))
   }
   const reclaimable = new Set(scan.torn) // a rebuild removes these

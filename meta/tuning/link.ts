@@ -59,21 +59,21 @@ export function setValue(route: NetlinkSocket, link: Link, key: keyof LinkValues
     throw new CniError(Code.InvalidNetworkConfig, `Cannot ${what}: its addresses are as long as ${link.mac}`)
   }
   try {
-    setLink(route, link, changeOf(key, values))
+    setLink(route, link, { [changeNames[key]]: values[key] })
   } catch (cause) {
     const reason = cause instanceof Error && "errno" in cause ? cause.errno : "failed"
     throw new CniError(Code.Internal, `Cannot ${what}: ${reason}`, { cause })
   }
 }
 
-function changeOf(key: keyof LinkValues, { mac, promisc, mtu, allmulti, txQLen }: LinkValues) {
-  if (key === "mac" && mac !== undefined) return { mac }
-  if (key === "promisc" && promisc !== undefined) return { promiscuous: promisc }
-  if (key === "mtu" && mtu !== undefined) return { mtu }
-  if (key === "allmulti" && allmulti !== undefined) return { allMulticast: allmulti }
-  if (key === "txQLen" && txQLen !== undefined) return { txQueueLength: txQLen }
-  return {}
-}
+/** The names that `setLink` has for them. */
+const changeNames = {
+  mac: "mac",
+  promisc: "promiscuous",
+  mtu: "mtu",
+  allmulti: "allMulticast",
+  txQLen: "txQueueLength",
+} as const
 
 /**
  * The target of tuning: a container's namespace, its interface, and the other end of that when it is a veth. Sockets are opened

@@ -1,4 +1,5 @@
-import { encodeFilter, type FilterInstruction } from "../../../pkg/libc/mod.ts"
+import { ETH_P_IP, ETH_P_IPV6, encodeFilter, type FilterInstruction } from "../../../pkg/libc/mod.ts"
+import { ETH_P_ARP, IPPROTO_ICMPV6, IPPROTO_UDP } from "./frames.ts"
 
 /** <linux/bpf_common.h>: loads of a half word and a byte of the frame, of the IPv4 header's length into X, jumps, and the end. */
 const Bpf = {
@@ -24,9 +25,9 @@ const drop: FilterInstruction = [Bpf.Return, 0, 0, 0]
 /** Like `tcpdump -dd "udp dst port 68"`. */
 const filter4: readonly FilterInstruction[] = [
   [Bpf.Half, 0, 0, 12], // type
-  [Bpf.JumpEqual, 0, 8, 0x0800],
+  [Bpf.JumpEqual, 0, 8, ETH_P_IP],
   [Bpf.Byte, 0, 0, 14 + 9], // protocol
-  [Bpf.JumpEqual, 0, 6, 17],
+  [Bpf.JumpEqual, 0, 6, IPPROTO_UDP],
   [Bpf.Half, 0, 0, 14 + 6], // fragment
   [Bpf.JumpSet, 4, 0, 0x1fff],
   [Bpf.HeaderLength, 0, 0, 14],
@@ -39,34 +40,29 @@ const filter4: readonly FilterInstruction[] = [
 /** Like `tcpdump -dd "arp or (udp dst port 68)"`. For a client that probes; the hosts of a large network send much ARP. */
 const filter4WithArp: readonly FilterInstruction[] = [
   [Bpf.Half, 0, 0, 12], // type
-  [Bpf.JumpEqual, 0, 1, 0x0806],
+  [Bpf.JumpEqual, 0, 1, ETH_P_ARP],
   take,
   ...filter4,
 ]
 
-/** Like `tcpdump -dd "ip6 and udp dst port 546"`. */
-const filter6: readonly FilterInstruction[] = [
-  [Bpf.Half, 0, 0, 12], // type
-  [Bpf.JumpEqual, 0, 5, 0x86dd],
-  [Bpf.Byte, 0, 0, 14 + 6], // next header
-  [Bpf.JumpEqual, 0, 3, 17],
-  [Bpf.Half, 0, 0, 14 + 40 + 2], // destination port
-  [Bpf.JumpEqual, 0, 1, 546],
-  take,
-  drop,
-]
+/** Packets of IPv6 with a next header, and a number behind the IP header that `load` reads. */
+function filterIpv6(nextHeader: number, load: FilterInstruction, number: number): readonly FilterInstruction[] {
+  return [
+    [Bpf.Half, 0, 0, 12], // type
+    [Bpf.JumpEqual, 0, 5, ETH_P_IPV6],
+    [Bpf.Byte, 0, 0, 14 + 6], // next header
+    [Bpf.JumpEqual, 0, 3, nextHeader],
+    load,
+    [Bpf.JumpEqual, 0, 1, number],
+    take,
+    drop,
+  ]
+}
 
+/** Like `tcpdump -dd "ip6 and udp dst port 546"`. */
+const filter6 = filterIpv6(IPPROTO_UDP, [Bpf.Half, 0, 0, 14 + 40 + 2], 546)
 /** Like `tcpdump -dd "icmp6[icmp6type] == icmp6-routeradvert"`. */
-const filterRouter: readonly FilterInstruction[] = [
-  [Bpf.Half, 0, 0, 12], // type
-  [Bpf.JumpEqual, 0, 5, 0x86dd],
-  [Bpf.Byte, 0, 0, 14 + 6], // next header
-  [Bpf.JumpEqual, 0, 3, 58],
-  [Bpf.Byte, 0, 0, 14 + 40], // type of message
-  [Bpf.JumpEqual, 0, 1, 134],
-  take,
-  drop,
-]
+const filterRouter = filterIpv6(IPPROTO_ICMPV6, [Bpf.Byte, 0, 0, 14 + 40], 134)
 
 const filters = { dhcp: filter4, "dhcp and arp": filter4WithArp, dhcpv6: filter6, router: filterRouter } as const
 

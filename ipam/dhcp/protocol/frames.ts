@@ -3,11 +3,11 @@ import { bytes, concat, struct, u8, u16be, u32be } from "../../../pkg/netlink/mo
 import { formatMac, parseMac, sameBytes } from "../../../pkg/types/mod.ts"
 
 /** <linux/if_ether.h>, <linux/if_arp.h>, <linux/in.h> */
-const ETH_P_ARP = 0x0806
+export const ETH_P_ARP = 0x0806
 const ARPHRD_ETHER = 1
 const ARPOP_REQUEST = 1
-const IPPROTO_UDP = 17
-const IPPROTO_ICMPV6 = 58
+export const IPPROTO_UDP = 17
+export const IPPROTO_ICMPV6 = 58
 
 export const broadcastMac = "ff:ff:ff:ff:ff:ff"
 

@@ -40,9 +40,9 @@ export function planRemoval(socket: Reader, sought: SoughtAddresses): FirewallRe
   const { isStale, needles } = sought
   const queues = new KeyQueues(socket)
   const isOurs = ({ comment }: Commented) => comment !== undefined && isStale(comment)
-  const told = findTold(socket, queues, sought)
-  const { found, others } = told
-    ? { found: told.found, others: 1 }
+  const hinted = findByAddresses(socket, queues, sought)
+  const { found, others } = hinted
+    ? { found: hinted.found, others: 1 }
     : findQueues(socket, queues, Object.values(containers), isOurs, needles)
   const changes = new QueueChanges()
   for (const queue of found) changes.remove(queue, isOurs)
@@ -52,7 +52,7 @@ export function planRemoval(socket: Reader, sought: SoughtAddresses): FirewallRe
     const isKept = listComments(socket, table).some(({ chain }) => !own.includes(chain))
     if (!isKept) return { operations: removeTables(socket, queues), elements }
   }
-  const gone = told?.gone ?? listAsked(socket, needles).filter(isOurs)
+  const gone = hinted?.gone ?? listAsked(socket, needles).filter(isOurs)
   const context = { canKeepPortsApart: hasPortsTable(socket) }
   const policies = gone.length > 0 ? planPolicies(socket, { gone, come: [] }, context) : []
   return {
@@ -80,7 +80,7 @@ type Commented = { comment?: string | undefined }
  * All that an attachment has, by the addresses that DEL is told and what is noted beside them, which costs the same with a thousand
  * containers. Undefined where that is not all, or where no others are left: then lists are to be read.
  */
-function findTold(
+function findByAddresses(
   socket: Reader,
   queues: KeyQueues,
   { owner, addresses }: SoughtAddresses,
