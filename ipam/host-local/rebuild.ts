@@ -81,16 +81,17 @@ const sealed = 631_152_000_000_000_000n
  * Whether nothing has changed in the store, nor in the index, since `seal`. Times of change, which cannot be set, tell
  * a directory restored by a backup; the boot tells what survived a power cut only in part.
  */
-export function isSealed(files: Files, directory: string, bootId: string): boolean {
-  const expected = ifPresent(() => sealText(files, directory, bootId))
-  return expected !== undefined && expected === ifPresent(() => readSmall(files, sealPath(directory)))
+export function isSealed(place: StorePlace): boolean {
+  const expected = ifPresent(() => sealText(place))
+  return expected !== undefined && expected === ifPresent(() => readSmall(place.files, sealPath(place.directory)))
 }
 
 /** Declares the index complete. Throws `SyscallError` when it cannot; the store is then not sealed. */
-export function seal(files: Files, directory: string, bootId: string): void {
+export function seal(place: StorePlace): void {
+  const { files, directory } = place
   files.setModified(`${directory}/.index`, sealed)
   files.setModified(directory, sealed)
-  const text = sealText(files, directory, bootId)
+  const text = sealText(place)
   if (text !== undefined) writeSmall(files, sealPath(directory), text)
 }
 
@@ -106,7 +107,7 @@ export function breakSeal(files: Files, directory: string): void {
 }
 
 /** The content of the seal if it is good; `undefined` when one of the directories was modified. */
-function sealText(files: Files, directory: string, bootId: string): string | undefined {
+function sealText({ files, directory, bootId }: StorePlace): string | undefined {
   const store = files.stat(directory)
   const index = files.stat(`${directory}/.index`)
   if (store.modified !== sealed || index.modified !== sealed) return undefined

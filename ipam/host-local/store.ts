@@ -155,10 +155,9 @@ export class Session {
   readonly #cursors = new Map<number, Address | undefined>()
 
   constructor(place: StorePlace) {
-    const { files, directory, bootId } = place
     this.place = place
-    this.#isSealed = isSealed(files, directory, bootId)
-    this.#index = this.#isSealed ? new Index(files, `${directory}/.index`) : rebuildIndex(place)
+    this.#isSealed = isSealed(place)
+    this.#index = this.#isSealed ? new Index(place.files, `${place.directory}/.index`) : rebuildIndex(place)
   }
 
   #rebuild(): void {
@@ -246,8 +245,6 @@ export class Session {
 
   /** To be called when all is done: declares the index complete, if the disk has it. */
   close(): void {
-    const { files, directory, bootId } = this.place
-    if (this.#isSealed || !this.#index.isWritten) return
-    this.#index.attempt(() => seal(files, directory, bootId))
+    if (!this.#isSealed && this.#index.isWritten) this.#index.attempt(() => seal(this.place))
   }
 }
