@@ -19,7 +19,7 @@ import {
 } from "../../../pkg/libc/mod.ts"
 import { requireOwn } from "../../../pkg/records/mod.ts"
 import { logLine } from "../../../pkg/skel/mod.ts"
-import { CniError, Code, isCniError } from "../../../pkg/types/mod.ts"
+import { isCniError } from "../../../pkg/types/mod.ts"
 import { hostEnvironment } from "./environment.ts"
 import type { Journal } from "./journal.ts"
 import { runLoop } from "./loop.ts"
@@ -29,6 +29,11 @@ import { Service } from "./service.ts"
 /** The first descriptor that systemd hands over, sd_listen_fds(3). */
 const LISTEN_FDS_START = 3
 const LOCK_PATIENCE_MS = 5_000
+
+/** A reason why the daemon cannot start. */
+class StartError extends Error {
+  override readonly name = "StartError"
+}
 
 /** Runs `dhcp daemon` as this process until SIGTERM or SIGINT. Its leases stay in the journal for the next daemon. */
 export function runDaemon(): never {
@@ -41,7 +46,7 @@ export function runDaemon(): never {
       logLine(`${error.message}\n${usage()}`)
       return exit(2)
     }
-    const isExpected = isCniError(error) || isErrno(error)
+    const isExpected = error instanceof StartError || isCniError(error) || isErrno(error)
     const reason = isExpected ? error.message : error instanceof Error ? error.stack : error
     logLine(`Cannot run the DHCP daemon: ${reason}`)
     return exit(1)
@@ -52,7 +57,7 @@ function serve(options: DaemonOptions): void {
   const env = hostEnvironment(options, (line) => logLine(`dhcp daemon: ${line}`))
   const { journal } = env
   using lock = lockJournal(journal)
-  if (!lock) throw new CniError(Code.Internal, `another daemon keeps its leases in "${journal.directory}"`)
+  if (!lock) throw new StartError(`another daemon keeps its leases in "${journal.directory}"`)
   raiseDescriptorLimit()
   if (options.pidFile !== "") writePidFile(options.pidFile)
   const activated = activatedSocket()
@@ -82,8 +87,7 @@ function lockJournal(journal: Journal): FileDescriptor | undefined {
 function activatedSocket(): FileDescriptor | undefined {
   const { LISTEN_PID, LISTEN_FDS } = readEnvironment()
   if (LISTEN_PID !== readlink("/proc/self") || !LISTEN_FDS || LISTEN_FDS === "0") return undefined
-  if (LISTEN_FDS !== "1")
-    throw new CniError(Code.Internal, `Too many (${LISTEN_FDS}) FDs passed through socket activation`)
+  if (LISTEN_FDS !== "1") throw new StartError(`Too many (${LISTEN_FDS}) FDs passed through socket activation`)
   return new FileDescriptor(LISTEN_FDS_START as Fd)
 }
 
@@ -94,7 +98,7 @@ function listenInPlaceOfDead(path: string): FileDescriptor {
   requireOwn(`${directory}/`)
   const server = unlessErrno(() => listenAt(path), "EADDRINUSE")
   if (server) return server
-  if (isServed(path)) throw new CniError(Code.Internal, `another daemon listens on "${path}"`)
+  if (isServed(path)) throw new StartError(`another daemon listens on "${path}"`)
   tryUnlink(path)
   return listenAt(path)
 }
@@ -111,7 +115,7 @@ function isServed(path: string): boolean {
 }
 
 function writePidFile(path: string): void {
-  if (!path.startsWith("/")) throw new CniError(Code.Internal, `cannot write the pidfile "${path}": path not absolute`)
+  if (!path.startsWith("/")) throw new StartError(`cannot write the pidfile "${path}": path not absolute`)
   tryUnlink(path) // a symbolic link there, in /tmp for instance, may lead to any file
   createFile(path, encodeUtf8(readlink("/proc/self")), 0o644)
 }
