@@ -1,5 +1,5 @@
 import { GivenDevices } from "../devices/mod.ts"
-import { isErrno } from "../libc/mod.ts"
+import { isErrno, prepared } from "../libc/mod.ts"
 import { findLink, type Link, listLinks, type NetlinkSocket, RouteSocket } from "../netlink/mod.ts"
 import { type NamespaceFile, Netns } from "../netns/mod.ts"
 import { CniError, Code, isOfContainer } from "../types/mod.ts"
@@ -18,21 +18,17 @@ interface Place {
  * that of another container: the path led elsewhere when the interface was made.
  */
 export function openSandbox({ namespace, containerId, ifName }: Place): Netns {
-  const sandbox = Netns.open(namespace)
-  try {
+  return prepared(Netns.open(namespace), (sandbox) => {
     using host = RouteSocket.open()
     using inside = sandbox.openRoute()
     const link = findLink(inside, ifName)
     const owner = link && ownerOfLink(host, sandbox, link, new GivenDevices(sandbox))
-    if (owner === undefined || isOfContainer(owner, containerId)) return sandbox
+    if (owner === undefined || isOfContainer(owner, containerId)) return
     const reason = `its "${ifName}" is that of another container`
     throw new CniError(Code.InvalidEnvironment, `Cannot use "${namespace.path}" as CNI_NETNS: ${reason}`, {
       details: `the interface belongs to "${owner}", and CNI_CONTAINERID is "${containerId}"`,
     })
-  } catch (error) {
-    sandbox[Symbol.dispose]()
-    throw error
-  }
+  })
 }
 
 /**

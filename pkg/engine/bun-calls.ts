@@ -1,5 +1,5 @@
 import { dlopen, type FFIFunction, FFIType, ptr, read } from "bun:ffi"
-import { bytesOf, type CallName, callNames, EINVAL, integer, lettersOf, text } from "./calls.ts"
+import { type CallName, callNames, EINVAL, int32, integer, lettersOf, requireBytes, text } from "./calls.ts"
 import { AT_FDCWD, type TypedArray } from "./engine.ts"
 
 /** System calls on Bun, by the C library. */
@@ -88,7 +88,7 @@ export function call(name: CallName, ...values: unknown[]): number {
       continue
     }
     const value = values[given++]
-    if (letter === "i") raw.push(integer(value, -(2 ** 31), 2 ** 32 - 1) | 0)
+    if (letter === "i") raw.push(int32(value) | 0)
     else if (letter === "l") raw.push(BigInt(integer(value, -(2 ** 53), 2 ** 53)))
     else if (letter === "s") {
       const bytes = text(value)
@@ -96,9 +96,8 @@ export function call(name: CallName, ...values: unknown[]): number {
       kept.push(bytes)
       raw.push(ptr(bytes))
     } else {
-      const bytes = bytesOf(value)
       const least = letter === "b" ? 0 : Number(letter.slice(1, -1))
-      if (bytes.byteLength < least) throw new RangeError(`expected an array of ${least} bytes`)
+      const bytes = requireBytes(value, least)
       room[0] = least
       raw.push(addressOf(bytes))
       if (letter === "b") raw.push(bytes.byteLength)

@@ -1,15 +1,13 @@
 import { ptr } from "bun:ffi"
 import { addressOf, call, callC, SYS } from "./bun-calls.ts"
-import { bytesOf, integer, rawBytes } from "./calls.ts"
+import { bytesOf, int32, integer, rawBytes, requireBytes } from "./calls.ts"
 import type { TypedArray } from "./engine.ts"
 
 /** The calls whose arguments are structs with addresses, or that the table of `call` has no letters for; see `Engine`. */
 
 /** ioctl(2) with a struct ifreq, whose address is the call's third number. */
 export function ioctlIfreq(fd: number, request: number, ifreq: TypedArray): number {
-  const bytes = bytesOf(ifreq)
-  if (bytes.byteLength < 40) throw new RangeError("expected an array of 40 bytes")
-  return call("ioctl", fd, request, addressOf(bytes))
+  return call("ioctl", fd, request, addressOf(requireBytes(ifreq, 40)))
 }
 
 export function poll(requests: TypedArray, timeoutMs: number): number {
@@ -19,31 +17,24 @@ export function poll(requests: TypedArray, timeoutMs: number): number {
 }
 
 export function pidfdOpen(pid: number, flags: number): number {
-  const numbers = [pid, flags].map((value) => integer(value, -(2 ** 31), 2 ** 32 - 1) | 0)
-  return callC("syscall", SYS.pidfd_open, ...numbers, 0, 0)
+  return callC("syscall", SYS.pidfd_open, int32(pid) | 0, int32(flags) | 0, 0, 0)
 }
 
-/** A set of 64 signals, as the kernel has it; the C library's is longer. */
-function signalSet(set: unknown): TypedArray {
-  const bytes = bytesOf(set)
-  if (bytes.byteLength < 8) throw new RangeError("expected an array of 8 bytes")
-  return bytes
-}
+/** Bytes of a set of 64 signals, as the kernel has it; the C library's is longer. */
+const SIGNAL_SET = 8
 
 export function changeSignalMask(how: number, set: TypedArray, size: number): number {
-  const [way, bytes] = [integer(how, -(2 ** 31), 2 ** 32 - 1), signalSet(set)]
-  return callC("syscall", SYS.rt_sigprocmask, way, ptr(bytes), 0, integer(size, -(2 ** 31), 2 ** 32 - 1))
+  return callC("syscall", SYS.rt_sigprocmask, int32(how), ptr(requireBytes(set, SIGNAL_SET)), 0, int32(size))
 }
 
 export function signalFd(fd: number, set: TypedArray, size: number, flags: number): number {
-  const [file, bytes] = [integer(fd, -(2 ** 31), 2 ** 32 - 1) | 0, signalSet(set)]
-  const numbers = [size, flags].map((value) => integer(value, -(2 ** 31), 2 ** 32 - 1))
-  return callC("syscall", SYS.signalfd4, file, ptr(bytes), ...numbers)
+  const bytes = requireBytes(set, SIGNAL_SET)
+  return callC("syscall", SYS.signalfd4, int32(fd) | 0, ptr(bytes), int32(size), int32(flags))
 }
 
 /** struct sock_fprog of 64-bit Linux, <linux/filter.h>, in which the address of the instructions stands */
 export function attachFilter(fd: number, instructions: TypedArray): number {
-  const socket = integer(fd, -(2 ** 31), 2 ** 32 - 1) | 0
+  const socket = int32(fd) | 0
   const bytes = bytesOf(instructions)
   if (bytes.byteLength > 4096 * 8) throw new RangeError("expected 4096 instructions at most")
   const address = bytes.byteLength === 0 ? 0 : ptr(bytes)
@@ -53,7 +44,7 @@ export function attachFilter(fd: number, instructions: TypedArray): number {
 
 /** struct msghdr and struct cmsghdr of 64-bit Linux, <bits/socket.h> */
 export function sendDescriptors(fd: number, descriptors: TypedArray): number {
-  const socket = integer(fd, -(2 ** 31), 2 ** 32 - 1) | 0
+  const socket = int32(fd) | 0
   const bytes = bytesOf(descriptors)
   if (bytes.byteLength > 32) throw new RangeError("expected 8 descriptors at most")
   const space = 16 + ((bytes.byteLength + 7) & ~7)

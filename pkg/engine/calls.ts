@@ -80,6 +80,16 @@ export function bytesOf(value: unknown): TypedArray {
   return value as TypedArray
 }
 
+/** A typed array of so many bytes at least, or an exception. */
+export function requireBytes(value: unknown, least: number): TypedArray {
+  const bytes = bytesOf(value)
+  if (bytes.byteLength < least) throw new RangeError(`expected an array of ${least} bytes`)
+  return bytes
+}
+
+/** An integer of 32 bits, with or without a sign, or an exception. */
+export const int32 = (value: unknown) => integer(value, -(2 ** 31), 2 ** 32 - 1)
+
 /** The bytes that an array of any type has in its buffer. */
 export function rawBytes({ buffer, byteOffset, byteLength }: TypedArray): Uint8Array<ArrayBuffer> {
   return new Uint8Array(buffer as ArrayBuffer, byteOffset, byteLength)
@@ -98,12 +108,10 @@ export function checkArguments(name: CallName, values: readonly unknown[]): bool
   for (const letter of lettersOf[name]) {
     if ("@0n".includes(letter)) continue
     const value = values[given++]
-    if (letter === "i") integer(value, -(2 ** 31), 2 ** 32 - 1)
+    if (letter === "i") int32(value)
     else if (letter === "l") integer(value, -(2 ** 53), 2 ** 53)
     else if (letter === "s") hasNul = text(value).indexOf(0) !== text(value).length - 1 || hasNul
-    else if (bytesOf(value).byteLength < (letter === "b" ? 0 : Number(letter.slice(1, -1)))) {
-      throw new RangeError(`expected an array of ${letter.slice(1, -1)} bytes`)
-    }
+    else requireBytes(value, letter === "b" ? 0 : Number(letter.slice(1, -1)))
   }
   return hasNul
 }

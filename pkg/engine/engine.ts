@@ -121,14 +121,16 @@ export const AT_FDCWD = -100
 export const AT_SYMLINK_NOFOLLOW = 0x100
 export const AT_EMPTY_PATH = 0x1000
 
-/** A program to run as a whole; see `startProcess` for its parts. `null` is no input, and no time limit. */
+/** A program to run as a whole; see `startProcess` for its parts. */
 export interface ProgramRun {
   readonly path: string
   readonly argv: readonly string[]
   readonly environment: readonly string[]
   readonly directory: string | null
-  readonly stdin: Uint8Array | null
-  readonly timeoutMs: number | null
+  /** Empty when undefined. */
+  readonly stdin: Uint8Array | undefined
+  /** No limit when undefined. */
+  readonly timeoutMs: number | undefined
   /** With more bytes than this on stdout or stderr the program is killed. */
   readonly outputLimit: number
 }
@@ -136,8 +138,10 @@ export interface ProgramRun {
 /** How it ended. `startError` is the number of the error by which it was not started, 0 when it was. */
 export interface ProgramEnd {
   readonly startError: number
-  readonly exitCode: number | null
-  readonly signal: string | null
+  /** Undefined when a signal ended it. */
+  readonly exitCode: number | undefined
+  /** "SIGKILL"; undefined when it exited. */
+  readonly signal: string | undefined
   readonly timedOut: boolean
   readonly wroteTooMuch: boolean
   readonly stdout: Uint8Array

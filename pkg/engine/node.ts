@@ -136,12 +136,12 @@ function runProgram({ path, argv, environment, directory, stdin, timeoutMs, outp
   const ended = spawnSync(path, args, {
     argv0: name,
     env: Object.fromEntries(environment.map(split)),
-    stdio: [stdin === null ? "ignore" : "pipe", "pipe", "pipe"],
+    stdio: [stdin === undefined ? "ignore" : "pipe", "pipe", "pipe"],
     killSignal: "SIGKILL",
     maxBuffer: Math.max(1, outputLimit), // of both streams together
     ...(directory === null ? {} : { cwd: directory }),
-    ...(stdin === null ? {} : { input: stdin }),
-    ...(timeoutMs === null ? {} : { timeout: Math.max(1, timeoutMs) }),
+    ...(stdin === undefined ? {} : { input: stdin }),
+    ...(timeoutMs === undefined ? {} : { timeout: Math.max(1, timeoutMs) }),
   })
   const failure = ended.error as (Error & { code?: string; errno?: number }) | undefined
   const timedOut = failure?.code === "ETIMEDOUT"
@@ -149,13 +149,13 @@ function runProgram({ path, argv, environment, directory, stdin, timeoutMs, outp
   const wroteTooMuch = failure?.code === "ENOBUFS" || Math.max(stdout.length, stderr.length) > outputLimit
   const startError = failure && !timedOut && !wroteTooMuch && ended.pid === 0 ? -(failure.errno ?? -EINVAL) : 0
   if (startError !== 0) return notStarted(startError)
-  const { status: exitCode, signal } = ended
+  const [exitCode, signal] = [ended.status ?? undefined, ended.signal ?? undefined]
   const kept = { stdout: stdout.subarray(0, outputLimit), stderr: stderr.subarray(0, outputLimit) }
   return { startError, exitCode, signal, timedOut, wroteTooMuch, ...kept }
 }
 
 function notStarted(startError: number): ProgramEnd {
-  const ended = { exitCode: null, signal: null, timedOut: false, wroteTooMuch: false }
+  const ended = { exitCode: undefined, signal: undefined, timedOut: false, wroteTooMuch: false }
   return { startError, ...ended, stdout: none, stderr: none }
 }
 

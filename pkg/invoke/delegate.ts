@@ -1,4 +1,4 @@
-import { AlreadyAttached, CniError, Code, type Result } from "../types/mod.ts"
+import { AlreadyAttached, CniError, Code, messageOf, type Result } from "../types/mod.ts"
 import { type Environment, execPlugin } from "./exec.ts"
 import { type Builtins, builtinAt, PluginNotFound, requirePlugin } from "./find.ts"
 import { pluginError, readResult } from "./printed.ts"
@@ -90,7 +90,7 @@ function cleanUp(undo: () => void, what: string, log: (text: string) => void): v
   try {
     undo()
   } catch (error) {
-    log(`${what}: ${error instanceof Error ? error.message : String(error)}`)
+    log(`${what}: ${messageOf(error)}`)
   }
 }
 

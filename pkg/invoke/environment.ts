@@ -25,16 +25,15 @@ export interface TraceContext {
  * there, and with a valid trace context `TRACEPARENT`, `TRACESTATE` and `BAGGAGE` too: all three are of one trace.
  */
 export function pluginEnvironment(own: Environment, variables: CniVariables, trace?: TraceContext): Environment {
-  const traced = trace && isTraceparent(trace.traceparent) ? trace : undefined
   return {
-    ...(traced ? withoutTrace(own) : own),
+    ...own,
     CNI_COMMAND: variables.command,
     CNI_CONTAINERID: variables.containerId,
     CNI_NETNS: variables.netns,
     CNI_IFNAME: variables.ifName,
     CNI_ARGS: variables.args,
     CNI_PATH: variables.path,
-    ...(traced ? traceVariables(traced) : {}),
+    ...(trace && isTraceparent(trace.traceparent) ? traceVariables(trace) : {}),
   }
 }
 
@@ -58,14 +57,6 @@ function isTraceparent(text: string): boolean {
   return /^(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/.test(text)
 }
 
-function withoutTrace({ TRACEPARENT: _parent, TRACESTATE: _state, BAGGAGE: _baggage, ...others }: Environment) {
-  return others
-}
-
-function traceVariables({ traceparent, tracestate, baggage }: TraceContext): Record<string, string> {
-  return {
-    TRACEPARENT: traceparent,
-    ...(tracestate ? { TRACESTATE: tracestate } : {}),
-    ...(baggage ? { BAGGAGE: baggage } : {}),
-  }
+function traceVariables({ traceparent, tracestate, baggage }: TraceContext): Environment {
+  return { TRACEPARENT: traceparent, TRACESTATE: tracestate || undefined, BAGGAGE: baggage || undefined }
 }

@@ -1,6 +1,6 @@
 import { decodeUtf8 } from "../engine/mod.ts"
 import { isErrno, sleep, spawn } from "../libc/mod.ts"
-import { CniError, Code } from "../types/mod.ts"
+import { CniError, Code, messageOf } from "../types/mod.ts"
 import { pluginError } from "./printed.ts"
 
 /** One run of a plugin's executable. */
@@ -85,7 +85,7 @@ function runOnce({ path, env, stdin, timeoutMs }: Execution): Ended {
 /** Why a file could not be started, in the text that callers know: "fork/exec PATH: permission denied". */
 function startFailure(path: string, error: unknown): string {
   const reason = isErrno(error) ? startReasons[error.errno] : undefined
-  return `fork/exec ${path}: ${reason ?? (error instanceof Error ? error.message : String(error))}`
+  return `fork/exec ${path}: ${reason ?? messageOf(error)}`
 }
 
 const startReasons: Readonly<Record<string, string>> = {

@@ -1,4 +1,4 @@
-import { CniError, Code, decodeResult, member, parseJsonObject, type Result } from "../types/mod.ts"
+import { CniError, Code, decodeResult, member, messageOf, parseJsonObject, type Result } from "../types/mod.ts"
 
 /** What a plugin left behind that did not exit with 0. */
 export interface PluginFailure {
@@ -38,7 +38,7 @@ function printedError(stdout: string, cause: string): CniError {
   try {
     object = parseJsonObject(stdout, "error object")
   } catch (error) {
-    return garbled(error instanceof Error ? error.message : String(error))
+    return garbled(messageOf(error))
   }
   const code = member(object, "code") ?? 0
   const msg = member(object, "msg") ?? ""
@@ -58,7 +58,7 @@ export function readResult(stdout: string | Uint8Array, configVersion: string): 
   try {
     return decodeResult(parseJsonObject(stdout, "result"), configVersion)
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error)
+    const reason = messageOf(error)
     throw new CniError(
       error instanceof CniError ? error.code : Code.Decoding,
       `failed to unmarshal raw result: ${reason}`,

@@ -7,6 +7,8 @@ import {
   noIpv6,
   type Refusal,
   type Request,
+  RouteGroup,
+  RouteSocket,
   toAddAddress,
   toAddRoute,
   toSetLink,
@@ -15,7 +17,7 @@ import type { Netns } from "../netns/mod.ts"
 import { tryWriteSysctl } from "../sysctl/mod.ts"
 import { AF_INET, AF_INET6, CniError, Code, familyOf, formatCidr, type Result } from "../types/mod.ts"
 import { addressesOf, planRoutes } from "./result.ts"
-import { subscribeToAddresses, waitForDetection } from "./wait.ts"
+import { waitForDetection } from "./wait.ts"
 
 /** RFC 8200: a link with less has no IPv6, and the kernel takes no address for it. */
 const IPV6_MIN_MTU = 1280
@@ -46,7 +48,8 @@ export function configureLink(
 ): void {
   const addresses = addressesOf(result)
   const hasIpv6 = addresses.some(({ ip }) => familyOf(ip) === AF_INET6)
-  using events = hasIpv6 && detectDuplicates ? sandbox.run(subscribeToAddresses) : undefined
+  using events =
+    hasIpv6 && detectDuplicates ? sandbox.run(() => RouteSocket.subscribe(RouteGroup.Ipv6Address)) : undefined
   // Without addresses of ours it is for the program that adds some to look for duplicates.
   if (addresses.length > 0) sandbox.run(() => setInterfaceSysctls(link.name, { hasIpv6, detectDuplicates }))
   const steps: Step[] = [

@@ -71,15 +71,9 @@ function impliedGateway(route: Route, gateways: Uint8Array[], family: Family): U
 }
 
 function specOf(route: Route, dst: Uint8Array, prefix: number): RouteSpec {
-  const { priority, table, mtu, advmss } = route
-  const spec: RouteSpec = { dst, prefix }
-  const scope = scopeOf(route)
-  if (priority) spec.priority = priority // 0 is the kernel's default, as for upstream
-  if (table !== undefined) spec.table = table
-  if (scope !== undefined) spec.scope = scope
-  if (mtu) spec.mtu = mtu
-  if (advmss) spec.advmss = advmss
-  return spec
+  const { table, mtu, advmss } = route
+  const priority = route.priority || undefined // 0 is the kernel's default, as for upstream
+  return { dst, prefix, priority, table, scope: scopeOf(route), mtu: mtu || undefined, advmss: advmss || undefined }
 }
 
 /**

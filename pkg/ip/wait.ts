@@ -72,7 +72,7 @@ const DETECTION_DEADLINE_MS = 5000
 
 /**
  * Waits until duplicate address detection has decided about every IPv6 address of a link. Throws code 999 when an
- * address is taken on the network, and code 11 when one is undecided at the deadline.
+ * address is taken on the network, and code 11 when one is undecided at the deadline. `events` hears of IPv6 addresses.
  */
 export function waitForDetection(
   route: NetlinkSocket,
@@ -92,9 +92,4 @@ export function waitForDetection(
   if (decided) return
   const reason = `duplicate address detection has not decided within ${DETECTION_DEADLINE_MS} ms`
   throw new CniError(Code.TryAgainLater, `Cannot use ${tentative.join(", ")} on "${link.name}": ${reason}`)
-}
-
-/** Opens a socket that hears of IPv6 addresses, for `waitForDetection`. */
-export function subscribeToAddresses(): RouteSocket {
-  return RouteSocket.subscribe(RouteGroup.Ipv6Address)
 }

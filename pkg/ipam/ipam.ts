@@ -8,6 +8,7 @@ import {
   type JsonObject,
   type JsonValue,
   member,
+  messageOf,
   type NetworkConfig,
   networkOf,
   nextAddress,
@@ -39,31 +40,18 @@ function addIpam({ network, delegate, log }: IpamCaller): Result {
   try {
     delegate.del(type)
   } catch (error) {
-    log(`Cannot release what IPAM plugin "${type}" reserved: ${error instanceof Error ? error.message : String(error)}`)
+    log(`Cannot release what IPAM plugin "${type}" reserved: ${messageOf(error)}`)
   }
   throw new CniError(Code.Internal, "IPAM plugin returned missing IP config", {
     details: `plugin "${type}" of network "${network.name}" answered ADD without an address`,
   })
 }
 
-/** Has the IPAM plugin, if there is one, check its reservation. Throws its error. */
-function checkIpam({ network: { ipam }, delegate }: IpamCaller): void {
-  if (ipam?.type) delegate.check(ipam.type)
-}
-
-/** Has the IPAM plugin, if there is one, release the addresses. Throws its error. */
-function deleteIpam({ network: { ipam }, delegate }: IpamCaller): void {
-  if (ipam?.type) delegate.del(ipam.type)
-}
-
-/** Asks the IPAM plugin, if there is one, whether it could serve an ADD. Throws its error. */
-function requireIpam({ network: { ipam }, delegate }: IpamCaller): void {
-  if (ipam?.type) delegate.status(ipam.type)
-}
-
-/** Has the IPAM plugin, if there is one, release what no valid attachment holds. Throws its error. */
-function collectIpamGarbage({ network: { ipam }, delegate }: IpamCaller): void {
-  if (ipam?.type) delegate.gc(ipam.type)
+/** The call of one verb of the IPAM plugin, if there is one. Throws its error. */
+function callOf(verb: "check" | "del" | "status" | "gc") {
+  return ({ network: { ipam }, delegate }: IpamCaller): void => {
+    if (ipam?.type) delegate[verb](ipam.type)
+  }
 }
 
 /**
@@ -77,10 +65,10 @@ function usesInterface(type: string | undefined): boolean {
 /** The verbs of the IPAM plugin: `ipam.add(call)`. */
 export const ipam = {
   add: addIpam,
-  check: checkIpam,
-  del: deleteIpam,
-  status: requireIpam,
-  gc: collectIpamGarbage,
+  check: callOf("check"),
+  del: callOf("del"),
+  status: callOf("status"),
+  gc: callOf("gc"),
   usesInterface,
 } as const
 

@@ -19,29 +19,17 @@ import {
 import { AF_INET, AF_INET6, type Family, formatCidr } from "../types/mod.ts"
 import type { Content, Removal, Rule, TableName } from "./rule.ts"
 
+/** Options of iptables by what is compared. */
+type Options = Readonly<Record<number, string>>
+
 /** Where the header of a packet has its addresses: offsets by family. */
-const ADDRESSES = {
-  [AF_INET]: {
-    size: 4,
-    options: new Map([
-      [12, "-s"],
-      [16, "-d"],
-    ]),
-  },
-  [AF_INET6]: {
-    size: 16,
-    options: new Map([
-      [8, "-s"],
-      [24, "-d"],
-    ]),
-  },
-} as const
+const ADDRESSES: Readonly<Record<Family, { size: number; options: Options }>> = {
+  [AF_INET]: { size: 4, options: { 12: "-s", 16: "-d" } },
+  [AF_INET6]: { size: 16, options: { 8: "-s", 24: "-d" } },
+}
 const BASE_NETWORK = 1
 /** `NFT_META_IIFNAME` and `NFT_META_OIFNAME` */
-const INTERFACES = new Map([
-  [6, "-i"],
-  [7, "-o"],
-])
+const INTERFACES: Options = { 6: "-i", 7: "-o" }
 
 /** A rule of `iptables-nft` in the kernel. */
 export interface KernelRule extends Rule {
@@ -111,8 +99,8 @@ export function wordsOf(family: Family, rule: Pick<FoundRule, "expressions" | "c
   let loaded = NOTHING
   for (const expression of rule.expressions) {
     if (isKnown(expression, "payload")) loaded = addressLoaded(family, expression.data)
-    else if (isKnown(expression, "meta") && INTERFACES.has(expression.data.key ?? -1))
-      loaded = { option: INTERFACES.get(expression.data.key ?? -1), bits: 0 }
+    else if (isKnown(expression, "meta") && INTERFACES[expression.data.key ?? -1])
+      loaded = { option: INTERFACES[expression.data.key ?? -1], bits: 0 }
     else if (isKnown(expression, "bitwise")) loaded = { ...loaded, bits: bitsOf(expression.data.mask?.value) }
     else if (isKnown(expression, "cmp")) {
       words.push(...compared(family, loaded, expression.data))
@@ -138,7 +126,7 @@ interface Loaded {
 const NOTHING: Loaded = { option: undefined, bits: 0 }
 
 function addressLoaded(family: Family, { base, offset = 0, length = 0 }: Known<"payload">["data"]): Loaded {
-  const option = base === BASE_NETWORK ? ADDRESSES[family].options.get(offset) : undefined
+  const option = base === BASE_NETWORK ? ADDRESSES[family].options[offset] : undefined
   return { option, bits: 8 * length }
 }
 

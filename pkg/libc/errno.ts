@@ -24,6 +24,24 @@ export function isErrno(error: unknown, ...names: ErrnoName[]): error is Error &
   return names.length === 0 || names.some((name) => name === error.errno)
 }
 
+/** Whether an error is not about what was asked: the kernel is busy, memory or descriptors have run out, or the caller may not ask. */
+export function isShortage(error: unknown): boolean {
+  return isErrno(
+    error,
+    "EPERM",
+    "EACCES",
+    "ENOMEM",
+    "ENOBUFS",
+    "EMFILE",
+    "ENFILE",
+    "EAGAIN",
+    "EBUSY",
+    "EINTR",
+    "EIO",
+    "EBADMSG",
+  )
+}
+
 /** Runs `act` and returns its result; undefined when it throws an error with one of these names, such as one that says it is done already. */
 export function unlessErrno<T>(act: () => T, ...names: ErrnoName[]): T | undefined {
   try {

@@ -8,7 +8,7 @@
  */
 export { BootTimer, bootMs, processMs } from "./clocks.ts"
 export * from "./descriptor.ts"
-export { type ErrnoName, errnoName, errnoNumber, isErrno, SyscallError, unlessErrno } from "./errno.ts"
+export { type ErrnoName, errnoName, errnoNumber, isErrno, isShortage, SyscallError, unlessErrno } from "./errno.ts"
 export * from "./files.ts"
 export { lockWithin, tryLock, tryLockShared, watchClosing } from "./lock.ts"
 export * from "./packet-socket.ts"

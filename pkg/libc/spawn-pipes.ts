@@ -1,10 +1,13 @@
-import { engine, monotonicMs } from "../engine/mod.ts"
+import { engine, monotonicMs, type ProgramEnd } from "../engine/mod.ts"
 import { type Fd, FileDescriptor, Open, Poll } from "./descriptor.ts"
 import { check, EINTR, SyscallError } from "./errno.ts"
+import { pollAll } from "./service.ts"
 
 const EAGAIN = 11
 const EPIPE = 32
 const F_SETFL = 4
+/** poll(2) looks past it. */
+const NO_FD = -1 as Fd
 const SIGKILL = 9
 /** <bits/signum-generic.h>, those that end programs. */
 const signalNames: Readonly<Record<number, string>> = {
@@ -46,16 +49,7 @@ export interface Spawn {
 }
 
 /** The end of a program, with its output until then. */
-export interface Spawned {
-  /** Undefined when a signal ended it. */
-  readonly exitCode: number | undefined
-  /** "SIGKILL"; undefined when it exited. */
-  readonly signal: string | undefined
-  readonly timedOut: boolean
-  readonly wroteTooMuch: boolean
-  readonly stdout: Uint8Array
-  readonly stderr: Uint8Array
-}
+export type Spawned = Omit<ProgramEnd, "startError">
 
 /** Runs a program as `spawn` does, on a back end that starts processes: by pipes, and a descriptor of the process. */
 export function runWithPipes(program: Spawn, argv: readonly string[], environment: readonly string[]): Spawned {
@@ -76,8 +70,9 @@ export function runWithPipes(program: Spawn, argv: readonly string[], environmen
   const deadline = program.timeoutMs === undefined ? undefined : monotonicMs() + program.timeoutMs
   let timedOut = false
   while (!child.hasEnded || output.some((stream) => stream.isOpen)) {
-    const leftMs = deadline === undefined ? -1 : Math.max(0, Math.ceil(deadline - monotonicMs()))
-    const ready = pollAll([input.fd, output[0].fd, output[1].fd, child.fd], leftMs)
+    const leftMs = deadline === undefined ? undefined : Math.max(0, Math.ceil(deadline - monotonicMs()))
+    const reading = [output[0], output[1], child].map(({ fd }) => ({ fd, events: Poll.In }))
+    const ready = pollAll([{ fd: input.fd, events: Poll.Out }, ...reading], leftMs)
     timedOut = leftMs === 0 // after a last look at what is there: a program that always writes is always ready
     if (ready[0]) input.write()
     if (ready[1]) output[0].read()
@@ -128,9 +123,9 @@ class Input {
     if (bytes.length === 0) pipe?.[Symbol.dispose]()
   }
 
-  /** -1 when there is nothing more to write: poll(2) looks past it. */
-  get fd(): number {
-    return this.#rest.length === 0 ? -1 : (this.#pipe?.fd ?? -1)
+  /** `NO_FD` when there is nothing more to write. */
+  get fd(): Fd {
+    return (this.#rest.length > 0 && this.#pipe?.fd) || NO_FD
   }
 
   /** A program that reads no more is no error of ours; one that gets a part of its input must not take it for the whole. */
@@ -156,9 +151,9 @@ class Output {
     this.#limit = limit
   }
 
-  /** -1 when it is closed: poll(2) looks past it. */
-  get fd(): number {
-    return this.isOpen ? this.#pipe.fd : -1
+  /** `NO_FD` when it is closed. */
+  get fd(): Fd {
+    return this.isOpen ? this.#pipe.fd : NO_FD
   }
 
   get isTooMuch(): boolean {
@@ -200,8 +195,8 @@ class Child implements Disposable {
     }
   }
 
-  get fd(): number {
-    return this.hasEnded ? -1 : this.#descriptor.fd
+  get fd(): Fd {
+    return this.hasEnded ? NO_FD : this.#descriptor.fd
   }
 
   /** Waits for its end and takes its status. */
@@ -228,12 +223,4 @@ class Child implements Disposable {
     if (signal === 0) return { exitCode: (status >> 8) & 0xff, signal: undefined }
     return { exitCode: undefined, signal: signalNames[signal] ?? `signal ${signal}` }
   }
-}
-
-/** The descriptors that are ready, the first for writing, the others for reading; none when the time is up. */
-function pollAll(fds: readonly number[], timeoutMs: number): boolean[] {
-  const requests = new Int32Array(fds.flatMap((fd, at) => [fd, at === 0 ? Poll.Out : Poll.In]))
-  const ready = engine.poll(requests, timeoutMs)
-  if (ready < 0 && ready !== -EINTR) throw new SyscallError("poll", -ready)
-  return fds.map((_, at) => ready > 0 && (requests[2 * at + 1] ?? 0) >>> 16 !== 0)
 }

@@ -84,7 +84,7 @@ test.each([
   ["pipe2", "pipe2", {}],
   ["fcntl", "fcntl O_NONBLOCK", { stdin: new Uint8Array(9) }],
   ["pidfd_open", "pidfd_open", {}],
-  ["poll", "poll", {}],
+  ["poll", "poll 4 descriptors", {}],
   ["read", "read the output of a program", {}],
   ["write", "write the input of a program", { stdin: new Uint8Array(9) }],
   ["wait4", "wait4", {}],

@@ -14,16 +14,9 @@ export function spawn(program: Spawn): Spawned {
   const argv = [program.name ?? path, ...args]
   const environment = Object.entries(program.env).map(([name, value]) => `${name}=${value}`)
   if (!engine.runProgram) return runWithPipes(program, argv, environment)
-  const { stdin = null, timeoutMs = null, outputLimit } = program
-  const { startError, exitCode, signal, ...ended } = engine.runProgram({
-    path,
-    argv,
-    environment,
-    directory,
-    stdin,
-    timeoutMs,
-    outputLimit,
-  })
+  const { stdin, timeoutMs, outputLimit } = program
+  const run = { path, argv, environment, directory, stdin, timeoutMs, outputLimit }
+  const { startError, ...ended } = engine.runProgram(run)
   check("execve", JSON.stringify(path), () => -startError)
-  return { ...ended, exitCode: exitCode ?? undefined, signal: signal ?? undefined }
+  return ended
 }

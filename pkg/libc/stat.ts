@@ -69,10 +69,14 @@ export class Stat {
 
 /** Looks at a file, like stat(2), or like lstat(2) with `noFollow`. Throws `SyscallError`. */
 export function stat(path: string, noFollow = false): Stat {
+  return look(path, noFollow, check) as Stat
+}
+
+function look(path: string, noFollow: boolean, by: typeof check | typeof find): Stat | undefined {
   const words = new Uint32Array(64)
   const flags = noFollow ? AT_SYMLINK_NOFOLLOW : 0
-  check("stat", JSON.stringify(path), () => engine.statx(AT_FDCWD, path, flags, STATX_BASIC_STATS, words))
-  return new Stat(words)
+  const statx = () => engine.statx(AT_FDCWD, path, flags, STATX_BASIC_STATS, words)
+  return by("stat", JSON.stringify(path), statx) === undefined ? undefined : new Stat(words)
 }
 
 /** Looks at an open file, like fstat(2). Throws `SyscallError`. */
@@ -84,10 +88,7 @@ export function statOpen(fd: Fd): Stat {
 
 /** Like `stat`, and undefined when there is nothing of this name. Throws `SyscallError`. */
 export function findStat(path: string, noFollow = false): Stat | undefined {
-  const words = new Uint32Array(64)
-  const flags = noFollow ? AT_SYMLINK_NOFOLLOW : 0
-  const statx = () => engine.statx(AT_FDCWD, path, flags, STATX_BASIC_STATS, words)
-  return find("stat", JSON.stringify(path), statx) === undefined ? undefined : new Stat(words)
+  return look(path, noFollow, find)
 }
 
 /** The type of the file system that a path is on, like `stat -f`: its number in <linux/magic.h>. Throws `SyscallError`. */

@@ -1,7 +1,6 @@
 import { attrs, listOf, payloadOf } from "./attrs.ts"
-import { bytes, type Codec, codec, type Infer, mac, text } from "./codec.ts"
+import { bytes, type Codec, codec, type Infer, mac, nameText, text } from "./codec.ts"
 import { i32, struct, u8, u16, u16be, u32 } from "./integers.ts"
-import { nameText } from "./name-text.ts"
 
 /** struct ifinfomsg, <linux/rtnetlink.h> */
 export const linkHeader = struct({ family: u8, pad: u8, type: u16, index: i32, flags: u32, change: u32 })

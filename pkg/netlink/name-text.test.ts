@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { nameText } from "./name-text.ts"
+import { nameText } from "./codec.ts"
 import { hex } from "./testing.ts"
 
 test.each<[string, Uint8Array, string]>([

@@ -5,6 +5,5 @@
  * using sandbox = Netns.open(call.namespace) // or a path
  * using inside = sandbox.openRoute() // the socket stays there, the thread does not
  */
-export { findNamespacePath } from "./by-inode.ts"
-export { listNamespaces } from "./list.ts"
+export { findNamespacePath, listNamespaces } from "./find.ts"
 export { NamespaceFile, Netns, type Sync } from "./netns.ts"

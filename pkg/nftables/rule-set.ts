@@ -100,30 +100,22 @@ export function wake({ family, name }: Table): Operation {
   return add.table({ family, name })
 }
 
-export const add = {
-  table: (table: Table): Operation => ({ verb: "add", object: "table", table }),
-  chain: (chain: Chain): Operation => ({ verb: "add", object: "chain", chain }),
-  set: (set: NamedSet): Operation => ({ verb: "add", object: "set", set }),
-  rule: (rule: Rule): Operation => ({ verb: "add", object: "rule", rule }),
-  elements: (set: NamedSet, elements: readonly Element[]): Operation => ({
-    verb: "add",
-    object: "element",
-    set,
-    elements,
-  }),
+/** The operations of one verb on whole objects. */
+function operationsOf<V extends "add" | "create" | "delete">(verb: V) {
+  return {
+    table: (table: Table): Operation => ({ verb, object: "table", table }),
+    chain: (chain: Chain): Operation => ({ verb, object: "chain", chain }),
+    set: (set: NamedSet): Operation => ({ verb, object: "set", set }),
+    elements: (set: NamedSet, elements: readonly Element[]): Operation => ({ verb, object: "element", set, elements }),
+  }
 }
 
-export const create = {
-  table: (table: Table): Operation => ({ verb: "create", object: "table", table }),
-  chain: (chain: Chain): Operation => ({ verb: "create", object: "chain", chain }),
-  set: (set: NamedSet): Operation => ({ verb: "create", object: "set", set }),
-  elements: (set: NamedSet, elements: readonly Element[]): Operation => ({
-    verb: "create",
-    object: "element",
-    set,
-    elements,
-  }),
+export const add = {
+  ...operationsOf("add"),
+  rule: (rule: Rule): Operation => ({ verb: "add", object: "rule", rule }),
 }
+
+export const create = operationsOf("create")
 
 /** `nft insert rule`: the rule becomes the first of its chain. */
 export const insert = {
@@ -132,16 +124,8 @@ export const insert = {
 
 /** `nft delete`. A table goes with everything in it. */
 export const remove = {
-  table: (table: Table): Operation => ({ verb: "delete", object: "table", table }),
-  chain: (chain: Chain): Operation => ({ verb: "delete", object: "chain", chain }),
-  set: (set: NamedSet): Operation => ({ verb: "delete", object: "set", set }),
+  ...operationsOf("delete"),
   rule: (rule: RuleHandle): Operation => ({ verb: "delete", object: "rule", rule }),
-  elements: (set: NamedSet, elements: readonly Element[]): Operation => ({
-    verb: "delete",
-    object: "element",
-    set,
-    elements,
-  }),
 }
 
 /** Removes all rules of a chain, like `nft flush chain`. */

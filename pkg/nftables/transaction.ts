@@ -1,4 +1,4 @@
-import { isErrno, SOL_SOCKET, setSocketOption, unlessErrno } from "../libc/mod.ts"
+import { isErrno, isShortage, SOL_SOCKET, setSocketOption, unlessErrno } from "../libc/mod.ts"
 import { concat, isLost, NetlinkError, NLM_F_ACK, netfilterHeader, type Request } from "../netlink/mod.ts"
 import {
   batchAttributes,
@@ -80,20 +80,6 @@ function tryCommit(socket: Pick<Netfilter, "fd" | "transact">, operations: reado
   }
 }
 
-/** Refusals that do not tell what the kernel can do: it is busy, say, or memory has run out. */
-const notOfChanges = [
-  "EPERM",
-  "EACCES",
-  "ENOMEM",
-  "ENOBUFS",
-  "EAGAIN",
-  "EINTR",
-  "EBUSY",
-  "EIO",
-  "EBADMSG",
-  "EMFILE",
-] as const
-
 /**
  * Returns whether the kernel would make the changes that `plan` decides on, like `nft --check`. They end with what must be
  * refused, so that nothing comes of them: `table`, which they have added, is created once more. An empty plan is agreed to.
@@ -110,7 +96,7 @@ export function dryRun(
     return true
   } catch (error) {
     if (isErrno(error, "EEXIST")) return true // all but the last was agreed to
-    if (!isErrno(error) || isErrno(error, ...notOfChanges)) throw error
+    if (!isErrno(error) || isShortage(error)) throw error
     return false
   }
 }

@@ -8,7 +8,5 @@
  * rules.remove(owner, hints)
  */
 export type { BackendName, Filter, ForeignRules, RuleBackend } from "./backend.ts"
-export { IptablesBackend } from "./iptables-backend.ts"
-export { InTable, NftablesBackend } from "./nftables-backend.ts"
+export * from "./backends.ts"
 export { type Feature, OwnedRules } from "./owned-rules.ts"
-export { missingRules, ofOwner, ofStale, type Sought } from "./sought.ts"

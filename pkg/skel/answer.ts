@@ -7,6 +7,7 @@ import {
   Code,
   type ErrorObject,
   encodeResult,
+  messageOf,
   orCannot,
   printJson,
   toErrorObject,
@@ -57,7 +58,7 @@ function logged(error: unknown, log: (line: string) => void): unknown {
 /** Never throws: a second answer would be the consequence. */
 function logAfterAnswer(error: unknown, log: (line: string) => void): void {
   try {
-    log(`Cannot clean up after the answer: ${error instanceof Error ? error.message : String(error)}`)
+    log(`Cannot clean up after the answer: ${messageOf(error)}`)
   } catch {}
 }
 
@@ -111,19 +112,14 @@ function toCniError(error: unknown): unknown {
   return new CniError(Code.Internal, `Cannot ${error.message}`, { cause: error, details })
 }
 
-/** The error for what an engine has run out of. */
+/** What the caller can do where an engine has run out of something. */
+const advice = {
+  memory: "raise the limit that the caller runs plugins under: RLIMIT_AS, or its cgroup's memory.max",
+  stack: "the configuration is nested too deeply, or the caller's RLIMIT_STACK is below 1 MiB",
+} as const
+
 function shortage(what: Exhaustion): CniError {
-  const [msg, details] = {
-    memory: [
-      "Cannot finish: not enough memory",
-      "raise the limit that the caller runs plugins under: RLIMIT_AS, or its cgroup's memory.max",
-    ],
-    stack: [
-      "Cannot finish: not enough stack",
-      "the configuration is nested too deeply, or the caller's RLIMIT_STACK is below 1 MiB",
-    ],
-  }[what] as [string, string]
-  return new CniError(Code.Internal, msg, { details })
+  return new CniError(Code.Internal, `Cannot finish: not enough ${what}`, { details: advice[what] })
 }
 
 /** Where an error comes from, the innermost call first: "addVeth pkg/ip/veth.ts:32". Calls outside of our sources are left out. */

@@ -5,6 +5,7 @@ import {
   isCniError,
   type JsonObject,
   member,
+  messageOf,
   type NetworkConfig,
   newestVersion,
   parseJsonObject,
@@ -75,7 +76,7 @@ export function readInput(stdin: () => Uint8Array): Uint8Array {
   try {
     return stdin()
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error)
+    const reason = messageOf(error)
     throw new CniError(Code.Io, `error reading from stdin: ${reason}`)
   }
 }

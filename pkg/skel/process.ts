@@ -2,6 +2,7 @@ import { encodeUtf8, exhaustion } from "../engine/mod.ts"
 import type { Builtin, Reply } from "../invoke/mod.ts"
 import { exit, type Fd, isErrno, Poll, poll, read, readEnvironment, unlessErrno, write } from "../libc/mod.ts"
 import type { NamespaceFile } from "../netns/mod.ts"
+import { messageOf } from "../types/mod.ts"
 import { Flight } from "./flight.ts"
 import type { Plugin } from "./plugin.ts"
 import { serve } from "./serve.ts"
@@ -33,9 +34,7 @@ export function answer(reply: Reply): number {
     return reply.exitCode
   } catch (error) {
     if (exhaustion(error)) throw error
-    logLine(
-      `Cannot write to stdout: ${error instanceof Error ? error.message : String(error)}; it was: ${reply.stdout}`,
-    )
+    logLine(`Cannot write to stdout: ${messageOf(error)}; it was: ${reply.stdout}`)
     return 1
   }
 }

@@ -30,12 +30,6 @@ export function member(object: JsonObject, key: string): JsonValue | undefined {
   return found ?? undefined
 }
 
-/** Whether an object has a key, matched as in `foldKeys`, its value `null` included. */
-export function hasMember(object: JsonObject, key: string): boolean {
-  for (const name of Object.keys(object)) if (isSameKey(name, key)) return true
-  return false
-}
-
 function isSameKey(a: string, b: string): boolean {
   return a.length === b.length && fold(a) === fold(b)
 }
@@ -71,7 +65,7 @@ export class Decoder {
 
   /** Whether there is such a key, its value `null` included. */
   has(key: string): boolean {
-    return hasMember(this.#object, key)
+    return Object.keys(this.#object).some((name) => isSameKey(name, key))
   }
 
   string(key: string): string | undefined {

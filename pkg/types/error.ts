@@ -63,6 +63,11 @@ export function isCniError(error: unknown, code?: number): error is CniError {
   return error instanceof CniError && (code === undefined || error.code === code)
 }
 
+/** The text of a thrown value, without the texts of its causes. */
+export function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
+}
+
 /** Runs `act`. Its error becomes the cause of a `CniError` with this message and code, 999 by default. */
 export function orCannot<T>(message: string, act: () => T, code: number = Code.Internal): T {
   try {
@@ -91,7 +96,7 @@ export function toErrorObject(error: unknown, cniVersion: string): ErrorObject {
   const object: ErrorObject = {
     cniVersion,
     code: known?.code ?? (willPass(error) ? Code.TryAgainLater : Code.Internal),
-    msg: known?.message ?? (error instanceof Error ? error.message : String(error)),
+    msg: known?.message ?? messageOf(error),
   }
   const details = known ? known.details : causeTexts(error instanceof Error ? error.cause : undefined).join(": ")
   if (details) object.details = details
@@ -102,7 +107,7 @@ function causeTexts(cause: unknown): string[] {
   const texts: string[] = []
   for (let at = cause; at !== undefined && at !== null && texts.length < 8; ) {
     if (at instanceof CniError) return [...texts, at.toString()]
-    texts.push(at instanceof Error ? at.message : String(at))
+    texts.push(messageOf(at))
     at = at instanceof Error ? at.cause : undefined
   }
   return texts

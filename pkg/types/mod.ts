@@ -10,7 +10,16 @@
 export * from "./addresses.ts"
 export { type CniArgReaders, type CniArgs, parseCniArgs, parseCniBoolean, readCniArgs } from "./cni-args.ts"
 export { foldKeys, member } from "./decode.ts"
-export { AlreadyAttached, CniError, Code, type ErrorObject, isCniError, orCannot, toErrorObject } from "./error.ts"
+export {
+  AlreadyAttached,
+  CniError,
+  Code,
+  type ErrorObject,
+  isCniError,
+  messageOf,
+  orCannot,
+  toErrorObject,
+} from "./error.ts"
 export * from "./json.ts"
 export { isPlain, validateContainerId, validateInterfaceName, validateNetworkName } from "./names.ts"
 export * from "./network-config.ts"

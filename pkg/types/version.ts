@@ -46,19 +46,11 @@ export type Layout = "0.2.0" | "0.4.0" | "1.1.0"
 
 /** The layout of the results of a version ("" is 0.1.0); `undefined` for an unknown version. */
 export function layoutOf(version: string): Layout | undefined {
-  switch (version) {
-    case "":
-    case "0.1.0":
-    case "0.2.0":
-      return "0.2.0"
-    case "0.3.0":
-    case "0.3.1":
-    case "0.4.0":
-      return "0.4.0"
-    case "1.0.0":
-    case "1.1.0":
-      return "1.1.0"
-    default:
-      return undefined
-  }
+  return layouts.get(version)
 }
+
+const layouts = new Map<string, Layout>([
+  ...["", "0.1.0", "0.2.0"].map((version) => [version, "0.2.0"] as const),
+  ...["0.3.0", "0.3.1", "0.4.0"].map((version) => [version, "0.4.0"] as const),
+  ...["1.0.0", "1.1.0"].map((version) => [version, "1.1.0"] as const),
+])

@@ -1,5 +1,5 @@
-import { type ErrnoName, isErrno } from "../libc/mod.ts"
-import { CniError, Code, isCniError } from "../types/mod.ts"
+import { type ErrnoName, isErrno, isShortage } from "../libc/mod.ts"
+import { CniError, Code, isCniError, messageOf } from "../types/mod.ts"
 
 interface Step {
   what: string
@@ -54,7 +54,7 @@ export class Undo implements Disposable {
   [Symbol.dispose](): void {
     const failed = takeBack(this.#steps.splice(0).reverse())
     for (const { what, error } of takeBack(failed)) {
-      this.#log(`Cannot undo "${what}": ${error instanceof Error ? error.message : String(error)}`)
+      this.#log(`Cannot undo "${what}": ${messageOf(error)}`)
     }
   }
 }
@@ -73,23 +73,8 @@ function takeBack(steps: readonly Step[]): (Step & { error: unknown })[] {
 
 /** Whether an error, or a cause of it, says that the kernel's answer was lost. */
 function isLost(error: unknown): boolean {
-  for (let at = error; at instanceof Error; at = at.cause) if ("isLost" in at && at.isLost === true) return true
-  return false
+  return hasCause(error, (cause) => "isLost" in cause && cause.isLost === true)
 }
-
-/** Errors of the kernel that are not about what was asked. */
-const shortages = [
-  "ENOMEM",
-  "ENOBUFS",
-  "EMFILE",
-  "ENFILE",
-  "EAGAIN",
-  "EBUSY",
-  "EINTR",
-  "EIO",
-  "EPERM",
-  "EBADMSG",
-] as const
 
 /**
  * The errors of an operation that goes through all its steps even when one fails, as DEL and GC do, and reports once, at
@@ -116,7 +101,8 @@ export class Failures {
     } catch (error) {
       const failure =
         error instanceof CniError ? error : new CniError(Code.Internal, `Cannot ${what}`, { cause: error })
-      if (this.#log && isOf(failure, ...this.#givenUp)) this.#log(`${failure}: it goes with the container's namespace`)
+      if (this.#log && hasCause(failure, (cause) => isErrno(cause, ...this.#givenUp)))
+        this.#log(`${failure}: it goes with the container's namespace`)
       else this.#errors.push(failure)
       return undefined
     }
@@ -129,7 +115,7 @@ export class Failures {
 
   /** Whether the reason of one of them may pass: something was short, or busy. The next call may do what this one could not. */
   get mayPass(): boolean {
-    return this.#errors.some((error) => isOf(error, ...shortages))
+    return this.#errors.some((error) => hasCause(error, isShortage))
   }
 
   /**
@@ -148,8 +134,8 @@ export class Failures {
   }
 }
 
-/** Whether an error, or a cause of it, is one of these. */
-function isOf(error: Error, ...names: Parameters<typeof isErrno>[1][]): boolean {
-  for (let at: unknown = error; at instanceof Error; at = at.cause) if (isErrno(at, ...names)) return true
+/** Whether something is so of an error or of a cause of it. */
+function hasCause(error: unknown, isSo: (cause: Error) => boolean): boolean {
+  for (let at = error; at instanceof Error; at = at.cause) if (isSo(at)) return true
   return false
 }

@@ -1,0 +1,99 @@
+import { encodeUtf8 } from "../engine/mod.ts"
+import { chooseVariant, findPrograms, isTableInUse, type TableName } from "../iptables/mod.ts"
+import type { NetlinkSocket } from "../netlink/mod.ts"
+import type { Netfilter } from "../nftables/mod.ts"
+import { AF_INET, CniError, Code, type Owner, ownerComment, staleOf } from "../types/mod.ts"
+import type { Filter } from "./backend.ts"
+
+/**
+ * The part of a `RuleBackend` that all features have in common which keep their rules in one table of iptables. Their `add` runs one
+ * `iptables-restore` for each family: the reverse goes to `undo` before the first, since the second may fail.
+ */
+export abstract class IptablesBackend {
+  /** To nf_tables, where iptables keeps its rules today; undefined on a kernel without. */
+  protected readonly socket: NetlinkSocket | undefined
+  protected abstract readonly table: TableName
+  readonly #filter: Filter | undefined
+
+  constructor(filter: Filter | undefined) {
+    this.#filter = filter
+    this.socket = filter?.socket
+  }
+
+  isUsable(): boolean {
+    return findPrograms(AF_INET, chooseVariant(this.socket)) !== undefined
+  }
+
+  mayHold(): boolean {
+    return isTableInUse(this.#filter, this.table)
+  }
+}
+
+/** Rules that are in a table of nf_tables of their own. */
+export abstract class InTable<F extends Filter<Netfilter> = Filter<Netfilter>> {
+  protected abstract readonly table: string
+  readonly filter: F
+
+  constructor(filter: F) {
+    this.filter = filter
+  }
+
+  get socket(): F["socket"] {
+    return this.filter.socket
+  }
+
+  mayHold(): boolean {
+    return this.filter.hasTable(this.table)
+  }
+}
+
+/** The part of a `RuleBackend` that all features have in common whose objects in nf_tables have their owner as comment. */
+export abstract class NftablesBackend<
+  Hints = unknown,
+  F extends Filter<Netfilter> = Filter<Netfilter>,
+> extends InTable<F> {
+  /** Removes what is sought in one transaction; the table goes with the last rule. Throws `NetlinkError`. */
+  protected abstract removeAll(sought: Sought, hints?: Hints): void
+
+  remove(owner: Owner, hints?: Hints): void {
+    this.removeAll(ofOwner(owner), hints)
+  }
+
+  gc(network: string, valid: readonly Owner[]): void {
+    this.removeAll(ofStale(network, valid))
+  }
+
+  /**
+   * The reverse of `add`. That there is nothing is success. Not for a change that was refused: a table in the way may be another
+   * program's.
+   */
+  protected takeBack(owner: Owner): void {
+    this.filter.forgetTables()
+    if (this.mayHold()) this.removeAll(ofOwner(owner))
+  }
+}
+
+/** What is to be removed, by its comment. */
+export interface Sought {
+  isStale(comment: string): boolean
+  /** An object with such a comment has one of these in its bytes; undefined where each object is to be looked at. */
+  readonly needles?: readonly Uint8Array[]
+  /** The one attachment that it is of, if it is one. */
+  readonly owner?: Owner
+}
+
+/** What one attachment has. */
+export function ofOwner(owner: Owner): Sought {
+  const comment = ownerComment(owner)
+  return { isStale: (found) => found === comment, needles: [encodeUtf8(comment)], owner }
+}
+
+/** What the attachments to a network have, but for the valid ones. */
+export function ofStale(network: string, valid: readonly Owner[]): Sought {
+  return { isStale: staleOf(network, valid) }
+}
+
+/** The error of CHECK for what is not as ADD has left it. */
+export function missingRules(what: string, expected: string, found = "none"): CniError {
+  return new CniError(Code.Internal, `Cannot find ${what}: expected ${expected}; found ${found}`)
+}
