@@ -152,7 +152,7 @@ function doorImports(code: string): string {
 
 /** What a file imports: static, type-only, re-exported and lazy imports. */
 function importsOf(code: string): string[] {
-  const statics = code.matchAll(/^(?:import|export)\b[^"';]*?\bfrom\s+"([^"]+)"|^import\s+"([^"]+)"/gm)
+  const statics = code.matchAll(/^(?:import|export)\b[^"'`;]*?\bfrom\s+"([^"]+)"|^import\s+"([^"]+)"/gm)
   const lazy = code.matchAll(/\bimport\(\s*"([^"]+)"\s*\)/g)
   return [...statics, ...lazy].map(([, from, bare]) => from ?? bare ?? "")
 }

@@ -1,11 +1,11 @@
 import { listLeases, release, type Store } from "../../ipam/host-local/main.ts"
 import { commentOf, findEverywhere } from "../../pkg/iptables/mod.ts"
-import { isErrno } from "../../pkg/libc/mod.ts"
+import { unlessErrno } from "../../pkg/libc/mod.ts"
 import type { AttachmentId } from "../../pkg/libcni/mod.ts"
 import { deleteLink, listLinks, RouteSocket } from "../../pkg/netlink/mod.ts"
 import { listCommented, PacketFilter, tableFamily } from "../../pkg/nftables/mod.ts"
 import { isOwnerOf, ownerComment } from "../../pkg/types/mod.ts"
-import { deleteStaleRules } from "../../tools/node/mod.ts"
+import { containerChains, deleteStaleRules } from "../../tools/node/mod.ts"
 
 /** Something that an attachment has on this host. */
 export interface Belonging {
@@ -15,10 +15,6 @@ export interface Belonging {
   /** As the thing itself says it: "network/container/interface", or what the reference suite writes. */
   readonly owner: string
 }
-
-/** Chains of containers that either suite makes with iptables. */
-const CONTAINER_CHAINS = /^CNI-/
-const PARENTS = ["POSTROUTING", "CNI-HOSTPORT-DNAT"]
 
 /**
  * What attachments of a network have on this host that are not valid, by the owner's name on each thing: the addresses in
@@ -88,8 +84,7 @@ function staleRules(isStale: (owner: string) => boolean): Belonging[] {
     what: `${table.family} ${table.name} ${name}`,
     owner: comment,
   }))
-  const search = { chains: CONTAINER_CHAINS, parents: PARENTS }
-  const iptables = findEverywhere(filter?.socket, "nat", search).flatMap(({ family, rules }) =>
+  const iptables = findEverywhere(filter?.socket, "nat", containerChains).flatMap(({ family, rules }) =>
     rules.flatMap((rule) => {
       const owner = commentOf(rule)
       return owner !== undefined && isStale(owner) ? [{ what: `${tableFamily[family]} nat ${rule.chain}`, owner }] : []
@@ -101,12 +96,7 @@ function staleRules(isStale: (owner: string) => boolean): Belonging[] {
 
 /** Undefined where there is no packet filter, and where this user may not look at it. */
 function findFilter(): PacketFilter | undefined {
-  try {
-    return PacketFilter.find()
-  } catch (error) {
-    if (isErrno(error, "EPERM")) return undefined
-    throw error
-  }
+  return unlessErrno(PacketFilter.find, "EPERM")
 }
 
 /** Tells what a name on a thing says: an attachment of this network, and none that is valid. */

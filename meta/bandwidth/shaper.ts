@@ -9,9 +9,9 @@ import {
   type FilterSpec,
   filterProtocols,
   findQdisc,
-  type Link,
   listFilters,
   listHtbClasses,
+  type NamedLink,
   type NetlinkSocket,
   qdiscOptions,
   TC_H_ROOT,
@@ -40,7 +40,7 @@ export interface Shape {
   peer: "src" | "dst"
 }
 
-type Device = Pick<Link, "index" | "name">
+type Device = NamedLink
 
 /** The handle of the qdisc, upstream's: `1:`. */
 export const HANDLE = 0x10000

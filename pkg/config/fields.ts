@@ -8,7 +8,7 @@ import {
   validateInterfaceName,
 } from "../types/mod.ts"
 import { invalidConfig } from "./parse.ts"
-import type { Fields } from "./schema.ts"
+import type { Fields, Infer } from "./schema.ts"
 
 /** A switch that is off unless the configuration says otherwise. */
 export const off = { kind: "boolean", default: false } as const
@@ -120,12 +120,8 @@ export interface InterfaceConfig {
   ipam: string | undefined
 }
 
-/** `interfaceKeys` as `parseConfig` has read them, and where else a hardware address may be asked for. */
-interface InterfaceKeys extends MacRequest {
-  mtu: number
-  dns?: DnsFields | undefined
-  ipam?: { type?: string | undefined } | undefined
-}
+/** `interfaceKeys` as `parseConfig` has read them, and `mac` at the top, where a plugin has that key. */
+type InterfaceKeys = Infer<typeof interfaceKeys> & { mac?: string | undefined }
 
 /** Whether a verb cleans up: for DEL and GC what is wrong with a configuration counts as absent. */
 export function isCleanup(verb: string): boolean {
@@ -155,37 +151,27 @@ function linkMtu(mtu: number, lenient: boolean): number | undefined {
   throw invalidConfig("mtu", `0, or a number from ${MIN_MTU} to ${MAX_MTU}`, mtu)
 }
 
-/** `dns` as a schema has read it: members that are absent are undefined. */
-type DnsFields = { [K in keyof Dns]?: Readonly<Dns[K]> | undefined }
-
 /**
  * The DNS that a configuration sets instead of the IPAM plugin's, `dns` being what is not empty of it; undefined when it
  * leaves that to the IPAM plugin. An empty list is a member like any other: it takes away what the IPAM plugin says. An
  * empty domain counts as absent.
  */
-export function ownDns(fields: DnsFields = {}, dns: Dns = {}): Dns | undefined {
+export function ownDns(fields: InterfaceKeys["dns"] = {}, dns: Dns = {}): Dns | undefined {
   return (fields.nameservers ?? fields.search ?? fields.options ?? (fields.domain || undefined)) ? dns : undefined
-}
-
-/** Where a hardware address for the container's interface may be asked for, the first first. */
-interface MacRequest {
-  /** `runtimeConfig.mac`, the capability. */
-  runtimeConfig?: { mac?: string | undefined } | undefined
-  /** `args.cni.mac`. */
-  args?: { cni?: { mac?: string | undefined } | undefined } | undefined
-  /** `mac` at the top, where a plugin has that key: it comes after all others. */
-  mac?: string | undefined
 }
 
 /**
  * The hardware address that the container's interface shall have: `runtimeConfig.mac`, else `args.cni.mac`, else `MAC` in
  * `CNI_ARGS`, else `mac`; undefined when none of them has one. Throws code 4 for unreadable `CNI_ARGS`, unless `lenient`.
  */
-export function requestedMac(request: MacRequest, cniArgs: string, lenient = false): string | undefined {
-  const { runtimeConfig, args } = request
+export function requestedMac(
+  { runtimeConfig, args, mac: own = "" }: Pick<InterfaceKeys, "runtimeConfig" | "args" | "mac">,
+  cniArgs: string,
+  lenient = false,
+): string | undefined {
   const fromArgs = macOfArgs(cniArgs, lenient)
   const asked = runtimeConfig?.mac ?? args?.cni?.mac
-  const mac = asked === undefined ? (fromArgs ?? parseMac(request.mac ?? "")) : parseMac(asked)
+  const mac = asked === undefined ? (fromArgs ?? parseMac(own)) : parseMac(asked)
   return mac && formatMac(mac)
 }
 

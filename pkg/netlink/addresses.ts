@@ -1,10 +1,10 @@
-import { AF_INET, type Family, familyOf, formatCidr } from "../types/mod.ts"
+import { AF_INET, type Cidr, type Family, familyOf, formatCidr } from "../types/mod.ts"
 import { attrs, payloadOf } from "./attrs.ts"
 import type { Request } from "./channel.ts"
 import { bytes, text } from "./codec.ts"
 import { dumpFamily } from "./family.ts"
 import { struct, u8, u32 } from "./integers.ts"
-import type { Ifindex, Link } from "./links.ts"
+import type { Ifindex, NamedLink } from "./links.ts"
 import { type Message, NLM_F_CREATE, NLM_F_EXCL } from "./message.ts"
 import type { NetlinkSocket } from "./socket.ts"
 
@@ -34,6 +34,9 @@ const addressAttributes = attrs({
 })
 const addressPayload = payloadOf(addressHeader, addressAttributes)
 
+/** An address to be added; `noDad`: without duplicate address detection. */
+type NewAddress = Cidr & { noDad?: boolean }
+
 /** An address of a link: `ip` has 4 or 16 bytes, network order. */
 export interface Address {
   ip: Uint8Array
@@ -51,19 +54,12 @@ export interface Address {
  * Gives a link an address, like `ip addr add IP/PREFIX dev LINK` with the computed broadcast address for IPv4, and
  * `nodad` when duplicate address detection is not wanted. Throws `EEXIST` when the link has it.
  */
-export function addAddress(
-  route: NetlinkSocket,
-  link: Pick<Link, "index" | "name">,
-  address: { ip: Uint8Array; prefix: number; noDad?: boolean },
-): void {
+export function addAddress(route: NetlinkSocket, link: NamedLink, address: NewAddress): void {
   route.execute(toAddAddress(link, address))
 }
 
 /** The request of `addAddress`, for `executeAll`. */
-export function toAddAddress(
-  link: Pick<Link, "index" | "name">,
-  address: { ip: Uint8Array; prefix: number; noDad?: boolean },
-): Request {
+export function toAddAddress(link: NamedLink, address: NewAddress): Request {
   const payload = encodeAddress(link.index, address)
   const what = `add address ${formatCidr(address)} to "${link.name}"`
   return { type: RTM_NEWADDR, flags: NLM_F_CREATE | NLM_F_EXCL, what, payload }
@@ -81,17 +77,13 @@ export function toRestoreAddress({ ip, prefix, index, flags, lifetimes }: Addres
 }
 
 /** Takes an address off a link, like `ip addr del`. Throws `EADDRNOTAVAIL` when the link does not have it. */
-export function deleteAddress(
-  route: NetlinkSocket,
-  link: Pick<Link, "index" | "name">,
-  address: { ip: Uint8Array; prefix: number },
-): void {
+export function deleteAddress(route: NetlinkSocket, link: NamedLink, address: Cidr): void {
   const what = `delete address ${formatCidr(address)} from "${link.name}"`
   route.execute({ type: RTM_DELADDR, what, payload: encodeAddress(link.index, address) })
 }
 
 /** The addresses of a link, or of all, like `ip addr show`. */
-export function listAddresses(route: NetlinkSocket, link?: Pick<Link, "index" | "name">, family?: Family): Address[] {
+export function listAddresses(route: NetlinkSocket, link?: NamedLink, family?: Family): Address[] {
   const index = link?.index ?? 0
   const payload = addressHeader.encode({ family, index })
   const what = link ? `list addresses of "${link.name}"` : "list addresses"
@@ -117,7 +109,7 @@ export function readAddress(message: Message): Address {
   return address
 }
 
-function encodeAddress(index: Ifindex, { ip, prefix, noDad }: { ip: Uint8Array; prefix: number; noDad?: boolean }) {
+function encodeAddress(index: Ifindex, { ip, prefix, noDad }: NewAddress) {
   const family = familyOf(ip)
   const flags = noDad && family !== AF_INET ? IFA_F_NODAD : undefined
   const broadcast = family === AF_INET && prefix < 31 ? broadcastOf(ip, prefix) : undefined

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import { addAltNames, deleteAltNames } from "./alt-names.ts"
+import { addAltNames, deleteAltNames } from "./link-changes.ts"
 import { hex, linkNumber, requestOf } from "./testing.ts"
 
 // What iproute2 6.1.0 sent for each command, from the byte after struct nlmsghdr on:

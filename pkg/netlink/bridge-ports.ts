@@ -3,7 +3,7 @@ import { codec, type Infer, nested } from "./codec.ts"
 import { struct, u16, u32 } from "./integers.ts"
 import { RTM_DELLINK } from "./link-changes.ts"
 import { bridgePortAttributes, type bridgePortData, linkHeader } from "./link-table.ts"
-import { type Ifindex, type Link, RTM_GETLINK } from "./links.ts"
+import { type Ifindex, type Link, type NamedLink, RTM_GETLINK } from "./links.ts"
 import type { Output } from "./output.ts"
 import type { NetlinkSocket } from "./socket.ts"
 
@@ -25,11 +25,7 @@ const RANGE_END = 0x10
 const settingsPayload = payloadOf(linkHeader, bridgePortAttributes)
 
 /** Changes how a bridge treats a port, like `bridge link set dev NAME hairpin on`. Throws `NetlinkError`. */
-export function setBridgePort(
-  route: NetlinkSocket,
-  link: Pick<Link, "index" | "name">,
-  port: Infer<typeof bridgePortData>,
-): void {
+export function setBridgePort(route: NetlinkSocket, link: NamedLink, port: Infer<typeof bridgePortData>): void {
   const payload = settingsPayload.encode({ family: AF_BRIDGE, index: link.index }, { port })
   route.execute({ type: RTM_SETLINK, what: `set ${Object.keys(port).join(", ")} of port "${link.name}"`, payload })
 }
@@ -54,19 +50,19 @@ const portPayload = payloadOf(linkHeader, attrs({ vlans: [26, vlanList], extMask
  * belongs to already get the flags that are given here. Throws `EOPNOTSUPP` for a link that is no port, or a kernel
  * without CONFIG_BRIDGE_VLAN_FILTERING.
  */
-export function addPortVlans(route: NetlinkSocket, port: Pick<Link, "index" | "name">, vlans: readonly VlanRange[]) {
+export function addPortVlans(route: NetlinkSocket, port: NamedLink, vlans: readonly VlanRange[]) {
   change(route, RTM_SETLINK, port, vlans, "add")
 }
 
 /** Takes a port out of VLANs, like `bridge vlan del dev PORT vid 1`. Not being in them is success. */
-export function deletePortVlans(route: NetlinkSocket, port: Pick<Link, "index" | "name">, vlans: readonly VlanRange[]) {
+export function deletePortVlans(route: NetlinkSocket, port: NamedLink, vlans: readonly VlanRange[]) {
   change(route, RTM_DELLINK, port, vlans, "delete")
 }
 
 function change(
   route: NetlinkSocket,
   type: number,
-  { index, name }: Pick<Link, "index" | "name">,
+  { index, name }: NamedLink,
   vlans: readonly VlanRange[],
   verb: string,
 ): void {

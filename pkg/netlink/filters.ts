@@ -1,5 +1,5 @@
 import { ETH_P_ALL, ETH_P_IP, ETH_P_IPV6 } from "../libc/mod.ts"
-import type { Link } from "./links.ts"
+import type { NamedLink } from "./links.ts"
 import { NLM_F_CREATE, NLM_F_EXCL } from "./message.ts"
 import type { NetlinkSocket } from "./socket.ts"
 import { type FilterKind, type FilterOptions, filterKinds, findRedirect, trafficPayload } from "./traffic-table.ts"
@@ -34,11 +34,8 @@ export interface Filter {
   options?: FilterOptions<"u32">
 }
 
-/** The requests of traffic control for filters. */
-type Device = Pick<Link, "index" | "name">
-
 /** Adds a filter, like `tc filter add dev LINK parent PARENT protocol all prio 1 u32 …`. Throws `NetlinkError`. */
-export function addFilter<K extends FilterKind>(route: NetlinkSocket, device: Device, spec: FilterSpec<K>): void {
+export function addFilter<K extends FilterKind>(route: NetlinkSocket, device: NamedLink, spec: FilterSpec<K>): void {
   const { kind, parent, options } = spec
   const payload = trafficPayload.encode(
     { index: device.index, parent, info: infoOf(spec) },
@@ -49,7 +46,7 @@ export function addFilter<K extends FilterKind>(route: NetlinkSocket, device: De
 }
 
 /** The filters below a qdisc or at a hook, like `tc filter show dev LINK parent PARENT`; none where that is not there. */
-export function listFilters(route: NetlinkSocket, device: Device, parent: number): Filter[] {
+export function listFilters(route: NetlinkSocket, device: NamedLink, parent: number): Filter[] {
   const payload = trafficPayload.encode({ index: device.index, parent })
   return route.dump({ type: RTM_GETTFILTER, what: `list the filters of "${device.name}"`, payload }, (message) => {
     const { header, attributes } = trafficPayload.decode(message.payload)
@@ -71,7 +68,7 @@ export function listFilters(route: NetlinkSocket, device: Device, parent: number
  * Deletes one filter, like `tc filter del … handle HANDLE u32`; with the handle 0 all of its priority, like `tc filter del …
  * prio 1`. Throws `ENOENT` when it is not there.
  */
-export function deleteFilter(route: NetlinkSocket, device: Device, filter: Filter): void {
+export function deleteFilter(route: NetlinkSocket, device: NamedLink, filter: Filter): void {
   const { kind, handle, parent } = filter
   const payload = trafficPayload.encode({ index: device.index, handle, parent, info: infoOf(filter) }, { kind })
   route.execute({ type: RTM_DELTFILTER, what: `delete a filter of "${device.name}"`, payload })

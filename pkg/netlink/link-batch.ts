@@ -1,7 +1,7 @@
 import { isErrno, randomBytes, unlessErrno } from "../libc/mod.ts"
 import { deleteLink, RTM_DELLINK, RTM_NEWLINK } from "./link-changes.ts"
 import { linkPayload } from "./link-table.ts"
-import type { Link } from "./links.ts"
+import type { Link, NamedLink } from "./links.ts"
 import { NLM_F_ACK } from "./message.ts"
 import type { NetlinkSocket } from "./socket.ts"
 
@@ -13,7 +13,7 @@ const BATCH = 500
  * and not 25 ms for each. Links that are not there any more are passed over. Throws `NetlinkError`, `ETIME` when the socket's budget
  * is over before the last one.
  */
-export function deleteLinks(route: NetlinkSocket, links: readonly Pick<Link, "index" | "name">[]): void {
+export function deleteLinks(route: NetlinkSocket, links: readonly NamedLink[]): void {
   route.spend(() => {
     for (let at = 0; at < links.length; at += BATCH) {
       const batch = links.slice(at, at + BATCH)
@@ -27,7 +27,7 @@ export function deleteLinks(route: NetlinkSocket, links: readonly Pick<Link, "in
  * Deletes links one after the other, also in the namespace that the socket's own knows by `nsid`, where links cannot be given a
  * group. Throws as `deleteLinks` does.
  */
-export function deleteEach(route: NetlinkSocket, links: readonly Pick<Link, "index" | "name">[], nsid?: number): void {
+export function deleteEach(route: NetlinkSocket, links: readonly NamedLink[], nsid?: number): void {
   for (const [at, link] of links.entries()) {
     route.step(`delete ${links.length - at} links`)
     unlessErrno(() => deleteLink(route, link, nsid), "ENODEV") // the kernel deletes those of a namespace that went away in its own time

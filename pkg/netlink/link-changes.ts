@@ -11,8 +11,8 @@ import {
   linkPayload,
   type OperState,
 } from "./link-table.ts"
-import { findLink, type Ifindex, type Link } from "./links.ts"
-import { NLM_F_ACK, NLM_F_CREATE, NLM_F_EXCL } from "./message.ts"
+import { findLink, type Ifindex, type NamedLink } from "./links.ts"
+import { NLM_F_ACK, NLM_F_APPEND, NLM_F_CREATE, NLM_F_EXCL } from "./message.ts"
 import type { NetlinkSocket } from "./socket.ts"
 
 /** <linux/rtnetlink.h> */
@@ -129,12 +129,12 @@ export interface LinkChange {
 }
 
 /** Changes a link, given as itself or by name, all at once, like `ip link set`. Throws `ENODEV` when the link does not exist. */
-export function setLink(route: NetlinkSocket, which: string | Pick<Link, "index" | "name">, change: LinkChange): void {
+export function setLink(route: NetlinkSocket, which: string | NamedLink, change: LinkChange): void {
   route.execute(toSetLink(which, change))
 }
 
 /** The request of `setLink`, for `executeAll`. */
-export function toSetLink(which: string | Pick<Link, "index" | "name">, change: LinkChange): Request {
+export function toSetLink(which: string | NamedLink, change: LinkChange): Request {
   const { up, promiscuous, allMulticast, options, ...attributes } = change
   let flags = (options ?? 0) & LINK_OPTIONS
   let mask = options === undefined ? 0 : LINK_OPTIONS
@@ -160,7 +160,36 @@ export function toSetLink(which: string | Pick<Link, "index" | "name">, change: 
  * Deletes a link, and with a veth its peer, like `ip link del`; of the namespace that the socket's own knows by `nsid`, if one
  * is given. Throws `ENODEV` when the link does not exist.
  */
-export function deleteLink(route: NetlinkSocket, link: Pick<Link, "index" | "name">, nsid?: number): void {
+export function deleteLink(route: NetlinkSocket, link: NamedLink, nsid?: number): void {
   const payload = linkPayload.encode({ index: link.index }, { targetNetnsId: nsid })
   route.execute({ type: RTM_DELLINK, what: `delete link "${link.name}"`, payload })
+}
+
+/** <linux/rtnetlink.h>, since Linux 5.5 */
+const RTM_NEWLINKPROP = 108
+const RTM_DELLINKPROP = 109
+
+/**
+ * Gives a link further names, like `ip link property add dev NAME altname …`. Throws `EEXIST` when a link of the namespace has
+ * one of them, and then those before it were given.
+ */
+export function addAltNames(route: NetlinkSocket, link: NamedLink, altNames: string[]): void {
+  changeAltNames(route, link, altNames, RTM_NEWLINKPROP, NLM_F_CREATE | NLM_F_EXCL | NLM_F_APPEND)
+}
+
+/** Takes names off a link, like `ip link property del dev NAME altname …`. Throws `EINVAL` when it does not have one. */
+export function deleteAltNames(route: NetlinkSocket, link: NamedLink, altNames: string[]): void {
+  changeAltNames(route, link, altNames, RTM_DELLINKPROP, 0)
+}
+
+function changeAltNames(
+  route: NetlinkSocket,
+  { index, name }: NamedLink,
+  altNames: string[],
+  type: number,
+  flags: number,
+): void {
+  const payload = linkPayload.encode({ index }, { altNames })
+  const what = `${type === RTM_NEWLINKPROP ? "give" : "take"} names ${altNames.join(", ")} of link "${name}"`
+  route.execute({ type, flags, what, payload })
 }

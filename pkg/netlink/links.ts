@@ -17,6 +17,9 @@ const RTEXT_FILTER_SKIP_STATS = 8
 /** The number of a link, unique in its namespace. */
 export type Ifindex = number & { readonly __brand: "Ifindex" }
 
+/** A link by its number, and by its name for errors. */
+export type NamedLink = Pick<Link, "index" | "name">
+
 /** A link as the kernel describes it. */
 export interface Link {
   index: Ifindex

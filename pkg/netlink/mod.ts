@@ -7,7 +7,6 @@
  * addAddress(host, getLink(host, "cni0"), { ip: new Uint8Array([10, 1, 0, 1]), prefix: 16 })
  */
 export * from "./addresses.ts"
-export { addAltNames, deleteAltNames } from "./alt-names.ts"
 export {
   type Attributes,
   appendAttribute,

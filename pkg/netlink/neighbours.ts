@@ -1,15 +1,12 @@
-import { type Family, familyOf, formatIp } from "../types/mod.ts"
+import type { Family } from "../types/mod.ts"
 import { attrs, payloadOf } from "./attrs.ts"
 import { bytes, mac } from "./codec.ts"
 import { dumpFamily } from "./family.ts"
 import { struct, u8, u16, u32 } from "./integers.ts"
-import type { Ifindex, Link } from "./links.ts"
-import { NLM_F_CREATE, NLM_F_REPLACE } from "./message.ts"
+import type { Ifindex } from "./links.ts"
 import type { NetlinkSocket } from "./socket.ts"
 
 /** <linux/neighbour.h> */
-const RTM_NEWNEIGH = 28
-const RTM_DELNEIGH = 29
 const RTM_GETNEIGH = 30
 export const NeighbourState = { Reachable: 0x02, Stale: 0x04, Failed: 0x20, NoArp: 0x40, Permanent: 0x80 } as const
 
@@ -26,23 +23,6 @@ export interface Neighbour {
   state: number
 }
 
-/** Sets a permanent entry, like `ip neigh replace IP lladdr MAC dev LINK`. Throws `NetlinkError`. */
-export function setNeighbour(
-  route: NetlinkSocket,
-  link: Pick<Link, "index" | "name">,
-  neighbour: { ip: Uint8Array; mac: string },
-): void {
-  const payload = encodeNeighbour(link.index, neighbour.ip, NeighbourState.Permanent, neighbour.mac)
-  const what = `set neighbour ${formatIp(neighbour.ip)} of "${link.name}"`
-  route.execute({ type: RTM_NEWNEIGH, flags: NLM_F_CREATE | NLM_F_REPLACE, what, payload })
-}
-
-/** Deletes an entry, like `ip neigh del IP dev LINK`. Throws `ENOENT` when there is none. */
-export function deleteNeighbour(route: NetlinkSocket, link: Pick<Link, "index" | "name">, ip: Uint8Array): void {
-  const what = `delete neighbour ${formatIp(ip)} of "${link.name}"`
-  route.execute({ type: RTM_DELNEIGH, what, payload: encodeNeighbour(link.index, ip, 0) })
-}
-
 /** The entries of a family, or of both, like `ip neigh show`. */
 export function listNeighbours(route: NetlinkSocket, family?: Family): Neighbour[] {
   const payload = neighbourHeader.encode({ family })
@@ -55,8 +35,4 @@ export function listNeighbours(route: NetlinkSocket, family?: Family): Neighbour
       state: header.state,
     }
   })
-}
-
-function encodeNeighbour(index: Ifindex, ip: Uint8Array, state: number, hardware?: string): Uint8Array {
-  return neighbourPayload.encode({ family: familyOf(ip), index, state }, { ip, mac: hardware })
 }

@@ -12,7 +12,6 @@ import { addAddress, listAddresses } from "./addresses.ts"
 import { addLink, addVeth, setLink } from "./link-changes.ts"
 import { bridgeData, bridgePortData, linkKinds } from "./link-table.ts"
 import { type Ifindex, listLinks } from "./links.ts"
-import { listNeighbours, setNeighbour } from "./neighbours.ts"
 import { addRoute, listRoutes, type RouteSpec } from "./routes.ts"
 import { addRule, listRules, type Rule } from "./rules.ts"
 import { linkNumber, listing, requestOf } from "./testing.ts"
@@ -388,22 +387,4 @@ describe("rules", () => {
       }),
     )
   })
-})
-
-test("neighbours", () => {
-  fc.assert(
-    fc.property(ip, macBytes, index, (address, mac, number) => {
-      const neighbour = { ip: address, mac: macText(mac) }
-      const { payload } = requestOf((route) => setNeighbour(route, linkNumber(number, "x"), neighbour))
-      const message = rt.parseNeighborMessage(Buffer.from(payload))
-      const { data, attrs } = message
-      expect(data).toMatchObject({ family: familyOf(address), ifindex: number, state: { permanent: true }, flags: {} })
-      expect({ dst: plain(attrs.dst), lladdr: plain(attrs.lladdr) }).toEqual({ dst: address, lladdr: mac })
-      const listed = listNeighbours(
-        listing(written((out) => rt.formatNeighborMessage(message, out))),
-        familyOf(address),
-      )
-      expect(listed).toEqual([{ ip: address, mac: macText(mac), index: number, state: 0x80 }])
-    }),
-  )
 })

@@ -1,5 +1,5 @@
 import type { Infer } from "./codec.ts"
-import type { Link } from "./links.ts"
+import type { NamedLink } from "./links.ts"
 import { NLM_F_ACK, NLM_F_CREATE, NLM_F_ECHO, NLM_F_EXCL, readAnswer } from "./message.ts"
 import type { NetlinkSocket } from "./socket.ts"
 import {
@@ -21,9 +21,6 @@ const RTM_NEWTCLASS = 40
 const RTM_GETTCLASS = 42
 /** <asm-generic/errno-base.h> */
 const ENOENT = 2
-
-/** The requests of traffic control for qdiscs. */
-type Device = Pick<Link, "index" | "name">
 
 /** A qdisc as the kernel describes it. */
 export interface Qdisc {
@@ -48,7 +45,7 @@ export interface QdiscSpec<K extends QdiscKind> {
  * Adds a qdisc, like `tc qdisc add dev LINK root handle 1: tbf …`. Throws `EEXIST` when another than the kernel's default
  * one is there, and `ENOENT` for a kind that the kernel does not have.
  */
-export function addQdisc<K extends QdiscKind>(route: NetlinkSocket, device: Device, spec: QdiscSpec<K>): void {
+export function addQdisc<K extends QdiscKind>(route: NetlinkSocket, device: NamedLink, spec: QdiscSpec<K>): void {
   const { kind, parent = TC_H_ROOT, handle = 0, options } = spec
   const payload = trafficPayload.encode(
     { index: device.index, handle, parent },
@@ -59,7 +56,7 @@ export function addQdisc<K extends QdiscKind>(route: NetlinkSocket, device: Devi
 }
 
 /** Adds a qdisc "ingress", like `tc qdisc add dev LINK ingress`. Throws `EEXIST` when that or a clsact is there. */
-export function addIngress(route: NetlinkSocket, device: Device): void {
+export function addIngress(route: NetlinkSocket, device: NamedLink): void {
   addQdisc(route, device, { kind: "ingress", parent: TC_H_INGRESS, handle: INGRESS_HANDLE, options: {} })
 }
 
@@ -67,7 +64,7 @@ export function addIngress(route: NetlinkSocket, device: Device): void {
  * The qdisc at one place of a link, `TC_H_ROOT` or `TC_H_INGRESS`, like `tc qdisc show dev LINK root`. Undefined when there
  * is the kernel's own, which it has where no program made one.
  */
-export function findQdisc(route: NetlinkSocket, device: Device, parent: number): Qdisc | undefined {
+export function findQdisc(route: NetlinkSocket, device: NamedLink, parent: number): Qdisc | undefined {
   const payload = trafficPayload.encode({ index: device.index, parent })
   // Without NLM_F_ECHO the kernel tells everyone who listens but the one who asks; of a default qdisc it says nothing at all,
   // and the acknowledgement ends the waiting.
@@ -96,7 +93,7 @@ export function qdiscOptions<K extends QdiscKind>(
 }
 
 /** Deletes the qdisc at one place of a link, like `tc qdisc del dev LINK root`, classes and filters with it. Throws `ENOENT`. */
-export function deleteQdisc(route: NetlinkSocket, device: Device, parent: number): void {
+export function deleteQdisc(route: NetlinkSocket, device: NamedLink, parent: number): void {
   const payload = trafficPayload.encode({ index: device.index, parent })
   route.execute({ type: RTM_DELQDISC, what: `delete a qdisc of "${device.name}"`, payload })
 }
@@ -109,7 +106,7 @@ export interface HtbClass {
 }
 
 /** Adds a class, like `tc class add dev LINK parent 1: classid 1:1 htb rate …`. Throws `EEXIST` when it is there. */
-export function addHtbClass(route: NetlinkSocket, device: Device, { id, options }: HtbClass): void {
+export function addHtbClass(route: NetlinkSocket, device: NamedLink, { id, options }: HtbClass): void {
   const payload = trafficPayload.encode(
     { index: device.index, handle: id, parent: (id & 0xffff0000) >>> 0 },
     { kind: "htb", options: htbClass.encode(options) },
@@ -119,7 +116,7 @@ export function addHtbClass(route: NetlinkSocket, device: Device, { id, options 
 }
 
 /** The classes of the htb of a link, like `tc class show dev LINK`. */
-export function listHtbClasses(route: NetlinkSocket, device: Device): HtbClass[] {
+export function listHtbClasses(route: NetlinkSocket, device: NamedLink): HtbClass[] {
   const payload = trafficPayload.encode({ index: device.index })
   return route.dump({ type: RTM_GETTCLASS, what: `list the classes of "${device.name}"`, payload }, (message) => {
     const { header, attributes } = trafficPayload.decode(message.payload)

@@ -4,7 +4,7 @@ import { affectedBy, bridgeOf, bridgesOf, type Check, type Finding, routedLinks 
 import { inOneLine, setSysctl, sh } from "./remedy.ts"
 
 /** A table of which this share is used is nearly full. */
-const NEARLY_FULL = 0.8
+export const NEARLY_FULL = 0.8
 
 /** Forwarding between interfaces, which ADD switches on and others switch off again. */
 export const checkForwarding: Check = (patient) => {

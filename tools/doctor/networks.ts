@@ -3,10 +3,8 @@ import { contains, parseCidr } from "../../pkg/types/mod.ts"
 import { plugins } from "../../suite/plugins.ts"
 import type { NodeAttachment } from "../node/mod.ts"
 import { type Check, cniCommand, containerLinks, type Finding, type Patient } from "./finding.ts"
+import { NEARLY_FULL } from "./kernel.ts"
 import { inOneLine, sh } from "./remedy.ts"
-
-/** A pool of which this share is used is nearly empty. */
-const NEARLY_FULL = 0.8
 
 /** Files that no runtime can use, or that hide one another. */
 export const checkFiles: Check = ({ node: { networks, places, unread } }) => {

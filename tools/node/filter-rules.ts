@@ -21,8 +21,7 @@ export interface FilterRules {
 const OUR_TABLES = /^cni_/
 const UPSTREAM_PORTS = "cni_hostport"
 /** Chains of containers that either suite makes with iptables, and what leads to them. */
-const CONTAINER_CHAINS = /^CNI-/
-const PARENTS = ["POSTROUTING", "CNI-HOSTPORT-DNAT"]
+export const containerChains = { chains: /^CNI-/, parents: ["POSTROUTING", "CNI-HOSTPORT-DNAT"] }
 
 /** The rules of both packet filters that name an attachment. Throws `EPERM` without CAP_NET_ADMIN. */
 export function readOwnedRules(): FilterRules {
@@ -33,8 +32,7 @@ export function readOwnedRules(): FilterRules {
     const owner = ownerIn(table.name, comment)
     return owner === undefined ? [] : [{ place: `${table.family} ${table.name} ${name}`, backend: "nftables", owner }]
   })
-  const search = { chains: CONTAINER_CHAINS, parents: PARENTS }
-  const iptables = findEverywhere(filter?.socket, "nat", search).flatMap(({ family, rules }) =>
+  const iptables = findEverywhere(filter?.socket, "nat", containerChains).flatMap(({ family, rules }) =>
     rules.flatMap((rule): OwnedRule[] => {
       const owner = ownerIn("nat", commentOf(rule) ?? "")
       if (owner === undefined) return []

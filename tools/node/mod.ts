@@ -9,7 +9,7 @@
 
 export { attachmentsOf, type NodeAttachment, type Source } from "./attachments.ts"
 export { describeLostBridge, type LostBridge, lostBridge } from "./bridges.ts"
-export { type FilterRules, type OwnedRule, readOwnedRules } from "./filter-rules.ts"
+export { containerChains, type FilterRules, type OwnedRule, readOwnedRules } from "./filter-rules.ts"
 export { type HostTables, readHostTables } from "./host-tables.ts"
 export { type Inside, isUsual, type NotInside, readInsides, takesFrames } from "./inside.ts"
 export { type LeaseStore, readStores } from "./leases.ts"

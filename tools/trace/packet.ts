@@ -1,3 +1,4 @@
+import { ETH_P_IP, ETH_P_IPV6 } from "../../pkg/libc/mod.ts"
 import { u16be, u32 } from "../../pkg/netlink/mod.ts"
 import { ifnameValue } from "../../pkg/nftables/mod.ts"
 import { AF_INET, AF_INET6, familyOf } from "../../pkg/types/mod.ts"
@@ -95,8 +96,6 @@ const META_NAMES: Readonly<Record<number, string>> = {
   31: "the day",
   32: "the hour",
 }
-const ETH_P_IP = 0x0800
-const ETH_P_IPV6 = 0x86dd
 
 /** The value that `meta KEY` loads; "break" where the expression ends the rule, as for the user of a packet that no process of the host sends. */
 export function metaOf(packet: Packet, key: number): Bits | "break" {
