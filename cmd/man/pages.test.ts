@@ -118,15 +118,6 @@ cni(1)
 --to ADDRESS[:PORT]
 where it goes; an IPv6 address with a port in brackets
 .TP
---from ADDRESS
-it comes from there, outside of the host, and not from a container
-.TP
---to-port PORT
-with --from: to that port of the host, at its address towards there
-.TP
---in NAME
-with --from: in by that interface (default: that of the route to there)
-.TP
 --udp
 UDP instead of TCP
 .TP

@@ -10,6 +10,7 @@ export type { Delegate } from "../invoke/mod.ts"
 export {
   type Answered,
   type Call,
+  type ConfigCall,
   definePlugin,
   type Kept,
   type Plugin,
