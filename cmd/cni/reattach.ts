@@ -1,7 +1,6 @@
 import { addNetwork, delNetwork, type Network, parseNetworkList, type Runtime } from "../../pkg/libcni/mod.ts"
 import { isJsonObject, type JsonObject, ownerComment, printJson } from "../../pkg/types/mod.ts"
 import { type Command, nodeFlags, placesOf, runtimeFlags, runtimeOf, wantsJson } from "../../tools/command.ts"
-import { sh } from "../../tools/doctor/remedy.ts"
 import { attachmentsOf, ipamOf, type NodeAttachment, readNode } from "../../tools/node/mod.ts"
 
 /** `cni reattach` */
@@ -12,8 +11,9 @@ export const reattach: Command = {
   help: `ATTACHMENT is NETWORK/CONTAINER/INTERFACE, as cni doctor and cni ps name it, or NETWORK for all of its containers that live.
 Runs DEL and ADD with the configuration, the arguments and the namespace of the first ADD, which the runtime's cache has, and asks
 host-local for the same addresses. The container goes on running; its interface is made anew, and has no network for that moment.
+The cache keeps its record all the while: after a failure, or when this was ended midway, the same command tries again.
 
-Exit code 1: one could not be made anew, and a message says which and how to do it by hand.
+Exit code 1: one could not be made anew, and a message says which and why.
 
 Examples:
   cni reattach pods
@@ -31,7 +31,7 @@ Examples:
         if (!wantsJson(args)) terminal.stdout(`Attached ${ownerComment(one)} again\n`)
       } catch (error) {
         const reason = error instanceof Error ? error.message : String(error)
-        failures.push(`Cannot attach "${ownerComment(one)}" again: ${reason}; by hand: ${commandOf(one)}`)
+        failures.push(`Cannot attach "${ownerComment(one)}" again: ${reason}; the same command tries again`)
       }
     }
     if (wantsJson(args)) terminal.stdout(`${printJson({ attached: done })}\n`)
@@ -53,8 +53,8 @@ async function makeAnew(one: NodeAttachment, runtime: Runtime): Promise<void> {
   if (cached === undefined) return
   const own = { ...runtime, cacheDir: cached.cacheDir ?? runtime.cacheDir }
   const network = parseNetworkList(cached.config)
-  await delNetwork(own, network, cached)
-  await addNetwork(own, withAddresses(network, addresses), cached, { undo: true })
+  await delNetwork(own, network, cached, { keepRecord: true })
+  await addNetwork(own, withAddresses(network, addresses), cached, { again: true })
 }
 
 /** The network as ADD gets it: host-local is asked for these addresses. The cache keeps the configuration without them. */
@@ -69,11 +69,4 @@ function withAddresses(network: Network, addresses: readonly string[]): Network 
     ipamOf(plugin.raw)?.type === "host-local" ? { ...plugin, raw: asking(plugin.raw) } : plugin,
   )
   return { ...network, plugins }
-}
-
-function commandOf({ cached, network, containerId, ifName, netns = "" }: NodeAttachment): string {
-  const args = (cached?.args ?? []).map((pair) => pair.join("=")).join(";")
-  const capabilities = JSON.stringify(cached?.capabilityArgs ?? {})
-  return sh`CNI_ARGS=${args} CAP_ARGS=${capabilities} cni add ${network} ${netns} --container-id ${containerId} --ifname ${ifName}`
-    .line
 }

@@ -445,6 +445,18 @@ async function breakAndMend({
   expect(await findings(node)).toEqual([])
 }
 
+test("container-address-missing: an address that another container has by now is not given to both", async () => {
+  await using lab = await NodeLab.create()
+  const [one, two] = [await lab.addPod("one"), await lab.addPod("two")]
+  await one.exec("ip", ["address", "flush", "dev", "eth0", "scope", "global"])
+  await two.exec("ip", ["address", "add", "10.85.0.2/24", "dev", "eth0"])
+  const missing = (await doctor(lab)).find(({ rule }) => rule === "container-address-missing")
+  expect(missing).toMatchObject({
+    pasteable: false,
+    remedy: expect.stringMatching(/^delete one of the two containers: .*shop\/two\) has the address now$/),
+  })
+})
+
 test("dns-unreachable: a server to which the container, or the host, has no route, is named", async () => {
   await using lab = await NodeLab.create()
   const bridge = (name: string, third: number, more: object) => ({

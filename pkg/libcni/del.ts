@@ -8,6 +8,12 @@ import { callPlugin, failedPlugin, joinErrors } from "./plugin-call.ts"
 import { deriveRequest, inVersion } from "./request.ts"
 import { throwIfStopped } from "./stop.ts"
 
+/** What DEL does beyond upstream's library. */
+export interface DelOptions {
+  /** Leave the cached record, for an ADD with `again` that follows: a caller that is killed between the two can repeat both. */
+  readonly keepRecord?: boolean
+}
+
 /**
  * Detaches a container from a network: runs every plugin, last to first, each with the cached result (from configuration
  * version 0.4.0 on). The plugins are those of the network as it was at ADD, which the cache keeps (`asAdded`); `network`
@@ -17,23 +23,38 @@ import { throwIfStopped } from "./stop.ts"
  * result stays for the next try. So does one that cannot be read: the plugins run without it, and the error says so. Works
  * without a cached result, and twice.
  */
-export async function delNetwork(runtime: Runtime, network: Network, attachment: Attachment): Promise<void> {
+export async function delNetwork(
+  runtime: Runtime,
+  network: Network,
+  attachment: Attachment,
+  options: DelOptions = {},
+): Promise<void> {
   requireRuntime(runtime)
   requireNetwork(network)
   requireAttachment(attachment)
   cacheKey(network, attachment)
-  const run = (guarded: Runtime) => deleteAttachment(guarded, network, attachment)
+  const run = (guarded: Runtime) => deleteAttachment(guarded, network, attachment, options)
   await withContainer(runtime, attachment.containerId, run, { ifPossible: true })
 }
 
 /** DEL for a caller who holds the container already. */
-export async function deleteAttachment(runtime: Runtime, network: Network, attachment: Attachment): Promise<void> {
+export async function deleteAttachment(
+  runtime: Runtime,
+  network: Network,
+  attachment: Attachment,
+  options: DelOptions = {},
+): Promise<void> {
   const cached = readCache(runtime.cacheDir, cacheKey(network, attachment))
-  await deleteWith(runtime, asAdded(cached, { network, attachment }), cached)
+  await deleteWith(runtime, asAdded(cached, { network, attachment }), cached, options)
 }
 
 /** DEL with this very list of plugins; what is cached gives the result alone. */
-export async function deleteWith(runtime: Runtime, attached: Attached, cached: CacheState): Promise<void> {
+export async function deleteWith(
+  runtime: Runtime,
+  attached: Attached,
+  cached: CacheState,
+  { keepRecord = false }: DelOptions = {},
+): Promise<void> {
   const { network, attachment } = attached
   const prevResult = atLeast(network.cniVersion, "0.4.0") ? usableResult(cached, network.cniVersion) : undefined
 
@@ -50,7 +71,7 @@ export async function deleteWith(runtime: Runtime, attached: Attached, cached: C
   const failure = joinErrors(errors)
   if (failure) throw failure
   throwIfStopped(runtime.signal)
-  if (cached.state !== "absent" && cached.state !== "foreign") {
+  if (!keepRecord && cached.state !== "absent" && cached.state !== "foreign") {
     removeCache(runtime.cacheDir, cacheKey(network, attachment))
   }
 }

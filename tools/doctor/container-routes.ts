@@ -2,8 +2,9 @@ import { NeighbourState, RTN_UNICAST } from "../../pkg/netlink/mod.ts"
 import { AF_INET6, familyOf, formatCidr, formatIp, parseIp, sameBytes } from "../../pkg/types/mod.ts"
 import { takesFrames } from "../node/mod.ts"
 import { about } from "./containers.ts"
-import type { Check, Finding, Patient } from "./finding.ts"
+import { type Check, type Finding, nameOf, type Patient } from "./finding.ts"
 import {
+  type Address,
   type Examined,
   type ExaminedInterface,
   hasAddress,
@@ -23,7 +24,7 @@ export const checkContainerRoutes: Check = (patient) =>
     const { interfaces } = examined
     if (interfaces.some(({ link, addresses }) => link === undefined || (!isUp(link) && addresses.length > 0))) return []
     if (interfaces.some((one) => isTakenOver(examined, one))) return []
-    const lost = interfaces.flatMap((one) => lostAddresses(examined, one))
+    const lost = interfaces.flatMap((one) => lostAddresses(examined, one, patient))
     if (lost.length > 0) return lost
     return [...lostRoutes(examined), ...wrongNeighbours(examined, patient)]
   })
@@ -34,7 +35,7 @@ function isTakenOver({ inside }: Examined, { link, addresses }: ExaminedInterfac
   return isBare && link !== undefined && takesFrames(inside.path, link.index)
 }
 
-function lostAddresses(examined: Examined, one: ExaminedInterface): Finding[] {
+function lostAddresses(examined: Examined, one: ExaminedInterface, patient: Patient): Finding[] {
   const { inside, plugins } = examined
   const { link, addresses, name } = one
   const missing = addresses.filter((address) => !hasAddress(inside, link, address))
@@ -42,6 +43,7 @@ function lostAddresses(examined: Examined, one: ExaminedInterface): Finding[] {
   const hasOther = inside.addresses?.some(({ index, scope }) => index === link?.index && scope === 0)
   if (link === undefined || missing.length === 0 || (isLeased && hasOther)) return []
   const { common, what, ofMany } = about(examined, one)
+  const holder = holderOf(missing, examined, patient)
   return [
     {
       ...common,
@@ -50,9 +52,25 @@ function lostAddresses(examined: Examined, one: ExaminedInterface): Finding[] {
       what: `${what} does not have ${missing.map(({ text }) => text).join(" and ")}, which ADD has given it`,
       ofMany: ofMany("does not have the address that ADD has given it"),
       why: `what is sent to ${formatIp(missing[0]?.ip ?? new Uint8Array(4))} is not answered, and "${name}" has lost the routes of the address`,
-      remedy: inContainer(inside, repairCommands(examined, one)),
+      remedy: holder
+        ? `delete one of the two containers: ${nameOf(holder.one)} has the address now`
+        : inContainer(inside, repairCommands(examined, one)),
     },
   ]
+}
+
+/** Another container of the network that has one of the addresses. */
+function holderOf(
+  addresses: readonly Address[],
+  { one, inside }: Examined,
+  { examined }: Patient,
+): Examined | undefined {
+  return examined.find(
+    (other) =>
+      other.inside.inode !== inside.inode &&
+      other.one.network === one.network &&
+      other.inside.addresses?.some(({ ip }) => addresses.some((address) => sameBytes(ip, address.ip))),
+  )
 }
 
 function lostRoutes(examined: Examined): Finding[] {
