@@ -377,7 +377,7 @@ const ofUplinks: readonly Fault[] = [
     says: /^a rule in table bridge guard, chain c, drops frames of containers: handle \d+$/,
   },
   {
-    rule: "no-default-route",
+    rule: "host-no-default-route",
     severity: "warning",
     where: "host",
     break: "ip route delete default",
@@ -385,7 +385,7 @@ const ofUplinks: readonly Fault[] = [
     remedy: "ip route add default via 192.0.2.1",
   },
   {
-    rule: "no-default-route",
+    rule: "host-no-default-route",
     severity: "warning",
     where: "host",
     break: "ip -6 address add 2001:db8::2/64 dev up0 nodad",

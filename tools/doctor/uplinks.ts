@@ -35,7 +35,7 @@ export const checkDefaultRoute: Check = (patient) => {
     if (used.length === 0 || uplink === undefined || isRouted || isElsewhere) return []
     return [
       {
-        rule: "no-default-route",
+        rule: "host-no-default-route",
         severity: "warning",
         what: `the host has no ${name}, and ${used.length === 1 ? "a container is" : `${used.length} containers are`} masqueraded`,
         why: `what containers send beyond the host's own networks goes nowhere`,
@@ -143,7 +143,7 @@ export const checkDns: Check = (patient) =>
               "container-address-missing",
               "container-route-missing",
             ],
-            ...["container-network-route", "container-no-carrier", "container-rule", "no-default-route"],
+            ...["container-network-route", "container-no-carrier", "container-rule", "host-no-default-route"],
           ],
         },
       ]
