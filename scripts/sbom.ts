@@ -94,7 +94,8 @@ interface Description {
 
 function describe(type: Enums.ComponentType, name: string, { version, purl, hash, licence }: Description) {
   return new Models.Component(type, name, {
-    ...{ bomRef: name, version },
+    bomRef: name,
+    version,
     ...(purl === undefined ? {} : { purl }),
     hashes: new Models.HashDictionary(hash ? [[Enums.HashAlgorithm[hash[0]], hash[1]]] : []),
     licenses: new Models.LicenseRepository(licence === undefined ? [] : [new Models.SpdxLicense(licence)]),

@@ -78,7 +78,10 @@ export function word(args: Arguments, index: number): string {
 /** The flags of every command that prints a table or findings. */
 export const outputFlags = {
   output: {
-    ...{ type: "string", short: "o", value: "FORMAT", choices: ["text", "wide", "json"] },
+    type: "string",
+    short: "o",
+    value: "FORMAT",
+    choices: ["text", "wide", "json"],
     help: "text, wide (every column, nothing cut) or json (default text)",
   },
   json: { type: "boolean", help: "the same as -o json; errors are JSON, too" },

@@ -9,12 +9,18 @@ test("the container's ID is that of upstream's cnitool", () => {
 
 test("an attachment is what is given, else what the environment says, else eth0", () => {
   expect(attachmentOf({}, "/var/run/netns/testing", {})).toEqual({
-    ...{ containerId: "cnitool-77383ca0a0715733ca6f", ifName: "eth0", netns: "/var/run/netns/testing", args: [] },
+    containerId: "cnitool-77383ca0a0715733ca6f",
+    ifName: "eth0",
+    netns: "/var/run/netns/testing",
+    args: [],
     capabilityArgs: {},
   })
   const env = { CNI_IFNAME: "net1", CNI_ARGS: "a=b;c=d", CAP_ARGS: '{"mac":"x"}' }
   expect(attachmentOf(env, "/a/../b", { containerId: "c1" })).toEqual({
-    ...{ containerId: "c1", ifName: "net1", netns: "/b", capabilityArgs: { mac: "x" } },
+    containerId: "c1",
+    ifName: "net1",
+    netns: "/b",
+    capabilityArgs: { mac: "x" },
     args: [
       ["a", "b"],
       ["c", "d"],
@@ -42,7 +48,7 @@ describe("what cannot be understood is refused with code 4", () => {
   test("CAP_ARGS", () => {
     for (const CAP_ARGS of ["[]", "5"]) {
       expect(refusal({ CAP_ARGS })).toMatchObject({
-        ...{ code: 4 },
+        code: 4,
         message: 'Cannot use CAP_ARGS: expected a JSON object like {"mac":"0a:00:00:00:00:01"}',
       })
     }

@@ -3,16 +3,31 @@ import { attachmentOf } from "./doctor/testing/patients.ts"
 import { attachmentAsJson, psTable } from "./ps.ts"
 
 const link = {
-  ...{ index: 4, name: "veth1", kind: "veth", mac: "", mtu: 1500, isUp: true, state: "up" },
+  index: 4,
+  name: "veth1",
+  kind: "veth",
+  mac: "",
+  mtu: 1500,
+  isUp: true,
+  state: "up",
   addresses: [],
 }
 const whole = attachmentOf({
-  ...{ pod: { namespace: "shop", name: "web" }, netns: "/run/netns/x", isAlive: true, link, addedMs: 1000 },
-  ...{ addresses: ["10.85.0.2/24", "fd00::2/64"], ports: ["8080→80/tcp", "53→53/udp"], sources: ["cache", "lease"] },
+  pod: { namespace: "shop", name: "web" },
+  netns: "/run/netns/x",
+  isAlive: true,
+  link,
+  addedMs: 1000,
+  addresses: ["10.85.0.2/24", "fd00::2/64"],
+  ports: ["8080→80/tcp", "53→53/udp"],
+  sources: ["cache", "lease"],
   rules: ["ip nat A", "ip nat B", "ip nat A"].map((place) => ({ place, backend: "nftables", owner: "" }) as const),
 })
 const orphan = attachmentOf({
-  ...{ containerId: "c2", ifName: "", isAlive: false, pod: { namespace: "", name: "db" } },
+  containerId: "c2",
+  ifName: "",
+  isAlive: false,
+  pod: { namespace: "", name: "db" },
   orphan: [
     "lease without namespace",
     "link without cache entry",
@@ -88,14 +103,14 @@ test("for programs it is JSON with what is known, each rule's place once", () =>
 describe("at 80 columns", () => {
   const pods = ["web-7d9f8b6c5d-x2x4z", "db-0"].map((name) =>
     attachmentOf({
-      ...{
-        network: "production",
-        pod: { namespace: "shop-frontend", name },
-        netns: "/run/netns/x",
-        isAlive: true,
-        link,
-      },
-      ...{ addresses: ["10.244.113.127/24", "fd00:10:244:1::7f/64"], ports: ["8080→80/tcp"], addedMs: 1000 },
+      network: "production",
+      pod: { namespace: "shop-frontend", name },
+      netns: "/run/netns/x",
+      isAlive: true,
+      link,
+      addresses: ["10.244.113.127/24", "fd00:10:244:1::7f/64"],
+      ports: ["8080→80/tcp"],
+      addedMs: 1000,
     }),
   )
 

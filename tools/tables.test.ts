@@ -30,7 +30,10 @@ NAME SERVER
 })
 
 const leaseOf = (address: string, more: Partial<Lease>): Lease => ({
-  ...{ address, holder: { containerId: "c1", ifName: "eth0" }, writtenMs: 1_000_000, reclaimable: false },
+  address,
+  holder: { containerId: "c1", ifName: "eth0" },
+  writtenMs: 1_000_000,
+  reclaimable: false,
   ...more,
 })
 
@@ -74,8 +77,13 @@ test("leases for programs; counts that a number cannot hold are text", () => {
     ],
     leases: [
       {
-        ...{ address: "10.2.0.1", containerId: "c1", ifName: "eth0", reserved: "1970-01-01T00:16:40.000Z" },
-        ...{ netns: "/run/netns/b", netnsExists: false, reclaimable: true },
+        address: "10.2.0.1",
+        containerId: "c1",
+        ifName: "eth0",
+        reserved: "1970-01-01T00:16:40.000Z",
+        netns: "/run/netns/b",
+        netnsExists: false,
+        reclaimable: true,
       },
       { address: "10.2.0.2", file: "torn", reserved: "1970-01-01T00:15:40.000Z", reclaimable: false },
     ],

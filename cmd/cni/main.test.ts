@@ -73,7 +73,8 @@ test("gc without knowing what to keep deletes nothing", async () => {
   expect(await run(lab, ["gc", "net"])).toMatchObject({ code: 2, err: expect.stringContaining("--keep ID/IFNAME") })
   for (const keep of ["x", "/eth0", "x/", "x/y/z"]) {
     expect(await run(lab, ["gc", "net", "--keep", keep])).toEqual({
-      ...{ code: 2, out: "" },
+      code: 2,
+      out: "",
       err: `cni gc: Cannot use --keep ${keep}: expected ID/IFNAME, like 4e5f6a/eth0. "cni gc --help" shows how\n`,
     })
   }

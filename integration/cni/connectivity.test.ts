@@ -250,7 +250,9 @@ const kinds: readonly {
     ok: ["pod to pod", "mtu to pod"],
     skipped: {
       "pod to gateway": /^no answer in \d+ s, and no route of the result goes by it$/,
-      ...{ "pod to host": far, "pod to outside": far, "mtu to outside": far },
+      "pod to host": far,
+      "pod to outside": far,
+      "mtu to outside": far,
       ...Object.fromEntries(ports.map((port) => [port, noPort])),
     },
   },
@@ -260,7 +262,8 @@ const kinds: readonly {
     needs: ["bridge"],
     ok: ["pod to gateway", "pod to host", "pod to outside", "mtu to outside"],
     skipped: {
-      ...{ "pod to pod": /"portIsolation"/, "mtu to pod": /"portIsolation"/ },
+      "pod to pod": /"portIsolation"/,
+      "mtu to pod": /"portIsolation"/,
       ...Object.fromEntries(ports.map((port) => [port, noPort])),
     },
   },
@@ -433,7 +436,8 @@ test("name servers of the result are asked for the root, and for a name", async 
     return { outcome, reason, exitCode }
   }
   expect(await dns()).toEqual({
-    ...{ outcome: "failed", exitCode: 3 },
+    outcome: "failed",
+    exitCode: 3,
     reason: expect.stringMatching(
       /^192\.0\.2\.1: connect: Connection refused \(ECONNREFUSED\); the host has no answer/,
     ),
@@ -444,7 +448,8 @@ test("name servers of the result are asked for the root, and for a name", async 
   expect(await dns()).toEqual({ outcome: "ok", reason: undefined, exitCode: 0 })
   expect(await dns("--name", "www.example.com")).toEqual({ outcome: "ok", reason: undefined, exitCode: 0 })
   expect(await dns("--name", "missing.example.com")).toEqual({
-    ...{ outcome: "failed", exitCode: 3 },
+    outcome: "failed",
+    exitCode: 3,
     reason: expect.stringMatching(/^192\.0\.2\.1: the server answers NXDOMAIN for missing\.example\.com/),
   })
 })

@@ -464,7 +464,10 @@ test("dns-unreachable: a server to which the container, or the host, has no rout
     name,
     plugins: [
       {
-        ...{ type: "bridge", bridge: name, isGateway: true, ...more },
+        type: "bridge",
+        bridge: name,
+        isGateway: true,
+        ...more,
         ipam: { type: "host-local", ranges: [[{ subnet: `10.85.${third}.0/24` }]] },
       },
     ],

@@ -20,8 +20,12 @@ const full = {
   interfaces: [
     { name: "host7", mac: "0a:00:00:00:00:06", mtu: 1400 },
     {
-      ...{ name: "eth0", mac: "0a:00:00:00:00:07", mtu: 1400, sandbox: "/run/netns/elsewhere" },
-      ...{ socketPath: "/run/vhost.sock", pciID: "0000:00:1f.6" },
+      name: "eth0",
+      mac: "0a:00:00:00:00:07",
+      mtu: 1400,
+      sandbox: "/run/netns/elsewhere",
+      socketPath: "/run/vhost.sock",
+      pciID: "0000:00:1f.6",
     },
   ],
   ips: [

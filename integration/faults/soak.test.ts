@@ -32,7 +32,10 @@ const compared = extent(15, 10)
 const chain = [
   {
     type: "bridge",
-    ...{ bridge: "br-soak", isDefaultGateway: true, ipMasq: true, hairpinMode: true },
+    bridge: "br-soak",
+    isDefaultGateway: true,
+    ipMasq: true,
+    hairpinMode: true,
     ipam: { type: "host-local", ranges: [[{ subnet: "10.22.0.0/22" }]] },
   },
   { type: "tuning", sysctl: { "net.ipv4.conf.IFNAME.arp_filter": "1" }, mtu: 1400, txQLen: 77 },

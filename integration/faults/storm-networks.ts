@@ -49,7 +49,10 @@ export const stormNetworks: readonly StormNetwork[] = [
     plugins: (container) => [
       {
         type: "bridge",
-        ...{ bridge: "br-a", isDefaultGateway: true, ipMasq: true, hairpinMode: true },
+        bridge: "br-a",
+        isDefaultGateway: true,
+        ipMasq: true,
+        hairpinMode: true,
         ipam: { type: "host-local", ranges: [[{ subnet: "10.40.0.0/16" }], [{ subnet: "fd00:40::/64" }]] },
       },
       { type: "tuning", sysctl: arpFilter, mtu: 1400, txQLen: 77 },
@@ -64,7 +67,10 @@ export const stormNetworks: readonly StormNetwork[] = [
     plugins: (container) => [
       {
         type: "bridge",
-        ...{ bridge: "br-b", isDefaultGateway: true, ipMasq: true, ipMasqBackend: "iptables" },
+        bridge: "br-b",
+        isDefaultGateway: true,
+        ipMasq: true,
+        ipMasqBackend: "iptables",
         ipam: pool("10.41.0.0/16"),
       },
       { type: "portmap", backend: "iptables", ...ports(container) },

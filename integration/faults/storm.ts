@@ -58,7 +58,11 @@ export class Storm {
   constructor(host: HostNamespace, containers: number) {
     this.host = host
     this.#slots = Array.from({ length: containers }, (_, number) => ({
-      ...{ number, pod: undefined, network: undefined, state: "none" as const, result: undefined },
+      number,
+      pod: undefined,
+      network: undefined,
+      state: "none" as const,
+      result: undefined,
       gate: new Gate(),
     }))
   }

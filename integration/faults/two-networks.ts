@@ -23,7 +23,10 @@ function pluginsOf(network: Name, number: number): ({ type: string } & Record<st
   return [
     {
       type: "bridge",
-      ...{ bridge: "br-both", isDefaultGateway: true, ipMasq: true, macspoofchk: true },
+      bridge: "br-both",
+      isDefaultGateway: true,
+      ipMasq: true,
+      macspoofchk: true,
       ipam: { type: "host-local", ranges: [[{ subnet }]] },
     },
     { type: "portmap", runtimeConfig: { portMappings } },
@@ -76,8 +79,12 @@ export class TwoNetworks {
     this.host = host
     this.#chance = chance
     this.#places = Array.from({ length: containers }, (_, number) => ({
-      ...{ number, network: names[number % names.length] as Name, gate: new Gate() },
-      ...{ pod: undefined, result: undefined, isLeaving: false },
+      number,
+      network: names[number % names.length] as Name,
+      gate: new Gate(),
+      pod: undefined,
+      result: undefined,
+      isLeaving: false,
     }))
   }
 

@@ -24,7 +24,11 @@ export function labNetwork(type: string, own: object = {}) {
   return {
     keys: ({ network }: Place) => ({ ...own, ipam: { ...pool(network), routes: [defaultRoute] } }),
     network: (keys: object = {}): NetworkKeys => ({
-      ...{ cniVersion: newest, name: "lab", type, ...own, ipam: ipam(subnet) },
+      cniVersion: newest,
+      name: "lab",
+      type,
+      ...own,
+      ipam: ipam(subnet),
       ...keys,
     }),
     dualStack: { ipam: { ...ipam(subnet, subnet6), routes: [defaultRoute, { dst: "::/0" }] } },

@@ -10,13 +10,17 @@ test("without keys files and directories are upstream's, and there is nothing of
   const { delegate, ipam, ...others } = parse({})
   expect([delegate, ipam]).toEqual([{}, {}])
   expect(others).toMatchObject({
-    ...{ cniVersion: undefined, name: "podnet", runtimeConfig: undefined },
+    cniVersion: undefined,
+    name: "podnet",
+    runtimeConfig: undefined,
     subnetFile: "/run/flannel/subnet.env",
     dataDir: "/var/lib/cni/flannel",
   })
   expect(parse({ cniVersion: "", DATADIR: "" })).toEqual(parse({}))
   expect(parse({ CNIVersion: "0.3.1", SubnetFile: "/a", dataDir: "/b" })).toMatchObject({
-    ...{ cniVersion: "0.3.1", subnetFile: "/a", dataDir: "/b" },
+    cniVersion: "0.3.1",
+    subnetFile: "/a",
+    dataDir: "/b",
   })
 })
 
@@ -38,6 +42,11 @@ test.each<[JsonObject, string]>([
 test("keys that flannel sets are known in any case, and others stay as they are written", () => {
   const delegate = { Type: "ptp", IPMASQ: true, Mtu: 9, ISGateway: false, hairpinMode: true, X: 1 }
   expect(parse({ Delegate: delegate }).delegate).toEqual({
-    ...{ type: "ptp", ipMasq: true, mtu: 9, isGateway: false, hairpinMode: true, X: 1 },
+    type: "ptp",
+    ipMasq: true,
+    mtu: 9,
+    isGateway: false,
+    hairpinMode: true,
+    X: 1,
   })
 })

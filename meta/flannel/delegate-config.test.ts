@@ -48,7 +48,9 @@ test("what is given wins, in any case of its keys; only a bridge is a gateway", 
 test("a range of the former kind would clash with the subnet of the node, in any case of its letters", () => {
   const ipam = { RangeStart: "a", RANGEEND: "b", Subnet: "c", gateWay: "d", Ranges: [], dataDir: "/e" }
   expect(delegateConfig(configOf({ ipam }), node).ipam).toEqual({
-    ...{ type: "host-local", dataDir: "/e", routes: [{ dst: "10.9.0.0/16" }] },
+    type: "host-local",
+    dataDir: "/e",
+    routes: [{ dst: "10.9.0.0/16" }],
     ranges: [[{ subnet: "10.9.3.0/24" }]],
   })
 })

@@ -8,7 +8,12 @@ import { FlannelNode } from "./testing/call.ts"
 const own = "podnet:c1:eth0.json"
 const ranges = [[{ subnet: "10.244.1.0/24" }]]
 const keptConfig = {
-  ...{ cniVersion: "1.0.0", name: "podnet", type: "bridge", mtu: 1450, ipMasq: false, isGateway: true },
+  cniVersion: "1.0.0",
+  name: "podnet",
+  type: "bridge",
+  mtu: 1450,
+  ipMasq: false,
+  isGateway: true,
   ipam: { type: "host-local", ranges, routes: [{ dst: "10.244.0.0/16" }] },
 }
 const runtime = { prevResult: { cniVersion: "1.1.0", ips: [] }, runtimeConfig: { mac: "x" } }

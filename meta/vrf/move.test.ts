@@ -201,7 +201,10 @@ describe("a link that is moved", () => {
 
   test("gets its routes in the new table, those by gateways last, and the others where they were", () => {
     const spec = (dst: string, table: number, gateway?: string) => ({
-      ...{ dst: ip(dst), prefix: 16, index: 5 as Ifindex, table },
+      dst: ip(dst),
+      prefix: 16,
+      index: 5 as Ifindex,
+      table,
       ...(gateway && { gateway: ip(gateway) }),
     })
     const kernel = kernelWith([], [])

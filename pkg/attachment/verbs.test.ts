@@ -103,7 +103,10 @@ test("STATUS tries what the plugin makes of each address by itself, with the int
   run("status", { requireRoomFor }, { ...chosen, own: { ipam: "static", dns } })
   expect(seen).toEqual(
     ["10.1.0.5/24", "10.2.0.5/24"].map((address) => ({
-      ...{ interfaces: [], routes: [], dns, ips: [{ address, interface: 0 }] },
+      interfaces: [],
+      routes: [],
+      dns,
+      ips: [{ address, interface: 0 }],
     })),
   )
   seen.length = 0

@@ -8,7 +8,10 @@ import { describeDevice } from "./record.ts"
 const owner = { network: "lab", containerId: "c1", ifName: "eth0" }
 const mark = "lab:c1:eth0"
 const card: KernelLink = {
-  ...{ index: 5, name: "ens5", parentName: "0000:03:00.0", parentBus: "pci" },
+  index: 5,
+  name: "ens5",
+  parentName: "0000:03:00.0",
+  parentBus: "pci",
   permanentMac: "0a:00:00:00:00:05",
 }
 const { permanentMac: _, ...withoutMac } = card

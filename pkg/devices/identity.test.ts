@@ -4,7 +4,11 @@ import { type KernelLink, linkOf } from "../netlink/testing/links.ts"
 import { type Identity, identityOf, isAlike, isHardware, isVouchedFor } from "./identity.ts"
 
 const card: KernelLink = {
-  ...{ index: 5, name: "ens5", parentName: "0000:03:00.0", parentBus: "pci", portName: "p0" },
+  index: 5,
+  name: "ens5",
+  parentName: "0000:03:00.0",
+  parentBus: "pci",
+  portName: "p0",
   permanentMac: "0a:00:00:00:00:05",
 }
 const pair: KernelLink = { index: 5, name: "ens5", kind: "veth", link: 9 }

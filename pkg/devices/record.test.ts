@@ -13,8 +13,16 @@ afterAll(() => rmSync(directory, { recursive: true }))
 const owner = { network: "lab", containerId: "c1", ifName: "eth0" }
 const boot = readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim()
 const link = linkOf({
-  ...{ index: 5, name: "ens5", flags: 0x1083, mtu: 1400, mac: "0a:00:00:00:00:05", alias: "to the lab/3: ü" },
-  ...{ altNames: ["enp3s0"], parentName: "0000:03:00.0", parentBus: "pci", permanentMac: "0a:00:00:00:00:05" },
+  index: 5,
+  name: "ens5",
+  flags: 0x1083,
+  mtu: 1400,
+  mac: "0a:00:00:00:00:05",
+  alias: "to the lab/3: ü",
+  altNames: ["enp3s0"],
+  parentName: "0000:03:00.0",
+  parentBus: "pci",
+  permanentMac: "0a:00:00:00:00:05",
 })
 const record: DeviceRecord = { ...describeDevice(link), netns: 4026532547n, nsid: 3, index: 7 as Ifindex }
 

@@ -11,8 +11,15 @@ const [EBUSY, EEXIST, ENODEV, EINVAL] = [16, 17, 19, 22]
 const [RTM_NEWLINK, RTM_GETLINK, RTM_NEWLINKPROP, RTM_DELLINKPROP] = [16, 18, 108, 109]
 
 const asIs: KernelLink = {
-  ...{ index: 3, name: "ens5", kind: "veth", link: 9, flags: 1, mtu: 1400, mac: "0a:00:00:00:00:05" },
-  ...{ alias: "to the lab", altNames: ["enp3s0"] },
+  index: 3,
+  name: "ens5",
+  kind: "veth",
+  link: 9,
+  flags: 1,
+  mtu: 1400,
+  mac: "0a:00:00:00:00:05",
+  alias: "to the lab",
+  altNames: ["enp3s0"],
 }
 const owner = { network: "restore.test", containerId: "c1", ifName: "eth0" }
 const place = { netns: 4026532547n, nsid: 3, index: 7 as Ifindex }
@@ -76,7 +83,9 @@ test("alternative names that it did not have go, and those that it had come back
 
 test("a name that cannot be given back leaves everything as it is", () => {
   expect(restore({ name: "dev3", mtu: 900 }, {}, [EEXIST])).toEqual({
-    ...{ changes: [], names: [], message: 'Cannot restore name of "ens5"' },
+    changes: [],
+    names: [],
+    message: 'Cannot restore name of "ens5"',
   })
 })
 

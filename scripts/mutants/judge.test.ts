@@ -36,7 +36,8 @@ test("a test has noticed a mistake when it fails twice; one that fails once is t
   const twice = { by: "unit" as const, sign: "(fail) is well", flaky: [] }
   expect(await verdictOf(failed, failed)).toEqual({ ...twice, asked: ["./a.test.ts", "./a.test.ts"] })
   expect(await verdictOf(failed, passed, failed, failed)).toEqual({
-    ...{ ...twice, flaky: ["(fail) is well"] },
+    ...twice,
+    flaky: ["(fail) is well"],
     asked: ["./a.test.ts", "./a.test.ts", "./b.test.ts", "./b.test.ts"],
   })
   expect(await verdictOf(failed, passed)).toMatchObject({ by: "none", flaky: ["(fail) is well"] })

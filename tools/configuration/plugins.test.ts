@@ -78,7 +78,9 @@ test("the keys of a page are the first table below the headline", () => {
   expect(keyDocs({ page, kind: "interface" })).toEqual([
     {
       keys: "`a`, `args.cni.mac`, `MAC` in `CNI_ARGS`, `CNI_ARGS` `IP`, `list[]`",
-      ...{ paths: ["a", "args.cni.mac", "list"], default: "5", meaning: "[one](x.md), **two**" },
+      paths: ["a", "args.cni.mac", "list"],
+      default: "5",
+      meaning: "[one](x.md), **two**",
     },
     { keys: "a range's `subnet`", paths: ["subnet"], default: "", meaning: "a | b" },
   ])
@@ -111,7 +113,11 @@ test("of two tables each key is there, and of objects that both have the keys of
     { b: text, both: object({ y: text }), open: anything, changed: { kind: "integer" } },
   )
   expect(merged).toEqual({
-    ...{ a: text, b: text, both: object({ x: text, y: text }), open: anything, changed: { kind: "integer" } },
+    a: text,
+    b: text,
+    both: object({ x: text, y: text }),
+    open: anything,
+    changed: { kind: "integer" },
   })
   expect(merged.open).toBe(anything)
 })

@@ -132,7 +132,8 @@ function asJson(network: string, { pair, findings }: Tested) {
   return {
     network,
     containers: pair.map(({ containerId, ifName, result }) => ({
-      ...{ containerId, ifName },
+      containerId,
+      ifName,
       addresses: result.ips.map(({ address }) => address),
     })),
     probes: findings.map((finding) => ({ ...finding })),

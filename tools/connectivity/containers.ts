@@ -114,7 +114,10 @@ export function existingContainer(attachments: readonly NodeAttachment[], networ
   }
   const mapping = one.cached && askedMappings(one.cached).find(({ protocol, hostIp }) => protocol === "tcp" && !hostIp)
   return {
-    ...{ containerId: one.containerId, ifName: one.ifName, netns: Netns.open(one.netns), result: one.result },
+    containerId: one.containerId,
+    ifName: one.ifName,
+    netns: Netns.open(one.netns),
+    result: one.result,
     published: mapping && { hostPort: mapping.hostPort, containerPort: mapping.containerPort },
   }
 }
@@ -148,8 +151,11 @@ export async function deleteLeftover(
   { network, containerId, ifName, cached }: NodeAttachment,
 ): Promise<void> {
   const attachment: Attachment = {
-    ...{ containerId, ifName: ifName || "eth0", netns: cached?.netns ?? "" },
-    ...{ args: [], capabilityArgs: (cached?.capabilityArgs ?? {}) as Attachment["capabilityArgs"] },
+    containerId,
+    ifName: ifName || "eth0",
+    netns: cached?.netns ?? "",
+    args: [],
+    capabilityArgs: (cached?.capabilityArgs ?? {}) as Attachment["capabilityArgs"],
   }
   await delNetwork(
     { ...runtime, cacheDir: cached?.cacheDir ?? runtime.cacheDir },

@@ -50,7 +50,8 @@ export async function runProbes(
     const isPlan = typeof plan !== "string"
     const stops = isPlan && outcome.outcome === "failed" ? tell(plan) : undefined
     return {
-      ...{ probe: probe.name, family: familyName(scene) },
+      probe: probe.name,
+      family: familyName(scene),
       ...(isPlan ? { to: placeText(plan) } : {}),
       ...outcome,
       ...(stops === undefined ? {} : { stops }),

@@ -65,7 +65,16 @@ export function setScene(
   const { gateway: hostGateway, address: hostAddress } = side
   const named = (a.result.dns.nameservers ?? []).flatMap((text) => parseIp(text) ?? [])
   return {
-    ...{ family, patience, host, a, b, outsider, name, hostGateway, hostAddress, isolated },
+    family,
+    patience,
+    host,
+    a,
+    b,
+    outsider,
+    name,
+    hostGateway,
+    hostAddress,
+    isolated,
     peer: other && { ip: other.ip, port: serverPort(b) },
     secret: server?.secret,
     gateway: own?.gateway,

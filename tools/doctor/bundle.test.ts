@@ -23,7 +23,10 @@ test("secrets are taken out of a value, however deep, by the names of keys", () 
   const of = (value: string) => Object.fromEntries(secret.map((key) => [key, value]))
   expect(redact({ ...of("x"), type: "x", list: [{ token: { a: 1 } }, "token"], n: 5, none: null })).toEqual({
     ...of("(removed)"),
-    ...{ type: "x", list: [{ token: "(removed)" }, "token"], n: 5, none: null },
+    type: "x",
+    list: [{ token: "(removed)" }, "token"],
+    n: 5,
+    none: null,
   })
 })
 
@@ -35,22 +38,18 @@ function examinationIn(confDir: string) {
     return { file: join(confDir, name), pools: [] }
   }
   const cached = (config: string, more: object = {}) => ({
-    ...{
-      network: "pods",
-      containerId: "c1",
-      ifName: "eth0",
-      netns: "/x",
-      capabilityArgs: { token: 1 },
-      result: { ips: [] },
-    },
-    ...{
-      args: [
-        ["K8S_POD_NAME", "web"],
-        ["SECRET", "x"],
-      ],
-      config: new TextEncoder().encode(config),
-      ...more,
-    },
+    network: "pods",
+    containerId: "c1",
+    ifName: "eth0",
+    netns: "/x",
+    capabilityArgs: { token: 1 },
+    result: { ips: [] },
+    args: [
+      ["K8S_POD_NAME", "web"],
+      ["SECRET", "x"],
+    ],
+    config: new TextEncoder().encode(config),
+    ...more,
   })
   const counters = { received: { packets: 1n, bytes: 2n, dropped: 0n }, sent: { packets: 3n, bytes: 4n, dropped: 0n } }
   const patient = patientOf({
@@ -130,21 +129,17 @@ test("a bundle has what a maintainer needs", () => {
   expect(files.get("net.d/20-b.conf")).toBe("(no JSON; 7 characters)\n")
   expect(files.get("net.d/gone.conf")).toMatch(/^\(no JSON; \d+ characters\)\n$/)
   expect(json("cache/pods-c1-eth0.json")).toEqual({
-    ...{
-      network: "pods",
-      containerId: "c1",
-      ifName: "eth0",
-      netns: "/x",
-      capabilityArgs: { token: "(removed)" },
-      result: { ips: [] },
-    },
-    ...{
-      args: [
-        ["K8S_POD_NAME", "web"],
-        ["SECRET", "(removed)"],
-      ],
-      config: { password: "(removed)", n: 1 },
-    },
+    network: "pods",
+    containerId: "c1",
+    ifName: "eth0",
+    netns: "/x",
+    capabilityArgs: { token: "(removed)" },
+    result: { ips: [] },
+    args: [
+      ["K8S_POD_NAME", "web"],
+      ["SECRET", "(removed)"],
+    ],
+    config: { password: "(removed)", n: 1 },
   })
   expect(json("cache/pods-c2-eth0.json").config).toBe("(no JSON)")
   expect(files.get("proc/version")).toBe(readFileSync("/proc/version", "utf8"))

@@ -4,7 +4,11 @@ import { checkListeners } from "./listeners.ts"
 import { patientOf, told } from "./testing/patients.ts"
 
 const mapped = (port: number, protocol = "tcp") => ({
-  ...{ hostPort: `${port}/${protocol}`, port, protocol, to: "10.85.0.2:80", owner: "pods/c1/eth0" },
+  hostPort: `${port}/${protocol}`,
+  port,
+  protocol,
+  to: "10.85.0.2:80",
+  owner: "pods/c1/eth0",
 })
 const name = readFileSync("/proc/self/comm", "utf8").trim()
 

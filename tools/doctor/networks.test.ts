@@ -3,7 +3,8 @@ import { checkFiles, checkPools, checkRoutes, checkSubnets } from "./networks.ts
 import { attachmentOf, linkOf, memberOf, type Parts, patientOf, told } from "./testing/patients.ts"
 
 const networkOf = (name: string, subnets: readonly string[] = [], type = "bridge") => ({
-  ...{ file: `/etc/cni/net.d/${name}.conflist`, network: { name, plugins: [{ type: "tuning" }, { type }] } },
+  file: `/etc/cni/net.d/${name}.conflist`,
+  network: { name, plugins: [{ type: "tuning" }, { type }] },
   pools: [{ rangeSets: subnets.map((subnet) => [{ subnet }]) }],
 })
 

@@ -15,10 +15,14 @@ function orphanFindings(one: NodeAttachment, patient: Patient): Finding[] {
   const isFixable = isProvablyGone(one) && isDeletable(planDeletion(one, patient))
   const { network } = one
   const about = {
-    ...{ network, severity: "warning" as const, isFixable, affected: [affectedBy(one)] },
+    network,
+    severity: "warning" as const,
+    isFixable,
+    affected: [affectedBy(one)],
     // Without the cache an attachment that lives seems to be one that no record knows.
     ...(isFixable ? {} : { consequenceOf: ["state-exposed", "cannot-look"] }),
-    ...{ cause: `containers of ${network}`, ...orphanRemedy(one, patient, isFixable) },
+    cause: `containers of ${network}`,
+    ...orphanRemedy(one, patient, isFixable),
   }
   const found: Finding[] = []
   const has = (text: string) => one.orphan.some((reason) => reason.startsWith(text))

@@ -6,13 +6,11 @@ import { asJson, report, summary } from "./report.ts"
 import { attachmentOf, linkOf, memberOf, patientOf } from "./testing/patients.ts"
 
 const finding = (more: Partial<Finding> = {}): Finding => ({
-  ...{
-    rule: "link-down",
-    severity: "error",
-    what: 'interface "cni0" is down',
-    why: "nothing passes it",
-    remedy: "ip link set cni0 up",
-  },
+  rule: "link-down",
+  severity: "error",
+  what: 'interface "cni0" is down',
+  why: "nothing passes it",
+  remedy: "ip link set cni0 up",
   ...more,
 })
 const warning = finding({ severity: "warning", rule: "no-nftables" })
@@ -99,11 +97,22 @@ test("for programs it has the same, every object that is affected, and what can 
   expect(asJson(examination(findings), [deletion])).toStrictEqual({
     findings: [
       {
-        ...{ rule: "link-down", severity: "error", network: "pods", ...told, remedy: "ip link set 'a b' up" },
-        ...{ pasteable: true, note: "or restart it", fixable: false, affected: [] },
+        rule: "link-down",
+        severity: "error",
+        network: "pods",
+        ...told,
+        remedy: "ip link set 'a b' up",
+        pasteable: true,
+        note: "or restart it",
+        fixable: false,
+        affected: [],
       },
       {
-        ...{ rule: "no-nftables", severity: "warning", ...words, pasteable: false, fixable: true },
+        rule: "no-nftables",
+        severity: "warning",
+        ...words,
+        pasteable: false,
+        fixable: true,
         affected: [{ name: '"cni0"' }, { name: '"pods/c1/eth0" (pod shop/web)', ...ofPod }],
       },
     ],

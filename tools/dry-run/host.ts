@@ -65,7 +65,11 @@ export function readHost(named: ReadonlySet<string>): HostState {
   const routes = ([AF_INET, AF_INET6] as const).flatMap((family) => listRoutes(route, family, { table: RT_TABLE_MAIN }))
   return {
     links: links.filter(isWanted).map((link) => ({
-      ...{ name: link.name, kind: link.kind, mac: link.mac, mtu: link.mtu, isUp: (link.flags & IFF_UP) !== 0 },
+      name: link.name,
+      kind: link.kind,
+      mac: link.mac,
+      mtu: link.mtu,
+      isUp: (link.flags & IFF_UP) !== 0,
       addresses: of(link).map(formatCidr),
       vlanFiltering: linkData(link, "bridge")?.vlanFiltering === 1,
     })),

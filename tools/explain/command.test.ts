@@ -135,7 +135,8 @@ test.each([
   ["nothing", ["-"], ""],
 ])("of %s it is said that nothing is known", async (_, args, stdin) => {
   expect(await explain(args.length > 0 ? args : [stdin], stdin)).toEqual({
-    ...{ code: 1, out: "" },
+    code: 1,
+    out: "",
     err: "cni explain: Cannot explain this: no message that is known is like it\n",
   })
 })

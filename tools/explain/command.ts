@@ -65,7 +65,11 @@ function asText({ said, known, count }: Explanation): string {
 
 function asJson({ said, known, count }: Explanation) {
   return {
-    ...{ message: said.message, plugin: said.plugin, verb: said.verb, code: said.code, count },
+    message: said.message,
+    plugin: said.plugin,
+    verb: said.verb,
+    code: said.code,
+    count,
     explanations: known.map(({ pattern, what, remedy, looks, page }) => ({ pattern, what, remedy, looks, page })),
   }
 }

@@ -168,8 +168,15 @@ test("the command prints what, why and where to look; unknown errors are exit co
 
 describe("the row that says most comes first", () => {
   const row = (pattern: string, more: Partial<(typeof known)[number]> = {}) => ({
-    ...{ pattern, matcher: new RegExp(pattern), weight: pattern.length, what: pattern },
-    ...{ remedy: undefined, looks: [], page: "", code: undefined, ...more },
+    pattern,
+    matcher: new RegExp(pattern),
+    weight: pattern.length,
+    what: pattern,
+    remedy: undefined,
+    looks: [],
+    page: "",
+    code: undefined,
+    ...more,
   })
   const found = (text: string, ...rows: ReturnType<typeof row>[]) => explain(text, rows).known.map(({ what }) => what)
 

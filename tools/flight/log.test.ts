@@ -8,16 +8,22 @@ import { recordingTerminal } from "../testing.ts"
 import { otlpOf } from "./otlp.ts"
 
 const lineOf = (more: Partial<FlightLine> = {}): FlightLine => ({
-  ...{ time: "2026-01-02T03:04:05.678Z", plugin: "bridge", verb: "ADD", exitCode: 0, ms: 3 },
+  time: "2026-01-02T03:04:05.678Z",
+  plugin: "bridge",
+  verb: "ADD",
+  exitCode: 0,
+  ms: 3,
   ...more,
 })
 const whole = lineOf({
-  ...{ network: "pods", container: "c1abc", interface: "eth0", netns: "/run/netns/x", ms: 12.34 },
-  ...{
-    ips: ["10.85.0.2/24", "fd00::2/64"],
-    changes: ["create veth", "lease addresses"],
-    stages: { plugin: 2.5, input: 1 },
-  },
+  network: "pods",
+  container: "c1abc",
+  interface: "eth0",
+  netns: "/run/netns/x",
+  ms: 12.34,
+  ips: ["10.85.0.2/24", "fd00::2/64"],
+  changes: ["create veth", "lease addresses"],
+  stages: { plugin: 2.5, input: 1 },
 })
 const failed = lineOf({
   plugin: "ptp",
@@ -95,7 +101,8 @@ test("a ring without calls, no ring, and a file that is no ring", async () => {
   expect(await log(emptyRing(), ["--no-headers"])).toEqual({ code: 0, out: "", err: "" })
   expect(await log(emptyRing(), ["--json"])).toEqual({ code: 0, out: "", err: "" })
   expect(await log("x".repeat(5000), [])).toEqual({
-    ...{ code: 1, out: "" },
+    code: 1,
+    out: "",
     err: `cni log: Cannot read "FILE": it is not a flight recorder's file\n`,
   })
   const terminal = recordingTerminal({})

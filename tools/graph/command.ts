@@ -17,13 +17,18 @@ export const graph: Command = {
   flags: {
     write: { type: "string", value: "FILE", help: "write it there (default: stdout)" },
     theme: {
-      ...{ type: "string", value: "THEME", choices: ["light", "dark", "auto"] },
+      type: "string",
+      value: "THEME",
+      choices: ["light", "dark", "auto"],
       help: "light, dark or auto: what the viewer's system prefers (default auto)",
     },
     ...watchFlags,
     ...nodeFlags,
     output: {
-      ...{ type: "string", short: "o", value: "FORMAT", choices: ["svg", "html", "dot", "text", "wide", "json"] },
+      type: "string",
+      short: "o",
+      value: "FORMAT",
+      choices: ["svg", "html", "dot", "text", "wide", "json"],
       help: "svg, html (one page that needs no network), dot, text (a tree), wide or json (default svg)",
     },
   },

@@ -11,7 +11,9 @@ const graph: Graph = {
   uplinks: [uplink],
   segments: [
     segmentOf([memberOf("c1", { hostEnd: "veth1" }), memberOf("c2", { hostEnd: "veth2" })], {
-      ...{ id: "segment cni0", kind: "bridge", title: "cni0" },
+      id: "segment cni0",
+      kind: "bridge",
+      title: "cni0",
     }),
     segmentOf([memberOf("x", { network: "lan" })], { id: "segment ptp lan", title: "lan", networks: ["lan"] }),
   ],

@@ -5,12 +5,26 @@ import { graphOf } from "./model.ts"
 import { countersOf } from "./testing/graphs.ts"
 
 const linkOf = (index: number, name: string, more: Partial<NodeLink> = {}): NodeLink => ({
-  ...{ index, name, kind: "", mac: "", mtu: 1500, isUp: true, state: "up", addresses: [] },
+  index,
+  name,
+  kind: "",
+  mac: "",
+  mtu: 1500,
+  isUp: true,
+  state: "up",
+  addresses: [],
   ...more,
 })
 const attachmentOf = (more: Partial<NodeAttachment> = {}, config?: object | string): NodeAttachment => ({
-  ...{ network: "pods", containerId: "c1", ifName: "eth0", sources: [], addresses: [] },
-  ...{ ports: [], unservedPorts: [], rules: [], orphan: [] },
+  network: "pods",
+  containerId: "c1",
+  ifName: "eth0",
+  sources: [],
+  addresses: [],
+  ports: [],
+  unservedPorts: [],
+  rules: [],
+  orphan: [],
   ...(config === undefined
     ? {}
     : {
@@ -26,8 +40,11 @@ const segments = (links: NodeLink[], attachments: NodeAttachment[]) => graph(lin
 const listOf = (plugin: JsonObject) => ({ name: "pods", plugins: [plugin] })
 
 const bridge = linkOf(3, "cni0", {
-  ...{ kind: "bridge", mtu: 1450, isUp: false },
-  ...{ addresses: ["10.85.0.1/24", "fe80::1/64"], counters: countersOf([1, 2]) },
+  kind: "bridge",
+  mtu: 1450,
+  isUp: false,
+  addresses: ["10.85.0.1/24", "fe80::1/64"],
+  counters: countersOf([1, 2]),
 })
 const veth = linkOf(4, "veth1", { kind: "veth", master: 3, mtu: 1450, counters: countersOf([1, 10], [2, 20]) })
 
@@ -36,8 +53,13 @@ test("the ports of a bridge are together, with all that is known of them", () =>
   const config = listOf({ type: "bridge", bridge: "another" })
   const web = attachmentOf(
     {
-      ...{ link: veth, rules, addresses: ["10.85.0.2/24"], ports: ["8080→80/tcp", "53→53/udp"], isAlive: true },
-      ...{ orphan: ["x"], pod: { namespace: "shop", name: "web" } },
+      link: veth,
+      rules,
+      addresses: ["10.85.0.2/24"],
+      ports: ["8080→80/tcp", "53→53/udp"],
+      isAlive: true,
+      orphan: ["x"],
+      pod: { namespace: "shop", name: "web" },
     },
     config,
   )
@@ -131,8 +153,13 @@ test.each(["macvlan", "ipvlan", "vlan"])("interfaces of %s are on their parent",
   const own = (attachment: NodeAttachment) => segments([eth0, eth1, inside], [attachment])[0]
   const byName = own(attachmentOf({ link: inside }, listOf({ type, master: "eth1" })))
   expect(byName).toMatchObject({
-    ...{ id: `segment ${type} eth1`, kind: "parent", title: "eth1", caption: `${type} on eth1`, uplink: "uplink eth1" },
-    ...{ mtu: 1500, addresses: ["192.0.2.2/24"] },
+    id: `segment ${type} eth1`,
+    kind: "parent",
+    title: "eth1",
+    caption: `${type} on eth1`,
+    uplink: "uplink eth1",
+    mtu: 1500,
+    addresses: ["192.0.2.2/24"],
   })
   const byIndex = own(attachmentOf({ link: inside }, listOf({ type })))
   expect(byIndex).toMatchObject({ id: `segment ${type} eth0`, title: "eth0", mtu: 1400 })
@@ -214,8 +241,14 @@ test("ways out have addresses that lead further than the link, and are not the c
   ]
   expect(ways(links, routes)).toEqual([
     {
-      ...{ id: "uplink eth0", name: "eth0", kind: "vlan", mtu: 1400, isUp: false, addresses: ["192.0.2.2/24"] },
-      ...{ routes: ["default via 192.0.2.1", "10.0.0.0/8"], counters: countersOf([1]) },
+      id: "uplink eth0",
+      name: "eth0",
+      kind: "vlan",
+      mtu: 1400,
+      isUp: false,
+      addresses: ["192.0.2.2/24"],
+      routes: ["default via 192.0.2.1", "10.0.0.0/8"],
+      counters: countersOf([1]),
     },
     {
       id: "uplink up4",

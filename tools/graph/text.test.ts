@@ -27,9 +27,17 @@ test("received and sent bytes, in one line", () => {
 test("details of a container: what is known of it, and no more", () => {
   expect(memberDetails(memberOf("c1"))).toBe("pods/c1/eth0\nnamespace: unknown\naddresses: none\nmasquerade: no")
   const whole = memberOf("web", {
-    ...{ containerId: "c1", hostEnd: "veth1", mtu: 1400, vlanId: 0, isAlive: false, masquerades: true },
-    ...{ addresses: ["10.1.0.2/16", "fd00::2/64"], ports: ["80→80/tcp", "53→53/udp"], orphan: ["first", "second"] },
-    ...{ counters: countersOf([1, 2, 0], [3, 4000, 1]), config: { name: "pods", plugins: [] } },
+    containerId: "c1",
+    hostEnd: "veth1",
+    mtu: 1400,
+    vlanId: 0,
+    isAlive: false,
+    masquerades: true,
+    addresses: ["10.1.0.2/16", "fd00::2/64"],
+    ports: ["80→80/tcp", "53→53/udp"],
+    orphan: ["first", "second"],
+    counters: countersOf([1, 2, 0], [3, 4000, 1]),
+    config: { name: "pods", plugins: [] },
   })
   expect(memberDetails(whole)).toBe(
     `pods/c1/eth0

@@ -17,8 +17,14 @@ const segment = segmentOf(
   { kind: "bridge", title: "cni0", caption: "bridge", addresses: ["10.85.0.1/24"], masquerades: true, isUp: false },
 )
 const uplink = {
-  ...{ id: "uplink eth0", name: "eth0", kind: "device", mtu: 1500, isUp: true, addresses: ["192.0.2.2/24"] },
-  ...{ routes: ["default via 192.0.2.1"], faults: [fault] },
+  id: "uplink eth0",
+  name: "eth0",
+  kind: "device",
+  mtu: 1500,
+  isUp: true,
+  addresses: ["192.0.2.2/24"],
+  routes: ["default via 192.0.2.1"],
+  faults: [fault],
 }
 
 test("a graph as text: the host's interfaces, and below each segment its containers, with a mark at each fault", () => {

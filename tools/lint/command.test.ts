@@ -82,7 +82,11 @@ test("for programs: absolute files, counts, and the page of each rule", async ()
     notes: 0,
     findings: [
       {
-        ...{ file: "DIR/10-net.conflist", line: 1, column: 75, severity: "warning", rule: "unknown-key" },
+        file: "DIR/10-net.conflist",
+        line: 1,
+        column: 75,
+        severity: "warning",
+        rule: "unknown-key",
         message: '"nmae" is no key of this plugin: it has no effect',
         hint: 'did you mean "name"?',
         page: "docs/lint.md#unknown-key",
@@ -100,7 +104,8 @@ test("ranges of services are networks, and may be several", async () => {
     expect.stringContaining("10.97.0.0/24 overlaps the range of service addresses, 10.96.0.0/12"),
   ])
   expect(await lint(files, ["DIR", "--service-range", "x"])).toEqual({
-    ...{ code: 2, out: "" },
+    code: 2,
+    out: "",
     err: 'cni lint: --service-range x is no network such as 10.96.0.0/12. "cni lint --help" shows how\n',
   })
 })
@@ -110,7 +115,8 @@ test("a file by itself, and a path that is not there", async () => {
     "1 file: 1 warning\n",
   )
   expect(await lint({}, ["/does/not/exist"])).toEqual({
-    ...{ code: 1, out: "" },
+    code: 1,
+    out: "",
     err: 'cni lint: Cannot check "/does/not/exist": it does not exist\n',
   })
 })

@@ -106,7 +106,9 @@ function excerpt(text: string, { line, column, endColumn }: Finding): string[] {
 function asJson({ findings, sources }: LintReport, { error, warning, info }: Counts) {
   return {
     files: sources.map(({ file }) => resolve(file)),
-    ...{ errors: error, warnings: warning, notes: info },
+    errors: error,
+    warnings: warning,
+    notes: info,
     findings: findings.map(({ endColumn: _, ...finding }) => ({ ...finding, page: `docs/lint.md#${finding.rule}` })),
   }
 }

@@ -51,8 +51,13 @@ export class Findings {
     const { line, column } = startOf(source.text, place)
     const end = endOf(source.text, place)
     const finding = {
-      ...{ file: source.file, line, column, endColumn: end?.line === line ? end.column : column + 1 },
-      ...{ severity: more.severity ?? rules[rule], rule, message },
+      file: source.file,
+      line,
+      column,
+      endColumn: end?.line === line ? end.column : column + 1,
+      severity: more.severity ?? rules[rule],
+      rule,
+      message,
       ...(more.hint === undefined ? {} : { hint: more.hint }),
     }
     this.#found.push(finding)

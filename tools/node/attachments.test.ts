@@ -11,16 +11,32 @@ const alive = "/proc/self/ns/net"
 const c1 = { network: "lab", containerId: "c1", ifName: "eth0" }
 
 const cachedOf = (more: Partial<Cached> = {}): Cached => ({
-  ...{ ...c1, netns: alive, args: [], capabilityArgs: {}, configComplete: true, result: undefined, writtenMs: 5 },
+  ...c1,
+  netns: alive,
+  args: [],
+  capabilityArgs: {},
+  configComplete: true,
+  result: undefined,
+  writtenMs: 5,
   config: new TextEncoder().encode('{"type":"portmap"}'),
   ...more,
 })
 const leaseOf = (more: Partial<Lease> = {}): Lease => ({
-  ...{ address: "10.1.0.2", holder: { containerId: "c1", ifName: "eth0" }, writtenMs: 7, reclaimable: false },
+  address: "10.1.0.2",
+  holder: { containerId: "c1", ifName: "eth0" },
+  writtenMs: 7,
+  reclaimable: false,
   ...more,
 })
 const linkOf = (more: Partial<NodeLink> = {}): NodeLink => ({
-  ...{ index: 4, name: "veth1", kind: "veth", mac: "", mtu: 1500, isUp: true, state: "up", addresses: [] },
+  index: 4,
+  name: "veth1",
+  kind: "veth",
+  mac: "",
+  mtu: 1500,
+  isUp: true,
+  state: "up",
+  addresses: [],
   ...more,
 })
 const ruleOf = (rule: string | { place: string; owner: string }) =>

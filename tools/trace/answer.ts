@@ -60,8 +60,13 @@ function originalOf({ original }: Packet): string {
 function turned(arrived: Packet): Packet {
   return {
     ...arrived,
-    ...{ source: arrived.destination, destination: arrived.source, destinationPort: 0, tracking: "established" },
-    ...{ sourcePort: arrived.destinationPort, input: "", output: "" },
+    source: arrived.destination,
+    destination: arrived.source,
+    destinationPort: 0,
+    tracking: "established",
+    sourcePort: arrived.destinationPort,
+    input: "",
+    output: "",
   }
 }
 

@@ -9,10 +9,19 @@ import { type Packet, u32Bits } from "./packet.ts"
 const source = Uint8Array.of(10, 1, 0, 2)
 const destination = Uint8Array.of(192, 0, 2, 1)
 const packet: Packet = {
-  ...{ source, destination, protocol: 6, destinationPort: 8080, input: "br0", output: "eth0" },
-  ...{ mark: u32Bits(0), connectionMark: u32Bits(0), tracking: "new" },
+  source,
+  destination,
+  protocol: 6,
+  destinationPort: 8080,
+  input: "br0",
+  output: "eth0",
+  mark: u32Bits(0),
+  connectionMark: u32Bits(0),
+  tracking: "new",
   original: { source, destination, destinationPort: 8080 },
-  ...{ isDestinationMapped: false, isSourceMapped: false, isBridged: false },
+  isDestinationMapped: false,
+  isSourceMapped: false,
+  isBridged: false,
 }
 const six: Packet = { ...packet, source: new Uint8Array(16).fill(1), destination: new Uint8Array(16).fill(2) }
 
@@ -127,7 +136,7 @@ describe("of a packet are known", () => {
     const flags: Part = ["payload", { dreg: 1, base: 2, offset: 13, length: 1 }]
     const mask = (...bytes: number[]): Part => [
       "bitwise",
-      { ...{ sreg: 1, dreg: 1, length: bytes.length }, mask: { value: Uint8Array.from(bytes) } },
+      { sreg: 1, dreg: 1, length: bytes.length, mask: { value: Uint8Array.from(bytes) } },
     ]
     expect(matches([flags, mask(0x17), cmp(0, 2)])).toBe("yes")
     const offset: Part = ["payload", { dreg: 1, base: 1, offset: 6, length: 2 }]

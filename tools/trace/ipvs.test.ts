@@ -6,10 +6,19 @@ import { type Packet, u32Bits } from "./packet.ts"
 function packetTo(ip: string, destinationPort: number, protocol = 6): Packet {
   const destination = parseIp(ip) ?? expect.unreachable()
   return {
-    ...{ source: destination, destination, protocol, destinationPort, input: "cni0", output: "" },
-    ...{ mark: u32Bits(0), connectionMark: u32Bits(0), tracking: "new" },
+    source: destination,
+    destination,
+    protocol,
+    destinationPort,
+    input: "cni0",
+    output: "",
+    mark: u32Bits(0),
+    connectionMark: u32Bits(0),
+    tracking: "new",
     original: { source: destination, destination, destinationPort },
-    ...{ isDestinationMapped: false, isSourceMapped: false, isBridged: false },
+    isDestinationMapped: false,
+    isSourceMapped: false,
+    isBridged: false,
   }
 }
 

@@ -68,7 +68,9 @@ export class HostKernel implements Kernel, Disposable {
     const socket = this.#filter?.socket
     const raw = (size: number) => ({ name: "raw", id: 0, size, byteOrder: 0, print: String }) as const
     const set = {
-      ...{ table, name, key: [raw(layout.keyLength)] },
+      table,
+      name,
+      key: [raw(layout.keyLength)],
       ...(layout.valueLength > 0 ? { value: [raw(layout.valueLength)] } : {}),
       ...(layout.hasVerdicts ? { verdicts: true as const } : {}),
     }

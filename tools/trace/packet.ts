@@ -46,10 +46,19 @@ export function agreeingPacket(before: Packet, after: Packet): Packet {
 export function firstPacket(source: Uint8Array, destination: Destination, input: string): Packet {
   const { ip, port } = destination
   return {
-    ...{ source, destination: ip, protocol: protocolOf(destination), destinationPort: port, input, output: "" },
-    ...{ mark: u32Bits(0), connectionMark: u32Bits(0), tracking: "new" },
+    source,
+    destination: ip,
+    protocol: protocolOf(destination),
+    destinationPort: port,
+    input,
+    output: "",
+    mark: u32Bits(0),
+    connectionMark: u32Bits(0),
+    tracking: "new",
     original: { source, destination: ip, destinationPort: port },
-    ...{ isDestinationMapped: false, isSourceMapped: false, isBridged: false },
+    isDestinationMapped: false,
+    isSourceMapped: false,
+    isBridged: false,
   }
 }
 

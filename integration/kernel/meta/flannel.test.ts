@@ -24,7 +24,12 @@ function add(node: FlannelNode, keys: JsonObject = {}, ifName = "eth0"): void {
 }
 
 const wanted = {
-  ...{ cniVersion: "1.1.0", name: "podnet", type: "bridge", mtu: 1450, ipMasq: false, isGateway: true },
+  cniVersion: "1.1.0",
+  name: "podnet",
+  type: "bridge",
+  mtu: 1450,
+  ipMasq: false,
+  isGateway: true,
   ipam: { type: "host-local", ranges: [[{ subnet: "10.244.1.0/24" }]], routes: [{ dst: "10.244.0.0/16" }] },
 }
 const own = "podnet:c1:eth0.json"

@@ -79,7 +79,11 @@ async function shown(): Promise<string[]> {
 }
 
 const all = {
-  ...{ mtu: 1600, mac: "02:00:00:00:00:99", promisc: true, allmulti: true, txQLen: 7 },
+  mtu: 1600,
+  mac: "02:00:00:00:00:99",
+  promisc: true,
+  allmulti: true,
+  txQLen: 7,
   sysctl: {
     "net.core.somaxconn": "777",
     "net/ipv4/conf/IFNAME/rp_filter": "2",

@@ -224,7 +224,8 @@ for (const { name, table, does, serves, needs, key, without } of features as rea
       })
       expect((neither as { details: string }).details).toEndWith(`; and before that: ${why.message}; ${remedy}`)
       expect(unusable).toEqual({
-        ...{ code: 50, message: `Cannot ${serves} by nftables or iptables` },
+        code: 50,
+        message: `Cannot ${serves} by nftables or iptables`,
         details: `${needs}; ${programMissing}`,
       })
     })

@@ -13,25 +13,29 @@ const cni = (args: readonly string[]) => node.tool.run(args)
 
 /** The attachment, and what is left of another, as `cni ps` has them. */
 const own = () => ({
-  ...{
-    network: "pods",
-    containerId: "c1",
-    ifName: "eth0",
-    pod: { namespace: "shop", name: "web" },
-    netns: node.pod.path,
-  },
-  ...{
-    alive: true,
-    addresses: ["10.85.0.2/29"],
-    ports: [],
-    hostInterface: "veth1",
-    rules: ["ip cni_masquerade containers"],
-  },
-  ...{ added: expect.stringMatching(/^\d{4}-\d\d-\d\dT/), sources: ["cache", "lease", "link", "rule"], orphan: [] },
+  network: "pods",
+  containerId: "c1",
+  ifName: "eth0",
+  pod: { namespace: "shop", name: "web" },
+  netns: node.pod.path,
+  alive: true,
+  addresses: ["10.85.0.2/29"],
+  ports: [],
+  hostInterface: "veth1",
+  rules: ["ip cni_masquerade containers"],
+  added: expect.stringMatching(/^\d{4}-\d\d-\d\dT/),
+  sources: ["cache", "lease", "link", "rule"],
+  orphan: [],
 })
 const left = {
-  ...{ network: "pods", containerId: "gone", ifName: "eth0", addresses: ["10.85.0.3"], ports: [] },
-  ...{ rules: ["ip cni_masquerade containers"], added: expect.any(String), sources: ["lease", "rule"] },
+  network: "pods",
+  containerId: "gone",
+  ifName: "eth0",
+  addresses: ["10.85.0.3"],
+  ports: [],
+  rules: ["ip cni_masquerade containers"],
+  added: expect.any(String),
+  sources: ["lease", "rule"],
   orphan: ["lease without cache entry"],
 }
 
@@ -76,7 +80,9 @@ test("metrics are printed, or written into a file that its collector may read", 
   const families = JSON.parse((await cni(["metrics", "--json"])).stdout)
   const used = { labels: { network: "pods", range: "10.85.0.1-10.85.0.6" }, value: 2 }
   expect(families[3]).toEqual({
-    ...{ name: "cni_addresses_used", type: "gauge", help: "Addresses that host-local has handed out." },
+    name: "cni_addresses_used",
+    type: "gauge",
+    help: "Addresses that host-local has handed out.",
     samples: [used],
   })
 })
@@ -123,7 +129,9 @@ gateway on the host
   expect({ ...json, stdout: JSON.parse(json.stdout) }).toEqual({
     exitCode: 3,
     stdout: {
-      ...{ network: "pods", containerId: "c1", ifName: "eth0" },
+      network: "pods",
+      containerId: "c1",
+      ifName: "eth0",
       differences: [
         { what: "MAC of eth0", expected: "02:00:00:00:00:02", found: "02:00:00:00:00:03" },
         { what: "gateway on the host", expected: "10.85.0.1", found: "nothing" },

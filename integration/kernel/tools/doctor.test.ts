@@ -13,7 +13,9 @@ const cni = (...args: string[]) => node.tool.run([...args, "--json"])
 const show = (...args: string[]) => node.tool.run(args)
 
 const STALE = {
-  ...{ rule: "stale-lease", severity: "warning", network: "pods" },
+  rule: "stale-lease",
+  severity: "warning",
+  network: "pods",
   what: 'host-local keeps 10.85.0.3 for "pods/gone/eth0": lease without cache entry',
   why: "its container is gone, and no DEL came; the address is lost to the pool",
   remedy: "cni gc --auto pods",
@@ -104,7 +106,10 @@ test("plugins on a file system from which nothing may be executed", async () => 
   const found = JSON.parse(stdout).findings.filter(({ rule }: { rule: string }) => rule === "plugin-noexec")
   expect(found).toEqual([
     {
-      ...{ rule: "plugin-noexec", severity: "error", network: "pods", fixable: false },
+      rule: "plugin-noexec",
+      severity: "error",
+      network: "pods",
+      fixable: false,
       what: `2 plugins lie on "${bin}", which is mounted noexec: "bridge", "host-local"`,
       why: 'no container can be attached to "pods"',
       remedy: `mount -o remount,exec ${bin}`,
@@ -136,7 +141,10 @@ esac
   await cni("add", "lan", "/run/netns/absent", "--container-id", "c9")
   const failed = await cni("doctor", "lan", "--fix")
   const ofCache = {
-    ...{ rule: "stale-cache", severity: "warning", network: "lan", fixable: true },
+    rule: "stale-cache",
+    severity: "warning",
+    network: "lan",
+    fixable: true,
     what: `the runtime's cache has "lan/c9/eth0", and there is no namespace "/run/netns/absent"`,
     why: "its container is gone, and no DEL came",
     remedy: "cni doctor --fix",
@@ -145,7 +153,10 @@ esac
     affected: [{ name: '"lan/c9/eth0"', network: "lan", containerId: "c9", ifName: "eth0" }],
   }
   const ofStatus = {
-    ...{ rule: "status", severity: "error", network: "lan", fixable: false },
+    rule: "status",
+    severity: "error",
+    network: "lan",
+    fixable: false,
     what: 'network "lan" cannot take containers: no room: so it is',
     why: "every ADD would fail for this reason",
     remedy: "mend what the message names: cni explain tells more of it, and cni status lan asks again",

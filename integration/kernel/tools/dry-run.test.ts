@@ -160,11 +160,13 @@ touch: cannot touch 'SCRATCH/x': Read-only file system
 test("an ADD that would fail says why, with its code", async () => {
   const error = `echo '{"cniVersion":"1.1.0","code":11,"msg":"not now","details":"so it is"}' >&3; exit 1`
   expect(await dryRun(error)).toEqual({
-    ...{ exitCode: 1, stdout: "" },
+    exitCode: 1,
+    stdout: "",
     stderr: 'cni dry-run: plugin type="making" failed (add): not now\n  so it is\n',
   })
   expect(await node.tool.run(["dry-run", "DEL", "dry"])).toMatchObject({
-    ...{ exitCode: 2, stdout: "" },
+    exitCode: 2,
+    stdout: "",
     stderr: 'cni dry-run: cannot try DEL: expected ADD. "cni dry-run --help" shows how\n',
   })
 })
@@ -179,7 +181,11 @@ test("for programs it is JSON, with the container instead of its path", async ()
     exitCode: 0,
     made: {
       result: { cniVersion: "1.1.0", interfaces: [{ name: "eth0", sandbox: "container" }] },
-      ...{ host: nothing, container: nothing, sysctls: {}, files: [], rules: "" },
+      host: nothing,
+      container: nothing,
+      sysctls: {},
+      files: [],
+      rules: "",
     },
   })
 })

@@ -58,7 +58,8 @@ table ip other {
   await host.exec("iptables", ["-t", "nat", "-A", "POSTROUTING", "-m", "comment", "--comment", "mine", "-j", "ACCEPT"])
   const networks = {
     "10-pods.conflist": {
-      ...{ cniVersion: "1.1.0", name: "pods" },
+      cniVersion: "1.1.0",
+      name: "pods",
       plugins: [
         {
           type: "bridge",
@@ -89,7 +90,10 @@ afterAll(async () => {
   await scratch[Symbol.asyncDispose]()
 })
 const placesIn = (directory: string) => ({
-  ...{ confDir: `${directory}/net.d`, binDirs: [], cacheDir: `${directory}/cache`, dataDir: `${directory}/data` },
+  confDir: `${directory}/net.d`,
+  binDirs: [],
+  cacheDir: `${directory}/cache`,
+  dataDir: `${directory}/data`,
 })
 
 const none = { packets: 0n, bytes: 0n, dropped: 0n }
@@ -99,12 +103,30 @@ const linkOf = (name: string): NodeLink | undefined => node.links.find((link) =>
 test("links have what tells to which others they belong", () => {
   expect(node.links.map(({ name }) => name)).toEqual(["lo", "br0", "veth1", "out1", "alone", "out0"])
   expect(linkOf("br0")).toStrictEqual({
-    ...{ index: 2, name: "br0", kind: "bridge", mac: "02:00:00:00:00:01", mtu: 1400, isUp: false, state: "down" },
-    ...{ addresses: ["10.85.0.1/24", "fd00::1/64"], counters: quiet },
+    index: 2,
+    name: "br0",
+    kind: "bridge",
+    mac: "02:00:00:00:00:01",
+    mtu: 1400,
+    isUp: false,
+    state: "down",
+    addresses: ["10.85.0.1/24", "fd00::1/64"],
+    counters: quiet,
   })
   expect(linkOf("veth1")).toStrictEqual({
-    ...{ index: 3, name: "veth1", kind: "veth", mac: "02:00:00:00:00:02", mtu: 1500, isUp: false, state: "down" },
-    ...{ alias: "pods/c1/eth0", master: 2, peer: 2, peerNsid: 0, addresses: [], counters: quiet },
+    index: 3,
+    name: "veth1",
+    kind: "veth",
+    mac: "02:00:00:00:00:02",
+    mtu: 1500,
+    isUp: false,
+    state: "down",
+    alias: "pods/c1/eth0",
+    master: 2,
+    peer: 2,
+    peerNsid: 0,
+    addresses: [],
+    counters: quiet,
   })
   expect(linkOf("out0")).toMatchObject({ index: 77, isUp: true, state: "up", peer: 4, addresses: ["192.0.2.2/24"] })
   expect(linkOf("out0")).not.toHaveProperty("peerNsid")
@@ -185,13 +207,17 @@ test("networks are in the order in which runtimes look for them; what is wrong w
 
 test("stores are those that networks name, and those of networks that are configured nowhere, by name", () => {
   const found = node.stores.map(({ network, directory, leases, rangeSets }) => ({
-    ...{ network, directory, leases: leases.map(({ address }) => address).sort() },
+    network,
+    directory,
+    leases: leases.map(({ address }) => address).sort(),
     rangeSets: rangeSets.map(({ ranges, used, reclaimable, total }) => [ranges, used, reclaimable, total]),
   }))
   expect(found).toEqual([
     { network: "lan", directory: scratch.join("data/lan"), leases: ["10.1.0.1"], rangeSets: [] },
     {
-      ...{ network: "pods", directory: scratch.join("own/pods"), leases: ["10.85.0.2", "10.85.0.3"] },
+      network: "pods",
+      directory: scratch.join("own/pods"),
+      leases: ["10.85.0.2", "10.85.0.3"],
       rangeSets: [["10.85.0.1-10.85.0.6", 2, 0, 5n]],
     },
   ])

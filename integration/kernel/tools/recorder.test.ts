@@ -45,7 +45,11 @@ test.each(["1.1.0", "0.2.0"])(
     expect(exitCode).toBe(0)
     expect(lines).toEqual([
       {
-        ...{ ...common, ...ofAttachment, verb: "ADD", exitCode: 0, ips: ["10.1.0.5/24", "fd00::5/64"] },
+        ...common,
+        ...ofAttachment,
+        verb: "ADD",
+        exitCode: 0,
+        ips: ["10.1.0.5/24", "fd00::5/64"],
         trace: { id, parent, span: expect.stringMatching(/^[0-9a-f]{16}$/) },
       },
     ])

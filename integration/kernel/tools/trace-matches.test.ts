@@ -19,10 +19,19 @@ afterAll(() => scene.host[Symbol.asyncDispose]())
 const ip = (text: string) => parseIp(text) ?? expect.unreachable()
 const [source, destination] = [ip("10.85.0.2"), ip("192.0.2.1")]
 const arriving: Packet = {
-  ...{ source, destination, protocol: 6, destinationPort: 80, input: "br0", output: "" },
-  ...{ mark: u32Bits(0), connectionMark: u32Bits(0), tracking: "new" },
+  source,
+  destination,
+  protocol: 6,
+  destinationPort: 80,
+  input: "br0",
+  output: "",
+  mark: u32Bits(0),
+  connectionMark: u32Bits(0),
+  tracking: "new",
   original: { source, destination, destinationPort: 80 },
-  ...{ isDestinationMapped: false, isSourceMapped: false, isBridged: false },
+  isDestinationMapped: false,
+  isSourceMapped: false,
+  isBridged: false,
 }
 
 /** Sends the first segment of a connection from the container; nothing answers. */

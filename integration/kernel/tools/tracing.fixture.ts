@@ -66,17 +66,15 @@ export const ports = [
 ]
 
 const attachmentOf = (containerId: string, addresses: readonly string[]): NodeAttachment => ({
-  ...{
-    network: "pods",
-    containerId,
-    ifName: "eth0",
-    sources: [],
-    addresses,
-    ports: [],
-    unservedPorts: [],
-    rules: [],
-    orphan: [],
-  },
+  network: "pods",
+  containerId,
+  ifName: "eth0",
+  sources: [],
+  addresses,
+  ports: [],
+  unservedPorts: [],
+  rules: [],
+  orphan: [],
 })
 
 /** Each hop as "where: what", with what becomes of the packet unless it goes on. */

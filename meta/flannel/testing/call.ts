@@ -75,7 +75,14 @@ export class FlannelNode implements Disposable {
         return delegateResult
       }
     const whole = {
-      ...{ verb, containerId: "c1", ifName: "eth0", netns: "/run/netns/c1", args: "", path: "", raw, network },
+      verb,
+      containerId: "c1",
+      ifName: "eth0",
+      netns: "/run/netns/c1",
+      args: "",
+      path: "",
+      raw,
+      network,
       namespace: undefined as unknown as NamespaceFile,
       stdin: new Uint8Array(),
       delegate: {

@@ -24,7 +24,13 @@ export function callFor(said: string[], { network, leased, refused, ...place }: 
   const verb = (name: string) => (type: string) => say(`${type} ${name}`)
   const whole: NetworkConfig = { cniVersion: "1.1.0", name: "lab", type: "tester", ...network }
   return {
-    ...{ verb: "ADD", netns, containerId, ifName, namespace: NamespaceFile.open(netns), args: "", path: "" },
+    verb: "ADD",
+    netns,
+    containerId,
+    ifName,
+    namespace: NamespaceFile.open(netns),
+    args: "",
+    path: "",
     network: whole,
     raw: JSON.parse(JSON.stringify(whole)),
     stdin: new Uint8Array(),
@@ -33,7 +39,10 @@ export function callFor(said: string[], { network, leased, refused, ...place }: 
         say(`${type} ADD`)
         return { interfaces: [], ips: [{ address: "192.0.2.7/24" }], routes: [], dns: {}, ...leased }
       },
-      ...{ check: verb("CHECK"), del: verb("DEL"), status: verb("STATUS"), gc: verb("GC") },
+      check: verb("CHECK"),
+      del: verb("DEL"),
+      status: verb("STATUS"),
+      gc: verb("GC"),
     },
     answer(result, undo) {
       say("answer")

@@ -37,29 +37,41 @@ export function patientOf({
   const examined = examinedOf(attachments, insides)
   const hostTables = { rules: [], routes: [], neighbours: [], routesTo: new Map(), ...tables }
   return {
-    ...{ node: read, attachments, insides, examined, hostTables, filter, members, flags },
+    node: read,
+    attachments,
+    insides,
+    examined,
+    hostTables,
+    filter,
+    members,
+    flags,
     sysctl: (path) => sysctls[path],
   }
 }
 
 export const linkOf = (index: number, name: string, more: Partial<NodeLink> = {}): NodeLink => ({
-  ...{ index, name, kind: "veth", mac: "", mtu: 1500, isUp: true, state: "up", addresses: [] },
+  index,
+  name,
+  kind: "veth",
+  mac: "",
+  mtu: 1500,
+  isUp: true,
+  state: "up",
+  addresses: [],
   ...more,
 })
 
 /** "pods/c1/eth0", of which nothing is known. */
 export const attachmentOf = (more: Partial<NodeAttachment> = {}): NodeAttachment => ({
-  ...{
-    network: "pods",
-    containerId: "c1",
-    ifName: "eth0",
-    sources: [],
-    addresses: [],
-    ports: [],
-    unservedPorts: [],
-    rules: [],
-    orphan: [],
-  },
+  network: "pods",
+  containerId: "c1",
+  ifName: "eth0",
+  sources: [],
+  addresses: [],
+  ports: [],
+  unservedPorts: [],
+  rules: [],
+  orphan: [],
   ...more,
 })
 
