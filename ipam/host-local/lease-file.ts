@@ -37,7 +37,7 @@ export function describeOwner({ containerId, ifName }: Owner): string {
   return ifName === "" ? `container ${containerId}` : `container ${containerId}, interface ${ifName}`
 }
 
-/** The origin of the tool that errors name: no plugin needs it, so a node may not have it. */
+/** Where the tool comes from that errors recommend: a node may not have it, since no plugin needs it. */
 export const toolHint = '("cni" is put on a node by "cni install --tool-dir")'
 
 /** The addresses that have a file, by their text. Other names than the canonical one are not reservations. */

@@ -28,8 +28,8 @@ export function ownerKey({ containerId, ifName }: Owner): string {
 }
 
 /**
- * A record as a line of text: owner, addresses, boot, times, namespace and its path, with blanks between, and before all
- * a checksum, so that a line of which only a part was written is refused.
+ * Writes a record as one line: a checksum, then owner, addresses, boot id, times, namespace and its path, separated by
+ * blanks. The checksum tells a line that was written in part.
  */
 export function formatRecord({ owner, addresses, bootId, written, netns }: LeaseRecord): string {
   const fields = [ownerKey(owner), addresses.join(","), bootId, written.join(",")]

@@ -14,7 +14,7 @@ export interface Source {
   source: string
 }
 
-/** The sources that elements have a note of, each once. */
+/** The sources of zones that are noted in elements, each once. */
 export function sourcesOf(elements: readonly Element[]): Source[] {
   const sources = elements.flatMap(({ key: [ip], note }): Source[] => {
     const { zone } = readNote(note)

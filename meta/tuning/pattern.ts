@@ -10,7 +10,7 @@ import {
   takeClass,
 } from "./pattern-characters.ts"
 
-/** Whether a place lies where a pattern wants it, by the characters on both sides; undefined at the ends of the text. */
+/** Whether an assertion (`^`, `$`, `\b`) holds between two characters; undefined stands for an end of the text. */
 type Holds = (before: string | undefined, after: string | undefined) => boolean
 
 /** A pattern, parsed. */

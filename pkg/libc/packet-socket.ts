@@ -9,7 +9,7 @@ export const ETH_P_ALL = 0x0003
 export const ETH_P_IP = 0x0800
 export const ETH_P_IPV6 = 0x86dd
 
-/** An instruction of a socket's filter: code, where to go on when it holds and when not, operand; <linux/filter.h>. */
+/** An instruction of a socket filter: code, jump offsets if true and if false, operand; struct sock_filter in <linux/filter.h>. */
 export type FilterInstruction = readonly [code: number, jumpIfTrue: number, jumpIfFalse: number, operand: number]
 
 /** The bytes of a filter, struct sock_filter. */
@@ -31,12 +31,12 @@ export class PacketSocket extends FileDescriptor {
   readonly #sender = new Uint8Array(12)
 
   /**
-   * Opens one on the link with this index, which hears the frames that the filter lets through, and no others from the first
-   * on. Throws `ENODEV` when there is no such link, `EPERM` without CAP_NET_RAW.
+   * Opens a socket on the link with this index. From the first frame on it receives only frames that the filter accepts.
+   * Throws `ENODEV` when there is no such link, `EPERM` without CAP_NET_RAW.
    */
   constructor(index: number, filter: Uint8Array) {
     const type = SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC
-    // Of no protocol it hears nothing: the filter is there before the first frame.
+    // With protocol 0 it receives nothing: so the filter is attached before the first frame.
     super(check("socket", "AF_PACKET", () => engine.socket(AF_PACKET, type, 0)) as Fd)
     prepared(this, ({ fd }) => {
       check("setsockopt", "SO_ATTACH_FILTER", () => engine.attachFilter(fd, filter))

@@ -88,7 +88,7 @@ export function ofOwner(owner: Owner): Sought {
   return { isStale: (found) => found === comment, needles: [encodeUtf8(comment)], owner }
 }
 
-/** What the attachments to a network have, but for the valid ones. */
+/** Seeks the rules of a network's attachments that are not in the list of valid ones. */
 export function ofStale(network: string, valid: readonly Owner[]): Sought {
   return { isStale: staleOf(network, valid) }
 }

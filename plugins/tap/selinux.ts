@@ -45,7 +45,7 @@ export function failureOf({ exitCode, signal, stderr }: ReturnType<typeof spawn>
   return exitCode === 0 ? undefined : decodeUtf8(stderr).trim() || (signal ?? `exit status ${exitCode}`)
 }
 
-/** The end of the process that `createTapIn` has started; nothing in any other. */
+/** Makes the tap and ends the process, in a process that `createTapIn` has started. Does nothing in any other. */
 export function createTapIfAsked(): void {
   const [task, tap = ""] = programArguments()
   if (task !== TASK) return

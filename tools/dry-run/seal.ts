@@ -15,8 +15,8 @@ export interface SealPlan {
 const kernels = /^\/(proc|sys|dev)(\/|$)/
 
 /**
- * Makes the file system of this mount namespace one that nothing can be changed in: all of it read-only, /run empty, and what
- * is written into some directories kept in memory. Throws when that cannot be done. Returns where what was written is.
+ * Makes the file system of this mount namespace read-only, with an empty /run. What is written into some directories is kept in
+ * memory. Returns where these copies are. Throws when the kernel refuses one of the mounts.
  */
 export function sealFiles({ scratch, written, seen }: SealPlan): { layers: Map<string, string>; cacheDir: string } {
   mount("-t", "tmpfs", "-o", "mode=755", "cni-dry-run", scratch)

@@ -24,7 +24,7 @@ import { formatIp } from "../../pkg/types/mod.ts"
 /** `RTN_*`, <linux/rtnetlink.h>: what sort of address it is. */
 export const RTN = { unicast: 1, local: 2, broadcast: 3, anycast: 4, multicast: 5 } as const
 
-/** The questions of rules to the kernel about an imagined packet: tests answer by themselves. */
+/** What rules look up in the kernel for a packet that is traced. Tests give the answers themselves. */
 export interface Kernel {
   /** The layout of a set or map; undefined where there is none. */
   layoutOf(table: Table, set: string): SetLayout | undefined

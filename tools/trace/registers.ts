@@ -7,7 +7,7 @@ const SIZE = 4 * 20
 export class Registers {
   readonly #value = new Uint8Array(SIZE)
   readonly #known = new Uint8Array(SIZE).fill(0xff)
-  /** By the byte that it begins at: what was loaded and is not wholly known. */
+  /** The loaded values that are not known in all bits, by their first byte. */
   readonly #what = new Map<number, Pick<Bits, "what" | "isRandom">>()
 
   /** Writes a value; the kernel fills the last word with zeros. */
