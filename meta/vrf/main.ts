@@ -128,7 +128,7 @@ function checkVrf(call: Call, { vrfname = "", table }: VrfConfig): void {
   }
   checkRouteSpecs(
     inside,
-    planRoutes(prevResult, link).map((spec) => ({ table: found.table, ...spec })),
+    planRoutes(prevResult, link).map((spec) => ({ ...spec, table: spec.table ?? found.table })),
   )
 }
 

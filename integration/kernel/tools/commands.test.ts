@@ -93,7 +93,7 @@ test("a picture is written into a file; a network's has nothing of others", asyn
   const dot = await readFile(file, "utf8")
   expect(dot).toContain('"segment cni0" [label="cni0\\nbridge\\n10.85.0.1/29", style=bold]\n')
   expect(dot).toContain('"segment cni0" -> "attachment pods/c1/eth0" [dir=none, label="veth1"]\n')
-  expect(dot).toContain('"attachment pods/gone/eth0" [label="gone\\n10.85.0.3", style=dashed]\n')
+  expect(dot).toContain('"attachment pods/gone/eth0" [label="gone\\n10.85.0.3", style=dashed, color=red')
   await rm(file)
   const html = await cni(["graph", "lan", "-o", "html", "--theme", "dark"])
   expect(html.stdout).toContain(`<title>Container networks of ${hostname()}</title>`)
