@@ -4,6 +4,9 @@ import { isLong, seed, testWith, waitFor } from "../lab/mod.ts"
 import { type Fault, faults } from "./faults-table.ts"
 import { type Finding, NodeLab } from "./node-lab.ts"
 
+/** The features that some faults need, by name in this file: so `npm run test:vm` finds the machine for them. */
+const features = ["no_dummy", "vlan_filtering"] as const satisfies readonly Fault["needs"][]
+
 /** Every second fault in `npm test`: each takes some seconds. `npm run test:faults -- cni` has all of them. */
 const chosen = faults.filter((_, at) => isLong || at % 2 === seed % 2)
 
@@ -44,6 +47,11 @@ async function breakAndMend(fault: Fault): Promise<void> {
 function isPasteable({ pasteable }: Finding): boolean {
   return pasteable
 }
+
+test("the features that faults need are named in this file", () => {
+  const named: readonly (string | undefined)[] = features
+  expect(faults.map(({ needs }) => needs).filter((needs) => needs !== undefined && !named.includes(needs))).toEqual([])
+})
 
 test("every finding that doctor can tell is broken here or among the faults of containers, or has a reason why it cannot be", async () => {
   const elsewhere = {

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { copyFile, readFile } from "node:fs/promises"
+import { copyFile, readFile, readlink, realpath } from "node:fs/promises"
 import { join } from "node:path"
 import {
   builtPlugins,
@@ -42,7 +42,10 @@ async function mappingsWaiting(command: readonly string[], isWaiting: (stderr: s
     const reading = (async () => {
       for await (const piece of program.stderr) said += decoder.decode(piece, { stream: true })
     })()
-    await waitFor(() => isWaiting(said), `"${command.join(" ")}" to wait`)
+    await waitFor(
+      async () => isWaiting(said) && (await isExecuted(program.pid, command[0])),
+      `"${command.join(" ")}" to wait`,
+    )
     const found = await mappingsOf(program.pid)
     program.kill("SIGKILL")
     await reading
@@ -51,6 +54,11 @@ async function mappingsWaiting(command: readonly string[], isWaiting: (stderr: s
     program.kill("SIGKILL")
     await program.exited
   }
+}
+
+/** Whether a process that was started runs its program by now. */
+async function isExecuted(pid: number, program = ""): Promise<boolean> {
+  return (await readlink(`/proc/${pid}/exe`)) === (await realpath(program))
 }
 
 /** The daemon of dhcp once it serves. */

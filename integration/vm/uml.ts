@@ -6,7 +6,17 @@ import type { Kernel, KernelFiles } from "./kernel.ts"
 /** User-mode Linux: a node without nf_tables for IP. */
 export const uml: Kernel = {
   title: "user-mode Linux",
-  lacks: ["br_netfilter", "kernel_clock", "nf_tables", "no_dummy", "no_ipv6", "no_vrf", "spare_disk", "spare_nic"],
+  lacks: [
+    "br_netfilter",
+    "kernel_clock",
+    "nf_tables",
+    "nf_tables_catch_all",
+    "no_dummy",
+    "no_ipv6",
+    "no_vrf",
+    "spare_disk",
+    "spare_nic",
+  ],
   shows: ["no_nf_tables", "ipvlan", "vlan", "vrf", "dummy"],
   files: ["every-plugin/kernels.test.ts"],
   patience: 10,
@@ -36,6 +46,7 @@ export const umlWithoutIpv6: Kernel = {
     "ipvlan",
     "kernel_clock",
     "nf_tables",
+    "nf_tables_catch_all",
     "no_dummy",
     "spare_disk",
     "spare_nic",

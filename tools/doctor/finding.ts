@@ -118,10 +118,12 @@ export function bridgesOf({ members }: Patient): string[] {
   return [...new Set(members.flatMap((member) => bridgeOf(member) ?? []))]
 }
 
-/** The interfaces on the host by which packets of containers come: bridges that are there, and ends of pairs. */
+/** The interfaces on the host by which packets of containers come: bridges that are there, their VLANs, and ends of pairs. */
 export function containerLinks(patient: Patient): string[] {
   const bridges = new Set(bridgesOf(patient))
-  const own = patient.node.links.filter(({ name, nsid }) => nsid === undefined && bridges.has(name))
+  const isOfBridge = ({ name, kind }: NodeLink) =>
+    bridges.has(kind === "vlan" ? name.slice(0, name.lastIndexOf(".")) : name) // bridge names a VLAN "cni0.100"
+  const own = patient.node.links.filter((link) => link.nsid === undefined && isOfBridge(link))
   const ends = patient.attachments.flatMap(({ link }) => (link?.nsid === undefined ? (link?.name ?? []) : []))
   return [...new Set([...own.map(({ name }) => name), ...ends])]
 }

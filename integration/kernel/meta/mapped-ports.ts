@@ -58,7 +58,7 @@ export function done(...of: Parameters<typeof call>): void {
 }
 
 export const sh = async (script: string) => (await host.exec("sh", ["-c", script])).stdout
-export const ruleset = () => sh("nft list ruleset")
+export const ruleset = async () => (await sh("nft list ruleset")).replace(/packets \d+ bytes \d+/g, "packets 0 bytes 0")
 export const localnet = async () => (await sh("sysctl -n net.ipv4.conf.br0.route_localnet")).trim()
 /** The rules of iptables' table `nat`, both families. */
 export const iptables = async () =>

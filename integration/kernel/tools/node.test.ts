@@ -114,6 +114,7 @@ test("links have what tells to which others they belong", () => {
     counters: quiet,
   })
   expect(linkOf("veth1")).toStrictEqual({
+    port: { isIsolated: false, state: 0 },
     index: 3,
     name: "veth1",
     kind: "veth",
