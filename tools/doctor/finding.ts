@@ -121,9 +121,8 @@ export function bridgesOf({ members }: Patient): string[] {
 /** The interfaces on the host by which packets of containers come: bridges that are there, their VLANs, and ends of pairs. */
 export function containerLinks(patient: Patient): string[] {
   const bridges = new Set(bridgesOf(patient))
-  const isOfBridge = ({ name, kind }: NodeLink) =>
-    bridges.has(kind === "vlan" ? name.slice(0, name.lastIndexOf(".")) : name) // bridge names a VLAN "cni0.100"
-  const own = patient.node.links.filter((link) => link.nsid === undefined && isOfBridge(link))
+  const isOfBridge = (name: string) => bridges.has(name) || bridges.has(name.replace(/\.\d+$/, "")) // "cni0.100" is VLAN 100 of cni0
+  const own = patient.node.links.filter(({ name, nsid }) => nsid === undefined && isOfBridge(name))
   const ends = patient.attachments.flatMap(({ link }) => (link?.nsid === undefined ? (link?.name ?? []) : []))
   return [...new Set([...own.map(({ name }) => name), ...ends])]
 }
