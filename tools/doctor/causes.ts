@@ -57,11 +57,16 @@ function mergedRemedy(findings: readonly Finding[]): Finding["remedy"] {
 /** Examples of many objects. */
 const EXAMPLES = 3
 
+/** The fault as a sentence, which counts many affected objects and does not name them. */
+export function sentenceOf({ affected = [], what, ofMany }: Finding): string {
+  return affected.length > 1 && ofMany ? ofMany(affected.length) : what
+}
+
 /** The fault as a sentence, with the names of three affected objects, or of all. */
 export function describe(finding: Finding, isWhole = false): string {
   const { affected = [], what, ofMany } = finding
   if (affected.length < 2) return what
-  if (ofMany) return `${ofMany(affected.length)}: ${namesOf(affected, isWhole)}`
+  if (ofMany) return `${sentenceOf(finding)}: ${namesOf(affected, isWhole)}`
   return `${what}; the same fault has ${affected.length - 1} more: ${namesOf(affected.slice(1), isWhole)}`
 }
 

@@ -63,3 +63,11 @@ test.each([
 test("a graph without findings stays as it is", () => {
   expect(withFaults(graph, [])).toEqual(graph)
 })
+
+test("the fault of a container does not name the others that have it", () => {
+  const affected = ["c1", "c2"].map((containerId) => affectedBy(attachmentOf({ containerId })))
+  const finding = { rule: "r", severity: "error", what: "w", why: "y", remedy: "m", affected } as const
+  const { segments } = withFaults(graph, [{ ...finding, ofMany: (count) => `${count} containers have no port` }])
+  const [first] = segments.flatMap(({ members }) => members)
+  expect(first?.faults?.map(({ text }) => text)).toEqual(["2 containers have no port: y"])
+})
