@@ -11,6 +11,7 @@ import {
   listRules,
   NFT_CMP,
   type Operation,
+  PayloadBase,
   readVerdict,
   remove,
   tableFamily,
@@ -27,7 +28,6 @@ const ADDRESSES: Readonly<Record<Family, { size: number; options: Options }>> = 
   [AF_INET]: { size: 4, options: { 12: "-s", 16: "-d" } },
   [AF_INET6]: { size: 16, options: { 8: "-s", 24: "-d" } },
 }
-const BASE_NETWORK = 1
 /** `NFT_META_IIFNAME` and `NFT_META_OIFNAME` */
 const INTERFACES: Options = { 6: "-i", 7: "-o" }
 
@@ -126,7 +126,7 @@ interface Loaded {
 const NOTHING: Loaded = { option: undefined, bits: 0 }
 
 function addressLoaded(family: Family, { base, offset = 0, length = 0 }: Known<"payload">["data"]): Loaded {
-  const option = base === BASE_NETWORK ? ADDRESSES[family].options[offset] : undefined
+  const option = base === PayloadBase.Network ? ADDRESSES[family].options[offset] : undefined
   return { option, bits: 8 * length }
 }
 

@@ -7,7 +7,7 @@ import { stat, statOpen } from "./stat.ts"
 export const AF_UNIX = 1
 const AF_NETLINK = 16
 export const SOCK_STREAM = 1
-const SOCK_DGRAM = 2
+export const SOCK_DGRAM = 2
 export const SOCK_RAW = 3
 export const SOCK_NONBLOCK = Open.NonBlocking
 export const SOCK_CLOEXEC = Open.CloseOnExec

@@ -15,8 +15,8 @@ export interface Field {
   load(register: number, size: number): Expression
 }
 
-/** `enum nft_payload_bases` */
-const Base = { Link: 0, Network: 1, Transport: 2 } as const
+/** The header that a payload expression counts its offset from: `enum nft_payload_bases`, <linux/netfilter/nf_tables.h>. */
+export const PayloadBase = { Link: 0, Network: 1, Transport: 2 } as const
 
 function payload(name: string, type: DataType, base: number, offset: number): Field {
   return {
@@ -50,14 +50,14 @@ export function prefixOf(field: Field, length: number): Field {
  * looks at an IP header has to compare the protocol first.
  */
 export const fields = {
-  ipSource: payload("ip saddr", dataTypes.ipv4, Base.Network, 12),
-  ipDestination: payload("ip daddr", dataTypes.ipv4, Base.Network, 16),
-  ip6Source: payload("ip6 saddr", dataTypes.ipv6, Base.Network, 8),
-  ip6Destination: payload("ip6 daddr", dataTypes.ipv6, Base.Network, 24),
-  etherSource: payload("ether saddr", dataTypes.ether, Base.Link, 6),
-  etherDestination: payload("ether daddr", dataTypes.ether, Base.Link, 0),
-  sourcePort: payload("th sport", dataTypes.port, Base.Transport, 0),
-  destinationPort: payload("th dport", dataTypes.port, Base.Transport, 2),
+  ipSource: payload("ip saddr", dataTypes.ipv4, PayloadBase.Network, 12),
+  ipDestination: payload("ip daddr", dataTypes.ipv4, PayloadBase.Network, 16),
+  ip6Source: payload("ip6 saddr", dataTypes.ipv6, PayloadBase.Network, 8),
+  ip6Destination: payload("ip6 daddr", dataTypes.ipv6, PayloadBase.Network, 24),
+  etherSource: payload("ether saddr", dataTypes.ether, PayloadBase.Link, 6),
+  etherDestination: payload("ether daddr", dataTypes.ether, PayloadBase.Link, 0),
+  sourcePort: payload("th sport", dataTypes.port, PayloadBase.Transport, 0),
+  destinationPort: payload("th dport", dataTypes.port, PayloadBase.Transport, 2),
   mark: meta("meta mark", dataTypes.mark, 3),
   inputInterface: meta("iifname", dataTypes.ifname, 6),
   outputInterface: meta("oifname", dataTypes.ifname, 7),

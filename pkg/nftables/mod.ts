@@ -20,7 +20,7 @@ export {
 } from "./elements.ts"
 export { encodeAhead } from "./encode.ts"
 export { type Expression, extensionAttributes, type UnknownExpression } from "./expressions.ts"
-export { type Field, fields, prefixOf } from "./fields.ts"
+export { type Field, fields, PayloadBase, prefixOf } from "./fields.ts"
 export * from "./key-queues.ts"
 export { type Netfilter, openNetfilter } from "./netfilter.ts"
 export { printElement, printRule, printTransaction } from "./print.ts"

@@ -6,6 +6,11 @@ import {
   Poll,
   poll,
   randomBytes,
+  SOCK_CLOEXEC,
+  SOCK_DGRAM,
+  SOCK_NONBLOCK,
+  SOCK_STREAM,
+  SOL_SOCKET,
   SyscallError,
   setSocketOption,
 } from "../../pkg/libc/mod.ts"
@@ -29,11 +34,6 @@ export interface Place {
 export type Failure = string | undefined
 
 /** <sys/socket.h> */
-const SOCK_STREAM = 1
-const SOCK_DGRAM = 2
-const SOCK_NONBLOCK = 0o4000
-const SOCK_CLOEXEC = 0o2000000
-const SOL_SOCKET = 1
 const SO_REUSEADDR = 2
 const IPPROTO_IPV6 = 41
 const IPV6_V6ONLY = 26

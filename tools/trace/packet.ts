@@ -1,6 +1,6 @@
 import { ETH_P_IP, ETH_P_IPV6 } from "../../pkg/libc/mod.ts"
 import { u16be, u32 } from "../../pkg/netlink/mod.ts"
-import { ifnameValue } from "../../pkg/nftables/mod.ts"
+import { ifnameValue, PayloadBase } from "../../pkg/nftables/mod.ts"
 import { AF_INET, AF_INET6, familyOf } from "../../pkg/types/mod.ts"
 import { agreeing, type Bits, knownBits, unknownBits } from "./bits.ts"
 import type { Destination } from "./way.ts"
@@ -186,14 +186,12 @@ export function ctOf(packet: Packet, key: number, direction: number | undefined)
 
 /** The ports that clients are given, from here on: `net.ipv4.ip_local_port_range`, RFC 6335. An answer goes to one of them. */
 export const CLIENT_PORTS = 0x8000
-const BASE_NETWORK = 1
-const BASE_TRANSPORT = 2
 const TCP_FLAGS = 13
 
 /** The bytes of the packet's headers that a payload expression loads. */
 export function payloadOf(packet: Packet, base: number, offset: number, length: number): Bits {
-  const header = base === BASE_NETWORK ? networkHeader(packet) : transportHeader(packet)
-  if (header === undefined || (base !== BASE_NETWORK && base !== BASE_TRANSPORT))
+  const header = base === PayloadBase.Network ? networkHeader(packet) : transportHeader(packet)
+  if (header === undefined || (base !== PayloadBase.Network && base !== PayloadBase.Transport))
     return unknownBits("the frame's header")
   const [value, known] = [header.value, header.known].map((bytes) => {
     const part = new Uint8Array(length)
@@ -201,7 +199,11 @@ export function payloadOf(packet: Packet, base: number, offset: number, length: 
     return part
   }) as [Uint8Array, Uint8Array]
   const client = isAnswer(packet) ? { at: 2, what: "the client's port" } : { at: 0, what: "the source port" }
-  return { value, known, what: base === BASE_TRANSPORT && offset === client.at ? client.what : (header.what ?? "") }
+  return {
+    value,
+    known,
+    what: base === PayloadBase.Transport && offset === client.at ? client.what : (header.what ?? ""),
+  }
 }
 
 /** The header of IPv4 or IPv6, as far as it is known before the packet is sent. */

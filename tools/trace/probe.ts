@@ -1,6 +1,18 @@
 import { dlopen, ptr } from "bun:ffi"
 import { engine } from "../../pkg/engine/mod.ts"
-import { errnoName, errnoNumber, type Fd, FileDescriptor, Poll, poll, SyscallError } from "../../pkg/libc/mod.ts"
+import {
+  errnoName,
+  errnoNumber,
+  type Fd,
+  FileDescriptor,
+  Poll,
+  poll,
+  SOCK_CLOEXEC,
+  SOCK_NONBLOCK,
+  SOCK_STREAM,
+  SOL_SOCKET,
+  SyscallError,
+} from "../../pkg/libc/mod.ts"
 import type { Netns } from "../../pkg/netns/mod.ts"
 import { AF_INET, familyOf } from "../../pkg/types/mod.ts"
 import type { Destination } from "./way.ts"
@@ -17,10 +29,6 @@ export interface Probed {
 const PATIENCE_MS = 3000
 
 /** <sys/socket.h> */
-const SOCK_STREAM = 1
-const SOCK_NONBLOCK = 0o4000
-const SOCK_CLOEXEC = 0o2000000
-const SOL_SOCKET = 1
 const SO_ERROR = 4
 /** struct sockaddr_in6 */
 const SOCKADDR_SIZE = 28
