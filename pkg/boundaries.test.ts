@@ -230,7 +230,19 @@ function importCircles(imports: ReadonlyMap<string, readonly string[]>): string[
 }
 
 /** The folders whose files may not import one another in a circle; what only tests of pkg import may. */
-const withoutCircles = ["pkg", "plugins", "ipam", "meta", "agent", "suite", "tools", "cmd", "integration", "bench", "scripts"]
+const withoutCircles = [
+  "pkg",
+  "plugins",
+  "ipam",
+  "meta",
+  "agent",
+  "suite",
+  "tools",
+  "cmd",
+  "integration",
+  "bench",
+  "scripts",
+]
 
 test("no file of these folders imports itself by way of others", async () => {
   const files = [...new Bun.Glob(`{${withoutCircles.join(",")}}/**/*.ts`).scanSync(root)].sort()
