@@ -30,6 +30,8 @@ export interface Pool {
   readonly quarantineS: number
   /** "host-gw": each agent keeps a route to the blocks of the other nodes. */
   readonly routing: "none" | "host-gw"
+  /** The pool goes as soon as it has no block: no node claims another, and each gives back those that no container uses. */
+  readonly isRemoved?: true
 }
 
 /** All pools, in one record: two that overlap cannot be added, also not at the same time. */
@@ -82,6 +84,8 @@ export interface FixedAddress {
 export interface Want {
   readonly pool: string
   readonly owner: Owner
+  /** A container has asked for an address, and the node has none: other nodes also give up what they keep in hand. */
+  readonly isUrgent?: true
 }
 
 /** The records by their kind. */

@@ -11,7 +11,8 @@ async function ownBlocks(host: HostNamespace, blocks: readonly string[], blocks6
   const machineId = await host.tryExec("cat", ["/etc/machine-id"])
   const node = { name: host.name, uid: host.name, machineId: machineId.stdout.trim() }
   const routes = [{ dst: "0.0.0.0/0" }, { dst: "::/0" }]
-  const body = JSON.stringify({ version: 1, pool: "pods", epoch: 1, node, sets, routes, fixed: {} }).slice(0, -1)
+  const store = "/var/lib/cni/networks/pods"
+  const body = JSON.stringify({ version: 1, pool: "pods", epoch: 1, node, store, sets, routes, fixed: {} }).slice(0, -1)
   const text = `${body},"checksum":"${Bun.hash.crc32(body).toString(16).padStart(8, "0")}"}`
   await host.exec("sh", ["-c", `mkdir -p /var/lib/cni/pools && echo '${text}' >/var/lib/cni/pools/pods.json`])
 }

@@ -81,7 +81,11 @@ export function allocate(session: Session, lease: PreparedLease, request: Reques
   }
   session.remember({ owner, addresses, bootId: session.place.bootId, written, ...(netns && { netns }) })
   let index = 0
-  for (const address of taken) moveCursor(session, index++, address)
+  for (const address of taken) {
+    const isFixed = fixed.some((each) => isSameAddress(each, address)) // it lies outside of the ranges that the cursor goes through
+    if (!isFixed) moveCursor(session, index, address)
+    index++
+  }
   return taken.map((address, at) => grantedFrom(sets[at] ?? [], address))
 }
 

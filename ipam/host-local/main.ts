@@ -13,7 +13,9 @@ import { Store } from "./store.ts"
 
 export { type Files, kernelFiles } from "./files.ts"
 export { type Lease, listLeases, listNetworks, usageOf } from "./inventory.ts"
+export { formatPoolFile, type PoolFile, type PoolPlace, type PoolSet, poolPath, readPoolFile } from "./pool-file.ts"
 export { type Address, capacityOf, formatAddress, formatRangeSet, parseAddress, type Range } from "./ranges.ts"
+export { type Reservation, reservationsIn } from "./reservations.ts"
 
 export { type HostLocalConfig, parseHostLocalConfig, release, releaseAddress, Store }
 
@@ -40,7 +42,7 @@ function addHostLocal(call: Call, config: HostLocalConfig): Answered {
   let { routes } = config
   const ranges: Request["ranges"] = (chooser, wanted) => {
     if (!place) return { sets: rangeSets }
-    const pool = new Pool(place)
+    const pool = new Pool(place, directory)
     const fixed = pod ? pool.fixedFor(pod, call.ifName) : []
     if (routes.length === 0) routes = [...pool.routes]
     return { sets: pool.choose(chooser, wanted, fixed), fixed, full: (index) => pool.full(index) }
@@ -52,7 +54,7 @@ function addHostLocal(call: Call, config: HostLocalConfig): Answered {
 
 function checkHostLocal(call: Call, { directory, rangeSets, pool }: HostLocalConfig): void {
   const store = new Store({ directory, log: call.log })
-  const sets = pool ? new Pool(pool).whole : rangeSets
+  const sets = pool ? new Pool(pool, directory).whole : rangeSets
   checkReservation(store, ownerOf(call), sets, call.network.prevResult?.ips ?? [])
 }
 
@@ -76,9 +78,9 @@ function requireAddresses(call: Call, config: HostLocalConfig): void {
   )
 }
 
-/** The ranges that a configuration hands out of: its own, or those of its pool on this node. Throws code 11 for a pool without a file. */
-export function rangeSetsOf({ rangeSets, pool }: HostLocalConfig): readonly RangeSet[] {
-  return pool ? new Pool(pool).rangeSets : rangeSets
+/** The ranges that a configuration hands out of: its own, or those of its pool on this node. Throws code 11 for a pool without a file, code 7 for one of another network. */
+export function rangeSetsOf({ rangeSets, pool, directory }: HostLocalConfig): readonly RangeSet[] {
+  return pool ? new Pool(pool, directory).rangeSets : rangeSets
 }
 
 function collectGarbage(call: Call, { directory }: HostLocalConfig, attachments: readonly Attachment[]): void {

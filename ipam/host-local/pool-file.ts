@@ -36,6 +36,8 @@ export interface PoolFile {
   readonly epoch: number
   /** The node that owns the blocks. `machineId` is that of machine-id(5), "" where there is none. */
   readonly node: { readonly name: string; readonly uid: string; readonly machineId: string }
+  /** The directory of the reservations of the one network that uses the pool: "/var/lib/cni/networks/pods-net". */
+  readonly store: string
   /** One for each family: a container gets an address of each. */
   readonly sets: readonly PoolSet[]
   /** The routes of results. */
@@ -93,11 +95,12 @@ function parse(place: PoolPlace, text: string): PoolFile {
 
 /** Whether a file has the keys that are used here. Its checksum is right: so it is as its writer meant it, and blocks are looked at when one is needed. */
 function isPoolFile(file: Partial<PoolFile>): file is PoolFile {
-  const { pool, node, sets, routes, fixed } = file
+  const { pool, node, store, sets, routes, fixed } = file
   return (
     typeof pool === "string" &&
     typeof node?.name === "string" &&
     typeof node.machineId === "string" &&
+    typeof store === "string" &&
     Array.isArray(sets) &&
     sets.every(isPoolSet) &&
     Array.isArray(routes) &&

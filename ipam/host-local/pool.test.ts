@@ -6,7 +6,8 @@ import { FileDescriptor, Open, tryLock } from "../../pkg/libc/mod.ts"
 import { serve } from "../../pkg/skel/mod.ts"
 import { hostLocal } from "./main.ts"
 import { formatPoolFile, type PoolFile, type PoolSet } from "./pool-file.ts"
-import { reserve } from "./reservations.ts"
+import { reservationsIn, reserve } from "./reservations.ts"
+import { Store } from "./store.ts"
 import { owner, TemporaryStore } from "./testing/temporary-store.ts"
 
 const machineId = ((): string => {
@@ -47,6 +48,7 @@ class Node implements Disposable {
       pool: "pods",
       epoch: 1,
       node: { name: "node-1", uid: "1", machineId },
+      store: join(this.path, "data", "net"),
       sets: [],
       routes: [],
       fixed: {},
@@ -187,6 +189,30 @@ describe("an ADD from a pool", () => {
     })
   })
 
+  test("of a fixed address lets the next one go on where it was, in the block of the cursor", () => {
+    using node = new Node()
+    const sets = [set({ gateway: "10.64.0.1" })]
+    node.write({ sets, fixed: { "db/mysql-0/eth0": ["10.64.77.7"] } })
+    const all = Array.from({ length: 9 }, (_, at) => node.add(`c${at}`)[0])
+    expect(all.at(-1)).toBe("10.64.9.8/16 by 10.64.0.1")
+    node.call("DEL", "c0")
+    expect(node.add("db", { cniArgs: "IgnoreUnknown=1;K8S_POD_NAMESPACE=db;K8S_POD_NAME=mysql-0" })).toEqual([
+      "10.64.77.7/16 by 10.64.0.1",
+    ])
+    expect(node.add("next")).toEqual(["10.64.9.9/16 by 10.64.0.1"])
+  })
+
+  test("of another network, or with another dataDir, is refused with code 7: both would give one address", () => {
+    using node = new Node(set({}))
+    node.add("a")
+    const msg = expect.stringContaining(`its addresses are reserved in "${join(node.path, "data", "net")}"`)
+    expect(node.add("b", { name: "other" })).toMatchObject({ code: 7, msg })
+    expect(node.add("b", { ipam: { dataDir: join(node.path, "elsewhere") } })).toMatchObject({ code: 7, msg })
+    expect(node.call("STATUS", "", { name: "other" }).answer).toMatchObject({ code: 50, msg })
+    expect(node.taken).toEqual(["10.64.3.2"])
+    expect(node.call("DEL", "a", { name: "other" })).toMatchObject({ exitCode: 0 })
+  })
+
   test("reads the file while no other call works on the store", () => {
     using store = new TemporaryStore([{ subnet: "10.0.0.0/29" }])
     store.add("first")
@@ -240,6 +266,7 @@ describe("a file that cannot be believed is refused with code 11, by STATUS with
       'is of node "node-2"',
     ],
     ["a newer one", rewritten((file) => (file.version = 2)), "has version 2, and this release reads 1"],
+    ["one that names no store", rewritten((file) => delete file.store), "is not the file of a pool"],
     ["one without sets", rewritten((file) => (file.sets = null)), "is not the file of a pool"],
     ["a route without destination", rewritten((file) => (file.routes = [{}])), "is not the file of a pool"],
     [
@@ -281,6 +308,26 @@ describe("a file that cannot be believed is refused with code 11, by STATUS with
     chmodSync(join(node.path, "pools"), 0o777)
     expect(node.add("a")).toMatchObject({ code: 5 })
   })
+})
+
+test("the reservations in a prefix are listed while no other call works on the store, those without an owner too", () => {
+  using store = new TemporaryStore([{ subnet: "10.0.0.0/24" }], [{ subnet: "fd00::/64" }])
+  expect(reservationsIn(store.open(), "10.0.0.0/24")).toEqual([])
+  for (const id of ["a", "b", "c"]) store.add(id)
+  writeFileSync(store.path("10.0.0.7"), "kept for the printer")
+  const found = (prefix: string) =>
+    reservationsIn(store.open(), prefix)
+      .map(({ address, holder }) => `${address} ${typeof holder === "object" ? holder.containerId : holder}`)
+      .sort()
+  expect(found("10.0.0.0/30")).toEqual(["10.0.0.2 a", "10.0.0.3 b"])
+  expect(found("10.0.0.4/30")).toEqual(["10.0.0.4 c", "10.0.0.7 foreign"])
+  expect(found("10.0.0.3/32")).toEqual(["10.0.0.3 b"])
+  expect(found("10.0.1.0/24")).toEqual([])
+  expect(found("fd00::/126")).toEqual(["fd00::2 a", "fd00::3 b"])
+  using lock = FileDescriptor.open(store.path("lock"), Open.ReadOnly)
+  expect(tryLock(lock.fd)).toBe(true)
+  const impatient = new Store({ directory: store.directory, log: () => {}, lockDeadlineMs: 1 })
+  expect(() => reservationsIn(impatient, "10.0.0.0/30")).toThrow("Cannot lock")
 })
 
 test("STATUS refuses a pool of which the node owns no block", () => {

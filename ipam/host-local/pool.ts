@@ -1,4 +1,4 @@
-import { AF_INET, AF_INET6, type CniError, Code, type Family, isCniError, type Route } from "../../pkg/types/mod.ts"
+import { AF_INET, AF_INET6, CniError, Code, type Family, isCniError, type Route } from "../../pkg/types/mod.ts"
 import { type Chooser, nextAddress } from "./allocate.ts"
 import { type PoolFile, type PoolPlace, type PoolSet, poolPath, readPoolFile, refuse } from "./pool-file.ts"
 import {
@@ -24,10 +24,19 @@ export class Pool {
   readonly #place: PoolPlace
   readonly #file: PoolFile
 
-  /** Reads the file. Throws code 11, and 5, as `readPoolFile`. */
-  constructor(place: PoolPlace) {
+  /**
+   * Reads the file. Throws code 11, and 5, as `readPoolFile`; code 7 where the addresses are those of another store than `store`: what is
+   * reserved there is not known here, and the owner of the blocks looks for reservations there alone.
+   */
+  constructor(place: PoolPlace, store: string) {
     this.#place = place
     this.#file = readPoolFile(place)
+    if (this.#file.store === store) return
+    throw new CniError(
+      Code.InvalidNetworkConfig,
+      `Cannot use pool "${place.name}" with the reservations in "${store}": its addresses are reserved in "${this.#file.store}"`,
+      { details: "a pool is one network's, and all its containers have one dataDir" },
+    )
   }
 
   get routes(): readonly Route[] {

@@ -1,0 +1,92 @@
+import { Blocks } from "../blocks.ts"
+import { keyOf, type Pool, type PoolPrefix } from "../records.ts"
+import type { Stored } from "../store.ts"
+import { type Agent, blocksOf, isOwn, keyOfBlock, ownedBy, ownerOf, say } from "./agent.ts"
+import { type Held, withBlock, writeHeld } from "./held.ts"
+
+/**
+ * Claims one more block of a prefix: in the store, then in the file. A free one first; then one whose quarantine has ended. Answers what
+ * the node holds then, or `undefined` where the pool has none. A crash in between leaves a block that is owned and in no file: `adopt`.
+ */
+export async function claim(agent: Agent, pool: Pool, prefix: PoolPrefix, held: Held): Promise<Held | undefined> {
+  const stored = (await claimFree(agent, pool, prefix)) ?? (await takeOver(agent, pool, prefix))
+  if (!stored) return undefined
+  if (!(await isStillPool(agent, pool))) {
+    await agent.resend.remove(stored)
+    agent.view.drop("block", stored.key)
+    return undefined
+  }
+  return use(agent, pool, held, stored)
+}
+
+/** Puts an owned block in the file. Its epoch is on the disk before: a file never names a block of which no epoch is known. */
+export function use(agent: Agent, pool: Pool, held: Held, { key, value }: Stored<"block">): Held {
+  agent.memory.setEpochs({ [key]: value.epoch })
+  const next = withBlock(held, value.prefix, "owned")
+  writeHeld(agent.surroundings.node, pool, next)
+  say(agent, "info", `Block ${value.prefix} of pool "${pool.name}" is this node's`, {
+    pool: pool.name,
+    block: value.prefix,
+  })
+  return next
+}
+
+async function claimFree(agent: Agent, pool: Pool, prefix: PoolPrefix): Promise<Stored<"block"> | undefined> {
+  const { resend, view } = agent
+  const isTaken = (block: string) => view.find("block", keyOfBlock(pool.name, block)) !== undefined
+  for (const block of new Blocks(prefix).candidates(ownerOf(agent).name, isTaken)) {
+    const value = ownedBy(agent, pool.name, block, 1)
+    const stored = await resend.create("block", keyOf.block(value), value)
+    view.put(stored)
+    if (stored.value.nonce === value.nonce && isOwn(agent, stored.value.owner)) return stored
+  }
+  return undefined
+}
+
+/**
+ * Takes a block over whose owner is gone, after this agent has itself seen that very version of the record for the whole quarantine, by boot
+ * time; the one that was left longest ago first. An owner that is a member again has its agent take the block back.
+ */
+async function takeOver(agent: Agent, pool: Pool, prefix: PoolPrefix): Promise<Stored<"block"> | undefined> {
+  const blocks = new Blocks(prefix)
+  const ripe = blocksOf(agent, pool.name).filter((each) => blocks.has(each.value.prefix) && isRipe(agent, pool, each))
+  if (ripe.length === 0) return undefined
+  const members = await agent.surroundings.store.members()
+  ripe.sort((a, b) => (a.revision < b.revision ? -1 : 1))
+  for (const stored of ripe) {
+    const { owner, prefix: block, epoch } = stored.value
+    if (members.length === 0 || members.some(({ name, uid }) => name === owner.name && uid === owner.uid)) continue
+    const value = ownedBy(agent, pool.name, block, epoch + 1)
+    const found = await agent.resend.replace(stored, value)
+    if (found) agent.view.put(found)
+    else agent.view.drop("block", stored.key)
+    if (found?.value.nonce !== value.nonce) continue
+    say(agent, "warning", `Block ${block} of pool "${pool.name}" was taken over: node "${owner.name}" is gone`, {
+      pool: pool.name,
+      block,
+    })
+    return found
+  }
+  return undefined
+}
+
+function isRipe({ memory, surroundings }: Agent, pool: Pool, { key, version, value }: Stored<"block">): boolean {
+  const seen = memory.content.quarantined[key]
+  if (value.state !== "quarantined" || seen?.version !== version) return false
+  return surroundings.clock.bootMs() - seen.sinceMs >= pool.quarantineS * 1000
+}
+
+/** Whether a pool can be used after the claim: one that is being removed may have been found without blocks just before. */
+async function isStillPool({ surroundings: { store } }: Agent, pool: Pool): Promise<boolean> {
+  const stored = await store.find("registry", keyOf.registry())
+  const now = stored?.value.pools[pool.name]
+  return (
+    now !== undefined &&
+    !now.isRemoved &&
+    JSON.stringify(now.prefixes.map(placeOf)) === JSON.stringify(pool.prefixes.map(placeOf))
+  )
+}
+
+function placeOf({ prefix, blockLength }: PoolPrefix): string {
+  return `${prefix} ${blockLength}`
+}
