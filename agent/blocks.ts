@@ -102,6 +102,12 @@ export class Blocks {
     return isBlock && formatPrefix(parsed) === block
   }
 
+  /** Whether addresses of a block may be handed out: it lies in no reserved prefix, and not too many of its addresses are reserved. */
+  isUsable(block: string): boolean {
+    const at = this.#indexOf(toPrefix(block).first)
+    return this.#afterReserved(at) === at && this.#isClaimable(at)
+  }
+
   /** The block of an address; `undefined` for one that is not of this prefix. */
   blockOf(address: string): string | undefined {
     const parsed = parseAddress(address)
@@ -132,9 +138,9 @@ export class Blocks {
     }
   }
 
-  /** The addresses that a block hands out: all but those of `keptBack`, as host-local counts them. */
+  /** The addresses that a block hands out: all but those of `keptBackOf`, as host-local counts them. */
   capacityOf(block: string): bigint {
-    return this.#size - BigInt(this.#keptBack(toPrefix(block)).size)
+    return this.#size - BigInt(this.keptBackOf(block).size)
   }
 
   /** The reserved addresses of a block, for its pool file. */
@@ -148,8 +154,9 @@ export class Blocks {
     return found
   }
 
-  /** What is never handed out: gateway, network and broadcast address, and what is reserved. */
-  #keptBack({ first, last, family }: Prefix): Set<bigint> {
+  /** What is never handed out of a block: gateway, network and broadcast address, and what is reserved. */
+  keptBackOf(block: string): ReadonlySet<bigint> {
+    const { first, last, family } = toPrefix(block)
     const isShared = this.#gateway !== undefined
     const subnet = isShared ? this.#whole : { first, last }
     const kept = [this.#gateway ?? first + 1n, subnet.first, ...(family === AF_INET ? [subnet.last] : [])]

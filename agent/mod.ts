@@ -1,4 +1,17 @@
+/**
+ * The agent of a cluster's addresses: records, the door to their store, and the engine that keeps the pool files of a node.
+ *
+ * @example
+ * await using store = new DirectoryStore("/var/lib/cluster")
+ * await putPool(store, pool)
+ */
+export { Blocks, formatPrefix, liesIn, overlaps, type Prefix, parsePrefix } from "./blocks.ts"
 export type { AgentConfig, StoreConfig, TlsConfig } from "./config.ts"
+export { Engine, type EngineOptions } from "./engine/engine.ts"
+export { openNodeFiles } from "./engine/node-files.ts"
+export type { Clock, LogEvent, Memory, NodeFiles, Reservation, Surroundings } from "./engine/surroundings.ts"
+export { faultOf, listPools, PoolError, putPool, removePool } from "./pools.ts"
 export * from "./records.ts"
 export type { LostBlock, PoolStatus, PrefixStatus, Status } from "./status.ts"
 export { type Identity, type PodName, type Store, type Stored, StoreError, type WatchEvent } from "./store.ts"
+export { DirectoryStore } from "./stores/directory.ts"

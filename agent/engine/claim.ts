@@ -20,8 +20,8 @@ export async function claim(agent: Agent, pool: Pool, prefix: PoolPrefix, held: 
 }
 
 /** Puts an owned block in the file. Its epoch is on the disk before: a file never names a block of which no epoch is known. */
-export function use(agent: Agent, pool: Pool, held: Held, { key, value }: Stored<"block">): Held {
-  agent.memory.setEpochs({ [key]: value.epoch })
+export function use(agent: Agent, pool: Pool, held: Held, { key, value, revision }: Stored<"block">): Held {
+  agent.memory.setEpoch(key, value.epoch, revision)
   const next = withBlock(held, value.prefix, "owned")
   writeHeld(agent.surroundings.node, pool, next)
   say(agent, "info", `Block ${value.prefix} of pool "${pool.name}" is this node's`, {

@@ -36,13 +36,13 @@ export function poolFileOf(pool: Pool, node: NodeFiles, { blocks, fixed, epoch }
   const sets = pool.prefixes.map((each) => {
     const arithmetic = new Blocks(each)
     const mine = [...blocks.keys()].filter((block) => arithmetic.has(block))
-    const isIn = (state: "owned" | "draining") => (block: string) => blocks.get(block) === state
+    const isUsed = (block: string) => blocks.get(block) === "owned" && arithmetic.isUsable(block)
     return {
       prefix: each.prefix,
       ...(each.gateway !== undefined && { gateway: each.gateway }),
       blockLength: each.blockLength,
-      blocks: mine.filter(isIn("owned")),
-      draining: mine.filter(isIn("draining")),
+      blocks: mine.filter(isUsed),
+      draining: mine.filter((block) => !isUsed(block)),
       reserved: mine.flatMap((block) => arithmetic.reservedIn(block)),
     }
   })

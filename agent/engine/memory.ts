@@ -29,8 +29,26 @@ export class MemoryFile {
     this.#memory = next
   }
 
-  /** Notes the epochs of blocks, which a pool file may name from then on. */
-  setEpochs(epochs: Readonly<Record<string, number>>): void {
-    this.change({ epochs: { ...this.#memory.epochs, ...epochs } })
+  /** Has other content in place of all that there is. */
+  replace(content: Omit<Memory, "bootId">): void {
+    const next = { ...content, bootId: this.#memory.bootId }
+    this.#surroundings.node.writeMemory(next)
+    this.#memory = next
+  }
+
+  /** Notes the epoch of a block that a pool file may name from then on, and how far the store had come by then. */
+  setEpoch(key: string, epoch: number, revision: bigint): void {
+    const { store, epochs } = this.#memory
+    const isNewer = store !== undefined && BigInt(store.revision) < revision
+    this.change({
+      epochs: { ...epochs, [key]: epoch },
+      ...(isNewer && { store: { ...store, revision: String(revision) } }),
+    })
+  }
+
+  /** Drops the epochs of blocks that are of no use any more. */
+  keepEpochs(isUsed: (key: string) => boolean): void {
+    const kept = Object.entries(this.#memory.epochs).filter(([key]) => isUsed(key))
+    this.change({ epochs: Object.fromEntries(kept) })
   }
 }

@@ -58,6 +58,8 @@ export interface NodeFiles {
   readonly owner: Owner
   /** The pools that have a file, those with a file that cannot be used included. */
   listPools(): readonly string[]
+  /** The path of a pool's file. */
+  fileOf(pool: string): string
   /** The file of a pool that is in force; `undefined` where host-local would use none. */
   readPool(pool: string): PoolFile | undefined
   /**

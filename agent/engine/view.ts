@@ -23,10 +23,21 @@ export class View {
     want: new Map(),
   }
   readonly #complete = new Set<Kind>()
+  #newest = 0n
 
   /** Whether all records of all kinds have come once. */
   get isComplete(): boolean {
     return this.#complete.size === kinds.length
+  }
+
+  /** The greatest revision of a record that was ever seen: a store that has come less far went backwards. */
+  get newest(): bigint {
+    return this.#newest
+  }
+
+  /** Another store is the right one from now on. */
+  forgetNewest(): void {
+    this.#newest = 0n
   }
 
   records<K extends Kind>(kind: K): ReadonlyMap<string, Stored<K>> {
@@ -42,6 +53,7 @@ export class View {
     const table = this.#tables[record.kind] as Map<string, Stored<K>>
     const known = table.get(record.key)
     if (!known || known.revision <= record.revision) table.set(record.key, record)
+    this.#see(record)
   }
 
   /** Notes that a record does not exist. */
@@ -55,9 +67,16 @@ export class View {
     else {
       const table = this.#tables[kind] as Map<string, Stored<K>>
       table.clear()
-      for (const record of event.records) table.set(record.key, record)
+      for (const record of event.records) {
+        table.set(record.key, record)
+        this.#see(record)
+      }
       this.#complete.add(kind)
     }
+  }
+
+  #see({ revision }: Stored<Kind>): void {
+    if (revision > this.#newest) this.#newest = revision
   }
 
   /**

@@ -134,11 +134,10 @@ export function testStoreContract(name: string, makeStore: () => Promise<StoreUn
     })
 
     withStore("kinds have keys of their own", async (_, store) => {
-      const want: Want = { pool: "pods", owner: owner("10.64.1.0") }
-      await store.create("want", "pods/x", want)
-      expect(await store.find("block", "pods/x")).toBeUndefined()
-      expect(await store.list("block")).toEqual([])
-      expect(await store.create("node", "pods/x", { owner: owner("x"), addresses: [] })).toBeDefined()
+      await store.create("registry", "pools", registry)
+      expect(await store.find("node", "pools")).toBeUndefined()
+      expect(await store.list("node")).toEqual([])
+      expect(await store.create("node", "pools", { owner: owner("pools"), addresses: [] })).toBeDefined()
     })
 
     withStore("a thousand records are listed whole, and watched whole", async (_, store) => {
@@ -193,10 +192,11 @@ export function testStoreContract(name: string, makeStore: () => Promise<StoreUn
       const random = seeded(7)
       const there = new Map<string, Stored<"block">>()
       for (let step = 0; step < 200; step++) {
-        const at = key(random(10))
+        const number = random(10)
+        const at = key(number)
         const known = there.get(at)
-        if (!known) there.set(at, defined(await other.create("block", at, block(random(10)))))
-        else if (random(2) === 0) there.set(at, defined(await other.replace(known, block(random(1000)))))
+        if (!known) there.set(at, defined(await other.create("block", at, block(number))))
+        else if (random(2) === 0) there.set(at, defined(await other.replace(known, block(number, { epoch: step }))))
         else if (await other.remove(known)) there.delete(at)
       }
       const versions = (records: ReadonlyMap<string, Stored<"block">>) =>

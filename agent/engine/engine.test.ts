@@ -1,0 +1,115 @@
+import { describe, expect, test } from "bun:test"
+import { World } from "../testing/world.ts"
+
+/** Runs a test in a world, whose agents it ends. */
+function inWorld(title: string, work: (world: World) => Promise<void>, pool = {}): void {
+  test(title, async () => {
+    const world = new World(pool)
+    await work(world)
+    expect(world.doubles()).toEqual([])
+    await world.stop()
+    for (const each of world.engines.values()) expect(each.error).toBeUndefined()
+  })
+}
+
+describe("an agent", () => {
+  inWorld("claims a block, writes it to the pool file, and says so", async (world) => {
+    world.start("a", { addresses: ["192.0.2.1"] })
+    await world.clock.advance(1000)
+    const [block = ""] = world.blocksOf("a")
+    expect(world.recordsOf("a")).toEqual([block])
+    expect(world.node("a").files.get("pods")).toMatchObject({
+      version: 1,
+      pool: "pods",
+      node: world.node("a").owner,
+      store: "/networks/pods-net",
+      sets: [{ prefix: "10.64.0.0/24", blockLength: 28, blocks: [block], draining: [], reserved: [] }],
+      routes: [{ dst: "0.0.0.0/0" }],
+    })
+    expect(world.cluster.find("node", "a")?.value).toEqual({ owner: world.node("a").owner, addresses: ["192.0.2.1"] })
+    expect(world.engines.get("a")?.engine.status()).toMatchObject({
+      node: { name: "a" },
+      store: { name: "memory" },
+      pools: [
+        {
+          name: "pods",
+          file: "/pools/pods.json",
+          prefixes: [{ used: 0, free: "13", cluster: { free: "15", owned: 1, quarantined: 0 } }],
+        },
+      ],
+      lost: [],
+    })
+  })
+
+  inWorld("claims more before its addresses run out, and gives back what it does not need", async (world) => {
+    const node = world.node("a")
+    world.start("a")
+    await world.clock.advance(1000)
+    for (let at = 0; at < 60; at++) {
+      expect(node.add(`c${at}`)).toBeDefined()
+      await world.clock.advance(100)
+    }
+    expect(world.blocksOf("a").length).toBeGreaterThanOrEqual(5)
+    expect(world.blocksOf("a")).toEqual(world.recordsOf("a"))
+    for (let at = 0; at < 60; at++) node.del(`c${at}`)
+    await world.clock.advance(1000)
+    expect(world.blocksOf("a")).toHaveLength(2) // 13 addresses without the other are fewer than twice 8
+    expect(world.blocksOf("a")).toEqual(world.recordsOf("a"))
+  })
+
+  inWorld("at rest asks the store for nothing between two sweeps, and makes no pass", async (world) => {
+    const { engine } = world.start("a", { sweepMs: 3_600_000 })
+    await world.clock.advance(10_000)
+    const before = engine.status().store
+    await world.clock.advance(1_000_000)
+    expect(engine.status().store.requests).toBe(before.requests)
+  })
+
+  inWorld(
+    "gives a block of each family, of IPv6 by arithmetic alone",
+    async (world) => {
+      world.start("a")
+      await world.clock.advance(1000)
+      expect(world.node("a").add("c")?.length).toBe(2)
+      expect(world.blocksOf("a")).toHaveLength(2)
+    },
+    {
+      prefixes: [
+        { prefix: "10.64.0.0/16", blockLength: 26, reserved: [] },
+        { prefix: "fd00:64::/48", blockLength: 80, reserved: ["fd00:64:0:8000::/49"] },
+      ],
+    },
+  )
+
+  inWorld("keeps its blocks for as long as it is silent: ownership has no time limit", async (world) => {
+    const a = world.start("a")
+    await world.clock.advance(1000)
+    const blocks = world.blocksOf("a")
+    world.node("a").add("c")
+    await a.stop()
+    world.start("b", { sweepMs: 10_000_000 })
+    await world.clock.advance(1_000_000_000)
+    expect(world.recordsOf("a")).toEqual(blocks)
+    for (const value of world.blockRecords()) expect(value.state).toBe("owned")
+  })
+
+  inWorld(
+    "of two that want one block only one gets it",
+    async (world) => {
+      world.start("a")
+      world.start("b")
+      await world.clock.advance(1000)
+      const sizes = [world.blocksOf("a").length, world.blocksOf("b").length]
+      expect(sizes[0] ?? 0).toBeGreaterThan(0)
+      for (let at = 0; at < 40; at++) {
+        world.node("a").add(`c${at}`)
+        world.node("b").add(`d${at}`)
+        await world.clock.advance(100)
+        expect(world.doubles()).toEqual([])
+      }
+      expect(world.blocksOf("a")).toEqual(world.recordsOf("a"))
+      expect(world.blocksOf("b")).toEqual(world.recordsOf("b"))
+    },
+    { prefixes: [{ prefix: "10.64.0.0/25", blockLength: 29, reserved: [] }] },
+  )
+})

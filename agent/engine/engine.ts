@@ -1,0 +1,251 @@
+import { isErrno } from "../../pkg/libc/mod.ts"
+import { CniError, messageOf } from "../../pkg/types/mod.ts"
+import { keyOf, type Pool } from "../records.ts"
+import type { Status } from "../status.ts"
+import { type PodName, StoreError } from "../store.ts"
+import { type Agent, byBlock, keyOfBlock, say } from "./agent.ts"
+import { CountedStore } from "./counted-store.ts"
+import { freeOf } from "./decide.ts"
+import { passFixed } from "./fixed.ts"
+import { readHeld } from "./held.ts"
+import { MemoryFile } from "./memory.ts"
+import { NodeRecord } from "./node-record.ts"
+import { reassert } from "./ownership.ts"
+import { holdingsOf, passPool } from "./pool-pass.ts"
+import { Sweep, watchQuarantine } from "./quarantine.ts"
+import { Resend } from "./resend.ts"
+import { lostBlocks, statusOfPool } from "./status.ts"
+import { StoreGuard } from "./store-guard.ts"
+import type { Surroundings } from "./surroundings.ts"
+import { Timetable } from "./timetable.ts"
+import { type Change, View } from "./view.ts"
+
+export interface EngineOptions {
+  /** The addresses by which other nodes reach this one; `setAddresses` changes them. */
+  readonly addresses?: readonly string[]
+  /** The time between two looks for nodes that are gone: "60_000". It is longer in a large cluster, and never the same. */
+  readonly sweepMs?: number
+  /** Is told of each change of a record, after `view` has it. */
+  readonly onChange?: (change: Change) => void
+}
+
+/**
+ * The agent of a node: keeps addresses in hand by claiming blocks, gives empty ones back, writes the pool files that host-local reads, and sees to
+ * it that no block has two owners. It works in passes, one after the other: each looks at records, files and reservations, and brings
+ * them into agreement. Between passes it waits for a change, and uses no processor.
+ */
+export class Engine {
+  readonly view = new View()
+  readonly #surroundings: Surroundings & { readonly store: CountedStore }
+  readonly #options: EngineOptions
+  readonly #timetable: Timetable
+  readonly #faults = new Map<string, string>()
+  readonly #watches = new Map<string, Disposable>()
+  /** The networks of which a container has asked for an address while there was none. */
+  readonly #asked = new Set<string>()
+  readonly #empty = new Set<string>()
+  readonly #node: NodeRecord
+  #heldKeys: ReadonlySet<string> = new Set()
+  #isStarving = false
+  #pods: readonly PodName[] | undefined
+  #agent: Agent | undefined
+  #guard: StoreGuard | undefined
+
+  constructor(surroundings: Surroundings, options: EngineOptions = {}) {
+    const { clock, node } = surroundings
+    this.#surroundings = {
+      store: new CountedStore(surroundings.store, clock),
+      clock,
+      node,
+      randomHex: (bytes) => surroundings.randomHex(bytes),
+      log: (event) => surroundings.log(event),
+    }
+    this.#options = options
+    this.#node = new NodeRecord(options.addresses ?? [])
+    this.#timetable = new Timetable(this.#surroundings, options.sweepMs)
+  }
+
+  /** Works until `signal` is aborted; what the node owns stays its own. Throws what is no error of the store or of files. */
+  async run(signal: AbortSignal): Promise<void> {
+    const ended = new AbortController()
+    const both = AbortSignal.any([signal, ended.signal])
+    const memory = new MemoryFile(this.#surroundings)
+    const resend = new Resend(this.#surroundings, both)
+    const agent: Agent = { surroundings: this.#surroundings, view: this.view, memory, resend, signal: both }
+    this.#agent = agent
+    this.#guard = new StoreGuard(agent)
+    const parts = [
+      this.#work(agent, new Sweep(agent)),
+      this.view.follow(this.#surroundings, both, (change) => this.#changed(change)),
+      this.#followPods(both),
+    ]
+    const failures: unknown[] = []
+    const settle = (part: Promise<void>) =>
+      part.catch((error) => {
+        failures.push(error)
+        ended.abort()
+      })
+    both.addEventListener("abort", () => this.wake(), { once: true })
+    await Promise.all(parts.map(settle))
+    for (const watch of this.#watches.values()) watch[Symbol.dispose]()
+    this.#watches.clear()
+    if (failures.length > 0) throw failures[0]
+  }
+
+  /** Has a pass begin at once. */
+  wake(): void {
+    this.#timetable.wake()
+  }
+
+  /** Publishes other addresses of this node. */
+  setAddresses(addresses: readonly string[]): void {
+    this.#node.addresses = addresses
+    this.wake()
+  }
+
+  /** Takes the store as it is for the right one, after it went backwards: an operator has said so. */
+  acceptStore(): void {
+    this.#guard?.accept()
+    this.wake()
+  }
+
+  status(): Status {
+    const { node, store } = this.#surroundings
+    const agent = this.#agent
+    const stopped = this.#guard?.stopped
+    const pools = agent ? this.#pools() : []
+    return {
+      node: node.owner,
+      store: { name: store.name, ...store.counts, ...(stopped && { stopped: stopped.reason }) },
+      pools: agent
+        ? pools.map((pool) => statusOfPool(agent, pool, node.fileOf(pool.name), this.#faults.get(pool.name)))
+        : [],
+      lost: agent ? pools.flatMap((pool) => lostBlocks(agent, pool)) : [],
+    }
+  }
+
+  #pools(): Pool[] {
+    return Object.values(this.view.find("registry", keyOf.registry())?.value.pools ?? {})
+  }
+
+  async #work(agent: Agent, sweep: Sweep): Promise<void> {
+    while (!agent.signal.aborted) {
+      this.#timetable.begin()
+      if (this.view.isComplete) await this.#pass(agent, sweep)
+      await this.#timetable.wait(agent.signal)
+    }
+  }
+
+  async #pass(agent: Agent, sweep: Sweep): Promise<void> {
+    const pools = this.#pools()
+    const isReady = await this.#attempt("", agent, async () => {
+      await this.#guard?.check()
+      if (!this.#guard?.stopped) await this.#node.publish(agent)
+    })
+    if (!isReady) return
+    for (const pool of pools) {
+      this.#watch(pool)
+      if (!agent.signal.aborted) await this.#attempt(pool.name, agent, () => this.#passOne(agent, pool))
+    }
+    if (agent.signal.aborted) return
+    await this.#attempt("", agent, async () => {
+      this.#dropFiles(agent, pools)
+      this.#timetable.within(watchQuarantine(agent, pools))
+      if (!this.#timetable.isSweepDue || this.#guard?.stopped) return
+      this.#timetable.planSweep(this.view.records("node").size)
+      this.#guard?.look()
+      await sweep.run()
+    })
+  }
+
+  async #passOne(agent: Agent, pool: Pool): Promise<void> {
+    const stopped = this.#guard?.stopped
+    if (stopped) return reassert(agent, pool, readHeld(agent.surroundings.node, pool.name), stopped.revision)
+    const { hasGiven } = await passPool(agent, pool, { isAsked: this.#asked.has(pool.network) })
+    if (!agent.surroundings.store.boundPods || this.#pods) await passFixed(agent, pool, this.#pods)
+    const held = readHeld(agent.surroundings.node, pool.name)
+    const isEmpty = pool.prefixes.some((prefix) => freeOf(holdingsOf(agent, pool, prefix, held)) === 0n)
+    if (isEmpty) this.#empty.add(pool.network)
+    else this.#empty.delete(pool.network)
+    if (!isEmpty || hasGiven) this.#asked.delete(pool.network)
+  }
+
+  /** Runs a part of a pass. What the store or a disk refuses is noted, and tried again later. */
+  async #attempt(pool: string, agent: Agent, part: () => Promise<void>): Promise<boolean> {
+    try {
+      await part()
+      this.#faults.delete(pool)
+      return true
+    } catch (error) {
+      const isKnown = error instanceof StoreError || error instanceof CniError || isErrno(error)
+      if (!isKnown) throw error
+      this.#timetable.retry()
+      const fault = messageOf(error)
+      if (this.#faults.get(pool) !== fault && !agent.signal.aborted) say(agent, "warning", fault, pool ? { pool } : {})
+      this.#faults.set(pool, fault)
+      return false
+    }
+  }
+
+  /** Removes the files of pools that no longer exist and of which this node holds nothing; notes what it holds of the others. */
+  #dropFiles(agent: Agent, pools: readonly Pool[]): void {
+    const { node } = agent.surroundings
+    const used = new Set<string>()
+    for (const name of node.listPools()) {
+      const held = readHeld(node, name)
+      const pool = pools.find((each) => each.name === name)
+      for (const block of held.blocks.keys()) used.add(keyOfBlock(name, block))
+      if (pool) for (const block of byBlock(agent, pool).keys()) used.add(keyOfBlock(name, block))
+      else if (held.blocks.size === 0 && this.view.find("registry", keyOf.registry())) node.removePool(name)
+    }
+    if (!this.#guard?.stopped) agent.memory.keepEpochs((key) => used.has(key))
+    this.#heldKeys = used
+    this.#isStarving = [...this.view.records("want").values()].some(({ value }) => value.owner.name === node.owner.name)
+  }
+
+  #watch({ network }: Pool): void {
+    if (this.#watches.has(network)) return
+    const changed = () => {
+      if (this.#empty.has(network)) this.#asked.add(network)
+      this.wake()
+    }
+    this.#watches.set(network, this.#surroundings.node.watchReservations(network, changed))
+  }
+
+  #changed(change: Change): void {
+    if (change.what === "began") this.#guard?.look()
+    if (this.#concernsUs(change)) this.wake()
+    this.#options.onChange?.(change)
+  }
+
+  /** Whether a change can lead to work here: of the blocks of others most cannot. */
+  #concernsUs(change: Change): boolean {
+    if (change.what === "began" || this.#isStarving) return true
+    if (change.what === "removed") return change.kind !== "block" || this.#heldKeys.has(change.key)
+    const { after, before } = change
+    if (after.kind === "node") return after.key === this.#surroundings.node.owner.name
+    if (after.kind !== "block") return true
+    const own = this.#surroundings.node.owner.name
+    const isOf = (value: unknown) => {
+      const { owner, state } = value as { owner?: { name: string }; state?: string }
+      return owner?.name === own || state === "quarantined"
+    }
+    return this.#heldKeys.has(after.key) || isOf(after.value) || (before !== undefined && isOf(before.value))
+  }
+
+  async #followPods(signal: AbortSignal): Promise<void> {
+    const { store, node, clock } = this.#surroundings
+    if (!store.boundPods) return
+    while (!signal.aborted) {
+      try {
+        for await (const pods of store.boundPods(node.owner.name, signal)) {
+          this.#pods = pods
+          this.wake()
+        }
+      } catch (error) {
+        if (!(error instanceof StoreError)) throw error
+      }
+      if (!signal.aborted) await clock.sleep(1000, signal)
+    }
+  }
+}

@@ -1,0 +1,65 @@
+import { Blocks } from "../blocks.ts"
+import { type FixedAddress, keyOf, type Pool } from "../records.ts"
+import type { PodName, Stored } from "../store.ts"
+import { type Agent, isOwn, ownerOf, say } from "./agent.ts"
+import { type Held, readHeld, writeHeld } from "./held.ts"
+
+/**
+ * The fixed addresses of a pool whose pods are bound to this node: the record names the holder, then the file has the addresses. They are
+ * given up when the pod is bound here no longer and no container has them: out of the file, proof under host-local's lock, then the
+ * record. `bound` are the pods of this node; `undefined` where the store knows none, and the operator names the holder.
+ */
+export async function passFixed(agent: Agent, pool: Pool, bound: readonly PodName[] | undefined): Promise<Held> {
+  const { node } = agent.surroundings
+  const all = [...agent.view.records("fixed").values()].filter(({ value }) => value.pool === pool.name)
+  const isHere = ({ namespace, pod, holder }: FixedAddress) =>
+    bound ? bound.some((each) => each.namespace === namespace && each.pod === pod) : isOwn(agent, holder)
+  const fixed: Record<string, readonly string[]> = {}
+  for (const stored of all) {
+    if (!isHere(stored.value)) continue
+    const fault = faultOf(pool, stored.value)
+    if (fault !== undefined)
+      say(agent, "error", `Cannot use the fixed address of "${stored.key}": ${fault}`, { pool: pool.name })
+    else if (isOwn(agent, stored.value.holder) || (await take(agent, stored)))
+      fixed[stored.key] = stored.value.addresses
+  }
+  const held = { ...readHeld(node, pool.name), fixed }
+  writeHeld(node, pool, held)
+  for (const stored of all)
+    if (isOwn(agent, stored.value.holder) && !isHere(stored.value)) await giveUp(agent, pool, stored)
+  return held
+}
+
+/** Why the addresses of a record cannot be handed out: each lies in a prefix of the pool, where no block is ever claimed. */
+function faultOf(pool: Pool, { addresses }: FixedAddress): string | undefined {
+  for (const address of addresses) {
+    const prefix = pool.prefixes.find((each) => new Blocks(each).blockOf(address) !== undefined)
+    if (!prefix) return `${address} is not an address of pool "${pool.name}"`
+    if (prefix.gateway === undefined) return `${prefix.prefix} has no gateway that all nodes share`
+    const blocks = new Blocks(prefix)
+    if (blocks.isUsable(blocks.blockOf(address) ?? ""))
+      return `${address} lies in no reserved prefix of pool "${pool.name}"`
+  }
+  return undefined
+}
+
+/** Makes this node the holder, where there is none. */
+async function take(agent: Agent, stored: Stored<"fixed">): Promise<boolean> {
+  if (stored.value.holder) return false // its node gives it up, or an operator says that it is gone
+  const nonce = agent.surroundings.randomHex(16)
+  const made = await agent.resend.replace(stored, { ...stored.value, holder: ownerOf(agent), nonce })
+  if (made) agent.view.put(made)
+  return made?.value.nonce === nonce
+}
+
+/** After the addresses have left the file. */
+async function giveUp(agent: Agent, pool: Pool, stored: Stored<"fixed">): Promise<void> {
+  const { node } = agent.surroundings
+  const isUsed = (address: string) =>
+    node.reservationsIn(pool.network, `${address}/${address.includes(":") ? 128 : 32}`).length > 0
+  if (stored.value.addresses.some(isUsed)) return // the next change of the reservations brings us here again
+  const { holder: _, ...rest } = stored.value
+  const made = await agent.resend.replace(stored, { ...rest, nonce: agent.surroundings.randomHex(16) })
+  if (made) agent.view.put(made)
+  say(agent, "info", `The fixed address of "${keyOf.fixed(stored.value)}" is free for other nodes`, { pool: pool.name })
+}

@@ -1,0 +1,118 @@
+import { Blocks } from "../blocks.ts"
+import type { Pool } from "../records.ts"
+import type { Stored } from "../store.ts"
+import { type Agent, blocksOf, byBlock, isOwn, keyOfBlock, ownedBy, prefixOf, say } from "./agent.ts"
+import { use } from "./claim.ts"
+import { type Held, withBlock, writeHeld } from "./held.ts"
+
+/**
+ * Compares each block of the file with its record. A block that another node owns, or that was another node's since, leaves the file at once: its
+ * containers keep running, and are named by `lostBlocks`. A block in quarantine is taken back, one without a record is claimed again:
+ * a store that came from a backup does not know it. The view may be old, so the store is asked before a block is given up.
+ */
+export async function fence(agent: Agent, pool: Pool, held: Held): Promise<Held> {
+  let now = held
+  for (const block of held.blocks.keys()) {
+    const stored = agent.view.find("block", keyOfBlock(pool.name, block))
+    if (isOurs(agent, stored) && stored?.value.state === "owned") continue
+    const found = await regain(agent, pool, block)
+    if (!isOurs(agent, found)) now = giveUp(agent, pool, now, block, found)
+  }
+  return now
+}
+
+/** Whether a record is of this node, and has the epoch that it had when this node got the block. */
+export function isOurs(agent: Agent, stored: Stored<"block"> | undefined): boolean {
+  if (!stored || !isOwn(agent, stored.value.owner)) return false
+  const known = agent.memory.content.epochs[stored.key]
+  return known === undefined || known === stored.value.epoch
+}
+
+/** Has the record of a block say again that it is ours, where no other node has it; answers the record. */
+async function regain(agent: Agent, pool: Pool, block: string): Promise<Stored<"block"> | undefined> {
+  const key = keyOfBlock(pool.name, block)
+  const found = await agent.surroundings.store.find("block", key)
+  const record = found ? await retake(agent, found) : await claimAgain(agent, pool, block)
+  if (record) agent.view.put(record)
+  else agent.view.drop("block", key)
+  return record
+}
+
+async function retake(agent: Agent, found: Stored<"block">): Promise<Stored<"block"> | undefined> {
+  if (!isOurs(agent, found) || found.value.state === "owned") return found
+  const { pool, prefix, epoch } = found.value
+  return agent.resend.replace(found, ownedBy(agent, pool, prefix, epoch))
+}
+
+async function claimAgain(agent: Agent, pool: Pool, block: string): Promise<Stored<"block">> {
+  const key = keyOfBlock(pool.name, block)
+  const epoch = agent.memory.content.epochs[key] ?? 1
+  return await agent.resend.create("block", key, ownedBy(agent, pool.name, block, epoch))
+}
+
+function giveUp(agent: Agent, pool: Pool, held: Held, block: string, found: Stored<"block"> | undefined): Held {
+  const next = { ...withBlock(held, block, undefined), epoch: held.epoch + 1 }
+  writeHeld(agent.surroundings.node, pool, next)
+  const owner = found?.value.owner.name ?? "another node"
+  say(agent, "error", `Block ${block} of pool "${pool.name}" is lost: node "${owner}" owns it now`, {
+    pool: pool.name,
+    block,
+  })
+  return next
+}
+
+/**
+ * Takes blocks into the file that the store says are ours: of a claim or a release that was killed midway. The record gets a new
+ * nonce first: a removal whose answer was lost may still be on its way, and no longer fits then. A block that was another node's since is
+ * left while containers of ours have addresses of it.
+ */
+export async function adopt(agent: Agent, pool: Pool, held: Held): Promise<Held> {
+  let now = held
+  const inUse = byBlock(agent, pool)
+  for (const stored of blocksOf(agent, pool.name)) {
+    const { prefix, owner, epoch } = stored.value
+    if (now.blocks.has(prefix) || !isOwn(agent, owner) || !prefixOf(pool, prefix)) continue
+    if (!isOurs(agent, stored) && inUse.has(prefix)) continue
+    const value = ownedBy(agent, pool.name, prefix, epoch)
+    const found = await agent.resend.replace(stored, value)
+    if (found) agent.view.put(found)
+    else agent.view.drop("block", stored.key)
+    if (found?.value.nonce === value.nonce) now = use(agent, pool, now, found)
+  }
+  return now
+}
+
+/** Claims blocks again that containers of ours have addresses of, and that no node owns: another node would give the addresses a second time. */
+export async function claimUsed(agent: Agent, pool: Pool, held: Held): Promise<Held> {
+  let now = held
+  for (const [block] of byBlock(agent, pool)) {
+    const isFree = !held.blocks.has(block) && !agent.view.find("block", keyOfBlock(pool.name, block))
+    const blocks = pool.prefixes.map((each) => new Blocks(each)).find((each) => each.has(block))
+    if (!isFree || !blocks?.isUsable(block)) continue
+    const stored = await claimAgain(agent, pool, block)
+    agent.view.put(stored)
+    if (isOurs(agent, stored)) now = use(agent, pool, now, stored)
+  }
+  return now
+}
+
+/**
+ * While the store is one that went backwards: what the file has is written to the store again, also over a record that came from the
+ * backup, and nothing is given up or taken. `restored` is the revision at which that was found: what was written since is another
+ * agent's word, and stands.
+ */
+export async function reassert(agent: Agent, pool: Pool, held: Held, restored: bigint): Promise<void> {
+  for (const block of held.blocks.keys()) {
+    const key = keyOfBlock(pool.name, block)
+    const stored = agent.view.find("block", key)
+    if (isOurs(agent, stored) && stored?.value.state === "owned") continue
+    const found = await agent.surroundings.store.find("block", key)
+    if (!found || isOurs(agent, found)) await regain(agent, pool, block)
+    else if (found.revision <= restored) {
+      const epoch = Math.max(found.value.epoch, agent.memory.content.epochs[key] ?? 0) + 1
+      agent.memory.setEpoch(key, epoch, 0n)
+      const made = await agent.resend.replace(found, ownedBy(agent, pool.name, block, epoch))
+      if (made) agent.view.put(made)
+    }
+  }
+}

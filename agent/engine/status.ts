@@ -1,0 +1,52 @@
+import { Blocks } from "../blocks.ts"
+import type { Pool, PoolPrefix } from "../records.ts"
+import type { LostBlock, PoolStatus, PrefixStatus } from "../status.ts"
+import { type Agent, blocksOf, byBlock, keyOfBlock, prefixOf } from "./agent.ts"
+import { freeOf } from "./decide.ts"
+import { readHeld } from "./held.ts"
+import { isOurs } from "./ownership.ts"
+import { holdingsOf } from "./pool-pass.ts"
+
+/** What there is to say of a pool; `file` is its path, `fault` why the file could not be written. */
+export function statusOfPool(agent: Agent, pool: Pool, file: string, fault: string | undefined): PoolStatus {
+  const held = readHeld(agent.surroundings.node, pool.name)
+  const statusOf = (prefix: PoolPrefix): PrefixStatus => {
+    const blocks = new Blocks(prefix)
+    const holdings = holdingsOf(agent, pool, prefix, held)
+    const records = blocksOf(agent, pool.name).filter(({ value }) => blocks.has(value.prefix))
+    const quarantined = records.filter(({ value }) => value.state === "quarantined").length
+    const taken = records.filter(({ value }) => blocks.isUsable(value.prefix)).length
+    return {
+      prefix: prefix.prefix,
+      blocks: holdings.map(({ block, state, used }) => ({ prefix: block, state, used: Number(used) })),
+      used: holdings.reduce((sum, { used }) => sum + Number(used), 0),
+      free: freeOf(holdings).toString(),
+      cluster: {
+        free: (blocks.claimable - BigInt(taken)).toString(),
+        owned: records.length - quarantined,
+        quarantined,
+      },
+    }
+  }
+  return {
+    name: pool.name,
+    network: pool.network,
+    file,
+    ...(fault !== undefined && { fault }),
+    prefixes: pool.prefixes.map(statusOf),
+    fixed: held.fixed,
+  }
+}
+
+/** Blocks that containers of this node have addresses of, and that another node owns, or has owned since. */
+export function lostBlocks(agent: Agent, pool: Pool): LostBlock[] {
+  const held = readHeld(agent.surroundings.node, pool.name)
+  const found: LostBlock[] = []
+  for (const [block, reservations] of byBlock(agent, pool)) {
+    const stored = agent.view.find("block", keyOfBlock(pool.name, block))
+    if (held.blocks.has(block) || !prefixOf(pool, block) || !stored || isOurs(agent, stored)) continue
+    const containers = reservations.map(({ id, ifName, address }) => ({ id, ifName, address }))
+    found.push({ pool: pool.name, prefix: block, owner: stored.value.owner.name, containers })
+  }
+  return found
+}
