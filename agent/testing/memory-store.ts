@@ -154,6 +154,8 @@ export class MemoryStore implements Store {
   readonly name = "memory"
   readonly #cluster: MemoryCluster
   readonly #closed = new AbortController()
+  /** Is told of each call, before and after a write; what it throws is thrown. */
+  step: (what: string) => void = () => {}
 
   constructor(cluster: MemoryCluster) {
     this.#cluster = cluster
@@ -175,19 +177,19 @@ export class MemoryStore implements Store {
   }
 
   async create<K extends Kind>(kind: K, key: string, value: Records[K]): Promise<Stored<K> | undefined> {
-    return this.#cluster.write({ call: "create", kind, key }, () =>
+    return this.#write({ call: "create", kind, key }, () =>
       this.#cluster.find(kind, key) ? undefined : this.#cluster.put(kind, key, value),
     )
   }
 
   async replace<K extends Kind>({ kind, key, version }: Stored<K>, value: Records[K]): Promise<Stored<K> | undefined> {
-    return this.#cluster.write({ call: "replace", kind, key }, () =>
+    return this.#write({ call: "replace", kind, key }, () =>
       this.#cluster.find(kind, key)?.version === version ? this.#cluster.put(kind, key, value) : undefined,
     )
   }
 
   async remove<K extends Kind>({ kind, key, version }: Stored<K>): Promise<boolean> {
-    return this.#cluster.write({ call: "remove", kind, key }, () => {
+    return this.#write({ call: "remove", kind, key }, () => {
       if (this.#cluster.find(kind, key)?.version !== version) return false
       this.#cluster.drop(kind, key)
       return true
@@ -214,7 +216,18 @@ export class MemoryStore implements Store {
     this.#closed.abort()
   }
 
+  #write<T>(write: Write, change: () => T): T {
+    const what = `${write.call} ${write.kind} ${write.key}`
+    this.step(what)
+    try {
+      return this.#cluster.write(write, change)
+    } finally {
+      this.step(`${what}: done`)
+    }
+  }
+
   #requireUp(): void {
+    this.step("read")
     if (this.#cluster.isDown) throw new StoreError("no answer", "unknown")
   }
 }

@@ -1,5 +1,5 @@
 import { formatAddress, type PoolFile } from "../../ipam/host-local/main.ts"
-import { Blocks, toPrefix } from "../blocks.ts"
+import { Blocks, liesIn, toPrefix } from "../blocks.ts"
 import { Engine, type EngineOptions } from "../engine/engine.ts"
 import type { Clock, LogEvent, Memory, NodeFiles, Reservation, Surroundings } from "../engine/surroundings.ts"
 import { type Block, keyOf, type Owner, type Pool } from "../records.ts"
@@ -177,9 +177,11 @@ export class World {
   /** Starts the agent of a node, as after a boot or a crash. */
   start(name: string, options: EngineOptions = {}): Running {
     const node = this.node(name)
+    const store = this.cluster.open()
+    store.step = (what) => node.step(what)
     const running = new Running(
       {
-        store: this.cluster.open(),
+        store,
         clock: this.clock,
         node,
         randomHex: (n) => this.#random(n),
@@ -223,6 +225,12 @@ export class World {
 
   blockRecords() {
     return this.cluster.list("block").map(({ value }) => value as Block)
+  }
+
+  /** The node that owns the block of an address. */
+  holderOf(address: string): string | undefined {
+    const at = toPrefix(address)
+    return this.blockRecords().find(({ prefix }) => liesIn(at, toPrefix(prefix)))?.owner.name
   }
 
   /** Blocks that the files of two nodes have at the same time, and addresses that two containers have. */
