@@ -1,16 +1,7 @@
 import { type Fd, isErrno, SyscallError } from "../libc/mod.ts"
 import { DecodeError } from "./codec.ts"
 import { lost } from "./lost-answers.ts"
-import {
-  appendMessage,
-  type Message,
-  NetlinkError,
-  NLM_F_ACK,
-  NLM_F_REQUEST,
-  NLMSG_NOOP,
-  NLMSG_OVERRUN,
-  readMessages,
-} from "./message.ts"
+import { appendMessage, type Message, NetlinkError, NLM_F_REQUEST, NLMSG_OVERRUN, readMessages } from "./message.ts"
 import { encoded, type Output } from "./output.ts"
 import type { Transport } from "./transport.ts"
 
@@ -62,7 +53,8 @@ export class Channel implements Disposable {
 
   /**
    * The messages of the next datagram of answers, `what` for the error. The kernel does a request, and answers it, within the very call
-   * that sends it: an answer that is not there never comes. Throws `NetlinkError`, that they are lost.
+   * that sends it: an answer that is not there never comes. With `widen` the datagrams after it may be long. Throws `NetlinkError`, that
+   * they are lost.
    */
   receive(what: string, widen = false): Message[] {
     try {
@@ -89,11 +81,9 @@ export class Channel implements Disposable {
     }
   }
 
-  /** Has lists carry entries that are longer than a page, by an answer that is received with room for them. Throws `NetlinkError`. */
-  widen(what: string): void {
-    if (this.#transport.isWide) return
-    this.send([{ type: NLMSG_NOOP, flags: NLM_F_ACK, payload: new Uint8Array(0), what }])
-    this.receive(what, true)
+  /** Whether an entry of a list may be longer than a page. */
+  get isWide(): boolean {
+    return this.#transport.isWide
   }
 
   /** Leaves what is still to be received, by another socket; false where that cannot be done. */

@@ -17,7 +17,6 @@ export const NLM_F_APPEND = 0x800
 const NLM_F_CAPPED = 0x100
 const NLM_F_ACK_TLVS = 0x200
 
-export const NLMSG_NOOP = 1
 export const NLMSG_ERROR = 2
 export const NLMSG_DONE = 3
 export const NLMSG_OVERRUN = 4

@@ -83,18 +83,36 @@ describe("the beginning of a list", () => {
   })
 })
 
-test("a list whose entries may be longer than a page gets room for them before it begins, once", () => {
-  const { kernel, route } = connect((sent) => (sent.type === 1 ? [acknowledge(sent)] : [entry(sent, 1), done(sent)]))
-  kernel.isWide = false
-  route.dump({ ...request, isShort: true }, whole)
-  expect(kernel.requests.map(({ type }) => type)).toEqual([18])
-  for (let times = 0; times < 2; times++) expect(tags(route.dump(request, whole))).toEqual([1])
-  expect(kernel.requests.map(({ type, flags }) => [type, flags])).toEqual([
-    [18, 0x301],
-    [1, 0x005], // NLMSG_NOOP, REQUEST | ACK
-    [18, 0x301],
-    [18, 0x301],
-  ])
+describe("a list whose entries may be longer than a page", () => {
+  test("is asked for once where it has entries, and where it is short", () => {
+    for (const [isShort, answers] of [
+      [undefined, [1]],
+      [true, []],
+    ] as const) {
+      const { kernel, route } = connect((sent) => [...answers.map((tag) => entry(sent, tag)), done(sent)])
+      kernel.isWide = false
+      expect(tags(route.dump({ ...request, ...(isShort && { isShort }) }, whole))).toEqual([...answers])
+      expect(kernel).toMatchObject({ requests: { length: 1 }, isWide: !isShort })
+    }
+  })
+
+  test("is asked for again, with room for them, where it ends before its first: that one may be long", () => {
+    const asked: boolean[] = []
+    const { kernel, route } = connect((sent) => {
+      asked.push(kernel.isWide)
+      return kernel.isWide ? [entry(sent, 1), done(sent)] : [done(sent)]
+    })
+    kernel.isWide = false
+    for (let times = 0; times < 2; times++) expect(tags(route.dump(request, whole))).toEqual([1])
+    expect(asked).toEqual([false, true, true])
+  })
+
+  test("is empty where it is so with room for them", () => {
+    const { kernel, route } = connect((sent) => [done(sent)])
+    kernel.isWide = false
+    expect(route.dump(request, whole)).toEqual([])
+    expect(kernel.requests).toHaveLength(2)
+  })
 })
 
 describe("execute", () => {

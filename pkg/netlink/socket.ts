@@ -185,15 +185,17 @@ export class NetlinkSocket implements Disposable {
 
   #dumpOnce<T>(request: Request, pick: (message: Message) => T | undefined): T[] | undefined {
     this.#budget?.stepOfList(request.what)
-    if (!request.isShort) this.#channel.widen(request.what)
+    const { isWide } = this.#channel
     const sequence = this.#channel.send([request], NLM_F_DUMP)
     const found: T[] = []
+    let isEmpty = true
     let consistent = true
     for (; ; this.#budget?.stepOfList(request.what)) {
-      for (const message of this.#channel.receive(request.what)) {
+      for (const message of this.#channel.receive(request.what, !request.isShort)) {
         if (message.sequence !== sequence) continue
         if (message.flags & NLM_F_DUMP_INTR) consistent = false
         if (message.type !== NLMSG_DONE && message.type !== NLMSG_ERROR) {
+          isEmpty = false
           const picked = readAnswer(request.what, () => pick(message))
           if (picked !== undefined) found.push(picked)
           continue
@@ -203,6 +205,8 @@ export class NetlinkSocket implements Disposable {
         )
         const error = outcome.errno === 0 ? undefined : new NetlinkError(request.what, outcome.errno, outcome.extack)
         if (error && error.errno !== "EINTR") throw error
+        // A first entry that is longer than the room for it ends the list in silence. By now there is more room.
+        if (isEmpty && !isWide && !request.isShort) return this.#dumpOnce(request, pick)
         return consistent && !error ? found : undefined
       }
     }

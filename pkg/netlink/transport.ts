@@ -33,7 +33,7 @@ export interface Transport extends Disposable {
   readonly firstSequence: number
   /** Throws `SyscallError`. */
   send(datagram: Uint8Array): void
-  /** Whether an entry of a list may be longer than a page: without `isWide`, the kernel leaves such an entry out. */
+  /** Whether an entry of a list may be longer than a page. Without `isWide`, one that is the first ends the list. */
   readonly isWide: boolean
   /**
    * The next datagram, whole; with `widen` it and all later ones may be long. Throws `SyscallError`, `EAGAIN` when none is there, and

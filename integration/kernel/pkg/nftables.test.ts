@@ -255,6 +255,23 @@ testWith(["nf_tables"], "whether the kernel can masquerade is found out without 
   expect(canMasquerade(netfilter, AF_INET)).toBe(true)
 })
 
+testWith(["nf_tables"], "rules that are longer than a page are listed, the first of a chain and others", async () => {
+  const ports = Array.from({ length: 60 }, (_, port) => `tcp dport != ${port + 1}`).join(" ")
+  for (const names of [
+    ["long", "short", "long"],
+    ["short", "long", "short"],
+  ]) {
+    await using host = await HostNamespace.create()
+    const rules = names.map((name) => `${name === "long" ? ports : ""} accept comment "${name}"`)
+    await nft(host, `table ip lab { chain rules { ${rules.join("; ")}; }; }`)
+    using netfilter = netfilterOf(host) // the first list of a socket has room for a page
+    const found = nftables.listRules(netfilter, { table: { family: "ip", name: "lab" }, name: "rules" })
+    expect(found.map(({ comment }) => comment)).toEqual(names)
+    const longest = Math.max(...found.map(({ expressions }) => expressions.length))
+    expect(longest).toBeGreaterThan(110)
+  }
+})
+
 testWith(["no_nf_tables"], "a kernel without nf_tables has nothing to delete, and refuses an ADD", async () => {
   await using host = await HostNamespace.create()
   using netfilter = netfilterOf(host)
