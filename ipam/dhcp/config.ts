@@ -64,11 +64,11 @@ export type DhcpConfig = ReturnType<typeof parseDhcpConfig>
 export function parseDhcpConfig(raw: JsonObject, args: string, lenient = false) {
   const ipam = attempt(
     lenient,
-    parseConfig(dhcpFields, { ipam: socketOf(raw) }).ipam,
+    () => parseConfig(dhcpFields, { ipam: socketOf(raw) }).ipam,
     () => parseConfig(dhcpFields, raw).ipam,
   )
   const values = readArgs(args)
-  const provide: readonly (readonly [number, string])[] = attempt(lenient, [], () => [
+  const provide: readonly (readonly [number, string])[] = attempt(lenient, none, () => [
     ...ipam.provide.flatMap((each, at) => provideOption(each, `ipam.provide[${at}]`, values)),
     ...userClassOption(ipam.userClass),
   ])
@@ -77,7 +77,7 @@ export function parseDhcpConfig(raw: JsonObject, args: string, lenient = false) 
     /** Options of DHCPv4 to send: code, and bytes as hexadecimal digits. */
     provide,
     /** Codes of the options to ask for. */
-    request: attempt(lenient, [], () => requestList(ipam.request, ipam.useOptions)),
+    request: attempt(lenient, none, () => requestList(ipam.request, ipam.useOptions)),
     /** Of every route of the result; 0 leaves it as it is. */
     priority: ipam.priority,
     /** Whether the answer's name servers, domains and MTU are used, or only what upstream's plugin uses. */
@@ -98,11 +98,13 @@ function socketOf(raw: JsonObject): JsonObject {
   return typeof path === "string" ? { daemonSocketPath: path } : {}
 }
 
-function attempt<T>(lenient: boolean, otherwise: T, read: () => T): T {
+const none = () => []
+
+function attempt<T>(lenient: boolean, otherwise: () => T, read: () => T): T {
   try {
     return read()
   } catch (error) {
-    if (lenient && error instanceof CniError) return otherwise
+    if (lenient && error instanceof CniError) return otherwise()
     throw error
   }
 }

@@ -10,6 +10,7 @@ import {
   write,
 } from "../../../pkg/libc/mod.ts"
 import { concat } from "../../../pkg/netlink/mod.ts"
+import { messageOf } from "../../../pkg/types/mod.ts"
 import { GobError } from "../rpc/gob.ts"
 import { emptyType, encodeReply, resultType } from "../rpc/messages.ts"
 import { type IncomingCall, RpcSession, rejection } from "../rpc/serve.ts"
@@ -119,7 +120,7 @@ export class Sessions {
       this.#send(session, session.rpc.reply(incoming, emptyType, {}))
     } catch (error) {
       if (!(error instanceof Refusal)) this.#log(`${method} of ${call.containerId}: ${String(error)}`)
-      this.#send(session, session.rpc.refuse(incoming, error instanceof Error ? error.message : String(error)))
+      this.#send(session, session.rpc.refuse(incoming, messageOf(error)))
     }
   }
 

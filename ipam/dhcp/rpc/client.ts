@@ -3,7 +3,15 @@ import { connectTo, type Fd, isErrno, Poll, poll, read, write } from "../../../p
 import { findExposure } from "../../../pkg/records/mod.ts"
 import { GobEncoder, GobError, type GobObject } from "./gob.ts"
 import { GobDecoder } from "./gob-decode.ts"
-import { argumentType, type CallArguments, encodeArguments, type Method, requestType, textOf } from "./messages.ts"
+import {
+  argumentType,
+  type CallArguments,
+  callTypes,
+  encodeArguments,
+  type Method,
+  requestType,
+  textOf,
+} from "./messages.ts"
 
 /** The first bytes of a connection of Go's net/rpc. */
 const GREETING = "CONNECT /_goRPC_ HTTP/1.0\n\n"
@@ -29,7 +37,7 @@ export interface Place {
 /** Calls a method of a daemon, ours or upstream's, and returns its reply. Throws `DaemonError` with the daemon's text, and `NoDaemonError`. */
 export function callDaemon(place: Place, method: Method, call: CallArguments): GobObject {
   using connection = Connection.open(place)
-  const encoder = new GobEncoder()
+  const encoder = new GobEncoder(callTypes)
   connection.write(encoder.encode(requestType, { ServiceMethod: `DHCP.${method}`, Seq: 0 }))
   connection.write(encoder.encode(argumentType, encodeArguments(call)))
   const response = connection.next()

@@ -1,5 +1,5 @@
 /** What the tests of this room read and write gobs with. For tests only. */
-import { GobEncoder, GobError, type GobObject } from "./gob.ts"
+import { defineTypes, GobEncoder, GobError, type GobObject, type Struct } from "./gob.ts"
 import { GobDecoder } from "./gob-decode.ts"
 
 /** All values in bytes. */
@@ -12,8 +12,8 @@ export function decodeAll(bytes: Uint8Array): GobObject[] {
 }
 
 /** The bytes of values, one after the other, of one sender. */
-export function encodeAll(...values: [Parameters<GobEncoder["encode"]>[0], GobObject][]): Uint8Array {
-  const encoder = new GobEncoder()
+export function encodeAll(...values: [Struct, GobObject][]): Uint8Array {
+  const encoder = new GobEncoder(defineTypes(...values.map(([type]) => type)))
   return Uint8Array.from(values.flatMap(([type, value]) => [...encoder.encode(type, value)]))
 }
 

@@ -70,45 +70,73 @@ export function isGobObject(value: GobValue | undefined): value is GobObject {
 /** What is written: bytes one by one, and runs of bytes that are copied once. */
 type Bytes = (number | Uint8Array)[]
 
-/** Writes one direction of one connection: each type is defined once, before its first value. */
-export class GobEncoder {
-  readonly #ids = new Map<GobType, number>()
-  readonly #defined = new Set<GobType>()
+/** A type as a sender has numbered it. */
+export interface Definition {
+  readonly type: Struct
+  readonly id: number
+  /** The messages that define it and what it is made of, but for what an earlier type of the sender has defined. */
+  readonly messages: Uint8Array
+}
 
-  /** Returns the messages for a value: the definitions of types that are new, then the value. */
-  encode(type: Struct, value: GobObject): Uint8Array {
-    const out: Bytes = []
-    const id = this.#number(type)
-    this.#define(type, out)
-    putMessage(out, id, type, value)
-    return joined(out)
-  }
-
-  /** Numbers a type in Go's order: a struct before its fields, a list after its elements. */
-  #number(type: GobType): number {
+/**
+ * Numbers the types that a side of a connection sends, in the order of their first use as Go does, and encodes their definitions. As
+ * a constant of a module the result is part of the heap image: a call encodes its values alone.
+ */
+export function defineTypes(...types: readonly Struct[]): readonly Definition[] {
+  const ids = new Map<GobType, number>()
+  const defined = new Set<GobType>()
+  /** A struct comes before its fields, a list after its elements. */
+  const number = (type: GobType): number => {
     if ("id" in type) return type.id
-    const known = this.#ids.get(type)
+    const known = ids.get(type)
     if (known !== undefined) return known
-    if ("element" in type) this.#number(type.element)
-    const id = FIRST_TYPE + this.#ids.size
-    this.#ids.set(type, id)
-    if ("fields" in type) for (const field of type.fields) this.#number(field.type)
+    if ("element" in type) number(type.element)
+    const id = FIRST_TYPE + ids.size
+    ids.set(type, id)
+    if ("fields" in type) for (const field of type.fields) number(field.type)
     return id
   }
-
-  #define(type: GobType, out: Bytes): void {
-    if ("id" in type || this.#defined.has(type)) return
-    this.#defined.add(type)
-    const id = this.#number(type)
+  const define = (type: GobType, out: Bytes): void => {
+    if ("id" in type || defined.has(type)) return
+    defined.add(type)
+    const id = number(type)
     const CommonType = { Name: type.name, Id: id }
     if ("element" in type) {
-      putMessage(out, -id, wireType, { SliceT: { CommonType, Elem: this.#number(type.element) } })
-      this.#define(type.element, out)
+      putMessage(out, -id, wireType, { SliceT: { CommonType, Elem: number(type.element) } })
+      define(type.element, out)
       return
     }
-    const Field = type.fields.map((field) => ({ Name: field.name, Id: this.#number(field.type) }))
+    const Field = type.fields.map((field) => ({ Name: field.name, Id: number(field.type) }))
     putMessage(out, -id, wireType, { StructT: { CommonType, Field } })
-    for (const field of type.fields) this.#define(field.type, out)
+    for (const field of type.fields) define(field.type, out)
+  }
+  return types.map((type) => {
+    const id = number(type)
+    const messages: Bytes = []
+    define(type, messages)
+    return { type, id, messages: joined(messages) }
+  })
+}
+
+/** Writes one direction of one connection: a type's definition goes before its first value. */
+export class GobEncoder {
+  readonly #definitions: readonly Definition[]
+  /** How many of the definitions have been written. */
+  #written = 0
+
+  constructor(definitions: readonly Definition[]) {
+    this.#definitions = definitions
+  }
+
+  /** Returns the messages for a value: the definitions up to that of its type, where they are new, then the value. */
+  encode(type: Struct, value: GobObject): Uint8Array {
+    const at = this.#definitions.findIndex((each) => each.type === type)
+    const definition = this.#definitions[at]
+    if (!definition) throw new TypeError(`Cannot encode a value of type "${type.name}": it is not defined`)
+    const out: Bytes = this.#definitions.slice(this.#written, at + 1).map(({ messages }) => messages)
+    this.#written = Math.max(this.#written, at + 1)
+    putMessage(out, definition.id, type, value)
+    return joined(out)
   }
 }
 

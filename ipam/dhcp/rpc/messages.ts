@@ -12,6 +12,7 @@ import {
   unmapped,
 } from "../../../pkg/types/mod.ts"
 import {
+  defineTypes,
   GobError,
   type GobObject,
   type GobValue,
@@ -38,6 +39,9 @@ export const argumentType = struct("CmdArgs", {
   NetnsOverride: text,
   StdinData: octets,
 })
+
+/** What a plugin sends. */
+export const callTypes = defineTypes(requestType, argumentType)
 
 /** An empty reply: of every method but Allocate, and after an error. */
 export const emptyType = struct("", {})
@@ -66,6 +70,11 @@ export const resultType = struct("Result", {
   Routes: slice("[]*types.Route", routeType),
   DNS: struct("DNS", { Nameservers: texts, Domain: text, Search: texts, Options: texts }),
 })
+
+/** What a daemon sends. Not a constant: a plugin that starts from bytecode would encode it for nothing. */
+export function replyTypes() {
+  return defineTypes(responseType, emptyType, resultType)
+}
 
 /** The methods; Check and Collect are only of this suite. */
 export type Method = "Allocate" | "Release" | "Check" | "Collect"

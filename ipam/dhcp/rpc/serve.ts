@@ -2,7 +2,7 @@ import { decodeLatin1, encodeUtf8 } from "../../../pkg/engine/mod.ts"
 import { concat } from "../../../pkg/netlink/mod.ts"
 import { GobEncoder, GobError, type GobObject, type Struct } from "./gob.ts"
 import { GobDecoder } from "./gob-decode.ts"
-import { type CallArguments, decodeArguments, emptyType, responseType, textOf } from "./messages.ts"
+import { type CallArguments, decodeArguments, emptyType, replyTypes, responseType, textOf } from "./messages.ts"
 
 const GREETING = /^CONNECT \/_goRPC_ HTTP\/1\.[01]\r?\n(?:[^\r\n]+\r?\n)*\r?\n/
 const GREETING_MAX = 4096
@@ -20,7 +20,7 @@ export interface IncomingCall {
 /** The server of one connection of net/rpc: from bytes to calls, and from answers to bytes. */
 export class RpcSession {
   readonly #decoder = new GobDecoder()
-  readonly #encoder = new GobEncoder()
+  readonly #encoder = new GobEncoder(replyTypes())
   #greeting: string | undefined = ""
   #request: GobObject | undefined
 
