@@ -148,26 +148,6 @@ test("without an IPAM plugin the container gets an interface that is up, and no 
   expect(globals(eth0)).toEqual([])
 })
 
-test("IPv6 addresses are usable at once, and with enabledad after detection", async () => {
-  const { host, pod } = await hostAndPod()
-  await using _ = host
-  const other = await host.addContainer()
-  const ipam = { type: "host-local", ranges: [[{ subnet: "fd00:22::/64" }]] }
-  await new Attachment(host, pod, bridgeNetwork({ ipam })).add()
-  const state = async (where: Namespace) => {
-    const { addr_info } = await link(where, "eth0")
-    return addr_info.find(({ local }) => local.startsWith("fd00"))?.tentative ?? false
-  }
-  expect(await state(pod)).toBe(false)
-  const { stdout } = await pod.exec("ip", ["-6", "addr", "show", "dev", "eth0", "scope", "global"])
-  expect(stdout).toContain("nodad")
-  await new Attachment(host, other, bridgeNetwork({ ipam, enabledad: true })).add()
-  expect(await state(other)).toBe(false)
-  expect((await other.exec("ip", ["-6", "addr", "show", "dev", "eth0", "scope", "global"])).stdout).not.toContain(
-    "nodad",
-  )
-})
-
 test("with enabledad an address that a neighbour has is refused, and everything taken back", async () => {
   const { host, pod } = await hostAndPod()
   await using _ = host

@@ -38,12 +38,6 @@ test("CHECK takes no notice of what others have added to the result, or have don
   expect(checked).toMatchObject({ exitCode: 0, stdout: "" })
 })
 
-test("CHECK without prevResult says that it is missing", async () => {
-  const { host, attachment } = await attached()
-  await using _ = host
-  expect((await fail(attachment.run("CHECK"))).msg).toContain("prevResult")
-})
-
 /** What may happen to an attachment, and what CHECK has to say then. */
 const damages: {
   what: string

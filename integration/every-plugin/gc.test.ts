@@ -2,10 +2,12 @@ import { expect, test } from "bun:test"
 import {
   type Attached,
   type Change,
+  type ContainerNamespace,
   expectUnchanged,
   fail,
   isAllocationTrace,
   isLeftToKernel,
+  linkNames,
   pluginRow,
   pluginsAs,
   Stage,
@@ -16,6 +18,12 @@ import {
 /** GC deletes interfaces in containers that live, too; a virtual device of the host it leaves there, with its peer. */
 const isDeviceInUse = (plugin: string, change: Change) =>
   pluginRow(plugin).role === "device" && isLeftToKernel(plugin, change)
+
+/** Renames a container's interface, as a process inside may do. */
+async function rename(pod: ContainerNamespace, from: string, to: string): Promise<void> {
+  await pod.exec("ip", ["link", "set", from, "down"])
+  await pod.exec("ip", ["link", "set", from, "name", to])
+}
 
 const valid = (...kept: Attached[]) => ({
   "cni.dev/valid-attachments": kept.map(({ pod, ifName }) => ({ containerID: pod.name, ifname: ifName })),
@@ -35,9 +43,11 @@ testPlugins(
     const results = [await kept.attachment.add(), await foreign.attachment.add()]
     const before = await takeSnapshot(host)
     for (const { attachment } of stale) await attachment.add()
+    if (stage.role === "interface") await rename(kept.pod, "net1", "net9")
     expect(await kept.attachment.run("GC", valid(kept))).toMatchObject({ exitCode: 0, stdout: "" })
     const isLeft = (change: Change) => isAllocationTrace(change) || isDeviceInUse(plugin, change)
     expectUnchanged(before, await takeSnapshot(host), isLeft)
+    if (stage.role === "interface") expect(await linkNames(kept.pod)).toEqual(["lo", "eth0"])
     for (const [at, { attachment }] of [kept, foreign].entries()) {
       expect(await attachment.check(results[at] ?? {})).toMatchObject({ exitCode: 0, stdout: "" })
     }

@@ -49,6 +49,16 @@ const ways: {
       bridge: "gone/wrong",
       ipMasq: "perhaps",
       ipMasqBackend: 7,
+      master: "a/b",
+      linkInContainer: "yes",
+      mode: "l9",
+      flag: 1,
+      bcqueuelen: -1,
+      vlanId: 9999,
+      protocol: 1,
+      owner: "nobody",
+      selinuxContext: 7,
+      mac: 5,
       mtu: "wide",
       runtimeConfig: { mac: 5 },
       dns: 1,
@@ -97,25 +107,4 @@ for (const name of interfacePlugins()) {
     await attachment.del()
     expectUnchanged(before, await takeSnapshot(host), isAllocationTrace)
   })
-
-  testPlugin(
-    name,
-    `${name}: GC keeps the valid attachments and removes all that others of the network have`,
-    async () => {
-      const { host, pod } = await usedHost(name)
-      await using _ = host
-      const gone = await host.addContainer()
-      const foreign = await host.addContainer()
-      const kept = new Attachment(host, pod, config)
-      const result = await kept.add()
-      await new Attachment(host, foreign, plugin.network({ ...plugin.everything, ...plugin.neighbour })).add()
-      const wanted = await takeSnapshot(host)
-      await new Attachment(host, gone, config).add()
-      await new Attachment(host, pod, config, { ifName: "eth1" }).add()
-      const valid = { "cni.dev/valid-attachments": [{ containerID: pod.name, ifname: "eth0" }] }
-      expect(await kept.run("GC", valid)).toMatchObject({ exitCode: 0, stdout: "" })
-      expectUnchanged(wanted, await takeSnapshot(host), isAllocationTrace)
-      expect(await kept.check(result)).toMatchObject({ exitCode: 0 })
-    },
-  )
 }

@@ -1,38 +1,20 @@
-import { test } from "bun:test"
 import {
   Attachment,
+  ConnectedPod,
   type ContainerNamespace,
-  chooseIptables,
-  connect,
-  HostNamespace,
-  type IptablesKind,
   type Namespace,
   type PluginOutput,
   type PluginResult,
   pingOnce,
+  type RuleBackend,
+  RuleLab,
+  routeToContainers,
+  ruleBackends,
   succeed,
+  testEachBackend,
   waitFor,
+  waitForLocalRoutes,
 } from "../lab/mod.ts"
-
-/** The packet filters by which the same is to happen. */
-export const firewallBackends = [
-  { name: "nftables", keys: {}, iptables: "none" },
-  { name: "iptables", keys: { backend: "iptables" }, iptables: "nf_tables" },
-  { name: "iptables-legacy", keys: { backend: "iptables" }, iptables: "legacy" },
-] as const satisfies FirewallBackend[]
-
-export interface FirewallBackend {
-  readonly name: string
-  /** For the configuration. */
-  readonly keys: object
-  /** What the host has as `iptables`. */
-  readonly iptables: IptablesKind
-}
-
-/** The other host's addresses; it knows the way to the containers. */
-export const outside = { ip: "203.0.113.9", ip6: "2001:db8:113::9" }
-/** This host's address on that side. */
-export const hostIp = "203.0.113.1"
 
 /** Has iptables drop what the host forwards, as docker does. */
 export async function dropForwarded({ host }: FirewallLab): Promise<void> {
@@ -51,41 +33,14 @@ export async function expectReached(from: Namespace, to: FirewalledPod): Promise
 
 /** A test for each backend, each on a host of its own. */
 export function testEach(name: string, run: (lab: FirewallLab) => Promise<void>, timeoutMs = 120_000): void {
-  for (const backend of firewallBackends) {
-    test(
-      `${backend.name}: ${name}`,
-      async () => {
-        await using lab = await FirewallLab.create(backend)
-        await run(lab)
-      },
-      timeoutMs,
-    )
-  }
+  testEachBackend(FirewallLab.create, name, run, timeoutMs)
 }
 
-/** A host with an uplink to another host, and bridges with containers. */
-export class FirewallLab implements AsyncDisposable {
-  readonly host: HostNamespace
-  readonly outside: Namespace
-  readonly backend: FirewallBackend
-
-  private constructor(host: HostNamespace, outside: Namespace, backend: FirewallBackend) {
-    this.host = host
-    this.outside = outside
-    this.backend = backend
-  }
-
-  static async create(backend: FirewallBackend = firewallBackends[0]): Promise<FirewallLab> {
-    const host = await HostNamespace.create()
-    await chooseIptables(host, backend.iptables)
-    const other = await host.addContainer("outside")
-    await connect(
-      { namespace: host, link: "up0", addresses: [`${hostIp}/24`, "2001:db8:113::1/64"] },
-      { namespace: other, link: "eth0", addresses: [`${outside.ip}/24`, `${outside.ip6}/64`] },
-    )
-    await other.exec("ip", ["route", "add", "10.0.0.0/8", "via", hostIp])
-    await other.exec("ip", ["-6", "route", "add", "fd00::/8", "via", "2001:db8:113::1"])
-    const lab = new FirewallLab(host, other, backend)
+/** Bridges with containers on a host whose neighbour knows the way to them. */
+export class FirewallLab extends RuleLab {
+  static async create(backend: RuleBackend = ruleBackends[0]): Promise<FirewallLab> {
+    const lab = new FirewallLab(await RuleLab.connected(backend))
+    await routeToContainers(lab.outside)
     await lab.passBridgedPackets(backend.name !== "nftables")
     return lab
   }
@@ -127,7 +82,7 @@ export class FirewallLab implements AsyncDisposable {
     })
     const result = await link.add()
     const gateway = keys.type === "ptp" ? undefined : `fd00:${network}::1`
-    if (gateway && !isIpv4Only) await this.isUsable(gateway)
+    if (gateway && !isIpv4Only) await waitForLocalRoutes(this.host, [gateway])
     const firewall = {
       ...common,
       type: "firewall",
@@ -139,15 +94,6 @@ export class FirewallLab implements AsyncDisposable {
     return new FirewalledPod(namespace, link, result, new Attachment(this.host, namespace, firewall))
   }
 
-  /** The kernel takes a bridge's IPv6 address into use when it has noticed that the first port has a carrier. */
-  private async isUsable(address: string): Promise<void> {
-    const isThere = async () =>
-      (await this.host.json<{ dst: string }[]>("ip", ["-6", "-j", "route", "show", "table", "local"])).some(
-        ({ dst }) => dst === address,
-      )
-    await waitFor(isThere, `${address} is usable`)
-  }
-
   /** The rules of iptables' table `filter`, both families. */
   async iptables(): Promise<string> {
     return (await this.host.exec("sh", ["-c", "iptables-save -t filter; ip6tables-save -t filter"])).stdout
@@ -156,10 +102,6 @@ export class FirewallLab implements AsyncDisposable {
   /** The rules of nf_tables. */
   async nftables(): Promise<string> {
     return (await this.host.exec("nft", ["list", "ruleset"])).stdout
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.host[Symbol.asyncDispose]()
   }
 }
 
@@ -177,27 +119,12 @@ export interface PodKeys {
 }
 
 /** A container, and firewall as a runtime calls it. */
-export class FirewalledPod {
-  readonly namespace: ContainerNamespace
-  /** Of bridge or ptp. */
-  readonly link: Attachment
-  readonly result: PluginResult
+export class FirewalledPod extends ConnectedPod {
   readonly firewall: Attachment
 
   constructor(namespace: ContainerNamespace, link: Attachment, result: PluginResult, firewall: Attachment) {
-    this.namespace = namespace
-    this.link = link
-    this.result = result
+    super(namespace, link, result)
     this.firewall = firewall
-  }
-
-  /** "10.1.0.2" */
-  get ip(): string {
-    return this.result.ips[0]?.address.replace(/\/.*/, "") ?? ""
-  }
-
-  get ip6(): string {
-    return this.result.ips[1]?.address.replace(/\/.*/, "") ?? ""
   }
 
   /** "net1/cnit-…/eth0": whose the rules are. */

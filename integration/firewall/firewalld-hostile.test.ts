@@ -3,8 +3,8 @@ import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { answerTo, startBus, welcome } from "../../pkg/dbus/bus.fixture.ts"
-import { fail, patient, succeed, waitFor } from "../lab/mod.ts"
-import { expectAnswer, type FirewalledPod, FirewallLab, firewallBackends, outside } from "./firewall-lab.ts"
+import { fail, outside, patient, ruleBackends, succeed, waitFor } from "../lab/mod.ts"
+import { expectAnswer, type FirewalledPod, FirewallLab } from "./firewall-lab.ts"
 import { firewalldPid, runFirewalld, sourcesIn, startFirewalld } from "./firewalld-lab.ts"
 
 const directory = mkdtempSync(join(tmpdir(), "cni-firewalld-"))
@@ -14,7 +14,7 @@ afterAll(() => rmSync(directory, { recursive: true }))
 const LIMIT_MS = patient(40_000)
 
 async function labWithFirewalld(): Promise<FirewallLab> {
-  const lab = await FirewallLab.create(firewallBackends[0])
+  const lab = await FirewallLab.create(ruleBackends[0])
   await startFirewalld(lab.host)
   return lab
 }

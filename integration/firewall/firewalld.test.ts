@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test"
-import { askEcho, EchoPeer, expectNoEcho, fail, pingOnce, succeed } from "../lab/mod.ts"
-import { expectAnswer, FirewallLab, firewallBackends, hostIp, outside } from "./firewall-lab.ts"
+import { askEcho, EchoPeer, expectNoEcho, fail, outside, pingOnce, ruleBackends, succeed, uplink } from "../lab/mod.ts"
+import { expectAnswer, FirewallLab } from "./firewall-lab.ts"
 import { runFirewalld, sourcesIn, startBus, startFirewalld, stopFirewalld } from "./firewalld-lab.ts"
 
 /** After a flush it cannot reload: it misses the table that it would delete. */
@@ -10,7 +10,7 @@ async function restartFirewalld(host: FirewallLab["host"]): Promise<void> {
 }
 
 async function labWithFirewalld(): Promise<FirewallLab> {
-  const lab = await FirewallLab.create(firewallBackends[0])
+  const lab = await FirewallLab.create(ruleBackends[0])
   await startFirewalld(lab.host)
   return lab
 }
@@ -104,7 +104,7 @@ test("policies hold beside firewalld, and published ports are reached", async ()
   await expectAnswer(a.namespace, neighbour.ip)
   await succeed(a.portmap(lab).run("ADD"))
   await using _server = await EchoPeer.start(a.namespace, { port: 80 })
-  await askEcho(lab.outside, { transport: "tcp", address: hostIp, port: 8080 })
+  await askEcho(lab.outside, { transport: "tcp", address: uplink.ip, port: 8080 })
 })
 
 test("DEL removes what ADD has added, also by another configuration, and GC too", async () => {

@@ -1,6 +1,16 @@
 import { describe, expect, test } from "bun:test"
-import { chooseIptables, expectUnchanged, fail, pingOnce, runTraced, succeed, takeSnapshot } from "../lab/mod.ts"
-import { dropForwarded, expectAnswer, FirewallLab, firewallBackends, outside, testEach } from "./firewall-lab.ts"
+import {
+  chooseIptables,
+  expectUnchanged,
+  fail,
+  outside,
+  pingOnce,
+  ruleBackends,
+  runTraced,
+  succeed,
+  takeSnapshot,
+} from "../lab/mod.ts"
+import { dropForwarded, expectAnswer, FirewallLab, testEach } from "./firewall-lab.ts"
 
 /** The kinds of iptables that drop what nf_tables' own table lets through. */
 const droppers = ["nf_tables", "legacy"] as const
@@ -30,7 +40,7 @@ async function startDocker(lab: FirewallLab): Promise<void> {
 }
 
 async function labWith(kind: (typeof droppers)[number]): Promise<FirewallLab> {
-  return FirewallLab.create({ ...firewallBackends[0], iptables: kind })
+  return FirewallLab.create({ ...ruleBackends[0], iptables: kind })
 }
 
 for (const kind of droppers) {

@@ -6,12 +6,14 @@ import {
   chooseIptables,
   expectUnchanged,
   fail,
+  outside,
   pingOnce,
   pluginEnv,
+  ruleBackends,
   succeed,
   takeSnapshot,
 } from "../lab/mod.ts"
-import { expectAnswer, FirewallLab, firewallBackends, outside } from "./firewall-lab.ts"
+import { expectAnswer, FirewallLab } from "./firewall-lab.ts"
 
 useBetween()
 
@@ -23,7 +25,7 @@ async function rulesOf({ host }: FirewallLab, chain: string, program = "iptables
 
 /** The same cases for both kinds of iptables. */
 function testBoth(name: string, run: (lab: FirewallLab) => Promise<void>): void {
-  for (const backend of firewallBackends.slice(1)) {
+  for (const backend of ruleBackends.slice(1)) {
     test(`${backend.name}: ${name}`, async () => {
       await using lab = await FirewallLab.create(backend)
       await run(lab)
@@ -150,7 +152,7 @@ const onlyIpv4 = `
   done`
 
 test("iptables: a host without ip6tables serves containers that have IPv4 alone, and says what it lacks for others", async () => {
-  await using lab = await FirewallLab.create(firewallBackends[1])
+  await using lab = await FirewallLab.create(ruleBackends[1])
   await lab.host.exec("sh", ["-ec", onlyIpv4])
   const policy = "same-bridge"
   const pod = await lab.addPod({ isIpv4Only: true, policy })
@@ -163,7 +165,7 @@ test("iptables: a host without ip6tables serves containers that have IPv4 alone,
 })
 
 test("iptables: without its programs ADD and STATUS say so, and what was made by them is deleted all the same", async () => {
-  await using lab = await FirewallLab.create(firewallBackends[1])
+  await using lab = await FirewallLab.create(ruleBackends[1])
   const [pod, next] = [await lab.addPod({ policy: "isolated" }), await lab.connectPod()]
   await chooseIptables(lab.host, "none")
   expect((await fail(next.allow())).msg).toContain('Cannot find the programs "iptables-save"')
@@ -175,7 +177,7 @@ test("iptables: without its programs ADD and STATUS say so, and what was made by
 })
 
 test("DEL takes back what ADD has made by another backend, in either direction", async () => {
-  await using lab = await FirewallLab.create(firewallBackends[1])
+  await using lab = await FirewallLab.create(ruleBackends[1])
   const pod = await lab.addPod({ policy: "isolated" })
   await pod.firewall.del({ backend: "nftables" })
   expect(await lab.iptables()).not.toContain(pod.ip)
@@ -186,7 +188,7 @@ test("DEL takes back what ADD has made by another backend, in either direction",
 })
 
 test("iptables: a family that fails takes the other one's rules back", async () => {
-  await using lab = await FirewallLab.create(firewallBackends[1])
+  await using lab = await FirewallLab.create(ruleBackends[1])
   const settled = await lab.addPod()
   await settled.firewall.del()
   const pod = await lab.connectPod()

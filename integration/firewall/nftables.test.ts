@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test"
-import { expectUnchanged, fail, pingOnce, succeed, takeSnapshot } from "../lab/mod.ts"
-import { expectAnswer, type FirewalledPod, FirewallLab, outside } from "./firewall-lab.ts"
+import { expectUnchanged, fail, outside, pingOnce, succeed, takeSnapshot } from "../lab/mod.ts"
+import { expectAnswer, type FirewalledPod, FirewallLab } from "./firewall-lab.ts"
 
 /** The elements of a set, as lines. */
 async function elementsOf({ host }: FirewallLab, set: string, family = "inet"): Promise<string[]> {

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test"
-import { type Namespace, pingOnce } from "../lab/mod.ts"
-import { expectAnswer, expectReached, type FirewalledPod, FirewallLab, outside, testEach } from "./firewall-lab.ts"
+import { type Namespace, outside, pingOnce } from "../lab/mod.ts"
+import { expectAnswer, expectReached, type FirewalledPod, FirewallLab, testEach } from "./firewall-lab.ts"
 
 /** Which of two containers' addresses answer to a namespace, IPv4 and IPv6. */
 function reaches(from: Namespace, to: FirewalledPod): Promise<boolean[]> {

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { expectAnswer, type FirewalledPod, FirewallLab, firewallBackends } from "../firewall/firewall-lab.ts"
+import { expectAnswer, type FirewalledPod, FirewallLab } from "../firewall/firewall-lab.ts"
 import {
   askEcho,
   builtPlugins,
@@ -11,6 +11,7 @@ import {
   isAllocationTrace,
   type PluginResult,
   programEnv,
+  ruleBackends,
   succeed,
   TemporaryDirectory,
   takeSnapshot,
@@ -25,7 +26,7 @@ function keysFor(pod: FirewalledPod): object {
   return { cniVersion: "1.0.0", prevResult: { ...pod.result, cniVersion: "1.0.0" } }
 }
 
-for (const backend of firewallBackends.slice(1)) {
+for (const backend of ruleBackends.slice(1)) {
   const create = () => FirewallLab.create(backend)
   const policy = "same-bridge"
 
@@ -74,7 +75,7 @@ for (const backend of firewallBackends.slice(1)) {
 }
 
 test("nftables, the default: Go's CHECK of what our ADD has made fails, and Go's DEL leaves the address let through, until our GC", async () => {
-  await using lab = await FirewallLab.create({ ...firewallBackends[0], iptables: "nf_tables" })
+  await using lab = await FirewallLab.create({ ...ruleBackends[0], iptables: "nf_tables" })
   const pod = await lab.addPod()
   const { exitCode, stdout } = await pod.firewall.run("CHECK", keysFor(pod), { bin: theirs })
   expect({ exitCode, stdout }).toMatchObject({ exitCode: 1 })
@@ -86,7 +87,7 @@ test("nftables, the default: Go's CHECK of what our ADD has made fails, and Go's
 })
 
 test("what Go's DEL leaves goes by the commands that README has for the way back", async () => {
-  await using lab = await FirewallLab.create({ ...firewallBackends[0], iptables: "nf_tables" })
+  await using lab = await FirewallLab.create({ ...ruleBackends[0], iptables: "nf_tables" })
   const readme = await Bun.file(`${import.meta.dir}/../../README.md`).text()
   const [, script = ""] = /```sh\n(nft delete table inet cni_firewall\n.*?)```/s.exec(readme) ?? []
   const commands = ["iptables -F CNI-FIREWALL-OWNERS", "iptables -X CNI-FIREWALL-OWNERS"]
@@ -104,7 +105,7 @@ test("what Go's DEL leaves goes by the commands that README has for the way back
 })
 
 test("what Go's ADD has made by iptables is deleted on a node whose configuration says nothing, and policies of ours hold beside it", async () => {
-  await using lab = await FirewallLab.create({ ...firewallBackends[0], iptables: "nf_tables" })
+  await using lab = await FirewallLab.create({ ...ruleBackends[0], iptables: "nf_tables" })
   const policy = "same-bridge"
   const [old, pod] = [await lab.connectPod({ policy }), await lab.addPod({ network: 2, policy })]
   await succeed(old.firewall.run("ADD", keysFor(old), { bin: theirs }))

@@ -56,6 +56,17 @@ export {
   runProgram,
   startDaemon,
 } from "./program.ts"
+export {
+  ConnectedPod,
+  connectOutside,
+  outside,
+  type RuleBackend,
+  RuleLab,
+  routeToContainers,
+  ruleBackends,
+  testEachBackend,
+  uplink,
+} from "./rule-lab.ts"
 export { type PluginCall, type PluginOutput, pluginEnv, runPlugin } from "./run-plugin.ts"
 export { SmallCgroup } from "./small-cgroup.ts"
 export { type Change, diffSnapshots, formatChanges, type Snapshot } from "./snapshot/diff.ts"

@@ -4,13 +4,16 @@ import {
   askEcho,
   type ContainerNamespace,
   chooseIptables,
-  connect,
+  connectOutside,
   EchoPeer,
   HostNamespace,
   type IptablesKind,
+  outside,
   type PluginCall,
+  routeToContainers,
   type Snapshot,
   takeSnapshot,
+  uplink,
   waitFor,
 } from "../lab/mod.ts"
 
@@ -24,20 +27,14 @@ export const dualStack = {
 /** A host with an uplink to an internet that has no route back to the containers. */
 export async function connectedHost() {
   const host = await HostNamespace.create()
-  const internet = await host.addContainer("internet")
-  await connect(
-    { namespace: host, link: "up0", addresses: ["203.0.113.1/24", "2001:db8:113::1/64"] },
-    { namespace: internet, link: "eth0", addresses: ["203.0.113.9/24", "2001:db8:113::9/64"] },
-  )
-  return { host, internet }
+  return { host, internet: await connectOutside(host, "internet") }
 }
 
 /** A host with an uplink to an internet that knows a way back to the containers. */
 export async function createHost(kind: IptablesKind) {
   const { host, internet } = await connectedHost()
   await chooseIptables(host, kind)
-  await internet.exec("ip", ["route", "add", "10.0.0.0/8", "via", "203.0.113.1"])
-  await internet.exec("ip", ["-6", "route", "add", "fd00::/8", "via", "2001:db8:113::1"])
+  await routeToContainers(internet)
   return { host, internet }
 }
 
@@ -66,7 +63,7 @@ export function twoInterfaces(host: HostNamespace, pod: ContainerNamespace, conf
 export async function seenBy(internet: ContainerNamespace, pod: ContainerNamespace): Promise<string[]> {
   await using peer = await EchoPeer.start(internet)
   const seen = new Set<string>()
-  for (const address of ["203.0.113.9", "2001:db8:113::9"]) {
+  for (const address of Object.values(outside)) {
     for (const transport of ["tcp", "udp"] as const) {
       const { from } = await askEcho(pod, { transport, address, port: peer.port })
       seen.add(from.address.replace("::ffff:", ""))
@@ -76,7 +73,7 @@ export async function seenBy(internet: ContainerNamespace, pod: ContainerNamespa
 }
 
 /** What `seenBy` answers for a container that is masqueraded. */
-export const hostAddresses = ["203.0.113.1", "2001:db8:113::1"]
+export const hostAddresses = Object.values(uplink)
 
 /** Two networks whose first addresses are the same: only the prefix lengths tell them apart. */
 export const nested = {

@@ -6,12 +6,14 @@ import {
   expectNoEcho,
   expectUnchanged,
   fail,
+  outside,
+  ruleBackends,
   succeed,
   takeSnapshot,
   testWith,
   waitFor,
 } from "../lab/mod.ts"
-import { hostAddresses, outsideAddresses, PortmapLab, portmapBackends, testEach } from "./portmap-lab.ts"
+import { hostAddresses, PortmapLab, testEach } from "./portmap-lab.ts"
 
 const web = { hostPort: 8080, containerPort: 80, protocol: "tcp" } as const
 const dns = { hostPort: 53, containerPort: 5353, protocol: "udp" } as const
@@ -46,7 +48,7 @@ testEach("fifty ports of two protocols are mapped at once", async (lab) => {
   await succeed(pod.map(mappings))
   for (const { hostPort: port, protocol: transport } of mappings) {
     const { from } = await askEcho(lab.outside, { transport, address: hostAddresses.ip, port })
-    expect(from.address).toBe(outsideAddresses.ip)
+    expect(from.address).toBe(outside.ip)
   }
   const before = await takeSnapshot(lab.host)
   expect(await pod.check()).toMatchObject({ exitCode: 0, stdout: "" })
@@ -76,7 +78,7 @@ testWith(
   ["ifb"],
   "a port of a container that is gone is taken over, though it has left the device of bandwidth",
   async () => {
-    await using lab = await PortmapLab.create(portmapBackends[0])
+    await using lab = await PortmapLab.create(ruleBackends[0])
     const [holder, other] = [await lab.addPod(), await lab.addPod()]
     await succeed(holder.map([web]))
     await lab.host.exec("ip", ["link", "add", "bwp1", "type", "ifb"])
@@ -135,7 +137,7 @@ testEach("keys may be capitalised, as containerd writes them, and protocols too"
 
 testEach("with snat off the container sees who calls, also from beside it; with masqAll the host only", async (lab) => {
   for (const [keys, seen] of [
-    [{ snat: false }, outsideAddresses.ip],
+    [{ snat: false }, outside.ip],
     [{ masqAll: true }, hostAddresses.gateway],
   ] as const) {
     const pod = await lab.addPod()

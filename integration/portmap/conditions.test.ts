@@ -1,12 +1,12 @@
 import { expect } from "bun:test"
-import { askEcho, EchoPeer, expectNoEcho, expectUnchanged, fail, succeed, takeSnapshot } from "../lab/mod.ts"
-import { hostAddresses, outsideAddresses, type PortmapLab, testEach } from "./portmap-lab.ts"
+import { askEcho, EchoPeer, expectNoEcho, expectUnchanged, fail, outside, succeed, takeSnapshot } from "../lab/mod.ts"
+import { hostAddresses, type PortmapLab, testEach } from "./portmap-lab.ts"
 
 const { ip, ip6 } = hostAddresses
 
 /** Conditions that keep the other host out, in the backend's words. */
 function conditions({ backend }: PortmapLab) {
-  const { ip, ip6 } = outsideAddresses
+  const { ip, ip6 } = outside
   return backend.name === "nftables"
     ? { conditionsV4: ["ip", "saddr", "!=", ip], conditionsV6: [`ip6 saddr != ${ip6}`] }
     : { conditionsV4: ["!", "-s", `${ip}/32`], conditionsV6: ["!", "-s", `${ip6}/128`] }

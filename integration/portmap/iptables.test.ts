@@ -1,6 +1,16 @@
 import { expect, test } from "bun:test"
-import { askEcho, EchoPeer, expectUnchanged, fail, HostNamespace, succeed, takeSnapshot, testWith } from "../lab/mod.ts"
-import { hostAddresses, isLocalnetGuard, type MappedPod, PortmapLab, portmapBackends } from "./portmap-lab.ts"
+import {
+  askEcho,
+  EchoPeer,
+  expectUnchanged,
+  fail,
+  HostNamespace,
+  ruleBackends,
+  succeed,
+  takeSnapshot,
+  testWith,
+} from "../lab/mod.ts"
+import { hostAddresses, isLocalnetGuard, type MappedPod, PortmapLab } from "./portmap-lab.ts"
 
 /** Debian's Go plugin. */
 const go = { bin: "/usr/lib/cni/portmap" }
@@ -34,8 +44,8 @@ test.each([
   ["with another bit", { markMasqBit: 5 }],
   ["with conditions", { conditionsV4: ["!", "-s", "192.0.2.0/24"], conditionsV6: ["-m", "limit", "--limit", "5/sec"] }],
 ])("the rules are the Go suite's, in its order, %s", async (_, keys) => {
-  await using ours = await PortmapLab.create(portmapBackends[1])
-  await using theirs = await PortmapLab.create(portmapBackends[1])
+  await using ours = await PortmapLab.create(ruleBackends[1])
+  await using theirs = await PortmapLab.create(ruleBackends[1])
   const [pod, other] = [await ours.addPod(), await theirs.addPod()]
   const id = { containerId: "same" }
   await succeed(pod.map(mappings, { ...keys, ...prevResult(pod), ...oldest }, id))
@@ -43,7 +53,7 @@ test.each([
   expect(await natRules(ours)).toEqual(await natRules(theirs))
 })
 
-for (const backend of portmapBackends.slice(1)) {
+for (const backend of ruleBackends.slice(1)) {
   test(`${backend.name}: DEL here takes back what the Go suite's ADD has made`, async () => {
     await using lab = await PortmapLab.create(backend)
     const [pod, other] = [await lab.addPod(), await lab.addPod()]
@@ -77,7 +87,7 @@ for (const backend of portmapBackends.slice(1)) {
 }
 
 test("CHECK names the rule that is missing", async () => {
-  await using lab = await PortmapLab.create(portmapBackends[1])
+  await using lab = await PortmapLab.create(ruleBackends[1])
   const pod = await lab.addPod()
   await succeed(pod.map(mappings))
   for (const rule of [
@@ -92,7 +102,7 @@ test("CHECK names the rule that is missing", async () => {
 })
 
 test("an external chain marks in the place of ours, and has to be there", async () => {
-  await using lab = await PortmapLab.create(portmapBackends[1])
+  await using lab = await PortmapLab.create(ruleBackends[1])
   const pod = await lab.addPod()
   const keys = { externalSetMarkChain: "PLZ-SET-MARK", backend: undefined }
   const before = await takeSnapshot(lab.host)

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test"
-import { Attachment, askEcho, EchoPeer, expectNoEcho, readSysctl, succeed } from "../lab/mod.ts"
-import { hostAddresses, type MappedPod, PortmapLab, portmapBackends, testEach } from "./portmap-lab.ts"
+import { Attachment, askEcho, EchoPeer, expectNoEcho, readSysctl, ruleBackends, succeed } from "../lab/mod.ts"
+import { hostAddresses, type MappedPod, PortmapLab, testEach } from "./portmap-lab.ts"
 
 const { gateway } = hostAddresses
 const web = { hostPort: 8080, containerPort: 80, protocol: "tcp" } as const
@@ -51,7 +51,7 @@ testEach(
 )
 
 test("nor would these attacks fail by themselves: without the guards they reach the host [S43]", async () => {
-  await using lab = await PortmapLab.create(portmapBackends[0])
+  await using lab = await PortmapLab.create(ruleBackends[0])
   const pod = await lab.addPod()
   await lab.host.exec("sysctl", ["-qw", "net.ipv4.conf.br-lab.route_localnet=1"])
   await using service = await EchoPeer.start(lab.host, { address: "127.0.0.1", port: 9999 })
@@ -93,7 +93,7 @@ testEach("an interface of the container alone is guarded, too, for as long as on
 })
 
 test("the guard of an interface whose setting is an administrator's does no harm to a mapping of theirs to 127.0.0.1", async () => {
-  await using lab = await PortmapLab.create(portmapBackends[0])
+  await using lab = await PortmapLab.create(ruleBackends[0])
   const pod = await lab.addPod()
   await using service = await EchoPeer.start(lab.host, { address: "127.0.0.1", port: 9999 })
   const mapping = `table ip site { chain c { type nat hook prerouting priority -100; tcp dport 8081 dnat to 127.0.0.1:${service.port}; }\n}\n`

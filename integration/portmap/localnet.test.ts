@@ -7,10 +7,11 @@ import {
   expectUnchanged,
   fail,
   readSysctl,
+  ruleBackends,
   succeed,
   takeSnapshot,
 } from "../lab/mod.ts"
-import { hostAddresses, type MappedPod, PortmapLab, portmapBackends } from "./portmap-lab.ts"
+import { hostAddresses, type MappedPod, PortmapLab } from "./portmap-lab.ts"
 
 const web = { hostPort: 8080, containerPort: 80, protocol: "tcp" } as const
 const dns = { hostPort: 53, containerPort: 5353, protocol: "udp" } as const
@@ -63,7 +64,7 @@ async function tablesOf(lab: PortmapLab): Promise<string> {
 test.each(causes)(
   "where route_localnet was switched on by $by, the guard outlives the mappings [S44]",
   async ({ act }) => {
-    await using lab = await PortmapLab.create(portmapBackends[0])
+    await using lab = await PortmapLab.create(ruleBackends[0])
     const [pod, other] = [await lab.addPod(), await lab.addPod()]
     const before = await takeSnapshot(lab.host)
     const { service, expectGuarded } = await startService(lab, other)
@@ -103,7 +104,7 @@ const afterFlush = [
 ]
 const bare = { prevResult: undefined, runtimeConfig: undefined }
 
-for (const backend of portmapBackends)
+for (const backend of ruleBackends)
   test.each(afterFlush)(
     `${backend.name}: when all rules were flushed, $what does not leave route_localnet on without its guard [S46]`,
     async ({ run }) => {
@@ -130,7 +131,7 @@ for (const backend of portmapBackends)
   )
 
 test("the guard goes with the bridge that it was for, at the next DEL or GC", async () => {
-  await using lab = await PortmapLab.create(portmapBackends[0])
+  await using lab = await PortmapLab.create(ruleBackends[0])
   const pod = await lab.addPod()
   for (const verb of ["DEL", "GC"] as const) {
     await setLocalnet(lab, "br-lab", "1")
@@ -148,7 +149,7 @@ test("the guard goes with the bridge that it was for, at the next DEL or GC", as
 })
 
 test("where it is on for all interfaces, which portmap never does, nothing stays", async () => {
-  await using lab = await PortmapLab.create(portmapBackends[0])
+  await using lab = await PortmapLab.create(ruleBackends[0])
   const pod = await lab.addPod()
   await setLocalnet(lab, "all", "1")
   const before = await takeSnapshot(lab.host)
@@ -160,7 +161,7 @@ test("where it is on for all interfaces, which portmap never does, nothing stays
 })
 
 test("an ADD that fails leaves neither a guard nor a note", async () => {
-  await using lab = await PortmapLab.create(portmapBackends[0])
+  await using lab = await PortmapLab.create(ruleBackends[0])
   const [pod, other] = [await lab.addPod(), await lab.addPod()]
   await setLocalnet(lab, "br-lab", "1")
   for (const mappings of [[], [dns]]) {
@@ -185,7 +186,7 @@ function environment({ namespace }: MappedPod): Record<string, string> {
 }
 
 test("while iptables still maps ports, setting and guard stay; they go with the last of these [S45]", async () => {
-  await using lab = await PortmapLab.create(portmapBackends[0])
+  await using lab = await PortmapLab.create(ruleBackends[0])
   await chooseIptables(lab.host, "nf_tables")
   const [pod, other] = [await lab.addPod(), await lab.addPod()]
   const iptables = { backend: "iptables" }

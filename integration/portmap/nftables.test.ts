@@ -7,18 +7,19 @@ import {
   fail,
   mountOver,
   readSysctl,
+  ruleBackends,
   runTraced,
   succeed,
   takeSnapshot,
 } from "../lab/mod.ts"
-import { hostAddresses, type MappedPod, PortmapLab, portmapBackends } from "./portmap-lab.ts"
+import { hostAddresses, type MappedPod, PortmapLab } from "./portmap-lab.ts"
 
 const web = { hostPort: 8080, containerPort: 80, protocol: "tcp" } as const
 const dns = { hostPort: 53, containerPort: 5353, protocol: "udp" } as const
 const { ip } = hostAddresses
 
 function createLab(): Promise<PortmapLab> {
-  return PortmapLab.create(portmapBackends[0])
+  return PortmapLab.create(ruleBackends[0])
 }
 
 test("the table reads like what it does, and no program is needed for it", async () => {

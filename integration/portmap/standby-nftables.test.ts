@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test"
-import { askEcho, expectNoEcho, expectUnchanged, succeed, takeSnapshot } from "../lab/mod.ts"
-import { hostAddresses, PortmapLab, portmapBackends } from "./portmap-lab.ts"
+import { askEcho, expectNoEcho, expectUnchanged, ruleBackends, succeed, takeSnapshot } from "../lab/mod.ts"
+import { hostAddresses, PortmapLab } from "./portmap-lab.ts"
 import { countMessages, inject } from "./trace.ts"
 import { createTwins, expectAll, leaveBy } from "./twins.ts"
 
@@ -8,7 +8,7 @@ const { ip, ip6 } = hostAddresses
 const web = { containerPort: 80, protocol: "tcp" } as const
 
 test("killed at any message, the second one's ADD and the first one's DEL end well with the next DEL", async () => {
-  await using lab = await PortmapLab.create(portmapBackends[0])
+  await using lab = await PortmapLab.create(ruleBackends[0])
   const { first, second, peer, mappings } = await createTwins(lab)
   await using _ = peer
   await succeed(first.map(mappings))
@@ -37,7 +37,7 @@ test("killed at any message, the second one's ADD and the first one's DEL end we
 }, 180_000)
 
 test("standing by and taking over cost the same with twenty other mappings and with two thousand", async () => {
-  await using lab = await PortmapLab.create(portmapBackends[0])
+  await using lab = await PortmapLab.create(ruleBackends[0])
   const { first, second, peer, mappings } = await createTwins(lab)
   await using _ = peer
   const crowd = await lab.addPod()
@@ -67,7 +67,7 @@ test("standing by and taking over cost the same with twenty other mappings and w
 })
 
 test("conditions of who stands by hold from when it takes over, and those of the first until then", async () => {
-  await using lab = await PortmapLab.create(portmapBackends[0])
+  await using lab = await PortmapLab.create(ruleBackends[0])
   const { first, second, peer, before, mappings } = await createTwins(lab)
   await using _ = peer
   const closed = { conditionsV4: ["ip saddr != 203.0.113.9"], conditionsV6: ["ip6 saddr != 2001:db8:113::9"] }

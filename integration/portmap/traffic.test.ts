@@ -1,14 +1,14 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
-import { askEcho, EchoPeer, expectNoEcho, succeed, type Transport } from "../lab/mod.ts"
-import { hostAddresses, type MappedPod, outsideAddresses, PortmapLab, portmapBackends } from "./portmap-lab.ts"
+import { askEcho, EchoPeer, expectNoEcho, outside, ruleBackends, succeed, type Transport } from "../lab/mod.ts"
+import { hostAddresses, type MappedPod, PortmapLab } from "./portmap-lab.ts"
 
 const transports: readonly Transport[] = ["tcp", "udp"]
 const { ip, ip6, gateway, gateway6 } = hostAddresses
 
 /** From where, to which address of the host, and whom the container sees then. */
 const ways = [
-  { from: "outside", to: ip, seen: outsideAddresses.ip },
-  { from: "outside", to: ip6, seen: outsideAddresses.ip6 },
+  { from: "outside", to: ip, seen: outside.ip },
+  { from: "outside", to: ip6, seen: outside.ip6 },
   { from: "host", to: ip, seen: ip },
   { from: "host", to: gateway, seen: gateway },
   { from: "host", to: "127.0.0.1", seen: gateway },
@@ -22,7 +22,7 @@ const ways = [
   { from: "neighbour", to: ip6, seen: gateway6 },
 ] as const
 
-describe.each(portmapBackends)("by $name, ports 8080 and, of one address only, 9090 and 9091", (backend) => {
+describe.each(ruleBackends)("by $name, ports 8080 and, of one address only, 9090 and 9091", (backend) => {
   const resources = new AsyncDisposableStack()
   let lab: PortmapLab
   let pod: MappedPod
@@ -67,7 +67,7 @@ describe.each(portmapBackends)("by $name, ports 8080 and, of one address only, 9
 
   test("traffic to that port of other hosts goes where it is sent (GHSA-jv3w-x3r3-g6rm)", async () => {
     await using beyond = await EchoPeer.start(lab.outside, { port: 8080 })
-    for (const address of [outsideAddresses.ip, outsideAddresses.ip6]) {
+    for (const address of [outside.ip, outside.ip6]) {
       await lab.outside.exec("ip", ["route", "replace", "10.22.0.0/16", "via", ip])
       await lab.outside.exec("ip", ["-6", "route", "replace", "fd00:22::/64", "via", ip6])
       const reply = await askEcho(pod.namespace, { transport: "tcp", address, port: beyond.port })

@@ -1,13 +1,6 @@
 import { expect, test } from "bun:test"
-import { expectUnchanged, fail, mountOver, runTraced, succeed, takeSnapshot } from "../lab/mod.ts"
-import {
-  hostAddresses,
-  type MappedPod,
-  type PortMapping,
-  PortmapLab,
-  portmapBackends,
-  testEach,
-} from "./portmap-lab.ts"
+import { expectUnchanged, fail, mountOver, ruleBackends, runTraced, succeed, takeSnapshot } from "../lab/mod.ts"
+import { hostAddresses, type MappedPod, type PortMapping, PortmapLab, testEach } from "./portmap-lab.ts"
 import { inject } from "./trace.ts"
 
 const web = { hostPort: 8080, containerPort: 80, protocol: "tcp" } as const
@@ -49,7 +42,7 @@ const breakages: {
   },
 ]
 
-for (const backend of portmapBackends) {
+for (const backend of ruleBackends) {
   test.each(breakages)(`${backend.name}: when $step, ADD says so and everything is as before`, async (breakage) => {
     const { setUp, mappings = [web, dns], keys, code, says } = breakage
     await using lab = await PortmapLab.create(backend)
@@ -76,7 +69,7 @@ async function readOnlyLocalnet(lab: PortmapLab): Promise<void> {
 }
 
 test("an ADD that fails restores what the same container had mapped before", async () => {
-  await using lab = await PortmapLab.create(portmapBackends[0])
+  await using lab = await PortmapLab.create(ruleBackends[0])
   const pod = await lab.addPod()
   await succeed(pod.map([{ ...web, hostIP: hostAddresses.ip }]))
   await readOnlyLocalnet(lab)
@@ -86,7 +79,7 @@ test("an ADD that fails restores what the same container had mapped before", asy
 })
 
 test("without the program that the backend needs ADD says which one", async () => {
-  await using lab = await PortmapLab.create({ ...portmapBackends[1], iptables: "none" })
+  await using lab = await PortmapLab.create({ ...ruleBackends[1], iptables: "none" })
   const pod = await lab.addPod()
   const before = await takeSnapshot(lab.host)
   expect((await fail(pod.map([web]))).msg).toContain("iptables")
@@ -99,7 +92,7 @@ test("without the program that the backend needs ADD says which one", async () =
 })
 
 test("an ADD killed at any message to the kernel is undone by the next DEL", async () => {
-  await using lab = await PortmapLab.create(portmapBackends[0])
+  await using lab = await PortmapLab.create(ruleBackends[0])
   const pod = await lab.addPod()
   pod.mappings = [web, dns, { ...web, hostPort: 8081, hostIP: hostAddresses.ip }]
   const before = await takeSnapshot(lab.host)
@@ -112,7 +105,7 @@ test("an ADD killed at any message to the kernel is undone by the next DEL", asy
 }, 120_000)
 
 test("an ADD in which any message to the kernel fails has changed nothing, or succeeds without it", async () => {
-  await using lab = await PortmapLab.create(portmapBackends[0])
+  await using lab = await PortmapLab.create(ruleBackends[0])
   const pod = await lab.addPod()
   pod.mappings = [web, dns]
   const before = await takeSnapshot(lab.host)

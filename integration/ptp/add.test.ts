@@ -127,22 +127,6 @@ test("mtu is that of both ends", async () => {
   expect((await linkOf(pod, "eth0")).mtu).toBe(512)
 })
 
-test("both ends have the transmit queue of any link", async () => {
-  const { host, pod } = await hostAndPod()
-  await using _ = host
-  const { interfaces } = await new Attachment(host, pod, ptpNetwork()).add()
-  expect((await linkOf(host, interfaces[0]?.name ?? "")).txqlen).toBe(1000)
-})
-
-test("both ends have one queue in each direction, and no room for more", async () => {
-  const { host, pod } = await hostAndPod()
-  await using _ = host
-  const { interfaces } = await new Attachment(host, pod, ptpNetwork()).add()
-  for (const end of [await linkOf(host, interfaces[0]?.name ?? ""), await linkOf(pod, "eth0")]) {
-    expect(end).toMatchObject({ num_tx_queues: 1, num_rx_queues: 1 })
-  }
-})
-
 test("DNS of the configuration replaces the IPAM plugin's when any member is there", async () => {
   const { host, pod } = await hostAndPod()
   await using _ = host
@@ -157,21 +141,6 @@ test("DNS of the configuration replaces the IPAM plugin's when any member is the
     await attachment.del()
   }
   expect((await attachment.add({ dns: { nameservers: [] } })).dns ?? {}).toEqual({})
-})
-
-test("mtu, advmss, priority and table of the IPAM plugin's routes are in the kernel", async () => {
-  const { host, pod } = await hostAndPod()
-  await using _ = host
-  const routes = [
-    { dst: "192.0.2.0/24", mtu: 1400, advmss: 1360, priority: 7 },
-    { dst: "198.51.100.0/24", table: 5000 },
-  ]
-  const attachment = new Attachment(host, pod, ptpNetwork({ ipam: { ...ptpNetwork().ipam, routes } }))
-  const result = await attachment.add()
-  expect(await routesOf(pod, "eth0", "-4")).toContain("192.0.2.0/24 via 10.9.0.1 metric 7 mtu 1400 advmss 1360")
-  const [inTable] = await pod.json<object[]>("ip", ["-j", "route", "show", "table", "5000"])
-  expect(inTable).toMatchObject({ dst: "198.51.100.0/24", gateway: "10.9.0.1" })
-  expect(await attachment.check(result)).toMatchObject({ exitCode: 0 })
 })
 
 test("routes of the IPAM plugin to the network and to the gateway themselves are no conflict", async () => {
@@ -235,13 +204,4 @@ test("IPv6 is switched on where addresses need it, on these two links only", asy
   expect(await ping(host, "fd00:9::2")).toBe(true)
   expect(await readSysctl(host, "net/ipv6/conf/default/disable_ipv6")).toBe("1")
   expect(await readSysctl(host, "net/ipv6/conf/lo/disable_ipv6")).toBe("1")
-})
-
-test("#45 eight ADDs at once all succeed", async () => {
-  await using host = await HostNamespace.create()
-  const pods = await Promise.all(Array.from({ length: 8 }, () => host.addContainer()))
-  const config = ptpNetwork({ ...dualStack, ipMasq: true })
-  const results = await Promise.all(pods.map((pod) => new Attachment(host, pod, config).add()))
-  expect(new Set(results.map(({ ips }) => ips[0]?.address)).size).toBe(8)
-  for (const { ips } of results) expect(await ping(host, ips[0]?.address.replace("/24", "") ?? "")).toBe(true)
 })

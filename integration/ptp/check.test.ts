@@ -53,11 +53,6 @@ const damages: {
     says: ['interface "eth0"', 'found kind "bridge"'],
   },
   {
-    what: "the address is gone",
-    damage: (_, pod) => pod.exec("ip", ["addr", "del", "10.9.0.2/24", "dev", "eth0"]),
-    says: ['addresses of "eth0"', "expected 10.9.0.2/24", "fd00:9::2/64"],
-  },
-  {
     what: "the IPv6 address has another prefix",
     damage: async (_, pod) => {
       await pod.exec("ip", ["addr", "del", "fd00:9::2/64", "dev", "eth0"])

@@ -25,13 +25,6 @@ test("GC leaves what upstream wrote: it does not say whose it is", async () => {
   expect(await chain.backups()).toHaveLength(1)
 })
 
-test("GC without the list of valid attachments deletes nothing", async () => {
-  await using chain = await TuningChain.create(everything)
-  await chain.tuning.add()
-  expect((await chain.tuning.run("GC")).exitCode).toBe(0)
-  expect(await chain.backups()).toHaveLength(1)
-})
-
 test("GC where nothing was ever tuned succeeds, with a broken configuration too", async () => {
   await using chain = await TuningChain.create({ mtu: "big", sysctl: 5 })
   expect(await chain.tuning.run("GC", { "cni.dev/valid-attachments": [] })).toMatchObject({ exitCode: 0, stdout: "" })
