@@ -1,5 +1,5 @@
 import { SyscallError } from "../../pkg/libc/mod.ts"
-import { AlreadyAttached, CniError, Code } from "../../pkg/types/mod.ts"
+import { AlreadyAttached, CniError, Code, messageOf } from "../../pkg/types/mod.ts"
 import { describeOwner, type Owner, type PreparedLease, toolHint } from "./lease-file.ts"
 import { isReclaimable, livenessOf } from "./liveness.ts"
 import {
@@ -195,9 +195,7 @@ function moveCursor(session: Session, index: number, address: Address): void {
   try {
     session.setCursor(index, address)
   } catch (error) {
-    session.place.log(
-      `Cannot note the last reserved address: ${error instanceof Error ? error.message : String(error)}`,
-    )
+    session.place.log(`Cannot note the last reserved address: ${messageOf(error)}`)
   }
 }
 

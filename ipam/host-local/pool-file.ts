@@ -28,7 +28,7 @@ export interface PoolSet {
   readonly reserved: readonly string[]
 }
 
-/** What one node owns of a pool. */
+/** The part of a pool that one node owns. */
 export interface PoolFile {
   readonly version: typeof VERSION
   readonly pool: string
@@ -59,8 +59,8 @@ export function poolPath({ directory, name }: PoolPlace): string {
 }
 
 /**
- * Reads the file of a pool. Throws code 11 where it cannot be believed: it is missing, torn, of another machine, pool or
- * version. Throws code 5 where others than the administrator could have written it.
+ * Reads the file of a pool. Throws code 11 if the file is missing or torn, or is for another machine, pool or version. Throws code 5 if
+ * users other than root can write to its directory.
  */
 export function readPoolFile(place: PoolPlace): PoolFile {
   requireOwn(place.directory)
@@ -93,7 +93,7 @@ function parse(place: PoolPlace, text: string): PoolFile {
   throw refuse(place, `"${path}" is not the file of a pool`)
 }
 
-/** Whether a file has the keys that are used here. Its checksum is right: so it is as its writer meant it, and blocks are looked at when one is needed. */
+/** Whether a file has the keys that are used here. Blocks are checked when they are used. */
 function isPoolFile(file: Partial<PoolFile>): file is PoolFile {
   const { pool, node, store, sets, routes, fixed } = file
   return (
@@ -130,7 +130,7 @@ function readIfPresent(place: PoolPlace, path: string): string | undefined {
   }
 }
 
-/** The error for a pool that gives no addresses now: code 11, since its agent may write the file at any time. */
+/** The error for a pool that cannot be used now: code 11 (try again later), since its agent may write the file at any time. */
 export function refuse({ name }: PoolPlace, reason: string, cause?: unknown): CniError {
   return new CniError(Code.TryAgainLater, `Cannot use pool "${name}": ${reason}`, { cause })
 }

@@ -241,7 +241,7 @@ test("CHECK holds for an address of a block that is given back, and of one that 
   expect([node.call("DEL", "a").exitCode, node.call("DEL", "b").exitCode, node.taken]).toEqual([0, 0, []])
 })
 
-describe("a file that cannot be believed is refused with code 11, by STATUS with 50, and no address is taken:", () => {
+describe("a wrong file is refused with code 11, by STATUS with code 50, and no address is taken:", () => {
   const rewritten = (change: (file: Record<string, unknown>) => void) => (node: Node) => {
     const file = JSON.parse(readFileSync(node.file, "utf8"))
     delete file.checksum

@@ -19,7 +19,7 @@ export interface Pod {
   readonly name: string
 }
 
-/** What the node owns of a pool, as range sets. A block is read when it is needed: a call looks at one of them, however many there are. */
+/** The part of a pool that the node owns, as range sets. A block is parsed when it is needed: most calls need one. */
 export class Pool {
   readonly #place: PoolPlace
   readonly #file: PoolFile
@@ -43,14 +43,14 @@ export class Pool {
     return this.#file.routes
   }
 
-  /** The blocks with addresses to hand out, all of them. */
+  /** All blocks with addresses to hand out. */
   get rangeSets(): RangeSet[] {
     return this.#file.sets.map((set) => set.blocks.map((block) => this.#range(set, block)))
   }
 
   /** All addresses of the pool, those of other nodes included. */
   get whole(): RangeSet[] {
-    return this.#file.sets.map(({ prefix }) => [this.#believed(() => parseRange({ subnet: prefix }))])
+    return this.#file.sets.map(({ prefix }) => [this.#orRefuse(() => parseRange({ subnet: prefix }))])
   }
 
   /** The addresses that a pod keeps. */
@@ -64,8 +64,8 @@ export class Pool {
   }
 
   /**
-   * The ranges for one ADD: of each set the blocks from that of the cursor up to the first with a free address, all where
-   * all are full; and those of the addresses that the container must get.
+   * The ranges for one ADD. Of each set: the blocks from the cursor's on, up to the first with a free address, or all blocks if all
+   * are full; and the blocks of the addresses that the container must get.
    */
   choose(chooser: Chooser, wanted: readonly Address[], fixed: readonly Address[]): RangeSet[] {
     return this.#file.sets.map((set, index) => {
@@ -86,7 +86,7 @@ export class Pool {
     return refuse(this.#place, `no address of ${prefix} is free on this node (${counts})`)
   }
 
-  /** The blocks from that of the address handed out last on, around, up to the first that has a free address after it. */
+  /** The blocks from the cursor's on, the first after the last, up to the one with the next free address. */
   #upToFree(set: PoolSet, chooser: Chooser, cursor: Address | undefined): Range[] {
     const { blocks } = set
     const first = cursor ? Math.max(blocks.indexOf(blockOf(set, cursor)), 0) : 0
@@ -102,13 +102,13 @@ export class Pool {
   }
 
   #range({ prefix, blockLength, gateway, reserved }: PoolSet, block: string): Range {
-    return this.#believed(() => {
+    return this.#orRefuse(() => {
       if (!String(block).endsWith(`/${blockLength}`)) {
         throw refuse(this.#place, `"${block}" is not a block with a prefix length of ${blockLength}`)
       }
       const range = gateway === undefined ? parseRange({ subnet: block }) : rangeOnLink(prefix, gateway, block)
-      const keptBack = reserved.flatMap((text) => parseAddress(text) ?? [])
-      return keptBack.length === 0 ? range : { ...range, reserved: [...range.reserved, ...keptBack] }
+      const reservedHere = reserved.flatMap((text) => parseAddress(text) ?? [])
+      return reservedHere.length === 0 ? range : { ...range, reserved: [...range.reserved, ...reservedHere] }
     })
   }
 
@@ -116,11 +116,11 @@ export class Pool {
     if (gateway === undefined) {
       throw refuse(this.#place, `${formatAddress(address)} is fixed, and ${prefix} has no gateway for it`)
     }
-    return this.#believed(() => ({ ...parseRange({ subnet: prefix, gateway }), start: address, end: address }))
+    return this.#orRefuse(() => ({ ...parseRange({ subnet: prefix, gateway }), start: address, end: address }))
   }
 
-  /** What the file says and cannot be, such as a block with host bits, is no error of the configuration. */
-  #believed(read: () => Range): Range {
+  /** Turns the error of a wrong value in the pool's file, such as a block with host bits set, into a refusal of the pool (code 11). */
+  #orRefuse(read: () => Range): Range {
     try {
       return read()
     } catch (error) {
@@ -131,7 +131,7 @@ export class Pool {
   }
 }
 
-/** A block of a link that all nodes share: the subnet, and its network and broadcast address, are the pool's. */
+/** The range of a block on a link that all nodes share: subnet, network address and broadcast address are those of the pool. */
 function rangeOnLink(prefix: string, gateway: string, block: string): Range {
   const { network, last } = parseSubnet(block)
   return { ...parseRange({ subnet: prefix, gateway }), start: network, end: last }
