@@ -171,9 +171,9 @@ export function netnsPath(given: string): string {
   return !given.includes("/") && !existsSync(given) && existsSync(named) ? named : resolve(given)
 }
 
-/** A number of seconds in milliseconds. Throws for 0 and below. */
+/** A number of seconds in milliseconds. Throws a usage error for 0 and below. */
 export function readSeconds(flag: string, given: string): number {
   const seconds = Number(given)
   if (Number.isFinite(seconds) && seconds > 0) return seconds * 1000
-  throw new Error(`Cannot use ${flag} ${given}: expected a number of seconds above 0`)
+  throw new UsageError(`cannot use ${flag} ${given}: expected a number of seconds above 0`)
 }

@@ -73,6 +73,11 @@ export function wrapped(text: string, { columns = 100 }: ScreenSize, indent = ""
   return [...lines, current].map((line) => `${indent}${line}\n`).join("")
 }
 
+/** The same for text behind a label of so many characters: its first line has no indent. */
+export function hanging(text: string, screen: ScreenSize, width: number): string {
+  return wrapped(text, screen, " ".repeat(width)).slice(width)
+}
+
 function textOf(cell: Cell): string {
   return typeof cell === "string" ? cell : cell.text
 }

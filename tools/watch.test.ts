@@ -88,5 +88,5 @@ test("JSON has no screen of its own, and each look is one line", async () => {
 test.each(["0", "-1", "x"])("an interval of %p seconds is refused", async (seconds) => {
   const terminal = recordingTerminal({})
   expect(await cni(["ps", "--watch", `--interval=${seconds}`], terminal)).toBe(2)
-  expect(terminal.err).toStartWith(`cni ps: Cannot use --interval ${seconds}: expected a number of seconds above 0.`)
+  expect(terminal.err).toStartWith(`cni ps: cannot use --interval ${seconds}: expected a number of seconds above 0.`)
 })

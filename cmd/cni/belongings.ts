@@ -4,7 +4,7 @@ import { unlessErrno } from "../../pkg/libc/mod.ts"
 import type { AttachmentId } from "../../pkg/libcni/mod.ts"
 import { deleteLink, listLinks, RouteSocket } from "../../pkg/netlink/mod.ts"
 import { listCommented, PacketFilter, tableFamily } from "../../pkg/nftables/mod.ts"
-import { isOwnerOf, ownerComment } from "../../pkg/types/mod.ts"
+import { isOwnerOf, messageOf, ownerComment } from "../../pkg/types/mod.ts"
 import { containerChains, deleteStaleRules } from "../../tools/node/mod.ts"
 
 /** Something that an attachment has on this host. */
@@ -40,7 +40,7 @@ export function deleteBelongings(network: string, stores: readonly Store[], vali
     try {
       step()
     } catch (error) {
-      failures.push(error instanceof Error ? error.message : String(error))
+      failures.push(messageOf(error))
     }
   }
   const isStale = staleness(network, valid)

@@ -6,7 +6,7 @@ import {
   gcNetwork,
   staleAttachments,
 } from "../../pkg/libcni/mod.ts"
-import type { JsonObject } from "../../pkg/types/mod.ts"
+import { type JsonObject, messageOf } from "../../pkg/types/mod.ts"
 import {
   type Command,
   given,
@@ -114,10 +114,6 @@ const COLUMNS = ["WHAT", "KIND", { head: "NAME", isWhole: true }, { head: "OF", 
 
 function rowAsJson([what = "", kind = "", name = "", of = ""]: string[]): JsonObject {
   return { what, kind, name, of }
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error)
 }
 
 function parseKeep(text: string): AttachmentId {

@@ -1,16 +1,7 @@
 import { parseArgs } from "node:util"
 import { version } from "../../package.json"
-import { CniError, printJson, supportedVersions, toErrorObject } from "../../pkg/types/mod.ts"
-import {
-  type Arguments,
-  type Command,
-  Found,
-  readSeconds,
-  text,
-  UsageError,
-  wantsJson,
-  word,
-} from "../../tools/command.ts"
+import { CniError, messageOf, printJson, supportedVersions, toErrorObject } from "../../pkg/types/mod.ts"
+import { type Command, Found, readSeconds, text, UsageError, wantsJson, word } from "../../tools/command.ts"
 import { schemaCommand } from "../../tools/configuration/schema.ts"
 import { testCommand } from "../../tools/connectivity/command.ts"
 import { diffCommand } from "../../tools/diff/command.ts"
@@ -189,18 +180,10 @@ async function runCommand(name: string, command: Command, words: string[], termi
     if (flags.follow === true) return command.run(args, terminal)
     if (flags.watch !== true) return withProgress(title, terminal, () => command.run(args, terminal))
     const once = (to: Terminal) => outcome(to, () => command.run(args, to))
-    const everyMs = intervalOf(args)
+    const everyMs = readSeconds("--interval", text(args, "interval") ?? "1")
     const code = await watch(once, terminal, { everyMs, title: terminal.interactive && !json ? title : undefined })
     throw new Found(code)
   })
-}
-
-function intervalOf(args: Arguments): number {
-  try {
-    return readSeconds("--interval", text(args, "interval") ?? "1")
-  } catch (error) {
-    throw new UsageError(error instanceof Error ? error.message : String(error))
-  }
 }
 
 /** Throws where there are more words than the command wants, or fewer. */
@@ -220,7 +203,7 @@ function parse(args: string[], flags: Command["flags"]) {
     try {
       return parseArgs({ args, options, allowPositionals: true })
     } catch (error) {
-      throw new UsageError(error instanceof Error ? error.message : String(error))
+      throw new UsageError(messageOf(error))
     }
   }
   const parsed = read()
@@ -236,5 +219,5 @@ function parse(args: string[], flags: Command["flags"]) {
 function readable(error: unknown): string {
   if (error instanceof CniError)
     return error.details === undefined ? error.message : `${error.message}\n  ${error.details}`
-  return error instanceof Error ? error.message : String(error)
+  return messageOf(error)
 }

@@ -1,5 +1,5 @@
 import { addNetwork, delNetwork, type Network, parseNetworkList, type Runtime } from "../../pkg/libcni/mod.ts"
-import { isJsonObject, type JsonObject, ownerComment, printJson } from "../../pkg/types/mod.ts"
+import { isJsonObject, type JsonObject, messageOf, ownerComment, printJson } from "../../pkg/types/mod.ts"
 import { type Command, nodeFlags, placesOf, runtimeFlags, runtimeOf, wantsJson } from "../../tools/command.ts"
 import { attachmentsOf, ipamOf, type NodeAttachment, readNode } from "../../tools/node/mod.ts"
 
@@ -30,7 +30,7 @@ Examples:
         done.push(ownerComment(one))
         if (!wantsJson(args)) terminal.stdout(`Attached ${ownerComment(one)} again\n`)
       } catch (error) {
-        const reason = error instanceof Error ? error.message : String(error)
+        const reason = messageOf(error)
         failures.push(`Cannot attach "${ownerComment(one)}" again: ${reason}; the same command tries again`)
       }
     }

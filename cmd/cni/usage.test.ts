@@ -58,9 +58,9 @@ test.each([
 test.each(["0", "x", "Infinity"])("a limit of %s seconds is refused", async (timeout) => {
   using lab = labOfOne()
   expect(await run(lab, ["status", "net", "--timeout", timeout])).toEqual({
-    code: 1,
+    code: 2,
     out: "",
-    err: `cni status: Cannot use --timeout ${timeout}: expected a number of seconds above 0\n`,
+    err: `cni status: cannot use --timeout ${timeout}: expected a number of seconds above 0. "cni status --help" shows how\n`,
   })
 })
 

@@ -20,6 +20,7 @@ import {
   FAMILIES,
   isCniError,
   keyOf,
+  messageOf,
   ownerOf,
   ownersOf,
   type Result,
@@ -164,7 +165,7 @@ function leave(target: Inside, { table }: Vrf, call: Call): void {
 }
 
 function logLoss(call: Call, error: unknown): void {
-  call.log(`"${call.ifName}" has lost routes: ${error instanceof Error ? error.message : String(error)}`)
+  call.log(`"${call.ifName}" has lost routes: ${messageOf(error)}`)
 }
 
 /** A link of another kind that has the name is not ours to take back. */

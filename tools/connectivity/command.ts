@@ -1,4 +1,5 @@
 import { type Network, networkNames, type Runtime } from "../../pkg/libcni/mod.ts"
+import { FAMILIES } from "../../pkg/types/mod.ts"
 import {
   type Arguments,
   type Command,
@@ -8,6 +9,7 @@ import {
   nodeFlags,
   placesOf,
   print,
+  readSeconds,
   runtimeOf,
   text,
   UsageError,
@@ -15,7 +17,7 @@ import {
 } from "../command.ts"
 import type { Terminal } from "../environment.ts"
 import { attachmentsOf, type NodeAttachment, readNode } from "../node/mod.ts"
-import { type ScreenSize, type Tone, tinted, wrapped } from "../screen.ts"
+import { hanging, type ScreenSize, type Tone, tinted } from "../screen.ts"
 import { parseDestination } from "../trace/command.ts"
 import {
   type Container,
@@ -27,7 +29,7 @@ import {
 } from "./containers.ts"
 import { readsStops } from "./explain.ts"
 import { type Finding, runProbes } from "./run.ts"
-import { families, freePort, type Wishes, whyIsolated } from "./scene.ts"
+import { freePort, type Wishes, whyIsolated } from "./scene.ts"
 
 /** The time that each answer has, without `--timeout`. */
 const PATIENCE_S = 2
@@ -118,11 +120,8 @@ async function testOwn(
 
 function wishesOf(args: Arguments, { signal }: Terminal): Omit<Wishes, "isolated"> {
   const outside = text(args, "outside")
-  const seconds = Number(text(args, "timeout") ?? PATIENCE_S)
-  if (!(Number.isFinite(seconds) && seconds > 0))
-    throw new UsageError(`cannot use --timeout ${text(args, "timeout")}: expected a number of seconds above 0`)
   return {
-    patience: { timeoutMs: 1000 * seconds, signal },
+    patience: { timeoutMs: readSeconds("--timeout", text(args, "timeout") ?? String(PATIENCE_S)), signal },
     outside: outside === undefined ? undefined : parseDestination(outside, false, "--outside"),
     name: text(args, "name") ?? ".",
   }
@@ -146,14 +145,12 @@ function report(network: string, { pair, findings }: Tested, screen: ScreenSize)
   const [a, b] = pair.map(({ containerId, result }) => {
     return `${containerId} (${result.ips.map(({ address }) => address.split("/")[0]).join(", ") || "no address"})`
   })
-  const hasBoth = families.every((family) => findings.some(({ family: own }) => own === `ipv${family === 2 ? 4 : 6}`))
+  const hasBoth = FAMILIES.every((family) => findings.some(({ family: own }) => own === `ipv${family === 2 ? 4 : 6}`))
   const lines = findings.map(({ outcome, probe, family, to, reason, stops }) => {
     const name = `${probe}${hasBoth ? ` ${family}` : ""}`
     const said = [to, reason, stops === undefined ? undefined : `cni trace: ${stops}`]
-    const [first = "", ...others] = wrapped(said.filter((each) => each).join("; "), screen, " ".repeat(33))
-      .trimEnd()
-      .split("\n")
-    return `${tinted(outcome.padEnd(9), tones[outcome], screen)}${name.padEnd(24)}${[first.trimStart(), ...others].join("\n")}\n`
+    const text = hanging(said.filter((each) => each).join("; "), screen, 33)
+    return `${tinted(outcome.padEnd(9), tones[outcome], screen)}${name.padEnd(24)}${text}`
   })
   const none = lines.length === 0 ? "skipped  all of it: the containers have no address\n" : ""
   return `network "${network}", from ${a} to ${b}\n\n${lines.join("")}${none}`

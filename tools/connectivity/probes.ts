@@ -1,5 +1,5 @@
 import type { Netns } from "../../pkg/netns/mod.ts"
-import { AF_INET, formatIp } from "../../pkg/types/mod.ts"
+import { AF_INET, formatIp, isLinkLocal } from "../../pkg/types/mod.ts"
 import { has } from "../trace/facts.ts"
 import { formatPlace } from "../trace/filter.ts"
 import type { Destination } from "../trace/way.ts"
@@ -102,13 +102,9 @@ function noWay(ip: Uint8Array): string {
 function outsideOf({ a, outside, hostGateway }: Scene): Place | string {
   const place = outside ?? (hostGateway && { ip: hostGateway, port: 0 })
   if (!place) return "the host has no default route: say --outside ADDRESS[:PORT]"
-  if (isLinkLocal(place.ip))
+  if (isLinkLocal(place.ip) || (place.ip[0] === 169 && place.ip[1] === 254))
     return `${formatIp(place.ip)} can be reached from its own link alone: say --outside ADDRESS[:PORT]`
   return hasWay(a, place.ip) ? place : noWay(place.ip)
-}
-
-function isLinkLocal(ip: Uint8Array): boolean {
-  return ip.length === 16 ? ip[0] === 0xfe && ((ip[1] ?? 0) & 0xc0) === 0x80 : ip[0] === 169 && ip[1] === 254
 }
 
 function toOutside(scene: Scene): Plan | string {

@@ -1,8 +1,9 @@
 import { Netns } from "../../pkg/netns/mod.ts"
+import { FAMILIES } from "../../pkg/types/mod.ts"
 import { addressOf, type Container } from "./containers.ts"
 import { connectOutsider } from "./outsider.ts"
 import { familyName, type Outcome, type Plan, placeText, probes } from "./probes.ts"
-import { families, readHostSide, type Scene, setScene, type Wishes, whySilent } from "./scene.ts"
+import { readHostSide, type Scene, setScene, type Wishes, whySilent } from "./scene.ts"
 
 /** One line of the report. */
 export interface Finding extends Outcome {
@@ -25,10 +26,10 @@ export async function runProbes(
 ): Promise<Finding[]> {
   using stack = new DisposableStack()
   const host = stack.use(Netns.own())
-  const sides = new Map(families.map((family) => [family, readHostSide(family, pair[0])]))
-  const named = families.filter((family) => addressOf(pair[1], family) !== undefined)
+  const sides = new Map(FAMILIES.map((family) => [family, readHostSide(family, pair[0])]))
+  const named = FAMILIES.filter((family) => addressOf(pair[1], family) !== undefined)
   const outsider = pair[1].published && stack.use(await connectOutsider(named, wishes.patience))
-  const scenes = families.flatMap((family): Scene[] => {
+  const scenes = FAMILIES.flatMap((family): Scene[] => {
     const side = sides.get(family) ?? { gateway: undefined, address: undefined }
     const scene = setScene(family, wishes, pair, { host, outsider, side })
     return scene ? [stack.use(scene)] : []

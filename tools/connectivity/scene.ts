@@ -10,13 +10,11 @@ import {
   RT_TABLE_MAIN,
 } from "../../pkg/netlink/mod.ts"
 import { Netns } from "../../pkg/netns/mod.ts"
-import { AF_INET, AF_INET6, contains, type Family, familyOf, parseCidr, parseIp } from "../../pkg/types/mod.ts"
+import { AF_INET, contains, type Family, familyOf, parseCidr, parseIp } from "../../pkg/types/mod.ts"
 import { addressOf, type Container, serverPort } from "./containers.ts"
 import { hostServers } from "./dns.ts"
 import type { Outsider } from "./outsider.ts"
 import { type Patience, type Place, Server } from "./sockets.ts"
-
-export const families = [AF_INET, AF_INET6] as const
 
 /** All that the probes of one family go by. */
 export interface Scene {

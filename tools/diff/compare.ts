@@ -11,9 +11,6 @@ import {
 } from "../../pkg/netlink/mod.ts"
 import { Netns } from "../../pkg/netns/mod.ts"
 import {
-  AF_INET,
-  AF_INET6,
-  type Family,
   formatCidr,
   formatIp,
   type Interface,
@@ -97,11 +94,7 @@ function compareAddresses(route: RouteSocket, link: Link, expected: readonly str
 /** Routes of the result that are gone, and default routes that ADD has not made. */
 function compareRoutes(inside: RouteSocket, { routes, ips }: Result): Difference[] {
   const gateways = ips.flatMap(({ gateway }) => gateway ?? [])
-  const families = ([AF_INET, AF_INET6] as const).map((family): [Family, ReturnType<typeof listRoutes>] => [
-    family,
-    listRoutes(inside, family),
-  ])
-  const all = families.flatMap(([, listed]) => listed).filter(({ type }) => type === 1)
+  const all = listRoutes(inside, undefined).filter(({ type }) => type === 1)
   const missing = routes.flatMap((wanted): Difference[] => {
     const dst = parseCidr(wanted.dst)
     if (dst === undefined) return []

@@ -1,4 +1,5 @@
 import type { Runtime } from "../../pkg/libcni/mod.ts"
+import { messageOf } from "../../pkg/types/mod.ts"
 import {
   type Arguments,
   type Command,
@@ -106,7 +107,7 @@ async function fix(deletions: readonly Deletion[], runtime: Runtime): Promise<Ma
     try {
       await carryOut(deletion, runtime)
     } catch (error) {
-      failures.set(deletion, error instanceof Error ? error.message : String(error))
+      failures.set(deletion, messageOf(error))
     }
   }
   return failures

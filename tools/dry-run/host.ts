@@ -18,7 +18,7 @@ import {
   setLink,
 } from "../../pkg/netlink/mod.ts"
 import { tryWriteSysctl } from "../../pkg/sysctl/mod.ts"
-import { AF_INET, AF_INET6, formatCidr, formatIp, parseCidr, parseIp } from "../../pkg/types/mod.ts"
+import { formatCidr, formatIp, parseCidr, parseIp } from "../../pkg/types/mod.ts"
 import { STAND_IN } from "./namespace-state.ts"
 import { type Rules, readIptables, readRules, writeIptables, writeRules } from "./rules.ts"
 
@@ -62,7 +62,7 @@ export function readHost(named: ReadonlySet<string>): HostState {
   const isWanted = (link: Link) =>
     (link.flags & IFF_LOOPBACK) === 0 && (link.kind === "bridge" || named.has(link.name) || of(link).length > 0)
   const nameOf = (index: number | undefined) => links.find((link) => link.index === index)?.name
-  const routes = ([AF_INET, AF_INET6] as const).flatMap((family) => listRoutes(route, family, { table: RT_TABLE_MAIN }))
+  const routes = listRoutes(route, undefined, { table: RT_TABLE_MAIN })
   return {
     links: links.filter(isWanted).map((link) => ({
       name: link.name,

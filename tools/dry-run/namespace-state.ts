@@ -8,7 +8,7 @@ import {
   type RouteSocket,
   RT_TABLE_MAIN,
 } from "../../pkg/netlink/mod.ts"
-import { AF_INET, AF_INET6, formatCidr, formatIp } from "../../pkg/types/mod.ts"
+import { formatCidr, formatIp, isLinkLocal } from "../../pkg/types/mod.ts"
 
 /** The state of a namespace, a line of text for each object: ADD's changes are the difference between two states. */
 export interface NamespaceState {
@@ -20,18 +20,21 @@ export interface NamespaceState {
 /** Links that stand in for another end, and are not the host's. */
 export const STAND_IN = "~"
 
+/** The first byte of a multicast address of IPv6. */
+const MULTICAST = 0xff
+
 /** Reads links, addresses and routes of a namespace. Throws `NetlinkError`. */
 export function readState(route: RouteSocket): NamespaceState {
   const links = listLinks(route)
   const name = (index: number | undefined) => links.find((link) => link.index === index)?.name ?? `link ${index}`
   const shown = links.filter((link) => !link.name.startsWith(STAND_IN) && link.name !== "lo")
   const addresses = listAddresses(route).filter(({ index, scope }) => scope === 0 && name(index) !== "lo")
-  const routes = ([AF_INET, AF_INET6] as const).flatMap((family) => listRoutes(route, family, { table: RT_TABLE_MAIN }))
+  const routes = listRoutes(route, undefined, { table: RT_TABLE_MAIN })
   return {
     links: shown.map((link) => describeLink(link, name)),
     addresses: addresses.map(({ ip, prefix, index }) => `${formatCidr({ ip, prefix })} dev ${name(index)}`),
     routes: routes.flatMap((one) => {
-      if (one.type !== 1 || isLinkLocal(one.dst)) return []
+      if (one.type !== 1 || one.dst[0] === MULTICAST || isLinkLocal(one.dst)) return []
       const dst = one.prefix === 0 ? "default" : formatCidr({ ip: one.dst, prefix: one.prefix })
       const via = one.gateway === undefined ? "" : ` via ${formatIp(one.gateway)}`
       return [`${dst}${via} dev ${name(one.index)}`]
@@ -44,10 +47,6 @@ function describeLink({ name, kind, mtu, flags, attributes }: Link, nameOf: (ind
   const port = master === undefined ? "" : `, port of ${nameOf(master as Ifindex)}`
   const owner = alias === undefined ? "" : `, alias ${alias}`
   return `${name}: ${kind || "device"}, mtu ${mtu}, ${flags & IFF_UP ? "up" : "down"}${port}${owner}`
-}
-
-function isLinkLocal(ip: Uint8Array): boolean {
-  return ip[0] === 0xff || (ip[0] === 0xfe && (ip[1] ?? 0) >> 6 === 2)
 }
 
 /** The lines of the second state that the first does not have. */

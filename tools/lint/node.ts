@@ -1,7 +1,7 @@
 import { accessSync, constants, readFileSync } from "node:fs"
 import { pluginVersions, type Runtime } from "../../pkg/libcni/mod.ts"
 import { findLink, listRoutes, RouteSocket, RT_TABLE_MAIN } from "../../pkg/netlink/mod.ts"
-import { AF_INET, AF_INET6, type Cidr, contains, formatCidr, isCniError, parseCidr } from "../../pkg/types/mod.ts"
+import { type Cidr, contains, formatCidr, isCniError, isLinkLocal, parseCidr } from "../../pkg/types/mod.ts"
 import { isOn, nodeAt, textAt } from "./document.ts"
 import type { Findings } from "./findings.ts"
 import type { LintNetwork } from "./network.ts"
@@ -30,11 +30,10 @@ export function serviceRangesOf(manifest = API_SERVER): string[] {
 /** The routes of the main table, but for default routes and those to single addresses, which are attachments'. */
 export function readNodeRoutes(): NodeRoute[] {
   using route = RouteSocket.open()
-  const listed = ([AF_INET, AF_INET6] as const).flatMap((family) => listRoutes(route, family, { table: RT_TABLE_MAIN }))
+  const listed = listRoutes(route, undefined, { table: RT_TABLE_MAIN })
   return listed.flatMap(({ dst, prefix, index, type }) => {
     const isOne = prefix === dst.length * 8
-    const isLinkLocal = dst[0] === 0xfe && (dst[1] ?? 0) >> 6 === 2
-    if (type !== 1 || prefix === 0 || isOne || isLinkLocal || index === undefined) return []
+    if (type !== 1 || prefix === 0 || isOne || isLinkLocal(dst) || index === undefined) return []
     return [{ network: { ip: dst, prefix }, device: findLink(route, index)?.name ?? `link ${index}` }]
   })
 }

@@ -15,6 +15,7 @@ import {
   type Rule,
 } from "../../pkg/netlink/mod.ts"
 import { Netns } from "../../pkg/netns/mod.ts"
+import { messageOf } from "../../pkg/types/mod.ts"
 import type { NodeAttachment } from "./attachments.ts"
 
 /** The namespace of one or more attachments, as it is now. A list is undefined where it is too long to be read whole. */
@@ -56,7 +57,7 @@ function readInside(path: string, own: bigint): Inside | NotInside | undefined {
     using route = sandbox.run(() => RouteSocket.open(new Budget(0, DATAGRAMS)))
     return { path, inode, ...readLists(route) }
   } catch (error) {
-    return { path, reason: error instanceof Error ? error.message : String(error) }
+    return { path, reason: messageOf(error) }
   }
 }
 

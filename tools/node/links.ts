@@ -12,7 +12,7 @@ import {
   RouteSocket,
   RT_TABLE_MAIN,
 } from "../../pkg/netlink/mod.ts"
-import { AF_INET, AF_INET6, familyOf, formatCidr, formatIp } from "../../pkg/types/mod.ts"
+import { formatCidr, formatIp } from "../../pkg/types/mod.ts"
 
 /** The counters of a link, as its namespace sees them. */
 export interface Counters {
@@ -131,20 +131,15 @@ function countersOf({ attributes: { unknown = [] } }: Link): Counters | undefine
 export function readRoutes(links: readonly NodeLink[]): NodeRoute[] {
   using host = RouteSocket.open()
   const names = new Map(links.flatMap(({ nsid, index, name }) => (nsid === undefined ? [[Number(index), name]] : [])))
-  return ([AF_INET, AF_INET6] as const).flatMap((family) =>
-    listRoutes(host, family, { table: RT_TABLE_MAIN }).map(({ dst, prefix, gateway, index, priority, protocol }) => {
-      const dev = index === undefined ? undefined : names.get(index)
-      return {
-        dst: prefix === 0 && dst.every((byte) => byte === 0) ? defaultOf(dst) : formatCidr({ ip: dst, prefix }),
-        ...(gateway === undefined ? {} : { gateway: formatIp(gateway) }),
-        ...(dev === undefined ? {} : { dev }),
-        ...(priority === undefined ? {} : { metric: priority }),
-        protocol,
-      }
-    }),
-  )
-}
-
-function defaultOf(dst: Uint8Array): string {
-  return familyOf(dst) === AF_INET ? "0.0.0.0/0" : "::/0"
+  const listed = listRoutes(host, undefined, { table: RT_TABLE_MAIN })
+  return listed.map(({ dst, prefix, gateway, index, priority, protocol }) => {
+    const dev = index === undefined ? undefined : names.get(index)
+    return {
+      dst: formatCidr({ ip: dst, prefix }),
+      ...(gateway === undefined ? {} : { gateway: formatIp(gateway) }),
+      ...(dev === undefined ? {} : { dev }),
+      ...(priority === undefined ? {} : { metric: priority }),
+      protocol,
+    }
+  })
 }

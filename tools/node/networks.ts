@@ -1,7 +1,14 @@
 import { basename } from "node:path"
 import { type HostLocalConfig, hostLocal, parseHostLocalConfig } from "../../ipam/host-local/main.ts"
 import { loadNetworkFile, type Network, networkFiles } from "../../pkg/libcni/mod.ts"
-import { isJsonObject, type JsonObject, member, newestVersion, parseNetworkConfig } from "../../pkg/types/mod.ts"
+import {
+  isJsonObject,
+  type JsonObject,
+  member,
+  messageOf,
+  newestVersion,
+  parseNetworkConfig,
+} from "../../pkg/types/mod.ts"
 
 /** A file of the configuration directory: the network in it, or why it cannot be used. */
 export interface NetworkFile {
@@ -19,7 +26,7 @@ export function readNetworks(confDir: string): NetworkFile[] {
       const network = loadNetworkFile(file)
       return { file, network, ...poolsOf(network) }
     } catch (error) {
-      return { file, error: `${basename(file)}: ${error instanceof Error ? error.message : String(error)}`, pools: [] }
+      return { file, error: `${basename(file)}: ${messageOf(error)}`, pools: [] }
     }
   })
 }
@@ -28,7 +35,7 @@ function poolsOf(network: Network): { pools: HostLocalConfig[]; error?: string }
   try {
     return { pools: network.plugins.flatMap(({ raw }) => hostLocalOf(network.name, raw) ?? []) }
   } catch (error) {
-    return { pools: [], error: error instanceof Error ? error.message : String(error) }
+    return { pools: [], error: messageOf(error) }
   }
 }
 

@@ -16,7 +16,7 @@ import {
 } from "../command.ts"
 import type { Terminal } from "../environment.ts"
 import { attachmentsOf, readNode, readPacketFilter } from "../node/mod.ts"
-import { type ScreenSize, type Tone, tinted, wrapped } from "../screen.ts"
+import { hanging, type ScreenSize, type Tone, tinted } from "../screen.ts"
 import { type Inbound, walkInbound } from "./inbound.ts"
 import { type Probed, probe } from "./probe.ts"
 import { walk } from "./walk.ts"
@@ -157,10 +157,9 @@ function report(hops: readonly Hop[], probed: Probed | undefined, screen: Screen
   const ways = Math.max(...hops.map(({ way = 0 }) => way))
   const lines = hops.map(({ where, what, passes, way, isAnswer }, at) => {
     const [sign, tone] = signs[passes]
-    const [first = "", ...others] = wrapped(what, screen, " ".repeat(18)).trimEnd().split("\n")
     const title = way === undefined || way === hops[at - 1]?.way ? "" : `\nway ${way} of ${ways}, by chance:\n`
     const turn = isAnswer && !hops[at - 1]?.isAnswer ? "\nthe answer:\n" : ""
-    return `${title}${turn}${tinted(sign.padEnd(6), tone, screen)}${where.padEnd(12)}${[first.trimStart(), ...others].join("\n")}\n`
+    return `${title}${turn}${tinted(sign.padEnd(6), tone, screen)}${where.padEnd(12)}${hanging(what, screen, 18)}`
   })
   if (!probed) return lines.join("")
   const isLost = probed.outcome === "no answer" || probed.outcome === "unreachable"
