@@ -1,13 +1,14 @@
 import { findStat, readDirectory, readlink, readTextFile, unlessErrno } from "../libc/mod.ts"
 
-/** The network namespaces that are mounted, as the kernel numbers them, "net:[4026532281]", each with its path. */
-function mounted(): { id: string; path: string }[] {
+/** The network namespaces that are mounted, as the kernel numbers them, "net:[4026532281]", each with its path; only one where `wanted` names it. */
+function mounted(wanted = "net:["): { id: string; path: string }[] {
   const lines = readTextFile("/proc/self/mountinfo").split("\n")
   return lines.flatMap((line) => {
     // "536 27 0:4 net:[4026532281] /run/netns/NAME rw shared:2 - nsfs nsfs rw"; white space of a path is in octal
     const [, , , id = "", path = ""] = line.split(" ")
+    if (!id.startsWith(wanted)) return []
     const unescaped = path.replace(/\\([0-7]{3})/g, (_, octal) => String.fromCharCode(Number.parseInt(octal, 8)))
-    return id.startsWith("net:[") ? [{ id, path: unescaped }] : []
+    return [{ id, path: unescaped }]
   })
 }
 
@@ -44,7 +45,7 @@ function findTarget(path: string): string | undefined {
  * there is none. No namespace is opened for it, and only the first that fits is looked at further.
  */
 export function findNamespacePath(inode: bigint): string | undefined {
-  const named = mounted().filter(({ id }) => id === `net:[${inode}]`)
+  const named = mounted(`net:[${inode}]`)
   const found = named.find(({ path }) => isNamespace(path, inode)) // another file system may be mounted over it
   return found?.path ?? ofProcesses().find((path) => isNamespace(path, inode))
 }
