@@ -65,8 +65,16 @@ export class Blocks {
   readonly #reserved: readonly Prefix[]
   readonly #gateway: bigint | undefined
 
-  /** Throws `RangeError` for a prefix that `faultOf` of a pool would refuse. */
-  constructor(of: PoolPrefix) {
+  /** The blocks of a prefix, made once for each. Throws `RangeError` for a prefix that `faultOf` of a pool would refuse. */
+  static of(prefix: PoolPrefix): Blocks {
+    const known = made.get(prefix)
+    if (known) return known
+    const blocks = new Blocks(prefix)
+    made.set(prefix, blocks)
+    return blocks
+  }
+
+  private constructor(of: PoolPrefix) {
     this.#of = of
     this.#whole = toPrefix(of.prefix)
     this.#size = 1n << BigInt(bitsOf(this.#whole.family) - of.blockLength)
@@ -193,6 +201,8 @@ export class Blocks {
     return reserved <= RESERVED_MAX && this.capacityOf(this.#block(at)) > 0n
   }
 }
+
+const made = new WeakMap<PoolPrefix, Blocks>()
 
 /** The prefixes that lie in no other of them. */
 function outermost(prefixes: readonly Prefix[]): Prefix[] {

@@ -42,7 +42,7 @@ function prefixFault({ prefix: text, blockLength, gateway, reserved }: PoolPrefi
   }
   const outside = reserved.find((each) => !isInside(parsePrefix(each)))
   if (outside !== undefined) return `the reserved "${outside}" is not a prefix in ${text}`
-  return new Blocks({ prefix: text, blockLength, ...(gateway !== undefined && { gateway }), reserved }).claimable === 0n
+  return Blocks.of({ prefix: text, blockLength, ...(gateway !== undefined && { gateway }), reserved }).claimable === 0n
     ? `all blocks of ${text} are reserved`
     : undefined
 }

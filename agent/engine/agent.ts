@@ -13,6 +13,10 @@ export interface Agent {
   readonly memory: MemoryFile
   readonly resend: Resend
   readonly signal: AbortSignal
+  /** The reservations by blocks for each pool, as they were read last; a change clears it. */
+  readonly used: Map<string, ReadonlyMap<string, Reservation[]>>
+  /** Throws `StoreError` where the store went backwards since: its answers are no ground to use a block, or to give one up. */
+  requireSameStore(): Promise<void>
 }
 
 /** The node that the agent works for. */
@@ -41,22 +45,24 @@ export function keyOfBlock(pool: string, prefix: string): string {
 
 /** The prefix of a pool that a block is one of. */
 export function prefixOf(pool: Pool, block: string): PoolPrefix | undefined {
-  return pool.prefixes.find((each) => new Blocks(each).has(block))
+  return pool.prefixes.find((each) => Blocks.of(each).has(block))
 }
 
 /** The reservations of a pool's network by the blocks that they lie in. */
-export function byBlock(agent: Agent, pool: Pool): Map<string, Reservation[]> {
+export function byBlock(agent: Agent, pool: Pool): ReadonlyMap<string, Reservation[]> {
+  const known = agent.used.get(pool.name)
+  if (known) return known
   const found = new Map<string, Reservation[]>()
-  const all = pool.prefixes.map((each) => new Blocks(each))
   for (const reservation of agent.surroundings.node.reservations(pool.network)) {
-    for (const blocks of all) {
-      const block = blocks.blockOf(reservation.address)
+    for (const prefix of pool.prefixes) {
+      const block = Blocks.of(prefix).blockOf(reservation.address)
       if (block === undefined) continue
-      const known = found.get(block)
-      if (known) known.push(reservation)
+      const inBlock = found.get(block)
+      if (inBlock) inBlock.push(reservation)
       else found.set(block, [reservation])
     }
   }
+  agent.used.set(pool.name, found)
   return found
 }
 

@@ -16,11 +16,17 @@ export async function claim(agent: Agent, pool: Pool, prefix: PoolPrefix, held: 
     agent.view.drop("block", stored.key)
     return undefined
   }
-  return use(agent, pool, held, stored)
+  return await use(agent, pool, held, stored)
 }
 
 /** Puts an owned block in the file. Its epoch is on the disk before: a file never names a block of which no epoch is known. */
-export function use(agent: Agent, pool: Pool, held: Held, { key, value, revision }: Stored<"block">): Held {
+export async function use(
+  agent: Agent,
+  pool: Pool,
+  held: Held,
+  { key, value, revision }: Stored<"block">,
+): Promise<Held> {
+  await agent.requireSameStore()
   agent.memory.setEpoch(key, value.epoch, revision)
   const next = withBlock(held, value.prefix, "owned")
   writeHeld(agent.surroundings.node, pool, next)
@@ -34,7 +40,7 @@ export function use(agent: Agent, pool: Pool, held: Held, { key, value, revision
 async function claimFree(agent: Agent, pool: Pool, prefix: PoolPrefix): Promise<Stored<"block"> | undefined> {
   const { resend, view } = agent
   const isTaken = (block: string) => view.find("block", keyOfBlock(pool.name, block)) !== undefined
-  for (const block of new Blocks(prefix).candidates(ownerOf(agent).name, isTaken)) {
+  for (const block of Blocks.of(prefix).candidates(ownerOf(agent).name, isTaken)) {
     const value = ownedBy(agent, pool.name, block, 1)
     const stored = await resend.create("block", keyOf.block(value), value)
     view.put(stored)
@@ -48,7 +54,7 @@ async function claimFree(agent: Agent, pool: Pool, prefix: PoolPrefix): Promise<
  * time; the one that was left longest ago first. An owner that is a member again has its agent take the block back.
  */
 async function takeOver(agent: Agent, pool: Pool, prefix: PoolPrefix): Promise<Stored<"block"> | undefined> {
-  const blocks = new Blocks(prefix)
+  const blocks = Blocks.of(prefix)
   const ripe = blocksOf(agent, pool.name).filter((each) => blocks.has(each.value.prefix) && isRipe(agent, pool, each))
   if (ripe.length === 0) return undefined
   const members = await agent.surroundings.store.members()

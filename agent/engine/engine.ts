@@ -44,6 +44,7 @@ export class Engine {
   /** The networks of which a container has asked for an address while there was none. */
   readonly #asked = new Set<string>()
   readonly #empty = new Set<string>()
+  readonly #used: Agent["used"] = new Map()
   readonly #node: NodeRecord
   #heldKeys: ReadonlySet<string> = new Set()
   #isStarving = false
@@ -71,9 +72,18 @@ export class Engine {
     const both = AbortSignal.any([signal, ended.signal])
     const memory = new MemoryFile(this.#surroundings)
     const resend = new Resend(this.#surroundings, both)
-    const agent: Agent = { surroundings: this.#surroundings, view: this.view, memory, resend, signal: both }
+    const agent: Agent = {
+      surroundings: this.#surroundings,
+      view: this.view,
+      memory,
+      resend,
+      signal: both,
+      used: this.#used,
+      requireSameStore: () => guard.require(),
+    }
+    const guard = new StoreGuard(agent)
     this.#agent = agent
-    this.#guard = new StoreGuard(agent)
+    this.#guard = guard
     const parts = [
       this.#work(agent, new Sweep(agent)),
       this.view.follow(this.#surroundings, both, (change) => this.#changed(change)),
@@ -112,6 +122,7 @@ export class Engine {
   status(): Status {
     const { node, store } = this.#surroundings
     const agent = this.#agent
+    this.#used.clear()
     const stopped = this.#guard?.stopped
     const pools = agent ? this.#pools() : []
     return {
@@ -131,6 +142,7 @@ export class Engine {
   async #work(agent: Agent, sweep: Sweep): Promise<void> {
     while (!agent.signal.aborted) {
       this.#timetable.begin()
+      this.#used.clear()
       if (this.view.isComplete) await this.#pass(agent, sweep)
       await this.#timetable.wait(agent.signal)
     }
@@ -151,9 +163,10 @@ export class Engine {
     await this.#attempt("", agent, async () => {
       this.#dropFiles(agent, pools)
       this.#timetable.within(watchQuarantine(agent, pools))
-      if (!this.#timetable.isSweepDue || this.#guard?.stopped) return
+      if (!this.#timetable.isSweepDue) return
       this.#timetable.planSweep(this.view.records("node").size)
       this.#guard?.look()
+      if (this.#guard?.stopped) return
       await sweep.run()
     })
   }
@@ -206,6 +219,7 @@ export class Engine {
   #watch({ network }: Pool): void {
     if (this.#watches.has(network)) return
     const changed = () => {
+      this.#used.clear()
       if (this.#empty.has(network)) this.#asked.add(network)
       this.wake()
     }

@@ -33,10 +33,10 @@ export async function passFixed(agent: Agent, pool: Pool, bound: readonly PodNam
 /** Why the addresses of a record cannot be handed out: each lies in a prefix of the pool, where no block is ever claimed. */
 function faultOf(pool: Pool, { addresses }: FixedAddress): string | undefined {
   for (const address of addresses) {
-    const prefix = pool.prefixes.find((each) => new Blocks(each).blockOf(address) !== undefined)
+    const prefix = pool.prefixes.find((each) => Blocks.of(each).blockOf(address) !== undefined)
     if (!prefix) return `${address} is not an address of pool "${pool.name}"`
     if (prefix.gateway === undefined) return `${prefix.prefix} has no gateway that all nodes share`
-    const blocks = new Blocks(prefix)
+    const blocks = Blocks.of(prefix)
     if (blocks.isUsable(blocks.blockOf(address) ?? ""))
       return `${address} lies in no reserved prefix of pool "${pool.name}"`
   }

@@ -34,7 +34,7 @@ function isOwn({ node: { name, uid, machineId } }: PoolFile, owner: Owner): bool
 export function poolFileOf(pool: Pool, node: NodeFiles, { blocks, fixed, epoch }: Held): PoolFile {
   const { name, uid, machineId } = node.owner
   const sets = pool.prefixes.map((each) => {
-    const arithmetic = new Blocks(each)
+    const arithmetic = Blocks.of(each)
     const mine = [...blocks.keys()].filter((block) => arithmetic.has(block))
     const isUsed = (block: string) => blocks.get(block) === "owned" && arithmetic.isUsable(block)
     return {

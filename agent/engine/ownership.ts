@@ -16,7 +16,7 @@ export async function fence(agent: Agent, pool: Pool, held: Held): Promise<Held>
     const stored = agent.view.find("block", keyOfBlock(pool.name, block))
     if (isOurs(agent, stored) && stored?.value.state === "owned") continue
     const found = await regain(agent, pool, block)
-    if (!isOurs(agent, found)) now = giveUp(agent, pool, now, block, found)
+    if (!isOurs(agent, found)) now = await giveUp(agent, pool, now, block, found)
   }
   return now
 }
@@ -50,7 +50,14 @@ async function claimAgain(agent: Agent, pool: Pool, block: string): Promise<Stor
   return await agent.resend.create("block", key, ownedBy(agent, pool.name, block, epoch))
 }
 
-function giveUp(agent: Agent, pool: Pool, held: Held, block: string, found: Stored<"block"> | undefined): Held {
+async function giveUp(
+  agent: Agent,
+  pool: Pool,
+  held: Held,
+  block: string,
+  found: Stored<"block"> | undefined,
+): Promise<Held> {
+  await agent.requireSameStore()
   const next = { ...withBlock(held, block, undefined), epoch: held.epoch + 1 }
   writeHeld(agent.surroundings.node, pool, next)
   const owner = found?.value.owner.name ?? "another node"
@@ -77,7 +84,7 @@ export async function adopt(agent: Agent, pool: Pool, held: Held): Promise<Held>
     const found = await agent.resend.replace(stored, value)
     if (found) agent.view.put(found)
     else agent.view.drop("block", stored.key)
-    if (found?.value.nonce === value.nonce) now = use(agent, pool, now, found)
+    if (found?.value.nonce === value.nonce) now = await use(agent, pool, now, found)
   }
   return now
 }
@@ -87,11 +94,11 @@ export async function claimUsed(agent: Agent, pool: Pool, held: Held): Promise<H
   let now = held
   for (const [block] of byBlock(agent, pool)) {
     const isFree = !held.blocks.has(block) && !agent.view.find("block", keyOfBlock(pool.name, block))
-    const blocks = pool.prefixes.map((each) => new Blocks(each)).find((each) => each.has(block))
+    const blocks = pool.prefixes.map((each) => Blocks.of(each)).find((each) => each.has(block))
     if (!isFree || !blocks?.isUsable(block)) continue
     const stored = await claimAgain(agent, pool, block)
     agent.view.put(stored)
-    if (isOurs(agent, stored)) now = use(agent, pool, now, stored)
+    if (isOurs(agent, stored)) now = await use(agent, pool, now, stored)
   }
   return now
 }

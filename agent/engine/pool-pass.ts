@@ -51,7 +51,7 @@ export async function passPool(agent: Agent, pool: Pool, { isAsked }: PassOption
 
 /** The blocks of one prefix with what is used of them. */
 export function holdingsOf(agent: Agent, pool: Pool, prefix: PoolPrefix, held: Held): Holding[] {
-  const blocks = new Blocks(prefix)
+  const blocks = Blocks.of(prefix)
   const used = byBlock(agent, pool)
   const mine = [...held.blocks].filter(([block]) => blocks.has(block))
   return mine.map(([block, state]) => ({

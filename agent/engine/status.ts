@@ -11,7 +11,7 @@ import { holdingsOf } from "./pool-pass.ts"
 export function statusOfPool(agent: Agent, pool: Pool, file: string, fault: string | undefined): PoolStatus {
   const held = readHeld(agent.surroundings.node, pool.name)
   const statusOf = (prefix: PoolPrefix): PrefixStatus => {
-    const blocks = new Blocks(prefix)
+    const blocks = Blocks.of(prefix)
     const holdings = holdingsOf(agent, pool, prefix, held)
     const records = blocksOf(agent, pool.name).filter(({ value }) => blocks.has(value.prefix))
     const quarantined = records.filter(({ value }) => value.state === "quarantined").length

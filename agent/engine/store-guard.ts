@@ -1,3 +1,4 @@
+import { StoreError } from "../store.ts"
 import { type Agent, say } from "./agent.ts"
 
 /** Why the agent neither claims nor releases, and the revision of the store when that was found. */
@@ -44,6 +45,13 @@ export class StoreGuard {
       this.#mustLook = true
       throw error
     }
+  }
+
+  /** Throws `StoreError` where the store is not the one that it was. */
+  async require(): Promise<void> {
+    this.#mustLook = true
+    await this.check()
+    if (this.#stopped) throw new StoreError(this.#stopped.reason, "refused")
   }
 
   #stop(what: string, revision: bigint): void {

@@ -133,7 +133,7 @@ export class TestNode implements NodeFiles {
   }
 
   #free({ prefix, blockLength, blocks, reserved, gateway }: PoolFile["sets"][number]): string | undefined {
-    const arithmetic = new Blocks({ prefix, blockLength, reserved, ...(gateway !== undefined && { gateway }) })
+    const arithmetic = Blocks.of({ prefix, blockLength, reserved, ...(gateway !== undefined && { gateway }) })
     for (const block of blocks) {
       const kept = new Set(arithmetic.keptBackOf(block))
       const { first, last, family } = toPrefix(block)
