@@ -24,6 +24,7 @@ export class MemoryCluster {
   isDeaf = false
   /** What `members` answers, where it is not the owners of the node records. */
   members: readonly Owner[] | undefined
+  askedForMembers = 0
   fateOf: (write: Write) => Fate = () => "done"
   /** Every write that has changed something. */
   readonly writes: Write[] = []
@@ -209,6 +210,7 @@ export class MemoryStore implements Store {
 
   async members(): Promise<readonly Owner[]> {
     this.#requireUp()
+    this.#cluster.askedForMembers++
     return this.#cluster.members ?? (await this.list("node")).map(({ value }) => value.owner)
   }
 

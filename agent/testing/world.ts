@@ -174,6 +174,11 @@ export class World {
     return node
   }
 
+  /** How often the members were asked for. */
+  get asked(): number {
+    return this.cluster.askedForMembers
+  }
+
   /** Starts the agent of a node, as after a boot or a crash. */
   start(name: string, options: EngineOptions = {}): Running {
     const node = this.node(name)

@@ -1,0 +1,345 @@
+import { describe, expect, test } from "bun:test"
+import { type Block, keyOf } from "../records.ts"
+import type { Stored } from "../store.ts"
+import { World } from "../testing/world.ts"
+
+const HOUR = 3_600_000
+
+function inWorld(title: string, work: (world: World) => Promise<void>, pool = {}): void {
+  test(title, async () => {
+    const world = new World(pool)
+    try {
+      await work(world)
+    } finally {
+      await world.stop()
+    }
+    for (const each of world.engines.values()) expect(each.error).toBeUndefined()
+  }, 60_000)
+}
+
+/** Agents of "a", "b" and "c"; "a" has a container and is then cut off: killed, and no member of the cluster any more. */
+async function vanish(world: World): Promise<{ block: string; address: string }> {
+  for (const name of ["a", "b", "c"]) world.start(name)
+  await world.clock.advance(2000)
+  const [address = ""] = world.node("a").add("pod") ?? []
+  const block = world.blocksOf("a")[0] ?? ""
+  await world.engines.get("a")?.stop()
+  world.cluster.members = ["b", "c"].map((name) => world.node(name).owner)
+  return { block, address }
+}
+
+const record = (world: World, block: string) =>
+  world.cluster.find("block", `pods/${block}`) as Stored<"block"> | undefined
+
+/** Containers on a node until it has so many blocks. */
+async function fill(world: World, name: string, count: number): Promise<void> {
+  for (let at = 0; at < count; at++) {
+    world.node(name).add(`${name}-${at}`)
+    await world.clock.advance(50)
+  }
+}
+
+const smallPool = { prefixes: [{ prefix: "10.64.0.0/26", blockLength: 28, reserved: [] }] } // 4 blocks of 13
+
+describe("the blocks of a node that is gone", () => {
+  inWorld(
+    "wait in quarantine, and are not used before it ends by boot time",
+    async (world) => {
+      const { block } = await vanish(world)
+      await world.clock.advance(5 * 60_000)
+      expect(record(world, block)?.value).toMatchObject({ state: "quarantined", owner: { name: "a" }, epoch: 1 })
+      await fill(world, "b", 40)
+      await world.clock.advance(HOUR - 10 * 60_000)
+      expect(record(world, block)?.value).toMatchObject({ state: "quarantined", owner: { name: "a" } })
+      await world.clock.advance(15 * 60_000)
+      expect(record(world, block)?.value).toMatchObject({ state: "owned", epoch: 2 })
+      expect(["b", "c"]).toContain(record(world, block)?.value.owner.name ?? "")
+    },
+    smallPool,
+  )
+
+  inWorld("are taken over only when no free one is left", async (world) => {
+    const { block } = await vanish(world)
+    await world.clock.advance(3 * HOUR)
+    await fill(world, "b", 10)
+    expect(record(world, block)?.value.state).toBe("quarantined")
+  })
+
+  inWorld(
+    "are seen anew by an agent of another boot: its clock says nothing of the time before",
+    async (world) => {
+      const { block } = await vanish(world)
+      await world.engines.get("c")?.stop()
+      await world.clock.advance(HOUR / 2)
+      await world.engines.get("b")?.stop()
+      world.clock.bootId = "boot-2"
+      world.clock.now += HOUR
+      world.start("b")
+      await fill(world, "b", 40)
+      await world.clock.advance(HOUR / 2)
+      expect(record(world, block)?.value.state).toBe("quarantined")
+      await world.clock.advance(HOUR)
+      expect(record(world, block)?.value).toMatchObject({ state: "owned", owner: { name: "b" }, epoch: 2 })
+    },
+    smallPool,
+  )
+
+  inWorld(
+    "are remembered by an agent that is started again in the same boot",
+    async (world) => {
+      const { block } = await vanish(world)
+      await world.engines.get("c")?.stop()
+      await world.clock.advance(HOUR / 2)
+      await world.engines.get("b")?.stop()
+      world.start("b")
+      await fill(world, "b", 40)
+      await world.clock.advance(HOUR / 2 + 10 * 60_000)
+      expect(record(world, block)?.value).toMatchObject({ state: "owned", owner: { name: "b" } })
+    },
+    smallPool,
+  )
+
+  inWorld(
+    "are its own again when it comes back in time",
+    async (world) => {
+      const { block, address } = await vanish(world)
+      await world.clock.advance(HOUR / 2)
+      expect(record(world, block)?.value.state).toBe("quarantined")
+      world.cluster.members = undefined
+      world.start("a")
+      await world.clock.advance(2000)
+      expect(record(world, block)?.value).toMatchObject({ state: "owned", owner: { name: "a" }, epoch: 1 })
+      await world.clock.advance(5 * HOUR)
+      expect(world.holderOf(address)).toBe("a")
+      expect(world.doubles()).toEqual([])
+    },
+    smallPool,
+  )
+
+  inWorld(
+    "are not taken over from a node that is a member again, also without its agent",
+    async (world) => {
+      const { block } = await vanish(world)
+      await world.clock.advance(HOUR / 2)
+      world.cluster.members = undefined
+      await fill(world, "b", 40)
+      await world.clock.advance(3 * HOUR)
+      expect(record(world, block)?.value).toMatchObject({ state: "quarantined", owner: { name: "a" } })
+    },
+    smallPool,
+  )
+
+  inWorld(
+    "are given up when it comes back too late: ADD has none of them, and the containers are named",
+    async (world) => {
+      const { block, address } = await vanish(world)
+      await world.clock.advance(HOUR / 4)
+      await fill(world, "b", 40)
+      await world.clock.advance(2 * HOUR)
+      expect(record(world, block)?.value.owner.name).not.toBe("a")
+      const owner = record(world, block)?.value.owner.name ?? ""
+      world.cluster.members = undefined
+      const { engine } = world.start("a")
+      await world.clock.advance(2000)
+      expect(world.blocksOf("a")).not.toContain(block)
+      expect(world.node("a").files.get("pods")?.epoch).toBe(2)
+      expect(engine.status().lost).toEqual([
+        { pool: "pods", prefix: block, owner, containers: [{ id: "pod", ifName: "eth0", address }] },
+      ])
+      expect(world.log.filter(({ level }) => level === "error").map(({ message }) => message)).toContain(
+        `Block ${block} of pool "pods" is lost: node "${owner}" owns it now`,
+      )
+      world.node("a").del("pod")
+      await world.clock.advance(1000)
+      expect(engine.status().lost).toEqual([])
+    },
+    smallPool,
+  )
+})
+
+describe("a sweep believes nothing", () => {
+  const refuses = (title: string, change: (world: World) => void) =>
+    inWorld(title, async (world) => {
+      for (const name of ["a", "b", "c"]) world.start(name)
+      await world.clock.advance(2000)
+      for (const name of ["b", "c"]) await world.engines.get(name)?.stop()
+      change(world)
+      await world.clock.advance(HOUR)
+      expect(world.blockRecords().map(({ state }) => state)).not.toContain("quarantined")
+      expect(world.log.some(({ message }) => message.startsWith("No block is quarantined: "))).toBe(true)
+    })
+  refuses("of a store that names no node", (world) => (world.cluster.members = []))
+  refuses("of a store that names one node of three", (world) => (world.cluster.members = [world.node("a").owner]))
+  refuses("of a store that does not name its own node", (world) => {
+    world.cluster.members = [world.node("b").owner, world.node("c").owner]
+  })
+
+  inWorld("of one look: a node that is back at the next keeps its blocks", async (world) => {
+    const { block } = await vanish(world)
+    await world.engines.get("c")?.stop()
+    const members = world.cluster.members
+    for (let at = 0; at < 40; at++) {
+      world.cluster.members = at % 2 === 0 ? members : undefined
+      const asked = world.asked
+      while (world.asked === asked) await world.clock.advance(1000)
+    }
+    expect(record(world, block)?.value.state).toBe("owned")
+  })
+
+  inWorld("of a name: a node that was made anew under it is another", async (world) => {
+    const { block } = await vanish(world)
+    world.cluster.members = [...(world.cluster.members ?? []), { ...world.node("a").owner, uid: "another" }]
+    await world.clock.advance(10 * 60_000)
+    expect(record(world, block)?.value.state).toBe("quarantined")
+  })
+})
+
+describe("an epoch", () => {
+  inWorld(
+    "that has changed while the agent was away tells that the block was another node's: it is lost, though it is ours",
+    async (world) => {
+      const a = world.start("a")
+      await world.clock.advance(2000)
+      const [address = ""] = world.node("a").add("pod") ?? []
+      const block = world.blocksOf("a")[0] ?? ""
+      await a.stop()
+      const before = record(world, block)
+      if (!before) throw new Error("no record")
+      world.cluster.put("block", before.key, { ...before.value, epoch: 3, nonce: "operator" })
+      const { engine } = world.start("a")
+      await world.clock.advance(2000)
+      expect(world.blocksOf("a")).not.toContain(block)
+      expect(engine.status().lost).toMatchObject([{ prefix: block, containers: [{ id: "pod", address }] }])
+      world.node("a").del("pod")
+      await world.clock.advance(2000)
+      expect(engine.status().lost).toEqual([])
+      expect(world.blocksOf("a")).toEqual(world.recordsOf("a"))
+    },
+  )
+})
+
+test("a record with our name and another nonce is not the claim that was made", async () => {
+  const world = new World()
+  const node = world.node("a")
+  const first = world.start("a")
+  await world.clock.advance(2000)
+  const [block = ""] = world.blocksOf("a")
+  await first.stop()
+  // The next free block has a record of ours that this agent did not make, and that its watch has not told of.
+  node.files.clear()
+  node.memory = undefined
+  const stored = record(world, block)
+  world.cluster.drop("block", `pods/${block}`)
+  let tries = 0
+  world.cluster.fateOf = ({ call, key }) => {
+    if (call === "create" && key === `pods/${block}` && tries++ === 0 && stored) {
+      world.cluster.put("block", key, { ...stored.value, nonce: "of another claim" } satisfies Block)
+      world.cluster.isDeaf = true
+    }
+    return "done"
+  }
+  world.start("a")
+  await world.clock.advance(500)
+  expect(tries).toBe(1)
+  const claimed = world.log.filter(({ message }) => message.endsWith("is this node's")).at(-1)?.block
+  expect(claimed).toBeDefined()
+  const nonces = new Set(world.blockRecords().map(({ nonce }) => nonce))
+  expect(nonces.has("of another claim") && claimed === block).toBe(false)
+  await world.stop()
+})
+
+describe("a store that comes from a backup", () => {
+  inWorld(
+    "stops claims and releases; what the files have is written to it again, and an operator ends it",
+    async (world) => {
+      for (const name of ["a", "b"]) world.start(name)
+      await world.clock.advance(2000)
+      const restore = world.cluster.backup()
+      await fill(world, "a", 30)
+      await fill(world, "b", 30)
+      const blocks = { a: world.blocksOf("a"), b: world.blocksOf("b") }
+      restore()
+      await world.clock.advance(60_000)
+      for (const name of ["a", "b"] as const) {
+        const status = world.engines.get(name)?.engine.status()
+        expect(status?.store.stopped).toContain("it went back from revision ")
+        expect(world.blocksOf(name)).toEqual(blocks[name])
+        expect(world.recordsOf(name)).toEqual(blocks[name])
+      }
+      expect(await requestsIn(world, "a", 10_000)).toBe(0)
+      for (let at = 0; at < 30; at++) world.node("a").add(`more-${at}`)
+      await world.clock.advance(60_000)
+      expect(world.blocksOf("a")).toEqual(blocks.a)
+      world.engines.get("a")?.engine.acceptStore()
+      await world.clock.advance(10_000)
+      expect(world.engines.get("a")?.engine.status().store.stopped).toBeUndefined()
+      expect(world.blocksOf("a").length).toBeGreaterThan(blocks.a.length)
+      expect(world.doubles()).toEqual([])
+    },
+  )
+
+  inWorld("or has another id: the same, also after a start", async (world) => {
+    const a = world.start("a")
+    await world.clock.advance(2000)
+    await a.stop()
+    world.cluster.cluster = "cluster-2"
+    const { engine } = world.start("a")
+    await world.clock.advance(2000)
+    expect(engine.status().store.stopped).toContain("its id was cluster-1, and is cluster-2")
+  })
+
+  inWorld("and gives a block to its owner of then leaves it with the node whose file has it", async (world) => {
+    for (const name of ["a", "b"]) world.start(name)
+    await world.clock.advance(2000)
+    const [address = ""] = world.node("a").add("pod") ?? []
+    const block = world.blocksOf("a")[0] ?? ""
+    const restore = world.cluster.backup()
+    await fill(world, "a", 30)
+    restore()
+    // In the backup the block is b's, which gave it back before a claimed it.
+    const before = record(world, block)
+    if (!before) throw new Error("no record")
+    world.cluster.put("block", before.key, { ...before.value, owner: world.node("b").owner, nonce: "of then" })
+    await world.clock.advance(60_000)
+    expect(world.blocksOf("a")).toContain(block)
+    expect(world.blocksOf("b")).not.toContain(block)
+    expect(world.holderOf(address)).toBe("a")
+    for (const name of ["a", "b"]) world.engines.get(name)?.engine.acceptStore()
+    await world.clock.advance(60_000)
+    expect(world.holderOf(address)).toBe("a")
+    expect(world.doubles()).toEqual([])
+  })
+})
+
+async function requestsIn(world: World, name: string, ms: number): Promise<number> {
+  const { engine } = world.engines.get(name) ?? {}
+  const before = engine?.status().store.requests ?? 0
+  await world.clock.advance(ms)
+  return (engine?.status().store.requests ?? 0) - before
+}
+
+describe("a block without a record", () => {
+  inWorld("is claimed again by the node whose file has it", async (world) => {
+    world.start("a")
+    await world.clock.advance(2000)
+    const [block = ""] = world.blocksOf("a")
+    world.cluster.drop("block", `pods/${block}`)
+    await world.clock.advance(2000)
+    expect(record(world, block)?.value).toMatchObject({ owner: { name: "a" }, state: "owned" })
+    expect(world.blocksOf("a")).toEqual(world.recordsOf("a"))
+  })
+
+  inWorld("is claimed again by the node whose container has an address of it, though no file has it", async (world) => {
+    const a = world.start("a")
+    await world.clock.advance(2000)
+    const [address = ""] = world.node("a").add("pod") ?? []
+    const block = world.blocksOf("a")[0] ?? ""
+    await a.stop()
+    world.node("a").files.clear()
+    world.cluster.drop("block", keyOf.block({ pool: "pods", prefix: block }))
+    world.start("a")
+    await world.clock.advance(2000)
+    expect(world.holderOf(address)).toBe("a")
+    expect(world.blocksOf("a")).toContain(block)
+  })
+})
