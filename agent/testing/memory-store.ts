@@ -1,5 +1,5 @@
 import type { Kind, Owner, Records } from "../records.ts"
-import { type Identity, type Store, type Stored, StoreError, type WatchEvent } from "../store.ts"
+import { type Identity, type PodName, type Store, type Stored, StoreError, type WatchEvent } from "../store.ts"
 
 /** A call of a store that changes a record, as a test decides about it. */
 export interface Write {
@@ -153,6 +153,7 @@ class Watcher {
 /** One client of a `MemoryCluster`. */
 export class MemoryStore implements Store {
   readonly name = "memory"
+  boundPods?: (node: string, signal: AbortSignal) => AsyncIterable<readonly PodName[]>
   readonly #cluster: MemoryCluster
   readonly #closed = new AbortController()
   /** Is told of each call, before and after a write; what it throws is thrown. */

@@ -3,7 +3,7 @@ import { Blocks, liesIn, toPrefix } from "../blocks.ts"
 import { Engine, type EngineOptions } from "../engine/engine.ts"
 import type { Clock, LogEvent, Memory, NodeFiles, Reservation, Surroundings } from "../engine/surroundings.ts"
 import { type Block, keyOf, type Owner, type Pool } from "../records.ts"
-import { MemoryCluster } from "./memory-store.ts"
+import { MemoryCluster, type MemoryStore } from "./memory-store.ts"
 
 /** Thrown in place of a call that a killed agent never makes. */
 export class Killed extends Error {}
@@ -160,6 +160,8 @@ export class World {
   readonly log: LogEvent[] = []
   readonly nodes = new Map<string, TestNode>()
   readonly engines = new Map<string, Running>()
+  /** As `Store.boundPods`, for agents that are started from then on. */
+  boundPods?: NonNullable<MemoryStore["boundPods"]>
   #chance = 1
 
   constructor(pool: Partial<Pool> = {}) {
@@ -184,6 +186,7 @@ export class World {
     const node = this.node(name)
     const store = this.cluster.open()
     store.step = (what) => node.step(what)
+    if (this.boundPods) store.boundPods = this.boundPods
     const running = new Running(
       {
         store,
