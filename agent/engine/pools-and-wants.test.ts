@@ -150,6 +150,7 @@ describe("a fixed address", () => {
   test("is in the file of the node that its pod is bound to, and moves with the pod once no container has it", async () => {
     const { world, bind } = withPods()
     for (const name of ["a", "b"]) world.start(name)
+    await world.clock.advance(100)
     world.cluster.put("fixed", key, value)
     bind("a", [{ namespace: "db", pod: "mysql-0" }])
     await world.clock.advance(2000)
