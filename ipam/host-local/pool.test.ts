@@ -145,6 +145,11 @@ describe("an ADD from a pool", () => {
     expect(node.add("more")).toMatchObject({ code: 11 })
   })
 
+  test("on a shared link of IPv6 never gets the network's own address", () => {
+    using node = new Node(set({ ...six, gateway: "fd00:64::5", blocks: ["fd00:64::/125"] }))
+    expect(node.add("a")).toEqual(["fd00:64::1/48 by fd00:64::5"])
+  })
+
   test("gets no reserved address, and none of a block that is given back", () => {
     using node = new Node(
       set({ blocks: ["10.64.3.0/29"], draining: ["10.64.9.8/29"], reserved: ["10.64.3.2", "10.64.3.4"] }),

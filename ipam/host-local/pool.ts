@@ -134,7 +134,9 @@ export class Pool {
 /** The range of a block on a link that all nodes share: subnet, network address and broadcast address are those of the pool. */
 function rangeOnLink(prefix: string, gateway: string, block: string): Range {
   const { network, last } = parseSubnet(block)
-  return { ...parseRange({ subnet: prefix, gateway }), start: network, end: last }
+  const whole = parseRange({ subnet: prefix, gateway })
+  // The pool's first address is its network's own: of IPv6 it is the anycast address of all routers, RFC 4291 2.6.1.
+  return { ...whole, start: network.value < whole.start.value ? whole.start : network, end: last }
 }
 
 function familyOf({ prefix }: PoolSet): Family {
