@@ -1,0 +1,49 @@
+import { MemberFault } from "./fault.ts"
+import type { Gateway } from "./gateway.ts"
+import { Pulse, type PulseLimits } from "./pulse.ts"
+import { readRange, readWatchMessage, toBase64, type WatchMessage, WireFault } from "./wire.ts"
+
+/** The longest line that is read: far more than etcd makes of a thousand changes of records like ours. */
+const longestLine = 16 << 20
+
+/**
+ * The messages of one watch of one member, beginning with the one that confirms it. Ends when `signal` is aborted. Where the stream
+ * ends otherwise it throws `MemberFault`, or what `fetch` throws.
+ */
+export async function* watchMember(
+  gateway: Gateway,
+  endpoint: string,
+  range: { readonly key: string; readonly end: string; readonly fromRevision: bigint },
+  limits: PulseLimits,
+  signal: AbortSignal,
+): AsyncGenerator<WatchMessage> {
+  const [key, range_end] = [toBase64(range.key), toBase64(range.end)]
+  const create_request = { key, range_end, start_revision: String(range.fromRevision), progress_notify: true }
+  const oneKey = { key, range_end, limit: "1", keys_only: true, serializable: true }
+  const askForLife = () => gateway.send(endpoint, { path: "/v3/kv/range", body: oneKey, read: readRange })
+  using pulse = new Pulse(limits, askForLife)
+  try {
+    const ends = AbortSignal.any([signal, pulse.signal])
+    const response = await gateway.open(endpoint, "/v3/watch", { create_request }, ends)
+    for await (const line of linesOf(response)) {
+      pulse.beat()
+      yield readWatchMessage(line)
+    }
+  } catch (error) {
+    if (signal.aborted) return
+    throw pulse.signal.aborted ? pulse.signal.reason : error
+  }
+  if (!signal.aborted) throw new MemberFault("no answer", "the stream of changes ended")
+}
+
+/** The lines of a body as they come. One that the end has cut is left out. */
+async function* linesOf({ body }: Response): AsyncGenerator<string> {
+  const decoder = new TextDecoder()
+  let rest = ""
+  for await (const chunk of body ?? []) {
+    const lines = (rest + decoder.decode(chunk, { stream: true })).split("\n")
+    rest = lines.pop() ?? ""
+    if (rest.length > longestLine) throw new WireFault("a line has no end")
+    for (const line of lines) if (line !== "") yield line
+  }
+}
