@@ -3,7 +3,7 @@
 type Body = Readonly<Record<string, unknown>>
 
 /** An answer in place of the usual one; `undefined`: the usual one. */
-export type Odd = (path: string, body: Body, request: Request) => Response | Promise<Response> | undefined
+export type Odd = (path: string, body: Body, request: Request) => Response | undefined | Promise<Response | undefined>
 
 interface Key {
   readonly value: string
@@ -48,6 +48,12 @@ export class FakeEtcd {
     for (const stream of this.streams) stream.tell(this, [change])
   }
 
+  /** Ends all watches, in the midst of a line. */
+  cut(): void {
+    for (const stream of this.streams) stream.cut()
+    this.streams.clear()
+  }
+
   /** Forgets the history before now. */
   compact(): void {
     this.compacted = this.revision
@@ -59,13 +65,24 @@ export class FakeEtcd {
 }
 
 /** One watch: what it is for, and where its lines go. */
-class Stream {
+export class Stream {
   readonly #range: Body
-  readonly #send: (line: string) => void
+  readonly #writer: WritableStreamDefaultWriter<Uint8Array>
 
-  constructor(range: Body, send: (line: string) => void) {
+  constructor(range: Body, writer: WritableStreamDefaultWriter<Uint8Array>) {
     this.#range = range
-    this.#send = send
+    this.#writer = writer
+  }
+
+  /** Sends a text. One whose reader is no longer there is dropped. */
+  send(text: string | Uint8Array): void {
+    this.#writer.write(Buffer.from(text)).catch(() => {})
+  }
+
+  /** Ends in the midst of a line. */
+  cut(): void {
+    this.send('{"result":{"header":{"cluster_id":"148416')
+    this.#writer.close().catch(() => {})
   }
 
   tell(etcd: FakeEtcd, changes: readonly Change[]): void {
@@ -74,7 +91,7 @@ class Stream {
   }
 
   line(result: Body): void {
-    this.#send(`${JSON.stringify({ result })}\n`)
+    this.send(`${JSON.stringify({ result })}\n`)
   }
 }
 
@@ -182,11 +199,7 @@ export class FakeGateway implements AsyncDisposable {
     const range = body.create_request as Body
     const from = BigInt(String(range.start_revision ?? 0))
     const { readable, writable } = new TransformStream<Uint8Array, Uint8Array>()
-    const writer = writable.getWriter()
-    const stream = new Stream(
-      range,
-      (line) => void writer.write(Buffer.from(line)).catch(() => etcd.streams.delete(stream)),
-    )
+    const stream = new Stream(range, writable.getWriter())
     stream.line({ header: etcd.header(), created: true })
     if (from > 0n && from <= etcd.compacted)
       stream.line({ header: etcd.header(), canceled: true, compact_revision: String(etcd.compacted) })

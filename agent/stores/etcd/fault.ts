@@ -21,15 +21,14 @@ export class MemberFault extends Error {
   }
 }
 
-/** Codes of `fetch` for connections that were never made. */
-const noConnection = new Set([
-  "ConnectionRefused",
-  "ECONNREFUSED",
-  "FailedToOpenSocket",
-  "EHOSTUNREACH",
-  "ENETUNREACH",
-  "ENOTFOUND",
-])
+/** Codes of `fetch` for requests that were not sent, and what they say. */
+const notSent: Readonly<Record<string, string>> = {
+  ECONNREFUSED: "the connection was refused",
+  ENOTFOUND: "its name is unknown",
+  EAI_AGAIN: "its name cannot be asked for now",
+  ERR_INVALID_URL: "it is no URL",
+  FailedToOpenSocket: "a connection cannot be opened",
+}
 
 /** Codes of a certificate that was not accepted, OpenSSL's names of <openssl/x509_vfy.h>: the request is sent only after that. */
 const badCertificate =
@@ -41,10 +40,12 @@ export function asFault(error: unknown, timeoutMs: number): MemberFault {
   if (error instanceof StoreError) return new MemberFault("not sent", error.message, error) // a file of TLS, or the password's
   if (error instanceof WireFault)
     return new MemberFault("no answer", `the answer is not etcd's: ${error.message}`, error)
-  const { name, code } = error as { name?: string; code?: string }
+  const { name, code } = error as { name?: string; code?: string | number }
   if (name === "TimeoutError") return new MemberFault("no answer", `no answer within ${timeoutMs} ms`, error)
-  if (noConnection.has(code ?? "")) return new MemberFault("not sent", "the connection was refused", error)
-  if (badCertificate.test(code ?? ""))
+  if (code === "ECONNRESET") return new MemberFault("no answer", "the connection ended without an answer", error)
+  const reason = notSent[String(code)]
+  if (reason !== undefined) return new MemberFault("not sent", reason, error)
+  if (badCertificate.test(String(code)))
     return new MemberFault("not sent", `its certificate is not accepted (${code})`, error)
   return new MemberFault("no answer", messageOf(error), error)
 }
