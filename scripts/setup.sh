@@ -6,6 +6,7 @@
 #   dhcp      the DHCP servers that leases come from in the tests, and tcpdump, which decodes what is sent
 #   peers     the Go reference plugins that the interop tests and the benchmark compare with
 #   browser   Chromium, which looks at the pictures that cni draws
+#   cluster   etcd, in which the tests keep a cluster's pools, its etcdctl, and what makes certificates
 #   runtimes  podman and containerd, which the interop tests drive
 #   go        Go's compiler and its libcni, which the npm package is tested beside
 #   vm        QEMU, user-mode Linux and what their machines are made with
@@ -34,6 +35,7 @@ for group in "$@"; do
     dhcp) for package in dnsmasq-base isc-dhcp-server kea-dhcp4-server kea-dhcp6-server tcpdump; do need "$package"; done ;;
     peers) for package in containernetworking-plugins iptables; do need "$package"; done ;;
     browser) for package in chromium fonts-dejavu-core; do need "$package"; done ;;
+    cluster) for package in etcd-server etcd-client openssl; do need "$package"; done ;;
     runtimes) for package in podman conmon crun containerd runc busybox-static; do need "$package"; done ;;
     go) for package in golang-go golang-github-appc-cni-dev; do need "$package"; done ;;
     vm) for package in qemu-system-x86 busybox-static cpio kmod user-mode-linux secilc e2fsprogs xfsprogs; do need "$package"; done ;;
@@ -46,10 +48,11 @@ if [ ${#missing[@]} -gt 0 ]; then
     echo "These Debian packages are missing: ${missing[*]}. Install them, or run this as root." >&2
     exit 1
   fi
-  # Debian starts what it installs: the machine shall get no firewall of it, and no DHCP server.
-  for service in firewalld kea-dhcp4-server kea-dhcp6-server; do
+  # Debian starts what it installs: the machine shall get no firewall of it, no DHCP server, and no etcd.
+  for package in firewalld kea-dhcp4-server kea-dhcp6-server etcd-server; do
+    service="${package/etcd-server/etcd}"
     case " ${missing[*]} " in
-      *" $service "*) mkdir -p /etc/systemd/system && ln -sn /dev/null "/etc/systemd/system/$service.service" 2>/dev/null || true ;;
+      *" $package "*) mkdir -p /etc/systemd/system && ln -sn /dev/null "/etc/systemd/system/$service.service" 2>/dev/null || true ;;
     esac
   done
   apt-get update -qq >/dev/null

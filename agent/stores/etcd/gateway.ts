@@ -111,7 +111,7 @@ export class Gateway implements Disposable {
       signal: AbortSignal.any([signal, this.#end.signal]),
     })
     if (response.status === 200) return response
-    throw faultOfAnswer(response.status, errorTextOf(await response.text()))
+    throw faultOfAnswer(response.status, await reasonOf(response))
   }
 
   /** The token of the user; one request for all that wait for it. */
@@ -147,8 +147,10 @@ export class Gateway implements Disposable {
   }
 }
 
-/** etcd's words in an answer with an error status; `undefined` where the answer is not etcd's, such as the page of a proxy. */
-function errorTextOf(body: string): string | undefined {
+/** etcd's words in an answer with an error status; `undefined` where there are none, such as in the page of a proxy. */
+async function reasonOf(response: Response): Promise<string | undefined> {
+  const body = await response.text()
+  if (response.headers.get("content-type")?.startsWith("text/plain")) return body.trim().slice(0, 200)
   try {
     return errorText(parseMessage(body))
   } catch (error) {

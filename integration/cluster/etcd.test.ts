@@ -1,0 +1,310 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { type Block, keyOf, type Store, StoreError } from "../../agent/mod.ts"
+import { type StoreUnderTest, testStoreContract } from "../../agent/testing/store-contract.ts"
+import { patient, tellFigure, waitFor } from "../lab/mod.ts"
+import { EtcdCluster, type EtcdOptions } from "./etcd-cluster.ts"
+import { StoreProcess } from "./remote-store.ts"
+
+/** A real cluster, and a process beside it with clients. It is emptied for each test. */
+class Bench implements AsyncDisposable {
+  readonly etcd: EtcdCluster
+  readonly clients: StoreProcess
+
+  private constructor(etcd: EtcdCluster) {
+    this.etcd = etcd
+    this.clients = new StoreProcess(etcd.lan)
+  }
+
+  static async start(options: EtcdOptions): Promise<Bench> {
+    return new Bench(await EtcdCluster.start(options))
+  }
+
+  open(limits = {}): Promise<Store> {
+    return this.clients.open(this.etcd.storeConfig, limits)
+  }
+
+  async empty(): Promise<void> {
+    await this.etcd.etcdctl("del", "--prefix", "/cni/")
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.clients[Symbol.asyncDispose]()
+    await this.etcd[Symbol.asyncDispose]()
+  }
+}
+
+const owner = { name: "node-1", uid: "6d9c2f4e", machineId: "" }
+
+function block(at: number, changes: Partial<Block> = {}): Block {
+  return { pool: "pods", prefix: `10.64.${at}.0/26`, owner, nonce: "n", epoch: 1, state: "owned", ...changes }
+}
+
+const make = (store: Store, at: number, nonce = "n") =>
+  store.create("block", keyOf.block(block(at)), block(at, { nonce }))
+
+async function errorOf(call: Promise<unknown>): Promise<StoreError> {
+  const error = await call.then(
+    () => undefined,
+    (thrown: unknown) => thrown,
+  )
+  if (error instanceof StoreError) return error
+  throw new Error(`expected a StoreError: ${error}`)
+}
+
+const kinds: [string, EtcdOptions][] = [
+  ["etcd of one member", { members: 1 }],
+  ["etcd of three members, with TLS and users", { members: 3, tls: true, auth: true }],
+]
+
+describe.each(kinds)("%s", (name, options) => {
+  let bench: Bench
+  beforeAll(async () => {
+    bench = await Bench.start(options)
+  })
+  afterAll(async () => {
+    await bench?.[Symbol.asyncDispose]()
+  })
+
+  testStoreContract(name, async (): Promise<StoreUnderTest> => {
+    await bench.empty()
+    return { open: () => bench.open(), [Symbol.asyncDispose]: async () => {} }
+  })
+})
+
+describe("three members of etcd", () => {
+  let bench: Bench
+  beforeAll(async () => {
+    bench = await Bench.start({ members: 3 })
+  })
+  afterAll(async () => {
+    await bench?.[Symbol.asyncDispose]()
+  })
+  /** All members run, and nothing is stored. */
+  const fresh = async () => {
+    for (const member of bench.etcd.members) {
+      member.continue()
+      await member.start()
+    }
+    await waitFor(async () => {
+      const { stdout } = await bench.etcd.etcdctl("endpoint", "health")
+      return !stdout.includes("unhealthy")
+    }, "all members to be well")
+    await bench.empty()
+  }
+
+  test("of 2,000 claims for 50 blocks by 16 clients 50 win, also while the leader is killed", async () => {
+    await fresh()
+    const { etcd } = bench
+    const clients = await Promise.all(Array.from({ length: 16 }, () => bench.open({ requestMs: 2_000 })))
+    let [done, unknown] = [0, 0]
+    const winners: string[] = []
+    /** Claims as an agent does: where no answer came, the same key and the same nonce again. */
+    const claim = async (store: Store, at: number, nonce: string): Promise<void> => {
+      for (;;) {
+        try {
+          if (await make(store, at, nonce)) break
+          const found = await store.find("block", keyOf.block(block(at)))
+          if (found?.value.nonce !== nonce) return
+          break
+        } catch (error) {
+          if (!(error instanceof StoreError)) throw error
+          if (error.outcome === "unknown") unknown++
+        }
+      }
+      winners.push(`${at} ${nonce}`)
+    }
+    let isKilled = false
+    const work = clients.map(async (store, client) => {
+      for (let turn = 0; turn < 125; turn++) {
+        await claim(store, (turn * 7 + client) % 50, `${client}-${turn}`)
+        if (++done === 40 && !isKilled) {
+          isKilled = true
+          await (await etcd.leader()).kill()
+        }
+      }
+    })
+    await Promise.all(work)
+    const stored = await (clients[0] as Store).list("block")
+    expect(stored.map(({ value }) => `${value.prefix} ${value.nonce}`).sort()).toEqual(
+      winners.map((each) => each.replace(/^(\d+)/, "10.64.$1.0/26")).sort(),
+    )
+    expect(winners).toHaveLength(50)
+    expect(isKilled).toBe(true)
+    tellFigure(
+      `etcd: 2,000 claims for 50 blocks by 16 clients, leader killed: ${winners.length} won, ${unknown} answers lost`,
+    )
+  }, 120_000)
+
+  test("without a quorum each call is a StoreError in bounded time, and the store goes on when it has one again", async () => {
+    await fresh()
+    const { etcd } = bench
+    const store = await bench.open({ requestMs: 1_000 })
+    await make(store, 1)
+    const [first, second] = etcd.members
+    await first?.kill()
+    await second?.kill()
+    const begunMs = performance.now()
+    for (const call of [make(store, 2), store.list("block"), store.identity(), store.members()]) await errorOf(call)
+    expect(performance.now() - begunMs).toBeLessThan(patient(12_000)) // four calls of three members with a second each
+    const error = await waitFor(async () => {
+      const each = await errorOf(store.list("block"))
+      return each.message.includes("the cluster has no leader") && each
+    }, "the last member to know of no leader")
+    expect(error.outcome).toBe("refused")
+    expect((await errorOf(make(store, 3))).outcome).toBe("refused")
+    await first?.start()
+    const records = await waitFor(() => store.list("block"), "the store to answer again")
+    expect(records.some(({ key }) => key === keyOf.block(block(1)))).toBe(true)
+    expect(records.some(({ key }) => key === keyOf.block(block(3)))).toBe(false)
+  }, 120_000)
+
+  test("a watch goes on at another member when its own stands still or is killed, without a list", async () => {
+    await fresh()
+    const { etcd } = bench
+    const store = await bench.open({ requestMs: 1_000, idleMs: 200 })
+    const writer = await bench.clients.open(
+      { ...etcd.storeConfig, endpoints: [...etcd.endpoints].reverse() },
+      { requestMs: 1_000 },
+    )
+    const ended = new AbortController()
+    const events = store.watch("block", ended.signal)[Symbol.asyncIterator]()
+    expect((await events.next()).value).toEqual({ type: "all", records: [] })
+    const put = async (at: number) => {
+      const next = events.next()
+      await waitFor(() => make(writer, at).catch(() => undefined), "the block to be made")
+      return (await next).value
+    }
+    expect(await put(1)).toMatchObject({ type: "put", record: { key: keyOf.block(block(1)) } })
+    const [first, second, third] = etcd.members
+    await first?.stop()
+    expect(await put(2)).toMatchObject({ type: "put", record: { key: keyOf.block(block(2)) } })
+    first?.continue()
+    await second?.kill()
+    expect(await put(3)).toMatchObject({ type: "put", record: { key: keyOf.block(block(3)) } })
+    await second?.start()
+    await third?.kill()
+    expect(await put(4)).toMatchObject({ type: "put", record: { key: keyOf.block(block(4)) } })
+    ended.abort()
+  }, 120_000)
+
+  test("members that were restarted are asked again", async () => {
+    await fresh()
+    const store = await bench.open({ requestMs: 2_000 })
+    await make(store, 1)
+    for (const member of bench.etcd.members) {
+      await member.kill()
+      await member.start()
+      await waitFor(() => store.find("block", keyOf.block(block(1))), `the store to answer beside ${member.name}`)
+    }
+  }, 120_000)
+})
+
+describe("one member of etcd", () => {
+  /** Has the lan drop what the member answers. */
+  const dropAnswers = `
+    table inet lost {
+      chain input { type filter hook input priority 0; tcp sport 2379 counter drop; }
+    }`
+
+  test("a change whose answer is dropped after the commit is unknown, and has been made", async () => {
+    await using bench = await Bench.start({ members: 1 })
+    const { lan } = bench.etcd
+    const store = await bench.open({ requestMs: 500 })
+    await make(store, 1)
+    await lan.exec("nft", ["-f", "-"], { input: dropAnswers })
+    const error = await errorOf(make(store, 2, "mine"))
+    expect([error.outcome, error.message]).toEqual([
+      "unknown",
+      'Cannot create the record "block/pods/10.64.2.0/26" in etcd: no answer within 500 ms',
+    ])
+    await lan.exec("nft", ["delete", "table", "inet", "lost"])
+    const found = await waitFor(() => store.find("block", keyOf.block(block(2))), "the store to answer")
+    expect(found.value.nonce).toBe("mine")
+    expect(await make(store, 2, "mine")).toBeUndefined()
+  }, 60_000)
+
+  test("a watch whose history was compacted while it was cut off tells all records again", async () => {
+    await using bench = await Bench.start({ members: 1 })
+    const { etcd, clients } = bench
+    const [member] = etcd.members
+    if (!member) throw new Error("there is no member")
+    const store = await clients.open(etcd.storeConfig, { requestMs: 1_000 })
+    await make(store, 1)
+    const ended = new AbortController()
+    const events = store.watch("block", ended.signal)[Symbol.asyncIterator]()
+    expect((await events.next()).value).toMatchObject({ type: "all", records: [{ key: keyOf.block(block(1)) }] })
+    const next = events.next()
+    await make(store, 2)
+    expect((await next).value).toMatchObject({ type: "put" })
+    const after = events.next()
+    await etcd.lan.exec("nft", ["-f", "-"], { input: dropAnswers })
+    const inside = (...args: string[]) => member.namespace.exec("etcdctl", ["--endpoints", member.endpoint, ...args])
+    await inside("del", "--prefix", "/cni/block/")
+    const { stdout } = await inside("put", "/cni/block/pods/10.64.3.0/26", JSON.stringify(block(3)), "-w", "fields")
+    await inside("compaction", /"Revision" : (\d+)/.exec(stdout)?.[1] ?? "")
+    await member.kill()
+    await member.start()
+    await etcd.lan.exec("nft", ["delete", "table", "inet", "lost"])
+    const events2 = store.watch("block", ended.signal)[Symbol.asyncIterator]()
+    const all = await Promise.race([after, after.catch(() => waitFor(() => events2.next(), "etcd to answer"))])
+    expect(all.value).toMatchObject({ type: "all", records: [{ key: keyOf.block(block(3)) }] })
+    ended.abort()
+  }, 60_000)
+
+  test("a version from before a backup was restored fits no record of after it, even at the same revision", async () => {
+    await using bench = await Bench.start({ members: 1 })
+    const { etcd } = bench
+    const store = await bench.open({ requestMs: 1_000 })
+    const first = await make(store, 1)
+    if (!first) throw new Error("not made")
+    const before = await store.identity()
+    const backup = await etcd.snapshot()
+    const lost = await store.replace(first, block(1, { epoch: 2, nonce: "lost" }))
+    if (!lost) throw new Error("not replaced")
+    await etcd.restore(backup)
+    const restored = await waitFor(() => store.identity(), "the store to answer")
+    expect(restored).toEqual(before)
+    const found = await store.find("block", first.key)
+    if (!found) throw new Error("not restored")
+    const other = await store.replace(found, block(1, { epoch: 2, nonce: "other" }))
+    expect(other?.revision).toBe(lost.revision)
+    expect(await store.replace(lost, block(1, { epoch: 3 }))).toBeUndefined()
+    expect(await store.remove(lost)).toBe(false)
+    await etcd.restore(backup, "second")
+    const anew = await waitFor(() => store.identity(), "the store to answer")
+    expect(anew.cluster).not.toBe(before.cluster)
+  }, 60_000)
+
+  test("a change that takes the last space is made although etcd answers with an error: unknown", async () => {
+    await using bench = await Bench.start({ members: 1, flags: ["--quota-backend-bytes", "100000"] })
+    const store = await bench.open()
+    const long = "x".repeat(1000)
+    let at = 0
+    let error: StoreError | undefined
+    while (!error) {
+      await make(store, ++at, long).catch((thrown: StoreError) => {
+        error = thrown
+      })
+    }
+    expect([error.outcome, error.message]).toEqual(["unknown", expect.stringContaining("database space exceeded")])
+    expect(await store.find("block", keyOf.block(block(at)))).toBeDefined()
+  }, 60_000)
+
+  test("the agent's user may do what it needs below the prefix, and nothing else", async () => {
+    await using bench = await Bench.start({ members: 1, auth: true })
+    const { etcd, clients } = bench
+    const store = await bench.open()
+    const made = await make(store, 1)
+    expect(made && (await store.remove(made))).toBe(true)
+    const elsewhere = await clients.open({ ...etcd.storeConfig, prefix: "/other/" })
+    for (const call of [make(elsewhere, 1), elsewhere.list("block")]) {
+      const error = await errorOf(call)
+      expect([error.outcome, error.message]).toEqual(["refused", expect.stringContaining("permission denied")])
+    }
+    // The tokens of a member end with it.
+    const [member] = etcd.members
+    await member?.kill()
+    await member?.start()
+    expect(await waitFor(() => make(store, 2), "the store to answer")).toBeDefined()
+  }, 60_000)
+})
