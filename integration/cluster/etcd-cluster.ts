@@ -100,7 +100,12 @@ export class EtcdCluster implements AsyncDisposable {
 
   /** Runs etcdctl(1), as root where there is authentication. */
   etcdctl(...args: string[]): Promise<Output> {
-    return this.lan.exec("etcdctl", this.#etcdctlArgs(this.endpoints, args))
+    return this.etcdctlOf(this.endpoints, ...args)
+  }
+
+  /** The same of some of the members. */
+  etcdctlOf(endpoints: readonly string[], ...args: string[]): Promise<Output> {
+    return this.lan.exec("etcdctl", this.#etcdctlArgs(endpoints, args))
   }
 
   #etcdctlArgs(endpoints: readonly string[], args: readonly string[]): string[] {

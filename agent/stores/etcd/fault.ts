@@ -52,7 +52,7 @@ export function asFault(error: unknown, timeoutMs: number): MemberFault {
 
 /**
  * Answers with a status of 400 to 499 that do not say that nothing was done: a call that was canceled or ran out of time (408, 499), and
- * one that has used the last space (429): etcd does it, answers so, and refuses only the next.
+ * one without space (429), which etcd may have noticed only after the change.
  */
 const unclear = new Set([408, 429, 499])
 

@@ -27,7 +27,7 @@ interface Place {
   isListed: boolean
 }
 
-/** A watch that has lived for so long was well: its end is the first of a new row of failures. */
+/** A watch that has told something, or lived for so long, was well: its end is the first of a new row of failures. */
 const wellMs = 1_000
 
 /**
@@ -52,14 +52,16 @@ export async function* followRecords<K extends Kind>(
       place.isListed = true
     }
     const endpoint = gateway.preferred
+    const before = place.told
     const beganMs = performance.now()
     try {
-      yield* followMember(gateway, endpoint, source, place, place.told, limits, signal)
+      yield* followMember(gateway, endpoint, source, place, before, limits, signal)
     } catch (error) {
       if (error instanceof StoreError) throw error
       const fault = asFault(error, limits.requestMs)
       gateway.avoid(endpoint)
-      failures = performance.now() - beganMs >= wellMs ? 1 : failures + 1
+      const wasWell = place.told !== before || performance.now() - beganMs >= wellMs
+      failures = wasWell ? 1 : failures + 1
       if (fault.kind === "denied" || failures >= gateway.endpoints.length) {
         const what = `Cannot watch the records "${source.kind}" of etcd`
         throw new StoreError(`${what}: ${endpoint}: ${fault.message}`, "refused", fault)

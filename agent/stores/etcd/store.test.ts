@@ -123,7 +123,7 @@ describe("a change has the outcome", () => {
     ["500", "unknown", () => new Response(page, { status: 500 })],
     ["a redirection", "unknown", () => Response.redirect("http://127.0.0.1:1/", 307)],
     ["a call that ran out of time (408)", "unknown", etcd(408, "context deadline exceeded")],
-    ["no space left (429): it has been written", "unknown", etcd(429, "etcdserver: mvcc: database space exceeded")],
+    ["no space left (429)", "unknown", etcd(429, "etcdserver: mvcc: database space exceeded")],
     ["no answer in time", "unknown", () => new Promise<Response>(() => {})],
     ["no permission", "refused", etcd(403, "etcdserver: permission denied")],
     ["a proxy that forbids it", "refused", () => new Response(page, { status: 403 })],
