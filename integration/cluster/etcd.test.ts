@@ -142,7 +142,8 @@ describe("three members of etcd", () => {
     await first?.kill()
     await second?.kill()
     const begunMs = performance.now()
-    for (const call of [make(store, 2), store.list("block"), store.identity(), store.members()]) await errorOf(call)
+    const calls = [() => make(store, 2), () => store.list("block"), () => store.identity(), () => store.members()]
+    for (const call of calls) await errorOf(call())
     expect(performance.now() - begunMs).toBeLessThan(patient(12_000)) // four calls of three members with a second each
     const error = await waitFor(async () => {
       const each = await errorOf(store.list("block"))
@@ -289,8 +290,8 @@ describe("one member of etcd", () => {
     const made = await make(store, 1)
     expect(made && (await store.remove(made))).toBe(true)
     const elsewhere = await clients.open({ ...etcd.storeConfig, prefix: "/other/" })
-    for (const call of [make(elsewhere, 1), elsewhere.list("block")]) {
-      const error = await errorOf(call)
+    for (const call of [() => make(elsewhere, 1), () => elsewhere.list("block")]) {
+      const error = await errorOf(call())
       expect([error.outcome, error.message]).toEqual(["refused", expect.stringContaining("permission denied")])
     }
     // The tokens of a member end with it.

@@ -60,7 +60,8 @@ export async function* followRecords<K extends Kind>(
       if (error instanceof StoreError) throw error
       const fault = asFault(error, limits.requestMs)
       gateway.avoid(endpoint)
-      const wasWell = place.told !== before || performance.now() - beganMs >= wellMs
+      const hasTold = place.told !== undefined && place.told !== before
+      const wasWell = hasTold || performance.now() - beganMs >= wellMs
       failures = wasWell ? 1 : failures + 1
       if (fault.kind === "denied" || failures >= gateway.endpoints.length) {
         const what = `Cannot watch the records "${source.kind}" of etcd`

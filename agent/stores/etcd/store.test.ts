@@ -91,8 +91,12 @@ describe("a record of a strange form is an error that names its key:", () => {
     await using cluster = new Cluster()
     const store = cluster.store()
     cluster.etcd.put("/cni/block/pods/10.64.1.0/26", value)
-    for (const call of [store.find("block", keyOfBlock(1)), store.list("block"), firstOf(store, "block")]) {
-      const error = await errorOf(call)
+    for (const call of [
+      () => store.find("block", keyOfBlock(1)),
+      () => store.list("block"),
+      () => firstOf(store, "block"),
+    ]) {
+      const error = await errorOf(call())
       expect(error.message).toContain('Cannot read the record "block/pods/10.64.1.0/26" of the store: ')
       expect(error.message).toMatch(reason)
       expect(error.outcome).toBe("refused")
