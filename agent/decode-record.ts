@@ -27,7 +27,7 @@ export function parseRecord<K extends Kind>(kind: K, key: string, text: string):
 
 /**
  * Checks a record that came from a store: each member has its type, prefixes and addresses are in their normal form, and the
- * record is the one that its key names. Members that are not known are left out. Throws `StoreError` "refused" that names the key.
+ * record is the one that its key names. Members that are not known, such as those of a newer agent, stay. Throws `StoreError` "refused" that names the key.
  */
 export function decodeRecord<K extends Kind>(kind: K, key: string, value: unknown): Records[K] {
   try {
@@ -62,17 +62,19 @@ function decodeRegistry(from: Members): Registry {
     if (pool.name !== name) throw new Malformed(`the pool "${name}" has the name "${pool.name}"`)
     return [name, pool]
   })
-  return { pools: Object.fromEntries(pools) }
+  return { ...from.all, pools: Object.fromEntries(pools) }
 }
 
 function decodePool(from: Members): Pool {
   return {
+    ...from.all,
     name: from.text("name"),
     prefixes: from.list("prefixes", (value, path) => decodePoolPrefix(new Members(value, path))),
     routes: from.list("routes", (value, path) => decodeRoute(new Members(value, path))),
     network: from.text("network"),
     quarantineS: from.integer("quarantineS", 0),
     routing: from.oneOf("routing", ["none", "host-gw"]),
+    ...from.flag("isRemoved"),
   }
 }
 
@@ -80,6 +82,7 @@ function decodePoolPrefix(from: Members): PoolPrefix {
   const prefix = from.text("prefix", isPrefix, 'a prefix like "10.64.0.0/16"')
   const gateway = from.optional("gateway", (key) => from.text(key, isAddress, "an address"))
   return {
+    ...from.all,
     prefix,
     blockLength: from.integer("blockLength", parseCidr(prefix)?.prefix ?? 0, prefix.includes(":") ? 128 : 32),
     ...(gateway !== undefined && { gateway }),
@@ -91,7 +94,7 @@ function decodePoolPrefix(from: Members): PoolPrefix {
 const routeNumbers = ["mtu", "advmss", "priority", "table", "scope"] as const
 
 function decodeRoute(from: Members): Route {
-  const route: Route = { dst: from.text("dst", isCidr, "an address with its prefix length") }
+  const route: Route = { ...from.all, dst: from.text("dst", isCidr, "an address with its prefix length") }
   const gw = from.optional("gw", (key) => from.text(key, isAddress, "an address"))
   if (gw !== undefined) route.gw = gw
   for (const name of routeNumbers) {
@@ -102,11 +105,13 @@ function decodeRoute(from: Members): Route {
 }
 
 function decodeOwner(from: Members): Owner {
-  return { name: from.text("name"), uid: from.text("uid"), machineId: from.text("machineId", isText, "a text") }
+  const machineId = from.text("machineId", isText, "a text")
+  return { ...from.all, name: from.text("name"), uid: from.text("uid"), machineId }
 }
 
 function decodeBlock(from: Members): Block {
   return {
+    ...from.all,
     pool: from.text("pool"),
     prefix: from.text("prefix", isPrefix, 'a prefix like "10.64.3.0/26"'),
     owner: decodeOwner(from.members("owner")),
@@ -117,12 +122,13 @@ function decodeBlock(from: Members): Block {
 }
 
 function decodeNode(from: Members): Node {
-  return { owner: decodeOwner(from.members("owner")), addresses: addresses(from) }
+  return { ...from.all, owner: decodeOwner(from.members("owner")), addresses: addresses(from) }
 }
 
 function decodeFixed(from: Members): FixedAddress {
   const holder = from.optional("holder", (key) => decodeOwner(from.members(key)))
   return {
+    ...from.all,
     pool: from.text("pool"),
     namespace: from.text("namespace"),
     pod: from.text("pod"),
@@ -134,7 +140,8 @@ function decodeFixed(from: Members): FixedAddress {
 }
 
 function decodeWant(from: Members): Want {
-  return { pool: from.text("pool"), owner: decodeOwner(from.members("owner")) }
+  const owner = decodeOwner(from.members("owner"))
+  return { ...from.all, pool: from.text("pool"), owner, ...from.flag("isUrgent") }
 }
 
 function addresses(from: Members): string[] {
@@ -166,18 +173,18 @@ function shown(value: unknown): string {
 
 /** The members of a JSON object, by name and type. */
 class Members {
-  readonly #members: Readonly<Record<string, unknown>>
+  readonly all: Readonly<Record<string, unknown>>
   readonly #path: string
 
   constructor(value: unknown, path: string) {
     if (typeof value !== "object" || value === null || Array.isArray(value))
       throw new Malformed(`${path === "" ? "it" : `"${path}"`} is ${shown(value)}: expected an object`)
-    this.#members = value as Record<string, unknown>
+    this.all = value as Record<string, unknown>
     this.#path = path
   }
 
   #get(key: string): unknown {
-    return Object.hasOwn(this.#members, key) ? this.#members[key] : undefined
+    return Object.hasOwn(this.all, key) ? this.all[key] : undefined
   }
 
   #pathOf(key: string): string {
@@ -199,6 +206,14 @@ class Members {
     if (found !== undefined) return found
     const expected = choices.map((choice) => `"${choice}"`).join(" or ")
     throw new Malformed(`"${this.#pathOf(key)}" is ${shown(this.#get(key))}: expected ${expected}`)
+  }
+
+  /** A member that is true or absent. */
+  flag<K extends string>(key: K): { readonly [_ in K]?: true } {
+    const value = this.#get(key)
+    if (value === undefined) return {}
+    if (value !== true) throw new Malformed(`"${this.#pathOf(key)}" is ${shown(value)}: expected true`)
+    return { [key]: true } as { readonly [_ in K]?: true }
   }
 
   object(key: string): object {

@@ -123,7 +123,7 @@ export function testStoreContract(name: string, makeStore: () => Promise<StoreUn
     })
 
     withStore("blocks of IPv6 are kept apart by their prefixes", async (_, store) => {
-      const prefixes = ["fd00:64::/80", "fd00:64:0:0:2::/80", "fd00:64:0:0:1::/80", "::/80", "fd00:64::/122"]
+      const prefixes = ["fd00:64::/80", "fd00:64:0:0:1::/80", "fd00:64:0:0:2::/80", "::/80", "fd00:64::/122"]
       const values = prefixes.map((prefix) => ({ ...block(1), pool: "pods.v6", prefix }))
       for (const value of values) defined(await store.create("block", keyOf.block(value), value))
       const found = await store.list("block")

@@ -82,7 +82,11 @@ describe("a record of a strange form is an error that names its key:", () => {
     ["an epoch that is text", JSON.stringify({ ...block(1), epoch: "1" }), /"epoch" is "1"/],
     ["an unknown state", JSON.stringify({ ...block(1), state: "lost" }), /"state" is "lost": expected "owned"/],
     ["no owner", JSON.stringify({ ...block(1), owner: undefined }), /"owner" is absent: expected an object/],
-    ["an owner of another form", JSON.stringify({ ...block(1), owner: { name: "a", uid: 1 } }), /"owner.uid" is 1/],
+    [
+      "an owner of another form",
+      JSON.stringify({ ...block(1), owner: { ...block(1).owner, uid: 1 } }),
+      /"owner.uid" is 1/,
+    ],
     ["host bits in its prefix", JSON.stringify({ ...block(1), prefix: "10.64.1.1/26" }), /"prefix" is "10.64.1.1\/26"/],
     ["another block's", JSON.stringify(block(2)), /it is the record of "pods\/10.64.2.0\/26"/],
     ["a prototype", '{"__proto__": {"pool": "pods"}}', /"pool" is absent/],
