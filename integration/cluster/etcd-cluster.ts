@@ -1,4 +1,5 @@
 import { mkdir } from "node:fs/promises"
+import { join } from "node:path"
 import type { StoreConfig, TlsConfig } from "../../agent/mod.ts"
 import { connect, HostNamespace, type Output, waitFor } from "../lab/mod.ts"
 import { makeAuthority, makeCertificate } from "./certificates.ts"
@@ -14,7 +15,7 @@ export interface EtcdOptions {
   readonly network?: string
   /** With certificates of clients and servers. */
   readonly tls?: boolean
-  /** With the user `agent`, who may read and write below `/cni/` and nothing else. */
+  /** With the user `agent`, made by the lines of docs/cluster-stores.md: it may read and write below `/cni/` and nothing else. */
   readonly auth?: boolean
   /** More flags of each etcd. */
   readonly flags?: readonly string[]
@@ -162,16 +163,13 @@ export class EtcdCluster implements AsyncDisposable {
     await this.leader()
   }
 
-  /** The lines of docs/cluster-stores.md, and the passwords. */
+  /** Enables users by the lines of docs/cluster-stores.md. */
   async #enableAuth(): Promise<void> {
     await Bun.write(this.lan.file(`${etcdDirectory}/password`), `${agentPassword}\n`)
-    await this.etcdctl("user", "add", `root:${agentPassword}`)
-    await this.etcdctl("user", "grant-role", "root", "root")
-    await this.etcdctl("role", "add", "cni-agent")
-    await this.etcdctl("role", "grant-permission", "cni-agent", "readwrite", "/cni/", "--prefix")
-    await this.etcdctl("user", "add", `agent:${agentPassword}`)
-    await this.etcdctl("user", "grant-role", "agent", "cni-agent")
-    await this.etcdctl("auth", "enable")
+    const page = await Bun.file(join(import.meta.dir, "../../docs/cluster-stores.md")).text()
+    const lines = [...page.matchAll(/^etcdctl (.*)$/gm)].map(([, line = ""]) => line)
+    for (const line of lines)
+      await this.etcdctl(...line.replace(/ROOT-PASSWORD|AGENT-PASSWORD/, agentPassword).split(" "))
     this.#isAuthEnabled = true
   }
 
