@@ -10,7 +10,7 @@ const RTM_GETNSID = 90
 const NETNSA_NSID_NOT_ASSIGNED = -1
 
 /** Multicast groups as bits, `RTMGRP_*`, <linux/rtnetlink.h>. */
-export const RouteGroup = { Link: 1, Ipv4Address: 0x10, Ipv6Address: 0x100, Ipv6Route: 0x400 } as const
+export const RouteGroup = { Link: 1, Ipv4Address: 0x10, Ipv4Route: 0x40, Ipv6Address: 0x100, Ipv6Route: 0x400 } as const
 
 /**
  * rtnetlink in the network namespace in which it was opened: links, addresses, routes, rules.

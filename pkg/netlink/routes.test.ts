@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import { AF_INET, AF_INET6 } from "../types/mod.ts"
 import type { Ifindex } from "./links.ts"
-import { addRoute, deleteRoute, listRoutes, RouteScope, type RouteSpec } from "./routes.ts"
+import { addRoute, deleteRoute, listRoutes, RouteScope, type RouteSpec, toDeleteListedRoute } from "./routes.ts"
 import { NETLINK_ROUTE, NetlinkSocket } from "./socket.ts"
 import {
   acknowledge,
@@ -198,6 +198,22 @@ describe("deleting", () => {
   test("of a given scope deletes no other", () => {
     const { payload } = requestOf((route) => deleteRoute(route, { ...net("10.2.0.0"), scope: RouteScope.Link }))
     expect(payload[6]).toBe(253)
+  })
+
+  test("a listed route goes only while it is of its protocol: ip route del unicast 10.64.3.0/26 via 192.0.2.11 dev br0 proto 73", () => {
+    const listed = {
+      ...net("10.64.3.0", 26),
+      gateway: ip("192.0.2.11"),
+      index: br0,
+      table: 254,
+      scope: RouteScope.Universe,
+      protocol: 73,
+      type: 1,
+      flags: 0,
+    }
+    expect(toDeleteListedRoute(listed).payload).toEqual(hex`
+      02 1a 00 00 fe 49 00 01 00000000
+      0800 0100 0a400300 0800 0400 03000000 0800 0500 c000020b`)
   })
 })
 

@@ -115,6 +115,15 @@ export function toDeleteRoute(spec: RouteSpec): Request & { spec: RouteSpec } {
   return { type: RTM_DELROUTE, what: `delete route ${showRoute(spec)}`, payload, spec }
 }
 
+/**
+ * Likewise for a route as it was listed, but only while it is still of its protocol, like `ip route del PREFIX proto PROTOCOL`: a route
+ * that another program has put in its place since then stays, and the refusal is `ESRCH`.
+ */
+export function toDeleteListedRoute(listed: ListedRoute): Request & { spec: ListedRoute } {
+  const what = `delete route ${showRoute(listed)}`
+  return { type: RTM_DELROUTE, what, payload: encodeRoute(listed), spec: listed }
+}
+
 /** A selection among the routes of a family. */
 export interface RouteFilter {
   /** The table, which the kernel selects; all tables when undefined. */
