@@ -14,6 +14,7 @@ const mayImport: Readonly<Record<string, readonly string[] | RegExp>> = {
   "pkg/netlink": ["pkg/engine", "pkg/types", "pkg/libc"],
   "pkg/netns": ["pkg/types", "pkg/libc", "pkg/netlink"],
   "pkg/flight": ["pkg/engine", "pkg/types", "pkg/libc"],
+  "pkg/metrics": [],
   "pkg/sysctl": ["pkg/libc"],
   "pkg/undo": ["pkg/types", "pkg/libc"],
   "pkg/records": ["pkg/types", "pkg/libc"],

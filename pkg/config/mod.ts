@@ -11,6 +11,7 @@
  * const read = parseConfig(schema, call.raw, isCleanup(call.verb))
  * const { mtu, mac, dns, ipam } = readInterfaceKeys(read, network, call)
  */
+export { didYouMean } from "./did-you-mean.ts"
 export {
   dns,
   type InterfaceConfig,

@@ -1,6 +1,7 @@
 import { renameSync, writeFileSync } from "node:fs"
 import { version } from "../../package.json"
 import type { Numbered } from "../../pkg/flight/mod.ts"
+import { type Family, printFamilies, type Sample } from "../../pkg/metrics/mod.ts"
 import { type Command, nodeFlags, outputFlags, placesOf, text, wantsJson } from "../command.ts"
 import { attachmentsOf, type Node, readNode } from "../node/mod.ts"
 import { fileFlag, readLines } from "./recorder.ts"
@@ -29,7 +30,7 @@ Examples:
   async run(args, terminal) {
     const node = readNode(placesOf(args, terminal))
     const families = familiesOf(node, readLines(text(args, "file")))
-    const printed = wantsJson(args) ? `${JSON.stringify(families, undefined, 2)}\n` : families.map(printFamily).join("")
+    const printed = wantsJson(args) ? `${JSON.stringify(families, undefined, 2)}\n` : printFamilies(families)
     const file = text(args, "write")
     if (file === undefined) terminal.stdout(printed)
     else {
@@ -38,21 +39,6 @@ Examples:
       renameSync(temporary, file)
     }
   },
-}
-
-/** A metric with its samples, <https://prometheus.io/docs/instrumenting/exposition_formats/>. */
-export interface Family {
-  readonly name: string
-  readonly type: "gauge" | "counter" | "histogram"
-  readonly help: string
-  readonly samples: readonly Sample[]
-}
-
-interface Sample {
-  /** The suffix of the name: "_bucket". */
-  readonly suffix?: string
-  readonly labels: Readonly<Record<string, string>>
-  readonly value: number
 }
 
 /** The metrics of a node; those of the recorder only where it is on. */
@@ -161,14 +147,4 @@ function histogram(labels: Record<string, string>, seconds: readonly number[]): 
     { suffix: "_sum", labels, value: Math.round(seconds.reduce((sum, each) => sum + each, 0) * 1e6) / 1e6 },
     { suffix: "_count", labels, value: seconds.length },
   ]
-}
-
-function printFamily({ name, type, help, samples }: Family): string {
-  const lines = samples.map(({ suffix = "", labels, value }) => {
-    const pairs = Object.entries(labels).map(
-      ([key, text]) => `${key}="${text.replace(/["\\]/g, "\\$&").replaceAll("\n", "\\n")}"`,
-    )
-    return `${name}${suffix}${pairs.length > 0 ? `{${pairs.join(",")}}` : ""} ${value}\n`
-  })
-  return lines.length === 0 ? "" : `# HELP ${name} ${help}\n# TYPE ${name} ${type}\n${lines.join("")}`
 }

@@ -1,7 +1,6 @@
-import { expectation, type Fields, parseConfig, type Schema } from "../../pkg/config/mod.ts"
+import { didYouMean, expectation, type Fields, parseConfig, type Schema } from "../../pkg/config/mod.ts"
 import { isCniError, type JsonValue } from "../../pkg/types/mod.ts"
 import { anything, reservedKeys } from "../configuration/key-tables.ts"
-import { didYouMean } from "./did-you-mean.ts"
 import { memberOf, type Node, type ObjectNode } from "./document.ts"
 import type { Findings, Source } from "./findings.ts"
 

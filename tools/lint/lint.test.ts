@@ -3,7 +3,6 @@ import { readFileSync } from "node:fs"
 import { join } from "node:path"
 import { TemporaryDirectory } from "../../integration/lab/mod.ts"
 import { type Case, cases, placed } from "./cases.fixture.ts"
-import { didYouMean } from "./did-you-mean.ts"
 import { lint } from "./lint.ts"
 import { ruleNames, rules } from "./rules.ts"
 import { variants } from "./testing/variants.ts"
@@ -163,29 +162,6 @@ test("an unknown key comes with the one that was meant, or with all that there a
   expect(known).toEqual(known.toSorted())
   for (const key of ["args", "capabilities", "cniVersion", "dns", "ipam", "name"]) expect(known).toContain(key)
   expect(known).not.toContain("isDefaultGateway")
-})
-
-test("what was probably meant", () => {
-  const known = ["isGateway", "isDefaultGateway", "ipMasq", "mtu"]
-  expect(didYouMean("isDefaultGatway", known)).toBe("isDefaultGateway")
-  expect(didYouMean("is_default_gateway", known)).toBe("isDefaultGateway")
-  expect(didYouMean("ipmaqs", known)).toBe("ipMasq")
-  expect(didYouMean("mut", known)).toBe("mtu")
-  expect(didYouMean("hairpinMode", known)).toBeUndefined()
-  // The nearest of several; two neighbours that are swapped at either end; one letter of a short word, and none of two.
-  expect(didYouMean("abcdefgx", ["abcdefzz", "abcdefgh"])).toBe("abcdefgh")
-  expect(didYouMean("abcdefgx", ["abcdefgh", "abcdefzz"])).toBe("abcdefgh")
-  expect([didYouMean("ba", ["ab"]), didYouMean("acb", ["abc"]), didYouMean("cba", ["abc"])]).toEqual([
-    "ab",
-    "abc",
-    undefined,
-  ])
-  expect([didYouMean("tm", ["mtu"]), didYouMean("mt", ["mtu"]), didYouMean("mtuu", ["mtu"])]).toEqual([
-    undefined,
-    "mtu",
-    "mtu",
-  ])
-  expect([didYouMean("abcxyz", ["abcdef"]), didYouMean("abcdxy", ["abcdef"])]).toEqual([undefined, "abcdef"])
 })
 
 test("the page has a section for every rule, with its severity, in the order of the rules", async () => {
