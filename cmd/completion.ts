@@ -7,7 +7,11 @@ export interface Completable {
   readonly flags: Readonly<
     Record<
       string,
-      { readonly type: "string" | "boolean"; readonly short?: string; readonly choices?: readonly string[] }
+      {
+        readonly type: "string" | "boolean"
+        readonly short?: string | undefined
+        readonly choices?: readonly string[] | undefined
+      }
     >
   >
   /** The values of further words, by their kind. */
@@ -125,9 +129,9 @@ function read(line: readonly string[], commands: Readonly<Record<string, Complet
   return { words, values, open }
 }
 
-/** The command that the words begin with, and of how many words its name is: "ipam ls" has two. */
+/** The command that the words begin with, and of how many words its name is: "ipam ls" has two, and three are the most. */
 function commandAt(words: readonly string[], commands: Readonly<Record<string, Completable>>) {
-  for (const length of [2, 1]) {
+  for (const length of [3, 2, 1]) {
     const name = words.slice(0, length).join(" ")
     const command = words.length >= length && Object.hasOwn(commands, name) ? commands[name] : undefined
     if (command !== undefined) return { command, length }
@@ -136,7 +140,7 @@ function commandAt(words: readonly string[], commands: Readonly<Record<string, C
 }
 
 /** The words that may follow these in the name of a command. */
-function nextWords(words: readonly string[], commands: Readonly<Record<string, Completable>>): string[] {
+export function nextWords(words: readonly string[], commands: Readonly<Record<string, Completable>>): string[] {
   return Object.keys(commands).flatMap((name) => {
     const parts = name.split(" ")
     const begins = words.every((word, index) => parts[index] === word)

@@ -33,6 +33,10 @@ export interface Command {
   readonly choices?: Readonly<Record<string, readonly string[]>>
   /** Details and examples. */
   readonly help: string
+  /** All that follows the name comes as `words`, flags too, for another program to read. */
+  readonly takesAll?: true
+  /** It runs until it is stopped, and shows no progress. */
+  readonly isService?: true
   /** Runs the command. An error becomes a message and exit code 1 */
   run(args: Arguments, terminal: Terminal): Promise<void>
 }

@@ -1,4 +1,4 @@
-import type { Terminal } from "../../tools/environment.ts"
+import type { Terminal } from "../tools/environment.ts"
 
 /** CSI K, ECMA-48 8.3.41: what is on the line goes. */
 const CLEAR = "\r\x1b[K"

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { recordingTerminal } from "../../tools/testing.ts"
+import { recordingTerminal } from "../tools/testing.ts"
 import { withProgress } from "./progress.ts"
 
 /** Runs until something was said on stderr, or once where nothing will be. */

@@ -1,0 +1,69 @@
+import type { Command, Flag } from "../tools/command.ts"
+
+/** An executable for people: its commands, and what its help says. */
+export interface Tool {
+  readonly name: string
+  /** By name, in the order of the help; a name has up to three words: "ipam pool ls". */
+  readonly commands: Readonly<Record<string, Command>>
+  /** What begins the names of several commands, and what these are for: "ipam". */
+  readonly groups: Readonly<Record<string, string>>
+  /** The first sentence of the help, without a full stop. */
+  readonly about: string
+  readonly example: string
+}
+
+/** The text of `cni --help`. */
+export function toolHelp({ name, about, commands, example }: Tool): string {
+  return `${about}.
+
+Usage:
+  ${name} COMMAND [arguments]
+
+Commands:
+${listCommands(commands)}
+
+${example}
+
+"${name} COMMAND --help" says more about one command.
+`
+}
+
+/** The text of `cni GROUP --help`, as for "ipam": the commands whose names begin with it. */
+export function groupHelp(tool: string, group: string, summary: string, commands: Tool["commands"]): string {
+  const own = Object.entries(commands).filter(([name]) => name.startsWith(`${group} `))
+  return `${summary}.
+
+Usage:
+  ${tool} ${group} COMMAND [arguments]
+
+Commands:
+${listCommands(Object.fromEntries(own))}
+
+"${tool} ${group} COMMAND --help" says more about one command.
+`
+}
+
+/** The text of `cni COMMAND --help`. */
+export function commandHelp(tool: string, name: string, command: Command): string {
+  const usage = [tool, name, ...command.words, Object.keys(command.flags).length > 0 ? "[flags]" : ""]
+  const flags = Object.entries(command.flags).map(describeFlag)
+  return [
+    `${command.summary}.`,
+    `Usage:\n  ${usage.join(" ").trim()}`,
+    ...(flags.length > 0 ? [`Flags:\n${flags.join("\n")}`] : []),
+    ...(command.help === "" ? [] : [command.help]),
+  ]
+    .join("\n\n")
+    .concat("\n")
+}
+
+function listCommands(commands: Tool["commands"]): string {
+  const names = Object.keys(commands)
+  const width = Math.max(14, ...names.map((name) => name.length + 2))
+  return names.map((name) => `  ${name.padEnd(width)}${commands[name]?.summary}`).join("\n")
+}
+
+function describeFlag([name, flag]: [string, Flag]): string {
+  const names = `${flag.short ? `-${flag.short}, ` : ""}--${name}`
+  return `  ${`${names}${flag.value ? ` ${flag.value}` : ""}`.padEnd(22)}${flag.help}`
+}

@@ -1,0 +1,165 @@
+import { parseArgs } from "node:util"
+import { didYouMean } from "../pkg/config/mod.ts"
+import { CniError, messageOf, printJson, toErrorObject } from "../pkg/types/mod.ts"
+import { type Command, Found, readSeconds, text, UsageError, wantsJson, word } from "../tools/command.ts"
+import { defaults, type Terminal } from "../tools/environment.ts"
+import { watch } from "../tools/watch.ts"
+import { complete, completionHelp, completionScript, nextWords, shells } from "./completion.ts"
+import { commandHelp, groupHelp, type Tool, toolHelp } from "./help.ts"
+import { withProgress } from "./progress.ts"
+
+export type { Tool } from "./help.ts"
+
+/** The most words that a command's name has. */
+const NAME_MAX = 3
+
+/** `completion` of a tool. */
+export function completionCommand(tool: string): Command {
+  return {
+    summary: `Print a script that completes command lines in a shell: ${shells.join(", ")}`,
+    words: ["SHELL"],
+    flags: {},
+    help: completionHelp(tool),
+    async run(args, { stdout }) {
+      const script = completionScript(tool, word(args, 0))
+      if (script === undefined) throw new UsageError(`unknown shell ${word(args, 0)}: expected ${shells.join(", ")}`)
+      stdout(script)
+    },
+  }
+}
+
+/**
+ * Runs one command line. Returns the exit code: 0, 1 when it failed, 2 when it was not understood, 3 when it has found the
+ * faults that it looked for. Never throws.
+ */
+export async function runTool(tool: Tool, args: readonly string[], terminal: Terminal): Promise<number> {
+  const { commands } = tool
+  if (args[0] === "__complete") {
+    const help = { words: ["COMMAND"], flags: {} }
+    terminal.stdout(complete({ ...commands, help }, args.slice(1), terminal.env.NETCONFPATH || defaults.confDir))
+    return 0
+  }
+  const [name, ...rest] = nameFirst(tool, args)
+  const command = find(tool, name)
+  if (command !== undefined) return runCommand(tool.name, name, command, rest, terminal)
+  const asksForHelp = name === "" || name === "help" || isHelpFlag(name)
+  return explain(tool, asksForHelp ? rest.filter((word) => !isHelpFlag(word)) : args, terminal)
+}
+
+/** Prints the help of a command, of a group, or of the tool. Another name is a usage error. */
+function explain(tool: Tool, words: readonly string[], { stdout, stderr }: Terminal): number {
+  const { commands, groups } = tool
+  const [name] = nameFirst(tool, words)
+  const command = find(tool, name)
+  const lengths = Array.from({ length: NAME_MAX }, (_, at) => NAME_MAX - at)
+  const groupLength = lengths.find((length) => Object.hasOwn(groups, words.slice(0, length).join(" "))) ?? 0
+  const group = words.slice(0, groupLength)
+  const [unknown = ""] = words.slice(groupLength)
+  const asksForHelp = unknown === "" || isHelpFlag(unknown)
+  if (command !== undefined) stdout(commandHelp(tool.name, name, command))
+  else if (asksForHelp && groupLength === 0) stdout(toolHelp(tool))
+  else if (asksForHelp) stdout(groupHelp(tool.name, group.join(" "), groups[group.join(" ")] ?? "", commands))
+  else {
+    const place = [tool.name, ...group].join(" ")
+    const near = didYouMean(unknown, nextWords(group, commands))
+    const meant = near === undefined ? "." : `; did you mean "${near}"?`
+    stderr(`${place}: Cannot run "${unknown}": no such command${meant} "${place} --help" lists them\n`)
+    return 2
+  }
+  return 0
+}
+
+function isHelpFlag(word: string): boolean {
+  return word === "--help" || word === "-h"
+}
+
+/** The words of a command line with the command in one piece: some have several words, as "ipam ls". "" when there is none. */
+function nameFirst(tool: Tool, args: readonly string[]): [string, ...string[]] {
+  const [first = ""] = args
+  if (first === "--version") return ["version", ...args.slice(1)]
+  for (let length = Math.min(NAME_MAX, args.length); length > 1; length--) {
+    const name = args.slice(0, length).join(" ")
+    if (find(tool, name)) return [name, ...args.slice(length)]
+  }
+  return [first, ...args.slice(1)]
+}
+
+function find({ commands }: Tool, name: string): Command | undefined {
+  return Object.hasOwn(commands, name) ? commands[name] : undefined
+}
+
+async function runCommand(
+  tool: string,
+  name: string,
+  command: Command,
+  words: string[],
+  terminal: Terminal,
+): Promise<number> {
+  let json = false
+  const outcome = async (to: Terminal, run: () => Promise<void>): Promise<number> => {
+    try {
+      await run()
+      return 0
+    } catch (error) {
+      if (error instanceof Found) return error.exitCode
+      if (error instanceof UsageError) {
+        to.stderr(`${tool} ${name}: ${error.message}. "${tool} ${name} --help" shows how\n`)
+        return 2
+      }
+      if (json) to.stdout(`${printJson(toErrorObject(error, "1.1.0"))}\n`)
+      else to.stderr(`${tool} ${name}: ${readable(error)}\n`)
+      return 1
+    }
+  }
+  if (command.takesAll) return outcome(terminal, () => command.run({ flags: {}, words }, terminal))
+  return outcome(terminal, async () => {
+    const { values: flags, positionals } = parse(words, command.flags)
+    if (flags.help) return terminal.stdout(commandHelp(tool, name, command))
+    const args = { flags, words: positionals }
+    json = wantsJson(args)
+    requireWords(command, positionals)
+    const title = [tool, name, ...positionals].join(" ")
+    if (flags.follow === true || command.isService) return command.run(args, terminal)
+    if (flags.watch !== true) return withProgress(title, terminal, () => command.run(args, terminal))
+    const once = (to: Terminal) => outcome(to, () => command.run(args, to))
+    const everyMs = readSeconds("--interval", text(args, "interval") ?? "1")
+    const code = await watch(once, terminal, { everyMs, title: terminal.interactive && !json ? title : undefined })
+    throw new Found(code)
+  })
+}
+
+/** Throws where there are more words than the command wants, or fewer. */
+function requireWords({ words }: Command, positionals: readonly string[]): void {
+  const optional = words.filter((each) => each.startsWith("[")).length
+  const missing = words.length - positionals.length
+  const isOpen = words.at(-1)?.endsWith("…") === true
+  if ((missing >= 0 || isOpen) && missing <= optional) return
+  const wanted = words.length === 0 ? "no arguments" : words.join(" and ")
+  throw new UsageError(`expected ${wanted}, got ${positionals.length === 0 ? "none" : positionals.join(" ")}`)
+}
+
+/** Reads flags and words; a flag with few values has one of these. */
+function parse(args: string[], flags: Command["flags"]) {
+  const options: Command["flags"] = { ...flags, help: { type: "boolean", short: "h", help: "" } }
+  const read = () => {
+    try {
+      return parseArgs({ args, options, allowPositionals: true })
+    } catch (error) {
+      throw new UsageError(messageOf(error))
+    }
+  }
+  const parsed = read()
+  for (const [name, { choices }] of Object.entries(flags)) {
+    const value = parsed.values[name]
+    if (choices !== undefined && typeof value === "string" && !choices.includes(value))
+      throw new UsageError(`cannot use --${name} ${value}: expected ${choices.join(", ")}`)
+  }
+  return parsed
+}
+
+/** The message, and what is known beyond it on the next line. */
+function readable(error: unknown): string {
+  if (error instanceof CniError)
+    return error.details === undefined ? error.message : `${error.message}\n  ${error.details}`
+  return messageOf(error)
+}
