@@ -6,12 +6,15 @@
  * await putPool(store, pool)
  */
 export { Blocks, formatPrefix, liesIn, overlaps, type Prefix, parsePrefix } from "./blocks.ts"
-export type { AgentConfig, StoreConfig, TlsConfig } from "./config.ts"
+export { type AgentConfig, defaultConfigPath, type StoreConfig, type TlsConfig } from "./config.ts"
 export { Engine, type EngineOptions } from "./engine/engine.ts"
 export { openNodeFiles } from "./engine/node-files.ts"
 export type { Clock, LogEvent, Memory, NodeFiles, Reservation, Surroundings } from "./engine/surroundings.ts"
+export { openStore, ownerOfNode, readAgentConfig } from "./open.ts"
 export { faultOf, listPools, PoolError, putPool, removePool } from "./pools.ts"
 export * from "./records.ts"
+export { ROUTE_PROTOCOL } from "./routes/sync.ts"
+export { askAgent } from "./server/serve.ts"
 export type { LostBlock, PoolStatus, PrefixStatus, Status } from "./status.ts"
 export { type Identity, type PodName, type Store, type Stored, StoreError, type WatchEvent } from "./store.ts"
 export { DirectoryStore } from "./stores/directory.ts"

@@ -1,12 +1,20 @@
 import { describe, expect, test } from "bun:test"
 import { keyDocs } from "../../tools/configuration/key-docs.ts"
 import { knownPlugins } from "../../tools/configuration/plugins.ts"
-import { commands } from "../cni/main.ts"
+import { agentTool } from "../agent/main.ts"
+import { cniTool } from "../cni/main.ts"
 import { fromMarkdown } from "./from-markdown.ts"
 import { manualPages } from "./pages.ts"
 import { inline, literal } from "./roff.ts"
 
 const pages = manualPages()
+
+const tools = [cniTool, agentTool]
+
+/** Each command's page, the command, and its tool. */
+const own = tools.flatMap(({ name: tool, commands }) =>
+  Object.entries(commands).map(([name, command]) => [`${tool}-${name.replaceAll(" ", "-")}`, command, tool] as const),
+)
 
 /** What a page says, without what sets it. */
 function wordsOf(page: string): string {
@@ -19,25 +27,22 @@ function wordsOf(page: string): string {
 
 test("there is a page for the tool, every command and every plugin", () => {
   const names = [
-    "man1/cni.1",
-    ...Object.keys(commands).map((name) => `man1/cni-${name.replace(" ", "-")}.1`),
+    ...tools.map(({ name }) => `man1/${name}.1`),
+    ...own.map(([page]) => `man1/${page}.1`),
     ...knownPlugins.map(({ name }) => `man8/cni-${name}.8`),
   ]
   expect(Object.keys(pages).sort()).toEqual(names.sort())
 })
 
-test.each(Object.entries(commands))(
-  "cni-%s(1) has every flag with what the help says of it",
-  (name, { flags, summary }) => {
-    const text = wordsOf(pages[`man1/cni-${name.replace(" ", "-")}.1`] ?? "")
-    const missing = Object.entries(flags).filter(
-      ([flag, { help }]) => !text.includes(`--${flag}`) || !text.includes(help),
-    )
-    expect(missing).toEqual([])
-    expect(text).toContain(`${summary[0]?.toLowerCase()}${summary.slice(1)}`)
-    expect(wordsOf(pages["man1/cni.1"] ?? "")).toContain(summary)
-  },
-)
+test.each(own)("%s(1) has every flag with what the help says of it", (page, { flags, summary }, tool) => {
+  const text = wordsOf(pages[`man1/${page}.1`] ?? "")
+  const missing = Object.entries(flags).filter(
+    ([flag, { help }]) => !text.includes(`--${flag}`) || !text.includes(help),
+  )
+  expect(missing).toEqual([])
+  expect(text).toContain(`${summary[0]?.toLowerCase()}${summary.slice(1)}`)
+  expect(wordsOf(pages[`man1/${tool}.1`] ?? "")).toContain(summary)
+})
 
 test.each(knownPlugins.map((known) => [known.name, known] as const))(
   "cni-%s(8) has every key with its meaning",

@@ -2,7 +2,9 @@ import { version } from "../../package.json"
 import type { Command } from "../../tools/command.ts"
 import { plain } from "../../tools/configuration/key-docs.ts"
 import { type Known, knownPlugins } from "../../tools/configuration/plugins.ts"
-import { commands } from "../cni/main.ts"
+import { agentTool } from "../agent/main.ts"
+import { cniTool } from "../cni/main.ts"
+import type { Tool } from "../tool.ts"
 import { fromMarkdown } from "./from-markdown.ts"
 import { header, heading, literal, paragraph, term } from "./roff.ts"
 
@@ -10,14 +12,29 @@ const source = `cni-plugins ${version}`
 
 /** Every manual page, by its path below a directory of manuals: "man1/cni.1". Made from the tables that the help is made from. */
 export function manualPages(): Record<string, string> {
-  const own = Object.entries(commands).map(([name, command]) => [`man1/${pageOf(name)}.1`, commandPage(name, command)])
   const plugins = knownPlugins.map((known) => [`man8/cni-${known.name}.8`, pluginPage(known)])
-  return { "man1/cni.1": toolPage(), ...Object.fromEntries([...own, ...plugins]) }
+  return { ...toolPages(cniTool, cniText), ...toolPages(agentTool, agentText), ...Object.fromEntries(plugins) }
+}
+
+function toolPages(tool: Tool, text: ToolText): Record<string, string> {
+  const commands = Object.entries(tool.commands).map(([name, command]) => {
+    return [`man1/${pageOf(tool, name)}.1`, commandPage(tool, name, command)]
+  })
+  return { [`man1/${tool.name}.1`]: toolPage(tool, text), ...Object.fromEntries(commands) }
 }
 
 /** "cni-ipam-ls" for "ipam ls". */
-function pageOf(command: string): string {
-  return `cni-${command.replaceAll(" ", "-")}`
+function pageOf(tool: Tool, command: string): string {
+  return `${tool.name}-${command.replaceAll(" ", "-")}`
+}
+
+/** What the page of a tool has beside its commands. */
+interface ToolText {
+  readonly name: string
+  readonly description: string
+  readonly variables: readonly (readonly [string, string])[]
+  readonly files: readonly (readonly [string, string])[]
+  readonly seeAlso: readonly string[]
 }
 
 const exitCodes: readonly (readonly [string, string])[] = [
@@ -27,54 +44,73 @@ const exitCodes: readonly (readonly [string, string])[] = [
   ["3", "a command that looks for faults has found some"],
 ]
 
-const variables: readonly (readonly [string, string])[] = [
-  ["NETCONFPATH", "the directory of configurations, without `--conf-dir`"],
-  ["CNI_PATH", "the directories of plugins, without `--bin-dir`"],
-  ["CNI_IFNAME", "the interface in the container, without `--ifname`"],
-  ["CNI_ARGS", "arguments for plugins: K=V;K=V"],
-  ["CAP_ARGS", "a JSON object with a value for each capability"],
-  ["NO_COLOR", "no colours, with any value"],
-]
+const cniText: ToolText = {
+  name: "attach containers to networks by hand, look at a node, check configurations",
+  description:
+    "For people and scripts; no node needs it. Without a daemon: it reads the kernel, the runtime's records, host-local's store and the configurations. Every command has `--help`.",
+  variables: [
+    ["NETCONFPATH", "the directory of configurations, without `--conf-dir`"],
+    ["CNI_PATH", "the directories of plugins, without `--bin-dir`"],
+    ["CNI_IFNAME", "the interface in the container, without `--ifname`"],
+    ["CNI_ARGS", "arguments for plugins: K=V;K=V"],
+    ["CAP_ARGS", "a JSON object with a value for each capability"],
+    ["NO_COLOR", "no colours, with any value"],
+  ],
+  files: [
+    ["/etc/cni/net.d", "configurations of networks, *.conflist and *.conf; sorted by name, the first is that of pods"],
+    ["/opt/cni/bin", "the plugins"],
+    ["/var/lib/cni/results", "what runtimes keep of each ADD"],
+    ["/var/lib/cni/networks", "host-local's reservations"],
+  ],
+  seeAlso: knownPlugins.map(({ name }) => `cni-${name}(8)`),
+}
 
-const files: readonly (readonly [string, string])[] = [
-  ["/etc/cni/net.d", "configurations of networks, *.conflist and *.conf; sorted by name, the first is that of pods"],
-  ["/opt/cni/bin", "the plugins"],
-  ["/var/lib/cni/results", "what runtimes keep of each ADD"],
-  ["/var/lib/cni/networks", "host-local's reservations"],
-]
+const agentText: ToolText = {
+  name: "keep the addresses of a cluster's node: blocks of pools, and routes to other nodes",
+  description:
+    "One process on each node, `cni-agent run`. It claims blocks of addresses in the cluster's store, and writes the files of pools that host-local reads. Plugins never wait for it. Every command has `--help`.",
+  variables: [["NODE_NAME", "the name of the node, where the configuration has none; else the name of the host"]],
+  files: [
+    ["/etc/cni/agent.json", "the configuration"],
+    ["/var/lib/cni/pools", "the files of pools, what the agent remembers, and its lock"],
+    ["/var/lib/cni/networks", "host-local's reservations"],
+    ["/run/cni-agent/agent.sock", "the socket on which it answers, HTTP: GET /status"],
+  ],
+  seeAlso: ["cni(1)", "cni-host-local(8)"],
+}
 
-function toolPage(): string {
-  const list = Object.entries(commands).map(([name, { summary }]) =>
-    term(`\`${name}\``, `${summary}; see \`${pageOf(name)}\`(1)`),
+function toolPage(tool: Tool, text: ToolText): string {
+  const list = Object.entries(tool.commands).map(([name, { summary }]) =>
+    term(`\`${name}\``, `${summary}; see \`${pageOf(tool, name)}\`(1)`),
   )
+  const terms = (rows: readonly (readonly [string, string])[]) =>
+    rows.map(([name, meaning]) => term(`\`${name}\``, meaning)).join("")
   return [
-    header("cni", 1, source, "CNI plugins"),
-    `${heading("Name")}cni \\- attach containers to networks by hand, look at a node, check configurations\n`,
-    `${heading("Synopsis")}\\fBcni\\fR \\fICOMMAND\\fR [arguments]\n`,
+    header(tool.name, 1, source, "CNI plugins"),
+    `${heading("Name")}${tool.name} \\- ${text.name}\n`,
+    `${heading("Synopsis")}\\fB${tool.name.replaceAll("-", "\\-")}\\fR \\fICOMMAND\\fR [arguments]\n`,
     heading("Description"),
-    paragraph(
-      "For people and scripts; no node needs it. Without a daemon: it reads the kernel, the runtime's records, host-local's store and the configurations. Every command has `--help`.",
-    ),
+    paragraph(text.description),
     `${heading("Commands")}${list.join("")}`,
     `${heading("Exit status")}${exitCodes.map(([code, meaning]) => term(code, meaning)).join("")}`,
-    `${heading("Environment")}${variables.map(([name, meaning]) => term(`\`${name}\``, meaning)).join("")}`,
-    `${heading("Files")}${files.map(([name, meaning]) => term(`\`${name}\``, meaning)).join("")}`,
-    seeAlso(knownPlugins.map(({ name }) => `cni-${name}(8)`)),
+    `${heading("Environment")}${terms(text.variables)}`,
+    `${heading("Files")}${terms(text.files)}`,
+    seeAlso(text.seeAlso),
   ].join("")
 }
 
-function commandPage(name: string, { summary, words, flags, help }: Command): string {
+function commandPage(tool: Tool, name: string, { summary, words, flags, help }: Command): string {
   const options = Object.entries(flags).map(([flag, { value, help: meaning, short }]) => {
     const spelled = [...(short ? [`\`-${short}\``] : []), `\`--${flag}\``].join(", ")
     return term(value === undefined ? spelled : `${spelled} ${value}`, meaning)
   })
   return [
-    header(pageOf(name), 1, source, "CNI plugins"),
-    `${heading("Name")}${pageOf(name)} \\- ${lowerFirst(summary)}\n`,
-    `${heading("Synopsis")}\\fBcni ${name.replaceAll("-", "\\-")}\\fR ${[...words, "[flags]"].join(" ").replaceAll("…", " ...")}\n`,
+    header(pageOf(tool, name), 1, source, "CNI plugins"),
+    `${heading("Name")}${pageOf(tool, name)} \\- ${lowerFirst(summary)}\n`,
+    `${heading("Synopsis")}\\fB${`${tool.name} ${name}`.replaceAll("-", "\\-")}\\fR ${[...words, "[flags]"].join(" ").replaceAll("…", " ...")}\n`,
     ...(help === "" ? [] : [heading("Description"), helpText(help)]),
     ...(options.length === 0 ? [] : [heading("Options"), ...options]),
-    seeAlso(["cni(1)"]),
+    seeAlso([`${tool.name}(1)`]),
   ].join("")
 }
 

@@ -1,0 +1,31 @@
+import { version } from "../../package.json"
+import type { Command } from "../../tools/command.ts"
+import { completionCommand, type Tool } from "../tool.ts"
+import { statusCommand } from "./status.ts"
+
+/** `cni-agent version` */
+const versionCommand: Command = {
+  summary: "Print the version of the agent",
+  words: [],
+  flags: {},
+  help: "",
+  async run(_args, { stdout }) {
+    stdout(`cni-agent ${version}\n`)
+  },
+}
+
+/** The executable `cni-agent`. */
+export const agentTool: Tool = {
+  name: "cni-agent",
+  commands: {
+    status: statusCommand,
+    completion: completionCommand("cni-agent"),
+    version: versionCommand,
+  },
+  groups: {},
+  about:
+    "Keeps the addresses of a cluster's node: claims blocks of pools in the cluster's store, and writes the files that host-local reads",
+  example: `Try it:
+  cni-agent run --config /etc/cni/agent.json
+  cni-agent status`,
+}
