@@ -9,7 +9,7 @@ import { buildEach, type Start } from "./native.ts"
 const root = join(import.meta.dir, "..")
 
 /**
- * Compiles the tool for people, `cni` and `cnitool` by name, like `bun build --compile --bytecode --minify --format=esm
+ * Compiles the tool for people, `cni` and `cnitool` by name, or the agent, like `bun build --compile --bytecode --minify --format=esm
  * --sourcemap --no-compile-autoload-dotenv --no-compile-autoload-bunfig
  * --compile-exec-argv="--disallow-code-generation-from-strings=strict --no-addons --no-ffi-cc" cmd/main.ts`.
  *
@@ -74,13 +74,14 @@ function writeManual(directory: string): void {
   }
 }
 
-/** Builds `dist/bin/<plugin>`, `dist/cni` and `dist/cnitool`, and the manual pages in `dist/man`. */
+/** Builds `dist/bin/<plugin>`, `dist/cni`, `dist/cnitool` and `dist/cni-agent`, and the manual pages in `dist/man`. */
 export async function build(start: Start = "snapshot"): Promise<void> {
   const dist = join(root, "dist")
   mkdirSync(dist, { recursive: true })
   await Promise.all([
     buildPlugins(join(dist, "bin"), undefined, start),
     compileTool(join(root, "cmd/main.ts"), join(dist, "cni")),
+    compileTool(join(root, "cmd/agent.ts"), join(dist, "cni-agent")),
   ])
   writeManual(join(dist, "man"))
   linkSync(join(dist, "cni"), join(dist, ".cnitool"))
@@ -89,5 +90,5 @@ export async function build(start: Start = "snapshot"): Promise<void> {
 
 if (import.meta.main) {
   await build(process.argv.includes("--bytecode") ? "bytecode" : "snapshot")
-  console.log(`Built dist/cni, dist/cnitool, dist/man and dist/bin: ${pluginNames.join(", ")}`)
+  console.log(`Built dist/cni, dist/cnitool, dist/cni-agent, dist/man and dist/bin: ${pluginNames.join(", ")}`)
 }

@@ -12,7 +12,7 @@ export const installCommand: Command = {
   words: [],
   flags: {
     "bin-dir": { type: "string", value: "DIR", help: "where to; must exist (default /opt/cni/bin)" },
-    "tool-dir": { type: "string", value: "DIR", help: "put this tool there too, as cni and cnitool; not by default" },
+    "tool-dir": { type: "string", value: "DIR", help: "put this tool there too, as cni and cnitool, and cni-agent; not by default" },
     "dry-run": { type: "boolean", help: "only say what would be done" },
     ...outputFlags,
   },
@@ -34,7 +34,10 @@ Examples:
     const done = [{ title: "PLUGIN", directory, installed: install(plugins) }]
     const tools = text(args, "tool-dir")
     if (tools !== undefined) {
-      const place = { source: () => process.execPath, directory: resolve(tools), names: ["cni", "cnitool"], dryRun }
+      const agent = join(dirname(process.execPath), "cni-agent")
+      const names = ["cni", "cnitool", ...(existsSync(agent) ? ["cni-agent"] : [])]
+      const source = (name: string) => (name === "cni-agent" ? agent : process.execPath)
+      const place = { source, directory: resolve(tools), names, dryRun }
       done.push({ title: "TOOL", directory: place.directory, installed: install(place) })
     }
     const said = ({ name, did }: Installed) => [name, dryRun && did !== "unchanged" ? `would be ${did}` : did]

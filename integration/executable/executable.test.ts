@@ -194,6 +194,7 @@ test("the files of `cni install` work when a runtime calls them by hand, while a
   await using tools = await TemporaryDirectory.create("cni-tools", join(project, "dist"))
   await mustRun([tool, "install", "--bin-dir", bin.path, "--tool-dir", tools.path])
   expect((await mustRun([tools.join("cnitool")])).stdout).toContain("cnitool COMMAND NETWORK NETNS")
+  expect((await mustRun([tools.join("cni-agent"), "version"])).stdout).toMatch(/^cni-agent \d/)
   expect(
     (await mustRun([tools.join("cni"), "install", "--bin-dir", bin.path, "--dry-run"]).catch(String)).toString(),
   ).toContain("Cannot find the plugins")
