@@ -76,6 +76,13 @@ test("addresses are published at once, and again when they have changed; the tab
   change()
   await settle()
   expect(published).toEqual([["192.0.2.1"], ["192.0.2.7"]])
+  state.addresses = ["2001:db8::7"] // the default route of IPv4 is gone
+  change()
+  await settle()
+  state.addresses = []
+  change()
+  await settle()
+  expect(published.slice(2)).toEqual([["2001:db8::7", "192.0.2.7"]])
   end.abort()
   await running
 })

@@ -102,8 +102,12 @@ export class RouteKeeper {
     for (const message of this.#status.faults.filter(isNew)) log({ level: "warning", message })
   }
 
+  /** An address without another one of its family stays published: a default route may come back, and each change moves routes everywhere. */
   #lookForAddresses(): void {
-    const addresses = this.#surroundings.kernel.addresses()
+    const found = this.#surroundings.kernel.addresses()
+    const isIpv6 = (address: string) => address.includes(":")
+    const isGone = (address: string) => !found.some((one) => isIpv6(one) === isIpv6(address))
+    const addresses = [...found, ...(this.#addresses ?? []).filter(isGone)]
     if (this.#addresses && sameAddresses(this.#addresses, addresses)) return
     this.#addresses = addresses
     this.#surroundings.publish(addresses)

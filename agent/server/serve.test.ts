@@ -10,7 +10,7 @@ import { sampleStatus } from "./status.fixture.ts"
 /** A directory for a test, and answers from a status that the test can change. */
 function scene() {
   const directory = mkdtempSync(join(tmpdir(), "agent-serve-"))
-  const known: { status: Status | undefined; accepted: boolean } = { status: sampleStatus, accepted: false }
+  const known = { status: sampleStatus as Status | undefined, accepted: false, missing: [] as string[] }
   return {
     known,
     path: join(directory, "run", "agent.sock"),
@@ -18,6 +18,7 @@ function scene() {
       status: () => known.status,
       usage: () => ({ residentBytes: 1, cpuS: 2 }),
       version: "1",
+      missing: () => known.missing,
       async acceptStore() {
         if (known.accepted) throw new Error("there is nothing to accept")
         known.accepted = true
@@ -91,6 +92,9 @@ test("HTTP has metrics and health, not the status, and takes GET alone", async (
   expect((await get("/metrics", "POST", "x"))[0]).toBe(405)
   expect((await get("/accept-store", "POST", "x"))[0]).toBe(405)
   expect((await get("/metrics", "POST", "x".repeat(2000)))[0]).toBe(413)
+  at.known.missing = ['pool "pods" has no file yet']
+  expect(await get("/readyz")).toEqual([503, 'pool "pods" has no file yet\n'])
+  at.known.missing = []
   const [pool] = sampleStatus.pools
   at.known.status = {
     ...sampleStatus,

@@ -9,6 +9,8 @@ export interface Answers {
   status(): Status | undefined
   usage(): Usage
   readonly version: string
+  /** What of the files of pools is not written yet. */
+  missing(): readonly string[]
   /** Has the agent trust the store again that went backwards. */
   acceptStore(): Promise<void>
 }
@@ -74,7 +76,7 @@ async function answer(request: Request, answers: Answers, isSocket: boolean): Pr
   const status = answers.status()
   if (pathname === "/healthz") return text("ok\n")
   if (pathname === "/readyz") {
-    const faults = status ? faultsOf(status) : ["the agent is starting"]
+    const faults = status ? [...faultsOf(status), ...answers.missing()] : ["the agent is starting"]
     return text(faults.length === 0 ? "ok\n" : `${faults.join("\n")}\n`, faults.length === 0 ? 200 : 503)
   }
   const isKnown = pathname === "/metrics" || (pathname === "/status" && isSocket)
@@ -84,7 +86,7 @@ async function answer(request: Request, answers: Answers, isSocket: boolean): Pr
   return text(formatMetrics(status, answers.usage(), answers.version), 200, "text/plain; version=0.0.4; charset=utf-8")
 }
 
-/** What keeps the node from being ready: pools without their files, and a store that cannot be used or trusted. */
+/** What keeps the node from being ready: files of pools that cannot be written, and a store that cannot be used or trusted. */
 export function faultsOf({ store, pools }: Status): string[] {
   return [store.fault, store.stopped, ...pools.map(({ fault }) => fault)].flatMap((fault) => fault ?? [])
 }

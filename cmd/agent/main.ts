@@ -1,6 +1,7 @@
 import { version } from "../../package.json"
 import type { Command } from "../../tools/command.ts"
 import { completionCommand, type Tool } from "../tool.ts"
+import { runCommand } from "./run.ts"
 import { statusCommand } from "./status.ts"
 
 /** `cni-agent version` */
@@ -18,6 +19,7 @@ const versionCommand: Command = {
 export const agentTool: Tool = {
   name: "cni-agent",
   commands: {
+    run: runCommand,
     status: statusCommand,
     completion: completionCommand("cni-agent"),
     version: versionCommand,

@@ -1,0 +1,38 @@
+import { defaultConfigPath, runAgent } from "../../agent/mod.ts"
+import { version } from "../../package.json"
+import { type Command, text } from "../../tools/command.ts"
+import { configFlag } from "./flags.ts"
+
+/** `cni-agent run` */
+export const runCommand: Command = {
+  summary: "Keep the pools and routes of this node until SIGTERM",
+  words: [],
+  flags: configFlag,
+  isService: true,
+  help: `One on each node. It logs to stderr. SIGHUP has it read configuration, tokens and certificates anew; SIGTERM ends it: blocks stay
+claimed, files and routes stay, and plugins go on to hand out addresses.
+
+Examples:
+  cni-agent run
+  cni-agent run --config /etc/cni/agent.json`,
+  async run(args, { env, stderr, signal }) {
+    const reload = new EventTarget()
+    const hangUp = () => reload.dispatchEvent(new Event("reload"))
+    process.on("SIGHUP", hangUp)
+    try {
+      await runAgent(text(args, "config") ?? defaultConfigPath, {
+        env,
+        write: stderr,
+        end: signal,
+        reload,
+        version,
+        usage: () => ({
+          residentBytes: process.memoryUsage.rss(),
+          cpuS: (process.cpuUsage().user + process.cpuUsage().system) / 1e6,
+        }),
+      })
+    } finally {
+      process.off("SIGHUP", hangUp)
+    }
+  },
+}
