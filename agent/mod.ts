@@ -5,11 +5,16 @@
  * await using store = new DirectoryStore("/var/lib/cluster")
  * await putPool(store, pool)
  */
+export { acceptStore } from "./accept.ts"
 export { Blocks, formatPrefix, liesIn, overlaps, type Prefix, parsePrefix } from "./blocks.ts"
 export { type AgentConfig, defaultConfigPath, type StoreConfig, type TlsConfig } from "./config.ts"
 export { Engine, type EngineOptions } from "./engine/engine.ts"
 export { openNodeFiles } from "./engine/node-files.ts"
 export type { Clock, LogEvent, Memory, NodeFiles, Reservation, Surroundings } from "./engine/surroundings.ts"
+export { planHostLocal, planHostLocalBack } from "./migrate/host-local.ts"
+export { carryOut, describeStep, type Plan, type World } from "./migrate/steps.ts"
+export { heldAddresses, networkNameOf, planWhereabouts, planWhereaboutsBack } from "./migrate/whereabouts.ts"
+export { findNetwork, openWorld, type Places, readBlocksOf, readScene } from "./migrate/world.ts"
 export { openStore, ownerOfNode, readAgentConfig } from "./open.ts"
 export { faultOf, listPools, PoolError, putPool, removePool } from "./pools.ts"
 export * from "./records.ts"

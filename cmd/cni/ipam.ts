@@ -23,10 +23,11 @@ import {
   parseNetworkConfig,
   validateNetworkName,
 } from "../../pkg/types/mod.ts"
-import { type Arguments, type Command, outputFlags, print, text, UsageError, word } from "../../tools/command.ts"
+import { type Arguments, type Command, given, outputFlags, print, text, UsageError, word } from "../../tools/command.ts"
 import { defaults, type Terminal } from "../../tools/environment.ts"
 import { DEFAULT_DATA_DIR } from "../../tools/node/mod.ts"
 import { leaseTable, type NetworkUse, useAsJson } from "../../tools/tables.ts"
+import { handOver, wordsOf } from "./cluster.ts"
 
 const places = {
   "data-dir": { type: "string", value: "DIR", help: `reservations (default: the network's, else ${DEFAULT_DATA_DIR})` },
@@ -38,15 +39,20 @@ const places = {
 export const ipamList: Command = {
   summary: "Show the addresses that host-local has handed out",
   words: ["[NETWORK]"],
-  flags: places,
+  flags: {
+    cluster: { type: "boolean", help: "the nodes of the cluster instead, and their blocks: by cni-agent" },
+    ...places,
+  },
   help: `For each network: its ranges, how much of them is used, and per address the container, its interface, its age and
 whether its network namespace is still there ("?": not noted when it was reserved). "reclaimable" is what an ADD that
 finds no free address takes back. It only looks.
 
 Examples:
   cni ipam ls
-  cni ipam ls mynet --json`,
+  cni ipam ls mynet --json
+  cni ipam ls --cluster`,
   async run(args, terminal) {
+    if (given(args, "cluster")) return handOver(["ipam", "ls", ...wordsOf(args)], terminal)
     const dataDir = text(args, "data-dir") ?? DEFAULT_DATA_DIR
     const networks = args.words.length > 0 ? [word(args, 0)] : listNetworks(dataDir).sort()
     const uses = networks.map((name) => useOf(name, args, terminal))

@@ -27,6 +27,7 @@ import { checkFiles, checkPools, checkRoutes, checkSubnets } from "./networks.ts
 import { checkOrphans } from "./orphans.ts"
 import { checkOwnTables } from "./own-tables.ts"
 import { checkPlugins } from "./plugins.ts"
+import { checkClusterPools } from "./pools.ts"
 import { checkContainerRules, checkHostRules } from "./rules.ts"
 import { checkSegments } from "./segments.ts"
 import { checkStatus } from "./status.ts"
@@ -43,6 +44,7 @@ const checks: readonly Check[] = [
   checkSubnets,
   checkRoutes,
   checkPools,
+  checkClusterPools,
   checkForwarding,
   checkReversePath,
   checkIpv6,

@@ -7,6 +7,7 @@
  * for (const { network, containerId, faults } of attachmentsOf(node)) …
  */
 
+export type { AgentAnswer, NodePool, NodePools } from "./agent.ts"
 export { attachmentsOf, type NodeAttachment, type Source } from "./attachments.ts"
 export { describeLostBridge, type LostBridge, lostBridge } from "./bridges.ts"
 export { containerChains, type FilterRules, type OwnedRule, readOwnedRules } from "./filter-rules.ts"

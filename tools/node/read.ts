@@ -1,6 +1,7 @@
 import { readdirSync, statSync } from "node:fs"
 import { join } from "node:path"
 import { type CachedAttachment, cachedAttachments, cacheFile } from "../../pkg/libcni/mod.ts"
+import { type NodePools, readPools } from "./agent.ts"
 import { type FilterRules, readOwnedRules } from "./filter-rules.ts"
 import { type LeaseStore, readStores } from "./leases.ts"
 import { type NodeLink, type NodeRoute, readLinks, readRoutes } from "./links.ts"
@@ -68,6 +69,8 @@ export interface Node {
   readonly networks: readonly NetworkFile[]
   readonly cache: readonly CacheEntry[]
   readonly stores: readonly LeaseStore[]
+  /** The pools that networks take their addresses from, and what the cluster's agent says of them. */
+  readonly pools: NodePools
   /** The links of the host's namespace, and of namespaces in which it has no end of a pair. */
   readonly links: readonly NodeLink[]
   readonly routes: readonly NodeRoute[]
@@ -94,6 +97,7 @@ export function readNode(places: NodePlaces): Node {
     networks,
     cache: attempt("cache", () => readCached(places.cacheDir), []),
     stores: attempt("leases", () => readStores(places.dataDir, networks), []),
+    pools: readPools(networks),
     links,
     routes: attempt("routes", () => readRoutes(links), []),
     rules: attempt("rules", readOwnedRules, { owned: [], ports: [] }),

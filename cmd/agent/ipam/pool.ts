@@ -1,0 +1,150 @@
+import { type Block, putPool, removePool, type Store } from "../../../agent/mod.ts"
+import { CniError, Code } from "../../../pkg/types/mod.ts"
+import { type Command, print, word } from "../../../tools/command.ts"
+import { fittedTable, type Screen } from "../../../tools/screen.ts"
+import { poolFlags, poolOf } from "./pool-flags.ts"
+import { durationText, storeFlags, withStore } from "./store.ts"
+import { type PoolUse, readPoolUses } from "./use.ts"
+
+/** `cni-agent ipam pool create` */
+export const poolCreate: Command = {
+  summary: "Make a pool of addresses that the nodes of the cluster share",
+  words: ["NAME"],
+  flags: { ...poolFlags, ...storeFlags },
+  help: `Every agent sees it at once, claims a block of it for its node, and writes the file of which host-local takes addresses by
+{"type": "host-local", "pool": "NAME"}. A pool never overlaps another one. Prefix and block length cannot be changed later.
+
+Examples:
+  cni-agent ipam pool create pods --prefix 10.64.0.0/16 --block-length 26 --route 0.0.0.0/0 --routing host-gw
+  cni-agent ipam pool create pods --prefix 10.64.0.0/16 --prefix fd00:64::/48 --block-length 26 --block-length 122
+  cni-agent ipam pool create lan --prefix 192.0.2.0/24 --block-length 28 --gateway 192.0.2.1 --reserved 192.0.2.0/28`,
+  async run(args, terminal) {
+    const pool = poolOf(word(args, 0), args)
+    await withStore(args, terminal, (store) => putPool(store, pool))
+    print(args, terminal, { json: () => pool, text: () => `Made pool "${pool.name}" for network "${pool.network}"\n` })
+  },
+}
+
+/** `cni-agent ipam pool ls` */
+export const poolList: Command = {
+  summary: "Show the pools of the cluster and how much of them nodes own",
+  words: [],
+  flags: storeFlags,
+  help: `Examples:
+  cni-agent ipam pool ls
+  cni-agent ipam pool ls -o json`,
+  async run(args, terminal) {
+    const uses = await withStore(args, terminal, readPoolUses)
+    print(args, terminal, {
+      json: () => uses.map(useAsJson),
+      text: (screen) => (uses.length === 0 ? "There are no pools\n" : poolTable(uses, screen)),
+    })
+  },
+}
+
+/** `cni-agent ipam pool show` */
+export const poolShow: Command = {
+  summary: "Show one pool with its nodes",
+  words: ["POOL"],
+  flags: storeFlags,
+  help: `Its prefixes, gateway, routes and reserved addresses, and for each node how many blocks it owns. "cni-agent ipam blocks" has the
+blocks.
+
+Examples:
+  cni-agent ipam pool show pods`,
+  async run(args, terminal) {
+    const use = await withStore(args, terminal, (store) => requirePool(store, word(args, 0)))
+    print(args, terminal, { json: () => useAsJson(use), text: (screen) => showPool(use, screen) })
+  },
+}
+
+/** `cni-agent ipam pool rm` */
+export const poolRemove: Command = {
+  summary: "Remove a pool of which no node owns a block",
+  words: ["POOL"],
+  flags: storeFlags,
+  help: `From then on no node claims a block of it. Where nodes own blocks it is refused and names them: containers may have addresses of
+these. Each agent gives back what is not used, so take the pool out of the networks, remove the containers, and run it again.
+
+Examples:
+  cni-agent ipam pool rm pods`,
+  async run(args, terminal) {
+    const name = word(args, 0)
+    await withStore(args, terminal, async (store) => {
+      await requirePool(store, name)
+      const { isGone } = await removePool(store, name)
+      if (isGone) return
+      const { blocks } = await requirePool(store, name)
+      throw new CniError(Code.TryAgainLater, `Cannot remove pool "${name}": ${describeOwners(blocks)}`, {
+        details: "no node claims further blocks of it; run this again when the containers with its addresses are gone",
+      })
+    })
+    print(args, terminal, { json: () => ({ removed: name }), text: () => `Removed pool "${name}"\n` })
+  },
+}
+
+/** 'nodes own 3 blocks of it: "node-1" 10.64.0.0/26, 10.64.0.64/26; "node-2" 10.64.1.0/26' */
+function describeOwners(blocks: readonly Block[]): string {
+  if (blocks.length === 0) return "nodes have fixed addresses of it"
+  const byNode = Map.groupBy(blocks, ({ owner }) => owner.name)
+  const named = [...byNode].map(([name, own]) => {
+    const prefixes = own.map(({ prefix }) => prefix)
+    const more = prefixes.length - 3
+    return `"${name}" ${prefixes.slice(0, 3).join(", ")}${more > 0 ? ` and ${more} more` : ""}`
+  })
+  return `nodes own ${blocks.length} block${blocks.length === 1 ? "" : "s"} of it: ${named.sort().join("; ")}`
+}
+
+async function requirePool(store: Store, name: string): Promise<PoolUse> {
+  const uses = await readPoolUses(store)
+  const found = uses.find(({ pool }) => pool.name === name)
+  if (found) return found
+  const known = uses.map(({ pool }) => `"${pool.name}"`)
+  throw new CniError(Code.InvalidNetworkConfig, `Cannot find pool "${name}" in ${store.name}`, {
+    details: known.length === 0 ? "there are no pools" : `there are ${known.join(", ")}`,
+  })
+}
+
+const poolColumns = [
+  { head: "POOL", isWhole: true },
+  { head: "PREFIX", isWhole: true },
+  { head: "BLOCKS", isWhole: true, falls: 2 },
+  { head: "OWNED", isWhole: true },
+  { head: "FREE", isWhole: true },
+  { head: "QUARANTINED", isWhole: true, falls: 1 },
+  { head: "NODES", isWhole: true, falls: 3 },
+  "NETWORK",
+]
+
+function poolTable(uses: readonly PoolUse[], screen: Screen): string {
+  const rows = uses.flatMap(({ pool, prefixes, nodes }) =>
+    prefixes.map(({ prefix, blockLength, owned, quarantined, free }) => [
+      ...[pool.name, prefix, `/${blockLength}`, String(owned), String(free), String(quarantined)],
+      ...[String(nodes.length), pool.network],
+    ]),
+  )
+  return fittedTable(poolColumns, rows, screen)
+}
+
+function showPool(use: PoolUse, screen: Screen): string {
+  const { pool, prefixes, nodes } = use
+  const lines = prefixes.flatMap(({ prefix, blockLength, owned, quarantined, free, gateway, reserved }) => [
+    `${prefix} in blocks of /${blockLength}: ${owned} owned, ${quarantined} in quarantine, ${free} free`,
+    ...(gateway === undefined ? [] : [`  gateway ${gateway}`]),
+    ...(reserved.length === 0 ? [] : [`  reserved ${reserved.join(", ")}`]),
+  ])
+  const more = [
+    `network "${pool.network}", quarantine ${durationText(pool.quarantineS)}, routing ${pool.routing}`,
+    ...pool.routes.map(({ dst, gw }) => `route ${dst}${gw === undefined ? "" : ` via ${gw}`}`),
+  ]
+  const table = fittedTable(
+    ["NODE", "BLOCKS", "QUARANTINED"],
+    nodes.map(({ name, owned, quarantined }) => [name, String(owned), String(quarantined)]),
+    screen,
+  )
+  return `${[pool.name, ...[...lines, ...more].map((line) => `  ${line}`)].join("\n")}\n${table === "" ? "" : `\n${table}`}`
+}
+
+function useAsJson({ pool, prefixes, nodes }: PoolUse) {
+  return { ...pool, prefixes: prefixes.map((each) => ({ ...each, free: String(each.free) })), nodes }
+}

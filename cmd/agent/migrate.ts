@@ -1,0 +1,163 @@
+import { resolve } from "node:path"
+import {
+  carryOut,
+  describeStep,
+  findNetwork,
+  heldAddresses,
+  listPools,
+  networkNameOf,
+  openWorld,
+  ownerOfNode,
+  type Places,
+  type Plan,
+  planHostLocal,
+  planHostLocalBack,
+  planWhereabouts,
+  planWhereaboutsBack,
+  readBlocksOf,
+  readScene,
+  type Store,
+  type World,
+} from "../../agent/mod.ts"
+import { CniError, Code } from "../../pkg/types/mod.ts"
+import { type Arguments, type Command, given, print, text, UsageError, word } from "../../tools/command.ts"
+import { defaults, type Terminal } from "../../tools/environment.ts"
+import { storeFlags, withStore } from "./ipam/store.ts"
+
+const migrateFlags = {
+  pool: { type: "string", value: "POOL", help: "the pool (default: the network's name)" },
+  "dry-run": { type: "boolean", help: "tell every step, and change nothing" },
+  back: { type: "boolean", help: "the way back: the configuration as it was" },
+  "conf-dir": { type: "string", value: "DIR", help: "network configurations (NETCONFPATH, else /etc/cni/net.d)" },
+  ...storeFlags,
+} as const
+
+/** `cni-agent migrate host-local` */
+export const migrateHostLocal: Command = {
+  summary: "Have a network of this node take addresses of a pool in place of ranges",
+  words: ["NETWORK"],
+  flags: migrateFlags,
+  help: `First the blocks of the pool in which containers have addresses become this node's, then the configuration is changed: host-local's
+reservations stay as they are, and no other node hands out one of these addresses. Make the pool before, with the ranges of nodes
+that are not migrated yet as --reserved: each node takes its own ranges out of them. When it was ended midway, run it again.
+
+--back puts the ranges back, and into the reserved prefixes of the pool. It is refused when other nodes own blocks in the ranges by then.
+
+Examples:
+  cni-agent ipam pool create pods --prefix 10.85.0.0/16 --block-length 24 --reserved 10.85.0.0/16
+  cni-agent migrate host-local pods --dry-run
+  cni-agent migrate host-local pods
+  cni-agent migrate host-local pods --back`,
+  run: (args, terminal) =>
+    migrate(args, terminal, async ({ store, world, network, poolName, places }) => {
+      const scene = await readScene(store, world, { network, poolName, places })
+      return given(args, "back") ? planHostLocalBack(scene) : planHostLocal(scene)
+    }),
+}
+
+/** `cni-agent migrate whereabouts` */
+export const migrateWhereabouts: Command = {
+  summary: "Have a network take addresses of a pool in place of whereabouts",
+  words: ["NETWORK"],
+  flags: {
+    ...migrateFlags,
+    ippools: {
+      type: "string",
+      value: "FILE",
+      help: "IPPools of the whole cluster, as kubectl get -o json prints them; - for stdin",
+    },
+    "block-length": {
+      type: "string",
+      value: "BITS",
+      help: "the prefix length of blocks (default 28, and 124 for IPv6)",
+    },
+    gateway: {
+      type: "string",
+      value: "IP",
+      help: "the gateway of the link, where whereabouts names none (default: the first address)",
+    },
+  },
+  help: `In two parts, since two plugins that hand out one range give addresses twice. First, on every node: the configuration names host-local and
+the pool, and ADDs wait (code 11). Then, once, with --ippools: the pool is made, and keeps back every address that whereabouts has
+handed out, until its entry is gone. Run the second part again from time to time: it frees what whereabouts has freed.
+
+Examples:
+  cni-agent migrate whereabouts lan --dry-run
+  cni-agent migrate whereabouts lan
+  kubectl get ippools.whereabouts.cni.cncf.io -A -o json | cni-agent migrate whereabouts lan --ippools -`,
+  async run(args, terminal) {
+    const source = text(args, "ippools")
+    const json: unknown =
+      source === undefined
+        ? undefined
+        : JSON.parse(source === "-" ? await terminal.stdin() : await Bun.file(source).text())
+    const length = text(args, "block-length")
+    if (length !== undefined && !/^\d{1,3}$/.test(length))
+      throw new UsageError(`cannot use --block-length ${length}: expected a number like 28`)
+    await migrate(args, terminal, async ({ store, world, network, poolName, places }) => {
+      const saved = world.readSaved(network)
+      const found = findNetwork(places.confDir, network)
+      const scene = {
+        ...found,
+        network,
+        saved,
+        poolName,
+        poolDir: places.poolDir === "/var/lib/cni/pools" ? undefined : places.poolDir,
+        pool: (await listPools(store)).find(({ name }) => name === poolName),
+        blockLength: length === undefined ? undefined : Number(length),
+        gateway: text(args, "gateway"),
+        held: json === undefined ? undefined : heldAddresses(json, networkNameOf(saved?.text ?? found.text)),
+      }
+      if (!given(args, "back")) return planWhereabouts(scene)
+      const owned = (await readBlocksOf(store, poolName)).map(({ prefix }) => prefix)
+      return planWhereaboutsBack({ ...scene, owned })
+    })
+  },
+}
+
+/** The commands of migration, by name. */
+export const migrateCommands: Readonly<Record<string, Command>> = {
+  "migrate host-local": migrateHostLocal,
+  "migrate whereabouts": migrateWhereabouts,
+}
+
+interface Context {
+  readonly store: Store
+  readonly world: World
+  readonly network: string
+  readonly poolName: string
+  readonly places: Places
+}
+
+/** Plans, and does what is planned or tells it. Throws where something stands in the way. */
+async function migrate(
+  args: Arguments,
+  terminal: Terminal,
+  planOf: (context: Context) => Promise<Plan>,
+): Promise<void> {
+  const { env } = terminal
+  const network = word(args, 0)
+  const isDry = given(args, "dry-run")
+  await withStore(args, terminal, async (store, config) => {
+    const places = { ...config, confDir: resolve(text(args, "conf-dir") ?? (env.NETCONFPATH || defaults.confDir)) }
+    const world = openWorld(store, await ownerOfNode(config, store, env), places)
+    const context = { store, world, network, poolName: text(args, "pool") ?? network, places }
+    const { steps, problems, notes } = await planOf(context)
+    if (problems.length > 0)
+      throw new CniError(Code.InvalidNetworkConfig, `Cannot migrate network "${network}": ${problems[0]}`, {
+        details: problems.slice(1).join("; "),
+      })
+    const done: string[] = []
+    const tell = (line: string) => {
+      done.push(line)
+      if (args.flags.json !== true && args.flags.output !== "json") terminal.stdout(`${isDry ? "would " : ""}${line}\n`)
+    }
+    if (isDry) for (const step of steps) tell(describeStep(step))
+    else await carryOut(steps, world, { tell: (step) => tell(describeStep(step)), planAgain: () => planOf(context) })
+    print(args, terminal, {
+      json: () => ({ network, dryRun: isDry, steps: done, notes }),
+      text: () =>
+        [...(steps.length === 0 ? ["Nothing is left to do"] : []), ...notes].map((line) => `${line}\n`).join(""),
+    })
+  })
+}
