@@ -1,5 +1,6 @@
 import type { LostBlock, PrefixStatus, Status } from "../../agent/mod.ts"
 import type { NodePool } from "../node/mod.ts"
+import { sortedByNames } from "../tables.ts"
 import { type Affected, affectedBy, type Check, type Finding, type Patient } from "./finding.ts"
 import { NEARLY_FULL } from "./kernel.ts"
 import { sh } from "./remedy.ts"
@@ -122,7 +123,10 @@ function lostBlock({ attachments }: Patient, { pool, prefix, owner, containers }
     const one = attachments.find((each) => each.containerId === id && each.ifName === ifName)
     return one ? affectedBy(one) : { name: `"${id}/${ifName}" (${address})` }
   })
-  const pods = affected.flatMap(({ attachment }) => attachment?.pod ?? [])
+  const pods = sortedByNames(
+    affected.flatMap(({ attachment }) => attachment?.pod ?? []),
+    ({ namespace, name }) => [namespace, name],
+  )
   const block = `block ${prefix} of pool "${pool}" is node "${owner}"'s now`
   return {
     rule: "lost-block",

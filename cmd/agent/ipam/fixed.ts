@@ -144,7 +144,7 @@ function poolOf(pools: readonly Pool[], addresses: readonly string[]): Pool {
         throw refuse(
           "fix",
           address,
-          `pool "${pool.name}" does not reserve it, and block ${new Blocks(prefix).blockOf(address) ?? ""} may be a node's`,
+          `pool "${pool.name}" does not reserve it, and block ${Blocks.of(prefix).blockOf(address) ?? ""} may be a node's`,
         )
       return pool
     }

@@ -40,7 +40,7 @@ export function useOf(pool: Pool, all: readonly Block[]): PoolUse {
 }
 
 function prefixUse(each: PoolPrefix, all: readonly Block[]): PrefixUse {
-  const blocks = new Blocks(each)
+  const blocks = Blocks.of(each)
   const own = all.filter(({ prefix }) => blocks.has(prefix))
   const quarantined = own.filter(({ state }) => state === "quarantined").length
   const free = blocks.claimable - BigInt(own.length)

@@ -1,0 +1,242 @@
+import { expect, test } from "bun:test"
+import { join } from "node:path"
+import { type Block, keyOf, type Owner, openStore, putPool, type Store } from "../../agent/mod.ts"
+import { NodeLab } from "../cni/node-lab.ts"
+import { builtPlugins, programEnv, waitFor } from "../lab/mod.ts"
+
+const program = join(builtPlugins, "../cni-agent")
+const socket = "/run/cni-agent/agent.sock"
+const poolFile = "/var/lib/cni/pools/pods.json"
+const other: Owner = { name: "node-2", uid: "uid-2", machineId: "machine-2" }
+
+const network = {
+  cniVersion: "1.1.0",
+  name: "pods",
+  plugins: [
+    {
+      type: "bridge",
+      bridge: "cni0",
+      isDefaultGateway: true,
+      ipMasq: true,
+      hairpinMode: true,
+      ipam: { type: "host-local", pool: "pods" },
+    },
+    { type: "portmap", capabilities: { portMappings: true } },
+  ],
+}
+
+/** A node of a cluster whose store is a directory, with an agent and a pool. */
+class ClusterNode implements AsyncDisposable {
+  readonly lab: NodeLab
+  readonly store: Store
+  #agent: Bun.Subprocess | undefined
+
+  private constructor(lab: NodeLab, store: Store) {
+    this.lab = lab
+    this.store = store
+  }
+
+  static async create(): Promise<ClusterNode> {
+    const lab = await NodeLab.create(network)
+    const path = lab.directory.join("store")
+    const node = new ClusterNode(lab, await openStore({ type: "directory", path }, {}))
+    await lab.host.exec("sh", ["-ec", "mkdir -p /run/cni-agent; mount -t tmpfs -o mode=755 cni-test /run/cni-agent"])
+    const config = { node: "node-1", http: "", store: { type: "directory", path } }
+    await Bun.write(node.configuration, JSON.stringify(config))
+    await putPool(node.store, {
+      name: "pods",
+      prefixes: [{ prefix: "10.85.0.0/22", blockLength: 26, reserved: [] }],
+      routes: [],
+      network: "pods",
+      quarantineS: 3600,
+      routing: "none",
+    })
+    await node.start()
+    return node
+  }
+
+  get configuration(): string {
+    return this.lab.directory.join("agent.json")
+  }
+
+  /** Starts the agent; ends when it is ready, or when it answers. */
+  async start(path: "/readyz" | "/healthz" = "/readyz"): Promise<void> {
+    const command = this.lab.host.commandLine([program, "run", "--config", this.configuration])
+    this.#agent = Bun.spawn(command, { env: { ...programEnv }, stdio: ["ignore", "ignore", "ignore"] })
+    const isReady = async () => (await this.ask(path)) === "ok\n"
+    await waitFor(isReady, "the agent to answer")
+  }
+
+  async kill(): Promise<void> {
+    this.#agent?.kill("SIGKILL")
+    await this.#agent?.exited
+  }
+
+  async ask(path: string): Promise<string> {
+    const answer = await fetch(`http://agent${path}`, { unix: this.lab.host.file(socket) }).catch(() => undefined)
+    return (await answer?.text()) ?? ""
+  }
+
+  /** `cni-agent …` on the node. */
+  agent(...words: string[]) {
+    return this.lab.host.tryExec(program, [...words, "--config", this.configuration], { env: { ...programEnv } })
+  }
+
+  own(prefix: string, state: Block["state"] = "owned", owner = other) {
+    const block: Block = { pool: "pods", prefix, owner, nonce: "n", epoch: 1, state }
+    return this.store.create("block", keyOf.block(block), block)
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.kill()
+    await this.store[Symbol.asyncDispose]()
+    await this.lab[Symbol.asyncDispose]()
+  }
+}
+
+/** What is broken on a node of a cluster, what doctor has to say of it, and how it is mended by what the remedy says. */
+interface ClusterFault {
+  readonly rule: string
+  readonly severity: "error" | "warning"
+  readonly names: RegExp
+  readonly remedy: RegExp
+  seed(node: ClusterNode): Promise<unknown>
+  mend(node: ClusterNode): Promise<unknown>
+  /** Causes that come with it. */
+  readonly besides?: readonly string[]
+}
+
+const faults: readonly ClusterFault[] = [
+  {
+    rule: "agent-dead",
+    severity: "error",
+    names: /no process listens at "\/run\/cni-agent\/agent\.sock"; networks take addresses from pool "pods"/,
+    remedy: /start it/,
+    seed: (node) => node.kill(),
+    mend: (node) => node.start(),
+  },
+  {
+    rule: "pool-file",
+    severity: "error",
+    names: /pool "pods" gives no address here: there is no "\/var\/lib\/cni\/pools\/pods\.json"/,
+    remedy: /have the agent write it again/,
+    seed: async (node) => {
+      await node.kill()
+      await node.lab.host.exec("rm", [poolFile])
+    },
+    mend: (node) => node.start(),
+    besides: ["agent-dead", "status"],
+  },
+  {
+    rule: "pool-file",
+    severity: "error",
+    names: /"\/var\/lib\/cni\/pools\/pods\.json" is torn/,
+    remedy: /mv \/var\/lib\/cni\/pools\/pods\.json \/var\/lib\/cni\/pools\/pods\.json\.bad/,
+    seed: async (node) => {
+      await node.kill()
+      await node.lab.host.exec("truncate", ["-s", "100", poolFile])
+    },
+    mend: async (node) => {
+      await node.lab.host.exec("mv", [poolFile, `${poolFile}.bad`])
+      await node.start()
+    },
+    besides: ["agent-dead", "status"],
+  },
+  {
+    rule: "pool-unknown",
+    severity: "error",
+    names: /network "second" takes addresses from pool "other", which the agent does not know/,
+    remedy: /cni-agent ipam pool create other/,
+    seed: ({ lab }) => {
+      const plugins = [{ type: "bridge", bridge: "cni1", ipam: { type: "host-local", pool: "other" } }]
+      return lab.writeNetwork("20-second.conflist", { ...network, name: "second", plugins })
+    },
+    mend: async (node) => {
+      await node.agent("ipam", "pool", "create", "other", "--prefix", "10.99.0.0/24", "--network", "second")
+      const isThere = async () =>
+        (await node.lab.host.tryExec("test", ["-e", "/var/lib/cni/pools/other.json"])).exitCode === 0
+      await waitFor(isThere, "the file of the pool")
+    },
+    besides: ["pool-file", "status"],
+  },
+  {
+    rule: "blocks-of-gone-nodes",
+    severity: "warning",
+    names: /1 block of 10\.85\.0\.0\/22 of pool "pods" is in quarantine/,
+    remedy: /cni-agent ipam release-node NODE --now/,
+    seed: (node) => node.own("10.85.3.192/26", "quarantined"),
+    mend: (node) => node.agent("ipam", "release-node", "node-2", "--now"),
+  },
+  {
+    rule: "cluster-pool-low",
+    severity: "warning",
+    names: /3 of 16 blocks of 10\.85\.0\.0\/22 of pool "pods" are free in the cluster: 13 are owned/,
+    remedy: /cni-agent ipam pool show pods/,
+    seed: async (node) => {
+      await node.store.create("node", "node-2", { owner: other, addresses: [] })
+      const own = new Set((await node.store.list("block")).map(({ value }) => value.prefix))
+      const all = Array.from({ length: 16 }, (_, at) => `10.85.${at >> 2}.${(at & 3) * 64}/26`)
+      for (const prefix of all.filter((each) => !own.has(each)).slice(0, 13 - own.size)) await node.own(prefix)
+    },
+    mend: (node) => node.agent("ipam", "release-node", "node-2", "--now"),
+  },
+  {
+    rule: "lost-block",
+    severity: "error",
+    names: /is node "node-2"'s now, and 2 containers here have addresses of it/,
+    remedy: /kubectl delete pod --namespace shop web-1; kubectl delete pod --namespace shop web-2/,
+    seed: async ({ store }) => {
+      await store.create("node", "node-2", { owner: other, addresses: [] })
+      for (const record of await store.list("block"))
+        await store.replace(record, { ...record.value, owner: other, nonce: "n2", epoch: record.value.epoch + 1 })
+    },
+    mend: async ({ lab, store }) => {
+      const { stdout } = await lab.cni(["ps", "--json"])
+      for (const { containerId, netns } of JSON.parse(stdout) as { containerId: string; netns: string }[])
+        await lab.cni(["del", "pods", netns, "--container-id", containerId])
+      expect((await store.list("block")).length).toBeGreaterThan(1)
+    },
+  },
+  {
+    rule: "store-stopped",
+    severity: "error",
+    names: /the agent neither claims nor gives back blocks/,
+    remedy: /cni-agent ipam accept-store$/,
+    seed: async (node) => {
+      await node.kill()
+      await Bun.write(node.lab.directory.join("store/cluster"), "another")
+      await node.start("/healthz")
+    },
+    mend: (node) => node.agent("ipam", "accept-store"),
+  },
+]
+
+test.each(faults.map((fault) => [`${fault.rule}, ${fault.names.source.slice(0, 40)}`, fault] as const))(
+  "%s: found, and gone after what its remedy says",
+  async (_, { rule, severity, names, remedy, seed, mend, besides = [] }) => {
+    await using node = await ClusterNode.create()
+    const { lab } = node
+    await lab.addPod("web-1")
+    await lab.addPod("web-2")
+    expect(await lab.doctor()).toEqual({ findings: [], stderr: "", exitCode: 0 })
+    await seed(node)
+    let found: Awaited<ReturnType<NodeLab["doctor"]>>["findings"] = []
+    const isFound = async () => {
+      found = (await lab.doctor()).findings
+      return found.some((each) => each.rule === rule)
+    }
+    await waitFor(isFound, `doctor to find ${rule}`)
+    expect(found.filter((each) => each.rule === rule)).toMatchObject([
+      { severity, what: expect.stringMatching(names), remedy: expect.stringMatching(remedy), pasteable: false },
+    ])
+    const others = found.filter((each) => each.rule !== rule && !besides.includes(each.rule))
+    expect(others.map((each) => `${each.rule}: ${each.what}`)).toEqual([])
+    await mend(node)
+    let left: unknown
+    const isMended = async () => {
+      left = await lab.doctor()
+      return Bun.deepEquals(left, { findings: [], stderr: "", exitCode: 0 })
+    }
+    await waitFor(isMended, "doctor to find nothing").catch(() => expect(left).toEqual({ findings: [] }))
+  },
+)
