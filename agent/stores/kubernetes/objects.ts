@@ -1,0 +1,93 @@
+import { type Kind, keyOf, type Records } from "../../records.ts"
+import type { Stored } from "../../store.ts"
+import { objectName } from "./names.ts"
+
+/** The group of the custom resources of `deploy/cluster`. The domain "internal" is reserved for names that no one owns. */
+export const apiGroup = "cni-agent.internal"
+export const apiVersion = `${apiGroup}/v1`
+
+/** A kind of objects of the API: where they are, and what one calls itself. */
+export interface Resource {
+  /** "/apis/cni-agent.internal/v1/blocks", "/api/v1/nodes" */
+  readonly path: string
+  readonly kind: string
+}
+
+const custom = (kind: string, plural: string): Resource => ({ path: `/apis/${apiVersion}/${plural}`, kind })
+
+/** The custom resources that records are kept in. */
+export const resourceOf: Readonly<Record<Kind, Resource>> = {
+  registry: custom("PoolRegistry", "poolregistries"),
+  block: custom("Block", "blocks"),
+  node: custom("AgentNode", "agentnodes"),
+  fixed: custom("FixedAddress", "fixedaddresses"),
+  want: custom("BlockWant", "blockwants"),
+}
+
+/** The pools that users write. */
+export const poolResource = custom("Pool", "pools")
+export const nodeResource: Resource = { path: "/api/v1/nodes", kind: "Node" }
+export const podResource: Resource = { path: "/api/v1/pods", kind: "Pod" }
+
+/** What every object has. */
+export interface Metadata {
+  readonly name: string
+  readonly namespace?: string
+  readonly uid?: string
+  readonly resourceVersion?: string
+  readonly generation?: number
+}
+
+/** An object of the API. */
+export interface ApiObject {
+  readonly apiVersion?: string
+  readonly kind?: string
+  readonly metadata: Metadata
+  readonly spec?: unknown
+  readonly status?: unknown
+}
+
+/** An object to send, with a record in it. `metadata` has what is compared, when it replaces another one. */
+export function toObject<K extends Kind>(kind: K, key: string, value: Records[K], compare?: Compared): ApiObject {
+  const metadata = { name: objectName(kind, key), ...compare }
+  return { apiVersion, kind: resourceOf[kind].kind, metadata, spec: value }
+}
+
+/**
+ * The record of an object; `undefined` for one whose name does not belong to its record: no agent wrote it, and no
+ * compare-and-swap sees it.
+ */
+export function toStored<K extends Kind>(kind: K, { metadata, spec }: ApiObject): Stored<K> | undefined {
+  const { name, uid, resourceVersion } = metadata
+  if (typeof spec !== "object" || spec === null || !uid || !resourceVersion) return undefined
+  const value = withDefaults(kind, spec as Records[K])
+  const key = keyOfRecord(kind, value)
+  if (key === undefined || objectName(kind, key) !== name) return undefined
+  return { kind, key, value, version: `${uid} ${resourceVersion}`, revision: BigInt(resourceVersion) }
+}
+
+/** An operator who writes a fixed address by hand gives no nonce. */
+function withDefaults<K extends Kind>(kind: K, value: Records[K]): Records[K] {
+  return kind === "fixed" ? { ...value, nonce: (value as Records["fixed"]).nonce ?? "" } : value
+}
+
+/** The key of a record; `undefined` where a part of it is missing. */
+export function keyOfRecord<K extends Kind>(kind: K, value: Records[K]): string | undefined {
+  try {
+    const key = (keyOf[kind] as (value: Records[K]) => string)(value)
+    return key.split("/").includes("undefined") ? undefined : key
+  } catch {
+    return undefined // no `owner`
+  }
+}
+
+/** What the API server compares before it replaces or removes an object. */
+export interface Compared {
+  readonly uid: string
+  readonly resourceVersion: string
+}
+
+export function comparedOf({ version }: Stored<Kind>): Compared {
+  const [uid = "", resourceVersion = ""] = version.split(" ")
+  return { uid, resourceVersion }
+}

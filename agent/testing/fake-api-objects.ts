@@ -1,0 +1,167 @@
+import { join } from "node:path"
+
+/** An object as the API server keeps it. */
+export interface FakeObject {
+  apiVersion: string
+  kind: string
+  metadata: {
+    name: string
+    namespace?: string
+    uid: string
+    resourceVersion: string
+    generation?: number
+    creationTimestamp: string
+    [other: string]: unknown
+  }
+  [other: string]: unknown
+}
+
+/** A part of an OpenAPI schema, as far as `deploy/cluster` uses it. */
+interface Schema {
+  readonly type?: string
+  readonly properties?: Readonly<Record<string, Schema>>
+  readonly additionalProperties?: Schema
+  readonly items?: Schema
+  readonly required?: readonly string[]
+  readonly enum?: readonly unknown[]
+  readonly pattern?: string
+  readonly minimum?: number
+  readonly maximum?: number
+  readonly minLength?: number
+  readonly maxLength?: number
+  readonly minItems?: number
+  readonly maxItems?: number
+}
+
+/** One kind of objects. */
+export interface FakeResource {
+  readonly group: string
+  readonly plural: string
+  readonly kind: string
+  readonly apiVersion: string
+  readonly isNamespaced: boolean
+  readonly hasStatus: boolean
+  readonly schema?: Schema
+}
+
+const core = (plural: string, kind: string, isNamespaced = false): FakeResource => {
+  return { group: "", plural, kind, apiVersion: "v1", isNamespaced, hasStatus: true }
+}
+
+/** What every cluster has, as far as agents ask for it. */
+export const coreResources = [core("namespaces", "Namespace"), core("nodes", "Node"), core("pods", "Pod", true)]
+
+const deploy = join(import.meta.dir, "../../deploy/cluster")
+
+async function documents(file: string): Promise<Record<string, never>[]> {
+  return [Bun.YAML.parse(await Bun.file(join(deploy, file)).text())].flat() as Record<string, never>[]
+}
+
+/** The custom resources of `deploy/cluster`. */
+export async function readCustomResources(): Promise<FakeResource[]> {
+  // biome-ignore lint/suspicious/noExplicitAny: the file is ours
+  return (await documents("crds.yaml")).map(({ spec }: any) => {
+    const [version] = spec.versions
+    return {
+      group: spec.group,
+      plural: spec.names.plural,
+      kind: spec.names.kind,
+      apiVersion: `${spec.group}/${version.name}`,
+      isNamespaced: spec.scope === "Namespaced",
+      hasStatus: version.subresources?.status !== undefined,
+      schema: version.schema.openAPIV3Schema,
+    }
+  })
+}
+
+/** What one role may do. */
+export interface Rule {
+  readonly apiGroups: readonly string[]
+  readonly resources: readonly string[]
+  readonly resourceNames?: readonly string[]
+  readonly verbs: readonly string[]
+}
+
+/** The rules of a ClusterRole of `deploy/cluster`. */
+export async function readRules(role: string): Promise<Rule[]> {
+  // biome-ignore lint/suspicious/noExplicitAny: the file is ours
+  const found: any = (await documents("rbac.yaml")).find(({ kind, metadata }: any) => {
+    return kind === "ClusterRole" && metadata.name === role
+  })
+  return found.rules
+}
+
+/** A value without what its schema does not name: the API server drops it without a word. */
+export function prune(schema: Schema | undefined, value: unknown): unknown {
+  if (!schema || typeof value !== "object" || value === null) return value
+  if (Array.isArray(value)) return value.map((each) => prune(schema.items, each))
+  const { properties, additionalProperties } = schema
+  if (!properties && !additionalProperties) return value
+  const entries = Object.entries(value).filter(([key]) => additionalProperties || Object.hasOwn(properties ?? {}, key))
+  return Object.fromEntries(entries.map(([key, each]) => [key, prune(properties?.[key] ?? additionalProperties, each)]))
+}
+
+const typeOf = (value: unknown) => {
+  if (Array.isArray(value)) return "array"
+  if (value === null) return "null"
+  return Number.isInteger(value) ? "integer" : typeof value
+}
+
+/** What is wrong with a value, as the API server says it: one sentence for each fault. */
+export function faultsOf(schema: Schema | undefined, value: unknown, path: string): string[] {
+  if (!schema) return []
+  if (schema.type && schema.type !== typeOf(value))
+    return [`${path}: Invalid value: "${typeOf(value)}": ${path} in body must be of type ${schema.type}`]
+  const invalid = (text: string) => `${path}: Invalid value: ${JSON.stringify(value)}: ${path} in body ${text}`
+  if (schema.enum && !schema.enum.includes(value)) return [`${path}: Unsupported value: ${JSON.stringify(value)}`]
+  if (typeof value === "number") {
+    if (schema.minimum !== undefined && value < schema.minimum) return [invalid(`should be at least ${schema.minimum}`)]
+    if (schema.maximum !== undefined && value > schema.maximum) return [invalid(`should be at most ${schema.maximum}`)]
+  }
+  if (typeof value === "string") {
+    if (value.length < (schema.minLength ?? 0)) return [invalid(`should be at least ${schema.minLength} chars long`)]
+    if (value.length > (schema.maxLength ?? Infinity)) return [invalid(`may not be longer than ${schema.maxLength}`)]
+    if (schema.pattern && !new RegExp(schema.pattern).test(value)) return [invalid(`should match '${schema.pattern}'`)]
+  }
+  if (Array.isArray(value)) {
+    if (value.length < (schema.minItems ?? 0)) return [invalid(`should have at least ${schema.minItems} items`)]
+    if (value.length > (schema.maxItems ?? Infinity)) return [invalid(`must have at most ${schema.maxItems} items`)]
+    return value.flatMap((each, at) => faultsOf(schema.items, each, `${path}[${at}]`))
+  }
+  if (typeof value !== "object" || value === null) return []
+  const missing = (schema.required ?? []).filter((key) => !Object.hasOwn(value, key))
+  const inside = Object.entries(value).flatMap(([key, each]) => {
+    return faultsOf(schema.properties?.[key] ?? schema.additionalProperties, each, path ? `${path}.${key}` : key)
+  })
+  return [...missing.map((key) => `${path ? `${path}.${key}` : key}: Required value`), ...inside]
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: two specifications that their schema has let through
+type Specs = any
+
+/** The transition rules of `deploy/cluster/crds.yaml`, which are written in CEL there: what must not change, and the message. */
+export const transitionRules: Readonly<
+  Record<string, readonly (readonly [(now: Specs, old: Specs) => boolean, string])[]>
+> = {
+  pools: [
+    [
+      (now, old) => Bun.deepEquals(shapesOf(now), shapesOf(old)),
+      "prefix, blockLength and gateway cannot be changed, since nodes own blocks of them",
+    ],
+    [(now, old) => now.network === old.network, "network cannot be changed, since containers have addresses of it"],
+  ],
+  blocks: [
+    [(now, old) => now.pool === old.pool && now.prefix === old.prefix, "the object of a block is that of one prefix"],
+    [(now, old) => now.epoch >= old.epoch, "the epoch of a block never goes back"],
+  ],
+  fixedaddresses: [
+    [
+      (now, old) => ["pool", "namespace", "pod", "ifName"].every((key) => now[key] === old[key]),
+      "the object of a fixed address is that of one interface",
+    ],
+  ],
+}
+
+function shapesOf({ prefixes }: Specs): string[] {
+  return prefixes.map(({ prefix, blockLength, gateway }: Specs) => `${prefix} ${blockLength} ${gateway}`).sort()
+}
