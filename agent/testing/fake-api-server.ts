@@ -1,5 +1,4 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http"
-import { createServer as createTlsServer } from "node:https"
 import type { AddressInfo } from "node:net"
 import {
   coreResources,
@@ -39,8 +38,6 @@ interface Answer {
 }
 
 export interface FakeOptions {
-  /** Certificates: then the server speaks TLS, and asks its clients for a certificate when there is a `ca`. */
-  readonly tls?: { readonly cert: string; readonly key: string; readonly ca?: string }
   /** Without the custom resources, as before `kubectl apply`; `addCustomResources` adds them. */
   readonly isBare?: boolean
 }
@@ -78,14 +75,12 @@ export class FakeApiServer implements AsyncDisposable {
     fake.tokens.set("agent-token", await readRules("cni-agent"))
     fake.tokens.set("operator-token", await readRules("cni-agent-operator"))
     fake.#write("namespaces", { metadata: { name: "kube-system" } })
-    fake.#server = options.tls
-      ? createTlsServer({ ...options.tls, requestCert: options.tls.ca !== undefined }, fake.#serve)
-      : createServer(fake.#serve)
+    fake.#server = createServer(fake.#serve)
     const { promise, resolve } = Promise.withResolvers<void>()
     fake.#server.listen(0, "127.0.0.1", resolve)
     await promise
     const { port } = fake.#server.address() as AddressInfo
-    fake.#url = `${options.tls ? "https" : "http"}://127.0.0.1:${port}`
+    fake.#url = `http://127.0.0.1:${port}`
     return fake
   }
 
@@ -110,6 +105,11 @@ export class FakeApiServer implements AsyncDisposable {
   /** The next request, of any kind, gets this answer. */
   answerNext(status: number, headers: Readonly<Record<string, string>> = {}): void {
     this.#fates.push({ ...failure(status, reasonOf[status] ?? "InternalError", "an answer for the test"), headers })
+  }
+
+  /** How many watches there are now. */
+  get watching(): number {
+    return this.#watches.size
   }
 
   /** Breaks the connection of every watch. */
@@ -233,7 +233,7 @@ export class FakeApiServer implements AsyncDisposable {
     const { resource, isStatus } = target
     const { uid, resourceVersion } = body?.metadata ?? {}
     const faults = this.#faultsOf(resource, body, target.name)
-    if (!known) return uid ? conflict(target, `UID in precondition: ${uid}, UID in object meta: `) : missing(target)
+    if (!known) return missing(target)
     if (faults.length > 0) return invalid(target, faults)
     if (!resourceVersion)
       return invalid(target, ["metadata.resourceVersion: Invalid value: 0: must be specified for an update"])

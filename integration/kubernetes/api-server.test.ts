@@ -2,7 +2,7 @@ import { afterAll, beforeAll } from "bun:test"
 import { testApiStatements } from "../../agent/testing/api-statements.ts"
 import { openAsAgent, setNodes } from "../../agent/testing/kubernetes-stores.ts"
 import { testStoreContract } from "../../agent/testing/store-contract.ts"
-import { RealApiServer } from "./api-server.ts"
+import { RealApiServer } from "./testing/api-server.ts"
 
 let api: RealApiServer
 

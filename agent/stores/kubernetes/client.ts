@@ -23,8 +23,8 @@ export interface Answer {
   readonly body: any
 }
 
-/** How long one request may take: a list of 5,000 nodes takes a busy server some seconds. */
-const requestMs = 30_000
+/** How long one request may take, with all that the server makes it wait: a list of 5,000 nodes takes a busy server some seconds. */
+const requestMs = 60_000
 
 /** How often a request is sent again that the server had no time for (429), and how long at most it waits for that. */
 const mostTries = 5
@@ -54,13 +54,9 @@ export class ApiClient implements AsyncDisposable {
 
   /** Sends a request and reads the whole answer. Throws `StoreError` where none came. */
   async call(request: ApiRequest): Promise<Answer> {
-    for (let tries = 1; ; tries++) {
-      const signal = AbortSignal.timeout(requestMs)
-      const response = await this.#send(request, signal)
-      const answer = { status: response.status, body: await this.#read(request, response) }
-      if (answer.status !== 429 || tries === mostTries) return answer
-      await this.wait(retryAfterMs(response), request.signal)
-    }
+    const limit = AbortSignal.timeout(requestMs)
+    const response = await this.open(request, limit)
+    return { status: response.status, body: await this.#read(request, response) }
   }
 
   /** As `call`, for requests that have to succeed. */
@@ -70,9 +66,17 @@ export class ApiClient implements AsyncDisposable {
     return answer.body
   }
 
-  /** Sends a request and returns the answer while it comes, without a limit of time. */
-  open(request: ApiRequest): Promise<Response> {
-    return this.#send(request)
+  /**
+   * Sends a request and returns the answer while it comes; `limit` is how long that may take. A server that has no time (429) or whose caches
+   * are not filled yet is asked again when it says.
+   */
+  async open(request: ApiRequest, limit?: AbortSignal): Promise<Response> {
+    for (let tries = 1; ; tries++) {
+      const response = await this.#send(request, limit)
+      if (response.status !== 429 || tries === mostTries) return response
+      await response.body?.cancel()
+      await this.wait(retryAfterMs(response), request.signal)
+    }
   }
 
   /** Waits, and no longer than until `signal` is aborted or this client is closed. */

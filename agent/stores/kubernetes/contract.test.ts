@@ -6,12 +6,11 @@ testStoreContract("the store in Kubernetes", async (): Promise<StoreUnderTest> =
   const fake = await FakeApiServer.start()
   return {
     open: async () => openAsAgent(fake),
-    setMembers: async (members) => {
-      await setNodes(
+    setMembers: (members) =>
+      setNodes(
         fake,
         members.map(({ name }) => name),
-      )
-    },
+      ),
     loseNextAnswer: () => fake.loseNextAnswer(),
     loseNextRequest: () => fake.loseNextRequest(),
     makeGap: (during) => fake.compact(during),

@@ -9,7 +9,7 @@ export interface Manifest {
   readonly [other: string]: unknown
 }
 
-const root = join(import.meta.dir, "../..")
+const root = join(import.meta.dir, "../../..")
 
 /** The objects of a file, or of all files of a directory, as `kubectl apply -f` reads them. */
 export async function readManifests(path: string): Promise<Manifest[]> {

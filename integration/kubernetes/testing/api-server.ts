@@ -1,9 +1,9 @@
 import { createServer } from "node:net"
-import type { ApiForStatements } from "../../agent/testing/api-statements.ts"
-import { type ApiUnderTest, accounts, ask, tokenOf } from "../../agent/testing/kubernetes-stores.ts"
-import { kubeApiserver } from "../../scripts/kube-apiserver.ts"
-import { makeAuthority, makeCertificate } from "../cluster/certificates.ts"
-import { mustRun, programEnv, TemporaryDirectory, waitFor } from "../lab/mod.ts"
+import type { ApiForStatements } from "../../../agent/testing/api-statements.ts"
+import { type ApiUnderTest, accounts, ask, tokenOf } from "../../../agent/testing/kubernetes-stores.ts"
+import { kubeApiserver } from "../../../scripts/kube-apiserver.ts"
+import { makeAuthority, makeCertificate } from "../../cluster/certificates.ts"
+import { mustRun, programEnv, TemporaryDirectory, waitFor } from "../../lab/mod.ts"
 import { type Manifest, pathOf, readManifests } from "./manifests.ts"
 
 /** What each account is to the API server. */
@@ -62,9 +62,11 @@ export class RealApiServer implements ApiUnderTest, AsyncDisposable {
       ...[`--secure-port=${port}`, "--bind-address=127.0.0.1", "--advertise-address=127.0.0.1"],
       ...[`--tls-cert-file=${certificate}`, `--tls-private-key-file=${key}`],
       ...[`--token-auth-file=${directory.join("tokens.csv")}`, "--authorization-mode=RBAC"],
+      `--client-ca-file=${authority.certificate}`,
       ...[`--service-account-issuer=${issuer}`, `--service-account-key-file=${account}`],
       ...[`--service-account-signing-key-file=${account}`, "--disable-admission-plugins=ServiceAccount"],
     ]
+    await makeCertificate(directory.path, "operator", authority)
     const ca = await Bun.file(authority.certificate).text()
     const server = new RealApiServer(directory, url, ca, etcdUrl, command)
     const peer = `http://127.0.0.1:${await freePort()}`
@@ -85,6 +87,20 @@ export class RealApiServer implements ApiUnderTest, AsyncDisposable {
       throw error
     }
     return server
+  }
+
+  /** Writes a kubeconfig of the operator, with certificates by path. */
+  async writeKubeconfig(): Promise<string> {
+    const path = this.#directory.join("kubeconfig")
+    const user = { "client-certificate": "operator.pem", "client-key": "operator.key" }
+    const config = {
+      "current-context": "test",
+      contexts: [{ name: "test", context: { cluster: "test", user: "operator" } }],
+      clusters: [{ name: "test", cluster: { server: this.url, "certificate-authority": "ca.pem" } }],
+      users: [{ name: "operator", user }],
+    }
+    await Bun.write(path, Bun.YAML.stringify(config))
+    return path
   }
 
   /** Creates objects, in this order, as an administrator; those that are there already stay. Like the first `kubectl apply`. */

@@ -1,0 +1,281 @@
+import { describe, expect, test } from "bun:test"
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { putPool } from "../../pools.ts"
+import type { Block } from "../../records.ts"
+import { StoreError } from "../../store.ts"
+import { FakeApiServer, type FakeOptions } from "../../testing/fake-api-server.ts"
+import { ask, blockObject, connectionTo, setNodes } from "../../testing/kubernetes-stores.ts"
+import { secretInFile } from "./connection.ts"
+import { KubernetesStore, type PodCidrs } from "./store.ts"
+
+/** A fake API server, and the agent's store in it. */
+async function start(options?: FakeOptions) {
+  const stack = new AsyncDisposableStack()
+  const fake = stack.use(await FakeApiServer.start(options))
+  const store = stack.use(new KubernetesStore(connectionTo(fake, "agent")))
+  return { fake, store, [Symbol.asyncDispose]: () => stack.disposeAsync() }
+}
+
+const owner = { name: "node-1", uid: "uid-1", machineId: "machine-1" }
+const block: Block = { pool: "pods", prefix: "10.64.3.0/26", owner, nonce: "n", epoch: 1, state: "owned" }
+const key = "pods/10.64.3.0/26"
+const blocks = "/apis/cni-agent.internal/v1/blocks"
+
+async function errorOf(call: Promise<unknown>): Promise<StoreError> {
+  try {
+    await call
+  } catch (error) {
+    if (error instanceof StoreError) return error
+    throw error
+  }
+  throw new Error("The call succeeded")
+}
+
+/** Waits for a state that an event brings; a state that never comes runs into the time limit of the test. */
+async function until(isTrue: () => boolean | Promise<boolean>): Promise<void> {
+  while (!(await isTrue())) await Bun.sleep(5)
+}
+
+describe("a request", () => {
+  test("that the server has no time for is sent again when it says", async () => {
+    await using it = await start()
+    it.fake.answerNext(429, { "retry-after": "0" })
+    it.fake.answerNext(429, { "retry-after": "0" })
+    expect((await it.store.create("block", key, block))?.key).toBe(key)
+    expect(it.fake.requests.filter((line) => line === `POST ${blocks}`)).toHaveLength(3)
+  })
+
+  test("that fails in the server may have been carried out; one that it refuses was not", async () => {
+    await using it = await start()
+    for (const status of [500, 503, 504]) {
+      it.fake.answerNext(status)
+      expect(await errorOf(it.store.create("block", key, block))).toMatchObject({ outcome: "unknown" })
+    }
+    it.fake.answerNext(400)
+    expect(await errorOf(it.store.create("block", key, block))).toMatchObject({ outcome: "refused" })
+    it.fake.answerNext(500)
+    expect(await errorOf(it.store.find("block", key))).toMatchObject({ outcome: "refused" })
+  })
+
+  test("to a server that does not listen is refused, and the error names the request and the server", async () => {
+    const fake = await FakeApiServer.start()
+    await fake[Symbol.asyncDispose]()
+    await using store = new KubernetesStore(connectionTo(fake, "agent"))
+    const error = await errorOf(store.create("block", key, block))
+    expect(error.outcome).toBe("refused")
+    expect(error.message).toStartWith(`Cannot create block "${key}": ${fake.url}: `)
+  })
+
+  test("is sent once, also on a connection that breaks before the answer", async () => {
+    await using it = await start()
+    const stored = await it.store.create("block", key, block)
+    for (let at = 0; at < 5; at++) await it.store.find("block", key) // connections to use again
+    it.fake.loseNextAnswer()
+    const before = it.fake.requests.length
+    if (stored) expect((await errorOf(it.store.replace(stored, { ...block, epoch: 2 }))).outcome).toBe("unknown")
+    expect(it.fake.requests.slice(before)).toEqual([`PUT ${blocks}/pods-10.64.3.0-26`])
+  })
+
+  test("without a right says what the role lacks", async () => {
+    await using it = await start()
+    const fixed = { pool: "pods", namespace: "db", pod: "a", ifName: "eth0", addresses: ["10.64.9.9"], nonce: "n" }
+    const error = await errorOf(it.store.create("fixed", "db/a/eth0", fixed))
+    expect([error.outcome, error.message]).toEqual([
+      "refused",
+      expect.stringContaining("HTTP 403: fixedaddresses is forbidden"),
+    ])
+  })
+
+  test("carries the token that is in its file now", async () => {
+    await using it = await start()
+    const directory = mkdtempSync(join(tmpdir(), "cni-token-"))
+    try {
+      const token = join(directory, "token")
+      writeFileSync(token, "agent-token\n")
+      await using store = new KubernetesStore({ server: it.fake.url, token: secretInFile(token) })
+      expect(await store.list("block")).toEqual([])
+      it.fake.tokens.set("the-next-token", it.fake.tokens.get("agent-token") ?? [])
+      it.fake.tokens.delete("agent-token")
+      expect((await errorOf(store.list("block"))).message).toContain("HTTP 401")
+      writeFileSync(token, "the-next-token\n")
+      expect(await store.list("block")).toEqual([])
+    } finally {
+      rmSync(directory, { recursive: true })
+    }
+  })
+
+  test("before the custom resources are there is an error, and no empty list", async () => {
+    await using it = await start({ isBare: true })
+    expect((await errorOf(it.store.list("block"))).message).toContain("HTTP 404")
+    expect((await errorOf(it.store.find("block", key))).outcome).toBe("refused")
+    expect((await errorOf(it.store.identity())).outcome).toBe("refused")
+    await it.fake.addCustomResources()
+    expect(await it.store.list("block")).toEqual([])
+  })
+})
+
+test("an object that another program named is no record: no compare-and-swap of agents sees it", async () => {
+  await using it = await start()
+  await ask(it.fake, "POST", blocks, { body: blockObject("10.64.3.0/26", {}, { name: "mine" }) })
+  await ask(it.fake, "POST", blocks, { body: blockObject("10.64.4.0/26") })
+  expect((await it.store.list("block")).map(({ key }) => key)).toEqual(["pods/10.64.4.0/26"])
+  expect(await it.store.create("block", key, block)).toBeDefined()
+})
+
+test("a fixed address that an operator writes needs no nonce, and the agent sets its holder", async () => {
+  await using it = await start()
+  const spec = { pool: "pods", namespace: "db", pod: "mysql-0", ifName: "eth0", addresses: ["10.64.255.7"] }
+  const metadata = { name: "db.mysql-0.eth0" }
+  const body = { apiVersion: "cni-agent.internal/v1", kind: "FixedAddress", metadata, spec }
+  await ask(it.fake, "POST", "/apis/cni-agent.internal/v1/fixedaddresses", { body, account: "operator" })
+  const [found] = await it.store.list("fixed")
+  expect(found).toMatchObject({ key: "db/mysql-0/eth0", value: { ...spec, nonce: "" } })
+  if (found) expect(await it.store.replace(found, { ...found.value, holder: owner })).toBeDefined()
+})
+
+describe("a watch", () => {
+  test("goes on where its connection broke, and does not begin anew", async () => {
+    await using it = await start()
+    const seen: string[] = []
+    const ended = new AbortController()
+    const reading = (async () => {
+      for await (const event of it.store.watch("block", ended.signal)) seen.push(event.type)
+    })()
+    await until(() => it.fake.watching === 1)
+    it.fake.cutWatches()
+    await it.store.create("block", key, block)
+    await until(() => seen.length === 2)
+    ended.abort()
+    await reading
+    expect(seen).toEqual(["all", "put"])
+  })
+
+  test("throws when the server cannot be reached again", async () => {
+    await using it = await start()
+    const reading = (async () => {
+      for await (const _ of it.store.watch("block", new AbortController().signal));
+    })()
+    await until(() => it.fake.watching === 1)
+    await it.fake[Symbol.asyncDispose]()
+    expect((await errorOf(reading)).outcome).toBe("refused")
+  })
+
+  test("waits for a server that asks for patience", async () => {
+    await using it = await start()
+    await it.store.create("block", key, block)
+    it.fake.answerNext(429, { "retry-after": "0" })
+    for await (const event of it.store.watch("block", new AbortController().signal)) {
+      expect(event).toMatchObject({ type: "all", records: [{ key }] })
+      break
+    }
+  })
+})
+
+test("the members are read without the status of the nodes, which is a hundred times as long", async () => {
+  await using it = await start()
+  const nodes = await setNodes(it.fake, ["node-1", "node-2"])
+  expect(await it.store.members()).toEqual(nodes)
+})
+
+test("a server that lists nothing has no members: the caller must not believe that all nodes are gone", async () => {
+  await using it = await start()
+  await setNodes(it.fake, ["node-1", "node-2"])
+  it.fake.emptyLists = true
+  expect(await it.store.members()).toEqual([])
+})
+
+test("bound pods are those of the node that have not ended", async () => {
+  await using it = await start()
+  const pod = (name: string, nodeName: string, phase = "Running") =>
+    ask(it.fake, "POST", "/api/v1/namespaces/db/pods", {
+      body: { apiVersion: "v1", kind: "Pod", metadata: { name }, spec: { nodeName }, status: { phase } },
+    })
+  await pod("mysql-0", "node-1")
+  await pod("mysql-1", "node-2")
+  await pod("job", "node-1", "Succeeded")
+  const ended = new AbortController()
+  const seen: string[] = []
+  const reading = (async () => {
+    for await (const pods of it.store.boundPods("node-1", ended.signal)) seen.push(pods.map(({ pod }) => pod).join())
+  })()
+  await until(() => it.fake.watching === 1)
+  await pod("mysql-2", "node-1")
+  await until(() => seen.length === 2)
+  const path = "/api/v1/namespaces/db/pods/mysql-0"
+  const { body } = await ask(it.fake, "GET", path)
+  await ask(it.fake, "PUT", path, { body: { ...body, status: { phase: "Failed" } } })
+  await until(() => seen.length === 3)
+  ended.abort()
+  await reading
+  expect(seen).toEqual(["mysql-0", "mysql-0,mysql-2", "mysql-2"])
+})
+
+test("podCIDRs are told once for each change of them, and not for other changes of the node", async () => {
+  await using it = await start()
+  const ended = new AbortController()
+  const seen: PodCidrs[] = []
+  const reading = (async () => {
+    for await (const state of it.store.podCidrs("node-1", ended.signal)) seen.push(state)
+  })()
+  await until(() => it.fake.watching === 1)
+  const node = { apiVersion: "v1", kind: "Node", metadata: { name: "node-1" }, spec: { podCIDRs: ["10.244.1.0/24"] } }
+  const { body: made } = await ask(it.fake, "POST", "/api/v1/nodes", { body: node })
+  const { body: beat } = await ask(it.fake, "PUT", "/api/v1/nodes/node-1", { body: { ...made, status: { beat: 1 } } })
+  const podCIDRs = ["10.244.1.0/24", "fd00:244:1::/64"]
+  await ask(it.fake, "PUT", "/api/v1/nodes/node-1", { body: { ...beat, spec: { podCIDRs } } })
+  await until(() => seen.length === 2)
+  ended.abort()
+  await reading
+  const self = { name: "node-1", uid: made.metadata.uid, machineId: "" }
+  expect(seen).toEqual([
+    { owner: self, prefixes: ["10.244.1.0/24"] },
+    { owner: self, prefixes: podCIDRs },
+  ])
+})
+
+describe("Pool objects", () => {
+  const pools = "/apis/cni-agent.internal/v1/pools"
+  const poolObject = (name: string, prefix: string) => {
+    return { apiVersion: "cni-agent.internal/v1", kind: "Pool", metadata: { name }, spec: { prefixes: [{ prefix }] } }
+  }
+
+  test("are registered with defaults by one of several agents, and one that overlaps is refused with the reason", async () => {
+    await using it = await start()
+    await using other = new KubernetesStore(connectionTo(it.fake, "agent"))
+    const ended = new AbortController()
+    const running = [it.store, other].map((store) => store.registerPools((pool) => putPool(store, pool), ended.signal))
+    await ask(it.fake, "POST", pools, { body: poolObject("pods", "10.64.0.0/16"), account: "operator" })
+    const statusOf = async (name: string) => (await ask(it.fake, "GET", `${pools}/${name}`)).body.status
+    await until(async () => (await statusOf("pods"))?.state === "Registered")
+    await ask(it.fake, "POST", pools, { body: poolObject("more", "10.64.128.0/17"), account: "operator" })
+    await until(async () => (await statusOf("more")) !== undefined)
+    ended.abort()
+    await Promise.all(running)
+    expect(await statusOf("pods")).toEqual({ state: "Registered", reason: "", observedGeneration: 1 })
+    expect(await statusOf("more")).toMatchObject({ state: "Refused", reason: expect.stringContaining("overlaps") })
+    const registry = await it.store.find("registry", "pools")
+    expect(registry?.value.pools).toEqual({
+      pods: {
+        name: "pods",
+        prefixes: [{ prefix: "10.64.0.0/16", blockLength: 26, reserved: [] }],
+        routes: [],
+        network: "pods",
+        quarantineS: 86_400,
+        routing: "none",
+      },
+    })
+  }, 30_000)
+
+  test("that were written before the agent ran are registered, too", async () => {
+    await using it = await start()
+    await ask(it.fake, "POST", pools, { body: poolObject("pods6", "fd00:64::/48") })
+    const ended = new AbortController()
+    const running = it.store.registerPools((pool) => putPool(it.store, pool), ended.signal)
+    await until(async () => (await it.store.find("registry", "pools")) !== undefined)
+    ended.abort()
+    await running
+    expect((await it.store.find("registry", "pools"))?.value.pools.pods6?.prefixes[0]?.blockLength).toBe(122)
+  }, 30_000)
+})

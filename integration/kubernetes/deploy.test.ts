@@ -1,0 +1,85 @@
+import { expect, test } from "bun:test"
+import { KubernetesStore, putPool, StoreError } from "../../agent/mod.ts"
+import { ask, connectionTo } from "../../agent/testing/kubernetes-stores.ts"
+import { patient, waitFor } from "../lab/mod.ts"
+import { RealApiServer } from "./testing/api-server.ts"
+import { type Manifest, pathOf, readManifests } from "./testing/manifests.ts"
+
+const limitMs = 600_000
+
+/** Creates objects like `kubectl apply` does when it is called again and again: those that cannot be created yet are tried once more. */
+async function applyUntilAllAreThere(api: RealApiServer, manifests: readonly Manifest[]): Promise<void> {
+  const rest = new Set(manifests)
+  const all = async () => {
+    for (const manifest of rest) {
+      const { status, body } = await ask(api, "POST", pathOf(manifest), { body: manifest })
+      if (status === 201 || status === 409) rest.delete(manifest)
+      else if (status !== 404) throw new Error(`Cannot apply ${manifest.kind}: ${JSON.stringify(body)}`)
+    }
+    return rest.size === 0
+  }
+  await waitFor(all, "all objects to be created", 120_000)
+}
+
+test.each([
+  ["in the order of the files", (manifests: readonly Manifest[]) => [...manifests]],
+  ["in the opposite order, the pool first", (manifests: readonly Manifest[]) => manifests.toReversed()],
+])(
+  "deploy/ is applied %s while an agent runs already, and the pool is registered",
+  async (_, order) => {
+    await using api = await RealApiServer.start()
+    await using agent = new KubernetesStore(connectionTo(api, "agent"))
+    const ended = new AbortController()
+    // As the agent's process does: again after each error. There is no role and no custom resource yet.
+    const errors: string[] = []
+    const running = (async () => {
+      while (!ended.signal.aborted) {
+        try {
+          await agent.registerPools((pool) => putPool(agent, pool), ended.signal)
+        } catch (error) {
+          if (!(error instanceof StoreError)) throw error
+          errors.push(error.message)
+          await Bun.sleep(200)
+        }
+      }
+    })()
+    await waitFor(() => errors.length > 0, "the agent to be refused")
+    const manifests = [...(await readManifests("deploy/cluster")), ...(await readManifests("deploy/examples"))]
+    await applyUntilAllAreThere(api, order(manifests))
+    const registered = async () => (await ask(api, "GET", "/apis/cni-agent.internal/v1/pools/pods")).body.status
+    expect(await waitFor(registered, "the pool's status", 120_000)).toEqual({
+      state: "Registered",
+      reason: "",
+      observedGeneration: 1,
+    })
+    ended.abort()
+    await running
+    expect(await api.table("/apis/cni-agent.internal/v1/pools")).toMatch(
+      /^NAME +PREFIXES +NETWORK +ROUTING +STATE +REASON +AGE\npods +10\.64\.0\.0\/16 +pods +host-gw +Registered/,
+    )
+    const [fixed] = await agent.list("fixed")
+    expect(fixed?.key).toBe("db/mysql-0/eth0")
+  },
+  patient(limitMs),
+)
+
+test(
+  "a kubeconfig with certificates by path is taken, and a server whose certificate no CA of ours has signed is not",
+  async () => {
+    await using api = await RealApiServer.start()
+    await api.deploy()
+    await using operator = KubernetesStore.open({ type: "kubernetes", kubeconfig: await api.writeKubeconfig() }, {})
+    expect(await operator.list("block")).toEqual([])
+    expect((await operator.identity()).cluster).toMatch(/^[0-9a-f-]{36}$/)
+    const { ca: _, ...withoutCa } = connectionTo(api, "agent")
+    await using stranger = new KubernetesStore(withoutCa)
+    await expect(stranger.list("block")).rejects.toThrow(expect.objectContaining({ outcome: "refused" }))
+    const block = { pool: "pods", prefix: "10.64.3.0/26", nonce: "n", epoch: 1, state: "owned" } as const
+    const made = stranger.create("block", "pods/10.64.3.0/26", {
+      ...block,
+      owner: { name: "a", uid: "b", machineId: "" },
+    })
+    await expect(made).rejects.toThrow(expect.objectContaining({ outcome: "refused" }))
+  },
+  patient(limitMs),
+)
