@@ -5,6 +5,7 @@ import { type AgentConfig, parseAgentConfig, type StoreConfig } from "./config.t
 import type { Owner } from "./records.ts"
 import type { Store } from "./store.ts"
 import { DirectoryStore } from "./stores/directory.ts"
+import { KubernetesStore } from "./stores/kubernetes/store.ts"
 
 type Environment = Readonly<Record<string, string | undefined>>
 
@@ -31,10 +32,12 @@ function reasonOf(error: unknown): string {
 }
 
 /** Opens the store that the configuration names. Throws what keeps it from being opened; a server need not answer yet. */
-export async function openStore(config: StoreConfig, _env: Environment): Promise<Store> {
+export async function openStore(config: StoreConfig, env: Environment): Promise<Store> {
   switch (config.type) {
     case "directory":
       return new DirectoryStore(config.path)
+    case "kubernetes":
+      return KubernetesStore.open(config, env)
     default:
       throw new Error(`Cannot open a store of type "${config.type}"`)
   }

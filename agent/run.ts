@@ -11,6 +11,8 @@ import { hostKernel } from "./routes/kernel.ts"
 import type { Usage } from "./server/metrics.ts"
 import { type Answers, serveHttp, serveSocket } from "./server/serve.ts"
 import { StoreError } from "./store.ts"
+import { keepRegistering } from "./stores/kubernetes/pools.ts"
+import { KubernetesStore } from "./stores/kubernetes/store.ts"
 
 /** What the process gives the agent. */
 export interface AgentProcess {
@@ -99,7 +101,11 @@ async function runWith(config: AgentConfig, host: AgentProcess, signal: AbortSig
   const routes: RouteKeeper = new RouteKeeper(routesOf(engine, surroundings, kernel))
   running = { engine, routes, node: surroundings.node }
   log({ level: "info", message: `The agent ${host.version} keeps the addresses of this node in ${store.name}` })
-  await together(signal, (both) => [engine.run(both), routes.run(both)])
+  await together(signal, (all) => [
+    engine.run(all),
+    routes.run(all),
+    ...(store instanceof KubernetesStore ? [keepRegistering(store, surroundings, all)] : []),
+  ])
   log({ level: "info", message: "The agent ends; blocks, files and routes stay" })
 }
 

@@ -104,7 +104,7 @@ async function withNumbers(files: readonly string[]): Promise<string[]> {
 }
 
 /** The tests of these rooms need real runtimes, a cross compiler or another build, and are asked for by themselves. */
-const roomsOfTheirOwn = ["interop", "npm", "arm64", "browser", "sanitized"] as const
+const roomsOfTheirOwn = ["interop", "npm", "arm64", "browser", "sanitized", "kubernetes"] as const
 
 /** The tests of one of these rooms, or else those in namespaces. */
 function integrationFiles(room?: (typeof roomsOfTheirOwn)[number]): string[] {
@@ -164,6 +164,12 @@ const modes: Readonly<Record<string, Mode>> = {
   npm: (runner) => integration(runner, integrationFiles("npm")),
   /** The pictures that cni draws, in headless Chromium. */
   browser: (runner) => integration(runner, integrationFiles("browser")),
+  /** The agent's store in a real kube-apiserver, which is built when this machine has not got it: that takes 12 minutes. */
+  async kubernetes(runner) {
+    const build = [process.execPath, "scripts/kube-apiserver.ts"]
+    if (await runner.step("kube-apiserver", build, 10_800_000))
+      await integration(runner, integrationFiles("kubernetes"))
+  },
   /** The plugins for arm64, under QEMU. */
   arm64: (runner) => integration(runner, integrationFiles("arm64")),
   /** Integration tests of each plugin and verb with plugins that AddressSanitizer and UndefinedBehaviorSanitizer watch, and calls by chance. */

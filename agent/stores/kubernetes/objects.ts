@@ -1,5 +1,6 @@
+import { decodeRecord } from "../../decode-record.ts"
 import { type Kind, keyOf, type Records } from "../../records.ts"
-import type { Stored } from "../../store.ts"
+import { type Stored, StoreError } from "../../store.ts"
 import { objectName } from "./names.ts"
 
 /** The group of the custom resources of `deploy/cluster`. The domain "internal" is reserved for names that no one owns. */
@@ -54,30 +55,34 @@ export function toObject<K extends Kind>(kind: K, key: string, value: Records[K]
 }
 
 /**
- * The record of an object; `undefined` for one whose name does not belong to its record: no agent wrote it, and no
- * compare-and-swap sees it.
+ * The record of an object; `undefined` for one that cannot be read, or whose name does not belong to its record: people write objects, too, and
+ * one that is wrong must not keep an agent from the others. No agent wrote it, and no compare-and-swap sees it.
  */
 export function toStored<K extends Kind>(kind: K, { metadata, spec }: ApiObject): Stored<K> | undefined {
   const { name, uid, resourceVersion } = metadata
-  if (typeof spec !== "object" || spec === null || !uid || !resourceVersion) return undefined
-  const value = withDefaults(kind, spec as Records[K])
-  const key = keyOfRecord(kind, value)
-  if (key === undefined || objectName(kind, key) !== name) return undefined
-  return { kind, key, value, version: `${uid} ${resourceVersion}`, revision: BigInt(resourceVersion) }
+  const key = keyOfRecord(kind, spec)
+  if (key === undefined || objectName(kind, key) !== name || !uid || !resourceVersion) return undefined
+  try {
+    const value = decodeRecord(kind, key, withDefaults(kind, spec))
+    return { kind, key, value, version: `${uid} ${resourceVersion}`, revision: BigInt(resourceVersion) }
+  } catch (error) {
+    if (error instanceof StoreError) return undefined
+    throw error
+  }
 }
 
 /** An operator who writes a fixed address by hand gives no nonce. */
-function withDefaults<K extends Kind>(kind: K, value: Records[K]): Records[K] {
-  return kind === "fixed" ? { ...value, nonce: (value as Records["fixed"]).nonce ?? "" } : value
+function withDefaults(kind: Kind, spec: unknown): unknown {
+  return kind === "fixed" ? { nonce: "by hand", ...(spec as object) } : spec
 }
 
 /** The key of a record; `undefined` where a part of it is missing. */
-export function keyOfRecord<K extends Kind>(kind: K, value: Records[K]): string | undefined {
+function keyOfRecord(kind: Kind, spec: unknown): string | undefined {
   try {
-    const key = (keyOf[kind] as (value: Records[K]) => string)(value)
+    const key = (keyOf[kind] as (value: unknown) => string)(spec)
     return key.split("/").includes("undefined") ? undefined : key
   } catch {
-    return undefined // no `owner`
+    return undefined // no `owner`, or no object at all
   }
 }
 

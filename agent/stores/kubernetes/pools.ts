@@ -1,6 +1,8 @@
 import { messageOf } from "../../../pkg/types/mod.ts"
+import type { Surroundings } from "../../engine/surroundings.ts"
+import { putPool } from "../../pools.ts"
 import type { Pool, PoolPrefix } from "../../records.ts"
-import { StoreError } from "../../store.ts"
+import { type Store, StoreError } from "../../store.ts"
 import { type ApiClient, refusal } from "./client.ts"
 import { followObjects } from "./follow.ts"
 import { type ApiObject, poolResource } from "./objects.ts"
@@ -115,5 +117,33 @@ async function outcomeOf(object: ApiObject, register: RegisterPool): Promise<Poo
   } catch (error) {
     if (error instanceof StoreError) throw error // nothing is known about the pool
     return { state: "Refused", reason: messageOf(error), observedGeneration }
+  }
+}
+
+/** A store that users write pools into. */
+export interface PoolSource extends Store {
+  registerPools(register: RegisterPool, signal: AbortSignal): Promise<void>
+}
+
+/** Between two attempts to reach the store: at first, and at most. */
+const firstPauseMs = 1000
+const longestPauseMs = 60_000
+
+/** Registers the pools that users write until `signal` is aborted, and begins again after each failure of the store. */
+export async function keepRegistering(
+  store: PoolSource,
+  { clock, log }: Pick<Surroundings, "clock" | "log">,
+  signal: AbortSignal,
+): Promise<void> {
+  for (let pauseMs = firstPauseMs; !signal.aborted; pauseMs = Math.min(2 * pauseMs, longestPauseMs)) {
+    const beganMs = clock.bootMs()
+    try {
+      await store.registerPools((pool) => putPool(store, pool), signal)
+    } catch (error) {
+      if (!(error instanceof StoreError)) throw error
+      log({ level: "warning", message: `Cannot register pools: ${error.message}` })
+      if (clock.bootMs() - beganMs > longestPauseMs) pauseMs = firstPauseMs
+      await clock.sleep(pauseMs * (0.5 + Math.random()), signal)
+    }
   }
 }

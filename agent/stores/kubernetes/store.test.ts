@@ -124,6 +124,14 @@ test("an object that another program named is no record: no compare-and-swap of 
   expect(await it.store.create("block", key, block)).toBeDefined()
 })
 
+test("an object that cannot be read is left out, and the others are not", async () => {
+  await using it = await start()
+  await ask(it.fake, "POST", blocks, { body: blockObject("10.64.3.1/26") })
+  await ask(it.fake, "POST", blocks, { body: blockObject("10.64.4.0/26") })
+  expect((await it.store.list("block")).map(({ key }) => key)).toEqual(["pods/10.64.4.0/26"])
+  expect((await errorOf(it.store.find("block", "pods/10.64.3.1/26"))).message).toContain("has no such record")
+})
+
 test("a fixed address that an operator writes needs no nonce, and the agent sets its holder", async () => {
   await using it = await start()
   const spec = { pool: "pods", namespace: "db", pod: "mysql-0", ifName: "eth0", addresses: ["10.64.255.7"] }
@@ -131,7 +139,7 @@ test("a fixed address that an operator writes needs no nonce, and the agent sets
   const body = { apiVersion: "cni-agent.internal/v1", kind: "FixedAddress", metadata, spec }
   await ask(it.fake, "POST", "/apis/cni-agent.internal/v1/fixedaddresses", { body, account: "operator" })
   const [found] = await it.store.list("fixed")
-  expect(found).toMatchObject({ key: "db/mysql-0/eth0", value: { ...spec, nonce: "" } })
+  expect(found).toMatchObject({ key: "db/mysql-0/eth0", value: { ...spec, nonce: "by hand" } })
   if (found) expect(await it.store.replace(found, { ...found.value, holder: owner })).toBeDefined()
 })
 
