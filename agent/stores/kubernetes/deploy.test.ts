@@ -1,0 +1,41 @@
+import { expect, test } from "bun:test"
+import { join } from "node:path"
+import { parseAgentConfig } from "../../config.ts"
+import { readRules } from "../../testing/fake-api-objects.ts"
+
+const deploy = join(import.meta.dir, "../../../deploy/cluster")
+const read = async (file: string) => Bun.YAML.parse(await Bun.file(join(deploy, file)).text())
+
+test("the roles name what they need: no secrets, no exec, no wildcard", async () => {
+  for (const role of ["cni-agent", "cni-agent-operator"]) {
+    const rules = await readRules(role)
+    const words = rules.flatMap(({ apiGroups, resources, verbs }) => [...apiGroups, ...resources, ...verbs])
+    expect(
+      words.filter((word) => word.includes("*") || /secret|exec|impersonate|escalate|bind|patch/.test(word)),
+    ).toEqual([])
+    const core = rules.filter(({ apiGroups }) => apiGroups.includes(""))
+    expect(new Set(core.flatMap(({ verbs }) => verbs)).isSubsetOf(new Set(["get", "list", "watch"]))).toBe(true)
+  }
+})
+
+test("the agent's pod has the network of its node, and of its files those that it needs", async () => {
+  // biome-ignore lint/suspicious/noExplicitAny: the file is ours
+  const [configMap, daemonSet]: any = await read("agent.yaml")
+  const config = parseAgentConfig(configMap.data["agent.json"])
+  const { spec } = daemonSet.spec.template
+  const [container] = spec.containers
+  const writable = container.volumeMounts.filter(({ readOnly }: { readOnly?: boolean }) => !readOnly)
+  expect(config.store).toEqual({ type: "kubernetes" })
+  expect(writable.map(({ mountPath }: { mountPath: string }) => mountPath)).toEqual([
+    config.poolDir,
+    config.socket.slice(0, config.socket.lastIndexOf("/")),
+  ])
+  expect(container.volumeMounts.map(({ mountPath }: { mountPath: string }) => mountPath)).toContain(config.dataDir)
+  expect([spec.hostNetwork, spec.tolerations]).toEqual([true, [{ operator: "Exists" }]])
+  expect(container.securityContext).toEqual({
+    runAsUser: 0,
+    allowPrivilegeEscalation: false,
+    readOnlyRootFilesystem: true,
+    capabilities: { drop: ["ALL"], add: ["NET_ADMIN"] },
+  })
+})
