@@ -99,7 +99,7 @@ describe("an answer that does not come", () => {
         world.start("b")
         world.start("a")
         await live(world)
-        world.cluster.deliver() // what was late is made now, when the agents have gone on
+        world.cluster.deliver() // late requests are carried out now
         await live(world)
         world.cluster.deliver()
         await world.clock.advance(60_000)

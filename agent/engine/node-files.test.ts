@@ -61,7 +61,7 @@ test("a file that is torn, or of another machine, counts as none", () => {
   expect(at.node.readPool("pods")).toBeUndefined()
 })
 
-test("the memory survives, and one that is torn is none", () => {
+test("the memory survives; a torn one counts as absent", () => {
   using at = temporary()
   const memory: Memory = {
     bootId: "b",

@@ -46,7 +46,7 @@ export class Resend {
     }).then(({ done }) => done)
   }
 
-  /** Asks until there is an answer. `undefined` is none: the record was changed between two questions. */
+  /** Asks until there is an answer. Returns `undefined` where the record changed between two questions. */
   async #untilKnown<T>(attempt: () => Promise<T | undefined>): Promise<T> {
     const { clock } = this.#surroundings
     for (let retryMs = RETRY_MS; ; retryMs = Math.min(2 * retryMs, RETRY_MAX_MS)) {

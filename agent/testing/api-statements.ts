@@ -207,7 +207,7 @@ export function testApiStatements(what: string, start: () => Promise<ApiForState
     })
 
     statement("an unknown token is answered with 401, and what the role does not allow with 403", async (api) => {
-      const unknown = await ask(api, "GET", blocks, { account: "nobody-known" })
+      const unknown = await ask(api, "GET", blocks, { account: "unknown" })
       expect([unknown.status, unknown.body.reason]).toEqual([401, "Unauthorized"])
       const asAgent = (method: string, path: string, body?: unknown) =>
         ask(api, method, path, { account: "agent", body })

@@ -36,7 +36,7 @@ export async function ask(
     body,
     account = "admin",
     accept = "application/json",
-  }: { body?: unknown; account?: Account | "nobody-known"; accept?: string } = {},
+  }: { body?: unknown; account?: Account | "unknown"; accept?: string } = {},
 ): Promise<RawAnswer> {
   const response = await fetch(`${api.url}${path}`, {
     method,

@@ -12,7 +12,11 @@ export const installCommand: Command = {
   words: [],
   flags: {
     "bin-dir": { type: "string", value: "DIR", help: "where to; must exist (default /opt/cni/bin)" },
-    "tool-dir": { type: "string", value: "DIR", help: "put this tool there too, as cni and cnitool, and cni-agent; not by default" },
+    "tool-dir": {
+      type: "string",
+      value: "DIR",
+      help: "put this tool there too, as cni and cnitool, and cni-agent; not by default",
+    },
     "dry-run": { type: "boolean", help: "only say what would be done" },
     ...outputFlags,
   },
