@@ -132,6 +132,7 @@ describe("an answer that does not come", () => {
     world.start("a")
     await world.clock.advance(1500)
     while (node.add(`late-${node.taken.size}`)) await world.clock.advance(0)
+    world.cluster.isDeaf = true // the agent does not hear of what the removal does
     world.cluster.deliver()
     world.start("b")
     for (let at = 0; at < 150; at++) {

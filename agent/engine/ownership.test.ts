@@ -278,6 +278,24 @@ describe("a store that comes from a backup", () => {
     },
   )
 
+  inWorld("is known before a block is given up, also while the watches have not noticed", async (world) => {
+    for (const name of ["a", "b"]) world.start(name)
+    await world.clock.advance(2000)
+    world.node("a").add("pod")
+    const [block = ""] = world.blocksOf("a")
+    const before = record(world, block)
+    if (!before) throw new Error("no record")
+    const restore = world.cluster.backup()
+    await fill(world, "a", 30)
+    restore(false)
+    world.cluster.drop("block", before.key)
+    world.cluster.put("block", before.key, { ...before.value, owner: world.node("b").owner, nonce: "of then" })
+    await world.clock.advance(10_000)
+    expect(world.engines.get("a")?.engine.status().store.stopped).toContain("it went back from revision ")
+    expect(world.blocksOf("a")).toContain(block)
+    expect(record(world, block)?.value.owner.name).toBe("a")
+  })
+
   inWorld("or has another id: the same, also after a start", async (world) => {
     const a = world.start("a")
     await world.clock.advance(2000)

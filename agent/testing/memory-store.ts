@@ -38,15 +38,15 @@ export class MemoryCluster {
     for (const change of this.#late.splice(0)) change()
   }
 
-  /** Has the cluster as it is now come back later, as from a backup. */
-  backup(): () => void {
+  /** Has the cluster as it is now come back later, as from a backup; watches break, unless they do not notice. */
+  backup(): (isNoticed?: boolean) => void {
     const records = new Map(this.#records)
     const revision = this.#revision
-    return () => {
+    return (isNoticed = true) => {
       this.#records.clear()
       for (const [key, record] of records) this.#records.set(key, record)
       this.#revision = revision
-      this.breakWatches()
+      if (isNoticed) this.breakWatches()
     }
   }
 
