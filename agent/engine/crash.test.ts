@@ -129,9 +129,13 @@ describe("an answer that does not come", () => {
     await world.clock.advance(100)
     await first.stop()
     world.cluster.fateOf = () => "done"
+    const fill = () => {
+      while (node.add(`late-${node.taken.size}`)) if (node.taken.size > 200) break
+    }
+    fill() // so that it needs the block that it was about to give back
     world.start("a")
-    await world.clock.advance(1500)
-    while (node.add(`late-${node.taken.size}`)) await world.clock.advance(0)
+    await world.clock.advance(100)
+    fill()
     world.cluster.isDeaf = true // the agent does not hear of what the removal does
     world.cluster.deliver()
     world.start("b")

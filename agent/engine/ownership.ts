@@ -80,6 +80,7 @@ export async function adopt(agent: Agent, pool: Pool, held: Held): Promise<Held>
     const { prefix, owner, epoch } = stored.value
     if (now.blocks.has(prefix) || !isOwn(agent, owner) || !prefixOf(pool, prefix)) continue
     if (!isOurs(agent, stored) && inUse.has(prefix)) continue
+    await agent.requireSameStore()
     const value = ownedBy(agent, pool.name, prefix, epoch)
     const found = await agent.resend.replace(stored, value)
     if (found) agent.view.put(found)
