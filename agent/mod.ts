@@ -10,6 +10,7 @@ export { Blocks, formatPrefix, liesIn, overlaps, type Prefix, parsePrefix } from
 export { type AgentConfig, defaultConfigPath, type StoreConfig, type TlsConfig } from "./config.ts"
 export { Engine, type EngineOptions } from "./engine/engine.ts"
 export { openNodeFiles } from "./engine/node-files.ts"
+export { followPodCidrs, type PodCidrs } from "./engine/pod-cidrs.ts"
 export type { Clock, LogEvent, Memory, NodeFiles, Reservation, Surroundings } from "./engine/surroundings.ts"
 export { planHostLocal, planHostLocalBack } from "./migrate/host-local.ts"
 export { carryOut, describeStep, type Plan, type World } from "./migrate/steps.ts"

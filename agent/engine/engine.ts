@@ -18,7 +18,7 @@ import { lostBlocks, statusOfPool } from "./status.ts"
 import { StoreGuard } from "./store-guard.ts"
 import type { Surroundings } from "./surroundings.ts"
 import { Timetable } from "./timetable.ts"
-import { type Change, View } from "./view.ts"
+import { type Change, concerns, View } from "./view.ts"
 
 export interface EngineOptions {
   /** The addresses by which other nodes reach this one; `setAddresses` changes them. */
@@ -156,7 +156,6 @@ export class Engine {
     })
     if (!isReady) return
     for (const pool of pools) {
-      this.#watch(pool)
       if (!agent.signal.aborted) await this.#attempt(pool.name, agent, () => this.#passOne(agent, pool))
     }
     if (agent.signal.aborted) return
@@ -172,6 +171,7 @@ export class Engine {
   }
 
   async #passOne(agent: Agent, pool: Pool): Promise<void> {
+    this.#watch(pool)
     const stopped = this.#guard?.stopped
     if (stopped) return reassert(agent, pool, readHeld(agent.surroundings.node, pool.name), stopped.revision)
     const { hasGiven } = await passPool(agent, pool, { isAsked: this.#asked.has(pool.network) })
@@ -228,23 +228,8 @@ export class Engine {
 
   #changed(change: Change): void {
     if (change.what === "began") this.#guard?.look()
-    if (this.#concernsUs(change)) this.wake()
+    if (this.#isStarving || concerns(change, this.#surroundings.node.owner.name, this.#heldKeys)) this.wake()
     this.#options.onChange?.(change)
-  }
-
-  /** Whether a change can lead to work here: of the blocks of others most cannot. */
-  #concernsUs(change: Change): boolean {
-    if (change.what === "began" || this.#isStarving) return true
-    if (change.what === "removed") return change.kind !== "block" || this.#heldKeys.has(change.key)
-    const { after, before } = change
-    if (after.kind === "node") return after.key === this.#surroundings.node.owner.name
-    if (after.kind !== "block") return true
-    const own = this.#surroundings.node.owner.name
-    const isOf = (value: unknown) => {
-      const { owner, state } = value as { owner?: { name: string }; state?: string }
-      return owner?.name === own || state === "quarantined"
-    }
-    return this.#heldKeys.has(after.key) || isOf(after.value) || (before !== undefined && isOf(before.value))
   }
 
   async #followPods(signal: AbortSignal): Promise<void> {

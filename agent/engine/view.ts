@@ -1,4 +1,4 @@
-import type { Kind } from "../records.ts"
+import type { Block, Kind } from "../records.ts"
 import { type Stored, StoreError, type WatchEvent } from "../store.ts"
 import type { Surroundings } from "./surroundings.ts"
 
@@ -117,3 +117,16 @@ export type Change =
   | { readonly what: "removed"; readonly kind: Kind; readonly key: string }
 
 type Changed = (change: Change) => void
+
+/** Whether a change can lead to work on a node: of the blocks of other nodes most cannot. `held` are the keys of the blocks in its files. */
+export function concerns(change: Change, node: string, held: ReadonlySet<string>): boolean {
+  if (change.what === "began") return true
+  if (change.what === "removed") return change.kind !== "block" || held.has(change.key)
+  const { after, before } = change
+  if (after.kind === "node") return after.key === node
+  if (after.kind !== "block" || held.has(after.key)) return true
+  return [before, after].some((record) => {
+    const block = record?.value as Block | undefined
+    return block?.owner.name === node || block?.state === "quarantined"
+  })
+}
