@@ -2,6 +2,7 @@ import { hostname } from "node:os"
 import { decodeUtf8 } from "../pkg/engine/mod.ts"
 import { findFile, readTextFile } from "../pkg/libc/mod.ts"
 import { type AgentConfig, parseAgentConfig, type StoreConfig } from "./config.ts"
+import type { PodCidrs } from "./engine/pod-cidrs.ts"
 import type { Owner } from "./records.ts"
 import type { Store } from "./store.ts"
 import { DirectoryStore } from "./stores/directory.ts"
@@ -41,6 +42,13 @@ export async function openStore(config: StoreConfig, env: Environment): Promise<
     default:
       throw new Error(`Cannot open a store of type "${config.type}"`)
   }
+}
+
+/** What the agent copies where the cluster chooses the prefixes of its nodes (`"source": "podCIDRs"`); `undefined` where it claims blocks. */
+export function podCidrsOf(config: StoreConfig, store: Store, node: string): PodCidrs | undefined {
+  if (config.type !== "kubernetes" || config.source !== "podCIDRs" || !(store instanceof KubernetesStore))
+    return undefined
+  return { network: config.network ?? "", follow: (signal) => store.podCidrs(node, signal) }
 }
 
 /** The node's name: of the configuration, of `NODE_NAME`, or the host's. */

@@ -2,14 +2,16 @@ import { bootMs, FileDescriptor, makeDirectories, Open, randomHex, readTextFile,
 import { type AgentConfig, readEndpoint } from "./config.ts"
 import { Engine } from "./engine/engine.ts"
 import { openNodeFiles } from "./engine/node-files.ts"
+import { followPodCidrs, type PodCidrs } from "./engine/pod-cidrs.ts"
 import type { Clock, LogEvent, NodeFiles, Surroundings } from "./engine/surroundings.ts"
 import { formatEvent } from "./log.ts"
-import { nodeName, openStore, ownerOfNode, readAgentConfig } from "./open.ts"
+import { nodeName, openStore, ownerOfNode, podCidrsOf, readAgentConfig } from "./open.ts"
 import type { Kind } from "./records.ts"
 import { RouteKeeper, type RouteKernel, type RouteSurroundings } from "./routes/keeper.ts"
 import { hostKernel } from "./routes/kernel.ts"
 import type { Usage } from "./server/metrics.ts"
 import { type Answers, serveHttp, serveSocket } from "./server/serve.ts"
+import type { Status } from "./status.ts"
 import { StoreError } from "./store.ts"
 import { keepRegistering } from "./stores/kubernetes/pools.ts"
 import { KubernetesStore } from "./stores/kubernetes/store.ts"
@@ -66,9 +68,10 @@ function logOf(config: AgentConfig, { env, write }: AgentProcess): Log {
 async function runWith(config: AgentConfig, host: AgentProcess, signal: AbortSignal, log: Log): Promise<void> {
   using _lock = lockNode(config.poolDir)
   await using stack = new AsyncDisposableStack()
-  let running: { readonly engine: Engine; readonly routes: RouteKeeper; readonly node: NodeFiles } | undefined
+  let running: Running | undefined
+  let copyFault: string | undefined
   const answers: Answers = {
-    status: () => running && { ...running.engine.status(), routes: running.routes.status },
+    status: () => running && statusOf(running, copyFault),
     usage: host.usage,
     version: host.version,
     missing: () => (running ? missingFiles(running) : []),
@@ -99,18 +102,36 @@ async function runWith(config: AgentConfig, host: AgentProcess, signal: AbortSig
   const kernel = hostKernel(config.nodeAddresses, clock)
   const engine = new Engine(surroundings, { addresses: kernel.addresses(), onChange: () => routes.wake() })
   const routes: RouteKeeper = new RouteKeeper(routesOf(engine, surroundings, kernel))
-  running = { engine, routes, node: surroundings.node }
+  const copied = podCidrsOf(config.store, store, owner.name)
+  running = { engine, routes, node: surroundings.node, ...(copied && { copied }) }
   log({ level: "info", message: `The agent ${host.version} keeps the addresses of this node in ${store.name}` })
-  await together(signal, (all) => [
-    engine.run(all),
-    routes.run(all),
-    ...(store instanceof KubernetesStore ? [keepRegistering(store, surroundings, all)] : []),
-  ])
+  await together(signal, (all) => {
+    const told = (fault: string | undefined) => {
+      copyFault = fault
+    }
+    if (copied) return [followPodCidrs(surroundings, copied, all, told)]
+    const registering = store instanceof KubernetesStore ? [keepRegistering(store, surroundings, all)] : []
+    return [engine.run(all), routes.run(all), ...registering]
+  })
   log({ level: "info", message: "The agent ends; blocks, files and routes stay" })
 }
 
+/** The parts of an agent that knows who it is. With `copied` the engine stands still. */
+interface Running {
+  readonly engine: Engine
+  readonly routes: RouteKeeper
+  readonly node: NodeFiles
+  readonly copied?: PodCidrs
+}
+
+function statusOf({ engine, routes }: Running, copyFault: string | undefined): Status {
+  const status = { ...engine.status(), routes: routes.status }
+  return copyFault === undefined ? status : { ...status, store: { ...status.store, fault: copyFault } }
+}
+
 /** The pools of the store whose file is not there, which host-local would say, too. */
-function missingFiles({ engine, node }: { readonly engine: Engine; readonly node: NodeFiles }): string[] {
+function missingFiles({ engine, node, copied }: Running): string[] {
+  if (copied) return node.readPool(copied.network) ? [] : [`pool "${copied.network}" has no file yet`]
   if (!engine.view.isComplete) return ["the records of the store are not known yet"]
   const pools = [...engine.view.records("registry").values()].flatMap(({ value }) => Object.keys(value.pools))
   return pools.filter((pool) => node.readPool(pool) === undefined).map((pool) => `pool "${pool}" has no file yet`)

@@ -11,12 +11,6 @@ import { type RegisterPool, registerPools } from "./pools.ts"
 
 const accept = { list: metadataOnly, watch: metadataOfEach }
 
-/** What a node has of `Node.spec.podCIDRs`. */
-export interface PodCidrs {
-  readonly owner: Owner
-  readonly prefixes: readonly string[]
-}
-
 /**
  * The store in a Kubernetes cluster: each record is a custom resource (`deploy/cluster`), as `kubectl get blocks,agentnodes` shows them.
  * The name is the lock: the API server creates an object once, and replaces or deletes it only at the version that is named.
@@ -112,9 +106,12 @@ export class KubernetesStore implements Store {
     }
   }
 
-  /** The prefixes that the cluster has given a node (`Node.spec.podCIDRs`), and again after each change. Nothing while there is no such node. */
-  async *podCidrs(node: string, signal: AbortSignal): AsyncGenerator<PodCidrs, void> {
-    let last = ""
+  /**
+   * The prefixes that the cluster has given a node (`Node.spec.podCIDRs`), and again after each change. Nothing while there is no such
+   * node: the prefixes that it had stay in use.
+   */
+  async *podCidrs(node: string, signal: AbortSignal): AsyncGenerator<readonly string[], void> {
+    let last: readonly string[] | undefined
     for await (const nodes of this.#present(
       { resource: nodeResource, fieldSelector: `metadata.name=${node}` },
       signal,
@@ -122,10 +119,9 @@ export class KubernetesStore implements Store {
       const [object] = nodes
       if (!object) continue
       const { podCIDRs = [] } = (object.spec ?? {}) as { podCIDRs?: string[] }
-      const state = { owner: ownerOf(object), prefixes: podCIDRs }
-      if (JSON.stringify(state) === last) continue // a kubelet writes the status of its node often
-      last = JSON.stringify(state)
-      yield state
+      if (Bun.deepEquals(podCIDRs, last)) continue // a kubelet writes the status of its node often
+      last = podCIDRs
+      yield podCIDRs
     }
   }
 
