@@ -88,7 +88,7 @@ async function* followMember<K extends Kind>(
     // A member that lags behind a list has the same history; one that is behind what a watch has told may be a restored one.
     const isOther = at.cluster !== told.cluster || (isFirst && !place.isListed && at.revision < told.revision)
     if (isOther && place.isListed) throw new MemberFault("no answer", "it is of another cluster")
-    if (isOther || message.isCompacted || canceled !== undefined) place.told = undefined
+    if (isOther || canceled !== undefined) place.told = undefined
     if (canceled !== undefined && !message.isCompacted) throw new MemberFault("no answer", canceled)
     if (place.told === undefined) return
     for (const { isRemoval, kv } of changes) {

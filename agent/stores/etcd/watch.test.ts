@@ -2,6 +2,7 @@ import { describe, expect, test } from "bun:test"
 import type { Store, WatchEvent } from "../../store.ts"
 import { block, Cluster, errorOf, keyOfBlock, make, until } from "./cluster.fixture.ts"
 import type { Odd } from "./fake-gateway.fixture.ts"
+import { linesOf } from "./watch.ts"
 
 const limits = { requestMs: 300, idleMs: 50, silenceMs: 60_000 }
 
@@ -126,22 +127,17 @@ test("a member that lags behind the list is followed", async () => {
   expect(await next).toBe("put 10.64.2.0/26 1")
 })
 
-test("a message that comes in pieces of a character is read whole", async () => {
-  await using cluster = new Cluster(1)
-  const store = cluster.store({}, limits)
-  await using watch = new Watch(store)
-  expect(await watch.next()).toBe("all 0")
-  const next = watch.next()
-  const owner = { name: "knoten-ü", uid: "u", machineId: "" }
-  const kv = {
-    key: Buffer.from("/cni/block/pods/10.64.1.0/26").toString("base64"),
-    value: Buffer.from(JSON.stringify(block(1, { owner }))).toString("base64"),
-    mod_revision: String(cluster.etcd.revision + 1n),
-  }
-  const line = `${JSON.stringify({ result: { header: cluster.etcd.header(), note: "ü", events: [{ kv }] } })}\n`
-  await until(() => cluster.etcd.streams.size > 0)
-  for (const byte of Buffer.from(line)) for (const stream of cluster.etcd.streams) stream.send(Buffer.of(byte))
-  expect(await next).toBe("put 10.64.1.0/26 1")
+test("lines that come byte by byte are read whole; one that the end has cut is left out", async () => {
+  const bytes = Buffer.from('{"node":"knoten-ü"}\n\n{"at":2}\n{"cut')
+  const pieces = new ReadableStream<Uint8Array>({
+    start(controller) {
+      for (const byte of bytes) controller.enqueue(Uint8Array.of(byte))
+      controller.close()
+    },
+  })
+  const lines: string[] = []
+  for await (const line of linesOf(new Response(pieces))) lines.push(line)
+  expect(lines).toEqual(['{"node":"knoten-ü"}', '{"at":2}'])
 })
 
 test("a watch is an error when no member takes it, and says why", async () => {

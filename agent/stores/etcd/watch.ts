@@ -37,7 +37,7 @@ export async function* watchMember(
 }
 
 /** The lines of a body as they come. One that the end has cut is left out. */
-async function* linesOf({ body }: Response): AsyncGenerator<string> {
+export async function* linesOf({ body }: Response): AsyncGenerator<string> {
   const decoder = new TextDecoder()
   let rest = ""
   for await (const chunk of body ?? []) {
