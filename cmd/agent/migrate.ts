@@ -44,7 +44,7 @@ that are not migrated yet as --reserved: each node takes its own ranges out of t
 --back puts the ranges back, and into the reserved prefixes of the pool. It is refused when other nodes own blocks in the ranges by then.
 
 Examples:
-  cni-agent ipam pool create pods --prefix 10.85.0.0/16 --block-length 24 --reserved 10.85.0.0/16
+  cni-agent ipam pool create pods --prefix 10.85.0.0/16 --block-length 24 --reserved 10.85.0.0/17
   cni-agent migrate host-local pods --dry-run
   cni-agent migrate host-local pods
   cni-agent migrate host-local pods --back`,
