@@ -39,7 +39,7 @@ test("these are the commands with their words and flags", () => {
     "recorder on",
     "recorder off",
     `dhcp ls [NETWORK] : --state-dir=DIR ${OUTPUT}`,
-    `ipam ls [NETWORK] : --cluster --data-dir=DIR --conf-dir=DIR ${OUTPUT}`,
+    `ipam ls [NETWORK] : --cluster --config=FILE --data-dir=DIR --conf-dir=DIR ${OUTPUT}`,
     `ipam release NETWORK : --address=IP --container=ID --ifname=NAME --data-dir=DIR --conf-dir=DIR ${OUTPUT}`,
     "ipam pool VERB [ARGUMENT…]",
     "ipam blocks [POOL]",

@@ -41,6 +41,11 @@ export const ipamList: Command = {
   words: ["[NETWORK]"],
   flags: {
     cluster: { type: "boolean", help: "the nodes of the cluster instead, and their blocks: by cni-agent" },
+    config: {
+      type: "string",
+      value: "FILE",
+      help: "with --cluster: the agent's configuration (default /etc/cni/agent.json)",
+    },
     ...places,
   },
   help: `For each network: its ranges, how much of them is used, and per address the container, its interface, its age and
