@@ -61,13 +61,17 @@ const mayImport: Readonly<Record<string, readonly string[] | RegExp>> = {
   tools: /^(pkg|plugins|ipam|meta)\/|^(suite|agent)$/,
   cmd: /./,
   "integration/lab": /^(pkg\/|suite$|cmd$)/,
+  "integration/cluster": /^(pkg\/|ipam\/host-local$|agent$|integration\/lab$)/,
   integration: /./,
-  bench: ["cmd", "suite", "integration/lab"],
-  scripts: /^(pkg\/|suite$|tools$|cmd$|integration\/lab$)/,
+  bench: ["agent", "cmd", "suite", "integration/cluster", "integration/lab"],
+  scripts: /^(pkg\/|suite$|tools$|cmd$|integration\/(cluster|lab)$)/,
 }
 
 /** What the tests of a room may import besides: those of a tool run it by its command line. */
-const testsMayImport: Readonly<Record<string, readonly string[]>> = { tools: ["cmd", "integration/lab"] }
+const testsMayImport: Readonly<Record<string, readonly string[]>> = {
+  agent: ["integration/lab"],
+  tools: ["cmd", "integration/lab"],
+}
 
 /** Rooms that run in a plugin's process, on an engine that has the language and the door, and nothing else. */
 const isPlugin = (room: string) => /^(pkg|plugins|ipam|meta)\b/.test(room) && !["pkg/libcni", "pkg/npm"].includes(room)
@@ -108,7 +112,7 @@ const whileLoading =
 const behindDoors = /^integration\/faults\/garbage\//
 
 /** Tests, and what only tests import: neither is part of the executable. */
-const forTests = /\.(test|fixture)\.ts$|\/testing(\.ts$|\/)/
+const forTests = /\.(test|fixture)\.ts$|\/testing(\.ts$|\/)|\/simulation\//
 
 /** Rooms that read the environment, or make that of a plugin. */
 const knowEnvironment = [
@@ -126,7 +130,7 @@ const knowEnvironment = [
 
 /** The room that a file lies in: `pkg/x`, `plugins/x`, …; `undefined` for files beside the rooms. */
 function roomOf(file: string): string | undefined {
-  return /^(?:(?:pkg|plugins|ipam|meta)\/[^/]+|integration\/lab|agent|suite|tools|cmd|integration|bench|scripts)(?=\/)/.exec(
+  return /^(?:(?:pkg|plugins|ipam|meta)\/[^/]+|integration\/(?:cluster|lab)|agent|suite|tools|cmd|integration|bench|scripts)(?=\/)/.exec(
     file,
   )?.[0]
 }
@@ -184,7 +188,7 @@ function violations(file: string, source: string): string[] {
     const isForTests = isTest && testsMayImport[room]?.includes(other) === true
     const isAllowed = isForTests || (allowed instanceof RegExp ? allowed.test(other) : allowed.includes(other))
     if (!isAllowed) found.push(`${file} imports ${target}; ${room} may not import ${other}`)
-    const door = /^(pkg\/|integration\/lab$|agent$)/.test(other) ? `${other}/mod.ts` : `${other}/main.ts`
+    const door = /^(pkg\/|integration\/(cluster|lab)$|agent$)/.test(other) ? `${other}/mod.ts` : `${other}/main.ts`
     const isDoor = target === door || (isTest && forTests.test(target)) || behindDoors.test(file)
     if (!/^(suite|tools|cmd|scripts|bench)$/.test(other) && !isDoor)
       found.push(`${file} imports ${target}; the door of ${other} is ${door}`)
