@@ -5,6 +5,7 @@ import { bandwidths } from "./rows/bandwidth.ts"
 import { bridges } from "./rows/bridge.ts"
 import { bursts } from "./rows/burst.ts"
 import { chains } from "./rows/chain.ts"
+import { clusters } from "./rows/cluster.ts"
 import { delegates } from "./rows/delegates.ts"
 import { dhcps } from "./rows/dhcp.ts"
 import { firewalls } from "./rows/firewall.ts"
@@ -43,6 +44,7 @@ export function allScenarios(suites: readonly Suite[]): Scenario[] {
     delegates,
     dhcps,
     hostLocals,
+    clusters,
     firewalls,
     portmaps,
     bandwidths,

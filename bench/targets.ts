@@ -1,6 +1,7 @@
 import { type LoadKind, loads } from "./load.ts"
 import { atATime, containers } from "./rows/burst.ts"
 import { floorName } from "./rows/chain.ts"
+import { clusterAdd, fromBlocks, fromRange } from "./rows/cluster.ts"
 import { withContainers } from "./rows/firewall.ts"
 import { withLeases } from "./rows/host-local.ts"
 import { withMappings } from "./rows/portmap.ts"
@@ -139,6 +140,12 @@ export const targets: readonly Target[] = [
   ),
   toGo("100 host-local ADDs by 8 processes", "host-local, 8 processes, 0 leases, 100 ADDs", [1.2, 0.8]),
   toGo("dhcp ADD, a lease of dnsmasq", "dhcp ADD", [1.2, 0.8]),
+  target(
+    "host-local ADD from a pool to ADD from a range",
+    [clusterAdd, fromBlocks(64)],
+    [clusterAdd, fromRange],
+    [1.1],
+  ),
   ...inLargeNodes,
   ...dataPath,
 ]

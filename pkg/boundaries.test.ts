@@ -63,7 +63,7 @@ const mayImport: Readonly<Record<string, readonly string[] | RegExp>> = {
   "integration/lab": /^(pkg\/|suite$|cmd$)/,
   "integration/cluster": /^(pkg\/|ipam\/host-local$|agent$|integration\/lab$)/,
   integration: /./,
-  bench: ["agent", "cmd", "suite", "integration/cluster", "integration/lab"],
+  bench: ["agent", "cmd", "ipam/host-local", "suite", "integration/cluster", "integration/lab"],
   scripts: /^(pkg\/|suite$|tools$|cmd$|integration\/(cluster|lab)$)/,
 }
 
