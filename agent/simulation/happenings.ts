@@ -1,0 +1,106 @@
+import type { Chance } from "../../integration/lab/mod.ts"
+import type { Backup } from "./store.ts"
+import { type Happening, type Place, POOL, QUARANTINE_S, SWEEP_MS, type World } from "./world.ts"
+
+type Happen = Happening[1]
+
+/** What happens to a cluster: by its name, how often beside the others, and what it does. */
+const table: Readonly<Record<string, readonly [weight: number, happen: Happen]>> = {
+  "ADD, or the rest of one": [8, (_, { machine }) => (machine.isAdding ? machine.endAdd() : machine.beginAdd(POOL))],
+  DEL: [5, deleteContainer],
+  GC: [1, (_, { machine }) => machine.collectGarbage()],
+  "the agent is killed": [1, (world, place) => world.kill(place)],
+  "the agent starts": [2, (world, place) => world.start(place)],
+  "the agent is stopped, or goes on": [1, pauseOrResume],
+  "the network changes": [2, changeNetwork],
+  "the next write fails": [2, failWrite],
+  "the file is torn": [1, tearFile],
+  "the machine reboots": [1, reboot],
+  "the node is deleted, or comes back": [1, toggleMember],
+  "the node is cut off and deleted, or all is well again": [2, vanish],
+  "members() shows no nodes, or all": [1, hideMembers],
+  "time passes": [2, passTime],
+  "a backup is made, or restored": [1, restore],
+}
+
+/** What is always among them: without containers nothing is at stake. */
+const always = /^ADD|^DEL|^the agent starts/
+
+/**
+ * What happens in one schedule, each as often as it weighs: a half of all, by chance. Faults that need others to be absent show themselves
+ * so, too.
+ */
+export function chooseHappenings(chance: Chance): readonly Happening[] {
+  const chosen = Object.entries(table).filter(([what]) => always.test(what) || chance.below(2) === 0)
+  return chosen.flatMap(([what, [weight, happen]]) => Array.from({ length: weight }, () => [what, happen] as const))
+}
+
+function deleteContainer({ scheduler }: World, { machine }: Place): void {
+  const running = [...machine.containers.keys()]
+  if (running.length > 0) machine.delete(scheduler.chance.of(running))
+}
+
+function pauseOrResume(_: World, { process }: Place): void {
+  if (process) process.isPaused = !process.isPaused
+}
+
+function changeNetwork({ scheduler }: World, { network }: Place): void {
+  network.lost = scheduler.chance.of(["nothing", "nothing", "requests", "answers", "both"] as const)
+}
+
+function failWrite({ scheduler }: World, { machine }: Place): void {
+  machine.nextWrite = scheduler.chance.of(["full disk", "error after rename", "killed before", "killed after"] as const)
+}
+
+function tearFile({ scheduler }: World, { machine }: Place): void {
+  if (scheduler.once(4) && machine.files.has(POOL)) machine.putFile(POOL, "torn")
+}
+
+function reboot(world: World, place: Place): void {
+  if (!world.scheduler.once(3)) return
+  world.kill(place)
+  place.machine.reboot()
+  world.start(place)
+}
+
+/** At least one node stays. */
+function toggleMember({ model }: World, { machine: { owner } }: Place): void {
+  const others = model.members.filter((each) => each !== owner)
+  if (others.length === model.members.length) model.members = [...others, owner]
+  else if (others.length > 0) model.members = others
+}
+
+function vanish(world: World, place: Place): void {
+  const { model } = world
+  const { machine, network } = place
+  const isMember = model.members.includes(machine.owner)
+  if (isMember !== (network.lost === "both")) network.lost = isMember ? "both" : "nothing"
+  toggleMember(world, place)
+}
+
+function hideMembers(_: World, { network }: Place): void {
+  network.showsNoMembers = !network.showsNoMembers
+}
+
+/** Time in which nothing happens by itself, or in which all that can arrive does. */
+function passTime({ scheduler }: World): void {
+  if (scheduler.once(2)) scheduler.nowMs += scheduler.chance.of([1_000, SWEEP_MS, QUARANTINE_S * 1000])
+  else scheduler.settle(scheduler.chance.of([100, SWEEP_MS, 2 * SWEEP_MS]))
+}
+
+const backups = new WeakMap<World, Backup>()
+
+/**
+ * A backup comes back at most once, as a store with another id. All agents have known the store before: one that has not cannot
+ * tell that it went backwards, and operators add nodes after the others have said again what they own.
+ */
+function restore(world: World): void {
+  if (!world.places.every(({ machine }) => machine.memory?.store)) return
+  const backup = backups.get(world)
+  if (!backup) backups.set(world, world.model.backUp())
+  else if (!world.isRestored && world.scheduler.once(3)) {
+    world.isRestored = true
+    world.referee.isRestored = true
+    world.model.restore(backup, "cluster-2")
+  }
+}

@@ -1,0 +1,242 @@
+import { drainMicrotasks } from "bun:jsc"
+import type { Surroundings } from "../engine/surroundings.ts"
+import type { Pool, PoolPrefix } from "../records.ts"
+import { keyOf } from "../records.ts"
+import { addressesOf } from "./addresses.ts"
+import { type Caller, type Network, StoreLink } from "./link.ts"
+import { Killed, Machine } from "./node.ts"
+import { Referee } from "./referee.ts"
+import { Scheduler } from "./scheduler.ts"
+import { StoreModel } from "./store.ts"
+
+/** What is simulated: the real engine, or one with a fault. */
+export interface Subject {
+  /** Runs an agent until `signal` is aborted. */
+  run(surroundings: Surroundings, signal: AbortSignal): Promise<void>
+  /** What an operator does who accepts a store that went backwards, before the agent starts again. */
+  accept(machine: Machine): void
+  /** A store with a fault. */
+  makeModel?(scheduler: Scheduler): StoreModel
+  /** Surroundings with a fault. */
+  wrap?(surroundings: Surroundings, world: World): Surroundings
+}
+
+/** A promise that was broken. */
+class Violation extends Error {
+  override readonly name = "Violation"
+}
+
+/** The pool of the simulated cluster. */
+export const POOL = "pods"
+export const QUARANTINE_S = 40
+
+/** How often agents look for nodes that are gone, about. */
+export const SWEEP_MS = 20_000
+
+/** Longer than the longest wait of an agent before it tries something again, and what follows from it. */
+const REST_MS = 70_000
+
+/** A process of the agent, and the network in front of it. */
+class Process implements Caller {
+  readonly name: string
+  isDead = false
+  isPaused = false
+
+  constructor(name: string) {
+    this.name = name
+  }
+}
+
+/** One node: its machine, its agent's process, and its way to the store. */
+export interface Place {
+  readonly machine: Machine
+  readonly network: Network
+  process: Process | undefined
+  starts: number
+}
+
+/** Something that happens to a node, by its name. */
+export type Happening = readonly [what: string, happen: (world: World, place: Place) => void]
+
+/** A cluster that never was: machines, agents, one store, and all that may go wrong, by a seed. */
+export class World {
+  readonly scheduler: Scheduler
+  readonly model: StoreModel
+  readonly referee: Referee
+  readonly places: readonly Place[]
+  readonly pool: Pool
+  readonly #subject: Subject
+  readonly #failures: unknown[] = []
+  /** The store was put back to what it was at some time before. */
+  isRestored = false
+
+  constructor(seed: number, subject: Subject, { isTold = false } = {}) {
+    this.scheduler = new Scheduler(seed, { drain: drainMicrotasks, isTold })
+    this.#subject = subject
+    this.model = subject.makeModel?.(this.scheduler) ?? new StoreModel()
+    const { chance } = this.scheduler
+    const machines: Machine[] = []
+    this.referee = new Referee({ scheduler: this.scheduler, quarantineMs: QUARANTINE_S * 1000, machines })
+    this.model.follow(this.referee)
+    for (let at = 1; at <= 2 + chance.below(3); at++) {
+      const owner = { name: `node-${at}`, uid: `uid-${at}`, machineId: `machine-${at}` }
+      machines.push(new Machine(owner, this.scheduler, this.referee))
+    }
+    this.model.members = machines.map(({ owner }) => owner)
+    const faultEvery = chance.of([0, 4, 8, 20])
+    this.places = machines.map((machine) => ({
+      machine,
+      network: { lost: "nothing", faultEvery, showsNoMembers: false },
+      process: undefined,
+      starts: 0,
+    }))
+    const prefix: PoolPrefix = {
+      prefix: chance.of(["10.64.0.0/28", "10.64.0.0/27", "10.64.0.0/27", "10.64.0.0/26"]),
+      blockLength: chance.of([30, 29]),
+      gateway: "10.64.0.1",
+      reserved: [],
+    }
+    this.pool = {
+      name: POOL,
+      prefixes: [prefix],
+      routes: [],
+      network: "net",
+      quarantineS: QUARANTINE_S,
+      routing: "none",
+    }
+    this.model.create("registry", keyOf.registry(), { pools: { [POOL]: this.pool } })
+  }
+
+  /** Runs the schedule: so many steps with all that may go wrong, and then a time in which nothing does. Throws `Violation`. */
+  run(steps: number, happenings: readonly Happening[]): void {
+    for (const place of this.places) this.start(place)
+    if (this.scheduler.once(2)) this.scheduler.settle(SWEEP_MS / 4)
+    for (let left = steps; left > 0; left--) {
+      if (this.scheduler.once(6)) this.#meddle(happenings)
+      else this.scheduler.step()
+      this.#throwFailure()
+    }
+    this.#heal()
+    this.#rest()
+    this.#requireOrder()
+  }
+
+  #throwFailure(): void {
+    const [violation] = this.referee.violations
+    if (violation !== undefined) throw new Violation(violation)
+    if (this.#failures.length > 0) throw this.#failures[0]
+  }
+
+  /** Starts the agent of a node, unless it runs. */
+  start(place: Place): void {
+    if (place.process && !place.process.isDead) return
+    const { machine, network } = place
+    const process = new Process(`${machine.name}#${++place.starts}`)
+    place.process = process
+    const link = new StoreLink({ scheduler: this.scheduler, model: this.model, network, caller: process })
+    const surroundings: Surroundings = {
+      store: link,
+      clock: machine.clockFor(process),
+      node: machine.filesFor(process),
+      randomHex: (bytes) =>
+        Array.from({ length: bytes }, () => this.scheduler.chance.below(256).toString(16).padStart(2, "0")).join(""),
+      log: ({ message }) => this.scheduler.tell(() => `${process.name} says: ${message}`),
+    }
+    this.scheduler.act(
+      () => `${process.name} starts`,
+      () => void this.#runAgent(process, this.#subject.wrap?.(surroundings, this) ?? surroundings),
+    )
+  }
+
+  async #runAgent(process: Process, surroundings: Surroundings): Promise<void> {
+    try {
+      await this.#subject.run(surroundings, new AbortController().signal)
+      if (!process.isDead) this.#failures.push(new Violation(`${process.name} ended by itself`))
+    } catch (error) {
+      if (!(error instanceof Killed) && !process.isDead) this.#failures.push(error)
+    }
+  }
+
+  /** Ends the agent of a node, wherever it is. */
+  kill({ process }: Place): void {
+    if (!process || process.isDead) return
+    this.scheduler.tell(() => `${process.name} is killed`)
+    process.isDead = true
+  }
+
+  /** One of the things that happen to nodes. */
+  #meddle(happenings: readonly Happening[]): void {
+    const { chance } = this.scheduler
+    const place = chance.of(this.places)
+    const [what, happen] = chance.of(happenings)
+    this.scheduler.act(
+      () => `${place.machine.name}: ${what}`,
+      () => happen(this, place),
+    )
+  }
+
+  /** From here on nothing goes wrong. */
+  #heal(): void {
+    this.scheduler.tell(() => "all faults end")
+    this.model.members = this.places.map(({ machine }) => machine.owner)
+    for (const place of this.places) {
+      const { machine, network, process } = place
+      machine.endAdd()
+      machine.nextWrite = "none"
+      network.lost = "nothing"
+      network.faultEvery = 0
+      network.showsNoMembers = false
+      if (process) process.isPaused = false
+      if (this.scheduler.once(3)) this.kill(place)
+      this.start(place)
+    }
+    if (!this.isRestored) return
+    this.#rest()
+    for (const place of this.places) {
+      this.kill(place)
+      this.#subject.accept(place.machine)
+      this.start(place)
+    }
+  }
+
+  #rest(): void {
+    this.scheduler.settle(REST_MS)
+    this.#throwFailure()
+  }
+
+  /** What must be so when all is quiet: each block is in its owner's file, and in no other, and all nodes have addresses while there are blocks. */
+  #requireOrder(): void {
+    const records = this.model.list("block").map(({ value }) => value)
+    const recorded = new Map(records.map((record) => [record.prefix, record]))
+    for (const { machine } of this.places) {
+      const file = machine.fileOf(POOL)
+      if (!file) throw new Violation(`${machine.name} has no file`)
+      const listed = file.sets.flatMap(({ blocks, draining }) => [...blocks, ...draining])
+      for (const block of listed) {
+        const { owner } = recorded.get(block) ?? {}
+        if (owner?.uid !== machine.owner.uid)
+          throw new Violation(`the file of ${machine.name} has block ${block}, which ${owner?.name ?? "no node"} owns`)
+      }
+      for (const { prefix, owner, state } of records)
+        if (owner.uid === machine.owner.uid && !listed.includes(prefix))
+          throw new Violation(
+            `block ${prefix} is lost: ${machine.name} owns it (${state}), and its file has not got it`,
+          )
+    }
+    const [set] = this.pool.prefixes
+    if (set && recorded.size < blockCount(set)) this.#requireRefilled()
+  }
+
+  #requireRefilled(): void {
+    for (const { machine } of this.places) {
+      const file = machine.fileOf(POOL)
+      const all = (file?.sets ?? []).flatMap((set) => set.blocks.flatMap((block) => addressesOf(block, set)))
+      const free = all.filter((address) => !machine.taken.has(address)).length
+      if (free < 8) throw new Violation(`${machine.name} has ${free} free addresses, and the pool has free blocks`)
+    }
+  }
+}
+
+function blockCount({ prefix, blockLength }: PoolPrefix): number {
+  return 2 ** (blockLength - Number(prefix.split("/")[1]))
+}
