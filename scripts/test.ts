@@ -135,6 +135,20 @@ async function faults(runner: Runner, words: readonly string[]): Promise<void> {
   for (const row of readFigures(await Bun.file(figures).text())) console.log(row)
 }
 
+/**
+ * The long form of the tests of a cluster: 30 nodes, and so many schedules of the simulation as `--schedules` says.
+ */
+async function cluster(runner: Runner, words: readonly string[]): Promise<void> {
+  const at = words.indexOf("--schedules")
+  process.env.CNI_SCHEDULES = at >= 0 ? (words[at + 1] ?? "") : "1000000"
+  process.env.CNI_FAULTS = "long"
+  const simulation = ["agent/simulation/simulation.test.ts"]
+  await runner.tests("simulation", simulation, { testMs: 86_400_000, fileMs: 86_400_000 })
+  if (at >= 0 || !isRoot(runner) || !(await runner.step("build", [process.execPath, "scripts/build.ts"]))) return
+  const files = testFiles(["integration"]).filter((file) => file.startsWith("./integration/cluster/"))
+  await runner.eachFile(files, { testMs: 7_200_000, fileMs: 14_400_000 }, 1)
+}
+
 async function everything(runner: Runner): Promise<void> {
   await gate(runner)
   await integration(runner, integrationFiles())
@@ -176,6 +190,8 @@ const modes: Readonly<Record<string, Mode>> = {
   sanitized,
   /** The long form of what `npm test` has of kills, errors, storms and garbage; with words the files that have one in their path. */
   faults,
+  /** The long form of the tests of a cluster; with `--schedules 10000000` so many schedules of the simulation, and nothing else. */
+  cluster,
   /** The tests that hold statements of docs/conformance.md, and what holds each; with `--json` as JSON. */
   conformance,
 }

@@ -52,8 +52,12 @@ export class Referee implements AsyncDisposable {
     this.#process.kill("SIGTERM")
     await this.#ended
     const lines = this.#output.trim().split("\n")
-    const [, looks, containers, addresses] = /^looks (\d+) containers (\d+) addresses (\d+)$/.exec(lines.at(-1) ?? "") ?? []
-    if (looks === undefined) throw new Error(`the referee ended early: ${lines.join("; ")}`)
+    const [, looks, containers, addresses] =
+      /^looks (\d+) containers (\d+) addresses (\d+)$/.exec(lines.at(-1) ?? "") ?? []
+    if (looks === undefined)
+      throw new Error(
+        `the referee ended early, by ${this.#process.signalCode ?? this.#process.exitCode}: ${lines.join("; ")}`,
+      )
     const twice = lines.filter((line) => line.startsWith("twice "))
     return { twice, looks: Number(looks), containers: Number(containers), addresses: Number(addresses) }
   }

@@ -1,0 +1,83 @@
+import type { HostNamespace } from "../lab/mod.ts"
+
+/** What becomes of requests that come from now on. */
+export interface Disturbance {
+  /** Each request and each answer waits up to so long: two that are under way at one time may change places. */
+  readonly delayMs: number
+  /** Once in so many requests of change the answer is lost after etcd has given it; 0 for never. */
+  readonly loseEvery: number
+}
+
+/** Where it listens, inside the node. */
+export const slowEndpoint = "http://127.0.0.1:2379"
+
+/**
+ * A way to etcd that is slow, changes the order of requests, and loses answers after the store has done what was asked. It is a process inside
+ * a node, whose agent has `slowEndpoint` for its store.
+ */
+export class SlowWay implements AsyncDisposable {
+  readonly #process: Bun.Subprocess<"pipe", "pipe", "inherit">
+  readonly #answers: AsyncIterator<Uint8Array>
+
+  private constructor(process: Bun.Subprocess<"pipe", "pipe", "inherit">) {
+    this.#process = process
+    this.#answers = process.stdout[Symbol.asyncIterator]()
+  }
+
+  static async start(host: HostNamespace, endpoint: string): Promise<SlowWay> {
+    const command = host.commandLine([process.execPath, import.meta.path, endpoint])
+    const way = new SlowWay(Bun.spawn(command, { stdin: "pipe", stdout: "pipe", stderr: "inherit" }))
+    await way.disturb({ delayMs: 0, loseEvery: 0 })
+    return way
+  }
+
+  /** From now on requests are disturbed like this. */
+  async disturb(disturbance: Disturbance): Promise<void> {
+    this.#process.stdin.write(`${JSON.stringify(disturbance)}\n`)
+    await this.#process.stdin.flush()
+    await this.#answers.next()
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#process.kill("SIGKILL")
+    await this.#process.exited
+  }
+}
+
+/** The process inside the node. Each line on stdin is a new `Disturbance`, and is answered by a line. */
+async function main(endpoint: string): Promise<void> {
+  let now: Disturbance = { delayMs: 0, loseEvery: 0 }
+  let changes = 0
+  const wait = () => Bun.sleep(Math.random() * now.delayMs)
+  const server = Bun.serve({
+    hostname: "127.0.0.1",
+    port: 2379,
+    idleTimeout: 0,
+    async fetch(request) {
+      const { pathname } = new URL(request.url)
+      const body = await request.arrayBuffer()
+      await wait()
+      const answer = await fetch(`${endpoint}${pathname}`, {
+        method: request.method,
+        headers: request.headers,
+        body,
+        signal: request.signal,
+      })
+      const isChange = pathname === "/v3/kv/txn" && ++changes % Math.max(now.loseEvery, 1) === 0 && now.loseEvery > 0
+      if (!isChange) {
+        await wait()
+        return new Response(answer.body, { status: answer.status, headers: { "content-type": "application/json" } })
+      }
+      await answer.arrayBuffer() // etcd has done it
+      return new Promise<Response>(() => {}) // and the agent waits for ever, or until its time-out
+    },
+  })
+  const lines = Bun.stdin.stream().pipeThrough(new TextDecoderStream() as never) as ReadableStream<string>
+  for await (const text of lines) {
+    for (const line of text.split("\n").filter(Boolean)) now = JSON.parse(line)
+    console.log("taken")
+  }
+  await server.stop(true)
+}
+
+if (import.meta.main) await main(process.argv[2] ?? "")
