@@ -6,6 +6,7 @@ import type { PodCidrs } from "./engine/pod-cidrs.ts"
 import type { Owner } from "./records.ts"
 import type { Store } from "./store.ts"
 import { DirectoryStore } from "./stores/directory.ts"
+import { openEtcdStore } from "./stores/etcd/store.ts"
 import { KubernetesStore } from "./stores/kubernetes/store.ts"
 
 type Environment = Readonly<Record<string, string | undefined>>
@@ -39,8 +40,8 @@ export async function openStore(config: StoreConfig, env: Environment): Promise<
       return new DirectoryStore(config.path)
     case "kubernetes":
       return KubernetesStore.open(config, env)
-    default:
-      throw new Error(`Cannot open a store of type "${config.type}"`)
+    case "etcd":
+      return openEtcdStore(config)
   }
 }
 
