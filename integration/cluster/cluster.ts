@@ -7,6 +7,8 @@ import { ClusterNode, type ClusterPod, poolName, poolNetwork } from "./node.ts"
 /** What a cluster is made with. */
 export interface ClusterOptions {
   readonly nodes: number
+  /** Members of etcd; default 3. */
+  readonly members?: number
   readonly pool?: Partial<Pool>
   /** More keys of the agents' configurations. */
   readonly keys?: Partial<AgentConfig>
@@ -34,9 +36,9 @@ export class Cluster implements AsyncDisposable {
   }
 
   /** Starts members, registers the pool, and starts the nodes with their agents; each has a block when this returns. */
-  static async start({ nodes, pool, keys = {} }: ClusterOptions): Promise<Cluster> {
+  static async start({ nodes, members = 3, pool, keys = {} }: ClusterOptions): Promise<Cluster> {
     await using stack = new AsyncDisposableStack()
-    const etcd = stack.use(await EtcdCluster.start({ members: 3 }))
+    const etcd = stack.use(await EtcdCluster.start({ members }))
     const cluster = stack.use(new Cluster(etcd, keys))
     await cluster.registerPool({ ...labPool, ...pool })
     for (let number = 11; number < 11 + nodes; number++) (await cluster.addNode(number)).startAgent()

@@ -1,3 +1,4 @@
+import { readFile } from "node:fs/promises"
 import { join } from "node:path"
 import type { AgentConfig, StoreConfig } from "../../agent/mod.ts"
 import {
@@ -5,6 +6,7 @@ import {
   type ContainerNamespace,
   HostNamespace,
   type Namespace,
+  namespacePids,
   newest,
   type Output,
   type PluginOutput,
@@ -139,8 +141,12 @@ export class ClusterNode implements AsyncDisposable {
     await this.#drained
   }
 
-  /** Waits until the agent's process has ended by itself. */
-  async agentEnded(): Promise<void> {
+  /** Ends an agent that runs under another program, which may leave it alone. */
+  async endAgentUnder(): Promise<void> {
+    for (const pid of await namespacePids(this.host.name)) {
+      const name = await readFile(`/proc/${pid}/comm`, "utf8").catch(() => "")
+      if (name.trim() === "cni-agent") process.kill(pid, "SIGKILL")
+    }
     await this.#agent?.exited
     await this.#drained
   }

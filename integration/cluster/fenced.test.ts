@@ -1,0 +1,82 @@
+import { expect, test } from "bun:test"
+import { fail, succeed, waitFor } from "../lab/mod.ts"
+import { Cluster, type ClusterNode, paths } from "./mod.ts"
+
+/** Two blocks, so that a node that needs a second one has to wait for another node's. */
+const scarce = {
+  prefixes: [{ prefix: "10.64.0.0/27", blockLength: 28, reserved: [] }],
+  quarantineS: 2,
+}
+
+async function releaseNode(by: ClusterNode, name: string): Promise<void> {
+  await succeed(
+    by.ask("ipam", "release-node", name, "--config", paths.config).then((output) => ({ ...output, json: {} })),
+  )
+}
+
+test("a node that is deleted while it lives takes its blocks back before the quarantine has ended", async () => {
+  await using cluster = await Cluster.start({ nodes: 2, members: 1 })
+  const [one, two] = cluster.nodes as [ClusterNode, ClusterNode]
+  one.signal("SIGSTOP")
+  await releaseNode(two, one.name)
+  const statesOf = async () =>
+    (await cluster.blockRecords()).filter(({ owner }) => owner.name === one.name).map(({ state }) => state)
+  expect(await statesOf()).toEqual(["quarantined"])
+  await one.addPod()
+  one.signal("SIGCONT")
+  await waitFor(async () => Bun.deepEquals(await statesOf(), ["owned"]), "the block to be owned again")
+}, 60_000)
+
+test("a node that comes back after the quarantine hands out no address of a block that it has lost, and names its containers", async () => {
+  await using cluster = await Cluster.start({ nodes: 2, members: 1, pool: scarce })
+  const [one, two] = cluster.nodes as [ClusterNode, ClusterNode]
+  const [lost] = await one.blocks()
+  const pod = await one.addPod()
+  one.signal("SIGSTOP")
+  await releaseNode(two, one.name)
+  for (let count = 0; count < 8; count++) await two.addPod()
+  await waitFor(async () => (await two.blocks()).length === 2, "the other node to take the block over", 60_000)
+  const epochs = (await cluster.blockRecords()).map(({ epoch, owner }) => [owner.name, epoch])
+  expect(epochs.toSorted()).toEqual([
+    [two.name, 1],
+    [two.name, 2],
+  ])
+  for (let count = 0; count < 8; count++) await two.addPod() // some in the block that it has taken over: it cannot give it back
+  one.signal("SIGCONT")
+  await waitFor(async () => (await one.blocks()).length === 0, "the lost block to leave the file")
+  const { namespace, output } = await one.tryPod()
+  expect(await fail(Promise.resolve(output))).toMatchObject({ code: 11 })
+  await one.host.removeContainer(namespace)
+  const [named] = await waitFor(
+    async () => {
+      const status = await fetch("http://agent/status", { unix: one.host.file(paths.socket) })
+      const found = ((await status.json()) as { lost: { prefix: string; owner: string; containers: object[] }[] }).lost
+      return found.length > 0 ? found : undefined
+    },
+    `the status to name the lost block; the agent says:\n${one.log.join("")}`,
+  )
+  expect(named).toMatchObject({ prefix: lost ?? "", owner: two.name })
+  expect(named?.containers).toMatchObject([{ id: pod.namespace.name, ifName: "eth0", address: pod.address }])
+}, 120_000)
+
+test("nodes notice a store that comes from a backup: they claim nothing, and say again what they own, until it is accepted", async () => {
+  await using cluster = await Cluster.start({ nodes: 2, members: 1 })
+  const [one, two] = cluster.nodes as [ClusterNode, ClusterNode]
+  const backup = await cluster.etcd.snapshot()
+  for (let count = 0; count < 13; count++) await one.addPod()
+  const blocks = await one.waitForBlocks(2)
+  await cluster.etcd.restore(backup, "second")
+  const isStopped = (node: ClusterNode) => node.log.join("").includes("The store cannot be trusted")
+  await waitFor(() => isStopped(one) && isStopped(two), "both agents to stop", 60_000)
+  await cluster.waitForOrder()
+  expect((await one.blocks()).sort()).toEqual(blocks.sort())
+  const pods = []
+  for (let count = 0; count < 12; count++) pods.push(await two.addPod())
+  expect((await two.blocks()).length).toBe(1)
+  for (const node of [one, two])
+    await succeed(
+      node.ask("ipam", "accept-store", "--config", paths.config).then((output) => ({ ...output, json: {} })),
+    )
+  await two.waitForBlocks(2)
+  await cluster.waitForOrder()
+}, 120_000)
