@@ -103,8 +103,11 @@ export class NetlinkSocket implements Disposable {
   }
 
   #askForBeginning(request: Request): Message | Acknowledgement {
-    const answer = this.#ask(request)
-    if ("payload" in answer) this.#leaveList(answer, request.what)
+    let hasEnded = false
+    const answer = this.#ask(request, (datagram) => {
+      hasEnded = datagram.some(isDone)
+    })
+    if ("payload" in answer && !hasEnded) this.#leaveList(answer, request.what)
     return answer
   }
 
@@ -120,7 +123,6 @@ export class NetlinkSocket implements Disposable {
         for (const { payload } of messages) bytes += payload.length
       }
     } catch (error) {
-      if (isErrno(error, "EAGAIN")) return // the end came with the beginning
       if (!isLost(error)) throw error
     }
     if (!this.#channel.renew()) this.#readToTheEnd(what)
@@ -130,10 +132,13 @@ export class NetlinkSocket implements Disposable {
     while (!this.#channel.receive(what).some(isDone)) {}
   }
 
-  #ask(request: Request): Message | Acknowledgement {
+  /** Sends a request, and returns the message that answers it. `look` sees the datagrams on the way to it. */
+  #ask(request: Request, look?: (datagram: readonly Message[]) => void): Message | Acknowledgement {
     const sequence = this.#channel.send([request])
     for (;;) {
-      for (const message of this.#channel.receive(request.what)) {
+      const datagram = this.#channel.receive(request.what)
+      look?.(datagram)
+      for (const message of datagram) {
         if (message.sequence !== sequence) continue
         if (message.type !== NLMSG_ERROR) return message
         const outcome = readAnswer(request.what, () => readAcknowledgement(message))

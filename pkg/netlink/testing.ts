@@ -38,7 +38,8 @@ export class ScriptedKernel implements Transport {
   /** Whether it lets another socket take the place of the one before, and how often one did. */
   canRenew = true
   renewed = 0
-  /** The number of datagrams received from it. */
+  /** How often it was asked for a datagram, and how many it has given. */
+  asked = 0
   handedOut = 0
   readonly #script: (request: Message) => Answer[]
   readonly #waiting: Answer[] = []
@@ -65,6 +66,7 @@ export class ScriptedKernel implements Transport {
 
   receive(widen = false): Uint8Array {
     this.isWide ||= widen
+    this.asked++
     const next = this.#waiting.shift() ?? 11 // EAGAIN
     if (typeof next === "number") throw new SyscallError("recv", next)
     this.handedOut++
