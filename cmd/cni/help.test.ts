@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test"
 import { parseArgs } from "node:util"
+import { findingNames } from "../../tools/doctor/names.ts"
 import { ruleNames } from "../../tools/lint/rules.ts"
 import { recordingTerminal } from "../../tools/testing.ts"
 import { cni, commands, groups } from "./main.ts"
@@ -46,7 +47,7 @@ test("these are the commands with their words and flags", () => {
     "ipam release-node NODE",
     `dry-run ADD NETWORK : ${ATTACHMENT}`,
     `diff NETWORK NETNS : ${ATTACHMENT}`,
-    `explain ERROR|CODE|RULE|-… : ${OUTPUT}`,
+    `explain ERROR|CODE|NAME|-… : ${OUTPUT}`,
     `lint [FILE|DIR] : --conf-dir=DIR --bin-dir=DIR[:DIR] --node --service-range=CIDR… --strict --timeout=SECONDS ${OUTPUT}`,
     "schema [PLUGIN] : --strict --write=DIR --json",
     `install : --bin-dir=DIR --tool-dir=DIR --dry-run ${OUTPUT}`,
@@ -166,7 +167,7 @@ test("words that are of a few are completed", () => {
   const choices = all.flatMap(([name, { choices }]) => (choices ? [[name, choices]] : []))
   expect(choices).toEqual([
     ["dry-run", { ADD: ["ADD"] }],
-    ["explain", { "ERROR|CODE|RULE|-…": ruleNames }],
+    ["explain", { "ERROR|CODE|NAME|-…": [...new Set([...ruleNames, ...findingNames])].sort() }],
     ["schema", { PLUGIN: expect.arrayContaining(["conflist", "bridge", "vrf"]) }],
   ])
 })

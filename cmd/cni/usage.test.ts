@@ -30,7 +30,7 @@ test.each([
   [["add"], 'cni add: expected NETWORK and NETNS, got none. "cni add --help" shows how'],
   [["version", "x", "y"], 'cni version: expected no arguments, got x y. "cni version --help" shows how'],
   [["ps", "a", "b"], 'cni ps: expected [NETWORK], got a b. "cni ps --help" shows how'],
-  [["explain"], 'cni explain: expected ERROR|CODE|RULE|-…, got none. "cni explain --help" shows how'],
+  [["explain"], 'cni explain: expected ERROR|CODE|NAME|-…, got none. "cni explain --help" shows how'],
   [
     ["completion", "frob"],
     'cni completion: unknown shell frob: expected bash, zsh, fish. "cni completion --help" shows how',

@@ -116,7 +116,7 @@ cni(1)
 `,
   )
   expect(page("version")).not.toContain("DESCRIPTION")
-  expect(page("explain")).toContain("\ncni explain ERROR|CODE|RULE|- ... [flags]\n")
+  expect(page("explain")).toContain("\ncni explain ERROR|CODE|NAME|- ... [flags]\n")
   const trace = page("trace")
   expect(trace).toContain(`.SH "OPTIONS"
 .TP

@@ -408,12 +408,90 @@ const ofUplinks: readonly Fault[] = [
   },
 ]
 
+/** A table with one chain of type filter, and a rule. */
+const chainWith = (table: string, hook: string, rule: string) =>
+  `nft 'table ${table} { chain c { type filter hook ${hook}; ${rule}; }; }'`
+
+const ofOperators: readonly Fault[] = [
+  {
+    rule: "forwarding-off-link",
+    severity: "error",
+    where: "host",
+    break: "sysctl -w net.ipv4.conf.up0.forwarding=0",
+    says: /^net\/ipv4\/conf\/up0\/forwarding is 0, and net\/ipv4\/ip_forward is 1$/,
+  },
+  {
+    rule: "host-no-default-route",
+    severity: "error",
+    where: "host",
+    break:
+      "ip route delete default; ip route add default via 192.0.2.1 metric 100; ip route add unreachable default metric 50",
+    says: /^the host's default route drops what it takes: .*, and 3 containers are masqueraded$/,
+  },
+  {
+    rule: "host-main-table",
+    severity: "error",
+    where: "host",
+    break: "ip rule flush",
+    says: /^no rule of the host looks up the main table$/,
+  },
+  {
+    rule: "container-main-table",
+    severity: "error",
+    where: "line",
+    break: "ip -6 rule flush",
+    says: /^no IPv6 rule in "line\/.*shop\/line\) looks up the main table$/,
+  },
+  {
+    rule: "bridge-stp",
+    severity: "warning",
+    where: "host",
+    break: "ip link set cni0 type bridge stp_state 1",
+    says: /^bridge "cni0" runs the spanning tree protocol \(STP\), and has no ports but those of 2 containers: /,
+  },
+  {
+    rule: "hairpin-off",
+    severity: "warning",
+    where: "host",
+    break: "bridge link set dev $END_OF_A hairpin off",
+    says: /^the bridge's port "veth.*shop\/a\) has hairpin off, and its network has "hairpinMode"$/,
+  },
+  {
+    rule: "address-of-gateway",
+    severity: "error",
+    where: "a",
+    break: "ip address add 10.85.0.1/24 dev eth0",
+    says: /^interface "eth0" of "pods\/.*shop\/a\) has 10\.85\.0\.1, which the host has on "cni0"$/,
+  },
+  {
+    rule: "forward-drop-rule",
+    severity: "error",
+    where: "host",
+    break: chainWith("inet early", "prerouting priority -150", "iifname cni0 ip saddr 10.85.0.0/24 counter drop"),
+    says: /^a rule in table inet early, chain c drops packets of containers: chain c, handle \d+: /,
+  },
+  {
+    rule: "forward-drop-rule",
+    severity: "error",
+    where: "host",
+    break: chainWith("ip late", "postrouting priority 150", "ip daddr 10.85.0.0/24 drop"),
+    says: /^a rule in table ip late, chain c drops packets of containers: chain c, handle \d+: /,
+  },
+  {
+    rule: "not-tracked",
+    severity: "error",
+    where: "host",
+    break: chainWith("ip quick", "prerouting priority -300", "iifname cni0 notrack"),
+    says: /^a rule in table ip quick, chain c keeps packets of containers out of connection tracking: /,
+  },
+]
+
 test("the node is healthy", async () => {
   expect(await findings(node)).toEqual([])
 })
 
 test.each(
-  [...faults, ...more, ...ofUplinks].map(
+  [...faults, ...more, ...ofUplinks, ...ofOperators].map(
     (fault) => [`${fault.rule}: ${fault.break}, on ${fault.where}`, fault] as const,
   ),
 )("%s: found, mended by the pasted remedy, and found no more", async (_, fault) => {

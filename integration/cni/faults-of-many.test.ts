@@ -56,10 +56,15 @@ test.each<[string, string[], () => Promise<unknown>]>([
     await seed()
     const { findings } = await lab.doctor()
     expect(findings.map(({ rule }) => rule)).toEqual(rules)
-    for (const { what, affected, pasteable } of findings) {
+    for (const { rule, what, affected, pasteable } of findings) {
+      const details = new Set(affected.map(({ detail }) => detail))
+      if (rule === "missing-ports")
+        expect([...details].filter((each) => /^port 8\d\d\d\/tcp$/.test(each ?? ""))).toHaveLength(MANY)
       expect(new Set(affected.map(({ name }) => name)).size).toBe(MANY)
       expect(what).toMatch(new RegExp(`\\b${MANY}\\b`))
-      expect(what).toMatch(/: ("[^"]+"( \(pod [^)]+\))?, ){2}"[^"]+"( \(pod [^)]+\))? and \d+ more$/)
+      expect(what).toMatch(
+        /: ("[^"]+"( \(pod [^)]+\))?(: [^;]+;|,) ){2}"[^"]+"( \(pod [^)]+\))?(: [^;]+;)? and \d+ more$/,
+      )
       expect(what).toEndWith(` and ${MANY - 3} more`)
       expect(pasteable).toBe(true)
     }
@@ -68,7 +73,8 @@ test.each<[string, string[], () => Promise<unknown>]>([
     expect(short).toContain(`${rules.length} error${rules.length === 1 ? "" : "s"}, 0 warnings`)
     const whole = (await lab.onTerminal(["doctor", "--all"])).stdout.replaceAll(/\s+/g, "")
     for (const { affected } of findings)
-      for (const { name } of affected) expect(whole).toContain(name.replaceAll(" ", ""))
+      for (const { name, detail } of affected)
+        expect(whole).toContain(`${name}${detail === undefined ? "" : `: ${detail}`}`.replaceAll(" ", ""))
     for (const remedy of new Set(findings.map(({ remedy }) => remedy)))
       expect(await lab.paste(remedy)).toMatchObject({ stderr: "", exitCode: 0 })
     expect(await lab.doctor()).toEqual({ findings: [], stderr: "", exitCode: 0 })

@@ -1,4 +1,5 @@
 import { chmod, copyFile, rm } from "node:fs/promises"
+import type { FindingName } from "../../tools/doctor/names.ts"
 import {
   builtPlugins,
   type ContainerNamespace,
@@ -13,7 +14,7 @@ import { type NodeLab, podsNetwork } from "./node-lab.ts"
 
 /** What is broken on a node with two pods that live, what doctor has to say of it, and how it is mended. */
 export interface Fault {
-  readonly rule: string
+  readonly rule: FindingName
   /** What tells it from another row of the same rule. */
   readonly how?: string
   readonly needs?: Feature
@@ -22,7 +23,7 @@ export interface Fault {
   readonly names: RegExp
   seed(lab: NodeLab, pods: readonly ContainerNamespace[]): Promise<unknown> | undefined
   /** Causes of their own that come with it. */
-  readonly besides?: readonly string[]
+  readonly besides?: readonly FindingName[]
   /** Where no command mends it: what the remedy says, and the same done by hand. */
   readonly words?: RegExp
   mend?(lab: NodeLab, pods: readonly ContainerNamespace[]): Promise<unknown> | undefined
@@ -204,6 +205,16 @@ export const faults: readonly Fault[] = [
     severity: "error",
     names: /^table ip cni_hostports is not there: no published port leads to 2 containers/,
     seed: ({ host }) => host.exec("nft", ["delete", "table", "ip", "cni_hostports"]),
+  },
+  {
+    rule: "missing-spoof-check",
+    severity: "error",
+    names: /^table bridge cni_spoofcheck is not there: the MACs that 2 containers send from are not checked/,
+    seed: async (lab) => {
+      await lab.writeNetwork("20-second.conflist", second({ macspoofchk: true, ...subnet("10.87.0.0/24") }))
+      for (const name of ["s1", "s2"]) await lab.addPod(name, "second")
+      await lab.host.exec("nft", ["delete", "table", "bridge", "cni_spoofcheck"])
+    },
   },
   {
     rule: "missing-lease",

@@ -41,7 +41,7 @@ export interface Finding {
   readonly pasteable: boolean
   readonly note?: string
   readonly fixable: boolean
-  readonly affected: readonly { readonly name: string; readonly containerId?: string }[]
+  readonly affected: readonly { readonly name: string; readonly detail?: string; readonly containerId?: string }[]
 }
 
 /** A node with a configuration directory and pods, on which `cni` is used as its operator uses it. */

@@ -29,6 +29,7 @@ export const OperState = {
 
 /** `IFLA_INFO_DATA` of kind "bridge"; `enum ifla_br`, <linux/if_link.h>. */
 export const bridgeData = attrs({
+  stpState: [5, u32],
   vlanFiltering: [7, u8],
   vlanDefaultPvid: [39, u16],
 })

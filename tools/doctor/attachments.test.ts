@@ -151,11 +151,25 @@ ${AGAIN}`,
     const cached = cachedOf([{ type: "portmap" }])
     expect(missing({ ...cached, unservedPorts: ["8080→80/tcp", "203.0.113.1:53→53/udp"] })).toEqual([
       `error missing-ports (pods)
-ports 8080/tcp, 203.0.113.1:53/udp do not lead to "pods/c1/eth0": rules were removed from table ip cni_hostports
+no rule leads ports 8080/tcp, 203.0.113.1:53/udp to "pods/c1/eth0": rules were removed from table ip cni_hostports
 a reload of a firewall, or nft flush ruleset, has removed the rules of published ports
 ${AGAIN}`,
     ])
     expect(missing({ ...cached, ports: ["8080→80/tcp"] })).toEqual([])
+  })
+
+  test("are its published ports, which are named of each of many containers, and of a thousand five", () => {
+    const of = (containerId: string, ...unservedPorts: string[]) =>
+      attachmentOf({ containerId, isAlive: true, ...cachedOf([{ type: "portmap" }]), unservedPorts })
+    const range = Array.from({ length: 1000 }, (_, at) => `${9000 + at}→80/udp`)
+    const attachments = [
+      of("c1", "8080→80/tcp", "8080→80/tcp"),
+      of("c2", "8081→80/tcp", "8081→80/udp"),
+      of("c3", ...range),
+    ]
+    expect(told(checkComplete(patientOf({ attachments })))[0]?.split("\n")[1]).toBe(
+      `rules were removed from table ip cni_hostports: no published port leads to 3 containers: "pods/c1/eth0": port 8080/tcp; "pods/c2/eth0": ports 8081/tcp, 8081/udp; "pods/c3/eth0": ports 9000/udp, 9001/udp, 9002/udp, 9003/udp, 9004/udp and 995 more`,
+    )
   })
 
   test("is its lease, where leases can be read", () => {

@@ -2,7 +2,7 @@ import { join } from "node:path"
 import { parseNetworkList } from "../../pkg/libcni/mod.ts"
 import { isJsonObject, ownerComment } from "../../pkg/types/mod.ts"
 import { ipamOf, type NodeAttachment } from "../node/mod.ts"
-import { affectedBy, type Check, cniCommand, type Finding, nameOf, type Patient } from "./finding.ts"
+import { affectedBy, type Check, cniCommand, type Finding, nameOf, type Patient, someOf } from "./finding.ts"
 import { sh } from "./remedy.ts"
 
 /** Finds what other programs removed of living containers' attachments. */
@@ -13,6 +13,7 @@ export const checkComplete: Check = (patient) =>
       ...missingLink(one, patient),
       ...missingMasquerade(one, patient),
       ...missingPorts(one, patient),
+      ...missingSpoofCheck(one, patient),
       ...missingLease(one, patient),
     ])
 
@@ -77,18 +78,42 @@ function missingMasquerade(one: NodeAttachment, patient: Patient): Finding[] {
 
 function missingPorts(one: NodeAttachment, patient: Patient): Finding[] {
   if (one.unservedPorts.length === 0) return []
-  const ports = one.unservedPorts.map((port) => port.replace(/→\d+/, "")).join(", ")
+  const ports = someOf("port", [...new Set(one.unservedPorts.map((port) => port.replace(/→\d+/, "")))])
   const hasIptables = pluginsOf(one).some(({ type, raw }) => type === "portmap" && raw.backend === "iptables")
   const table = hasIptables ? "ip nat" : "ip cni_hostports"
   return [
     {
       ...about(one, patient),
       rule: "missing-ports",
+      affected: [{ ...affectedBy(one), detail: ports }],
       cause: `table ${table}`,
-      what: `ports ${ports} do not lead to ${nameOf(one)}: ${describeTable(patient, table)}`,
+      what: `no rule leads ${ports} to ${nameOf(one)}: ${describeTable(patient, table)}`,
       ofMany: (count) => `${describeTable(patient, table)}: no published port leads to ${count} containers`,
       why: "a reload of a firewall, or nft flush ruleset, has removed the rules of published ports",
       consequenceOf: ["missing-host-end"],
+    },
+  ]
+}
+
+/** The reference suite's rules for this name no attachment; its chains have names of their own. */
+function missingSpoofCheck(one: NodeAttachment, patient: Patient): Finding[] {
+  const isAsked = pluginsOf(one).some(({ type, raw }) => type === "bridge" && raw.macspoofchk === true)
+  const ofOthers = patient.filter?.rules.some(
+    ({ chain }) => chain.table.family === "bridge" && /^cni-br-/.test(chain.name),
+  )
+  if (!isAsked || patient.filter === undefined || ofOthers) return []
+  if (one.rules.some(({ place }) => place.startsWith("bridge cni_spoofcheck "))) return []
+  const table = "bridge cni_spoofcheck"
+  return [
+    {
+      ...about(one, patient),
+      rule: "missing-spoof-check",
+      cause: `table ${table}`,
+      what: `the MACs that ${nameOf(one)} sends from are not checked, and its network has "macspoofchk": ${describeTable(patient, table)}`,
+      ofMany: (count) =>
+        `${describeTable(patient, table)}: the MACs that ${count} containers send from are not checked`,
+      why: "the container can send frames in the name of others, and get theirs",
+      consequenceOf: ["missing-host-end", "bridge-missing", "not-in-bridge"],
     },
   ]
 }
@@ -107,7 +132,7 @@ function missingLease(one: NodeAttachment, { node }: Patient): Finding[] {
       severity: "error",
       network: one.network,
       cause: directory,
-      affected: [affectedBy(one)],
+      affected: [{ ...affectedBy(one), detail: one.addresses.join(", ") }],
       what: `${one.addresses.join(", ")} of ${nameOf(one)} is not reserved in host-local's store`,
       ofMany: (count) => `the addresses of ${count} containers are not reserved in host-local's store "${directory}"`,
       why: "the next container may get the same address",

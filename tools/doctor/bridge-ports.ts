@@ -1,17 +1,17 @@
-import { affectedBy, type Check, type Finding, nameOf } from "./finding.ts"
+import { affectedBy, bridgesOf, type Check, type Finding, linkOnHost, nameOf } from "./finding.ts"
 import { sh } from "./remedy.ts"
 
 /** BR_STATE_*, <linux/if_bridge.h>: a port that passes nothing. Those between are the spanning tree's, for seconds. */
 const CLOSED: Readonly<Record<number, string>> = { 0: "disabled", 4: "blocking" }
 
-/** Ports of bridges that pass nothing, or nothing to other such ports. */
+/** Ports of bridges that pass nothing, or nothing to other such ports, or nothing back to the container. */
 export const checkPorts: Check = ({ examined, node }) =>
   examined.flatMap(({ one, plugins }): Finding[] => {
     const end = one.link
     if (end?.port === undefined || end.nsid !== undefined || !end.isUp || end.state !== "up") return []
     const bridge = node.links.find(({ index, nsid }) => nsid === undefined && index === end.master)
     if (!bridge?.isUp) return [] // its ports are disabled with it: link-down
-    const { state, isIsolated } = end.port
+    const { state, isIsolated, isHairpin } = end.port
     const closed = CLOSED[state]
     const about = { network: one.network, cause: `ports of network ${one.network}`, affected: [affectedBy(one)] }
     if (closed !== undefined)
@@ -26,10 +26,21 @@ export const checkPorts: Check = ({ examined, node }) =>
           remedy: sh`bridge link set dev ${end.name} state 3`,
         },
       ]
-    const isWanted = plugins.some(({ raw }) => raw.portIsolation === true)
-    if (!isIsolated || isWanted) return []
-    return [
-      {
+    const asks = (key: "hairpinMode" | "portIsolation") =>
+      plugins.some(({ type, raw }) => type === "bridge" && raw[key] === true)
+    const found: Finding[] = []
+    if (asks("hairpinMode") && !isHairpin)
+      found.push({
+        ...about,
+        rule: "hairpin-off",
+        severity: "warning",
+        what: `the bridge's port "${end.name}" of ${nameOf(one)} has hairpin off, and its network has "hairpinMode"`,
+        ofMany: (count) => `${count} ports of containers have hairpin off, and their network has "hairpinMode"`,
+        why: "the container does not reach itself by its own published port or Service",
+        remedy: sh`bridge link set dev ${end.name} hairpin on`,
+      })
+    if (isIsolated && !asks("portIsolation"))
+      found.push({
         ...about,
         rule: "port-isolated",
         severity: "warning",
@@ -37,6 +48,29 @@ export const checkPorts: Check = ({ examined, node }) =>
         ofMany: (count) => `${count} ports of containers are isolated, and their network has no "portIsolation"`,
         why: "containers whose ports are isolated do not reach each other",
         remedy: sh`bridge link set dev ${end.name} isolated off`,
+      })
+    return found
+  })
+
+/** Bridges of containers alone that run the spanning tree protocol: their new ports pass nothing for twice the forward delay. */
+export const checkSpanningTree: Check = (patient) => {
+  const { attachments, node } = patient
+  const ends = new Set(attachments.flatMap(({ link }) => (link?.nsid === undefined ? (link?.index ?? []) : [])))
+  return bridgesOf(patient).flatMap((name): Finding[] => {
+    const bridge = linkOnHost(patient, name)
+    const ports = node.links.filter(({ nsid, master }) => nsid === undefined && master === bridge?.index)
+    if (!bridge?.hasStp || ports.some(({ index }) => !ends.has(index))) return []
+    return [
+      {
+        rule: "bridge-stp",
+        severity: "warning",
+        affected: attachments.filter(({ link }) => link?.master === bridge.index).map(affectedBy),
+        what: `bridge "${name}" runs the spanning tree protocol (STP), and has no ports but containers'`,
+        ofMany: (count) =>
+          `bridge "${name}" runs the spanning tree protocol (STP), and has no ports but those of ${count} containers`,
+        why: "a new container's port passes nothing for 30 s after its ADD",
+        remedy: sh`ip link set ${name} type bridge stp_state 0`,
       },
     ]
   })
+}

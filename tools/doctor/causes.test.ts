@@ -37,9 +37,24 @@ test("one object is told in its own words; without a sentence for many, the othe
   expect(describe(down("a", { affected: [] }))).toBe('"a" is down')
 })
 
+test("what is particular to each object stands behind its name, also where two findings are about one", () => {
+  const of = (name: string, detail: string) => down(name, { affected: [{ name, detail }] })
+  const [one, ...more] = byCause([
+    of("a", "port 1"),
+    of("b", "port 2"),
+    of("a", "port 3"),
+    of("a", "port 1"),
+    of("c", "port 4"),
+  ])
+  expect(more).toEqual([])
+  expect(one && describe(one)).toBe("3 links are down: a: port 1, port 3; b: port 2; c: port 4")
+  const [many] = byCause(["a", "b", "c", "d", "e"].map((name) => of(name, `port ${name}`)))
+  expect(many && describe(many)).toBe("5 links are down: a: port a; b: port b; c: port c; and 2 more")
+})
+
 test("another rule, cause, severity, kind of remedy, and what --fix may not delete are findings of their own", () => {
   const others = [
-    down("b", { rule: "mtu" }),
+    down("b", { rule: "mtu-mismatch" }),
     down("b", { cause: "else" }),
     down("b", { severity: "warning" }),
     down("b", { isFixable: true }),
@@ -58,8 +73,9 @@ test("a cause of several networks is of none; words are told once each", () => {
 })
 
 test("a consequence is left out for the objects of its cause, and kept for others", () => {
-  const gone = { ...down("a"), rule: "bridge-missing" }
-  const ports = (name: string) => down(name, { rule: "missing-ports", consequenceOf: ["bridge-missing", "no-such"] })
+  const gone = down("a", { rule: "bridge-missing" })
+  const ports = (name: string) =>
+    down(name, { rule: "missing-ports", consequenceOf: ["bridge-missing", "clock-behind"] })
   expect(names(byCause([ports("a"), gone, ports("b")]))).toEqual([
     ["bridge-missing", "a"],
     ["missing-ports", "b"],
@@ -73,13 +89,13 @@ test("a consequence is left out for the objects of its cause, and kept for other
 })
 
 test("a cause without objects explains all of its network, and one of the node all there is", () => {
-  const full = (more: Partial<Finding>) => ({ ...down("", more), rule: "disk-full", affected: [] })
+  const full = (more: Partial<Finding>): Finding => ({ ...down("", more), rule: "disk-full", affected: [] })
   const status = down("", { rule: "status", affected: [], consequenceOf: ["disk-full"] })
-  const port = down("a", { rule: "ports", consequenceOf: ["disk-full"] })
+  const port = down("a", { rule: "missing-ports", consequenceOf: ["disk-full"] })
   const rules = (...findings: Finding[]) => byCause(findings).map(({ rule }) => rule)
   expect(rules(full({}), status, port)).toEqual(["disk-full"])
-  expect(rules(full({ network: "other" }), status, port)).toEqual(["disk-full", "status", "ports"])
+  expect(rules(full({ network: "other" }), status, port)).toEqual(["disk-full", "status", "missing-ports"])
   const { network: _, ...ofNode } = full({})
   expect(rules(ofNode, status, port)).toEqual(["disk-full"])
-  expect(rules(status, port)).toEqual(["status", "ports"])
+  expect(rules(status, port)).toEqual(["status", "missing-ports"])
 })

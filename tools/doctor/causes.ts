@@ -37,15 +37,24 @@ function merged(findings: readonly Finding[]): Finding {
   const [first] = findings
   if (first === undefined) throw new TypeError("a group has at least one finding")
   if (findings.length === 1) return first
-  const affected = new Map(findings.flatMap((each) => each.affected ?? []).map((each) => [each.name, each]))
+  const byName = Map.groupBy(
+    findings.flatMap(({ affected = [] }) => affected),
+    ({ name }) => name,
+  )
   const { network, ...rest } = first
   const isOfOne = findings.every((each) => each.network === network)
   return {
     ...rest,
     ...(isOfOne && network !== undefined ? { network } : {}),
-    affected: [...affected.values()],
+    affected: [...byName.values()].flatMap(asOne),
     remedy: mergedRemedy(findings),
   }
+}
+
+/** One object of several findings, with the details of all. */
+function asOne(alike: readonly Affected[]): Affected[] {
+  const details = new Set(alike.flatMap(({ detail }) => detail ?? []))
+  return alike.slice(0, 1).map((one) => (details.size === 0 ? one : { ...one, detail: [...details].join(", ") }))
 }
 
 function mergedRemedy(findings: readonly Finding[]): Finding["remedy"] {
@@ -71,7 +80,10 @@ export function describe(finding: Finding, isWhole = false): string {
 }
 
 function namesOf(affected: readonly Affected[], isWhole: boolean): string {
-  const names = affected.map(({ name }) => name)
-  if (isWhole || names.length <= EXAMPLES) return names.join(", ")
-  return `${names.slice(0, EXAMPLES).join(", ")} and ${names.length - EXAMPLES} more`
+  const names = affected.map(({ name, detail }) => (detail === undefined ? name : `${name}: ${detail}`))
+  const isDetailed = affected.some(({ detail }) => detail !== undefined)
+  const between = isDetailed ? "; " : ", "
+  if (isWhole || names.length <= EXAMPLES) return names.join(between)
+  const rest = `${isDetailed ? ";" : ""} and ${names.length - EXAMPLES} more`
+  return `${names.slice(0, EXAMPLES).join(between)}${rest}`
 }

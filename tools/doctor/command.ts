@@ -36,7 +36,7 @@ export const doctor: Command = {
     ...nodeFlags,
   },
   help: `Looks at kernel settings, the packet filter, links, routes, configurations, plugin files, pools, leases, disk and clock,
-and asks the plugins of every network for their STATUS. It only looks, unless --fix is given. docs/doctor.md explains every finding.
+and asks the plugins of every network for their STATUS. It only looks, unless --fix is given. cni explain NAME tells more of a finding.
 Objects with the same fault and the same cause are one finding; a remedy that is a command can be pasted into a shell.
 
 --fix runs the plugins' DEL for attachments that no link leads to and whose namespace is gone, deletes their rules, made by either

@@ -9,7 +9,7 @@ import {
   readPacketFilter,
 } from "../node/mod.ts"
 import { checkComplete, checkDuplicates } from "./attachments.ts"
-import { checkPorts } from "./bridge-ports.ts"
+import { checkPorts, checkSpanningTree } from "./bridge-ports.ts"
 import { checkBridges, checkGateways } from "./bridges.ts"
 import { byCause } from "./causes.ts"
 import { checkContainerRoutes } from "./container-routes.ts"
@@ -25,10 +25,11 @@ import { checkLinks, checkMtu } from "./links.ts"
 import { checkListeners } from "./listeners.ts"
 import { checkFiles, checkPools, checkRoutes, checkSubnets } from "./networks.ts"
 import { checkOrphans } from "./orphans.ts"
+import { checkOtherHooks } from "./other-hooks.ts"
 import { checkOwnTables } from "./own-tables.ts"
 import { checkPlugins } from "./plugins.ts"
 import { checkClusterPools } from "./pools.ts"
-import { checkContainerRules, checkHostRules } from "./rules.ts"
+import { checkContainerRules, checkHostRules, checkMainTables } from "./rules.ts"
 import { checkSegments } from "./segments.ts"
 import { checkStatus } from "./status.ts"
 import { checkDefaultRoute, checkDns, checkLocalnet, checkUplinkFilters, dnsServersOf } from "./uplinks.ts"
@@ -51,6 +52,7 @@ const checks: readonly Check[] = [
   checkConntrack,
   checkDrops,
   checkShadows,
+  checkOtherHooks,
   checkOwnTables,
   checkBridgeFiltering,
   checkLinks,
@@ -63,8 +65,10 @@ const checks: readonly Check[] = [
   checkContainerRules,
   checkSegments,
   checkPorts,
+  checkSpanningTree,
   checkHostRoutes,
   checkHostRules,
+  checkMainTables,
   checkHostNeighbours,
   checkFrames,
   checkDefaultRoute,
@@ -154,7 +158,7 @@ function tryReadHostTables(examined: Patient["examined"]): Patient["hostTables"]
   try {
     return readHostTables(addresses)
   } catch {
-    return { rules: [], routes: [], neighbours: [], routesTo: new Map() }
+    return { rules: [], withoutMain: [], routes: [], neighbours: [], routesTo: new Map() }
   }
 }
 

@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs"
 import type { JsonObject } from "../../pkg/types/mod.ts"
 import type { FilterView, HostTables, Inside, Node, NodeAttachment, NodeLink, NotInside } from "../node/mod.ts"
 import type { Examined } from "./inside.ts"
+import type { FindingName } from "./names.ts"
 import { type Command, sh } from "./remedy.ts"
 
 /**
@@ -24,8 +25,7 @@ import { type Command, sh } from "./remedy.ts"
  * }
  */
 export interface Finding {
-  /** A name of `rules`, with a row in docs/doctor.md. */
-  readonly rule: string
+  readonly rule: FindingName
   /** "error": something does not work, or will not. "warning": it works, and something is not as it should be. */
   readonly severity: "error" | "warning"
   /** The network that it is about, if it is about one. */
@@ -53,7 +53,7 @@ export interface Finding {
    * Rules of which this one would be a mere consequence: an object that a finding of these rules affects, or every object where that
    * finding concerns the node as a whole, is taken out of this finding.
    */
-  readonly consequenceOf?: readonly string[]
+  readonly consequenceOf?: readonly FindingName[]
 }
 
 /** An object that a fault concerns. */
@@ -61,6 +61,8 @@ export interface Affected {
   /** As messages name it: an attachment by `nameOf`, a link or a file by its name in quotes. */
   readonly name: string
   readonly attachment?: NodeAttachment
+  /** The part of the object that is concerned, which is written behind its name: "ports 8080/tcp, 8443/tcp". Made by `someOf`. */
+  readonly detail?: string
 }
 
 /** The input of the checks. */
@@ -149,6 +151,15 @@ export function nameOf({ network, containerId, ifName, pod }: NodeAttachment): s
 /** An attachment, as an object that a fault concerns. */
 export function affectedBy(attachment: NodeAttachment): Affected {
   return { name: nameOf(attachment), attachment }
+}
+
+/** The parts of one object that a finding names; a container may have thousands. */
+const SOME = 5
+
+/** Some of a list, in words: "port 8080/tcp", "ports 8080/tcp, 8443/tcp and 3 more". */
+export function someOf(noun: string, list: readonly string[]): string {
+  const more = list.length > SOME ? ` and ${list.length - SOME} more` : ""
+  return `${noun}${list.length === 1 ? "" : "s"} ${list.slice(0, SOME).join(", ")}${more}`
 }
 
 /** A command of this tool, with the flags by which doctor found the node's files. */

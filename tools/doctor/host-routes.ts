@@ -95,7 +95,7 @@ function hostFault({ one }: Examined, address: Address, out: NodeLink, patient: 
       ofMany: (count) => `the host has no route to ${to} by "${out.name}", where ${count} containers are`,
       why,
       remedy: isBridge ? connectedRoute(address, to, out) : pointRoute(ip, isV6, out),
-      consequenceOf: ["route-overlap", "gateway-missing", "link-down"],
+      consequenceOf: ["route-overlap", "gateway-missing", "link-down", "host-main-table"],
     },
   ]
 }

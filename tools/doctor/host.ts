@@ -135,7 +135,7 @@ export const checkUnread: Check = ({ node: { unread, places }, filter }) => [
   ...(filter === undefined
     ? [
         {
-          rule: "no-nftables",
+          rule: "no-nftables" as const,
           severity: "warning" as const,
           what: "the kernel's nf_tables cannot be asked",
           why: "masquerade and port mappings need it, unless a configuration names the backend iptables",

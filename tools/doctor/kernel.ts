@@ -1,6 +1,6 @@
 import { AF_INET, familyOf, parseCidr } from "../../pkg/types/mod.ts"
 import { gatewaysOn, isGateway } from "./bridges.ts"
-import { affectedBy, bridgeOf, bridgesOf, type Check, type Finding, routedLinks } from "./finding.ts"
+import { affectedBy, bridgeOf, bridgesOf, type Check, type Finding, type Patient, routedLinks } from "./finding.ts"
 import { inOneLine, setSysctl, sh } from "./remedy.ts"
 
 /** A table of which this share is used is nearly full. */
@@ -33,16 +33,20 @@ export const checkForwarding: Check = (patient) => {
       note: "find what switches it off: /etc/sysctl.d, a firewall's start",
     })
   }
-  for (const link of routedLinks(patient)) {
+  const uplinks = used.length > 0 ? defaultUplinks(patient) : []
+  for (const link of new Set([...routedLinks(patient), ...uplinks])) {
     if (patient.sysctl(`net/ipv4/conf/${link}/forwarding`) !== "0") continue
+    const isUplink = uplinks.includes(link)
     found.push({
       rule: "forwarding-off-link",
       severity: "error",
-      cause: "net/ipv4/conf/*/forwarding",
+      cause: `net/ipv4/conf/*/forwarding${isUplink ? " of uplinks" : ""}`,
       affected: [{ name: `"${link}"` }],
       what: `net/ipv4/conf/${link}/forwarding is 0, and net/ipv4/ip_forward is 1`,
       ofMany: (count) => `net/ipv4/ip_forward is 1, and forwarding of ${count} interfaces is 0`,
-      why: "the kernel forwards nothing that comes in there",
+      why: isUplink
+        ? "the kernel forwards nothing that comes in by this uplink: no answers to containers, and nothing for published ports"
+        : "the kernel forwards nothing that comes in there",
       remedy: setSysctl(`net/ipv4/conf/${link}/forwarding`, 1),
     })
   }
@@ -50,6 +54,11 @@ export const checkForwarding: Check = (patient) => {
   return patient.sysctl("net/ipv4/ip_forward") === "0"
     ? found.filter(({ rule }) => rule !== "forwarding-off-link")
     : found
+}
+
+/** The interfaces by which the host's IPv4 default routes lead. */
+function defaultUplinks({ node }: Patient): string[] {
+  return node.routes.flatMap(({ dst, dev }) => (dst === "0.0.0.0/0" && dev !== undefined ? [dev] : []))
 }
 
 function familyOfText(address: string): 4 | 6 {

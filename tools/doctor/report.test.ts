@@ -86,13 +86,13 @@ test.each([
 
 test("for programs it has the same, every object that is affected, and what can be fixed and pasted", () => {
   const pod = { namespace: "shop", name: "web" }
-  const affected = [{ name: '"cni0"' }, affectedBy(attachmentOf({ pod }))]
+  const affected = [{ name: '"cni0"' }, { ...affectedBy(attachmentOf({ pod })), detail: "port 80/tcp" }]
   const findings = [
     finding({ network: "pods", remedy: sh`ip link set ${"a b"} up`, note: "or restart it" }),
     finding({ ...warning, isFixable: true, affected }),
   ]
   const told = { what: 'interface "cni0" is down', why: "nothing passes it", remedy: "ip link set cni0 up" }
-  const words = { ...told, what: `${told.what}; the same fault has 1 more: "pods/c1/eth0" (pod shop/web)` }
+  const words = { ...told, what: `${told.what}; the same fault has 1 more: "pods/c1/eth0" (pod shop/web): port 80/tcp` }
   const ofPod = { network: "pods", containerId: "c1", ifName: "eth0", pod }
   expect(asJson(examination(findings), [deletion])).toStrictEqual({
     findings: [
@@ -113,7 +113,7 @@ test("for programs it has the same, every object that is affected, and what can 
         ...words,
         pasteable: false,
         fixable: true,
-        affected: [{ name: '"cni0"' }, { name: '"pods/c1/eth0" (pod shop/web)', ...ofPod }],
+        affected: [{ name: '"cni0"' }, { name: '"pods/c1/eth0" (pod shop/web)', detail: "port 80/tcp", ...ofPod }],
       },
     ],
     fixes: [

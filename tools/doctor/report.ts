@@ -80,8 +80,9 @@ export function asJson(
   }
 }
 
-function affectedAsJson({ name, attachment }: Affected): JsonObject {
-  if (attachment === undefined) return { name }
+function affectedAsJson({ name, detail, attachment }: Affected): JsonObject {
+  const about = { name, ...(detail === undefined ? {} : { detail }) }
+  if (attachment === undefined) return about
   const { network, containerId, ifName, pod } = attachment
-  return { name, network, containerId, ifName, ...(pod === undefined ? {} : { pod: { ...pod } }) }
+  return { ...about, network, containerId, ifName, ...(pod === undefined ? {} : { pod: { ...pod } }) }
 }

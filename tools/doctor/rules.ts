@@ -1,6 +1,15 @@
 import { type ListedRoute, RTN_UNICAST, type Rule, RuleAction } from "../../pkg/netlink/mod.ts"
-import { AF_INET6, contains, familyOf, formatCidr, formatIp, parseIp, sameBytes } from "../../pkg/types/mod.ts"
-import { isUsual } from "../node/mod.ts"
+import {
+  AF_INET6,
+  contains,
+  type Family,
+  familyOf,
+  formatCidr,
+  formatIp,
+  parseIp,
+  sameBytes,
+} from "../../pkg/types/mod.ts"
+import { familiesWithoutMain, isUsual } from "../node/mod.ts"
 import { affectedBy, type Check, type Finding, nameOf } from "./finding.ts"
 import { type Examined, inContainer } from "./inside.ts"
 import { type Command, sh } from "./remedy.ts"
@@ -31,6 +40,41 @@ export const checkContainerRules: Check = ({ examined }) =>
         ]
       }),
   )
+
+/** Namespaces whose main table no rule looks up: all routes are in it. */
+export const checkMainTables: Check = ({ examined, hostTables }) => [
+  ...hostTables.withoutMain.map((family): Finding => {
+    const which = family === AF_INET6 ? "IPv6 " : ""
+    return {
+      rule: "host-main-table",
+      severity: "error",
+      what: `no ${which}rule of the host looks up the main table`,
+      why: "the host uses none of its routes: it sends to no container and to no other host",
+      remedy: lookUpMain(family),
+    }
+  }),
+  ...examined.flatMap(({ one, inside }) =>
+    familiesWithoutMain(inside.rules ?? []).map((family): Finding => {
+      const which = family === AF_INET6 ? "IPv6 " : ""
+      return {
+        rule: "container-main-table",
+        severity: "error",
+        network: one.network,
+        cause: `${which}main table in network ${one.network}`,
+        affected: [affectedBy(one)],
+        what: `no ${which}rule in ${nameOf(one)} looks up the main table`,
+        ofMany: (count) => `no ${which}rule in ${count} containers looks up the main table`,
+        why: "the container uses none of its routes: it reaches nothing",
+        remedy: inContainer(inside, [lookUpMain(family)]),
+      }
+    }),
+  ),
+]
+
+/** The rule that every namespace begins with. */
+function lookUpMain(family: Family): Command {
+  return sh`ip ${family === AF_INET6 ? ["-6", "rule"] : ["rule"]} add priority 32766 lookup main`
+}
 
 /** The host's rules that take what comes from or goes to containers before the main table does. */
 export const checkHostRules: Check = ({ examined, hostTables: { rules, routes, routesTo }, node }) => {

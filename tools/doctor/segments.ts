@@ -1,5 +1,5 @@
 import { formatIp } from "../../pkg/types/mod.ts"
-import { affectedBy, type Check, type Finding } from "./finding.ts"
+import { affectedBy, type Check, type Finding, nameOf, type Patient } from "./finding.ts"
 import { type Examined, type ExaminedInterface, inContainer } from "./inside.ts"
 import { type Command, inOneLine, sh } from "./remedy.ts"
 
@@ -11,14 +11,43 @@ interface Station {
 }
 
 /** Addresses and MACs that two containers of one segment have. */
-export const checkSegments: Check = ({ examined }) => {
+export const checkSegments: Check = ({ examined, node }) => {
   const stations = examined.flatMap((each) =>
     each.interfaces.flatMap((one): Station[] => {
       const segment = segmentOf(each, one)
       return segment === undefined ? [] : [{ examined: each, one, segment }]
     }),
   )
-  return [...addressesTwice(stations), ...macsTwice(stations)]
+  return [...addressesTwice(stations), ...addressesOfBridges(stations, node), ...macsTwice(stations)]
+}
+
+/** Addresses in containers that the host has on their bridge or a VLAN of it: the gateway of the others. */
+function addressesOfBridges(stations: readonly Station[], { links }: Patient["node"]): Finding[] {
+  return stations.flatMap(({ examined: { one, inside }, one: { name, link } }) => {
+    const bridge = one.link?.master
+    const isOnBridge = ({ nsid, index, peer, peerNsid, kind }: (typeof links)[number]) =>
+      nsid === undefined && (index === bridge || (kind === "vlan" && peerNsid === undefined && peer === bridge))
+    const devices = bridge === undefined ? [] : links.filter(isOnBridge)
+    const own = inside.addresses?.filter(({ index, scope }) => scope === 0 && index === link?.index) ?? []
+    return own.flatMap((address): Finding[] => {
+      const ip = formatIp(address.ip)
+      const device = devices.find(({ addresses }) => addresses.some((each) => each.split("/")[0] === ip))
+      if (device === undefined) return []
+      return [
+        {
+          rule: "address-of-gateway",
+          severity: "error",
+          network: one.network,
+          cause: `${ip} of ${device.name}`,
+          affected: [affectedBy(one)],
+          what: `interface "${name}" of ${nameOf(one)} has ${ip}, which the host has on "${device.name}"`,
+          ofMany: (count) => `${count} containers have ${ip}, which the host has on "${device.name}"`,
+          why: "containers that ask for their gateway may get this container's MAC, and what they send beyond their network ends there",
+          remedy: inContainer(inside, [sh`ip address delete ${`${ip}/${address.prefix}`} dev ${name}`]),
+        },
+      ]
+    })
+  })
 }
 
 /** Where frames with one MAC meet; undefined where the host routes. Ports with other VLANs do not meet. */

@@ -9,7 +9,7 @@ import {
   parseCidr,
   parseIp,
 } from "../../pkg/types/mod.ts"
-import type { NodeLink } from "../node/mod.ts"
+import type { NodeLink, NodeRoute } from "../node/mod.ts"
 import { isGateway } from "./bridges.ts"
 import { affectedBy, type Check, containerLinks, type Finding, nameOf, type Patient } from "./finding.ts"
 import { type Examined, isUp, localMappings } from "./inside.ts"
@@ -27,22 +27,43 @@ export const checkDefaultRoute: Check = (patient) => {
   return families.flatMap(([family, all, name]): Finding[] => {
     const used = masqueraded.filter((each) => addressesOf(each).some((ip) => familyOf(ip) === family))
     const uplink = uplinksOf(patient, family)[0]
+    if (used.length === 0 || uplink === undefined) return []
+    const count = used.length === 1 ? "a container is" : `${used.length} containers are`
+    const closed = closedDefault(patient, all)
+    const isElsewhere = hostTables.routes.some(({ dst, prefix }) => prefix === 0 && familyOf(dst) === family)
+    if (closed !== undefined && !isElsewhere)
+      return [
+        {
+          rule: "host-no-default-route",
+          severity: "error",
+          what: `the host's ${name} drops what it takes: it is a blackhole or an unreachable route, and ${count} masqueraded`,
+          why: "what containers send beyond the host's own networks goes nowhere",
+          remedy: sh`ip ${family === AF_INET6 ? ["-6"] : []} route delete default metric ${closed.metric ?? 0}`,
+        },
+      ]
     const isRouted = node.routes.some(
       ({ dst, gateway }) =>
         familyOf(parseCidr(dst)?.ip ?? new Uint8Array(4)) === family && (dst === all || gateway !== undefined),
     )
-    const isElsewhere = hostTables.routes.some(({ dst, prefix }) => prefix === 0 && familyOf(dst) === family)
-    if (used.length === 0 || uplink === undefined || isRouted || isElsewhere) return []
+    if (isRouted || isElsewhere) return []
     return [
       {
         rule: "host-no-default-route",
         severity: "warning",
-        what: `the host has no ${name}, and ${used.length === 1 ? "a container is" : `${used.length} containers are`} masqueraded`,
-        why: `what containers send beyond the host's own networks goes nowhere`,
+        what: `the host has no ${name}, and ${count} masqueraded`,
+        why: "what containers send beyond the host's own networks goes nowhere",
         remedy: `ip route add default via GATEWAY dev ${uplink.name}, with the gateway of its network; find what has taken the route away`,
       },
     ]
   })
+}
+
+/** The default route of a family that counts, where it drops packets. */
+function closedDefault({ node }: Patient, all: string): NodeRoute | undefined {
+  const defaults = node.routes.filter(({ dst }) => dst === all)
+  const best = Math.min(...defaults.map(({ metric = 0 }) => metric))
+  const counting = defaults.filter(({ metric = 0 }) => metric === best)
+  return counting.find(({ isClosed }) => !isClosed) === undefined ? counting[0] : undefined
 }
 
 /** The host's interfaces that are up, have an address of the family, and are not there for containers. */
@@ -137,13 +158,16 @@ export const checkDns: Check = (patient) =>
           why: "names are not resolved, or after seconds only",
           remedy: `name a server that is reached as "dns.nameservers" of network "${one.network}", or give it a route`,
           consequenceOf: [
-            ...[
-              "container-link-missing",
-              "container-link-down",
-              "container-address-missing",
-              "container-route-missing",
-            ],
-            ...["container-network-route", "container-no-carrier", "container-rule", "host-no-default-route"],
+            "container-link-missing",
+            "container-link-down",
+            "container-address-missing",
+            "container-route-missing",
+            "container-network-route",
+            "container-no-carrier",
+            "container-rule",
+            "container-main-table",
+            "host-no-default-route",
+            "host-main-table",
           ],
         },
       ]

@@ -1,5 +1,7 @@
 import { expect, test } from "bun:test"
 import { cni } from "../../cmd/cni/main.ts"
+import { report, summary } from "../doctor/report.ts"
+import { patientOf } from "../doctor/testing/patients.ts"
 import { recordingTerminal } from "../testing.ts"
 import { looksFor } from "./known.ts"
 
@@ -86,6 +88,80 @@ docs/lint.md#shared-mac
   ],
 ])("%s", async (_, args, stdin, out) => {
   expect(await explain(args, stdin)).toEqual({ code: 0, out, err: "" })
+})
+
+const PORTS = `WHAT     the rules of published ports are gone
+WHY      nothing that is sent to these ports of the host reaches the container
+OFTEN    a firewall's reload, nft flush ruleset
+DO       cni reattach; of podman's containers podman network reload --all
+LOOK     cni doctor
+PAGE     docs/findings.md#the-packet-filter
+`
+
+test("a finding of doctor: what it is, why it matters, and what to do", async () => {
+  expect(await explain(["missing-ports"])).toEqual({ code: 0, out: `FINDING  missing-ports\n${PORTS}`, err: "" })
+  expect((await explain(["ERROR", "missing-ports"])).out).toBe(`FINDING  missing-ports\n${PORTS}`)
+  const [first, ...more] = JSON.parse((await explain(["--json", "missing-ports"])).out)
+  expect(more).toEqual([])
+  expect(first).toEqual({
+    finding: "missing-ports",
+    count: 1,
+    what: "the rules of published ports are gone",
+    why: "nothing that is sent to these ports of the host reaches the container",
+    causes: "a firewall's reload, nft flush ruleset",
+    remedy: "cni reattach; of podman's containers podman network reload --all",
+    page: "docs/findings.md#the-packet-filter",
+  })
+})
+
+test("a name that doctor and lint share is explained as both", async () => {
+  const { out } = await explain(["plugin-missing"])
+  expect(out).toStartWith("FINDING  plugin-missing\nWHAT     a network names a plugin that is not there\n")
+  expect(out).toEndWith("\ndocs/lint.md#plugin-missing\n")
+  expect(JSON.parse((await explain(["--json", "plugin-missing"])).out)).toMatchObject([
+    { finding: "plugin-missing" },
+    { headline: "plugin-missing" },
+  ])
+})
+
+test("what doctor has printed is explained, each finding once, and what else is in the text", async () => {
+  const findings = [
+    { rule: "missing-ports", severity: "error", what: "cni plugin not initialized", why: "why", remedy: "sed" },
+    {
+      rule: "missing-ports",
+      severity: "warning",
+      what: "two",
+      why: "why",
+      remedy: "sed",
+      note: "bind: address already in use",
+    },
+    { rule: "link-down", severity: "error", what: "three", why: "why", remedy: "sed" },
+  ] as const
+  const examination = { findings, patient: patientOf() }
+  const printed = `${report(examination, [], { columns: 40 })}${summary(examination, {})}`
+  const names = ["FINDING  missing-ports  (2 times)", "FINDING  link-down"]
+  const heads = (out: string) => out.split("\n").filter((line) => /^(FINDING|MESSAGE)/.test(line))
+  for (const text of [printed, JSON.stringify({ findings }), JSON.stringify(findings)]) {
+    expect(heads((await explain(["-"], text)).out)).toEqual(names)
+    expect(heads((await explain([text])).out)).toEqual(names)
+  }
+  expect(heads((await explain(["-"], JSON.stringify(findings[2]))).out)).toEqual(["FINDING  link-down"])
+  expect(heads((await explain(["-"], `${printed}cni plugin not initialized\n`)).out)).toEqual([
+    ...names,
+    "MESSAGE  cni plugin not initialized",
+  ])
+})
+
+test.each([
+  ["missing-port", "missing-ports"],
+  ["WARNING missing_port", "missing-ports"],
+  ["unkown-key", "unknown-key"],
+])("%s: did you mean %s", async (asked, meant) => {
+  expect(await explain([asked])).toEqual({
+    code: 1,
+    out: "",
+    err: `cni explain: Cannot explain this: no message that is known is like it; did you mean "${meant}"?\n`,
+  })
 })
 
 test("a code, with its messages and what each means", async () => {

@@ -1,17 +1,24 @@
 import { type Command, Found, outputFlags, print } from "../command.ts"
 import { plain } from "../configuration/key-docs.ts"
+import { didYouMean } from "../did-you-mean.ts"
+import { findingNames } from "../doctor/names.ts"
 import { ruleNames } from "../lint/rules.ts"
-import { type Explanation, explain, explainLog } from "./explain.ts"
-import { type Section, sectionOfCode, sectionOfRule } from "./known.ts"
+import type { Explanation } from "./explain.ts"
+import type { KnownFinding } from "./findings.ts"
+import type { Section } from "./known.ts"
+
+/** Names that are explained as such: findings of doctor, and rules of lint. */
+const names = [...new Set([...findingNames, ...ruleNames])].sort()
 
 /** `cni explain` */
 export const explainCommand: Command = {
   summary: "Say what an error means, why it came, and what to do",
-  words: ["ERROR|CODE|RULE|-…"],
-  choices: { "ERROR|CODE|RULE|-…": ruleNames },
+  words: ["ERROR|CODE|NAME|-…"],
+  choices: { "ERROR|CODE|NAME|-…": names },
   flags: outputFlags,
-  help: `ERROR is a message of a plugin or a runtime, a line of a log, or an error object in JSON; CODE a code of the specification; RULE a rule
-of "cni lint". With - errors are read from stdin: a log, of which each kind of message is explained once, or an error object.
+  help: `ERROR is a message of a plugin or a runtime, a line of a log, or an error object in JSON; CODE a code of the specification; NAME a
+finding of "cni doctor", or a rule of "cni lint". With - it is read from stdin: a log, of which each kind of message is explained once,
+an error object, or what "cni doctor" has printed, as text or JSON.
 Known are the messages of this suite, and those of Kubernetes, containerd, CRI-O, podman, upstream's library and plugins, and of some
 other suites. Nothing is asked of a network.
 
@@ -20,34 +27,75 @@ Exit code 0: it is explained. 1: nothing is known of it.
 Examples:
   cni explain 'plugin type="bridge" failed (add): failed to allocate for range 0: no IP addresses available in range set: 10.22.0.1-10.22.0.254'
   cni explain 7
+  cni explain missing-ports
+  cni doctor | cni explain -
   cni explain unknown-key
   journalctl -u kubelet --since -1h | cni explain -`,
   async run(args, terminal) {
+    // The pages are loaded with these: other commands of the tool do without them.
+    const [{ explain, explainLog }, { sectionOfCode, sectionOfRule }, { knownFindings, takeFindings }] =
+      await Promise.all([import("./explain.ts"), import("./known.ts"), import("./findings.ts")])
     const asked = args.words.join(" ")
     const section = /^\d+$/.test(asked) ? sectionOfCode(Number(asked)) : sectionOfRule(asked)
-    if (section !== undefined) {
+    const findings = knownFindings()
+    const pasted = takeFindings(asked === "-" ? await terminal.stdin() : asked, findings)
+    if (section !== undefined && pasted.counts.size === 0) {
       print(args, terminal, { json: () => section, text: () => sectionText(section) })
       return
     }
-    const found = asked === "-" ? explainLog(await terminal.stdin()) : [explain(asked)]
+    const told = [...pasted.counts].flatMap(([name, count]) => {
+      const known = findings.get(name)
+      return known ? [{ known, count }] : []
+    })
+    const found = asked === "-" ? explainLog(pasted.rest) : told.length > 0 ? [] : [explain(asked)]
     const known = found.filter(({ known }) => known.length > 0)
-    print(args, terminal, { json: () => known.map(asJson), text: () => known.map(asText).join("\n") })
-    if (known.length > 0) return
-    terminal.stderr(`cni explain: ${nothing(found)}\n`)
+    const sections = section === undefined ? [] : [section]
+    print(args, terminal, {
+      json: () => [...told.map(({ known, count }) => ({ ...known, count })), ...sections, ...known.map(asJson)],
+      text: () => [...told.map(findingText), ...sections.map(sectionText), ...known.map(asText)].join("\n"),
+    })
+    if (told.length + known.length > 0) return
+    const [first] = found
+    const code = first?.said.code === undefined ? undefined : sectionOfCode(first.said.code)
+    terminal.stderr(`cni explain: ${nothing(asked, code)}\n`)
     throw new Found(1)
   },
 }
 
-/** An error without an entry is explained by its code. */
-function nothing([first]: readonly Explanation[]): string {
-  const code = first?.said.code === undefined ? undefined : sectionOfCode(first.said.code)
-  const hint = code === undefined ? "" : `. Code ${code.headline}: "cni explain ${first?.said.code}" lists what has it`
-  return `Cannot explain this: no message that is known is like it${hint}`
+/** An error without an entry is explained by its code; a word may be a name that was mistyped. */
+function nothing(asked: string, code: Section | undefined): string {
+  const number = code?.headline.split(":")[0]
+  const hint = code === undefined ? "" : `. Code ${code.headline}: "cni explain ${number}" lists what has it`
+  const [, word] = /^(?:(?:ERROR|WARNING)\s+)?([\w-]+)$/.exec(asked) ?? []
+  const near = word === undefined ? undefined : didYouMean(word, names)
+  const meant = near === undefined ? "" : `; did you mean "${near}"?`
+  return `Cannot explain this: no message that is known is like it${meant}${hint}`
+}
+
+/** Rows of a head and its lines; those without a line are left out. */
+function rowsText(rows: readonly (readonly [head: string, lines: readonly string[]])[]): string {
+  const lines = rows.flatMap(([head, cells]) =>
+    cells.map((cell, index) => `${(index === 0 ? head : "").padEnd(9)}${cell}\n`),
+  )
+  return lines.join("")
+}
+
+function findingText({ known, count }: { known: KnownFinding; count: number }): string {
+  const { finding, what, why, causes, remedy, page } = known
+  return rowsText([
+    ["FINDING", [count > 1 ? `${finding}  (${count} times)` : finding]],
+    ["WHAT", [what]],
+    ["WHY", [why]],
+    ["OFTEN", [causes]],
+    ["DO", [remedy]],
+    ["LOOK", ["cni doctor"]],
+    ["PAGE", [page]],
+  ])
 }
 
 function asText({ said, known, count }: Explanation): string {
   const [best, other] = known
-  const rows: [string, readonly string[]][] = [
+  return rowsText([
     ["MESSAGE", [count > 1 ? `${said.message}  (${count} times)` : said.message]],
     ["PLUGIN", said.plugin === undefined ? [] : [`${said.plugin}, ${said.verb ?? "?"}`]],
     ["CODE", [said.code ?? best?.code].flatMap((code) => (code === undefined ? [] : [String(code)]))],
@@ -56,11 +104,7 @@ function asText({ said, known, count }: Explanation): string {
     ["ALSO", other === undefined ? [] : [[other.what, other.remedy].filter(Boolean).join(": ")]],
     ["LOOK", best?.looks ?? []],
     ["PAGE", [best?.page ?? ""]],
-  ]
-  const lines = rows.flatMap(([head, cells]) =>
-    cells.map((cell, index) => `${(index === 0 ? head : "").padEnd(9)}${cell}\n`),
-  )
-  return lines.join("")
+  ])
 }
 
 function asJson({ said, known, count }: Explanation) {

@@ -1,11 +1,13 @@
 import { describe, expect, test } from "bun:test"
-import { existsSync } from "node:fs"
+import { existsSync, readFileSync } from "node:fs"
 import { join } from "node:path"
 import { cni } from "../../cmd/cni/main.ts"
 import { Code } from "../../pkg/types/mod.ts"
+import { findingNames } from "../doctor/names.ts"
 import { ruleNames } from "../lint/rules.ts"
 import { recordingTerminal } from "../testing.ts"
 import { explain, explainLog, readError } from "./explain.ts"
+import { knownFindings } from "./findings.ts"
 import { knownMessages, sectionOfCode, sectionOfRule } from "./known.ts"
 
 const root = join(import.meta.dir, "../..")
@@ -129,6 +131,14 @@ test("what is known of other suites' messages has a remedy and a place to look",
   const rows = known.filter(({ page }) => page.startsWith("docs/messages.md"))
   expect(rows.length).toBeGreaterThan(80)
   expect(rows.filter(({ remedy, looks }) => !remedy || looks.length === 0)).toEqual([])
+})
+
+test("every finding of doctor has one row, with what it is, why it matters, what it comes of and what to do", () => {
+  const rows = knownFindings()
+  expect([...rows.keys()]).toEqual([...findingNames])
+  expect([...rows.values()].filter((row) => Object.values(row).some((text) => text === ""))).toEqual([])
+  const page = readFileSync(join(root, "docs/findings.md"), "utf8")
+  expect(page.match(/^\| `/gm)).toHaveLength(findingNames.length)
 })
 
 test("every code and every rule has its section", () => {

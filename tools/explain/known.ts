@@ -53,7 +53,8 @@ function codeOf(headline: string): number | undefined {
   return code === undefined ? undefined : Number(code)
 }
 
-function sectionsOf(file: string, page: string, level = "##"): Section[] {
+/** The parts of a page, each with its headline of a level. */
+export function sectionsOf(file: string, page: string, level = "##"): Section[] {
   const parts = page.split(new RegExp(`^${level} `, "m")).slice(1)
   return parts.map((part) => {
     const [headline = "", ...lines] = part.split("\n")

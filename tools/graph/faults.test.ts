@@ -21,11 +21,11 @@ const graph: Graph = {
 
 /** The ids of the objects that are marked. */
 function marked(finding: Partial<Finding>): string[] {
-  const whole = { rule: "r", severity: "error", what: "w", why: "y", remedy: "m", ...finding } as const
+  const whole = { rule: "link-down", severity: "error", what: "w", why: "y", remedy: "m", ...finding } as const
   const { uplinks, segments, faults } = withFaults(graph, [whole])
   const boxes = [...uplinks, ...segments, ...segments.flatMap(({ members }) => members)]
   const found = boxes.filter((box) => box.faults !== undefined)
-  for (const { faults } of found) expect(faults).toMatchObject([{ rule: "r", severity: "error" }])
+  for (const { faults } of found) expect(faults).toMatchObject([{ rule: "link-down", severity: "error" }])
   return [...(faults === undefined ? [] : ["node"]), ...found.map(({ id }) => id)].sort()
 }
 
@@ -66,7 +66,7 @@ test("a graph without findings stays as it is", () => {
 
 test("the fault of a container does not name the others that have it", () => {
   const affected = ["c1", "c2"].map((containerId) => affectedBy(attachmentOf({ containerId })))
-  const finding = { rule: "r", severity: "error", what: "w", why: "y", remedy: "m", affected } as const
+  const finding = { rule: "link-down", severity: "error", what: "w", why: "y", remedy: "m", affected } as const
   const { segments } = withFaults(graph, [{ ...finding, ofMany: (count) => `${count} containers have no port` }])
   const [first] = segments.flatMap(({ members }) => members)
   expect(first?.faults?.map(({ text }) => text)).toEqual(["2 containers have no port: y"])

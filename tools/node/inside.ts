@@ -15,7 +15,7 @@ import {
   type Rule,
 } from "../../pkg/netlink/mod.ts"
 import { Netns } from "../../pkg/netns/mod.ts"
-import { messageOf } from "../../pkg/types/mod.ts"
+import { type Family, messageOf } from "../../pkg/types/mod.ts"
 import type { NodeAttachment } from "./attachments.ts"
 
 /** The namespace of one or more attachments, as it is now. A list is undefined where it is too long to be read whole. */
@@ -100,6 +100,12 @@ const usual: ReadonlyMap<number, number> = new Map([
   [32766, 254],
   [32767, 253],
 ])
+
+/** The families of which there are rules, and none that looks up the main table, as after `ip rule flush`. */
+export function familiesWithoutMain(rules: readonly Rule[]): Family[] {
+  const families = [...new Set(rules.map(({ family }) => family))]
+  return families.filter((family) => !rules.some((rule) => rule.family === family && rule.table === RT_TABLE_MAIN))
+}
 
 /** Whether a rule is one of those that every namespace begins with. */
 export function isUsual({ priority = 0, table, src, dst, inputInterface, outputInterface, mark }: Rule): boolean {

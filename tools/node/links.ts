@@ -41,8 +41,13 @@ export interface NodeLink {
   /** The nsid of the peer's namespace; undefined for the link's own. */
   readonly peerNsid?: number
   readonly vlanId?: number
-  /** Of a bridge's port: its state, 3 for one that forwards, and whether it passes nothing to other isolated ports. */
-  readonly port?: { readonly state: number; readonly isIsolated: boolean }
+  /**
+   * Of a bridge's port: its state, 3 for one that forwards, whether it passes nothing to other isolated ports, and whether frames
+   * go back where they came from.
+   */
+  readonly port?: { readonly state: number; readonly isIsolated: boolean; readonly isHairpin: boolean }
+  /** Of a bridge: the spanning tree protocol is on. */
+  readonly hasStp?: boolean
   /** With prefix length; of links on the host only. */
   readonly addresses: readonly string[]
   readonly counters?: Counters
@@ -55,9 +60,14 @@ export interface NodeRoute {
   readonly gateway?: string
   readonly dev?: string
   readonly metric?: number
+  /** Packets are dropped: a blackhole, an unreachable or a prohibited route. */
+  readonly isClosed?: boolean
   /** RTPROT_*: 2 is the kernel's own, for the network of an address. */
   readonly protocol: number
 }
+
+/** RTN_BLACKHOLE, RTN_UNREACHABLE, RTN_PROHIBIT, <linux/rtnetlink.h> */
+const CLOSED: readonly number[] = [6, 7, 8]
 
 /** struct rtnl_link_stats64, <linux/if_link.h>, in `IFLA_STATS64`. */
 const IFLA_STATS64 = 23
@@ -87,6 +97,7 @@ function describeLink(link: Link, addresses: readonly string[]): NodeLink {
   const vlanId = linkData(link, "vlan")?.id
   const counters = countersOf(link)
   const port = portOf(link)
+  const hasStp = (linkData(link, "bridge")?.stpState ?? 0) !== 0
   return {
     index,
     name,
@@ -101,6 +112,7 @@ function describeLink(link: Link, addresses: readonly string[]): NodeLink {
     ...(peerNsid === undefined ? {} : { peerNsid }),
     ...(vlanId === undefined ? {} : { vlanId }),
     ...(port === undefined ? {} : { port }),
+    ...(hasStp ? { hasStp } : {}),
     addresses,
     ...(counters === undefined ? {} : { counters }),
   }
@@ -108,8 +120,8 @@ function describeLink(link: Link, addresses: readonly string[]): NodeLink {
 
 function portOf({ attributes: { linkInfo } }: Link): NodeLink["port"] {
   if (linkInfo?.slaveKind !== "bridge" || linkInfo.slaveData === undefined) return undefined
-  const { state, isolated } = bridgePortData.decode(linkInfo.slaveData)
-  return state === undefined ? undefined : { state, isIsolated: isolated === 1 }
+  const { state, isolated, hairpin } = bridgePortData.decode(linkInfo.slaveData)
+  return state === undefined ? undefined : { state, isIsolated: isolated === 1, isHairpin: hairpin === 1 }
 }
 
 const stateNames = new Map<number, string>(
@@ -132,13 +144,14 @@ export function readRoutes(links: readonly NodeLink[]): NodeRoute[] {
   using host = RouteSocket.open()
   const names = new Map(links.flatMap(({ nsid, index, name }) => (nsid === undefined ? [[Number(index), name]] : [])))
   const listed = listRoutes(host, undefined, { table: RT_TABLE_MAIN })
-  return listed.map(({ dst, prefix, gateway, index, priority, protocol }) => {
+  return listed.map(({ dst, prefix, gateway, index, priority, protocol, type }) => {
     const dev = index === undefined ? undefined : names.get(index)
     return {
       dst: formatCidr({ ip: dst, prefix }),
       ...(gateway === undefined ? {} : { gateway: formatIp(gateway) }),
       ...(dev === undefined ? {} : { dev }),
       ...(priority === undefined ? {} : { metric: priority }),
+      ...(CLOSED.includes(type) ? { isClosed: true } : {}),
       protocol,
     }
   })

@@ -12,7 +12,7 @@ export { attachmentsOf, type NodeAttachment, type Source } from "./attachments.t
 export { describeLostBridge, type LostBridge, lostBridge } from "./bridges.ts"
 export { containerChains, type FilterRules, type OwnedRule, readOwnedRules } from "./filter-rules.ts"
 export { type HostTables, readHostTables } from "./host-tables.ts"
-export { type Inside, isUsual, type NotInside, readInsides, takesFrames } from "./inside.ts"
+export { familiesWithoutMain, type Inside, isUsual, type NotInside, readInsides, takesFrames } from "./inside.ts"
 export { type LeaseStore, readStores } from "./leases.ts"
 export { type Counters, type NodeLink, type NodeRoute, readLinks, readRoutes } from "./links.ts"
 export { ipamOf, type NetworkFile, readNetworks } from "./networks.ts"

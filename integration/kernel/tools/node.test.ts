@@ -114,7 +114,7 @@ test("links have what tells to which others they belong", () => {
     counters: quiet,
   })
   expect(linkOf("veth1")).toStrictEqual({
-    port: { isIsolated: false, state: 0 },
+    port: { isHairpin: false, isIsolated: false, state: 0 },
     index: 3,
     name: "veth1",
     kind: "veth",
@@ -163,7 +163,7 @@ test("routes are those of the main table, with what they lead to", () => {
   expect(node.routes).toStrictEqual([
     { dst: "0.0.0.0/0", gateway: "192.0.2.1", dev: "out0", metric: 5, protocol: 3 },
     { dst: "192.0.2.0/24", dev: "out0", protocol: 2 },
-    { dst: "198.51.100.0/24", protocol: 3 },
+    { dst: "198.51.100.0/24", isClosed: true, protocol: 3 },
     { dst: "203.0.113.0/24", dev: "out0", protocol: 3 },
   ])
 })

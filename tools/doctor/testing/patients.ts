@@ -36,7 +36,7 @@ export function patientOf({
   const empty = { places, readMs: 0, networks: [], cache: [], stores: [], pools, links: [], routes: [], unread: [] }
   const read = { ...empty, rules: { owned: [], ports }, ...node } as never
   const examined = examinedOf(attachments, insides)
-  const hostTables = { rules: [], routes: [], neighbours: [], routesTo: new Map(), ...tables }
+  const hostTables = { rules: [], withoutMain: [], routes: [], neighbours: [], routesTo: new Map(), ...tables }
   return {
     node: read,
     attachments,
