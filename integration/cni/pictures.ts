@@ -4,7 +4,7 @@
  */
 import { mkdir } from "node:fs/promises"
 import { join } from "node:path"
-import { builtPlugins, type ContainerNamespace, programEnv, writeSysctl } from "../lab/mod.ts"
+import { builtPlugins, type ContainerNamespace, programEnv, startDaemon, waitFor, writeSysctl } from "../lab/mod.ts"
 import { NodeLab } from "./node-lab.ts"
 import { terminalPicture } from "./terminal-picture.ts"
 
@@ -19,8 +19,30 @@ async function typed(lab: NodeLab, args: string, colour: boolean): Promise<strin
   const { stdout } = await lab.host.tryExec("script", ["-qec", line, "/dev/null"], {
     env: colour ? env : { ...env, NO_COLOR: "1" },
   })
-  return stdout.replaceAll("\r", "").replaceAll(lab.confDir, "/etc/cni/net.d").replaceAll(builtPlugins, "/opt/cni/bin")
+  return asOnNode(stdout.replaceAll("\r", ""), lab)
 }
+
+/** A text with the names that a node has in place of the laboratory's. */
+function asOnNode(text: string, { confDir }: NodeLab): string {
+  const places = text.replaceAll(confDir, "/etc/cni/net.d").replaceAll(builtPlugins, "/opt/cni/bin")
+  const namespaces = [...new Set(places.match(/\bcnit-[\w-]+/g))]
+  return namespaces.reduce((text, name, at) => text.replaceAll(name, `cni-${at + 1}`), places)
+}
+
+/** A service of Kubernetes at 10.96.0.10 with two endpoints, in rules like those of kube-proxy. */
+const service = `table ip kube-proxy {
+  chain endpoint-0 {
+    meta l4proto tcp dnat to 10.85.0.3:80
+  }
+  chain endpoint-1 {
+    meta l4proto tcp dnat to 192.0.2.9:80
+  }
+  chain services {
+    type nat hook prerouting priority dstnat - 1;
+    ip daddr 10.96.0.10 tcp dport 80 numgen random mod 2 vmap { 0 : goto endpoint-0, 1 : goto endpoint-1 }
+  }
+}
+`
 
 const vlan = {
   cniVersion: "1.1.0",
@@ -54,6 +76,8 @@ async function furnish(lab: NodeLab): Promise<ContainerNamespace> {
   await lab.addPod("db-0", "pods", "b6a7988f7e6d")
   await lab.losePod(await lab.addPod("job-31", "pods", "0c1b2a394857"))
   await lab.addPod("camera", "lan", "d4c3b2a19080")
+  await startDaemon(web.commandLine(["busybox", "nc", "-ll", "-p", "80", "-e", "true"]))
+  await waitFor(async () => (await web.exec("ss", ["-Hltn", "sport = :80"])).stdout !== "", "a process that listens")
   await web.exec("ping", ["-c", "20", "-i", "0.002", "-s", "1200", "192.0.2.1"])
   return web
 }
@@ -77,7 +101,12 @@ if (import.meta.main) {
   await mkdir(join(docs, "pictures"), { recursive: true })
   await lab.cni(["graph", "--write", join(docs, "pictures/graph.svg")])
   await Bun.write(join(docs, "pictures/ps.svg"), terminalPicture("cni ps", await typed(lab, "ps", true)))
-  for (const page of ["ps.md", "graph.md", "recorder.md", "trace.md"]) await renew(page, lab, pod)
+  const graph = join(docs, "pictures/graph.svg")
+  await Bun.write(graph, asOnNode(await Bun.file(graph).text(), lab))
+  for (const page of ["ps.md", "graph.md", "recorder.md"]) await renew(page, lab, pod)
+  await lab.host.exec("nft", ["-f", "-"], { input: service })
+  await renew("trace.md", lab, pod)
+  await lab.host.exec("nft", ["delete", "table", "ip", "kube-proxy"])
   await writeSysctl(lab.host, "net/ipv4/ip_forward", "0")
   await renew("doctor.md", lab, pod)
   await Bun.write(join(docs, "pictures/doctor.svg"), terminalPicture("cni doctor", await typed(lab, "doctor", true)))
