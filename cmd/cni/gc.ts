@@ -1,4 +1,5 @@
 import { statfsSync } from "node:fs"
+import { basename } from "node:path"
 import {
   type AttachmentId,
   type CachedAttachment,
@@ -6,7 +7,7 @@ import {
   gcNetwork,
   staleAttachments,
 } from "../../pkg/libcni/mod.ts"
-import { type JsonObject, messageOf } from "../../pkg/types/mod.ts"
+import { CniError, Code, type JsonObject, messageOf } from "../../pkg/types/mod.ts"
 import {
   type Command,
   given,
@@ -19,7 +20,7 @@ import {
   wantsJson,
   word,
 } from "../../tools/command.ts"
-import { cacheDirs } from "../../tools/node/mod.ts"
+import { brokenRecords, cacheDirs } from "../../tools/node/mod.ts"
 import { fittedTable } from "../../tools/screen.ts"
 import { deleteBelongings, staleBelongings } from "./belongings.ts"
 import { storesOf } from "./ipam.ts"
@@ -54,6 +55,7 @@ Examples:
     const caches = cacheDirs(runtime.cacheDir)
     const attached = () =>
       caches.flatMap((directory) => cachedAttachments(directory)).filter((one) => one.network === network.name)
+    if (given(args, "auto")) refuseBroken(network.name, caches)
     const dry = given(args, "dry-run")
     const show = (rows: string[][]) =>
       print(args, terminal, {
@@ -111,6 +113,15 @@ Examples:
 }
 
 const COLUMNS = ["WHAT", "KIND", { head: "NAME", isWhole: true }, { head: "OF", falls: 1 }]
+
+/** Throws where a record of the network is empty or cut short: what it was about may be in use. */
+function refuseBroken(network: string, caches: readonly string[]): void {
+  const broken = caches.flatMap(brokenRecords).filter((file) => basename(file).startsWith(`${network}-`))
+  if (broken.length === 0) return
+  throw new CniError(Code.Io, `Cannot tell what of network "${network}" is in use: "${broken[0]}" holds no record`, {
+    details: `${broken.length === 1 ? "remove the file" : `remove the ${broken.length} files of this kind`} when the container is gone, or restart it`,
+  })
+}
 
 function rowAsJson([what = "", kind = "", name = "", of = ""]: string[]): JsonObject {
   return { what, kind, name, of }

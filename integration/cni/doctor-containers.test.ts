@@ -414,6 +414,27 @@ const chainWith = (table: string, hook: string, rule: string) =>
 
 const ofOperators: readonly Fault[] = [
   {
+    rule: "container-address-missing",
+    severity: "error",
+    where: "line",
+    break: "sysctl -w net.ipv6.conf.eth0.disable_ipv6=1",
+    says: /does not have fd86::2\/64, which ADD has given it$/,
+  },
+  {
+    rule: "gateway-not-local",
+    severity: "error",
+    where: "host",
+    break: "ip route delete local 10.85.0.1 dev cni0 table local",
+    says: /^the host does not take 10\.85\.0\.1 of "cni0", the gateway of 2 containers, for its own: /,
+  },
+  {
+    rule: "bridge-renamed",
+    severity: "error",
+    where: "host",
+    break: "ip link set cni0 down; ip link set cni0 name old0; ip link set old0 up",
+    says: /^bridge "cni0" is named "old0" now, and 2 containers live by it: /,
+  },
+  {
     rule: "forwarding-off-link",
     severity: "error",
     where: "host",

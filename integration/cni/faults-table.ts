@@ -1,3 +1,4 @@
+import { expect } from "bun:test"
 import { chmod, copyFile, rm } from "node:fs/promises"
 import type { FindingName } from "../../tools/doctor/names.ts"
 import {
@@ -215,6 +216,55 @@ export const faults: readonly Fault[] = [
       for (const name of ["s1", "s2"]) await lab.addPod(name, "second")
       await lab.host.exec("nft", ["delete", "table", "bridge", "cni_spoofcheck"])
     },
+  },
+  {
+    rule: "missing-policy",
+    severity: "error",
+    names: /^table inet cni_firewall is not there: "ingressPolicy" is not in force for 2 containers/,
+    seed: async (lab) => {
+      const { plugins, ...network } = second(subnet("10.87.0.0/24"))
+      const firewall = { type: "firewall", backend: "nftables", ingressPolicy: "same-bridge" }
+      await lab.writeNetwork("20-second.conflist", { ...network, plugins: [...plugins, firewall] })
+      for (const name of ["f1", "f2"]) await lab.addPod(name, "second")
+      await lab.host.exec("nft", ["delete", "table", "inet", "cni_firewall"])
+    },
+  },
+  {
+    rule: "missing-limit",
+    severity: "warning",
+    names: /^"veth.*has no limit, and its network has "ingressRate" 1000000$/,
+    seed: async (lab) => {
+      const { plugins, ...network } = second(subnet("10.87.0.0/24"))
+      const bandwidth = { type: "bandwidth", ingressRate: 1_000_000, ingressBurst: 1_000_000 }
+      await lab.writeNetwork("20-second.conflist", { ...network, plugins: [...plugins, bandwidth] })
+      const pod = await lab.addPod("slow", "second")
+      const links = await lab.host.json<{ ifname: string; ifalias?: string }[]>("ip", ["-j", "link"])
+      const end = links.find(({ ifalias }) => ifalias?.includes(pod.name))?.ifname ?? ""
+      await lab.host.exec("tc", ["qdisc", "delete", "dev", end, "root"])
+    },
+  },
+  {
+    rule: "missing-masquerade",
+    how: "of its set of containers",
+    severity: "error",
+    names: /^rules were removed from table ip cni_masquerade: there is no masquerade for 2 containers/,
+    seed: ({ host }) => host.exec("nft", ["flush", "set", "ip", "cni_masquerade", "containers"]),
+  },
+  {
+    rule: "record-broken",
+    severity: "error",
+    names: /^"\/var\/lib\/cni\/results\/pods-.*-eth0" holds no record/,
+    seed: async (lab, [pod]) => {
+      const file = `/var/lib/cni/results/pods-${pod?.name}-eth0`
+      await lab.host.exec("sh", ["-ec", `cp ${file} /run/cni/copy; truncate -s 100 ${file}`])
+      const { exitCode, stderr } = await lab.cni(["gc", "pods", "--auto"])
+      expect({ exitCode, stderr }).toEqual({
+        exitCode: 1,
+        stderr: expect.stringContaining(`"${file}" holds no record`),
+      })
+    },
+    words: /^restart the container, or see that it is gone; then rm \/var\/lib\/cni\/results\/pods-/,
+    mend: ({ host }, [pod]) => host.exec("cp", ["/run/cni/copy", `/var/lib/cni/results/pods-${pod?.name}-eth0`]),
   },
   {
     rule: "missing-lease",

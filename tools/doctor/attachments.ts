@@ -13,12 +13,11 @@ export const checkComplete: Check = (patient) =>
       ...missingLink(one, patient),
       ...missingMasquerade(one, patient),
       ...missingPorts(one, patient),
-      ...missingSpoofCheck(one, patient),
       ...missingLease(one, patient),
     ])
 
 /** What all findings about one attachment have, whose remedy is that it is made anew. */
-function about(one: NodeAttachment, patient: Patient) {
+export function about(one: NodeAttachment, patient: Patient) {
   return {
     severity: "error" as const,
     network: one.network,
@@ -43,7 +42,8 @@ function missingLink(one: NodeAttachment, patient: Patient): Finding[] {
   ]
 }
 
-function pluginsOf({ cached }: NodeAttachment) {
+/** The plugins of the ADD. */
+export function pluginsOf({ cached }: NodeAttachment) {
   try {
     return cached ? parseNetworkList(cached.config).plugins : []
   } catch {
@@ -52,14 +52,16 @@ function pluginsOf({ cached }: NodeAttachment) {
 }
 
 /** What is wrong with a table whose rules are missing: it is not there, or they are not in it. */
-function describeTable({ filter }: Patient, table: string): string {
+export function describeTable({ filter }: Patient, table: string): string {
   const isThere = filter?.tables?.some(({ family, name }) => `${family} ${name}` === table) ?? true
   return isThere ? `rules were removed from table ${table}` : `table ${table} is not there`
 }
 
 function missingMasquerade(one: NodeAttachment, patient: Patient): Finding[] {
   const wanting = pluginsOf(one).find(({ raw }) => raw.ipMasq === true)
-  const has = one.rules.some(({ place }) => /masquerade|nat (POSTROUTING|CNI-)/.test(place))
+  const has = one.rules.some(
+    ({ place }) => /cni_masquerade containers$|nat (POSTROUTING|CNI-)/.test(place) || /(?<!cni_)masquerade/.test(place),
+  )
   if (!wanting || has) return []
   const family = one.addresses.some((address) => !address.includes(":")) ? "ip" : "ip6"
   const table = `${family} ${wanting.raw.ipMasqBackend === "iptables" ? "nat" : "cni_masquerade"}`
@@ -91,29 +93,6 @@ function missingPorts(one: NodeAttachment, patient: Patient): Finding[] {
       ofMany: (count) => `${describeTable(patient, table)}: no published port leads to ${count} containers`,
       why: "a reload of a firewall, or nft flush ruleset, has removed the rules of published ports",
       consequenceOf: ["missing-host-end"],
-    },
-  ]
-}
-
-/** The reference suite's rules for this name no attachment; its chains have names of their own. */
-function missingSpoofCheck(one: NodeAttachment, patient: Patient): Finding[] {
-  const isAsked = pluginsOf(one).some(({ type, raw }) => type === "bridge" && raw.macspoofchk === true)
-  const ofOthers = patient.filter?.rules.some(
-    ({ chain }) => chain.table.family === "bridge" && /^cni-br-/.test(chain.name),
-  )
-  if (!isAsked || patient.filter === undefined || ofOthers) return []
-  if (one.rules.some(({ place }) => place.startsWith("bridge cni_spoofcheck "))) return []
-  const table = "bridge cni_spoofcheck"
-  return [
-    {
-      ...about(one, patient),
-      rule: "missing-spoof-check",
-      cause: `table ${table}`,
-      what: `the MACs that ${nameOf(one)} sends from are not checked, and its network has "macspoofchk": ${describeTable(patient, table)}`,
-      ofMany: (count) =>
-        `${describeTable(patient, table)}: the MACs that ${count} containers send from are not checked`,
-      why: "the container can send frames in the name of others, and get theirs",
-      consequenceOf: ["missing-host-end", "bridge-missing", "not-in-bridge"],
     },
   ]
 }

@@ -14,6 +14,8 @@ import {
 } from "./finding.ts"
 import { type Command, inOneLine, setSysctl, sh } from "./remedy.ts"
 
+/** RTN_LOCAL, <linux/rtnetlink.h> */
+const RTN_LOCAL = 2
 /** The set of published ports that 127.0.0.1 leads to. */
 const LOCALHOST = "ip cni_hostports localhost"
 
@@ -41,6 +43,19 @@ export const checkBridges: Check = (patient) =>
         },
       ]
     }
+    const renamed = renamedBridge(one, end, patient)
+    if (renamed !== undefined)
+      return [
+        {
+          ...about,
+          rule: "bridge-renamed",
+          what: `bridge "${bridge}" is named "${renamed}" now, and a container lives by it: ${nameOf(one)}`,
+          ofMany: (count) => `bridge "${bridge}" is named "${renamed}" now, and ${count} containers live by it`,
+          why: "the next ADD makes another bridge with the same gateway, and containers of the two do not reach each other",
+          remedy: sh`ip link set ${renamed} down; ip link set ${renamed} name ${bridge}; ip link set ${bridge} up`,
+          note: "routes that were made by hand for the bridge have to be made again",
+        },
+      ]
     return [
       {
         ...about,
@@ -59,6 +74,15 @@ export const checkBridges: Check = (patient) =>
       },
     ]
   })
+
+/** The present name of the bridge of a container: that of its port, where it has the container's gateway. */
+function renamedBridge(one: NodeAttachment, { master }: NodeLink, { node }: Patient): string | undefined {
+  const gateways = one.result?.ips.flatMap(({ gateway }) => gateway ?? []) ?? []
+  const has = ({ addresses }: NodeLink) => addresses.some((each) => gateways.includes(each.split("/")[0] ?? ""))
+  return node.links.find(
+    (link) => link.nsid === undefined && link.index === master && link.kind === "bridge" && has(link),
+  )?.name
+}
 
 /** The commands that make an interface a port as ADD does; where it has a VLAN, an ADD does it. */
 function portRemedy(
@@ -122,7 +146,9 @@ export const checkGateways: Check = (patient) =>
     return gatewaysOn(one, patient).flatMap(({ address, device }): Finding[] => {
       const link = linkOnHost(patient, device)
       const [gateway = ""] = address.split("/")
-      if (!link || link.addresses.some((each) => each.split("/")[0] === gateway)) return []
+      if (!link) return []
+      const held = link.addresses.some((each) => each.split("/")[0] === gateway)
+      if (held) return isLocal(gateway, link, patient) ? [] : [notLocal(one, gateway, device)]
       return [
         {
           rule: "gateway-missing",
@@ -140,3 +166,27 @@ export const checkGateways: Check = (patient) =>
       ]
     })
   })
+
+/** Whether the host takes packets for an address of its own; of a bridge in a VRF, whose table is another, that is not asked. */
+function isLocal(address: string, { master }: NodeLink, { hostTables }: Patient): boolean {
+  const answer = hostTables.routesTo.get(address)
+  return answer === undefined || master !== undefined || (typeof answer === "object" && answer.type === RTN_LOCAL)
+}
+
+function notLocal(one: NodeAttachment, gateway: string, device: string): Finding {
+  const isV6 = gateway.includes(":")
+  const to = [...(isV6 ? ["-6"] : []), "route", "replace", "local", gateway, "dev", device, "table", "local"]
+  return {
+    rule: "gateway-not-local",
+    severity: "error",
+    network: one.network,
+    cause: `${gateway} of ${device}`,
+    affected: [affectedBy(one)],
+    what: `the host does not take ${gateway} of "${device}", the containers' gateway, for its own: the route is not in table local`,
+    ofMany: (count) =>
+      `the host does not take ${gateway} of "${device}", the gateway of ${count} containers, for its own: the route is not in table local`,
+    why: "the gateway answers no container",
+    remedy: sh`ip ${[...to, "proto", "kernel", ...(isV6 ? [] : ["scope", "host", "src", gateway])]}`,
+    consequenceOf: ["host-main-table"],
+  }
+}

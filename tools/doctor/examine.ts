@@ -1,4 +1,5 @@
 import { parseNetworkList, type Runtime } from "../../pkg/libcni/mod.ts"
+import { parseIp } from "../../pkg/types/mod.ts"
 import {
   attachmentsOf,
   type FilterView,
@@ -17,12 +18,13 @@ import { checkContainerLinks, checkInsides } from "./containers.ts"
 import { checkDrops, checkShadows } from "./filters.ts"
 import { type Check, type Finding, type Member, type Patient, readSysctl } from "./finding.ts"
 import { checkFrames } from "./frames.ts"
-import { checkClock, checkDisk, checkRecords, checkUnread } from "./host.ts"
+import { checkBroken, checkClock, checkDisk, checkRecords, checkUnread } from "./host.ts"
 import { checkHostNeighbours, checkHostRoutes } from "./host-routes.ts"
 import { examinedOf } from "./inside.ts"
 import { checkBridgeFiltering, checkConntrack, checkForwarding, checkIpv6, checkReversePath } from "./kernel.ts"
 import { checkLinks, checkMtu } from "./links.ts"
 import { checkListeners } from "./listeners.ts"
+import { checkLostRules } from "./lost-rules.ts"
 import { checkFiles, checkPools, checkRoutes, checkSubnets } from "./networks.ts"
 import { checkOrphans } from "./orphans.ts"
 import { checkOtherHooks } from "./other-hooks.ts"
@@ -40,6 +42,7 @@ const checks: readonly Check[] = [
   checkDisk,
   checkClock,
   checkRecords,
+  checkBroken,
   checkFiles,
   checkPlugins,
   checkSubnets,
@@ -76,6 +79,7 @@ const checks: readonly Check[] = [
   checkLocalnet,
   checkDns,
   checkComplete,
+  checkLostRules,
   checkDuplicates,
   checkListeners,
   checkOrphans,
@@ -154,6 +158,7 @@ function tryReadHostTables(examined: Patient["examined"]): Patient["hostTables"]
   const addresses = examined.flatMap((one) => [
     ...one.interfaces.flatMap(({ addresses }) => addresses.map(({ ip }) => ip)),
     ...dnsServersOf(one),
+    ...(one.one.result?.ips ?? []).flatMap(({ gateway }) => (gateway ? (parseIp(gateway) ?? []) : [])),
   ])
   try {
     return readHostTables(addresses)

@@ -1,5 +1,5 @@
 import { accessSync, constants, statfsSync, statSync } from "node:fs"
-import { dirname, join } from "node:path"
+import { basename, dirname, join } from "node:path"
 import { cacheFile } from "../../pkg/libcni/mod.ts"
 import { findExposure } from "../../pkg/records/mod.ts"
 import { affectedBy, type Check, type Finding, nameOf } from "./finding.ts"
@@ -74,6 +74,25 @@ export const checkClock: Check = ({ attachments, node: { readMs } }) =>
           "set the clock: timedatectl shows whether it is set by the network, and timedatectl set-ntp true does that",
       },
     ]
+  })
+
+/** Files of the runtime's cache that hold no record any more. */
+export const checkBroken: Check = ({ node: { brokenRecords = [] }, attachments }) =>
+  brokenRecords.map((file): Finding => {
+    const one = attachments.find(
+      ({ network, containerId, ifName }) => basename(file) === `${network}-${containerId}-${ifName}`,
+    )
+    return {
+      rule: "record-broken",
+      severity: "error",
+      cause: dirname(file),
+      ...(one === undefined ? {} : { network: one.network }),
+      affected: [one === undefined ? { name: `"${file}"` } : { ...affectedBy(one), detail: `"${file}"` }],
+      what: `"${file}" holds no record: it is empty, or cut short`,
+      ofMany: (count) => `${count} files in "${dirname(file)}" hold no record: they are empty, or cut short`,
+      why: "the runtime does not know the attachment any more, and cni gc --auto cannot tell whether it is in use",
+      remedy: `restart the container, or see that it is gone; then ${sh`rm ${[file]}`.line}`,
+    }
   })
 
 /** Bits of a mode by which others than the owner may write. */

@@ -13,7 +13,7 @@ import {
   sameBytes,
 } from "../../pkg/types/mod.ts"
 import { type AskedMapping, askedMappings, type Inside, type NodeAttachment, type NotInside } from "../node/mod.ts"
-import { type Command, sh } from "./remedy.ts"
+import { type Command, setSysctl, sh } from "./remedy.ts"
 
 /** An attachment of a container that lives, beside what its namespace has. */
 export interface Examined {
@@ -161,7 +161,11 @@ function isAsGood({ gateway, index, nextHops }: ListedRoute, wanted: WantedRoute
 export function repairCommands(examined: Examined, { name, link, addresses }: ExaminedInterface): Command[] {
   const up = link && isUp(link) ? [] : [sh`ip link set ${name} up`]
   const missing = addresses.filter((address) => !hasAddress(examined.inside, link, address))
+  const isWithoutIpv6 = !examined.inside.addresses?.some(({ index, ip }) => index === link?.index && ip.length === 16)
+  const isWanted = missing.some(({ ip }) => familyOf(ip) === AF_INET6)
   return [
+    // Where it is switched off, the kernel has deleted all addresses of the family, and takes none.
+    ...(isWithoutIpv6 && isWanted ? [setSysctl(`net/ipv6/conf/${name}/disable_ipv6`, 0)] : []),
     ...up,
     ...missing.map(({ text }) => sh`ip address replace ${text} dev ${name}`),
     ...missingRoutes(examined).map((route) => routeCommand(route, name)),

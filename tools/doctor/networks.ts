@@ -122,6 +122,7 @@ export const checkRoutes: Check = (patient) => {
           what: `the host's route to ${clash.dst} by ${clash.dev ?? clash.gateway} overlaps ${subnetOf(range)} of network "${network.name}"`,
           why: "either the containers or what is behind that route cannot be reached",
           remedy: `give the network another subnet, in ${file}; or remove the route, if nothing needs it: ${deletionOf(clash)}`,
+          consequenceOf: ["bridge-renamed"],
         }
         return [finding]
       })

@@ -20,7 +20,7 @@ function orphanFindings(one: NodeAttachment, patient: Patient): Finding[] {
     isFixable,
     affected: [affectedBy(one)],
     // Without the cache an attachment that lives seems to be one that no record knows.
-    ...(isFixable ? {} : { consequenceOf: ["state-exposed", "cannot-look"] as const }),
+    ...(isFixable ? {} : { consequenceOf: ["state-exposed", "cannot-look", "record-broken"] as const }),
     cause: `containers of ${network}`,
     ...orphanRemedy(one, patient, isFixable),
   }

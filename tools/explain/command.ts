@@ -1,6 +1,6 @@
+import { didYouMean } from "../../pkg/config/mod.ts"
 import { type Command, Found, outputFlags, print } from "../command.ts"
 import { plain } from "../configuration/key-docs.ts"
-import { didYouMean } from "../did-you-mean.ts"
 import { findingNames } from "../doctor/names.ts"
 import { ruleNames } from "../lint/rules.ts"
 import type { Explanation } from "./explain.ts"

@@ -46,6 +46,8 @@ export interface NodeLink {
    * go back where they came from.
    */
   readonly port?: { readonly state: number; readonly isIsolated: boolean; readonly isHairpin: boolean }
+  /** The kind of the qdisc at the root, "noqueue" where none was made. */
+  readonly qdisc?: string
   /** Of a bridge: the spanning tree protocol is on. */
   readonly hasStp?: boolean
   /** With prefix length; of links on the host only. */
@@ -93,7 +95,7 @@ export function readLinks(): NodeLink[] {
 
 function describeLink(link: Link, addresses: readonly string[]): NodeLink {
   const { index, name, kind, mac, mtu, flags, attributes } = link
-  const { alias, master, link: peer, linkNetnsId: peerNsid, operState } = attributes
+  const { alias, master, link: peer, linkNetnsId: peerNsid, operState, qdisc } = attributes
   const vlanId = linkData(link, "vlan")?.id
   const counters = countersOf(link)
   const port = portOf(link)
@@ -112,6 +114,7 @@ function describeLink(link: Link, addresses: readonly string[]): NodeLink {
     ...(peerNsid === undefined ? {} : { peerNsid }),
     ...(vlanId === undefined ? {} : { vlanId }),
     ...(port === undefined ? {} : { port }),
+    ...(qdisc === undefined ? {} : { qdisc }),
     ...(hasStp ? { hasStp } : {}),
     addresses,
     ...(counters === undefined ? {} : { counters }),

@@ -26,6 +26,7 @@ export {
 } from "./packet-filter.ts"
 export { type AskedMapping, askedMappings } from "./ports.ts"
 export {
+  brokenRecords,
   type CacheEntry,
   cacheDirs,
   DEFAULT_DATA_DIR,

@@ -1,4 +1,4 @@
-import { readdirSync, statSync } from "node:fs"
+import { readdirSync, readFileSync, statSync } from "node:fs"
 import { join } from "node:path"
 import { type CachedAttachment, cachedAttachments, cacheFile } from "../../pkg/libcni/mod.ts"
 import { type NodePools, readPools } from "./agent.ts"
@@ -68,6 +68,8 @@ export interface Node {
   /** The files of the configuration directory in the order in which runtimes look at them. */
   readonly networks: readonly NetworkFile[]
   readonly cache: readonly CacheEntry[]
+  /** The files of the caches that are empty or cut short, and hold no record. */
+  readonly brokenRecords?: readonly string[]
   readonly stores: readonly LeaseStore[]
   /** The pools that networks take their addresses from, and what the cluster's agent says of them. */
   readonly pools: NodePools
@@ -96,6 +98,7 @@ export function readNode(places: NodePlaces): Node {
     readMs: Date.now(),
     networks,
     cache: attempt("cache", () => readCached(places.cacheDir), []),
+    brokenRecords: attempt("cache", () => cacheDirs(places.cacheDir).flatMap(brokenRecords), []),
     stores: attempt("leases", () => readStores(places.dataDir, networks), []),
     pools: readPools(networks),
     links,
@@ -109,6 +112,22 @@ function readCached(runtimes: string): Node["cache"] {
   return cacheDirs(runtimes).flatMap((cacheDir) =>
     cachedAttachments(cacheDir).map((one) => ({ ...one, cacheDir, writtenMs: modifiedMs(cacheFile(cacheDir, one)) })),
   )
+}
+
+/** The files of a cache that are no JSON: what a full disk or a power cut leaves of a record. Throws what reading throws. */
+export function brokenRecords(cacheDir: string): string[] {
+  const directory = join(cacheDir, "results")
+  const files = entriesOf(directory).filter((entry) => entry.isFile())
+  return files.map(({ name }) => join(directory, name)).filter((file) => !isJson(readFileSync(file, "utf8")))
+}
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text)
+    return true
+  } catch {
+    return false
+  }
 }
 
 function modifiedMs(file: string): number | undefined {

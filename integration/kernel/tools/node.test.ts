@@ -110,6 +110,7 @@ test("links have what tells to which others they belong", () => {
     mtu: 1400,
     isUp: false,
     state: "down",
+    qdisc: "noop",
     addresses: ["10.85.0.1/24", "fd00::1/64"],
     counters: quiet,
   })
@@ -122,6 +123,7 @@ test("links have what tells to which others they belong", () => {
     mtu: 1500,
     isUp: false,
     state: "down",
+    qdisc: "noop",
     alias: "pods/c1/eth0",
     master: 2,
     peer: 2,

@@ -1,0 +1,83 @@
+import { isJsonObject } from "../../pkg/types/mod.ts"
+import type { NodeAttachment } from "../node/mod.ts"
+import { about, describeTable, pluginsOf } from "./attachments.ts"
+import { type Check, type Finding, nameOf, type Patient } from "./finding.ts"
+
+/** Finds what keeps containers apart or slow, and was removed while they live: the check of MACs, policies, limits. */
+export const checkLostRules: Check = (patient) => {
+  if (patient.filter === undefined) return []
+  return patient.attachments
+    .filter(({ cached, isAlive }) => cached !== undefined && isAlive === true)
+    .flatMap((one) => [
+      ...missingSpoofCheck(one, patient),
+      ...missingPolicy(one, patient),
+      ...missingLimit(one, patient),
+    ])
+}
+
+/** The reference suite's rules for this name no attachment; its chains have names of their own. */
+function missingSpoofCheck(one: NodeAttachment, patient: Patient): Finding[] {
+  const table = "bridge cni_spoofcheck"
+  const isAsked = pluginsOf(one).some(({ type, raw }) => type === "bridge" && raw.macspoofchk === true)
+  const ofOthers = patient.filter?.rules.some(
+    ({ chain }) => chain.table.family === "bridge" && /^cni-br-/.test(chain.name),
+  )
+  if (!isAsked || ofOthers || one.rules.some(({ place }) => place.startsWith(`${table} `))) return []
+  return [
+    {
+      ...about(one, patient),
+      rule: "missing-spoof-check",
+      cause: `table ${table}`,
+      what: `the MACs that ${nameOf(one)} sends from are not checked, and its network has "macspoofchk": ${describeTable(patient, table)}`,
+      ofMany: (count) =>
+        `${describeTable(patient, table)}: the MACs that ${count} containers send from are not checked`,
+      why: "the container can send frames in the name of others, and get theirs",
+      consequenceOf: ["missing-host-end", "bridge-missing", "not-in-bridge"],
+    },
+  ]
+}
+
+/** Only of the backend nftables: the rules of others name no attachment. */
+function missingPolicy(one: NodeAttachment, patient: Patient): Finding[] {
+  const table = "inet cni_firewall"
+  const firewall = pluginsOf(one).find(({ type }) => type === "firewall")?.raw
+  const policy = firewall?.ingressPolicy
+  const { backend = "nftables" } = firewall ?? {}
+  const ofOthers = patient.filter?.rules.some(
+    ({ chain }) => chain.table.name === "firewalld" || /^CNI-ISOLATION/.test(chain.name),
+  )
+  if ((policy !== "same-bridge" && policy !== "isolated") || backend !== "nftables" || ofOthers) return []
+  if (one.rules.some(({ place }) => place.startsWith(`${table} `))) return []
+  return [
+    {
+      ...about(one, patient),
+      rule: "missing-policy",
+      cause: `table ${table}`,
+      what: `"ingressPolicy": "${policy}" is not in force for ${nameOf(one)}: ${describeTable(patient, table)}`,
+      ofMany: (count) => `${describeTable(patient, table)}: "ingressPolicy" is not in force for ${count} containers`,
+      why: "containers reach each other that the policy keeps apart",
+      consequenceOf: ["missing-host-end"],
+    },
+  ]
+}
+
+/** The limit on what a container gets is a qdisc of its host's end. */
+function missingLimit(one: NodeAttachment, patient: Patient): Finding[] {
+  const bandwidth = pluginsOf(one).find(({ type }) => type === "bandwidth")?.raw
+  const asked = one.cached?.capabilityArgs.bandwidth ?? bandwidth
+  const rate = isJsonObject(asked) ? asked.ingressRate : undefined
+  const end = one.link
+  if (bandwidth === undefined || !(Number(rate) > 0) || end?.kind !== "veth" || end.nsid !== undefined) return []
+  if (end.qdisc === undefined || !/^no/.test(end.qdisc)) return [] // "noqueue", "noop"
+  return [
+    {
+      ...about(one, patient),
+      severity: "warning",
+      rule: "missing-limit",
+      cause: `limits of network ${one.network}`,
+      what: `"${end.name}", the host's end of ${nameOf(one)}, has no limit, and its network has "ingressRate" ${rate}`,
+      ofMany: (count) => `the host's ends of ${count} containers have no limit, and their network has "ingressRate"`,
+      why: "the container takes all that the host's links give",
+    },
+  ]
+}
