@@ -209,6 +209,7 @@ export const faults: readonly Fault[] = [
   },
   {
     rule: "missing-spoof-check",
+    needs: "nf_tables_bridge",
     severity: "error",
     names: /^table bridge cni_spoofcheck is not there: the MACs that 2 containers send from are not checked/,
     seed: async (lab) => {
@@ -231,6 +232,7 @@ export const faults: readonly Fault[] = [
   },
   {
     rule: "missing-limit",
+    needs: "tbf",
     severity: "warning",
     names: /^"veth.*has no limit, and its network has "ingressRate" 1000000$/,
     seed: async (lab) => {

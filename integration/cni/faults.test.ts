@@ -6,7 +6,7 @@ import { type Fault, faults } from "./faults-table.ts"
 import { type Finding, NodeLab } from "./node-lab.ts"
 
 /** The features that some faults need, by name in this file: so `npm run test:vm` finds the machine for them. */
-const features = ["no_dummy", "vlan_filtering"] as const satisfies readonly Fault["needs"][]
+const features = ["nf_tables_bridge", "no_dummy", "tbf", "vlan_filtering"] as const satisfies readonly Fault["needs"][]
 
 /** Every second fault in `npm test`: each takes some seconds. `npm run test:faults -- cni` has all of them. */
 const chosen = faults.filter((_, at) => isLong || at % 2 === seed % 2)

@@ -47,6 +47,26 @@ const networks: Readonly<Record<string, Healthy>> = {
     ],
   },
   "bridge with firewall": { plugins: [{ ...bridge, isDefaultGateway: true }, { type: "firewall" }] },
+  "bridge with a policy": {
+    plugins: [
+      { ...bridge, isDefaultGateway: true, hairpinMode: true },
+      { type: "firewall", ingressPolicy: "same-bridge" },
+    ],
+  },
+  "bridge with limits on what containers get": {
+    plugins: [
+      { ...bridge, isDefaultGateway: true },
+      { type: "bandwidth", ingressRate: 1e6, ingressBurst: 1e6 },
+    ],
+    needs: "tbf",
+  },
+  "bridge with limits for some addresses": {
+    plugins: [
+      { ...bridge, isDefaultGateway: true },
+      { type: "bandwidth", ingressRate: 1e6, ingressBurst: 1e6, shapedSubnets: ["192.0.2.0/24"] },
+    ],
+    needs: "tbf",
+  },
   "bridge with bandwidth": {
     plugins: [
       { ...bridge, isDefaultGateway: true },
