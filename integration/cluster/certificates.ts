@@ -22,10 +22,11 @@ export async function makeCertificate(
   name: string,
   authority: Certificate,
   addresses: readonly string[] = [],
+  // Without a common name: etcd's gateway refuses clients that have one.
+  subject = `/O=${name}`,
 ): Promise<Certificate> {
   const made = filesOf(directory, name)
-  // Without a common name: etcd's gateway refuses clients that have one.
-  const out = ["-keyout", made.key, "-out", made.certificate, "-subj", `/O=${name}`]
+  const out = ["-keyout", made.key, "-out", made.certificate, "-subj", subject]
   const signer = ["-CA", authority.certificate, "-CAkey", authority.key]
   // etcd's gateway is a client of its own server, with the server's certificate.
   const usages = addresses.length > 0 ? "serverAuth,clientAuth" : "clientAuth"

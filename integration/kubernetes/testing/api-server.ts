@@ -66,7 +66,7 @@ export class RealApiServer implements ApiUnderTest, AsyncDisposable {
       ...[`--service-account-issuer=${issuer}`, `--service-account-key-file=${account}`],
       ...[`--service-account-signing-key-file=${account}`, "--disable-admission-plugins=ServiceAccount"],
     ]
-    await makeCertificate(directory.path, "operator", authority)
+    await makeCertificate(directory.path, "operator", authority, [], "/CN=operator")
     const ca = await Bun.file(authority.certificate).text()
     const server = new RealApiServer(directory, url, ca, etcdUrl, command)
     const peer = `http://127.0.0.1:${await freePort()}`
