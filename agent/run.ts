@@ -1,20 +1,17 @@
 import { bootMs, FileDescriptor, makeDirectories, Open, randomHex, readTextFile, tryLock } from "../pkg/libc/mod.ts"
+import { messageOf } from "../pkg/types/mod.ts"
 import { type AgentConfig, readEndpoint } from "./config.ts"
-import { Engine } from "./engine/engine.ts"
 import { openNodeFiles } from "./engine/node-files.ts"
-import { followPodCidrs, type PodCidrs } from "./engine/pod-cidrs.ts"
-import type { Clock, LogEvent, NodeFiles, Surroundings } from "./engine/surroundings.ts"
+import type { Clock, LogEvent, Surroundings } from "./engine/surroundings.ts"
 import { formatEvent } from "./log.ts"
 import { nodeName, openStore, ownerOfNode, podCidrsOf, readAgentConfig } from "./open.ts"
-import type { Kind } from "./records.ts"
-import { RouteKeeper, type RouteKernel, type RouteSurroundings } from "./routes/keeper.ts"
 import { hostKernel } from "./routes/kernel.ts"
 import type { Usage } from "./server/metrics.ts"
 import { type Answers, serveHttp, serveSocket } from "./server/serve.ts"
-import type { Status } from "./status.ts"
 import { StoreError } from "./store.ts"
 import { keepRegistering } from "./stores/kubernetes/pools.ts"
 import { KubernetesStore } from "./stores/kubernetes/store.ts"
+import { podCidrWork, poolWork, together, type Work } from "./work.ts"
 
 /** What the process gives the agent. */
 export interface AgentProcess {
@@ -68,16 +65,15 @@ function logOf(config: AgentConfig, { env, write }: AgentProcess): Log {
 async function runWith(config: AgentConfig, host: AgentProcess, signal: AbortSignal, log: Log): Promise<void> {
   using _lock = lockNode(config.poolDir)
   await using stack = new AsyncDisposableStack()
-  let running: Running | undefined
-  let copyFault: string | undefined
+  let work: Work | undefined
   const answers: Answers = {
-    status: () => running && statusOf(running, copyFault),
+    status: () => work?.status(),
     usage: host.usage,
     version: host.version,
-    missing: () => (running ? missingFiles(running) : []),
+    missing: () => work?.missing() ?? [],
     async acceptStore() {
-      if (!running) throw new Error("the agent is starting")
-      running.engine.acceptStore()
+      if (!work) throw new Error("the agent is starting")
+      work.acceptStore()
     },
   }
   stack.use(await serveSocket(config.socket, answers))
@@ -100,75 +96,15 @@ async function runWith(config: AgentConfig, host: AgentProcess, signal: AbortSig
     log,
   }
   const kernel = hostKernel(config.nodeAddresses, clock)
-  const engine = new Engine(surroundings, { addresses: kernel.addresses(), onChange: () => routes.wake() })
-  const routes: RouteKeeper = new RouteKeeper(routesOf(engine, surroundings, kernel))
   const copied = podCidrsOf(config.store, store, owner.name)
-  running = { engine, routes, node: surroundings.node, ...(copied && { copied }) }
+  const doing = copied ? podCidrWork(surroundings, copied) : poolWork(surroundings, kernel)
+  work = doing
   log({ level: "info", message: `The agent ${host.version} keeps the addresses of this node in ${store.name}` })
   await together(signal, (all) => {
-    const told = (fault: string | undefined) => {
-      copyFault = fault
-    }
-    if (copied) return [followPodCidrs(surroundings, copied, all, told)]
-    const registering = store instanceof KubernetesStore ? [keepRegistering(store, surroundings, all)] : []
-    return [engine.run(all), routes.run(all), ...registering]
+    const isRegistering = !copied && store instanceof KubernetesStore
+    return [doing.run(all), ...(isRegistering ? [keepRegistering(store, surroundings, all)] : [])]
   })
   log({ level: "info", message: "The agent ends; blocks, files and routes stay" })
-}
-
-/** The parts of an agent that knows who it is. With `copied` the engine stands still. */
-interface Running {
-  readonly engine: Engine
-  readonly routes: RouteKeeper
-  readonly node: NodeFiles
-  readonly copied?: PodCidrs
-}
-
-function statusOf({ engine, routes }: Running, copyFault: string | undefined): Status {
-  const status = { ...engine.status(), routes: routes.status }
-  return copyFault === undefined ? status : { ...status, store: { ...status.store, fault: copyFault } }
-}
-
-/** The pools of the store whose file is not there, which host-local would say, too. */
-function missingFiles({ engine, node, copied }: Running): string[] {
-  if (copied) return node.readPool(copied.network) ? [] : [`pool "${copied.network}" has no file yet`]
-  if (!engine.view.isComplete) return ["the records of the store are not known yet"]
-  const pools = [...engine.view.records("registry").values()].flatMap(({ value }) => Object.keys(value.pools))
-  return pools.filter((pool) => node.readPool(pool) === undefined).map((pool) => `pool "${pool}" has no file yet`)
-}
-
-/** Waits for all parts. When one fails the others are ended, too, and its error is thrown. */
-async function together(signal: AbortSignal, begin: (signal: AbortSignal) => Promise<void>[]): Promise<void> {
-  const failed = new AbortController()
-  const parts = begin(AbortSignal.any([signal, failed.signal]))
-  const outcomes = await Promise.allSettled(
-    parts.map(async (part) => {
-      try {
-        await part
-      } catch (error) {
-        failed.abort()
-        throw error
-      }
-    }),
-  )
-  for (const outcome of outcomes) if (outcome.status === "rejected") throw outcome.reason
-}
-
-/** What the routes are made from: the engine's view of the records. */
-function routesOf(engine: Engine, { node, clock, log }: Surroundings, kernel: RouteKernel): RouteSurroundings {
-  const valuesOf = <K extends Kind>(kind: K) => [...engine.view.records(kind).values()].map(({ value }) => value)
-  return {
-    node: node.owner.name,
-    clock,
-    kernel,
-    records() {
-      if (!engine.view.isComplete) return undefined
-      const [registry = { pools: {} }] = valuesOf("registry")
-      return { registry, nodes: valuesOf("node"), blocks: valuesOf("block") }
-    },
-    publish: (addresses) => engine.setAddresses(addresses),
-    log,
-  }
 }
 
 /** One agent works for a node: two would each give back what the other has claimed. Throws where there is one. */
@@ -215,8 +151,4 @@ function hostClock(): Clock {
       clearTimeout(timer)
     },
   }
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error)
 }

@@ -1,3 +1,4 @@
+import { messageOf } from "../../pkg/types/mod.ts"
 import type { Clock, LogEvent } from "../engine/surroundings.ts"
 import type { Status } from "../status.ts"
 import { sameAddresses } from "./addresses.ts"
@@ -95,8 +96,7 @@ export class RouteKeeper {
       if (added + removed > 0)
         log({ level: "info", message: `Changed the routes to other nodes: ${added} added, ${removed} removed` })
     } catch (error) {
-      const reason = error instanceof Error ? error.message : String(error)
-      this.#status = { ...before, faults: [`Cannot keep the routes to other nodes: ${reason}`] }
+      this.#status = { ...before, faults: [`Cannot keep the routes to other nodes: ${messageOf(error)}`] }
     }
     const isNew = (fault: string) => !before.faults.includes(fault)
     for (const message of this.#status.faults.filter(isNew)) log({ level: "warning", message })
