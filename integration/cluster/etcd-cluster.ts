@@ -112,7 +112,7 @@ export class EtcdCluster implements AsyncDisposable {
   #etcdctlArgs(endpoints: readonly string[], args: readonly string[]): string[] {
     const tls = this.#tls ? ["--cacert", this.#tls.ca, "--cert", this.#tls.certificate, "--key", this.#tls.key] : []
     const user = this.#isAuthEnabled ? ["--user", `root:${agentPassword}`] : []
-    return ["--endpoints", endpoints.join(), ...tls, ...user, ...args]
+    return ["--command-timeout", "20s", "--endpoints", endpoints.join(), ...tls, ...user, ...args]
   }
 
   #isAuthEnabled = false
