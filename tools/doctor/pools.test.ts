@@ -4,6 +4,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import type { Status } from "../../agent/mod.ts"
 import { askAgentNow, type NodePool, type NodePools } from "../node/agent.ts"
+import { checkPools } from "./networks.ts"
 import { checkClusterPools } from "./pools.ts"
 import { attachmentOf, patientOf, told } from "./testing/patients.ts"
 
@@ -106,6 +107,20 @@ test("a pool of which the cluster has nearly no block, or none and the node near
 test("blocks of nodes that are gone are counted", () => {
   expect(lines(withPrefix({ cluster: { free: "1000", owned: 23, quarantined: 1 } }))).toEqual([
     'warning blocks-of-gone-nodes (pods): 1 block of 10.64.0.0/16 of pool "pods" is in quarantine: the nodes are gone',
+  ])
+})
+
+test("that the node's own blocks are nearly full is told while no agent claims more", () => {
+  const ranges = { ranges: "10.64.3.2-10.64.3.62", used: 58, reclaimable: 0, total: 61n }
+  const stores = [{ network: "pods", rangeSets: [ranges] }]
+  const pools = { pools: [pool], socket: "", agent: { status } as NodePools["agent"] }
+  expect(checkPools(patientOf({ stores, pools } as never))).toEqual([])
+  const dead = { ...pools, agent: { reason: "it is not there" } }
+  expect(told(checkPools(patientOf({ stores, pools: dead } as never)))).toEqual([
+    `warning pool-nearly-full (pods)
+58 of 61 addresses of 10.64.3.2-10.64.3.62 are used (95 %)
+containers get none when it is full
+start the agent, which claims further blocks of pool "pods": cni ipam ls pods shows who holds the addresses`,
   ])
 })
 
