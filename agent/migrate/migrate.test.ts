@@ -300,6 +300,9 @@ test("from whereabouts: first the configuration, then the pool, which keeps back
     'write "/net.d/10-pods.conflist": host-local takes addresses of pool "pods" in place of whereabouts',
   ])
   expect(first.notes.join("\n")).toContain(
+    '"ipam": {"type":"host-local","pool":"pods","routes":[{"dst":"198.51.100.0/24"}],',
+  )
+  expect(first.notes.join("\n")).toContain(
     "kubectl get ippools.whereabouts.cni.cncf.io -A -o json | cni-agent migrate whereabouts pods --ippools -",
   )
   await run(first.steps)

@@ -87,7 +87,7 @@ export function planWhereabouts(scene: WhereaboutsScene): Plan {
       : []),
     ...(kept && !isNoted ? [{ do: "save" as const, saved: entry }] : []),
   ]
-  return { steps, problems, notes: notesOf(scene, kept) }
+  return { steps, problems, notes: notesOf(scene, kept, after) }
 }
 
 /** Plans the way back: the configuration as it was. Addresses of the pool that containers have must not be handed out by whereabouts. */
@@ -206,10 +206,15 @@ function changedReserve(pool: Pool, imported: readonly string[], held: readonly 
   return isSame ? undefined : prefixes
 }
 
-function notesOf({ network, held, poolName }: WhereaboutsScene, kept: readonly HeldAddress[] | undefined): string[] {
+function notesOf(
+  { network, held, poolName }: WhereaboutsScene,
+  kept: readonly HeldAddress[] | undefined,
+  after: string,
+): string[] {
   if (!held)
     return [
-      `ADDs of network "${network}" wait (code 11) until there is pool "${poolName}": do this on every node, or change the NetworkAttachmentDefinition`,
+      `ADDs of network "${network}" wait (code 11) until there is pool "${poolName}": do this on every node`,
+      `in a NetworkAttachmentDefinition the same is changed once: "ipam": ${JSON.stringify(ipamParts(after, "host-local")[0]?.ipam)}`,
       `then, once: kubectl get ippools.whereabouts.cni.cncf.io -A -o json | cni-agent migrate whereabouts ${network} --ippools -`,
     ]
   if (kept?.length === 0) return ["whereabouts has no address handed out any more: its objects can be removed"]
