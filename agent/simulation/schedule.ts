@@ -11,10 +11,11 @@ export interface Verdict {
 /** Runs one schedule; `undefined` where all promises held. What fails runs again, and tells its steps. */
 export function runSchedule(seed: number, subject: Subject, steps = 150): Verdict | undefined {
   try {
-    run(new World(seed, subject), steps)
+    using world = new World(seed, subject)
+    run(world, steps)
     return undefined
   } catch {
-    const world = new World(seed, subject, { isTold: true })
+    using world = new World(seed, subject, { isTold: true })
     try {
       run(world, steps)
     } catch (error) {

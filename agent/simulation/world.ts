@@ -39,6 +39,7 @@ const REST_MS = 70_000
 /** A process of the agent, and the network in front of it. */
 class Process implements Caller {
   readonly name: string
+  readonly ended = new AbortController()
   isDead = false
   isPaused = false
 
@@ -150,7 +151,7 @@ export class World {
 
   async #runAgent(process: Process, surroundings: Surroundings): Promise<void> {
     try {
-      await this.#subject.run(surroundings, new AbortController().signal)
+      await this.#subject.run(surroundings, process.ended.signal)
       if (!process.isDead) this.#failures.push(new Violation(`${process.name} ended by itself`))
     } catch (error) {
       if (!(error instanceof Killed) && !process.isDead) this.#failures.push(error)
@@ -197,6 +198,16 @@ export class World {
       this.#subject.accept(place.machine)
       this.start(place)
     }
+  }
+
+  /** Ends all agents: what they hold is freed. */
+  [Symbol.dispose](): void {
+    for (const { process } of this.places) {
+      if (!process) continue
+      process.isDead = true
+      process.ended.abort()
+    }
+    drainMicrotasks()
   }
 
   #rest(): void {

@@ -42,9 +42,9 @@ async function expectMended(node: ClusterNode, needed: number): Promise<void> {
 describe("the agent is killed", () => {
   test.each(points({ sendto: 18, fsync: 12, rename: 6, unlink: 6 }, 7))(
     "before %s number %d of its start and its first claim",
-    async (...point) => {
+    async (call, times) => {
       const node = await cluster.addNode(number++)
-      startKilled(node, point)
+      startKilled(node, [call, times])
       await waitFor(async () => !node.isRunning || (await node.blocks()).length > 0, "a block, or the end of the agent")
       await expectMended(node, 1)
     },
@@ -53,7 +53,7 @@ describe("the agent is killed", () => {
 
   test.each(points({ sendto: 18, fsync: 12, rename: 6, unlink: 6 }, 16))(
     "before %s number %d of its start and a release",
-    async (...point) => {
+    async (call, times) => {
       const node = await cluster.addNode(number++)
       node.startAgent()
       await node.waitForBlocks()
@@ -64,7 +64,7 @@ describe("the agent is killed", () => {
       await node.waitForBlocks(3)
       await node.endAgent("SIGTERM")
       for (const pod of pods) await node.deletePod(pod)
-      startKilled(node, point)
+      startKilled(node, [call, times])
       await waitFor(
         async () => !node.isRunning || (await node.blocks()).length < 3,
         "a release, or the end of the agent",
