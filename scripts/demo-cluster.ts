@@ -35,7 +35,7 @@ async function demo(stack: AsyncDisposableStack): Promise<void> {
   const leader = await cluster.etcd.leader()
   await leader.kill()
   const { namespace, address } = await one.addPod()
-  done(`ADD on ${one.name} meanwhile: ${address}`)
+  done(`ADD on ${one.name} without it: ${address}`)
   prove(await ping(namespace, third.address), `${address} pings ${third.address} on ${three.name}`)
   await leader.start()
 

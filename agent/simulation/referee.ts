@@ -31,7 +31,7 @@ export class Referee implements Witness {
   readonly #forfeited = new Map<Machine, Set<string>>()
   /** What must never be, and was. */
   readonly violations: string[] = []
-  /** Whether the records have gone back in time, and what they say of owners proves nothing. */
+  /** Whether the records are those of a backup: what they say of owners proves nothing. */
   isRestored = false
 
   constructor(parts: { scheduler: Scheduler; quarantineMs: number; machines: readonly Machine[] }) {

@@ -68,7 +68,7 @@ export class World {
   readonly pool: Pool
   readonly #subject: Subject
   readonly #failures: unknown[] = []
-  /** The store was put back to what it was at some time before. */
+  /** The store was put back to an earlier state. */
   isRestored = false
 
   constructor(seed: number, subject: Subject, { isTold = false } = {}) {
@@ -158,7 +158,7 @@ export class World {
     }
   }
 
-  /** Ends the agent of a node, wherever it is. */
+  /** Ends the agent of a node, at the call that it is in. */
   kill({ process }: Place): void {
     if (!process || process.isDead) return
     this.scheduler.tell(() => `${process.name} is killed`)
