@@ -6,7 +6,7 @@ import { CniError, Code, parseCidr, type Route } from "../../pkg/types/mod.ts"
 /** The directory of the pools' files, where a configuration names no other. */
 export const defaultPoolDir = "/var/lib/cni/pools"
 
-/** The one form of the file that this release reads. */
+/** The version of the file's format that this release reads. */
 const VERSION = 1
 
 /** In bytes. 1,000 blocks and 10,000 fixed addresses take half of it. */

@@ -72,7 +72,7 @@ export function tryRead(fd: Fd, into: Uint8Array): number | { readonly errno: nu
   return errnoName(-count) === "EAGAIN" ? undefined : { errno: -count }
 }
 
-/** A TCP server that gives each client the same secret: what answers at its address is this one, or another. */
+/** A TCP server that sends a secret to each client, by which the client knows that this server has answered, and no other. */
 export class Server implements Disposable {
   readonly secret = randomBytes(8)
   readonly #socket: FileDescriptor

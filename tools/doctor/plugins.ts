@@ -46,7 +46,7 @@ export function inspectPlugin(type: string, directories: readonly string[]): Plu
   return undefined
 }
 
-/** Ours says two lines on stderr, the reference suite's one. */
+/** A plugin of this suite introduces itself by two lines on stderr, one of the reference suite by one line. */
 function versionOf(file: string, { mode }: Stats): Pick<PluginBinary, "version" | "unstartable"> {
   if ((mode & 0o111) === 0) return {}
   try {

@@ -49,7 +49,7 @@ function fromContainer(trip: Trip, arrived: Packet, other: NodeAttachment): Hop[
     return way.end(
       `it does not come back to this host, which alone can change its source back to ${originalOf(arrived)}`,
     )
-  return throughHost(trip, { ...turned(arrived), input: (bridge ?? end)?.name ?? "" })
+  return throughHost(trip, { ...reversed(arrived), input: (bridge ?? end)?.name ?? "" })
 }
 
 function originalOf({ original }: Packet): string {
@@ -57,7 +57,7 @@ function originalOf({ original }: Packet): string {
 }
 
 /** The answer as the container sends it. */
-function turned(arrived: Packet): Packet {
+function reversed(arrived: Packet): Packet {
   return {
     ...arrived,
     source: arrived.destination,
@@ -98,7 +98,7 @@ function fromHost(trip: Trip, arrived: Packet): Hop[] {
   way.pass("host", `it reaches the host itself, ${formatPlace(arrived.destination, arrived.destinationPort)}`)
   if (!isListening(arrived)) return way.end(nothingListens(arrived, "on the host"))
   way.turn()
-  const answer = turned(arrived)
+  const answer = reversed(arrived)
   const route = kernel.routeOf({ dst: answer.destination, src: answer.source, protocol: answer.protocol })
   if (typeof route === "string") return way.end(`the host ${describeRefusal(route, answer.destination)}`)
   const output = (route.index === undefined ? undefined : kernel.link(route.index)?.name) ?? "?"
@@ -122,7 +122,7 @@ function isListening({ protocol, destination, destinationPort }: Packet): boolea
   const places = new Set([asWords(destination), asWords(new Uint8Array(destination.length))])
   const isIpv4 = familyOf(destination) === AF_INET
   const own = rowsOf(isIpv4 ? name : `${name}6`).filter(([place = ""]) => places.has(place))
-  // A socket at :: takes IPv4, too, unless it says otherwise, which is not shown here.
+  // A socket at :: takes IPv4, too, unless it has IPV6_V6ONLY, which /proc does not show.
   const both = isIpv4 ? rowsOf(`${name}6`).filter(([place = ""]) => place === asWords(new Uint8Array(16))) : []
   return [...own, ...both].some(([, local, state]) => local === port && state === LISTENING[name])
 }

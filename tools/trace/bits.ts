@@ -19,7 +19,7 @@ export function unknownBits(what: string, isRandom = false): Bits {
   return { value: new Uint8Array(SIZE), known: new Uint8Array(SIZE), what, isRandom }
 }
 
-/** Bytes of a register's longest value. */
+/** The length in bytes of the longest value that a register holds. */
 const SIZE = 16
 
 /** Whether every bit is known. */

@@ -36,7 +36,7 @@ type ChainEnd = "accept" | "drop" | "end"
 export class ChainWalk {
   packet: Packet
   readonly notes: Note[] = []
-  /** Rules that accept, or do not, as sentences. */
+  /** A sentence for each rule that may accept the packet: whether it matches is not known. */
   readonly perhapsAccepting: string[] = []
   /** The rule that decided. */
   decidedBy: string | undefined

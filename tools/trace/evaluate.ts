@@ -161,7 +161,7 @@ class Run {
     return undefined
   }
 
-  /** Between the host's order and the network's, in units of `size`: the same bytes backwards on a little-endian machine. */
+  /** Converts between the host's and the network's byte order, in units of `size`. The machine is little-endian: each unit is reversed. */
   #byteorder({ sreg = 1, dreg = 1, length = 4, size = 4 }: Of<"byteorder">): Outcome {
     const { value, known, ...rest } = this.#registers.read(sreg, length)
     const swapped = (from: Uint8Array) => from.map((_, at) => from[at - (at % size) + size - 1 - (at % size)] ?? 0)

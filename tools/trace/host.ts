@@ -112,7 +112,7 @@ function tellSource({ way }: Trip, { packet, mappings }: HookResult): void {
   )
 }
 
-/** Out of the host: to a container that is known, or by another interface. */
+/** The hop that leaves the host: to a known container, or by another interface. */
 function leave(trip: Trip, packet: Packet, route: ListedRoute, gateway: string): Hop[] {
   const { way, attachments, node } = trip
   const text = formatIp(packet.destination)

@@ -34,7 +34,7 @@ const SO_ERROR = 4
 const SOCKADDR_SIZE = 28
 
 /**
- * Begins a TCP connection from the container's namespace and closes it. "connected" is said only of a socket that has a peer.
+ * Begins a TCP connection from the container's namespace and closes it. The outcome is "connected" only if the socket has a peer.
  * "refused" proves the way there and back: the other end has said so. Throws `SyscallError` when no socket can be made.
  */
 export function probe(sandbox: Netns, destination: Destination): Probed {

@@ -51,9 +51,9 @@ export function joinWays(all: readonly (readonly Hop[])[]): Hop[] {
   if (others.length === 0) return [...first]
   const isShared = (hop: Hop, at: number) => others.every((way) => JSON.stringify(way[at]) === JSON.stringify(hop))
   const differing = first.findIndex((hop, at) => !isShared(hop, at))
-  const parting = differing === -1 ? first.length - 1 : differing // each way has an end of its own
+  const split = differing === -1 ? first.length - 1 : differing // each way has an end of its own
   return [
-    ...first.slice(0, parting),
-    ...ways.flatMap((hops, at) => hops.slice(parting).map((hop) => ({ ...hop, way: at + 1 }))),
+    ...first.slice(0, split),
+    ...ways.flatMap((hops, at) => hops.slice(split).map((hop) => ({ ...hop, way: at + 1 }))),
   ]
 }
