@@ -1,12 +1,10 @@
 import { mkdirSync, readdirSync } from "node:fs"
 import { join } from "node:path"
+import { check, lock } from "proper-lockfile"
 import { requireOwn } from "../records/mod.ts"
 import { CniError, Code, isCniError } from "../types/mod.ts"
 import type { Runtime } from "./network.ts"
 import { pause, throwIfStopped } from "./stop.ts"
-
-/** Loaded by the first lock: it replaces functions of `node:fs`, and commands that only look take no lock. */
-const lockfile = () => import("proper-lockfile")
 
 /** A lock whose holder died is free again after this time. */
 const staleMs = 10_000
@@ -109,7 +107,6 @@ async function tryLock(directory: string, name: string): Promise<Held | undefine
   const file = join(directory, name)
   const lost = new AbortController()
   try {
-    const { lock } = await lockfile()
     const unlock = await lock(file, {
       realpath: false,
       lockfilePath: file,
@@ -157,7 +154,6 @@ class Wait {
   }
 }
 
-async function isLocked(directory: string, name: string): Promise<boolean> {
-  const { check } = await lockfile()
+function isLocked(directory: string, name: string): Promise<boolean> {
   return check(join(directory, name), { realpath: false, lockfilePath: join(directory, name), stale: staleMs })
 }
