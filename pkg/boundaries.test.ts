@@ -185,7 +185,8 @@ function violations(file: string, source: string): string[] {
     }
     const target = relative(root, join(root, dirname(file), from))
     if (target.endsWith(".md")) continue // a page for people, which the tool prints
-    const other = room !== "integration" && target === clusterDoor ? "integration/cluster" : roomOf(target)
+    const other: string | undefined =
+      room !== "integration" && target === clusterDoor ? "integration/cluster" : roomOf(target)
     if (other === undefined || other === room) continue
     const isForTests = isTest && testsMayImport[room]?.includes(other) === true
     const isAllowed = isForTests || (allowed instanceof RegExp ? allowed.test(other) : allowed.includes(other))
