@@ -3,6 +3,7 @@
  * them, and a referee that reads the containers' addresses from the kernel. Needs root and a build.
  * @module
  */
+export { makeAuthority, makeCertificate } from "./certificates.ts"
 export { Cluster, type ClusterOptions, labPool } from "./cluster.ts"
 export { EtcdCluster } from "./etcd-cluster.ts"
 export { healNetwork, type Loss, lose } from "./network.ts"
