@@ -67,7 +67,7 @@ test("every finding that doctor can tell is broken here or among the faults of c
     "cluster-pool-full": "it needs more containers than a machine has room for: tools/doctor/pools.test.ts",
   }
   const rows = new Set([...faults.map(({ rule }) => rule), ...Object.keys(elsewhere)])
-  const tables = ["doctor-containers.test.ts", "../cluster/doctor.test.ts"].map((file) =>
+  const tables = ["doctor-containers.test.ts", "cluster-doctor.test.ts"].map((file) =>
     Bun.file(join(import.meta.dir, file)).text(),
   )
   const insides = (await Promise.all(tables)).join()

@@ -1,8 +1,8 @@
 import { expect, test } from "bun:test"
 import { join } from "node:path"
 import { type Block, keyOf, type Owner, openStore, putPool, type Store } from "../../agent/mod.ts"
-import { NodeLab } from "../cni/node-lab.ts"
 import { builtPlugins, isLong, programEnv, seed, waitFor } from "../lab/mod.ts"
+import { NodeLab } from "./node-lab.ts"
 
 const program = join(builtPlugins, "../cni-agent")
 const socket = "/run/cni-agent/agent.sock"

@@ -1,8 +1,8 @@
 import { expect, test } from "bun:test"
 import { join } from "node:path"
 import { openStore } from "../../agent/mod.ts"
-import { NodeLab, podsNetwork } from "../cni/node-lab.ts"
 import { builtPlugins, programEnv, waitFor } from "../lab/mod.ts"
+import { NodeLab, podsNetwork } from "./node-lab.ts"
 
 const program = join(builtPlugins, "../cni-agent")
 
