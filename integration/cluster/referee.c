@@ -14,8 +14,10 @@
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,12 +32,7 @@ struct held {
 };
 
 static struct held held[MOST];
-static volatile sig_atomic_t ended;
-
-static void end(int signal) {
-  (void)signal;
-  ended = 1;
-}
+static atomic_int ended;
 
 /* Enters the namespace; 0 where it is gone. */
 static int enter(const char *name) {
@@ -108,19 +105,39 @@ static int look(const char *prefix, const char *label, int *addresses) {
   return containers;
 }
 
-int main(int argc, char **argv) {
-  if (argc != 4) return 2;
-  struct sigaction action = {.sa_handler = end};
-  sigaction(SIGTERM, &action, NULL);
-  long interval = atol(argv[3]);
-  struct timespec pause = {.tv_sec = interval / 1000, .tv_nsec = interval % 1000 * 1000000};
+struct order {
+  const char *prefix;
+  const char *label;
+  long interval;
+};
+
+static void *watch(void *argument) {
+  const struct order *order = argument;
+  struct timespec pause = {.tv_sec = order->interval / 1000, .tv_nsec = order->interval % 1000 * 1000000};
   int looks = 0, containers = 0, addresses = 0;
   while (!ended) {
-    int seen = look(argv[1], argv[2], &addresses);
+    int seen = look(order->prefix, order->label, &addresses);
     if (seen > containers) containers = seen;
     looks++;
     nanosleep(&pause, NULL);
   }
   printf("looks %d containers %d addresses %d\n", looks, containers, addresses);
+  return NULL;
+}
+
+/* The thread that enters namespaces is not the first one: what removes a container ends each process whose first thread is in it. */
+int main(int argc, char **argv) {
+  if (argc != 4) return 2;
+  struct order order = {argv[1], argv[2], atol(argv[3])};
+  sigset_t term;
+  sigemptyset(&term);
+  sigaddset(&term, SIGTERM);
+  pthread_sigmask(SIG_BLOCK, &term, NULL);
+  pthread_t watcher;
+  if (pthread_create(&watcher, NULL, watch, &order) != 0) return 1;
+  int received;
+  sigwait(&term, &received);
+  ended = 1;
+  pthread_join(watcher, NULL);
   return 0;
 }
