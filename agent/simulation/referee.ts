@@ -27,7 +27,7 @@ export class Referee implements Witness {
   /** The blocks of each machine's file. */
   readonly #listed = new Map<Machine, ReadonlySet<string>>()
   readonly #quarantinedAtMs = new Map<string, number>()
-  /** Blocks that a machine has lost after the quarantine, for as long as its file has them. */
+  /** Blocks that a machine has lost after the quarantine, until it gets them anew: an ADD may have read the file just before. */
   readonly #forfeited = new Map<Machine, Set<string>>()
   /** What must never be, and was. */
   readonly violations: string[] = []
@@ -44,9 +44,9 @@ export class Referee implements Witness {
     const before = this.#listed.get(machine) ?? new Set()
     const now = new Set((file?.sets ?? []).flatMap(({ blocks, draining }) => [...blocks, ...draining]))
     this.#listed.set(machine, now)
-    for (const block of before) if (!now.has(block)) this.#forfeited.get(machine)?.delete(block)
     for (const block of now) {
       if (before.has(block)) continue
+      this.#forfeited.get(machine)?.delete(block)
       for (const other of this.#machines) {
         if (other === machine || !this.#listed.get(other)?.has(block) || this.#hasForfeited(other, block)) continue
         this.violations.push(`block ${block} is in the files of ${machine.name} and ${other.name}`)
