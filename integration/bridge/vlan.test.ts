@@ -116,6 +116,14 @@ testWith(["vlan_filtering"], "two VLANs of one bridge are two networks", async (
   expect(await pingOnce(a.pod, "10.22.0.4")).toBe(false)
 })
 
+testWith(["vlan_filtering"], "the host's pair of a VLAN joins the bridge that an ADD makes anew", async () => {
+  await using host = await HostNamespace.create()
+  await attach(host, { vlan: 100, isGateway: true })
+  await host.exec("ip", ["link", "delete", "br-lab"])
+  const { pod } = await attach(host, { vlan: 100, isGateway: true })
+  expect(await ping(pod, "10.22.0.1")).toBe(true)
+})
+
 testWith(
   ["vlan_filtering", "vlan"],
   "a trunk carries its VLANs with tags, the native one without, no others",

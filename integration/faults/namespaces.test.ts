@@ -193,7 +193,10 @@ async function giveToUser(pod: ContainerNamespace): Promise<void> {
   await using directory = await TemporaryDirectory.create()
   const file = directory.join("pid")
   await startDaemon(["unshare", "-Ur", "-n", "sh", "-c", `echo $$ > ${file}; exec sleep infinity`])
-  const pid = await waitFor(async () => (await readFile(file, "utf8")).trim(), "a process with a user namespace")
+  const pid = await waitFor(
+    async () => (await readFile(file, "utf8")).trim() || undefined,
+    "a process with a user namespace",
+  )
   await mustRun(["ip", "netns", "delete", pod.name])
   await mustRun(["ip", "netns", "attach", pod.name, pid])
 }

@@ -138,6 +138,18 @@ describe("the host's interface in a VLAN", () => {
     },
   )
 
+  test("whose port has no bridge, since its bridge was deleted, joins the new one; a port of another bridge stays there", () => {
+    const [end, { master: _, ...port }] = pair as [KernelLink, KernelLink]
+    const alone = kernelOf([end, port], () => [])
+    refusalOf(() => ensure(alone)) // these links stay as they are
+    expect(alone.links).toMatchObject([{ verb: "set", index: 21, master: 5 }])
+    expect(alone.others.at(-1)?.payload.toHex()).toEndWith("06000700")
+    requireVlanGateway(alone.socket, gateway)
+    const elsewhere = kernelOf([end, { ...port, master: 6 }], () => [])
+    expect(refusalOf(() => ensure(elsewhere))).toMatchObject({ code: 7 })
+    expect([elsewhere.links, elsewhere.others]).toEqual([[], []])
+  })
+
   test.each([
     ["VLAN 8", [[untagged, 8]], "in VLANs 8 pvid untagged"],
     [

@@ -86,18 +86,21 @@ function createPair(host: NetlinkSocket, { name, bridge }: VlanGateway): boolean
 
 /**
  * Puts the pair's port into the VLAN when it is where the bridge has put it: what was just made, here or by another
- * container's ADD at this moment, or was left so by one that was killed. Leaves any other alone.
+ * container's ADD at this moment, or was left so by one that was killed. A port without a bridge was left by a bridge that was
+ * deleted, and joins the new one first. Leaves any other alone.
  */
 function joinVlan(host: NetlinkSocket, gateway: VlanGateway, link: Link): void {
   const port = portToJoin(host, gateway, link)
   if (!port) return
+  if (port.attributes.master === undefined) setLink(host, port, { master: gateway.bridge.index })
   tryWriteSysctl(`net/ipv6/conf/${gateway.name}/accept_dad`, "0") // its address is random, and traffic would wait a second
   setPortVlans(host, gateway.bridge, port, { ...gateway.vlans, trunk: undefined })
 }
 
-/** The pair's port, when it is where the bridge has put it. */
+/** The pair's port, when it is where the bridge has put it, or has no bridge. */
 function portToJoin(host: NetlinkSocket, { bridge }: VlanGateway, link: Link): Link | undefined {
   const port = peerOnHost(host, link)
+  if (port !== undefined && port.attributes.master === undefined) return port
   if (port?.attributes.master !== bridge.index) return undefined
   return isNew(bridge, listPortVlans(host, port).get(port.index) ?? []) ? port : undefined
 }

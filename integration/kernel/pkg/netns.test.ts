@@ -46,7 +46,9 @@ test("each namespace is listed by the path where it is mounted, however that is 
       const { ino } = statSync(path)
       return statSync(findNamespacePath(BigInt(ino)) ?? "/").ino === ino
     })
-    console.log(JSON.stringify({ paths, pid: child.pid, found, all: paths.every((path) => Netns.find(path)) }))
+    const ours = ${JSON.stringify([odd, `/run/netns/${pod.name}`, `/run/netns/${host.name}`])}
+    const all = [...ours, "/proc/" + child.pid + "/ns/net"].every((path) => Netns.find(path))
+    console.log(JSON.stringify({ paths, pid: child.pid, found, all }))
     child.kill()`
   const { stdout } = await host.exec(process.execPath, ["-e", script])
   const { paths, pid, found, all } = JSON.parse(stdout)
