@@ -3,33 +3,37 @@ import { keyOf, type Pool, type PoolPrefix } from "../records.ts"
 import type { Stored } from "../store.ts"
 import { type Agent, blocksOf, isOwn, keyOfBlock, ownedBy, ownerOf, say } from "./agent.ts"
 import { type Held, withBlock, writeHeld } from "./held.ts"
+import type { Answer } from "./resend.ts"
 
 /**
  * Claims one more block of a prefix: in the store, then in the file. A free one first; then one whose quarantine has ended. Answers what
  * the node holds then, or `undefined` where the pool has none. A crash in between leaves a block that is owned and in no file: `adopt`.
  */
 export async function claim(agent: Agent, pool: Pool, prefix: PoolPrefix, held: Held): Promise<Held | undefined> {
-  const stored = (await claimFree(agent, pool, prefix)) ?? (await takeOver(agent, pool, prefix))
-  if (!stored) return undefined
+  const answer = (await claimFree(agent, pool, prefix)) ?? (await takeOver(agent, pool, prefix))
+  if (!answer) return undefined
   if (!(await isStillPool(agent, pool))) {
-    await agent.resend.remove(stored)
-    agent.view.drop("block", stored.key)
+    await agent.resend.remove(answer.stored)
+    agent.view.drop("block", answer.stored.key)
     return undefined
   }
-  return await use(agent, pool, held, stored)
+  return await use(agent, pool, held, answer)
 }
 
-/** Puts an owned block in the file. Its epoch is on the disk before: a file never names a block of which no epoch is known. */
+/**
+ * Puts a block in the file that the store has answered is ours. Its epoch is on the disk before: a file never names a block of which no epoch is
+ * known. Throws `StoreError` where the answer is too old.
+ */
 export async function use(
   agent: Agent,
   pool: Pool,
   held: Held,
-  { key, value, revision }: Stored<"block">,
+  { stored: { key, value, revision }, sentMs }: Answer<"block">,
 ): Promise<Held> {
   await agent.requireSameStore()
   agent.memory.setEpoch(key, value.epoch, revision)
   const next = withBlock(held, value.prefix, "owned")
-  writeHeld(agent.surroundings.node, pool, next)
+  writeHeld(agent, pool, next, { what: value.prefix, sentMs })
   say(agent, "info", `Block ${value.prefix} of pool "${pool.name}" is this node's`, {
     pool: pool.name,
     block: value.prefix,
@@ -37,14 +41,14 @@ export async function use(
   return next
 }
 
-async function claimFree(agent: Agent, pool: Pool, prefix: PoolPrefix): Promise<Stored<"block"> | undefined> {
+async function claimFree(agent: Agent, pool: Pool, prefix: PoolPrefix): Promise<Answer<"block"> | undefined> {
   const { resend, view } = agent
   const isTaken = (block: string) => view.find("block", keyOfBlock(pool.name, block)) !== undefined
   for (const block of Blocks.of(prefix).candidates(ownerOf(agent).name, isTaken)) {
     const value = ownedBy(agent, pool.name, block, 1)
-    const stored = await resend.create("block", keyOf.block(value), value)
-    view.put(stored)
-    if (stored.value.nonce === value.nonce && isOwn(agent, stored.value.owner)) return stored
+    const answer = await resend.create("block", keyOf.block(value), value)
+    view.put(answer.stored)
+    if (answer.stored.value.nonce === value.nonce && isOwn(agent, answer.stored.value.owner)) return answer
   }
   return undefined
 }
@@ -53,7 +57,7 @@ async function claimFree(agent: Agent, pool: Pool, prefix: PoolPrefix): Promise<
  * Takes a block over whose owner is gone, after this agent has itself seen that very version of the record for the whole quarantine, by boot
  * time; the one that was left longest ago first. An owner that is a member again has its agent take the block back.
  */
-async function takeOver(agent: Agent, pool: Pool, prefix: PoolPrefix): Promise<Stored<"block"> | undefined> {
+async function takeOver(agent: Agent, pool: Pool, prefix: PoolPrefix): Promise<Answer<"block"> | undefined> {
   const blocks = Blocks.of(prefix)
   const ripe = blocksOf(agent, pool.name).filter((each) => blocks.has(each.value.prefix) && isRipe(agent, pool, each))
   if (ripe.length === 0) return undefined
@@ -63,15 +67,15 @@ async function takeOver(agent: Agent, pool: Pool, prefix: PoolPrefix): Promise<S
     const { owner, prefix: block, epoch } = stored.value
     if (members.length === 0 || members.some(({ name, uid }) => name === owner.name && uid === owner.uid)) continue
     const value = ownedBy(agent, pool.name, block, epoch + 1)
-    const found = await agent.resend.replace(stored, value)
-    if (found) agent.view.put(found)
+    const answer = await agent.resend.replace(stored, value)
+    if (answer) agent.view.put(answer.stored)
     else agent.view.drop("block", stored.key)
-    if (found?.value.nonce !== value.nonce) continue
+    if (answer?.stored.value.nonce !== value.nonce) continue
     say(agent, "warning", `Block ${block} of pool "${pool.name}" was taken over: node "${owner.name}" is gone`, {
       pool: pool.name,
       block,
     })
-    return found
+    return answer
   }
   return undefined
 }

@@ -2,32 +2,35 @@ import { Blocks } from "../blocks.ts"
 import { type FixedAddress, keyOf, type Pool } from "../records.ts"
 import type { PodName, Stored } from "../store.ts"
 import { type Agent, isOwn, ownerOf, say } from "./agent.ts"
-import { type Held, readHeld, writeHeld } from "./held.ts"
+import { readHeld, writeHeld } from "./held.ts"
+import type { Answer } from "./resend.ts"
 
 /**
  * The fixed addresses of a pool whose pods are bound to this node: the record names the holder, then the file has the addresses. They are
  * given up when the pod is bound here no longer and no container has them: out of the file, proof under host-local's lock, then the
  * record. `bound` are the pods of this node; `undefined` where the store knows none, and the operator names the holder.
  */
-export async function passFixed(agent: Agent, pool: Pool, bound: readonly PodName[] | undefined): Promise<Held> {
+export async function passFixed(agent: Agent, pool: Pool, bound: readonly PodName[] | undefined): Promise<void> {
   const { node } = agent.surroundings
   const all = [...agent.view.records("fixed").values()].filter(({ value }) => value.pool === pool.name)
   const isHere = ({ namespace, pod, holder }: FixedAddress) =>
     bound ? bound.some((each) => each.namespace === namespace && each.pod === pod) : isOwn(agent, holder)
+  const inForce = readHeld(node, pool.name).fixed
   const fixed: Record<string, readonly string[]> = {}
+  const missing: Stored<"fixed">[] = []
   for (const stored of all) {
     if (!isHere(stored.value)) continue
     const fault = faultOf(pool, stored.value)
     if (fault !== undefined)
       say(agent, "error", `Cannot use the fixed address of "${stored.key}": ${fault}`, { pool: pool.name })
-    else if (isOwn(agent, stored.value.holder) || (await take(agent, stored)))
+    else if (isOwn(agent, stored.value.holder) && inForce[stored.key]?.join() === stored.value.addresses.join())
       fixed[stored.key] = stored.value.addresses
+    else missing.push(stored)
   }
-  const held = { ...readHeld(node, pool.name), fixed }
-  writeHeld(node, pool, held)
+  writeHeld(agent, pool, { ...readHeld(node, pool.name), fixed })
+  for (const stored of missing) await add(agent, pool, stored)
   for (const stored of all)
     if (isOwn(agent, stored.value.holder) && !isHere(stored.value)) await giveUp(agent, pool, stored)
-  return held
 }
 
 /** Why the addresses of a record cannot be handed out: each lies in a prefix of the pool, where no block is ever claimed. */
@@ -43,13 +46,24 @@ function faultOf(pool: Pool, { addresses }: FixedAddress): string | undefined {
   return undefined
 }
 
-/** Makes this node the holder, where there is none. */
-async function take(agent: Agent, stored: Stored<"fixed">): Promise<boolean> {
-  if (stored.value.holder) return false // its node gives it up, or an operator says that it is gone
+/** Puts addresses in the file that it has not got: those that no node holds, and those of which the record says already that they are ours. */
+async function add(agent: Agent, pool: Pool, stored: Stored<"fixed">): Promise<void> {
+  const answer = await take(agent, stored)
+  if (!answer) return
+  await agent.requireSameStore()
+  const held = readHeld(agent.surroundings.node, pool.name)
+  const fixed = { ...held.fixed, [stored.key]: stored.value.addresses }
+  writeHeld(agent, pool, { ...held, fixed }, { what: stored.key, sentMs: answer.sentMs })
+}
+
+/** Makes this node the holder. The record gets a new nonce in any case: a request to give it up that is still on its way no longer fits then. */
+async function take(agent: Agent, stored: Stored<"fixed">): Promise<Answer<"fixed"> | undefined> {
+  const { holder } = stored.value
+  if (holder && !isOwn(agent, holder)) return undefined // its node gives it up, or an operator says that it is gone
   const nonce = agent.surroundings.randomHex(16)
-  const made = await agent.resend.replace(stored, { ...stored.value, holder: ownerOf(agent), nonce })
-  if (made) agent.view.put(made)
-  return made?.value.nonce === nonce
+  const answer = await agent.resend.replace(stored, { ...stored.value, holder: ownerOf(agent), nonce })
+  if (answer) agent.view.put(answer.stored)
+  return answer?.stored.value.nonce === nonce ? answer : undefined
 }
 
 /** After the addresses have left the file. */
@@ -60,6 +74,6 @@ async function giveUp(agent: Agent, pool: Pool, stored: Stored<"fixed">): Promis
   if (stored.value.addresses.some(isUsed)) return // the next change of the reservations brings us here again
   const { holder: _, ...rest } = stored.value
   const made = await agent.resend.replace(stored, { ...rest, nonce: agent.surroundings.randomHex(16) })
-  if (made) agent.view.put(made)
+  if (made) agent.view.put(made.stored)
   say(agent, "info", `The fixed address of "${keyOf.fixed(stored.value)}" is free for other nodes`, { pool: pool.name })
 }

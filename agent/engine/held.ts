@@ -1,6 +1,8 @@
 import type { PoolFile } from "../../ipam/host-local/main.ts"
 import { Blocks } from "../blocks.ts"
 import type { Owner, Pool } from "../records.ts"
+import { StoreError } from "../store.ts"
+import type { Agent } from "./agent.ts"
 import type { NodeFiles } from "./surroundings.ts"
 
 /** What a node holds of one pool, as its file says: what is not in the file is not handed out. */
@@ -16,7 +18,10 @@ export interface Held {
 /** What the file in force says; nothing where there is none, or where it was another node's. */
 export function readHeld(node: NodeFiles, pool: string): Held {
   const file = node.readPool(pool)
-  if (!file || !isOwn(file, node.owner)) return { blocks: new Map(), fixed: {}, epoch: 1 }
+  return file && isOwn(file, node.owner) ? heldOf(file) : { blocks: new Map(), fixed: {}, epoch: 1 }
+}
+
+function heldOf(file: PoolFile): Held {
   const blocks = new Map<string, "owned" | "draining">()
   for (const set of file.sets) {
     for (const block of set.blocks) blocks.set(block, "owned")
@@ -50,11 +55,48 @@ export function poolFileOf(pool: Pool, node: NodeFiles, { blocks, fixed, epoch }
   return { version: 1, pool: pool.name, epoch, node: { name, uid, machineId }, store, sets, routes: pool.routes, fixed }
 }
 
-/** Puts what a node holds in force, unless it is. Throws where the disk refuses: then the file in force is the old one, or this one. */
-export function writeHeld(node: NodeFiles, pool: Pool, held: Held): void {
+/** What the store has answered is this node's, and the file has not got yet. */
+export interface Gained {
+  /** A block, or "NAMESPACE/NAME/INTERFACE" of fixed addresses. */
+  readonly what: string
+  /** When the request was sent, by CLOCK_BOOTTIME. */
+  readonly sentMs: number
+}
+
+/**
+ * Puts what a node holds in force, unless it is. The file gets nothing new but `gained`, and that only while the answer is fresh: an agent
+ * that stood still since may have lost it. Throws `StoreError` for the rest: `adopt` asks for it anew. Throws where the disk refuses: then the
+ * file in force is the old one, or this one.
+ */
+export function writeHeld({ surroundings }: Agent, pool: Pool, held: Held, gained?: Gained): void {
+  const { node, clock } = surroundings
   const next = poolFileOf(pool, node, held)
   if (JSON.stringify(withoutChecksum(node.readPool(pool.name))) === JSON.stringify(next)) return
+  for (const what of newIn(heldOf(next), readHeld(node, pool.name))) {
+    const ageMs = what === gained?.what ? clock.bootMs() - gained.sentMs : undefined
+    if (ageMs !== undefined && ageMs <= freshMs(pool)) continue
+    const reason = ageMs === undefined ? "the file has lost it since" : `the store's answer is ${ageMs} ms old`
+    throw new StoreError(`Cannot use "${what}" of pool "${pool.name}": ${reason}`, "unknown")
+  }
   node.writePool(next)
+}
+
+const FRESH_MIN_MS = 1_000
+const FRESH_MAX_MS = 60_000
+
+/**
+ * For how long after the request an answer that gives something to this node is used. Another node gets it after the whole quarantine at the
+ * soonest, which an operator may shorten meanwhile. A pool without quarantine promises nothing.
+ */
+function freshMs({ quarantineS }: Pool): number {
+  return Math.min(Math.max(quarantineS * 500, FRESH_MIN_MS), FRESH_MAX_MS)
+}
+
+/** The blocks and fixed addresses that are in one and not in the other. */
+function newIn(next: Held, before: Held): string[] {
+  const blocks = [...next.blocks.keys()].filter((block) => !before.blocks.has(block))
+  const fixed = Object.entries(next.fixed).filter(([key, addresses]) => before.fixed[key]?.join() !== addresses.join())
+  return [...blocks, ...fixed.map(([key]) => key)]
 }
 
 function withoutChecksum(file: (PoolFile & { checksum?: string }) | undefined): PoolFile | undefined {

@@ -1,5 +1,5 @@
 import { Blocks } from "../blocks.ts"
-import type { Pool } from "../records.ts"
+import type { Block, Pool } from "../records.ts"
 import type { Stored } from "../store.ts"
 import { type Agent, blocksOf, byBlock, isOwn, keyOfBlock, ownedBy, prefixOf, say } from "./agent.ts"
 import { use } from "./claim.ts"
@@ -32,7 +32,7 @@ export function isOurs(agent: Agent, stored: Stored<"block"> | undefined): boole
 async function regain(agent: Agent, pool: Pool, block: string): Promise<Stored<"block"> | undefined> {
   const key = keyOfBlock(pool.name, block)
   const found = await agent.surroundings.store.find("block", key)
-  const record = found ? await retake(agent, found) : await claimAgain(agent, pool, block)
+  const record = found ? await retake(agent, found) : await recreate(agent, pool, block)
   if (record) agent.view.put(record)
   else agent.view.drop("block", key)
   return record
@@ -41,13 +41,16 @@ async function regain(agent: Agent, pool: Pool, block: string): Promise<Stored<"
 async function retake(agent: Agent, found: Stored<"block">): Promise<Stored<"block"> | undefined> {
   if (!isOurs(agent, found) || found.value.state === "owned") return found
   const { pool, prefix, epoch } = found.value
-  return agent.resend.replace(found, ownedBy(agent, pool, prefix, epoch))
+  return (await agent.resend.replace(found, ownedBy(agent, pool, prefix, epoch)))?.stored
 }
 
-async function claimAgain(agent: Agent, pool: Pool, block: string): Promise<Stored<"block">> {
-  const key = keyOfBlock(pool.name, block)
-  const epoch = agent.memory.content.epochs[key] ?? 1
-  return await agent.resend.create("block", key, ownedBy(agent, pool.name, block, epoch))
+async function recreate(agent: Agent, pool: Pool, block: string): Promise<Stored<"block">> {
+  return (await agent.resend.create("block", keyOfBlock(pool.name, block), ownedAgain(agent, pool, block))).stored
+}
+
+/** The record of a block that was ours, of the epoch that it had. */
+function ownedAgain(agent: Agent, pool: Pool, block: string): Block {
+  return ownedBy(agent, pool.name, block, agent.memory.content.epochs[keyOfBlock(pool.name, block)] ?? 1)
 }
 
 async function giveUp(
@@ -59,7 +62,7 @@ async function giveUp(
 ): Promise<Held> {
   await agent.requireSameStore()
   const next = { ...withBlock(held, block, undefined), epoch: held.epoch + 1 }
-  writeHeld(agent.surroundings.node, pool, next)
+  writeHeld(agent, pool, next)
   const owner = found?.value.owner.name ?? "another node"
   say(agent, "error", `Block ${block} of pool "${pool.name}" is lost: node "${owner}" owns it now`, {
     pool: pool.name,
@@ -82,24 +85,28 @@ export async function adopt(agent: Agent, pool: Pool, held: Held): Promise<Held>
     if (!isOurs(agent, stored) && inUse.has(prefix)) continue
     await agent.requireSameStore()
     const value = ownedBy(agent, pool.name, prefix, epoch)
-    const found = await agent.resend.replace(stored, value)
-    if (found) agent.view.put(found)
+    const answer = await agent.resend.replace(stored, value)
+    if (answer) agent.view.put(answer.stored)
     else agent.view.drop("block", stored.key)
-    if (found?.value.nonce === value.nonce) now = await use(agent, pool, now, found)
+    if (answer?.stored.value.nonce === value.nonce) now = await use(agent, pool, now, answer)
   }
   return now
 }
 
-/** Claims blocks again that containers of ours have addresses of, and that no node owns: another node would give the addresses a second time. */
+/**
+ * Claims blocks again that containers of ours have addresses of, and that no node owns: another node would give the addresses a second time. A
+ * record that another claim of ours has made is left to `adopt`.
+ */
 export async function claimUsed(agent: Agent, pool: Pool, held: Held): Promise<Held> {
   let now = held
   for (const [block] of byBlock(agent, pool)) {
     const isFree = !held.blocks.has(block) && !agent.view.find("block", keyOfBlock(pool.name, block))
     const blocks = pool.prefixes.map((each) => Blocks.of(each)).find((each) => each.has(block))
     if (!isFree || !blocks?.isUsable(block)) continue
-    const stored = await claimAgain(agent, pool, block)
-    agent.view.put(stored)
-    if (isOurs(agent, stored)) now = await use(agent, pool, now, stored)
+    const value = ownedAgain(agent, pool, block)
+    const answer = await agent.resend.create("block", keyOfBlock(pool.name, block), value)
+    agent.view.put(answer.stored)
+    if (answer.stored.value.nonce === value.nonce) now = await use(agent, pool, now, answer)
   }
   return now
 }
@@ -120,7 +127,7 @@ export async function reassert(agent: Agent, pool: Pool, held: Held, restored: b
       const epoch = Math.max(found.value.epoch, agent.memory.content.epochs[key] ?? 0) + 1
       agent.memory.setEpoch(key, epoch, 0n)
       const made = await agent.resend.replace(found, ownedBy(agent, pool.name, block, epoch))
-      if (made) agent.view.put(made)
+      if (made) agent.view.put(made.stored)
     }
   }
 }

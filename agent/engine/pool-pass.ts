@@ -29,7 +29,7 @@ export async function passPool(agent: Agent, pool: Pool, { isAsked }: PassOption
   if (pool.isRemoved) return { held: await emptyPool(agent, pool, held), hasGiven: false }
   held = await claimUsed(agent, pool, held)
   held = await adopt(agent, pool, held)
-  writeHeld(agent.surroundings.node, pool, held)
+  writeHeld(agent, pool, held)
   for (const [block, state] of held.blocks) if (state === "draining") held = await release(agent, pool, held, block)
   const starving: PoolPrefix[] = []
   for (const prefix of pool.prefixes) {

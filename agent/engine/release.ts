@@ -10,15 +10,15 @@ import { type Held, withBlock, writeHeld } from "./held.ts"
 export async function release(agent: Agent, pool: Pool, held: Held, block: string): Promise<Held> {
   const { node } = agent.surroundings
   const draining = withBlock(held, block, "draining")
-  writeHeld(node, pool, draining)
+  writeHeld(agent, pool, draining)
   if (node.reservationsIn(pool.network, block).length > 0) {
     if (pool.isRemoved) return draining
     const kept = withBlock(held, block, "owned")
-    writeHeld(node, pool, kept)
+    writeHeld(agent, pool, kept)
     return kept
   }
   const without = withBlock(held, block, undefined)
-  writeHeld(node, pool, without)
+  writeHeld(agent, pool, without)
   await removeRecord(agent, pool.name, block)
   say(agent, "info", `Block ${block} of pool "${pool.name}" is given back`, { pool: pool.name, block })
   return without

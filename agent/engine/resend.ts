@@ -5,6 +5,13 @@ import type { Surroundings } from "./surroundings.ts"
 const RETRY_MS = 200
 const RETRY_MAX_MS = 10_000
 
+/** What the store has answered to a change: the record as it is then. */
+export interface Answer<K extends Kind> {
+  readonly stored: Stored<K>
+  /** When the request was sent, by CLOCK_BOOTTIME: the record was so at that time, or later. */
+  readonly sentMs: number
+}
+
 /**
  * Changes of records that do not end before their outcome is known. A request without an answer may have been carried out, and may still be:
  * it is sent again with the same content, and only a definite answer counts.
@@ -19,19 +26,25 @@ export class Resend {
   }
 
   /** Creates a record; where there is one, answers it: it is ours if it has our nonce. Throws `StoreError` where it is refused. */
-  async create<K extends Kind>(kind: K, key: string, value: Records[K]): Promise<Stored<K>> {
-    const { store } = this.#surroundings
-    return await this.#untilKnown(async () => (await store.create(kind, key, value)) ?? (await store.find(kind, key)))
+  async create<K extends Kind>(kind: K, key: string, value: Records[K]): Promise<Answer<K>> {
+    const { store, clock } = this.#surroundings
+    return await this.#untilKnown(async () => {
+      const sentMs = clock.bootMs()
+      const stored = (await store.create(kind, key, value)) ?? (await store.find(kind, key))
+      return stored && { stored, sentMs }
+    })
   }
 
   /**
    * Replaces a version of a record; answers the record as it is then, or `undefined` where it no longer exists. It is ours if it has the value's nonce.
    */
-  async replace<K extends Kind>(stored: Stored<K>, value: Records[K]): Promise<Stored<K> | undefined> {
-    const { store } = this.#surroundings
+  async replace<K extends Kind>(stored: Stored<K>, value: Records[K]): Promise<Answer<K> | undefined> {
+    const { store, clock } = this.#surroundings
     const answer = await this.#untilKnown(async () => {
+      const sentMs = clock.bootMs()
       const found = (await store.replace(stored, value)) ?? (await store.find(stored.kind, stored.key)) ?? "gone"
-      return found !== "gone" && found.version === stored.version ? undefined : found
+      if (found === "gone") return found
+      return found.version === stored.version ? undefined : { stored: found, sentMs }
     })
     return answer === "gone" ? undefined : answer
   }

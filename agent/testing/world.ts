@@ -12,6 +12,7 @@ export class Killed extends Error {}
 export class TestClock implements Clock {
   now = 1_000_000
   bootId = "boot-1"
+  #endMs = 0
   readonly #sleepers = new Set<{ readonly atMs: number; readonly wake: () => void }>()
 
   bootMs(): number {
@@ -29,17 +30,23 @@ export class TestClock implements Clock {
 
   /** Lets so much time pass: each sleeper wakes in its turn, and does what it has to do before the next. */
   async advance(ms: number): Promise<void> {
-    const end = this.now + ms
+    this.#endMs = this.now + ms
     for (;;) {
       await settle()
       const next = [...this.#sleepers].sort((a, b) => a.atMs - b.atMs)[0]
-      if (!next || next.atMs > end) break
+      if (!next || next.atMs > this.#endMs) break
       this.now = Math.max(this.now, next.atMs)
       this.#sleepers.delete(next)
       next.wake()
     }
-    this.now = end
+    this.now = this.#endMs
     await settle()
+  }
+
+  /** All stands still for so long, also in the middle of `advance`, which goes on afterwards for what it had left. */
+  standStill(ms: number): void {
+    this.now += ms
+    this.#endMs += ms
   }
 }
 
