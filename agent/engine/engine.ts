@@ -11,6 +11,7 @@ import { readHeld } from "./held.ts"
 import { MemoryFile } from "./memory.ts"
 import { NodeRecord } from "./node-record.ts"
 import { reassert } from "./ownership.ts"
+import { followPods } from "./pods.ts"
 import { holdingsOf, passPool } from "./pool-pass.ts"
 import { Sweep, watchQuarantine } from "./quarantine.ts"
 import { Resend } from "./resend.ts"
@@ -87,7 +88,10 @@ export class Engine {
     const parts = [
       this.#work(agent, new Sweep(agent)),
       this.view.follow(this.#surroundings, both, (change) => this.#changed(change)),
-      this.#followPods(both),
+      followPods(this.#surroundings, both, (pods) => {
+        this.#pods = pods
+        this.wake()
+      }),
     ]
     const failures: unknown[] = []
     const settle = (part: Promise<void>) =>
@@ -230,21 +234,5 @@ export class Engine {
     if (change.what === "began") this.#guard?.look()
     if (this.#isStarving || concerns(change, this.#surroundings.node.owner.name, this.#heldKeys)) this.wake()
     this.#options.onChange?.(change)
-  }
-
-  async #followPods(signal: AbortSignal): Promise<void> {
-    const { store, node, clock } = this.#surroundings
-    if (!store.boundPods) return
-    while (!signal.aborted) {
-      try {
-        for await (const pods of store.boundPods(node.owner.name, signal)) {
-          this.#pods = pods
-          this.wake()
-        }
-      } catch (error) {
-        if (!(error instanceof StoreError)) throw error
-      }
-      if (!signal.aborted) await clock.sleep(1000, signal)
-    }
   }
 }

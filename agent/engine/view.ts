@@ -1,12 +1,9 @@
 import type { Block, Kind } from "../records.ts"
 import { type Stored, StoreError, type WatchEvent } from "../store.ts"
+import { WatchPause } from "./pause.ts"
 import type { Surroundings } from "./surroundings.ts"
 
 const kinds = ["registry", "block", "node", "fixed", "want"] as const satisfies readonly Kind[]
-
-/** The wait before a watch is begun again: doubled each time, up to the last. */
-const RETRY_MS = 500
-const RETRY_MAX_MS = 30_000
 
 type Tables = { [K in Kind]: Map<string, Stored<K>> }
 
@@ -83,22 +80,25 @@ export class View {
    * Follows all kinds until the signal is aborted, again after each error. `changed` is told of each event; "began" is one with all
    * records: the store may have been replaced before it.
    */
-  async follow(surroundings: Surroundings, signal: AbortSignal, changed: Changed): Promise<void> {
+  async follow(
+    surroundings: Pick<Surroundings, "store" | "clock" | "randomHex">,
+    signal: AbortSignal,
+    changed: Changed,
+  ): Promise<void> {
     await Promise.all(kinds.map((kind) => this.#followOne(kind, surroundings, signal, changed)))
   }
 
   async #followOne<K extends Kind>(
     kind: K,
-    { store, clock }: Surroundings,
+    surroundings: Pick<Surroundings, "store" | "clock" | "randomHex">,
     signal: AbortSignal,
     changed: Changed,
   ): Promise<void> {
-    for (let retryMs = RETRY_MS; !signal.aborted; retryMs = Math.min(2 * retryMs, RETRY_MAX_MS)) {
+    for (const pause = new WatchPause(surroundings); !signal.aborted; await pause.wait(signal)) {
       try {
-        for await (const event of store.watch(kind, signal)) {
+        for await (const event of surroundings.store.watch(kind, signal)) {
           const before = event.type === "put" ? this.find(kind, event.record.key) : undefined
           this.take(kind, event)
-          retryMs = RETRY_MS
           if (event.type === "all") changed({ what: "began" })
           else if (event.type === "put") changed({ what: "changed", before, after: event.record })
           else changed({ what: "removed", kind, key: event.key })
@@ -106,7 +106,6 @@ export class View {
       } catch (error) {
         if (!(error instanceof StoreError)) throw error
       }
-      if (!signal.aborted) await clock.sleep(retryMs, signal)
     }
   }
 }
