@@ -23,7 +23,7 @@ export interface PoolStatus {
   readonly name: string
   readonly network: string
   readonly file: string
-  /** Why the file could not be written. */
+  /** Why the file could not be written, or why its blocks are of no pool of the store. */
   readonly fault?: string
   readonly prefixes: readonly PrefixStatus[]
   readonly fixed: Readonly<Record<string, readonly string[]>>
@@ -35,8 +35,11 @@ export interface PrefixStatus {
   /** Addresses of the owned blocks: those that containers have, and those to hand out. */
   readonly used: number
   readonly free: string
-  /** In the whole pool: blocks that are free, owned, quarantined. Text, since an IPv6 pool has more than a number holds. */
-  readonly cluster: { readonly free: string; readonly owned: number; readonly quarantined: number }
+  /**
+   * In the whole pool: blocks that are free, owned, quarantined. Text, since an IPv6 pool has more than a number holds. Absent where
+   * the registry has not come yet, or has no such pool.
+   */
+  readonly cluster?: { readonly free: string; readonly owned: number; readonly quarantined: number }
 }
 
 export interface LostBlock {

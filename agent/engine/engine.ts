@@ -7,7 +7,7 @@ import { type Agent, byBlock, keyOfBlock, say } from "./agent.ts"
 import { CountedStore } from "./counted-store.ts"
 import { freeOf } from "./decide.ts"
 import { passFixed } from "./fixed.ts"
-import { readHeld } from "./held.ts"
+import { type Held, readHeld } from "./held.ts"
 import { MemoryFile } from "./memory.ts"
 import { NodeRecord } from "./node-record.ts"
 import { reassert } from "./ownership.ts"
@@ -15,7 +15,7 @@ import { followPods } from "./pods.ts"
 import { holdingsOf, passPool } from "./pool-pass.ts"
 import { Sweep, watchQuarantine } from "./quarantine.ts"
 import { Resend } from "./resend.ts"
-import { lostBlocks, statusOfPool } from "./status.ts"
+import { lostBlocks, statusOfPools } from "./status.ts"
 import { StoreGuard } from "./store-guard.ts"
 import type { Surroundings } from "./surroundings.ts"
 import { Timetable } from "./timetable.ts"
@@ -132,9 +132,7 @@ export class Engine {
     return {
       node: node.owner,
       store: { name: store.name, ...store.counts, ...(stopped && { stopped: stopped.reason }) },
-      pools: agent
-        ? pools.map((pool) => statusOfPool(agent, pool, node.fileOf(pool.name), this.#faults.get(pool.name)))
-        : [],
+      pools: agent ? statusOfPools(agent, pools, this.#faults) : [],
       lost: agent ? pools.flatMap((pool) => lostBlocks(agent, pool)) : [],
     }
   }
@@ -197,23 +195,27 @@ export class Engine {
       const isKnown = error instanceof StoreError || error instanceof CniError || isErrno(error)
       if (!isKnown) throw error
       this.#timetable.retry()
-      const fault = messageOf(error)
-      if (this.#faults.get(pool) !== fault && !agent.signal.aborted) say(agent, "warning", fault, pool ? { pool } : {})
-      this.#faults.set(pool, fault)
+      this.#note(agent, pool, messageOf(error))
       return false
     }
+  }
+
+  #note(agent: Agent, pool: string, fault: string): void {
+    if (this.#faults.get(pool) !== fault && !agent.signal.aborted) say(agent, "warning", fault, pool ? { pool } : {})
+    this.#faults.set(pool, fault)
   }
 
   /** Removes the files of pools that no longer exist and of which this node holds nothing; notes what it holds of the others. */
   #dropFiles(agent: Agent, pools: readonly Pool[]): void {
     const { node } = agent.surroundings
     const used = new Set<string>()
+    for (const pool of pools) for (const block of byBlock(agent, pool).keys()) used.add(keyOfBlock(pool.name, block))
     for (const name of node.listPools()) {
       const held = readHeld(node, name)
-      const pool = pools.find((each) => each.name === name)
       for (const block of held.blocks.keys()) used.add(keyOfBlock(name, block))
-      if (pool) for (const block of byBlock(agent, pool).keys()) used.add(keyOfBlock(name, block))
-      else if (held.blocks.size === 0 && this.view.find("registry", keyOf.registry())) node.removePool(name)
+      if (pools.some((each) => each.name === name)) continue
+      if (held.blocks.size > 0) this.#note(agent, name, unknownPool(name, held, node.fileOf(name)))
+      else if (this.view.find("registry", keyOf.registry())) node.removePool(name)
     }
     if (!this.#guard?.stopped) agent.memory.keepEpochs((key) => used.has(key))
     this.#heldKeys = used
@@ -235,4 +237,10 @@ export class Engine {
     if (this.#isStarving || concerns(change, this.#surroundings.node.owner.name, this.#heldKeys)) this.wake()
     this.#options.onChange?.(change)
   }
+}
+
+/** What is wrong with a file that has blocks of a pool which the store has not got: it was removed there by hand, or comes from a backup. */
+function unknownPool(name: string, { blocks }: Held, file: string): string {
+  const what = `The store has no pool "${name}", and this node has ${[...blocks.keys()].join(", ")} of it`
+  return `${what}: create the pool again, or remove "${file}" when no container has an address of it`
 }

@@ -1,3 +1,4 @@
+import type { PoolFile } from "../../ipam/host-local/main.ts"
 import { Blocks } from "../blocks.ts"
 import type { Pool, PoolPrefix } from "../records.ts"
 import type { LostBlock, PoolStatus, PrefixStatus } from "../status.ts"
@@ -7,8 +8,29 @@ import { readHeld } from "./held.ts"
 import { isOurs } from "./ownership.ts"
 import { holdingsOf } from "./pool-pass.ts"
 
-/** What there is to say of a pool; `file` is its path, `fault` why the file could not be written. */
-export function statusOfPool(agent: Agent, pool: Pool, file: string, fault: string | undefined): PoolStatus {
+/**
+ * What there is to say of all pools: those of the registry, and those that only files tell of, since the registry has not come yet, or has them no
+ * longer. `faults` are by the names of pools.
+ */
+export function statusOfPools(agent: Agent, pools: readonly Pool[], faults: ReadonlyMap<string, string>): PoolStatus[] {
+  const { node } = agent.surroundings
+  const files = node.listPools().flatMap((name) => {
+    const file = pools.some((pool) => pool.name === name) ? undefined : node.readPool(name)
+    return file ? [poolOf(file)] : []
+  })
+  return [
+    ...pools.map((pool) => statusOfPool(agent, pool, faults.get(pool.name), true)),
+    ...files.map((pool) => statusOfPool(agent, pool, faults.get(pool.name), false)),
+  ]
+}
+
+/** The pool of a file, as far as the file tells it. */
+function poolOf({ pool, store, sets, routes }: PoolFile): Pool {
+  const network = store.slice(store.lastIndexOf("/") + 1)
+  return { name: pool, network, prefixes: sets, routes, quarantineS: 0, routing: "none" }
+}
+
+function statusOfPool(agent: Agent, pool: Pool, fault: string | undefined, isRegistered: boolean): PoolStatus {
   const held = readHeld(agent.surroundings.node, pool.name)
   const statusOf = (prefix: PoolPrefix): PrefixStatus => {
     const blocks = Blocks.of(prefix)
@@ -21,17 +43,19 @@ export function statusOfPool(agent: Agent, pool: Pool, file: string, fault: stri
       blocks: holdings.map(({ block, state, used }) => ({ prefix: block, state, used: Number(used) })),
       used: holdings.reduce((sum, { used }) => sum + Number(used), 0),
       free: freeOf(holdings).toString(),
-      cluster: {
-        free: (blocks.claimable - BigInt(taken)).toString(),
-        owned: records.length - quarantined,
-        quarantined,
-      },
+      ...(isRegistered && {
+        cluster: {
+          free: (blocks.claimable - BigInt(taken)).toString(),
+          owned: records.length - quarantined,
+          quarantined,
+        },
+      }),
     }
   }
   return {
     name: pool.name,
     network: pool.network,
-    file,
+    file: agent.surroundings.node.fileOf(pool.name),
     ...(fault !== undefined && { fault }),
     prefixes: pool.prefixes.map(statusOf),
     fixed: held.fixed,

@@ -62,3 +62,13 @@ test("a fault of the store or of a file shows, and a store that was never reache
     expect(text).toContain(`\n${line}\n`)
   expect(text).not.toContain("last_contact")
 })
+
+test("a pool that only its file tells of has no samples of the cluster", () => {
+  const pools = sampleStatus.pools.map((pool) => ({
+    ...pool,
+    prefixes: pool.prefixes.map(({ cluster: _, ...prefix }) => prefix),
+  }))
+  const text = formatMetrics({ ...sampleStatus, pools }, { residentBytes: 0, cpuS: 0 }, "1")
+  expect(text).toContain('\ncni_ipam_addresses_used{pool="pods",prefix="10.64.0.0/16"} 4\n')
+  expect(text).not.toContain("\ncni_ipam_pool_blocks{")
+})

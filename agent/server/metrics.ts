@@ -59,18 +59,21 @@ function ofPools({ pools, lost }: Status): Family[] {
     prefixes.map(({ status, labels }) => ({ labels, value: value(status) }))
   const byState = <S extends string>(
     states: readonly S[],
-    value: (status: PrefixStatus, state: S) => number | string,
+    sampleOf: (status: PrefixStatus, state: S) => number | string | undefined,
   ) =>
     prefixes.flatMap(({ status, labels }) =>
-      states.map((state) => ({ labels: { ...labels, state }, value: value(status, state) })),
+      states.flatMap((state) => {
+        const value = sampleOf(status, state)
+        return value === undefined ? [] : [{ labels: { ...labels, state }, value }]
+      }),
     )
   const own = byState(["owned", "draining"], ({ blocks }, state) => blocks.filter((one) => one.state === state).length)
-  const all = byState(["free", "owned", "quarantined"], ({ cluster }, state) => cluster[state])
+  const all = byState(["free", "owned", "quarantined"], ({ cluster }, state) => cluster?.[state])
   const files = pools.map(({ name: pool, fault }) => ({ labels: { pool }, value: fault === undefined ? 1 : 0 }))
   const fixed = pools.map(({ name: pool, fixed }) => ({ labels: { pool }, value: Object.values(fixed).flat().length }))
   const fenced = lost.reduce((sum, { containers }) => sum + containers.length, 0)
   return [
-    gauge("pool_file_up", "Whether the file of the pool could be written.", files),
+    gauge("pool_file_up", "Whether the file of the pool could be written, and the store has the pool.", files),
     gauge(
       "addresses_used",
       "Addresses of this node's blocks that containers have.",

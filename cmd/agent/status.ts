@@ -55,7 +55,7 @@ function linesOf({ node, store, pools, lost, routes }: Status): string[] {
 function rowsOf({ pools }: Status): string[][] {
   return pools.flatMap(({ name, prefixes }) =>
     prefixes.map(({ prefix, blocks, used, free, cluster }) => {
-      return [name, prefix, String(blocks.length), String(used), free, cluster.free]
+      return [name, prefix, String(blocks.length), String(used), free, cluster?.free ?? "?"]
     }),
   )
 }

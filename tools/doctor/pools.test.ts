@@ -80,6 +80,25 @@ test("an agent that does not answer, a store that is stopped or out of reach, a 
   expect(lines({ pools: [] })).toEqual([
     'error pool-unknown (pods): network "pods" takes addresses from pool "pods", which the agent does not know',
   ])
+  const { cluster: _, ...ofFile } = prefix
+  const gone = {
+    name: "pods",
+    network: "pods",
+    file: path,
+    fault: "the store has no such pool",
+    prefixes: [ofFile],
+    fixed: {},
+  }
+  expect(lines({ pools: [gone] })).toEqual([
+    'error pool-unknown (pods): network "pods" takes addresses from pool "pods", which the agent does not know: the store has no such pool',
+  ])
+})
+
+test("a pool of which the agent knows its file alone, since the store was down when it started, is no finding", () => {
+  const { cluster: _, ...ofFile } = prefix
+  const pools = [{ name: "pods", network: "pods", file: path, prefixes: [ofFile], fixed: {} }]
+  const store = { ...status.store, fault: "timeout" }
+  expect(lines({ pools, store }).filter((line) => !line.includes("store-unreachable"))).toEqual([])
 })
 
 test("a block that another node owns now names the containers, and the command for their pods", () => {

@@ -21,9 +21,9 @@ export const checkClusterPools: Check = (patient) => {
     ...status.lost.map((block) => lostBlock(patient, block)),
     ...pools.flatMap((pool) => {
       const told = status.pools.find(({ name }) => name === pool.name)
-      return told
-        ? told.prefixes.flatMap((prefix) => [...fullness(pool, prefix), ...gone(pool, prefix)])
-        : [unknownPool(pool)]
+      const isUnknown = !told || (told.fault !== undefined && told.prefixes.every(({ cluster }) => !cluster))
+      if (isUnknown) return [unknownPool(pool, told?.fault)]
+      return told.prefixes.flatMap((prefix) => [...fullness(pool, prefix), ...gone(pool, prefix)])
     }),
   ]
 }
@@ -146,6 +146,7 @@ function lostBlock({ attachments }: Patient, { pool, prefix, owner, containers }
 
 /** A pool of whose addresses the node, or of whose blocks the cluster, has nearly none left. */
 function fullness({ network, name }: NodePool, { prefix, used, free, cluster }: PrefixStatus): Finding[] {
+  if (!cluster) return []
   const about = { network, affected: [{ name: `pool "${name}"` }] }
   const [left, blocks] = [BigInt(free), BigInt(cluster.free)]
   const all = blocks + BigInt(cluster.owned + cluster.quarantined)
@@ -173,7 +174,7 @@ function fullness({ network, name }: NodePool, { prefix, used, free, cluster }: 
 function clusterLow(
   name: string,
   prefix: string,
-  { free, owned, quarantined }: PrefixStatus["cluster"],
+  { free, owned, quarantined }: NonNullable<PrefixStatus["cluster"]>,
   all: bigint,
 ): Pick<Finding, "rule" | "severity" | "what" | "why" | "remedy"> {
   return {
@@ -191,7 +192,7 @@ function moreAddresses(name: string): string {
 
 /** Blocks that wait because their nodes are gone. */
 function gone({ network, name }: NodePool, { prefix, cluster }: PrefixStatus): Finding[] {
-  if (cluster.quarantined === 0) return []
+  if (!cluster || cluster.quarantined === 0) return []
   const blocks = `${cluster.quarantined} block${cluster.quarantined === 1 ? "" : "s"}`
   return [
     {
@@ -206,13 +207,14 @@ function gone({ network, name }: NodePool, { prefix, cluster }: PrefixStatus): F
   ]
 }
 
-function unknownPool({ network, name }: NodePool): Finding {
+function unknownPool({ network, name }: NodePool, fault?: string): Finding {
+  const reason = fault === undefined ? "" : `: ${fault}`
   return {
     rule: "pool-unknown",
     severity: "error",
     network,
     affected: [{ name: `pool "${name}"` }],
-    what: `network "${network}" takes addresses from pool "${name}", which the agent does not know`,
+    what: `network "${network}" takes addresses from pool "${name}", which the agent does not know${reason}`,
     why: "no block of it is claimed for this node",
     remedy: `cni-agent ipam pool ls shows the pools; make it by cni-agent ipam pool create ${name}, or name another one in the network`,
   }
