@@ -18,6 +18,7 @@ const table: Readonly<Record<string, readonly [weight: number, happen: Happen]>>
   "the machine reboots": [1, reboot],
   "the node is deleted, or comes back": [1, toggleMember],
   "the node is cut off and deleted, or all is well again": [2, vanish],
+  "the node stands still and is deleted, for the whole quarantine": [1, outlast],
   "members() shows no nodes, or all": [1, hideMembers],
   "time passes": [2, passTime],
   "a backup is made, or restored": [1, restore],
@@ -76,6 +77,16 @@ function vanish(world: World, place: Place): void {
   const isMember = model.members.includes(machine.owner)
   if (isMember !== (network.lost === "both")) network.lost = isMember ? "both" : "nothing"
   toggleMember(world, place)
+}
+
+/** Its agent goes on where it was: an answer of the store that came just before is still to be taken. */
+function outlast(world: World, place: Place): void {
+  const { process, machine } = place
+  if (!process || process.isPaused || !world.model.members.includes(machine.owner)) return
+  process.isPaused = true
+  toggleMember(world, place)
+  world.scheduler.settle(4 * SWEEP_MS + QUARANTINE_S * 1000)
+  process.isPaused = false
 }
 
 function hideMembers(_: World, { network }: Place): void {
