@@ -67,6 +67,7 @@ async function takeOver(agent: Agent, pool: Pool, prefix: PoolPrefix): Promise<A
     const { owner, prefix: block, epoch } = stored.value
     if (members.length === 0 || members.some(({ name, uid }) => name === owner.name && uid === owner.uid)) continue
     const value = ownedBy(agent, pool.name, block, epoch + 1)
+    agent.memory.setEpoch(stored.key, value.epoch, 0n) // known also to the agent that starts after a crash: the record is its own
     const answer = await agent.resend.replace(stored, value)
     if (answer) agent.view.put(answer.stored)
     else agent.view.drop("block", stored.key)

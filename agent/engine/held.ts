@@ -86,7 +86,7 @@ const FRESH_MAX_MS = 60_000
 
 /**
  * For how long after the request an answer that gives something to this node is used. Another node gets it after the whole quarantine at the
- * soonest, which an operator may shorten meanwhile. A pool without quarantine promises nothing.
+ * soonest, which an operator may shorten in this time. A pool without quarantine promises nothing.
  */
 function freshMs({ quarantineS }: Pool): number {
   return Math.min(Math.max(quarantineS * 500, FRESH_MIN_MS), FRESH_MAX_MS)

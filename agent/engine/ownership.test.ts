@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import { type Block, keyOf } from "../records.ts"
 import type { Stored } from "../store.ts"
-import { World } from "../testing/world.ts"
+import { Killed, World } from "../testing/world.ts"
 
 const HOUR = 3_600_000
 
@@ -360,4 +360,40 @@ describe("a block without a record", () => {
     expect(world.holderOf(address)).toBe("a")
     expect(world.blocksOf("a")).toContain(block)
   })
+})
+
+test("an agent that is killed after it has taken a block over has it in its file later, also with a container of before in it", async () => {
+  const world = new World({ prefixes: [{ prefix: "10.64.0.0/27", blockLength: 28, reserved: [] }] }) // 2 blocks
+  const node = world.node("a")
+  const first = world.start("a")
+  await world.clock.advance(2000)
+  node.add("pod")
+  const [block = ""] = world.blocksOf("a")
+  await first.stop()
+  const before = record(world, block)
+  if (!before) throw new Error("no record")
+  const gone = world.node("gone").owner
+  world.cluster.put("block", before.key, {
+    ...before.value,
+    owner: gone,
+    epoch: 2,
+    state: "quarantined",
+    nonce: "gone",
+  })
+  world.cluster.members = [node.owner]
+  const second = world.start("a")
+  await world.clock.advance(2 * HOUR)
+  expect(world.blocksOf("a")).not.toContain(block)
+  node.step = (what) => {
+    if (what === `replace block pods/${block}: done`) throw new Killed(what)
+  }
+  await fill(world, "a", 8)
+  await world.clock.advance(1000)
+  expect(second.error).toBeInstanceOf(Killed)
+  node.step = () => {}
+  expect(record(world, block)?.value).toMatchObject({ owner: { name: "a" }, epoch: 3 })
+  world.start("a")
+  await world.clock.advance(2000)
+  expect(world.blocksOf("a")).toContain(block)
+  await world.stop()
 })
