@@ -15,6 +15,12 @@ export interface Question<T> {
   readonly read: (answer: Message) => T
 }
 
+/** A sign of life that a member was asked for. */
+interface Sign {
+  readonly askedMs: number
+  readonly answer: Promise<unknown>
+}
+
 /** The JSON gateways of a cluster's members: each request goes to the member that answered last, and after a failure to the next. */
 export class Gateway implements Disposable {
   readonly endpoints: readonly string[]
@@ -23,6 +29,7 @@ export class Gateway implements Disposable {
   readonly #username: string | undefined
   readonly #password: FileText | undefined
   readonly #end = new AbortController()
+  readonly #signs = new Map<string, Sign>()
   #preferred = 0
   #token: Promise<string | undefined> | undefined
 
@@ -84,6 +91,16 @@ export class Gateway implements Disposable {
     } catch (error) {
       throw asFault(error, this.#requestMs)
     }
+  }
+
+  /** A sign of life of one member. Watches that ask for one within `sameMs` have the same. Throws `MemberFault`. */
+  signOfLife<T>(endpoint: string, question: Omit<Question<T>, "what">, sameMs: number): Promise<unknown> {
+    const askedMs = performance.now()
+    const last = this.#signs.get(endpoint)
+    if (last && askedMs - last.askedMs < sameMs) return last.answer
+    const answer = this.send(endpoint, question)
+    this.#signs.set(endpoint, { askedMs, answer })
+    return answer
   }
 
   /** Begins a request to one member, and gives an answer whose status is 200. A token that is refused is asked for anew, once. */

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "bun:test"
+import type { Kind } from "../../records.ts"
 import type { Store, WatchEvent } from "../../store.ts"
 import { block, Cluster, errorOf, keyOfBlock, make, until } from "./cluster.fixture.ts"
 import type { Odd } from "./fake-gateway.fixture.ts"
@@ -174,6 +175,26 @@ test("a silent watch asks its member for a sign of life, and stays while it live
   expect(first?.count("/v3/watch")).toBe(1)
   cluster.etcd.put("/cni/block/pods/10.64.1.0/26", JSON.stringify(block(1)))
   expect(await next).toBe("put 10.64.1.0/26 1")
+})
+
+test("silent watches of one member share its signs of life", async () => {
+  await using cluster = new Cluster(1)
+  const signs: number[] = []
+  cluster.first.odd = (_, body) => {
+    if ("serializable" in body) signs.push(performance.now())
+    return undefined
+  }
+  const store = cluster.store({}, { ...limits, idleMs: 400 })
+  const ended = new AbortController()
+  const follow = async (kind: Kind) => {
+    for await (const { type } of store.watch(kind, ended.signal)) expect(type).toBe("all")
+  }
+  const watches = Promise.all((["registry", "block", "node", "fixed", "want"] as const).map(follow))
+  await until(() => signs.length === 3)
+  const [first = 0, , third = 0] = signs
+  expect(third - first).toBeGreaterThan(300)
+  ended.abort()
+  await watches
 })
 
 test("a store that is closed ends its watches and its requests", async () => {

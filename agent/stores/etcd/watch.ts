@@ -20,7 +20,8 @@ export async function* watchMember(
   const [key, range_end] = [toBase64(range.key), toBase64(range.end)]
   const create_request = { key, range_end, start_revision: String(range.fromRevision), progress_notify: true }
   const oneKey = { key, range_end, limit: "1", keys_only: true, serializable: true }
-  const askForLife = () => gateway.send(endpoint, { path: "/v3/kv/range", body: oneKey, read: readRange })
+  const question = { path: "/v3/kv/range", body: oneKey, read: readRange }
+  const askForLife = () => gateway.signOfLife(endpoint, question, limits.idleMs / 2)
   using pulse = new Pulse(limits, askForLife)
   try {
     const ends = AbortSignal.any([signal, pulse.signal])
