@@ -11,6 +11,7 @@ import { dhcps } from "./rows/dhcp.ts"
 import { firewalls } from "./rows/firewall.ts"
 import { hostLocals } from "./rows/host-local.ts"
 import { interfaces, leftOut } from "./rows/interfaces.ts"
+import { podRows } from "./rows/pods.ts"
 import { portmaps } from "./rows/portmap.ts"
 import { tools } from "./rows/tools.ts"
 import { traffics } from "./rows/traffic.ts"
@@ -45,6 +46,7 @@ export function allScenarios(suites: readonly Suite[]): Scenario[] {
     dhcps,
     hostLocals,
     clusters,
+    podRows,
     firewalls,
     portmaps,
     bandwidths,

@@ -4,6 +4,7 @@ import { floorName } from "./rows/chain.ts"
 import { clusterAdd, fromBlocks, fromRange } from "./rows/cluster.ts"
 import { withContainers } from "./rows/firewall.ts"
 import { withLeases } from "./rows/host-local.ts"
+import { ampleAddresses, fixedRanges, podAdds, withAddresses } from "./rows/pods.ts"
 import { withMappings } from "./rows/portmap.ts"
 import { besideMappings, mappings, masqueradeRow, publishedRow, wayRows } from "./rows/traffic.ts"
 
@@ -145,6 +146,12 @@ export const targets: readonly Target[] = [
     [clusterAdd, fromBlocks(64)],
     [clusterAdd, fromRange],
     [1.1],
+  ),
+  target(
+    "1,000 pods on 10 nodes from a pool of 1,096 addresses to fixed ranges",
+    [podAdds, withAddresses(ampleAddresses)],
+    [podAdds, fixedRanges],
+    [1.2],
   ),
   ...inLargeNodes,
   ...dataPath,
