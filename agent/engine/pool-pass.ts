@@ -40,11 +40,14 @@ export async function passPool(agent: Agent, pool: Pool, { isAsked }: PassOption
   await want(agent, pool, starving.length > 0 && starving, held, isAsked)
   let hasGiven = false
   for (const prefix of pool.prefixes) {
-    const demand = demandOf(agent, pool, isAsked)
-    const block = blockToGive(holdingsOf(agent, pool, prefix, held), demand)
-    if (block === undefined) continue
-    held = await release(agent, pool, held, block)
-    hasGiven ||= demand.others === "urgent"
+    for (let isSpare = true; isSpare; ) {
+      const demand = demandOf(agent, pool, isAsked)
+      const block = blockToGive(holdingsOf(agent, pool, prefix, held), demand)
+      if (block === undefined) break
+      held = await release(agent, pool, held, block)
+      hasGiven ||= demand.others === "urgent"
+      isSpare = demand.others === "none" && !held.blocks.has(block) // nodes that wait get one at a time
+    }
   }
   return { held, hasGiven }
 }
