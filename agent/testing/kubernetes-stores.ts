@@ -14,6 +14,8 @@ export interface ApiUnderTest {
   readonly url: string
   /** The file of its CA, when it speaks TLS. */
   readonly ca?: string
+  /** Sends a request to one that this process cannot reach; without it `fetch` does. */
+  readonly send?: (url: string, init: BunFetchRequestInit) => Promise<Response>
 }
 
 export function connectionTo({ url, ca }: ApiUnderTest, account: Account): Connection {
@@ -35,12 +37,14 @@ export async function ask(
   {
     body,
     account = "admin",
+    token = `${account}-token`,
     accept = "application/json",
-  }: { body?: unknown; account?: Account | "unknown"; accept?: string } = {},
+  }: { body?: unknown; account?: Account | "unknown"; token?: string; accept?: string } = {},
 ): Promise<RawAnswer> {
-  const response = await fetch(`${api.url}${path}`, {
+  const send = api.send ?? fetch
+  const response = await send(`${api.url}${path}`, {
     method,
-    headers: { authorization: `Bearer ${account}-token`, "content-type": "application/json", accept },
+    headers: { authorization: `Bearer ${token}`, "content-type": "application/json", accept },
     ...(body !== undefined && { body: JSON.stringify(body) }),
     ...(api.ca !== undefined && { tls: { ca: api.ca } }),
   })

@@ -38,14 +38,22 @@ export interface ListedPool {
     readonly blocks: readonly string[]
     readonly draining: readonly string[]
   }[]
+  readonly fixed: Readonly<Record<string, readonly string[]>>
+}
+
+/** How a container is attached: by default to `podNetwork`, without `CNI_ARGS`. */
+export interface PodOptions {
+  readonly network?: Record<string, unknown>
+  readonly args?: string
 }
 
 /** A container with its attachment. */
 export interface ClusterPod {
   readonly namespace: ContainerNamespace
   readonly attachment: Attachment
-  /** The address, without prefix length. */
+  /** The first address, without prefix length. */
   readonly address: string
+  readonly addresses: readonly string[]
 }
 
 /** What a node is made with. */
@@ -151,26 +159,26 @@ export class ClusterNode implements AsyncDisposable {
     await this.#drained
   }
 
-  /** The pool's file; `undefined` where there is none. */
-  async poolFile(): Promise<ListedPool | undefined> {
-    const file = Bun.file(this.host.file(`${paths.pools}/${poolName}.json`))
+  /** A pool's file; `undefined` where there is none. */
+  async poolFile(pool = poolName): Promise<ListedPool | undefined> {
+    const file = Bun.file(this.host.file(`${paths.pools}/${pool}.json`))
     return (await file.exists()) ? ((await file.json()) as ListedPool) : undefined
   }
 
   /** The blocks of the pool's file, those that it gives back included. */
-  async blocks(): Promise<string[]> {
-    const file = await this.poolFile()
+  async blocks(pool = poolName): Promise<string[]> {
+    const file = await this.poolFile(pool)
     return (file?.sets ?? []).flatMap(({ blocks, draining }) => [...blocks, ...draining])
   }
 
   /** Waits until the node has at least so many blocks. */
-  async waitForBlocks(count = 1): Promise<string[]> {
+  async waitForBlocks(count = 1, pool = poolName): Promise<string[]> {
     return waitFor(
       async () => {
-        const blocks = await this.blocks()
+        const blocks = await this.blocks(pool)
         return blocks.length >= count ? blocks : undefined
       },
-      `${count} blocks of ${this.name}; its agent says:\n${this.log.join("").slice(-2000)}`,
+      `${count} blocks of pool "${pool}" of ${this.name}; its agent says:\n${this.log.join("").slice(-2000)}`,
       60_000,
     )
   }
@@ -181,18 +189,22 @@ export class ClusterNode implements AsyncDisposable {
   }
 
   /** ADD for a container that does not exist yet. Throws where it fails. */
-  async addPod(): Promise<ClusterPod> {
-    const { namespace, attachment, output } = await this.tryPod()
-    const { ips } = (output.json ?? {}) as { ips?: { address: string }[] }
-    const address = ips?.[0]?.address.split("/")[0]
+  async addPod(options: PodOptions = {}): Promise<ClusterPod> {
+    const { namespace, attachment, output } = await this.tryPod(options)
+    const { ips = [] } = (output.json ?? {}) as { ips?: { address: string }[] }
+    const addresses = ips.map(({ address }) => address.replace(/\/.*/, ""))
+    const [address] = addresses
     if (address === undefined) throw new Error(`ADD on ${this.name}: ${output.stdout}${output.stderr}`)
-    return { namespace, attachment, address }
+    return { namespace, attachment, address, addresses }
   }
 
   /** ADD for a container that does not exist yet, with any end. */
-  async tryPod(): Promise<{ namespace: ContainerNamespace; attachment: Attachment; output: PluginOutput }> {
+  async tryPod({
+    network = podNetwork,
+    args,
+  }: PodOptions = {}): Promise<{ namespace: ContainerNamespace; attachment: Attachment; output: PluginOutput }> {
     const namespace = await this.host.addContainer(`${this.name}${containerLabel}`)
-    const attachment = new Attachment(this.host, namespace, podNetwork)
+    const attachment = new Attachment(this.host, namespace, network, args === undefined ? {} : { args })
     return { namespace, attachment, output: await attachment.run("ADD") }
   }
 

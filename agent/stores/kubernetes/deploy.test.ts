@@ -1,9 +1,11 @@
 import { expect, test } from "bun:test"
 import { join } from "node:path"
+import { Blocks } from "../../blocks.ts"
 import { parseAgentConfig } from "../../config.ts"
 import { readRules } from "../../testing/fake-api-objects.ts"
+import { poolOf } from "./pools.ts"
 
-const deploy = join(import.meta.dir, "../../../deploy/cluster")
+const deploy = join(import.meta.dir, "../../../deploy")
 const read = async (file: string) => Bun.YAML.parse(await Bun.file(join(deploy, file)).text())
 
 test("the roles name what they need: no secrets, no exec, no wildcard", async () => {
@@ -18,9 +20,20 @@ test("the roles name what they need: no secrets, no exec, no wildcard", async ()
   }
 })
 
+test("the example of a fixed address has a pool with a gateway, and lies where no block is claimed", async () => {
+  // biome-ignore lint/suspicious/noExplicitAny: the file is ours
+  const [pool, fixed]: any = await read("examples/fixed-address.yaml")
+  const [prefix] = poolOf(pool).prefixes
+  expect([pool.kind, fixed.kind, fixed.spec.pool]).toEqual(["Pool", "FixedAddress", pool.metadata.name])
+  const blocks = Blocks.of(prefix ?? expect.unreachable())
+  const [address] = fixed.spec.addresses
+  const block = blocks.blockOf(address) ?? expect.unreachable()
+  expect([prefix?.gateway, blocks.isUsable(block)]).toEqual(["192.0.2.1", false])
+})
+
 test("the agent's pod has the network of its node, and of its files those that it needs", async () => {
   // biome-ignore lint/suspicious/noExplicitAny: the file is ours
-  const [configMap, daemonSet]: any = await read("agent.yaml")
+  const [configMap, daemonSet]: any = await read("cluster/agent.yaml")
   const config = parseAgentConfig(configMap.data["agent.json"])
   const { spec } = daemonSet.spec.template
   const [container] = spec.containers

@@ -3,8 +3,9 @@ import type { ApiForStatements } from "../../../agent/testing/api-statements.ts"
 import { type ApiUnderTest, accounts, ask, tokenOf } from "../../../agent/testing/kubernetes-stores.ts"
 import { kubeApiserver } from "../../../scripts/kube-apiserver.ts"
 import { makeAuthority, makeCertificate } from "../../cluster/mod.ts"
-import { mustRun, programEnv, TemporaryDirectory, waitFor } from "../../lab/mod.ts"
+import { mustRun, type Namespace, programEnv, TemporaryDirectory, waitFor } from "../../lab/mod.ts"
 import { type Manifest, pathOf, readManifests } from "./manifests.ts"
+import { RequestsFrom } from "./requests-from.ts"
 
 /** What each account is to the API server. */
 const users: Readonly<Record<(typeof accounts)[number], string>> = {
@@ -16,8 +17,15 @@ const users: Readonly<Record<(typeof accounts)[number], string>> = {
 /** How long a start may take, before patience: some seconds on an idle machine. */
 const startMs = 180_000
 
+/** A network namespace that has the API server, and the address there that it listens on. */
+export interface Place {
+  readonly namespace: Namespace
+  readonly address: string
+}
+
 /**
- * A real kube-apiserver on loopback, with Debian's etcd behind it, TLS, tokens and RBAC; no kubelet, no controllers. Both end with it.
+ * A real kube-apiserver on loopback, or in a namespace, with Debian's etcd behind it, TLS, tokens and RBAC; no kubelet, no controllers. Both
+ * end with it.
  * @example
  * await using api = await RealApiServer.start()
  * await api.apply(await readManifests("deploy/cluster"))
@@ -25,9 +33,12 @@ const startMs = 180_000
 export class RealApiServer implements ApiUnderTest, AsyncDisposable {
   readonly url: string
   readonly ca: string
+  readonly send?: NonNullable<ApiUnderTest["send"]>
+  readonly #requests: RequestsFrom | undefined
   readonly #directory: TemporaryDirectory
   readonly #etcdUrl: string
   readonly #command: readonly string[]
+  readonly #namespace: Namespace | undefined
   readonly #processes = new Map<string, Bun.Subprocess>()
 
   private constructor(
@@ -36,7 +47,11 @@ export class RealApiServer implements ApiUnderTest, AsyncDisposable {
     ca: string,
     etcdUrl: string,
     command: readonly string[],
+    namespace: Namespace | undefined,
   ) {
+    this.#namespace = namespace
+    this.#requests = namespace && new RequestsFrom(namespace)
+    if (this.#requests) this.send = this.#requests.send
     this.#directory = directory
     this.url = url
     this.ca = ca
@@ -44,22 +59,23 @@ export class RealApiServer implements ApiUnderTest, AsyncDisposable {
     this.#command = command
   }
 
-  static async start(): Promise<RealApiServer> {
+  static async start(place?: Place): Promise<RealApiServer> {
+    const { namespace, address = "127.0.0.1" } = place ?? {}
     const program = await kubeApiserver()
     const directory = await TemporaryDirectory.create("cni-kubernetes")
     const authority = await makeAuthority(directory.path)
-    const { certificate, key } = await makeCertificate(directory.path, "server", authority, ["127.0.0.1"])
+    const { certificate, key } = await makeCertificate(directory.path, "server", authority, [address])
     const account = directory.join("account.key")
     await mustRun(["openssl", "genrsa", "-out", account, "2048"])
     const tokens = accounts.map((each) => `${tokenOf(each)},${users[each]}\n`)
     await Bun.write(directory.join("tokens.csv"), tokens.join(""))
     const [port, etcdPort] = [await freePort(), await freePort()]
-    const [url, etcdUrl] = [`https://127.0.0.1:${port}`, `http://127.0.0.1:${etcdPort}`]
+    const [url, etcdUrl] = [`https://${address}:${port}`, `http://127.0.0.1:${etcdPort}`]
     const issuer = "https://kubernetes.default.svc"
     const command = [
       program,
       ...[`--etcd-servers=${etcdUrl}`, "--endpoint-reconciler-type=none", "--service-cluster-ip-range=10.96.0.0/24"],
-      ...[`--secure-port=${port}`, "--bind-address=127.0.0.1", "--advertise-address=127.0.0.1"],
+      ...[`--secure-port=${port}`, `--bind-address=${address}`, `--advertise-address=${address}`],
       ...[`--tls-cert-file=${certificate}`, `--tls-private-key-file=${key}`],
       ...[`--token-auth-file=${directory.join("tokens.csv")}`, "--authorization-mode=RBAC"],
       `--client-ca-file=${authority.certificate}`,
@@ -68,7 +84,7 @@ export class RealApiServer implements ApiUnderTest, AsyncDisposable {
     ]
     await makeCertificate(directory.path, "operator", authority, [], "/CN=operator")
     const ca = await Bun.file(authority.certificate).text()
-    const server = new RealApiServer(directory, url, ca, etcdUrl, command)
+    const server = new RealApiServer(directory, url, ca, etcdUrl, command, namespace)
     const peer = `http://127.0.0.1:${await freePort()}`
     const urls = [`--listen-client-urls=${etcdUrl}`, `--advertise-client-urls=${etcdUrl}`, `--listen-peer-urls=${peer}`]
     const peers = [`--initial-advertise-peer-urls=${peer}`, `--initial-cluster=default=${peer}`]
@@ -153,11 +169,22 @@ export class RealApiServer implements ApiUnderTest, AsyncDisposable {
   async compact(): Promise<void> {
     const { body } = await ask(this, "GET", "/api/v1/namespaces")
     const revision = body.metadata.resourceVersion
-    await this.#end("kube-apiserver")
-    await fetch(`${this.#etcdUrl}/v3/kv/compaction`, {
+    await this.kill()
+    const send = this.send ?? fetch
+    await send(`${this.#etcdUrl}/v3/kv/compaction`, {
       method: "POST",
       body: JSON.stringify({ revision, physical: true }),
     })
+    await this.#startApi()
+  }
+
+  /** Ends the API server by SIGKILL; its etcd stays. */
+  async kill(): Promise<void> {
+    await this.#end("kube-apiserver")
+  }
+
+  /** Starts it again after `kill`; ends when it is ready. */
+  async restart(): Promise<void> {
     await this.#startApi()
   }
 
@@ -208,7 +235,13 @@ export class RealApiServer implements ApiUnderTest, AsyncDisposable {
   #spawn(name: string, command: readonly string[]): void {
     const log = Bun.file(this.#directory.join(`${name}.log`))
     const env = { ...programEnv, HOME: this.#directory.path }
-    this.#processes.set(name, Bun.spawn([...command], { env, cwd: this.#directory.path, stdio: ["ignore", log, log] }))
+    const inside = this.#namespace ? ["nsenter", `--net=${this.#namespace.path}`, "--"] : []
+    const program = Bun.spawn([...inside, ...command], {
+      env,
+      cwd: this.#directory.path,
+      stdio: ["ignore", log, log],
+    })
+    this.#processes.set(name, program)
   }
 
   async #end(name: string): Promise<void> {
@@ -221,6 +254,7 @@ export class RealApiServer implements ApiUnderTest, AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#end("kube-apiserver")
     await this.#end("etcd")
+    await this.#requests?.[Symbol.asyncDispose]()
     await this.#directory[Symbol.asyncDispose]()
   }
 }
