@@ -64,6 +64,10 @@ export class Blocks {
   readonly #size: bigint
   readonly #reserved: readonly Prefix[]
   readonly #gateway: bigint | undefined
+  /** Where a node begins to look for a free block. */
+  readonly #startOf = remembered(
+    (nodeName: string): bigint => BigInt(`0x${sha256(`${this.#of.prefix} ${nodeName}`).slice(0, 32)}`) % this.count,
+  )
 
   /** The blocks of a prefix, made once for each. Throws `RangeError` for a prefix that `faultOf` of a pool would refuse. */
   static of(prefix: PoolPrefix): Blocks {
@@ -103,33 +107,12 @@ export class Blocks {
     return count
   }
 
-  /** Whether a text is a block of this prefix in its one form. */
-  has(block: string): boolean {
-    const parsed = parsePrefix(block)
-    const isBlock = parsed !== undefined && parsed.length === this.#of.blockLength && liesIn(parsed, this.#whole)
-    return isBlock && formatPrefix(parsed) === block
-  }
-
-  /** Whether addresses of a block may be handed out: it lies in no reserved prefix, and not too many of its addresses are reserved. */
-  isUsable(block: string): boolean {
-    const at = this.#indexOf(toPrefix(block).first)
-    return this.#afterReserved(at) === at && this.#isClaimable(at)
-  }
-
-  /** The block of an address; `undefined` for one that is not of this prefix. */
-  blockOf(address: string): string | undefined {
-    const parsed = parseAddress(address)
-    if (!parsed || parsed.family !== this.#whole.family) return undefined
-    const { first, last } = this.#whole
-    return parsed.value < first || parsed.value > last ? undefined : this.#block(this.#indexOf(parsed.value))
-  }
-
   /**
    * The blocks that a node may claim, in its order: from a place that its name tells, so that nodes which claim at the same time
    * choose different ones, on and around. Those that are taken are left out.
    */
   *candidates(nodeName: string, isTaken: (block: string) => boolean): Generator<string> {
-    const start = BigInt(`0x${sha256(`${this.#of.prefix} ${nodeName}`).slice(0, 32)}`) % this.count
+    const start = this.#startOf(nodeName)
     for (const [from, to] of [
       [start, this.count],
       [0n, start],
@@ -146,13 +129,32 @@ export class Blocks {
     }
   }
 
+  /** Whether a text is a block of this prefix in its one form. */
+  readonly has = remembered((block: string): boolean => {
+    const parsed = parsePrefix(block)
+    const isBlock = parsed !== undefined && parsed.length === this.#of.blockLength && liesIn(parsed, this.#whole)
+    return isBlock && formatPrefix(parsed) === block
+  })
+
+  /** Whether addresses of a block may be handed out: it lies in no reserved prefix, and not too many of its addresses are reserved. */
+  readonly isUsable = remembered((block: string): boolean => {
+    const at = this.#indexOf(toPrefix(block).first)
+    return this.#afterReserved(at) === at && this.#isClaimable(at)
+  })
+
+  /** The block of an address; `undefined` for one that is not of this prefix. */
+  readonly blockOf = remembered((address: string): string | undefined => {
+    const parsed = parseAddress(address)
+    if (!parsed || parsed.family !== this.#whole.family) return undefined
+    const { first, last } = this.#whole
+    return parsed.value < first || parsed.value > last ? undefined : this.#block(this.#indexOf(parsed.value))
+  })
+
   /** The addresses that a block hands out: all but those of `keptBackOf`, as host-local counts them. */
-  capacityOf(block: string): bigint {
-    return this.#size - BigInt(this.keptBackOf(block).size)
-  }
+  readonly capacityOf = remembered((block: string): bigint => this.#size - BigInt(this.keptBackOf(block).size))
 
   /** The reserved addresses of a block, for its pool file. */
-  reservedIn(block: string): string[] {
+  readonly reservedIn = remembered((block: string): readonly string[] => {
     const { first, last, family } = toPrefix(block)
     const found: string[] = []
     for (const reserved of this.#reserved) {
@@ -160,7 +162,7 @@ export class Blocks {
       for (let value = reserved.first; value <= reserved.last; value++) found.push(formatAddress({ family, value }))
     }
     return found
-  }
+  })
 
   /** What is never handed out of a block: gateway, network and broadcast address, and what is reserved. */
   keptBackOf(block: string): ReadonlySet<bigint> {
@@ -203,6 +205,22 @@ export class Blocks {
 }
 
 const made = new WeakMap<PoolPrefix, Blocks>()
+
+/** So many answers are kept of each question: an agent asks the same of each of its blocks and addresses in every pass. */
+const REMEMBERED_MAX = 4096
+
+/** The same function, which remembers what it has answered. */
+function remembered<V>(answer: (text: string) => V): (text: string) => V {
+  const known = new Map<string, V>()
+  return (text) => {
+    const found = known.get(text)
+    if (found !== undefined || known.has(text)) return found as V
+    if (known.size === REMEMBERED_MAX) known.clear()
+    const value = answer(text)
+    known.set(text, value)
+    return value
+  }
+}
 
 /** The prefixes that lie in no other of them. */
 function outermost(prefixes: readonly Prefix[]): Prefix[] {

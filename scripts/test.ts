@@ -123,10 +123,7 @@ const withLongForm = [
 
 /** Runs the long form of the tests of faults that have one of these words in their path, and prints what was tried and held. */
 async function faults(runner: Runner, words: readonly string[]): Promise<void> {
-  const figures = join(root, "dist/faults.jsonl")
-  await Bun.write(figures, "")
-  process.env.CNI_FAULTS = "long"
-  process.env.CNI_FAULTS_FIGURES = figures
+  const figures = await beginLongForm()
   const all = withLongForm.flatMap((pattern) => [...new Bun.Glob(pattern).scanSync(root)].sort())
   const files = all.filter((file) => words.length === 0 || words.some((word) => file.includes(word)))
   if (!isRoot(runner) || !(await runner.step("build", [process.execPath, "scripts/build.ts"]))) return
@@ -135,18 +132,28 @@ async function faults(runner: Runner, words: readonly string[]): Promise<void> {
   for (const row of readFigures(await Bun.file(figures).text())) console.log(row)
 }
 
+/** Has tests run in their long form; answers the file in which they leave figures. */
+async function beginLongForm(): Promise<string> {
+  const figures = join(root, "dist/faults.jsonl")
+  await Bun.write(figures, "")
+  process.env.CNI_FAULTS = "long"
+  process.env.CNI_FAULTS_FIGURES = figures
+  return figures
+}
+
 /**
  * The long form of the tests of a cluster: 30 nodes, and so many schedules of the simulation as `--schedules` says.
  */
 async function cluster(runner: Runner, words: readonly string[]): Promise<void> {
   const at = words.indexOf("--schedules")
   process.env.CNI_SCHEDULES = at >= 0 ? (words[at + 1] ?? "") : "1000000"
-  process.env.CNI_FAULTS = "long"
+  const figures = await beginLongForm()
   const simulation = ["agent/simulation/simulation.test.ts"]
   await runner.tests("simulation", simulation, { testMs: 86_400_000, fileMs: 86_400_000 })
   if (at >= 0 || !isRoot(runner) || !(await runner.step("build", [process.execPath, "scripts/build.ts"]))) return
   const files = testFiles(["integration"]).filter((file) => file.startsWith("./integration/cluster/"))
   await runner.eachFile(files, { testMs: 7_200_000, fileMs: 14_400_000 }, 1)
+  for (const row of readFigures(await Bun.file(figures).text())) console.log(row)
 }
 
 async function everything(runner: Runner): Promise<void> {

@@ -149,7 +149,7 @@ export class Machine {
       writeMemory: (memory) =>
         alive(() =>
           this.#write(caller, () => {
-            this.memory = structuredClone(memory)
+            this.memory = memory // agents write another one each time, and change none
           }),
         ),
     }

@@ -1,10 +1,11 @@
 import { drainMicrotasks } from "bun:jsc"
+import type { Chance } from "../../integration/lab/mod.ts"
 import type { Surroundings } from "../engine/surroundings.ts"
 import type { Pool, PoolPrefix } from "../records.ts"
 import { keyOf } from "../records.ts"
-import { addressesOf } from "./addresses.ts"
 import { type Caller, type Network, StoreLink } from "./link.ts"
 import { Killed, Machine } from "./node.ts"
+import { disorderOf } from "./order.ts"
 import { Referee } from "./referee.ts"
 import { Scheduler } from "./scheduler.ts"
 import { StoreModel } from "./store.ts"
@@ -35,6 +36,9 @@ export const SWEEP_MS = 20_000
 
 /** Longer than the longest wait of an agent before it tries something again, and what follows from it. */
 const REST_MS = 70_000
+
+/** So often it is asked meanwhile whether all is in order. */
+const LOOK_MS = 5_000
 
 /** A process of the agent, and the network in front of it. */
 class Process implements Caller {
@@ -67,6 +71,8 @@ export class World {
   readonly places: readonly Place[]
   readonly pool: Pool
   readonly #subject: Subject
+  /** All that were ever started. */
+  readonly #processes: Process[] = []
   readonly #failures: unknown[] = []
   /** The store was put back to an earlier state. */
   isRestored = false
@@ -117,9 +123,11 @@ export class World {
       else this.scheduler.step()
       this.#throwFailure()
     }
+    const isLong = this.scheduler.once(4)
     this.#heal()
-    this.#rest()
-    this.#requireOrder()
+    this.#rest(isLong)
+    const disorder = disorderOf(this)
+    if (disorder !== undefined) throw new Violation(disorder)
   }
 
   #throwFailure(): void {
@@ -134,13 +142,13 @@ export class World {
     const { machine, network } = place
     const process = new Process(`${machine.name}#${++place.starts}`)
     place.process = process
+    this.#processes.push(process)
     const link = new StoreLink({ scheduler: this.scheduler, model: this.model, network, caller: process })
     const surroundings: Surroundings = {
       store: link,
       clock: machine.clockFor(process),
       node: machine.filesFor(process),
-      randomHex: (bytes) =>
-        Array.from({ length: bytes }, () => this.scheduler.chance.below(256).toString(16).padStart(2, "0")).join(""),
+      randomHex: (bytes) => randomHex(this.scheduler.chance, bytes),
       log: ({ message }) => this.scheduler.tell(() => `${process.name} says: ${message}`),
     }
     this.scheduler.act(
@@ -192,7 +200,7 @@ export class World {
       this.start(place)
     }
     if (!this.isRestored) return
-    this.#rest()
+    this.#rest(true)
     for (const place of this.places) {
       this.kill(place)
       this.#subject.accept(place.machine)
@@ -200,54 +208,35 @@ export class World {
     }
   }
 
-  /** Ends all agents: what they hold is freed. */
+  /**
+   * Ends all agents, the killed ones too: a signal that can still be aborted keeps those who listen to it, and with them the whole
+   * world, in memory for ever.
+   */
   [Symbol.dispose](): void {
-    for (const { process } of this.places) {
-      if (!process) continue
+    for (const process of this.#processes) {
       process.isDead = true
       process.ended.abort()
     }
     drainMicrotasks()
   }
 
-  #rest(): void {
-    this.scheduler.settle(REST_MS)
-    this.#throwFailure()
-  }
-
-  /** What must be so when all is quiet: each block is in its owner's file, and in no other, and all nodes have addresses while there are blocks. */
-  #requireOrder(): void {
-    const records = this.model.list("block").map(({ value }) => value)
-    const recorded = new Map(records.map((record) => [record.prefix, record]))
-    for (const { machine } of this.places) {
-      const file = machine.fileOf(POOL)
-      if (!file) throw new Violation(`${machine.name} has no file`)
-      const listed = file.sets.flatMap(({ blocks, draining }) => [...blocks, ...draining])
-      for (const block of listed) {
-        const { owner } = recorded.get(block) ?? {}
-        if (owner?.uid !== machine.owner.uid)
-          throw new Violation(`the file of ${machine.name} has block ${block}, which ${owner?.name ?? "no node"} owns`)
-      }
-      for (const { prefix, owner, state } of records)
-        if (owner.uid === machine.owner.uid && !listed.includes(prefix))
-          throw new Violation(
-            `block ${prefix} is lost: ${machine.name} owns it (${state}), and its file has not got it`,
-          )
-    }
-    const [set] = this.pool.prefixes
-    if (set && recorded.size < blockCount(set)) this.#requireRefilled()
-  }
-
-  #requireRefilled(): void {
-    for (const { machine } of this.places) {
-      const file = machine.fileOf(POOL)
-      const all = (file?.sets ?? []).flatMap((set) => set.blocks.flatMap((block) => addressesOf(block, set)))
-      const free = all.filter((address) => !machine.taken.has(address)).length
-      if (free < 8) throw new Violation(`${machine.name} has ${free} free addresses, and the pool has free blocks`)
+  /** Lets time pass in which nothing goes wrong: until all is in order, or (`isLong`) until each wait of an agent has ended. */
+  #rest(isLong: boolean): void {
+    for (let restedMs = 0; restedMs < REST_MS; restedMs += LOOK_MS) {
+      this.scheduler.settle(LOOK_MS)
+      this.#throwFailure()
+      if (!isLong && disorderOf(this) === undefined) return
     }
   }
 }
 
-function blockCount({ prefix, blockLength }: PoolPrefix): number {
-  return 2 ** (blockLength - Number(prefix.split("/")[1]))
+/** Chance as text, by four bytes at once. */
+function randomHex(chance: Chance, bytes: number): string {
+  let text = ""
+  while (text.length < 2 * bytes)
+    text += chance
+      .below(2 ** 32)
+      .toString(16)
+      .padStart(8, "0")
+  return text.slice(0, 2 * bytes)
 }

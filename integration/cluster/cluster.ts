@@ -49,11 +49,16 @@ export class Cluster implements AsyncDisposable {
 
   /** Writes the registry with one pool, with etcd's own program. */
   async registerPool(pool: Pool): Promise<void> {
-    await this.etcd.etcdctl(
-      "put",
-      `${keyPrefix}registry/${keyOf.registry()}`,
-      JSON.stringify({ pools: { [pool.name]: pool } }),
-    )
+    await this.#writeRegistry({ [pool.name]: pool })
+  }
+
+  /** Takes all pools out of the registry, as if none had been registered yet. */
+  async forgetPools(): Promise<void> {
+    await this.#writeRegistry({})
+  }
+
+  async #writeRegistry(pools: Readonly<Record<string, Pool>>): Promise<void> {
+    await this.etcd.etcdctl("put", `${keyPrefix}registry/${keyOf.registry()}`, JSON.stringify({ pools }))
   }
 
   /** Adds a node whose agent does not run yet. */
@@ -111,13 +116,7 @@ export class Cluster implements AsyncDisposable {
     const running = this.nodes.filter(({ isRunning }) => isRunning)
     const records = await this.blockRecords()
     const files = new Map(await Promise.all(running.map(async (node) => [node.name, await node.blocks()] as const)))
-    const wrong: string[] = []
-    for (const [name, blocks] of files) {
-      for (const block of blocks) {
-        const owner = records.find(({ prefix }) => prefix === block)?.owner.name
-        if (owner !== name) wrong.push(`${name} has ${block} in its file, owned by ${owner ?? "no node"}`)
-      }
-    }
+    const wrong = [...files].flatMap(([name, blocks]) => foreignBlocks(name, blocks, records))
     for (const { prefix, owner, state } of records) {
       const isListed = files.get(owner.name)?.includes(prefix) ?? true
       if (!isListed && state !== "quarantined") wrong.push(`${owner.name} owns ${prefix}, and its file has not got it`)
@@ -125,10 +124,22 @@ export class Cluster implements AsyncDisposable {
     return wrong
   }
 
+  /** What a node's file has that the node does not own, in words. At no time is there any: also not where the agent was killed. */
+  async foreign(node: ClusterNode): Promise<string[]> {
+    return foreignBlocks(node.name, await node.blocks(), await this.blockRecords())
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     await Promise.all(this.nodes.map((node) => node[Symbol.asyncDispose]()))
     await this.etcd[Symbol.asyncDispose]()
   }
+}
+
+function foreignBlocks(name: string, blocks: readonly string[], records: readonly Block[]): string[] {
+  return blocks.flatMap((block) => {
+    const owner = records.find(({ prefix }) => prefix === block)?.owner.name
+    return owner === name ? [] : [`${name} has ${block} in its file, owned by ${owner ?? "no node"}`]
+  })
 }
 
 /** What all keys of the agents begin with. */

@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test"
-import { extent, fail, waitFor } from "../lab/mod.ts"
+import { extent, fail, tellFigure, waitFor } from "../lab/mod.ts"
 import {
   Cluster,
   type ClusterNode,
@@ -17,6 +17,8 @@ import {
 const nodeCount = extent(3, 30)
 /** Addresses of a block of /28 that a container can get: without network, gateway and broadcast. */
 const perBlock = 13
+/** Thirty nodes take their time to start and to end. */
+const hookMs = extent(120_000, 900_000)
 
 let cluster: Cluster
 let referee: Referee
@@ -24,12 +26,12 @@ let referee: Referee
 beforeAll(async () => {
   cluster = await Cluster.start({ nodes: nodeCount })
   referee = await Referee.start()
-}, 120_000)
+}, hookMs)
 
 afterAll(async () => {
   await cluster?.[Symbol.asyncDispose]()
   await referee?.[Symbol.asyncDispose]()
-}, 120_000)
+}, hookMs)
 
 afterEach(async () => {
   for (const node of cluster.nodes) {
@@ -38,7 +40,7 @@ afterEach(async () => {
     if (!node.isRunning) node.startAgent()
   }
   await cluster.waitForOrder()
-}, 120_000)
+}, hookMs)
 
 /** A node that no other test of this file disturbs for now. */
 const first = () => cluster.nodes[0] as ClusterNode
@@ -56,7 +58,31 @@ async function fill(node: ClusterNode) {
   }
 }
 
+/** ADDs one after another, each with its DEL; answers the processor time of the one in the middle, in words. */
+async function costOfAdds(node: ClusterNode, count: number): Promise<string> {
+  const costs: number[] = []
+  for (let done = 0; done < count; done++) {
+    const { namespace, attachment, output } = await node.tryPod()
+    expect(output.json).toHaveProperty("ips")
+    costs.push(output.cpuMs)
+    await node.deletePod({ namespace, attachment })
+  }
+  return `${(costs.toSorted((a, b) => a - b)[count >> 1] ?? 0).toFixed(2)} ms`
+}
+
 describe("without a store", () => {
+  test("ADD and DEL go on as before; the processor time of an ADD is a figure", async () => {
+    const node = first()
+    const count = extent(5, 200)
+    await node.waitForBlocks()
+    const up = await costOfAdds(node, count)
+    for (const member of cluster.etcd.members) await member.stop()
+    const down = await costOfAdds(node, count)
+    for (const member of cluster.etcd.members) member.continue()
+    const note = `processor time of the one in the middle: ${down}; with the store ${up}`
+    await tellFigure({ what: "ADD and DEL while the store stands still", tried: count, held: count, note })
+  }, 300_000)
+
   test("ADD goes on until the node's blocks are full, and then ends at once with code 11 and the reason", async () => {
     const node = first()
     const blocks = await node.waitForBlocks()

@@ -8,17 +8,11 @@ const scarce = {
   quarantineS: 2,
 }
 
-async function releaseNode(by: ClusterNode, name: string): Promise<void> {
-  await succeed(
-    by.ask("ipam", "release-node", name, "--config", paths.config).then((output) => ({ ...output, json: {} })),
-  )
-}
-
 test("a node that is deleted while it lives takes its blocks back before the quarantine has ended", async () => {
   await using cluster = await Cluster.start({ nodes: 2, members: 1 })
   const [one, two] = cluster.nodes as [ClusterNode, ClusterNode]
   one.signal("SIGSTOP")
-  await releaseNode(two, one.name)
+  await two.releaseNode(one.name)
   const statesOf = async () =>
     (await cluster.blockRecords()).filter(({ owner }) => owner.name === one.name).map(({ state }) => state)
   expect(await statesOf()).toEqual(["quarantined"])
@@ -33,7 +27,7 @@ test("a node that comes back after the quarantine hands out no address of a bloc
   const [lost] = await one.blocks()
   const pod = await one.addPod()
   one.signal("SIGSTOP")
-  await releaseNode(two, one.name)
+  await two.releaseNode(one.name)
   for (let count = 0; count < 8; count++) await two.addPod()
   await waitFor(async () => (await two.blocks()).length === 2, "the other node to take the block over", 60_000)
   const epochs = (await cluster.blockRecords()).map(({ epoch, owner }) => [owner.name, epoch])

@@ -29,9 +29,13 @@ function startKilled(node: ClusterNode, [call, times]: Point): void {
   node.startAgent(["strace", "-f", "-qqq", "-o", "/dev/null", "-e", `trace=${call}`, "-e", inject])
 }
 
-/** After a kill: the agent starts again, and all is in order, with at most one block more than are needed. */
+/**
+ * After a kill: the file has no block that the node does not own, wherever it was killed. The agent starts again, and all is in
+ * order, with at most one block more than are needed.
+ */
 async function expectMended(node: ClusterNode, needed: number): Promise<void> {
   await node.endAgentUnder()
+  expect(await cluster.foreign(node)).toEqual([])
   node.startAgent()
   await node.waitForBlocks(needed)
   await cluster.waitForOrder()

@@ -188,6 +188,11 @@ export class ClusterNode implements AsyncDisposable {
     return this.host.tryExec(agentProgram, [...args])
   }
 
+  /** Has this node's `cni-agent` put the blocks of another node in quarantine. Throws where it refuses. */
+  async releaseNode(name: string): Promise<void> {
+    await this.host.exec(agentProgram, ["ipam", "release-node", name, "--config", paths.config])
+  }
+
   /** ADD for a container that does not exist yet. Throws where it fails. */
   async addPod(options: PodOptions = {}): Promise<ClusterPod> {
     const { namespace, attachment, output } = await this.tryPod(options)

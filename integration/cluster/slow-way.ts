@@ -6,6 +6,8 @@ export interface Disturbance {
   readonly delayMs: number
   /** Once in so many requests of change the answer is lost after etcd has given it; 0 for never. */
   readonly loseEvery: number
+  /** Whether the list of all nodes is answered as if there were no node. */
+  readonly hidesNodes?: boolean
 }
 
 /** Where it listens, inside the node. */
@@ -63,6 +65,10 @@ async function main(endpoint: string): Promise<void> {
         body,
         signal: request.signal,
       })
+      if (now.hidesNodes && pathname === "/v3/kv/range" && isOfAllNodes(Buffer.from(body).toString())) {
+        const { header } = (await answer.json()) as { header: object }
+        return Response.json({ header, count: "0" })
+      }
       const isChange = pathname === "/v3/kv/txn" && ++changes % Math.max(now.loseEvery, 1) === 0 && now.loseEvery > 0
       if (!isChange) {
         await wait()
@@ -78,6 +84,12 @@ async function main(endpoint: string): Promise<void> {
     console.log("taken")
   }
   await server.stop(true)
+}
+
+/** Whether a request of etcd is for the records of all nodes. */
+function isOfAllNodes(body: string): boolean {
+  const { key, range_end } = JSON.parse(body) as { key: string; range_end?: string }
+  return range_end !== undefined && Buffer.from(key, "base64").toString().endsWith("/node/")
 }
 
 if (import.meta.main) await main(process.argv[2] ?? "")
