@@ -8,7 +8,7 @@ export interface Verdict {
   readonly steps: readonly string[]
 }
 
-/** So many steps find most faults for the time that they take; the rest at the end takes as long as they. */
+/** With 60 the mistakes that are hardest to notice were found a quarter as often in the same time, or not at all. */
 const STEPS = 150
 
 /** Runs one schedule; `undefined` where all promises held. What fails runs again, and tells its steps. */
