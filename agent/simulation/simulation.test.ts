@@ -6,7 +6,7 @@ import { runInProcesses, SLICE } from "./slices.ts"
 import { engine } from "./subject.ts"
 
 /** Half a minute of one processor in `npm test`; `npm run test:cluster -- --schedules 10000000` is the long form. */
-const schedules = Number(process.env.CNI_SCHEDULES ?? extent(4_000, 100_000))
+const schedules = Number(process.env.CNI_SCHEDULES ?? extent(9_000, 100_000))
 
 /** The schedules that a fault is given to show itself. */
 const schedulesOfFaults = 1_000
