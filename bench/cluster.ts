@@ -147,7 +147,7 @@ async function measureClaims(nodeCount: number, restS: number): Promise<Figure[]
   const status = await waitFor(
     async () => {
       const told = await agent.status()
-      return told.pools[0]?.prefixes[0]?.cluster.owned === owned ? told : undefined
+      return told.pools[0]?.prefixes[0]?.cluster?.owned === owned ? told : undefined
     },
     `the agent to know ${owned} blocks`,
     120_000,
