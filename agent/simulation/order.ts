@@ -1,12 +1,20 @@
-import type { PoolPrefix } from "../records.ts"
+import type { Pool, PoolPrefix } from "../records.ts"
 import { addressesOf } from "./addresses.ts"
-import type { World } from "./world.ts"
+import type { Machine } from "./node.ts"
+import type { StoreModel } from "./store.ts"
+
+/** The cluster that is looked at. */
+interface Cluster {
+  readonly model: StoreModel
+  readonly pool: Pool
+  readonly places: readonly { readonly machine: Machine }[]
+}
 
 /**
  * Where something is not as it must be when all is quiet: each block is in its owner's file, and in no other, and all nodes have
  * addresses while there are blocks.
  */
-export function disorderOf(world: World): string | undefined {
+export function disorderOf(world: Cluster): string | undefined {
   const records = world.model.list("block").map(({ value }) => value)
   const recorded = new Map(records.map((record) => [record.prefix, record]))
   for (const { machine } of world.places) {
@@ -26,7 +34,7 @@ export function disorderOf(world: World): string | undefined {
   return set && recorded.size < blockCount(set) ? shortageOf(world) : undefined
 }
 
-function shortageOf({ places, pool }: World): string | undefined {
+function shortageOf({ places, pool }: Cluster): string | undefined {
   for (const { machine } of places) {
     const file = machine.fileOf(pool.name)
     const all = (file?.sets ?? []).flatMap((set) => set.blocks.flatMap((block) => addressesOf(block, set)))

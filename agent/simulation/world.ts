@@ -37,7 +37,7 @@ export const SWEEP_MS = 20_000
 /** Longer than the longest wait of an agent before it tries something again, and what follows from it. */
 const REST_MS = 70_000
 
-/** So often it is asked meanwhile whether all is in order. */
+/** The interval of looks whether all is in order during the rest. */
 const LOOK_MS = 5_000
 
 /** A process of the agent, and the network in front of it. */

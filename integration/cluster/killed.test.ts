@@ -33,7 +33,7 @@ function startKilled(node: ClusterNode, [call, times]: Point): void {
 }
 
 /**
- * After a kill: the file has no block that the node does not own, wherever it was killed. The agent starts again, and all is in
+ * After a kill: the file has no block that the node does not own, at each point of the kill. The agent starts again, and all is in
  * order, with at most one block more than are needed.
  */
 async function expectMended(node: ClusterNode, needed: number): Promise<void> {
