@@ -138,16 +138,18 @@ describe("the host's interface in a VLAN", () => {
     },
   )
 
-  test("whose port has no bridge, since its bridge was deleted, joins the new one; a port of another bridge stays there", () => {
+  test("whose port has no bridge, since its bridge was deleted, joins the new one; another program's, and one of another bridge, stay as they are", () => {
     const [end, { master: _, ...port }] = pair as [KernelLink, KernelLink]
-    const alone = kernelOf([end, port], () => [])
+    const alone = kernelOf([end, { ...port, name: "veth0123abcd" }], () => [])
     refusalOf(() => ensure(alone)) // these links stay as they are
     expect(alone.links).toMatchObject([{ verb: "set", index: 21, master: 5 }])
     expect(alone.others.at(-1)?.payload.toHex()).toEndWith("06000700")
     requireVlanGateway(alone.socket, gateway)
-    const elsewhere = kernelOf([end, { ...port, master: 6 }], () => [])
-    expect(refusalOf(() => ensure(elsewhere))).toMatchObject({ code: 7 })
-    expect([elsewhere.links, elsewhere.others]).toEqual([[], []])
+    for (const other of [port, { ...port, name: "veth0123abcd", master: 6 }]) {
+      const kernel = kernelOf([end, other], () => [])
+      expect(refusalOf(() => ensure(kernel))).toMatchObject({ code: 7 })
+      expect([kernel.links, kernel.others]).toEqual([[], []])
+    }
   })
 
   test.each([

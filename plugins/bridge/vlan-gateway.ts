@@ -97,10 +97,13 @@ function joinVlan(host: NetlinkSocket, gateway: VlanGateway, link: Link): void {
   setPortVlans(host, gateway.bridge, port, { ...gateway.vlans, trunk: undefined })
 }
 
-/** The pair's port, when it is where the bridge has put it, or has no bridge. */
+/** A name of `randomVethName`: a pair with another name is not ours. */
+const ownName = /^veth[0-9a-f]{8}$/
+
+/** The pair's port, when it is where the bridge has put it, or is ours and has no bridge. */
 function portToJoin(host: NetlinkSocket, { bridge }: VlanGateway, link: Link): Link | undefined {
   const port = peerOnHost(host, link)
-  if (port !== undefined && port.attributes.master === undefined) return port
+  if (port !== undefined && port.attributes.master === undefined) return ownName.test(port.name) ? port : undefined
   if (port?.attributes.master !== bridge.index) return undefined
   return isNew(bridge, listPortVlans(host, port).get(port.index) ?? []) ? port : undefined
 }
