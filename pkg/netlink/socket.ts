@@ -1,6 +1,7 @@
-import { type Fd, isErrno } from "../libc/mod.ts"
+import type { Fd } from "../libc/mod.ts"
 import type { Budget } from "./budget.ts"
 import { Channel, type Request } from "./channel.ts"
+import { isDone, Lists } from "./lists.ts"
 import { isAlreadyDone, isLost, retryLostAnswer } from "./lost-answers.ts"
 import {
   type Acknowledgement,
@@ -8,22 +9,13 @@ import {
   NetlinkError,
   NLM_F_ACK,
   NLM_F_DUMP,
-  NLM_F_DUMP_INTR,
-  NLMSG_DONE,
   NLMSG_ERROR,
   readAcknowledgement,
   readAnswer,
-  readDone,
 } from "./message.ts"
 import { KernelTransport, type Transport } from "./transport.ts"
 
 export { NETLINK_NETFILTER, NETLINK_ROUTE } from "./transport.ts"
-
-/** More of a list than this costs more than another socket: some 160 elements of a set. */
-const ENOUGH_OF_A_LIST = 16 << 10
-
-/** A dump that changes under our hands is asked for again; a system that changes this often is not ours to wait for. */
-const DUMP_ATTEMPTS = 10
 
 /**
  * A netlink socket. It stays in the network namespace in which it was opened, also when the thread enters another. Requests are
@@ -31,6 +23,7 @@ const DUMP_ATTEMPTS = 10
  */
 export class NetlinkSocket implements Disposable {
   readonly #channel: Channel
+  readonly #lists: Lists
   readonly #budget: Budget | undefined
 
   /**
@@ -44,6 +37,7 @@ export class NetlinkSocket implements Disposable {
     budget?: Budget,
   ) {
     this.#channel = new Channel(transport)
+    this.#lists = new Lists(this.#channel, budget)
     this.#budget = budget
   }
 
@@ -107,29 +101,8 @@ export class NetlinkSocket implements Disposable {
     const answer = this.#ask(request, (datagram) => {
       hasEnded = datagram.some(isDone)
     })
-    if ("payload" in answer && !hasEnded) this.#leaveList(answer, request.what)
+    if ("payload" in answer && !hasEnded) this.#lists.leave(answer, request.what)
     return answer
-  }
-
-  /**
-   * Ends a list after its first message. The kernel begins no other list of a socket before the end of this one, and makes another
-   * datagram of it at every receive. So a list that is not at its end soon, which may be long, is left with its socket.
-   */
-  #leaveList(first: Message, what: string): void {
-    try {
-      for (let bytes = first.payload.length; bytes < ENOUGH_OF_A_LIST; ) {
-        const messages = this.#channel.receive(what)
-        if (messages.some(isDone)) return
-        for (const { payload } of messages) bytes += payload.length
-      }
-    } catch (error) {
-      if (!isLost(error)) throw error
-    }
-    if (!this.#channel.renew()) this.#readToTheEnd(what)
-  }
-
-  #readToTheEnd(what: string): void {
-    while (!this.#channel.receive(what).some(isDone)) {}
   }
 
   /** Sends a request, and returns the message that answers it. `look` sees the datagrams on the way to it. */
@@ -154,67 +127,8 @@ export class NetlinkSocket implements Disposable {
    * picked so far is thrown away, so `pick` is called for the entries of each attempt. Throws `NetlinkError`, `ETIME` when the
    * socket's budget is over before the list.
    */
-  dump<T>(request: Request, pick: (message: Message) => T | undefined, attempts = DUMP_ATTEMPTS): T[] {
-    return this.spend(() => this.#dump(request, pick, attempts))
-  }
-
-  #dump<T>(request: Request, pick: (message: Message) => T | undefined, attempts: number): T[] {
-    for (let attempt = 1; ; attempt++) {
-      const found = this.#dumpOrAgain(request, pick)
-      if (found) return found
-      if (attempt === attempts)
-        throw new NetlinkError(request.what, "EINTR", "it kept changing while it was read", { willPass: true })
-    }
-  }
-
-  /**
-   * After a lost answer the kernel may be in the middle of the list, and begins no other before its end. For the first
-   * list of a socket it has a page of room (`EMSGSIZE` for a longer entry), for the next one as much as was asked for by recv(2).
-   */
-  #dumpOrAgain<T>(request: Request, pick: (message: Message) => T | undefined): T[] | undefined {
-    try {
-      return this.#dumpOnce(request, pick)
-    } catch (error) {
-      if (isErrno(error, "EMSGSIZE")) return this.#dumpOnce(request, pick)
-      if (!isErrno(error, "EBUSY") && !isLost(error)) throw error
-    }
-    try {
-      return this.#dumpOnce(request, pick)
-    } catch (error) {
-      // ENOBUFS: the end of the first list took the room for the beginning of this one, which comes when that has been read.
-      if (!isErrno(error, "EBUSY", "ENOBUFS")) throw error
-    }
-    this.#readToTheEnd(request.what)
-    return this.#dumpOnce(request, pick)
-  }
-
-  #dumpOnce<T>(request: Request, pick: (message: Message) => T | undefined): T[] | undefined {
-    this.#budget?.stepOfList(request.what)
-    const { isWide } = this.#channel
-    const sequence = this.#channel.send([request], NLM_F_DUMP)
-    const found: T[] = []
-    let isEmpty = true
-    let consistent = true
-    for (; ; this.#budget?.stepOfList(request.what)) {
-      for (const message of this.#channel.receive(request.what, !request.isShort)) {
-        if (message.sequence !== sequence) continue
-        if (message.flags & NLM_F_DUMP_INTR) consistent = false
-        if (message.type !== NLMSG_DONE && message.type !== NLMSG_ERROR) {
-          isEmpty = false
-          const picked = readAnswer(request.what, () => pick(message))
-          if (picked !== undefined) found.push(picked)
-          continue
-        }
-        const outcome = readAnswer(request.what, () =>
-          message.type === NLMSG_DONE ? readDone(message) : readAcknowledgement(message),
-        )
-        const error = outcome.errno === 0 ? undefined : new NetlinkError(request.what, outcome.errno, outcome.extack)
-        if (error && error.errno !== "EINTR") throw error
-        // A first entry that is longer than the room for it ends the list in silence. By now there is more room.
-        if (isEmpty && !isWide && !request.isShort) return this.#dumpOnce(request, pick)
-        return consistent && !error ? found : undefined
-      }
-    }
+  dump<T>(request: Request, pick: (message: Message) => T | undefined, attempts?: number): T[] {
+    return this.spend(() => this.#lists.all(request, pick, attempts))
   }
 
   /** Does work whose time is taken of the socket's budget, if it has one. */
@@ -277,8 +191,4 @@ export class NetlinkSocket implements Disposable {
   [Symbol.dispose](): void {
     this.#channel[Symbol.dispose]()
   }
-}
-
-function isDone({ type }: Message): boolean {
-  return type === NLMSG_DONE
 }

@@ -1,0 +1,121 @@
+import { isErrno } from "../libc/mod.ts"
+import type { Budget } from "./budget.ts"
+import type { Channel, Request } from "./channel.ts"
+import { isLost } from "./lost-answers.ts"
+import {
+  type Message,
+  NetlinkError,
+  NLM_F_DUMP,
+  NLM_F_DUMP_INTR,
+  NLMSG_DONE,
+  NLMSG_ERROR,
+  readAcknowledgement,
+  readAnswer,
+  readDone,
+} from "./message.ts"
+
+/** More of a list than this costs more than another socket: some 160 elements of a set. */
+const ENOUGH_OF_A_LIST = 16 << 10
+
+/** A list that changes while it is read is asked for again, this often at most. */
+const ATTEMPTS = 10
+
+/** The lists of one socket (`NLM_F_DUMP`): what the kernel sends in several datagrams, and may interrupt. */
+export class Lists {
+  readonly #channel: Channel
+  readonly #budget: Budget | undefined
+
+  constructor(channel: Channel, budget: Budget | undefined) {
+    this.#channel = channel
+    this.#budget = budget
+  }
+
+  /**
+   * Ends a list after its first message. The kernel begins no other list of a socket before the end of this one, and makes another
+   * datagram of it at every receive. So a list that is not at its end soon, which may be long, is left with its socket.
+   */
+  leave(first: Message, what: string): void {
+    try {
+      for (let bytes = first.payload.length; bytes < ENOUGH_OF_A_LIST; ) {
+        const messages = this.#channel.receive(what)
+        if (messages.some(isDone)) return
+        for (const { payload } of messages) bytes += payload.length
+      }
+    } catch (error) {
+      if (!isLost(error)) throw error
+    }
+    if (!this.#channel.renew()) this.#readToTheEnd(what)
+  }
+
+  #readToTheEnd(what: string): void {
+    while (!this.#channel.receive(what).some(isDone)) {}
+  }
+
+  /**
+   * The whole list: what `pick` makes of its messages, without undefined. Asks again when the list changed meanwhile. Throws
+   * `NetlinkError`.
+   */
+  all<T>(request: Request, pick: (message: Message) => T | undefined, attempts = ATTEMPTS): T[] {
+    for (let attempt = 1; ; attempt++) {
+      const found = this.#allOrAgain(request, pick)
+      if (found) return found
+      if (attempt === attempts)
+        throw new NetlinkError(request.what, "EINTR", "it kept changing while it was read", { willPass: true })
+    }
+  }
+
+  /**
+   * After a lost answer the kernel may be in the middle of the list, and begins no other before its end. For the first
+   * list of a socket it has a page of room (`EMSGSIZE` for a longer entry), for the next one as much as was asked for by recv(2).
+   */
+  #allOrAgain<T>(request: Request, pick: (message: Message) => T | undefined): T[] | undefined {
+    try {
+      return this.#once(request, pick)
+    } catch (error) {
+      if (isErrno(error, "EMSGSIZE")) return this.#once(request, pick)
+      if (!isErrno(error, "EBUSY") && !isLost(error)) throw error
+    }
+    try {
+      return this.#once(request, pick)
+    } catch (error) {
+      // ENOBUFS: the end of the first list took the room for the beginning of this one, which comes when that has been read.
+      if (!isErrno(error, "EBUSY", "ENOBUFS")) throw error
+    }
+    this.#readToTheEnd(request.what)
+    return this.#once(request, pick)
+  }
+
+  #once<T>(request: Request, pick: (message: Message) => T | undefined): T[] | undefined {
+    this.#budget?.stepOfList(request.what)
+    const { isWide } = this.#channel
+    const sequence = this.#channel.send([request], NLM_F_DUMP)
+    const found: T[] = []
+    let isEmpty = true
+    let consistent = true
+    for (; ; this.#budget?.stepOfList(request.what)) {
+      for (const message of this.#channel.receive(request.what, !request.isShort)) {
+        if (message.sequence !== sequence) continue
+        if (message.flags & NLM_F_DUMP_INTR) consistent = false
+        if (message.type !== NLMSG_DONE && message.type !== NLMSG_ERROR) {
+          isEmpty = false
+          const picked = readAnswer(request.what, () => pick(message))
+          if (picked !== undefined) found.push(picked)
+          continue
+        }
+        const outcome = readAnswer(request.what, () =>
+          message.type === NLMSG_DONE ? readDone(message) : readAcknowledgement(message),
+        )
+        const error = outcome.errno === 0 ? undefined : new NetlinkError(request.what, outcome.errno, outcome.extack)
+        if (error && error.errno !== "EINTR") throw error
+        // A first entry that is longer than the room for it ends the list in silence. By now there is more room.
+        if (isEmpty && !isWide && !request.isShort) return this.#once(request, pick)
+        return consistent && !error ? found : undefined
+      }
+    }
+  }
+}
+
+/** Whether a message ends a list. */
+export function isDone({ type }: Message): boolean {
+  return type === NLMSG_DONE
+}
