@@ -49,7 +49,7 @@ export const muslCompiler = "musl-gcc"
 const sections = ["-ffunction-sections", "-fdata-sections", "-fno-asynchronous-unwind-tables", "-fno-unwind-tables"]
 export const optimize = ["-O2", "-fPIE", "-D_GNU_SOURCE", ...sections]
 export const hostFlags = ["-std=gnu17", "-Wall", "-Wextra", "-Wconversion", "-Werror"]
-/** The engine's own flags, as its build files have them; its warnings are its authors' affair. */
+/** The engine's own flags, as its build files have them; its warnings are left to its authors. */
 const engineFlags = ["-std=gnu11", "-DQUICKJS_NG_BUILD", "-funsigned-char", "-w"]
 /** The files of the engine that are compiled. */
 export const engineSources = ["dtoa.c", "libregexp.c", "libunicode.c", "quickjs.c"]

@@ -104,7 +104,7 @@ export interface Engine {
   /** Where the sought bytes begin, at `from` or behind it; -1 where they are not. */
   findBytes(bytes: Uint8Array, sought: Uint8Array, from: number): number
 
-  /** Milliseconds of a clock that only goes forward; where it starts from is the back end's affair. */
+  /** Milliseconds of a clock that only goes forward. Each back end has a start of its own. */
   monotonicMs(): number
   /** Frees what refers to itself only: a process that goes on for days has to ask for it. */
   collectGarbage(): void

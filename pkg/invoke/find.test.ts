@@ -57,7 +57,7 @@ describe("requirePlugin", () => {
   })
 
   test.each([0o744, 0o654, 0o645, 0o100, 0o010, 0o001])(
-    "takes a file that anybody may execute before others: mode %o",
+    "takes a file that all users may execute before others: mode %o",
     (mode) => {
       using directory = new PluginDirectory()
       directory.script("one/bridge", "", 0o666)

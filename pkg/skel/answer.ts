@@ -79,7 +79,7 @@ function runVerb<C>(plugin: Plugin<C>, call: Call, config: C): unknown {
     case "GC":
       return plugin.gc(call, config, call.network.attachments ?? [])
     case "VERSION":
-      return undefined // the skeleton's own affair
+      return undefined // code of the skeleton
   }
 }
 

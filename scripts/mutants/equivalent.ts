@@ -8,7 +8,7 @@ export interface Difference {
   readonly after: readonly string[]
 }
 
-/** A mistake that makes no difference to anybody, and why. */
+/** A mistake that changes nothing that a test could see, and why. */
 export interface Equivalent extends Difference {
   readonly reason: string
 }
