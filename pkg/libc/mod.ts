@@ -12,6 +12,7 @@ export { type ErrnoName, errnoName, errnoNumber, isErrno, isShortage, SyscallErr
 export * from "./files.ts"
 export { lockWithin, tryLock, tryLockShared, watchClosing } from "./lock.ts"
 export * from "./packet-socket.ts"
+export { basename, dirname, join, resolve, resolveIn } from "./path.ts"
 export * from "./process.ts"
 export { type PollRequest, pollAll, Signal, setDescriptorLimit, watchSignals } from "./service.ts"
 export * from "./socket.ts"
