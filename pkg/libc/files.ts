@@ -1,6 +1,7 @@
 import { decodeUtf8, encodeUtf8, engine } from "../engine/mod.ts"
 import { type Fd, FileDescriptor, Open, read, writeAll } from "./descriptor.ts"
 import { check, errnoNumber, find, SyscallError, unlessErrno } from "./errno.ts"
+import { randomHex } from "./process.ts"
 import { findStat, isDirectory, stat } from "./stat.ts"
 
 const UTIME_OMIT = 0x3ffffffen
@@ -67,6 +68,38 @@ export function createFile(path: string, bytes: Uint8Array, mode = 0o600): void 
   writeAll(file.fd, bytes)
 }
 
+/** Writes a file, in place of what was in it; makes it when there is none, like `echo -n text > path`. Throws `SyscallError`. */
+export function writeFile(path: string, content: string | Uint8Array, mode = 0o644): void {
+  using file = FileDescriptor.open(path, Open.WriteOnly | Open.Create | Open.Truncate, mode)
+  writeAll(file.fd, bytesOf(content))
+}
+
+/**
+ * Writes a file that readers see either as it was or whole, by a file beside it that is given the name. Throws `SyscallError`, and
+ * leaves nothing then.
+ */
+export function replaceFile(path: string, content: string | Uint8Array, mode = 0o644): void {
+  const draft = `${path}.${randomHex(4)}.tmp`
+  createFile(draft, bytesOf(content), mode)
+  try {
+    rename(draft, path)
+  } catch (error) {
+    tryUnlink(draft)
+    throw error
+  }
+}
+
+function bytesOf(content: string | Uint8Array): Uint8Array {
+  return typeof content === "string" ? encodeUtf8(content) : content
+}
+
+/** Makes a directory that only its owner sees into, with random digits behind `prefix`, like `mktemp -d`. Throws `SyscallError`. */
+export function makeTemporaryDirectory(prefix: string): string {
+  const path = `${prefix}${randomHex(4)}`
+  check("mkdir", JSON.stringify(path), () => engine.mkdirat(path, 0o700))
+  return path
+}
+
 /** `O_TMPFILE` on x86-64 and on arm64, <fcntl.h>; each refuses the other's with `EINVAL`. */
 const unnamed = [0o20200000, 0o20040000]
 
@@ -125,6 +158,15 @@ export function readlink(path: string): string {
   const buffer = new Uint8Array(4096)
   const length = check("readlink", JSON.stringify(path), () => engine.readlinkat(path, buffer))
   return decodeUtf8(buffer.subarray(0, length))
+}
+
+/** `O_PATH` of <asm-generic/fcntl.h>: a descriptor of what has the name, which cannot be read. */
+const O_PATH = 0o10000000
+
+/** The path without symbolic links, like `realpath`. Throws `SyscallError`. */
+export function realPath(path: string): string {
+  using file = FileDescriptor.open(path, O_PATH)
+  return readlink(`/proc/self/fd/${file.fd}`)
 }
 
 /** Removes a name. Throws `ENOENT` when there is none. */

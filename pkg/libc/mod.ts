@@ -10,6 +10,7 @@ export { BootTimer, bootMs, processMs } from "./clocks.ts"
 export * from "./descriptor.ts"
 export { type ErrnoName, errnoName, errnoNumber, isErrno, isShortage, SyscallError, unlessErrno } from "./errno.ts"
 export * from "./files.ts"
+export * from "./host.ts"
 export { lockWithin, tryLock, tryLockShared, watchClosing } from "./lock.ts"
 export * from "./packet-socket.ts"
 export { basename, dirname, join, resolve, resolveIn } from "./path.ts"
@@ -17,5 +18,17 @@ export * from "./process.ts"
 export { type PollRequest, pollAll, Signal, setDescriptorLimit, watchSignals } from "./service.ts"
 export * from "./socket.ts"
 export { type Spawn, type Spawned, spawn } from "./spawn.ts"
-export { fileSystemType, findStat, isDirectory, isRegularFile, isSymlink, type Stat, stat, statOpen } from "./stat.ts"
+export {
+  exists,
+  type FileSystem,
+  fileSystemType,
+  findStat,
+  isDirectory,
+  isRegularFile,
+  isSymlink,
+  type Stat,
+  stat,
+  statFileSystem,
+  statOpen,
+} from "./stat.ts"
 export { acceptConnection, connectTo, listenAt } from "./unix-socket.ts"

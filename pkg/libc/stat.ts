@@ -3,6 +3,8 @@ import type { Fd } from "./descriptor.ts"
 import { check, find } from "./errno.ts"
 
 const STATX_BASIC_STATS = 0x7ff
+/** <linux/statfs.h> */
+const ST_RDONLY = 1
 
 /**
  * A file's attributes, by statx(2). Each field is decoded when it is read: 64-bit arithmetic is slow, and host-local looks
@@ -89,6 +91,37 @@ export function statOpen(fd: Fd): Stat {
 /** Like `stat`, and undefined when there is nothing of this name. Throws `SyscallError`. */
 export function findStat(path: string, noFollow = false): Stat | undefined {
   return look(path, noFollow, find)
+}
+
+/** Whether there is something of this name that can be looked at; a symbolic link without a file is nothing. Never throws. */
+export function exists(path: string): boolean {
+  return engine.statx(AT_FDCWD, path, 0, STATX_BASIC_STATS, new Uint32Array(64)) >= 0
+}
+
+/** What a file system has, and how much of it is left to users other than root. */
+export interface FileSystem {
+  readonly isReadOnly: boolean
+  /** Bytes. */
+  readonly size: number
+  readonly free: number
+  /** Files; 0 on a file system that does not count them. */
+  readonly files: number
+  readonly freeFiles: number
+}
+
+/** What the file system that a path is on has, like `df` and `df -i`. Throws `SyscallError`. */
+export function statFileSystem(path: string): FileSystem {
+  const words = new BigUint64Array(15) // struct statfs: type, bsize, blocks, bfree, bavail, files, ffree, fsid, namelen, frsize, flags
+  check("statfs", JSON.stringify(path), () => engine.statfs(path, words))
+  const [, , blocks, , available, files, freeFiles, , , size, flags] = Array.from(words, Number) as number[]
+  const [unit = 0, bits = 0] = [size, flags]
+  return {
+    isReadOnly: (bits & ST_RDONLY) !== 0,
+    size: (blocks ?? 0) * unit,
+    free: (available ?? 0) * unit,
+    files: files ?? 0,
+    freeFiles: freeFiles ?? 0,
+  }
 }
 
 /** The type of the file system that a path is on, like `stat -f`: its number in <linux/magic.h>. Throws `SyscallError`. */
