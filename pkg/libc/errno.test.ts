@@ -4,8 +4,9 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { constants, tmpdir } from "node:os"
 import { join } from "node:path"
 import { close, type Fd, open } from "./descriptor.ts"
+import { makeDirectories, readDirectory, removeDirectory } from "./directories.ts"
 import { type ErrnoName, errnoName, errnoNumber, errnoText, isErrno, SyscallError, unlessErrno } from "./errno.ts"
-import { makeDirectories, readDirectory, readlink, removeDirectory } from "./files.ts"
+import { readlink } from "./files.ts"
 
 const known = Array.from({ length: 1000 }, (_, number) => number).filter((number) => /^E/.test(errnoName(number)))
 

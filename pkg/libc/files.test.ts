@@ -15,18 +15,16 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { engine } from "../engine/mod.ts"
 import { FileDescriptor, Open } from "./descriptor.ts"
+import { makeDirectories, readDirectory, removeDirectory } from "./directories.ts"
 import {
   createFile,
   findFile,
   link,
-  makeDirectories,
   readAt,
-  readDirectory,
   readFile,
   readlink,
   readTextFile,
   readToEnd,
-  removeDirectory,
   rename,
   setModified,
   sync,

@@ -2,10 +2,8 @@ import { decodeUtf8, encodeUtf8, engine } from "../engine/mod.ts"
 import { type Fd, FileDescriptor, Open, read, writeAll } from "./descriptor.ts"
 import { check, errnoNumber, find, SyscallError, unlessErrno } from "./errno.ts"
 import { randomHex } from "./process.ts"
-import { findStat, isDirectory, stat } from "./stat.ts"
 
 const UTIME_OMIT = 0x3ffffffen
-const EEXIST = errnoNumber("EEXIST")
 
 /** Reads a file to its end. Throws `SyscallError`; `EFBIG` when it is longer than `limit` bytes. */
 export function readFile(path: string, limit = 16 << 20): Uint8Array {
@@ -93,13 +91,6 @@ function bytesOf(content: string | Uint8Array): Uint8Array {
   return typeof content === "string" ? encodeUtf8(content) : content
 }
 
-/** Makes a directory that only its owner sees into, with random digits behind `prefix`, like `mktemp -d`. Throws `SyscallError`. */
-export function makeTemporaryDirectory(prefix: string): string {
-  const path = `${prefix}${randomHex(4)}`
-  check("mkdir", JSON.stringify(path), () => engine.mkdirat(path, 0o700))
-  return path
-}
-
 /** `O_TMPFILE` on x86-64 and on arm64, <fcntl.h>; each refuses the other's with `EINVAL`. */
 const unnamed = [0o20200000, 0o20040000]
 
@@ -179,47 +170,9 @@ export function tryUnlink(path: string): boolean {
   return find("unlink", JSON.stringify(path), () => engine.unlink(path)) !== undefined
 }
 
-export function removeDirectory(path: string): void {
-  check("rmdir", JSON.stringify(path), () => engine.rmdir(path))
-}
-
-/** Makes a directory, and its parents as far as they are missing, like `mkdir -p`. Throws `SyscallError`. */
-export function makeDirectories(path: string, mode = 0o755): void {
-  const found = findStat(path)
-  if (found && isDirectory(found)) return
-  for (let at = path.indexOf("/", 1); ; at = path.indexOf("/", at + 1)) {
-    const part = at === -1 ? path : path.slice(0, at)
-    // Most parts are there: that is no exception, which would cost more than the call.
-    const result = engine.mkdirat(part, mode)
-    if (result !== -EEXIST || (at === -1 && !isDirectory(stat(path)))) {
-      check("mkdir", JSON.stringify(part), () => result)
-    }
-    if (at === -1) return
-  }
-}
-
 /** Sets when a file was last modified, in nanoseconds since 1970. Throws `SyscallError`. */
 export function setModified(path: string, modified: bigint): void {
   const seconds = modified / 1_000_000_000n
   const times = new BigInt64Array([0n, UTIME_OMIT, seconds, modified % 1_000_000_000n]) // struct timespec[2]: access, modification
   check("utimensat", JSON.stringify(path), () => engine.utimensat(path, times, 0))
-}
-
-/** The names in a directory, without "." and "..", in no order. Throws `SyscallError`. */
-export function readDirectory(path: string): string[] {
-  using directory = FileDescriptor.open(path, Open.ReadOnly)
-  const names: string[] = []
-  // Most directories are small, and so is a call's memory.
-  const buffer = new Uint8Array(8192)
-  const view = new DataView(buffer.buffer)
-  for (;;) {
-    const fd = directory.fd
-    const length = check("getdents64", JSON.stringify(path), () => engine.getdents64(fd, buffer))
-    if (length === 0) return names
-    for (let at = 0; at < length; at += view.getUint16(at + 16, true)) {
-      const end = buffer.indexOf(0, at + 19) // struct linux_dirent64: ino 8, off 8, reclen 2, type 1, name
-      const name = decodeUtf8(buffer.subarray(at + 19, end))
-      if (name !== "." && name !== "..") names.push(name)
-    }
-  }
 }

@@ -8,6 +8,7 @@
  */
 export { BootTimer, bootMs, processMs } from "./clocks.ts"
 export * from "./descriptor.ts"
+export * from "./directories.ts"
 export { type ErrnoName, errnoName, errnoNumber, isErrno, isShortage, SyscallError, unlessErrno } from "./errno.ts"
 export * from "./files.ts"
 export * from "./host.ts"

@@ -13,7 +13,8 @@ import {
 } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { makeTemporaryDirectory, readDirectory, realPath, replaceFile, writeFile } from "./files.ts"
+import { makeTemporaryDirectory, readDirectory, readEntries } from "./directories.ts"
+import { realPath, replaceFile, writeFile } from "./files.ts"
 import { exists, statFileSystem } from "./stat.ts"
 
 let directory = ""
@@ -80,4 +81,17 @@ test("a file system has what statfs(2) says", () => {
   expect(Math.abs(free - bsize * bavail)).toBeLessThan(64 << 20) // others write there meanwhile
   expect(freeFiles).toBeLessThanOrEqual(files)
   expect(() => statFileSystem(join(directory, "nothing"))).toThrow("ENOENT")
+})
+
+test("what is in a directory is told apart", () => {
+  const inside = join(directory, "inside")
+  mkdirSync(join(inside, "a directory"), { recursive: true })
+  writeFileSync(join(inside, "a file"), "")
+  symlinkSync("a directory", join(inside, "a link"))
+  expect(readEntries(inside).sort((a, b) => (a.name < b.name ? -1 : 1))).toEqual([
+    { name: "a directory", isDirectory: true, isFile: false },
+    { name: "a file", isDirectory: false, isFile: true },
+    { name: "a link", isDirectory: false, isFile: false },
+  ])
+  expect(() => readEntries(join(inside, "a file"))).toThrow("ENOTDIR")
 })

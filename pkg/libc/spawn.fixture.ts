@@ -1,5 +1,5 @@
 import { engine } from "../engine/mod.ts"
-import { readDirectory } from "./files.ts"
+import { readDirectory } from "./directories.ts"
 import { type Spawn, type Spawned, spawn } from "./spawn.ts"
 
 /** The outcome of a program's run, as a plain value; long output is shown by its length. */
