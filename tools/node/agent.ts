@@ -1,8 +1,8 @@
-import { readFileSync } from "node:fs"
 import type { Status } from "../../agent/mod.ts"
 import { type PoolFile, poolPath, readPoolFile } from "../../ipam/host-local/main.ts"
-import { monotonicMs } from "../../pkg/engine/mod.ts"
-import { connectTo, type Fd, isErrno, Poll, poll, read, writeAll } from "../../pkg/libc/mod.ts"
+import { decodeUtf8, encodeUtf8, monotonicMs } from "../../pkg/engine/mod.ts"
+import { connectTo, type Fd, isErrno, Poll, poll, read, readTextFile, writeAll } from "../../pkg/libc/mod.ts"
+import { concat } from "../../pkg/netlink/mod.ts"
 import { isCniError, isJsonObject, type JsonValue } from "../../pkg/types/mod.ts"
 import type { NetworkFile } from "./networks.ts"
 
@@ -65,7 +65,7 @@ function readPool({ network, place }: ReturnType<typeof namedPools>[number]): No
 /** The socket that the agent's configuration names. */
 function socketOf(config: string): string {
   try {
-    const read: JsonValue = JSON.parse(readFileSync(config, "utf8"))
+    const read: JsonValue = JSON.parse(readTextFile(config))
     return isJsonObject(read) && typeof read.socket === "string" ? read.socket : AGENT_SOCKET
   } catch {
     return AGENT_SOCKET // the agent itself says what is wrong with its configuration
@@ -76,10 +76,7 @@ function socketOf(config: string): string {
 export function askAgentNow(socket: string): AgentAnswer {
   try {
     using connection = connectTo(socket)
-    writeAll(
-      connection.fd,
-      new TextEncoder().encode("GET /status HTTP/1.1\r\nHost: agent\r\nConnection: close\r\n\r\n"),
-    )
+    writeAll(connection.fd, encodeUtf8("GET /status HTTP/1.1\r\nHost: agent\r\nConnection: close\r\n\r\n"))
     const answer = readAnswer(connection.fd, socket)
     const body = answer.slice(answer.indexOf("\r\n\r\n") + 4)
     return /^HTTP\/1\.1 200 /.test(answer)
@@ -103,7 +100,7 @@ function readAnswer(fd: Fd, socket: string): string {
     if (!poll(fd, Poll.In, Math.max(0, end - monotonicMs())))
       throw new Error(`it has not answered at "${socket}" within ${PATIENCE_MS / 1000} s`)
     const length = read(fd, buffer)
-    if (length === 0) return Buffer.concat(chunks).toString()
+    if (length === 0) return decodeUtf8(concat(chunks))
     chunks.push(buffer.slice(0, length))
     size += length
   }

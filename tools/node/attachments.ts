@@ -1,4 +1,4 @@
-import { statfsSync } from "node:fs"
+import { fileSystemType, isErrno } from "../../pkg/libc/mod.ts"
 import type { CachedAttachment } from "../../pkg/libcni/mod.ts"
 import { decodeResult, isJsonObject, type Owner, ownerComment, type Result } from "../../pkg/types/mod.ts"
 import type { OwnedRule } from "./filter-rules.ts"
@@ -219,10 +219,9 @@ function orphanReasons({ sources, isAlive, netns, link, isLeaseStale }: Draft): 
 export function isNamespace(path: string): boolean | undefined {
   const nsfsMagic = 0x6e736673 // NSFS_MAGIC, <linux/magic.h>
   try {
-    return statfsSync(path).type === nsfsMagic
+    return fileSystemType(path) === nsfsMagic
   } catch (error) {
-    const isGone = error instanceof Error && "code" in error && (error.code === "ENOENT" || error.code === "ENOTDIR")
-    return isGone ? false : undefined
+    return isErrno(error, "ENOENT", "ENOTDIR") ? false : undefined
   }
 }
 

@@ -1,4 +1,3 @@
-import { basename, join } from "node:path"
 import {
   type Files,
   formatRangeSet,
@@ -12,6 +11,7 @@ import {
   Store,
   usageOf,
 } from "../../ipam/host-local/main.ts"
+import { basename, join } from "../../pkg/libc/mod.ts"
 import { isCniError } from "../../pkg/types/mod.ts"
 import type { NetworkFile } from "./networks.ts"
 

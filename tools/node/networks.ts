@@ -1,5 +1,5 @@
-import { basename } from "node:path"
 import { type HostLocalConfig, hostLocal, parseHostLocalConfig } from "../../ipam/host-local/main.ts"
+import { basename } from "../../pkg/libc/mod.ts"
 import { loadNetworkFile, type Network, networkFiles } from "../../pkg/libcni/mod.ts"
 import {
   isJsonObject,

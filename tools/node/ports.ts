@@ -1,3 +1,4 @@
+import { encodeUtf8, findBytes } from "../../pkg/engine/mod.ts"
 import type { CachedAttachment } from "../../pkg/libcni/mod.ts"
 import { isJsonObject, member } from "../../pkg/types/mod.ts"
 
@@ -12,7 +13,7 @@ export interface AskedMapping {
 /** The ports that ADD was to map; none for a network without portmap, which runtimes give the same values. */
 export function askedMappings({ config, capabilityArgs }: CachedAttachment): AskedMapping[] {
   const { portMappings } = capabilityArgs
-  if (!Array.isArray(portMappings) || !Buffer.from(config).includes('"portmap"')) return []
+  if (!Array.isArray(portMappings) || findBytes(config, encodeUtf8('"portmap"'), 0) === -1) return []
   return portMappings.filter(isJsonObject).flatMap((mapping) => {
     // containerd writes the names of Go's fields: "HostPort".
     const hostPort = Number(member(mapping, "hostPort"))

@@ -1,5 +1,4 @@
-import { readdirSync, readFileSync, statSync } from "node:fs"
-import { join } from "node:path"
+import { findStat, isDirectory, join, readEntries, readTextFile, unlessErrno } from "../../pkg/libc/mod.ts"
 import { type CachedAttachment, cachedAttachments, cacheFile } from "../../pkg/libcni/mod.ts"
 import { type NodePools, readPools } from "./agent.ts"
 import { type FilterRules, readOwnedRules } from "./filter-rules.ts"
@@ -40,7 +39,7 @@ export interface CacheEntry extends CachedAttachment {
 export function cacheDirs(cacheDir: string): string[] {
   const others = entriesOf(cacheDir).filter(
     (entry) =>
-      entry.isDirectory() && !NO_CACHES.includes(entry.name) && isDirectory(join(cacheDir, entry.name, "results")),
+      entry.isDirectory && !NO_CACHES.includes(entry.name) && isDirectoryAt(join(cacheDir, entry.name, "results")),
   )
   return [cacheDir, ...others.map(({ name }) => join(cacheDir, name)).sort()]
 }
@@ -50,14 +49,15 @@ const NO_CACHES = ["results", "networks"]
 
 function entriesOf(directory: string) {
   try {
-    return readdirSync(directory, { withFileTypes: true })
+    return readEntries(directory)
   } catch {
     return [] // what reads the cache itself says why it cannot
   }
 }
 
-function isDirectory(path: string): boolean {
-  return statSync(path, { throwIfNoEntry: false })?.isDirectory() === true
+function isDirectoryAt(path: string): boolean {
+  const found = findStat(path)
+  return found !== undefined && isDirectory(found)
 }
 
 /** A node at one moment. */
@@ -117,8 +117,8 @@ function readCached(runtimes: string): Node["cache"] {
 /** The files of a cache that are no JSON: what a full disk or a power cut leaves of a record. Throws what reading throws. */
 export function brokenRecords(cacheDir: string): string[] {
   const directory = join(cacheDir, "results")
-  const files = entriesOf(directory).filter((entry) => entry.isFile())
-  return files.map(({ name }) => join(directory, name)).filter((file) => !isJson(readFileSync(file, "utf8")))
+  const files = entriesOf(directory).filter((entry) => entry.isFile)
+  return files.map(({ name }) => join(directory, name)).filter((file) => !isJson(readTextFile(file)))
 }
 
 function isJson(text: string): boolean {
@@ -131,7 +131,8 @@ function isJson(text: string): boolean {
 }
 
 function modifiedMs(file: string): number | undefined {
-  return statSync(file, { throwIfNoEntry: false })?.mtimeMs
+  const found = unlessErrno(() => findStat(file), "ENOTDIR")
+  return found && Number(found.modified / 1_000_000n)
 }
 
 /** The message of an error, and of its causes. */
