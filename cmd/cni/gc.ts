@@ -1,5 +1,4 @@
-import { statfsSync } from "node:fs"
-import { basename } from "node:path"
+import { basename } from "../../pkg/libc/mod.ts"
 import {
   type AttachmentId,
   type CachedAttachment,
@@ -20,7 +19,7 @@ import {
   wantsJson,
   word,
 } from "../../tools/command.ts"
-import { brokenRecords, cacheDirs } from "../../tools/node/mod.ts"
+import { brokenRecords, cacheDirs, isNamespace } from "../../tools/node/mod.ts"
 import { fittedTable } from "../../tools/screen.ts"
 import { deleteBelongings, staleBelongings } from "./belongings.ts"
 import { storesOf } from "./ipam.ts"
@@ -133,15 +132,9 @@ function parseKeep(text: string): AttachmentId {
   throw new UsageError(`Cannot use --keep ${text}: expected ID/IFNAME, like 4e5f6a/eth0`)
 }
 
-/** Whether the namespace is there: a mount of nsfs, not the empty file that a reboot leaves. Unknown counts as alive. */
+/** Whether the namespace is there. Unknown counts as alive. */
 function isAlive({ netns }: CachedAttachment): boolean {
-  if (netns === "") return true
-  const nsfsMagic = 0x6e736673 // NSFS_MAGIC, <linux/magic.h>
-  try {
-    return statfsSync(netns).type === nsfsMagic
-  } catch (error) {
-    return !(error instanceof Error && "code" in error && (error.code === "ENOENT" || error.code === "ENOTDIR"))
-  }
+  return netns === "" || isNamespace(netns) !== false
 }
 
 function nameOf({ containerId, ifName }: AttachmentId): string {

@@ -1,4 +1,3 @@
-import { join } from "node:path"
 import {
   formatRangeSet,
   type HostLocalConfig,
@@ -14,6 +13,7 @@ import {
   Store,
   usageOf,
 } from "../../ipam/host-local/main.ts"
+import { join } from "../../pkg/libc/mod.ts"
 import { loadNetwork } from "../../pkg/libcni/mod.ts"
 import {
   CniError,

@@ -18,7 +18,7 @@ export function findFile(path: string, limit = 16 << 20): Uint8Array | undefined
 }
 
 function readAll({ fd }: FileDescriptor, path: string, limit: number): Uint8Array {
-  const bytes = readToEnd(fd, limit)
+  const bytes = readToEnd(fd, limit, JSON.stringify(path))
   if (bytes.length > limit) throw new SyscallError("read", errnoNumber("EFBIG"), JSON.stringify(path))
   return bytes
 }
@@ -40,7 +40,7 @@ export function readTextAtOnce(path: string, limit: number): string | undefined 
 }
 
 /** Reads a descriptor to its end, `limit` bytes at most: one byte more is returned when there is more. */
-export function readToEnd(fd: Fd, limit: number): Uint8Array {
+export function readToEnd(fd: Fd, limit: number, name = `descriptor ${fd}`): Uint8Array {
   let buffer = new Uint8Array(4096)
   for (let length = 0; ; ) {
     if (length === buffer.length) {
@@ -48,7 +48,8 @@ export function readToEnd(fd: Fd, limit: number): Uint8Array {
       larger.set(buffer)
       buffer = larger
     }
-    const got = read(fd, buffer.subarray(length, limit + 1))
+    const into = buffer.subarray(length, limit + 1)
+    const got = check("read", name, () => engine.read(fd, into))
     length += got
     if (got === 0 || length > limit) return buffer.subarray(0, length)
   }

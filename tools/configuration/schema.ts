@@ -1,5 +1,4 @@
-import { mkdirSync, writeFileSync } from "node:fs"
-import { join } from "node:path"
+import { join, makeDirectories, writeFile } from "../../pkg/libc/mod.ts"
 import { type Command, given, text, UsageError } from "../command.ts"
 import { allSchemas, schemaOf } from "./json-schema.ts"
 import { knownPlugins } from "./plugins.ts"
@@ -28,9 +27,9 @@ Examples:
   async run(args, { stdout }) {
     const directory = text(args, "write")
     if (directory !== undefined) {
-      mkdirSync(directory, { recursive: true })
+      makeDirectories(directory)
       const files = Object.entries(allSchemas())
-      for (const [file, schema] of files) writeFileSync(join(directory, file), print(schema))
+      for (const [file, schema] of files) writeFile(join(directory, file), print(schema))
       stdout(`Wrote ${files.length} schemas into ${directory}\n`)
       return
     }

@@ -1,3 +1,4 @@
+import { encodeUtf8 } from "../../pkg/engine/mod.ts"
 import { type Network, networkNames, type Runtime } from "../../pkg/libcni/mod.ts"
 import { FAMILIES } from "../../pkg/types/mod.ts"
 import {
@@ -109,7 +110,7 @@ async function testOwn(
   for (const left of leftoversOf(attachments)) {
     await deleteLeftover(runtime, confDir, left)
     const name = `${left.network}/${left.containerId}/${left.ifName}`
-    runtime.stderr(new TextEncoder().encode(`Deleted what an earlier test has left: ${name}\n`))
+    runtime.stderr(encodeUtf8(`Deleted what an earlier test has left: ${name}\n`))
   }
   const taken = new Set(attachments.flatMap(({ ports }) => ports.map((port) => Number(/(\d+)→/.exec(port)?.[1]))))
   await using own = new OwnContainers(runtime, network)

@@ -1,5 +1,4 @@
-import { existsSync, readlinkSync } from "node:fs"
-import { randomHex } from "../../pkg/libc/mod.ts"
+import { processId, randomHex, readlink } from "../../pkg/libc/mod.ts"
 import {
   type Attachment,
   addNetwork,
@@ -60,7 +59,7 @@ export class OwnContainers implements AsyncDisposable {
   readonly containers: Container[] = []
   readonly #runtime: Runtime
   readonly #network: Network
-  readonly #name = `${PREFIX}${process.pid}-${randomHex(4)}`
+  readonly #name = `${PREFIX}${processId()}-${randomHex(4)}`
   readonly #undo = new AsyncDisposableStack()
 
   constructor(runtime: Runtime, network: Network) {
@@ -138,9 +137,9 @@ export function leftoversOf(attachments: readonly NodeAttachment[]): NodeAttachm
 /** Whether a process is another run of this tool: numbers of processes are given again. */
 function isRunning(pid: string): boolean {
   try {
-    return existsSync(`/proc/${pid}`) && readlinkSync(`/proc/${pid}/exe`) === readlinkSync("/proc/self/exe")
+    return readlink(`/proc/${pid}/exe`) === readlink("/proc/self/exe")
   } catch {
-    return false // it has ended between the two questions
+    return false // it has ended, or is none that we may look at
   }
 }
 

@@ -1,5 +1,5 @@
-import { readFileSync } from "node:fs"
-import { randomBytes } from "../../pkg/libc/mod.ts"
+import { encodeUtf8 } from "../../pkg/engine/mod.ts"
+import { randomBytes, readTextFile } from "../../pkg/libc/mod.ts"
 import type { Netns } from "../../pkg/netns/mod.ts"
 import { parseIp } from "../../pkg/types/mod.ts"
 import { askUdp, type Failure, type Patience } from "./sockets.ts"
@@ -14,7 +14,7 @@ const CODES = ["NOERROR", "FORMERR", "SERVFAIL", "NXDOMAIN", "NOTIMP", "REFUSED"
 /** The question for a name's address; for the root's name servers where the name is ".". */
 export function dnsQuestion(id: Uint8Array, name: string): Uint8Array {
   const labels = name.split(".").filter((label) => label !== "")
-  const encoded = labels.flatMap((label) => [label.length, ...new TextEncoder().encode(label)])
+  const encoded = labels.flatMap((label) => [label.length, ...encodeUtf8(label)])
   const type = labels.length === 0 ? TYPE_NS : TYPE_A
   return Uint8Array.of(...id, RECURSION, 0, 0, 1, 0, 0, 0, 0, 0, 0, ...encoded, 0, 0, type, 0, CLASS_IN)
 }
@@ -41,7 +41,7 @@ export function hostServers(text = readResolvConf()): Uint8Array[] {
 
 function readResolvConf(): string {
   try {
-    return readFileSync("/etc/resolv.conf", "utf8")
+    return readTextFile("/etc/resolv.conf")
   } catch {
     return ""
   }

@@ -1,3 +1,4 @@
+import { monotonicMs } from "../../pkg/engine/mod.ts"
 import { Netns } from "../../pkg/netns/mod.ts"
 import { FAMILIES } from "../../pkg/types/mod.ts"
 import { addressOf, type Container } from "./containers.ts"
@@ -62,7 +63,7 @@ export async function runProbes(
 
 async function attempt(plan: Plan | string): Promise<Outcome & { ms?: number }> {
   if (typeof plan === "string") return { outcome: "skipped", reason: plan }
-  const startMs = performance.now()
+  const startMs = monotonicMs()
   const outcome = await plan.run()
-  return { ...outcome, ms: Math.round(10 * (performance.now() - startMs)) / 10 }
+  return { ...outcome, ms: Math.round(10 * (monotonicMs() - startMs)) / 10 }
 }

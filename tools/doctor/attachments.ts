@@ -1,4 +1,4 @@
-import { join } from "node:path"
+import { join } from "../../pkg/libc/mod.ts"
 import { parseNetworkList } from "../../pkg/libcni/mod.ts"
 import { isJsonObject, ownerComment } from "../../pkg/types/mod.ts"
 import { ipamOf, type NodeAttachment } from "../node/mod.ts"

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test"
 import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs"
-import { hostname, version as kernelVersion, release, tmpdir } from "node:os"
+import { hostname, version as kernelVersion, machine, release, tmpdir } from "node:os"
 import { join } from "node:path"
 import { version } from "../../package.json"
 import { bundleFiles, redact, writeBundle } from "./bundle.ts"
@@ -92,7 +92,7 @@ test("a bundle has what a maintainer needs", () => {
     tool: version,
     host: hostname(),
     kernel: `${release()} ${kernelVersion()}`,
-    machine: process.arch,
+    machine: machine(),
     time: "1970-01-01T00:00:01.000Z",
     places: { confDir, binDirs: [confDir], cacheDir: "/cache", dataDir: "/data" },
     unread: [{ what: "rules", reason: "EPERM" }],

@@ -1,6 +1,6 @@
-import { readFileSync, writeFileSync } from "node:fs"
-import { hostname, version as kernelVersion, release } from "node:os"
 import { version } from "../../package.json"
+import { decodeUtf8 } from "../../pkg/engine/mod.ts"
+import { hostName, kernelVersion, machine, readTextFile, writeFile } from "../../pkg/libc/mod.ts"
 import { isJsonObject, type JsonValue } from "../../pkg/types/mod.ts"
 import { attachmentAsJson } from "../ps.ts"
 import type { Examination } from "./examine.ts"
@@ -35,7 +35,7 @@ const SYSCTLS = [
 
 /** Writes everything that a maintainer needs as a tar, mode 0600, secrets taken out. Throws what writing throws. */
 export async function writeBundle(file: string, examination: Examination): Promise<void> {
-  writeFileSync(file, tarOf(bundleFiles(examination), Date.now()), { mode: 0o600 })
+  writeFile(file, tarOf(bundleFiles(examination), Date.now()), 0o600)
 }
 
 /** The files of a bundle: name and content. */
@@ -43,12 +43,13 @@ export function bundleFiles(examination: Examination): Map<string, string> {
   const { patient } = examination
   const { node } = patient
   const files = new Map<string, string>()
+  const kernel = kernelVersion()
   const json = (name: string, value: unknown) => files.set(name, `${JSON.stringify(value, plain, 2)}\n`)
   json("about.json", {
     tool: version,
-    host: hostname(),
-    kernel: `${release()} ${kernelVersion()}`,
-    machine: process.arch,
+    host: hostName(),
+    kernel: `${kernel.release} ${kernel.version}`,
+    machine: machine(),
     time: new Date(node.readMs).toISOString(),
     places: node.places,
     unread: node.unread,
@@ -79,12 +80,12 @@ export function bundleFiles(examination: Examination): Map<string, string> {
 /** Counters are `bigint`, and keys of sets are bytes. */
 function plain(_key: string, value: unknown): unknown {
   if (typeof value === "bigint") return Number(value)
-  return value instanceof Uint8Array ? Buffer.from(value).toString("hex") : value
+  return value instanceof Uint8Array ? value.toHex() : value
 }
 
 function tryRead(path: string): string {
   try {
-    return readFileSync(path, "utf8")
+    return readTextFile(path)
   } catch (error) {
     return `${error}\n`
   }
@@ -102,7 +103,7 @@ function readRedacted(file: string): string {
 
 function parsed(config: Uint8Array): unknown {
   try {
-    return JSON.parse(Buffer.from(config).toString("utf8"))
+    return JSON.parse(decodeUtf8(config))
   } catch {
     return "(no JSON)"
   }

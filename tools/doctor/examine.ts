@@ -1,3 +1,4 @@
+import { decodeLatin1 } from "../../pkg/engine/mod.ts"
 import { parseNetworkList, type Runtime } from "../../pkg/libcni/mod.ts"
 import { parseIp } from "../../pkg/types/mod.ts"
 import {
@@ -175,7 +176,7 @@ function membersOf({ networks, cache }: Patient["node"]): Member[] {
   for (const { network } of networks) for (const plugin of network?.plugins ?? []) add(network?.name ?? "", plugin)
   const seen = new Set<string>()
   for (const { network, config } of cache) {
-    const text = Buffer.from(config).toString("latin1")
+    const text = decodeLatin1(config)
     if (seen.has(text)) continue
     seen.add(text)
     for (const plugin of pluginsIn(config)) add(network, plugin)

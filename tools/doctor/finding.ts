@@ -1,4 +1,4 @@
-import { readFileSync } from "node:fs"
+import { readTextFile } from "../../pkg/libc/mod.ts"
 import type { JsonObject } from "../../pkg/types/mod.ts"
 import type { FilterView, HostTables, Inside, Node, NodeAttachment, NodeLink, NotInside } from "../node/mod.ts"
 import type { Examined } from "./inside.ts"
@@ -98,7 +98,7 @@ export type Check = (patient: Patient) => Finding[]
 /** Reads a value below /proc/sys in this namespace; undefined where the kernel has none. */
 export function readSysctl(path: string): string | undefined {
   try {
-    return readFileSync(`/proc/sys/${path}`, "utf8").trim()
+    return readTextFile(`/proc/sys/${path}`).trim()
   } catch {
     return undefined
   }

@@ -1,5 +1,4 @@
-import { accessSync, constants, statfsSync, statSync } from "node:fs"
-import { basename, dirname, join } from "node:path"
+import { basename, dirname, exists, findStat, join, stat, statFileSystem } from "../../pkg/libc/mod.ts"
 import { cacheFile } from "../../pkg/libcni/mod.ts"
 import { findExposure } from "../../pkg/records/mod.ts"
 import { affectedBy, type Check, type Finding, nameOf } from "./finding.ts"
@@ -19,21 +18,21 @@ export const checkDisk: Check = ({ node: { places, stores } }) => {
   const seen = new Set<string>()
   return directories.flatMap((directory): Finding[] => {
     const existing = nearest(directory)
-    const device = String(statSync(existing).dev)
+    const { device } = stat(existing)
     if (seen.has(device)) return []
     seen.add(device)
-    if (isReadOnly(existing)) {
+    const { isReadOnly, size, free, files, freeFiles } = statFileSystem(existing)
+    if (isReadOnly) {
       const what = `"${existing}" cannot be written to: its file system is mounted read-only`
       const remedy = sh`mount -o remount,rw ${mountOf(existing).point}`
       return [{ rule: "disk-read-only", severity: "error", what, why: WHEN_FULL, remedy }]
     }
-    const { bavail, blocks, bsize, files, ffree } = statfsSync(existing)
-    const isFull = bavail === 0 || (files > 0 && ffree === 0)
-    const isLow = bavail < LITTLE * blocks && bavail * bsize < LITTLE_BYTES
-    if (blocks === 0 || !(isFull || isLow)) return []
+    const isFull = free === 0 || (files > 0 && freeFiles === 0)
+    const isLow = free < LITTLE * size && free < LITTLE_BYTES
+    if (size === 0 || !(isFull || isLow)) return []
     const what = isFull
       ? `the file system of "${existing}" is full`
-      : `the file system of "${existing}" has ${Math.round((bavail * bsize) / 1024)} KiB left`
+      : `the file system of "${existing}" has ${Math.round(free / 1024)} KiB left`
     const severity = isFull ? "error" : "warning"
     const { point } = mountOf(existing)
     const remedy = `delete what is not needed there, or make it larger: ${sh`du -xa ${point} | sort -n | tail`.line} shows what is large, ${sh`df -h ${point}; df -i ${point}`.line} how much is used`
@@ -43,16 +42,7 @@ export const checkDisk: Check = ({ node: { places, stores } }) => {
 
 /** The directory, or what of its way is there. */
 function nearest(directory: string): string {
-  return statSync(directory, { throwIfNoEntry: false }) ? directory : nearest(dirname(directory))
-}
-
-function isReadOnly(directory: string): boolean {
-  try {
-    accessSync(directory, constants.W_OK)
-    return false
-  } catch (error) {
-    return error instanceof Error && "code" in error && error.code === "EROFS"
-  }
+  return exists(directory) ? directory : nearest(dirname(directory))
 }
 
 /** A clock that stands before what has been written already. */
@@ -105,8 +95,8 @@ export const checkRecords: Check = ({ node: { cache, stores, places } }) => {
     leases.map(({ address }) => ({ network, file: join(directory, address) })),
   )
   return [...records, ...leases].flatMap(({ network, file }): Finding[] => {
-    const found = statSync(file, { throwIfNoEntry: false })
-    if (!found || (found.uid === 0 && (found.mode & WRITABLE_BY_OTHERS) === 0)) return []
+    const found = findStat(file)
+    if (!found || (found.user === 0 && (found.mode & WRITABLE_BY_OTHERS) === 0)) return []
     const files = [file]
     return [
       {
@@ -115,7 +105,7 @@ export const checkRecords: Check = ({ node: { cache, stores, places } }) => {
         network,
         cause: dirname(file),
         affected: [{ name: `"${file}"` }],
-        what: `"${file}" (mode ${(found.mode & 0o7777).toString(8)}, user ${found.uid}) can be changed by others than root`,
+        what: `"${file}" (mode ${(found.mode & 0o7777).toString(8)}, user ${found.user}) can be changed by others than root`,
         ofMany: (count) => `${count} files in "${dirname(file)}" can be changed by others than root`,
         why: "DEL runs as root what a record says, and an address goes to the container that a lease names",
         remedy: sh`chown root:root ${files}; chmod go-w ${files}`,

@@ -1,3 +1,4 @@
+import { decodeLatin1 } from "../../pkg/engine/mod.ts"
 import { type NetworkPlugin, parseNetworkList } from "../../pkg/libcni/mod.ts"
 import { IFF_LOOPBACK, IFF_UP, type Link, type ListedRoute, RT_TABLE_MAIN, RTN_UNICAST } from "../../pkg/netlink/mod.ts"
 import {
@@ -52,7 +53,7 @@ export function examinedOf(
   const found = attachments.flatMap((one) => {
     const inside = one.isAlive === false || one.netns === undefined ? undefined : insides.get(one.netns)
     if (!one.result || !inside || "reason" in inside) return []
-    const config = Buffer.from(one.cached?.config ?? []).toString("latin1")
+    const config = decodeLatin1(one.cached?.config ?? new Uint8Array())
     const plugins = lists.getOrInsertComputed(config, () => pluginsOf(one))
     return [{ one, inside, plugins, interfaces: interfacesOf(one, inside) }]
   })

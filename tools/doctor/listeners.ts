@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync, readlinkSync } from "node:fs"
+import { readDirectory, readlink, readTextFile } from "../../pkg/libc/mod.ts"
 import type { Check } from "./finding.ts"
 
 /**
@@ -34,7 +34,7 @@ export const checkListeners: Check = ({ node }) => {
 /** TCP sockets in state LISTEN (0A), proc_net_tcp(5). */
 function socketsIn(file: string): { port: number; inode: string }[] {
   try {
-    const rows = readFileSync(`/proc/thread-self/net/${file}`, "utf8").trim().split("\n").slice(1)
+    const rows = readTextFile(`/proc/thread-self/net/${file}`).trim().split("\n").slice(1)
     return rows.flatMap((row) => {
       const [, local = "", , state, , , , , , inode = ""] = row.trim().split(/\s+/)
       return state === "0A" ? [{ port: Number.parseInt(local.slice(local.indexOf(":") + 1), 16), inode }] : []
@@ -47,12 +47,12 @@ function socketsIn(file: string): { port: number; inode: string }[] {
 /** The processes that have one of these sockets, as far as this user may look. */
 function processesWith(inodes: ReadonlySet<string>): { pid: string; name: string }[] {
   const links = new Set([...inodes].map((inode) => `socket:[${inode}]`))
-  return readdirSync("/proc")
+  return readDirectory("/proc")
     .filter((entry) => /^\d+$/.test(entry))
     .flatMap((pid) => {
       try {
-        const has = readdirSync(`/proc/${pid}/fd`).some((fd) => links.has(targetOf(`/proc/${pid}/fd/${fd}`)))
-        return has ? [{ pid, name: readFileSync(`/proc/${pid}/comm`, "utf8").trim() }] : []
+        const has = readDirectory(`/proc/${pid}/fd`).some((fd) => links.has(targetOf(`/proc/${pid}/fd/${fd}`)))
+        return has ? [{ pid, name: readTextFile(`/proc/${pid}/comm`).trim() }] : []
       } catch {
         return [] // it has ended
       }
@@ -61,7 +61,7 @@ function processesWith(inodes: ReadonlySet<string>): { pid: string; name: string
 
 function targetOf(link: string): string {
   try {
-    return readlinkSync(link)
+    return readlink(link)
   } catch {
     return ""
   }

@@ -1,4 +1,4 @@
-import { readFileSync, realpathSync } from "node:fs"
+import { readTextFile, realPath } from "../../pkg/libc/mod.ts"
 
 /** The mount that a file is on, proc_pid_mountinfo(5). */
 export interface Mount {
@@ -8,9 +8,9 @@ export interface Mount {
 
 /** The mount that a path is on: of several at one point the last one, which hides the others. Throws for a path that is not there. */
 export function mountOf(path: string): Mount {
-  const real = realpathSync(path)
+  const real = realPath(path)
   let best: Mount = { point: "", options: [] }
-  for (const line of readFileSync("/proc/self/mountinfo", "utf8").split("\n")) {
+  for (const line of readTextFile("/proc/self/mountinfo").split("\n")) {
     const [, , , , escaped = "", options = ""] = line.split(" ")
     const point = escaped.replace(/\\([0-7]{3})/g, (_, octal) => String.fromCharCode(Number.parseInt(octal, 8)))
     const isOn = point === "/" || real === point || real.startsWith(`${point}/`)

@@ -1,4 +1,4 @@
-import { basename } from "node:path"
+import { basename } from "../../pkg/libc/mod.ts"
 import { contains, parseCidr } from "../../pkg/types/mod.ts"
 import { plugins } from "../../suite/plugins.ts"
 import type { NodeAttachment } from "../node/mod.ts"

@@ -1,5 +1,15 @@
-import { existsSync, type Stats, statSync } from "node:fs"
-import { dirname, join } from "node:path"
+import { decodeUtf8 } from "../../pkg/engine/mod.ts"
+import {
+  dirname,
+  exists,
+  findStat,
+  isErrno,
+  isRegularFile,
+  join,
+  type Stat,
+  spawn,
+  unlessErrno,
+} from "../../pkg/libc/mod.ts"
 import { member } from "../../pkg/types/mod.ts"
 import { plugins as suite } from "../../suite/plugins.ts"
 import { ipamOf } from "../node/mod.ts"
@@ -21,6 +31,8 @@ export interface PluginBinary {
 
 /** A plugin that does not answer in this time is broken. */
 const PATIENCE_MS = 5000
+/** A version is a line or two. */
+const OUTPUT_MAX = 1 << 20
 
 /** The plugins that a node's networks name, IPAM plugins included, each with the networks that need it. */
 export function neededPlugins({ members }: Patient): Map<string, string[]> {
@@ -40,22 +52,23 @@ export function neededPlugins({ members }: Patient): Map<string, string[]> {
 export function inspectPlugin(type: string, directories: readonly string[]): PluginBinary | undefined {
   for (const directory of directories) {
     const file = join(directory, type)
-    const found = statSync(file, { throwIfNoEntry: false })
-    if (found?.isFile()) return { type, file, mode: found.mode & 0o7777, owner: found.uid, ...versionOf(file, found) }
+    const found = unlessErrno(() => findStat(file), "ENOTDIR")
+    if (found && isRegularFile(found))
+      return { type, file, mode: found.mode & 0o7777, owner: found.user, ...versionOf(file, found) }
   }
   return undefined
 }
 
 /** A plugin of this suite introduces itself by two lines on stderr, one of the reference suite by one line. */
-function versionOf(file: string, { mode }: Stats): Pick<PluginBinary, "version" | "unstartable"> {
+function versionOf(file: string, { mode }: Stat): Pick<PluginBinary, "version" | "unstartable"> {
   if ((mode & 0o111) === 0) return {}
   try {
-    const { stderr } = Bun.spawnSync([file], { env: {}, stdin: "ignore", stdout: "ignore", timeout: PATIENCE_MS })
-    const said = stderr.toString()
+    const { stderr } = spawn({ path: file, env: {}, timeoutMs: PATIENCE_MS, outputLimit: OUTPUT_MAX })
+    const said = decodeUtf8(stderr)
     const [version] = /^cni-plugins v[\w.+-]+/m.exec(said) ?? /^CNI .* v?[\w.+-]+$/m.exec(said) ?? []
     return version === undefined ? {} : { version }
   } catch (error) {
-    return { unstartable: error instanceof Error && "code" in error ? String(error.code) : String(error) }
+    return { unstartable: isErrno(error) ? error.errno : String(error) }
   }
 }
 
@@ -147,7 +160,7 @@ function ofThisSuite(type: string): string {
 /** The command that installs a plugin of this suite; words for one of others. */
 function install(type: string, directory = "/opt/cni/bin"): Command | string {
   if (ofThisSuite(type) === type) return `install the plugin "${type}", which is not of this suite, into ${directory}`
-  return existsSync(directory)
+  return exists(directory)
     ? sh`cni install --bin-dir ${directory}`
     : sh`mkdir -p ${directory}; cni install --bin-dir ${directory}`
 }

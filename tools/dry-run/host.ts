@@ -1,4 +1,4 @@
-import { readFileSync } from "node:fs"
+import { readTextFile } from "../../pkg/libc/mod.ts"
 import {
   addAddress,
   addLink,
@@ -89,7 +89,7 @@ export function readSysctls(): Record<string, string> {
   return Object.fromEntries(
     watchedSysctls.flatMap((key) => {
       try {
-        return [[key, readFileSync(`/proc/sys/${key}`, "utf8").trim()]]
+        return [[key, readTextFile(`/proc/sys/${key}`).trim()]]
       } catch {
         return [] // a kernel without IPv6
       }

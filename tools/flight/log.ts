@@ -1,5 +1,5 @@
-import { hostname } from "node:os"
 import type { FlightLine, Numbered } from "../../pkg/flight/mod.ts"
+import { hostName } from "../../pkg/libc/mod.ts"
 import { type Arguments, type Command, given, outputFlags, screenOf, text, wantsJson } from "../command.ts"
 import { type Cell, containerText, fittedTable, type Screen } from "../screen.ts"
 import { pause } from "../watch.ts"
@@ -39,7 +39,7 @@ Examples:
     }
     const found = select(required(text(args, "file")), args)
     if (given(args, "otlp")) {
-      terminal.stdout(`${JSON.stringify(otlpOf(found, hostname()))}\n`)
+      terminal.stdout(`${JSON.stringify(otlpOf(found, hostName()))}\n`)
       return
     }
     show(found)

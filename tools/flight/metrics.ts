@@ -1,6 +1,6 @@
-import { renameSync, writeFileSync } from "node:fs"
 import { version } from "../../package.json"
 import type { Numbered } from "../../pkg/flight/mod.ts"
+import { replaceFile } from "../../pkg/libc/mod.ts"
 import { type Family, printFamilies, type Sample } from "../../pkg/metrics/mod.ts"
 import { type Command, nodeFlags, outputFlags, placesOf, text, wantsJson } from "../command.ts"
 import { attachmentsOf, type Node, readNode } from "../node/mod.ts"
@@ -33,11 +33,7 @@ Examples:
     const printed = wantsJson(args) ? `${JSON.stringify(families, undefined, 2)}\n` : printFamilies(families)
     const file = text(args, "write")
     if (file === undefined) terminal.stdout(printed)
-    else {
-      const temporary = `${file}.${process.pid}.tmp` // the collector reads *.prom alone
-      writeFileSync(temporary, printed, { mode: 0o644 })
-      renameSync(temporary, file)
-    }
+    else replaceFile(file, printed)
   },
 }
 

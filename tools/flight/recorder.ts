@@ -1,6 +1,5 @@
-import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs"
-import { dirname } from "node:path"
 import { emptyRing, FLIGHT_FILE, type Numbered, RING_SLOTS, readRing } from "../../pkg/flight/mod.ts"
+import { dirname, exists, findFile, makeDirectories, replaceFile, tryUnlink } from "../../pkg/libc/mod.ts"
 import type { Command, Flag } from "../command.ts"
 
 /** The flag of every command that reads the ring. */
@@ -19,11 +18,9 @@ plugins of this suite write a line for each call. It goes with the next boot. A 
 Example:
   cni recorder on; cni log --follow`,
   async run(_args, terminal) {
-    if (!existsSync(FLIGHT_FILE)) {
-      mkdirSync(dirname(FLIGHT_FILE), { recursive: true, mode: 0o755 })
-      const temporary = `${FLIGHT_FILE}.${process.pid}`
-      writeFileSync(temporary, emptyRing(), { mode: 0o600 })
-      renameSync(temporary, FLIGHT_FILE)
+    if (!exists(FLIGHT_FILE)) {
+      makeDirectories(dirname(FLIGHT_FILE))
+      replaceFile(FLIGHT_FILE, emptyRing(), 0o600)
     }
     if (terminal.interactive) terminal.stdout(`Recording into ${FLIGHT_FILE}\n`)
   },
@@ -36,20 +33,15 @@ export const recorderOff: Command = {
   flags: {},
   help: `Removes ${FLIGHT_FILE}. Twice does no harm.`,
   async run(_args, terminal) {
-    rmSync(FLIGHT_FILE, { force: true })
+    tryUnlink(FLIGHT_FILE)
     if (terminal.interactive) terminal.stdout("Recording is off\n")
   },
 }
 
 /** The lines of the ring; undefined when the recorder is off. Throws for a file that is no ring. */
 export function readLines(file: string = FLIGHT_FILE): Numbered[] | undefined {
-  let bytes: Uint8Array
-  try {
-    bytes = readFileSync(file)
-  } catch (error) {
-    if (error instanceof Error && "code" in error && error.code === "ENOENT") return undefined
-    throw error
-  }
+  const bytes = findFile(file)
+  if (bytes === undefined) return undefined
   const lines = readRing(bytes)
   if (lines === undefined) throw new Error(`Cannot read "${file}": it is not a flight recorder's file`)
   return lines

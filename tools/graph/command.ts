@@ -1,5 +1,4 @@
-import { writeFileSync } from "node:fs"
-import { hostname } from "node:os"
+import { hostName, writeFile } from "../../pkg/libc/mod.ts"
 import { type Arguments, type Command, nodeFlags, placesOf, screenOf, text, wantsJson, watchFlags } from "../command.ts"
 import { examineNode } from "../doctor/examine.ts"
 import type { Terminal } from "../environment.ts"
@@ -52,7 +51,7 @@ Examples:
     const drawn = draw(withFaults(graphOf(node, attachments), findings), args, terminal)
     const file = text(args, "write")
     if (file === undefined) terminal.stdout(drawn)
-    else writeFileSync(file, drawn)
+    else writeFile(file, drawn)
   },
 }
 
@@ -62,7 +61,7 @@ function draw(graph: Graph, args: Arguments, terminal: Terminal): string {
     case "json":
       return `${JSON.stringify(graph, (_key, value) => (typeof value === "bigint" ? Number(value) : value), 2)}\n`
     case "html":
-      return htmlOf(graph, `Container networks of ${hostname()}`, theme)
+      return htmlOf(graph, `Container networks of ${hostName()}`, theme)
     case "dot":
       return dotOf(graph)
     case "text":

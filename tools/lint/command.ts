@@ -1,4 +1,4 @@
-import { resolve } from "node:path"
+import { resolve } from "../../pkg/libc/mod.ts"
 import { parseCidr } from "../../pkg/types/mod.ts"
 import {
   type Command,

@@ -1,5 +1,4 @@
-import { readdirSync, readFileSync } from "node:fs"
-import { basename, dirname, join } from "node:path"
+import { basename, dirname, join, readEntries, readTextFile, unlessErrno } from "../../pkg/libc/mod.ts"
 import { nodeAt } from "./document.ts"
 import { type Findings, readSource, type Source } from "./findings.ts"
 import type { LintNetwork } from "./network.ts"
@@ -13,7 +12,7 @@ export function sourcesIn(directory: string): Source[] {
 
 /** Reads one file. Throws for one that cannot be read. */
 export function readSourceFile(file: string): Source {
-  return readSource(file, readFileSync(file, "utf8"))
+  return readSource(file, readTextFile(file))
 }
 
 /** The plugins that lie in a directory beside a network's file, of the network's name. */
@@ -26,13 +25,8 @@ export function besideNetwork(file: string, network: string): Source[] {
 }
 
 function filesIn(directory: string): string[] {
-  try {
-    const entries = readdirSync(directory, { withFileTypes: true })
-    return entries.flatMap((entry) => (entry.isDirectory() ? [] : [entry.name])).sort((a, b) => (a < b ? -1 : 1))
-  } catch (error) {
-    if (error instanceof Error && "code" in error && (error.code === "ENOENT" || error.code === "ENOTDIR")) return []
-    throw error
-  }
+  const entries = unlessErrno(() => readEntries(directory), "ENOENT", "ENOTDIR") ?? []
+  return entries.flatMap(({ name, isDirectory }) => (isDirectory ? [] : [name])).sort((a, b) => (a < b ? -1 : 1))
 }
 
 function isNetworkFile(name: string): boolean {

@@ -1,4 +1,4 @@
-import { statSync } from "node:fs"
+import { findStat, isDirectory, unlessErrno } from "../../pkg/libc/mod.ts"
 import type { Runtime } from "../../pkg/libcni/mod.ts"
 import { checkChain } from "./chain.ts"
 import { besideNetwork, checkDirectory, readSourceFile, sourcesIn } from "./directory.ts"
@@ -31,8 +31,8 @@ export interface LintReport {
 /** Looks at a file, or at all files of a directory, those that lie beside a network included. Throws for a path that is not there. */
 export async function lint(path: string, { node, serviceRanges }: LintOptions): Promise<LintReport> {
   const findings = new Findings()
-  const isDirectory = isDirectoryAt(path)
-  const sources = isDirectory ? sourcesIn(path) : [readSourceFile(path)]
+  const isWhole = isDirectoryAt(path)
+  const sources = isWhole ? sourcesIn(path) : [readSourceFile(path)]
   const all = [...sources]
   const networks = sources.flatMap((source) => {
     const beside = (name: string) => {
@@ -46,7 +46,7 @@ export async function lint(path: string, { node, serviceRanges }: LintOptions): 
   const ranges = networks.flatMap((network) => checkRanges(network, findings))
   checkBetweenNetworks(ranges, findings)
   checkServiceRanges(ranges, node === undefined ? serviceRanges : [...serviceRanges, ...serviceRangesOf()], findings)
-  if (isDirectory) checkDirectory(path, networks, findings)
+  if (isWhole) checkDirectory(path, networks, findings)
   if (node !== undefined) {
     for (const network of networks) checkNode(network, findings)
     checkNodeRoutes(ranges, readNodeRoutes(), findings)
@@ -56,7 +56,7 @@ export async function lint(path: string, { node, serviceRanges }: LintOptions): 
 }
 
 function isDirectoryAt(path: string): boolean {
-  const found = statSync(path, { throwIfNoEntry: false })
+  const found = unlessErrno(() => findStat(path), "ENOTDIR")
   if (found === undefined) throw new Error(`Cannot check "${path}": it does not exist`)
-  return found.isDirectory()
+  return isDirectory(found)
 }

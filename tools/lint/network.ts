@@ -1,3 +1,4 @@
+import { encodeUtf8 } from "../../pkg/engine/mod.ts"
 import { parseNetworkList, parseSinglePlugin } from "../../pkg/libcni/mod.ts"
 import { isCniError, type JsonObject, parseJson, parseNetworkConfig, validateNetworkName } from "../../pkg/types/mod.ts"
 import { anything, mergeFields, networkKeys, pluginKeys, reservedKeys } from "../configuration/key-tables.ts"
@@ -191,7 +192,7 @@ export function pathOf(text: string): (string | number)[] {
 
 /** The refusals of the runtime's library that no other rule has found. Returns the version that it chooses. */
 function checkByLibrary(source: Source, findings: Findings, isList: boolean): string | undefined {
-  const bytes = new TextEncoder().encode(source.text)
+  const bytes = encodeUtf8(source.text)
   try {
     return (isList ? parseNetworkList(bytes) : parseSinglePlugin(bytes)).cniVersion
   } catch (error) {

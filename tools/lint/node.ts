@@ -1,4 +1,4 @@
-import { accessSync, constants, readFileSync } from "node:fs"
+import { FileDescriptor, Open, readTextFile } from "../../pkg/libc/mod.ts"
 import { pluginVersions, type Runtime } from "../../pkg/libcni/mod.ts"
 import { findLink, listRoutes, RouteSocket, RT_TABLE_MAIN } from "../../pkg/netlink/mod.ts"
 import { type Cidr, contains, formatCidr, isCniError, isLinkLocal, parseCidr } from "../../pkg/types/mod.ts"
@@ -20,7 +20,7 @@ const API_SERVER = "/etc/kubernetes/manifests/kube-apiserver.yaml"
 /** The range of service addresses as far as this node knows: that of a control plane's API server. */
 export function serviceRangesOf(manifest = API_SERVER): string[] {
   try {
-    const found = /--service-cluster-ip-range[= ]["']?([0-9a-fA-F.:/,]+)/.exec(readFileSync(manifest, "utf8"))
+    const found = /--service-cluster-ip-range[= ]["']?([0-9a-fA-F.:/,]+)/.exec(readTextFile(manifest))
     return found?.[1]?.split(",") ?? []
   } catch {
     return [] // a worker, or no Kubernetes at all
@@ -120,7 +120,7 @@ export function checkNode({ entries }: LintNetwork, findings: Findings): void {
 
 function isReadable(file: string): boolean {
   try {
-    accessSync(file, constants.R_OK)
+    using _ = FileDescriptor.open(file, Open.ReadOnly | Open.NonBlocking)
     return true
   } catch {
     return false

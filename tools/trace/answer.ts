@@ -1,4 +1,4 @@
-import { readFileSync } from "node:fs"
+import { readTextFile } from "../../pkg/libc/mod.ts"
 import { askRoute, findLink, IFF_UP } from "../../pkg/netlink/mod.ts"
 import { Netns } from "../../pkg/netns/mod.ts"
 import { AF_INET, familyOf, formatIp } from "../../pkg/types/mod.ts"
@@ -129,7 +129,7 @@ function isListening({ protocol, destination, destinationPort }: Packet): boolea
 
 function rowsOf(file: string): string[][] {
   try {
-    const rows = readFileSync(`/proc/thread-self/net/${file}`, "utf8").trim().split("\n").slice(1)
+    const rows = readTextFile(`/proc/thread-self/net/${file}`).trim().split("\n").slice(1)
     return rows.map((row) => {
       const [, local = "", , state = ""] = row.trim().split(/\s+/)
       return [...local.split(":"), state]

@@ -1,4 +1,4 @@
-import { readFileSync } from "node:fs"
+import { readTextFile } from "../../pkg/libc/mod.ts"
 import {
   askRoute,
   findLink,
@@ -139,7 +139,7 @@ function groupOf(ip: Uint8Array): { isMulticast: boolean; isBroadcast: boolean }
 /** The text of a file; undefined where there is none. */
 export function readIfThere(path: string): string | undefined {
   try {
-    return readFileSync(path, "utf8")
+    return readTextFile(path)
   } catch {
     return undefined
   }

@@ -1,5 +1,5 @@
 import { dlopen, ptr } from "bun:ffi"
-import { engine } from "../../pkg/engine/mod.ts"
+import { engine, monotonicMs } from "../../pkg/engine/mod.ts"
 import {
   errnoName,
   errnoNumber,
@@ -38,13 +38,13 @@ const SOCKADDR_SIZE = 28
  * "refused" proves the way there and back: the other end has said so. Throws `SyscallError` when no socket can be made.
  */
 export function probe(sandbox: Netns, destination: Destination): Probed {
-  const startMs = performance.now()
+  const startMs = monotonicMs()
   const type = SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC
   const made = sandbox.run(() => engine.socket(familyOf(destination.ip), type, 0)) // it stays in that namespace
   if (made < 0) throw new SyscallError("socket", -made, "in the container's namespace")
   using socket = new FileDescriptor(made as Fd)
   const errno = connectTo(socket.fd, socketAddress(destination))
-  const ms = performance.now() - startMs
+  const ms = monotonicMs() - startMs
   if (errno === undefined) return { outcome: "no answer", ms }
   if (errno === 0) return { outcome: "connected", ms }
   return { outcome: outcomeOf(errno), ms, reason: reasonOf(errno) }
