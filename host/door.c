@@ -44,10 +44,12 @@ static const struct call calls[] = {
     /* descriptors */
     {"open", "@sii", SYS_openat}, CALL(close, "i"), CALL(read, "ib"), CALL(write, "ib"), CALL(fsync, "i"), CALL(flock, "ii"),
     {"pread", "ibl", SYS_pread64}, {"pwrite", "ibl", SYS_pwrite64}, CALL(ftruncate, "il"), CALL(fcntl, "iil"), CALL(ioctl, "iil"),
-    {"ioctlIfreq", "ii[40]", SYS_ioctl},
+    {"ioctlIfreq", "ii[40]", SYS_ioctl}, {"ioctlWinsize", "ii[8]", SYS_ioctl}, CALL(fsetxattr, "isbi"),
     /* names of files */
     CALL(statx, "isii[256]"), CALL(statfs, "s[120]"), CALL(getdents64, "ib"), CALL(linkat, "@s@s0"), CALL(readlinkat, "@sb"),
     CALL(mkdirat, "@si"), CALL(utimensat, "@s[32]i"), CALL(inotify_init1, "i"), CALL(inotify_add_watch, "isi"),
+    CALL(fchmodat, "@si"), CALL(fchownat, "@siii"), CALL(faccessat, "@si"), CALL(lgetxattr, "ssb"), CALL(getcwd, "b"),
+    CALL(renameat2, "@s@si"),
 #ifdef SYS_rename
     CALL(rename, "ss"), CALL(unlink, "s"), CALL(rmdir, "s"),
 #else
@@ -56,9 +58,11 @@ static const struct call calls[] = {
     /* sockets and namespaces */
     CALL(socket, "iii"), CALL(bind, "ib"), CALL(setsockopt, "iiib"), CALL(sendto, "ibi00"), CALL(recvfrom, "ibi[12]n"),
     CALL(socketpair, "iii[8]"), CALL(setns, "ii"), CALL(listen, "ii"), CALL(accept4, "i00i"), CALL(connect, "ib"),
+    CALL(getsockopt, "iii[4]n"),
     /* processes, and chance */
     CALL(pipe2, "[8]i"), CALL(pidfd_open, "ii"), CALL(wait4, "i[4]i0"), CALL(kill, "ii"), CALL(getrandom, "bi"),
     CALL(rt_sigprocmask, "i[8]0i"), CALL(signalfd4, "i[8]ii"), CALL(prlimit64, "ii[16]0"),
+    CALL(getpid, ""), CALL(uname, "[390]"),
     /* clocks */
     CALL(clock_gettime, "i[16]"), CALL(timerfd_create, "ii"), CALL(timerfd_settime, "ii[32]0"),
 };
@@ -269,6 +273,7 @@ struct program {
     const char *path, *directory;
     char **arguments, **environment;
     int descriptors[3];
+    bool own_session;
     pid_t caller;
 };
 
@@ -284,6 +289,7 @@ static int become(const struct program *program) {
         if (dup2(program->descriptors[fd], fd) == -1) return errno;
     syscall(SYS_close_range, 3u, ~0u, 0u); /* what our caller has left open; before Linux 5.9 the program has it too */
     if (program->directory && chdir(program->directory)) return errno;
+    if (program->own_session) setsid();
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     execve(program->path, program->arguments, program->environment);
@@ -308,10 +314,11 @@ static pid_t start_program(struct program *program) {
     return error ? -error : child;
 }
 
-/* startProcess(path, arguments, environment, directory | null, descriptors above 2 for 0 to 2: Int32Array): its id */
+/* startProcess(path, arguments, environment, directory | null, descriptors above 2 for 0 to 2: Int32Array, own session: 0, 1): its id */
 FUNCTION(start_process) {
     uint8_t *bytes;
     size_t path_length, directory_length = 0, length;
+    int64_t own_session;
     bool broken = false;
     struct program program = {0};
     JSValue answer = JS_EXCEPTION;
@@ -320,6 +327,8 @@ FUNCTION(start_process) {
     if (!(program.environment = get_texts(context, values[2], &broken))) goto end;
     if (!JS_IsNull(values[3]) && !(program.directory = get_text(context, values[3], &directory_length))) goto end;
     if (!get_bytes(context, values[4], &bytes, &length)) goto end;
+    if (!get_integer(context, values[5], 0, 1, &own_session)) goto end;
+    program.own_session = own_session;
     if (length == sizeof program.descriptors) {
         memcpy(program.descriptors, bytes, length);
         broken |= strlen(program.path) != path_length || (program.directory && strlen(program.directory) != directory_length);
@@ -465,6 +474,45 @@ FUNCTION(source_positions) {
     return JS_NewStringLen(context, (const char *)positions.start, (size_t)(positions.end - positions.start));
 }
 
+#ifdef TOOL
+/* A promise that was rejected while nothing listened to it. */
+struct rejection {
+    struct rejection *next;
+    JSValue promise, reason;
+};
+static struct rejection *rejections;
+
+static void forget_rejection(JSContext *context, struct rejection **at) {
+    struct rejection *rejection = *at;
+    *at = rejection->next;
+    JS_FreeValue(context, rejection->promise);
+    JS_FreeValue(context, rejection->reason);
+    js_free(context, rejection);
+}
+
+/* The engine tells of each promise that is rejected unheard, and of each of those that is listened to later. */
+static void track_rejection(JSContext *context, JSValueConst promise, JSValueConst reason, bool heard, UNUSED void *opaque) {
+    struct rejection **at = &rejections;
+    while (*at && JS_VALUE_GET_PTR((*at)->promise) != JS_VALUE_GET_PTR(promise)) at = &(*at)->next;
+    if (heard && *at) forget_rejection(context, at);
+    if (heard || *at) return;
+    if (!(*at = js_malloc(context, sizeof **at))) return; /* not seen: out of memory ends the process */
+    **at = (struct rejection){.promise = JS_DupValue(context, promise), .reason = JS_DupValue(context, reason)};
+}
+
+/* runJobs(): what waits for promises that are settled, until nothing does; throws what one was rejected with that nothing listens to */
+FUNCTION(run_jobs) {
+    int more;
+    JSContext *where;
+    while ((more = JS_ExecutePendingJob(JS_GetRuntime(context), &where)) > 0) continue;
+    if (more < 0) return JS_EXCEPTION;
+    if (!rejections) return JS_UNDEFINED;
+    JSValue reason = JS_DupValue(context, rejections->reason);
+    while (rejections) forget_rejection(context, &rejections);
+    return JS_Throw(context, reason);
+}
+#endif
+
 /* exit(status): at once; nothing is flushed, there is nothing to flush */
 FUNCTION(host_exit) {
     int64_t status;
@@ -477,7 +525,7 @@ static const JSCFunctionListEntry functions[] = {
     JS_CFUNC_DEF("sendDescriptors", 2, send_descriptors),
     JS_CFUNC_DEF("attachFilter", 2, attach_filter),
     JS_CFUNC_DEF("collectGarbage", 0, collect_garbage),
-    JS_CFUNC_DEF("startProcess", 5, start_process),
+    JS_CFUNC_DEF("startProcess", 6, start_process),
     JS_CFUNC_DEF("encodeUtf8", 1, encode_utf8),
     JS_CFUNC_DEF("decodeUtf8", 1, decode_utf8),
     JS_CFUNC_DEF("decodeLatin1", 1, decode_latin1),
@@ -488,11 +536,20 @@ static const JSCFunctionListEntry functions[] = {
     JS_CFUNC_DEF("arguments", 0, host_arguments),
     JS_CFUNC_DEF("positions", 0, source_positions),
     JS_CFUNC_DEF("exit", 1, host_exit),
+#ifdef TOOL
+    JS_CFUNC_DEF("runJobs", 0, run_jobs),
+#endif
 };
 
-/* What the language has, without eval, Proxy, promises and weak references, which no plugin uses. */
+/* What the language has, without eval, Proxy and weak references. Promises are for the tool alone: no plugin waits for two things. */
 static bool add_language(JSContext *context) {
-    return !JS_AddIntrinsicBaseObjects(context) && !JS_AddIntrinsicDate(context) && !JS_AddIntrinsicRegExp(context) &&
+#ifdef TOOL
+    JS_SetHostPromiseRejectionTracker(JS_GetRuntime(context), track_rejection, NULL);
+    if (JS_AddIntrinsicBaseObjects(context) || JS_AddIntrinsicPromise(context)) return false;
+#else
+    if (JS_AddIntrinsicBaseObjects(context)) return false;
+#endif
+    return !JS_AddIntrinsicDate(context) && !JS_AddIntrinsicRegExp(context) &&
            !JS_AddIntrinsicJSON(context) && !JS_AddIntrinsicMapSet(context) && !JS_AddIntrinsicTypedArrays(context);
 }
 

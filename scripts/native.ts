@@ -102,6 +102,9 @@ async function linkSnapshot(
   return linked
 }
 
+/** The host of the tool: with promises, and texts of its own. */
+export const toolFlavour: Flavour = { flags: ["-DTOOL"] }
+
 /** How a plugin starts. */
 export type Start = "snapshot" | "bytecode"
 

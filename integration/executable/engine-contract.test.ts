@@ -3,11 +3,12 @@ import { copyFile, mkdtemp, rm } from "node:fs/promises"
 import { join } from "node:path"
 import { answer, cases, type Json, rootCases } from "../../pkg/engine/contract.fixture.ts"
 import { expectedForArguments } from "../../pkg/engine/contract-arguments.fixture.ts"
+import { jobCases } from "../../pkg/engine/contract-jobs.fixture.ts"
 import { noise } from "../../pkg/engine/contract-text.fixture.ts"
 import { engine } from "../../pkg/engine/mod.ts"
 import { spawnCases } from "../../pkg/libc/spawn.fixture.ts"
 import type { Program } from "../../scripts/bundle.ts"
-import { buildFromBytecode, buildFromSnapshot } from "../../scripts/native.ts"
+import { buildFromBytecode, buildFromSnapshot, toolFlavour } from "../../scripts/native.ts"
 import { mustRun, type Output, runProgram, TemporaryDirectory } from "../lab/mod.ts"
 
 const project = join(import.meta.dir, "../..")
@@ -35,6 +36,7 @@ beforeAll(async () => {
     await build(join(built, kind, "contract"), {}, programs)
     await copyFile(join(built, kind, "contract"), join(built, kind, "spawn"))
   }
+  await buildFromSnapshot(join(built, "tool/contract"), toolFlavour, programs)
 })
 afterAll(() => rm(built, { recursive: true }))
 
@@ -84,6 +86,17 @@ describe.each(natives)("the native host, started from %s,", (kind) => {
     const expected = spawnCases.map(([, , wanted]) => ({ answer: wanted, leaked: 0, childless: true }))
     expect(named(names, answers)).toEqual(named(names, JSON.parse(JSON.stringify(expected))))
   })
+})
+
+test("the host of the tool runs the jobs of promises as expected, and that of plugins has neither", async () => {
+  const { stdout } = await mustRun([join(built, "tool/contract"), "jobs"])
+  const names = jobCases.map(([name]) => name)
+  const expected = jobCases.map(([, , wanted]) => wanted)
+  expect(named(names, JSON.parse(stdout))).toEqual(named(names, expected))
+  for (const kind of natives) {
+    const answers = (await ask(kind, "contract", "jobs")) as Json[]
+    expect(answers.filter((answer) => typeof answer === "string")).toContain("ReferenceError: Promise is not defined")
+  }
 })
 
 describe.each(all)("the process on %s:", (kind) => {
@@ -142,7 +155,7 @@ async function started(argv: string[], environment: string[]): Promise<unknown> 
   await using directory = await TemporaryDirectory.create()
   const out = engine.open(directory.join("out"), 0o2000102, 0o600)
   const input = engine.open("/dev/null", 0o2000000, 0)
-  const pid = engine.startProcess(argv[0] ?? "", argv, environment, null, Int32Array.of(input, out, 2))
+  const pid = engine.startProcess(argv[0] ?? "", argv, environment, null, Int32Array.of(input, out, 2), 0)
   const status = new Int32Array(1)
   expect([engine.wait4(pid, status, 0), status[0]]).toEqual([pid, 0])
   engine.close(out)

@@ -10,6 +10,17 @@ export function ioctlIfreq(fd: number, request: number, ifreq: TypedArray): numb
   return call("ioctl", fd, request, addressOf(requireBytes(ifreq, 40)))
 }
 
+/** ioctl(2) with a struct winsize. */
+export function ioctlWinsize(fd: number, request: number, winsize: TypedArray): number {
+  return call("ioctl", fd, request, addressOf(requireBytes(winsize, 8)))
+}
+
+/** The kernel's, which answers a length; the C library's answers an address. */
+export function getcwd(into: TypedArray): number {
+  const bytes = bytesOf(into)
+  return callC("syscall", SYS.getcwd, addressOf(bytes), bytes.byteLength, 0, 0)
+}
+
 export function poll(requests: TypedArray, timeoutMs: number): number {
   const bytes = bytesOf(requests)
   integer(timeoutMs, -1, 2 ** 31 - 1)

@@ -3,7 +3,9 @@ import { call, libc } from "./bun-calls.ts"
 import {
   attachFilter,
   changeSignalMask,
+  getcwd,
   ioctlIfreq,
+  ioctlWinsize,
   pidfdOpen,
   poll,
   sendDescriptors,
@@ -26,6 +28,8 @@ const systemCalls = Object.fromEntries(
 export const engine: Engine = {
   ...systemCalls,
   ioctlIfreq,
+  ioctlWinsize,
+  getcwd,
   sendDescriptors,
   poll,
   startProcess,
@@ -61,6 +65,7 @@ const SIGCHLD = 17
 const SIG_DFL = null
 const POSIX_SPAWN_SETSIGDEF = 4
 const POSIX_SPAWN_SETSIGMASK = 8
+const POSIX_SPAWN_SETSID = 0x80
 
 /** Starts a program by posix_spawn(3), which tells errors of the child as well. */
 export function startProcess(
@@ -69,6 +74,7 @@ export function startProcess(
   environment: readonly string[],
   directory: string | null,
   descriptors: TypedArray,
+  ownSession: number,
 ): number {
   const kept: Uint8Array[] = []
   const address = (value: unknown) => {
@@ -84,6 +90,7 @@ export function startProcess(
   const cwd = directory === null ? undefined : address(directory)
   const fds = bytesOf(descriptors)
   if (fds.byteLength !== 12) throw new RangeError("expected three descriptors")
+  const session = integer(ownSession, 0, 1) * POSIX_SPAWN_SETSID
   if (kept.some((bytes) => bytes.indexOf(0) !== bytes.length - 1)) return -EINVAL
 
   const c = libc()
@@ -101,7 +108,7 @@ export function startProcess(
     c.posix_spawnattr_init?.(ptr(attributes)),
     c.posix_spawnattr_setsigmask?.(ptr(attributes), ptr(signals)),
     c.posix_spawnattr_setsigdefault?.(ptr(attributes), ptr(signals.slice().fill(0xff))),
-    c.posix_spawnattr_setflags?.(ptr(attributes), POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK),
+    c.posix_spawnattr_setflags?.(ptr(attributes), POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK | session),
   ].map(Number)
   const error =
     steps.find((failure) => failure !== 0) ??

@@ -1,6 +1,15 @@
 import type { Engine } from "./engine.ts"
 
-type Kind = "integer" | "long" | "text" | "array" | "texts" | "text or null" | `${number} bytes` | `${number} exactly`
+type Kind =
+  | "integer"
+  | "long"
+  | "text"
+  | "array"
+  | "texts"
+  | "text or null"
+  | "zero or one"
+  | `${number} bytes`
+  | `${number} exactly`
 
 /** What each call takes. Every example is refused by the kernel: the descriptors are not open, the texts hold NUL. */
 export const parameters: Readonly<Partial<Record<keyof Engine, readonly Kind[]>>> = {
@@ -16,6 +25,8 @@ export const parameters: Readonly<Partial<Record<keyof Engine, readonly Kind[]>>
   fcntl: ["integer", "integer", "long"],
   ioctl: ["integer", "integer", "long"],
   ioctlIfreq: ["integer", "integer", "40 bytes"],
+  ioctlWinsize: ["integer", "integer", "8 bytes"],
+  fsetxattr: ["integer", "text", "array", "integer"],
   statx: ["integer", "text", "integer", "integer", "256 bytes"],
   statfs: ["text", "120 bytes"],
   getdents64: ["integer", "array"],
@@ -26,6 +37,12 @@ export const parameters: Readonly<Partial<Record<keyof Engine, readonly Kind[]>>
   rename: ["text", "text"],
   unlink: ["text"],
   rmdir: ["text"],
+  fchmodat: ["text", "integer"],
+  fchownat: ["text", "integer", "integer", "integer"],
+  faccessat: ["text", "integer"],
+  lgetxattr: ["text", "text", "array"],
+  renameat2: ["text", "text", "integer"],
+  getcwd: ["array"],
   socket: ["integer", "integer", "integer"],
   bind: ["integer", "array"],
   setsockopt: ["integer", "integer", "integer", "array"],
@@ -37,10 +54,12 @@ export const parameters: Readonly<Partial<Record<keyof Engine, readonly Kind[]>>
   listen: ["integer", "integer"],
   accept4: ["integer", "integer"],
   connect: ["integer", "array"],
+  getsockopt: ["integer", "integer", "integer", "4 bytes"],
   attachFilter: ["integer", "array"],
   rt_sigprocmask: ["integer", "8 bytes", "integer"],
   signalfd4: ["integer", "8 bytes", "integer", "integer"],
   prlimit64: ["integer", "integer", "16 bytes"],
+  uname: ["390 bytes"],
   clock_gettime: ["integer", "16 bytes"],
   timerfd_create: ["integer", "integer"],
   timerfd_settime: ["integer", "integer", "32 bytes"],
@@ -49,7 +68,7 @@ export const parameters: Readonly<Partial<Record<keyof Engine, readonly Kind[]>>
   inotify_add_watch: ["integer", "text", "integer"],
   getrandom: ["array", "integer"],
   pipe2: ["8 bytes", "integer"],
-  startProcess: ["text", "texts", "texts", "text or null", "12 exactly"],
+  startProcess: ["text", "texts", "texts", "text or null", "12 exactly", "zero or one"],
   pidfd_open: ["integer", "integer"],
   wait4: ["integer", "4 bytes", "integer"],
   kill: ["integer", "integer"],
@@ -78,8 +97,8 @@ const nothing: readonly [string, unknown][] = [
 ]
 const text: readonly [string, unknown] = ["a text", "1"]
 const number: readonly [string, unknown] = ["a number", 300]
-const list: readonly [string, unknown] = ["an array of numbers", Array.from({ length: 300 }, () => 0)]
-const bytes: readonly [string, unknown] = ["a typed array", new Uint8Array(300)]
+const list: readonly [string, unknown] = ["an array of numbers", Array.from({ length: 400 }, () => 0)]
+const bytes: readonly [string, unknown] = ["a typed array", new Uint8Array(400)]
 const none: readonly [string, unknown] = ["null", null]
 const ofNoRange: readonly [string, unknown][] = [
   ["NaN", Number.NaN],
@@ -105,8 +124,8 @@ const noArray = [
   number,
   list,
   none,
-  ["a buffer", new ArrayBuffer(300)],
-  ["a view", new DataView(new ArrayBuffer(300))],
+  ["a buffer", new ArrayBuffer(400)],
+  ["a view", new DataView(new ArrayBuffer(400))],
 ] as const
 
 /** Values that an argument of a kind must not have, and what they throw. */
@@ -119,6 +138,8 @@ function wrongFor(kind: Kind): {
       return { TypeError: [...nothing, text, list, bytes, none], RangeError: [...ofNoRange, ...ofNoInteger] }
     case "long":
       return { TypeError: [...nothing, text, list, bytes, none], RangeError: [...ofNoRange, ...ofNoLong] }
+    case "zero or one":
+      return { TypeError: [...nothing, text, list, bytes, none], RangeError: [...ofNoRange, ["-1", -1], ["2", 2]] }
     case "text":
       return { TypeError: [...nothing, number, list, bytes, none, ["a text object", Object("1")]] }
     case "text or null":
@@ -143,7 +164,7 @@ function wrongFor(kind: Kind): {
       const short: [string, unknown][] = [
         ["an empty array", new Uint8Array()],
         ["a byte less", new Uint8Array(least - 1)],
-        ["a part that is too short, of an array that is not", new Uint8Array(300).subarray(0, least - 1)],
+        ["a part that is too short, of an array that is not", new Uint8Array(400).subarray(0, least - 1)],
         ["fewer bytes in as many elements", new Uint8Array(least / 4)],
       ]
       const long: [string, unknown][] = kind.endsWith("exactly") ? [["a byte more", new Uint8Array(least + 1)]] : []
@@ -159,6 +180,7 @@ const examples: Readonly<Record<string, unknown>> = {
   texts: ["\0"],
   "text or null": null,
   array: new Uint8Array(64),
+  "zero or one": 0,
 }
 const exampleOf = (kind: Kind) => (kind in examples ? examples[kind] : new Uint8Array(Number.parseInt(kind, 10)))
 

@@ -136,6 +136,25 @@ export const fileCases: Cases = [
     [0, -22],
   ],
   [
+    "ioctlWinsize: a terminal's size as it was set, ENOTTY, EBADF", // TIOCSWINSZ 0x5414, TIOCGWINSZ 0x5413
+    (e, at) => {
+      const [terminal, file, into] = [e.open("/dev/ptmx", O.both, 0), make(e, at("a")), new Uint16Array(4)]
+      const set = e.ioctlWinsize(terminal, 0x5414, new Uint16Array([24, 132, 0, 0]))
+      return [
+        set,
+        e.ioctlWinsize(terminal, 0x5413, into),
+        list(into),
+        ...[file, -1].map((fd) => e.ioctlWinsize(fd, 0x5413, into)),
+      ]
+    },
+    [0, 0, [24, 132, 0, 0], -25, -9],
+  ],
+  [
+    "fsetxattr: EBADF; EOPNOTSUPP for a name of no class",
+    (e, at) => [e.fsetxattr(-1, "user.a", room(1), 0), e.fsetxattr(make(e, at("a")), "a", room(1), 0)],
+    [-9, -95],
+  ],
+  [
     "statx",
     (e, at) => [make(e, at("a"), "abc") > 2, statOf(e, at("a")).mode, statOf(e, at("a")).size],
     [true, 0o100600, 3],

@@ -28,13 +28,13 @@ function end(engine: Engine, pid: number): number {
 }
 
 function start(engine: Engine, path: string, argv: string[] = [path], directory: string | null = null): number {
-  return end(engine, engine.startProcess(path, argv, [], directory, outputs(engine).fds))
+  return end(engine, engine.startProcess(path, argv, [], directory, outputs(engine).fds, 0))
 }
 
 /** What a program has written, and its status. */
 function said(engine: Engine, argv: string[], environment: string[] = [], directory: string | null = null): Json {
   const { fds, rest } = outputs(engine)
-  const pid = engine.startProcess(argv[0] ?? "", argv, environment, directory, fds)
+  const pid = engine.startProcess(argv[0] ?? "", argv, environment, directory, fds, 0)
   return [rest(), end(engine, pid)]
 }
 
@@ -66,6 +66,37 @@ export const processCases: Cases = [
     ],
   ],
   [
+    "a program is in our session, or in its own: field 6 of its stat is its id, proc(5)",
+    (e) =>
+      [0, 1].map((ownSession) => {
+        const { fds, rest } = outputs(e)
+        const pid = e.startProcess("/bin/cat", ["cat", "/proc/self/stat"], [], null, fds, ownSession)
+        const [, , group, session] = rest().split(") ")[1]?.split(" ") ?? []
+        return [end(e, pid), group === String(pid), session === String(pid)]
+      }),
+    [
+      [0, false, false],
+      [0, true, true],
+    ],
+  ],
+  [
+    "getpid: a process that can be signalled, and is the one of /proc/self",
+    (e) => {
+      const into = new Uint8Array(16)
+      const length = e.readlinkat("/proc/self", into)
+      return [e.kill(e.getpid(), 0), e.decodeLatin1(into.subarray(0, length)) === String(e.getpid())]
+    },
+    [0, true],
+  ],
+  [
+    "uname: the kernel's name",
+    (e) => {
+      const into = new Uint8Array(390)
+      return [e.uname(into), e.decodeLatin1(into.subarray(0, 6))]
+    },
+    [0, "Linux\0"],
+  ],
+  [
     "the working directory, by default ours",
     (e, at) => [
       said(e, ["/bin/pwd"], [], "/usr"),
@@ -88,6 +119,7 @@ export const processCases: Cases = [
         ["PATH=/usr/bin:/bin"],
         null,
         Int32Array.of(input, out, err),
+        0,
       )
       const into = new Uint8Array(100)
       const read = (fd: number) => e.decodeUtf8(into.subarray(0, e.pread(fd, into, 0)))
@@ -130,7 +162,7 @@ export const processCases: Cases = [
     "E2BIG: an argument, a variable of more than 128 kB",
     (e) => [
       start(e, shell, ["sh", "x".repeat(1 << 17)]),
-      e.startProcess(shell, ["sh"], ["x".repeat(1 << 17)], null, outputs(e).fds),
+      e.startProcess(shell, ["sh"], ["x".repeat(1 << 17)], null, outputs(e).fds, 0),
     ],
     [-7, -7],
   ],
@@ -144,13 +176,13 @@ export const processCases: Cases = [
     "EBADF: a descriptor that is not open",
     (e) =>
       [0, 1, 2].map((which) =>
-        end(e, e.startProcess(shell, ["sh"], [], null, outputs(e).fds.fill(closed, which, which + 1))),
+        end(e, e.startProcess(shell, ["sh"], [], null, outputs(e).fds.fill(closed, which, which + 1), 0)),
       ),
     [-9, -9, -9],
   ],
   [
     "EBADF: a negative descriptor",
-    (e) => end(e, e.startProcess(shell, ["sh"], [], null, Int32Array.of(-1, -1, -1))),
+    (e) => end(e, e.startProcess(shell, ["sh"], [], null, Int32Array.of(-1, -1, -1), 0)),
     -9,
   ],
   [
@@ -158,7 +190,7 @@ export const processCases: Cases = [
     (e) => [
       start(e, "/bin/sh\0"),
       start(e, shell, ["sh", "-c\0"]),
-      e.startProcess(shell, ["sh"], ["A=\0"], null, outputs(e).fds),
+      e.startProcess(shell, ["sh"], ["A=\0"], null, outputs(e).fds, 0),
       start(e, shell, ["sh"], "/\0"),
     ],
     [-22, -22, -22, -22],
@@ -166,18 +198,21 @@ export const processCases: Cases = [
   [
     "the descriptors may come as bytes",
     (e) =>
-      end(e, e.startProcess(shell, ["sh", "-c", "exit 4"], [], null, new Uint8Array(outputs(e).fds.buffer) as never)),
+      end(
+        e,
+        e.startProcess(shell, ["sh", "-c", "exit 4"], [], null, new Uint8Array(outputs(e).fds.buffer) as never, 0),
+      ),
     4 << 8,
   ],
   [
     "a start that failed has left no child",
-    (e) => [e.startProcess("/absent", [], [], null, outputs(e).fds), e.wait4(-1, new Int32Array(1), 1)],
+    (e) => [e.startProcess("/absent", [], [], null, outputs(e).fds, 0), e.wait4(-1, new Int32Array(1), 1)],
     [-2, -10],
   ],
   [
     "pidfd_open, kill: the descriptor becomes readable when the process has ended", // WNOHANG 1, SIGKILL 9, POLLIN 1
     (e) => {
-      const pid = e.startProcess("/bin/sleep", ["sleep", "infinity"], [], null, outputs(e).fds)
+      const pid = e.startProcess("/bin/sleep", ["sleep", "infinity"], [], null, outputs(e).fds, 0)
       const request = Int32Array.of(e.pidfd_open(pid, 0), 1)
       const living = [e.poll(request, 0), e.wait4(pid, new Int32Array(1), 1), e.kill(pid, 0)]
       return [...living, e.kill(pid, 9), e.poll(request, -1), end(e, pid), e.kill(pid, 0), e.pidfd_open(pid, 0)]

@@ -86,6 +86,16 @@ export const serviceCases: Cases = [
     [-95, -22, -22, -88, -88, -9, -9],
   ],
   [
+    "getsockopt: SO_TYPE 3, ENOPROTOOPT, EBADF, ENOTSOCK",
+    (e) => {
+      const [socket, into] = [connecting(e), new Int32Array(1)]
+      const type = [e.getsockopt(socket, 1, 3, into), into[0] ?? 0]
+      const wrong = [socket, closed, e.open("/dev/null", 0, 0)].map((fd) => e.getsockopt(fd, 1, 999, into))
+      return [...type, ...wrong]
+    },
+    [0, 1, -92, -9, -88],
+  ],
+  [
     "attachFilter: only what the filter lets through arrives; EINVAL for no program, EBADF, ENOTSOCK",
     (e) => {
       const pair = new Int32Array(2)

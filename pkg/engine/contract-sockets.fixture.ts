@@ -1,4 +1,5 @@
 import type { Cases } from "./contract.fixture.ts"
+import { make } from "./contract-parts.fixture.ts"
 import type { Engine } from "./engine.ts"
 
 /** <bits/socket.h>, <linux/netlink.h> */
@@ -246,4 +247,14 @@ export const socketCases: Cases = [
 /** Those that need root. */
 export const privilegedCases: Cases = [
   ["setns into the own namespace", (e) => e.setns(e.open("/proc/self/ns/net", 0, 0), 0x40000000), 0],
+  [
+    "fsetxattr, lgetxattr; ERANGE for an array too small",
+    (e, at) => {
+      const set = e.fsetxattr(make(e, at("a")), "trusted.cni", Uint8Array.of(1, 2, 3), 0)
+      const into = new Uint8Array(4)
+      const length = e.lgetxattr(at("a"), "trusted.cni", into)
+      return [set, length, [...into], e.lgetxattr(at("a"), "trusted.cni", into.subarray(0, 2))]
+    },
+    [0, 3, [1, 2, 3, 0], -34],
+  ],
 ]

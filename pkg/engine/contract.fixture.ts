@@ -1,5 +1,6 @@
 import { argumentAnswers } from "./contract-arguments.fixture.ts"
 import { fileCases } from "./contract-files.fixture.ts"
+import { jobCases } from "./contract-jobs.fixture.ts"
 import { nameCases } from "./contract-names.fixture.ts"
 import { processCases } from "./contract-processes.fixture.ts"
 import { serviceCases } from "./contract-services.fixture.ts"
@@ -75,6 +76,7 @@ export function run(): never {
 const tasks: Readonly<Record<string, (rest: string[]) => Json>> = {
   cases: ([directory = ""]) => answer(engine, cases, directory),
   root: ([directory = ""]) => answer(engine, rootCases, directory),
+  jobs: () => jobCases.map(([, run]) => attempt(() => run(engine))),
   arguments: () => argumentAnswers(engine),
   noise: () => decodedNoise(engine),
   environment: () => engine.environment(),

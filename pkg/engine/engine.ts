@@ -26,6 +26,9 @@ export interface Engine {
   ioctl(fd: number, request: number, value: number): number
   /** ioctl(2) of a request that takes a struct ifreq of 40 bytes, <linux/if.h>, and no more. */
   ioctlIfreq(fd: number, request: number, ifreq: TypedArray): number
+  /** ioctl(2) of a request that takes a struct winsize of 8 bytes, <asm-generic/termios.h>, and no more. */
+  ioctlWinsize(fd: number, request: number, winsize: TypedArray): number
+  fsetxattr(fd: number, name: string, value: TypedArray, flags: number): number
   /** statx(2) into a struct of 256 bytes. */
   statx(directory: number, path: string, flags: number, mask: number, into: TypedArray): number
   /** statfs(2) into a struct of 120 bytes. */
@@ -40,6 +43,16 @@ export interface Engine {
   rename(from: string, to: string): number
   unlink(path: string): number
   rmdir(path: string): number
+  /** chmod(2) */
+  fchmodat(path: string, mode: number): number
+  /** chown(2); with `AT_SYMLINK_NOFOLLOW` lchown(2). */
+  fchownat(path: string, uid: number, gid: number, flags: number): number
+  /** access(2), by the real user. */
+  faccessat(path: string, mode: number): number
+  lgetxattr(path: string, name: string, into: TypedArray): number
+  renameat2(from: string, to: string, flags: number): number
+  /** The working directory with a NUL at its end, whose length is the answer. */
+  getcwd(into: TypedArray): number
 
   socket(family: number, type: number, protocol: number): number
   bind(fd: number, address: TypedArray): number
@@ -55,6 +68,8 @@ export interface Engine {
   /** accept4(2); who connects is not told. */
   accept4(fd: number, flags: number): number
   connect(fd: number, address: TypedArray): number
+  /** getsockopt(2) of an option of 4 bytes. */
+  getsockopt(fd: number, level: number, option: number, into: TypedArray): number
   /** SO_ATTACH_FILTER with instructions of 8 bytes, struct sock_filter; 4096 at most. */
   attachFilter(fd: number, instructions: TypedArray): number
   /** poll(2) of an array of struct pollfd; without any it sleeps. -1 is no time limit. */
@@ -67,7 +82,8 @@ export interface Engine {
   pipe2(pair: TypedArray, flags: number): number
   /**
    * Starts a program: `argv` and `environment` whole, descriptors 0 to 2 from those given, which are above 2, and no others,
-   * no signal blocked or ignored. Returns the process' id, or the error of the step that failed, execve(2) included.
+   * no signal blocked or ignored, with `ownSession` 1 in a session of its own, setsid(2). Returns the process' id, or the error of
+   * the step that failed, execve(2) included.
    */
   startProcess(
     path: string,
@@ -75,6 +91,7 @@ export interface Engine {
     environment: readonly string[],
     directory: string | null,
     descriptors: Int32Array,
+    ownSession: number,
   ): number
   /** Runs a program to its end, on a back end whose `startProcess` is `ENOSYS`. */
   runProgram?(program: ProgramRun): ProgramEnd
@@ -86,6 +103,9 @@ export interface Engine {
   signalfd4(fd: number, set: TypedArray, size: number, flags: number): number
   /** prlimit(2), which sets a struct rlimit64. */
   prlimit64(pid: number, resource: number, limit: TypedArray): number
+  getpid(): number
+  /** uname(2) into a struct of 390 bytes: six texts of 65. */
+  uname(into: TypedArray): number
 
   /** clock_gettime(2) into a struct timespec of 16 bytes. */
   clock_gettime(clock: number, into: TypedArray): number
@@ -108,6 +128,11 @@ export interface Engine {
   monotonicMs(): number
   /** Frees what refers to itself only: a process that goes on for days has to ask for it. */
   collectGarbage(): void
+  /**
+   * Runs what waits for promises that are settled, until nothing does. Throws what a promise was rejected with that nothing listens to.
+   * Only where promises are not driven by the engine's own loop.
+   */
+  runJobs?(): void
   /** Texts "NAME=value", environ(7). */
   environment(): string[]
   /** The command line, the name that the program was called by first. */

@@ -98,6 +98,7 @@ const served: { readonly [name in CallName]?: (...values: never[]) => number | u
   rmdir: (path: string) => void fs.rmdirSync(path),
   getrandom,
   kill: (pid: number, signal: number) => void process.kill(pid, signal),
+  getpid: () => process.pid,
 }
 
 /** The calls that this back end has. */
@@ -168,6 +169,8 @@ const none = new Uint8Array()
 export const engine: Engine = {
   ...systemCalls,
   ioctlIfreq: unserved,
+  ioctlWinsize: unserved,
+  getcwd: unserved,
   sendDescriptors: unserved,
   poll,
   startProcess: unserved,

@@ -58,7 +58,7 @@ export function runWithPipes(program: Spawn, argv: readonly string[], environmen
   using stderr = openPipe()
   const descriptors = new Int32Array([stdin.reading.fd, stdout.writing.fd, stderr.writing.fd])
   const pid = check("execve", JSON.stringify(program.path), () =>
-    engine.startProcess(program.path, argv, environment, program.cwd ?? null, descriptors),
+    engine.startProcess(program.path, argv, environment, program.cwd ?? null, descriptors, 0),
   )
   for (const end of [stdin.reading, stdout.writing, stderr.writing]) end[Symbol.dispose]()
   using child = new Child(pid)
