@@ -10,37 +10,35 @@
  * `cp -u` or `rsync -u` takes what is newer.
  */
 import { createHash } from "node:crypto"
-import {
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  writeFileSync,
-} from "node:fs"
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { gzipSync } from "node:zlib"
-import { buildPlugins } from "./build.ts"
-import { engineSource, root, run, type Target, targets } from "./engine.ts"
-import { muslOf } from "./musl.ts"
+import { root, run, type Target, targets } from "./engine.ts"
+import { layTree, type StagedFile, stageFiles } from "./release/stage.ts"
 import { makeBill } from "./sbom.ts"
 
 /**
- * Makes the archive of one target, its files `age` seconds after 1970, with its `.sha256` and `.cdx.json`, in a directory. Returns
+ * Makes the archive of one target's files, `age` seconds after 1970, with its `.sha256` and `.cdx.json`, in a directory. Returns
  * its path.
  */
-export async function makeArchive(target: Target, directory: string, age: number): Promise<string> {
+export async function makeArchive(
+  target: Target,
+  files: readonly StagedFile[],
+  directory: string,
+  age: number,
+): Promise<string> {
   const { version } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"))
   const name = `cni-plugins-linux-${target.name}-v${version}.tgz`
   mkdirSync(directory, { recursive: true })
   const scratch = mkdtempSync(join(directory, ".archive-"))
   try {
     const stage = join(scratch, "stage")
-    await buildPlugins(stage, target)
-    writeFileSync(join(stage, "LICENSE"), await licences(target))
-    writeFileSync(join(stage, "README.md"), readFileSync(join(root, "README.md")))
+    const packed = files.filter(({ kind, name }) => kind === "plugin" || /^(LICENSE|README\.md)$/.test(name))
+    layTree(
+      stage,
+      packed.map((file) => ({ ...file, path: file.name })),
+      age,
+    )
     const tar = join(scratch, name.replace(/tgz$/, "tar"))
     // No directory among the entries: unpacking it would change the owner and mode of /opt/cni/bin.
     const plain = ["--format=ustar", "--owner=0", "--group=0", "--numeric-owner", "--mode=u=rwX,go=rX"]
@@ -89,20 +87,6 @@ async function ageOfSources(): Promise<number> {
   return Number(seconds)
 }
 
-/** Our licence, and the terms of what else is in an executable. */
-async function licences(target: Target): Promise<string> {
-  const engine = readFileSync(join(await engineSource(), "quickjs.c"), "utf8")
-  const { terms } = await muslOf(target)
-  if (!existsSync(terms)) throw new Error(`Cannot tell the terms of the C library: "${terms}" is missing`)
-  const parts = [
-    ["the engine, QuickJS-ng", (/^\/\*\n(.*?)\*\//s.exec(engine)?.[1] ?? "").replace(/^ \* ?/gm, "")],
-    ["@noble/hashes", readFileSync(join(root, "node_modules/@noble/hashes/LICENSE"), "utf8")],
-    ["the C library", readFileSync(terms, "utf8")],
-  ] as const
-  const own = readFileSync(join(root, "LICENSE"), "utf8")
-  return [own, ...parts.map(([what, terms]) => `\n---- Also inside: ${what} ----\n\n${terms}`)].join("")
-}
-
 if (import.meta.main) {
   const asked = process.argv.slice(2)
   const chosen = asked.length > 0 ? asked : Object.keys(targets)
@@ -110,6 +94,6 @@ if (import.meta.main) {
   for (const name of chosen) {
     const target = Object.values(targets).find((one) => one.name === name)
     if (!target) throw new Error(`Cannot build for "${name}": expected ${Object.keys(targets).join(" or ")}`)
-    console.log(`Built ${await makeArchive(target, join(root, "dist"), age)}`)
+    console.log(`Built ${await makeArchive(target, await stageFiles(target), join(root, "dist"), age)}`)
   }
 }

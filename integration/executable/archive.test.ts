@@ -6,6 +6,7 @@ import { Spec, Validation } from "@cyclonedx/cyclonedx-library"
 import { layPlugins } from "../../scripts/build.ts"
 import { makeArchive } from "../../scripts/dist.ts"
 import { root as project, targets } from "../../scripts/engine.ts"
+import { stageFiles } from "../../scripts/release/stage.ts"
 import {
   bridgeNetwork,
   builtPlugins,
@@ -27,7 +28,7 @@ let archive: string
 
 beforeAll(async () => {
   directory = await TemporaryDirectory.create("cni-archive", dirname(builtPlugins))
-  archive = await makeArchive(targets.amd64, directory.path, age)
+  archive = await makeArchive(targets.amd64, await stageFiles(targets.amd64), directory.path, age)
 })
 afterAll(() => directory[Symbol.asyncDispose]())
 
