@@ -51,7 +51,8 @@ const mayImport: Readonly<Record<string, readonly string[] | RegExp>> = {
   "pkg/invoke": ["pkg/engine", "pkg/types", "pkg/libc"],
   "pkg/ipam": ["pkg/types", "pkg/invoke"],
   "pkg/skel": ["pkg/engine", "pkg/types", "pkg/libc", "pkg/config", "pkg/netns", "pkg/invoke", "pkg/flight"],
-  "pkg/libcni": ["pkg/types", "pkg/invoke", "pkg/records"],
+  "pkg/loop": ["pkg/engine", "pkg/libc"],
+  "pkg/libcni": ["pkg/engine", "pkg/types", "pkg/libc", "pkg/loop", "pkg/invoke", "pkg/records"],
   "pkg/npm": ["pkg/invoke", "pkg/libcni", "pkg/skel", "pkg/types", "pkg/undo"],
   plugins: everyPackage,
   ipam: everyPackage,
@@ -73,12 +74,12 @@ const testsMayImport: Readonly<Record<string, readonly string[]>> = {
 }
 
 /** Rooms that run in a plugin's process, on an engine that has the language and the door, and nothing else. */
-const isPlugin = (room: string) => /^(pkg|plugins|ipam|meta)\b/.test(room) && !["pkg/libcni", "pkg/npm"].includes(room)
+const isPlugin = (room: string) => /^(pkg|plugins|ipam|meta)\b/.test(room) && !["pkg/libcni", "pkg/loop", "pkg/npm"].includes(room)
 
 /** The door's back ends, which alone know an engine. */
 const backEnds = [
   ...["bun.ts", "bun-calls.ts", "bun-structs.ts", "native.ts"],
-  ...["calls.ts", "node.ts", "node-json.ts", "node-stat.ts", "web.ts"],
+  ...["calls.ts", "node.ts", "node-json.ts", "node-programs.ts", "node-stat.ts", "web.ts"],
 ].map((file) => `pkg/engine/${file}`)
 
 /** Packages that a plugin's process may have in it. */

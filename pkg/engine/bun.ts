@@ -13,7 +13,7 @@ import {
 } from "./bun-structs.ts"
 import { bytesOf, type CallName, callNames, EINVAL, integer, rawBytes, text } from "./calls.ts"
 import type { Engine, ExactJson, Exhaustion, TypedArray } from "./engine.ts"
-import { environment, textEngine, textsOf } from "./web.ts"
+import { environment, loopEngine, textEngine, textsOf } from "./web.ts"
 
 /** Without Bun's own, which are before the program's. */
 function ownArguments(commandLine: readonly string[]): string[] {
@@ -39,6 +39,7 @@ export const engine: Engine = {
   signalfd4: signalFd,
   collectGarbage: () => void Bun.gc(true),
   ...textEngine,
+  ...loopEngine,
   environment,
   arguments: () => [process.argv0, ...ownArguments(textsOf("/proc/self/cmdline"))],
   exit: (status) => process.exit(integer(status, 0, 255)),

@@ -133,6 +133,14 @@ export interface Engine {
    * Only where promises are not driven by the engine's own loop.
    */
   runJobs?(): void
+  /** Has the engine's own loop call a function after so many milliseconds, once. Returns how that is called off. */
+  later?(ms: number, act: () => void): () => void
+  /** Has the engine's own loop call a function for each signal of a number. Returns how that ends. */
+  onSignal?(signal: number, act: () => void): () => void
+  /** The engine's own way to say stop. */
+  newStop?(): Stop
+  /** Starts a program and waits for its end in the engine's own loop, on a back end whose `startProcess` is `ENOSYS`. */
+  startProgram?(program: ProgramStart): Promise<ProgramEnd & { readonly stopped: boolean }>
   /** Texts "NAME=value", environ(7). */
   environment(): string[]
   /** The command line, the name that the program was called by first. */
@@ -158,6 +166,27 @@ export interface ProgramRun {
   readonly timeoutMs: number | undefined
   /** With more bytes than this on stdout or stderr the program is killed. */
   readonly outputLimit: number
+}
+
+/** A program that runs while other things go on. */
+export interface ProgramStart extends Omit<ProgramRun, "stdin"> {
+  /** "inherit" is our own; empty when undefined. */
+  readonly stdin: Uint8Array | "inherit" | undefined
+  /** It has a session of its own, and is killed with all that is in it. */
+  readonly ownSession: boolean
+  /** How long to wait, when it has ended, for descendants that have its streams open; until they close them when undefined. */
+  readonly drainMs: number | undefined
+  /** What gets each piece of a stream, of which nothing is kept then. */
+  readonly onStdout: ((chunk: Uint8Array) => void) | undefined
+  readonly onStderr: ((chunk: Uint8Array) => void) | undefined
+  /** The program is killed when this says stop. */
+  readonly signal: AbortSignal | undefined
+}
+
+/** `AbortController`. */
+export interface Stop {
+  readonly signal: AbortSignal
+  abort(reason?: unknown): void
 }
 
 /** How it ended. `startError` is the number of the error by which it was not started, 0 when it was. */

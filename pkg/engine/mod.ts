@@ -18,6 +18,7 @@ export {
   type Engine,
   type Exhaustion,
   type ProgramEnd,
+  type Stop,
   type TypedArray,
 } from "./engine.ts"
 export { findPosition } from "./positions.ts"

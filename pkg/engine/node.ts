@@ -11,8 +11,9 @@ import {
   type ProgramRun,
   type TypedArray,
 } from "./engine.ts"
+import { startProgram } from "./node-programs.ts"
 import { writeStat, writeStatfs } from "./node-stat.ts"
-import { environment, textEngine } from "./web.ts"
+import { environment, loopEngine, textEngine } from "./web.ts"
 
 export { json } from "./node-json.ts"
 
@@ -175,12 +176,14 @@ export const engine: Engine = {
   poll,
   startProcess: unserved,
   runProgram,
+  startProgram,
   pidfd_open: unserved,
   attachFilter: unserved,
   rt_sigprocmask: unserved,
   signalfd4: unserved,
   collectGarbage: () => {},
   ...textEngine,
+  ...loopEngine,
   environment,
   arguments: () => [process.argv0, ...process.argv.slice(2)],
   exit: (status) => process.exit(integer(status, 0, 255)),

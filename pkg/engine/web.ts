@@ -1,4 +1,5 @@
 import { readFileSync } from "node:fs"
+import { constants } from "node:os"
 import { bytesOf, integer, rawBytes } from "./calls.ts"
 import type { Engine } from "./engine.ts"
 
@@ -52,3 +53,17 @@ const crcTable = Int32Array.from({ length: 256 }, (_, byte) => {
 
 /** As the process got it; process.env is without what is said twice, and on Bun has more where the directory has an .env file. */
 export const environment = () => textsOf("/proc/self/environ")
+
+/** The part of the door that is about the engine's own loop. */
+export const loopEngine: Pick<Engine, "later" | "onSignal" | "newStop"> = {
+  later(ms, act) {
+    const timer = setTimeout(act, ms)
+    return () => clearTimeout(timer)
+  },
+  onSignal(signal, act) {
+    const [name = ""] = Object.entries(constants.signals).find(([, number]) => number === signal) ?? []
+    process.on(name, act)
+    return () => void process.off(name, act)
+  },
+  newStop: () => new AbortController(),
+}

@@ -9,16 +9,26 @@
 export { BootTimer, bootMs, processMs } from "./clocks.ts"
 export * from "./descriptor.ts"
 export * from "./directories.ts"
-export { type ErrnoName, errnoName, errnoNumber, isErrno, isShortage, SyscallError, unlessErrno } from "./errno.ts"
+export {
+  check,
+  type ErrnoName,
+  errnoName,
+  errnoNumber,
+  isErrno,
+  isShortage,
+  SyscallError,
+  unlessErrno,
+} from "./errno.ts"
 export * from "./files.ts"
 export * from "./host.ts"
 export { lockWithin, tryLock, tryLockShared, watchClosing } from "./lock.ts"
 export * from "./packet-socket.ts"
 export { basename, dirname, join, resolve, resolveIn } from "./path.ts"
 export * from "./process.ts"
-export { type PollRequest, pollAll, Signal, setDescriptorLimit, watchSignals } from "./service.ts"
+export { execveTexts, type Program, Running, type Spawn, type Spawned } from "./running.ts"
+export { type PollRequest, pollAll, Signal, setDescriptorLimit, unwatchSignals, watchSignals } from "./service.ts"
 export * from "./socket.ts"
-export { type Spawn, type Spawned, spawn } from "./spawn.ts"
+export { spawn } from "./spawn.ts"
 export {
   exists,
   type FileSystem,

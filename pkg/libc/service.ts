@@ -5,6 +5,7 @@ import { check } from "./errno.ts"
 /** <bits/signum-generic.h> */
 export const Signal = { Interrupt: 2, Terminate: 15 } as const
 const SIG_BLOCK = 0
+const SIG_UNBLOCK = 1
 /** Bytes of a set of signals, as the kernel has it. */
 const SET_SIZE = 8
 /** <asm-generic/resource.h> */
@@ -12,10 +13,19 @@ const RLIMIT_NOFILE = 7
 
 /** Has these signals wait to be read from a descriptor instead of ending the process, signalfd(2). Throws `SyscallError`. */
 export function watchSignals(...signals: number[]): FileDescriptor {
-  const set = new BigUint64Array([signals.reduce((bits, signal) => bits | (1n << BigInt(signal - 1)), 0n)])
+  const set = setOf(signals)
   check("rt_sigprocmask", "", () => engine.rt_sigprocmask(SIG_BLOCK, set, SET_SIZE))
   const flags = Open.NonBlocking | Open.CloseOnExec
   return new FileDescriptor(check("signalfd4", "", () => engine.signalfd4(-1, set, SET_SIZE, flags)) as Fd)
+}
+
+/** Has these signals end the process again; those that nothing has read since do so at once. Throws `SyscallError`. */
+export function unwatchSignals(...signals: number[]): void {
+  check("rt_sigprocmask", "", () => engine.rt_sigprocmask(SIG_UNBLOCK, setOf(signals), SET_SIZE))
+}
+
+function setOf(signals: readonly number[]): BigUint64Array {
+  return new BigUint64Array([signals.reduce((bits, signal) => bits | (1n << BigInt(signal - 1)), 0n)])
 }
 
 /** Sets how many descriptors this process may have open, and could at most, like `ulimit -n`. Throws `EPERM` beyond the latter. */

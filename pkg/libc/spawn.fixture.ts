@@ -1,6 +1,7 @@
 import { engine } from "../engine/mod.ts"
 import { readDirectory } from "./directories.ts"
-import { type Spawn, type Spawned, spawn } from "./spawn.ts"
+import type { Spawn, Spawned } from "./running.ts"
+import { spawn } from "./spawn.ts"
 
 /** The outcome of a program's run, as a plain value; long output is shown by its length. */
 type Story = Omit<Spawned, "stdout" | "stderr"> & { stdout: string | number; stderr: string | number }

@@ -1,8 +1,7 @@
 import { engine } from "../engine/mod.ts"
 import { check } from "./errno.ts"
-import { runWithPipes, type Spawn, type Spawned } from "./spawn-pipes.ts"
-
-export type { Spawn, Spawned }
+import { execveTexts, Running, type Spawn, type Spawned } from "./running.ts"
+import { pollAll } from "./service.ts"
 
 /**
  * Runs a program to its end, without a shell: until it has ended and both of its output streams are closed, by its
@@ -10,13 +9,17 @@ export type { Spawn, Spawned }
  * the file.
  */
 export function spawn(program: Spawn): Spawned {
-  const { path, args = [], cwd: directory = null } = program
-  const argv = [program.name ?? path, ...args]
-  const environment = Object.entries(program.env).map(([name, value]) => `${name}=${value}`)
-  if (!engine.runProgram) return runWithPipes(program, argv, environment)
-  const { stdin, timeoutMs, outputLimit } = program
-  const run = { path, argv, environment, directory, stdin, timeoutMs, outputLimit }
+  if (!engine.runProgram) return runHere(program)
+  const { path, cwd: directory = null, stdin, timeoutMs, outputLimit } = program
+  const run = { path, ...execveTexts(program), directory, stdin, timeoutMs, outputLimit }
   const { startError, ...ended } = engine.runProgram(run)
   check("execve", JSON.stringify(path), () => -startError)
   return ended
+}
+
+/** Where the back end starts processes. */
+function runHere(program: Spawn): Spawned {
+  using running = new Running(program)
+  while (!running.isOver) running.serve(pollAll(running.requests, running.leftMs))
+  return running.end()
 }

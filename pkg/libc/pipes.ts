@@ -1,0 +1,103 @@
+import { engine } from "../engine/mod.ts"
+import { type Fd, FileDescriptor, Open } from "./descriptor.ts"
+import { check, EINTR, SyscallError } from "./errno.ts"
+
+const EAGAIN = 11
+const EPIPE = 32
+const F_SETFL = 4
+/** poll(2) looks past it. */
+export const NO_FD = -1 as Fd
+
+/** Both ends of a pipe. */
+export interface Pipe extends Disposable {
+  readonly reading: FileDescriptor
+  readonly writing: FileDescriptor | undefined
+}
+
+export function openPipe(): Pipe & { readonly writing: FileDescriptor } {
+  const pair = new Int32Array(2)
+  check("pipe2", "", () => engine.pipe2(pair, Open.CloseOnExec))
+  const [reading, writing] = [new FileDescriptor(pair[0] as Fd), new FileDescriptor(pair[1] as Fd)]
+  return {
+    reading,
+    writing,
+    [Symbol.dispose]() {
+      reading[Symbol.dispose]()
+      writing[Symbol.dispose]()
+    },
+  }
+}
+
+/** What a program reads that gets nothing from us. */
+export function inputOf(reading: FileDescriptor): Pipe {
+  return { reading, writing: undefined, [Symbol.dispose]: () => reading[Symbol.dispose]() }
+}
+
+/** Writes to the program's stdin as many bytes as it takes, without waiting. */
+export class Input {
+  readonly #pipe: FileDescriptor | undefined
+  #rest: Uint8Array
+
+  constructor(pipe: FileDescriptor | undefined, bytes: Uint8Array = new Uint8Array()) {
+    this.#pipe = pipe
+    this.#rest = bytes
+    if (pipe) check("fcntl", "O_NONBLOCK", () => engine.fcntl(pipe.fd, F_SETFL, Open.NonBlocking))
+    if (bytes.length === 0) pipe?.[Symbol.dispose]()
+  }
+
+  /** `NO_FD` when there is nothing more to write. */
+  get fd(): Fd {
+    return (this.#rest.length > 0 && this.#pipe?.fd) || NO_FD
+  }
+
+  /** A program that reads no more is no error of ours; one that gets a part of its input must not take it for the whole. */
+  write(): void {
+    const written = engine.write(this.fd, this.#rest)
+    if (written === -EAGAIN || written === -EINTR) return
+    if (written < 0 && written !== -EPIPE) throw new SyscallError("write", -written, "the input of a program")
+    this.#rest = this.#rest.subarray(written < 0 ? this.#rest.length : written)
+    if (this.#rest.length === 0) this.#pipe?.[Symbol.dispose]()
+  }
+}
+
+/** One stream of the program's output, kept up to a limit, or handed on. */
+export class Output {
+  readonly #pipe: FileDescriptor
+  readonly #limit: number
+  readonly #pass: ((chunk: Uint8Array) => void) | undefined
+  #buffer = new Uint8Array(4096)
+  #length = 0
+  isOpen = true
+
+  constructor(pipe: FileDescriptor, limit: number, pass?: (chunk: Uint8Array) => void) {
+    this.#pipe = pipe
+    this.#limit = pass ? Number.POSITIVE_INFINITY : limit
+    this.#pass = pass
+  }
+
+  /** `NO_FD` when it is closed. */
+  get fd(): Fd {
+    return this.isOpen ? this.#pipe.fd : NO_FD
+  }
+
+  get isTooMuch(): boolean {
+    return this.#length > this.#limit
+  }
+
+  get bytes(): Uint8Array {
+    return this.#buffer.subarray(0, Math.min(this.#length, this.#limit))
+  }
+
+  read(): void {
+    if (this.#length === this.#buffer.length) {
+      const larger = new Uint8Array(this.#buffer.length * 4)
+      larger.set(this.#buffer)
+      this.#buffer = larger
+    }
+    const into = this.#buffer.subarray(this.#length, this.#limit + 1)
+    const count = check("read", "the output of a program", () => engine.read(this.#pipe.fd, into))
+    this.isOpen = count > 0
+    if (!this.#pass) this.#length += count
+    else if (count > 0) this.#pass(into.slice(0, count))
+  }
+}

@@ -1,0 +1,141 @@
+import { engine, monotonicMs, type ProgramEnd } from "../engine/mod.ts"
+import { Child } from "./child.ts"
+import { duplicate, type Fd, FileDescriptor, Open, Poll } from "./descriptor.ts"
+import { check } from "./errno.ts"
+import { Input, inputOf, NO_FD, Output, openPipe, type Pipe } from "./pipes.ts"
+import type { PollRequest } from "./service.ts"
+
+/** A program to run. */
+export interface Spawn {
+  /** Absolute. */
+  readonly path: string
+  /** The name that it is called by; by default the path. */
+  readonly name?: string
+  /** The arguments, without the program's name. */
+  readonly args?: readonly string[]
+  /** The whole environment. */
+  readonly env: Readonly<Record<string, string>>
+  /** The working directory; by default ours. */
+  readonly cwd?: string
+  /** The bytes for the program's stdin; empty by default. */
+  readonly stdin?: Uint8Array
+  /** After this long the program is killed; by default never. */
+  readonly timeoutMs?: number
+  /** With more output than this on either stream, in bytes, the program is killed. */
+  readonly outputLimit: number
+}
+
+/** What can be said besides of a program that runs while others do. */
+export interface Program extends Omit<Spawn, "stdin"> {
+  /** "inherit" is our own. */
+  readonly stdin?: Uint8Array | "inherit"
+  /** The program has a session of its own, setsid(2), and is killed with what it has started. */
+  readonly ownSession?: boolean
+  /** How long to wait, when it has ended, for descendants that have its stdout or stderr open; by default until they close them. */
+  readonly drainMs?: number
+  /** Gets what comes on a stream as it comes; nothing of it is kept, and it has no limit. */
+  readonly onStdout?: (chunk: Uint8Array) => void
+  readonly onStderr?: (chunk: Uint8Array) => void
+}
+
+/** The end of a program, with its output until then. */
+export type Spawned = Omit<ProgramEnd, "startError" | "stopped">
+
+/** argv and environment as execve(2) takes them. */
+export function execveTexts({ path, name, args = [], env }: Program): { argv: string[]; environment: string[] } {
+  return { argv: [name ?? path, ...args], environment: Object.entries(env).map(([key, value]) => `${key}=${value}`) }
+}
+
+/** A program that runs: what is to be waited for, and what is to be done then. Killed at the latest by its disposal. */
+export class Running implements Disposable {
+  readonly #resources: DisposableStack
+  readonly #child: Child
+  readonly #input: Input
+  readonly #output: readonly [Output, Output]
+  readonly #deadline: number
+  readonly #drainMs: number
+  #drained = Number.POSITIVE_INFINITY
+  #isStopped = false
+  #timedOut = false
+
+  /** Throws `SyscallError` when it cannot be started. */
+  constructor(program: Program) {
+    const { path, cwd = null, ownSession = false, outputLimit, timeoutMs, drainMs } = program
+    using made = new DisposableStack()
+    const stdin = made.use(openInput(program.stdin))
+    const [stdout, stderr] = [made.use(openPipe()), made.use(openPipe())]
+    const { argv, environment } = execveTexts(program)
+    const descriptors = new Int32Array([stdin.reading.fd, stdout.writing.fd, stderr.writing.fd])
+    const pid = check("execve", JSON.stringify(path), () =>
+      engine.startProcess(path, argv, environment, cwd, descriptors, ownSession ? 1 : 0),
+    )
+    for (const end of [stdin.reading, stdout.writing, stderr.writing]) end[Symbol.dispose]()
+    this.#child = made.use(new Child(pid, ownSession))
+    this.#input = new Input(stdin.writing, program.stdin === "inherit" ? undefined : program.stdin)
+    this.#output = [
+      new Output(stdout.reading, outputLimit, program.onStdout),
+      new Output(stderr.reading, outputLimit, program.onStderr),
+    ]
+    this.#deadline = timeoutMs === undefined ? Number.POSITIVE_INFINITY : monotonicMs() + timeoutMs
+    this.#drainMs = drainMs ?? Number.POSITIVE_INFINITY
+    this.#resources = made.move()
+  }
+
+  get pid(): number {
+    return this.#child.pid
+  }
+
+  /** What to wait for, for `leftMs` at most, until `isOver`; then `serve` gets what is so. */
+  get requests(): readonly PollRequest[] {
+    const events = Poll.In
+    const reading = this.#output.map(({ fd }) => ({ fd: this.#isStopped ? NO_FD : fd, events }))
+    return [{ fd: this.#input.fd, events: Poll.Out }, ...reading, { fd: this.#child.fd, events }]
+  }
+
+  /** Undefined without a limit. */
+  get leftMs(): number | undefined {
+    const end = this.#isStopped ? Number.POSITIVE_INFINITY : Math.min(this.#deadline, this.#drained)
+    return end === Number.POSITIVE_INFINITY ? undefined : Math.max(0, Math.ceil(end - monotonicMs()))
+  }
+
+  get isOver(): boolean {
+    if (!this.#child.hasEnded) return false
+    return this.#isStopped || this.#output.every((stream) => !stream.isOpen) || monotonicMs() >= this.#drained
+  }
+
+  serve(ready: ArrayLike<number>): void {
+    const now = monotonicMs()
+    if (ready[0]) this.#input.write()
+    for (const [at, stream] of this.#output.entries()) if (ready[1 + at]) stream.read()
+    if (ready[3]) {
+      this.#child.reap()
+      this.#drained = now + this.#drainMs
+    }
+    if (this.isOver || this.#isStopped) return
+    // After a last look at what is there: a program that always writes is always ready.
+    this.#timedOut = now >= this.#deadline
+    if (this.#timedOut || this.#output.some((stream) => stream.isTooMuch)) this.stop()
+  }
+
+  /** Kills it. */
+  stop(): void {
+    if (!this.#isStopped) this.#child.kill()
+    this.#isStopped = true
+  }
+
+  /** How it has ended, once it is over. */
+  end(): Spawned {
+    const [stdout, stderr] = this.#output
+    const wroteTooMuch = this.#output.some((stream) => stream.isTooMuch)
+    return { ...this.#child.end, timedOut: this.#timedOut, wroteTooMuch, stdout: stdout.bytes, stderr: stderr.bytes }
+  }
+
+  [Symbol.dispose](): void {
+    this.#resources[Symbol.dispose]()
+  }
+}
+
+function openInput(stdin: Program["stdin"]): Pipe {
+  if (stdin === "inherit") return inputOf(new FileDescriptor(duplicate(0 as Fd)))
+  return stdin === undefined ? inputOf(FileDescriptor.open("/dev/null", Open.ReadOnly)) : openPipe()
+}

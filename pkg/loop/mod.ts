@@ -1,0 +1,17 @@
+/**
+ * Waiting for several things at once: one loop for the process, of poll(2), timers, programs and signals, with promises. The native
+ * host's processes are driven by it; on Bun and Node the engine's own loop drives it, so that the same code runs under tests and in
+ * other programs.
+ *
+ * Plugins do not wait for several things and do not import this.
+ *
+ * @example
+ * drive(async () => {
+ *   const { exitCode } = await runProgram({ path: "/bin/sleep", args: ["60"], env: {}, outputLimit: 0 }, stop.signal)
+ *   return exitCode ?? 1
+ * })
+ */
+export { drive } from "./drive.ts"
+export { every, onSignal, ready, readyOf, sleep, type Until } from "./loop.ts"
+export { type Ended, runProgram } from "./programs.ts"
+export { anyOf, newStop } from "./stop.ts"
