@@ -79,7 +79,7 @@ const isPlugin = (room: string) => /^(pkg|plugins|ipam|meta)\b/.test(room) && ![
 /** The door's back ends, which alone know an engine. */
 const backEnds = [
   ...["bun.ts", "bun-calls.ts", "bun-structs.ts", "native.ts"],
-  ...["calls.ts", "node.ts", "node-json.ts", "node-programs.ts", "node-stat.ts", "web.ts"],
+  ...["calls.ts", "node.ts", "node-json.ts", "node-names.ts", "node-programs.ts", "node-stat.ts", "web.ts"],
 ].map((file) => `pkg/engine/${file}`)
 
 /** Packages that a plugin's process may have in it. */

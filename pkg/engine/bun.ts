@@ -15,6 +15,8 @@ import { bytesOf, type CallName, callNames, EINVAL, integer, rawBytes, text } fr
 import type { Engine, ExactJson, Exhaustion, TypedArray } from "./engine.ts"
 import { environment, loopEngine, textEngine, textsOf } from "./web.ts"
 
+export { decodeBase64, encodeBase64 } from "./web.ts"
+
 /** Without Bun's own, which are before the program's. */
 function ownArguments(commandLine: readonly string[]): string[] {
   return commandLine.slice(commandLine.length - (process.argv.length - 2))

@@ -8,7 +8,7 @@
  * const bytes = encodeUtf8("eth0")
  * const answer = engine.read(fd, bytes) // pkg/libc only: -9 is EBADF
  */
-import { engine, exhaustion, json, locate } from "#engine"
+import { decodeBase64, encodeBase64, engine, exhaustion, json, locate } from "#engine"
 
 export { crc32, sha256, sha512 } from "./digest.ts"
 export {
@@ -22,6 +22,6 @@ export {
   type TypedArray,
 } from "./engine.ts"
 export { findPosition } from "./positions.ts"
-export { engine, exhaustion, json, locate }
+export { decodeBase64, encodeBase64, engine, exhaustion, json, locate }
 
 export const { collectGarbage, decodeLatin1, decodeUtf8, encodeUtf8, findBytes, monotonicMs } = engine

@@ -21,3 +21,16 @@ export function exhaustion(error: unknown): Exhaustion | undefined {
 export function locate(bundle: string, line: number, column: number): string | undefined {
   return findPosition(host.positions(), bundle, line, column)
 }
+
+/** RFC 4648, section 4: the language's own. */
+export const encodeBase64 = (bytes: Uint8Array) => bytes.toBase64()
+
+/** The bytes of such a text; undefined when it is none. */
+export function decodeBase64(text: string): Uint8Array<ArrayBuffer> | undefined {
+  try {
+    const bytes = Uint8Array.fromBase64(text, { lastChunkHandling: "strict" })
+    return bytes.toBase64() === text ? bytes : undefined
+  } catch {
+    return undefined
+  }
+}

@@ -11,11 +11,14 @@ import {
   type ProgramRun,
   type TypedArray,
 } from "./engine.ts"
+import { forgetEntries, readEntries, setTimes } from "./node-names.ts"
 import { startProgram } from "./node-programs.ts"
 import { writeStat, writeStatfs } from "./node-stat.ts"
 import { environment, loopEngine, textEngine } from "./web.ts"
 
 export { json } from "./node-json.ts"
+
+export { decodeBase64, encodeBase64 } from "./web.ts"
 
 /** <asm-generic/errno.h> */
 const EBADF = 9
@@ -75,7 +78,12 @@ function getrandom(into: TypedArray, flags: number): number {
 /** What Node has functions for; what it has none for is `ENOSYS`. */
 const served: { readonly [name in CallName]?: (...values: never[]) => number | undefined } = {
   open: (path: string, flags: number, mode: number) => fs.openSync(path, flags, mode),
-  close: (fd: number) => onFd(fd, () => void fs.closeSync(fd)),
+  close: (fd: number) =>
+    onFd(fd, () => {
+      forgetEntries(fd)
+      fs.closeSync(fd)
+      return 0
+    }),
   read: (fd: number, into: TypedArray) => move(fd, into, null, fs.readSync),
   write: (fd: number, bytes: TypedArray) => move(fd, bytes, null, write),
   pread: (fd: number, into: TypedArray, offset: number) => move(fd, into, offset, fs.readSync),
@@ -93,6 +101,9 @@ const served: { readonly [name in CallName]?: (...values: never[]) => number | u
     bytes.set(target.subarray(0, bytes.length))
     return Math.min(target.length, bytes.length)
   },
+  getdents64: (fd: number, into: TypedArray) => onFd(fd, () => readEntries(fd, rawBytes(into))),
+  utimensat: (path: string, times: TypedArray, flags: number) =>
+    flags === 0 ? setTimes(path, rawBytes(times)) : -EINVAL,
   mkdirat: (path: string, mode: number) => void fs.mkdirSync(path, { mode }),
   rename: (from: string, to: string) => void fs.renameSync(from, to),
   unlink: (path: string) => void fs.unlinkSync(path),

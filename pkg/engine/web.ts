@@ -67,3 +67,12 @@ export const loopEngine: Pick<Engine, "later" | "onSignal" | "newStop"> = {
   },
   newStop: () => new AbortController(),
 }
+
+/** RFC 4648, section 4. */
+export const encodeBase64 = (bytes: Uint8Array) => Buffer.from(bytes).toString("base64")
+
+/** The bytes of such a text; undefined when it is none. */
+export function decodeBase64(text: string): Uint8Array<ArrayBuffer> | undefined {
+  const bytes = Buffer.from(text, "base64")
+  return bytes.toString("base64") === text ? new Uint8Array(bytes) : undefined
+}

@@ -10,6 +10,11 @@ export function removeDirectory(path: string): void {
   check("rmdir", JSON.stringify(path), () => engine.rmdir(path))
 }
 
+/** Makes a directory. Throws `EEXIST` when there is anything of this name. */
+export function makeDirectory(path: string, mode = 0o755): void {
+  check("mkdir", JSON.stringify(path), () => engine.mkdirat(path, mode))
+}
+
 /** Makes a directory, and its parents as far as they are missing, like `mkdir -p`. Throws `SyscallError`. */
 export function makeDirectories(path: string, mode = 0o755): void {
   const found = findStat(path)
@@ -28,7 +33,7 @@ export function makeDirectories(path: string, mode = 0o755): void {
 /** Makes a directory that only its owner sees into, with random digits behind `prefix`, like `mktemp -d`. Throws `SyscallError`. */
 export function makeTemporaryDirectory(prefix: string): string {
   const path = `${prefix}${randomHex(4)}`
-  check("mkdir", JSON.stringify(path), () => engine.mkdirat(path, 0o700))
+  makeDirectory(path, 0o700)
   return path
 }
 

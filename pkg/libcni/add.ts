@@ -1,3 +1,4 @@
+import { encodeUtf8 } from "../engine/mod.ts"
 import { CniError, Code, type JsonObject } from "../types/mod.ts"
 import { type CacheKey, cacheKey, describeAttachment, openCache, readCache } from "./cache.ts"
 import { effectiveConfig } from "./cached.ts"
@@ -95,6 +96,6 @@ async function undo(runtime: Runtime, network: Network, attachment: Attachment):
   try {
     await deleteWith(runtime, { network, attachment }, readCache(runtime.cacheDir, cacheKey(network, attachment)))
   } catch (error) {
-    runtime.stderr(new TextEncoder().encode(`Cannot undo the failed ADD completely: ${error}\n`))
+    runtime.stderr(encodeUtf8(`Cannot undo the failed ADD completely: ${error}\n`))
   }
 }

@@ -1,15 +1,19 @@
+import { decodeUtf8, encodeUtf8 } from "../engine/mod.ts"
 import {
-  closeSync,
-  fsyncSync,
-  mkdirSync,
-  openSync,
-  readdirSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  writeFileSync,
-} from "node:fs"
-import { join } from "node:path"
+  FileDescriptor,
+  findFile,
+  isErrno,
+  join,
+  makeDirectories,
+  Open,
+  readDirectory,
+  rename,
+  sync,
+  syncPath,
+  tryUnlink,
+  unlessErrno,
+  writeAll,
+} from "../libc/mod.ts"
 import { requireOwn } from "../records/mod.ts"
 import {
   CniError,
@@ -67,15 +71,15 @@ export function cacheFile(cacheDir: string, key: CacheKey): string {
 /** Reads the cache file of one attachment. */
 export function readCache(cacheDir: string, key: CacheKey): CacheState {
   const file = cacheFile(cacheDir, key)
-  let text: string
+  let text: string | undefined
   try {
     requireOwn(cacheDir, "results")
-    text = readFileSync(file, "utf8")
+    text = textOf(file, "ENOTDIR")
   } catch (cause) {
-    if (hasCode(cause, "ENOENT", "ENOTDIR")) return { state: "absent" }
     if (isCniError(cause)) return { state: "unreadable", error: cause }
     return { state: "unreadable", error: new CniError(Code.Io, `Cannot read cache file "${file}"`, { cause }) }
   }
+  if (text === undefined) return { state: "absent" }
   const value = tryParse(text)
   if (value === undefined) return { state: "invalid", reason: `"${file}" does not hold a JSON object` }
   if (value.kind !== cacheKind) return { state: "legacy", result: value }
@@ -102,29 +106,29 @@ export function openCache(cacheDir: string, key: CacheKey): PendingCache {
   const file = cacheFile(cacheDir, key)
   const temporary = join(cacheDir, `.${key.network}-${key.containerId}-${key.ifName}.tmp`)
   const failed = (cause: unknown) => new CniError(Code.Io, `Cannot write cache file "${file}"`, { cause })
-  let fd: number
+  let opened: FileDescriptor
   requireOwn(cacheDir, "results")
   try {
-    mkdirSync(join(cacheDir, "results"), { recursive: true, mode: 0o700 })
+    makeDirectories(join(cacheDir, "results"), 0o700)
     requireOwn(cacheDir, "results") // another process may have made it since
-    fd = openSync(temporary, "w", 0o600)
+    opened = FileDescriptor.open(temporary, Open.WriteOnly | Open.Create | Open.Truncate, 0o600)
   } catch (cause) {
     throw failed(cause)
   }
   return {
     commit(attachment) {
       try {
-        writeFileSync(fd, stringifyJson(encodeCached(attachment)))
-        fsyncSync(fd)
-        renameSync(temporary, file)
-        syncDirectory(join(cacheDir, "results"))
+        writeAll(opened.fd, encodeUtf8(stringifyJson(encodeCached(attachment))))
+        sync(opened.fd)
+        rename(temporary, file)
+        syncPath(join(cacheDir, "results"))
       } catch (cause) {
         throw failed(cause)
       }
     },
     [Symbol.dispose]() {
-      closeSync(fd)
-      rmSync(temporary, { force: true })
+      opened[Symbol.dispose]()
+      tryUnlink(temporary)
     },
   }
 }
@@ -134,7 +138,7 @@ export function removeCache(cacheDir: string, key: CacheKey): void {
   const file = cacheFile(cacheDir, key)
   requireOwn(cacheDir, "results")
   try {
-    rmSync(file, { force: true })
+    unlessErrno(() => tryUnlink(file), "ENOTDIR")
   } catch (cause) {
     throw new CniError(Code.Io, `Cannot remove cache file "${file}"`, { cause })
   }
@@ -161,9 +165,9 @@ export function cachedAttachments(cacheDir: string, containerId?: string): Cache
 
 function listDirectory(directory: string): string[] {
   try {
-    return readdirSync(directory)
+    return readDirectory(directory)
   } catch (cause) {
-    if (hasCode(cause, "ENOENT")) return []
+    if (isErrno(cause, "ENOENT")) return []
     throw new CniError(Code.Io, `Cannot list the cached attachments in "${directory}"`, { cause })
   }
 }
@@ -178,25 +182,16 @@ function tryParse(text: string): JsonObject | undefined {
 
 /** What a file of the directory holds, if it is JSON. Throws code 5. */
 function readValue(file: string): JsonObject | undefined {
-  let text: string
   try {
-    text = readFileSync(file, "utf8")
+    const text = textOf(file, "EISDIR")
+    return text === undefined ? undefined : tryParse(text)
   } catch (cause) {
-    if (hasCode(cause, "ENOENT", "EISDIR")) return undefined
     throw new CniError(Code.Io, `Cannot read cache file "${file}"`, { cause })
   }
-  return tryParse(text)
 }
 
-function hasCode(error: unknown, ...codes: readonly string[]): boolean {
-  return error instanceof Error && "code" in error && codes.includes(String(error.code))
-}
-
-function syncDirectory(directory: string): void {
-  const fd = openSync(directory, "r")
-  try {
-    fsyncSync(fd)
-  } finally {
-    closeSync(fd)
-  }
+/** The text of a file; undefined when there is none, and for one more error that says so. */
+function textOf(file: string, alsoNone: "ENOTDIR" | "EISDIR"): string | undefined {
+  const bytes = unlessErrno(() => findFile(file), alsoNone)
+  return bytes && decodeUtf8(bytes)
 }

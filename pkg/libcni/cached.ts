@@ -1,3 +1,4 @@
+import { decodeBase64, encodeBase64, encodeUtf8 } from "../engine/mod.ts"
 import { atLeast, type CniError, isJsonObject, type JsonObject, parseJsonObject, stringifyJson } from "../types/mod.ts"
 import type { Attachment, Network } from "./network.ts"
 import { type NetworkList, parseNetworkList, parseSinglePlugin } from "./parse.ts"
@@ -24,7 +25,7 @@ export function encodeCached(attachment: CachedAttachment): JsonObject {
   return {
     kind: cacheKind,
     containerId: attachment.containerId,
-    config: Buffer.from(attachment.config).toString("base64"),
+    config: encodeBase64(attachment.config),
     ...(attachment.configComplete ? { configComplete: true } : {}),
     ifName: attachment.ifName,
     networkName: attachment.network,
@@ -44,7 +45,7 @@ export function decodeCached(value: JsonObject): CachedAttachment | undefined {
     ifName: String(ifName),
     network: String(networkName),
     netns: typeof netns === "string" ? netns : "",
-    config: typeof config === "string" ? Buffer.from(config, "base64") : new Uint8Array(),
+    config: (typeof config === "string" ? decodeBase64(config) : undefined) ?? new Uint8Array(),
     configComplete: configComplete === true,
     args: Array.isArray(cniArgs) ? cniArgs.flatMap(pair) : [],
     capabilityArgs: isJsonObject(capabilityArgs) ? capabilityArgs : {},
@@ -70,7 +71,7 @@ export function effectiveConfig(network: Network): Uint8Array {
     plugins: network.plugins.map((plugin) => plugin.raw),
     loadOnlyInlinedPlugins: true,
   }
-  return new TextEncoder().encode(stringifyJson(list))
+  return encodeUtf8(stringifyJson(list))
 }
 
 /** A network and an attachment to it. */

@@ -1,13 +1,14 @@
-import { type ChildProcess, spawn } from "node:child_process"
-import { once } from "node:events"
-import type { Readable } from "node:stream"
+import { decodeUtf8, encodeUtf8 } from "../engine/mod.ts"
 import { busyWaitsMs } from "../invoke/mod.ts"
+import { isErrno } from "../libc/mod.ts"
+import { type Ended, runProgram } from "../loop/mod.ts"
 import { CniError, Code } from "../types/mod.ts"
 import type { Execution, Outcome } from "./exec.ts"
 import { pause, throwIfStopped } from "./stop.ts"
 
 const stdoutLimit = 16 * 1024 * 1024
 const stderrKept = 64 * 1024
+/** A descendant that keeps the pipes open must not keep us: what the plugin itself wrote is already in them. */
 const drainMs = 1_000
 
 /**
@@ -17,117 +18,68 @@ const drainMs = 1_000
  */
 export async function execute(execution: Execution, waitsMs: readonly number[] = busyWaitsMs): Promise<Outcome> {
   throwIfStopped(execution.signal)
-  const child = await start(execution, waitsMs)
-  const stop = new Stop(child.pid)
-  const limit = execution.timeoutMs
-  const timer = limit === undefined ? undefined : setTimeout(() => stop.now(`no answer within ${limit} ms`), limit)
-  const aborted = () => stop.now("interrupted")
-  execution.signal?.addEventListener("abort", aborted)
-  if (execution.signal?.aborted) aborted() // between the first look and the start
-  try {
-    const stdout = new Collected(child.stdout, stdoutLimit, () => stop.now(`more than ${stdoutLimit} bytes on stdout`))
-    const stderr = new Collected(child.stderr, stderrKept, () => {}, execution.stderr)
-    child.stdin.on("error", () => {}) // a plugin need not read it
-    child.stdin.end(execution.stdin)
-    const [exitCode, signal] = await child.ended
-    // A descendant that keeps the pipes open must not keep us: what the plugin itself wrote is already in them.
-    const drained = setTimeout(() => void [stdout.cancel(), stderr.cancel()], drainMs)
-    await Promise.all([stdout.closed, stderr.closed])
-    clearTimeout(drained)
-    if (stop.reason !== undefined) {
-      const stopped = `stopped "${execution.file}": ${stop.reason}`
-      throw new CniError(Code.TryAgainLater, `netplugin failed with no error message: ${stopped}`)
-    }
-    const cause = signal !== null ? `signal: ${signal}` : exitCode === 0 ? undefined : `exit status ${exitCode}`
-    return { stdout: stdout.text, stderr: stderr.text, cause }
-  } finally {
-    clearTimeout(timer)
-    execution.signal?.removeEventListener("abort", aborted)
+  const stderr = new FirstBytes(stderrKept)
+  const ended = await run(execution, waitsMs, (chunk) => {
+    execution.stderr(chunk)
+    stderr.add(chunk)
+  })
+  const reason = reasonOfStop(ended, execution)
+  if (reason !== undefined) {
+    const stopped = `stopped "${execution.file}": ${reason}`
+    throw new CniError(Code.TryAgainLater, `netplugin failed with no error message: ${stopped}`)
   }
+  const { exitCode, signal, stdout } = ended
+  const cause = signal !== undefined ? `signal: ${signal}` : exitCode === 0 ? undefined : `exit status ${exitCode}`
+  return { stdout: decodeUtf8(stdout), stderr: decodeUtf8(stderr.bytes), cause }
 }
 
-interface Child {
-  readonly pid: number
-  readonly stdin: NonNullable<ChildProcess["stdin"]>
-  readonly stdout: Readable
-  readonly stderr: Readable
-  readonly ended: Promise<[exitCode: number | null, signal: string | null]>
+function reasonOfStop(ended: Ended, { timeoutMs }: Execution): string | undefined {
+  if (ended.stopped) return "interrupted"
+  if (ended.timedOut) return `no answer within ${timeoutMs} ms`
+  return ended.wroteTooMuch ? `more than ${stdoutLimit} bytes on stdout` : undefined
 }
 
-/** Starts the plugin; one that is just being written is tried again, as installers of others write in place. */
-async function start(execution: Execution, waitsMs: readonly number[]): Promise<Child> {
+/** Runs the plugin; one that is just being written is tried again, as installers of others write in place. */
+async function run(
+  { file, env, stdin, timeoutMs, signal }: Execution,
+  waitsMs: readonly number[],
+  onStderr: (chunk: Uint8Array) => void,
+): Promise<Ended> {
+  const limits = { outputLimit: stdoutLimit, drainMs, ...(timeoutMs === undefined ? {} : { timeoutMs }) }
+  const program = { path: file, env, stdin: encodeUtf8(stdin), ownSession: true, onStderr, ...limits }
   for (let attempt = 0; ; attempt++) {
     try {
-      return await startOnce(execution)
+      return await runProgram(program, signal)
     } catch (cause) {
-      const busy = cause instanceof Error && "code" in cause && cause.code === "ETXTBSY"
+      const isBusy = isErrno(cause, "ETXTBSY")
       const waitMs = waitsMs[attempt]
-      if (!busy || waitMs === undefined) {
-        throw new CniError(busy ? Code.TryAgainLater : Code.Io, `Cannot start plugin "${execution.file}"`, { cause })
+      if (!isBusy || waitMs === undefined) {
+        throw new CniError(isBusy ? Code.TryAgainLater : Code.Io, `Cannot start plugin "${file}"`, { cause })
       }
-      await pause(waitMs, execution.signal)
+      await pause(waitMs, signal)
     }
   }
 }
 
-async function startOnce({ file, env }: Execution): Promise<Child> {
-  // Detached: a session and a process group of its own.
-  const child = spawn(file, [], { env, stdio: ["pipe", "pipe", "pipe"], detached: true })
-  const ended = new Promise<[number | null, string | null]>((resolve) => {
-    child.on("exit", (exitCode, signal) => resolve([exitCode, signal]))
-  })
-  if (child.pid === undefined) await once(child, "spawn") // throws why it was not started
-  child.on("error", () => {}) // of a process that has ended
-  const { pid = 0, stdin, stdout, stderr } = child
-  return { pid, stdin, stdout, stderr, ended }
-}
+/** The beginning of what comes in pieces. */
+class FirstBytes {
+  #bytes = new Uint8Array()
+  readonly #limit: number
 
-/** Kills a process group once and remembers why. */
-class Stop {
-  reason: string | undefined
-  readonly #group: number
-
-  constructor(group: number) {
-    this.#group = group
+  constructor(limit: number) {
+    this.#limit = limit
   }
 
-  now(reason: string): void {
-    if (this.reason !== undefined) return
-    this.reason = reason
-    try {
-      process.kill(-this.#group, "SIGKILL")
-    } catch {
-      // it ended by itself in the meantime
-    }
-  }
-}
-
-/** Reads a stream to its end, handing each chunk on, and keeps its first bytes. */
-class Collected {
-  readonly closed: Promise<void>
-  readonly #stream: Readable
-  readonly #chunks: Uint8Array[] = []
-  #size = 0
-
-  constructor(stream: Readable, keep: number, exceeded: () => void, pass?: Execution["stderr"]) {
-    this.#stream = stream
-    this.closed = new Promise((resolve) => stream.on("close", () => resolve()))
-    stream.on("error", () => {}) // closed by us
-    stream.on("data", (chunk: Uint8Array) => {
-      pass?.(chunk)
-      const room = keep - this.#size
-      if (chunk.length > room) exceeded()
-      if (room <= 0) return
-      this.#chunks.push(chunk.subarray(0, room))
-      this.#size += chunk.length
-    })
+  get bytes(): Uint8Array {
+    return this.#bytes
   }
 
-  get text(): string {
-    return Buffer.concat(this.#chunks).toString("utf8")
-  }
-
-  cancel(): void {
-    this.#stream.destroy()
+  add(chunk: Uint8Array): void {
+    const part = chunk.subarray(0, this.#limit - this.#bytes.length)
+    if (part.length === 0) return
+    const all = new Uint8Array(this.#bytes.length + part.length)
+    all.set(this.#bytes)
+    all.set(part, this.#bytes.length)
+    this.#bytes = all
   }
 }

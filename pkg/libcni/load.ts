@@ -1,5 +1,4 @@
-import { readdirSync, readFileSync } from "node:fs"
-import { basename, dirname, extname, join } from "node:path"
+import { basename, dirname, isErrno, join, readEntries, readFile } from "../libc/mod.ts"
 import { CniError, Code } from "../types/mod.ts"
 import type { Network } from "./network.ts"
 import { type NetworkList, parseNetworkList, parsePlugin, parseSinglePlugin } from "./parse.ts"
@@ -57,8 +56,8 @@ export function networkNames(directory: string): string[] {
  * Throws codes 6 and 7.
  */
 export function loadNetworkFile(file: string): Network {
-  if (extname(file) !== ".conflist") return parseSinglePlugin(readFileSync(file))
-  const list = parseNetworkList(readFileSync(file))
+  if (extensionOf(file) !== ".conflist") return parseSinglePlugin(readFile(file))
+  const list = parseNetworkList(readFile(file))
   if (list.loadOnlyInlinedPlugins && !list.inlined) {
     throw invalid(`Cannot use network "${list.name}": 'loadOnlyInlinedPlugins' is true and there are no 'plugins'`)
   }
@@ -70,7 +69,7 @@ export function loadNetworkFile(file: string): Network {
 function directoryPlugins(file: string, list: NetworkList): Network["plugins"] {
   return filesIn(join(dirname(file), list.name), [".conf"]).map((plugin) => {
     try {
-      return { ...parsePlugin(readFileSync(plugin)), fromDirectory: true }
+      return { ...parsePlugin(readFile(plugin)), fromDirectory: true }
     } catch (cause) {
       throw new CniError(Code.InvalidNetworkConfig, `Cannot use plugin file "${plugin}"`, { cause })
     }
@@ -85,14 +84,21 @@ export function networkFiles(directory: string): string[] {
 /** The files directly in a directory that have one of these extensions, sorted as text; none if there is no directory. */
 function filesIn(directory: string, extensions: string[]): string[] {
   try {
-    return readdirSync(directory, { withFileTypes: true })
-      .filter((entry) => !entry.isDirectory() && extensions.includes(extname(entry.name)))
+    return readEntries(directory)
+      .filter((entry) => !entry.isDirectory && extensions.includes(extensionOf(entry.name)))
       .map((entry) => join(directory, entry.name))
       .sort((a, b) => (a < b ? -1 : 1))
   } catch (cause) {
-    if (cause instanceof Error && "code" in cause && cause.code === "ENOENT") return []
+    if (isErrno(cause, "ENOENT")) return []
     throw new CniError(Code.Io, `Cannot list "${directory}"`, { cause })
   }
+}
+
+/** What is from the last dot of a file's name on: ".conf"; a name that starts with its only dot has none. */
+function extensionOf(file: string): string {
+  const name = basename(file)
+  const at = name.lastIndexOf(".")
+  return at > 0 ? name.slice(at) : ""
 }
 
 function describe({ file, reason }: BrokenFile): string {

@@ -1,15 +1,12 @@
-import { mkdirSync, readdirSync } from "node:fs"
-import { join } from "node:path"
-import { check, lock } from "proper-lockfile"
+import { monotonicMs } from "../engine/mod.ts"
+import { join, makeDirectories, readDirectory } from "../libc/mod.ts"
+import { anyOf, newStop } from "../loop/mod.ts"
 import { requireOwn } from "../records/mod.ts"
 import { CniError, Code, isCniError } from "../types/mod.ts"
+import { isLocked, LockDirectory, staleMs } from "./lock-directory.ts"
 import type { Runtime } from "./network.ts"
 import { pause, throwIfStopped } from "./stop.ts"
 
-/** A lock whose holder died is free again after this time. */
-const staleMs = 10_000
-/** How often a holder says that it is alive, and looks whether the lock is still its own. */
-const heartbeatMs = 1_000
 const pollMs = 50
 /** How long to wait for others, unless the runtime says otherwise: kubelet itself gives up after two minutes. */
 const defaultWaitMs = 120_000
@@ -47,83 +44,57 @@ export async function withContainer<T>(
 ): Promise<T> {
   const wait = new Wait(runtime)
   for (;;) {
-    await using held = await acquire(wait, runtime, containerId).catch((error: unknown) => {
+    const held = await acquire(wait, runtime, containerId).catch((error: unknown) => {
       if (!options.ifPossible || !isCniError(error, Code.Io)) throw error
       return undefined
     })
-    if (held === undefined) return await run(runtime, new AbortController().signal)
-    // In this order: a collection takes its lock first and then waits for the containers'. One of us sees the other.
-    if (!(await isLocked(held.directory, everything))) return await guarded(runtime, held, run)
-    await held.release()
-    await wait.until(held.directory, everything)
+    if (held === undefined) return await run(runtime, newStop().signal)
+    const collection = join(locksOf(runtime), everything)
+    {
+      using _ = held
+      // In this order: a collection takes its lock first and then waits for the containers'. One of us sees the other.
+      if (!isLocked(collection)) return await guarded(runtime, held, run)
+    }
+    await wait.until(collection)
   }
 }
 
 /** Runs a garbage collection: waits for the operations that are under way and holds back new ones. */
 export async function withEverything<T>(runtime: Runtime, run: Operation<T>): Promise<T> {
   const wait = new Wait(runtime)
-  await using held = await acquire(wait, runtime, everything)
-  for (const name of readdirSync(held.directory)) {
-    if (name !== everything) await wait.until(held.directory, name)
+  using held = await acquire(wait, runtime, everything)
+  for (const name of readDirectory(locksOf(runtime))) {
+    if (name !== everything) await wait.until(join(locksOf(runtime), name))
   }
   return await guarded(runtime, held, run)
 }
 
-async function guarded<T>(runtime: Runtime, held: Held, run: Operation<T>): Promise<T> {
+async function guarded<T>(runtime: Runtime, held: LockDirectory, run: Operation<T>): Promise<T> {
   // The lock's first: when both say stop, what the caller is told is that the lock is lost.
-  const signal = runtime.signal ? AbortSignal.any([held.lost, runtime.signal]) : held.lost
+  using either = anyOf(held.lost, runtime.signal)
   try {
-    return await run({ ...runtime, signal }, held.lost)
+    return await run({ ...runtime, signal: either.signal }, held.lost)
   } catch (error) {
     throw held.lost.aborted ? held.lost.reason : error
   }
 }
 
-interface Held extends AsyncDisposable {
-  readonly directory: string
-  readonly lost: AbortSignal
-  release(): Promise<void>
-}
+const locksOf = ({ cacheDir }: Runtime) => join(cacheDir, "locks")
 
-async function acquire(wait: Wait, runtime: Runtime, name: string): Promise<Held> {
-  const directory = join(runtime.cacheDir, "locks")
+async function acquire(wait: Wait, runtime: Runtime, name: string): Promise<LockDirectory> {
+  const path = join(locksOf(runtime), name)
   requireOwn(runtime.cacheDir, "locks")
   try {
-    mkdirSync(directory, { recursive: true, mode: 0o700 })
+    makeDirectories(locksOf(runtime), 0o700)
     requireOwn(runtime.cacheDir, "locks") // another process may have made it since
     for (;;) {
-      const held = await tryLock(directory, name)
+      const held = LockDirectory.take(path, (lost) => new LockLost(lost))
       if (held) return held
-      await wait.until(directory, name)
+      await wait.until(path)
     }
   } catch (cause) {
     if (runtime.signal?.aborted || isCniError(cause, Code.TryAgainLater)) throw cause
-    throw new CniError(Code.Io, `Cannot lock "${join(directory, name)}"`, { cause })
-  }
-}
-
-/** Takes a lock if it is free. A second `release` does nothing. */
-async function tryLock(directory: string, name: string): Promise<Held | undefined> {
-  const file = join(directory, name)
-  const lost = new AbortController()
-  try {
-    const unlock = await lock(file, {
-      realpath: false,
-      lockfilePath: file,
-      stale: staleMs,
-      update: heartbeatMs,
-      onCompromised: () => lost.abort(new LockLost(file)),
-    })
-    let released = false
-    const release = async () => {
-      if (released || lost.signal.aborted) return
-      released = true
-      await unlock()
-    }
-    return { directory, lost: lost.signal, release, [Symbol.asyncDispose]: release }
-  } catch (error) {
-    if (error instanceof Error && "code" in error && error.code === "ELOCKED") return undefined
-    throw error
+    throw new CniError(Code.Io, `Cannot lock "${path}"`, { cause })
   }
 }
 
@@ -134,14 +105,14 @@ class Wait {
 
   constructor(runtime: Runtime) {
     this.#runtime = runtime
-    this.#end = performance.now() + (runtime.lockTimeoutMs ?? defaultWaitMs)
+    this.#end = monotonicMs() + (runtime.lockTimeoutMs ?? defaultWaitMs)
   }
 
   /** Returns when a lock is free. Throws code 11 at the deadline. */
-  async until(directory: string, name: string): Promise<void> {
-    while (await isLocked(directory, name)) {
+  async until(path: string): Promise<void> {
+    while (isLocked(path)) {
       throwIfStopped(this.#runtime.signal)
-      if (performance.now() >= this.#end) throw this.#tooLong(join(directory, name))
+      if (monotonicMs() >= this.#end) throw this.#tooLong(path)
       await pause(pollMs, this.#runtime.signal)
     }
   }
@@ -152,8 +123,4 @@ class Wait {
       details: `the lock goes with the process that holds it, ${staleMs / 1000} s after its end at the latest`,
     })
   }
-}
-
-function isLocked(directory: string, name: string): Promise<boolean> {
-  return check(join(directory, name), { realpath: false, lockfilePath: join(directory, name), stale: staleMs })
 }

@@ -1,3 +1,4 @@
+import { encodeUtf8 } from "../engine/mod.ts"
 import {
   CniError,
   Code,
@@ -51,7 +52,7 @@ export function parseSinglePlugin(content: Uint8Array | string | SinglePluginCon
   if (typeof name !== "string" || name === "") throw invalid(`Cannot use plugin "${type}" as a network: missing 'name'`)
   const cniVersion = member(raw, "cniVersion")
   const list = { name, ...(cniVersion === undefined ? {} : { cniVersion }), plugins: [raw] }
-  return parseNetworkList(new TextEncoder().encode(stringifyJson(list)))
+  return parseNetworkList(encodeUtf8(stringifyJson(list)))
 }
 
 /** Reads the content of one plugin object: a file of its own in the network's directory. */
@@ -63,8 +64,8 @@ export function parsePlugin(content: Uint8Array | string | PluginConfig): Networ
 function bytesOf(content: Uint8Array | string | object): Uint8Array {
   if (content instanceof Uint8Array) return content
   try {
-    if (typeof content === "string") return new TextEncoder().encode(content)
-    if (typeof content === "object" && content !== null) return new TextEncoder().encode(stringifyJson(content))
+    if (typeof content === "string") return encodeUtf8(content)
+    if (typeof content === "object" && content !== null) return encodeUtf8(stringifyJson(content))
   } catch (cause) {
     throw new CniError(Code.Decoding, "Cannot read a configuration: it cannot be written as JSON", { cause })
   }

@@ -1,4 +1,4 @@
-import { setTimeout as sleep } from "node:timers/promises"
+import { sleep } from "../loop/mod.ts"
 import { CniError, Code, isCniError } from "../types/mod.ts"
 
 /** Throws code 11 when a signal says stop, with the signal's reason as its cause; a reason that is a `CniError` as it is. */
@@ -8,12 +8,8 @@ export function throwIfStopped(signal: AbortSignal | undefined): void {
 
 /** Waits. Throws as `throwIfStopped` as soon as the signal says stop. */
 export async function pause(ms: number, signal?: AbortSignal): Promise<void> {
-  try {
-    await sleep(ms, undefined, signal ? { signal } : {})
-  } catch (error) {
-    throwIfStopped(signal)
-    throw error
-  }
+  await sleep(ms, signal)
+  throwIfStopped(signal)
 }
 
 /** The error of an operation that a signal has stopped. */

@@ -1,5 +1,5 @@
 import { engine } from "../engine/mod.ts"
-import { exit } from "../libc/mod.ts"
+import { leave } from "./leave.ts"
 import { loop } from "./loop.ts"
 
 /**
@@ -7,7 +7,7 @@ import { loop } from "./loop.ts"
  * promise was rejected with that nothing listens to; also when the program is not over and nothing is left to wait for.
  */
 export function drive(program: () => Promise<number>): void {
-  void program().then(exit)
+  void program().then(leave)
   if (!engine.runJobs) return // the engine's own loop goes on
   for (;;) {
     engine.runJobs()

@@ -12,6 +12,7 @@
  * })
  */
 export { drive } from "./drive.ts"
+export { leave, onLeave } from "./leave.ts"
 export { every, onSignal, ready, readyOf, sleep, type Until } from "./loop.ts"
 export { type Ended, runProgram } from "./programs.ts"
-export { anyOf, newStop } from "./stop.ts"
+export { anyOf, newStop, type Stop } from "./stop.ts"

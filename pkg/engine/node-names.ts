@@ -1,0 +1,57 @@
+import * as fs from "node:fs"
+
+/** What is asked for by a descriptor or in nanoseconds, and Node tells by path or in another unit. */
+
+/** <asm-generic/errno-base.h> */
+const EINVAL = 22
+
+/** What getdents64(2) has not told yet, by the descriptor of the directory. */
+const untold = new Map<number, Uint8Array[]>()
+
+/** To be called when a descriptor is closed. */
+export function forgetEntries(fd: number): void {
+  untold.delete(fd)
+}
+
+/** Some entries of an open directory, struct linux_dirent64: ino 8, off 8, reclen 2, type 1, name. Returns their length; 0 at the end. */
+export function readEntries(fd: number, into: Uint8Array): number {
+  fs.fstatSync(fd) // throws EBADF
+  const entries = untold.get(fd) ?? entriesOf(`/proc/self/fd/${fd}/`)
+  let length = 0
+  for (let [entry] = entries; entry && length + entry.length <= into.length; [entry] = entries) {
+    into.set(entry, length)
+    length += entry.length
+    entries.shift()
+  }
+  if (length === 0 && entries.length > 0) return -EINVAL
+  untold.set(fd, entries)
+  return length
+}
+
+/** Of no type, DT_UNKNOWN, as some file systems tell them: Bun has no names as bytes with types. */
+function entriesOf(path: string): Uint8Array[] {
+  const names: Uint8Array[] = fs.readdirSync(path, { encoding: "buffer" })
+  return [Buffer.from("."), Buffer.from(".."), ...names].map(encoded)
+}
+
+function encoded(name: Uint8Array): Uint8Array {
+  const bytes = new Uint8Array((19 + name.length + 8) & ~7)
+  new DataView(bytes.buffer).setUint16(16, bytes.length, true)
+  bytes.set(name, 19)
+  return bytes
+}
+
+const UTIME_OMIT = 0x3ffffffen
+
+/** Sets the times of a file, by two struct timespec. Node knows microseconds at most. */
+export function setTimes(path: string, times: Uint8Array): number {
+  const [accessS = 0n, accessNs = 0n, modificationS = 0n, modificationNs = 0n] = new BigInt64Array(
+    times.slice(0, 32).buffer,
+  )
+  if ([accessNs, modificationNs].some((ns) => (ns < 0n || ns >= 1_000_000_000n) && ns !== UTIME_OMIT)) return -EINVAL
+  const found = fs.statSync(path)
+  const time = (seconds: bigint, ns: bigint, now: number) =>
+    ns === UTIME_OMIT ? now / 1000 : Number(seconds) + Number(ns / 1000n) / 1e6
+  fs.utimesSync(path, time(accessS, accessNs, found.atimeMs), time(modificationS, modificationNs, found.mtimeMs))
+  return 0
+}

@@ -1,0 +1,111 @@
+import { findStat, isErrno, makeDirectory, removeDirectory, type Stat, setModified, unlessErrno } from "../libc/mod.ts"
+import { every, newStop, onLeave, type Stop } from "../loop/mod.ts"
+
+/**
+ * A lock that is a directory: it is held by the process that could make it, and that says each second that it is alive, by the
+ * directory's time of modification. The protocol of npm's `proper-lockfile`, so that processes with that library, earlier releases of
+ * ours among them, and these exclude one another. Other than flock(2), it also works where several hosts have one file system.
+ */
+
+/** A lock whose holder died is free again after this time. */
+export const staleMs = 10_000
+/** How often a holder says that it is alive, and looks whether the lock is still its own. */
+const heartbeatMs = 1_000
+
+/** A lock that is held until it is disposed of, or lost: then `lost` says stop. */
+export class LockDirectory implements Disposable {
+  readonly #path: string
+  readonly #lost: Stop = newStop()
+  readonly #ends: readonly Disposable[]
+  readonly #lossOf: (path: string) => Error
+  #seen: Stat
+  #aliveAt: number
+  #isHeld = true
+
+  /** Takes a lock if it is free; `lossOf` makes the error of its loss. Throws `SyscallError`. */
+  static take(path: string, lossOf: (path: string) => Error): LockDirectory | undefined {
+    if (!makeIfFree(path)) return undefined
+    const made = findStat(path)
+    return made && new LockDirectory(path, made, lossOf)
+  }
+
+  private constructor(path: string, made: Stat, lossOf: (path: string) => Error) {
+    this.#path = path
+    this.#seen = made
+    this.#lossOf = lossOf
+    this.#aliveAt = Date.now()
+    this.#ends = [every(heartbeatMs, () => this.#beat()), onLeave(() => this[Symbol.dispose]())]
+  }
+
+  /** Says stop when the lock is another's, or was removed. */
+  get lost(): AbortSignal {
+    return this.#lost.signal
+  }
+
+  /** An error of the file system may pass: then the lock is lost when others may take it. */
+  #beat(): void {
+    try {
+      const found = findStat(this.#path)
+      const now = Date.now()
+      const isOurs = found && isSame(found, this.#seen)
+      if (isOurs) setModified(this.#path, BigInt(now) * 1_000_000n)
+      const set = isOurs ? findStat(this.#path) : undefined // as the file system keeps it: some know seconds only
+      if (!set || set.inode !== found?.inode) this.#lose()
+      else [this.#seen, this.#aliveAt] = [set, now]
+    } catch (error) {
+      if (!isErrno(error)) throw error
+      if (Date.now() > this.#aliveAt + staleMs) this.#lose()
+    }
+  }
+
+  #lose(): void {
+    this.#end()
+    this.#lost.abort(this.#lossOf(this.#path))
+  }
+
+  #end(): void {
+    this.#isHeld = false
+    for (const end of this.#ends) end[Symbol.dispose]()
+  }
+
+  [Symbol.dispose](): void {
+    if (!this.#isHeld) return
+    this.#end()
+    unlessErrno(() => {
+      const found = findStat(this.#path)
+      if (found && isSame(found, this.#seen)) removeDirectory(this.#path)
+    })
+  }
+}
+
+/** Whether a lock is held by a process that is alive. Throws `SyscallError`. */
+export function isLocked(path: string): boolean {
+  const found = findStat(path)
+  return found !== undefined && !isStale(found)
+}
+
+/** Makes the directory; one whose holder is dead is removed first. Another process may be the first to make it, then as well. */
+function makeIfFree(path: string): boolean {
+  if (make(path)) return true
+  const found = findStat(path)
+  if (found && !isStale(found)) return false
+  if (found) unlessErrno(() => removeDirectory(path), "ENOENT")
+  return make(path)
+}
+
+function make(path: string): boolean {
+  return (
+    unlessErrno(() => {
+      makeDirectory(path, 0o700)
+      return true
+    }, "EEXIST") ?? false
+  )
+}
+
+function isStale(found: Stat): boolean {
+  return Number(found.modified / 1_000_000n) < Date.now() - staleMs
+}
+
+function isSame(one: Stat, other: Stat): boolean {
+  return one.inode === other.inode && one.modified === other.modified
+}
