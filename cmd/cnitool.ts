@@ -1,4 +1,3 @@
-import { parseArgs } from "node:util"
 import {
   type Attachment,
   addNetwork,
@@ -11,7 +10,9 @@ import {
   statusNetwork,
 } from "../pkg/libcni/mod.ts"
 import { printJson } from "../pkg/types/mod.ts"
+import { text } from "../tools/command.ts"
 import { attachmentOf, defaults, readPath, type Terminal } from "../tools/environment.ts"
+import { parseArguments } from "./arguments.ts"
 import { type Completable, complete, completionHelp, completionScript, shells } from "./completion.ts"
 
 /**
@@ -34,30 +35,31 @@ export async function cnitool(
       terminal.stdout(completion(args.slice(1)))
       return 0
     }
-    const { values, positionals } = parseArgs({ args: [...args], allowPositionals: true, options: flags })
-    command = positionals[0]
+    const given = parseArguments(args, flags)
+    const { words } = given
+    command = words[0]
     if (command === undefined || command === "help") {
-      terminal.stdout(helpFor(command === "help" ? positionals[1] : undefined))
+      terminal.stdout(helpFor(command === "help" ? words[1] : undefined))
       return 0
     }
     const run = Object.hasOwn(commands, command) ? commands[command] : undefined
     if (run === undefined) throw new UnknownCommand(`unknown command ${JSON.stringify(command)} for "cnitool"`)
-    if (values.help) {
+    if (given.flags.help) {
       terminal.stdout(commandUsage(command))
       return 0
     }
-    const [network, netns] = positionals.slice(1)
+    const [network, netns] = words.slice(1)
     if (network === undefined || netns === undefined) {
-      throw new Error(`requires at least 2 arg(s), only received ${positionals.length - 1}`)
+      throw new Error(`requires at least 2 arg(s), only received ${words.length - 1}`)
     }
     const [runtime, list] = [runtimeOf(terminal, cacheDir), loadNetwork(confDir(terminal), network)]
-    terminal.stdout(await run(runtime, list, attachmentOf(terminal.env, netns, { ifName: values.ifname })))
+    terminal.stdout(await run(runtime, list, attachmentOf(terminal.env, netns, { ifName: text(given, "ifname") })))
     return 0
   } catch (error) {
     const known = command !== undefined && !(error instanceof UnknownCommand)
     const hint = known ? `${commandUsage(command ?? "")}\n` : "Run 'cnitool --help' for usage.\n"
-    const text = error instanceof Error && error.name !== "CniError" ? error.message : String(error)
-    terminal.stderr(`Error: ${text}\n${hint}${text}\n`)
+    const reason = error instanceof Error && error.name !== "CniError" ? error.message : String(error)
+    terminal.stderr(`Error: ${reason}\n${hint}${reason}\n`)
     return 1
   }
 }

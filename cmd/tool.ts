@@ -1,9 +1,18 @@
-import { parseArgs } from "node:util"
 import { didYouMean } from "../pkg/config/mod.ts"
 import { CniError, messageOf, printJson, toErrorObject } from "../pkg/types/mod.ts"
-import { type Command, Found, readSeconds, text, UsageError, wantsJson, word } from "../tools/command.ts"
+import {
+  type Arguments,
+  type Command,
+  Found,
+  readSeconds,
+  text,
+  UsageError,
+  wantsJson,
+  word,
+} from "../tools/command.ts"
 import { defaults, type Terminal } from "../tools/environment.ts"
 import { watch } from "../tools/watch.ts"
+import { parseArguments } from "./arguments.ts"
 import { complete, completionHelp, completionScript, nextWords, shells } from "./completion.ts"
 import { commandHelp, groupHelp, type Tool, toolHelp } from "./help.ts"
 import { withProgress } from "./progress.ts"
@@ -113,12 +122,12 @@ async function runCommand(
   }
   if (command.takesAll) return outcome(terminal, () => command.run({ flags: {}, words }, terminal))
   return outcome(terminal, async () => {
-    const { values: flags, positionals } = parse(words, command.flags)
+    const args = parse(words, command.flags)
+    const { flags } = args
     if (flags.help) return terminal.stdout(commandHelp(tool, name, command))
-    const args = { flags, words: positionals }
     json = wantsJson(args)
-    requireWords(command, positionals)
-    const title = [tool, name, ...positionals].join(" ")
+    requireWords(command, args.words)
+    const title = [tool, name, ...args.words].join(" ")
     if (flags.follow === true || command.isService) return command.run(args, terminal)
     if (flags.watch !== true) return withProgress(title, terminal, () => command.run(args, terminal))
     const once = (to: Terminal) => outcome(to, () => command.run(args, to))
@@ -139,18 +148,11 @@ function requireWords({ words }: Command, positionals: readonly string[]): void 
 }
 
 /** Reads flags and words; a flag with few values has one of these. */
-function parse(args: string[], flags: Command["flags"]) {
+function parse(args: readonly string[], flags: Command["flags"]): Arguments {
   const options: Command["flags"] = { ...flags, help: { type: "boolean", short: "h", help: "" } }
-  const read = () => {
-    try {
-      return parseArgs({ args, options, allowPositionals: true })
-    } catch (error) {
-      throw new UsageError(messageOf(error))
-    }
-  }
-  const parsed = read()
+  const parsed = parseArguments(args, options)
   for (const [name, { choices }] of Object.entries(flags)) {
-    const value = parsed.values[name]
+    const value = parsed.flags[name]
     if (choices !== undefined && typeof value === "string" && !choices.includes(value))
       throw new UsageError(`cannot use --${name} ${value}: expected ${choices.join(", ")}`)
   }

@@ -1,6 +1,4 @@
-import { existsSync } from "node:fs"
-import { resolve } from "node:path"
-import type { ParseArgsConfig } from "node:util"
+import { exists, resolve } from "../pkg/libc/mod.ts"
 import { loadNetwork, type Network, type Runtime } from "../pkg/libcni/mod.ts"
 import { printJson, stringifyJson } from "../pkg/types/mod.ts"
 import { defaults, readPath, type Terminal } from "./environment.ts"
@@ -13,8 +11,18 @@ export interface Arguments {
   readonly words: readonly string[]
 }
 
+/** How a flag is read. */
+export interface FlagSyntax {
+  /** Whether it has a value. */
+  readonly type: "string" | "boolean"
+  /** Its letter. */
+  readonly short?: string
+  /** Each time that it is given it adds a value. */
+  readonly multiple?: boolean
+}
+
 /** One flag: how it is read, and what the help says of it. */
-export type Flag = NonNullable<ParseArgsConfig["options"]>[string] & {
+export interface Flag extends FlagSyntax {
   /** Placeholder of the value: "DIR". */
   readonly value?: string
   /** The values that it takes, where these are few. */
@@ -172,7 +180,7 @@ export function networkOf(name: string, args: Arguments, { env, stderr }: Termin
 /** A namespace as a path: what `ip netns` calls "demo" is /run/netns/demo. Its existence is the plugins' affair. */
 export function netnsPath(given: string): string {
   const named = `/run/netns/${given}`
-  return !given.includes("/") && !existsSync(given) && existsSync(named) ? named : resolve(given)
+  return !given.includes("/") && !exists(given) && exists(named) ? named : resolve(given)
 }
 
 /** A number of seconds in milliseconds. Throws a usage error for 0 and below. */

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test"
-import { parseArgs } from "node:util"
 import { findingNames } from "../../tools/doctor/names.ts"
 import { ruleNames } from "../../tools/lint/rules.ts"
 import { recordingTerminal } from "../../tools/testing.ts"
+import { parseArguments } from "../arguments.ts"
 import { cni, commands, groups } from "./main.ts"
 
 const all = Object.entries(commands)
@@ -83,11 +83,7 @@ test.each(examples)("%s is understood", (line) => {
   const [, ...words] = line.match(/'[^']*'|\S+/g) ?? []
   const name = Object.keys(commands).find((each) => `${words.join(" ")} `.startsWith(`${each} `)) ?? ""
   const { flags, words: wanted } = commands[name] ?? expect.unreachable()
-  const { positionals } = parseArgs({
-    args: words.slice(name.split(" ").length),
-    options: flags,
-    allowPositionals: true,
-  })
+  const { words: positionals } = parseArguments(words.slice(name.split(" ").length), flags)
   expect(positionals.length).toBeLessThanOrEqual(wanted.length)
   expect(positionals.length).toBeGreaterThanOrEqual(wanted.filter((word) => !word.startsWith("[")).length)
 })

@@ -43,6 +43,9 @@ test.each([
     ["graph", "-o", "x"],
     'cni graph: cannot use --output x: expected svg, html, dot, text, wide, json. "cni graph --help" shows how',
   ],
+  [["ps", "--jsno"], 'cni ps: unknown flag --jsno (did you mean --json?). "cni ps --help" shows how'],
+  [["ps", "--json=1"], 'cni ps: --json takes no value. "cni ps --help" shows how'],
+  [["ps", "-o"], 'cni ps: -o needs a value. "cni ps --help" shows how'],
   [
     ["schema", "x"],
     /^cni schema: unknown plugin x: expected conflist, bandwidth, bridge, .*, vrf\. "cni schema --help" shows how$/,
