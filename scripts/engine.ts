@@ -4,46 +4,28 @@
  *
  * All of it is kept in the user's cache directory, by what it was made from: the objects take most of a minute to compile.
  */
-import { createHash } from "node:crypto"
-import {
-  cpSync,
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  writeFileSync,
-} from "node:fs"
-import { homedir } from "node:os"
+import { cpSync, existsSync, readdirSync, readFileSync, rmSync } from "node:fs"
 import { basename, join } from "node:path"
-import { execa } from "execa"
+import { cached, hashOf, hostDirectory, run } from "./cache.ts"
 import { sectionsOf } from "./elf.ts"
+import { fetchEngine, findVendored, pinnedEngine } from "./sources.ts"
 
-/** The directory of the project. */
-export const root = join(import.meta.dir, "..")
-/** The directory of the native host. */
-export const hostDirectory = join(root, "host")
-/** What builds keep. */
-export const cacheDirectory = join(process.env.XDG_CACHE_HOME || join(homedir(), ".cache"), "cni-plugins")
+export { cacheDirectory, cached, hashOf, hostDirectory, root, run } from "./cache.ts"
 
 /** A machine to build for. */
 export interface Target {
   readonly name: "amd64" | "arm64"
-  /** Copies object files. */
-  readonly objcopy: string
   /** What runs its programs on this machine, before their path. */
   readonly emulator: readonly string[]
 }
 
 export const targets: Readonly<Record<Target["name"], Target>> = {
-  amd64: { name: "amd64", objcopy: "objcopy", emulator: [] },
-  arm64: { name: "arm64", objcopy: "aarch64-linux-gnu-objcopy", emulator: ["qemu-aarch64"] },
+  amd64: { name: "amd64", emulator: [] },
+  arm64: { name: "arm64", emulator: ["qemu-aarch64"] },
 }
 
 /** Compiles with musl for this machine. */
-export const muslCompiler = "musl-gcc"
+export const muslCompiler = process.env.CNI_CC_AMD64 || "musl-gcc"
 
 /** Each function in a section of its own, so that the linker leaves out what nothing uses; no tables for C++'s exceptions. */
 const sections = ["-ffunction-sections", "-fdata-sections", "-fno-asynchronous-unwind-tables", "-fno-unwind-tables"]
@@ -53,76 +35,6 @@ export const hostFlags = ["-std=gnu17", "-Wall", "-Wextra", "-Wconversion", "-We
 const engineFlags = ["-std=gnu11", "-DQUICKJS_NG_BUILD", "-funsigned-char", "-w"]
 /** The files of the engine that are compiled. */
 export const engineSources = ["dtoa.c", "libregexp.c", "libunicode.c", "quickjs.c"]
-
-/** Runs a program in the project's directory and returns its stdout. Throws with what it wrote on stderr. */
-export async function run(
-  command: readonly string[],
-  options: { env?: Readonly<Record<string, string>> } = {},
-): Promise<Uint8Array> {
-  const [file = "", ...args] = command
-  const result = await execa(file, args, {
-    cwd: root,
-    encoding: "buffer",
-    stripFinalNewline: false,
-    reject: false,
-    ...options,
-  })
-  if (result.exitCode === 0) return result.stdout
-  if (result.code === "ENOENT")
-    throw new Error(`There is no program "${file}": run scripts/setup.sh, or for arm64 scripts/setup.sh arm64`)
-  const said = Buffer.from(result.stderr ?? "").toString() || result.shortMessage
-  throw new Error(`"${command.join(" ")}" failed:\n${said}`)
-}
-
-/** SHA-256 of a list, in hexadecimal digits. */
-export function hashOf(...parts: (string | Uint8Array)[]): string {
-  const hash = createHash("sha256")
-  for (const part of parts) hash.update(part).update("\0")
-  return hash.digest("hex")
-}
-
-/** The directories of the cache that this process has asked for: several builds at once compile the engine once. */
-const asked = new Map<string, Promise<string>>()
-
-/** A directory of the cache, made when it is not there. */
-export function cached(key: string, make: (directory: string) => Promise<void>): Promise<string> {
-  const known = asked.get(key) ?? makeCached(key, make)
-  asked.set(key, known)
-  return known
-}
-
-/** Makes a directory of the cache, whole or not at all, also when other processes do the same. */
-async function makeCached(key: string, make: (directory: string) => Promise<void>): Promise<string> {
-  const directory = join(cacheDirectory, key)
-  if (existsSync(directory)) return directory
-  mkdirSync(cacheDirectory, { recursive: true })
-  const scratch = mkdtempSync(join(cacheDirectory, ".new-"))
-  try {
-    await make(scratch)
-    try {
-      renameSync(scratch, directory)
-    } catch (error) {
-      if (!existsSync(directory)) throw error
-    }
-  } finally {
-    rmSync(scratch, { recursive: true, force: true })
-  }
-  return directory
-}
-
-/**
- * pip asks a source package for its name and version before it hands the package out, and for that runs the package's own
- * build program, with the newest release of all that it needs. This answers in its place: nothing of either is run.
- */
-const standIn = `import os
-def prepare_metadata_for_build_wheel(directory, *_):
-    name, version = os.environ["ENGINE"].split("==")
-    information = name.replace("-", "_") + "-" + version + ".dist-info"
-    os.mkdir(os.path.join(directory, information))
-    with open(os.path.join(directory, information, "METADATA"), "w") as file:
-        file.write(f"Metadata-Version: 2.1\\nName: {name}\\nVersion: {version}\\n")
-    return information
-`
 
 /**
  * The engine's C sources with a patch of ours: `engine` for what runs on a node, `compiler` on top of it for the program that
@@ -137,24 +49,34 @@ export async function engineSource(patched: "engine" | "compiler" | "record" = "
   })
 }
 
-/** The engine's C sources as published, fetched from the package index when this machine has not got them yet. */
+/** The engine's C sources as published, from its archive or from the directory that `CNI_ENGINE_SOURCE` names. */
 async function publishedSource(): Promise<string> {
-  const requirement = join(hostDirectory, "engine.txt")
-  const pinned = readFileSync(requirement, "utf8")
-  return cached(`source-${hashOf(pinned).slice(0, 16)}`, async (directory) => {
-    const [engine = ""] = pinned.split(" ")
-    console.error(`Fetching the engine's source: ${engine}`)
-    const [python, download] = [join(directory, "python"), join(directory, "download")]
-    mkdirSync(join(python, "setuptools"), { recursive: true })
-    writeFileSync(join(python, "setuptools/__init__.py"), "")
-    writeFileSync(join(python, "setuptools/build_meta.py"), standIn)
-    const from = ["--requirement", requirement, "--require-hashes", "--no-deps", "--no-binary", ":all:"]
-    const plain = ["--no-build-isolation", "--use-pep517", "--ignore-requires-python", "--quiet", "--dest", download]
-    await run(["python3", "-m", "pip", "download", ...from, ...plain], { env: { PYTHONPATH: python, ENGINE: engine } })
-    const [archive = ""] = readdirSync(download)
+  const own = process.env.CNI_ENGINE_SOURCE
+  if (own) return copySource(own)
+  const pinned = pinnedEngine()
+  const vendored = findVendored(pinned)
+  return cached(`source-${pinned.sha256.slice(0, 16)}`, async (directory) => {
+    const download = join(directory, "download")
+    const archive = vendored ?? (await fetchEngine(download))
     const only = ["--strip-components=2", "--wildcards", "*/upstream-quickjs"]
-    await run(["tar", "--extract", "--file", join(download, archive), "--directory", directory, ...only])
-    for (const scratch of [python, download]) rmSync(scratch, { recursive: true })
+    await run(["tar", "--extract", "--file", archive, "--directory", directory, ...only])
+    rmSync(download, { recursive: true, force: true })
+  })
+}
+
+/** A copy of the C files of a directory, which does not change any more. Throws when it lacks one that is compiled. */
+async function copySource(own: string): Promise<string> {
+  const there = existsSync(own)
+    ? readdirSync(own)
+        .filter((name) => /\.[ch]$/.test(name))
+        .sort()
+    : []
+  const missing = engineSources.filter((name) => !there.includes(name))
+  if (missing.length > 0)
+    throw new Error(`Cannot build with the engine of CNI_ENGINE_SOURCE, "${own}": it has no ${missing.join(", ")}`)
+  const key = hashOf(...there.flatMap((name) => [name, readFileSync(join(own, name))]))
+  return cached(`source-${key.slice(0, 16)}`, async (directory) => {
+    for (const name of there) cpSync(join(own, name), join(directory, name))
   })
 }
 
@@ -170,12 +92,15 @@ export interface EngineFlavour {
 export const usedFunctions = join(hostDirectory, "used-functions.txt")
 
 /** Moves the functions that calls use to the sections that linkers put together, `.text.hot`. */
-async function gatherUsed(object: string, { objcopy }: Target): Promise<void> {
+async function gatherUsed(object: string, compiler: string): Promise<void> {
   const used = new Set(readFileSync(usedFunctions, "utf8").split("\n"))
   const renamed = [...sectionsOf(readFileSync(object)).keys()].flatMap((section) => {
     const name = /^\.text\.(\w+)/.exec(section)?.[1] // what follows a dot is the compiler's: a part, a copy
     return name && used.has(name) ? [`--rename-section=${section}=.text.hot${section.slice(".text".length)}`] : []
   })
+  const objcopy = Buffer.from(await run([compiler, "-print-prog-name=objcopy"]))
+    .toString()
+    .trim()
   await run([objcopy, ...renamed, object])
 }
 
@@ -193,7 +118,7 @@ export async function engineObjects(source: string, flavour: EngineFlavour): Pro
       engineSources.map(async (file) => {
         const all = [...flags, `-ffile-prefix-map=${source}=engine`]
         await run([compiler, ...all, "-c", "-o", join(into, `${file}.o`), join(source, file)])
-        await gatherUsed(join(into, `${file}.o`), target)
+        await gatherUsed(join(into, `${file}.o`), compiler)
         console.error(`  ${++done} of ${engineSources.length}: ${file}`)
       }),
     )

@@ -1,11 +1,14 @@
 /**
  * The C library that executables are linked with: musl, Debian's package of it. For amd64 it is installed. Debian has no package
  * of it for a cross compiler, and to install that of arm64 would change which packages apt looks for: so that one is fetched,
- * pinned by a hash (`host/musl-arm64.txt`), and unpacked beside the objects of the engine.
+ * pinned by a hash (`host/musl-arm64.txt`), and unpacked beside the objects of the engine. A packager's own compiler
+ * (`CNI_CC_AMD64`, `CNI_CC_ARM64`) brings its own.
  */
-import { readFileSync, rmSync, writeFileSync } from "node:fs"
-import { join } from "node:path"
-import { cacheDirectory, cached, hashOf, hostDirectory, muslCompiler, run, type Target } from "./engine.ts"
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { dirname, join } from "node:path"
+import { cacheDirectory, cached, hashOf, muslCompiler, run, type Target } from "./engine.ts"
+import { fetchMusl, findVendored, pinnedMusl } from "./sources.ts"
 
 /** What a build needs of musl. */
 export interface Musl {
@@ -15,37 +18,56 @@ export interface Musl {
   readonly libraries: string
   /** The file of its terms. */
   readonly terms: string
+  /** Whether a packager has named the compiler. */
+  readonly isOwn: boolean
 }
+
+/** The compiler that a packager has named for a target. */
+const ownCompiler = ({ name }: Target) => process.env[`CNI_CC_${name.toUpperCase()}`] || undefined
 
 /** musl for a target, fetched when this machine has not got it yet. */
-export async function muslOf({ name }: Target): Promise<Musl> {
-  const root = name === "amd64" ? "/" : await fetched()
-  return {
-    compiler: name === "amd64" ? muslCompiler : join(root, "usr/bin/aarch64-linux-musl-gcc"),
-    libraries: join(root, "usr/lib", name === "amd64" ? "x86_64-linux-musl" : "aarch64-linux-musl"),
-    terms: join(root, "usr/share/doc/musl-dev/copyright"),
-  }
+export async function muslOf(target: Target): Promise<Musl> {
+  const own = ownCompiler(target)
+  const root = own || target.name === "amd64" ? "/" : await fetched()
+  const compiler = own ?? (target.name === "amd64" ? muslCompiler : join(root, "usr/bin/aarch64-linux-musl-gcc"))
+  const terms = process.env.CNI_MUSL_TERMS || join(root, "usr/share/doc/musl-dev/copyright")
+  return { compiler, libraries: await librariesOf(compiler), terms, isOwn: own !== undefined }
 }
 
-/** Debian's package for arm64 as `host/musl-arm64.txt` pins it. */
-export function pinnedMusl(): { url: string; version: string; sha256: string } {
-  const pinned = readFileSync(join(hostDirectory, "musl-arm64.txt"), "utf8")
-  const [, url = "", version = "", sha256 = ""] =
-    /^(\S+\/musl-dev_([^_]+)_arm64\.deb) SHA256:([0-9a-f]{64})\n$/.exec(pinned) ?? []
-  if (!url) throw new Error(`Cannot read "host/musl-arm64.txt": it is not "URL SHA256:HASH"`)
-  return { url, version, sha256 }
+const known = new Map<string, Promise<string>>()
+
+/** The directory of the C library that a compiler links with. Throws when that is not musl. */
+function librariesOf(compiler: string): Promise<string> {
+  const found = known.get(compiler) ?? findLibraries(compiler)
+  known.set(compiler, found)
+  return found
+}
+
+async function findLibraries(compiler: string): Promise<string> {
+  const scratch = mkdtempSync(join(tmpdir(), "cni-musl-"))
+  try {
+    writeFileSync(join(scratch, "empty.c"), "int main(void) { return 0; }\n")
+    const link = [compiler, "-static", "-Wl,--trace", "-o", join(scratch, "empty"), join(scratch, "empty.c")]
+    const traced = Buffer.from(await run(link)).toString()
+    const library = /^\(?(\/.*\/libc\.a)/m.exec(traced)?.[1]
+    if (library === undefined) throw new Error(`Cannot tell which C library "${compiler}" links with:\n${traced}`)
+    if (!readFileSync(library, "latin1").includes("__libc_version"))
+      throw new Error(`Cannot build with "${compiler}": "${library}" is not musl`)
+    return dirname(library)
+  } finally {
+    rmSync(scratch, { recursive: true })
+  }
 }
 
 /** The directory that the package is unpacked in; the two files of it that name their own places name those there. */
 function fetched(): Promise<string> {
-  const { url, sha256 } = pinnedMusl()
-  const key = `musl-arm64-${hashOf(url, sha256, cacheDirectory).slice(0, 16)}`
+  const pinned = pinnedMusl()
+  const vendored = findVendored(pinned)
+  const key = `musl-arm64-${hashOf(pinned.sha256, cacheDirectory).slice(0, 16)}`
   return cached(key, async (directory) => {
-    console.error(`Fetching musl for arm64: ${url}`)
-    const archive = join(directory, "package.deb")
-    await run(["/usr/lib/apt/apt-helper", "download-file", url, archive, `SHA256:${sha256}`])
-    await run(["dpkg-deb", "--extract", archive, directory])
-    rmSync(archive)
+    const download = join(directory, "download")
+    await run(["dpkg-deb", "--extract", vendored ?? (await fetchMusl(download)), directory])
+    rmSync(download, { recursive: true, force: true })
     for (const file of ["usr/bin/aarch64-linux-musl-gcc", "usr/lib/aarch64-linux-musl/musl-gcc.specs"]) {
       const text = readFileSync(join(directory, file), "utf8")
       writeFileSync(join(directory, file), text.replaceAll("/usr/", `${join(cacheDirectory, key)}/usr/`))

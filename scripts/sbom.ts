@@ -3,10 +3,11 @@
  * comes from, and what has made it. Written beside each archive by `npm run dist`; scanners such as `grype` or `trivy sbom` read it.
  */
 import { readFileSync } from "node:fs"
-import { join } from "node:path"
+import { basename, join } from "node:path"
 import { Enums, Models, Serialize, Spec } from "@cyclonedx/cyclonedx-library"
-import { hashOf, root, run, type Target } from "./engine.ts"
-import { pinnedMusl } from "./musl.ts"
+import { engineSource, hashOf, root, run, type Target } from "./engine.ts"
+import { muslOf } from "./musl.ts"
+import { pinnedEngine, pinnedMusl } from "./sources.ts"
 
 /** An archive that the bill is about. */
 export interface Archive {
@@ -29,11 +30,11 @@ export async function makeBill(target: Target, archive: Archive): Promise<string
     licence: "Apache-2.0",
   })
   product.properties.add(new Models.Property("archive", archive.name))
-  const inside = [readEngine(), readHashes(), await readMusl(target)]
+  const inside = [await readEngine(), readHashes(), await readMusl(target)]
   const bill = new Models.Bom({ serialNumber: serialNumber(archive) })
   bill.metadata.timestamp = new Date(archive.age * 1000)
   bill.metadata.component = product
-  bill.metadata.tools.components.add(await readPackage(compilers[target.name], Enums.ComponentType.Application))
+  bill.metadata.tools.components.add(await readCompiler(target))
   for (const component of inside) {
     bill.components.add(component)
     product.dependencies.add(component.bomRef)
@@ -43,12 +44,25 @@ export async function makeBill(target: Target, archive: Archive): Promise<string
   return `${serializer.serialize(bill, { sortLists: true, space: 2 })}\n`
 }
 
-/** The engine, as `host/engine.txt` pins it. */
-function readEngine(): Models.Component {
-  const [, name = "", version = "", sha256 = ""] =
-    /^(\S+)==(\S+) --hash=sha256:([0-9a-f]{64})$/m.exec(readFileSync(join(root, "host/engine.txt"), "utf8")) ?? []
+/** The engine, as `host/engine.txt` pins it, or as a packager's own source says. */
+async function readEngine(): Promise<Models.Component> {
+  const type = Enums.ComponentType.Library
+  const { name, version, sha256 } = pinnedEngine()
+  if (process.env.CNI_ENGINE_SOURCE) {
+    const header = readFileSync(join(await engineSource(), "quickjs.h"), "utf8")
+    const parts = ["MAJOR", "MINOR", "PATCH"].map((part) => new RegExp(`QJS_VERSION_${part} (\\d+)`).exec(header)?.[1])
+    return describe(type, name, { version: parts.join("."), licence: "MIT" })
+  }
   const purl = `pkg:pypi/${name}@${version}`
-  return describe(Enums.ComponentType.Library, name, { version, purl, hash: ["SHA-256", sha256], licence: "MIT" })
+  return describe(type, name, { version, purl, hash: ["SHA-256", sha256], licence: "MIT" })
+}
+
+/** What compiles: a Debian package, or the program that a packager has named. */
+async function readCompiler(target: Target): Promise<Models.Component> {
+  const { compiler, isOwn } = await muslOf(target)
+  const type = Enums.ComponentType.Application
+  if (!isOwn) return readPackage(compilers[target.name], type)
+  return describe(type, basename(compiler), { version: await said([compiler, "-dumpversion"]) })
 }
 
 /** The only npm package in the executable, as the lock file pins it. */
@@ -65,9 +79,14 @@ function readHashes(): Models.Component {
   })
 }
 
-/** The C library: of amd64 as it is installed, of arm64 as `host/musl-arm64.txt` pins it. */
+/** The C library: of amd64 as it is installed, of arm64 as `host/musl-arm64.txt` pins it; of a packager's compiler as its archive says. */
 async function readMusl(target: Target): Promise<Models.Component> {
   const [type, licence] = [Enums.ComponentType.Library, "MIT"]
+  const { libraries, isOwn } = await muslOf(target)
+  if (isOwn) {
+    const member = await said(["ar", "p", join(libraries, "libc.a"), "version.lo"])
+    return describe(type, "musl", { version: /\d+\.\d+\.\d+/.exec(member)?.[0] ?? "", licence })
+  }
   if (target.name === "amd64") return readPackage("musl-dev", type, licence)
   const { version, sha256 } = pinnedMusl()
   const purl = `pkg:deb/debian/musl-dev@${encodeURIComponent(version)}?arch=arm64`
@@ -76,11 +95,15 @@ async function readMusl(target: Target): Promise<Models.Component> {
 
 /** A Debian package of this machine. */
 async function readPackage(name: string, type: Enums.ComponentType, licence?: string): Promise<Models.Component> {
-  const [, version = ""] = Buffer.from(await run(["dpkg-query", "--show", name]))
-    .toString()
-    .trim()
-    .split("\t")
+  const [, version = ""] = (await said(["dpkg-query", "--show", name])).split("\t")
   return describe(type, name, { version, purl: `pkg:deb/debian/${name}@${encodeURIComponent(version)}`, licence })
+}
+
+/** What a program prints. */
+async function said(command: readonly string[]): Promise<string> {
+  return Buffer.from(await run(command))
+    .toString("latin1")
+    .trim()
 }
 
 interface Description {

@@ -14,24 +14,43 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-if [ ! -x node_modules/.bin/bun ] || [ package-lock.json -nt node_modules/.package-lock.json ]; then
+# Whether the npm packages are there: as the lock file has them, or as a packager has put them there, with a Bun of his own.
+has_packages() {
+  if [ -n "${CNI_BUN:-}" ] && [ ! -e node_modules/.package-lock.json ]; then [ -d node_modules ] && return; fi
+  [ -x node_modules/.bin/bun ] && [ ! package-lock.json -nt node_modules/.package-lock.json ]
+}
+if [ -n "${CNI_VENDOR:-}" ]; then
+  if ! differs=$({ cd "$CNI_VENDOR" && sha256sum --check --quiet --strict SHA256SUMS; } 2>&1); then
+    echo "Cannot build from \"$CNI_VENDOR\": it is not as \"npm run vendor\" made it: ${differs%%$'\n'*}" >&2
+    exit 1
+  fi
+  has_packages || node scripts/vendored.js "$CNI_VENDOR"
+elif ! has_packages; then
   # Not "npm ci": it fails where the registry has no packages for other platforms.
   npm install --no-save --no-audit --no-fund --loglevel=error
 fi
 
 missing=()
-# The build needs these programs, from any package.
-for program in gcc:gcc as:binutils musl-gcc:musl-tools python3:python3 patch:patch; do
-  command -v "${program%:*}" >/dev/null || missing+=("${program#*:}")
-done
-python3 -c 'import importlib.util as u; raise SystemExit(not u.find_spec("pip"))' 2>/dev/null || missing+=(python3-pip)
+# The build needs these programs, from any package. A packager's own compiler, and sources that are there, need fewer.
+programs=(as:binutils patch:patch)
+[ -n "${CNI_CC_AMD64:-}" ] || programs+=(gcc:gcc musl-gcc:musl-tools)
+[ -n "${CNI_VENDOR:-}${CNI_ENGINE_SOURCE:-}" ] || programs+=(python3:python3)
+need_programs() {
+  for program in "$@"; do command -v "${program%:*}" >/dev/null || missing+=("${program#*:}"); done
+}
+need_programs "${programs[@]}"
+if [ -z "${CNI_VENDOR:-}${CNI_ENGINE_SOURCE:-}" ]; then
+  python3 -c 'import importlib.util as u; raise SystemExit(not u.find_spec("pip"))' 2>/dev/null || missing+=(python3-pip)
+fi
 
 need() { dpkg-query -W -f='${Status}' "$1" 2>/dev/null | grep -q 'ok installed' || missing+=("$1"); }
 for group in "$@"; do
   case "$group" in
     tools) for package in iproute2 nftables iputils-ping strace procps conntrack busybox-static libc6-dev groff-base man-db e2fsprogs xfsprogs; do need "$package"; done ;;
     firewall) for package in firewalld dbus-daemon dbus-bin; do need "$package"; done ;;
-    arm64) for package in gcc-aarch64-linux-gnu qemu-user; do need "$package"; done ;;
+    arm64)
+      [ -n "${CNI_CC_ARM64:-}" ] || need_programs aarch64-linux-gnu-gcc:gcc-aarch64-linux-gnu
+      need_programs qemu-aarch64:qemu-user ;;
     dhcp) for package in dnsmasq-base isc-dhcp-server kea-dhcp4-server kea-dhcp6-server tcpdump; do need "$package"; done ;;
     peers) for package in containernetworking-plugins iptables; do need "$package"; done ;;
     browser) for package in chromium fonts-dejavu-core; do need "$package"; done ;;

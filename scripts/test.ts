@@ -104,7 +104,7 @@ async function withNumbers(files: readonly string[]): Promise<string[]> {
 }
 
 /** The tests of these rooms need real runtimes, a cross compiler or another build, and are asked for by themselves. */
-const roomsOfTheirOwn = ["interop", "npm", "arm64", "browser", "sanitized", "kubernetes"] as const
+const roomsOfTheirOwn = ["interop", "npm", "arm64", "offline", "browser", "sanitized", "kubernetes"] as const
 
 /** The tests of one of these rooms, or else those in namespaces. */
 function integrationFiles(room?: (typeof roomsOfTheirOwn)[number]): string[] {
@@ -200,6 +200,8 @@ const modes: Readonly<Record<string, Mode>> = {
   },
   /** The plugins for arm64, under QEMU. */
   arm64: (runner) => integration(runner, integrationFiles("arm64")),
+  /** Archives that are built without a network, from a directory that was filled before, and with what a packager brings. */
+  offline: (runner) => integration(runner, integrationFiles("offline")),
   /** Integration tests of each plugin and verb with plugins that AddressSanitizer and UndefinedBehaviorSanitizer watch, and calls by chance. */
   sanitized,
   /** The long form of what `npm test` has of kills, errors, storms and garbage; with words the files that have one in their path. */

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test"
 import { join } from "node:path"
-import { pinnedMusl } from "../musl.ts"
+import { pinnedMusl } from "../sources.ts"
 
 const root = join(import.meta.dir, "../..")
 const read = (file: string) => Bun.file(join(root, file)).text()

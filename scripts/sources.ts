@@ -1,0 +1,102 @@
+/**
+ * Where a build gets what is not in the project: the engine's source and the C library for arm64. They come from package registries,
+ * or, with `CNI_VENDOR`, from the directory that `npm run vendor` has filled; pinned by hashes in both cases.
+ */
+import { createHash } from "node:crypto"
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { basename, join } from "node:path"
+import { hostDirectory, run } from "./cache.ts"
+
+/** A file of a registry, pinned by the hash that a file of the project has. */
+export interface Pinned {
+  readonly name: string
+  readonly version: string
+  /** In hexadecimal digits. */
+  readonly sha256: string
+  /** Where a vendored directory has it. */
+  readonly vendored: string
+  /** The file of the project. */
+  readonly pin: string
+}
+
+/** The engine's source archive, as `host/engine.txt` pins it: "PACKAGE==VERSION --hash=sha256:HASH". */
+export function pinnedEngine(): Pinned {
+  const pin = "engine.txt"
+  const [, name = "", version = "", sha256 = ""] = readPin(pin, /^(\S+)==(\S+) --hash=sha256:([0-9a-f]{64})\n$/)
+  const vendored = `engine/${name.replaceAll("-", "_")}-${version}.tar.gz`
+  return { name, version, sha256, vendored, pin: `host/${pin}` }
+}
+
+/** Debian's package of musl for arm64, as `host/musl-arm64.txt` pins it: "URL SHA256:HASH". */
+export function pinnedMusl(): Pinned & { readonly url: string } {
+  const pin = "musl-arm64.txt"
+  const form = /^(\S+\/(musl-dev)_([^_]+)_arm64\.deb) SHA256:([0-9a-f]{64})\n$/
+  const [, url = "", name = "", version = "", sha256 = ""] = readPin(pin, form)
+  return { url, name, version, sha256, vendored: `musl/${basename(url)}`, pin: `host/${pin}` }
+}
+
+function readPin(file: string, form: RegExp): RegExpExecArray {
+  const found = form.exec(readFileSync(join(hostDirectory, file), "utf8"))
+  if (!found) throw new Error(`Cannot read "host/${file}": it does not match ${form}`)
+  return found
+}
+
+/** The path of a pinned file in the directory of `CNI_VENDOR`; `undefined` when there is no such variable. Throws as `requireVendored`. */
+export function findVendored(pinned: Pinned): string | undefined {
+  return process.env.CNI_VENDOR ? requireVendored(process.env.CNI_VENDOR, pinned) : undefined
+}
+
+/** The path of a pinned file in a vendored directory. Throws when it is missing or has other bytes. */
+export function requireVendored(directory: string, { vendored, sha256, pin }: Pinned): string {
+  const refuse = (reason: string) => new Error(`Cannot build from "${directory}": ${reason}`)
+  const file = join(directory, vendored)
+  let bytes: Uint8Array
+  try {
+    bytes = readFileSync(file)
+  } catch (cause) {
+    throw refuse(`"${vendored}", which ${pin} pins, is missing or cannot be read: ${(cause as Error).message}`)
+  }
+  if (createHash("sha256").update(bytes).digest("hex") !== sha256)
+    throw refuse(`"${vendored}" is not the file that ${pin} pins`)
+  return file
+}
+
+/**
+ * pip asks a source package for its name and version before it hands the package out, and for that runs the package's own
+ * build program, with the newest release of all that it needs. This answers in its place: nothing of either is run.
+ */
+const standIn = `import os
+def prepare_metadata_for_build_wheel(directory, *_):
+    name, version = os.environ["ENGINE"].split("==")
+    information = name.replace("-", "_") + "-" + version + ".dist-info"
+    os.mkdir(os.path.join(directory, information))
+    with open(os.path.join(directory, information, "METADATA"), "w") as file:
+        file.write(f"Metadata-Version: 2.1\\nName: {name}\\nVersion: {version}\\n")
+    return information
+`
+
+/** Fetches the engine's source archive from the Python package index into a directory. Returns its path. */
+export async function fetchEngine(into: string): Promise<string> {
+  const { name, version, pin, vendored } = pinnedEngine()
+  const engine = `${name}==${version}`
+  console.error(`Fetching the engine's source: ${engine}`)
+  const python = `${into}.python`
+  mkdirSync(join(python, "setuptools"), { recursive: true })
+  writeFileSync(join(python, "setuptools/__init__.py"), "")
+  writeFileSync(join(python, "setuptools/build_meta.py"), standIn)
+  const from = ["--requirement", pin, "--require-hashes", "--no-deps", "--no-binary", ":all:"]
+  const plain = ["--no-build-isolation", "--use-pep517", "--ignore-requires-python", "--quiet", "--dest", into]
+  await run(["python3", "-m", "pip", "download", ...from, ...plain], { env: { PYTHONPATH: python, ENGINE: engine } })
+  rmSync(python, { recursive: true })
+  return join(into, basename(vendored))
+}
+
+/** Fetches Debian's package of musl for arm64 into a directory, by apt's helper, which goes by the proxy that apt has. Returns its path. */
+export async function fetchMusl(into: string): Promise<string> {
+  const { url, sha256 } = pinnedMusl()
+  console.error(`Fetching musl for arm64: ${url}`)
+  mkdirSync(into, { recursive: true })
+  const archive = join(into, basename(url))
+  await run(["/usr/lib/apt/apt-helper", "download-file", url, archive, `SHA256:${sha256}`])
+  return archive
+}

@@ -1,0 +1,109 @@
+/**
+ * Fetches what a build needs from package registries into a directory, for a build without a network:
+ *
+ *   npm run vendor DIR
+ *   CNI_VENDOR=DIR npm run dist
+ *
+ * npm packages, Bun among them, the engine's source archive, and Debian's package of musl for arm64. `SHA256SUMS` in it lists the files,
+ * and `packages.txt` the Debian packages that it does not have: a packager's own system supplies these. docs/packaging.md tells the whole.
+ */
+import { createHash } from "node:crypto"
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs"
+import { basename, dirname, join, resolve } from "node:path"
+import { root, run } from "./cache.ts"
+import { fetchEngine, fetchMusl, pinnedEngine, pinnedMusl, requireVendored } from "./sources.ts"
+import { checkArchive, packagesOf } from "./vendored.js"
+
+/** The Debian packages that a build runs, those of the second list for arm64 alone. */
+const suppliers = [
+  ["gcc", "gcc-12", "binutils", "musl-tools", "musl-dev", "patch", "tar", "dpkg"],
+  ["gcc-aarch64-linux-gnu", "gcc-12-aarch64-linux-gnu", "binutils-aarch64-linux-gnu", "qemu-user"],
+] as const
+
+/** Fills a directory, whole or not at all. Throws when one of that path is not such a directory. */
+export async function vendor(directory: string): Promise<void> {
+  if (existsSync(directory) && readdirSync(directory).length > 0 && !existsSync(join(directory, "SHA256SUMS")))
+    throw new Error(`Cannot vendor into "${directory}": it has other files, and no SHA256SUMS`)
+  mkdirSync(dirname(directory), { recursive: true })
+  const scratch = mkdtempSync(join(dirname(directory), `.${basename(directory)}-`))
+  try {
+    await fetchPackages(scratch)
+    for (const [pinned, fetch] of [[pinnedEngine(), fetchEngine] as const, [pinnedMusl(), fetchMusl] as const]) {
+      await fetch(join(scratch, dirname(pinned.vendored)))
+      requireVendored(scratch, pinned)
+    }
+    writeFileSync(join(scratch, "packages.txt"), await supplied())
+    writeFileSync(join(scratch, "SHA256SUMS"), sumsOf(scratch))
+    chmodSync(scratch, 0o755)
+    rmSync(directory, { recursive: true, force: true })
+    renameSync(scratch, directory)
+  } finally {
+    rmSync(scratch, { recursive: true, force: true })
+  }
+}
+
+/** Fetches the archives of the npm packages that this machine gets, and compares each with the lock file. */
+async function fetchPackages(directory: string): Promise<void> {
+  const packages = packagesOf(JSON.parse(readFileSync(join(root, "package-lock.json"), "utf8")))
+  console.error(`Fetching ${packages.length} npm packages`)
+  const into = join(directory, "npm")
+  mkdirSync(into)
+  const names = packages.map(([path, { version }]) => `${path.replace(/^.*node_modules\//, "")}@${version}`)
+  await run(["npm", "pack", "--silent", "--prefer-offline", "--pack-destination", into, ...new Set(names)])
+  for (const [path, known] of packages) checkArchive(directory, path, known)
+}
+
+/** What a build takes from the system, with the versions that this one has. */
+async function supplied(): Promise<string> {
+  const [all, arm64] = await Promise.all(suppliers.map((names) => Promise.all(names.map(describePackage))))
+  return [
+    "The build takes these Debian packages from the system that it runs on; they are not in this directory.",
+    "The same versions give the same bytes. Node 20 or newer and npm have to be there, too.",
+    "",
+    ...(all ?? []),
+    "",
+    "For arm64 also:",
+    "",
+    ...(arm64 ?? []),
+    "",
+  ].join("\n")
+}
+
+/** A Debian package, with the version that is installed. */
+async function describePackage(name: string): Promise<string> {
+  const shown = await run(["dpkg-query", "--show", name]).catch(() => Buffer.of())
+  return `${name} ${Buffer.from(shown).toString().trim().split("\t")[1] || "(not installed here)"}`
+}
+
+/** The sums of all files, as `sha256sum --check` reads them. */
+function sumsOf(directory: string): string {
+  const files = readdirSync(directory, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile())
+  const paths = files.map((entry) => join(entry.parentPath, entry.name).slice(directory.length + 1)).sort()
+  const sum = (path: string) =>
+    createHash("sha256")
+      .update(readFileSync(join(directory, path)))
+      .digest("hex")
+  return paths.map((path) => `${sum(path)}  ${path}\n`).join("")
+}
+
+if (import.meta.main) {
+  const [directory, ...rest] = process.argv.slice(2)
+  if (!directory || rest.length > 0) {
+    console.error("Usage: npm run vendor DIRECTORY")
+    process.exit(2)
+  }
+  // npm changes to the directory of the project; a path is meant from where it was called.
+  const path = resolve(process.env.INIT_CWD ?? process.cwd(), directory)
+  await vendor(path)
+  console.log(`Vendored into ${path}; build from it with CNI_VENDOR=${path}`)
+}
