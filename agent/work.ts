@@ -88,10 +88,10 @@ export function podCidrWork(surroundings: Surroundings, { network, follow }: Pod
 }
 
 function statusOfCopy(node: NodeFiles, network: string): PoolStatus {
-  const taken = node.reservations(network)
+  const taken = node.takenAddresses(network)
   const prefixes = (node.readPool(network)?.sets ?? []).map(({ prefix, blockLength, reserved }): PrefixStatus => {
     const blocks = Blocks.of({ prefix, blockLength, reserved })
-    const used = taken.filter(({ address }) => blocks.blockOf(address) === prefix).length
+    const used = taken.filter((address) => blocks.blockOf(address) === prefix).length
     const free = (blocks.capacityOf(prefix) - BigInt(used)).toString()
     const cluster = { free: "0", owned: 1, quarantined: 0 }
     return { prefix, blocks: [{ prefix, state: "owned", used }], used, free, cluster }

@@ -140,6 +140,7 @@ function filesOf(owner: Owner, written: (blocks: number) => void): NodeFiles {
     },
     removePool: (pool) => void files.delete(pool),
     storeOf: (network) => network,
+    takenAddresses: () => [],
     reservations: () => [],
     reservationsIn: () => [],
     watchReservations: () => ({ [Symbol.dispose]() {} }),

@@ -3,7 +3,7 @@ import { type Block, isSameOwner, keyOf, type Owner, type Pool, type PoolPrefix 
 import type { Stored } from "../store.ts"
 import type { MemoryFile } from "./memory.ts"
 import type { Resend } from "./resend.ts"
-import type { LogEvent, Reservation, Surroundings } from "./surroundings.ts"
+import type { LogEvent, Surroundings } from "./surroundings.ts"
 import type { View } from "./view.ts"
 
 /** What the parts of an agent share. */
@@ -13,8 +13,10 @@ export interface Agent {
   readonly memory: MemoryFile
   readonly resend: Resend
   readonly signal: AbortSignal
-  /** The reservations by blocks for each pool, as they were read last; a change clears it. */
-  readonly used: Map<string, ReadonlyMap<string, Reservation[]>>
+  /** How many addresses of each block are reserved, for each pool, as it was read last; a change clears it. */
+  readonly used: Map<string, ReadonlyMap<string, number>>
+  /** Since when there is a block that the node can do without, by pool and prefix. */
+  readonly spareSinceMs: Map<string, number>
   /** Throws `StoreError` where the store went backwards since: its answers are no ground to use a block, or to give one up. */
   requireSameStore(): Promise<void>
 }
@@ -48,18 +50,15 @@ export function prefixOf(pool: Pool, block: string): PoolPrefix | undefined {
   return pool.prefixes.find((each) => Blocks.of(each).has(block))
 }
 
-/** The reservations of a pool's network by the blocks that they lie in. */
-export function byBlock(agent: Agent, pool: Pool): ReadonlyMap<string, Reservation[]> {
+/** How many addresses of each block of a pool are reserved; a block without a reservation is left out. */
+export function usedOf(agent: Agent, pool: Pool): ReadonlyMap<string, number> {
   const known = agent.used.get(pool.name)
   if (known) return known
-  const found = new Map<string, Reservation[]>()
-  for (const reservation of agent.surroundings.node.reservations(pool.network)) {
+  const found = new Map<string, number>()
+  for (const address of agent.surroundings.node.takenAddresses(pool.network)) {
     for (const prefix of pool.prefixes) {
-      const block = Blocks.of(prefix).blockOf(reservation.address)
-      if (block === undefined) continue
-      const inBlock = found.get(block)
-      if (inBlock) inBlock.push(reservation)
-      else found.set(block, [reservation])
+      const block = Blocks.of(prefix).blockOf(address)
+      if (block !== undefined) found.set(block, (found.get(block) ?? 0) + 1)
     }
   }
   agent.used.set(pool.name, found)

@@ -14,7 +14,7 @@ async function live(world: World): Promise<void> {
   for (let at = 0; at < 12; at++) if (at % 4 > 0) node.add(`d${at}`)
   await world.clock.advance(1500)
   for (const { id } of node.reservations()) if (id !== "c3") node.del(id)
-  await world.clock.advance(1500)
+  await world.clock.advance(3000)
 }
 
 /** Looks after each step of every agent and every delivery whether two nodes have one block or one address. */
@@ -190,7 +190,7 @@ describe("the order of a release:", () => {
       late = block.replace(/\d+$/, (last) => String(Number(last) + 2))
       node.taken.set(late, { address: late, id: "late", ifName: "eth0" })
     }
-    await world.clock.advance(1500)
+    await world.clock.advance(3000)
     expect(late).toBeDefined()
     expect(world.holderOf(late ?? "")).toBe("a")
     expect(world.node("a").files.get("pods")?.sets[0]?.blocks.join()).toContain(

@@ -3,9 +3,9 @@ import { CniError, messageOf } from "../../pkg/types/mod.ts"
 import { keyOf, type Pool } from "../records.ts"
 import type { Status } from "../status.ts"
 import { type PodName, StoreError } from "../store.ts"
-import { type Agent, byBlock, keyOfBlock, say } from "./agent.ts"
+import { type Agent, keyOfBlock, say, usedOf } from "./agent.ts"
 import { CountedStore } from "./counted-store.ts"
-import { freeOf } from "./decide.ts"
+import { freeOf, needsBlock } from "./decide.ts"
 import { passFixed } from "./fixed.ts"
 import { type Held, readHeld } from "./held.ts"
 import { MemoryFile } from "./memory.ts"
@@ -44,7 +44,9 @@ export class Engine {
   readonly #watches = new Map<string, Disposable>()
   /** The networks of which a container has asked for an address while there was none. */
   readonly #asked = new Set<string>()
+  /** The networks that have no address left, and those that have fewer in hand than they should. */
   readonly #empty = new Set<string>()
+  readonly #low = new Set<string>()
   readonly #used: Agent["used"] = new Map()
   readonly #node: NodeRecord
   #heldKeys: ReadonlySet<string> = new Set()
@@ -80,6 +82,7 @@ export class Engine {
       resend,
       signal: both,
       used: this.#used,
+      spareSinceMs: new Map(),
       requireSameStore: () => guard.require(),
     }
     const guard = new StoreGuard(agent)
@@ -176,12 +179,15 @@ export class Engine {
     this.#watch(pool)
     const stopped = this.#guard?.stopped
     if (stopped) return reassert(agent, pool, readHeld(agent.surroundings.node, pool.name), stopped.revision)
-    const { hasGiven } = await passPool(agent, pool, { isAsked: this.#asked.has(pool.network) })
+    const { hasGiven, nextMs } = await passPool(agent, pool, { isAsked: this.#asked.has(pool.network) })
+    this.#timetable.within(nextMs)
     if (!agent.surroundings.store.boundPods || this.#pods) await passFixed(agent, pool, this.#pods)
     const held = readHeld(agent.surroundings.node, pool.name)
-    const isEmpty = pool.prefixes.some((prefix) => freeOf(holdingsOf(agent, pool, prefix, held)) === 0n)
-    if (isEmpty) this.#empty.add(pool.network)
-    else this.#empty.delete(pool.network)
+    const holdings = pool.prefixes.map((prefix) => holdingsOf(agent, pool, prefix, held))
+    const isEmpty = holdings.some((each) => freeOf(each) === 0n)
+    const isLow = holdings.some((each) => needsBlock(each, { others: "none", isOwn: false }))
+    mark(this.#empty, pool.network, isEmpty)
+    mark(this.#low, pool.network, isLow)
     if (!isEmpty || hasGiven) this.#asked.delete(pool.network)
   }
 
@@ -209,7 +215,7 @@ export class Engine {
   #dropFiles(agent: Agent, pools: readonly Pool[]): void {
     const { node } = agent.surroundings
     const used = new Set<string>()
-    for (const pool of pools) for (const block of byBlock(agent, pool).keys()) used.add(keyOfBlock(pool.name, block))
+    for (const pool of pools) for (const block of usedOf(agent, pool).keys()) used.add(keyOfBlock(pool.name, block))
     for (const name of node.listPools()) {
       const held = readHeld(node, name)
       for (const block of held.blocks.keys()) used.add(keyOfBlock(name, block))
@@ -227,7 +233,8 @@ export class Engine {
     const changed = () => {
       this.#used.clear()
       if (this.#empty.has(network)) this.#asked.add(network)
-      this.wake()
+      if (this.#low.has(network)) this.wake()
+      else this.#timetable.churn()
     }
     this.#watches.set(network, this.#surroundings.node.watchReservations(network, changed))
   }
@@ -237,6 +244,11 @@ export class Engine {
     if (this.#isStarving || concerns(change, this.#surroundings.node.owner.name, this.#heldKeys)) this.wake()
     this.#options.onChange?.(change)
   }
+}
+
+function mark(set: Set<string>, name: string, isIn: boolean): void {
+  if (isIn) set.add(name)
+  else set.delete(name)
 }
 
 /** What is wrong with a file that has blocks of a pool which the store has not got: it was removed there by hand, or comes from a backup. */

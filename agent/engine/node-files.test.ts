@@ -83,6 +83,7 @@ test("the memory survives; a torn one counts as absent", () => {
 test("reservations are those of host-local, under its lock where that matters", () => {
   using at = temporary()
   expect(at.node.reservations("pods-net")).toEqual([])
+  expect(at.node.takenAddresses("pods-net")).toEqual([])
   expect(at.node.reservationsIn("pods-net", "10.64.0.16/28")).toEqual([])
   using _ = at.node.watchReservations("pods-net", () => {})
   const store = at.node.storeOf("pods-net")
@@ -95,6 +96,8 @@ test("reservations are those of host-local, under its lock where that matters", 
     { address: "10.64.0.18", id: "abc", ifName: "eth0" },
     { address: "10.64.0.77", id: "", ifName: "" },
   ])
+  writeFileSync(join(store, "notes.txt"), "no address")
+  expect([...at.node.takenAddresses("pods-net")].sort()).toEqual(["10.64.0.18", "10.64.0.77"])
   using lock = FileDescriptor.open(join(store, "lock"), Open.ReadOnly)
   expect(tryLock(lock.fd)).toBe(true)
   expect(() => at.node.reservationsIn("pods-net", "10.64.0.16/28")).toThrow("Cannot lock")

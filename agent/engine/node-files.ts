@@ -7,6 +7,7 @@ import {
   Store as Reservations,
   readPoolFile,
   reservationsIn,
+  takenAddresses,
 } from "../../ipam/host-local/main.ts"
 import { decodeUtf8, encodeUtf8 } from "../../pkg/engine/mod.ts"
 import {
@@ -55,6 +56,7 @@ export function openNodeFiles({ poolDir, dataDir, owner, log, machineIdFile }: N
     removePool: (pool) => {
       if (tryUnlink(poolPath(place(pool)))) syncPath(poolDir)
     },
+    takenAddresses: (network) => takenAddresses(open(network)),
     reservations: (network) =>
       listLeases(open(network)).flatMap(({ address, holder }) => reservationOf(address, holder)),
     reservationsIn: (network, prefix) =>

@@ -37,6 +37,7 @@ async function fill(world: World, name: string, count: number): Promise<void> {
     world.node(name).add(`${name}-${at}`)
     await world.clock.advance(50)
   }
+  await world.clock.advance(100) // the last pass
 }
 
 const smallPool = { prefixes: [{ prefix: "10.64.0.0/26", blockLength: 28, reserved: [] }] } // 4 blocks of 13

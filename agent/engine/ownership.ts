@@ -1,7 +1,7 @@
 import { Blocks } from "../blocks.ts"
 import type { Block, Pool } from "../records.ts"
 import type { Stored } from "../store.ts"
-import { type Agent, blocksOf, byBlock, isOwn, keyOfBlock, ownedBy, prefixOf, say } from "./agent.ts"
+import { type Agent, blocksOf, isOwn, keyOfBlock, ownedBy, prefixOf, say, usedOf } from "./agent.ts"
 import { use } from "./claim.ts"
 import { type Held, withBlock, writeHeld } from "./held.ts"
 
@@ -78,7 +78,7 @@ async function giveUp(
  */
 export async function adopt(agent: Agent, pool: Pool, held: Held): Promise<Held> {
   let now = held
-  const inUse = byBlock(agent, pool)
+  const inUse = usedOf(agent, pool)
   for (const stored of blocksOf(agent, pool.name)) {
     const { prefix, owner, epoch } = stored.value
     if (now.blocks.has(prefix) || !isOwn(agent, owner) || !prefixOf(pool, prefix)) continue
@@ -99,7 +99,7 @@ export async function adopt(agent: Agent, pool: Pool, held: Held): Promise<Held>
  */
 export async function claimUsed(agent: Agent, pool: Pool, held: Held): Promise<Held> {
   let now = held
-  for (const [block] of byBlock(agent, pool)) {
+  for (const block of usedOf(agent, pool).keys()) {
     const isFree = !held.blocks.has(block) && !agent.view.find("block", keyOfBlock(pool.name, block))
     const blocks = pool.prefixes.map((each) => Blocks.of(each)).find((each) => each.has(block))
     if (!isFree || !blocks?.isUsable(block)) continue

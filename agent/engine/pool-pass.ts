@@ -1,6 +1,6 @@
 import { Blocks } from "../blocks.ts"
 import { keyOf, type Pool, type PoolPrefix, type Want } from "../records.ts"
-import { type Agent, blocksOf, byBlock, isOwn, ownerOf, prefixOf, say } from "./agent.ts"
+import { type Agent, blocksOf, isOwn, ownerOf, prefixOf, say, usedOf } from "./agent.ts"
 import { claim } from "./claim.ts"
 import { blockToGive, type Demand, freeOf, type Holding, needsBlock } from "./decide.ts"
 import { type Held, readHeld, writeHeld } from "./held.ts"
@@ -18,7 +18,14 @@ export interface Passed {
   readonly held: Held
   /** A block was given to nodes whose containers wait. */
   readonly hasGiven: boolean
+  /** After so long there is a block to give back. */
+  readonly nextMs: number
 }
+
+const none = { hasGiven: false, nextMs: Number.POSITIVE_INFINITY } as const
+
+/** So long a node keeps a block that it can do without: the containers of an update come as others go. */
+const SPARE_MS = 2_000
 
 /**
  * Brings one pool on this node from what is to what should be: blocks of others out of the file, own blocks into it, more blocks or fewer. Each
@@ -26,7 +33,7 @@ export interface Passed {
  */
 export async function passPool(agent: Agent, pool: Pool, { isAsked }: PassOptions): Promise<Passed> {
   let held = await fence(agent, pool, readHeld(agent.surroundings.node, pool.name))
-  if (pool.isRemoved) return { held: await emptyPool(agent, pool, held), hasGiven: false }
+  if (pool.isRemoved) return { ...none, held: await emptyPool(agent, pool, held) }
   held = await claimUsed(agent, pool, held)
   held = await adopt(agent, pool, held)
   writeHeld(agent, pool, held)
@@ -38,30 +45,26 @@ export async function passPool(agent: Agent, pool: Pool, { isAsked }: PassOption
     if (refilled.isStarving) starving.push(prefix)
   }
   await want(agent, pool, starving.length > 0 && starving, held, isAsked)
-  let hasGiven = false
+  let [hasGiven, nextMs] = [false, Number.POSITIVE_INFINITY]
   for (const prefix of pool.prefixes) {
-    for (let isSpare = true; isSpare; ) {
-      const demand = demandOf(agent, pool, isAsked)
-      const block = blockToGive(holdingsOf(agent, pool, prefix, held), demand)
-      if (block === undefined) break
-      held = await release(agent, pool, held, block)
-      hasGiven ||= demand.others === "urgent"
-      isSpare = demand.others === "none" && !held.blocks.has(block) // nodes that wait get one at a time
-    }
+    const given = await giveBack(agent, pool, prefix, held, isAsked)
+    held = given.held
+    hasGiven ||= given.hasGiven
+    nextMs = Math.min(nextMs, given.nextMs)
   }
-  return { held, hasGiven }
+  return { held, hasGiven, nextMs }
 }
 
 /** The blocks of one prefix with what is used of them. */
 export function holdingsOf(agent: Agent, pool: Pool, prefix: PoolPrefix, held: Held): Holding[] {
   const blocks = Blocks.of(prefix)
-  const used = byBlock(agent, pool)
+  const used = usedOf(agent, pool)
   const mine = [...held.blocks].filter(([block]) => blocks.has(block))
   return mine.map(([block, state]) => ({
     block,
     state: blocks.isUsable(block) ? state : "draining",
     capacity: blocks.capacityOf(block),
-    used: BigInt(used.get(block)?.length ?? 0),
+    used: BigInt(used.get(block) ?? 0),
   }))
 }
 
@@ -89,6 +92,28 @@ async function refill(
     const claimed = await claim(agent, pool, prefix, held)
     if (!claimed) return { held, isStarving: true }
     held = claimed
+  }
+}
+
+/** Gives back the blocks that the node could do without for a while; to nodes that wait, one block at once. */
+async function giveBack(agent: Agent, pool: Pool, prefix: PoolPrefix, before: Held, isAsked: boolean): Promise<Passed> {
+  const { spareSinceMs, surroundings } = agent
+  const key = `${pool.name} ${prefix.prefix}`
+  for (let held = before; ; ) {
+    const demand = demandOf(agent, pool, isAsked)
+    const block = blockToGive(holdingsOf(agent, pool, prefix, held), demand)
+    if (block === undefined) {
+      spareSinceMs.delete(key)
+      return { ...none, held }
+    }
+    const now = surroundings.clock.bootMs()
+    const sinceMs = spareSinceMs.get(key) ?? now
+    spareSinceMs.set(key, sinceMs)
+    const nextMs = sinceMs + SPARE_MS - now
+    if (demand.others === "none" && nextMs > 0) return { held, hasGiven: false, nextMs }
+    held = await release(agent, pool, held, block)
+    if (demand.others !== "none") return { ...none, held, hasGiven: demand.others === "urgent" }
+    if (held.blocks.has(block)) return { ...none, held }
   }
 }
 

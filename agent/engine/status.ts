@@ -1,8 +1,8 @@
 import type { PoolFile } from "../../ipam/host-local/main.ts"
-import { Blocks } from "../blocks.ts"
+import { Blocks, liesIn, toPrefix } from "../blocks.ts"
 import type { Pool, PoolPrefix } from "../records.ts"
 import type { LostBlock, PoolStatus, PrefixStatus } from "../status.ts"
-import { type Agent, blocksOf, byBlock, keyOfBlock, prefixOf } from "./agent.ts"
+import { type Agent, blocksOf, keyOfBlock, prefixOf, usedOf } from "./agent.ts"
 import { freeOf } from "./decide.ts"
 import { readHeld } from "./held.ts"
 import { isOurs } from "./ownership.ts"
@@ -66,10 +66,11 @@ function statusOfPool(agent: Agent, pool: Pool, fault: string | undefined, isReg
 export function lostBlocks(agent: Agent, pool: Pool): LostBlock[] {
   const held = readHeld(agent.surroundings.node, pool.name)
   const found: LostBlock[] = []
-  for (const [block, reservations] of byBlock(agent, pool)) {
+  for (const block of usedOf(agent, pool).keys()) {
     const stored = agent.view.find("block", keyOfBlock(pool.name, block))
     if (held.blocks.has(block) || !prefixOf(pool, block) || !stored || isOurs(agent, stored)) continue
-    const containers = reservations.map(({ id, ifName, address }) => ({ id, ifName, address }))
+    const reservations = agent.surroundings.node.reservations(pool.network)
+    const containers = reservations.filter(({ address }) => liesIn(toPrefix(address), toPrefix(block)))
     found.push({ pool: pool.name, prefix: block, owner: stored.value.owner.name, containers })
   }
   return found

@@ -70,7 +70,9 @@ export interface NodeFiles {
   removePool(pool: string): void
   /** host-local's store of a network: `<dataDir>/<network>`. */
   storeOf(network: string): string
-  /** The addresses of a network that are reserved. Reads without locking. */
+  /** The addresses of a network that are reserved, by the names of their files: one directory is read, and no file. Reads without locking. */
+  takenAddresses(network: string): readonly string[]
+  /** The same with the containers that have them. Reads each file, without locking. */
   reservations(network: string): readonly Reservation[]
   /**
    * The reservations of the addresses in a prefix, under host-local's lock: an ADD that comes later reads the file of the pool as

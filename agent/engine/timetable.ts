@@ -5,6 +5,8 @@ const SWEEP_MS = 60_000
 const SWEEP_OF_ONE_MS = 200
 /** Passes do not follow one another sooner: one pass does for many changes. */
 const PAUSE_MS = 20
+/** A pass for containers that come and go is that much later than the one before: the addresses in hand last longer. */
+const CHURN_MS = 100
 const RETRY_MS = 500
 const RETRY_MAX_MS = 30_000
 
@@ -13,7 +15,8 @@ export class Timetable {
   readonly #surroundings: Surroundings
   readonly #sweepMs: number
   #sweepAtMs: number
-  #nextMs = 0
+  #beganMs = 0
+  #nextMs = Number.POSITIVE_INFINITY
   #isWoken = false
   #failures = 0
   #hasFailed = false
@@ -27,9 +30,10 @@ export class Timetable {
 
   /** A pass begins: what wakes from now on leads to another one. */
   begin(): void {
+    this.#beganMs = this.#surroundings.clock.bootMs()
     this.#isWoken = false
     this.#hasFailed = false
-    this.#nextMs = this.#sweepAtMs
+    this.#nextMs = Number.POSITIVE_INFINITY
   }
 
   get isSweepDue(): boolean {
@@ -39,12 +43,22 @@ export class Timetable {
   planSweep(nodes: number): void {
     const now = this.#surroundings.clock.bootMs()
     this.#sweepAtMs = now + this.#jittered(Math.max(this.#sweepMs, nodes * SWEEP_OF_ONE_MS))
-    this.#nextMs = Math.min(this.#nextMs < now ? this.#sweepAtMs : this.#nextMs, this.#sweepAtMs)
   }
 
   /** Another pass is due in so many milliseconds. */
   within(ms: number | undefined): void {
-    if (ms !== undefined) this.#nextMs = Math.min(this.#nextMs, this.#surroundings.clock.bootMs() + ms)
+    if (ms !== undefined) this.#until(this.#surroundings.clock.bootMs() + ms)
+  }
+
+  /** Containers come or go. */
+  churn(): void {
+    this.#until(this.#beganMs + CHURN_MS)
+  }
+
+  #until(atMs: number): void {
+    if (atMs >= this.#nextMs) return
+    this.#nextMs = atMs
+    this.#sleeping.abort()
   }
 
   /** Something has failed in this pass: it is tried again, later each time. */
@@ -71,7 +85,7 @@ export class Timetable {
   }
 
   #rest(): number {
-    return this.#nextMs - this.#surroundings.clock.bootMs()
+    return Math.min(this.#nextMs, this.#sweepAtMs) - this.#surroundings.clock.bootMs()
   }
 
   /** Three to five quarters of it: agents that were started together do not stay together. */

@@ -138,6 +138,7 @@ export class Machine {
       removePool: (pool) => alive(() => this.#write(caller, () => this.putFile(pool, undefined))),
       fileOf: (pool) => `/var/lib/cni/pools/${pool}.json`,
       storeOf: (network) => `/var/lib/cni/networks/${network}`,
+      takenAddresses: () => alive(() => [...this.taken.keys()]),
       reservations: () => alive(() => reservations(() => true)),
       reservationsIn: (_, prefix) =>
         alive(() => {

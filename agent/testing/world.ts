@@ -95,6 +95,10 @@ export class TestNode implements NodeFiles {
     this.#write(`remove the file of ${pool}`, () => this.files.delete(pool))
   }
 
+  takenAddresses(): readonly string[] {
+    return [...this.taken.keys()]
+  }
+
   reservations(): readonly Reservation[] {
     return [...this.taken.values()]
   }

@@ -35,7 +35,12 @@ export function listNetworks(dataDir: string, files: Files = kernelFiles): strin
   })
 }
 
-/** Every taken address of a network. Reads without locking and changes nothing. */
+/** Every taken address of a network, by the names of its files. Reads one directory without locking, and no file. */
+export function takenAddresses({ files, directory }: Store): string[] {
+  return ifPresent(() => Array.from(listAddresses(files, directory), ([name]) => name)) ?? [] // no store
+}
+
+/** Every taken address of a network with its container. Reads without locking and changes nothing. */
 export function listLeases(store: Store): Lease[] {
   const { files, directory } = store
   const taken: { address: string; holder: Lease["holder"] }[] = []

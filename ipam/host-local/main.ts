@@ -12,7 +12,7 @@ import { checkReservation, release, releaseAddress, releaseOthers, reserve } fro
 import { Store } from "./store.ts"
 
 export { type Files, kernelFiles } from "./files.ts"
-export { type Lease, listLeases, listNetworks, usageOf } from "./inventory.ts"
+export { type Lease, listLeases, listNetworks, takenAddresses, usageOf } from "./inventory.ts"
 export { formatPoolFile, type PoolFile, type PoolPlace, type PoolSet, poolPath, readPoolFile } from "./pool-file.ts"
 export { type Address, capacityOf, formatAddress, formatRangeSet, parseAddress, type Range } from "./ranges.ts"
 export { type Reservation, reservationsIn } from "./reservations.ts"
