@@ -26,6 +26,8 @@ const line = {
         routes: [{ dst: "0.0.0.0/0" }, { dst: "::/0" }],
       },
     },
+    // The kernel prints the first as "300", and the second with a tab.
+    { type: "tuning", sysctl: { "net.core.somaxconn": "0x12c", "net.ipv4.ip_local_port_range": "20000 60000" } },
   ],
 }
 /** A macvlan network on an uplink of the node. */
@@ -507,12 +509,57 @@ const ofOperators: readonly Fault[] = [
   },
 ]
 
+const ofSettings: readonly Fault[] = [
+  {
+    rule: "container-arp-ignored",
+    severity: "error",
+    where: "a",
+    break: "sysctl -w net.ipv4.conf.eth0.arp_ignore=8",
+    says: /^interface "eth0" of "pods\/.*shop\/a\) answers no ARP request: net\/ipv4\/conf\/eth0\/arp_ignore is 8$/,
+  },
+  {
+    rule: "container-arp-ignored",
+    severity: "error",
+    where: "lan",
+    break: "sysctl -w net.ipv4.conf.all.arp_ignore=8",
+    says: /^interface "eth0" of "lan\/.*shop\/lan\) answers no ARP request: net\/ipv4\/conf\/all\/arp_ignore is 8$/,
+  },
+  {
+    rule: "container-sysctl",
+    severity: "warning",
+    where: "line",
+    break: "sysctl -w net.core.somaxconn=128",
+    says: /^net\/core\/somaxconn in "line\/.*shop\/line\) is "128", and its network sets "300"$/,
+  },
+  {
+    rule: "container-sysctl",
+    severity: "warning",
+    where: "line",
+    break: "sysctl -w 'net.ipv4.ip_local_port_range=32768 60999'",
+    says: /^net\/ipv4\/ip_local_port_range in "line\/.*, and its network sets "20000 60000"$/,
+  },
+  {
+    rule: "host-arp-off",
+    severity: "error",
+    where: "host",
+    break: "ip link set cni0 arp off",
+    says: /^"cni0" of the host has ARP switched off, and 2 containers have their gateway there: /,
+  },
+  {
+    rule: "host-arp-off",
+    severity: "error",
+    where: "host",
+    break: "sysctl -w net.ipv4.conf.all.arp_ignore=8",
+    says: /^the host answers no ARP request of 3 containers, since net\/ipv4\/conf\/all\/arp_ignore is 8: /,
+  },
+]
+
 test("the node is healthy", async () => {
   expect(await findings(node)).toEqual([])
 })
 
 test.each(
-  [...faults, ...more, ...ofUplinks, ...ofOperators].map(
+  [...faults, ...more, ...ofUplinks, ...ofOperators, ...ofSettings].map(
     (fault) => [`${fault.rule}: ${fault.break}, on ${fault.where}`, fault] as const,
   ),
 )("%s: found, mended by the pasted remedy, and found no more", async (_, fault) => {

@@ -116,6 +116,12 @@ export function withPrinted(backup: Backup, printed: ReadonlyMap<string, string>
   return { ...backup, sysctl }
 }
 
+/** The kernel's text for a value: as printed after ADD set it, else the value itself. */
+export function asPrinted({ sysctl = {} }: Backup, path: string, value: string): string {
+  const known = sysctl[path]
+  return known?.set === value ? (known.is ?? value) : value
+}
+
 /** The settings of a link in upstream's order. */
 function pick({ mac, promisc, mtu, allmulti, txQLen }: LinkValues): LinkValues {
   return { mac, promisc, mtu, allmulti, txQLen }

@@ -1,7 +1,15 @@
 import { type Fields, isCleanup, macAddressOrNone, parseConfig, pathOrNone } from "../../pkg/config/mod.ts"
 import { decodeUtf8 } from "../../pkg/engine/mod.ts"
 import type { ConfigCall } from "../../pkg/skel/mod.ts"
-import { CniError, Code, formatMac, type NetworkConfig, parseMac, readCniArgs } from "../../pkg/types/mod.ts"
+import {
+  CniError,
+  Code,
+  formatMac,
+  type JsonObject,
+  type NetworkConfig,
+  parseMac,
+  readCniArgs,
+} from "../../pkg/types/mod.ts"
 import type { LinkValues } from "./link.ts"
 import { type SysctlEntry, sysctlPaths } from "./sysctls.ts"
 
@@ -36,8 +44,7 @@ export type TuningConfig = ReturnType<typeof parseTuningConfig>
 export function parseTuningConfig(_network: NetworkConfig, { verb, args, raw }: ConfigCall) {
   const lenient = isCleanup(verb)
   const { args: { cni = {} } = {}, runtimeConfig, ...top } = parseConfig(tuningFields, raw, lenient)
-  // In the order in which they are set: as written, those of `args.cni` last.
-  const sysctls: readonly SysctlEntry[] = [...entries("sysctl", top.sysctl), ...entries("args.cni.sysctl", cni.sysctl)]
+  const sysctls = sysctlsOf(top.sysctl, cni.sysctl)
   if (!lenient) for (const { key } of sysctls) sysctlPaths(key, "IFNAME")
   const wantedMac = cni.mac || runtimeConfig?.mac || macOfArgs(args, lenient) || top.mac
   const address = wantedMac ? parseMac(wantedMac) : undefined
@@ -50,6 +57,17 @@ export function parseTuningConfig(_network: NetworkConfig, { verb, args, raw }: 
     txQLen: cni.txQLen ?? top.txQLen,
   }
   return { sysctls, link, dataDir: top.dataDir || DATA_DIRECTORY }
+}
+
+/** In the order in which they are set: as written, those of `args.cni` last. */
+function sysctlsOf(top?: Record<string, string>, ofArgs?: Record<string, string>): readonly SysctlEntry[] {
+  return [...entries("sysctl", top), ...entries("args.cni.sysctl", ofArgs)]
+}
+
+/** The sysctls of a configuration that was accepted once, for readers of the node; what is wrong counts as absent. */
+export function readSysctlKeys(raw: JsonObject): { sysctls: readonly SysctlEntry[]; dataDir: string } {
+  const { args: { cni = {} } = {}, sysctl, dataDir } = parseConfig(tuningFields, raw, true)
+  return { sysctls: sysctlsOf(sysctl, cni.sysctl), dataDir: dataDir || DATA_DIRECTORY }
 }
 
 function entries(from: SysctlEntry["from"], sysctl: Record<string, string> = {}): SysctlEntry[] {

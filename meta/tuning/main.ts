@@ -4,19 +4,14 @@ import { type Answered, type Call, definePlugin, requireForAdd, runPlugin } from
 import { type Attachment, CniError, Code, type Interface, ownerOf, ownersOf, type Result } from "../../pkg/types/mod.ts"
 import { Failures, Undo } from "../../pkg/undo/mod.ts"
 import { refuseForbidden } from "./allow-list.ts"
-import {
-  type Backup,
-  backupOf,
-  decodeBackup,
-  encodeBackup,
-  mergeBackups,
-  restoreBackup,
-  withPrinted,
-} from "./backup.ts"
+import { asPrinted, backupOf, decodeBackup, encodeBackup, mergeBackups, restoreBackup, withPrinted } from "./backup.ts"
 import { BackupFile, removeStaleBackups, requireDirectory } from "./backup-file.ts"
+import { changedSysctls, tunedPaths } from "./changed.ts"
 import { parseTuningConfig, refuseDuplicateSysctls, type TuningConfig, tuningFields } from "./config.ts"
 import { hasValues, type LinkValues, linkKeys, setValues, Target, valuesOf } from "./link.ts"
 import { findSysctls, presentValue, sameValue, setSysctls } from "./sysctls.ts"
+
+export { changedSysctls, tunedPaths }
 
 /** Changes sysctls and the interface of a container that an earlier plugin of the chain has made. */
 export const tuning = definePlugin<TuningConfig>({
@@ -157,12 +152,6 @@ function requirePrevResult({ network: { prevResult }, ifName }: Call): Result {
   throw new CniError(Code.InvalidNetworkConfig, `Required prevResult missing: there is no "${ifName}" to tune`, {
     details: "tuning changes what an earlier plugin of the chain has made; it cannot be the first",
   })
-}
-
-/** The kernel's text for a value: as printed after ADD set it, else the value itself. */
-function asPrinted({ sysctl = {} }: Backup, path: string, value: string): string {
-  const known = sysctl[path]
-  return known?.set === value ? (known.is ?? value) : value
 }
 
 /** The links that were changed: the container's interface, and those of the host whose MTU may be another by now. */

@@ -1,7 +1,9 @@
 import { IFF_NOARP, OperState } from "../../pkg/netlink/mod.ts"
+import { AF_INET, familyOf } from "../../pkg/types/mod.ts"
+import { ignoringArp, NO_ANSWERS } from "./arp.ts"
 import { affectedBy, type Check, type Finding, nameOf, type Patient } from "./finding.ts"
 import { type Examined, type ExaminedInterface, inContainer, isLoopback, isUp, repairCommands } from "./inside.ts"
-import { sh } from "./remedy.ts"
+import { setSysctl, sh } from "./remedy.ts"
 
 /** Namespaces that could not be looked into, and lists that are too long. */
 export const checkInsides: Check = ({ attachments, insides }) =>
@@ -160,20 +162,38 @@ function changedMtu(examined: Examined, one: ExaminedInterface, { node }: Patien
 
 /** Kinds of links that have a MAC of their own, and of which no plugin switches ARP off. */
 const ETHERNET = new Set(["veth", "macvlan", "vlan"])
-
+/** A container's interface that asks for no neighbours, or answers none. */
 function withoutArp(examined: Examined, one: ExaminedInterface): Finding[] {
-  const { name, link } = one
-  if (link === undefined || !ETHERNET.has(link.kind) || !(link.flags & IFF_NOARP)) return []
+  const { name, link, addresses } = one
+  const { inside } = examined
+  if (link === undefined || !ETHERNET.has(link.kind)) return []
   const { common, what, ofMany } = about(examined, one)
+  if (link.flags & IFF_NOARP)
+    return [
+      {
+        ...common,
+        rule: "container-arp-off",
+        severity: "error",
+        what: `${what} has ARP switched off`,
+        ofMany: ofMany("has ARP switched off"),
+        why: "the container neither asks for MACs of neighbours nor answers for its own",
+        remedy: inContainer(inside, [sh`ip link set ${name} arp on`]),
+      },
+    ]
+  const ignoring = ignoringArp(name, (path) => inside.settings.get(path))
+  if (ignoring.length === 0 || !addresses.some(({ ip }) => familyOf(ip) === AF_INET)) return []
   return [
     {
       ...common,
-      rule: "container-arp-off",
+      rule: "container-arp-ignored",
       severity: "error",
-      what: `${what} has ARP switched off`,
-      ofMany: ofMany("has ARP switched off"),
-      why: "the container neither asks for MACs of neighbours nor answers for its own",
-      remedy: inContainer(examined.inside, [sh`ip link set ${name} arp on`]),
+      what: `${what} answers no ARP request: ${ignoring.join(" and ")} is ${NO_ANSWERS}`,
+      ofMany: ofMany(`answers no ARP request, since arp_ignore is ${NO_ANSWERS},`),
+      why: "host and neighbours find the container only as long as they remember its MAC from what it has sent",
+      remedy: inContainer(
+        inside,
+        ignoring.map((path) => setSysctl(path, 0)),
+      ),
     },
   ]
 }

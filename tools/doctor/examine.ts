@@ -10,6 +10,7 @@ import {
   readNode,
   readPacketFilter,
 } from "../node/mod.ts"
+import { checkHostArp } from "./arp.ts"
 import { checkComplete, checkDuplicates } from "./attachments.ts"
 import { checkPorts, checkSpanningTree } from "./bridge-ports.ts"
 import { checkBridges, checkGateways } from "./bridges.ts"
@@ -21,7 +22,7 @@ import { type Check, type Finding, type Member, type Patient, readSysctl } from 
 import { checkFrames } from "./frames.ts"
 import { checkBroken, checkClock, checkDisk, checkRecords, checkUnread } from "./host.ts"
 import { checkHostNeighbours, checkHostRoutes } from "./host-routes.ts"
-import { examinedOf } from "./inside.ts"
+import { examinedOf, pluginsByConfig } from "./inside.ts"
 import { checkBridgeFiltering, checkConntrack, checkForwarding, checkIpv6, checkReversePath } from "./kernel.ts"
 import { checkLinks, checkMtu } from "./links.ts"
 import { checkListeners } from "./listeners.ts"
@@ -34,6 +35,7 @@ import { checkPlugins } from "./plugins.ts"
 import { checkClusterPools } from "./pools.ts"
 import { checkContainerRules, checkHostRules, checkMainTables } from "./rules.ts"
 import { checkSegments } from "./segments.ts"
+import { checkSettings, settingsOf } from "./settings.ts"
 import { checkStatus } from "./status.ts"
 import { checkDefaultRoute, checkDns, checkLocalnet, checkUplinkFilters, dnsServersOf } from "./uplinks.ts"
 
@@ -67,6 +69,7 @@ const checks: readonly Check[] = [
   checkContainerLinks,
   checkContainerRoutes,
   checkContainerRules,
+  checkSettings,
   checkSegments,
   checkPorts,
   checkSpanningTree,
@@ -74,6 +77,7 @@ const checks: readonly Check[] = [
   checkHostRules,
   checkMainTables,
   checkHostNeighbours,
+  checkHostArp,
   checkFrames,
   checkDefaultRoute,
   checkUplinkFilters,
@@ -130,8 +134,9 @@ function told(findings: readonly Finding[], network: string | undefined): Findin
 function readPatient(places: NodePlaces, flags: readonly string[]): Patient {
   const node = readNode(places)
   const attachments = attachmentsOf(node)
-  const insides = readInsides(attachments)
-  const examined = examinedOf(attachments, insides)
+  const pluginsOf = pluginsByConfig()
+  const insides = readInsides(attachments, (one) => settingsOf(one, pluginsOf))
+  const examined = examinedOf(attachments, insides, pluginsOf)
   return {
     node,
     attachments,

@@ -27,7 +27,7 @@ export const checkHostRoutes: Check = (patient) =>
   })
 
 /** The bridge with the container's gateway, or the host's end of a point-to-point pair; undefined where the host does not route. */
-function linkTowards(examined: Examined, { node }: Patient): NodeLink | undefined {
+export function linkTowards(examined: Examined, { node }: Patient): NodeLink | undefined {
   const { one, plugins } = examined
   const end = one.link
   if (end === undefined || end.nsid !== undefined || !end.isUp || lostBridge(one, node)) return undefined

@@ -48,14 +48,12 @@ export interface Address extends Cidr {
 export function examinedOf(
   attachments: readonly NodeAttachment[],
   insides: ReadonlyMap<string, Inside | NotInside>,
+  pluginsOf: PluginsOf,
 ): Examined[] {
-  const lists = new Map<string, readonly NetworkPlugin[]>()
   const found = attachments.flatMap((one) => {
     const inside = one.isAlive === false || one.netns === undefined ? undefined : insides.get(one.netns)
     if (!one.result || !inside || "reason" in inside) return []
-    const config = decodeLatin1(one.cached?.config ?? new Uint8Array())
-    const plugins = lists.getOrInsertComputed(config, () => pluginsOf(one))
-    return [{ one, inside, plugins, interfaces: interfacesOf(one, inside) }]
+    return [{ one, inside, plugins: pluginsOf(one), interfaces: interfacesOf(one, inside) }]
   })
   const byNamespace = Map.groupBy(found, ({ inside }) => inside.inode)
   return [...byNamespace.values()].flatMap((group) => {
@@ -64,9 +62,21 @@ export function examinedOf(
   })
 }
 
-function pluginsOf({ cached }: NodeAttachment): readonly NetworkPlugin[] {
+/** Returns the plugins of the network by the configuration of an attachment's ADD; empty where that is not known. */
+export type PluginsOf = (one: NodeAttachment) => readonly NetworkPlugin[]
+
+/** Such a function, which parses one text once: the attachments of a network have the same. */
+export function pluginsByConfig(): PluginsOf {
+  const lists = new Map<string, readonly NetworkPlugin[]>()
+  return ({ cached }) => {
+    const config = decodeLatin1(cached?.config ?? new Uint8Array())
+    return lists.getOrInsertComputed(config, () => (cached ? parsed(cached.config) : []))
+  }
+}
+
+function parsed(config: Uint8Array): readonly NetworkPlugin[] {
   try {
-    return cached ? parseNetworkList(cached.config).plugins : []
+    return parseNetworkList(config).plugins
   } catch {
     return []
   }

@@ -15,6 +15,7 @@ import {
   type Rule,
 } from "../../pkg/netlink/mod.ts"
 import { Netns } from "../../pkg/netns/mod.ts"
+import { findSysctl } from "../../pkg/sysctl/mod.ts"
 import { type Family, messageOf } from "../../pkg/types/mod.ts"
 import type { NodeAttachment } from "./attachments.ts"
 
@@ -29,6 +30,8 @@ export interface Inside {
   /** Of the main table, and of all tables where rules lead to others. */
   readonly routes: readonly ListedRoute[] | undefined
   readonly neighbours: readonly Neighbour[] | undefined
+  /** The values below /proc/sys that were asked for, by path; those that the kernel has. */
+  readonly settings: ReadonlyMap<string, string>
   /** The lists that were not read whole. */
   readonly notWhole: readonly string[]
 }
@@ -49,32 +52,50 @@ const DATAGRAMS = 128
  * Reads links, addresses, rules, routes and neighbours of a namespace, by one socket, like `ip -n`; undefined where it is gone, or is
  * the thread's own. Never throws: what cannot be read is told.
  */
-function readInside(path: string, own: bigint): Inside | NotInside | undefined {
+function readInside(path: string, own: bigint, settings: Iterable<string>): Inside | NotInside | undefined {
   try {
     using sandbox = Netns.find(path)
     const inode = sandbox?.inode
     if (sandbox === undefined || inode === undefined || inode === own) return undefined
+    const values = sandbox.run(() => readSettings(settings))
     using route = sandbox.run(() => RouteSocket.open(new Budget(0, DATAGRAMS)))
-    return { path, inode, ...readLists(route) }
+    return { path, inode, ...readLists(route), settings: values }
   } catch (error) {
     return { path, reason: messageOf(error) }
   }
 }
 
-/** The namespaces of the attachments whose containers live, each once, by their paths. */
-export function readInsides(attachments: readonly NodeAttachment[]): Map<string, Inside | NotInside> {
+/**
+ * The namespaces of the attachments whose containers live, each once, by their paths; of each the settings below /proc/sys that
+ * `settingsOf` names for its attachments.
+ */
+export function readInsides(
+  attachments: readonly NodeAttachment[],
+  settingsOf: (one: NodeAttachment) => readonly string[],
+): Map<string, Inside | NotInside> {
   using own = Netns.own()
   const { inode } = own
-  const paths = attachments.flatMap(({ netns, isAlive }) => (netns === undefined || isAlive === false ? [] : [netns]))
+  const living = attachments.filter(({ isAlive }) => isAlive !== false)
+  const byPath = Map.groupBy(living, ({ netns }) => netns)
   return new Map(
-    [...new Set(paths)].flatMap((path) => {
-      const inside = readInside(path, inode)
+    [...byPath].flatMap(([path, ofPath]) => {
+      if (path === undefined) return []
+      const inside = readInside(path, inode, new Set(ofPath.flatMap(settingsOf)))
       return inside ? [[path, inside] as const] : []
     }),
   )
 }
 
-function readLists(route: RouteSocket): Omit<Inside, "path" | "inode"> {
+function readSettings(paths: Iterable<string>): Map<string, string> {
+  return new Map(
+    [...paths].flatMap((path) => {
+      const value = findSysctl(path)
+      return value === undefined ? [] : [[path, value] as const]
+    }),
+  )
+}
+
+function readLists(route: RouteSocket): Omit<Inside, "path" | "inode" | "settings"> {
   const notWhole: string[] = []
   const whole = <T>(what: string, list: () => T): T | undefined => {
     try {

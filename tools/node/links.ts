@@ -1,5 +1,6 @@
 import {
   bridgePortData,
+  IFF_NOARP,
   IFF_UP,
   type Link,
   linkData,
@@ -31,6 +32,8 @@ export interface NodeLink {
   readonly mac: string
   readonly mtu: number
   readonly isUp: boolean
+  /** ARP is switched off. */
+  readonly isWithoutArp?: boolean
   /** RFC 2863: "up", "down", "lowerlayerdown", … */
   readonly state: string
   readonly alias?: string
@@ -107,6 +110,7 @@ function describeLink(link: Link, addresses: readonly string[]): NodeLink {
     mac,
     mtu,
     isUp: (flags & IFF_UP) !== 0,
+    ...((flags & IFF_NOARP) === 0 ? {} : { isWithoutArp: true }),
     state: stateNames.get(operState ?? 0) ?? "unknown",
     ...(alias === undefined ? {} : { alias }),
     ...(master === undefined ? {} : { master }),

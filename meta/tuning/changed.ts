@@ -1,0 +1,60 @@
+import type { JsonObject, Owner } from "../../pkg/types/mod.ts"
+import { asPrinted, decodeBackup } from "./backup.ts"
+import { BackupFile } from "./backup-file.ts"
+import { readSysctlKeys } from "./config.ts"
+import { sameValue, sysctlPaths } from "./sysctls.ts"
+
+/** A sysctl that has another value than the one that ADD gave it. */
+export interface ChangedSysctl {
+  /** Below /proc/sys: "net/ipv4/conf/eth0/rp_filter" */
+  readonly path: string
+  readonly expected: string
+  readonly found: string
+}
+
+/** The files below /proc/sys that the sysctls of a plugin's configuration may mean: the names for `changedSysctls`. Never throws. */
+export function tunedPaths(raw: JsonObject, { ifName }: Pick<Owner, "ifName">): string[] {
+  return readSysctlKeys(raw).sysctls.flatMap(({ key }) => pathsOf(key, ifName))
+}
+
+/**
+ * The sysctls of an attachment that have other values than ADD gave them, by the values of the container's settings. As in CHECK
+ * the kernel may print a value in another way than it was written: the attachment's backup knows. Never throws.
+ */
+export function changedSysctls(raw: JsonObject, owner: Owner, values: ReadonlyMap<string, string>): ChangedSysctl[] {
+  const { sysctls, dataDir } = readSysctlKeys(raw)
+  const wanted = new Map(
+    sysctls.flatMap(({ key, value }) => {
+      const path = pathsOf(key, owner.ifName).find((each) => values.has(each))
+      return path === undefined ? [] : [[path, value] as const]
+    }),
+  )
+  const differing = [...wanted].filter(([path, value]) => !sameValue(values.get(path), value))
+  const backup = differing.length === 0 ? {} : decodeBackup(readBackup(dataDir, owner))
+  return differing.flatMap(([path, value]) => {
+    const expected = asPrinted(backup, path, value)
+    const found = values.get(path) ?? ""
+    return sameValue(found, expected) || isSameNumber(found, expected) ? [] : [{ path, expected, found }]
+  })
+}
+
+function pathsOf(key: string, ifName: string): string[] {
+  try {
+    return sysctlPaths(key, ifName)
+  } catch {
+    return []
+  }
+}
+
+function readBackup(directory: string, owner: Owner): Uint8Array | undefined {
+  try {
+    return new BackupFile(directory, owner).read()
+  } catch {
+    return undefined // then only numbers are compared
+  }
+}
+
+/** The kernel takes "0x1f" and prints "31"; of another suite's ADD there is no record of that. */
+function isSameNumber(found: string, expected: string): boolean {
+  return expected.trim() !== "" && Number(found) === Number(expected)
+}

@@ -1,0 +1,42 @@
+import { changedSysctls, tunedPaths } from "../../meta/tuning/main.ts"
+import type { NetworkPlugin } from "../../pkg/libcni/mod.ts"
+import type { NodeAttachment } from "../node/mod.ts"
+import { arpSettings } from "./arp.ts"
+import { affectedBy, type Check, type Finding, nameOf } from "./finding.ts"
+import { inContainer, type PluginsOf } from "./inside.ts"
+import { setSysctl } from "./remedy.ts"
+
+/** The settings below /proc/sys in a container that the checks look at, by their paths. */
+export function settingsOf(one: NodeAttachment, pluginsOf: PluginsOf): string[] {
+  const inside = (one.result?.interfaces ?? []).flatMap(({ name, sandbox }) => (sandbox ? [name] : []))
+  const tuned = tuningsIn(pluginsOf(one)).flatMap(({ raw }) => tunedPaths(raw, one))
+  return [...tuned, ...[one.ifName, ...inside].flatMap(arpSettings)]
+}
+
+/** Sysctls in containers that have other values than the plugin tuning gave them. */
+export const checkSettings: Check = ({ examined }) =>
+  examined.flatMap(({ one, inside, plugins }) => {
+    const tunings = tuningsIn(plugins)
+    return tunings.flatMap(({ raw }, at) => {
+      const later = new Set(tunings.slice(at + 1).flatMap((each) => tunedPaths(each.raw, one)))
+      const changed = changedSysctls(raw, one, inside.settings).filter(({ path }) => !later.has(path))
+      return changed.map(
+        ({ path, expected, found }): Finding => ({
+          rule: "container-sysctl",
+          severity: "warning",
+          network: one.network,
+          cause: `${path} of network ${one.network}`,
+          affected: [affectedBy(one)],
+          what: `${path} in ${nameOf(one)} is "${found}", and its network sets "${expected}"`,
+          ofMany: (count) => `${path} is not "${expected}", as their network sets it, in ${count} containers`,
+          why: "the container runs with another setting than its network's configuration says; CHECK fails",
+          remedy: inContainer(inside, [setSysctl(path, expected)]),
+          consequenceOf: ["container-arp-ignored"],
+        }),
+      )
+    })
+  })
+
+function tuningsIn(plugins: readonly NetworkPlugin[]): readonly NetworkPlugin[] {
+  return plugins.filter(({ type }) => type === "tuning")
+}
