@@ -74,7 +74,8 @@ const testsMayImport: Readonly<Record<string, readonly string[]>> = {
 }
 
 /** Rooms that run in a plugin's process, on an engine that has the language and the door, and nothing else. */
-const isPlugin = (room: string) => /^(pkg|plugins|ipam|meta)\b/.test(room) && !["pkg/libcni", "pkg/loop", "pkg/npm"].includes(room)
+const isPlugin = (room: string) =>
+  /^(pkg|plugins|ipam|meta)\b/.test(room) && !["pkg/libcni", "pkg/loop", "pkg/npm"].includes(room)
 
 /** The door's back ends, which alone know an engine. */
 const backEnds = [

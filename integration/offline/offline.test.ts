@@ -4,6 +4,7 @@ import { basename, dirname, join } from "node:path"
 import { makeArchive } from "../../scripts/dist.ts"
 import { root as project, type Target, targets } from "../../scripts/engine.ts"
 import { muslOf } from "../../scripts/musl.ts"
+import { stageFiles } from "../../scripts/release/stage.ts"
 import { builtPlugins, mustRun, programEnv, TemporaryDirectory } from "../lab/mod.ts"
 
 const age = 1_700_000_000
@@ -17,7 +18,7 @@ beforeAll(async () => {
   const fetch = [process.execPath, join(project, "scripts/vendor.ts"), vendored]
   await mustRun(fetch, { env: { ...programEnv, HOME: process.env.HOME ?? "/" }, timeoutMs: 600_000 })
   for (const target of Object.values(targets))
-    online.set(target.name, await makeArchive(target, directory.join("online"), age))
+    online.set(target.name, await makeArchive(target, await stageFiles(target), directory.join("online"), age))
 }, 900_000)
 afterAll(() => directory[Symbol.asyncDispose]())
 
