@@ -26,11 +26,6 @@ test("the tool starts without the pages that explain alone reads", async () => {
   expect([...loaded].filter((each) => each.startsWith("docs/"))).toEqual([])
 })
 
-test("the library of locks is loaded with the tool, and not later: it has to hear signals before the tool does", async () => {
-  for (const main of ["cmd/cni/main.ts", "cmd/cnitool.ts"])
-    expect([...(await loadedWith(main))]).toContain("proper-lockfile")
-})
-
 test("what explain reads is loaded with its own modules", async () => {
   const loaded = await loadedWith("tools/explain/findings.ts")
   expect([...loaded]).toEqual(expect.arrayContaining(["docs/findings.md", "docs/messages.md", "docs/errors.md"]))
