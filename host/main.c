@@ -18,8 +18,14 @@
 #define STACK_MAX ((size_t)4 << 20)
 #define STACK_LEAST ((size_t)128 << 10) /* twice what plugins need */
 #define STACK_OF_C ((size_t)64 << 10) /* for what runs beyond the engine's check */
+#ifdef TOOL
+#define COLLECT_FROM ((size_t)8 << 20) /* some commands go on for days */
+#define CANNOT_RUN "Cannot run this program: "
+#else
 /* What a plugin makes in its milliseconds need not be searched for cycles; what counts is freed without that. */
 #define COLLECT_FROM ((size_t)64 << 20)
+#define CANNOT_RUN "Cannot run the plugin: "
+#endif
 
 JSRuntime *new_runtime(void) {
     JSRuntime *runtime = JS_NewRuntime2(&memory_functions, NULL);
@@ -43,15 +49,17 @@ static void say(int fd, const char *text) {
     if (write(fd, text, strlen(text)) == -1) return; /* there is no other place to tell it */
 }
 
-/* Without the engine. Half an answer is not followed by another: the death says enough. */
+/* Without the engine. Half an answer of a plugin is not followed by another: the death says enough. */
 static int fail(const char *reason) {
+#ifndef TOOL
     if (answered) abort();
     if (getenv("CNI_COMMAND")) {
-        say(1, "{\n    \"cniVersion\": \"1.1.0\",\n    \"code\": 999,\n    \"msg\": \"Cannot run the plugin: ");
+        say(1, "{\n    \"cniVersion\": \"1.1.0\",\n    \"code\": 999,\n    \"msg\": \"" CANNOT_RUN);
         say(1, reason);
         say(1, "\"\n}\n");
     }
-    say(2, "Cannot run the plugin: ");
+#endif
+    say(2, CANNOT_RUN);
     say(2, reason);
     say(2, "\n");
     return 1;

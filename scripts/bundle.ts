@@ -57,6 +57,8 @@ export async function bundle(name: string, programs: readonly Program[]): Promis
   // or positions would be wrong.
   const added = /^ *\/\/ (@bun|.+\.(json|[cm]?[jt]s))$|^\/\/# debugId=.*$|^ *var __require = import\.meta\.require;$/gm
   const script = (await code.text()).replace(added, "")
+  const foreign = /__require\("([^"]+)"\)/.exec(script)
+  if (foreign) throw new Error(`Cannot bundle ${name}: it imports "${foreign[1]}", which the engine has not got`)
   return { name, script, positions: encodePositions(name, script, await map.json()) }
 }
 

@@ -7,7 +7,7 @@ import { basename, dirname, join } from "node:path"
 import { bundle, type Program } from "./bundle.ts"
 import { hostDirectory, run, type Target } from "./engine.ts"
 import { muslOf } from "./musl.ts"
-import { listeners, pluginNames, programsOf } from "./programs.ts"
+import { listeners, pluginNames, programsOf, toolPrograms } from "./programs.ts"
 import { requireSameAnswers, requireSameSections } from "./verify.ts"
 import { type Flavour, Workshop } from "./workshop.ts"
 
@@ -53,8 +53,8 @@ interface Compiled {
   readonly positions: string
 }
 
-async function compile(shop: Workshop, programs: readonly Program[]): Promise<Compiled> {
-  const bundled = await bundle("plugins", programs)
+async function compile(shop: Workshop, programs: readonly Program[], name = "plugins"): Promise<Compiled> {
+  const bundled = await bundle(name, programs)
   writeFileSync(shop.at("positions"), bundled.positions)
   return { bytecode: await shop.bytecode(bundled), positions: shop.at("positions") }
 }
@@ -104,6 +104,16 @@ async function linkSnapshot(
 
 /** The host of the tool: with promises, and texts of its own. */
 export const toolFlavour: Flavour = { flags: ["-DTOOL"] }
+
+/** The tool's executable, which is `cnitool` by that name. */
+export async function buildTool(out: string, flavour: Flavour = {}, start: Start = "snapshot"): Promise<void> {
+  await inScratch(out, async (scratch) => {
+    const flags = [...(toolFlavour.flags ?? []), ...(flavour.flags ?? [])]
+    const shop = await Workshop.open(scratch, { ...flavour, flags }, toolPrograms)
+    const compiled = await compile(shop, toolPrograms, "tool")
+    shop.finish(await (start === "bytecode" ? linkBytecode(shop, compiled) : linkSnapshot(shop, compiled, [])), out)
+  })
+}
 
 /** How a plugin starts. */
 export type Start = "snapshot" | "bytecode"

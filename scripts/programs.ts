@@ -19,6 +19,11 @@ export async function programsOf(...names: readonly string[]): Promise<readonly 
   return [...(await Promise.all(names.map(programOf))), unknown]
 }
 
+/** The tool: one program, under each of its names. */
+export const toolPrograms: readonly Program[] = [
+  { name: "unknown", run: { main: join(root, "cmd/main.ts"), name: "runMain" } },
+]
+
 async function programOf(name: string): Promise<Program> {
   const row = requirePlugin(name)
   const inProcess = await Promise.all(pluginsInProcess(row).map((other) => exportOf(other, other)))
