@@ -1,3 +1,4 @@
+import { every } from "../pkg/loop/mod.ts"
 import type { Terminal } from "../tools/environment.ts"
 
 /** CSI K, ECMA-48 8.3.41: what is on the line goes. */
@@ -16,14 +17,13 @@ export async function withProgress<T>(
 ): Promise<T> {
   if (!watched) return run()
   let ticks = 0
-  const timer = setInterval(() => {
+  using _ = every(everyMs, () => {
     ticks++
     stderr(`${CLEAR}${what}: at work for ${ticks} s, Ctrl-C stops it`)
-  }, everyMs)
+  })
   try {
     return await run()
   } finally {
-    clearInterval(timer)
     if (ticks > 0) stderr(CLEAR)
   }
 }

@@ -58,7 +58,7 @@ static const struct call calls[] = {
     /* sockets and namespaces */
     CALL(socket, "iii"), CALL(bind, "ib"), CALL(setsockopt, "iiib"), CALL(sendto, "ibi00"), CALL(recvfrom, "ibi[12]n"),
     CALL(socketpair, "iii[8]"), CALL(setns, "ii"), CALL(listen, "ii"), CALL(accept4, "i00i"), CALL(connect, "ib"),
-    CALL(getsockopt, "iii[4]n"),
+    CALL(getsockopt, "iii[4]n"), CALL(unshare, "i"),
     /* processes, and chance */
     CALL(pipe2, "[8]i"), CALL(pidfd_open, "ii"), CALL(wait4, "i[4]i0"), CALL(kill, "ii"), CALL(getrandom, "bi"),
     CALL(rt_sigprocmask, "i[8]0i"), CALL(signalfd4, "i[8]ii"), CALL(prlimit64, "ii[16]0"),

@@ -1,6 +1,20 @@
-import { fstatSync, writeSync } from "node:fs"
-import { resolve } from "node:path"
+import { decodeUtf8, encodeUtf8, sha512 } from "../pkg/engine/mod.ts"
+import {
+  exit,
+  type Fd,
+  isErrno,
+  Poll,
+  poll,
+  read,
+  readEnvironment,
+  resolve,
+  Signal,
+  terminalColumns,
+  write,
+} from "../pkg/libc/mod.ts"
 import type { Attachment } from "../pkg/libcni/mod.ts"
+import { newStop, onSignal, ready } from "../pkg/loop/mod.ts"
+import { concat } from "../pkg/netlink/mod.ts"
 import { CniError, Code, isJsonObject, type JsonObject, parseJson } from "../pkg/types/mod.ts"
 
 type Env = Readonly<Record<string, string | undefined>>
@@ -13,8 +27,7 @@ export const defaults = { confDir: "/etc/cni/net.d", binDir: "/opt/cni/bin", cac
  * the absolute path, in hex. Both our tools use it, so that one can delete what the other added.
  */
 export function containerIdOf(netns: string): string {
-  const digest = new Bun.CryptoHasher("sha512").update(resolve(netns)).digest("hex")
-  return `cnitool-${digest.slice(0, 20)}`
+  return `cnitool-${sha512(resolve(netns)).slice(0, 20)}`
 }
 
 /**
@@ -72,7 +85,7 @@ export function readPath(text: string): string[] {
 export interface Terminal {
   readonly env: Readonly<Record<string, string | undefined>>
   /** Writes text as it is, without a newline of its own. */
-  readonly stdout: (text: string) => void
+  readonly stdout: (text: string | Uint8Array) => void
   readonly stderr: (text: string | Uint8Array) => void
   /** All of stdin, to its end. */
   readonly stdin: () => Promise<string>
@@ -88,56 +101,73 @@ export interface Terminal {
   readonly signal: AbortSignal
 }
 
-/** The terminal of this process. */
+/** An environment for a program. */
+export function givenVariables(env: Env): Record<string, string> {
+  return Object.fromEntries(Object.entries(env).filter((entry): entry is [string, string] => entry[1] !== undefined))
+}
+
+/** The terminal of this process. The first Ctrl-C says stop; the second one ends the process. */
 export function processTerminal(): Terminal {
-  const interrupted = new AbortController()
-  for (const signal of ["SIGINT", "SIGTERM"] as const)
-    process.once(signal, () => interrupted.abort(interruption(signal)))
-  const { env } = process
-  const interactive = isTerminal(STDOUT)
+  const interrupted = newStop()
+  for (const [name, signal] of [
+    ["SIGINT", Signal.Interrupt],
+    ["SIGTERM", Signal.Terminate],
+  ] as const) {
+    const watched = onSignal(signal, () => {
+      watched[Symbol.dispose]()
+      interrupted.abort(new Error(`Interrupted by ${name}`))
+    })
+  }
+  const env = readEnvironment()
+  const { signal } = interrupted
+  const interactive = terminalColumns(STDOUT) !== undefined
   return {
     env,
     stdout: (text) => writeAll(STDOUT, text),
     stderr: (text) => writeAll(STDERR, text),
-    stdin: () => Bun.stdin.text(),
+    stdin: () => readAll(STDIN, signal),
     interactive,
-    watched: isTerminal(STDERR),
+    watched: terminalColumns(STDERR) !== undefined,
     get columns() {
       const wanted = Number(env.COLUMNS)
-      return wanted > 0 ? wanted : interactive ? process.stdout.columns : undefined
+      return wanted > 0 ? wanted : terminalColumns(STDOUT) || undefined
     },
     colour: interactive && !env.NO_COLOR && env.TERM !== "dumb",
-    signal: interrupted.signal,
+    signal,
   }
 }
 
-const STDOUT = 1
-const STDERR = 2
+const [STDIN, STDOUT, STDERR] = [0, 1, 2] as const as unknown as readonly [Fd, Fd, Fd]
 
-/** Whether a stream is a terminal. Bun's streams take 10 ms to load, so only a character device is worth asking them. */
-function isTerminal(fd: typeof STDOUT | typeof STDERR): boolean {
-  if (!fstatSync(fd).isCharacterDevice()) return false
-  return (fd === STDOUT ? process.stdout : process.stderr).isTTY === true
+/** Reads to the end, and meanwhile sees signals. Throws the signal's reason. */
+async function readAll(fd: Fd, signal: AbortSignal): Promise<string> {
+  const chunks: Uint8Array[] = []
+  for (;;) {
+    await ready(fd, Poll.In, { signal })
+    signal.throwIfAborted()
+    const chunk = new Uint8Array(65_536)
+    const length = read(fd, chunk)
+    if (length === 0) return decodeUtf8(concat(chunks))
+    chunks.push(chunk.subarray(0, length))
+  }
 }
 
 /** The exit code of a program whose reader is gone, as shells show a death by SIGPIPE: `ls | head` has it, too. */
 const READER_GONE = 141
 
 /** Writes all of it. Ends the process, without a word, when the pipe has no reader any more. */
-function writeAll(fd: number, text: string | Uint8Array): void {
-  let rest = typeof text === "string" ? Buffer.from(text) : text
+function writeAll(fd: Fd, text: string | Uint8Array): void {
+  let rest = typeof text === "string" ? encodeUtf8(text) : text
   while (rest.length > 0) {
     try {
-      rest = rest.subarray(writeSync(fd, rest))
+      rest = rest.subarray(write(fd, rest))
     } catch (error) {
-      const code = error instanceof Error && "code" in error ? error.code : undefined
-      if (code === "EPIPE") process.exit(READER_GONE)
-      if (code !== "EAGAIN") throw error
-      Bun.sleepSync(1) // the other end has made the pipe non-blocking, and it is full
+      if (isErrno(error, "EPIPE")) exit(READER_GONE)
+      if (!isErrno(error, "EAGAIN")) throw error
+      poll(fd, Poll.Out, FULL_MS) // the other end has made the pipe non-blocking, and it is full
     }
   }
 }
 
-function interruption(signal: string): Error {
-  return new Error(`Interrupted by ${signal}`)
-}
+/** How long to wait for room in a pipe before another attempt. */
+const FULL_MS = 1000

@@ -1,3 +1,4 @@
+import { decodeUtf8 } from "../pkg/engine/mod.ts"
 import type { Terminal } from "./environment.ts"
 
 /** A terminal that keeps what is written to it. */
@@ -13,7 +14,7 @@ export function recordingTerminal(
   more: Partial<Pick<Terminal, "columns" | "colour" | "stdin">> = {},
 ): RecordingTerminal {
   const written = { out: "", err: "" }
-  const text = (chunk: string | Uint8Array) => (typeof chunk === "string" ? chunk : new TextDecoder().decode(chunk))
+  const text = (chunk: string | Uint8Array) => (typeof chunk === "string" ? chunk : decodeUtf8(chunk))
   return {
     env,
     interactive,

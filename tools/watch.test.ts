@@ -3,7 +3,7 @@ import { cni } from "../cmd/cni/main.ts"
 import { Lab } from "../pkg/libcni/testing/lab.ts"
 import type { Terminal } from "./environment.ts"
 import { recordingTerminal } from "./testing.ts"
-import { pause, watch } from "./watch.ts"
+import { watch } from "./watch.ts"
 
 /** Watches something that says these one after the other, and then ends it. */
 async function watched(said: readonly { out?: string; err?: string; code?: number }[], title?: string) {
@@ -43,16 +43,6 @@ test("on a terminal it has a screen of its own, with a title", async () => {
   expect(shown[0]).toMatch(/^\x1b\[H\x1b\[J\d{4}-\d\d-\d\dT[\d:.]+Z {2}cni ps\n\na$/)
 })
 
-test("a pause ends early when it is interrupted", async () => {
-  const already = AbortSignal.abort()
-  await pause(1e6, already)
-  const interrupted = new AbortController()
-  const paused = pause(1e6, interrupted.signal)
-  interrupted.abort()
-  await paused
-  await pause(1, new AbortController().signal)
-})
-
 test.each([
   [false, /^No attachments\n$/],
   // biome-ignore lint/suspicious/noControlCharactersInRegex: home, and clear from there, ECMA-48 8.3.57 and 8.3.39
@@ -61,8 +51,8 @@ test.each([
   using lab = new Lab()
   const interrupted = new AbortController()
   const said: string[] = []
-  const stdout = (text: string) => {
-    said.push(text)
+  const stdout = (text: string | Uint8Array) => {
+    said.push(String(text))
     interrupted.abort()
   }
   const terminal = { ...recordingTerminal({}, interactive), stdout, signal: interrupted.signal }
@@ -76,8 +66,8 @@ test("JSON has no screen of its own, and each look is one line", async () => {
   using lab = new Lab()
   const interrupted = new AbortController()
   const said: string[] = []
-  const stdout = (text: string) => {
-    said.push(text)
+  const stdout = (text: string | Uint8Array) => {
+    said.push(String(text))
     interrupted.abort()
   }
   const terminal = { ...recordingTerminal({}, true), stdout, signal: interrupted.signal }

@@ -1,3 +1,5 @@
+import { decodeUtf8 } from "../pkg/engine/mod.ts"
+import { sleep } from "../pkg/loop/mod.ts"
 import type { Terminal } from "./environment.ts"
 
 /** Home, and clear from there to the end of the screen: ECMA-48 8.3.57 and 8.3.39. */
@@ -22,10 +24,10 @@ export async function watch(
     const code = await run({
       ...terminal,
       stdout: (text) => {
-        out += text
+        out += textOf(text)
       },
       stderr: (text) => {
-        err += typeof text === "string" ? text : new TextDecoder().decode(text)
+        err += textOf(text)
       },
     })
     if (terminal.signal.aborted) break
@@ -36,19 +38,11 @@ export async function watch(
       terminal.stderr(err)
     }
     if (code === NOT_UNDERSTOOD) return code
-    await pause(everyMs, terminal.signal)
+    await sleep(everyMs, terminal.signal)
   }
   return 0
 }
 
-/** Waits; ends early when the signal says so. */
-export async function pause(ms: number, signal: AbortSignal): Promise<void> {
-  if (signal.aborted) return
-  const { promise, resolve } = Promise.withResolvers<void>()
-  const end = () => resolve()
-  const timer = setTimeout(end, ms)
-  signal.addEventListener("abort", end)
-  await promise
-  signal.removeEventListener("abort", end)
-  clearTimeout(timer)
+function textOf(written: string | Uint8Array): string {
+  return typeof written === "string" ? written : decodeUtf8(written)
 }

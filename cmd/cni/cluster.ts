@@ -1,7 +1,7 @@
-import { accessSync, constants } from "node:fs"
-import { dirname, join } from "node:path"
+import { dirname, executablePath, findProgram, isExecutableFile, join } from "../../pkg/libc/mod.ts"
+import { runProgram } from "../../pkg/loop/mod.ts"
 import { type Arguments, type Command, Found } from "../../tools/command.ts"
-import { readPath, type Terminal } from "../../tools/environment.ts"
+import { givenVariables, type Terminal } from "../../tools/environment.ts"
 
 /** The executable with the clients of the cluster's stores. */
 const AGENT = "cni-agent"
@@ -55,27 +55,21 @@ export function wordsOf({ words, flags }: Arguments): string[] {
 
 /** Runs the agent's executable with these words, and ends with its exit code. Throws where there is no such executable. */
 export async function handOver(words: readonly string[], { env, stdout, stderr }: Terminal): Promise<void> {
-  const places = [dirname(process.execPath), ...readPath(env.PATH ?? "")].map((directory) => join(directory, AGENT))
-  const agent = places.find(isExecutable)
+  const beside = join(dirname(executablePath()), AGENT)
+  const agent = isExecutableFile(beside) ? beside : findProgram(AGENT, env.PATH)
   if (agent === undefined)
     throw new Error(
       `Cannot run "${AGENT} ${words.join(" ")}": "${AGENT}" is neither beside cni nor in PATH; it has the clients of the cluster's stores`,
     )
-  const child = Bun.spawn([agent, ...words], { env: { ...env }, stdin: "inherit", stdout: "pipe", stderr: "pipe" })
-  const copy = async (from: ReadableStream<Uint8Array>, to: (text: string) => void) => {
-    const decoder = new TextDecoder()
-    for await (const chunk of from) to(decoder.decode(chunk, { stream: true }))
-  }
-  await Promise.all([copy(child.stdout, stdout), copy(child.stderr, stderr)])
-  const code = await child.exited
-  if (code !== 0) throw new Found(code)
-}
-
-function isExecutable(path: string): boolean {
-  try {
-    accessSync(path, constants.X_OK)
-    return true
-  } catch {
-    return false
-  }
+  const { exitCode, signal } = await runProgram({
+    path: agent,
+    args: words,
+    env: givenVariables(env),
+    stdin: "inherit",
+    onStdout: stdout,
+    onStderr: stderr,
+    outputLimit: 0,
+  })
+  if (signal !== undefined) throw new Error(`"${AGENT} ${words.join(" ")}" was ended by ${signal}`)
+  if (exitCode !== 0) throw new Found(exitCode ?? 1)
 }

@@ -95,6 +95,6 @@ export const cniTool: Tool = {
 /** Runs one command line. Returns the exit code, as `runTool` does. Never throws. */
 export async function cni(args: readonly string[], terminal: Terminal): Promise<number> {
   if (args[0] !== INSIDE) return runTool(cniTool, args, terminal)
-  terminal.stdout(JSON.stringify(await runInside(await terminal.stdin(), terminal.env)))
+  terminal.stdout(JSON.stringify(await runInside(terminal)))
   return 0
 }

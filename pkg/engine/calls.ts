@@ -35,6 +35,7 @@ const calls = {
   recvfrom: "ibi[12]n",
   socketpair: "iii[8]",
   setns: "ii",
+  unshare: "i",
   listen: "ii",
   accept4: "i00i",
   connect: "ib",

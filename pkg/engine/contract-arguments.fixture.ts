@@ -51,6 +51,7 @@ export const parameters: Readonly<Partial<Record<keyof Engine, readonly Kind[]>>
   socketpair: ["integer", "integer", "integer", "8 bytes"],
   sendDescriptors: ["integer", "array"],
   setns: ["integer", "integer"],
+  unshare: ["integer"],
   listen: ["integer", "integer"],
   accept4: ["integer", "integer"],
   connect: ["integer", "array"],

@@ -64,6 +64,8 @@ export interface Engine {
   /** sendmsg(2) of SCM_RIGHTS with eight descriptors at most, and of nothing else. */
   sendDescriptors(fd: number, descriptors: Int32Array): number
   setns(fd: number, type: number): number
+  /** unshare(2), of this thread. */
+  unshare(flags: number): number
   listen(fd: number, backlog: number): number
   /** accept4(2); who connects is not told. */
   accept4(fd: number, flags: number): number

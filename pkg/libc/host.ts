@@ -1,7 +1,8 @@
 import { FileDescriptor, Open } from "./descriptor.ts"
 import { unlessErrno } from "./errno.ts"
 import { readAt, readlink, readTextFile } from "./files.ts"
-import { join } from "./path.ts"
+import { join, resolve } from "./path.ts"
+import { programArguments } from "./process.ts"
 import { findStat, isRegularFile } from "./stat.ts"
 
 /** What this process, and the host that it runs on, are called; proc(5). */
@@ -14,6 +15,12 @@ export function processId(): number {
 /** The file that this process runs. Throws `SyscallError`. */
 export function executablePath(): string {
   return readlink("/proc/self/exe").replace(/ \(deleted\)$/, "")
+}
+
+/** The command line by which this program runs once more, for other arguments: of a script, the engine's part of it as well. */
+export function ownCommand(): string[] {
+  const texts = readTextFile("/proc/self/cmdline").split("\0").slice(0, -1)
+  return [executablePath(), ...texts.slice(1, texts.length - programArguments().length)]
 }
 
 /** The name of this host, like `hostname`. Throws `SyscallError`. */
@@ -39,7 +46,7 @@ export function machine(): string {
 /** The file that a shell would run for a name, by the directories of PATH: "A:B"; undefined when there is none. */
 export function findProgram(name: string, path: string | undefined): string | undefined {
   const directories = (path || "/usr/sbin:/usr/bin:/sbin:/bin").split(":").filter((directory) => directory !== "")
-  return directories.map((directory) => join(directory, name)).find(isExecutableFile)
+  return directories.map((directory) => resolve(join(directory, name))).find(isExecutableFile)
 }
 
 /** Whether a path names a file that may be executed, by its mode. Never throws. */

@@ -49,6 +49,15 @@ export function programArguments(): string[] {
   return engine.arguments().slice(1)
 }
 
+/** <asm-generic/ioctls.h> */
+const TIOCGWINSZ = 0x5413
+
+/** The width of a terminal in characters, 0 where it has none; undefined for what is no terminal. Never throws. */
+export function terminalColumns(fd: Fd): number | undefined {
+  const size = new Uint16Array(4) // struct winsize: rows, columns
+  return engine.ioctlWinsize(fd, TIOCGWINSZ, size) < 0 ? undefined : (size[1] ?? 0)
+}
+
 /** Ends this process at once. */
 export function exit(status: number): never {
   return engine.exit(status)
@@ -57,6 +66,11 @@ export function exit(status: number): never {
 /** Moves this thread into a network namespace, like `nsenter --net`. Only `pkg/netns` calls it. Throws `SyscallError`. */
 export function setNetworkNamespace(fd: Fd): void {
   check("setns", `descriptor ${fd}`, () => engine.setns(fd, CLONE_NEWNET))
+}
+
+/** Moves this thread into a network namespace that is new, like `unshare --net`. Throws `EPERM` without CAP_SYS_ADMIN. */
+export function unshareNetworkNamespace(): void {
+  check("unshare", "CLONE_NEWNET", () => engine.unshare(CLONE_NEWNET))
 }
 
 /** The kind of a namespace's descriptor, `CLONE_NEWNET` for a network one. Throws `ENOTTY` when it is no namespace. */

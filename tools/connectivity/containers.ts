@@ -10,9 +10,9 @@ import {
 import { Netns } from "../../pkg/netns/mod.ts"
 import { decodeResult, familyOf, parseCidr, parseIp, type Result } from "../../pkg/types/mod.ts"
 import { netnsPath } from "../command.ts"
+import { heldPath, makeContainerNamespace } from "../namespace.ts"
 import type { NodeAttachment } from "../node/mod.ts"
 import { askedMappings } from "../node/ports.ts"
-import { heldPath, makeNamespace } from "./namespace.ts"
 
 /** A port of the host that leads to a container's. */
 export interface Published {
@@ -69,7 +69,7 @@ export class OwnContainers implements AsyncDisposable {
 
   /** Throws the error of the ADD. */
   async attach(hostPort: number | undefined): Promise<Container> {
-    const netns = this.#undo.use(makeNamespace())
+    const netns = this.#undo.use(makeContainerNamespace())
     const published = hostPort === undefined ? undefined : { hostPort, containerPort: SERVER_PORT }
     const attachment: Attachment = {
       containerId: `${this.#name}-${this.containers.length + 1}`,

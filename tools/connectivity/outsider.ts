@@ -12,7 +12,7 @@ import {
 } from "../../pkg/netlink/mod.ts"
 import type { Netns } from "../../pkg/netns/mod.ts"
 import { type Family, familyOf } from "../../pkg/types/mod.ts"
-import { makeNamespace } from "./namespace.ts"
+import { makeContainerNamespace } from "../namespace.ts"
 import { type Patience, until } from "./sockets.ts"
 
 /** A machine outside of the host, connected to it by a cable of its own. */
@@ -27,7 +27,7 @@ export interface Outsider extends Disposable {
  * and a default route to the host. All of it goes with the namespace, also when this process is killed. Throws `NetlinkError`.
  */
 export async function connectOutsider(families: readonly Family[], patience: Patience): Promise<Outsider> {
-  const netns = makeNamespace()
+  const netns = makeContainerNamespace()
   const name = `cnitest${randomHex(4)}`
   try {
     using host = RouteSocket.open()

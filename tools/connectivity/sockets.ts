@@ -1,4 +1,4 @@
-import { engine } from "../../pkg/engine/mod.ts"
+import { engine, monotonicMs } from "../../pkg/engine/mod.ts"
 import {
   errnoName,
   type Fd,
@@ -14,6 +14,7 @@ import {
   SyscallError,
   setSocketOption,
 } from "../../pkg/libc/mod.ts"
+import { every, sleep } from "../../pkg/loop/mod.ts"
 import type { Netns } from "../../pkg/netns/mod.ts"
 import { AF_INET6, type Family, familyOf, sameBytes } from "../../pkg/types/mod.ts"
 import { connectionError, isUnderWay, reasonOf, socketAddress } from "../trace/probe.ts"
@@ -43,13 +44,13 @@ const TRIES = 4
 
 /** Asks again and again, until there is an answer; undefined when the time is over. Throws the signal's reason. */
 export async function until<T>(ask: () => T | undefined, { timeoutMs, signal }: Patience): Promise<T | undefined> {
-  const end = performance.now() + timeoutMs
+  const end = monotonicMs() + timeoutMs
   for (;;) {
     signal.throwIfAborted()
     const answer = ask()
     if (answer !== undefined) return answer
-    if (performance.now() > end) return undefined
-    await Bun.sleep(1)
+    if (monotonicMs() > end) return undefined
+    await sleep(1, signal)
   }
 }
 
@@ -76,11 +77,11 @@ export function tryRead(fd: Fd, into: Uint8Array): number | { readonly errno: nu
 export class Server implements Disposable {
   readonly secret = randomBytes(8)
   readonly #socket: FileDescriptor
-  readonly #timer: ReturnType<typeof setInterval>
+  readonly #timer: Disposable
 
   private constructor(socket: FileDescriptor) {
     this.#socket = socket
-    this.#timer = setInterval(() => this.#serve(), 1)
+    this.#timer = every(1, () => this.#serve())
   }
 
   /** Listens at a port of a namespace, at all its addresses; undefined where the port is taken. Throws `SyscallError`. */
@@ -106,7 +107,7 @@ export class Server implements Disposable {
   }
 
   [Symbol.dispose](): void {
-    clearInterval(this.#timer)
+    this.#timer[Symbol.dispose]()
     this.#socket[Symbol.dispose]()
   }
 }
@@ -118,7 +119,7 @@ export async function connectTcp(netns: Netns, to: Place, patience: Patience, se
   if (errno > 0 && !isUnderWay(errno)) return reasonOf(errno)
   const isAnswered = await until(() => poll(socket.fd, Poll.Out, 0) || undefined, patience)
   if (!isAnswered) return noAnswer(patience)
-  const error = connectionError(socket.fd)
+  const error = connectionError(socket.fd, socketAddress(to))
   if (error !== 0) return reasonOf(error)
   if (secret === undefined) return undefined
   const said = new Uint8Array(secret.length)
@@ -153,10 +154,10 @@ export async function askUdp<T extends object>(
 
 /** Sends at once, and again some times while the time lasts. The function answers the number of an error of the first sending. */
 export function repeatedly({ timeoutMs }: Patience, send: () => number): () => number | undefined {
-  const startMs = performance.now()
+  const startMs = monotonicMs()
   let sent = 0
   return () => {
-    if (performance.now() - startMs < (sent * timeoutMs) / TRIES) return undefined
+    if (monotonicMs() - startMs < (sent * timeoutMs) / TRIES) return undefined
     const answer = send()
     sent++
     return answer < 0 && sent === 1 ? -answer : undefined

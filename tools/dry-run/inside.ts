@@ -1,8 +1,9 @@
-import { readlinkSync } from "node:fs"
+import { encodeUtf8 } from "../../pkg/engine/mod.ts"
 import { type Attachment, addNetwork, parseNetworkList } from "../../pkg/libcni/mod.ts"
 import { RouteSocket } from "../../pkg/netlink/mod.ts"
-import { Netns } from "../../pkg/netns/mod.ts"
 import { type ErrorObject, type JsonObject, toErrorObject } from "../../pkg/types/mod.ts"
+import type { Terminal } from "../environment.ts"
+import { heldPath, makeNamespace } from "../namespace.ts"
 import { copyHost, type HostState, readSysctls } from "./host.ts"
 import { addedTo, type NamespaceState, readState } from "./namespace-state.ts"
 import { addedRules, readRules } from "./rules.ts"
@@ -34,23 +35,22 @@ export interface Made {
 }
 
 /** Runs a real ADD in the namespaces of this process, which are its own, and ends with them. */
-export async function runInside(
-  stdin: string,
-  env: Readonly<Record<string, string | undefined>>,
-): Promise<DryRunAnswer> {
-  const { host, files, list, path, attachment, timeoutMs }: DryRun = JSON.parse(stdin)
-  const container = startContainer()
+export async function runInside({
+  stdin,
+  env,
+  stderr,
+}: Pick<Terminal, "stdin" | "env" | "stderr">): Promise<DryRunAnswer> {
+  const { host, files, list, path, attachment, timeoutMs }: DryRun = JSON.parse(await stdin())
   try {
+    using sandbox = makeNamespace()
+    const netns = heldPath(sandbox)
     const { layers, cacheDir } = sealFiles(files)
     copyHost(host)
-    const netns = await namespaceOf(container.pid)
-    const stderr = (chunk: Uint8Array) => void process.stderr.write(chunk)
     const runtime = { path, cacheDir, env, stderr, ...(timeoutMs === undefined ? {} : { timeoutMs }) }
     using own = RouteSocket.open()
-    using sandbox = Netns.open(netns)
     using inside = sandbox.openRoute()
     const before = { host: readState(own), container: readState(inside), rules: readRules(), sysctls: readSysctls() }
-    const result = await addNetwork(runtime, parseNetworkList(new TextEncoder().encode(list)), { ...attachment, netns })
+    const result = await addNetwork(runtime, parseNetworkList(encodeUtf8(list)), { ...attachment, netns })
     const rules = readRules()
     const sysctls = Object.entries(readSysctls()).flatMap(([key, is]) => {
       const was = before.sysctls[key] ?? ""
@@ -68,25 +68,5 @@ export async function runInside(
     }
   } catch (error) {
     return { error: toErrorObject(error, "1.1.0") }
-  } finally {
-    container.stdin.end()
-    await container.exited
   }
-}
-
-/** A process in a namespace of its own; it ends when its stdin does, so at the latest with this process. */
-function startContainer() {
-  return Bun.spawn(["unshare", "--net", "--", "cat"], { stdin: "pipe", stdout: "ignore", stderr: "inherit" })
-}
-
-/** Waits until the process has its own namespace, and returns the path to it. */
-async function namespaceOf(pid: number): Promise<string> {
-  const path = `/proc/${pid}/ns/net`
-  const own = readlinkSync("/proc/self/ns/net")
-  const deadline = Date.now() + 10_000
-  while (readlinkSync(path) === own) {
-    if (Date.now() > deadline) throw new Error("Cannot make a namespace for the container: unshare does not do it")
-    await Bun.sleep(1)
-  }
-  return path
 }

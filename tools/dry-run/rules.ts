@@ -1,8 +1,11 @@
+import { decodeUtf8 } from "../../pkg/engine/mod.ts"
+import { runByName } from "./programs.ts"
+
 /** Runs a program and returns what it prints; undefined where it is not installed, or fails. */
 export function tryOutput(command: readonly string[], stdin = ""): string | undefined {
-  if (Bun.which(command[0] ?? "") === null) return undefined
-  const { stdout, exitCode } = Bun.spawnSync([...command], { stdin: new TextEncoder().encode(stdin), stderr: "ignore" })
-  return exitCode === 0 ? stdout.toString() : undefined
+  const [name = "", ...args] = command
+  const ended = runByName(name, args, stdin)
+  return ended?.exitCode === 0 ? decodeUtf8(ended.stdout) : undefined
 }
 
 /** The rules of a namespace: each table as `nft` prints it, by "ip cni_masquerade"; undefined without the program `nft`. */

@@ -1,8 +1,9 @@
-import { mkdtempSync, rmdirSync } from "node:fs"
-import { tmpdir } from "node:os"
-import { join } from "node:path"
+import { decodeUtf8, encodeUtf8 } from "../../pkg/engine/mod.ts"
+import { findProgram, join, makeTemporaryDirectory, ownCommand, removeDirectory } from "../../pkg/libc/mod.ts"
 import { type Attachment, effectiveConfig, type Network, type Runtime } from "../../pkg/libcni/mod.ts"
+import { runProgram } from "../../pkg/loop/mod.ts"
 import { CniError, isJsonObject, type JsonObject, type JsonValue, member } from "../../pkg/types/mod.ts"
+import { givenVariables } from "../environment.ts"
 import { readHost } from "./host.ts"
 import type { DryRun, DryRunAnswer, Made } from "./inside.ts"
 
@@ -11,6 +12,9 @@ export const INSIDE = "__dry-run"
 
 /** The default directories of IPAM plugins and tuning. */
 const usualDirectories = ["/var/lib/cni", "/run/cni"]
+
+/** The answer has what an ADD has made, and the copies of rule sets that it is found by are not in it. */
+const ANSWER_MAX = 64 << 20
 
 /**
  * Runs a real ADD in namespaces of its own, in which there is a copy of the host, and tells what it has made. The host itself
@@ -21,7 +25,7 @@ export async function dryRunAdd(
   network: Network,
   attachment: Omit<Attachment, "netns">,
 ): Promise<Made> {
-  const scratch = mkdtempSync(join(tmpdir(), "cni-dry-run-"))
+  const scratch = makeTemporaryDirectory(join(runtime.env?.TMPDIR || "/tmp", "cni-dry-run-"))
   try {
     const values = network.plugins.map(({ raw }) => raw)
     const plan: DryRun = {
@@ -31,7 +35,7 @@ export async function dryRunAdd(
         written: [...usualDirectories, ...values.flatMap(directoriesOf)],
         seen: [...runtime.path, ...values.flatMap(filesRead)],
       },
-      list: new TextDecoder().decode(effectiveConfig(network)),
+      list: decodeUtf8(effectiveConfig(network)),
       path: runtime.path,
       attachment,
       timeoutMs: runtime.timeoutMs,
@@ -41,30 +45,31 @@ export async function dryRunAdd(
     const { code, msg, details } = answer.error
     throw new CniError(code, msg, { details: details ?? "" })
   } finally {
-    rmdirSync(scratch) // what was in it went with the mount namespace
+    removeDirectory(scratch) // what was in it went with the mount namespace
   }
 }
 
 async function runItself(plan: DryRun, { env, signal, stderr }: Runtime): Promise<DryRunAnswer> {
-  if (Bun.which("unshare") === null || Bun.which("mount") === null) {
+  const unshare = findProgram("unshare", env?.PATH)
+  if (unshare === undefined || findProgram("mount", env?.PATH) === undefined) {
     throw new Error('Cannot make a private copy of the host: it needs the programs "unshare" and "mount" of util-linux')
   }
-  const isCompiled = Bun.main.startsWith("/$bunfs/")
-  const itself = [process.execPath, ...(isCompiled ? [] : [Bun.main]), INSIDE]
-  const child = Bun.spawn(["unshare", "--net", "--mount", "--propagation", "private", "--", ...itself], {
-    stdin: new TextEncoder().encode(JSON.stringify(plan)),
-    stdout: "pipe",
-    stderr: "pipe",
-    env: { ...env },
-    ...(signal === undefined ? {} : { signal }),
-  })
-  const [stdout, said] = await Promise.all([child.stdout.text(), child.stderr.bytes(), child.exited])
+  const program = {
+    path: unshare,
+    args: ["--net", "--mount", "--propagation", "private", "--", ...ownCommand(), INSIDE],
+    env: givenVariables(env ?? {}),
+    stdin: encodeUtf8(JSON.stringify(plan)),
+    ownSession: true, // a program that is stopped leaves no plugin behind
+    outputLimit: ANSWER_MAX,
+  }
+  const ended = await runProgram(program, signal)
+  signal?.throwIfAborted()
   try {
-    const answer: DryRunAnswer = JSON.parse(stdout)
-    stderr(said)
+    const answer: DryRunAnswer = JSON.parse(decodeUtf8(ended.stdout))
+    stderr(ended.stderr)
     return answer
   } catch {
-    const reason = new TextDecoder().decode(said).trim() || `exit code ${child.exitCode}`
+    const reason = decodeUtf8(ended.stderr).trim() || ended.signal || `exit code ${ended.exitCode}`
     throw new Error(`Cannot make a private copy of the host: ${reason}`)
   }
 }

@@ -1,5 +1,17 @@
-import { existsSync, mkdirSync, readdirSync, readFileSync, realpathSync, statSync, writeFileSync } from "node:fs"
-import { dirname, join } from "node:path"
+import { decodeUtf8 } from "../../pkg/engine/mod.ts"
+import {
+  dirname,
+  exists,
+  isDirectory,
+  join,
+  makeDirectories,
+  readEntries,
+  readTextFile,
+  realPath,
+  stat,
+  writeFile,
+} from "../../pkg/libc/mod.ts"
+import { runByName } from "./programs.ts"
 
 /** The paths that the private copy needs. */
 export interface SealPlan {
@@ -22,19 +34,19 @@ export function sealFiles({ scratch, written, seen }: SealPlan): { layers: Map<s
   mount("-t", "tmpfs", "-o", "mode=755", "cni-dry-run", scratch)
   mount("-t", "sysfs", "sysfs", "/sys")
   const run = join(scratch, "run")
-  for (const name of ["cni", "netns"]) mkdirSync(join(run, name), { recursive: true })
-  for (const path of seen.filter((each) => existsSync(each)).map((each) => realpathSync(each))) {
+  for (const name of ["cni", "netns"]) makeDirectories(join(run, name))
+  for (const path of seen.filter(exists).map(realPath)) {
     if (!path.startsWith("/run/")) continue
     const place = join(scratch, path)
-    mkdirSync(statSync(path).isDirectory() ? place : dirname(place), { recursive: true })
-    if (!existsSync(place)) writeFileSync(place, "")
+    makeDirectories(isDirectory(stat(path)) ? place : dirname(place))
+    if (!exists(place)) writeFile(place, "")
     mount("--rbind", path, place)
   }
   mount("--rbind", run, "/run")
   const layers = new Map<string, string>()
   for (const directory of new Set(written.map(existing))) {
     const layer = join(scratch, `layer-${layers.size}`)
-    for (const part of ["upper", "work"]) mkdirSync(join(layer, part), { recursive: true })
+    for (const part of ["upper", "work"]) makeDirectories(join(layer, part))
     const option = (name: string, path: string) => `${name}=${path.replace(/[\\,:]/g, "\\$&")}`
     const options = [
       option("lowerdir", directory),
@@ -51,23 +63,28 @@ export function sealFiles({ scratch, written, seen }: SealPlan): { layers: Map<s
     mount("-o", "remount,bind,ro", point)
   }
   const cacheDir = join(scratch, "cache")
-  mkdirSync(cacheDir)
+  makeDirectories(cacheDir)
   return { layers, cacheDir }
 }
 
 /** The files that were written into the directories that were kept apart, by their paths on the host. */
 export function filesWritten(layers: ReadonlyMap<string, string>): string[] {
   const found = [...layers].flatMap(([directory, upper]) =>
-    readdirSync(upper, { recursive: true, withFileTypes: true })
-      .filter((entry) => entry.isFile())
-      .map((entry) => join(directory, entry.parentPath.slice(upper.length), entry.name)),
+    filesBelow(upper).map((path) => join(directory, path.slice(upper.length))),
   )
   return found.sort()
 }
 
+function filesBelow(directory: string): string[] {
+  return readEntries(directory).flatMap(({ name, isDirectory, isFile }) => {
+    const path = join(directory, name)
+    return isDirectory ? filesBelow(path) : isFile ? [path] : []
+  })
+}
+
 /** The path itself, or the nearest directory above it that is there. */
 function existing(path: string): string {
-  return existsSync(path) ? realpathSync(path) : existing(dirname(path))
+  return exists(path) ? realPath(path) : existing(dirname(path))
 }
 
 function isWithin(path: string, directory: string): boolean {
@@ -75,7 +92,7 @@ function isWithin(path: string, directory: string): boolean {
 }
 
 function mountPoints(): string[] {
-  const lines = readFileSync("/proc/self/mountinfo", "utf8").trimEnd().split("\n")
+  const lines = readTextFile("/proc/self/mountinfo").trimEnd().split("\n")
   const points = lines.map((line) =>
     (line.split(" ")[4] ?? "/").replace(/\\(\d{3})/g, (_, code) => String.fromCharCode(Number.parseInt(code, 8))),
   )
@@ -83,7 +100,8 @@ function mountPoints(): string[] {
 }
 
 function mount(...args: string[]): void {
-  const { exitCode, stderr } = Bun.spawnSync(["mount", ...args])
-  if (exitCode === 0) return
-  throw new Error(`Cannot make a private copy of the host: mount ${args.join(" ")}: ${stderr.toString().trim()}`)
+  const ended = runByName("mount", args)
+  if (ended?.exitCode === 0) return
+  const reason = ended === undefined ? "there is no such program" : decodeUtf8(ended.stderr).trim()
+  throw new Error(`Cannot make a private copy of the host: mount ${args.join(" ")}: ${reason}`)
 }

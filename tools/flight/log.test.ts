@@ -117,8 +117,8 @@ test("--follow goes on with the calls that come, until it is interrupted", async
   using ring = ringFile(ringOf([whole]))
   const interrupted = new AbortController()
   const said: string[] = []
-  const stdout = (text: string) => {
-    said.push(text)
+  const stdout = (text: string | Uint8Array) => {
+    said.push(String(text))
     if (said.length === 1) writeFileSync(ring.file, three)
     else if (said.length === 2) writeFileSync(ring.file, ringOf([whole, failed, ended, whole]))
     else interrupted.abort()

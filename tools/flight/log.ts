@@ -1,8 +1,8 @@
 import type { FlightLine, Numbered } from "../../pkg/flight/mod.ts"
 import { hostName } from "../../pkg/libc/mod.ts"
+import { sleep } from "../../pkg/loop/mod.ts"
 import { type Arguments, type Command, given, outputFlags, screenOf, text, wantsJson } from "../command.ts"
 import { type Cell, containerText, fittedTable, type Screen } from "../screen.ts"
-import { pause } from "../watch.ts"
 import { otlpOf } from "./otlp.ts"
 import { fileFlag, readLines } from "./recorder.ts"
 
@@ -46,7 +46,7 @@ Examples:
     if (found.length === 0 && !json && !given(args, "follow") && screen.hasHeads) terminal.stdout("No calls\n")
     let next = (found.at(-1)?.sequence ?? -1) + 1
     while (given(args, "follow") && !terminal.signal.aborted) {
-      await pause(FOLLOW_MS, terminal.signal)
+      await sleep(FOLLOW_MS, terminal.signal)
       const fresh = select(readLines(text(args, "file")) ?? [], args).filter(({ sequence }) => sequence >= next)
       next = (fresh.at(-1)?.sequence ?? next - 1) + 1
       show(fresh)

@@ -1,4 +1,3 @@
-import { dlopen, ptr } from "bun:ffi"
 import { engine, monotonicMs } from "../../pkg/engine/mod.ts"
 import {
   errnoName,
@@ -43,7 +42,7 @@ export function probe(sandbox: Netns, destination: Destination): Probed {
   const made = sandbox.run(() => engine.socket(familyOf(destination.ip), type, 0)) // it stays in that namespace
   if (made < 0) throw new SyscallError("socket", -made, "in the container's namespace")
   using socket = new FileDescriptor(made as Fd)
-  const errno = connectTo(socket.fd, socketAddress(destination))
+  const errno = connect(socket.fd, socketAddress(destination))
   const ms = monotonicMs() - startMs
   if (errno === undefined) return { outcome: "no answer", ms }
   if (errno === 0) return { outcome: "connected", ms }
@@ -51,22 +50,21 @@ export function probe(sandbox: Netns, destination: Destination): Probed {
 }
 
 /** The error of a connection, at once or later; 0 when it is there, undefined when no answer came. */
-function connectTo(fd: Fd, address: Uint8Array): number | undefined {
+function connect(fd: Fd, address: Uint8Array): number | undefined {
   const errno = -engine.connect(fd, address)
   if (errno > 0 && !isUnderWay(errno)) return errno
   if (errno > 0 && !poll(fd, Poll.Out, PATIENCE_MS)) return undefined
-  return connectionError(fd)
+  return connectionError(fd, address)
 }
 
 /** The error of a connection that has been answered; 0 when it is there. */
-export function connectionError(fd: Fd): number {
-  const { getsockopt, getpeername } = libc()
+export function connectionError(fd: Fd, address: Uint8Array): number {
   const said = new Int32Array(1)
-  getsockopt(fd, SOL_SOCKET, SO_ERROR, ptr(said), ptr(new Uint32Array([4])))
+  engine.getsockopt(fd, SOL_SOCKET, SO_ERROR, said)
   if (said[0]) return said[0]
-  // SO_ERROR is 0 also of a socket that never began to connect: only a peer proves a connection.
-  const isConnected = getpeername(fd, ptr(new Uint8Array(SOCKADDR_SIZE)), ptr(new Uint32Array([SOCKADDR_SIZE]))) === 0
-  return isConnected ? 0 : errnoNumber("ENOTCONN")
+  // SO_ERROR is 0 also of a socket that never began to connect; one that is connected refuses another connection, or takes it for this one.
+  const errno = -engine.connect(fd, address)
+  return errno === 0 || errno === errnoNumber("EISCONN") ? 0 : errnoNumber("ENOTCONN")
 }
 
 /** Whether `connect` goes on after this error: the socket does not block, and a signal does not end it. */
@@ -86,14 +84,6 @@ export function outcomeOf(errno: number): Exclude<Probed["outcome"], "connected"
   const name = errnoName(errno)
   if (name === "ECONNREFUSED" || name === "ECONNRESET") return "refused"
   return name === "ETIMEDOUT" ? "no answer" : "unreachable"
-}
-
-/** The two calls that no plugin needs. */
-function libc() {
-  return dlopen("libc.so.6", {
-    getsockopt: { args: ["i32", "i32", "i32", "ptr", "ptr"], returns: "i32" },
-    getpeername: { args: ["i32", "ptr", "ptr"], returns: "i32" },
-  }).symbols
 }
 
 /** struct sockaddr_in and sockaddr_in6, <netinet/in.h>. */

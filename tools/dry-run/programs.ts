@@ -1,0 +1,12 @@
+import { encodeUtf8 } from "../../pkg/engine/mod.ts"
+import { findProgram, readEnvironment, type Spawned, spawn } from "../../pkg/libc/mod.ts"
+
+/** Rule sets of large nodes have some megabytes. */
+const OUTPUT_MAX = 256 << 20
+
+/** Runs a program of the host to its end, found by PATH; undefined where it is not installed. Throws `SyscallError`. */
+export function runByName(name: string, args: readonly string[], stdin = ""): Spawned | undefined {
+  const env = readEnvironment()
+  const path = findProgram(name, env.PATH)
+  return path === undefined ? undefined : spawn({ path, args, env, stdin: encodeUtf8(stdin), outputLimit: OUTPUT_MAX })
+}
