@@ -20,9 +20,6 @@ export const entries = { libcni: "pkg/npm/libcni.ts", plugin: "pkg/npm/plugin.ts
 
 const suite = JSON.parse(readFileSync(join(root, "package.json"), "utf8"))
 
-/** What the bundle imports by name. */
-const dependencies = ["proper-lockfile"]
-
 function manifest(): object {
   const entry = (name: string) => ({ types: `./${name}.d.ts`, default: `./${name}.js` })
   return {
@@ -37,7 +34,6 @@ function manifest(): object {
     os: ["linux"],
     exports: { ".": entry("libcni"), "./plugin": entry("plugin"), "./package.json": "./package.json" },
     types: "./libcni.d.ts",
-    dependencies: Object.fromEntries(dependencies.map((name) => [name, suite.dependencies[name]])),
   }
 }
 
@@ -57,7 +53,6 @@ export async function stage(directory: string): Promise<void> {
     format: "esm",
     conditions: ["npm-package"],
     splitting: true,
-    external: dependencies,
     sourcemap: "linked",
     minify: { whitespace: true, syntax: true }, // names stay: stack traces and the source maps name functions
     naming: { entry: "[name].js", chunk: "shared-[hash].js" },

@@ -3,13 +3,11 @@ import { copyFile, mkdtemp, rm } from "node:fs/promises"
 import { join } from "node:path"
 import { answer, cases, type Json, rootCases } from "../../pkg/engine/contract.fixture.ts"
 import { expectedForArguments } from "../../pkg/engine/contract-arguments.fixture.ts"
-import { jobCases } from "../../pkg/engine/contract-jobs.fixture.ts"
 import { noise } from "../../pkg/engine/contract-text.fixture.ts"
 import { engine } from "../../pkg/engine/mod.ts"
 import { spawnCases } from "../../pkg/libc/spawn.fixture.ts"
-import { allLoopCases } from "../../pkg/loop/loop.fixture.ts"
 import type { Program } from "../../scripts/bundle.ts"
-import { buildFromBytecode, buildFromSnapshot, toolFlavour } from "../../scripts/native.ts"
+import { buildFromBytecode, buildFromSnapshot } from "../../scripts/native.ts"
 import { mustRun, type Output, runProgram, TemporaryDirectory } from "../lab/mod.ts"
 
 const project = join(import.meta.dir, "../..")
@@ -17,7 +15,6 @@ const entries = {
   contract: join(project, "pkg/engine/contract.fixture.ts"),
   spawn: join(project, "pkg/libc/spawn.fixture.ts"),
 }
-const loopEntry = join(project, "pkg/loop/loop.fixture.ts")
 type Entry = keyof typeof entries
 
 /** How a test program is started on each engine: the native host in its two ways to start, and Bun. */
@@ -38,9 +35,6 @@ beforeAll(async () => {
     await build(join(built, kind, "contract"), {}, programs)
     await copyFile(join(built, kind, "contract"), join(built, kind, "spawn"))
   }
-  programs.push({ name: "loop", run: { main: loopEntry, name: "run" } })
-  await buildFromSnapshot(join(built, "tool/contract"), toolFlavour, programs)
-  await copyFile(join(built, "tool/contract"), join(built, "tool/loop"))
 })
 afterAll(() => rm(built, { recursive: true }))
 
@@ -92,35 +86,10 @@ describe.each(natives)("the native host, started from %s,", (kind) => {
   })
 })
 
-test("the host of the tool runs the jobs of promises as expected, and that of plugins has neither", async () => {
-  const { stdout } = await mustRun([join(built, "tool/contract"), "jobs"])
-  const names = jobCases.map(([name]) => name)
-  const expected = jobCases.map(([, , wanted]) => wanted)
-  expect(named(names, JSON.parse(stdout))).toEqual(named(names, expected))
+test("the language of plugins has no promises", async () => {
   for (const kind of natives) {
     const answers = (await ask(kind, "contract", "jobs")) as Json[]
     expect(answers.filter((answer) => typeof answer === "string")).toContain("ReferenceError: Promise is not defined")
-  }
-})
-
-test("the host of the tool waits for several things as expected, and leaves neither descriptors nor processes", async () => {
-  const { stdout, exitCode } = await runProgram([join(built, "tool/loop"), "cases"])
-  expect(exitCode).toBe(7)
-  const names = allLoopCases.map(([name]) => name)
-  const expected = JSON.parse(JSON.stringify(allLoopCases.map(([, , wanted]) => wanted)))
-  const { found, ...left } = JSON.parse(stdout)
-  expect(named(names, found)).toEqual(named(names, expected))
-  expect(left).toEqual({ left: 0, childless: true })
-})
-
-test("a program that cannot go on ends with an error: stuck, failed, or a rejection that nothing listens to", async () => {
-  for (const [task, message] of [
-    ["stuck", "Error: Cannot go on: nothing is left to wait for"],
-    ["fails", "Error: the program's own"],
-    ["fails aside", "Error: aside"],
-  ]) {
-    const { stdout, stderr, exitCode } = await runProgram([join(built, "tool/loop"), task ?? ""])
-    expect([stdout, stderr.split("\n")[0], exitCode]).toEqual(["", message, 1])
   }
 })
 
