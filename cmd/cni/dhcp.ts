@@ -1,7 +1,7 @@
 import { DEFAULT_STATE, Journal, type LeaseRecord, namespaceLives, readBootId } from "../../ipam/dhcp/main.ts"
 import { type Command, outputFlags, print, text } from "../../tools/command.ts"
 import { containerText, fittedTable, type Screen } from "../../tools/screen.ts"
-import { age } from "../../tools/tables.ts"
+import { age, sortedByNames } from "../../tools/tables.ts"
 
 /** A lease as it is shown; times are milliseconds since 1970, and absent where the lease never ends. */
 export interface ShownLease {
@@ -40,19 +40,21 @@ Examples:
     const records = journal.exists ? journal.list((line) => terminal.stderr(`${line}\n`)) : []
     const [network] = args.words
     const bootId = readBootId()
-    const leases = records
+    const shown = records
       .filter((record) => network === undefined || record.network === network)
       .flatMap((record) => shownLeases(record, record.bootId === bootId))
-      .sort((a, b) => order(a).localeCompare(order(b)))
+    const leases = sortedByNames(shown, ({ network, containerId, ifName, address = "" }) => [
+      network,
+      containerId,
+      ifName,
+      address,
+    ])
     print(args, terminal, {
       json: () => leases.map(asJson),
       text: (screen) => leaseTable(leases, Date.now(), screen),
     })
   },
 }
-
-const order = ({ network, containerId, ifName, address }: ShownLease) =>
-  [network, containerId, ifName, address].join("\0")
 
 /** Formats a record, a line for each of its clients. */
 export function shownLeases(record: LeaseRecord, isOfThisBoot: boolean): ShownLease[] {

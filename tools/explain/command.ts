@@ -3,9 +3,9 @@ import { type Command, Found, outputFlags, print } from "../command.ts"
 import { plain } from "../configuration/key-docs.ts"
 import { findingNames } from "../doctor/names.ts"
 import { ruleNames } from "../lint/rules.ts"
-import type { Explanation } from "./explain.ts"
-import type { KnownFinding } from "./findings.ts"
-import type { Section } from "./known.ts"
+import { type Explanation, explain, explainLog } from "./explain.ts"
+import { type KnownFinding, knownFindings, takeFindings } from "./findings.ts"
+import { type Section, sectionOfCode, sectionOfRule } from "./known.ts"
 
 /** Names that are explained as such: findings of doctor, and rules of lint. */
 const names = [...new Set([...findingNames, ...ruleNames])].sort()
@@ -32,9 +32,6 @@ Examples:
   cni explain unknown-key
   journalctl -u kubelet --since -1h | cni explain -`,
   async run(args, terminal) {
-    // The pages are loaded with these: other commands of the tool do without them.
-    const [{ explain, explainLog }, { sectionOfCode, sectionOfRule }, { knownFindings, takeFindings }] =
-      await Promise.all([import("./explain.ts"), import("./known.ts"), import("./findings.ts")])
     const asked = args.words.join(" ")
     const section = /^\d+$/.test(asked) ? sectionOfCode(Number(asked)) : sectionOfRule(asked)
     const findings = knownFindings()
