@@ -425,6 +425,66 @@ FUNCTION(crc32) {
     return JS_NewUint32(context, ~crc);
 }
 
+/* A word of SHA-256: the first 32 bits behind the point of a root, FIPS 180-4, 4.2.2 */
+static const uint32_t sha256_words[64] = {
+    0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5, 0xd807aa98, 0x12835b01, 0x243185be,
+    0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174, 0xe49b69c1, 0xefbe4786, 0x0fc19dc6, 0x240ca1cc, 0x2de92c6f, 0x4a7484aa,
+    0x5cb0a9dc, 0x76f988da, 0x983e5152, 0xa831c66d, 0xb00327c8, 0xbf597fc7, 0xc6e00bf3, 0xd5a79147, 0x06ca6351, 0x14292967, 0x27b70a85,
+    0x2e1b2138, 0x4d2c6dfc, 0x53380d13, 0x650a7354, 0x766a0abb, 0x81c2c92e, 0x92722c85, 0xa2bfe8a1, 0xa81a664b, 0xc24b8b70, 0xc76c51a3,
+    0xd192e819, 0xd6990624, 0xf40e3585, 0x106aa070, 0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f,
+    0x682e6ff3, 0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2,
+};
+
+#define ROTATE(word, by) ((word) >> (by) | (word) << (32 - (by)))
+/* One block of 64 bytes into the state of eight words, FIPS 180-4, 6.2.2 */
+static void sha256_block(uint32_t state[8], const uint8_t *block) {
+    uint32_t schedule[64], work[8];
+    memcpy(work, state, sizeof work);
+    for (int i = 0; i < 64; i++) {
+        if (i < 16) {
+            const uint8_t *at = block + 4 * i;
+            schedule[i] = (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
+        } else {
+            uint32_t early = schedule[i - 15], late = schedule[i - 2];
+            schedule[i] = schedule[i - 16] + (ROTATE(early, 7) ^ ROTATE(early, 18) ^ early >> 3) + schedule[i - 7] +
+                          (ROTATE(late, 17) ^ ROTATE(late, 19) ^ late >> 10);
+        }
+        uint32_t a = work[0], e = work[4], choice = (e & work[5]) ^ (~e & work[6]);
+        uint32_t first = work[7] + (ROTATE(e, 6) ^ ROTATE(e, 11) ^ ROTATE(e, 25)) + choice + sha256_words[i] + schedule[i];
+        uint32_t majority = (a & work[1]) ^ (a & work[2]) ^ (work[1] & work[2]);
+        memmove(work + 1, work, 7 * sizeof *work);
+        work[4] += first;
+        work[0] = first + (ROTATE(a, 2) ^ ROTATE(a, 13) ^ ROTATE(a, 22)) + majority;
+    }
+    for (int i = 0; i < 8; i++) state[i] += work[i];
+}
+
+/* sha256(fd, into: 32 bytes): of a whole file, FIPS 180-4 */
+FUNCTION(sha256_of_file) {
+    uint32_t state[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
+    static uint8_t buffer[1 << 16];
+    uint8_t *into;
+    size_t length, kept = 0;
+    int64_t fd, total = 0;
+    if (!get_integer(context, values[0], INT32_MIN, UINT32_MAX, &fd)) return JS_EXCEPTION;
+    if (!get_bytes(context, values[1], &into, &length)) return JS_EXCEPTION;
+    if (length < 32) return JS_ThrowRangeError(context, "expected an array of 32 bytes");
+    for (ssize_t got; (got = pread((int)fd, buffer + kept, sizeof buffer - 128 - kept, total)) != 0;) {
+        if (got == -1) return JS_NewInt32(context, -errno);
+        total += got;
+        size_t there = kept + (size_t)got, at = 0;
+        for (; there - at >= 64; at += 64) sha256_block(state, buffer + at);
+        memmove(buffer, buffer + at, kept = there - at);
+    }
+    size_t end = kept < 56 ? 64 : 128;
+    memset(buffer + kept, 0, end - kept);
+    buffer[kept] = 0x80;
+    for (int i = 0; i < 8; i++) buffer[end - 1 - (size_t)i] = (uint8_t)((uint64_t)total * 8 >> 8 * i);
+    for (size_t at = 0; at < end; at += 64) sha256_block(state, buffer + at);
+    for (int i = 0; i < 32; i++) into[i] = (uint8_t)(state[i / 4] >> (24 - 8 * (i % 4)));
+    return JS_NewInt32(context, 0);
+}
+
 /* findBytes(bytes, sought, from): where the sought bytes begin, at `from` or behind it; -1 where they are not */
 FUNCTION(find_bytes) {
     uint8_t *bytes, *sought;
@@ -530,6 +590,7 @@ static const JSCFunctionListEntry functions[] = {
     JS_CFUNC_DEF("decodeUtf8", 1, decode_utf8),
     JS_CFUNC_DEF("decodeLatin1", 1, decode_latin1),
     JS_CFUNC_DEF("crc32", 1, crc32),
+    JS_CFUNC_DEF("sha256", 2, sha256_of_file),
     JS_CFUNC_DEF("findBytes", 3, find_bytes),
     JS_CFUNC_DEF("monotonicMs", 0, monotonic_ms),
     JS_CFUNC_DEF("environment", 0, host_environment),

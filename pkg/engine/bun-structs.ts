@@ -43,6 +43,21 @@ export function signalFd(fd: number, set: TypedArray, size: number, flags: numbe
   return callC("syscall", SYS.signalfd4, int32(fd) | 0, ptr(bytes), int32(size), int32(flags))
 }
 
+/** SHA-256 of a file from its start to its end, see `Engine`. */
+export function sha256(fd: number, into: TypedArray): number {
+  const [file, target, buffer] = [int32(fd), rawBytes(requireBytes(into, 32)), new Uint8Array(1 << 20)]
+  const hash = new Bun.CryptoHasher("sha256")
+  for (let at = 0; ; ) {
+    const got = call("pread", file, buffer, at)
+    if (got < 0) return got
+    if (got === 0) break
+    hash.update(buffer.subarray(0, got))
+    at += got
+  }
+  target.set(hash.digest())
+  return 0
+}
+
 /** struct sock_fprog of 64-bit Linux, <linux/filter.h>, in which the address of the instructions stands */
 export function attachFilter(fd: number, instructions: TypedArray): number {
   const socket = int32(fd) | 0

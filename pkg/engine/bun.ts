@@ -9,6 +9,7 @@ import {
   pidfdOpen,
   poll,
   sendDescriptors,
+  sha256,
   signalFd,
 } from "./bun-structs.ts"
 import { bytesOf, type CallName, callNames, EINVAL, integer, rawBytes, text } from "./calls.ts"
@@ -42,6 +43,7 @@ export const engine: Engine = {
   collectGarbage: () => void Bun.gc(true),
   ...textEngine,
   ...loopEngine,
+  sha256,
   environment,
   arguments: () => [process.argv0, ...ownArguments(textsOf("/proc/self/cmdline"))],
   exit: (status) => process.exit(integer(status, 0, 255)),

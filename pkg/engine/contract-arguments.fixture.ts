@@ -77,6 +77,7 @@ export const parameters: Readonly<Partial<Record<keyof Engine, readonly Kind[]>>
   decodeUtf8: ["array"],
   decodeLatin1: ["array"],
   crc32: ["array"],
+  sha256: ["integer", "32 bytes"],
   findBytes: ["array", "array", "integer"],
   exit: ["integer"],
 }

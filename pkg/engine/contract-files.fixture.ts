@@ -186,6 +186,39 @@ export const fileCases: Cases = [
     [0, 0x9fa0, -2, -20],
   ],
   [
+    "sha256 of a whole file, wherever it was read to", // FIPS 180-4: "abc", nothing, "a" a million times; coreutils' sha256sum
+    (e, at) => {
+      const digest = (fd: number) => {
+        const into = room(34)
+        const answer = e.sha256(fd, into.subarray(1, 33))
+        return [
+          answer,
+          into[0] ?? 0,
+          into[33] ?? 0,
+          [...into.subarray(1, 33)].map((byte) => byte.toString(16).padStart(2, "0")).join(""),
+        ]
+      }
+      const long = make(e, at("long"), "a".repeat(1_000_000))
+      return [
+        make(e, at("a"), "abc"),
+        make(e, at("b")),
+        make(e, at("c"), "a".repeat(55)),
+        make(e, at("d"), "a".repeat(56)),
+        make(e, at("e"), "a".repeat(64)),
+        long,
+      ].map(digest)
+    },
+    [
+      [0, 0, 0, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"],
+      [0, 0, 0, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"],
+      [0, 0, 0, "9f4390f8d30c2dd92ec9f095b65e2b9ae9b0a925a5258e241c9f1e910f734318"],
+      [0, 0, 0, "b35439a4ac6f0948b6d6f9e3c6af0f5f590ce20f1bde7090ef7970686ec6738a"],
+      [0, 0, 0, "ffe054fe7ae0cb6dc65c3af9b61d5209f439851db43d0ba5997337df154668eb"],
+      [0, 0, 0, "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0"],
+    ],
+  ],
+  ["sha256: EBADF, EISDIR", (e) => [e.sha256(-1, room(32)), e.sha256(e.open("/", O.read, 0), room(32))], [-9, -21]],
+  [
     "getrandom fills the whole array, differently each time; EINVAL",
     (e) => {
       const [one, two] = [room(64), room(256)]

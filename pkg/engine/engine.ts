@@ -123,6 +123,8 @@ export interface Engine {
   decodeLatin1(bytes: Uint8Array): string
   /** CRC-32 of bytes (IEEE 802.3). */
   crc32(bytes: Uint8Array): number
+  /** SHA-256 (FIPS 180-4) of a whole file, by pread(2): 32 bytes into `into`. Answers 0, or the error of a read. */
+  sha256(fd: number, into: TypedArray): number
   /** Where the sought bytes begin, at `from` or behind it; -1 where they are not. */
   findBytes(bytes: Uint8Array, sought: Uint8Array, from: number): number
 

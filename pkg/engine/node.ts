@@ -192,6 +192,7 @@ export const engine: Engine = {
   attachFilter: unserved,
   rt_sigprocmask: unserved,
   signalfd4: unserved,
+  sha256: unserved,
   collectGarbage: () => {},
   ...textEngine,
   ...loopEngine,

@@ -17,7 +17,9 @@ import { engine } from "../engine/mod.ts"
 import { FileDescriptor, Open } from "./descriptor.ts"
 import { makeDirectories, readDirectory, removeDirectory } from "./directories.ts"
 import {
+  changeMode,
   createFile,
+  findAttribute,
   findFile,
   link,
   readAt,
@@ -26,7 +28,9 @@ import {
   readTextFile,
   readToEnd,
   rename,
+  setAttribute,
   setModified,
+  sha256OfFile,
   sync,
   syncPath,
   truncate,
@@ -349,4 +353,38 @@ describe("stat", () => {
   test("of nothing says ENOENT", () => {
     expect(() => stat(fresh())).toThrow("ENOENT")
   })
+})
+
+test("the mode of a file is set with each umask", () => {
+  const path = file("")
+  const before = process.umask(0o077)
+  try {
+    changeMode(path, 0o755)
+  } finally {
+    process.umask(before)
+  }
+  expect(statSync(path).mode & 0o7777).toBe(0o755)
+  expect(() => changeMode(fresh(), 0)).toThrow(expect.objectContaining({ errno: "ENOENT", call: "chmod" }))
+})
+
+test("an attribute that a file has not got is undefined, also where there are none at all", () => {
+  expect(findAttribute(file(""), "user.none")).toBeUndefined()
+  expect(findAttribute("/proc/self/status", "user.none")).toBeUndefined()
+  expect(() => findAttribute(fresh(), "user.none")).toThrow(expect.objectContaining({ errno: "ENOENT" }))
+  using status = FileDescriptor.open("/proc/self/status", Open.ReadOnly)
+  const set = () => setAttribute(status.fd, "user.none", new Uint8Array(1))
+  expect(set).toThrow(expect.objectContaining({ call: "fsetxattr" }))
+})
+
+// The digest is sha256sum's of coreutils; FIPS 180-4 has the example.
+test("the digest of a file", () => {
+  expect(sha256OfFile(file("abc"))).toBe("ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad")
+  expect(() => sha256OfFile(fresh())).toThrow(expect.objectContaining({ errno: "ENOENT" }))
+})
+
+test("a file has as many links as names", () => {
+  const path = file("")
+  expect(stat(path).links).toBe(1)
+  link(path, fresh())
+  expect(stat(path).links).toBe(2)
 })

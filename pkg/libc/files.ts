@@ -171,6 +171,40 @@ export function tryUnlink(path: string): boolean {
   return find("unlink", JSON.stringify(path), () => engine.unlink(path)) !== undefined
 }
 
+/** Sets the permission bits of a file, like `chmod`. Throws `SyscallError`. */
+export function changeMode(path: string, mode: number): void {
+  check("chmod", JSON.stringify(path), () => engine.fchmodat(path, mode))
+}
+
+/** The longest value of an extended attribute, <linux/limits.h>. */
+const XATTR_SIZE_MAX = 65536
+
+/**
+ * An extended attribute of a file, or of a symbolic link itself, like `getfattr -h -n NAME`; undefined when it has none of that name,
+ * also where the file system has none at all. Throws `SyscallError`.
+ */
+export function findAttribute(path: string, name: string): Uint8Array | undefined {
+  const into = new Uint8Array(XATTR_SIZE_MAX)
+  const get = () => check("lgetxattr", JSON.stringify(path), () => engine.lgetxattr(path, name, into))
+  const length = unlessErrno(get, "ENODATA", "EOPNOTSUPP", "ENOSYS")
+  return length === undefined ? undefined : into.slice(0, length)
+}
+
+/** Sets an extended attribute of an open file, like `setfattr -n NAME -v VALUE`. Throws `SyscallError`. */
+export function setAttribute(fd: Fd, name: string, value: Uint8Array): void {
+  check("fsetxattr", `descriptor ${fd}`, () => engine.fsetxattr(fd, name, value, 0))
+}
+
+/** SHA-256 of a file, hexadecimal, like `sha256sum`. Throws `SyscallError`. */
+export function sha256OfFile(path: string): string {
+  using file = FileDescriptor.open(path, Open.ReadOnly)
+  const digest = new Uint8Array(32)
+  check("read", JSON.stringify(path), () => engine.sha256(file.fd, digest))
+  let text = ""
+  for (const byte of digest) text += byte.toString(16).padStart(2, "0")
+  return text
+}
+
 /** Sets when a file was last modified, in nanoseconds since 1970. Throws `SyscallError`. */
 export function setModified(path: string, modified: bigint): void {
   const seconds = modified / 1_000_000_000n

@@ -32,6 +32,11 @@ export class Stat {
     return this.#word(7) & 0xffff
   }
 
+  /** How many names it has. */
+  get links(): number {
+    return this.#word(4)
+  }
+
   /** The user that owns it. */
   get user(): number {
     return this.#word(5)
