@@ -1,6 +1,6 @@
 import { existsSync, mkdirSync, readdirSync, rmSync, statSync } from "node:fs"
 import { join } from "node:path"
-import { copyExecutable } from "../cmd/install.ts"
+import { copyExecutable } from "../install/mod.ts"
 import { runProgram } from "../integration/lab/mod.ts"
 
 /** Debian's package "containernetworking-plugins". */

@@ -1,7 +1,7 @@
 import { linkSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs"
 import { basename, dirname, join } from "node:path"
-import { copyExecutable } from "../cmd/install.ts"
 import { manualPages } from "../cmd/man/pages.ts"
+import { copyExecutable } from "../install/mod.ts"
 import { pluginNames } from "../suite/plugins.ts"
 import type { Target } from "./engine.ts"
 import { buildEach, type Start } from "./native.ts"

@@ -28,7 +28,7 @@ const tool = (name: string) => join(root, "node_modules/.bin", name)
 const lanes = availableParallelism() + 2
 
 /** The rooms whose `x.test.ts` need neither root nor network. */
-const unitRooms = ["pkg", "plugins", "ipam", "meta", "agent", "tools", "cmd", "bench", "scripts"]
+const unitRooms = ["pkg", "plugins", "ipam", "meta", "agent", "install", "tools", "cmd", "bench", "scripts"]
 
 function testFiles(rooms: readonly string[]): string[] {
   return [...new Bun.Glob(`{${rooms.join(",")}}/**/*.test.ts`).scanSync(root)].map((file) => `./${file}`).sort()

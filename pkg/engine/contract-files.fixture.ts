@@ -186,7 +186,7 @@ export const fileCases: Cases = [
     [0, 0x9fa0, -2, -20],
   ],
   [
-    "sha256 of a whole file, wherever it was read to", // FIPS 180-4: "abc", nothing, "a" a million times; coreutils' sha256sum
+    "sha256 of a whole file, at any position", // FIPS 180-4: "abc", nothing, "a" a million times; coreutils' sha256sum
     (e, at) => {
       const digest = (fd: number) => {
         const into = room(34)

@@ -59,7 +59,7 @@ test("#42 a code is the specification's, upstream's 0 or 8, or 100 and above, an
   const reserved: number[] = Object.values(Code).filter((code) => code < 100)
   expect(reserved).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8, 11, 50, 51])
   const root = join(import.meta.dir, "../..")
-  const files = [...new Bun.Glob("{pkg,plugins,ipam,meta,tools,cmd}/**/*.ts").scanSync(root)]
+  const files = [...new Bun.Glob("{pkg,plugins,ipam,meta,install,tools,cmd}/**/*.ts").scanSync(root)]
   const sources = files.filter((file) => !/\.(test|fixture)\.ts$/.test(file)).map((file) => Bun.file(join(root, file)))
   const made = (await Promise.all(sources.map((source) => source.text()))).join("").match(/new CniError\(\s*\S+/g) ?? []
   expect(made.length).toBeGreaterThan(50)
@@ -68,7 +68,7 @@ test("#42 a code is the specification's, upstream's 0 or 8, or 100 and above, an
 
 test("#44 code 3, which says that there is nothing to clean up, is for a container ID that was not given, and nothing else", async () => {
   const root = join(import.meta.dir, "../..")
-  const files = [...new Bun.Glob("{pkg,plugins,ipam,meta,tools,cmd}/**/*.ts").scanSync(root)]
+  const files = [...new Bun.Glob("{pkg,plugins,ipam,meta,install,tools,cmd}/**/*.ts").scanSync(root)]
   const users: string[] = []
   for (const file of files.filter((name) => !name.endsWith(".test.ts"))) {
     if ((await Bun.file(join(root, file)).text()).includes("Code.UnknownContainer")) users.push(file)

@@ -5,7 +5,7 @@ import { dirname, join, normalize } from "node:path"
  * Rooms whose unit tests are asked when the room's own tell nothing; those of `tools` and `cmd`, which import all, of their own sources
  * alone, but for what is made of all plugins' tables.
  */
-const rooms = "{pkg,plugins,ipam,meta,suite,tools,cmd}"
+const rooms = "{pkg,plugins,ipam,meta,install,suite,tools,cmd}"
 const isOfTool = (file: string) => /^(suite|tools|cmd)\//.test(file) && !isOfAllPlugins(file)
 const isOfAllPlugins = (test: string) => /^(suite\/plugins|tools\/configuration\/[^/]+)\.test\.ts$/.test(test)
 

@@ -43,7 +43,7 @@ test("the page has a section for every code", () => {
 })
 
 test("the page has every message, in the section of its code", async () => {
-  const files = [...new Bun.Glob("{pkg,plugins,ipam,meta}/**/*.ts").scanSync(root)]
+  const files = [...new Bun.Glob("{pkg,plugins,ipam,meta,install}/**/*.ts").scanSync(root)]
   const ours = files.filter((file) => !/\.(test|fixture)\.ts$|\/testing/.test(file)).sort()
   const messages = (await Promise.all(ours.map(messagesIn))).flat()
   expect(messages.length).toBeGreaterThan(100)

@@ -1,0 +1,74 @@
+import { decodeUtf8 } from "../pkg/engine/mod.ts"
+import { FileDescriptor, isErrno, Open, readAt, spawn, statOpen } from "../pkg/libc/mod.ts"
+import { CniError, Code } from "../pkg/types/mod.ts"
+
+/** A plugin that does not say its version in this time is broken. */
+const PATIENCE_MS = 10_000
+const OUTPUT_LIMIT = 64 << 10
+
+/** `e_machine` of <linux/elf-em.h>. */
+const machines: Readonly<Record<number, string>> = { 3: "i386", 40: "arm", 62: "x86_64", 183: "aarch64", 243: "riscv" }
+
+/** The beginning of a 64-bit ELF file: struct elf64_hdr, <linux/elf.h>. */
+function readHeader(path: string) {
+  using file = FileDescriptor.open(path, Open.ReadOnly)
+  const bytes = new Uint8Array(64)
+  readAt(file.fd, bytes, 0)
+  const view = new DataView(bytes.buffer)
+  const isElf = view.getUint32(0) === 0x7f454c46 && bytes[4] === 2 && bytes[5] === 1 // "\x7fELF", 64 bits, little-endian
+  const sections = Number(view.getBigUint64(40, true)) + view.getUint16(58, true) * view.getUint16(60, true)
+  return { isElf, machine: view.getUint16(18, true), sections, size: statOpen(file.fd).size }
+}
+
+/**
+ * Throws code 5 for a file that this machine cannot run: no executable, one of another machine, or one that was cut off: the table of
+ * sections is the last thing in it.
+ */
+export function requireExecutable(path: string): void {
+  const refuse = (reason: string) => new CniError(Code.Io, `Cannot install "${path}": ${reason}`)
+  const { isElf, machine, sections, size } = read(path)
+  if (!isElf) throw refuse("it is no executable of 64 bits")
+  const own = readHeader("/proc/self/exe").machine
+  const name = (number: number) => machines[number] ?? `machine ${number}`
+  if (machine !== own) throw refuse(`it is for ${name(machine)}, and this machine is ${name(own)}`)
+  if (size < sections) throw refuse(`it was cut off: it has ${size} bytes of ${sections}`)
+}
+
+function read(path: string) {
+  try {
+    return readHeader(path)
+  } catch (cause) {
+    throw new CniError(Code.Io, `Cannot install "${path}"`, { cause })
+  }
+}
+
+/** What a plugin says of itself: "cni-plugins v0.1.0", "CNI bridge plugin v1.1.1"; undefined when it says nothing, or cannot be run. */
+export function findVersion(file: string): string | undefined {
+  try {
+    return said(file)
+  } catch (error) {
+    if (isErrno(error)) return undefined
+    throw error
+  }
+}
+
+/** The version of one of our plugins. Throws code 5 when it cannot be run here. */
+export function requireVersion(file: string): string {
+  const name = file.slice(file.lastIndexOf("/") + 1)
+  let version: string | undefined
+  try {
+    version = said(file)
+  } catch (cause) {
+    const details = isErrno(cause, "EACCES") ? "the directory may be mounted noexec" : undefined
+    throw new CniError(Code.Io, `Cannot run the new "${name}"`, { cause, ...(details && { details }) })
+  }
+  if (version !== undefined) return version
+  throw new CniError(Code.Io, `Cannot install "${name}": it does not say its version, as plugins do`)
+}
+
+function said(file: string): string | undefined {
+  const { stderr } = spawn({ path: file, env: {}, timeoutMs: PATIENCE_MS, outputLimit: OUTPUT_LIMIT })
+  const text = decodeUtf8(stderr)
+  const [version] = /^cni-plugins v[\w.+-]+/m.exec(text) ?? /^CNI .* v?[\w.+-]+$/m.exec(text) ?? []
+  return version
+}

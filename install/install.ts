@@ -1,0 +1,119 @@
+import { findStat, isDirectory, stat, tryUnnamedFile } from "../pkg/libc/mod.ts"
+import { CniError, Code } from "../pkg/types/mod.ts"
+import { apply, findDecided, finish, type Step } from "./change.ts"
+import { carryAttributes, contentOf, copyWhole, removeTree } from "./content.ts"
+import { asOnlyInstaller, Layout, refusal, refusalOf } from "./layout.ts"
+import { type Manifest, type Placed, readManifest } from "./manifest.ts"
+import { type Outcome, plan, type Wish } from "./plan.ts"
+import { noteSeen } from "./seen.ts"
+
+/** Files to install, and their directory. */
+export interface Installation {
+  readonly directory: string
+  /** The names that it gets; files of other names are left alone. */
+  readonly names: readonly string[]
+  /** The file of a name. */
+  readonly source: (name: string) => string
+  /** The directory that the files come from, for the manifest. */
+  readonly from: string
+  /** The mode of the files, 0755 by default. */
+  readonly mode?: number
+  /** Throws for a source that is of no use, before anything is written. */
+  readonly inspect?: (source: string) => void
+  /** The version that a new file says it has, before it is installed. Throws for a file that is of no use. */
+  readonly introduce?: (file: string) => string | undefined
+  /** Also replace files that others placed, and keep them. */
+  readonly adopt?: boolean
+  /** Only find out what would be done. */
+  readonly dryRun?: boolean
+}
+
+/**
+ * Puts a file of each name into a directory, a copy for each. Each name changes in one step, so that a runtime finds the old
+ * plugin or the new one and never half of one, and plugins that run go on. Everything that can be refused is refused before the
+ * first change. Throws code 5, and 11 when another installer is at work; docs/install.md.
+ */
+export function install(installation: Installation): readonly Outcome[] {
+  const { directory, names, source, inspect, dryRun } = installation
+  const layout = new Layout(directory)
+  return orRefused(layout, () => {
+    requireDirectory(directory)
+    const wishes = names.map((name): Wish => {
+      inspect?.(source(name))
+      return { name, content: contentOf(source(name)) }
+    })
+    if (dryRun) return planned(layout, installation, wishes).outcomes
+    return asOnlyInstaller(layout, () => {
+      makeReady(layout)
+      return carryIn(layout, installation, wishes)
+    })
+  })
+}
+
+/** Carries out what an earlier installer decided, and removes what one prepared. Returns the kind of what was carried out. */
+export function makeReady(layout: Layout): ReturnType<typeof finish> {
+  readManifest(layout.manifest) // nothing is touched of a manifest that is of a newer version
+  const finished = finish(layout)
+  removeTree(layout.staging)
+  return finished
+}
+
+/** Turns failures of system calls into errors that say what to do. */
+export function orRefused<T>({ directory }: Layout, act: () => T): T {
+  try {
+    return act()
+  } catch (cause) {
+    throw refusalOf(directory, cause)
+  }
+}
+
+/** Throws unless it is a directory in which files can be made; `ENOENT`, `EROFS`, `EACCES` among others. */
+export function requireDirectory(directory: string): void {
+  if (!isDirectory(stat(directory))) throw refusal(directory, "it is no directory")
+  tryUnnamedFile(directory)
+}
+
+function planned(layout: Layout, { adopt = false, mode = 0o755 }: Installation, wishes: readonly Wish[]) {
+  const manifests = [readManifest(layout.manifest), findDecided(layout)?.manifest()]
+  return plan(layout, wishes, { manifests, mode, adopt })
+}
+
+function carryIn(layout: Layout, installation: Installation, wishes: readonly Wish[]): readonly Outcome[] {
+  const { source, from, mode = 0o755, introduce } = installation
+  const earlier = readManifest(layout.manifest)
+  const { outcomes, steps } = planned(layout, installation, wishes)
+  const isNoted = wishes.every(({ name, content }) => earlier?.files[name]?.content === content)
+  if (steps.length === 0 && isNoted) return outcomes
+
+  const versions: Record<string, string | undefined> = {}
+  const stage = ({ name, now, next }: Step, path: string) => {
+    const [origin, file] = [source(name), layout.file(name)]
+    const isOurs = now !== undefined && earlier?.files[name]?.content === now
+    const label = findStat(file, true) && file
+    const capabilities = isOurs ? [origin, file] : [origin]
+    copyWhole(origin, path, mode, () => carryAttributes(path, { label, capabilities }))
+    if (contentOf(path) !== next)
+      throw new CniError(Code.TryAgainLater, `Cannot install "${origin}": it was changed during the call`)
+    versions[name] = introduce?.(path)
+  }
+  const manifest = (): Manifest => {
+    const place = ({ name, content }: Wish): [string, Placed][] => {
+      if (content === undefined) return []
+      const step = steps.find((one) => one.name === name)
+      const known = earlier?.files[name]
+      const displaced = step?.keep === "displaced" ? step.now : known?.displaced
+      const version = step ? versions[name] : (known?.version ?? introduce?.(layout.file(name)))
+      return [[name, { content, ...(version && { version }), ...(displaced && { displaced }) }]]
+    }
+    const files = { ...earlier?.files, ...Object.fromEntries(wishes.flatMap(place)) }
+    const replaced = steps.filter(({ now, next, keep }) => keep !== "before" && now !== next).map(({ name }) => name)
+    const were = Object.entries(earlier?.files ?? {}).filter(([name]) => !replaced.includes(name)) // others' files are not
+    const { installed = "", from: origin = "" } = earlier ?? {}
+    const before = { installed, from: origin, files: Object.fromEntries(were) }
+    const generation = (earlier?.generation ?? 0) + 1
+    return { generation, installed: new Date().toISOString(), from, files, before }
+  }
+  apply(layout, { kind: "install", steps, manifest }, stage)
+  noteSeen(layout)
+  return outcomes
+}

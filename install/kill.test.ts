@@ -1,0 +1,208 @@
+import { afterEach, describe, expect, test } from "bun:test"
+import { cpSync } from "node:fs"
+import { engine } from "../pkg/engine/mod.ts"
+import { install } from "./install.ts"
+import { rollback } from "./rollback.ts"
+import { Site } from "./testing.ts"
+import { uninstall } from "./uninstall.ts"
+import { verify } from "./verify.ts"
+
+/** The death of the installer: every call at the door throws it from the chosen one on, as a killed process makes no more. */
+class Killed extends Error {}
+
+const calls = engine as unknown as Record<string, (...values: unknown[]) => number>
+const originals = { ...calls }
+/** Calls that change what is on the disk; the others are made between two of these. */
+const changing = [
+  "open",
+  "write",
+  "fsync",
+  "flock",
+  "linkat",
+  "mkdirat",
+  "fchmodat",
+  "lsetxattr",
+  "rename",
+  "unlink",
+  "rmdir",
+]
+
+/** Has the process die at a call of those that change something; returns how many it has made. */
+function dyingAt(at: number): { made: () => number; opened: number[] } {
+  let made = 0
+  const opened: number[] = []
+  for (const [name, call] of Object.entries(originals)) {
+    if (typeof call !== "function") continue
+    calls[name] = (...values) => {
+      if (made >= at) throw new Killed()
+      if (changing.includes(name) && ++made >= at) throw new Killed()
+      const answer = call(...values)
+      if (name === "open" && answer >= 0) opened.push(answer)
+      return answer
+    }
+  }
+  return { made: () => made, opened }
+}
+
+/** Runs `act` and kills it at a call: the kernel then closes what it has open, the lock included. Returns whether it was killed. */
+function isKilledAt(at: number, act: () => unknown): boolean {
+  const { made, opened } = dyingAt(at)
+  try {
+    act()
+    return false
+  } catch (error) {
+    if (made() < at) throw error
+    return true
+  } finally {
+    Object.assign(calls, originals)
+    for (const fd of opened) engine.close(fd)
+  }
+}
+
+afterEach(() => {
+  Object.assign(calls, originals)
+})
+
+const names = ["bridge", "loopback", "vrf"]
+const versions = (site: Site) => {
+  const files = Object.values(site.files())
+  expect(files.every((content) => /^(version [12]|theirs), (bridge|loopback|vrf)$/.test(content))).toBe(true) // none is half
+  return [...new Set(files.map((content) => content.slice(0, content.indexOf(","))))].sort().join()
+}
+
+/** Starts from the same directory for each call, and kills `act` at every one. Returns how many there were. */
+function killAtEach(
+  prepare: (site: Site) => void,
+  act: (site: Site) => unknown,
+  check: (site: Site, at: number) => void,
+) {
+  for (let at = 1; ; at++) {
+    using site = new Site()
+    prepare(site)
+    if (!isKilledAt(at, () => act(site))) return at - 1
+    check(site, at)
+  }
+}
+
+const upgraded = (site: Site) => {
+  install(site.suite("version 1", names))
+  site.suite("version 2", names)
+}
+
+describe("an installer that is killed at any of its calls", () => {
+  test("leaves whole files under every name, and the next installation ends at the new suite", () => {
+    const seen = new Set<string>()
+    const count = killAtEach(
+      upgraded,
+      (site) => install(site.suite("version 2", names)),
+      (site) => {
+        expect(Object.keys(site.files())).toEqual(names)
+        seen.add(versions(site))
+        install(site.suite("version 2", names))
+        expect(versions(site)).toBe("version 2")
+        expect(verify(site.directory)).toMatchObject({ differences: [], interrupted: undefined })
+        expect(site.kept().filter((path) => /^(staging|ready)/.test(path))).toEqual([])
+        rollback(site)
+        expect(versions(site)).toBe("version 1")
+      },
+    )
+    expect(count).toBeGreaterThan(40)
+    expect([...seen].sort()).toEqual(["version 1", "version 1,version 2", "version 2"])
+  })
+
+  test("is taken back by a rollback: to the old suite when the new one was decided, and to what was before it when not", () => {
+    killAtEach(
+      upgraded,
+      (site) => install(site.suite("version 2", names)),
+      (site, at) => {
+        const decided = verify(site.directory)?.interrupted === "install" || site.kept().includes("before-2")
+        rollback(site)
+        expect([at, versions(site)]).toEqual([at, decided ? "version 1" : ""])
+        const files = site.files()
+        rollback(site)
+        expect(site.files()).toEqual(files)
+      },
+    )
+  })
+
+  test("leaves a directory of others as it was, once it is taken back", () => {
+    killAtEach(
+      (site) => site.foreign("bridge", "theirs, bridge"),
+      (site) => install({ ...site.suite("version 1", names), adopt: true }),
+      (site, at) => {
+        if (verify(site.directory)) rollback(site)
+        expect([at, site.files()]).toEqual([at, { bridge: "theirs, bridge" }])
+      },
+    )
+  })
+
+  test("in a rollback ends at the old suite by the next rollback", () => {
+    killAtEach(
+      (site) => {
+        upgraded(site)
+        install(site.suite("version 2", names))
+      },
+      (site) => rollback(site),
+      (site) => {
+        expect(Object.keys(site.files())).toEqual(names)
+        rollback(site)
+        expect(versions(site)).toBe("version 1")
+      },
+    )
+  })
+
+  test("in an uninstallation leaves nothing of ours after the next one, and gives back what was displaced", () => {
+    killAtEach(
+      (site) => {
+        site.foreign("bridge", "theirs, bridge")
+        install({ ...site.suite("version 1", names), adopt: true })
+      },
+      (site) => uninstall(site),
+      (site) => {
+        if (site.files().loopback !== undefined || verify(site.directory)) uninstall(site)
+        expect(site.files()).toEqual({ bridge: "theirs, bridge" })
+      },
+    )
+  })
+})
+
+test("a full disk at any write changes nothing, and what was prepared is removed", () => {
+  const ENOSPC = -28
+  for (let at = 1, failed = true; failed; at++) {
+    using site = new Site()
+    upgraded(site)
+    const [before, kept] = [site.files(), site.kept()]
+    let made = 0
+    const full = new Set<string>(["open", "write", "mkdirat", "linkat", "fsync"])
+    for (const name of full) {
+      calls[name] = (...values) => {
+        const makes = name !== "open" || (Number(values[1]) & 0o100) !== 0
+        return makes && ++made >= at ? ENOSPC : (originals[name]?.(...values) ?? 0)
+      }
+    }
+    let error: unknown
+    try {
+      install(site.suite("version 2", names))
+    } catch (thrown) {
+      error = thrown
+    }
+    Object.assign(calls, originals)
+    failed = error !== undefined
+    if (!failed) break
+    expect(error).toMatchObject({ code: 5, message: expect.stringContaining("Cannot install into") })
+    if (verify(site.directory)?.interrupted === undefined && versions(site) === "version 1") {
+      expect([at, site.files(), site.kept()]).toEqual([at, before, kept])
+    } else {
+      install(site.suite("version 2", names)) // the disk failed to confirm what was decided
+      expect(versions(site)).toBe("version 2")
+    }
+  }
+})
+
+test("what an installer prepared that was killed is removed by the next one", () => {
+  using site = new Site()
+  install(site.suite("version 1", names))
+  cpSync(site.suite("version 2", names).from, `${site.directory}/.cni-install/staging/files`, { recursive: true })
+  install(site.suite("version 1", names))
+  expect(site.kept()).toEqual(["before-1", "manifest.json", "seen.json"])
+})

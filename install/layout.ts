@@ -1,0 +1,100 @@
+import { type ErrnoName, FileDescriptor, isErrno, lockWithin, Open, tryLock } from "../pkg/libc/mod.ts"
+import { CniError, Code, isCniError, messageOf } from "../pkg/types/mod.ts"
+
+/** How long an installer waits for another one in the same directory. */
+const PATIENCE_MS = 60_000
+
+/** The paths of what an installer keeps in a directory that it installs into; docs/install.md. */
+export class Layout {
+  readonly directory: string
+
+  constructor(directory: string) {
+    this.directory = directory
+  }
+
+  /** A plugin's file. */
+  file(name: string): string {
+    return `${this.directory}/${name}`
+  }
+
+  get home(): string {
+    return `${this.directory}/.cni-install`
+  }
+
+  get manifest(): string {
+    return `${this.home}/manifest.json`
+  }
+
+  /** Which inodes the files had when they were installed: a hint that saves reading them. */
+  get seen(): string {
+    return `${this.home}/seen.json`
+  }
+
+  /** A change that is being prepared: it does not count yet. */
+  get staging(): string {
+    return `${this.home}/staging`
+  }
+
+  /** A change that is decided: the next installer carries it out. */
+  get ready(): string {
+    return `${this.home}/ready`
+  }
+
+  /** Files of others that were displaced. */
+  get displaced(): string {
+    return `${this.home}/displaced`
+  }
+
+  /** What an installation displaced of an earlier one. */
+  before(generation: number): string {
+    return `${this.home}/before-${generation}`
+  }
+}
+
+/**
+ * Runs `act` as the only installer in a directory, by flock(2) on the directory: no file is left of the lock, and the kernel frees that of
+ * an installer that was killed. Throws code 5 when the directory cannot be opened, 11 when another installer holds it for a minute.
+ */
+export function asOnlyInstaller<T>({ directory }: Layout, act: () => T): T {
+  using place = openDirectory(directory)
+  if (lockWithin(PATIENCE_MS, () => tryLock(place.fd))) return act()
+  throw busy(directory)
+}
+
+export function busy(directory: string): CniError {
+  return new CniError(Code.TryAgainLater, `Cannot lock "${directory}": another installer is at work there`)
+}
+
+function openDirectory(directory: string): FileDescriptor {
+  try {
+    return FileDescriptor.open(directory, Open.ReadOnly)
+  } catch (cause) {
+    throw refusalOf(directory, cause)
+  }
+}
+
+/** The error of a directory in which nothing was changed. */
+export function refusal(directory: string, reason: string, details?: string): CniError {
+  const more = details === undefined ? {} : { details }
+  return new CniError(Code.Io, `Cannot install into "${directory}": ${reason}`, more)
+}
+
+/** The error that a failure stands for: those that have a way out say which. */
+export function refusalOf(directory: string, cause: unknown): CniError {
+  if (isCniError(cause)) return cause
+  const [, reason, details] = reasons.find(([names]) => isErrno(cause, ...names)) ?? []
+  if (reason !== undefined) return refusal(directory, reason, `${messageOf(cause)}; ${details}`)
+  return new CniError(Code.Io, `Cannot install into "${directory}"`, { cause })
+}
+
+const reasons: readonly (readonly [names: readonly ErrnoName[], reason: string, details: string])[] = [
+  [["EROFS"], "it is on a read-only file system", "name another with --bin-dir"],
+  [
+    ["EACCES", "EPERM"],
+    "this process may not write to it",
+    "a directory of another user takes CAP_DAC_OVERRIDE, also for user 0 in a container",
+  ],
+  [["ENOSPC", "EDQUOT"], "no room is left on the disk", "nothing was changed"],
+  [["ENOENT"], "there is no such directory", "make it first: mkdir -p"],
+  [["ENOTDIR"], "it is no directory", "name another with --bin-dir"],
+]

@@ -1,0 +1,119 @@
+import { decodeUtf8, encodeUtf8 } from "../pkg/engine/mod.ts"
+import { createFile, findFile, syncPath } from "../pkg/libc/mod.ts"
+import {
+  CniError,
+  Code,
+  isJsonObject,
+  type JsonObject,
+  type JsonValue,
+  parseJson,
+  printJson,
+} from "../pkg/types/mod.ts"
+
+/** The layout of manifests and of lists of steps. One with a larger number is of a newer version of the installer. */
+export const FORMAT = 1
+
+/** A file that was installed. */
+export interface Placed {
+  /** See `contentOf`. */
+  readonly content: string
+  /** What it says of itself: "cni-plugins v0.1.0". */
+  readonly version?: string
+  /** What another's file had that was displaced, and is kept. */
+  readonly displaced?: string
+}
+
+/** The files of a suite by their names. */
+export type Placements = Readonly<Record<string, Placed>>
+
+/** What is installed in a directory, and what was before. */
+export interface Manifest {
+  /** Counts the installations in this directory. */
+  readonly generation: number
+  /** When, as Date.toISOString has it. */
+  readonly installed: string
+  /** The directory that the files came from. */
+  readonly from: string
+  readonly files: Placements
+  /** What a rollback goes back to; undefined after one. */
+  readonly before?: { readonly installed: string; readonly from: string; readonly files: Placements } | undefined
+}
+
+/** Reads a manifest; undefined when there is none. Throws code 5 for one that is damaged, or of a newer version. */
+export function readManifest(path: string): Manifest | undefined {
+  const root = readDocument(path, "manifest")
+  if (root === undefined) return undefined
+  const { generation, installed, from, before } = root
+  const damaged = (what: string) => brokenDocument(path, "manifest", `"${what}" is missing, or of another type`)
+  if (typeof generation !== "number" || !Number.isSafeInteger(generation)) throw damaged("generation")
+  const suite = (at: JsonObject) => ({
+    installed: requireText(at.installed, () => damaged("installed")),
+    from: requireText(at.from, () => damaged("from")),
+    files: parseFiles(at.files, () => damaged("files")),
+  })
+  if (before !== undefined && !isJsonObject(before)) throw damaged("before")
+  return { generation, ...suite({ ...root, installed, from } as JsonObject), before: before && suite(before) }
+}
+
+function parseFiles(value: JsonValue | undefined, damaged: () => CniError): Placements {
+  if (!isJsonObject(value)) throw damaged()
+  const files: Record<string, Placed> = {}
+  for (const [name, placed] of Object.entries(value)) {
+    if (!isFileName(name) || !isJsonObject(placed)) throw damaged()
+    const { version, displaced } = placed
+    files[name] = {
+      content: requireText(placed.content, damaged),
+      ...(version === undefined ? {} : { version: requireText(version, damaged) }),
+      ...(displaced === undefined ? {} : { displaced: requireText(displaced, damaged) }),
+    }
+  }
+  return files
+}
+
+function requireText(value: JsonValue | undefined, damaged: () => CniError): string {
+  if (typeof value !== "string") throw damaged()
+  return value
+}
+
+/** Whether it is the name of a file in the directory itself: what a manifest says becomes part of a path. */
+export function isFileName(name: string): boolean {
+  return name !== "" && !name.startsWith(".") && !name.includes("/") && !name.includes("\0")
+}
+
+/** Reads a JSON object that this installer or a newer one wrote; undefined when there is none. */
+export function readDocument(path: string, what: string): JsonObject | undefined {
+  const bytes = findFile(path)
+  if (bytes === undefined) return undefined
+  const root = parse(path, what, decodeUtf8(bytes))
+  const { format } = root
+  if (format === FORMAT) return root
+  const isNewer = typeof format === "number" && format > FORMAT
+  throw isNewer
+    ? new CniError(Code.Io, `Cannot use the ${what} "${path}": it is of a newer version of this installer`, {
+        details: "use the newer one, which can also put back an older suite: cni install --rollback",
+      })
+    : brokenDocument(path, what, '"format" is missing')
+}
+
+function parse(path: string, what: string, text: string): JsonObject {
+  try {
+    const value = parseJson(text, what)
+    if (isJsonObject(value)) return value
+  } catch (cause) {
+    throw brokenDocument(path, what, "it is not JSON", cause)
+  }
+  throw brokenDocument(path, what, "expected a JSON object")
+}
+
+export function brokenDocument(path: string, what: string, reason: string, cause?: unknown): CniError {
+  return new CniError(Code.Io, `Cannot use the ${what} "${path}": ${reason}`, {
+    ...(cause === undefined ? {} : { cause }),
+    details: "remove its directory and install with --adopt: files that are there then count as others'",
+  })
+}
+
+/** Writes a document into a directory where nobody looks for it yet. */
+export function writeDocument(path: string, content: object): void {
+  createFile(path, encodeUtf8(`${printJson({ format: FORMAT, ...content })}\n`), 0o644)
+  syncPath(path)
+}

@@ -1,0 +1,15 @@
+/**
+ * Installs files into a directory so that each name is whole at any moment, remembers what it did, and takes it back; docs/install.md.
+ *
+ * @example
+ * install({ directory: "/opt/cni/bin", names: ["bridge"], source: (name) => `/srv/new/${name}`, from: "/srv/new" })
+ * rollback({ directory: "/opt/cni/bin" })
+ */
+export { copyExecutable } from "./content.ts"
+export { findVersion, requireExecutable, requireVersion } from "./executable.ts"
+export { type Installation, install } from "./install.ts"
+export type { Manifest, Placed } from "./manifest.ts"
+export type { Outcome } from "./plan.ts"
+export { type Place, rollback } from "./rollback.ts"
+export { uninstall } from "./uninstall.ts"
+export { type Difference, type Verified, verify } from "./verify.ts"

@@ -1,0 +1,78 @@
+import { isRegularFile, stat } from "../pkg/libc/mod.ts"
+import type { Step } from "./change.ts"
+import { contentOf } from "./content.ts"
+import { type Layout, refusal } from "./layout.ts"
+import type { Manifest } from "./manifest.ts"
+
+/** What an installer does with one name. */
+export interface Outcome {
+  readonly name: string
+  /**
+   * "adopted": a file of others is replaced, and kept. "restored": what was displaced comes back. "left": a file of others has taken the
+   * name since, and stays.
+   */
+  readonly did: "created" | "replaced" | "adopted" | "unchanged" | "restored" | "removed" | "left"
+}
+
+/** What a name is to have, see `contentOf`; undefined: nothing. */
+export interface Wish {
+  readonly name: string
+  readonly content: string | undefined
+}
+
+/** How names become what is wished for. */
+export interface Plan {
+  readonly steps: readonly Step[]
+  readonly outcomes: readonly Outcome[]
+}
+
+/** How files are told from those of others. */
+interface Rules {
+  /** The manifests by which a file is ours. */
+  readonly manifests: readonly (Manifest | undefined)[]
+  readonly mode: number
+  /** Files of others may be replaced. */
+  readonly adopt: boolean
+  /** What is replaced comes back by this change, and is not kept. */
+  readonly isBack?: boolean
+}
+
+/** Compares what is there with what is wished for. Throws code 5 when files of others are in the way, or a directory is. */
+export function plan(layout: Layout, wishes: readonly Wish[], rules: Rules): Plan {
+  const planned = wishes.map((wish) => planOne(layout, wish, rules))
+  const foreign = planned.filter(({ outcome: { did } }) => did === "adopted").map(({ outcome }) => outcome.name)
+  if (foreign.length > 0 && !rules.adopt) {
+    const whose = foreign.length === 1 ? "was" : "were"
+    throw refusal(
+      layout.directory,
+      `${foreign.map((name) => `"${name}"`).join(", ")} ${whose} placed by others`,
+      "--adopt replaces such files, and keeps them for --rollback and --uninstall",
+    )
+  }
+  return { steps: planned.flatMap(({ step }) => step ?? []), outcomes: planned.map(({ outcome }) => outcome) }
+}
+
+function planOne(layout: Layout, { name, content: next }: Wish, rules: Rules): { outcome: Outcome; step?: Step } {
+  const { manifests, mode, isBack = false } = rules
+  const file = layout.file(name)
+  const now = contentOf(file)
+  if (now === "other") throw refusal(layout.directory, `"${name}" in it is a directory or a device`)
+  const say = (did: Outcome["did"], keep?: Step["keep"]) =>
+    did === "unchanged" || did === "left"
+      ? { outcome: { name, did } }
+      : { outcome: { name, did }, step: { name, now, next, keep } }
+  if (now === next && (now === undefined || isBack || isWhole(file, mode))) return say("unchanged")
+  if (now === undefined) return say(isBack ? "restored" : "created")
+  if (now === next) return say("replaced")
+  if (manifests.some((manifest) => manifest?.files[name]?.content === now)) {
+    if (next === undefined) return say("removed")
+    return isBack ? say("restored") : say("replaced", "before")
+  }
+  return next === undefined ? say("left") : say("adopted", "displaced")
+}
+
+/** A file of its own: one writer could spoil all names of an inode at once. */
+function isWhole(file: string, mode: number): boolean {
+  const found = stat(file, true)
+  return !isRegularFile(found) || ((found.mode & mode) === mode && found.links === 1)
+}

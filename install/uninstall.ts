@@ -1,0 +1,39 @@
+import { apply, findDecided } from "./change.ts"
+import { makeReady, orRefused, requireDirectory } from "./install.ts"
+import { asOnlyInstaller, Layout } from "./layout.ts"
+import type { Manifest } from "./manifest.ts"
+import { type Outcome, type Plan, plan } from "./plan.ts"
+import { bringBack, type Place, requireManifest } from "./rollback.ts"
+
+/**
+ * Removes what was installed into a directory, puts back what it displaced of others, and leaves nothing of its own. A file that others
+ * have placed since stays. Whether a container still needs the plugins is the caller's affair. Throws code 5.
+ */
+export function uninstall(place: Place): readonly Outcome[] {
+  const layout = new Layout(place.directory)
+  return orRefused(layout, () => {
+    requireDirectory(place.directory)
+    if (place.dryRun) return planAway(layout, requireManifest(layout), place).outcomes
+    return asOnlyInstaller(layout, () => {
+      const steps = findDecided(layout)?.steps ?? []
+      if (makeReady(layout) === "uninstall") return steps.map(({ name }) => ({ name, did: "removed" }))
+      const manifest = requireManifest(layout)
+      const { outcomes, steps: all } = planAway(layout, manifest, place)
+      const change = { kind: "uninstall", steps: all, manifest: () => undefined } as const
+      apply(layout, change, (step, path) => bringBack(layout, manifest, step, path))
+      return outcomes
+    })
+  })
+}
+
+function planAway(layout: Layout, manifest: Manifest, { mode = 0o755 }: Place): Plan {
+  const wishes = Object.entries(manifest.files).map(([name, { displaced }]) => ({ name, content: displaced }))
+  const rules = { manifests: [manifest], mode, adopt: true, isBack: true }
+  const { steps, outcomes } = plan(layout, wishes, rules)
+  // A file of others in our place stays, also where an older one of theirs is kept.
+  const isTheirs = (name: string) => outcomes.some((outcome) => outcome.name === name && outcome.did === "adopted")
+  return {
+    steps: steps.filter(({ name }) => !isTheirs(name)),
+    outcomes: outcomes.map(({ name, did }) => ({ name, did: isTheirs(name) ? "left" : did })),
+  }
+}

@@ -1,0 +1,49 @@
+import { FileDescriptor, findStat, lockWithin, Open, stat, tryLockShared } from "../pkg/libc/mod.ts"
+import { findDecided, type Kind } from "./change.ts"
+import { contentOf } from "./content.ts"
+import { busy, Layout } from "./layout.ts"
+import { type Manifest, readManifest } from "./manifest.ts"
+import { readSeen } from "./seen.ts"
+
+/** How a file differs from the one that was installed. */
+export interface Difference {
+  readonly name: string
+  readonly is: "replaced" | "missing" | "not executable" | "shared"
+  /** What the file has, see `contentOf`; for one that was replaced. */
+  readonly content?: string
+}
+
+/** What a directory has of what was installed into it. */
+export interface Verified {
+  readonly manifest: Manifest
+  readonly differences: readonly Difference[]
+  /** What was decided and not carried out. */
+  readonly interrupted?: Kind | undefined
+}
+
+/**
+ * Compares the files of a directory with what was installed into it; undefined when nothing was. `isQuick`: a file whose inode is as it was
+ * noted is not read. Waits for an installer that is at work. Throws code 5, code 11 when that takes long, and `SyscallError`.
+ */
+export function verify(directory: string, { isQuick = false, mode = 0o755 } = {}): Verified | undefined {
+  const layout = new Layout(directory)
+  if (!findStat(layout.home)) return undefined
+  using place = FileDescriptor.open(directory, Open.ReadOnly)
+  if (!lockWithin(isQuick ? 1000 : 60_000, () => tryLockShared(place.fd))) throw busy(directory)
+  const decided = findDecided(layout)
+  const noted = readManifest(layout.manifest)
+  const manifest = decided?.manifest() ?? noted
+  if (!manifest) return undefined
+  const isSeen = isQuick ? readSeen(layout) : () => false
+  const differences = Object.entries(manifest.files).flatMap(([name, { content }]): Difference[] => {
+    const file = layout.file(name)
+    const found = isSeen(name) ? content : contentOf(file)
+    if (found === undefined) return [{ name, is: "missing" }]
+    if (decided && found === noted?.files[name]?.content) return []
+    if (found !== content) return [{ name, is: "replaced", content: found }]
+    const { mode: has, links } = stat(file)
+    if ((has & mode) !== mode) return [{ name, is: "not executable" }]
+    return links === 1 ? [] : [{ name, is: "shared" }]
+  })
+  return { manifest, differences, interrupted: decided?.kind }
+}
