@@ -1,6 +1,7 @@
 import {
   changeMode,
   createFile,
+  type Fd,
   FileDescriptor,
   findAttribute,
   findStat,
@@ -38,7 +39,7 @@ const PIECE = 16 << 20
  * caches it in large folios, and a start that maps them takes a sixth less time than with a file that was written in pages of 4 KiB.
  * `prepare` may give it attributes before it is put on the disk. Throws `EEXIST` when there is something.
  */
-export function copyWhole(source: string, target: string, mode: number, prepare?: () => void): void {
+export function copyWhole(source: string, target: string, mode: number, prepare?: (file: Fd) => void): void {
   using from = FileDescriptor.open(source, Open.ReadOnly)
   createFile(target, new Uint8Array())
   using to = FileDescriptor.open(target, Open.WriteOnly)
@@ -49,7 +50,7 @@ export function copyWhole(source: string, target: string, mode: number, prepare?
     writeAll(to.fd, piece.subarray(0, length))
   }
   changeMode(target, mode) // not by open(2), from which the umask takes bits away
-  prepare?.()
+  prepare?.(to.fd)
   sync(to.fd)
 }
 
@@ -66,9 +67,10 @@ const CAPABILITIES = "security.capability"
  * Gives a new file the SELinux label of the file that it replaces, and the capability bits (`setcap`) of its source or of an earlier
  * version. A name that is new has the label that the kernel's policy gives files of this directory.
  */
-export function carryAttributes(file: string, from: Attributes): void {
+export function carryAttributes(path: string, file: Fd, from: Attributes): void {
   const label = from.label === undefined ? undefined : findAttribute(from.label, LABEL)
-  if (label && !isEqual(label, findAttribute(file, LABEL))) setAttribute(file, LABEL, label)
+  // A label that it has already is not set: in a container that may not be allowed.
+  if (label && label.join() !== findAttribute(path, LABEL)?.join()) setAttribute(file, LABEL, label)
   const bits = from.capabilities.map((path) => findAttribute(path, CAPABILITIES)).find((found) => found)
   if (bits) setAttribute(file, CAPABILITIES, bits)
 }
@@ -77,10 +79,6 @@ export function carryAttributes(file: string, from: Attributes): void {
 interface Attributes {
   readonly label: string | undefined
   readonly capabilities: readonly string[]
-}
-
-function isEqual(a: Uint8Array, b: Uint8Array | undefined): boolean {
-  return a.length === b?.length && a.every((byte, at) => byte === b[at])
 }
 
 /** Gives a file a second name, or makes a copy where the file system has no hard links. */

@@ -11,6 +11,7 @@ import {
   writeFileSync,
 } from "node:fs"
 import { join } from "node:path"
+import { FileDescriptor, findAttribute, Open, setAttribute } from "../pkg/libc/mod.ts"
 import { install } from "./install.ts"
 import { rollback } from "./rollback.ts"
 import { Site } from "./testing.ts"
@@ -130,6 +131,28 @@ test("a dry run tells and does nothing", () => {
   expect(did(rollback({ ...at, directory: at.directory, dryRun: true }))).toEqual(["restored", "restored"])
   expect(did(uninstall({ directory: at.directory, dryRun: true }))).toEqual(["removed", "removed"])
   expect([at.files(), at.kept()]).toEqual([second, kept])
+})
+
+test("an upgrade keeps the SELinux label of what it replaces, and capability bits of our own files only", () => {
+  using at = new Site()
+  const [LABEL, BITS] = ["security.selinux", "security.capability"]
+  const bits = Uint8Array.from([0, 0, 0, 2, 0, 0x10, ...Array(14).fill(0)]) // struct vfs_cap_data, revision 2: CAP_NET_ADMIN
+  const label = new TextEncoder().encode("system_u:object_r:container_file_t:s0\0")
+  const path = (name: string) => join(at.directory, name)
+  const set = (name: string) => {
+    using file = FileDescriptor.open(path(name), Open.ReadOnly)
+    setAttribute(file.fd, LABEL, label)
+    setAttribute(file.fd, BITS, bits)
+  }
+  install(at.suite("version 1", ["bridge"]))
+  at.foreign("loopback", "theirs")
+  for (const name of ["bridge", "loopback"]) set(name)
+  expect(did(install({ ...at.suite("version 2"), adopt: true }))).toEqual(["replaced", "adopted"])
+  const found = (name: string) => [LABEL, BITS].map((attribute) => findAttribute(path(name), attribute))
+  expect(found("bridge")).toEqual([label, bits])
+  expect(found("loopback")).toEqual([label, undefined])
+  rollback(at)
+  expect([found("bridge"), found("loopback")]).toEqual(Array(2).fill([label, bits]))
 })
 
 test("what cannot be installed into is refused before anything changes", () => {

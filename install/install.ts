@@ -91,7 +91,7 @@ function carryIn(layout: Layout, installation: Installation, wishes: readonly Wi
     const isOurs = now !== undefined && earlier?.files[name]?.content === now
     const label = findStat(file, true) && file
     const capabilities = isOurs ? [origin, file] : [origin]
-    copyWhole(origin, path, mode, () => carryAttributes(path, { label, capabilities }))
+    copyWhole(origin, path, mode, (fd) => carryAttributes(path, fd, { label, capabilities }))
     if (contentOf(path) !== next)
       throw new CniError(Code.TryAgainLater, `Cannot install "${origin}": it was changed during the call`)
     versions[name] = introduce?.(path)

@@ -1,5 +1,3 @@
-import { existsSync } from "node:fs"
-import { dirname, join, resolve } from "node:path"
 import {
   findVersion,
   install,
@@ -9,6 +7,7 @@ import {
   uninstall,
   verify,
 } from "../../install/mod.ts"
+import { dirname, executablePath, exists, join, resolve } from "../../pkg/libc/mod.ts"
 import { pluginNames } from "../../suite/plugins.ts"
 import {
   type Arguments,
@@ -90,7 +89,7 @@ function placesOf(args: Arguments): InstallPlace[] {
   const common = { adopt: given(args, "adopt"), dryRun: given(args, "dry-run") }
   const directory = resolve(text(args, "bin-dir") ?? defaults.binDir)
   const plugins = () => {
-    const from = pluginsBeside(dirname(process.execPath))
+    const from = pluginsBeside(dirname(executablePath()))
     const source = (name: string) => join(from, name)
     const checks = { inspect: requireExecutable, introduce: requireVersion }
     return { ...common, ...checks, directory, from, source, names: pluginNames }
@@ -99,10 +98,10 @@ function placesOf(args: Arguments): InstallPlace[] {
   const toolDir = text(args, "tool-dir")
   if (toolDir === undefined) return places
   const tools = () => {
-    const from = dirname(process.execPath)
+    const from = dirname(executablePath())
     const agent = join(from, "cni-agent")
-    const names = ["cni", "cnitool", ...(existsSync(agent) ? ["cni-agent"] : [])]
-    const source = (name: string) => (name === "cni-agent" ? agent : process.execPath)
+    const names = ["cni", "cnitool", ...(exists(agent) ? ["cni-agent"] : [])]
+    const source = (name: string) => (name === "cni-agent" ? agent : executablePath())
     return { ...common, inspect: requireExecutable, directory: resolve(toolDir), from, source, names }
   }
   return [...places, { ...common, title: "TOOL", directory: resolve(toolDir), source: tools }]
@@ -146,7 +145,7 @@ function interruptionNote(kind: string): string {
 /** The directory of the plugins: `bin` beside this tool, as built, or that of the tool, as unpacked. */
 function pluginsBeside(directory: string): string {
   const places = [join(directory, "bin"), directory]
-  const missing = places.map((place) => pluginNames.filter((name) => !existsSync(join(place, name))))
+  const missing = places.map((place) => pluginNames.filter((name) => !exists(join(place, name))))
   const found = places.find((_, at) => missing[at]?.length === 0)
   if (found !== undefined) return found
   const [inBin = [], beside = []] = missing
