@@ -1,6 +1,6 @@
 /**
  * Makes what a release is: `dist/cni-plugins-linux-{amd64,arm64}-vX.Y.Z.tgz`, unpacked like those of the reference plugins
- * (`tar -C /opt/cni/bin -xzf FILE`), and beside each its SHA-256, which `sha256sum -c` reads, and its bill of materials,
+ * (`tar -C /opt/cni/bin -xzf FILE`), with manual pages, units and schemas below `share`, and beside each its SHA-256, which `sha256sum -c` reads, and its bill of materials,
  * `.cdx.json`.
  *
  *   npm run dist            both machines
@@ -10,7 +10,7 @@
  * `cp -u` or `rsync -u` takes what is newer.
  */
 import { createHash } from "node:crypto"
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs"
+import { mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { gzipSync } from "node:zlib"
 import { root, run, type Target, targets } from "./engine.ts"
@@ -33,16 +33,14 @@ export async function makeArchive(
   const scratch = mkdtempSync(join(directory, ".archive-"))
   try {
     const stage = join(scratch, "stage")
-    const packed = files.filter(({ kind, name }) => kind === "plugin" || /^(LICENSE|README\.md)$/.test(name))
-    layTree(
-      stage,
-      packed.map((file) => ({ ...file, path: file.name })),
-      age,
-    )
+    const packed = files
+      .filter(({ name }) => name !== "CHANGELOG.md")
+      .map((file) => ({ ...file, path: join(directories[file.kind], file.name) }))
+    layTree(stage, packed, age)
     const tar = join(scratch, name.replace(/tgz$/, "tar"))
     // No directory among the entries: unpacking it would change the owner and mode of /opt/cni/bin.
     const plain = ["--format=ustar", "--owner=0", "--group=0", "--numeric-owner", "--mode=u=rwX,go=rX"]
-    const entries = readdirSync(stage).sort()
+    const entries = packed.map(({ path }) => path).sort()
     await run(["tar", "--create", ...plain, `--mtime=@${age}`, "--file", tar, "--directory", stage, ...entries])
     const compressed = compressTar(readFileSync(tar))
     writeFileSync(join(scratch, name), compressed)
@@ -56,6 +54,17 @@ export async function makeArchive(
   } finally {
     rmSync(scratch, { recursive: true, force: true })
   }
+}
+
+/** Where an archive has files: what is run lies beside the documents, as in the reference plugins' archive, all else below `share`. */
+const directories: Readonly<Record<StagedFile["kind"], string>> = {
+  plugin: "",
+  tool: "",
+  document: "",
+  manual: "share/man",
+  completion: "share/completions",
+  unit: "share/systemd",
+  schema: "share/schemas",
 }
 
 /** Bytes of a header and of a block, and where the header of a file has its size, in octal digits; ustar(5). */

@@ -43,7 +43,7 @@ export const engineSources = ["dtoa.c", "libregexp.c", "libunicode.c", "quickjs.
 export async function engineSource(patched: "engine" | "compiler" | "record" = "engine"): Promise<string> {
   const below = patched === "engine" ? await publishedSource() : await engineSource()
   const patch = join(hostDirectory, `${patched}.patch`)
-  return cached(`${patched}-source-${hashOf(below, readFileSync(patch)).slice(0, 16)}`, async (directory) => {
+  return cached(`${patched}-source-${hashOf(basename(below), readFileSync(patch)).slice(0, 16)}`, async (directory) => {
     cpSync(below, directory, { recursive: true })
     await run(["patch", "--quiet", "--strip=1", `--directory=${directory}`, `--input=${patch}`])
   })

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
-import { cp, mkdir, readdir, readFile, symlink } from "node:fs/promises"
+import { cp, mkdir, readdir, readFile, stat, symlink } from "node:fs/promises"
 import { homedir } from "node:os"
 import { basename, dirname, join } from "node:path"
 import { Spec, Validation } from "@cyclonedx/cyclonedx-library"
@@ -42,12 +42,46 @@ test("the archive is unpacked like that of the reference plugins, and its sum is
   const entries = stdout.trim().split("\n")
   const plugins = (await readdir(builtPlugins)).sort()
   // Neither a directory, which would become the owner and mode of /opt/cni/bin, nor a link.
-  expect(entries.map((line) => line.split(/ +/).at(-1))).toEqual(["LICENSE", "README.md", ...plugins])
-  const kinds = entries.map((line) => line.split(/ +/).slice(0, 2).join(" "))
-  expect(kinds).toEqual([...Array(2).fill("-rw-r--r-- 0/0"), ...Array(plugins.length).fill("-rwxr-xr-x 0/0")])
+  const flat = entries.filter((line) => !/ share\/[^ ]+$/.test(line))
+  expect(flat.map((line) => line.split(/ +/).at(-1))).toEqual(["LICENSE", "NOTICE", "README.md", ...plugins])
+  const kinds = flat.map((line) => line.split(/ +/).slice(0, 2).join(" "))
+  expect(kinds).toEqual([...Array(3).fill("-rw-r--r-- 0/0"), ...Array(plugins.length).fill("-rwxr-xr-x 0/0")])
+  const others = entries.filter((line) => !flat.includes(line))
+  expect(new Set(others.map((line) => line.split(/ +/).slice(0, 2).join(" ")))).toEqual(new Set(["-rw-r--r-- 0/0"]))
+  expect(others.map((line) => line.split(/ +/).at(-1)).sort()).toEqual(
+    [
+      ...plugins.map((name) => `share/man/man8/cni-${name}.8`),
+      ...["service", "socket"].map((kind) => `share/systemd/cni-dhcp.${kind}`),
+      ...[...plugins, "conflist"].map((name) => `share/schemas/${name}.json`),
+    ].sort(),
+  )
+})
+
+test("with the tool it has the tool's manual pages, units and completions, too", async () => {
+  const script = "#!/bin/sh\necho a tool\n"
+  const files = await stageFiles(targets.amd64, async (out) => void (await Bun.write(out, script, { mode: 0o700 })))
+  const withTool = await makeArchive(targets.amd64, files, directory.join("with-tool"), age)
+  await using place = await TemporaryDirectory.create()
+  await mustRun(["tar", "-C", place.path, "-xzf", withTool])
+  expect((await mustRun([place.join("cni")])).stdout).toBe("a tool\n")
+  expect((await stat(place.join("cni"))).mode & 0o777).toBe(0o755)
+  expect((await readdir(place.join("share/systemd"))).sort()).toEqual(
+    ["cni-dhcp.service", "cni-dhcp.socket", "cni-metrics.service", "cni-metrics.timer"].sort(),
+  )
+  const pages = await readdir(place.join("share/man/man1"))
+  expect(pages).toContain("cni-doctor.1")
+  expect(pages.filter((name) => name.startsWith("cni-agent"))).toEqual([])
+  const { stdout } = await mustRun(["find", place.join("share/completions"), "-type", "f", "-printf", "%P\\n"])
+  expect(stdout.trim().split("\n").sort()).toEqual(["bash/cni", "fish/cni.fish", "zsh/_cni"])
+  await mustRun(["bash", "-ec", `source ${place.join("share/completions/bash/cni")}; complete -p cni`])
+})
+
+test("NOTICE has the terms of all that is inside, and LICENSE the project's own", async () => {
   const { stdout: licence } = await mustRun(["tar", "-xzOf", archive, "LICENSE"])
-  for (const owner of ["Apache License", "Fabrice Bellard", "Paul Miller", "Rich Felker"])
-    expect(licence).toContain(owner)
+  expect(licence).toBe(await readFile(join(project, "LICENSE"), "utf8"))
+  const { stdout: notice } = await mustRun(["tar", "-xzOf", archive, "NOTICE"])
+  for (const owner of ["Fabrice Bellard", "Ben Noordhuis", "UNICODE LICENSE V3", "Paul Miller", "Rich Felker"])
+    expect(notice).toContain(owner)
 })
 
 test("the bill of materials beside it is CycloneDX, and names what is inside, as it is installed here [S117]", async () => {

@@ -36,7 +36,7 @@ async function checkOut(name: string): Promise<string> {
 /** Runs `npm run dist` in a checkout, in a network namespace without an interface, with an empty cache of builds. */
 async function buildAlone(copy: string, env: Readonly<Record<string, string>>, ...asked: string[]): Promise<void> {
   const steps = [
-    `test "$(ip -json link show up)" = "[]"`,
+    `test -z "$(ip link show up)"`,
     `test -z "$(ip -4 route show table all)$(ip -6 route show table all)"`,
     `cd ${copy} && exec npm run --silent dist -- "$@"`,
   ]

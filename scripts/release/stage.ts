@@ -4,7 +4,6 @@
  */
 import {
   chmodSync,
-  existsSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
@@ -15,14 +14,17 @@ import {
 } from "node:fs"
 import { tmpdir } from "node:os"
 import { dirname, join } from "node:path"
+import { completionScript, shells } from "../../cmd/completion.ts"
 import { manualPages } from "../../cmd/man/pages.ts"
 import { buildPlugins } from "../build.ts"
-import { engineSource, root, type Target } from "../engine.ts"
-import { muslOf } from "../musl.ts"
+import { bundle } from "../bundle.ts"
+import { root, type Target } from "../engine.ts"
+import { notice } from "../notice.ts"
+import { pluginNames, programsOf } from "../programs.ts"
 
-/** A file of a release. Its name is the path below the directory of its kind: "bridge", "man8/cni-bridge.8", "cni-dhcp.service". */
+/** A file of a release. Its name is the path below the directory of its kind: "bridge", "man8/cni-bridge.8", "bash/cni". */
 export interface StagedFile {
-  readonly kind: "plugin" | "tool" | "manual" | "completion" | "unit" | "document"
+  readonly kind: "plugin" | "tool" | "manual" | "completion" | "unit" | "schema" | "document"
   readonly name: string
   readonly mode: 0o644 | 0o755
   readonly bytes: Uint8Array
@@ -42,13 +44,25 @@ const text = (kind: StagedFile["kind"], name: string, content: string | Uint8Arr
   bytes: Buffer.from(content),
 })
 
+/** Builds the tool for a target into a file. */
+export type BuildTool = (out: string, target: Target) => Promise<void>
+
+/** Packages have the tool when it is built on the native host; without it they lack its pages, units and completions, too. */
+const buildTool: BuildTool | undefined = undefined
+
 /** Builds everything for a target, and returns it. */
-export async function stageFiles(target: Target): Promise<StagedFile[]> {
+export async function stageFiles(target: Target, tool: BuildTool | undefined = buildTool): Promise<StagedFile[]> {
+  const read = (name: string) => readFileSync(join(root, name))
   const documents = [
-    text("document", "LICENSE", await licences(target)),
-    ...["README.md", "CHANGELOG.md"].map((name) => text("document", name, readFileSync(join(root, name)))),
+    text("document", "LICENSE", read("LICENSE")),
+    text("document", "NOTICE", await notice(target, [await bundle("plugins", await programsOf(...pluginNames))])),
+    ...["README.md", "CHANGELOG.md"].map((name) => text("document", name, read(name))),
   ]
-  return [...(await plugins(target)), ...manual(), ...units(), ...documents]
+  const ofTool = tool
+    ? [await toolFile(target, tool), ...completions(), ...units("share/systemd", /^cni-metrics\./)]
+    : []
+  const ofPlugins = [...(await plugins(target)), ...units("ipam/dhcp/systemd"), ...schemas()]
+  return [...ofPlugins, ...ofTool, ...manual(tool !== undefined), ...documents]
 }
 
 async function plugins(target: Target): Promise<StagedFile[]> {
@@ -63,32 +77,39 @@ async function plugins(target: Target): Promise<StagedFile[]> {
   }
 }
 
-/** The manual pages of plugins. Those of tools belong to packages that have the tools. */
-function manual(): StagedFile[] {
-  const pages = Object.entries(manualPages()).filter(([name]) => name.startsWith("man8/"))
+async function toolFile(target: Target, build: BuildTool): Promise<StagedFile> {
+  const scratch = mkdtempSync(join(tmpdir(), "cni-stage-"))
+  try {
+    await build(join(scratch, "cni"), target)
+    return { kind: "tool", name: "cni", mode: 0o755, bytes: readFileSync(join(scratch, "cni")) }
+  } finally {
+    rmSync(scratch, { recursive: true, force: true })
+  }
+}
+
+/** The manual pages of plugins, and of the tool when it is there. The agent's belong to what has the agent. */
+function manual(hasTool: boolean): StagedFile[] {
+  const isThere = (name: string) => name.startsWith("man8/") || (hasTool && !name.startsWith("man1/cni-agent"))
+  const pages = Object.entries(manualPages()).filter(([name]) => isThere(name))
   return pages.map(([name, page]) => text("manual", name, page))
 }
 
-/** The units of plugins' daemons. Those of tools belong to packages that have the tools. */
-function units(): StagedFile[] {
-  const directory = join(root, "ipam/dhcp/systemd")
-  return readdirSync(directory)
-    .sort()
-    .map((name) => text("unit", name, readFileSync(join(directory, name))))
+/** What lets shells complete the tool's command lines, by the names that the shells look for. */
+function completions(): StagedFile[] {
+  const names: Readonly<Record<string, string>> = { bash: "bash/cni", zsh: "zsh/_cni", fish: "fish/cni.fish" }
+  return shells.map((shell) => text("completion", names[shell] ?? shell, completionScript("cni", shell) ?? ""))
 }
 
-/** Our licence, and the terms of what else is in an executable. */
-async function licences(target: Target): Promise<string> {
-  const engine = readFileSync(join(await engineSource(), "quickjs.c"), "utf8")
-  const { terms } = await muslOf(target)
-  if (!existsSync(terms)) throw new Error(`Cannot tell the terms of the C library: "${terms}" is missing`)
-  const parts = [
-    ["the engine, QuickJS-ng", (/^\/\*\n(.*?)\*\//s.exec(engine)?.[1] ?? "").replace(/^ \* ?/gm, "")],
-    ["@noble/hashes", readFileSync(join(root, "node_modules/@noble/hashes/LICENSE"), "utf8")],
-    ["the C library", readFileSync(terms, "utf8")],
-  ] as const
-  const own = readFileSync(join(root, "LICENSE"), "utf8")
-  return [own, ...parts.map(([what, terms]) => `\n---- Also inside: ${what} ----\n\n${terms}`)].join("")
+/** The units of a directory, those of what packages have. */
+function units(directory: string, which = /./): StagedFile[] {
+  const names = readdirSync(join(root, directory)).filter((name) => which.test(name))
+  return names.sort().map((name) => text("unit", name, readFileSync(join(root, directory, name))))
+}
+
+/** The JSON Schemas of lists and plugins, for editors. */
+function schemas(): StagedFile[] {
+  const names = readdirSync(join(root, "schemas")).filter((name) => name.endsWith(".json"))
+  return names.sort().map((name) => text("schema", name, readFileSync(join(root, "schemas", name))))
 }
 
 /** Writes files below a directory, `age` seconds after 1970, with directories of mode 0755: the same for every umask. */
