@@ -23,7 +23,7 @@ import tuningPage from "../meta/tuning/README.md" with { type: "text" }
 import { vrf } from "../meta/vrf/main.ts"
 import vrfPage from "../meta/vrf/README.md" with { type: "text" }
 import type { Fields } from "../pkg/config/mod.ts"
-import type { Plugin } from "../pkg/skel/mod.ts"
+import type { Plugin, RestorablePlugin } from "../pkg/skel/mod.ts"
 import { bridge } from "../plugins/bridge/main.ts"
 import bridgePage from "../plugins/bridge/README.md" with { type: "text" }
 import { dummy } from "../plugins/dummy/main.ts"
@@ -49,7 +49,7 @@ export type PluginKind = "interface" | "ipam" | "chained"
 
 /** A row of the table: the plugin, and facts that the plugin itself does not have. */
 export interface PluginRow {
-  readonly plugin: Plugin<unknown>
+  readonly plugin: RestorablePlugin<unknown>
   /** Its page, in Markdown. */
   readonly page: string
   readonly kind: PluginKind

@@ -216,6 +216,7 @@ test("every command line can be completed, with the networks where the configura
     "del",
     "status",
     "reattach",
+    "reconcile",
     "gc",
     "ps",
     "doctor",

@@ -16,6 +16,7 @@ import { recorderOff, recorderOn } from "../../tools/flight/recorder.ts"
 import { graph } from "../../tools/graph/command.ts"
 import { lintCommand } from "../../tools/lint/command.ts"
 import { ps } from "../../tools/ps.ts"
+import { reconcile } from "../../tools/reconcile/command.ts"
 import { trace } from "../../tools/trace/command.ts"
 import { completionCommand, runTool, type Tool } from "../tool.ts"
 import { add, check, del, status } from "./attach.ts"
@@ -44,6 +45,7 @@ export const commands: Readonly<Record<string, Command>> = {
   del,
   status,
   reattach,
+  reconcile,
   gc,
   ps,
   doctor,

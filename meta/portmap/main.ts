@@ -1,5 +1,13 @@
 import { addressesOf } from "../../pkg/ip/mod.ts"
-import { type Answered, type Call, definePlugin, requireForAdd, runPlugin } from "../../pkg/skel/mod.ts"
+import {
+  type Answered,
+  type Call,
+  defineRestorable,
+  type Restorable,
+  type Restoring,
+  requireForAdd,
+  runPlugin,
+} from "../../pkg/skel/mod.ts"
 import { type Attachment, CniError, Code, ownerOf, ownersOf, type Result } from "../../pkg/types/mod.ts"
 import { Undo } from "../../pkg/undo/mod.ts"
 import { type PortmapConfig, parsePortmapConfig, portmapFields } from "./config.ts"
@@ -12,7 +20,7 @@ import { checkLocalnet, findLocalnetLink, isLocalnetOn, switchLocalnetOn } from 
 export { Hostports, type PortRule, portRulesIn }
 
 /** Maps ports of the host to ports of a container that an earlier plugin of the chain has made. */
-export const portmap = definePlugin<PortmapConfig>({
+export const portmap = defineRestorable<PortmapConfig>({
   name: "portmap",
   fields: portmapFields,
   config: parsePortmapConfig,
@@ -21,6 +29,7 @@ export const portmap = definePlugin<PortmapConfig>({
   del: deletePortmap,
   status: statusPortmap,
   gc: gcPortmap,
+  restore: restorePortmap,
 })
 
 function addPortmap(call: Call, config: PortmapConfig): Answered {
@@ -28,7 +37,7 @@ function addPortmap(call: Call, config: PortmapConfig): Answered {
   const addresses = mappedAddresses(result, call.ifName, config.portMappings ?? [])
   if (addresses.length === 0) return call.answer(result)
   using hostports = Hostports.open()
-  const { spec, localnet } = prepare(call, config, addresses)
+  const { spec, localnet } = prepare({ owner: ownerOf(call), netns: call.netns }, config, addresses)
 
   using undo = new Undo(call.log)
   const ahead = hostports.add(spec, config.backend, undo)
@@ -47,7 +56,7 @@ function checkPortmap(call: Call, config: PortmapConfig): void {
   const addresses = mappedAddresses(requirePrevResult(call), call.ifName, config.portMappings ?? [])
   if (addresses.length === 0) return
   using hostports = Hostports.open()
-  const { spec, localnet } = prepare(call, config, addresses)
+  const { spec, localnet } = prepare({ owner: ownerOf(call), netns: call.netns }, config, addresses)
   hostports.check(spec, config.backend)
   if (localnet !== undefined) checkLocalnet(localnet)
 }
@@ -71,6 +80,33 @@ function gcPortmap({ network: { name } }: Call, _config: PortmapConfig, attachme
   hostports.gc(name, ownersOf(name, attachments))
 }
 
+function restorePortmap({ attachments, isDry, log }: Restoring<PortmapConfig>): void {
+  using hostports = Hostports.open()
+  const prepared = attachments.flatMap((one) => {
+    const addresses = mappedAddresses(one.result, one.owner.ifName, one.config.portMappings ?? [])
+    return addresses.length === 0 ? [] : [{ one, ...prepare(one, one.config, addresses) }]
+  })
+  const wanted = prepared.map(({ one, spec, localnet }) => ({
+    spec,
+    asked: one.config.backend,
+    isAlone: families.some((family) => one.config.conditions[family].length > 0),
+    made: () => one.tell("published ports"),
+    refuse: one.refuse,
+    localnet,
+  }))
+  hostports.restore(wanted, { isDry, log })
+  // After the rules, which keep out what the setting would let in.
+  for (const [link, { one }] of new Map(prepared.map((each) => [each.localnet, each]))) {
+    if (link === undefined || isLocalnetOn(link)) continue
+    try {
+      if (!isDry) switchLocalnetOn(link)
+      one.tell(`route_localnet of "${link}"`)
+    } catch (error) {
+      one.refuse(error)
+    }
+  }
+}
+
 function requirePrevResult({ network: { prevResult }, verb }: Call): Result {
   if (prevResult) return prevResult
   throw new CniError(Code.InvalidNetworkConfig, `Cannot ${verb} port mappings: prevResult is missing`, {
@@ -80,7 +116,7 @@ function requirePrevResult({ network: { prevResult }, verb }: Call): Result {
 
 /** What is to be mapped, and the interface that has to let 127.0.0.1 through to the container, if there is one. */
 function prepare(
-  call: Call,
+  { owner, netns }: Pick<Restorable<PortmapConfig>, "owner" | "netns">,
   config: PortmapConfig,
   addresses: readonly MappedAddress[],
 ): { spec: PortmapSpec; localnet: string | undefined } {
@@ -88,8 +124,8 @@ function prepare(
   const links = { localnetLink: link?.isShared ? link.name : undefined, openedLink: link?.name }
   const spec = {
     ...config,
-    owner: ownerOf(call),
-    netns: call.netns,
+    owner,
+    netns,
     addresses,
     mappings: config.portMappings ?? [],
     ...links,

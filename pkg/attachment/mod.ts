@@ -22,6 +22,15 @@ export { deleteInContainers } from "./delete.ts"
 export { findHostEnd } from "./host-end.ts"
 export * from "./interface.ts"
 export { type InterfaceKind, noKind, requireKind } from "./kinds.ts"
-export type { Attaching, AttachmentConfig, Checking, InterfacePlugin, Lease, Sides } from "./plugin.ts"
+export type {
+  Attaching,
+  AttachmentConfig,
+  Checking,
+  InterfacePlugin,
+  Lease,
+  RestorableInterface,
+  RestoringInterfaces,
+  Sides,
+} from "./plugin.ts"
 export { findSandbox, openSandbox } from "./sandbox.ts"
 export { defineInterfacePlugin, refuseExistingInterface } from "./verbs.ts"

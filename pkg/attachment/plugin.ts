@@ -3,7 +3,7 @@ import type { Link, RouteSocket } from "../netlink/mod.ts"
 import type { NamespaceFile, Netns } from "../netns/mod.ts"
 import type { PacketFilter } from "../nftables/mod.ts"
 import type { BackendName, OwnedRules } from "../rules/mod.ts"
-import type { Call, Plugin } from "../skel/mod.ts"
+import type { Call, Plugin, Restorable, Restoring } from "../skel/mod.ts"
 import type { Interface, Owner, Result } from "../types/mod.ts"
 import type { Undo } from "../undo/mod.ts"
 import type { Recorded } from "./check.ts"
@@ -59,6 +59,20 @@ export interface Checking extends Sides {
   link: Link
 }
 
+/** An attachment with what ADD has answered for its interface. */
+export interface RestorableInterface<C> extends Restorable<C> {
+  readonly recorded: Recorded
+}
+
+/** What restoring works with. */
+export interface RestoringInterfaces<C> extends Omit<Restoring<C>, "attachments"> {
+  readonly attachments: readonly RestorableInterface<C>[]
+  /** A socket in the host's namespace. */
+  readonly host: RouteSocket
+  /** Undefined where no rules are asked for, or the kernel has no nf_tables. */
+  readonly filter: PacketFilter | undefined
+}
+
 /**
  * A plugin that gives containers an interface: what is particular to it. The scaffold does the rest: sockets, leases, the
  * masquerade, undo, and the verbs that find an interface by its owner.
@@ -93,6 +107,8 @@ export interface InterfacePlugin<C extends AttachmentConfig> {
   requireRoomFor?(host: RouteSocket, result: Result, config: C): void
   /** What ADD may have left in the packet filter. */
   rules?(filter: PacketFilter | undefined): readonly Pick<OwnedRules<never, NamespaceFile>, "remove" | "gc">[]
+  /** Makes again what the host has lost, but for the masquerade, which is the scaffold's. */
+  restore?(restoring: RestoringInterfaces<C>): void
   /** Takes back for DEL what neither goes with the interface nor is one of the `rules`. Throws `CniError`. */
   detach?(call: Call, config: C, owner: Owner): void
   /** Takes back for GC what belongs to none of these owners, of what `detach` takes back. Throws `CniError`. */

@@ -4,13 +4,21 @@ import { Masquerade } from "../masquerade/mod.ts"
 import { assignNsid, findLink, RouteSocket } from "../netlink/mod.ts"
 import { Netns } from "../netns/mod.ts"
 import { PacketFilter } from "../nftables/mod.ts"
-import { type Answered, type Call, definePlugin, type Plugin, requireForAdd, requireOneForAdd } from "../skel/mod.ts"
+import {
+  type Answered,
+  type Call,
+  defineRestorable,
+  type RestorablePlugin,
+  requireForAdd,
+  requireOneForAdd,
+} from "../skel/mod.ts"
 import { type Attachment, CniError, Code, type Interface, ownerOf, ownersOf, type Result } from "../types/mod.ts"
 import { Failures, Undo } from "../undo/mod.ts"
 import { checkInterface, checkUp, expectInterface, readRecorded } from "./check.ts"
 import { deleteInterface, deleteOrphans } from "./delete.ts"
 import { interfaceKinds, requireKind } from "./kinds.ts"
 import type { Attaching, AttachmentConfig, InterfacePlugin } from "./plugin.ts"
+import { restoreAttachments } from "./restore.ts"
 
 /**
  * An interface plugin as the skeleton runs it.
@@ -19,8 +27,8 @@ import type { Attaching, AttachmentConfig, InterfacePlugin } from "./plugin.ts"
  * export const macvlan = defineInterfacePlugin<MacvlanConfig>({ name: "macvlan", kind: "macvlan", … })
  * if (import.meta.main) runPlugin(macvlan)
  */
-export function defineInterfacePlugin<C extends AttachmentConfig>(plugin: InterfacePlugin<C>): Plugin<C> {
-  return definePlugin<C>({
+export function defineInterfacePlugin<C extends AttachmentConfig>(plugin: InterfacePlugin<C>): RestorablePlugin<C> {
+  return defineRestorable<C>({
     name: plugin.name,
     fields: plugin.fields,
     config: plugin.config,
@@ -29,7 +37,13 @@ export function defineInterfacePlugin<C extends AttachmentConfig>(plugin: Interf
     del: (call, config) => deleteAttachment(plugin, call, config),
     gc: (call, _config, valid) => collectGarbage(plugin, call, valid),
     status: (call, config) => requireServable(plugin, call, config),
+    ...(keepsOnHost(plugin) && { restore: (restoring) => restoreAttachments(plugin, masquerades, restoring) }),
   })
+}
+
+/** Whether an attachment has something on the host that can be lost while its interface is there. */
+function keepsOnHost<C extends AttachmentConfig>({ restore, fields }: InterfacePlugin<C>): boolean {
+  return restore !== undefined || "ipMasq" in (fields ?? {})
 }
 
 function masquerades({ ipMasq, ipam }: AttachmentConfig): boolean {

@@ -12,7 +12,7 @@ import {
   printRule,
   tableFamily,
 } from "../nftables/mod.ts"
-import { missingRules, NftablesBackend, type RuleBackend, type Sought } from "../rules/mod.ts"
+import { missingRules, NftablesBackend, type Restored, type RuleBackend, restoreBy, type Sought } from "../rules/mod.ts"
 import { AF_INET, type Cidr, type CniError, FAMILIES, type Family, familyOf, ownerComment } from "../types/mod.ts"
 import type { Undo } from "../undo/mod.ts"
 import {
@@ -35,6 +35,7 @@ import {
   planRemoval,
   skeleton,
 } from "./nftables-plan.ts"
+import { planRestore } from "./nftables-restore.ts"
 import type { MasqueradeSpec } from "./spec.ts"
 
 /** The masquerade in nf_tables: addresses as elements of sets, with their owner as comment. */
@@ -86,6 +87,10 @@ export class NftablesMasquerade extends NftablesBackend implements RuleBackend<M
         throw missing(comment, printPlace({ set, element }), found || "nothing")
       }
     }
+  }
+
+  restore(specs: readonly MasqueradeSpec[], isDry: boolean): Restored[] {
+    return restoreBy(this.socket, isDry, () => planRestore(this.socket, specs))
   }
 
   protected removeAll(sought: Sought): void {

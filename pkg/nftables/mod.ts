@@ -23,6 +23,7 @@ export { type Expression, extensionAttributes, type UnknownExpression } from "./
 export { type Field, fields, PayloadBase, prefixOf } from "./fields.ts"
 export * from "./key-queues.ts"
 export { type Netfilter, openNetfilter } from "./netfilter.ts"
+export { type Claim, PlannedQueues, type Standing } from "./planned-queues.ts"
 export { printElement, printRule, printTransaction } from "./print.ts"
 export * from "./rule-set.ts"
 export * from "./rules.ts"

@@ -1,6 +1,6 @@
 import type { NetlinkSocket } from "../netlink/mod.ts"
 import type { TableFamily } from "../nftables/mod.ts"
-import type { Owner } from "../types/mod.ts"
+import type { CniError, Owner } from "../types/mod.ts"
 import type { Undo } from "../undo/mod.ts"
 
 /** The packet filters that a configuration can ask for. */
@@ -15,8 +15,7 @@ export interface Filter<Socket = NetlinkSocket> {
 
 /**
  * One packet filter's way to keep the rules of a feature, such as published ports in nf_tables. Its errors may be the kernel's:
- * `OwnedRules`, which chooses the backend, words them. A `restore` of rules that another program has flushed belongs here too, when a
- * feature has one.
+ * `OwnedRules`, which chooses the backend, words them.
  */
 export interface RuleBackend<Spec, Hints = unknown, Made = void> {
   /** Whether the node has what `add` needs, for this spec or in general. Changes nothing. */
@@ -31,8 +30,24 @@ export interface RuleBackend<Spec, Hints = unknown, Made = void> {
   remove(owner: Owner, hints: Hints): void
   /** Removes the rules of all attachments to a network but the valid ones. */
   gc(network: string, valid: readonly Owner[]): void
+  /**
+   * Makes again in one transaction what is missing of the rules of many attachments, or in a dry run reads only; returns for each what
+   * became of it. What is there stays, and what another owner has by now stays that one's. Without it each is checked and added.
+   */
+  restore?(specs: readonly Spec[], isDry: boolean): Restored[]
 }
+
+/** What became of the rules of one attachment: all were there, some were missing, or an error says why they cannot be made. */
+export type Restored = "whole" | "missing" | CniError
 
 /** Rules that the Go suite has added for the same feature: checked and removed, never added. */
 export type ForeignRules<Spec, Hints = unknown> = Pick<RuleBackend<Spec, Hints>, "mayHold" | "remove"> &
   Partial<Pick<RuleBackend<Spec, Hints>, "check" | "gc">>
+
+/** Where a feature's rules may be. */
+export interface Backends<Spec, Hints, Made> {
+  /** Undefined where the kernel has no nf_tables. */
+  readonly nftables: RuleBackend<Spec, Hints, Made> | undefined
+  readonly iptables?: RuleBackend<Spec, Hints, Made>
+  readonly otherSuite?: ForeignRules<Spec, Hints> | undefined
+}

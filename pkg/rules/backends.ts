@@ -1,9 +1,9 @@
 import { encodeUtf8 } from "../engine/mod.ts"
 import { chooseVariant, findPrograms, isTableInUse, type TableName } from "../iptables/mod.ts"
 import type { NetlinkSocket } from "../netlink/mod.ts"
-import type { Netfilter } from "../nftables/mod.ts"
+import { atomically, type Netfilter, type Operation } from "../nftables/mod.ts"
 import { AF_INET, CniError, Code, type Owner, ownerComment, staleOf } from "../types/mod.ts"
-import type { Filter } from "./backend.ts"
+import type { Filter, Restored } from "./backend.ts"
 
 /**
  * The part of a `RuleBackend` that all features have in common which keep their rules in one table of iptables. Their `add` runs one
@@ -91,6 +91,25 @@ export function ofOwner(owner: Owner): Sought {
 /** Seeks the rules of a network's attachments that are not in the list of valid ones. */
 export function ofStale(network: string, valid: readonly Owner[]): Sought {
   return { isStale: staleOf(network, valid) }
+}
+
+/**
+ * Makes in one transaction what `plan` finds missing, or in a dry run only reads; returns what `plan` says became of each attachment.
+ * Throws `NetlinkError`.
+ */
+export function restoreBy(
+  socket: Pick<Netfilter, "fd" | "get" | "transact">,
+  isDry: boolean,
+  plan: () => { operations: readonly Operation[]; became: Restored[] },
+): Restored[] {
+  let planned = { operations: [] as readonly Operation[], became: [] as Restored[] }
+  const planOnce = () => {
+    planned = plan()
+    return planned.operations
+  }
+  if (isDry) planOnce()
+  else atomically(socket, planOnce)
+  return planned.became
 }
 
 /** The error of CHECK for what is not as ADD has left it. */

@@ -7,6 +7,7 @@
  * rules.add({ owner, addresses }, config.ipMasqBackend, undo)
  * rules.remove(owner, hints)
  */
-export type { BackendName, Filter, ForeignRules, RuleBackend } from "./backend.ts"
+export type { BackendName, Filter, ForeignRules, Restored, RuleBackend } from "./backend.ts"
 export * from "./backends.ts"
 export { type Feature, OwnedRules } from "./owned-rules.ts"
+export type { RestorableRules, RestoreOptions } from "./restore.ts"

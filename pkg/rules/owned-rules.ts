@@ -1,6 +1,7 @@
 import { CniError, Code, isCniError, type Owner, ownerComment } from "../types/mod.ts"
 import { Failures, type Undo } from "../undo/mod.ts"
-import type { BackendName, Filter, ForeignRules, RuleBackend } from "./backend.ts"
+import type { BackendName, Backends, Filter, ForeignRules, RuleBackend } from "./backend.ts"
+import { isForeign, type RestorableRules, type RestoreOptions, restoreRules } from "./restore.ts"
 
 /** What errors say of a feature. */
 export interface Feature<Spec> {
@@ -12,14 +13,6 @@ export interface Feature<Spec> {
   readonly needs: string
   /** The key of the configuration that names the backend; undefined where there is no choice. */
   readonly key?: string
-}
-
-/** Where a feature's rules may be. */
-export interface Backends<Spec, Hints, Made> {
-  /** Undefined where the kernel has no nf_tables. */
-  readonly nftables: RuleBackend<Spec, Hints, Made> | undefined
-  readonly iptables?: RuleBackend<Spec, Hints, Made>
-  readonly otherSuite?: ForeignRules<Spec, Hints> | undefined
 }
 
 const NO_PROGRAM = 'the program "iptables-restore" is missing (Debian\'s package is called "iptables")'
@@ -150,6 +143,15 @@ export class OwnedRules<Spec extends { readonly owner: Owner }, Hints = unknown,
     if (!given) failures.throwIfAny()
   }
 
+  /**
+   * Makes again what is missing of the rules of many attachments, in nf_tables all in one transaction. Rules that are in another place
+   * than ADD would take now, as `check` finds them, are there. What cannot be made is told to `refuse`.
+   */
+  restore(wanted: readonly RestorableRules<Spec>[], options: RestoreOptions): void {
+    this.#filter?.forgetTables()
+    restoreRules(this, this.#backends, wanted, options)
+  }
+
   /** Throws code 50 with the reason when this node cannot add the rules, for STATUS. Runs no program. */
   requireUsable(asked?: BackendName): void {
     const { nftables, iptables } = this.#backends
@@ -159,17 +161,6 @@ export class OwnedRules<Spec extends { readonly owner: Owner }, Hints = unknown,
     const by = iptables ? (asked ?? "nftables or iptables") : "nftables"
     const details = { nftables: needs, iptables: NO_PROGRAM, "nftables or iptables": `${needs}; ${NO_PROGRAM}` }[by]
     throw new CniError(Code.PluginNotAvailable, `Cannot ${does()} by ${by}`, { details })
-  }
-}
-
-/** Whether the Go suite has the rules. */
-function isForeign<Spec>(place: Pick<ForeignRules<Spec>, "mayHold" | "check"> | undefined, spec: Spec): boolean {
-  try {
-    if (!place?.check || !place.mayHold()) return false
-    place.check(spec)
-    return true
-  } catch {
-    return false
   }
 }
 

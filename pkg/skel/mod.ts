@@ -7,4 +7,6 @@
  */
 export * from "./plugin.ts"
 export { answer, logLine, runPlugin } from "./process.ts"
+export { defineRestorable, type Restorable, type RestorablePlugin, type Restoring } from "./restorable.ts"
+export { RESTORE, type RestoreAnswer, type RestoredItem, type RestoreRequest } from "./restore.ts"
 export { type CallIo, serve } from "./serve.ts"

@@ -6,6 +6,7 @@ import { errorReply, perform } from "./answer.ts"
 import { checkVersion, containerNamespace, knowsAttachments } from "./gates.ts"
 import { isVerb, parseInput, parseNetwork, readInput, readVariables, verbs, versionOf } from "./input.ts"
 import type { Plugin } from "./plugin.ts"
+import { RESTORE, restoreReply } from "./restore.ts"
 
 /** What a call reads and writes: the process, or what stands for it. */
 export interface CallIo {
@@ -34,6 +35,7 @@ export function serve<C>(plugin: Plugin<C>, io: CallIo): Reply {
     const command = env.CNI_COMMAND ?? ""
     const supported = plugin.versions ?? supportedVersions
     if (command === "") return introduce(plugin.name, supported, log)
+    if (command === RESTORE) return restoreReply(plugin, io.stdin, logAsPlugin)
     const given = readVariables(command, env)
     if (command === "VERSION") return versionReply(supported)
     const stdin = readInput(io.stdin)

@@ -8,7 +8,15 @@ import {
   remove,
   tableFamily,
 } from "../../../pkg/nftables/mod.ts"
-import { type ForeignRules, InTable, NftablesBackend, type RuleBackend, type Sought } from "../../../pkg/rules/mod.ts"
+import {
+  type ForeignRules,
+  InTable,
+  NftablesBackend,
+  type Restored,
+  type RuleBackend,
+  restoreBy,
+  type Sought,
+} from "../../../pkg/rules/mod.ts"
 import { AF_INET, type Owner } from "../../../pkg/types/mod.ts"
 import type { Undo } from "../../../pkg/undo/mod.ts"
 import { hasIptablesHostports } from "../iptables/hostports.ts"
@@ -17,6 +25,7 @@ import { findOpenLinks, guardLocalnet, undoLocalnetEntry } from "../route-localn
 import { addHostports, promoteNext, undoAddHostports } from "./add.ts"
 import { checkHostports } from "./check.ts"
 import { type DeleteContext, deleteEmptyTables, deleteHostports } from "./delete.ts"
+import { planRestore } from "./restore.ts"
 import { canMapPorts, HOSTPORTS_TABLE } from "./table.ts"
 
 /** Port mappings in nf_tables: elements of maps, with their owner as comment. */
@@ -47,6 +56,10 @@ export class NftablesHostports
 
   check(spec: PortmapSpec): void {
     checkHostports(this.socket, spec)
+  }
+
+  restore(specs: readonly PortmapSpec[], isDry: boolean): Restored[] {
+    return restoreBy(this.socket, isDry, () => planRestore(this.socket, specs))
   }
 
   protected removeAll(sought: Sought, hints?: HostportHints): void {

@@ -80,7 +80,8 @@ export function mayShare({ owner }: TableSpec, set: SharedSet, found: Element): 
   return set.value === undefined || isOfContainer(found.comment ?? "", owner.containerId)
 }
 
-function taken({ layout, mapped, comment }: TableSpec, holder: Element): CniError {
+/** The error for a port that an element of another container holds. */
+export function taken({ layout, mapped, comment }: TableSpec, holder: Element): CniError {
   const found = readDnat(holder)
   const port = found ? printHostPort(found) : `of ${layout.table.name}`
   const ours = mapped.mappings.find((mapping) => printHostPort(mapping) === port)

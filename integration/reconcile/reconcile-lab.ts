@@ -1,0 +1,214 @@
+import { expect } from "bun:test"
+import { execa } from "execa"
+import { NodeLab, podsNetwork } from "../cni/node-lab.ts"
+import {
+  askEcho,
+  type Change,
+  type ContainerNamespace,
+  connectOutside,
+  EchoPeer,
+  expectNoEcho,
+  expectUnchanged,
+  type HostNamespace,
+  isAllocationTrace,
+  type Namespace,
+  outside,
+  programEnv,
+  type Snapshot,
+  takeSnapshot,
+  uplink,
+  waitFor,
+} from "../lab/mod.ts"
+
+/** What `cni reconcile -o json` prints. */
+export interface Reconciled {
+  readonly dryRun: boolean
+  readonly restored: readonly object[]
+  readonly failed: readonly { error: { msg: string } }[]
+  readonly skipped: readonly { containerId?: string; reason: string }[]
+  readonly foreign: readonly object[]
+}
+
+/** A container with a server at its port 80, and the port of the host at which that is published. */
+export interface Published {
+  readonly pod: ContainerNamespace
+  readonly hostPort: number
+}
+
+/** A node whose pods are reached by published ports alone, and leave by the host's address: the other host knows no way to them. */
+export class ReconcileLab implements AsyncDisposable {
+  readonly node: NodeLab
+  readonly outside: ContainerNamespace
+  readonly before: Snapshot
+  readonly network: string
+  readonly #servers: EchoPeer[] = []
+
+  private constructor({
+    node,
+    outside,
+    before,
+    network,
+  }: Pick<ReconcileLab, "node" | "outside" | "before" | "network">) {
+    this.node = node
+    this.outside = outside
+    this.before = before
+    this.network = network
+  }
+
+  static async create(network: { name: string } = podsNetwork): Promise<ReconcileLab> {
+    const node = await NodeLab.create(network)
+    const other = await connectOutside(node.host)
+    const lab = new ReconcileLab({ node, outside: other, before: await takeSnapshot(node.host), network: network.name })
+    lab.#servers.push(await EchoPeer.start(other, { port: 9000 }))
+    return lab
+  }
+
+  get host(): HostNamespace {
+    return this.node.host
+  }
+
+  /** Adds pods, each with a published port. */
+  async addPods(count: number): Promise<Published[]> {
+    const pods: Published[] = []
+    for (let at = 0; at < count; at++) {
+      const pod = await this.node.addPod(`web-${at}`, this.network)
+      this.#servers.push(await EchoPeer.start(pod, { port: 80 }))
+      pods.push({ pod, hostPort: 8000 + this.#servers.length - 1 })
+    }
+    return pods
+  }
+
+  /** DEL of these pods. */
+  async removePods(pods: readonly Published[]): Promise<void> {
+    for (const { pod } of pods) {
+      const { exitCode, stderr } = await this.node.cni(["del", this.network, pod.path, "--container-id", pod.name])
+      expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: "" })
+    }
+  }
+
+  /** DEL of these pods, the last ones, leaves the host as it was, but for forwarding, the empty bridge, and the guard of its setting. */
+  async expectNothingLeft(pods: readonly Published[]): Promise<void> {
+    await this.removePods(pods)
+    await this.host.tryExec("ip", ["link", "delete", "cni0"])
+    await this.host.exec("sysctl", ["-qw", "net.ipv4.ip_forward=0"])
+    const isExpected = (change: Change) => isAllocationTrace(change) || isGuard(change)
+    expectUnchanged(this.before, await takeSnapshot(this.host), isExpected)
+  }
+
+  /** `cni reconcile … -o json`, with exit code 0. */
+  async reconcile(...words: string[]): Promise<Reconciled> {
+    const { stdout, stderr, exitCode } = await this.node.cni(["reconcile", "-o", "json", ...words])
+    expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: "" })
+    return JSON.parse(stdout) as Reconciled
+  }
+
+  /** A second run makes nothing, and changes nothing: nothing is heard of the packet filter and of links. */
+  async expectNothingToDo(): Promise<void> {
+    const before = await takeSnapshot(this.host)
+    await using changes = await RuleMonitor.start(this.host)
+    expect(await this.reconcile("--dry-run")).toMatchObject({ restored: [], failed: [] })
+    expect(await this.reconcile()).toMatchObject({ restored: [], failed: [] })
+    expect(await changes.stop()).toEqual([])
+    expectUnchanged(before, await takeSnapshot(this.host))
+  }
+
+  /** Each pod reaches the other host by the host's address, and is reached at its published port. */
+  async expectTraffic(pods: readonly Published[]): Promise<void> {
+    for (const { pod, hostPort } of pods) {
+      const there = await askEcho(pod, { transport: "tcp", address: outside.ip, port: 9000 })
+      expect(there.from.address).toBe(uplink.ip)
+      const here = await askEcho(this.outside, { transport: "tcp", address: uplink.ip, port: hostPort })
+      expect(here.from.address).toBe(outside.ip)
+    }
+  }
+
+  /** The first pod neither reaches the other host nor is reached. */
+  async expectNoTraffic([first]: readonly Published[]): Promise<void> {
+    if (!first) throw new Error("no pod")
+    await expectNoEcho(first.pod, { transport: "tcp", address: outside.ip, port: 9000 })
+    await expectNoEcho(this.outside as Namespace, { transport: "tcp", address: uplink.ip, port: first.hostPort })
+  }
+
+  /** The rule set, as lines without handles in an order of their own. */
+  async ruleSet(): Promise<string[]> {
+    const { nftables } = await this.host.json<{ nftables: object[] }>("nft", ["-j", "list", "ruleset"])
+    return nftables.flatMap((one) => ("metainfo" in one ? [] : [JSON.stringify(sorted(one))])).sort()
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const server of this.#servers) await server[Symbol.asyncDispose]()
+    await this.node[Symbol.asyncDispose]()
+  }
+}
+
+/** The guard of `route_localnet`, which stays where a flush has taken the record of who has switched it on. */
+function isGuard({ line }: Change): boolean {
+  return /^(table ip cni_hostports$|(set|chain|rule) ip cni_hostports (localnet_guarded|raw)\b)/.test(line)
+}
+
+/** What `nft monitor` says while something happens. */
+class RuleMonitor implements AsyncDisposable {
+  #text = ""
+  readonly #host: HostNamespace
+  readonly #kill: () => void
+
+  private constructor(host: HostNamespace) {
+    const [file = "", ...args] = host.commandLine(["stdbuf", "-oL", "nft", "monitor"])
+    const monitor = execa(file, args, { env: programEnv, extendEnv: false, stdin: "ignore", reject: false })
+    monitor.stdout.on("data", (chunk) => {
+      this.#text += chunk
+    })
+    this.#host = host
+    this.#kill = () => monitor.kill("SIGKILL")
+  }
+
+  static async start(host: HostNamespace): Promise<RuleMonitor> {
+    const monitor = new RuleMonitor(host)
+    await monitor.#sees("begin")
+    return monitor
+  }
+
+  /** The changes that it has seen, once all have come. */
+  async stop(): Promise<string[]> {
+    await this.#sees("end")
+    const lines = this.#text.split("\n").slice(0, -1)
+    return lines.filter((line) => !/^# new generation|table ip (begin|end)$/.test(line))
+  }
+
+  async #sees(name: string): Promise<void> {
+    await waitFor(async () => {
+      await this.#host.exec("nft", [`add table ip ${name}; delete table ip ${name}`])
+      return this.#text.includes(`table ip ${name}\n`)
+    }, `a change of table "${name}"`)
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#kill()
+  }
+}
+
+/** What `cni reconcile` says of one attachment. */
+export function madeFor({ pod }: Published, plugin: string, what: string, network = "pods"): object {
+  return { plugin, network, containerId: pod.name, ifName: "eth0", what }
+}
+
+/**
+ * Without the record of `route_localnet`: after a flush nothing tells who has switched the setting on, and the record is the careful
+ * one.
+ */
+export function withoutLocalnetRecord(lines: readonly string[]): string[] {
+  return lines.filter((line) => !/"name":"localnet_(links|guarded)"/.test(line))
+}
+
+/** A copy without handles, and with the elements of sets in an order of their own. */
+function sorted(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(sorted)
+  if (typeof value !== "object" || value === null) return value
+  const entries = Object.entries(value).filter(([key]) => key !== "handle")
+  return Object.fromEntries(
+    entries.map(([key, each]) => {
+      const copy = sorted(each)
+      return [key, key === "elem" && Array.isArray(copy) ? copy.map((one) => JSON.stringify(one)).sort() : copy]
+    }),
+  )
+}

@@ -1,0 +1,76 @@
+import { findElements } from "./elements.ts"
+import { type KeyQueue, type KeyQueues, keyIn, QueueChanges, type SharedSet } from "./key-queues.ts"
+import type { Netfilter } from "./netfilter.ts"
+import type { Element } from "./rule-set.ts"
+
+/** What an element of another owner at the same key is to one that wants it: one to stand behind, one to replace, or one that keeps the key. */
+export type Standing = "shares" | "stale" | "holds"
+
+/** What becomes of an element that is claimed: it is there; it is missing, and among the changes; or this one holds its key. */
+export type Claim = "there" | "missing" | { readonly holder: Element }
+
+/** A queue, as it is and as it is to be. */
+interface Planned {
+  key: readonly Uint8Array[]
+  before: (Element | undefined)[]
+  after: Element[]
+}
+
+/**
+ * Queues of whole sets, for a change that is about the elements of many owners: each set is listed once, however many elements are
+ * claimed. What was claimed counts as there.
+ */
+export class PlannedQueues {
+  readonly #socket: Pick<Netfilter, "dump">
+  readonly #queues: KeyQueues
+  readonly #sets = new Map<SharedSet, Map<string, Planned>>()
+
+  constructor(socket: Pick<Netfilter, "dump">, queues: KeyQueues) {
+    this.#socket = socket
+    this.#queues = queues
+  }
+
+  /** Claims a place for an element: its own, or the last one behind others that share the key. Throws `NetlinkError`. */
+  claim(set: SharedSet, element: Element, standing: (other: Element) => Standing): Claim {
+    const queues = this.#sets.getOrInsertComputed(set, () => this.#read(set))
+    const make = (): Planned => ({ key: element.key, before: [], after: [] })
+    const queue = queues.getOrInsertComputed(String(element.key), make)
+    const others = queue.after.filter((one) => one.comment !== element.comment)
+    const holder = others.find((one) => standing(one) === "holds")
+    if (holder) return { holder }
+    const own = queue.after.find((one) => one.comment === element.comment)
+    const isThere = own && String(own.value) === String(element.value)
+    const staying = queue.after.filter((one) => one === own || standing(one) !== "stale")
+    queue.after = isThere ? staying : [...staying.filter((one) => one !== own), element]
+    return isThere && staying.length === others.length + 1 ? "there" : "missing"
+  }
+
+  /** What is to change for all that were claimed. */
+  get changes(): QueueChanges {
+    const changes = new QueueChanges()
+    for (const [set, queues] of this.#sets)
+      for (const { key, before, after } of queues.values())
+        changes.change({ set, key, members: before as unknown as KeyQueue["members"] }, after)
+    return changes
+  }
+
+  #read(set: SharedSet): Map<string, Planned> {
+    const found = new Map<string, Planned>()
+    for (const each of [set, set.standby]) {
+      const elements = this.#queues.has(each) ? (findElements(this.#socket, each)?.elements ?? []) : []
+      for (const one of elements) {
+        const key = keyIn(set, one)
+        const queue = found.getOrInsertComputed(String(key), () => ({ key, before: [], after: [] }))
+        queue.before[each === set ? 0 : placeIn(one)] = { ...one, key }
+      }
+    }
+    for (const queue of found.values()) queue.after = queue.before.filter((one) => one !== undefined)
+    return found
+  }
+}
+
+/** The place in the queue of an element that stands by. */
+function placeIn({ key }: Element): number {
+  const [high = 0, low = 0] = key.at(-1) ?? []
+  return (high << 8) | low
+}

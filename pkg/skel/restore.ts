@@ -1,0 +1,115 @@
+import type { Reply } from "../invoke/mod.ts"
+import {
+  CniError,
+  Code,
+  type ErrorObject,
+  isJsonObject,
+  type JsonObject,
+  newestVersion,
+  type Owner,
+  parseNetworkConfig,
+  printJson,
+  toErrorObject,
+  validateContainerId,
+  validateInterfaceName,
+} from "../types/mod.ts"
+import { parseInput, readInput } from "./input.ts"
+import type { Restorable, RestorablePlugin } from "./restorable.ts"
+
+/**
+ * The value of `CNI_COMMAND` by which `cni reconcile` asks a plugin of this suite to make again what the host has lost. It is no verb
+ * of the specification, and is told to no plugin that has not said that it is of this suite.
+ */
+export const RESTORE = "RESTORE"
+
+/** What stdin has: the attachments of all networks that the plugin is in, in the order of their ADDs. */
+export interface RestoreRequest {
+  readonly dryRun: boolean
+  readonly attachments: readonly {
+    readonly containerId: string
+    readonly ifName: string
+    readonly netns: string
+    /** `CNI_ARGS` of ADD. */
+    readonly args: string
+    /** As CHECK gets it, with `prevResult`. */
+    readonly config: JsonObject
+  }[]
+}
+
+/** One thing that was made again, or would be. Without an attachment it is something that containers share. */
+export interface RestoredItem {
+  readonly network: string
+  readonly containerId?: string
+  readonly ifName?: string
+  readonly what: string
+}
+
+/** What stdout has. What could not be made has its error, as ADD would have it. */
+export interface RestoreAnswer {
+  readonly restored: readonly RestoredItem[]
+  readonly failed: readonly (Partial<Owner> & { readonly error: ErrorObject })[]
+}
+
+/** Serves a call with `RESTORE`. What is wrong with one attachment is in the answer, and the others go on. Throws code 5 and 6. */
+export function restoreReply<C>(
+  plugin: RestorablePlugin<C>,
+  stdin: () => Uint8Array,
+  log: (line: string) => void,
+): Reply {
+  const { dryRun, attachments } = readRequest(parseInput(readInput(stdin)))
+  const restored: RestoredItem[] = []
+  const failed: { error: ErrorObject }[] = []
+  const refuse = (error: unknown, owner: Partial<Owner>) => {
+    failed.push({ ...owner, error: toErrorObject(error, newestVersion) })
+  }
+  const items = attachments.flatMap((one): Restorable<C>[] => {
+    try {
+      return [readAttachment(plugin, one, (owner, what) => restored.push({ ...owner, what }), refuse)]
+    } catch (error) {
+      refuse(error, namesOf(one))
+      return []
+    }
+  })
+  const tell = (network: string, what: string) => void restored.push({ network, what })
+  if (items.length > 0) plugin.restore?.({ attachments: items, isDry: dryRun, tell, log })
+  return { stdout: printJson({ restored, failed } satisfies RestoreAnswer), exitCode: 0 }
+}
+
+function readRequest({ dryRun, attachments }: JsonObject): { dryRun: boolean; attachments: readonly JsonObject[] } {
+  const isRequest = typeof dryRun === "boolean" && Array.isArray(attachments) && attachments.every(isJsonObject)
+  if (isRequest) return { dryRun, attachments }
+  throw new CniError(Code.Decoding, `Cannot ${RESTORE}: expected "dryRun" and a list of attachments on stdin`)
+}
+
+function readAttachment<C>(
+  plugin: RestorablePlugin<C>,
+  given: JsonObject,
+  made: (owner: Owner, what: string) => void,
+  refuse: (error: unknown, owner: Owner) => void,
+): Restorable<C> {
+  const { containerId, ifName, netns, args, config: raw } = given
+  if (![containerId, ifName, netns, args].every((part) => typeof part === "string") || !isJsonObject(raw))
+    throw new CniError(Code.Decoding, `Cannot ${RESTORE} an attachment: expected its names and its configuration`)
+  const [id, name] = [String(containerId), String(ifName)]
+  validateContainerId(id)
+  validateInterfaceName(name)
+  const network = parseNetworkConfig(raw)
+  const owner = { network: network.name, containerId: id, ifName: name }
+  const { prevResult } = network
+  if (!prevResult) throw new CniError(Code.InvalidNetworkConfig, `Cannot ${RESTORE} an attachment: no prevResult`)
+  return {
+    owner,
+    netns: String(netns),
+    result: prevResult,
+    config: plugin.config(network, { verb: "CHECK", args: String(args), raw }),
+    tell: (what) => made(owner, what),
+    refuse: (error) => refuse(error, owner),
+  }
+}
+
+/** What can be told of an attachment that cannot be read. */
+function namesOf({ containerId, ifName, config }: JsonObject): Partial<Owner> {
+  const network = isJsonObject(config) && typeof config.name === "string" ? { network: config.name } : {}
+  const names = typeof containerId === "string" && typeof ifName === "string" ? { containerId, ifName } : {}
+  return { ...network, ...names }
+}

@@ -1,0 +1,106 @@
+import { findStat, stat } from "../../pkg/libc/mod.ts"
+import {
+  type CachedAttachment,
+  type CapabilityArgs,
+  cachedAttachments,
+  cacheFile,
+  convertResult,
+  deriveRequest,
+  type NetworkPlugin,
+  parseNetworkList,
+  parseSinglePlugin,
+} from "../../pkg/libcni/mod.ts"
+import { isJsonObject, type JsonObject, messageOf, type Owner, parseJsonObject } from "../../pkg/types/mod.ts"
+import { cacheDirs, isNamespace } from "../node/mod.ts"
+
+/** One plugin of an attachment's chain, with what CHECK would give it. */
+export interface ChainMember {
+  readonly type: string
+  readonly config: JsonObject
+}
+
+/** An attachment of a container that lives, as a cache has it. */
+export interface CachedChain extends Owner {
+  readonly netns: string
+  readonly args: CachedAttachment["args"]
+  readonly chain: readonly ChainMember[]
+}
+
+/** An attachment, or a cache, of which nothing can be made again. */
+export interface Skipped extends Partial<Owner> {
+  readonly reason: string
+  /** The container may live, so that something may be missing still. */
+  readonly isFailure: boolean
+}
+
+/** What the caches of a node tell. */
+export interface Cached {
+  readonly chains: readonly CachedChain[]
+  readonly skipped: readonly Skipped[]
+}
+
+/**
+ * Reads the attachments of all networks, or of one, from the runtime's cache and those below it, in the order of their ADDs. A cache
+ * that others than root can change is not believed, and is told as skipped, as is what is no longer there.
+ */
+export function readCaches(cacheDir: string, network: string | undefined): Cached {
+  const skipped: Skipped[] = []
+  const found = cacheDirs(cacheDir).flatMap((directory) => {
+    try {
+      return cachedAttachments(directory).map((one) => ({ one, added: addedAt(directory, one) }))
+    } catch (error) {
+      skipped.push({ reason: messageOf(error), isFailure: true })
+      return []
+    }
+  })
+  const wanted = found.filter(({ one }) => network === undefined || one.network === network)
+  wanted.sort((a, b) => (a.added < b.added ? -1 : a.added > b.added ? 1 : 0))
+  const chains = wanted.flatMap(({ one }): CachedChain[] => {
+    const { network, containerId, ifName } = one
+    const skip = (reason: string, isFailure: boolean) => {
+      skipped.push({ network, containerId, ifName, reason, isFailure })
+      return []
+    }
+    const netns = one.netns || sandboxOf(one.result)
+    if (netns === undefined) return skip("the cache names no namespace, so it is not known whether it is there", true)
+    if (isNamespace(netns) !== true || isOwn(netns)) return skip(`its namespace "${netns}" is gone`, false)
+    try {
+      return [{ network, containerId, ifName, netns, args: one.args, chain: chainOf(one) }]
+    } catch (error) {
+      return skip(messageOf(error), true)
+    }
+  })
+  return { chains, skipped }
+}
+
+/** When an attachment was added, in nanoseconds; 0 for one that was deleted since. */
+function addedAt(directory: string, one: CachedAttachment): bigint {
+  return findStat(cacheFile(directory, one))?.modified ?? 0n
+}
+
+/** The number of a process can be another one's by now, which has the host's namespace. */
+function isOwn(netns: string): boolean {
+  const [path, own] = [findStat(netns), stat("/proc/self/ns/net")]
+  return path !== undefined && path.device === own.device && path.inode === own.inode
+}
+
+function sandboxOf(result: JsonObject | undefined): string | undefined {
+  const { interfaces } = result ?? {}
+  const sandboxes = (Array.isArray(interfaces) ? interfaces : []).filter(isJsonObject).map(({ sandbox }) => sandbox)
+  return sandboxes.find((sandbox) => typeof sandbox === "string" && sandbox !== "") as string | undefined
+}
+
+/** The chain of ADD, each plugin with its values and the result. Throws for what cannot be read. */
+function chainOf({ config, capabilityArgs, result }: CachedAttachment): ChainMember[] {
+  const { plugins, type } = parseJsonObject(config, "cached configuration")
+  const list = plugins === undefined && type !== undefined ? parseSinglePlugin(config) : parseNetworkList(config)
+  const network = { ...list, disableCheck: false, disableGC: false, bytes: config, warnings: [] }
+  if (result === undefined) throw new Error("the cache has no result of ADD")
+  const prevResult = (
+    result.cniVersion === list.cniVersion ? result : convertResult(result, list.cniVersion)
+  ) as JsonObject
+  return list.plugins.map((plugin: NetworkPlugin) => ({
+    type: plugin.type,
+    config: deriveRequest(network, plugin, { capabilityArgs: capabilityArgs as CapabilityArgs, prevResult }),
+  }))
+}

@@ -1,0 +1,100 @@
+import { encodeUtf8 } from "../../pkg/engine/mod.ts"
+import { execPlugin, formatCniArgs, pluginEnvironment, requirePlugin } from "../../pkg/invoke/mod.ts"
+import { RESTORE, type RestoreAnswer, type RestoreRequest } from "../../pkg/skel/mod.ts"
+import { type ErrorObject, newestVersion, parseJsonObject, stringifyJson, toErrorObject } from "../../pkg/types/mod.ts"
+import { plugins as suite } from "../../suite/plugins.ts"
+import type { CachedChain } from "./attachments.ts"
+
+/** How plugins are found and run. */
+export interface PluginRuns {
+  readonly path: readonly string[]
+  readonly env: Readonly<Record<string, string | undefined>>
+  readonly timeoutMs?: number
+  readonly log: (text: string) => void
+}
+
+/** What one plugin has made again, and what it could not make. */
+export interface Restoration {
+  readonly type: string
+  readonly restored: RestoreAnswer["restored"]
+  readonly failed: RestoreAnswer["failed"]
+}
+
+/** A plugin in a network's chain that is not of this suite: what it had on the host is not restored. */
+export interface Foreign {
+  readonly network: string
+  readonly type: string
+}
+
+/** What became of all chains. */
+export interface Outcome {
+  readonly restorations: readonly Restoration[]
+  readonly foreign: readonly Foreign[]
+}
+
+/** A plugin of this suite that keeps something on the host. */
+interface Restorer {
+  readonly type: string
+  readonly chains: readonly CachedChain[]
+}
+
+/** How long an executable may take to say what it is. */
+const PATIENCE_MS = 5000
+
+/**
+ * Has every plugin of this suite make again what the host has lost of these attachments: one call for each executable, first those
+ * that make interfaces. Executables that do not say that they are of this suite get no call of ours. Never throws for a plugin.
+ */
+export function restoreChains(chains: readonly CachedChain[], isDry: boolean, runs: PluginRuns): Outcome {
+  const foreign = new Map<string, Foreign>()
+  const types = [...new Set(chains.flatMap(({ chain }) => chain.map(({ type }) => type)))]
+  const restorers = types.flatMap((type): Restorer[] => {
+    const row = suite.find(({ plugin }) => plugin.name === type)
+    const ours = chains.filter(({ chain }) => chain.some((member) => member.type === type))
+    if (row && isOfSuite(type, runs)) return row.plugin.restore ? [{ type, chains: ours }] : []
+    for (const { network } of ours) foreign.set(`${network} ${type}`, { network, type })
+    return []
+  })
+  const rank = ({ type }: Restorer) => (suite.find(({ plugin }) => plugin.name === type)?.kind === "interface" ? 0 : 1)
+  restorers.sort((a, b) => rank(a) - rank(b))
+  return { restorations: restorers.map((restorer) => restore(restorer, isDry, runs)), foreign: [...foreign.values()] }
+}
+
+/** Whether an executable says that it is of this suite, when it is run as a person runs it. One that is missing is not. */
+function isOfSuite(type: string, { path, env }: PluginRuns): boolean {
+  let said = ""
+  const log = (text: string) => {
+    said += text
+  }
+  try {
+    const { PATH } = env
+    const file = requirePlugin(type, path.join(":"))
+    execPlugin({ path: file, env: { PATH }, stdin: new Uint8Array(), timeoutMs: PATIENCE_MS, log })
+  } catch {
+    return false
+  }
+  return /^cni-plugins v/m.test(said)
+}
+
+function restore({ type, chains }: Restorer, isDry: boolean, runs: PluginRuns): Restoration {
+  const attachments = chains.flatMap(({ containerId, ifName, netns, args, chain }) =>
+    chain
+      .filter((member) => member.type === type)
+      .map(({ config }) => ({ containerId, ifName, netns, args: formatCniArgs(args), config })),
+  )
+  const request: RestoreRequest = { dryRun: isDry, attachments }
+  const variables = { command: RESTORE, containerId: "", netns: "", ifName: "", args: "", path: runs.path.join(":") }
+  try {
+    const stdout = execPlugin({
+      path: requirePlugin(type, variables.path),
+      env: pluginEnvironment(runs.env, variables),
+      stdin: encodeUtf8(stringifyJson(request)),
+      log: (text) => runs.log(`${text}\n`),
+      ...(runs.timeoutMs === undefined ? {} : { timeoutMs: runs.timeoutMs }),
+    })
+    const { restored, failed } = parseJsonObject(stdout, `answer of "${type}"`) as unknown as RestoreAnswer
+    return { type, restored, failed }
+  } catch (error) {
+    return { type, restored: [], failed: [{ error: toErrorObject(error, newestVersion) satisfies ErrorObject }] }
+  }
+}
