@@ -1,21 +1,15 @@
 import { addressesOf } from "../../pkg/ip/mod.ts"
-import {
-  type Answered,
-  type Call,
-  defineRestorable,
-  type Restorable,
-  type Restoring,
-  requireForAdd,
-  runPlugin,
-} from "../../pkg/skel/mod.ts"
+import { type Answered, type Call, defineRestorable, requireForAdd, runPlugin } from "../../pkg/skel/mod.ts"
 import { type Attachment, CniError, Code, ownerOf, ownersOf, type Result } from "../../pkg/types/mod.ts"
 import { Undo } from "../../pkg/undo/mod.ts"
 import { type PortmapConfig, parsePortmapConfig, portmapFields } from "./config.ts"
 import { Hostports } from "./hostports.ts"
-import { families, type MappedAddress, mappedAddresses, type PortmapSpec } from "./mapping.ts"
+import { families, mappedAddresses } from "./mapping.ts"
 import { requireNft } from "./nftables/conditions.ts"
 import { type PortRule, portRulesIn } from "./nftables/inventory.ts"
-import { checkLocalnet, findLocalnetLink, isLocalnetOn, switchLocalnetOn } from "./route-localnet.ts"
+import { prepare } from "./prepare.ts"
+import { restorePortmap } from "./restore.ts"
+import { checkLocalnet, isLocalnetOn, switchLocalnetOn } from "./route-localnet.ts"
 
 export { Hostports, type PortRule, portRulesIn }
 
@@ -80,57 +74,11 @@ function gcPortmap({ network: { name } }: Call, _config: PortmapConfig, attachme
   hostports.gc(name, ownersOf(name, attachments))
 }
 
-function restorePortmap({ attachments, isDry, log }: Restoring<PortmapConfig>): void {
-  using hostports = Hostports.open()
-  const prepared = attachments.flatMap((one) => {
-    const addresses = mappedAddresses(one.result, one.owner.ifName, one.config.portMappings ?? [])
-    return addresses.length === 0 ? [] : [{ one, ...prepare(one, one.config, addresses) }]
-  })
-  const wanted = prepared.map(({ one, spec, localnet }) => ({
-    spec,
-    asked: one.config.backend,
-    isAlone: families.some((family) => one.config.conditions[family].length > 0),
-    made: () => one.tell("published ports"),
-    refuse: one.refuse,
-    localnet,
-  }))
-  hostports.restore(wanted, { isDry, log })
-  // After the rules, which keep out what the setting would let in.
-  for (const [link, { one }] of new Map(prepared.map((each) => [each.localnet, each]))) {
-    if (link === undefined || isLocalnetOn(link)) continue
-    try {
-      if (!isDry) switchLocalnetOn(link)
-      one.tell(`route_localnet of "${link}"`)
-    } catch (error) {
-      one.refuse(error)
-    }
-  }
-}
-
 function requirePrevResult({ network: { prevResult }, verb }: Call): Result {
   if (prevResult) return prevResult
   throw new CniError(Code.InvalidNetworkConfig, `Cannot ${verb} port mappings: prevResult is missing`, {
     details: "portmap must be called as chained plugin: it maps to the container that an earlier plugin has connected",
   })
-}
-
-/** What is to be mapped, and the interface that has to let 127.0.0.1 through to the container, if there is one. */
-function prepare(
-  { owner, netns }: Pick<Restorable<PortmapConfig>, "owner" | "netns">,
-  config: PortmapConfig,
-  addresses: readonly MappedAddress[],
-): { spec: PortmapSpec; localnet: string | undefined } {
-  const link = config.snat ? findLocalnetLink(addresses) : undefined
-  const links = { localnetLink: link?.isShared ? link.name : undefined, openedLink: link?.name }
-  const spec = {
-    ...config,
-    owner,
-    netns,
-    addresses,
-    mappings: config.portMappings ?? [],
-    ...links,
-  }
-  return { spec, localnet: link?.name }
 }
 
 if (import.meta.main) runPlugin(portmap)

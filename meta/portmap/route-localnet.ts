@@ -31,13 +31,19 @@ export interface HostLink {
  * 127.0.0.1 reaches. Undefined when nothing is, or there is no route. Throws `NetlinkError`.
  */
 export function findLocalnetLink(addresses: readonly MappedAddress[]): HostLink | undefined {
-  const ipv4 = addresses.find(({ family }) => family === AF_INET)
-  if (!ipv4?.mappings.some(({ hostIp }) => hostIp === undefined || isLoopback(hostIp))) return undefined
+  const ipv4 = addressNeedingLocalnet(addresses)
+  if (!ipv4) return undefined
   using host = RouteSocket.open()
   const index = findRoute(host, ipv4.address.ip)?.index
   const link = index === undefined ? undefined : findLink(host, index)
   if (!link || link.name === "lo") return undefined
   return { name: link.name, isShared: link.kind !== "veth" && link.kind !== "tun" }
+}
+
+/** The address to which something is mapped that 127.0.0.1 reaches; undefined when nothing is. */
+export function addressNeedingLocalnet(addresses: readonly MappedAddress[]): MappedAddress | undefined {
+  const ipv4 = addresses.find(({ family }) => family === AF_INET)
+  return ipv4?.mappings.some(({ hostIp }) => hostIp === undefined || isLoopback(hostIp)) ? ipv4 : undefined
 }
 
 function settingOf(link: string): string {
@@ -109,6 +115,16 @@ export function missingLocalnetEntry(
   if (!isLocalnetOnLink(link)) return isLocalnetOnLink("all") ? undefined : { set: localnetLinks, link }
   const isKnown = [localnetLinks, localnetGuarded].some((set) => getElement(socket, set, [ifnameValue(link)]))
   return isKnown ? undefined : { set: localnetGuarded, link }
+}
+
+/** The same, but undefined for an entry that is in the table. Throws `NetlinkError`. */
+export function unrecordedLocalnetEntry(
+  socket: Pick<NetlinkSocket, "get">,
+  layout: TableLayout,
+  link: string | undefined,
+): LocalnetEntry | undefined {
+  const entry = missingLocalnetEntry(socket, layout, link)
+  return entry && getElement(socket, entry.set, [ifnameValue(entry.link)]) ? undefined : entry
 }
 
 /** Adds an entry, with the set that it needs. */

@@ -32,5 +32,6 @@ export type {
   RestoringInterfaces,
   Sides,
 } from "./plugin.ts"
+export { HostEnds } from "./restore.ts"
 export { findSandbox, openSandbox } from "./sandbox.ts"
 export { defineInterfacePlugin, refuseExistingInterface } from "./verbs.ts"

@@ -1,7 +1,8 @@
 import { Masquerade } from "../masquerade/mod.ts"
-import { RouteSocket } from "../netlink/mod.ts"
+import { type Link, listLinks, RouteSocket } from "../netlink/mod.ts"
 import { PacketFilter } from "../nftables/mod.ts"
 import type { Restoring } from "../skel/mod.ts"
+import { CniError, Code, ownerComment } from "../types/mod.ts"
 import { readRecorded } from "./check.ts"
 import type { AttachmentConfig, InterfacePlugin, RestorableInterface } from "./plugin.ts"
 
@@ -32,4 +33,30 @@ export function restoreAttachments<C extends AttachmentConfig>(
     refuse,
   }))
   new Masquerade(filter).restore(wanted, restoring)
+}
+
+/** The host's ends of pairs, listed once. */
+export class HostEnds {
+  readonly #byAlias = new Map<string, Link>()
+  readonly #byName = new Map<string, Link>()
+
+  /** Throws `NetlinkError`. */
+  constructor(host: RouteSocket) {
+    for (const link of listLinks(host, undefined, { kind: "veth" })) {
+      const { alias } = link.attributes
+      if (alias) this.#byAlias.set(alias, link)
+      else this.#byName.set(link.name, link)
+    }
+  }
+
+  /** The end of an attachment, by its owner's name; the Go suite has named it in the result alone. Throws `CniError` when it is gone. */
+  require({ owner, result }: Pick<RestorableInterface<unknown>, "owner" | "result">): Link {
+    const comment = ownerComment(owner)
+    const named = result.interfaces.flatMap(({ name, sandbox }) => (sandbox ? [] : (this.#byName.get(name) ?? [])))
+    const end = this.#byAlias.get(comment) ?? named[0]
+    if (end) return end
+    throw new CniError(Code.Internal, `Cannot restore "${comment}": the host's end of its pair was deleted`, {
+      details: `the container has no interface any more; "cni reattach ${comment}" makes it anew`,
+    })
+  }
 }

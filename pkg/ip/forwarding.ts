@@ -1,4 +1,4 @@
-import { readSysctl, requireSettable, tryReplaceSysctl, tryWriteSysctl, writeSysctl } from "../sysctl/mod.ts"
+import { findSysctl, readSysctl, requireSettable, tryReplaceSysctl, tryWriteSysctl, writeSysctl } from "../sysctl/mod.ts"
 import { AF_INET, AF_INET6, type Family, orCannot } from "../types/mod.ts"
 import { mismatch } from "./check.ts"
 
@@ -27,6 +27,16 @@ export function checkForwarding(family: Family): void {
   const name = FORWARDING[family]
   const value = readSysctl(name)
   if (value === "0") throw mismatch(`sysctl "${name}"`, "1", value)
+}
+
+/** Returns whether the thread's namespace forwards packets of a family. */
+export function isForwarding(family: Family): boolean {
+  return findSysctl(FORWARDING[family]) !== "0"
+}
+
+/** Returns whether `refuseRouterAdvertisements` would change a setting. */
+export function acceptsRouterAdvertisements(name: string): boolean {
+  return (findSysctl(acceptRa(name)) ?? "0") !== "0"
 }
 
 /**

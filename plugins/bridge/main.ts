@@ -22,6 +22,7 @@ import { checkBridge } from "./check.ts"
 import { type BridgeConfig, bridgeFields, parseBridgeConfig } from "./config.ts"
 import { completeResult, gatewaysOf } from "./gateway.ts"
 import { joinBridge, preparePort } from "./port.ts"
+import { restoreBridges } from "./restore.ts"
 import { SpoofCheck } from "./spoof-check.ts"
 import { ensureVlanGateway, requireVlanGateway } from "./vlan-gateway.ts"
 
@@ -39,6 +40,7 @@ export const bridge = defineInterfacePlugin<BridgeConfig>({
   requireRoomFor: requireRoomForGateways,
   rules: (filter) => [new Masquerade(filter), new SpoofCheck(filter)],
   detach: leaveBridge,
+  restore: restoreBridges,
 })
 
 function attachToBridge(attaching: Attaching, lease: Lease, config: BridgeConfig): Interface[] {

@@ -3,7 +3,7 @@ import { add, type Element, KeyQueues, type Operation, PlannedQueues } from "../
 import type { Restored } from "../../../pkg/rules/mod.ts"
 import { families, type PortmapSpec } from "../mapping.ts"
 import { isHolderGone } from "../port-holder.ts"
-import { addLocalnetEntry, type LocalnetEntry, missingLocalnetEntry } from "../route-localnet.ts"
+import { addLocalnetEntry, type LocalnetEntry, unrecordedLocalnetEntry } from "../route-localnet.ts"
 import { decodeNote, type TableSpec, tableSpecs } from "./elements.ts"
 import { listHairpinPrefixes } from "./find.ts"
 import { mayShare, taken } from "./plan.ts"
@@ -27,7 +27,7 @@ export function planRestore(
     const { rules, lacking } = missingRules(socket, ours)
     const records = new Map<string, LocalnetEntry>()
     for (const { spec, at } of ours) {
-      const entry = missingLocalnetEntry(socket, layout, spec.localnetLink)
+      const entry = unrecordedLocalnetEntry(socket, layout, spec.localnetLink)
       if (entry) records.set(entry.link, entry)
       const isLacking = entry !== undefined || lacking(spec)
       const claims = spec.groups.flatMap(({ set, elements }) =>

@@ -1,0 +1,64 @@
+import { findLink, RouteSocket } from "../../pkg/netlink/mod.ts"
+import type { Restorable, Restoring } from "../../pkg/skel/mod.ts"
+import type { PortmapConfig } from "./config.ts"
+import { Hostports } from "./hostports.ts"
+import { families, type MappedAddress, mappedAddresses } from "./mapping.ts"
+import { prepare } from "./prepare.ts"
+import {
+  addressNeedingLocalnet,
+  findLocalnetLink,
+  type HostLink,
+  isLocalnetOn,
+  switchLocalnetOn,
+} from "./route-localnet.ts"
+
+type Ours = Restorable<PortmapConfig>
+
+/** Makes again published ports, the guard of `route_localnet`, and last the setting itself: it would let in what the guard keeps out. */
+export function restorePortmap({ attachments, isDry, tell, log }: Restoring<PortmapConfig>): void {
+  using hostports = Hostports.open()
+  const prepared = attachments.flatMap((one) => {
+    const addresses = mappedAddresses(one.result, one.owner.ifName, one.config.portMappings ?? [])
+    const findLink = () => findOwnLink(one, addresses)
+    return addresses.length === 0 ? [] : [{ one, addresses, ...prepare(one, one.config, addresses, findLink) }]
+  })
+  const wanted = prepared.map(({ one, spec }) => ({
+    spec,
+    asked: one.config.backend,
+    isAlone: families.some((family) => one.config.conditions[family].length > 0),
+    made: () => one.tell("published ports"),
+    refuse: one.refuse,
+  }))
+  hostports.restore(wanted, { isDry, log })
+  const links = new Map<string, Ours>()
+  for (const { one, addresses, localnet } of prepared) {
+    const link = localnet ?? (isDry && one.config.snat ? findComingLink(one, addresses) : undefined)
+    if (link !== undefined) links.set(link, one)
+  }
+  for (const [link, { owner, refuse }] of links) {
+    if (isLocalnetOn(link)) continue
+    try {
+      if (!isDry) switchLocalnetOn(link)
+      tell(owner.network, `route_localnet of "${link}"`)
+    } catch (error) {
+      refuse(error)
+    }
+  }
+}
+
+/** The interface by which ADD has reached the container: where it is gone, the host may have a route to elsewhere. */
+function findOwnLink(one: Ours, addresses: readonly MappedAddress[]): HostLink | undefined {
+  const link = findLocalnetLink(addresses)
+  return link && namesOnHost(one).includes(link.name) ? link : undefined
+}
+
+/** The interface that another plugin makes again before, where this is a dry run: the last that the result has on the host and that is gone. */
+function findComingLink(one: Ours, addresses: readonly MappedAddress[]): string | undefined {
+  if (!addressNeedingLocalnet(addresses)) return undefined
+  using host = RouteSocket.open()
+  return namesOnHost(one).findLast((name) => !findLink(host, name))
+}
+
+function namesOnHost({ result }: Ours): string[] {
+  return result.interfaces.flatMap(({ name, sandbox }) => (sandbox ? [] : [name]))
+}

@@ -1,0 +1,206 @@
+import {
+  findRecordedOnHost,
+  HostEnds,
+  type RestorableInterface,
+  type RestoringInterfaces,
+} from "../../pkg/attachment/mod.ts"
+import {
+  acceptsRouterAdvertisements,
+  enableForwarding,
+  isForwarding,
+  refuseRouterAdvertisements,
+} from "../../pkg/ip/mod.ts"
+import {
+  findLink,
+  getLink,
+  IFF_PROMISC,
+  IFF_UP,
+  type Link,
+  listAddresses,
+  type RouteSocket,
+  setLink,
+} from "../../pkg/netlink/mod.ts"
+import { AF_INET, type Cidr, CniError, Code, type Family, familyOf, formatCidr } from "../../pkg/types/mod.ts"
+import { Undo } from "../../pkg/undo/mod.ts"
+import { ensureBridge, ensureGateway, findPresent, holdBridge, requireBridge } from "./bridge-link.ts"
+import { checkPort } from "./check.ts"
+import type { BridgeConfig } from "./config.ts"
+import { gatewaysOf } from "./gateway.ts"
+import { preparePort } from "./port.ts"
+import { SpoofCheck } from "./spoof-check.ts"
+import { ensureVlanGateway, findProblem } from "./vlan-gateway.ts"
+import { needsFiltering, planPort } from "./vlans.ts"
+
+type Ours = RestorableInterface<BridgeConfig>
+type Restoring = RestoringInterfaces<BridgeConfig>
+
+/**
+ * Makes again bridges with their MAC, gateway addresses and ports, forwarding, and the check of MACs. A port that is on another bridge by
+ * now stays there.
+ */
+export function restoreBridges(restoring: Restoring): void {
+  const ends = new HostEnds(restoring.host)
+  const placed = restoring.attachments.flatMap((one) => {
+    try {
+      return [{ one, port: ends.require(one) }]
+    } catch (error) {
+      one.refuse(error)
+      return []
+    }
+  })
+  for (const ours of Map.groupBy(placed, ({ one }) => one.config.bridge).values()) {
+    try {
+      restoreBridge(restoring, ours)
+    } catch (error) {
+      ours[0]?.one.refuse(error)
+    }
+  }
+  restoreForwarding(restoring)
+  const guarded = placed.filter(({ one }) => one.config.macspoofchk)
+  if (guarded.length === 0) return
+  const wanted = guarded.map(({ one: { owner, recorded, tell, refuse }, port }) => ({
+    spec: { owner, port: port.name, mac: recorded.interface.mac ?? "" },
+    made: () => tell("check of MACs"),
+    refuse,
+  }))
+  new SpoofCheck(restoring.filter).restore(wanted, restoring)
+}
+
+interface Placed {
+  readonly one: Ours
+  /** The host's end of the pair. */
+  readonly port: Link
+}
+
+/** Restores one bridge with what belongs to it. Where the bridge cannot be made all else is left. Throws `CniError`. */
+function restoreBridge(restoring: Restoring, placed: readonly Placed[]): void {
+  const { host, isDry, tell, log } = restoring
+  const newest = placed.at(-1)?.one
+  if (!newest) return
+  const { config, owner } = placed.findLast(({ one }) => needsFiltering(one.config.vlans))?.one ?? newest
+  const present = isDry ? findLink(host, config.bridge) : findPresent(host, config.bridge)
+  if (present) requireBridge(present, config)
+  const wanted = { ...config, promiscMode: placed.some(({ one }) => one.config.promiscMode) }
+  const lost = lostOf(present, wanted)
+  if (lost !== undefined) tell(owner.network, lost)
+  using undo = new Undo(log)
+  let bridge = present
+  if (!isDry) {
+    bridge = ensureBridge(host, wanted, undo, present)
+    const mac = present ? undefined : findRecordedOnHost(newest.result, bridge)?.mac
+    if (mac) setLink(host, bridge, { mac })
+  }
+  using _held = bridge && !isDry ? holdBridge(bridge) : undefined
+  for (const each of placed) attempt(each.one, () => restorePort(restoring, bridge, each))
+  undo.keep()
+  for (const [gateway, { one, port }] of gatewaysFor(placed))
+    attempt(one, () => restoreGateway(restoring, bridge, { one, port, gateway }))
+}
+
+function attempt({ refuse }: Ours, act: () => void): void {
+  try {
+    act()
+  } catch (error) {
+    refuse(error)
+  }
+}
+
+/** What is lost of a bridge, in words; undefined where nothing is. */
+function lostOf(bridge: Link | undefined, { bridge: name, promiscMode }: BridgeConfig): string | undefined {
+  if (!bridge) return `bridge "${name}"`
+  const isUp = (bridge.flags & IFF_UP) !== 0
+  const isPromiscuous = !promiscMode || (bridge.flags & IFF_PROMISC) !== 0
+  return isUp && isPromiscuous && !acceptsRouterAdvertisements(name) ? undefined : `settings of bridge "${name}"`
+}
+
+function restorePort({ host, isDry }: Restoring, bridge: Link | undefined, { one, port }: Placed): void {
+  const { owner, config, tell } = one
+  const { master } = port.attributes
+  if (bridge && master && master !== bridge.index)
+    throw new CniError(Code.Internal, `Cannot restore port "${port.name}" of bridge "${bridge.name}"`, {
+      details: `it belongs to "${findLink(host, master as Link["index"])?.name ?? `link number ${master}`}" by now`,
+    })
+  const accepts = acceptsRouterAdvertisements(port.name)
+  const expected = { ...config, mtu: undefined }
+  if (bridge && isWhole(() => checkPort(host, { bridge, port }, owner, expected)) && !accepts) return
+  if (bridge && !isDry) {
+    // Down while it joins, so that nothing passes before it is as it has to be.
+    const isGuarded = config.portIsolation || config.macspoofchk || planPort(config.vlans).length > 0
+    if (isGuarded) setLink(host, port, { up: false })
+    if (master !== bridge.index) setLink(host, port, { master: bridge.index })
+    preparePort(host, { bridge, port: port.name }, config)
+    refuseRouterAdvertisements(port.name)
+    setLink(host, port, { up: true })
+    checkPort(host, { bridge, port: getLink(host, port.index) }, owner, expected)
+  }
+  tell(`port "${port.name}" of bridge "${config.bridge}"`)
+}
+
+function isWhole(check: () => void): boolean {
+  try {
+    check()
+    return true
+  } catch {
+    return false
+  }
+}
+
+/** The gateway addresses that the host has for these containers, each once, by the interface that has them. */
+function gatewaysFor(placed: readonly Placed[]): Map<Cidr, Placed> {
+  const found = new Map<string, [Cidr, Placed]>()
+  for (const each of placed) {
+    const { config, recorded } = each.one
+    for (const gateway of config.isGateway ? gatewaysOf(recorded) : [])
+      found.set(`${gatewayLinkOf(config)} ${formatCidr(gateway)}`, [gateway, each])
+  }
+  return new Map(found.values())
+}
+
+function gatewayLinkOf({ bridge, vlanGateway }: BridgeConfig): string {
+  return vlanGateway ?? bridge
+}
+
+function restoreGateway(
+  { host, isDry, tell, log }: Restoring,
+  bridge: Link | undefined,
+  { one: { owner, config }, port, gateway }: Placed & { gateway: Cidr },
+): void {
+  const name = gatewayLinkOf(config)
+  const { vlanGateway, vlans } = config
+  using undo = new Undo(log)
+  let link = bridge
+  if (vlanGateway) {
+    link = findLink(host, name)
+    const place = bridge && { name, bridge, vlans }
+    const isThere = place && link && findProblem(host, place, link) === undefined && (link.flags & IFF_UP) !== 0
+    if (!isThere) {
+      if (place && !isDry) link = ensureVlanGateway(host, place, port, undo)
+      tell(owner.network, `"${name}"`)
+    }
+  }
+  if (!link || !hasAddress(host, link, gateway)) {
+    if (link && !isDry) ensureGateway(host, link, gateway, false, undo)
+    tell(owner.network, `address ${formatCidr(gateway)} of "${name}"`)
+  }
+  undo.keep()
+}
+
+function hasAddress(host: RouteSocket, link: Link, wanted: Cidr): boolean {
+  return listAddresses(host, link).some((found) => formatCidr(found) === formatCidr(wanted))
+}
+
+function restoreForwarding({ attachments, isDry, tell }: Restoring): void {
+  const done = new Set<Family>()
+  for (const one of attachments) {
+    for (const { ip } of one.config.isGateway ? gatewaysOf(one.recorded) : []) {
+      const family = familyOf(ip)
+      if (done.has(family)) continue
+      done.add(family)
+      attempt(one, () => {
+        if (isForwarding(family)) return
+        if (!isDry) enableForwarding(family)
+        tell(one.owner.network, `forwarding of ${family === AF_INET ? "IPv4" : "IPv6"}`)
+      })
+    }
+  }
+}
