@@ -55,7 +55,7 @@ export class ReconcileLab implements AsyncDisposable {
     this.network = network
   }
 
-  static async create(network: { name: string } = podsNetwork): Promise<ReconcileLab> {
+  static async create(network: { name: string; plugins: readonly object[] } = podsNetwork): Promise<ReconcileLab> {
     const node = await NodeLab.create(network)
     const other = await connectOutside(node.host)
     const lab = new ReconcileLab({ node, outside: other, before: await takeSnapshot(node.host), network: network.name })

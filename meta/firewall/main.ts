@@ -1,13 +1,13 @@
 import { addressesOf } from "../../pkg/ip/mod.ts"
-import { type Answered, type Call, definePlugin, runPlugin } from "../../pkg/skel/mod.ts"
+import { type Answered, type Call, defineRestorable, type Restoring, runPlugin } from "../../pkg/skel/mod.ts"
 import { type Attachment, CniError, Code, ownerOf, ownersOf, type Result } from "../../pkg/types/mod.ts"
 import { Undo } from "../../pkg/undo/mod.ts"
 import { type FirewallConfig, firewallFields, parseFirewallConfig } from "./config.ts"
 import { Firewall } from "./firewall.ts"
-import { type DelHints, hostLinkOf, specOf } from "./spec.ts"
+import { type DelHints, type FirewallSpec, hostLinkOf, specOf } from "./spec.ts"
 
 /** Lets the traffic of a container through the host's firewall, and keeps it from containers of other bridges. */
-export const firewall = definePlugin<FirewallConfig>({
+export const firewall = defineRestorable<FirewallConfig>({
   name: "firewall",
   fields: firewallFields,
   config: parseFirewallConfig,
@@ -16,6 +16,7 @@ export const firewall = definePlugin<FirewallConfig>({
   del: deleteFirewall,
   status: statusFirewall,
   gc: gcFirewall,
+  restore: restoreFirewall,
 })
 
 function addFirewall(call: Call, config: FirewallConfig): Answered {
@@ -58,6 +59,33 @@ function gcFirewall(call: Call, config: FirewallConfig, attachments: readonly At
   const { name } = call.network
   using filter = new Firewall(call.log)
   filter.gc(name, ownersOf(name, attachments), config)
+}
+
+function restoreFirewall({ attachments, isDry, log }: Restoring<FirewallConfig>): void {
+  for (const { owner, result, config, tell, refuse } of attachments) {
+    using filter = new Firewall(log)
+    try {
+      const spec = specOf(owner, result, config)
+      if (spec.addresses.length === 0 || isWhole(filter, spec, config)) continue
+      if (!isDry) {
+        using undo = new Undo(log)
+        filter.add(spec, config, undo)
+        undo.keep()
+      }
+      tell("firewall rules")
+    } catch (error) {
+      refuse(error)
+    }
+  }
+}
+
+function isWhole(filter: Firewall, spec: FirewallSpec, config: FirewallConfig): boolean {
+  try {
+    filter.check(spec, config)
+    return true
+  } catch {
+    return false
+  }
 }
 
 function requirePrevResult({ network: { prevResult }, verb }: Call): Result {

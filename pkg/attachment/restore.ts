@@ -50,7 +50,7 @@ export class HostEnds {
   }
 
   /** The end of an attachment, by its owner's name; the Go suite has named it in the result alone. Throws `CniError` when it is gone. */
-  require({ owner, result }: Pick<RestorableInterface<unknown>, "owner" | "result">): Link {
+  endOf({ owner, result }: Pick<RestorableInterface<unknown>, "owner" | "result">): Link {
     const comment = ownerComment(owner)
     const named = result.interfaces.flatMap(({ name, sandbox }) => (sandbox ? [] : (this.#byName.get(name) ?? [])))
     const end = this.#byAlias.get(comment) ?? named[0]

@@ -42,7 +42,7 @@ export function restoreBridges(restoring: Restoring): void {
   const ends = new HostEnds(restoring.host)
   const placed = restoring.attachments.flatMap((one) => {
     try {
-      return [{ one, port: ends.require(one) }]
+      return [{ one, port: ends.endOf(one) }]
     } catch (error) {
       one.refuse(error)
       return []

@@ -54,17 +54,27 @@ export function configureContainerEnd(container: ContainerLink, result: Result):
   })
 }
 
-/** Gives the host's end the gateway addresses, and the host routes to the container. All of it goes with the link. */
-export function configureHostEnd(host: NetlinkSocket, end: Link, result: Result): void {
+/**
+ * Gives the host's end the gateway addresses, and the host routes to the container. All of it goes with the link. Where it `isRepeated`
+ * what is there already stays.
+ */
+export function configureHostEnd(
+  host: NetlinkSocket,
+  end: Link,
+  result: Pick<Result, "ips">,
+  { isRepeated = false } = {},
+): void {
   for (const gateway of hostAddresses(result)) {
     const refusal = `Cannot add gateway ${formatCidr(gateway)} to "${end.name}"`
-    orCannot(refusal, () => addAddress(host, end, { ...gateway, noDad: true }))
+    const add = () => addAddress(host, end, { ...gateway, noDad: true })
+    orCannot(refusal, () => (isRepeated ? unlessErrno(add, "EEXIST") : add()))
   }
   for (const route of hostRoutes(result, end)) {
     try {
       addRoute(host, route)
     } catch (cause) {
-      throw noHostRoute(host, end, route, cause)
+      const isThere = isRepeated && isErrno(cause, "EEXIST") && findRoute(host, route.dst)?.index === end.index
+      if (!isThere) throw noHostRoute(host, end, route, cause)
     }
   }
 }

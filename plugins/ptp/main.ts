@@ -28,6 +28,7 @@ import { runPlugin } from "../../pkg/skel/mod.ts"
 import { type Family, familyOf, type Interface, ownerComment, type Result } from "../../pkg/types/mod.ts"
 import { type PtpConfig, parsePtpConfig, ptpFields } from "./config.ts"
 import { configureContainerEnd, configureHostEnd, raiseHostEnd } from "./ends.ts"
+import { restoreHostEnds } from "./restore.ts"
 import { completeResult } from "./result.ts"
 import { hostAddresses, hostRoutes, planContainerRoutes } from "./routes.ts"
 
@@ -43,6 +44,7 @@ export const ptp = defineInterfacePlugin<PtpConfig>({
   checkRoutes: checkPtpRoutes,
   requireRoomFor: (_host, result) => familiesOf(result).forEach(requireForwarding),
   rules: (filter) => [new Masquerade(filter)],
+  restore: restoreHostEnds,
 })
 
 function attachPtp(

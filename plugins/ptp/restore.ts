@@ -1,0 +1,56 @@
+import { HostEnds, type RestorableInterface, type RestoringInterfaces } from "../../pkg/attachment/mod.ts"
+import { acceptsRouterAdvertisements, enableForwarding, isForwarding } from "../../pkg/ip/mod.ts"
+import { findRoute, getLink, IFF_UP, type Link, listAddresses, type RouteSocket } from "../../pkg/netlink/mod.ts"
+import { AF_INET, type Family, familyOf, formatCidr } from "../../pkg/types/mod.ts"
+import type { PtpConfig } from "./config.ts"
+import { configureHostEnd, raiseHostEnd } from "./ends.ts"
+import { hostAddresses, hostRoutes } from "./routes.ts"
+
+/** Makes again the gateway addresses and host routes of the host's ends, brings these up, and has the host forward. */
+export function restoreHostEnds({ attachments, host, isDry, tell }: RestoringInterfaces<PtpConfig>): void {
+  const ends = new HostEnds(host)
+  const forwarded = new Set<Family>()
+  for (const one of attachments) {
+    try {
+      const end = ends.endOf(one)
+      const families = familiesOf(one)
+      if (isLost(host, end, one)) {
+        if (!isDry) restoreEnd(host, end, one, families)
+        one.tell(`host's end "${end.name}"`)
+      }
+      for (const family of families) {
+        if (forwarded.has(family) || isForwarding(family)) continue
+        forwarded.add(family)
+        if (!isDry) enableForwarding(family)
+        tell(one.owner.network, `forwarding of ${family === AF_INET ? "IPv4" : "IPv6"}`)
+      }
+    } catch (error) {
+      one.refuse(error)
+    }
+  }
+}
+
+type Ours = RestorableInterface<PtpConfig>
+
+function familiesOf({ recorded }: Ours): Family[] {
+  return [...new Set(recorded.addresses.map(({ ip }) => familyOf(ip)))]
+}
+
+function isLost(host: RouteSocket, end: Link, { recorded }: Ours): boolean {
+  const isDown = (end.flags & IFF_UP) === 0
+  return isDown || acceptsRouterAdvertisements(end.name) || missingOf(host, end, recorded).ips.length > 0
+}
+
+/** Of the container's addresses those whose gateway is no address of the host's end, or to which the host has no route by it. */
+function missingOf(host: RouteSocket, end: Link, { ips }: Ours["recorded"]): Pick<Ours["recorded"], "ips"> {
+  const found = listAddresses(host, end).map(formatCidr)
+  const isThere = (ip: Ours["recorded"]["ips"][number]) =>
+    hostAddresses({ ips: [ip] }).every((gateway) => found.includes(formatCidr(gateway))) &&
+    hostRoutes({ ips: [ip] }, end).every(({ dst }) => findRoute(host, dst)?.index === end.index)
+  return { ips: ips.filter((ip) => !isThere(ip)) }
+}
+
+function restoreEnd(host: RouteSocket, end: Link, { recorded }: Ours, families: readonly Family[]): void {
+  raiseHostEnd(host, end.name, families)
+  configureHostEnd(host, getLink(host, end.index), missingOf(host, end, recorded), { isRepeated: true })
+}
