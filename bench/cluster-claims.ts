@@ -143,7 +143,7 @@ function filesOf(owner: Owner, written: (blocks: number) => void): NodeFiles {
     takenAddresses: () => [],
     reservations: () => [],
     reservationsIn: () => [],
-    watchReservations: () => ({ [Symbol.dispose]() {} }),
+    watchReservations: () => ({ arm() {}, [Symbol.dispose]() {} }),
     readMemory: () => memory,
     writeMemory(next) {
       memory = next

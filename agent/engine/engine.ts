@@ -17,7 +17,7 @@ import { Sweep, watchQuarantine } from "./quarantine.ts"
 import { Resend } from "./resend.ts"
 import { lostBlocks, statusOfPools } from "./status.ts"
 import { StoreGuard } from "./store-guard.ts"
-import type { Surroundings } from "./surroundings.ts"
+import type { Surroundings, Watch } from "./surroundings.ts"
 import { Timetable } from "./timetable.ts"
 import { type Change, concerns, View } from "./view.ts"
 
@@ -41,7 +41,7 @@ export class Engine {
   readonly #options: EngineOptions
   readonly #timetable: Timetable
   readonly #faults = new Map<string, string>()
-  readonly #watches = new Map<string, Disposable>()
+  readonly #watches = new Map<string, Watch>()
   /** The networks of which a container has asked for an address while there was none. */
   readonly #asked = new Set<string>()
   /** The networks that have no address left, and those that have fewer in hand than they should. */
@@ -229,14 +229,17 @@ export class Engine {
   }
 
   #watch({ network }: Pool): void {
-    if (this.#watches.has(network)) return
     const changed = () => {
       this.#used.clear()
       if (this.#empty.has(network)) this.#asked.add(network)
-      if (this.#low.has(network)) this.wake()
-      else this.#timetable.churn()
+      if (this.#low.has(network)) {
+        this.#watches.get(network)?.arm() // an ADD that finds no address leaves nothing but its change
+        this.wake()
+      } else this.#timetable.churn()
     }
-    this.#watches.set(network, this.#surroundings.node.watchReservations(network, changed))
+    const watch = this.#watches.get(network) ?? this.#surroundings.node.watchReservations(network, changed)
+    this.#watches.set(network, watch)
+    watch.arm()
   }
 
   #changed(change: Change): void {

@@ -1,4 +1,4 @@
-import { watch } from "node:fs"
+import { type FSWatcher, watch } from "node:fs"
 import {
   formatPoolFile,
   listLeases,
@@ -13,8 +13,10 @@ import { decodeUtf8, encodeUtf8 } from "../../pkg/engine/mod.ts"
 import {
   createFile,
   findFile,
+  findStat,
   makeDirectories,
   readDirectory,
+  readTextFile,
   rename,
   syncPath,
   tryUnlink,
@@ -22,7 +24,7 @@ import {
 import { requireOwn } from "../../pkg/records/mod.ts"
 import { CniError, Code, isCniError, parseIp } from "../../pkg/types/mod.ts"
 import type { Owner } from "../records.ts"
-import type { Memory, NodeFiles, Reservation } from "./surroundings.ts"
+import type { Memory, NodeFiles, Reservation, Watch } from "./surroundings.ts"
 
 /** An ADD holds the lock for some milliseconds: the agent stands still for as long as it waits. */
 const LOCK_MS = 2000
@@ -45,15 +47,22 @@ export function openNodeFiles({ poolDir, dataDir, owner, log, machineIdFile }: N
   requireOwn(poolDir)
   const place = (name: string) => ({ name, directory: poolDir, ...(machineIdFile !== undefined && { machineIdFile }) })
   const storeOf = (network: string) => `${dataDir}/${network}`
-  const open = (network: string) => new Reservations({ directory: storeOf(network), log, lockDeadlineMs: LOCK_MS })
+  const bootId = readTextFile("/proc/sys/kernel/random/boot_id").trim()
+  const open = (network: string) =>
+    new Reservations({ directory: storeOf(network), log, lockDeadlineMs: LOCK_MS, bootId })
+  const known = new KnownFiles()
   return {
     owner,
     storeOf,
     fileOf: (pool) => poolPath(place(pool)),
     listPools: () => readDirectory(poolDir).flatMap((name) => /^([^.].*)\.json$/.exec(name)?.[1] ?? []),
-    readPool: (pool) => readUsable(() => readPoolFile(place(pool))),
-    writePool: (file) => writeDurably(poolDir, `${file.pool}.json`, formatPoolFile(file)),
+    readPool: (pool) => known.read(poolPath(place(pool)), () => readUsable(() => readPoolFile(place(pool)))),
+    writePool: (file) => {
+      known.clear()
+      writeDurably(poolDir, `${file.pool}.json`, formatPoolFile(file))
+    },
     removePool: (pool) => {
+      known.clear()
       if (tryUnlink(poolPath(place(pool)))) syncPath(poolDir)
     },
     takenAddresses: (network) => takenAddresses(open(network)),
@@ -64,6 +73,27 @@ export function openNodeFiles({ poolDir, dataDir, owner, log, machineIdFile }: N
     watchReservations: (network, changed) => watchStore(open(network), changed),
     readMemory: () => readMemory(`${poolDir}/${MEMORY}`),
     writeMemory: (memory) => writeDurably(poolDir, MEMORY, JSON.stringify(memory)),
+  }
+}
+
+/** What was read of files, until they change: a pass asks for the file of a pool some six times. */
+class KnownFiles {
+  readonly #files = new Map<string, { readonly stamp: string; readonly file: PoolFile | undefined }>()
+
+  read(path: string, read: () => PoolFile | undefined): PoolFile | undefined {
+    const found = findStat(path)
+    if (!found) return undefined
+    const stamp = `${found.inode} ${found.changed} ${found.size}`
+    const known = this.#files.get(path)
+    if (known?.stamp === stamp) return known.file
+    const file = read()
+    this.#files.set(path, { stamp, file })
+    return file
+  }
+
+  /** An inode is used again, and times are no finer than a tick: to be called before each write. */
+  clear(): void {
+    this.#files.clear()
   }
 }
 
@@ -104,16 +134,33 @@ function reservationOf(address: string, holder: ReturnType<typeof listLeases>[nu
  * Watches what ADD and DEL do: the files of addresses, and the drafts, which also an ADD makes that then finds no address. What is written
  * under the lock alone, by the agent too, is passed over.
  */
-function watchStore(store: Reservations, changed: () => void): Disposable {
-  store.create()
-  const told = (_: string, name: string | Buffer | null) => {
-    if (name === null || !/^(lock|\.index|last_reserved_ip.*|new)?$/.test(String(name))) changed()
+function watchStore(store: Reservations, changed: () => void): Watch {
+  let watchers: FSWatcher[] = []
+  const disarm = () => {
+    for (const watcher of watchers) watcher.close()
+    watchers = []
   }
-  const watchers = [watch(store.directory, told), watch(`${store.directory}/.index/new`, told)]
+  const told = (_: string, name: string | Buffer | null) => {
+    if (watchers.length === 0 || /^(lock|\.index|last_reserved_ip.*|new)?$/.test(String(name))) return
+    disarm()
+    changed()
+  }
+  const arm = () => {
+    for (const path of [store.directory, `${store.directory}/.index/new`]) watchers.push(watch(path, told))
+  }
   return {
-    [Symbol.dispose]: () => {
-      for (const watcher of watchers) watcher.close()
+    arm() {
+      if (watchers.length > 0) return
+      try {
+        arm()
+      } catch (error) {
+        disarm()
+        if ((error as { code?: string }).code !== "ENOENT") throw error
+        store.create()
+        arm()
+      }
     },
+    [Symbol.dispose]: disarm,
   }
 }
 

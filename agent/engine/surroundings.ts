@@ -52,6 +52,12 @@ export interface Memory {
   readonly epochs: Readonly<Record<string, number>>
 }
 
+/** What tells of one change, and of no further one until it is armed again: each would wake the agent. */
+export interface Watch extends Disposable {
+  /** Does nothing where it is armed. */
+  arm(): void
+}
+
 /** The files of this node: those of pools, host-local's reservations, and the agent's memory. All calls are synchronous. */
 export interface NodeFiles {
   /** Who this node is. */
@@ -79,8 +85,8 @@ export interface NodeFiles {
    * it is now. Throws where the lock is held for too long.
    */
   reservationsIn(network: string, prefix: string): readonly Reservation[]
-  /** Calls `changed` after each change of the reservations of a network, until it is disposed. */
-  watchReservations(network: string, changed: () => void): Disposable
+  /** Calls `changed` after the first change of the reservations of a network that follows `arm`, until it is disposed. */
+  watchReservations(network: string, changed: () => void): Watch
   readMemory(): Memory | undefined
   /** On the disk when it returns. */
   writeMemory(memory: Memory): void

@@ -1,6 +1,6 @@
 import type { PoolFile } from "../../ipam/host-local/main.ts"
 import { SyscallError } from "../../pkg/libc/mod.ts"
-import type { Clock, Memory, NodeFiles, Reservation } from "../engine/surroundings.ts"
+import type { Clock, Memory, NodeFiles, Reservation, Watch } from "../engine/surroundings.ts"
 import type { Owner } from "../records.ts"
 import { addressesOf, isIn } from "./addresses.ts"
 import type { Caller } from "./link.ts"
@@ -39,7 +39,8 @@ export class Machine {
   nextWrite: WriteFault = "none"
   bootedAtMs = 0
   boots = 1
-  readonly #watchers = new Set<() => void>()
+  /** The watches of reservations that tell of the next change. */
+  readonly #armed = new Set<() => void>()
   readonly #witness: Witness
   readonly #scheduler: Scheduler
   #counter = 0
@@ -112,7 +113,7 @@ export class Machine {
     this.containers.clear()
     this.boots++
     this.bootedAtMs = this.#scheduler.nowMs
-    this.#watchers.clear()
+    this.#armed.clear()
   }
 
   /** GC of a runtime without containers of earlier boots. */
@@ -199,19 +200,27 @@ export class Machine {
     if (fault === "error after rename") throw new SyscallError("fsync", EIO)
   }
 
-  #watch(caller: Caller, changed: () => void): Disposable {
-    const tell = () =>
+  #watch(caller: Caller, changed: () => void): Watch {
+    const tell = () => {
+      this.#armed.delete(tell)
       this.#scheduler.add({
         what: () => `${caller.name}: notices changed reservations`,
         happen: changed,
         isHeld: () => caller.isPaused,
-        isVoid: () => caller.isDead || !this.#watchers.has(tell),
+        isVoid: () => caller.isDead || isOver,
       })
-    this.#watchers.add(tell)
-    return { [Symbol.dispose]: () => void this.#watchers.delete(tell) }
+    }
+    let isOver = false
+    return {
+      arm: () => void this.#armed.add(tell),
+      [Symbol.dispose]: () => {
+        isOver = true
+        this.#armed.delete(tell)
+      },
+    }
   }
 
   #changed(): void {
-    for (const tell of this.#watchers) tell()
+    for (const tell of [...this.#armed]) tell()
   }
 }

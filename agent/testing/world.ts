@@ -1,7 +1,7 @@
 import { formatAddress, type PoolFile } from "../../ipam/host-local/main.ts"
 import { Blocks, liesIn, toPrefix } from "../blocks.ts"
 import { Engine, type EngineOptions } from "../engine/engine.ts"
-import type { Clock, LogEvent, Memory, NodeFiles, Reservation, Surroundings } from "../engine/surroundings.ts"
+import type { Clock, LogEvent, Memory, NodeFiles, Reservation, Surroundings, Watch } from "../engine/surroundings.ts"
 import { type Block, keyOf, type Owner, type Pool } from "../records.ts"
 import { MemoryCluster, type MemoryStore } from "./memory-store.ts"
 
@@ -65,7 +65,7 @@ export class TestNode implements NodeFiles {
   step: (what: string) => void = () => {}
   /** Thrown by writes, such as `ENOSPC`. */
   diskFault: Error | undefined
-  readonly #watchers = new Set<() => void>()
+  readonly #armed = new Set<() => void>()
 
   constructor(name: string, uid = `uid-${name}`) {
     this.owner = { name, uid, machineId: `machine-${name}` }
@@ -112,9 +112,8 @@ export class TestNode implements NodeFiles {
     })
   }
 
-  watchReservations(_: string, changed: () => void): Disposable {
-    this.#watchers.add(changed)
-    return { [Symbol.dispose]: () => this.#watchers.delete(changed) }
+  watchReservations(_: string, changed: () => void): Watch {
+    return { arm: () => void this.#armed.add(changed), [Symbol.dispose]: () => this.#armed.delete(changed) }
   }
 
   readMemory(): Memory | undefined {
@@ -133,14 +132,20 @@ export class TestNode implements NodeFiles {
     const addresses = file?.sets.map((set) => this.#free(set))
     const isWhole = addresses?.every((address) => address !== undefined) === true
     if (isWhole) for (const address of addresses) this.taken.set(address, { address, id, ifName: "eth0" })
-    for (const changed of this.#watchers) changed()
+    this.#changed()
     return isWhole ? addresses : undefined
   }
 
   /** host-local's DEL. */
   del(id: string): void {
     for (const [address, reservation] of this.taken) if (reservation.id === id) this.taken.delete(address)
-    for (const changed of this.#watchers) changed()
+    this.#changed()
+  }
+
+  #changed(): void {
+    const armed = [...this.#armed]
+    this.#armed.clear()
+    for (const changed of armed) changed()
   }
 
   #free({ prefix, blockLength, blocks, reserved, gateway }: PoolFile["sets"][number]): string | undefined {
