@@ -35,12 +35,16 @@ function bench() {
     error: "",
     faults: [] as string[],
   }
+  let looked = 0
   let changed = () => {}
   const keeper = new RouteKeeper({
     node: "a",
     clock: quickClock(slept),
     kernel: {
-      addresses: () => state.addresses,
+      addresses() {
+        looked++
+        return state.addresses
+      },
       sync(plan) {
         if (state.error !== "") throw new Error(state.error)
         plans.push(plan)
@@ -57,7 +61,7 @@ function bench() {
     publish: (addresses) => published.push(addresses),
     log: (event) => logged.push(event),
   })
-  return { keeper, state, slept, plans, published, logged, change: () => changed() }
+  return { keeper, state, slept, plans, published, logged, change: () => changed(), looks: () => looked }
 }
 
 const empty: RouteRecords = { registry: { pools: {} }, nodes: [], blocks: [] }
@@ -98,6 +102,33 @@ test("many changes are one pass, and no pass follows without a change", async ()
   await settle()
   expect(plans).toHaveLength(before + 1)
   expect(slept.filter((ms) => ms >= 100).length).toBe(slept.length)
+  end.abort()
+  await running
+})
+
+test("records that change no route do not lead to a look at the host's network", async () => {
+  const { keeper, state, plans, change, looks } = bench()
+  const owner = { name: "b", uid: "", machineId: "" }
+  const prefixes = [{ prefix: "10.64.0.0/16", blockLength: 26, reserved: [] }]
+  const pool = { name: "pods", network: "pods", prefixes, routes: [], quarantineS: 1, routing: "host-gw" } as const
+  const block = { pool: "pods", prefix: "10.64.1.0/26", owner, nonce: "", epoch: 1, state: "owned" } as const
+  const nodes: Node[] = [{ owner, addresses: ["192.0.2.2"] }]
+  state.records = { registry: { pools: { pods: pool } }, nodes, blocks: [block] }
+  const end = new AbortController()
+  const running = keeper.run(end.signal)
+  await settle()
+  const before = { plans: plans.length, looks: looks() }
+  state.records = { ...state.records, blocks: [{ ...block, nonce: "another", epoch: 2 }] }
+  keeper.wake()
+  await settle()
+  expect({ plans: plans.length, looks: looks() }).toEqual(before)
+  state.records = { ...state.records, blocks: [block, { ...block, prefix: "10.64.2.0/26" }] }
+  keeper.wake()
+  await settle()
+  expect([plans.length, plans.at(-1)?.wanted.length]).toEqual([before.plans + 1, 2])
+  change()
+  await settle()
+  expect([plans.length, looks()]).toEqual([before.plans + 2, before.looks + 1])
   end.abort()
   await running
 })

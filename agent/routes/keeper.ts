@@ -36,13 +36,17 @@ const REST = 20
 const CHECK_MS = 300_000
 
 /**
- * Keeps the routes of this node to the blocks of the others, and has its addresses published. It looks at the table after changes of the
- * records and of the host's network, and every five minutes. Routes stay when it ends.
+ * Keeps the routes of this node to the blocks of the others, and has its addresses published. It looks at the host's network after its changes,
+ * after changes of the records from which other routes follow, and every five minutes. Routes stay when it ends.
  */
 export class RouteKeeper {
   readonly #surroundings: RouteSurroundings
   readonly #bell = new Bell()
   #addresses: readonly string[] | undefined
+  /** The host's network has changed, or could not be changed, since it was looked at. */
+  #mustLook = true
+  /** What was asked of the kernel last. */
+  #plan: RoutePlan | undefined
   #status: NonNullable<Status["routes"]> = { wanted: 0, faults: [] }
 
   constructor(surroundings: RouteSurroundings) {
@@ -62,15 +66,20 @@ export class RouteKeeper {
   /** Works until `signal` is aborted. */
   async run(signal: AbortSignal): Promise<void> {
     this.wake()
-    const following = this.#surroundings.kernel.follow(() => this.wake(), signal)
+    const following = this.#surroundings.kernel.follow(() => this.#look(), signal)
     await Promise.all([following, this.#wakeAtTimes(signal), this.#keep(signal)])
   }
 
   async #wakeAtTimes(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       await this.#surroundings.clock.sleep(CHECK_MS, signal)
-      this.wake()
+      this.#look()
     }
+  }
+
+  #look(): void {
+    this.#mustLook = true
+    this.wake()
   }
 
   async #keep(signal: AbortSignal): Promise<void> {
@@ -87,12 +96,16 @@ export class RouteKeeper {
     const { kernel, node, log } = this.#surroundings
     const before = this.#status
     try {
-      this.#lookForAddresses()
+      if (this.#mustLook) this.#lookForAddresses()
       const records = this.#surroundings.records()
       if (records === undefined) return
       const plan = planRoutes(node, records)
+      if (!this.#mustLook && Bun.deepEquals(plan, this.#plan)) return
+      this.#mustLook = true
       const { added, removed, faults } = kernel.sync(plan)
       this.#status = { wanted: plan.wanted.length, faults }
+      this.#plan = plan
+      this.#mustLook = faults.length > 0
       if (added + removed > 0)
         log({ level: "info", message: `Changed the routes to other nodes: ${added} added, ${removed} removed` })
     } catch (error) {
