@@ -4,8 +4,8 @@ import { keyOf, type Pool } from "../records.ts"
 import type { Status } from "../status.ts"
 import { type PodName, StoreError } from "../store.ts"
 import { type Agent, keyOfBlock, say, usedOf } from "./agent.ts"
+import { Churn } from "./churn.ts"
 import { CountedStore } from "./counted-store.ts"
-import { freeOf, needsBlock } from "./decide.ts"
 import { passFixed } from "./fixed.ts"
 import { type Held, readHeld } from "./held.ts"
 import { MemoryFile } from "./memory.ts"
@@ -17,7 +17,7 @@ import { Sweep, watchQuarantine } from "./quarantine.ts"
 import { Resend } from "./resend.ts"
 import { lostBlocks, statusOfPools } from "./status.ts"
 import { StoreGuard } from "./store-guard.ts"
-import type { Surroundings, Watch } from "./surroundings.ts"
+import type { Surroundings } from "./surroundings.ts"
 import { Timetable } from "./timetable.ts"
 import { type Change, concerns, View } from "./view.ts"
 
@@ -41,13 +41,8 @@ export class Engine {
   readonly #options: EngineOptions
   readonly #timetable: Timetable
   readonly #faults = new Map<string, string>()
-  readonly #watches = new Map<string, Watch>()
-  /** The networks of which a container has asked for an address while there was none. */
-  readonly #asked = new Set<string>()
-  /** The networks that have no address left, and those that have fewer in hand than they should. */
-  readonly #empty = new Set<string>()
-  readonly #low = new Set<string>()
   readonly #used: Agent["used"] = new Map()
+  readonly #churn: Churn
   readonly #node: NodeRecord
   #heldKeys: ReadonlySet<string> = new Set()
   #isStarving = false
@@ -67,6 +62,7 @@ export class Engine {
     this.#options = options
     this.#node = new NodeRecord(options.addresses ?? [])
     this.#timetable = new Timetable(this.#surroundings, options.sweepMs)
+    this.#churn = new Churn(this.#surroundings, this.#timetable, this.#used)
   }
 
   /** Works until `signal` is aborted; what the node owns stays its own. Throws what is no error of the store or of files. */
@@ -104,8 +100,7 @@ export class Engine {
       })
     both.addEventListener("abort", () => this.wake(), { once: true })
     await Promise.all(parts.map(settle))
-    for (const watch of this.#watches.values()) watch[Symbol.dispose]()
-    this.#watches.clear()
+    this.#churn[Symbol.dispose]()
     if (failures.length > 0) throw failures[0]
   }
 
@@ -165,6 +160,7 @@ export class Engine {
     }
     if (agent.signal.aborted) return
     await this.#attempt("", agent, async () => {
+      this.#churn.count(agent, pools)
       this.#dropFiles(agent, pools)
       this.#timetable.within(watchQuarantine(agent, pools))
       if (!this.#timetable.isSweepDue) return
@@ -176,19 +172,15 @@ export class Engine {
   }
 
   async #passOne(agent: Agent, pool: Pool): Promise<void> {
-    this.#watch(pool)
+    this.#churn.follow(pool.network)
     const stopped = this.#guard?.stopped
     if (stopped) return reassert(agent, pool, readHeld(agent.surroundings.node, pool.name), stopped.revision)
-    const { hasGiven, nextMs } = await passPool(agent, pool, { isAsked: this.#asked.has(pool.network) })
+    const { hasGiven, nextMs } = await passPool(agent, pool, { isAsked: this.#churn.isAsked(pool.network) })
     this.#timetable.within(nextMs)
     if (!agent.surroundings.store.boundPods || this.#pods) await passFixed(agent, pool, this.#pods)
     const held = readHeld(agent.surroundings.node, pool.name)
     const holdings = pool.prefixes.map((prefix) => holdingsOf(agent, pool, prefix, held))
-    const isEmpty = holdings.some((each) => freeOf(each) === 0n)
-    const isLow = holdings.some((each) => needsBlock(each, { others: "none", isOwn: false }))
-    mark(this.#empty, pool.network, isEmpty)
-    mark(this.#low, pool.network, isLow)
-    if (!isEmpty || hasGiven) this.#asked.delete(pool.network)
+    this.#churn.passed(pool, holdings, hasGiven)
   }
 
   /** Runs a part of a pass. What the store or a disk refuses is noted, and tried again later. */
@@ -228,30 +220,11 @@ export class Engine {
     this.#isStarving = [...this.view.records("want").values()].some(({ value }) => value.owner.name === node.owner.name)
   }
 
-  #watch({ network }: Pool): void {
-    const changed = () => {
-      this.#used.clear()
-      if (this.#empty.has(network)) this.#asked.add(network)
-      if (this.#low.has(network)) {
-        this.#watches.get(network)?.arm() // an ADD that finds no address leaves nothing but its change
-        this.wake()
-      } else this.#timetable.churn()
-    }
-    const watch = this.#watches.get(network) ?? this.#surroundings.node.watchReservations(network, changed)
-    this.#watches.set(network, watch)
-    watch.arm()
-  }
-
   #changed(change: Change): void {
     if (change.what === "began") this.#guard?.look()
     if (this.#isStarving || concerns(change, this.#surroundings.node.owner.name, this.#heldKeys)) this.wake()
     this.#options.onChange?.(change)
   }
-}
-
-function mark(set: Set<string>, name: string, isIn: boolean): void {
-  if (isIn) set.add(name)
-  else set.delete(name)
 }
 
 /** What is wrong with a file that has blocks of a pool which the store has not got: it was removed there by hand, or comes from a backup. */

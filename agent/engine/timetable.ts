@@ -5,8 +5,12 @@ const SWEEP_MS = 60_000
 const SWEEP_OF_ONE_MS = 200
 /** Passes do not follow one another sooner: one pass does for many changes. */
 const PAUSE_MS = 20
-/** A pass for containers that come and go is that much later than the one before: the addresses in hand last longer. */
-const CHURN_MS = 100
+/**
+ * A pass for containers that come is that much later than the one before: the addresses in hand last longer. One for containers that go has
+ * more time.
+ */
+const COME_MS = 100
+const GO_MS = 500
 const RETRY_MS = 500
 const RETRY_MAX_MS = 30_000
 
@@ -50,9 +54,9 @@ export class Timetable {
     if (ms !== undefined) this.#until(this.#surroundings.clock.bootMs() + ms)
   }
 
-  /** Containers come or go. */
-  churn(): void {
-    this.#until(this.#beganMs + CHURN_MS)
+  /** Containers come or go; `isFilling` says that more have come than gone of late. */
+  churn(isFilling: boolean): void {
+    this.#until(this.#beganMs + (isFilling ? COME_MS : GO_MS))
   }
 
   #until(atMs: number): void {

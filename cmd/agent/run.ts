@@ -16,6 +16,8 @@ Examples:
   cni-agent run
   cni-agent run --config /etc/cni/agent.json`,
   async run(args, { env, stderr, signal }) {
+    // It waits most of the time: code that the processor is given more of is made of what runs for seconds, not of each start.
+    ;(Bun.unsafe as unknown as { setJITPolicy(scale: number): void }).setJITPolicy(1_000)
     const reload = new EventTarget()
     const hangUp = () => reload.dispatchEvent(new Event("reload"))
     process.on("SIGHUP", hangUp)
