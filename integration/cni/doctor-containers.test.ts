@@ -554,12 +554,29 @@ const ofSettings: readonly Fault[] = [
   },
 ]
 
+const ofBridges: readonly Fault[] = [
+  {
+    rule: "bridge-mac-lost",
+    severity: "error",
+    where: "host",
+    break: "bridge fdb flush dev cni0",
+    says: /^bridge "cni0" of 2 containers does not take frames for its own MAC, .*: its forwarding database has no such local entry: /,
+  },
+  {
+    rule: "bridge-mac-lost",
+    severity: "error",
+    where: "host",
+    break: "bridge fdb replace $(cat /sys/class/net/cni0/address) dev $END_OF_A master static",
+    says: /^bridge "cni0" of 2 containers does not take frames for its own MAC, /,
+  },
+]
+
 test("the node is healthy", async () => {
   expect(await findings(node)).toEqual([])
 })
 
 test.each(
-  [...faults, ...more, ...ofUplinks, ...ofOperators, ...ofSettings].map(
+  [...faults, ...more, ...ofUplinks, ...ofOperators, ...ofSettings, ...ofBridges].map(
     (fault) => [`${fault.rule}: ${fault.break}, on ${fault.where}`, fault] as const,
   ),
 )("%s: found, mended by the pasted remedy, and found no more", async (_, fault) => {

@@ -330,6 +330,12 @@ export const faults: readonly Fault[] = [
     seed: (lab) => lab.writeNetwork("20-pods.conflist", podsNetwork),
   },
   {
+    rule: "config-exposed",
+    severity: "warning",
+    names: /^2 files of networks in ".*" can be changed by others than root: ".*net\.d", ".*10-pods\.conflist"$/,
+    seed: ({ host, confDir }) => host.exec("sh", ["-ec", `chmod 777 ${confDir}; chown 1234 ${confDir}/*`]),
+  },
+  {
     rule: "subnets-overlap",
     severity: "error",
     names: /10\.85\.0\.0\/24.*10\.85\.0\.128\/25/,

@@ -43,6 +43,7 @@ export {
   NLM_F_REQUEST,
   netfilterHeader,
 } from "./message.ts"
+export { listNeighbourTables, type NeighbourTable } from "./neighbour-tables.ts"
 export * from "./neighbours.ts"
 export type { NextHop } from "./next-hops.ts"
 export { encoded, type Output } from "./output.ts"

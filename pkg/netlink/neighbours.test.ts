@@ -1,9 +1,19 @@
 import { expect, test } from "bun:test"
 import { AF_INET } from "../types/mod.ts"
 import type { Ifindex } from "./links.ts"
-import { listNeighbours, NeighbourState } from "./neighbours.ts"
+import { findForwardingEntry, listNeighbours, NeighbourState } from "./neighbours.ts"
 import { NETLINK_ROUTE, NetlinkSocket } from "./socket.ts"
-import { done, expectOnlyDecodeErrors, hex, ip, listing, ScriptedKernel } from "./testing.ts"
+import {
+  acknowledge,
+  done,
+  expectOnlyDecodeErrors,
+  hex,
+  ip,
+  linkNumber,
+  listing,
+  reply,
+  ScriptedKernel,
+} from "./testing.ts"
 
 // The kernel's answer to `ip -4 neigh show nud all`, Linux 6.18.
 const permanent = hex`
@@ -29,4 +39,35 @@ test("listing asks for a family", () => {
 
 test("any payload gives a neighbour or a DecodeError", () => {
   expectOnlyDecodeErrors((payload) => listNeighbours(listing(payload), AF_INET), permanent)
+})
+
+// The kernel's answer to `bridge fdb get 0a:00:00:00:00:01 br cni0`, Linux 6.18: the entry of the bridge itself.
+const ownEntry = hex`
+  07 00 0000 05000000 8000 00 00
+  0a00 0200 0a0000000001 0000
+  0800 0900 05000000`
+const entryOf = (state: number, index: number) => {
+  const entry = ownEntry.slice()
+  entry.set([index, 0, 0, 0, state, 0], 4)
+  return entry
+}
+
+test("a MAC is looked up in a bridge, which tells port and whether the frames are the host's", () => {
+  const answers = [ownEntry, entryOf(NeighbourState.Reachable, 7)]
+  const kernel = new ScriptedKernel((request) => [reply(request, 28, answers.shift() ?? hex``)])
+  const route = new NetlinkSocket(NETLINK_ROUTE, 0, kernel)
+  const look = () => findForwardingEntry(route, linkNumber(5, "cni0"), "0a:00:00:00:00:01")
+  expect(look()).toEqual({ index: 5 as Ifindex, isLocal: true })
+  expect(look()).toEqual({ index: 7 as Ifindex, isLocal: false })
+  expect(kernel.datagrams[0]).toEqual(hex`
+    30000000 1e00 0100 01000000 00000000
+    07 00 0000 00000000 0000 00 00
+    0a00 0200 0a0000000001 0000
+    0800 0900 05000000`)
+})
+
+test("a MAC that a bridge does not know is undefined", () => {
+  const kernel = new ScriptedKernel((request) => [acknowledge(request, 2)]) // ENOENT
+  const route = new NetlinkSocket(NETLINK_ROUTE, 0, kernel)
+  expect(findForwardingEntry(route, linkNumber(5, "cni0"), "0a:00:00:00:00:01")).toBeUndefined()
 })

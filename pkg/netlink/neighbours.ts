@@ -3,7 +3,7 @@ import { attrs, payloadOf } from "./attrs.ts"
 import { bytes, mac } from "./codec.ts"
 import { dumpFamily } from "./family.ts"
 import { struct, u8, u16, u32 } from "./integers.ts"
-import type { Ifindex } from "./links.ts"
+import type { Ifindex, NamedLink } from "./links.ts"
 import type { NetlinkSocket } from "./socket.ts"
 
 /** <linux/neighbour.h> */
@@ -12,7 +12,11 @@ export const NeighbourState = { Reachable: 0x02, Stale: 0x04, Failed: 0x20, NoAr
 
 /** struct ndmsg, and what follows it. */
 const neighbourHeader = struct({ family: u8, pad1: u8, pad2: u16, index: u32, state: u16, flags: u8, type: u8 })
-const neighbourPayload = payloadOf(neighbourHeader, attrs({ ip: [1, bytes], mac: [2, mac] }))
+const neighbourPayload = payloadOf(neighbourHeader, attrs({ ip: [1, bytes], mac: [2, mac], master: [9, u32] }))
+
+/** <linux/socket.h>, <errno.h> */
+const AF_BRIDGE = 7
+const ENOENT = 2
 
 /** The hardware address of an IP address on a link. */
 export interface Neighbour {
@@ -34,5 +38,26 @@ export function listNeighbours(route: NetlinkSocket, family?: Family): Neighbour
       index: header.index as Ifindex,
       state: header.state,
     }
+  })
+}
+
+/** Where a bridge sends frames for a MAC. */
+export interface ForwardingEntry {
+  /** The port, or the bridge itself. */
+  index: Ifindex
+  /** The frames are for the host itself. */
+  isLocal: boolean
+}
+
+/**
+ * Looks up a MAC in the forwarding database of a bridge, like `bridge fdb get MAC br BRIDGE`; undefined where the bridge does not
+ * know it. Throws `NetlinkError`: `EOPNOTSUPP` before Linux 5.0.
+ */
+export function findForwardingEntry(route: NetlinkSocket, bridge: NamedLink, mac: string): ForwardingEntry | undefined {
+  const payload = neighbourPayload.encode({ family: AF_BRIDGE }, { mac, master: bridge.index })
+  const what = `look up ${mac} in bridge "${bridge.name}"`
+  return route.find({ type: RTM_GETNEIGH, what, payload }, ENOENT, (message) => {
+    const { header } = neighbourPayload.decode(message.payload)
+    return { index: header.index as Ifindex, isLocal: (header.state & NeighbourState.Permanent) !== 0 }
   })
 }

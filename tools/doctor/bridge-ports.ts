@@ -74,3 +74,26 @@ export const checkSpanningTree: Check = (patient) => {
     ]
   })
 }
+
+/** Bridges that do not take frames for their own MAC: they pass them on to their ports, as for any MAC that they do not know. */
+export const checkOwnMac: Check = ({ examined, hostTables, node }) =>
+  examined.flatMap(({ one }): Finding[] => {
+    const bridge = node.links.find(({ index, nsid }) => nsid === undefined && index === one.link?.master)
+    if (!bridge?.isUp || one.link?.nsid !== undefined || !hostTables.deafBridges.has(bridge.index)) return []
+    const { name, mac } = bridge
+    return [
+      {
+        rule: "bridge-mac-lost",
+        severity: "error",
+        network: one.network,
+        cause: `bridge ${name}`,
+        affected: [affectedBy(one)],
+        what: `bridge "${name}" of ${nameOf(one)} does not take frames for its own MAC, ${mac}: its forwarding database has no such local entry`,
+        ofMany: (count) =>
+          `bridge "${name}" of ${count} containers does not take frames for its own MAC, ${mac}: its forwarding database has no such local entry`,
+        why: "containers reach neither their gateway nor anything beyond the bridge",
+        remedy: sh`bridge fdb replace ${mac} dev ${name} self local`,
+        note: "bridge fdb flush deletes the bridge's own entries too",
+      },
+    ]
+  })

@@ -12,7 +12,7 @@ import {
 } from "../node/mod.ts"
 import { checkHostArp } from "./arp.ts"
 import { checkComplete, checkDuplicates } from "./attachments.ts"
-import { checkPorts, checkSpanningTree } from "./bridge-ports.ts"
+import { checkOwnMac, checkPorts, checkSpanningTree } from "./bridge-ports.ts"
 import { checkBridges, checkGateways } from "./bridges.ts"
 import { byCause } from "./causes.ts"
 import { checkContainerRoutes } from "./container-routes.ts"
@@ -23,11 +23,18 @@ import { checkFrames } from "./frames.ts"
 import { checkBroken, checkClock, checkDisk, checkRecords, checkUnread } from "./host.ts"
 import { checkHostNeighbours, checkHostRoutes } from "./host-routes.ts"
 import { examinedOf, pluginsByConfig } from "./inside.ts"
-import { checkBridgeFiltering, checkConntrack, checkForwarding, checkIpv6, checkReversePath } from "./kernel.ts"
+import {
+  checkBridgeFiltering,
+  checkConntrack,
+  checkForwarding,
+  checkIpv6,
+  checkNeighbourTables,
+  checkReversePath,
+} from "./kernel.ts"
 import { checkLinks, checkMtu } from "./links.ts"
 import { checkListeners } from "./listeners.ts"
 import { checkLostRules } from "./lost-rules.ts"
-import { checkFiles, checkPools, checkRoutes, checkSubnets } from "./networks.ts"
+import { checkExposedFiles, checkFiles, checkPools, checkRoutes, checkSubnets } from "./networks.ts"
 import { checkOrphans } from "./orphans.ts"
 import { checkOtherHooks } from "./other-hooks.ts"
 import { checkOwnTables } from "./own-tables.ts"
@@ -47,6 +54,7 @@ const checks: readonly Check[] = [
   checkRecords,
   checkBroken,
   checkFiles,
+  checkExposedFiles,
   checkPlugins,
   checkSubnets,
   checkRoutes,
@@ -56,6 +64,7 @@ const checks: readonly Check[] = [
   checkReversePath,
   checkIpv6,
   checkConntrack,
+  checkNeighbourTables,
   checkDrops,
   checkShadows,
   checkOtherHooks,
@@ -73,6 +82,7 @@ const checks: readonly Check[] = [
   checkSegments,
   checkPorts,
   checkSpanningTree,
+  checkOwnMac,
   checkHostRoutes,
   checkHostRules,
   checkMainTables,
@@ -142,7 +152,7 @@ function readPatient(places: NodePlaces, flags: readonly string[]): Patient {
     attachments,
     insides,
     examined,
-    hostTables: tryReadHostTables(examined),
+    hostTables: tryReadHostTables(examined, node),
     filter: tryReadFilter(),
     members: membersOf(node),
     flags,
@@ -159,17 +169,29 @@ function tryReadFilter(): FilterView | undefined {
   }
 }
 
+const noTables: Patient["hostTables"] = {
+  rules: [],
+  withoutMain: [],
+  routes: [],
+  neighbours: [],
+  routesTo: new Map(),
+  deafBridges: new Set(),
+  neighbourTables: [],
+}
+
 /** Empty where the kernel does not answer, which `cannot-look` says of the routes. */
-function tryReadHostTables(examined: Patient["examined"]): Patient["hostTables"] {
+function tryReadHostTables(examined: Patient["examined"], { links }: Patient["node"]): Patient["hostTables"] {
+  const masters = new Set(examined.map(({ one: { link } }) => (link?.nsid === undefined ? link?.master : undefined)))
+  const bridges = links.filter(({ nsid, kind, index }) => nsid === undefined && kind === "bridge" && masters.has(index))
   const addresses = examined.flatMap((one) => [
     ...one.interfaces.flatMap(({ addresses }) => addresses.map(({ ip }) => ip)),
     ...dnsServersOf(one),
     ...(one.one.result?.ips ?? []).flatMap(({ gateway }) => (gateway ? (parseIp(gateway) ?? []) : [])),
   ])
   try {
-    return readHostTables(addresses)
+    return readHostTables(addresses, bridges)
   } catch {
-    return { rules: [], withoutMain: [], routes: [], neighbours: [], routesTo: new Map() }
+    return noTables
   }
 }
 

@@ -1,6 +1,13 @@
 import { describe, expect, test } from "bun:test"
 import type { NodeAttachment } from "../node/mod.ts"
-import { checkBridgeFiltering, checkConntrack, checkForwarding, checkIpv6, checkReversePath } from "./kernel.ts"
+import {
+  checkBridgeFiltering,
+  checkConntrack,
+  checkForwarding,
+  checkIpv6,
+  checkNeighbourTables,
+  checkReversePath,
+} from "./kernel.ts"
 import { attachmentOf, cachedOf, linkOf, memberOf, type Parts, patientOf, told } from "./testing/patients.ts"
 
 const members = [memberOf({ type: "bridge" })]
@@ -174,4 +181,25 @@ sysctl -w net.ipv6.conf.cni0.disable_ipv6=0`
   expect(found({}, { members: [] })).toEqual([])
   expect(found({}, { links: [linkOf(3, "cni0", { nsid: 1 })] })).toEqual([])
   expect(found({ link: linkOf(4, "veth1") })).toEqual([])
+})
+
+describe("the kernel's tables of neighbours", () => {
+  const found = (entries: number, most = 1024) =>
+    told(checkNeighbourTables(patientOf({ tables: { neighbourTables: [{ family: 10, entries, most }] } })))
+
+  test("are nearly full at 80 %, and full at their limit, which the remedy doubles", () => {
+    expect(found(819)).toEqual([])
+    expect(found(820)).toEqual([
+      `warning neighbours-full
+the kernel's table of IPv6 neighbours has 820 of 1024 entries, those of all containers included
+when it is full the kernel finds no new neighbours: connections of the host and of containers fail with "No buffer space available", or hang
+sysctl -w net.ipv6.neigh.default.gc_thresh3=2048`,
+    ])
+    expect(found(1024)[0]).toStartWith("error neighbours-full")
+    expect(found(5000)[0]).toEndWith("gc_thresh3=10000")
+  })
+
+  test("are no fault where the kernel tells no limit", () => {
+    expect(found(7, 0)).toEqual([])
+  })
 })

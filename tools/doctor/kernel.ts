@@ -121,6 +121,25 @@ export const checkConntrack: Check = (patient) => {
   ]
 }
 
+/** The tables of neighbours, which all namespaces share: when one is full, no new neighbour is found. */
+export const checkNeighbourTables: Check = ({ hostTables }) =>
+  hostTables.neighbourTables.flatMap(({ family, entries, most }): Finding[] => {
+    const name = family === AF_INET ? "ipv4" : "ipv6"
+    const path = `net/${name}/neigh/default/gc_thresh3`
+    if (most === 0 || entries < NEARLY_FULL * most) return []
+    const isFull = entries >= most
+    return [
+      {
+        rule: "neighbours-full",
+        severity: isFull ? "error" : "warning",
+        what: `the kernel's table of ${family === AF_INET ? "IPv4" : "IPv6"} neighbours has ${entries} of ${most} entries, those of all containers included`,
+        why: `${isFull ? "the kernel finds no" : "when it is full the kernel finds no"} new neighbours: connections of the host and of containers fail with "No buffer space available", or hang`,
+        remedy: setSysctl(path, 2 * Math.max(entries, most)),
+        note: "ip -s ntable shows the tables; gc_thresh1 and gc_thresh2 beside it are raised with it; a container that asks for many addresses fills it, too",
+      },
+    ]
+  })
+
 /** IPv6 switched off where containers have IPv6 addresses. */
 export const checkIpv6: Check = (patient) => {
   const bridges = new Set(bridgesOf(patient))

@@ -1,4 +1,4 @@
-import { basename } from "../../pkg/libc/mod.ts"
+import { basename, stat, unlessErrno } from "../../pkg/libc/mod.ts"
 import { contains, parseCidr } from "../../pkg/types/mod.ts"
 import { plugins } from "../../suite/plugins.ts"
 import type { NodeAttachment } from "../node/mod.ts"
@@ -55,6 +55,29 @@ export const checkFiles: Check = ({ node: { networks, places, unread } }) => {
         ]
   return [...none, ...broken, ...twice]
 }
+
+/** Bits of a mode by which others than the owner may write. */
+const WRITABLE_BY_OTHERS = 0o022
+
+/** Files of networks, and their directory, that others than root may change. */
+export const checkExposedFiles: Check = ({ node: { networks, places } }) =>
+  [places.confDir, ...networks.map(({ file }) => file)].flatMap((file): Finding[] => {
+    const found = unlessErrno(() => stat(file), "ENOENT", "ENOTDIR", "EACCES")
+    if (!found || (found.user === 0 && (found.mode & WRITABLE_BY_OTHERS) === 0)) return []
+    const files = [file]
+    return [
+      {
+        rule: "config-exposed",
+        severity: "warning",
+        cause: places.confDir,
+        affected: [{ name: `"${file}"` }],
+        what: `"${file}" (mode ${(found.mode & 0o7777).toString(8)}, user ${found.user}) can be changed by others than root`,
+        ofMany: (count) => `${count} files of networks in "${places.confDir}" can be changed by others than root`,
+        why: "the runtime runs as root what a network's file says, for every container",
+        remedy: sh`chown root:root ${files}; chmod go-w ${files}`,
+      },
+    ]
+  })
 
 /** Networks whose containers share addresses. */
 export const checkSubnets: Check = ({ node: { networks } }) => {

@@ -1,17 +1,23 @@
+import { unlessErrno } from "../../pkg/libc/mod.ts"
 import {
   askRoute,
+  findForwardingEntry,
+  type Ifindex,
   type ListedRoute,
   listNeighbours,
+  listNeighbourTables,
   listRoutes,
   listRules,
   type Neighbour,
   NeighbourState,
+  type NeighbourTable,
   type RouteRefusal,
   RouteSocket,
   type Rule,
 } from "../../pkg/netlink/mod.ts"
 import { type Family, formatIp } from "../../pkg/types/mod.ts"
 import { familiesWithoutMain, isUsual } from "./inside.ts"
+import type { NodeLink } from "./links.ts"
 
 /** How the host sends to containers, by all tables and rules. */
 export interface HostTables {
@@ -25,10 +31,14 @@ export interface HostTables {
   readonly neighbours: readonly Neighbour[]
   /** The kernel's answer for each address, or why it sends nothing there. */
   readonly routesTo: ReadonlyMap<string, ListedRoute | RouteRefusal>
+  /** The bridges that do not take frames for their own MAC, by their indexes. */
+  readonly deafBridges: ReadonlySet<number>
+  /** How many entries the tables of neighbours have, with those of all namespaces. */
+  readonly neighbourTables: readonly NeighbourTable[]
 }
 
-/** Asks the kernel for the host's route to each of the addresses, once for each. Throws `NetlinkError`. */
-export function readHostTables(addresses: readonly Uint8Array[]): HostTables {
+/** Asks the kernel for the host's route to each of the addresses, and of each bridge whether it knows itself, once. Throws `NetlinkError`. */
+export function readHostTables(addresses: readonly Uint8Array[], bridges: readonly NodeLink[]): HostTables {
   using host = RouteSocket.open()
   const all = listRules(host, undefined)
   const rules = all.filter((rule) => !isUsual(rule))
@@ -41,7 +51,20 @@ export function readHostTables(addresses: readonly Uint8Array[]): HostTables {
     routes: [...tables.values()].flatMap(({ family, table }) => (table > 0 ? listRoutes(host, family, { table }) : [])),
     neighbours: listNeighbours(host).filter(isPermanent),
     routesTo,
+    deafBridges: new Set(bridges.filter((bridge) => isDeaf(host, bridge)).map(({ index }) => index)),
+    neighbourTables: listNeighbourTables(host),
   }
+}
+
+/** Whether a bridge's forwarding database does not know its own MAC for the host's; of kernels before 5.0 that cannot be asked. */
+function isDeaf(host: RouteSocket, { index, name, mac }: NodeLink): boolean {
+  const entry = unlessErrno(
+    () => findForwardingEntry(host, { index: index as Ifindex, name }, mac) ?? "unknown",
+    "EOPNOTSUPP",
+    "ENODEV",
+    "EINVAL",
+  )
+  return entry === "unknown" || entry?.isLocal === false
 }
 
 function isPermanent({ state }: Neighbour): boolean {

@@ -608,6 +608,37 @@ test("neighbours are listed as ip has set them", async () => {
   ])
 })
 
+test("the tables of neighbours are those that ip tells, with their entries and limits", async () => {
+  await host.exec("ip", ["link", "add", "nt0", "type", "bridge"])
+  for (const address of ["10.9.1.1", "10.9.1.2", "2001:db8:9::1", "2001:db8:9::2"])
+    await host.exec("ip", ["neigh", "add", address, "lladdr", "0a:00:00:00:00:51", "dev", "nt0"])
+  const tables = await inside(host, ({ route, listNeighbourTables }) => listNeighbourTables(route))
+  const { stdout } = await host.exec("ip", ["ntable", "show"])
+  const limits = [...stdout.matchAll(/inet6? (?:arp_cache|ndisc_cache) \n\s+thresh1 \d+ thresh2 \d+ thresh3 (\d+)/g)]
+  expect(tables.map(({ family, most }) => [family, most])).toEqual([
+    [2, Number(limits[0]?.[1])],
+    [10, Number(limits[1]?.[1])],
+  ])
+  // The machine's other namespaces have entries, too.
+  expect(tables.every(({ entries }) => entries >= 2)).toBe(true)
+})
+
+test("a bridge's own MAC is local, one that was learned leads to its port, and others are unknown", async () => {
+  const names = "ip link add fdb0 type bridge; ip link add fdb1 type veth peer name fdb2; ip link set fdb1 master fdb0"
+  await host.exec("sh", ["-ec", `${names}; bridge fdb add 0a:00:00:00:00:77 dev fdb1 master static`])
+  const found = await inside(host, ({ route, getLink, findForwardingEntry }) => {
+    const bridge = getLink(route, "fdb0")
+    const look = (mac: string) => findForwardingEntry(route, bridge, mac)
+    const port = getLink(route, "fdb1").index
+    return [
+      look(bridge.mac)?.isLocal,
+      look("0a:00:00:00:00:77")?.index === port,
+      look("0a:00:00:00:00:78") === undefined,
+    ]
+  })
+  expect(found).toEqual([true, true, true])
+})
+
 describe("events", () => {
   test("wake up who waits for a link that another program makes", async () => {
     const waiting = inside(host, ({ route, RouteSocket, RouteGroup, findLink }) => {

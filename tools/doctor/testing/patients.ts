@@ -36,7 +36,8 @@ export function patientOf({
   const empty = { places, readMs: 0, networks: [], cache: [], stores: [], pools, links: [], routes: [], unread: [] }
   const read = { ...empty, rules: { owned: [], ports }, ...node } as never
   const examined = examinedOf(attachments, insides, pluginsByConfig())
-  const hostTables = { rules: [], withoutMain: [], routes: [], neighbours: [], routesTo: new Map(), ...tables }
+  const lists = { rules: [], withoutMain: [], routes: [], neighbours: [], neighbourTables: [] }
+  const hostTables = { ...lists, routesTo: new Map(), deafBridges: new Set<number>(), ...tables }
   return {
     node: read,
     attachments,

@@ -1,0 +1,27 @@
+import { expect, test } from "bun:test"
+import { listNeighbourTables } from "./neighbour-tables.ts"
+import { NETLINK_ROUTE, NetlinkSocket } from "./socket.ts"
+import { done, expectOnlyDecodeErrors, hex, listing, ScriptedKernel } from "./testing.ts"
+
+// Of the kernel's answer to `ip ntable show`: struct ndtmsg, the name, gc_thresh3, and struct ndt_config.
+const arp = hex`
+  02 00 0000
+  0e00 0100 6172705f636163686500 0000
+  0800 0400 00040000
+  2400 0500 0400 6801 2a000000 00000000 00000000 00000000 00000000 00000000 00000000`
+const parametersOfLink = hex`02 00 0000 0e00 0100 6172705f636163686500 0000`
+const decnet = hex`0c 00 0000 0800 0400 00040000`
+
+test("a table tells its entries and how many it takes; the parameters of links and other families are passed over", () => {
+  expect(listNeighbourTables(listing(arp, parametersOfLink, decnet))).toEqual([{ family: 2, entries: 42, most: 1024 }])
+})
+
+test("listing asks for the tables of all families", () => {
+  const kernel = new ScriptedKernel((request) => [done(request)])
+  listNeighbourTables(new NetlinkSocket(NETLINK_ROUTE, 0, kernel))
+  expect(kernel.datagrams).toEqual([hex`14000000 4200 0103 01000000 00000000 00 00 0000`])
+})
+
+test("any payload gives a table or a DecodeError", () => {
+  expectOnlyDecodeErrors((payload) => listNeighbourTables(listing(payload)), arp)
+})

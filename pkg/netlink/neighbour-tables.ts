@@ -1,0 +1,49 @@
+import { AF_INET, AF_INET6, type Family } from "../types/mod.ts"
+import { attrs, payloadOf } from "./attrs.ts"
+import { struct, u8, u16, u32 } from "./integers.ts"
+import type { NetlinkSocket } from "./socket.ts"
+
+/** <linux/rtnetlink.h> */
+const RTM_GETNEIGHTBL = 66
+
+/** struct ndt_config, <linux/neighbour.h> */
+const tableConfig = struct({
+  keyLength: u16,
+  entrySize: u16,
+  entries: u32,
+  lastFlush: u32,
+  lastRandom: u32,
+  hashRandom: u32,
+  hashMask: u32,
+  hashChain: u32,
+  proxyQueue: u32,
+})
+
+/** struct ndtmsg, and what follows it. */
+const tablePayload = payloadOf(
+  struct({ family: u8, pad1: u8, pad2: u16 }),
+  attrs({ most: [4, u32], config: [5, tableConfig] }),
+)
+
+/** The kernel's table of a family's neighbours, which is one for all namespaces of the machine. */
+export interface NeighbourTable {
+  family: Family
+  entries: number
+  /** The number of entries at which the kernel takes no more: gc_thresh3. */
+  most: number
+}
+
+const families: readonly Family[] = [AF_INET, AF_INET6]
+
+/** The tables of neighbours and how full they are, like `ip ntable show`. Throws `NetlinkError`. */
+export function listNeighbourTables(route: NetlinkSocket): NeighbourTable[] {
+  const request = { type: RTM_GETNEIGHTBL, what: "list neighbour tables", payload: new Uint8Array(4) }
+  return route.dump(request, (message): NeighbourTable | undefined => {
+    const { header, attributes } = tablePayload.decode(message.payload)
+    const family = families.find((each) => each === header.family)
+    const { most, config } = attributes
+    // The parameters of each link come in messages of their own, without a configuration.
+    if (family === undefined || most === undefined || config?.entries === undefined) return undefined
+    return { family, entries: config.entries, most }
+  })
+}
