@@ -3,8 +3,11 @@
  * (`tar -C /opt/cni/bin -xzf FILE`), with manual pages, units and schemas below `share`, and beside each its SHA-256, which `sha256sum -c` reads, and its bill of materials,
  * `.cdx.json`.
  *
- *   npm run dist            both machines
- *   npm run dist -- arm64   one of them
+ *   npm run dist                 both machines
+ *   npm run dist -- arm64        one of them
+ *   npm run dist -- --archives   no packages
+ *
+ * Then the packages of release/packages.ts, and what lists them all.
  *
  * The same commit gives the same bytes. Files are as old as the commit, or as `SOURCE_DATE_EPOCH` says: an upgrade by
  * `cp -u` or `rsync -u` takes what is newer.
@@ -14,6 +17,7 @@ import { mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync
 import { join } from "node:path"
 import { gzipSync } from "node:zlib"
 import { root, run, type Target, targets } from "./engine.ts"
+import { completeRelease, makePackages } from "./release/packages.ts"
 import { layTree, type StagedFile, stageFiles } from "./release/stage.ts"
 import { makeBill } from "./sbom.ts"
 
@@ -97,12 +101,21 @@ async function ageOfSources(): Promise<number> {
 }
 
 if (import.meta.main) {
-  const asked = process.argv.slice(2)
-  const chosen = asked.length > 0 ? asked : Object.keys(targets)
-  const age = await ageOfSources()
-  for (const name of chosen) {
+  const [directory, age] = [join(root, "dist"), await ageOfSources()]
+  const asked = process.argv.slice(2).filter((word) => word !== "--archives")
+  const machines = new Map<Target, StagedFile[]>()
+  const archives: string[] = []
+  for (const name of asked.length > 0 ? asked : Object.keys(targets)) {
     const target = Object.values(targets).find((one) => one.name === name)
     if (!target) throw new Error(`Cannot build for "${name}": expected ${Object.keys(targets).join(" or ")}`)
-    console.log(`Built ${await makeArchive(target, await stageFiles(target), join(root, "dist"), age)}`)
+    const files = await stageFiles(target)
+    machines.set(target, files)
+    archives.push(await makeArchive(target, files, directory, age))
+    console.log(`Built ${archives.at(-1)}`)
+  }
+  if (!process.argv.includes("--archives")) {
+    const packages = await makePackages(machines, directory, age)
+    const all = await completeRelease(archives, packages, directory, age)
+    console.log(`Built ${all.map((name) => join(directory, name)).join("\n  ")}`)
   }
 }

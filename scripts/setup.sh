@@ -10,6 +10,7 @@
 #   runtimes  podman and containerd, which the interop tests drive
 #   go        Go's compiler and its libcni, which the npm package is tested beside
 #   vm        QEMU, user-mode Linux and what their machines are made with
+#   release   what makes packages, and the programs that read them back
 #   vagrant   what checks the Vagrantfile
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -58,6 +59,7 @@ for group in "$@"; do
     runtimes) for package in podman conmon crun containerd runc busybox-static; do need "$package"; done ;;
     go) for package in golang-go golang-github-appc-cni-dev; do need "$package"; done ;;
     vm) for package in qemu-system-x86 busybox-static cpio kmod user-mode-linux secilc e2fsprogs xfsprogs; do need "$package"; done ;;
+    release) for package in rpm squashfs-tools openssh-client lintian skopeo; do need "$package"; done ;;
     vagrant) need vagrant ;;
     *) echo "setup.sh: unknown group \"$group\"" >&2; exit 2 ;;
   esac

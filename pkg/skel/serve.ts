@@ -76,7 +76,7 @@ export function serve<C>(plugin: Plugin<C>, io: CallIo): Reply {
  * The reference plugins that this suite does the work of. Programs compare it: nerdctl reads "CNI firewall plugin vX.Y.Z"
  * and leaves features out below 1.7.1.
  */
-const REFERENCE_VERSION = "1.9.1"
+export const REFERENCE_VERSION = "1.9.1"
 
 /** What a human gets who runs a plugin without `CNI_COMMAND`; the first line is upstream's, alone on its line. */
 function introduce(name: string, supported: readonly string[], log: (line: string) => void): Reply {

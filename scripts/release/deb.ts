@@ -1,0 +1,144 @@
+/**
+ * Makes the Debian package of a machine, with Debian's own dpkg-deb: `cni-plugins_X.Y.Z-1_amd64.deb`.
+ *
+ * It takes the place of Debian's `containernetworking-plugins`: the plugins lie in /usr/lib/cni, where Debian's podman and
+ * containerd look, and the units of dhcp's daemon keep their names. It asks no question, and links nothing into /opt/cni/bin.
+ */
+import { createHash } from "node:crypto"
+import { mkdtempSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { run, type Target } from "../engine.ts"
+import { about, compress, place, textFile } from "./place.ts"
+import { layTree, type PlacedFile, type StagedFile } from "./stage.ts"
+
+const layout = {
+  plugin: "usr/lib/cni",
+  unit: "usr/lib/systemd/system",
+  document: `usr/share/doc/${about.name}`,
+  zsh: "usr/share/zsh/vendor-completions",
+} as const
+
+const debVersion = `${about.packageVersion}-1`
+
+/** Makes the package of a target's files, `age` seconds after 1970, in a directory. Returns its path. */
+export async function makeDeb(
+  target: Target,
+  files: readonly StagedFile[],
+  directory: string,
+  age: number,
+): Promise<string> {
+  const scratch = mkdtempSync(join(tmpdir(), "cni-deb-"))
+  const made = join(directory, `${about.name}_${debVersion}_${target.name}.deb`)
+  try {
+    const content = place(files, layout).flatMap((file) => asDebianHasIt(file, age))
+    const all = [...content, overrides]
+    layTree(scratch, [...all, ...control(target, all)], age)
+    // One thread: with more of them, where xz cuts its blocks depends on the machine.
+    const plain = ["--root-owner-group", "--uniform-compression", "--threads-max=1", "-Zxz"]
+    await run(["dpkg-deb", ...plain, "--build", scratch, made], { env: { SOURCE_DATE_EPOCH: String(age) } })
+    return made
+  } finally {
+    rmSync(scratch, { recursive: true, force: true })
+  }
+}
+
+/** Changelogs are compressed; the licence is a text that refers to Debian's copy of it. */
+function asDebianHasIt(file: PlacedFile, age: number): PlacedFile[] {
+  const { path, bytes } = file
+  if (path === `${layout.document}/LICENSE`)
+    return [textFile(`${layout.document}/copyright`, copyright(Buffer.from(bytes).toString()))]
+  if (path !== `${layout.document}/CHANGELOG.md`) return [file]
+  return [
+    textFile(`${layout.document}/changelog.gz`, compress(bytes)),
+    textFile(`${layout.document}/changelog.Debian.gz`, compress(debianChangelog(age))),
+  ]
+}
+
+function debianChangelog(age: number): string {
+  const date = new Date(age * 1000).toUTCString().replace("GMT", "+0000")
+  return `${about.name} (${debVersion}) unstable; urgency=medium\n\n  * Release ${about.version}; changelog.gz says what has changed.\n\n -- ${about.maintainer}  ${date}\n`
+}
+
+function copyright(licences: string): string {
+  const own = `${about.name}: Container Network Interface plugins
+Copyright: the authors of ${about.name}
+
+Licensed under the Apache License, Version 2.0. On Debian systems its text is in
+"/usr/share/common-licenses/Apache-2.0".
+`
+  return own + licences.slice(licences.indexOf("\n---- Also inside:"))
+}
+
+/** What lintian takes for mistakes. */
+const overrides = textFile(
+  `usr/share/lintian/overrides/${about.name}`,
+  `# A plugin runs on every node, with any C library or without one.
+${about.name}: statically-linked-binary
+# The files of ${about.replaces}, which it has in /lib: see the scripts.
+${about.name}: diversion-for-unknown-file
+`,
+)
+
+/** The files below DEBIAN. */
+function control(target: Target, files: readonly PlacedFile[]): PlacedFile[] {
+  const directories = new Set(
+    files.flatMap(({ path }) => path.split("/").map((_, at, parts) => parts.slice(0, at).join("/"))),
+  )
+  const kilobytes = files.reduce((sum, { bytes }) => sum + Math.ceil(bytes.length / 1024), directories.size)
+  const md5 = (bytes: Uint8Array) => createHash("md5").update(bytes).digest("hex")
+  const sums = files
+    .map(({ path, bytes }) => `${md5(bytes)}  ${path}\n`)
+    .sort((a, b) => (a.slice(34) < b.slice(34) ? -1 : 1))
+  const fields = `Package: ${about.name}
+Version: ${debVersion}
+Architecture: ${target.name}
+Multi-Arch: foreign
+Maintainer: ${about.maintainer}
+Installed-Size: ${kilobytes}
+Provides: ${about.replaces} (= ${about.replacedVersion}), container-network-stack (= 1)
+Conflicts: ${about.replaces}
+Replaces: ${about.replaces}
+Suggests: containerd | podman
+Section: net
+Priority: optional
+Description: ${about.summary}
+${about.description.map(folded).join("\n .\n")}
+`
+  const scripts = Object.entries(maintainerScripts).map(([name, script]) => {
+    return { path: `DEBIAN/${name}`, mode: 0o755, bytes: Buffer.from(`#!/bin/sh\nset -e\n${script}`) }
+  })
+  return [textFile("DEBIAN/control", fields), textFile("DEBIAN/md5sums", sums.join("")), ...scripts]
+}
+
+/** A paragraph of a description: lines of at most 79 letters, each behind a space. */
+function folded(paragraph: string): string {
+  return paragraph.replace(/(.{1,78})(?: |$)/g, " $1\n").trimEnd()
+}
+
+const unitNames = ["cni-dhcp.service", "cni-dhcp.socket"]
+
+/**
+ * Debian 12's package of the reference plugins has the units in /lib/systemd/system, which is this package's
+ * /usr/lib/systemd/system by another path: its removal, which dpkg does after our files are there, would delete them. While that
+ * goes on the old path is diverted.
+ */
+const divert = (how: "--add" | "--remove") =>
+  unitNames.map((name) => {
+    const [file, options] = [`/lib/systemd/system/${name}`, `--package ${about.name} --no-rename`]
+    return `  dpkg-divert ${options} --divert ${file}.usr-is-merged ${how} ${file} >/dev/null\n`
+  })
+
+const withSystemd = (action: string, then: string) =>
+  `if [ "$1" = ${action} ] && [ -z "\${DPKG_ROOT:-}" ] && [ -d /run/systemd/system ]; then\n${then}fi\n`
+const reload = "  systemctl --system daemon-reload || true\n"
+
+/** A daemon that runs keeps its leases on disk: an upgrade starts it again, and a removal stops it. */
+const maintainerScripts = {
+  preinst: `if [ "$1" = install ]; then\n${divert("--add").join("")}fi\n`,
+  postinst:
+    `if [ "$1" = configure ]; then\n${divert("--remove").join("")}fi\n` +
+    withSystemd("configure", `${reload}  deb-systemd-invoke try-restart cni-dhcp.service || true\n`),
+  prerm: withSystemd("remove", `  deb-systemd-invoke stop ${unitNames.join(" ")} || true\n`),
+  postrm: `if [ "$1" = abort-install ]; then\n${divert("--remove").join("")}fi\n${withSystemd("remove", reload)}`,
+} as const

@@ -1,0 +1,48 @@
+/** Makes the packages of a release, and what lists, describes and sums all of its files. */
+import { readFileSync, writeFileSync } from "node:fs"
+import { basename, join } from "node:path"
+import { root } from "../engine.ts"
+import { makeDeb } from "./deb.ts"
+import { type FilesOf, makeImage } from "./image.ts"
+import { about } from "./place.ts"
+import { findSource, provenanceOf, sumsOf } from "./provenance.ts"
+import { makeRpm } from "./rpm.ts"
+import { spdxOf } from "./spdx.ts"
+import { makeSysext } from "./sysext.ts"
+
+/** Makes the package of each kind for each machine, and the image of them all, in a directory. Returns their paths. */
+export async function makePackages(machines: FilesOf, directory: string, age: number): Promise<string[]> {
+  const ofMachines = [...machines].map(async ([target, files]) => [
+    await makeDeb(target, files, directory, age),
+    await makeRpm(target, files, directory, age),
+    await makeSysext(target, files, directory, age),
+  ])
+  return [...(await Promise.all(ofMachines)).flat(), await makeImage(machines, directory, age)]
+}
+
+/**
+ * Writes `.spdx.json` beside the `.cdx.json` of each archive, the statement of provenance about all files of the release, and
+ * `SHA256SUMS`, in the directory of these files. Returns the name of each file that belongs to the release.
+ */
+export async function completeRelease(
+  archives: readonly string[],
+  packages: readonly string[],
+  directory: string,
+  age: number,
+): Promise<string[]> {
+  const bills = archives.flatMap((archive) => {
+    const name = basename(archive)
+    const [cyclonedx, spdx] = ["cdx.json", "spdx.json"].map((kind) => name.replace(/tgz$/, kind)) as [string, string]
+    writeFileSync(join(directory, spdx), spdxOf(readFileSync(join(directory, cyclonedx), "utf8"), name))
+    return [cyclonedx, spdx]
+  })
+  const made = [...[...archives, ...packages].map((path) => basename(path)), ...bills]
+  const provenance = `${about.name}-v${about.version}.intoto.json`
+  const source = await findSource(root)
+  writeFileSync(join(directory, provenance), await provenanceOf(directory, made, { root, source, age }))
+  writeFileSync(join(directory, sumsName), sumsOf(directory, [...made, provenance]))
+  return [...made, provenance, sumsName]
+}
+
+/** The file that lists the sum of each other file of a release; what a releaser signs. */
+export const sumsName = "SHA256SUMS"

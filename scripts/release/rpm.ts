@@ -1,0 +1,97 @@
+/**
+ * Makes the RPM package of a machine, with Debian's own rpmbuild: `cni-plugins-X.Y.Z-1.x86_64.rpm`. Its plugins lie in
+ * /usr/libexec/cni, as those of Fedora's `containernetworking-plugins`, in whose place it is installed.
+ */
+import { mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { run, type Target } from "../engine.ts"
+import { about, place } from "./place.ts"
+import { layTree, type StagedFile } from "./stage.ts"
+
+const layout = {
+  plugin: "usr/libexec/cni",
+  unit: "usr/lib/systemd/system",
+  document: `usr/share/doc/${about.name}`,
+  zsh: "usr/share/zsh/site-functions",
+} as const
+
+/** RPM's names of machines. */
+export const rpmMachines: Readonly<Record<Target["name"], string>> = { amd64: "x86_64", arm64: "aarch64" }
+
+/** Makes the package of a target's files, `age` seconds after 1970, in a directory. Returns its path. */
+export async function makeRpm(
+  target: Target,
+  files: readonly StagedFile[],
+  directory: string,
+  age: number,
+): Promise<string> {
+  const scratch = mkdtempSync(join(tmpdir(), "cni-rpm-"))
+  const machine = rpmMachines[target.name]
+  const name = `${about.name}-${about.packageVersion}-1.${machine}.rpm`
+  try {
+    const content = place(files, layout)
+    layTree(join(scratch, "tree"), content, age)
+    writeFileSync(join(scratch, "package.spec"), specOf(content.map(({ path }) => path)))
+    const all = Object.entries({ ...sameEverywhere, _topdir: scratch, tree: join(scratch, "tree") })
+    const definitions = all.flatMap(([macro, value]) => ["--define", `${macro} ${value}`])
+    const build = ["rpmbuild", "-bb", "--quiet", `--target=${machine}-linux`, ...definitions]
+    await run([...build, join(scratch, "package.spec")], { env: { SOURCE_DATE_EPOCH: String(age), HOME: scratch } })
+    renameSync(join(scratch, "RPMS", machine, name), join(scratch, name))
+    await run(["cp", join(scratch, name), join(directory, name)])
+    return join(directory, name)
+  } finally {
+    rmSync(scratch, { recursive: true, force: true })
+  }
+}
+
+/** What rpmbuild would otherwise take from the machine, from its settings and from the clock. */
+const sameEverywhere = {
+  _buildhost: "localhost",
+  use_source_date_epoch_as_buildtime: "1",
+  clamp_mtime_to_source_date_epoch: "1",
+  _binary_payload: "w6.xzdio",
+  _build_id_links: "none",
+  __os_install_post: "%{nil}",
+  debug_package: "%{nil}",
+  optflags: "%{nil}",
+} as const
+
+function specOf(paths: readonly string[]): string {
+  return `Name: ${about.name}
+Version: ${about.packageVersion}
+Release: 1
+Summary: ${about.summary}
+License: ${about.licence}
+Packager: ${about.maintainer}
+AutoReqProv: no
+Provides: ${about.replaces} = ${about.replacedVersion}
+Conflicts: ${about.replaces}
+
+%description
+${about.description.map((paragraph) => paragraph.replace(/(.{1,79})(?: |$)/g, "$1\n")).join("\n")}
+%install
+cp -a %{tree}/. %{buildroot}/
+
+%files
+${paths.map((path) => `${attributeOf(path)}/${path}`).join("\n")}
+
+%post
+if [ -d /run/systemd/system ]; then systemctl daemon-reload || :; fi
+
+%preun
+if [ "$1" = 0 ] && [ -d /run/systemd/system ]; then systemctl stop cni-dhcp.service cni-dhcp.socket || :; fi
+
+%postun
+if [ -d /run/systemd/system ]; then
+  systemctl daemon-reload || :
+  if [ "$1" -ge 1 ]; then systemctl try-restart cni-dhcp.service || :; fi
+fi
+`
+}
+
+const attributeOf = (path: string) => {
+  const owner = "%attr(-, root, root) "
+  if (path.endsWith("/LICENSE")) return `${owner}%license `
+  return path.startsWith(layout.document) ? `${owner}%doc ` : owner
+}

@@ -1,0 +1,44 @@
+/**
+ * Makes the system extension of a machine, by Debian's mksquashfs: `cni-plugins-X.Y.Z-x86-64.raw`. Hosts whose /usr is read-only
+ * take it as /var/lib/extensions/cni-plugins.raw: the plugins appear in /usr/lib/cni.
+ */
+import { mkdtempSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { run, type Target } from "../engine.ts"
+import { about, place, textFile } from "./place.ts"
+import { layTree, type StagedFile } from "./stage.ts"
+
+const layout = {
+  plugin: "usr/lib/cni",
+  unit: "usr/lib/systemd/system",
+  document: `usr/share/doc/${about.name}`,
+  zsh: "usr/share/zsh/site-functions",
+} as const
+
+/** systemd's names of machines. */
+export const systemdMachines: Readonly<Record<Target["name"], string>> = { amd64: "x86-64", arm64: "arm64" }
+
+/** Makes the extension of a target's files, `age` seconds after 1970, in a directory. Returns its path. */
+export async function makeSysext(
+  target: Target,
+  files: readonly StagedFile[],
+  directory: string,
+  age: number,
+): Promise<string> {
+  const scratch = mkdtempSync(join(tmpdir(), "cni-sysext-"))
+  const machine = systemdMachines[target.name]
+  const made = join(directory, `${about.name}-${about.version}-${machine}.raw`)
+  try {
+    // Static executables go with every distribution, of the right machine. systemd looks for the name of the extension.
+    const release = `ID=_any\nARCHITECTURE=${machine}\n`
+    const named = textFile(`usr/lib/extension-release.d/extension-release.${about.name}`, release)
+    layTree(scratch, [...place(files, layout), named], age)
+    const plain = ["-noappend", "-all-root", "-no-xattrs", "-quiet", "-no-progress"]
+    const packed = ["-comp", "zstd", "-b", "1M"]
+    await run(["mksquashfs", scratch, made, ...plain, ...packed], { env: { SOURCE_DATE_EPOCH: String(age) } })
+    return made
+  } finally {
+    rmSync(scratch, { recursive: true, force: true })
+  }
+}
