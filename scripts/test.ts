@@ -104,7 +104,7 @@ async function withNumbers(files: readonly string[]): Promise<string[]> {
 }
 
 /** The tests of these rooms need real runtimes, a cross compiler or another build, and are asked for by themselves. */
-const roomsOfTheirOwn = ["interop", "npm", "arm64", "offline", "browser", "sanitized", "kubernetes"] as const
+const roomsOfTheirOwn = ["interop", "npm", "arm64", "offline", "browser", "sanitized", "kubernetes", "release"] as const
 
 /** The tests of one of these rooms, or else those in namespaces. */
 function integrationFiles(room?: (typeof roomsOfTheirOwn)[number]): string[] {
@@ -198,6 +198,8 @@ const modes: Readonly<Record<string, Mode>> = {
     await integration(runner, integrationFiles("kubernetes"))
     runner.summarize(await Bun.file(view).text())
   },
+  /** Packages of a sample of files, read back by the programs of their distributions, and run. */
+  release: (runner) => integration(runner, integrationFiles("release")),
   /** The plugins for arm64, under QEMU. */
   arm64: (runner) => integration(runner, integrationFiles("arm64")),
   /** Archives that are built without a network, from a directory that was filled before, and with what a packager brings. */

@@ -21,13 +21,13 @@ const layout = {
 
 const debVersion = `${about.packageVersion}-1`
 
-/** Makes the package of a target's files, `age` seconds after 1970, in a directory. Returns its path. */
+/** Makes the package of a target's files, `age` seconds after 1970, in a directory. */
 export async function makeDeb(
   target: Target,
   files: readonly StagedFile[],
   directory: string,
   age: number,
-): Promise<string> {
+): Promise<void> {
   const scratch = mkdtempSync(join(tmpdir(), "cni-deb-"))
   const made = join(directory, `${about.name}_${debVersion}_${target.name}.deb`)
   try {
@@ -37,7 +37,6 @@ export async function makeDeb(
     // One thread: with more of them, where xz cuts its blocks depends on the machine.
     const plain = ["--root-owner-group", "--uniform-compression", "--threads-max=1", "-Zxz"]
     await run(["dpkg-deb", ...plain, "--build", scratch, made], { env: { SOURCE_DATE_EPOCH: String(age) } })
-    return made
   } finally {
     rmSync(scratch, { recursive: true, force: true })
   }

@@ -16,8 +16,8 @@ import { layTree, type PlacedFile, type StagedFile } from "./stage.ts"
 /** What an image is made of: the files of each machine. */
 export type FilesOf = ReadonlyMap<Target, readonly StagedFile[]>
 
-/** Makes the image, its files `age` seconds after 1970, in a directory. Returns its path. */
-export async function makeImage(machines: FilesOf, directory: string, age: number): Promise<string> {
+/** Makes the image, its files `age` seconds after 1970, in a directory. */
+export async function makeImage(machines: FilesOf, directory: string, age: number): Promise<void> {
   const blobs: PlacedFile[] = []
   const keep = (mediaType: string, bytes: Uint8Array): Descriptor => {
     const hexadecimal = digestOf(bytes)
@@ -53,9 +53,7 @@ export async function makeImage(machines: FilesOf, directory: string, age: numbe
     textFile("index.json", JSON.stringify({ schemaVersion: 2, manifests: [named] })),
     ...blobs,
   ]
-  const made = join(directory, `${about.name}-image-${about.version}.tar`)
-  await Bun.write(made, await tarOf(layout, age))
-  return made
+  await Bun.write(join(directory, `${about.name}-image-${about.version}.tar`), await tarOf(layout, age))
 }
 
 interface Descriptor {

@@ -1,23 +1,29 @@
 /** Makes the packages of a release, and what lists, describes and sums all of its files. */
-import { readFileSync, writeFileSync } from "node:fs"
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs"
 import { basename, join } from "node:path"
 import { root } from "../engine.ts"
 import { makeDeb } from "./deb.ts"
 import { type FilesOf, makeImage } from "./image.ts"
-import { about } from "./place.ts"
-import { findSource, provenanceOf, sumsOf } from "./provenance.ts"
+import { findSource, provenanceName, provenanceOf, sumsOf } from "./provenance.ts"
 import { makeRpm } from "./rpm.ts"
 import { spdxOf } from "./spdx.ts"
 import { makeSysext } from "./sysext.ts"
 
 /** Makes the package of each kind for each machine, and the image of them all, in a directory. Returns their paths. */
 export async function makePackages(machines: FilesOf, directory: string, age: number): Promise<string[]> {
-  const ofMachines = [...machines].map(async ([target, files]) => [
-    await makeDeb(target, files, directory, age),
-    await makeRpm(target, files, directory, age),
-    await makeSysext(target, files, directory, age),
-  ])
-  return [...(await Promise.all(ofMachines)).flat(), await makeImage(machines, directory, age)]
+  mkdirSync(directory, { recursive: true })
+  const scratch = mkdtempSync(join(directory, ".packages-"))
+  try {
+    const ofMachines = [...machines].map(async ([target, files]) => {
+      for (const make of [makeDeb, makeRpm, makeSysext]) await make(target, files, scratch, age)
+    })
+    await Promise.all([...ofMachines, makeImage(machines, scratch, age)])
+    const made = readdirSync(scratch).sort()
+    for (const name of made) renameSync(join(scratch, name), join(directory, name))
+    return made.map((name) => join(directory, name))
+  } finally {
+    rmSync(scratch, { recursive: true, force: true })
+  }
 }
 
 /**
@@ -37,11 +43,10 @@ export async function completeRelease(
     return [cyclonedx, spdx]
   })
   const made = [...[...archives, ...packages].map((path) => basename(path)), ...bills]
-  const provenance = `${about.name}-v${about.version}.intoto.json`
   const source = await findSource(root)
-  writeFileSync(join(directory, provenance), await provenanceOf(directory, made, { root, source, age }))
-  writeFileSync(join(directory, sumsName), sumsOf(directory, [...made, provenance]))
-  return [...made, provenance, sumsName]
+  writeFileSync(join(directory, provenanceName), await provenanceOf(directory, made, { root, source, age }))
+  writeFileSync(join(directory, sumsName), sumsOf(directory, [...made, provenanceName]))
+  return [...made, provenanceName, sumsName]
 }
 
 /** The file that lists the sum of each other file of a release; what a releaser signs. */

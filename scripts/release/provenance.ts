@@ -9,6 +9,9 @@ import { join } from "node:path"
 import { run } from "../engine.ts"
 import { about } from "./place.ts"
 
+/** The file of the statement, beside the files that it is about. */
+export const provenanceName = `${about.name}-v${about.version}.intoto.json`
+
 /** The state of the sources. */
 export interface Source {
   /** The commit that is checked out, in hexadecimal digits; `undefined` outside of a repository. */
@@ -75,8 +78,8 @@ export async function provenanceOf(
 
 /** Package URLs of the Debian packages that this machine has. */
 async function installed(names: readonly string[]): Promise<string[]> {
-  const form = "--showformat=${db:Status-Status} ${Package} ${Version} ${Architecture}\\n"
-  const listed = Buffer.from(await run(["dpkg-query", "--show", form])).toString()
+  const fields = ["db:Status-Status", "Package", "Version", "Architecture"].map((field) => `\${${field}}`)
+  const listed = Buffer.from(await run(["dpkg-query", "--show", `--showformat=${fields.join(" ")}\\n`])).toString()
   return listed.split("\n").flatMap((line) => {
     const [state, name = "", version = "", machine] = line.split(" ")
     if (state !== "installed" || !names.includes(name)) return []

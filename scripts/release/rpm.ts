@@ -2,7 +2,7 @@
  * Makes the RPM package of a machine, with Debian's own rpmbuild: `cni-plugins-X.Y.Z-1.x86_64.rpm`. Its plugins lie in
  * /usr/libexec/cni, as those of Fedora's `containernetworking-plugins`, in whose place it is installed.
  */
-import { mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs"
+import { copyFileSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { run, type Target } from "../engine.ts"
@@ -19,13 +19,13 @@ const layout = {
 /** RPM's names of machines. */
 export const rpmMachines: Readonly<Record<Target["name"], string>> = { amd64: "x86_64", arm64: "aarch64" }
 
-/** Makes the package of a target's files, `age` seconds after 1970, in a directory. Returns its path. */
+/** Makes the package of a target's files, `age` seconds after 1970, in a directory. */
 export async function makeRpm(
   target: Target,
   files: readonly StagedFile[],
   directory: string,
   age: number,
-): Promise<string> {
+): Promise<void> {
   const scratch = mkdtempSync(join(tmpdir(), "cni-rpm-"))
   const machine = rpmMachines[target.name]
   const name = `${about.name}-${about.packageVersion}-1.${machine}.rpm`
@@ -37,9 +37,7 @@ export async function makeRpm(
     const definitions = all.flatMap(([macro, value]) => ["--define", `${macro} ${value}`])
     const build = ["rpmbuild", "-bb", "--quiet", `--target=${machine}-linux`, ...definitions]
     await run([...build, join(scratch, "package.spec")], { env: { SOURCE_DATE_EPOCH: String(age), HOME: scratch } })
-    renameSync(join(scratch, "RPMS", machine, name), join(scratch, name))
-    await run(["cp", join(scratch, name), join(directory, name)])
-    return join(directory, name)
+    copyFileSync(join(scratch, "RPMS", machine, name), join(directory, name))
   } finally {
     rmSync(scratch, { recursive: true, force: true })
   }

@@ -19,13 +19,13 @@ const layout = {
 /** systemd's names of machines. */
 export const systemdMachines: Readonly<Record<Target["name"], string>> = { amd64: "x86-64", arm64: "arm64" }
 
-/** Makes the extension of a target's files, `age` seconds after 1970, in a directory. Returns its path. */
+/** Makes the extension of a target's files, `age` seconds after 1970, in a directory. */
 export async function makeSysext(
   target: Target,
   files: readonly StagedFile[],
   directory: string,
   age: number,
-): Promise<string> {
+): Promise<void> {
   const scratch = mkdtempSync(join(tmpdir(), "cni-sysext-"))
   const machine = systemdMachines[target.name]
   const made = join(directory, `${about.name}-${about.version}-${machine}.raw`)
@@ -37,7 +37,6 @@ export async function makeSysext(
     const plain = ["-noappend", "-all-root", "-no-xattrs", "-quiet", "-no-progress"]
     const packed = ["-comp", "zstd", "-b", "1M"]
     await run(["mksquashfs", scratch, made, ...plain, ...packed], { env: { SOURCE_DATE_EPOCH: String(age) } })
-    return made
   } finally {
     rmSync(scratch, { recursive: true, force: true })
   }

@@ -1,0 +1,74 @@
+import { afterAll, beforeAll, expect, test } from "bun:test"
+import { join } from "node:path"
+import { version } from "../../package.json"
+import { targets } from "../../scripts/engine.ts"
+import { makeImage } from "../../scripts/release/image.ts"
+import { Containerd } from "../interop/containerd.ts"
+import { Podman } from "../interop/podman.ts"
+import { mustRun, TemporaryDirectory } from "../lab/mod.ts"
+import { age, findSample, samplePlugins } from "./sample.ts"
+
+let directory: TemporaryDirectory
+let image: string
+const name = `cni-plugins:${version}`
+
+beforeAll(async () => {
+  directory = await TemporaryDirectory.create("cni-image")
+  const files = await findSample()
+  await makeImage(new Map(Object.values(targets).map((target) => [target, files])), directory.path, age)
+  image = directory.join(`cni-plugins-image-${version}.tar`)
+}, 600_000)
+afterAll(() => directory[Symbol.asyncDispose]())
+
+const skopeo = async (...words: string[]) => (await mustRun(["skopeo", ...words], { timeoutMs: 60_000 })).stdout
+
+test("skopeo finds an image for each machine in one index, and every blob as it is summed", async () => {
+  const index = JSON.parse(await skopeo("inspect", "--raw", `oci-archive:${image}:${name}`))
+  expect(index.mediaType).toBe("application/vnd.oci.image.index.v1+json")
+  const platforms = index.manifests.map(({ platform }: { platform: object }) => platform)
+  expect(platforms).toEqual([
+    { architecture: "amd64", os: "linux" },
+    { architecture: "arm64", os: "linux", variant: "v8" },
+  ])
+  await skopeo("copy", "--all", `oci-archive:${image}:${name}`, `oci:${directory.join("copy")}:${name}`)
+  for (const architecture of ["amd64", "arm64"]) {
+    const machine = ["--override-arch", architecture]
+    const config = JSON.parse(await skopeo("inspect", ...machine, "--config", `oci:${directory.join("copy")}:${name}`))
+    expect(config).toMatchObject({ architecture, os: "linux", config: { User: "0:0" } })
+  }
+})
+
+test("an image has the plugins and the licence, of root, and no shell", async () => {
+  const { Layers } = JSON.parse(await skopeo("inspect", `oci-archive:${image}:${name}`))
+  await mustRun(["tar", "--extract", "--file", image, "--directory", directory.path])
+  expect(Layers.length).toBe(1)
+  const layer = join(directory.path, "blobs", Layers[0].replace(":", "/"))
+  const { stdout } = await mustRun(["tar", "--list", "--verbose", "--numeric-owner", "--gzip", "--file", layer])
+  const entries = stdout
+    .trim()
+    .split("\n")
+    .map((line) => line.split(/ +/))
+  expect(entries.map((words) => [words[0], words[1], words.at(-1)])).toEqual([
+    ["-rw-r--r--", "0/0", "LICENSE"],
+    ["drwxr-xr-x", "0/0", "opt/"],
+    ["drwxr-xr-x", "0/0", "opt/cni/"],
+    ["drwxr-xr-x", "0/0", "opt/cni/bin/"],
+    ...samplePlugins.map((plugin) => ["-rwxr-xr-x", "0/0", `opt/cni/bin/${plugin}`]),
+  ])
+})
+
+test("podman runs a plugin of the image, with a root that is read-only", async () => {
+  await using podman = await Podman.create()
+  await podman.run("pull", "--quiet", `oci-archive:${image}`)
+  const run = ["run", "--rm", "--read-only", "--network", "none", "--env", "CNI_COMMAND=VERSION"]
+  const answer = await podman.run(...run, `localhost/${name}`, "/opt/cni/bin/bridge")
+  expect(JSON.parse(answer)).toMatchObject({ cniVersion: "1.1.0" })
+})
+
+test("containerd imports the image by its name, and runs a plugin of it", async () => {
+  await using containerd = await Containerd.create()
+  await containerd.ctr("images", "import", "--snapshotter", "native", image)
+  const run = ["run", "--rm", "--snapshotter", "native", "--env", "CNI_COMMAND=VERSION", "--read-only"]
+  const { stdout } = await containerd.ctr(...run, `localhost/${name}`, "once", "/opt/cni/bin/bridge")
+  expect(JSON.parse(stdout)).toMatchObject({ cniVersion: "1.1.0" })
+})
