@@ -194,7 +194,9 @@ function violations(file: string, source: string): string[] {
     const isForTests = isTest && testsMayImport[room]?.includes(other) === true
     const isAllowed = isForTests || (allowed instanceof RegExp ? allowed.test(other) : allowed.includes(other))
     if (!isAllowed) found.push(`${file} imports ${target}; ${room} may not import ${other}`)
-    const door = /^(pkg\/|integration\/(cluster|lab)$|agent$|install$)/.test(other) ? `${other}/mod.ts` : `${other}/main.ts`
+    const door = /^(pkg\/|integration\/(cluster|lab)$|agent$|install$)/.test(other)
+      ? `${other}/mod.ts`
+      : `${other}/main.ts`
     const isDoor = target === door || (isTest && forTests.test(target)) || behindDoors.test(file)
     if (!/^(suite|tools|cmd|scripts|bench)$/.test(other) && !isDoor)
       found.push(`${file} imports ${target}; the door of ${other} is ${door}`)

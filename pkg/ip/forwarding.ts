@@ -1,4 +1,11 @@
-import { findSysctl, readSysctl, requireSettable, tryReplaceSysctl, tryWriteSysctl, writeSysctl } from "../sysctl/mod.ts"
+import {
+  findSysctl,
+  readSysctl,
+  requireSettable,
+  tryReplaceSysctl,
+  tryWriteSysctl,
+  writeSysctl,
+} from "../sysctl/mod.ts"
 import { AF_INET, AF_INET6, type Family, orCannot } from "../types/mod.ts"
 import { mismatch } from "./check.ts"
 
