@@ -4,26 +4,26 @@ import { manualPages } from "../cmd/man/pages.ts"
 import { copyExecutable } from "../install/mod.ts"
 import { pluginNames } from "../suite/plugins.ts"
 import type { Target } from "./engine.ts"
-import { buildEach, type Start } from "./native.ts"
+import { buildEach, buildTool, type Start } from "./native.ts"
 
 const root = join(import.meta.dir, "..")
 
 /**
- * Compiles the tool for people, `cni` and `cnitool` by name, or the agent, like `bun build --compile --bytecode --minify --format=esm
+ * Compiles the agent, which needs Bun for TLS, like `bun build --compile --bytecode --minify --format=esm
  * --sourcemap --no-compile-autoload-dotenv --no-compile-autoload-bunfig
- * --compile-exec-argv="--disallow-code-generation-from-strings=strict --no-addons --no-ffi-cc" cmd/main.ts`.
+ * --compile-exec-argv="--disallow-code-generation-from-strings=strict --no-addons --no-ffi-cc" cmd/agent.ts`.
  *
  * - autoloading closed: no `.env` or `bunfig.toml` of the caller's working directory runs as root
  * - the last three flags: no code from strings, no addons, no C compiler inside
  *
  * Never strip it: the program sits behind Bun's sections.
  */
-async function compileTool(main: string, outfile: string): Promise<void> {
+async function compileAgent(outfile: string): Promise<void> {
   const scratch = mkdtempSync(join(dirname(outfile), ".build-"))
   try {
     const built = join(scratch, basename(outfile))
     await Bun.build({
-      entrypoints: [main],
+      entrypoints: [join(root, "cmd/agent.ts")],
       target: "bun",
       format: "esm",
       minify: true,
@@ -80,8 +80,8 @@ export async function build(start: Start = "snapshot"): Promise<void> {
   mkdirSync(dist, { recursive: true })
   await Promise.all([
     buildPlugins(join(dist, "bin"), undefined, start),
-    compileTool(join(root, "cmd/main.ts"), join(dist, "cni")),
-    compileTool(join(root, "cmd/agent.ts"), join(dist, "cni-agent")),
+    buildTool(join(dist, "cni"), {}, start),
+    compileAgent(join(dist, "cni-agent")),
   ])
   writeManual(join(dist, "man"))
   linkSync(join(dist, "cni"), join(dist, ".cnitool"))
