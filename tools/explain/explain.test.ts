@@ -180,6 +180,7 @@ describe("the row that says most comes first", () => {
   const row = (pattern: string, more: Partial<(typeof known)[number]> = {}) => ({
     pattern,
     matcher: new RegExp(pattern),
+    literals: [pattern],
     weight: pattern.length,
     what: pattern,
     remedy: undefined,

@@ -1,4 +1,5 @@
 import { isJsonObject, member } from "../../pkg/types/mod.ts"
+import { Candidates } from "./candidates.ts"
 import { type KnownMessage, knownMessages } from "./known.ts"
 
 /** An error as it was found in a text. */
@@ -33,8 +34,11 @@ export function explainLog(text: string): Explanation[] {
   const whole = objectOf(text)
   if (whole !== undefined) return [explain(text, messages)].filter(({ known }) => known.length > 0)
   const found = new Map<string, Explanation>()
+  const candidates = new Candidates(messages)
   for (const line of text.split("\n")) {
-    const explanation = explain(line, messages)
+    const possible = candidates.in(line)
+    if (possible.length === 0) continue
+    const explanation = explain(line, possible)
     const [best] = explanation.known
     if (best === undefined) continue
     const key = `${best.pattern} ${explanation.said.plugin}`
@@ -47,7 +51,7 @@ export function explainLog(text: string): Explanation[] {
 /** Takes an error out of what is around it. */
 export function readError(text: string): Said {
   const plain = withoutEscapes(text)
-  const candidates = [text, braced(text), braced(plain)]
+  const candidates = plain === text ? [text, braced(text)] : [text, braced(text), braced(plain)]
   const object = candidates.map(objectOf).find((found) => found !== undefined)
   const code = object && member(object, "code")
   const line = object ? [member(object, "msg"), member(object, "details")].filter(Boolean).join("; ") : plain.trim()
@@ -62,6 +66,7 @@ export function readError(text: string): Said {
 }
 
 function objectOf(text: string) {
+  if (!/^\s*\{/.test(text)) return undefined // as nearly every line: an exception would be dear
   try {
     const value = JSON.parse(text)
     return isJsonObject(value) && member(value, "msg") !== undefined ? value : undefined
@@ -79,7 +84,8 @@ function withoutEscapes(text: string): string {
 
 /** The text from the first to the last brace. */
 function braced(text: string): string {
-  return /\{.*\}/s.exec(text)?.[0] ?? ""
+  const start = text.indexOf("{")
+  return start === -1 ? "" : text.slice(start, text.lastIndexOf("}") + 1)
 }
 
 /** Without the end of a log line: `"" pod="default/web-0"`. */

@@ -8,6 +8,8 @@ export interface KnownMessage {
   /** As the page has it, "…" for what is filled in. */
   readonly pattern: string
   readonly matcher: RegExp
+  /** What is not filled in, in lower case. */
+  readonly literals: readonly string[]
   /** The number of literal characters: the more, the surer is a match. */
   readonly weight: number
   readonly what: string
@@ -84,13 +86,19 @@ function messagesIn({ text, page }: Section, code: number | undefined): KnownMes
       if (weight < LEAST_WEIGHT) return []
       const looks = look === undefined ? looksFor(pattern) : [...look.matchAll(/`([^`]+)`/g)].map(([, one = ""]) => one)
       const more = remedy === undefined ? undefined : plain(remedy)
-      return [{ pattern, matcher: matcherOf(pattern), weight, what: plain(what), remedy: more, looks, page, code }]
+      const literals = literalsOf(pattern)
+      const matcher = matcherOf(literals)
+      return [{ pattern, matcher, literals, weight, what: plain(what), remedy: more, looks, page, code }]
     })
   })
 }
 
-function matcherOf(pattern: string): RegExp {
-  const parts = pattern.split(/…|KEY/).map((part) => part.replace(/[.*+?^${}()|[\]\\]/g, "\\$&").trim())
+function literalsOf(pattern: string): string[] {
+  return pattern.split(/…|KEY/).map((part) => part.trim().toLowerCase())
+}
+
+function matcherOf(literals: readonly string[]): RegExp {
+  const parts = literals.map((part) => part.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"))
   return new RegExp(parts.join("[^\\n]*?"), "i")
 }
 

@@ -1,0 +1,68 @@
+import type { KnownMessage } from "./known.ts"
+
+const WORD = /[a-z0-9_]{3,}/g
+/** Shorter words are in every other line. */
+const LONG = 5
+
+/** Words that have other characters on both sides: in a message these are words as well, whatever is filled in around the part. */
+const INNER_WORD = /(?<=[^a-z0-9_])[a-z0-9_]{3,}(?=[^a-z0-9_])/g
+
+/** The characters that logs write in other ways. */
+const ESCAPED = /["\\<>&]/
+
+interface Sought {
+  readonly at: number
+  readonly known: KnownMessage
+  /** Text that is in each message of this kind. */
+  readonly piece: string
+}
+
+/**
+ * The messages that a line of a log may be: each is looked for by a word that it must have. Hundreds of expressions on each of many
+ * thousands of lines would take a minute.
+ */
+export class Candidates {
+  readonly #byWord = new Map<string, Sought[]>()
+  /** Those that have no inner word, by a part of them that may be within a word. */
+  readonly #byPart = new Map<string, Sought[]>()
+
+  constructor(messages: readonly KnownMessage[]) {
+    const wordsOf = messages.map(({ literals }) => literals.flatMap((literal) => literal.match(INNER_WORD) ?? []))
+    const uses = new Map<string, number>()
+    for (const word of wordsOf.flat()) uses.set(word, (uses.get(word) ?? 0) + 1)
+    const rank = (word: string) => (word.length < LONG ? messages.length : 0) + (uses.get(word) ?? 0)
+    for (const [at, known] of messages.entries()) {
+      const sought = { at, known, piece: longest(known.literals.flatMap((literal) => literal.split(ESCAPED))) }
+      const [rarest] = (wordsOf[at] ?? []).toSorted((a, b) => rank(a) - rank(b) || b.length - a.length)
+      const [place, key] = rarest === undefined ? [this.#byPart, firstPart(sought.piece)] : [this.#byWord, rarest]
+      place.getOrInsertComputed(key, () => []).push(sought)
+    }
+  }
+
+  /** All messages that the line has in it, and some that it has not, in their order. */
+  in(line: string): KnownMessage[] {
+    const text = bothWays(line.toLowerCase())
+    const found: Sought[] = []
+    const take = (some: readonly Sought[]) => {
+      for (const sought of some) if (text.includes(sought.piece)) found.push(sought)
+    }
+    for (const [part, some] of this.#byPart) if (text.includes(part)) take(some)
+    for (const word of new Set(text.match(WORD))) take(this.#byWord.get(word) ?? [])
+    return found.sort((a, b) => a.at - b.at).map(({ known }) => known)
+  }
+}
+
+/** A line as it is, and, where it has backslashes, as it is when they are read as in JSON. */
+function bothWays(line: string): string {
+  if (!line.includes("\\")) return line
+  const read = line.replaceAll("\\/", "/").replace(/\\+(?:u[0-9a-f]{4}|[ntr])/g, " ")
+  return read === line ? line : `${line}\n${read}`
+}
+
+function longest(texts: readonly string[]): string {
+  return texts.reduce((best, text) => (text.length > best.length ? text : best), "")
+}
+
+function firstPart(piece: string): string {
+  return /[a-z0-9_]+/.exec(piece)?.[0] ?? piece
+}
