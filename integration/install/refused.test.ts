@@ -1,0 +1,126 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { chown, copyFile, mkdir, open, readdir, rename, rm, truncate } from "node:fs/promises"
+import { join } from "node:path"
+import { mustRun, type Output, runProgram } from "../lab/mod.ts"
+import { Suites } from "./suites.ts"
+
+let suites: Suites
+beforeAll(async () => {
+  suites = await Suites.create()
+  await suites.install("A")
+}, 60_000)
+afterAll(() => suites[Symbol.asyncDispose]())
+
+/** Runs a script in a mount namespace of its own, with the command line of an installation behind it. */
+const inMounts = (script: string, command: readonly string[]): Promise<Output> =>
+  runProgram(["unshare", "--mount", "--propagation=private", "sh", "-ec", `${script}\nexec "$@"`, "sh", ...command])
+
+/** A refusal is one message, with exit code 1, and nothing has been changed. */
+async function expectRefused(output: Output, ...parts: string[]): Promise<void> {
+  expect(output.exitCode).toBe(1)
+  for (const part of parts) expect(output.stderr).toContain(part)
+  expect(output.stderr.match(/Cannot/g)?.length).toBe(1)
+  expect(await suites.installed()).toBe("A")
+  expect(await suites.others()).toEqual([".cni-install"])
+  expect((await readdir(join(suites.bin, ".cni-install"))).sort()).toEqual(["before-1", "manifest.json", "seen.json"])
+  await suites.install("A", "--verify")
+}
+
+describe("refused with one message, and nothing is changed:", () => {
+  test("a read-only file system", async () => {
+    const mounted = `mount --bind ${suites.bin} ${suites.bin}; mount -o remount,ro,bind ${suites.bin}`
+    await expectRefused(
+      await inMounts(mounted, suites.command("B")),
+      `Cannot install into "${suites.bin}": it is on a read-only file system`,
+    )
+  })
+
+  test("a directory of another user, for a process without CAP_DAC_OVERRIDE", async () => {
+    await chown(suites.bin, 998, 998)
+    const bounds = ["setpriv", "--bounding-set=-dac_override,-dac_read_search", "--"]
+    try {
+      await expectRefused(
+        await runProgram([...bounds, ...suites.command("B")]),
+        `Cannot install into "${suites.bin}": this process may not write to it`,
+        "CAP_DAC_OVERRIDE",
+      )
+    } finally {
+      await chown(suites.bin, 0, 0)
+    }
+  })
+
+  test.each(["1m", "12m", "30m"])("a disk of %s without room for the suite", async (size) => {
+    const mount = `mount -t tmpfs -o size=${size} none ${suites.bin}`
+    const look = `"$@" || code=$?; ls -A ${suites.bin}; exit $code`
+    const output = await inMounts(`${mount}\n${look}`, suites.command("B"))
+    expect(output.stdout).toBe("") // nothing is left on it
+    await expectRefused(output, `Cannot install into "${suites.bin}": no room is left on the disk`)
+  })
+
+  const spoils: Record<string, [says: string, spoil: (file: string) => Promise<unknown>]> = {
+    "an archive without a plugin": ["without vrf", (file) => rm(file)],
+    "a plugin that was cut off": ["it was cut off", (file) => truncate(file, 1_000_000)],
+    "an empty file": ["it is no executable of 64 bits", (file) => truncate(file, 0)],
+    "another machine's file": [
+      "it is for aarch64, and this machine is x86_64",
+      async (file) => {
+        await using handle = await open(file, "r+")
+        await handle.write(Uint8Array.of(183, 0), 0, 2, 18) // e_machine, EM_AARCH64
+      },
+    ],
+    "an executable that is no plugin": ["it does not say its version", (file) => copyFile("/bin/true", file)],
+  }
+  test.each(Object.entries(spoils))("%s", async (_, [says, spoil]) => {
+    const file = suites.path("B/bin/vrf")
+    await rename(file, `${file}.whole`)
+    await copyFile(`${file}.whole`, file)
+    try {
+      await spoil(file)
+      await expectRefused(await suites.tryInstall("B"), says)
+    } finally {
+      await rename(`${file}.whole`, file)
+    }
+  })
+
+  test("a manifest of a newer version", async () => {
+    const manifest = join(suites.bin, ".cni-install/manifest.json")
+    const text = await Bun.file(manifest).text()
+    await Bun.write(manifest, text.replace('"format": 1', '"format": 2'))
+    try {
+      const outputs = [
+        await suites.tryInstall("B"),
+        await suites.tryInstall("B", "--rollback"),
+        await suites.tryInstall("B", "--uninstall"),
+      ]
+      for (const { exitCode, stderr } of outputs) {
+        expect([exitCode, stderr]).toEqual([1, expect.stringContaining("it is of a newer version of this installer")])
+      }
+      expect(await suites.installed()).toBe("A")
+    } finally {
+      await Bun.write(manifest, text)
+    }
+  })
+
+  test("a directory that is mounted noexec", async () => {
+    const elsewhere = suites.path("noexec")
+    await mkdir(elsewhere)
+    const script = `mount -t tmpfs -o noexec none ${elsewhere}`
+    const command = suites.command("B").map((word) => (word === suites.bin ? elsewhere : word))
+    await expectRefused(await inMounts(script, command), 'Cannot run the new "bandwidth"', "noexec")
+  })
+})
+
+test("a rollback of what was interrupted puts back the old suite", async () => {
+  await using own = await Suites.create()
+  await own.install("A")
+  const inject = ["-e", "trace=rename,renameat2", "-e", "inject=rename,renameat2:signal=SIGKILL:when=9"]
+  await runProgram(["strace", "-f", "-qq", "-o", "/dev/null", ...inject, ...own.command("B")])
+  expect(await own.installed()).toBe("A B")
+  const told = await own.tryInstall("A", "--verify")
+  expect([told.exitCode, told.stdout]).toEqual([3, expect.stringContaining("An installation was interrupted")])
+  await own.install("A", "--rollback")
+  expect(await own.installed()).toBe("A")
+  await own.install("A", "--rollback")
+  expect(await own.installed()).toBe("A")
+  await mustRun(own.command("A", "--verify"))
+}, 60_000)
