@@ -25,7 +25,7 @@ export interface Reconciled {
   readonly dryRun: boolean
   readonly restored: readonly object[]
   readonly failed: readonly { error: { msg: string } }[]
-  readonly skipped: readonly { containerId?: string; reason: string }[]
+  readonly skipped: readonly object[]
   readonly foreign: readonly object[]
 }
 
@@ -91,6 +91,7 @@ export class ReconcileLab implements AsyncDisposable {
     await this.removePods(pods)
     await this.host.tryExec("ip", ["link", "delete", "cni0"])
     await this.host.exec("sysctl", ["-qw", "net.ipv4.ip_forward=0"])
+    await this.host.exec("rm", ["-f", "/run/cni/announcements"])
     const isExpected = (change: Change) => isAllocationTrace(change) || isGuard(change)
     expectUnchanged(this.before, await takeSnapshot(this.host), isExpected)
   }

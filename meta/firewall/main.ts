@@ -1,5 +1,12 @@
 import { addressesOf } from "../../pkg/ip/mod.ts"
-import { type Answered, type Call, defineRestorable, type Restoring, runPlugin } from "../../pkg/skel/mod.ts"
+import {
+  type Answered,
+  type Call,
+  defineRestorable,
+  type Restorable,
+  type Restoring,
+  runPlugin,
+} from "../../pkg/skel/mod.ts"
 import { type Attachment, CniError, Code, ownerOf, ownersOf, type Result } from "../../pkg/types/mod.ts"
 import { Undo } from "../../pkg/undo/mod.ts"
 import { type FirewallConfig, firewallFields, parseFirewallConfig } from "./config.ts"
@@ -17,6 +24,7 @@ export const firewall = defineRestorable<FirewallConfig>({
   status: statusFirewall,
   gc: gcFirewall,
   restore: restoreFirewall,
+  takeBack: takeBackFirewall,
 })
 
 function addFirewall(call: Call, config: FirewallConfig): Answered {
@@ -76,6 +84,13 @@ function restoreFirewall({ attachments, isDry, log }: Restoring<FirewallConfig>)
     } catch (error) {
       refuse(error)
     }
+  }
+}
+
+function takeBackFirewall(attachments: readonly Restorable<FirewallConfig>[], log: (line: string) => void): void {
+  for (const { owner, result, config } of attachments) {
+    using filter = new Firewall(log)
+    filter.remove(owner, config, delHints(result))
   }
 }
 

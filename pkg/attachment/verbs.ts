@@ -18,7 +18,7 @@ import { checkInterface, checkUp, expectInterface, readRecorded } from "./check.
 import { deleteInterface, deleteOrphans } from "./delete.ts"
 import { interfaceKinds, requireKind } from "./kinds.ts"
 import type { Attaching, AttachmentConfig, InterfacePlugin } from "./plugin.ts"
-import { restoreAttachments } from "./restore.ts"
+import { restoreAttachments, takeBackRules } from "./restore.ts"
 
 /**
  * An interface plugin as the skeleton runs it.
@@ -37,7 +37,10 @@ export function defineInterfacePlugin<C extends AttachmentConfig>(plugin: Interf
     del: (call, config) => deleteAttachment(plugin, call, config),
     gc: (call, _config, valid) => collectGarbage(plugin, call, valid),
     status: (call, config) => requireServable(plugin, call, config),
-    ...(keepsOnHost(plugin) && { restore: (restoring) => restoreAttachments(plugin, masquerades, restoring) }),
+    ...(keepsOnHost(plugin) && {
+      restore: (restoring) => restoreAttachments(plugin, masquerades, restoring),
+      takeBack: (attachments) => takeBackRules(plugin, attachments),
+    }),
   })
 }
 

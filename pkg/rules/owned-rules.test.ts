@@ -173,6 +173,49 @@ describe("DEL and GC", () => {
   })
 })
 
+describe("restore", () => {
+  const missing = new CniError(Code.Internal, "Cannot find it")
+  const restoreOne = (
+    played: ReturnType<typeof play>,
+    { isDry = false, asked = undefined as BackendName | undefined } = {},
+  ) => {
+    const told: string[] = []
+    const one = {
+      spec: { owner },
+      asked,
+      made: () => told.push("made"),
+      refuse: (error: unknown) => told.push(String(error)),
+    }
+    played.rules.restore([one], { isDry, log: () => {} })
+    return told
+  }
+
+  test("adds what CHECK misses in all places, and in a dry run only says so", () => {
+    const played = play({ check: missing }, { check: missing }, { mayHold: false })
+    expect(restoreOne(played, { isDry: true })).toEqual(["made"])
+    expect(played.said).not.toContain("nftables add")
+    expect(restoreOne(played)).toEqual(["made"])
+    expect(played.said).toContain("nftables add")
+  })
+
+  test("adds nothing where a place has the rules: that of ADD, or another one", () => {
+    for (const played of [
+      play({}, {}),
+      play({ check: missing }, {}),
+      play({ check: missing }, { check: missing }, {}),
+    ]) {
+      expect(restoreOne(played)).toEqual([])
+      expect(played.said.filter((said) => said.endsWith(" add"))).toEqual([])
+    }
+  })
+
+  test("takes the backend that is asked for, and tells why it cannot", () => {
+    const played = play({ check: missing }, { check: missing, add: refused("EPERM") }, { mayHold: false })
+    expect(restoreOne(played, { asked: "iptables" })).toEqual(["Cannot light by iptables; EPERM"])
+    expect(played.said).not.toContain("nftables add")
+  })
+})
+
 test("STATUS is well where a backend that may be taken is usable, and tells what each lacks", () => {
   const no = { isUsable: false } as const
   for (const asked of [undefined, "nftables"] as const) play({}, no).rules.requireUsable(asked)

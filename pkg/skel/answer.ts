@@ -12,6 +12,7 @@ import {
   printJson,
   toErrorObject,
 } from "../types/mod.ts"
+import { announce } from "./announce.ts"
 import type { Answered, Call, Plugin } from "./plugin.ts"
 
 /**
@@ -37,6 +38,7 @@ export function perform<C>(plugin: Plugin<C>, parts: Omit<Call, "answer">, write
   let answer: unknown
   try {
     const config = plugin.config(call.network, { verb: call.verb, args: call.args, raw: call.raw })
+    if ("restore" in plugin) announce(call)
     answer = runVerb(plugin, call, config)
   } catch (error) {
     if (!isKept) throw logged(error, parts.log)

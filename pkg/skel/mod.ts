@@ -5,6 +5,7 @@
  * export const ptp = definePlugin({ name: "ptp", config: parsePtpConfig, add(call, config) { … }, … })
  * if (import.meta.main) runPlugin(ptp)
  */
+export { ANNOUNCEMENTS } from "./announce.ts"
 export * from "./plugin.ts"
 export { answer, logLine, runPlugin } from "./process.ts"
 export { defineRestorable, type Restorable, type RestorablePlugin, type Restoring } from "./restorable.ts"

@@ -8,6 +8,8 @@ export interface RestorablePlugin<C> extends Plugin<C> {
    * one mechanism are made in one transaction. What is there stays as it is, and what another owner has by now stays that one's.
    */
   restore?(restoring: Restoring<C>): void
+  /** Removes the rules of these attachments, which were deleted while `restore` made them again. Throws `CniError`. */
+  takeBack?(attachments: readonly Restorable<C>[], log: (line: string) => void): void
 }
 
 /** The attachments for which something may be made again. */

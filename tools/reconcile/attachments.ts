@@ -43,7 +43,11 @@ export interface Cached {
  * Reads the attachments of all networks, or of one, from the runtime's cache and those below it, in the order of their ADDs. A cache
  * that others than root can change is not believed, and is told as skipped, as is what is no longer there.
  */
-export function readCaches(cacheDir: string, network: string | undefined): Cached {
+export function readCaches(
+  cacheDir: string,
+  network: string | undefined,
+  isBeingDeleted: (owner: Owner) => boolean = () => false,
+): Cached {
   const skipped: Skipped[] = []
   const found = cacheDirs(cacheDir).flatMap((directory) => {
     try {
@@ -64,6 +68,7 @@ export function readCaches(cacheDir: string, network: string | undefined): Cache
     const netns = one.netns || sandboxOf(one.result)
     if (netns === undefined) return skip("the cache names no namespace, so it is not known whether it is there", true)
     if (isNamespace(netns) !== true || isOwn(netns)) return skip(`its namespace "${netns}" is gone`, false)
+    if (isBeingDeleted(one)) return skip("its DEL has begun", false)
     try {
       return [{ network, containerId, ifName, netns, args: one.args, chain: chainOf(one) }]
     } catch (error) {

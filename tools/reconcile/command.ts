@@ -1,8 +1,9 @@
-import type { JsonObject } from "../../pkg/types/mod.ts"
+import { type JsonObject, ownerComment } from "../../pkg/types/mod.ts"
 import { type Command, Found, given, print, runtimeFlags, runtimeOf } from "../command.ts"
 import { fittedTable } from "../screen.ts"
-import { type Cached, readCaches } from "./attachments.ts"
-import { type Outcome, restoreChains } from "./plugins.ts"
+import { openAnnouncements, readDeleted } from "./announcements.ts"
+import { type Cached, type CachedChain, readCaches } from "./attachments.ts"
+import { type Outcome, restoreChains, takeBackDeleted } from "./plugins.ts"
 
 /** `cni reconcile` */
 export const reconcile: Command = {
@@ -32,9 +33,11 @@ Examples:
     const { cacheDir, path, timeoutMs } = runtimeOf(args, terminal)
     const { env, stderr } = terminal
     const isDry = given(args, "dry-run")
-    const cached = readCaches(cacheDir, args.words[0])
     const runs = { path, env, log: stderr, ...(timeoutMs === undefined ? {} : { timeoutMs }) }
-    const outcome = restoreChains(cached.chains, isDry, runs)
+    if (!isDry) openAnnouncements()
+    const cached = readCaches(cacheDir, args.words[0], readDeleted())
+    const made = restoreChains(cached.chains, isDry, runs)
+    const outcome = isDry ? made : takeBackDeleted(made, cached.chains, deletedSince(cacheDir), runs)
     print(args, terminal, {
       json: () => asJson(cached, outcome, isDry),
       text: (screen) =>
@@ -45,6 +48,15 @@ Examples:
     for (const line of failures) stderr(`${line}\n`)
     if (failures.length > 0) throw new Found(1)
   },
+}
+
+/** Whether an attachment was deleted since the caches were read: its DEL was announced, or its record is gone. */
+function deletedSince(cacheDir: string): (chain: CachedChain) => boolean {
+  const isAnnounced = readDeleted()
+  const { chains, skipped } = readCaches(cacheDir, undefined)
+  const left = new Set(chains.map(ownerComment))
+  const isKnown = !skipped.some(({ isFailure }) => isFailure) // a record that cannot be read is not gone
+  return (chain) => isAnnounced(chain) || (isKnown && !left.has(ownerComment(chain)))
 }
 
 const COLUMNS = ["RESULT", { head: "NETWORK", isWhole: true }, "PLUGIN", { head: "CONTAINER", isWhole: true }, "WHAT"]

@@ -57,7 +57,10 @@ export function restoreChains(chains: readonly CachedChain[], isDry: boolean, ru
   })
   const rank = ({ type }: Restorer) => (suite.find(({ plugin }) => plugin.name === type)?.kind === "interface" ? 0 : 1)
   restorers.sort((a, b) => rank(a) - rank(b))
-  return { restorations: restorers.map((restorer) => restore(restorer, isDry, runs)), foreign: [...foreign.values()] }
+  return {
+    restorations: restorers.map((restorer) => restore(restorer, { dryRun: isDry }, runs)),
+    foreign: [...foreign.values()],
+  }
 }
 
 /** Whether an executable says that it is of this suite, when it is run as a person runs it. One that is missing is not. */
@@ -76,13 +79,40 @@ function isOfSuite(type: string, { path, env }: PluginRuns): boolean {
   return /^cni-plugins v/m.test(said)
 }
 
-function restore({ type, chains }: Restorer, isDry: boolean, runs: PluginRuns): Restoration {
+/**
+ * Has the plugins that have made something again take back the rules of attachments that `isDeleted` says were deleted in the
+ * meantime. Returns the outcome without what they had made for these.
+ */
+export function takeBackDeleted(
+  outcome: Outcome,
+  chains: readonly CachedChain[],
+  isDeleted: (chain: CachedChain) => boolean,
+  runs: PluginRuns,
+): Outcome {
+  const restorations = outcome.restorations.map((one): Restoration => {
+    const { type, restored, failed } = one
+    const isOf = (chain: CachedChain) => (item: RestoreAnswer["failed"][number] | RestoreAnswer["restored"][number]) =>
+      item.network === chain.network && item.containerId === chain.containerId && item.ifName === chain.ifName
+    const deleted = chains.filter((chain) => [...restored, ...failed].some(isOf(chain)) && isDeleted(chain))
+    if (deleted.length === 0) return one
+    const remains = (item: Parameters<ReturnType<typeof isOf>>[0]) => !deleted.some((chain) => isOf(chain)(item))
+    const taken = restore({ type, chains: deleted }, { takeBack: true, dryRun: false }, runs)
+    return { type, restored: restored.filter(remains), failed: [...failed.filter(remains), ...taken.failed] }
+  })
+  return { ...outcome, restorations }
+}
+
+function restore(
+  { type, chains }: Restorer,
+  options: Omit<RestoreRequest, "attachments">,
+  runs: PluginRuns,
+): Restoration {
   const attachments = chains.flatMap(({ containerId, ifName, netns, args, chain }) =>
     chain
       .filter((member) => member.type === type)
       .map(({ config }) => ({ containerId, ifName, netns, args: formatCniArgs(args), config })),
   )
-  const request: RestoreRequest = { dryRun: isDry, attachments }
+  const request: RestoreRequest = { ...options, attachments }
   const variables = { command: RESTORE, containerId: "", netns: "", ifName: "", args: "", path: runs.path.join(":") }
   try {
     const stdout = execPlugin({

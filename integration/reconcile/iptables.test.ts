@@ -1,0 +1,45 @@
+import { expect, test } from "bun:test"
+import { podsNetwork } from "../cni/node-lab.ts"
+import { chooseIptables } from "../lab/mod.ts"
+import { madeFor, ReconcileLab } from "./reconcile-lab.ts"
+
+const [bridge = {}, portmap = {}] = podsNetwork.plugins
+const network = {
+  ...podsNetwork,
+  plugins: [
+    { ...bridge, ipMasqBackend: "iptables" },
+    { ...portmap, backend: "iptables" },
+  ],
+}
+
+for (const kind of ["nf_tables", "legacy"] as const) {
+  test(`cni reconcile makes again the rules of iptables (${kind}) after iptables -t nat -F`, async () => {
+    await using lab = await ReconcileLab.create(network)
+    await chooseIptables(lab.host, kind)
+    const pods = await lab.addPods(2)
+    await lab.expectTraffic(pods)
+    const rules = async () => {
+      const { stdout } = await lab.host.exec("iptables-save", ["-t", "nat"])
+      return stdout
+        .split("\n")
+        .filter((line) => line.startsWith("-A"))
+        .sort()
+    }
+    const before = await rules()
+    await lab.host.exec("iptables", ["-t", "nat", "-F"])
+    await lab.expectNoTraffic(pods)
+    const restored = [
+      ...pods.map((pod) => madeFor(pod, "bridge", "masquerade")),
+      ...pods.map((pod) => madeFor(pod, "portmap", "published ports")),
+    ]
+    expect(await lab.reconcile("--dry-run")).toMatchObject({ restored })
+    expect(await lab.reconcile()).toMatchObject({ restored })
+    await lab.expectTraffic(pods)
+    expect(await rules()).toEqual(before)
+    expect(await lab.reconcile()).toMatchObject({ restored: [] })
+    expect(await rules()).toEqual(before)
+    await lab.removePods(pods)
+    expect((await rules()).filter((line) => pods.some(({ pod }) => line.includes(pod.name)))).toEqual([])
+    expect((await rules()).filter((line) => line.includes("CNI-DN-"))).toEqual([])
+  })
+}
