@@ -43,7 +43,7 @@ export interface Registry {
 export interface Owner {
   readonly name: string
   readonly uid: string
-  /** machine-id(5), or "" where there is none. */
+  /** machine-id(5); "" on a machine without one. */
   readonly machineId: string
 }
 

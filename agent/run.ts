@@ -1,6 +1,7 @@
-import { bootMs, FileDescriptor, makeDirectories, Open, randomHex, readTextFile, tryLock } from "../pkg/libc/mod.ts"
+import { FileDescriptor, makeDirectories, Open, randomHex, tryLock } from "../pkg/libc/mod.ts"
 import { messageOf } from "../pkg/types/mod.ts"
 import { type AgentConfig, readEndpoint } from "./config.ts"
+import { hostClock } from "./engine/host-clock.ts"
 import { openNodeFiles } from "./engine/node-files.ts"
 import type { Clock, LogEvent, Surroundings } from "./engine/surroundings.ts"
 import { formatEvent } from "./log.ts"
@@ -134,21 +135,4 @@ async function untilKnown<T>(
     }
   }
   return undefined
-}
-
-function hostClock(): Clock {
-  return {
-    bootMs,
-    bootId: readTextFile("/proc/sys/kernel/random/boot_id").trim(),
-    async sleep(ms, signal) {
-      if (signal.aborted) return
-      const { promise, resolve } = Promise.withResolvers<void>()
-      const end = () => resolve()
-      const timer = setTimeout(end, ms)
-      signal.addEventListener("abort", end)
-      await promise
-      signal.removeEventListener("abort", end)
-      clearTimeout(timer)
-    },
-  }
 }

@@ -20,7 +20,7 @@ export interface Store {
   /** All records of a kind, as they were at one revision. */
   list<K extends Kind>(kind: K): Promise<Stored<K>[]>
 
-  /** Writes a record where there is none; `undefined` where there is one, and then nothing has changed. */
+  /** Writes a new record. Returns `undefined`, and changes nothing, if the key has a record. */
   create<K extends Kind>(kind: K, key: string, value: Records[K]): Promise<Stored<K> | undefined>
 
   /** Replaces exactly this version of a record; `undefined` where it has changed or is gone. */

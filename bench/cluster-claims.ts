@@ -4,8 +4,8 @@
  * of no other node's blocks: a block that is taken costs it a request, which a real node, that watches, seldom makes.
  */
 import {
-  type Clock,
   Engine,
+  hostClock,
   type Kind,
   type Memory,
   type NodeFiles,
@@ -110,21 +110,6 @@ class SharedStore implements Store {
   async [Symbol.asyncDispose](): Promise<void> {}
 }
 
-const clock: Clock = {
-  bootId: "bench",
-  bootMs: () => Math.round(performance.now()),
-  async sleep(ms, signal) {
-    if (signal.aborted) return
-    const { promise, resolve } = Promise.withResolvers<void>()
-    const end = () => resolve()
-    const timer = setTimeout(end, ms)
-    signal.addEventListener("abort", end)
-    await promise
-    signal.removeEventListener("abort", end)
-    clearTimeout(timer)
-  },
-}
-
 /** The files of a node, in memory; `written` is told how many blocks a pool's file has. */
 function filesOf(owner: Owner, written: (blocks: number) => void): NodeFiles {
   const files = new Map<string, Parameters<NodeFiles["writePool"]>[0]>()
@@ -171,7 +156,7 @@ async function claimAll({ nodes, blocks, store: config }: ClaimOrder): Promise<C
       if (times.length === nodes) resolve()
     })
     const randomHex = (bytes: number) => Buffer.from(crypto.getRandomValues(new Uint8Array(bytes))).toString("hex")
-    const engine = new Engine({ store, clock, node, randomHex, log: () => {} }, { sweepMs })
+    const engine = new Engine({ store, clock: hostClock(), node, randomHex, log: () => {} }, { sweepMs })
     return engine.run(ended.signal).catch(reject)
   })
   await all

@@ -15,7 +15,7 @@ export interface Held {
   readonly epoch: number
 }
 
-/** What the file in force says; nothing where there is none, or where it was another node's. */
+/** Reads the blocks and fixed addresses of a pool's file. Without a file of this very node it holds nothing. */
 export function readHeld(node: NodeFiles, pool: string): Held {
   const file = node.readPool(pool)
   return file && isOwn(file, node.owner) ? heldOf(file) : { blocks: new Map(), fixed: {}, epoch: 1 }
@@ -30,7 +30,7 @@ function heldOf(file: PoolFile): Held {
   return { blocks, fixed: file.fixed, epoch: file.epoch }
 }
 
-/** Whether a file is of this very node: one of a node of the same name that was made anew lists blocks that are not ours. */
+/** Compares the node of a file with this one by name, UID and machine id: a node that was made anew has the name of the old one. */
 function isOwn({ node: { name, uid, machineId } }: PoolFile, owner: Owner): boolean {
   return name === owner.name && uid === owner.uid && machineId === owner.machineId
 }

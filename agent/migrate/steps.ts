@@ -44,7 +44,7 @@ export interface World {
   /** On the disk when it returns. */
   save(saved: Saved): void
   forget(network: string): void
-  /** The text of a file; `undefined` where there is none. */
+  /** The text of a file; `undefined` if the file does not exist. */
   readText(file: string): string | undefined
   /** Another file, fsync, rename, fsync of the directory. */
   writeText(file: string, text: string): void

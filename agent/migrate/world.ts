@@ -48,7 +48,7 @@ export function openWorld(store: Store, owner: Owner, { poolDir }: Places): Worl
   }
 }
 
-/** The file of a network's configuration, and its text. Throws code 7 where there is none. */
+/** Finds the configuration file of a network, and reads it. Throws code 7 if no file is of the network. */
 export function findNetwork(confDir: string, network: string): { file: string; text: string } {
   for (const file of networkFiles(confDir)) {
     const text = readIfPresent(file)

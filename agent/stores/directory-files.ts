@@ -20,7 +20,7 @@ export function fileNameOf(key: string): string {
   return name.length <= NAME_MAX ? `${name}.json` : `${sha256(key)}.digest`
 }
 
-/** Reads the file of a record; `undefined` where there is none. Throws `StoreError` for one that is no record. */
+/** Reads the file of a record; `undefined` if it does not exist. Throws `StoreError` if its content is not a record. */
 export function readRecord<K extends Kind>(kind: K, path: string): Stored<K> | undefined {
   const bytes = findFile(path)
   if (!bytes) return undefined

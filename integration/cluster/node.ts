@@ -159,7 +159,7 @@ export class ClusterNode implements AsyncDisposable {
     await this.#drained
   }
 
-  /** A pool's file; `undefined` where there is none. */
+  /** Reads the file of a pool; `undefined` if it does not exist. */
   async poolFile(pool = poolName): Promise<ListedPool | undefined> {
     const file = Bun.file(this.host.file(`${paths.pools}/${pool}.json`))
     return (await file.exists()) ? ((await file.json()) as ListedPool) : undefined

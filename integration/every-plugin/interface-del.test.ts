@@ -56,7 +56,7 @@ const ways: {
       bcqueuelen: -1,
       vlanId: 9999,
       protocol: 1,
-      owner: "nobody",
+      owner: "another",
       selinuxContext: 7,
       mac: 5,
       mtu: "wide",

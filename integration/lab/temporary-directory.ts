@@ -1,6 +1,7 @@
-import { mkdtemp, rm } from "node:fs/promises"
+import { mkdtemp, readdir, rename, rm } from "node:fs/promises"
 import { tmpdir } from "node:os"
-import { join } from "node:path"
+import { basename, join } from "node:path"
+import { FileDescriptor, isErrno, Open, tryLock } from "../../pkg/libc/mod.ts"
 
 /**
  * A directory that goes with the scope that declared it, with everything in it.
@@ -10,13 +11,34 @@ export class TemporaryDirectory implements AsyncDisposable {
   /** The absolute path. */
   readonly path: string
 
-  private constructor(path: string) {
+  readonly #lock: Disposable | undefined
+
+  private constructor(path: string, lock?: Disposable) {
     this.path = path
+    this.#lock = lock
   }
 
   /** Makes a directory under `parent`, by default the machine's temporary directory; its name begins with `label`. */
   static async create(label = "cni-test", parent = tmpdir()): Promise<TemporaryDirectory> {
     return new TemporaryDirectory(await mkdtemp(join(parent, `${label}-`)))
+  }
+
+  /**
+   * The same for much data: removes first what killed processes have left under this label. A process holds a lock on its directory for as
+   * long as it lives.
+   */
+  static async createLocked(label: string, parent = tmpdir()): Promise<TemporaryDirectory> {
+    for (const name of await readdir(parent)) {
+      if (!name.startsWith(`${label}-`)) continue
+      using left = tryOpen(join(parent, name))
+      if (left && tryLock(left.fd)) await rm(join(parent, name), { recursive: true, force: true })
+    }
+    const draft = await mkdtemp(join(parent, `.${label}-`))
+    const lock = FileDescriptor.open(draft, Open.ReadOnly)
+    tryLock(lock.fd)
+    const path = join(parent, basename(draft).slice(1))
+    await rename(draft, path) // it has its name only with its lock: another process would remove it
+    return new TemporaryDirectory(path, lock)
   }
 
   /** The absolute path of something inside the directory. */
@@ -26,5 +48,16 @@ export class TemporaryDirectory implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await rm(this.path, { recursive: true, force: true })
+    this.#lock?.[Symbol.dispose]()
+  }
+}
+
+/** Opens a directory; `undefined` if another process has just removed it. */
+function tryOpen(path: string): FileDescriptor | undefined {
+  try {
+    return FileDescriptor.open(path, Open.ReadOnly)
+  } catch (error) {
+    if (isErrno(error, "ENOENT")) return undefined
+    throw error
   }
 }

@@ -62,7 +62,7 @@ export class RealApiServer implements ApiUnderTest, AsyncDisposable {
   static async start(place?: Place): Promise<RealApiServer> {
     const { namespace, address = "127.0.0.1" } = place ?? {}
     const program = await kubeApiserver()
-    const directory = await TemporaryDirectory.create("cni-kubernetes")
+    const directory = await TemporaryDirectory.createLocked("cni-kubernetes-run")
     const authority = await makeAuthority(directory.path)
     const { certificate, key } = await makeCertificate(directory.path, "server", authority, [address])
     const account = directory.join("account.key")
