@@ -419,7 +419,8 @@ const ofOperators: readonly Fault[] = [
     rule: "container-address-missing",
     severity: "error",
     where: "line",
-    break: "sysctl -w net.ipv6.conf.eth0.disable_ipv6=1",
+    // The kernel then looks for a second holder of each address that comes without "nodad".
+    break: "sysctl -w net.ipv6.conf.eth0.accept_dad=1 net.ipv6.conf.eth0.disable_ipv6=1",
     says: /does not have fd86::2\/64, which ADD has given it$/,
   },
   {

@@ -12,7 +12,7 @@ import {
   nameOf,
   type Patient,
 } from "./finding.ts"
-import { type Command, inOneLine, setSysctl, sh } from "./remedy.ts"
+import { type Command, giveAddress, inOneLine, setSysctl, sh } from "./remedy.ts"
 
 /** RTN_LOCAL, <linux/rtnetlink.h> */
 const RTN_LOCAL = 2
@@ -65,7 +65,7 @@ export const checkBridges: Check = (patient) =>
         why: "the containers reach nothing, and nothing reaches them",
         ...portRemedy(one, end, bridge, patient, [
           sh`ip link add ${bridge} up type bridge`,
-          ...gatewaysOn(one, patient).map(({ address, device }) => sh`ip address replace ${address} dev ${device}`),
+          ...gatewaysOn(one, patient).map(({ address, device }) => giveAddress(address, device)),
           // A new link has the kernel's own settings.
           ...(one.rules.some(({ place }) => place === LOCALHOST)
             ? [setSysctl(`net/ipv4/conf/${bridge}/route_localnet`, 1)]
@@ -159,7 +159,7 @@ export const checkGateways: Check = (patient) =>
           what: `bridge "${device}" does not have ${gateway}, the containers' gateway`,
           ofMany: (count) => `bridge "${device}" does not have ${gateway}, the gateway of ${count} containers`,
           why: "containers reach nothing beyond their network",
-          remedy: sh`ip address add ${address} dev ${device}`,
+          remedy: giveAddress(address, device),
           note: "the next ADD does it, too",
           consequenceOf: ["ipv6-disabled", "bridge-missing"],
         },

@@ -14,7 +14,7 @@ import {
   sameBytes,
 } from "../../pkg/types/mod.ts"
 import { type AskedMapping, askedMappings, type Inside, type NodeAttachment, type NotInside } from "../node/mod.ts"
-import { type Command, setSysctl, sh } from "./remedy.ts"
+import { type Command, giveAddress, setSysctl, sh } from "./remedy.ts"
 
 /** An attachment of a container that lives, beside what its namespace has. */
 export interface Examined {
@@ -178,7 +178,7 @@ export function repairCommands(examined: Examined, { name, link, addresses }: Ex
     // Where it is switched off, the kernel has deleted all addresses of the family, and takes none.
     ...(isWithoutIpv6 && isWanted ? [setSysctl(`net/ipv6/conf/${name}/disable_ipv6`, 0)] : []),
     ...up,
-    ...missing.map(({ text }) => sh`ip address replace ${text} dev ${name}`),
+    ...missing.map(({ text }) => giveAddress(text, name)),
     ...missingRoutes(examined).map((route) => routeCommand(route, name)),
   ]
 }

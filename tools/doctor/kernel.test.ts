@@ -174,7 +174,7 @@ sysctl -w net.ipv6.conf.cni0.disable_ipv6=0`
     result: { interfaces: [], ips, routes: [], dns: {} },
     ...cachedOf([{ type: "bridge", isGateway: true }]),
   }
-  expect(found(gateway)[0]).toEndWith("disable_ipv6=0; ip address replace fd00::1/64 dev cni0")
+  expect(found(gateway)[0]).toEndWith("disable_ipv6=0; ip address replace fd00::1/64 dev cni0 nodad")
   expect(found({ addresses: ["fd00::2"] })).toEqual([off])
   expect(found({ addresses: ["10.85.0.2/24", "10.85.0.2", "x"] })).toEqual([])
   expect(found({}, { sysctls: {} })).toEqual([])

@@ -1,7 +1,7 @@
 import { AF_INET, familyOf, parseCidr } from "../../pkg/types/mod.ts"
 import { gatewaysOn, isGateway } from "./bridges.ts"
 import { affectedBy, bridgeOf, bridgesOf, type Check, type Finding, type Patient, routedLinks } from "./finding.ts"
-import { inOneLine, setSysctl, sh } from "./remedy.ts"
+import { giveAddress, inOneLine, setSysctl, sh } from "./remedy.ts"
 
 /** A table of which this share is used is nearly full. */
 export const NEARLY_FULL = 0.8
@@ -165,10 +165,7 @@ export const checkIpv6: Check = (patient) => {
         ofMany: (count) => `${path} is 1, and ${count} containers on it have IPv6 addresses`,
         why: "their gateway has no IPv6 address and does not answer",
         // The kernel has deleted the addresses.
-        remedy: inOneLine([
-          setSysctl(path, 0),
-          ...gateways.map(({ address, device }) => sh`ip address replace ${address} dev ${device}`),
-        ]),
+        remedy: inOneLine([setSysctl(path, 0), ...gateways.map(({ address, device }) => giveAddress(address, device))]),
       },
     ]
   })

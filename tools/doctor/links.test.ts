@@ -140,7 +140,7 @@ test("bridges that have lost the gateway of containers, for each gateway once", 
     `error gateway-missing (pods)
 bridge "cni0" does not have fd00::9, the containers' gateway
 containers reach nothing beyond their network
-ip address add fd00::9/64 dev cni0`,
+ip address replace fd00::9/64 dev cni0 nodad`,
   ])
   expect(found({ attachments: [attachmentOf({ result }), attachmentOf({ result })] })).toHaveLength(1)
   expect(found({ links: [{ ...bridge, addresses: [...bridge.addresses, "fd00::9/128"] }] })).toEqual([])

@@ -112,3 +112,13 @@ export function setSysctl(path: string, value: string | number): Command {
   const name = path.includes(".") ? path : path.replaceAll("/", ".")
   return sh`sysctl -w ${`${name}=${value}`}`
 }
+
+/**
+ * The command that gives an interface an address as plugins do: one of IPv6 without duplicate address detection, so that routes
+ * can have it as their source at once.
+ */
+export function giveAddress(address: string, name: string): Command {
+  return address.includes(":")
+    ? sh`ip address replace ${address} dev ${name} nodad`
+    : sh`ip address replace ${address} dev ${name}`
+}
