@@ -164,5 +164,7 @@ mkdir -p /run/systemd /var/lib/extensions
 unsquashfs -quiet -no-progress -dest /var/lib/extensions/cni-plugins /mnt/cni-plugins-${version}-arm64.raw >&2
 systemd-sysext merge >&2 || true
 ls /usr/lib/cni`
-  expect((await runInDebian(script, directory.path)).stdout).toBe("")
+  const { stdout, stderr, exitCode } = await runInDebian(script, directory.path)
+  expect({ exitCode, stdout }).toEqual({ exitCode: 0, stdout: "" })
+  expect(stderr).toContain("No suitable extensions found")
 })
