@@ -18,6 +18,7 @@ import { join } from "node:path"
 import { gzipSync } from "node:zlib"
 import { root, run, type Target, targets } from "./engine.ts"
 import { completeRelease, makePackages } from "./release/packages.ts"
+import { findSource } from "./release/provenance.ts"
 import { layTree, type StagedFile, stageFiles } from "./release/stage.ts"
 import { makeBill } from "./sbom.ts"
 
@@ -101,7 +102,7 @@ async function ageOfSources(): Promise<number> {
 }
 
 if (import.meta.main) {
-  const [directory, age] = [join(root, "dist"), await ageOfSources()]
+  const [directory, age, source] = [join(root, "dist"), await ageOfSources(), await findSource(root)]
   const asked = process.argv.slice(2).filter((word) => word !== "--archives")
   const machines = new Map<Target, StagedFile[]>()
   const archives: string[] = []
@@ -115,7 +116,7 @@ if (import.meta.main) {
   }
   if (!process.argv.includes("--archives")) {
     const packages = await makePackages(machines, directory, age)
-    const all = await completeRelease(archives, packages, directory, age)
+    const all = await completeRelease(archives, packages, directory, { age, source })
     console.log(`Built ${all.map((name) => join(directory, name)).join("\n  ")}`)
   }
 }

@@ -68,7 +68,17 @@ test("podman runs a plugin of the image, with a root that is read-only", async (
 test("containerd imports the image by its name, and runs a plugin of it", async () => {
   await using containerd = await Containerd.create()
   await containerd.ctr("images", "import", "--snapshotter", "native", image)
-  const run = ["run", "--rm", "--snapshotter", "native", "--env", "CNI_COMMAND=VERSION", "--read-only"]
+  const run = [
+    "run",
+    "--rm",
+    "--snapshotter",
+    "native",
+    "--env",
+    "CNI_COMMAND=VERSION",
+    "--read-only",
+    "--cpu-shares",
+    "0",
+  ]
   const { stdout } = await containerd.ctr(...run, `localhost/${name}`, "once", "/opt/cni/bin/bridge")
   expect(JSON.parse(stdout)).toMatchObject({ cniVersion: "1.1.0" })
 })

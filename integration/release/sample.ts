@@ -1,6 +1,7 @@
 import { makeArchive } from "../../scripts/dist.ts"
-import { targets } from "../../scripts/engine.ts"
+import { root, targets } from "../../scripts/engine.ts"
 import { completeRelease, makePackages } from "../../scripts/release/packages.ts"
+import { findSource } from "../../scripts/release/provenance.ts"
 import { type StagedFile, stageFiles } from "../../scripts/release/stage.ts"
 
 /** What the sample's files are as old as. */
@@ -17,10 +18,11 @@ export const samplePlugins = ["bridge", "dhcp", "host-local"]
 
 /** Makes the release of the sample in a directory: returns the names of its files. */
 export async function makeSample(directory: string): Promise<string[]> {
+  const source = await findSource(root)
   const files = await findSample()
   const archive = await makeArchive(targets.amd64, files, directory, age)
   const machines = new Map(Object.values(targets).map((target) => [target, files]))
-  return completeRelease([archive], await makePackages(machines, directory, age), directory, age)
+  return completeRelease([archive], await makePackages(machines, directory, age), directory, { age, source })
 }
 
 if (import.meta.main) await makeSample(process.argv[2] ?? "")

@@ -4,7 +4,7 @@ import { basename, join } from "node:path"
 import { root } from "../engine.ts"
 import { makeDeb } from "./deb.ts"
 import { type FilesOf, makeImage } from "./image.ts"
-import { findSource, provenanceName, provenanceOf, sumsOf } from "./provenance.ts"
+import { findSource, provenanceName, provenanceOf, type Source, sumsOf } from "./provenance.ts"
 import { makeRpm } from "./rpm.ts"
 import { spdxOf } from "./spdx.ts"
 import { makeSysext } from "./sysext.ts"
@@ -28,13 +28,14 @@ export async function makePackages(machines: FilesOf, directory: string, age: nu
 
 /**
  * Writes `.spdx.json` beside the `.cdx.json` of each archive, the statement of provenance about all files of the release, and
- * `SHA256SUMS`, in the directory of these files. Returns the name of each file that belongs to the release.
+ * `SHA256SUMS`, in the directory of these files. Returns the name of each file that belongs to the release. `source` is the state of the
+ * sources before anything was built.
  */
 export async function completeRelease(
   archives: readonly string[],
   packages: readonly string[],
   directory: string,
-  age: number,
+  { age, source }: { age: number; source: Source },
 ): Promise<string[]> {
   const bills = archives.flatMap((archive) => {
     const name = basename(archive)
@@ -43,10 +44,16 @@ export async function completeRelease(
     return [cyclonedx, spdx]
   })
   const made = [...[...archives, ...packages].map((path) => basename(path)), ...bills]
-  const source = await findSource(root)
-  writeFileSync(join(directory, provenanceName), await provenanceOf(directory, made, { root, source, age }))
+  const told = duringBuild(source, await findSource(root))
+  writeFileSync(join(directory, provenanceName), await provenanceOf(directory, made, { root, source: told, age }))
   writeFileSync(join(directory, sumsName), sumsOf(directory, [...made, provenanceName]))
   return [...made, provenanceName, sumsName]
+}
+
+/** What a build was made of: not a commit, when files or the commit were changed between its begin and its end. */
+function duringBuild(before: Source, after: Source): Source {
+  const isClean = before.isClean && after.isClean && before.commit === after.commit
+  return { commit: before.commit, isClean }
 }
 
 /** The file that lists the sum of each other file of a release; what a releaser signs. */
