@@ -112,7 +112,7 @@ export function brokenDocument(path: string, what: string, reason: string, cause
   })
 }
 
-/** Writes a document into a directory where nobody looks for it yet. */
+/** Writes a document into a directory that no program reads yet. */
 export function writeDocument(path: string, content: object): void {
   createFile(path, encodeUtf8(`${printJson({ format: FORMAT, ...content })}\n`), 0o644)
   syncPath(path)

@@ -139,7 +139,7 @@ export function processTerminal(): Terminal {
 
 const [STDIN, STDOUT, STDERR] = [0, 1, 2] as const as unknown as readonly [Fd, Fd, Fd]
 
-/** Reads to the end, and meanwhile sees signals. Throws the signal's reason. */
+/** Reads to the end, or until a signal. Throws the signal's reason. */
 async function readAll(fd: Fd, signal: AbortSignal): Promise<string> {
   const chunks: Uint8Array[] = []
   for (;;) {

@@ -78,7 +78,7 @@ describe("the lock of a container, between a process on the native host and one 
     return new TextDecoder().decode(value).trim()
   }
 
-  /** As if so much time had gone by since the holder was last alive. */
+  /** Makes a lock older: the last sign of life of its holder is so much earlier. */
   async function age(path: string, ms: number): Promise<void> {
     const time = new Date((await stat(path)).mtimeMs - ms)
     await utimes(path, time, time)

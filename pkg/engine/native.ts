@@ -25,7 +25,7 @@ export function locate(bundle: string, line: number, column: number): string | u
 /** RFC 4648, section 4: the language's own. */
 export const encodeBase64 = (bytes: Uint8Array) => bytes.toBase64()
 
-/** The bytes of such a text; undefined when it is none. */
+/** The bytes of such a text; undefined for a text that is not base64. */
 export function decodeBase64(text: string): Uint8Array<ArrayBuffer> | undefined {
   try {
     const bytes = Uint8Array.fromBase64(text, { lastChunkHandling: "strict" })

@@ -71,7 +71,7 @@ export const loopEngine: Pick<Engine, "later" | "onSignal" | "newStop"> = {
 /** RFC 4648, section 4. */
 export const encodeBase64 = (bytes: Uint8Array) => Buffer.from(bytes).toString("base64")
 
-/** The bytes of such a text; undefined when it is none. */
+/** The bytes of such a text; undefined for a text that is not base64. */
 export function decodeBase64(text: string): Uint8Array<ArrayBuffer> | undefined {
   const bytes = Buffer.from(text, "base64")
   return bytes.toString("base64") === text ? new Uint8Array(bytes) : undefined

@@ -112,7 +112,7 @@ export async function sleep(ms: number, signal?: AbortSignal): Promise<void> {
   await waiting(0, ms, signal)
 }
 
-/** A wait that ends with what is watched, a time, or a signal, whichever is first. */
+/** A wait that ends with what is watched, a time, or a signal: with the first of these. */
 function waiting(
   count: number,
   timeoutMs: number | undefined,

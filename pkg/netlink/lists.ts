@@ -52,7 +52,7 @@ export class Lists {
   }
 
   /**
-   * The whole list: what `pick` makes of its messages, without undefined. Asks again when the list changed meanwhile. Throws
+   * The whole list: what `pick` makes of its messages, without undefined. Asks again when the list changed while it was read. Throws
    * `NetlinkError`.
    */
   all<T>(request: Request, pick: (message: Message) => T | undefined, attempts = ATTEMPTS): T[] {

@@ -106,11 +106,11 @@ function attempt({ refuse }: Ours, act: () => void): void {
 }
 
 /** What is lost of a bridge, in words; undefined where nothing is. */
-function lostOf(bridge: Link | undefined, { bridge: name, promiscMode }: BridgeConfig): string | undefined {
-  if (!bridge) return `bridge "${name}"`
-  const isUp = (bridge.flags & IFF_UP) !== 0
-  const isPromiscuous = !promiscMode || (bridge.flags & IFF_PROMISC) !== 0
-  return isUp && isPromiscuous && !acceptsRouterAdvertisements(name) ? undefined : `settings of bridge "${name}"`
+function lostOf(link: Link | undefined, { bridge, promiscMode }: BridgeConfig): string | undefined {
+  if (!link) return `bridge "${bridge}"`
+  const isUp = (link.flags & IFF_UP) !== 0
+  const isPromiscuous = !promiscMode || (link.flags & IFF_PROMISC) !== 0
+  return isUp && isPromiscuous && !acceptsRouterAdvertisements(bridge) ? undefined : `settings of bridge "${bridge}"`
 }
 
 function restorePort({ host, isDry }: Restoring, bridge: Link | undefined, { one, port }: Placed): void {

@@ -139,7 +139,7 @@ function isRunning(pid: string): boolean {
   try {
     return readlink(`/proc/${pid}/exe`) === readlink("/proc/self/exe")
   } catch {
-    return false // it has ended, or is none that we may look at
+    return false // it has ended, or this user may not look at it
   }
 }
 

@@ -4,7 +4,7 @@ const WORD = /[a-z0-9_]{3,}/g
 /** Shorter words are in every other line. */
 const LONG = 5
 
-/** Words that have other characters on both sides: in a message these are words as well, whatever is filled in around the part. */
+/** Words that have other characters on both sides: in a message these are words as well, with any text around the part. */
 const INNER_WORD = /(?<=[^a-z0-9_])[a-z0-9_]{3,}(?=[^a-z0-9_])/g
 
 /** The characters that logs write in other ways. */
