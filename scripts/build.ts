@@ -4,7 +4,7 @@ import { manualPages } from "../cmd/man/pages.ts"
 import { copyExecutable } from "../install/mod.ts"
 import { pluginNames } from "../suite/plugins.ts"
 import type { Target } from "./engine.ts"
-import { buildEach, buildTool, type Start } from "./native.ts"
+import { buildEach, buildTool as linkTool, type Start } from "./native.ts"
 
 const root = join(import.meta.dir, "..")
 
@@ -65,6 +65,11 @@ export async function buildPlugins(directory: string, target?: Target, start: St
   }
 }
 
+/** Builds the tool for people: `cni`, and `cnitool` by that name. */
+export async function buildTool(out: string, target?: Target, start: Start = "snapshot"): Promise<void> {
+  await linkTool(out, target ? { target } : {}, start)
+}
+
 /** Writes the manual pages, `man1/cni.1` and so on, into a directory: `man -M dist/man cni-bridge` shows one. */
 function writeManual(directory: string): void {
   rmSync(directory, { recursive: true, force: true })
@@ -80,7 +85,7 @@ export async function build(start: Start = "snapshot"): Promise<void> {
   mkdirSync(dist, { recursive: true })
   await Promise.all([
     buildPlugins(join(dist, "bin"), undefined, start),
-    buildTool(join(dist, "cni"), {}, start),
+    buildTool(join(dist, "cni"), undefined, start),
     compileAgent(join(dist, "cni-agent")),
   ])
   writeManual(join(dist, "man"))

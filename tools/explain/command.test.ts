@@ -176,7 +176,7 @@ test("a code, with its messages and what each means", async () => {
       the runtime has ended, or the disk that stdout leads to is full. ADD is undone
 `,
   )
-  expect(out).toEndWith("\n      a directory of cni\n\ndocs/errors.md#5-input-and-output\n")
+  expect(out).toEndWith("install the version that you want from its archive\n\ndocs/errors.md#5-input-and-output\n")
 })
 
 test("for programs", async () => {
