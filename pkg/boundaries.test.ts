@@ -78,6 +78,9 @@ const testsMayImport: Readonly<Record<string, readonly string[]>> = {
 const isPlugin = (room: string) =>
   /^(pkg|plugins|ipam|meta|install)\b/.test(room) && !["pkg/libcni", "pkg/loop", "pkg/npm"].includes(room)
 
+/** Files of the tool's executable, whose engine is that of plugins, and has promises. The agent runs on Bun. */
+const isTool = (file: string) => /^(cmd|tools|pkg\/(libcni|loop))\//.test(file) && !/^cmd\/agent(\/|\.ts$)/.test(file)
+
 /** The door's back ends, which alone know an engine. */
 const backEnds = [
   ...["bun.ts", "bun-calls.ts", "bun-structs.ts", "native.ts"],
@@ -89,22 +92,25 @@ const pluginPackages: Readonly<Record<string, readonly string[]>> = {
   "pkg/engine": ["#engine", "@noble/hashes/sha2.js"],
 }
 
+const anyOf = (patterns: readonly RegExp[]) => new RegExp(patterns.map(({ source }) => source).join("|"))
+
 /** What Bun, Node and browsers have and the language has not, and what the native host's language is without. */
-const ofAnEngine = new RegExp(
-  [
-    /(?<![.#\w])(Bun|process|Buffer|performance|crypto|console|require|globalThis)\b(?!["']?\??:)/,
-    /\b(Text(En|De)coder|Proxy|Reflect|WeakRef|FinalizationRegistry|Atomics|SharedArrayBuffer|Intl|WebAssembly|Worker|URL)\b/,
-    /\bnew Promise\b|\bPromise\.|\b(async|await)\b|\bimport\.meta\.(?!main\b)|\bMath\.random\b|\bdeclare const host\b/,
-    /(?<!\.)\b(setTimeout|setInterval|setImmediate|queueMicrotask|structuredClone|fetch|eval|Function|atob|btoa)\(/,
-    /\.(normalize|localeCompare|toLocale\w+)\(/,
-  ]
-    .map(({ source }) => source)
-    .join("|"),
-)
+const ofAnEngine = anyOf([
+  /(?<![.#\w])(Bun|process|Buffer|performance|crypto|console|require|globalThis)\b(?!["']?\??:)/,
+  /\b(Text(En|De)coder|Proxy|Reflect|WeakRef|FinalizationRegistry|Atomics|SharedArrayBuffer|Intl|WebAssembly|Worker|URL)\b/,
+  /\bimport\.meta\.(?!main\b)|\bMath\.random\b|\bdeclare const host\b|\bnew AbortController\b|\bAbortSignal\./,
+  /(?<!\.)\b(setTimeout|setInterval|setImmediate|queueMicrotask|structuredClone|fetch|eval|Function|atob|btoa)\(/,
+  /\.(normalize|localeCompare|toLocale\w+)\(/,
+])
+
+/** What the language has where several things are waited for. */
+const ofWaiting = /\bnew Promise\b|\bPromise\.|\b(async|await)\b/
 
 /** A name that is no ASCII: the parser of QuickJS-ng 0.17.0 may take "é" for "Ã©". The bundler makes names of quoted keys. */
 const strangeName = /[^\0-\x7f]+/
 const strangeKey = /"[^"\n]*[^\0-\x7f"\n][^"\n]*":/
+/** A key that the bundler would make such a name, and no other text: for files whose tables and pictures have more than ASCII. */
+const strangeNameAsKey = /(?<=[{,]\s*)"(?=[^"]*[^\0-\x7f])[\p{ID_Start}$_][\p{ID_Continue}$]*":/u
 
 /** At the start of a line, that is while the module is loaded: clock, chance and environment, which a heap image would keep. */
 const whileLoading =
@@ -182,8 +188,8 @@ function violations(file: string, source: string): string[] {
     if (!from.startsWith(".")) {
       if (isTest) continue
       const mayHave = pluginPackages[room] ?? []
-      if (isPlugin(room) && !backEnds.includes(file) && !mayHave.includes(from))
-        found.push(`${file} imports ${from}, and runs in a plugin's process`)
+      if ((isPlugin(room) || isTool(file)) && !backEnds.includes(file) && !mayHave.includes(from))
+        found.push(`${file} imports ${from}, and runs ${isTool(file) ? "on the native host" : "in a plugin's process"}`)
       continue
     }
     const target = relative(root, join(root, dirname(file), from))
@@ -208,14 +214,17 @@ function violations(file: string, source: string): string[] {
     !backEnds.includes(file)
   )
     found.push(`${file} reads the environment; pkg/skel does that for it`)
-  if (!isPlugin(room) || backEnds.includes(file)) return found
-  const engineOnly = ofAnEngine.exec(withoutTexts(code).replace(trailingComment, ""))
+  if (!(isPlugin(room) || isTool(file)) || backEnds.includes(file)) return found
+  const own = isTool(file) ? ofAnEngine : anyOf([ofAnEngine, ofWaiting])
+  const engineOnly = own.exec(withoutTexts(code).replace(trailingComment, ""))
   if (engineOnly) found.push(`${file} uses "${engineOnly[0]}", which not every engine has; pkg/engine is the door`)
-  const strange = strangeName.exec(withoutTexts(code).replace(trailingComment, "")) ?? strangeKey.exec(code)
+  const strange = isTool(file)
+    ? strangeNameAsKey.exec(code)
+    : (strangeName.exec(withoutTexts(code).replace(trailingComment, "")) ?? strangeKey.exec(code))
   if (strange) found.push(`${file} has ${strange[0]} in a name, which the engine mistakes for another`)
-  if (/\bimport\(/.test(code)) found.push(`${file} imports lazily: a plugin is one script`)
+  if (/\bimport\(/.test(code)) found.push(`${file} imports lazily: an executable is one script`)
   if (whileLoading.test(code)) found.push(`${file} asks for clock, chance or environment while it is loaded`)
-  if (/\bengine\b|\*/.test(doorImports(code)) && !["pkg/libc", "pkg/engine"].includes(room))
+  if (isPlugin(room) && /\bengine\b|\*/.test(doorImports(code)) && !["pkg/libc", "pkg/engine"].includes(room))
     found.push(`${file} makes system calls by itself; pkg/libc has functions that throw`)
   return found
 }
@@ -360,9 +369,21 @@ describe("the table is held against", () => {
     ["a tool that looks up", "tools/a.ts", 'import { a } from "../cmd/help.ts"', "may not import cmd"],
     ["a plugin that imports a tool", "meta/a/b.ts", 'import { a } from "../../tools/a.ts"', "may not import tools"],
     ["a lazy import", "plugins/a/a.ts", 'const a = await import("./b.ts")', "imports lazily"],
+    ["a package in the tool", "cmd/cni/a.ts", 'import { parseArgs } from "node:util"', "on the native host"],
+    ["a global of Bun in the tool", "tools/a.ts", "Bun.sleepSync(1)", 'uses "Bun"'],
+    ["a global of the web in the library", "pkg/libcni/a.ts", "new AbortController()", 'uses "new AbortController"'],
+    ["a key that becomes a strange name in the tool", "tools/a.ts", 'const a = { "é": 1 }', 'has "é": in a name'],
+    ["a lazy import in the tool", "tools/a.ts", 'const a = await import("./b.ts")', "imports lazily"],
+    ["a clock read while the tool is loaded", "cmd/a.ts", "const start = Date.now()", "while it is loaded"],
     ["a room without a row", "pkg/utils/a.ts", "", "no row in the table"],
   ])("%s", (_, file, source, sentence) => {
     expect(violations(file, source).join("\n")).toContain(sentence)
+  })
+
+  test("but not against what waits in the tool, nor against the agent, which runs on Bun", () => {
+    expect(violations("tools/a.ts", "export async function a() { await Promise.all([]) }")).toEqual([])
+    expect(violations("cmd/agent/a.ts", 'import { a } from "node:path"\nBun.file(a)')).toEqual([])
+    expect(violations("cmd/agent.ts", "process.exit(1)")).toEqual([])
   })
 
   test("but not against what comments and tests say", () => {

@@ -1,6 +1,5 @@
 import { decodeUtf8, encodeUtf8, sha512 } from "../pkg/engine/mod.ts"
 import {
-  exit,
   type Fd,
   isErrno,
   Poll,
@@ -13,7 +12,7 @@ import {
   write,
 } from "../pkg/libc/mod.ts"
 import type { Attachment } from "../pkg/libcni/mod.ts"
-import { newStop, onSignal, ready } from "../pkg/loop/mod.ts"
+import { leave, newStop, onSignal, ready } from "../pkg/loop/mod.ts"
 import { concat } from "../pkg/netlink/mod.ts"
 import { CniError, Code, isJsonObject, type JsonObject, parseJson } from "../pkg/types/mod.ts"
 
@@ -162,7 +161,7 @@ function writeAll(fd: Fd, text: string | Uint8Array): void {
     try {
       rest = rest.subarray(write(fd, rest))
     } catch (error) {
-      if (isErrno(error, "EPIPE")) exit(READER_GONE)
+      if (isErrno(error, "EPIPE")) leave(READER_GONE)
       if (!isErrno(error, "EAGAIN")) throw error
       poll(fd, Poll.Out, FULL_MS) // the other end has made the pipe non-blocking, and it is full
     }

@@ -51,12 +51,12 @@ const ofAttachmentId: Rules<AttachmentId> = {
 
 /** Throws code 4 for what is no `Runtime`. */
 export function requireRuntime(runtime: Runtime): void {
-  require("runtime", runtime, ofRuntime, Code.InvalidEnvironment)
+  requireValid("runtime", runtime, ofRuntime, Code.InvalidEnvironment)
 }
 
 /** Throws code 7 for what is no `Network`: those of `loadNetwork` and of `parseNetworkList` are. */
 export function requireNetwork(network: Network): void {
-  require("network", network, ofNetwork, Code.InvalidNetworkConfig)
+  requireValid("network", network, ofNetwork, Code.InvalidNetworkConfig)
 }
 
 /** The same for one that is kept in the cache. */
@@ -65,18 +65,18 @@ export function requireWholeNetwork(network: Network): void {
   const bytes: Rules<Pick<Network, "bytes">> = {
     bytes: [(value) => value instanceof Uint8Array, "the bytes of its file"],
   }
-  require("network", network, bytes, Code.InvalidNetworkConfig)
+  requireValid("network", network, bytes, Code.InvalidNetworkConfig)
 }
 
 /** Throws code 4 for what is no `Attachment`. */
 export function requireAttachment(attachment: Attachment): void {
-  require("attachment", attachment, ofAttachment, Code.InvalidEnvironment)
+  requireValid("attachment", attachment, ofAttachment, Code.InvalidEnvironment)
 }
 
 /** Throws code 4 unless it is a list of attachments: GC would delete the attachment of an element that cannot be read. */
 export function requireValidSet(valid: readonly AttachmentId[]): void {
   if (!Array.isArray(valid)) throw new CniError(Code.InvalidEnvironment, "Cannot collect garbage: valid set unknown")
-  for (const [at, one] of valid.entries()) require(`valid[${at}]`, one, ofAttachmentId, Code.InvalidEnvironment)
+  for (const [at, one] of valid.entries()) requireValid(`valid[${at}]`, one, ofAttachmentId, Code.InvalidEnvironment)
 }
 
 /** Throws code 4 for what is no text. */
@@ -85,7 +85,7 @@ export function requireText(what: string, value: unknown): void {
   throw new CniError(Code.InvalidEnvironment, `Cannot use "${what}": expected a text, got ${kindOf(value)}`)
 }
 
-function require<T>(what: string, value: unknown, rules: Rules<T>, code: number): void {
+function requireValid<T>(what: string, value: unknown, rules: Rules<T>, code: number): void {
   if (!isObject(value)) throw new CniError(code, `Cannot use "${what}": expected an object, got ${kindOf(value)}`)
   for (const [key, [is, wanted]] of Object.entries<Rules<T>[keyof T]>(rules)) {
     if (is(value[key])) continue
