@@ -438,24 +438,24 @@ static const uint32_t sha256_words[64] = {
 #define ROTATE(word, by) ((word) >> (by) | (word) << (32 - (by)))
 /* One block of 64 bytes into the state of eight words, FIPS 180-4, 6.2.2 */
 static void sha256_block(uint32_t state[8], const uint8_t *block) {
-    uint32_t schedule[64];
-    uint32_t a = state[0], b = state[1], c = state[2], d = state[3], e = state[4], f = state[5], g = state[6], h = state[7];
+    uint32_t schedule[64], a = state[0], b = state[1], c = state[2], d = state[3];
+    uint32_t e = state[4], f = state[5], g = state[6], h = state[7];
+    for (int i = 0; i < 16; i++, block += 4)
+        schedule[i] = (uint32_t)block[0] << 24 | (uint32_t)block[1] << 16 | (uint32_t)block[2] << 8 | block[3];
+    for (int i = 16; i < 64; i++) {
+        uint32_t early = schedule[i - 15], late = schedule[i - 2];
+        schedule[i] = schedule[i - 16] + (ROTATE(early, 7) ^ ROTATE(early, 18) ^ early >> 3) + schedule[i - 7] +
+                      (ROTATE(late, 17) ^ ROTATE(late, 19) ^ late >> 10);
+    }
     for (int i = 0; i < 64; i++) {
-        if (i < 16) {
-            const uint8_t *at = block + 4 * i;
-            schedule[i] = (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
-        } else {
-            uint32_t early = schedule[i - 15], late = schedule[i - 2];
-            schedule[i] = schedule[i - 16] + (ROTATE(early, 7) ^ ROTATE(early, 18) ^ early >> 3) + schedule[i - 7] +
-                          (ROTATE(late, 17) ^ ROTATE(late, 19) ^ late >> 10);
-        }
-        uint32_t choice = (e & f) ^ (~e & g), majority = (a & b) ^ (a & c) ^ (b & c);
-        uint32_t first = h + (ROTATE(e, 6) ^ ROTATE(e, 11) ^ ROTATE(e, 25)) + choice + sha256_words[i] + schedule[i];
-        uint32_t second = (ROTATE(a, 2) ^ ROTATE(a, 13) ^ ROTATE(a, 22)) + majority;
+        uint32_t first = h + (ROTATE(e, 6) ^ ROTATE(e, 11) ^ ROTATE(e, 25)) + ((e & f) ^ (~e & g)) + sha256_words[i] + schedule[i];
+        uint32_t second = (ROTATE(a, 2) ^ ROTATE(a, 13) ^ ROTATE(a, 22)) + ((a & b) ^ (a & c) ^ (b & c));
         h = g, g = f, f = e, e = d + first, d = c, c = b, b = a, a = first + second;
     }
-    state[0] += a, state[1] += b, state[2] += c, state[3] += d, state[4] += e, state[5] += f, state[6] += g, state[7] += h;
+    state[0] += a, state[1] += b, state[2] += c, state[3] += d;
+    state[4] += e, state[5] += f, state[6] += g, state[7] += h;
 }
+
 /* sha256(fd, into: 32 bytes): of a whole file, FIPS 180-4 */
 FUNCTION(sha256_of_file) {
     uint32_t state[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};

@@ -38,6 +38,7 @@ import { checkExposedFiles, checkFiles, checkPools, checkRoutes, checkSubnets } 
 import { checkOrphans } from "./orphans.ts"
 import { checkOtherHooks } from "./other-hooks.ts"
 import { checkOwnTables } from "./own-tables.ts"
+import { checkPlaced } from "./placed.ts"
 import { checkPlugins } from "./plugins.ts"
 import { checkClusterPools } from "./pools.ts"
 import { checkContainerRules, checkHostRules, checkMainTables } from "./rules.ts"
@@ -56,6 +57,7 @@ const checks: readonly Check[] = [
   checkFiles,
   checkExposedFiles,
   checkPlugins,
+  checkPlaced,
   checkSubnets,
   checkRoutes,
   checkPools,

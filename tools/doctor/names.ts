@@ -21,6 +21,8 @@ export const findingNames = [
   "plugin-writable",
   "plugin-broken",
   "plugins-mixed",
+  "plugin-replaced",
+  "install-interrupted",
   "subnets-overlap",
   "route-overlap",
   "pool-nearly-full",

@@ -96,7 +96,7 @@ test("a plugin that says no version", () => {
     `warning plugin-broken (pods)
 "${file}" (mode 755) does not say which version it is, as plugins do when they are run without CNI_COMMAND
 it may be damaged, or of another machine
-cni install --bin-dir ${bin}`,
+cni install --bin-dir ${bin} --adopt`,
   ])
   writeFileSync(file, "\x7fELF")
   expect(found(["bridge"])).toEqual([
@@ -130,7 +130,7 @@ test("plugins of several suites, or versions of one", () => {
     `warning plugins-mixed
 plugins of several suites or versions work together (bridge, tuning: ${VERSION}; portmap: reference plugins v1.1.1): "bridge", "tuning", "portmap"
 it works, and is not what was tested together; after an upgrade that stopped half-way it is a mistake
-cni install --bin-dir ${bin}`,
+cni install --bin-dir ${bin} --adopt`,
   ])
 })
 

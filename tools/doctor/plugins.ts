@@ -123,7 +123,7 @@ export const checkPlugins: Check = (patient) => {
         cause: `${ofThisSuite(type)} in ${directory}`,
         what: `${shown} cannot be started: ${unstartable}`,
         ofMany: (count) => `${count} plugins in "${directory}" cannot be started`,
-        remedy: install(type, directory),
+        remedy: install(type, directory, "replace"),
         note: "it is damaged, or of another machine",
       })
     } else if (version === undefined) {
@@ -134,7 +134,7 @@ export const checkPlugins: Check = (patient) => {
         what: `${shown} does not say which version it is, as plugins do when they are run without CNI_COMMAND`,
         ofMany: (count) => `${count} plugins in "${directory}" do not say which version they are`,
         why: "it may be damaged, or of another machine",
-        remedy: install(type, directory),
+        remedy: install(type, directory, "replace"),
       })
     } else suites.getOrInsert(suiteOf(version), []).push(type)
     if ((mode & 0o022) !== 0 || owner !== 0) {
@@ -158,8 +158,9 @@ function ofThisSuite(type: string): string {
 }
 
 /** The command that installs a plugin of this suite; words for one of others. */
-function install(type: string, directory = "/opt/cni/bin"): Command | string {
+function install(type: string, directory = "/opt/cni/bin", how?: "replace"): Command | string {
   if (ofThisSuite(type) === type) return `install the plugin "${type}", which is not of this suite, into ${directory}`
+  if (how === "replace") return sh`cni install --bin-dir ${directory} --adopt`
   return exists(directory)
     ? sh`cni install --bin-dir ${directory}`
     : sh`mkdir -p ${directory}; cni install --bin-dir ${directory}`
@@ -183,7 +184,7 @@ function mixed(suites: ReadonlyMap<string, readonly string[]>, directory = "/opt
     ofMany: () => `plugins of several suites or versions work together (${parts.join("; ")})`,
     remedy:
       others.length === 0
-        ? sh`cni install --bin-dir ${directory}`
-        : `cni install --bin-dir ${directory} writes those of this suite; install ${others.join(", ")} of the version that goes with them`,
+        ? sh`cni install --bin-dir ${directory} --adopt`
+        : `cni install --bin-dir ${directory} --adopt writes those of this suite; install ${others.join(", ")} of the version that goes with them`,
   }
 }
