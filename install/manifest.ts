@@ -112,7 +112,7 @@ export function brokenDocument(path: string, what: string, reason: string, cause
   })
 }
 
-/** Writes a document into a directory that no program reads yet. */
+/** Writes a document and puts it on the disk, in a directory that does not count yet. Throws `EEXIST`. */
 export function writeDocument(path: string, content: object): void {
   createFile(path, encodeUtf8(`${printJson({ format: FORMAT, ...content })}\n`), 0o644)
   syncPath(path)

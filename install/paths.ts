@@ -1,0 +1,90 @@
+import { decodeUtf8 } from "../pkg/engine/mod.ts"
+import { findFile, findStat, isDirectory, readDirectory, unlessErrno } from "../pkg/libc/mod.ts"
+
+/** The directories of a runtime: where it looks for plugins, in its order, and for configurations. */
+export interface RuntimePlaces {
+  readonly binDirs: readonly string[]
+  readonly confDir: string | undefined
+  /** The file that says so. */
+  readonly file: string
+}
+
+/** A runtime's configuration in TOML: the table in which the directories stand, and their keys. */
+interface Dialect {
+  readonly table: RegExp
+  readonly binKeys: readonly string[]
+  readonly confKey: string
+}
+
+const containerd: Dialect = {
+  table: /^\[plugins\.['"]?io\.containerd\.(grpc\.v1\.cri|cri\.v1\.runtime)['"]?\.cni\]/,
+  binKeys: ["bin_dirs", "bin_dir"],
+  confKey: "conf_dir",
+}
+const crio: Dialect = { table: /^\[crio\.network\]/, binKeys: ["plugin_dirs"], confKey: "network_dir" }
+
+/** Where runtimes have their configuration; a folder's files count in the order of their names, later ones more. */
+const configurations: readonly (readonly [dialect: Dialect, ...paths: string[]])[] = [
+  [containerd, "/var/lib/rancher/k3s/agent/etc/containerd/config.toml"],
+  [containerd, "/var/lib/rancher/rke2/agent/etc/containerd/config.toml"],
+  [containerd, "/etc/containerd/config.toml", "/etc/containerd/conf.d"],
+  [crio, "/etc/crio/crio.conf", "/etc/crio/crio.conf.d"],
+]
+
+/** Directories of plugins that are known: of kubeadm and most runtimes, Debian, Fedora, CRI-O on read-only systems, k3s. */
+const knownBinDirs = [
+  "/opt/cni/bin",
+  "/usr/lib/cni",
+  "/usr/libexec/cni",
+  "/var/lib/cni/bin",
+  "/var/lib/rancher/k3s/data/cni",
+]
+
+/** The directories that the runtimes of this node name in their configuration; `root` is in front of every path. */
+export function runtimePlaces(root = ""): RuntimePlaces[] {
+  return configurations.flatMap(([dialect, ...paths]): RuntimePlaces[] => {
+    let found: RuntimePlaces | undefined
+    for (const file of paths.flatMap((path) => filesAt(root, path))) {
+      const bytes = findFile(`${root}${file}`)
+      const keys = readTable(bytes === undefined ? "" : decodeUtf8(bytes), dialect.table)
+      const binDirs =
+        dialect.binKeys.map((key) => keys[key] ?? []).find((values) => values.length > 0) ?? found?.binDirs
+      const confDir = keys[dialect.confKey]?.[0] ?? found?.confDir
+      if (binDirs) found = { binDirs: binDirs.map(withoutSlash), confDir: confDir && withoutSlash(confDir), file }
+    }
+    return found ? [found] : []
+  })
+}
+
+/** The first known directory of plugins that is there; undefined when none is. */
+export function knownBinDir(root = ""): string | undefined {
+  return knownBinDirs.find((directory) => {
+    const found = findStat(`${root}${directory}`)
+    return found !== undefined && isDirectory(found)
+  })
+}
+
+function filesAt(root: string, path: string): string[] {
+  if (/\.(toml|conf)$/.test(path)) return [path]
+  const names = unlessErrno(() => readDirectory(`${root}${path}`), "ENOENT") ?? []
+  return names.sort().map((name) => `${path}/${name}`)
+}
+
+const withoutSlash = (path: string) => path.replace(/(?!^)\/+$/, "")
+
+/** The texts of a table's keys, each alone or in a list, of one line or of several; TOML 1.0. Other values are left out. */
+function readTable(text: string, table: RegExp): Record<string, string[]> {
+  const keys: Record<string, string[]> = {}
+  let isInside = false
+  const lines = text.split("\n").map((line) => line.trim())
+  for (let at = 0; at < lines.length; at++) {
+    const line = lines[at] ?? ""
+    if (line.startsWith("[")) isInside = table.test(line)
+    const [, key, start = ""] = /^([A-Za-z0-9_-]+) *= *(.*)$/.exec(line) ?? []
+    if (!isInside || key === undefined) continue
+    let value = start
+    while (value.startsWith("[") && !value.includes("]") && at + 1 < lines.length) value += lines[++at] ?? ""
+    keys[key] = [...value.replace(/ #.*$/, "").matchAll(/"([^"]*)"|'([^']*)'/g)].map(([, a, b]) => a ?? b ?? "")
+  }
+  return keys
+}
