@@ -1,12 +1,13 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
-import { cp, mkdir, readdir, readFile, stat, symlink } from "node:fs/promises"
+import { cp, mkdir, readdir, readFile, symlink } from "node:fs/promises"
 import { homedir } from "node:os"
 import { basename, dirname, join } from "node:path"
 import { Spec, Validation } from "@cyclonedx/cyclonedx-library"
 import { layPlugins } from "../../scripts/build.ts"
 import { makeArchive } from "../../scripts/dist.ts"
 import { root as project, targets } from "../../scripts/engine.ts"
-import { stageFiles } from "../../scripts/release/stage.ts"
+import { npmPackagesOf } from "../../scripts/notice.ts"
+import { bundles, stageFiles } from "../../scripts/release/stage.ts"
 import {
   bridgeNetwork,
   builtPlugins,
@@ -41,39 +42,33 @@ test("the archive is unpacked like that of the reference plugins, and its sum is
   const { stdout } = await mustRun(["tar", "--list", "--verbose", "--numeric-owner", "--gzip", "--file", archive])
   const entries = stdout.trim().split("\n")
   const plugins = (await readdir(builtPlugins)).sort()
+  const executables = [...plugins, "cni"].sort()
   // Neither a directory, which would become the owner and mode of /opt/cni/bin, nor a link.
   const flat = entries.filter((line) => !/ share\/[^ ]+$/.test(line))
-  expect(flat.map((line) => line.split(/ +/).at(-1))).toEqual(["LICENSE", "NOTICE", "README.md", ...plugins])
+  expect(flat.map((line) => line.split(/ +/).at(-1))).toEqual(["LICENSE", "NOTICE", "README.md", ...executables])
   const kinds = flat.map((line) => line.split(/ +/).slice(0, 2).join(" "))
-  expect(kinds).toEqual([...Array(3).fill("-rw-r--r-- 0/0"), ...Array(plugins.length).fill("-rwxr-xr-x 0/0")])
+  expect(kinds).toEqual([...Array(3).fill("-rw-r--r-- 0/0"), ...Array(executables.length).fill("-rwxr-xr-x 0/0")])
   const others = entries.filter((line) => !flat.includes(line))
   expect(new Set(others.map((line) => line.split(/ +/).slice(0, 2).join(" ")))).toEqual(new Set(["-rw-r--r-- 0/0"]))
+  const pages = await readdir(join(builtPlugins, "../man/man1"))
   expect(others.map((line) => line.split(/ +/).at(-1)).sort()).toEqual(
     [
       ...plugins.map((name) => `share/man/man8/cni-${name}.8`),
-      ...["service", "socket"].map((kind) => `share/systemd/cni-dhcp.${kind}`),
+      ...pages.filter((name) => !name.startsWith("cni-agent")).map((name) => `share/man/man1/${name}`),
+      ...["bash/cni", "zsh/_cni", "fish/cni.fish"].map((name) => `share/completions/${name}`),
+      ...["dhcp.service", "dhcp.socket", "metrics.service", "metrics.timer"].map((name) => `share/systemd/cni-${name}`),
       ...[...plugins, "conflist"].map((name) => `share/schemas/${name}.json`),
     ].sort(),
   )
 })
 
-test("with the tool it has the tool's manual pages, units and completions, too", async () => {
-  const script = "#!/bin/sh\necho a tool\n"
-  const files = await stageFiles(targets.amd64, async (out) => void (await Bun.write(out, script, { mode: 0o700 })))
-  const withTool = await makeArchive(targets.amd64, files, directory.join("with-tool"), age)
+test("bash completes the tool by the archive's file", async () => {
   await using place = await TemporaryDirectory.create()
-  await mustRun(["tar", "-C", place.path, "-xzf", withTool])
-  expect((await mustRun([place.join("cni")])).stdout).toBe("a tool\n")
-  expect((await stat(place.join("cni"))).mode & 0o777).toBe(0o755)
-  expect((await readdir(place.join("share/systemd"))).sort()).toEqual(
-    ["cni-dhcp.service", "cni-dhcp.socket", "cni-metrics.service", "cni-metrics.timer"].sort(),
-  )
-  const pages = await readdir(place.join("share/man/man1"))
-  expect(pages).toContain("cni-doctor.1")
-  expect(pages.filter((name) => name.startsWith("cni-agent"))).toEqual([])
-  const { stdout } = await mustRun(["find", place.join("share/completions"), "-type", "f", "-printf", "%P\\n"])
-  expect(stdout.trim().split("\n").sort()).toEqual(["bash/cni", "fish/cni.fish", "zsh/_cni"])
-  await mustRun(["bash", "-ec", `source ${place.join("share/completions/bash/cni")}; complete -p cni`])
+  await mustRun(["tar", "-C", place.path, "-xzf", archive])
+  const words = "COMP_WORDS=(./cni doct); COMP_CWORD=1"
+  const script = `source share/completions/bash/cni; ${words}; _cni; echo "\${COMPREPLY[@]}"`
+  const { stdout } = await mustRun(["bash", "-ec", `cd ${place.path}; ${script}`])
+  expect(stdout).toBe("doctor\n")
 })
 
 test("NOTICE has the terms of all that is inside, and LICENSE the project's own", async () => {
@@ -92,6 +87,7 @@ test("the bill of materials beside it is CycloneDX, and names what is inside, as
   const pip = (await readFile(join(project, "host/engine.txt"), "utf8")).split(/==| --hash=sha256:|\n/)
   const { version } = JSON.parse(await readFile(join(project, "node_modules/@noble/hashes/package.json"), "utf8"))
   const musl = (await mustRun(["dpkg-query", "--show", "musl-dev"])).stdout.trim().split("\t")[1]
+  expect(npmPackagesOf(await bundles())).toEqual(["@noble/hashes"])
   const told = components.map((one: { name: string; version: string }) => `${one.name} ${one.version}`)
   expect(told.sort()).toEqual([`@noble/hashes ${version}`, `musl-dev ${musl}`, `quickjs-ng ${pip[1]}`])
   expect(text).toContain(`"content": "${pip[2]}"`)

@@ -19,8 +19,9 @@ import { manualPages } from "../../cmd/man/pages.ts"
 import { buildPlugins } from "../build.ts"
 import { bundle } from "../bundle.ts"
 import { root, type Target } from "../engine.ts"
+import { buildTool } from "../native.ts"
 import { notice } from "../notice.ts"
-import { pluginNames, programsOf } from "../programs.ts"
+import { pluginNames, programsOf, toolPrograms } from "../programs.ts"
 
 /** A file of a release. Its name is the path below the directory of its kind: "bridge", "man8/cni-bridge.8", "bash/cni". */
 export interface StagedFile {
@@ -44,25 +45,28 @@ const text = (kind: StagedFile["kind"], name: string, content: string | Uint8Arr
   bytes: Buffer.from(content),
 })
 
-/** Builds the tool for a target into a file. */
-export type BuildTool = (out: string, target: Target) => Promise<void>
-
-/** Packages have the tool when it is built on the native host; without it they lack its pages, units and completions, too. */
-const buildTool: BuildTool | undefined = undefined
+/** What is compiled into the executables. */
+export const bundles = async () => [
+  await bundle("plugins", await programsOf(...pluginNames)),
+  await bundle("tool", toolPrograms),
+]
 
 /** Builds everything for a target, and returns it. */
-export async function stageFiles(target: Target, tool: BuildTool | undefined = buildTool): Promise<StagedFile[]> {
+export async function stageFiles(target: Target): Promise<StagedFile[]> {
   const read = (name: string) => readFileSync(join(root, name))
   const documents = [
     text("document", "LICENSE", read("LICENSE")),
-    text("document", "NOTICE", await notice(target, [await bundle("plugins", await programsOf(...pluginNames))])),
+    text("document", "NOTICE", await notice(target, await bundles())),
     ...["README.md", "CHANGELOG.md"].map((name) => text("document", name, read(name))),
   ]
-  const ofTool = tool
-    ? [await toolFile(target, tool), ...completions(), ...units("share/systemd", /^cni-metrics\./)]
-    : []
-  const ofPlugins = [...(await plugins(target)), ...units("ipam/dhcp/systemd"), ...schemas()]
-  return [...ofPlugins, ...ofTool, ...manual(tool !== undefined), ...documents]
+  const executables = [...(await plugins(target)), await tool(target)]
+  const all = [
+    ...units("ipam/dhcp/systemd"),
+    ...units("share/systemd", /^cni-metrics\./),
+    ...schemas(),
+    ...completions(),
+  ]
+  return [...executables, ...manual(), ...all, ...documents]
 }
 
 async function plugins(target: Target): Promise<StagedFile[]> {
@@ -77,20 +81,19 @@ async function plugins(target: Target): Promise<StagedFile[]> {
   }
 }
 
-async function toolFile(target: Target, build: BuildTool): Promise<StagedFile> {
+async function tool(target: Target): Promise<StagedFile> {
   const scratch = mkdtempSync(join(tmpdir(), "cni-stage-"))
   try {
-    await build(join(scratch, "cni"), target)
+    await buildTool(join(scratch, "cni"), { target })
     return { kind: "tool", name: "cni", mode: 0o755, bytes: readFileSync(join(scratch, "cni")) }
   } finally {
     rmSync(scratch, { recursive: true, force: true })
   }
 }
 
-/** The manual pages of plugins, and of the tool when it is there. The agent's belong to what has the agent. */
-function manual(hasTool: boolean): StagedFile[] {
-  const isThere = (name: string) => name.startsWith("man8/") || (hasTool && !name.startsWith("man1/cni-agent"))
-  const pages = Object.entries(manualPages()).filter(([name]) => isThere(name))
+/** The manual pages of plugins and tool. The agent's belong to what has the agent. */
+function manual(): StagedFile[] {
+  const pages = Object.entries(manualPages()).filter(([name]) => !name.startsWith("man1/cni-agent"))
   return pages.map(([name, page]) => text("manual", name, page))
 }
 
