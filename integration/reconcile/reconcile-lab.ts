@@ -130,7 +130,7 @@ export class ReconcileLab implements AsyncDisposable {
     await expectNoEcho(this.outside as Namespace, { transport: "tcp", address: uplink.ip, port: first.hostPort })
   }
 
-  /** The rule set, as lines without handles in an order of their own. */
+  /** The rule set, as lines without handles and counts in an order of their own. */
   async ruleSet(): Promise<string[]> {
     const { nftables } = await this.host.json<{ nftables: object[] }>("nft", ["-j", "list", "ruleset"])
     return nftables.flatMap((one) => ("metainfo" in one ? [] : [JSON.stringify(sorted(one))])).sort()
@@ -201,11 +201,11 @@ export function withoutLocalnetRecord(lines: readonly string[]): string[] {
   return lines.filter((line) => !/"name":"localnet_(links|guarded)"/.test(line))
 }
 
-/** A copy without handles, and with the elements of sets in an order of their own. */
+/** A copy without handles and counts, and with the elements of sets in an order of their own. */
 function sorted(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(sorted)
   if (typeof value !== "object" || value === null) return value
-  const entries = Object.entries(value).filter(([key]) => key !== "handle")
+  const entries = Object.entries(value).filter(([key]) => !["handle", "packets", "bytes"].includes(key))
   return Object.fromEntries(
     entries.map(([key, each]) => {
       const copy = sorted(each)

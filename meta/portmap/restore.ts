@@ -18,9 +18,10 @@ type Ours = Restorable<PortmapConfig>
 /** Makes again published ports, the guard of `route_localnet`, and last the setting itself: it would let in what the guard keeps out. */
 export function restorePortmap({ attachments, isDry, tell, log }: Restoring<PortmapConfig>): void {
   using hostports = Hostports.open()
+  using host = RouteSocket.open()
   const prepared = attachments.flatMap((one) => {
     const addresses = mappedAddresses(one.result, one.owner.ifName, one.config.portMappings ?? [])
-    const findLink = () => findOwnLink(one, addresses)
+    const findLink = () => findOwnLink(host, one, addresses)
     return addresses.length === 0 ? [] : [{ one, addresses, ...prepare(one, one.config, addresses, findLink) }]
   })
   const wanted = prepared.map(({ one, spec }) => ({
@@ -33,7 +34,7 @@ export function restorePortmap({ attachments, isDry, tell, log }: Restoring<Port
   hostports.restore(wanted, { isDry, log })
   const links = new Map<string, Ours>()
   for (const { one, addresses, localnet } of prepared) {
-    const link = localnet ?? (isDry && one.config.snat ? findComingLink(one, addresses) : undefined)
+    const link = localnet ?? (isDry && one.config.snat ? findComingLink(host, one, addresses) : undefined)
     if (link !== undefined) links.set(link, one)
   }
   for (const [link, { owner, refuse }] of links) {
@@ -57,15 +58,14 @@ export function takeBackPortmap(attachments: readonly Ours[]): void {
 }
 
 /** The interface by which ADD has reached the container: where it is gone, the host may have a route to elsewhere. */
-function findOwnLink(one: Ours, addresses: readonly MappedAddress[]): HostLink | undefined {
-  const link = findLocalnetLink(addresses)
+function findOwnLink(host: RouteSocket, one: Ours, addresses: readonly MappedAddress[]): HostLink | undefined {
+  const link = findLocalnetLink(addresses, host)
   return link && namesOnHost(one).includes(link.name) ? link : undefined
 }
 
 /** The interface that another plugin makes again before, where this is a dry run: the last that the result has on the host and that is gone. */
-function findComingLink(one: Ours, addresses: readonly MappedAddress[]): string | undefined {
+function findComingLink(host: RouteSocket, one: Ours, addresses: readonly MappedAddress[]): string | undefined {
   if (!addressNeedingLocalnet(addresses)) return undefined
-  using host = RouteSocket.open()
   return namesOnHost(one).findLast((name) => !findLink(host, name))
 }
 

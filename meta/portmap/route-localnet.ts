@@ -30,10 +30,11 @@ export interface HostLink {
  * The interface that needs `route_localnet`: towards the container, by the route to it, when something is mapped that
  * 127.0.0.1 reaches. Undefined when nothing is, or there is no route. Throws `NetlinkError`.
  */
-export function findLocalnetLink(addresses: readonly MappedAddress[]): HostLink | undefined {
+export function findLocalnetLink(addresses: readonly MappedAddress[], opened?: RouteSocket): HostLink | undefined {
   const ipv4 = addressNeedingLocalnet(addresses)
   if (!ipv4) return undefined
-  using host = RouteSocket.open()
+  using own = opened ? undefined : RouteSocket.open()
+  const host = opened ?? (own as RouteSocket)
   const index = findRoute(host, ipv4.address.ip)?.index
   const link = index === undefined ? undefined : findLink(host, index)
   if (!link || link.name === "lo") return undefined

@@ -25,10 +25,11 @@ export function planRestore(
     if (ours.length === 0) return []
     const planned = new PlannedQueues(socket, new KeyQueues(socket))
     const { rules, lacking } = missingRules(socket, ours)
-    const records = new Map<string, LocalnetEntry>()
+    const records = new Map<string | undefined, LocalnetEntry | undefined>()
     for (const { spec, at } of ours) {
-      const entry = unrecordedLocalnetEntry(socket, layout, spec.localnetLink)
-      if (entry) records.set(entry.link, entry)
+      const entry = records.getOrInsertComputed(spec.localnetLink, (link) =>
+        unrecordedLocalnetEntry(socket, layout, link),
+      )
       const isLacking = entry !== undefined || lacking(spec)
       const claims = spec.groups.flatMap(({ set, elements }) =>
         elements.map((one) =>
@@ -41,7 +42,11 @@ export function planRestore(
       if (held) became[at] = taken(spec, held.holder)
       else if (became[at] === "whole" && (isLacking || claims.includes("missing"))) became[at] = "missing"
     }
-    return [...rules, ...planned.changes.operations, ...[...records.values()].flatMap(addLocalnetEntry)]
+    return [
+      ...rules,
+      ...planned.changes.operations,
+      ...[...records.values()].flatMap((entry) => (entry ? addLocalnetEntry(entry) : [])),
+    ]
   })
   return { operations, became }
 }
