@@ -8,6 +8,8 @@ export interface Disturbance {
   readonly loseEvery: number
   /** Whether the list of all nodes is answered as if there were no node. */
   readonly hidesNodes?: boolean
+  /** Requests about blocks that wait; the next disturbance without this sends them, also those of an agent that has ended. */
+  readonly holds?: "claims" | "removals"
 }
 
 /** Where it listens, inside the node. */
@@ -33,11 +35,12 @@ export class SlowWay implements AsyncDisposable {
     return way
   }
 
-  /** From now on requests are disturbed like this. */
-  async disturb(disturbance: Disturbance): Promise<void> {
+  /** From now on requests are disturbed like this. Answers how many requests were held until then. */
+  async disturb(disturbance: Disturbance): Promise<number> {
     this.#process.stdin.write(`${JSON.stringify(disturbance)}\n`)
     await this.#process.stdin.flush()
-    await this.#answers.next()
+    const { value } = await this.#answers.next()
+    return Number(new TextDecoder().decode(value))
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -50,6 +53,7 @@ export class SlowWay implements AsyncDisposable {
 async function main(endpoint: string): Promise<void> {
   let now: Disturbance = { delayMs: 0, loseEvery: 0 }
   let changes = 0
+  const held: (() => Promise<void>)[] = []
   const wait = () => Bun.sleep(Math.random() * now.delayMs)
   const server = Bun.serve({
     hostname: "127.0.0.1",
@@ -58,13 +62,17 @@ async function main(endpoint: string): Promise<void> {
     async fetch(request) {
       const { pathname } = new URL(request.url)
       const body = await request.arrayBuffer()
+      const { method, headers, signal } = request
+      if (now.holds && now.holds === changeOfBlock(pathname, Buffer.from(body).toString())) {
+        const { promise, resolve } = Promise.withResolvers<Response>()
+        held.push(async () => {
+          const answer = await fetch(`${endpoint}${pathname}`, { method, headers, body })
+          resolve(new Response(await answer.arrayBuffer(), answer))
+        })
+        return promise
+      }
       await wait()
-      const answer = await fetch(`${endpoint}${pathname}`, {
-        method: request.method,
-        headers: request.headers,
-        body,
-        signal: request.signal,
-      })
+      const answer = await fetch(`${endpoint}${pathname}`, { method, headers, body, signal })
       if (now.hidesNodes && pathname === "/v3/kv/range" && isOfAllNodes(Buffer.from(body).toString())) {
         const { header } = (await answer.json()) as { header: object }
         return Response.json({ header, count: "0" })
@@ -81,9 +89,19 @@ async function main(endpoint: string): Promise<void> {
   const lines = Bun.stdin.stream().pipeThrough(new TextDecoderStream() as never) as ReadableStream<string>
   for await (const text of lines) {
     for (const line of text.split("\n").filter(Boolean)) now = JSON.parse(line)
-    console.log("taken")
+    const count = held.length
+    if (!now.holds) for (const send of held.splice(0)) await send()
+    console.log(count)
   }
   await server.stop(true)
+}
+
+/** What a request of etcd does to the record of a block. */
+function changeOfBlock(path: string, body: string): Disturbance["holds"] {
+  const key = btoa("/cni/bloc") // of "/cni/block/…": three bytes are four letters
+  if (path !== "/v3/kv/txn" || !body.includes(key)) return undefined
+  if (body.includes("request_delete_range")) return "removals"
+  return body.includes('"CREATE"') ? "claims" : undefined
 }
 
 /** Whether a request of etcd is for the records of all nodes. */
