@@ -6,11 +6,12 @@ import {
   gcNetwork,
   staleAttachments,
 } from "../../pkg/libcni/mod.ts"
-import { CniError, Code, type JsonObject, messageOf } from "../../pkg/types/mod.ts"
+import { CniError, Code, type JsonObject, messageOf, ownerComment } from "../../pkg/types/mod.ts"
 import {
   type Command,
   given,
   networkOf,
+  placesOf,
   print,
   runtimeFlags,
   runtimeOf,
@@ -19,7 +20,14 @@ import {
   wantsJson,
   word,
 } from "../../tools/command.ts"
-import { brokenRecords, cacheDirs, isNamespace } from "../../tools/node/mod.ts"
+import {
+  attachmentsOf,
+  brokenRecords,
+  cacheDirs,
+  isNamespace,
+  type NodePlaces,
+  readNode,
+} from "../../tools/node/mod.ts"
 import { fittedTable } from "../../tools/screen.ts"
 import { deleteBelongings, staleBelongings } from "./belongings.ts"
 import { storesOf } from "./ipam.ts"
@@ -63,7 +71,8 @@ Examples:
       })
     /** Decides what to keep and says what that means. */
     const decide = () => {
-      const valid = [...listed, ...(given(args, "auto") ? attached().filter(isAlive) : [])]
+      const places = placesOf(args, terminal)
+      const valid = [...listed, ...(given(args, "auto") ? livingOf(attached(), places) : [])]
       const stale = new Set(caches.flatMap((cacheDir) => staleAttachments({ cacheDir }, network, valid)).map(nameOf))
       const belongings = staleBelongings(network.name, stores, valid)
       const fate = dry ? "would delete" : "delete"
@@ -132,9 +141,13 @@ function parseKeep(text: string): AttachmentId {
   throw new UsageError(`Cannot use --keep ${text}: expected ID/IFNAME, like 4e5f6a/eth0`)
 }
 
-/** Whether the namespace is there. Unknown counts as alive. */
-function isAlive({ netns }: CachedAttachment): boolean {
-  return netns === "" || isNamespace(netns) !== false
+/** Those whose namespace is there, or has a process, as after its path was unmounted. Unknown counts as alive. */
+function livingOf(attached: readonly CachedAttachment[], places: NodePlaces): CachedAttachment[] {
+  const isThere = ({ netns }: CachedAttachment) => netns === "" || isNamespace(netns) !== false
+  if (attached.every(isThere)) return [...attached]
+  const running = attachmentsOf(readNode(places)).filter(({ lostPath }) => lostPath !== undefined)
+  const names = new Set(running.map(ownerComment))
+  return attached.filter((one) => isThere(one) || names.has(ownerComment(one)))
 }
 
 function nameOf({ containerId, ifName }: AttachmentId): string {

@@ -301,6 +301,19 @@ export const faults: readonly Fault[] = [
     seed: (lab, [pod]) => pod && lab.losePod(pod),
   },
   {
+    rule: "netns-unmounted",
+    severity: "error",
+    names: /^the namespaces of 2 containers that run are no longer at their paths in "\/run\/netns": /,
+    seed: async (lab, pods) => {
+      for (const pod of pods) {
+        await startDaemon(pod.commandLine(["sleep", "infinity"]))
+        await lab.host.exec("umount", [pod.path])
+      }
+      const { stdout } = await lab.cni(["gc", "pods", "--auto", "--dry-run", "--json"])
+      expect(stdout).not.toMatch(/delete/) // containers that run keep what they have
+    },
+  },
+  {
     rule: "orphaned-rules",
     severity: "warning",
     names: /cni_hostports ports/,

@@ -35,7 +35,7 @@ import { checkLinks, checkMtu } from "./links.ts"
 import { checkListeners } from "./listeners.ts"
 import { checkLostRules } from "./lost-rules.ts"
 import { checkExposedFiles, checkFiles, checkPools, checkRoutes, checkSubnets } from "./networks.ts"
-import { checkOrphans } from "./orphans.ts"
+import { checkLostPaths, checkOrphans } from "./orphans.ts"
 import { checkOtherHooks } from "./other-hooks.ts"
 import { checkOwnTables } from "./own-tables.ts"
 import { checkPlaced } from "./placed.ts"
@@ -76,6 +76,7 @@ const checks: readonly Check[] = [
   checkBridges,
   checkGateways,
   checkMtu,
+  checkLostPaths,
   checkInsides,
   checkContainerLinks,
   checkContainerRoutes,

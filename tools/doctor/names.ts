@@ -83,6 +83,7 @@ export const findingNames = [
   "host-no-default-route",
   "host-arp-off",
   "dns-unreachable",
+  "netns-unmounted",
   "container-unread",
   "container-not-whole",
   "container-link-missing",

@@ -1,3 +1,4 @@
+import { dirname } from "../../pkg/libc/mod.ts"
 import { cacheFile } from "../../pkg/libcni/mod.ts"
 import type { NodeAttachment } from "../node/mod.ts"
 import { affectedBy, type Check, cniCommand, type Finding, nameOf, type Patient } from "./finding.ts"
@@ -9,6 +10,28 @@ const GONE = "its container is gone, and no DEL came"
 /** Finds leases, records, links and rules of containers that no longer exist. */
 export const checkOrphans: Check = (patient) =>
   patient.attachments.filter(({ orphan }) => orphan.length > 0).flatMap((one) => orphanFindings(one, patient))
+
+/** Containers whose namespaces were unmounted while they run. */
+export const checkLostPaths: Check = ({ attachments }) =>
+  attachments.flatMap((one): Finding[] => {
+    const { lostPath, netns = "", network } = one
+    if (lostPath === undefined) return []
+    return [
+      {
+        rule: "netns-unmounted",
+        severity: "error",
+        network,
+        cause: dirname(lostPath),
+        affected: [affectedBy(one)],
+        what: `the namespace of ${nameOf(one)} is no longer at "${lostPath}", and process ${netns.split("/")[2]} runs in it`,
+        ofMany: (count) =>
+          `the namespaces of ${count} containers that run are no longer at their paths in "${dirname(lostPath)}"`,
+        why: "the runtime takes the container for gone: CHECK fails, and the next GC deletes its address and its rules while it runs",
+        remedy: sh`mkdir -p ${dirname(lostPath)}; touch ${lostPath}; mount --bind ${netns} ${lostPath}`,
+        note: "on the host, in the mount namespace of the runtime; a service with PrivateMounts sees mounts of its own",
+      },
+    ]
+  })
 
 /** A container that is gone is one cause: its lease and its rules are named with its record. */
 function orphanFindings(one: NodeAttachment, patient: Patient): Finding[] {

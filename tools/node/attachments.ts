@@ -2,6 +2,7 @@ import { fileSystemType, isErrno } from "../../pkg/libc/mod.ts"
 import type { CachedAttachment } from "../../pkg/libcni/mod.ts"
 import { decodeResult, isJsonObject, type Owner, ownerComment, type Result } from "../../pkg/types/mod.ts"
 import type { OwnedRule } from "./filter-rules.ts"
+import { type FindInhabitant, inhabitants } from "./inhabitants.ts"
 import type { NodeLink } from "./links.ts"
 import { askedPorts } from "./ports.ts"
 import type { CacheEntry, Node } from "./read.ts"
@@ -16,6 +17,8 @@ export interface NodeAttachment extends Owner {
   readonly sources: readonly Source[]
   /** The path of the container's namespace; undefined where it is noted nowhere. */
   readonly netns?: string
+  /** The path that is noted, where the namespace is no longer there and a process still runs in it: `netns` is that process' then. */
+  readonly lostPath?: string
   /** Whether there is a namespace at the path; undefined where that is unknown. */
   readonly isAlive?: boolean
   /** With prefix length where it is known. */
@@ -73,7 +76,8 @@ export function attachmentsOf(node: Node): NodeAttachment[] {
     draft?.ports.push(hostPort.replace("/", `→${to.slice(to.lastIndexOf(":") + 1)}/`))
     if (draft && draft.netns === undefined) draft.netns = netns
   }
-  return drafts.all().map((draft) => finish(draft, node))
+  const find = inhabitants()
+  return drafts.all().map((draft) => finish(draft, node, find))
 }
 
 /** The attachments by the comment that their kernel objects carry. */
@@ -171,11 +175,11 @@ function portsOf(
   return { ports: [...new Set(found)], unservedPorts: asked.filter((port) => !found.includes(port)) }
 }
 
-function finish(draft: Draft, node: Node): NodeAttachment {
-  const { links } = node
-  const { owner, sources, netns, addresses, rules, addedMs, cached, result } = draft
-  const isAlive = draft.isAlive ?? (netns === undefined ? undefined : isNamespace(netns))
-  const link = draft.link ?? hostEndOf(result, links)
+function finish(draft: Draft, node: Node, find: FindInhabitant): NodeAttachment {
+  const { owner, sources, addresses, rules, addedMs, cached, result } = draft
+  const link = draft.link ?? hostEndOf(result, node.links)
+  const { netns, isAlive, lostPath } = placeOf(draft, link, find)
+  const isLeaseStale = draft.isLeaseStale === true && lostPath === undefined
   const pod = cached && podOf(cached)
   return {
     ...owner,
@@ -183,9 +187,17 @@ function finish(draft: Draft, node: Node): NodeAttachment {
     addresses,
     ...portsOf(draft, node),
     rules,
-    orphan: orphanReasons({ ...draft, isAlive, ...(link === undefined ? {} : { link }) }),
-    ...withoutUndefined({ pod, netns, isAlive, link, addedMs, cached, result }),
+    orphan: orphanReasons({ ...draft, isAlive, isLeaseStale, ...(link === undefined ? {} : { link }) }),
+    ...withoutUndefined({ pod, netns, isAlive, lostPath, link, addedMs, cached, result }),
   }
+}
+
+/** Where the namespace of an attachment is: at the path that is noted, or, where that was unmounted, at a process that runs in it. */
+function placeOf({ netns, isAlive: noted }: Draft, link: NodeLink | undefined, find: FindInhabitant) {
+  const isAlive = noted ?? (netns === undefined ? undefined : isNamespace(netns))
+  const pid = isAlive === false && link ? find(link) : undefined
+  if (pid === undefined) return { netns, isAlive, lostPath: undefined }
+  return { netns: `/proc/${pid}/ns/net`, isAlive: true, lostPath: netns }
 }
 
 /** The properties that have a value. */

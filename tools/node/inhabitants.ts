@@ -1,0 +1,47 @@
+import { readDirectory, readlink, unlessErrno } from "../../pkg/libc/mod.ts"
+import { findNsid, RouteSocket } from "../../pkg/netlink/mod.ts"
+import { Netns } from "../../pkg/netns/mod.ts"
+import type { NodeLink } from "./links.ts"
+
+/** Finds a process in the namespace that a link of the host leads to; undefined where there is none, or none can be seen. */
+export type FindInhabitant = (link: Pick<NodeLink, "nsid" | "peerNsid">) => number | undefined
+
+/** Such a function, which goes through the processes once, when it is first asked. Never throws. */
+export function inhabitants(): FindInhabitant {
+  let processes: ReadonlyMap<number, number> | undefined
+  return ({ nsid, peerNsid }) => {
+    const asked = nsid ?? peerNsid
+    if (asked === undefined) return undefined
+    processes ??= processesByNsid()
+    return processes.get(asked)
+  }
+}
+
+/** A process of each namespace that the host has an nsid for. */
+function processesByNsid(): Map<number, number> {
+  const found = new Map<number, number>()
+  try {
+    using host = RouteSocket.open()
+    const seen = new Set<string>()
+    for (const pid of readDirectory("/proc").filter((entry) => /^\d+$/.test(entry))) {
+      const path = `/proc/${pid}/ns/net`
+      const name = unlessErrno(() => readlink(path), "ENOENT", "EACCES", "ESRCH")
+      if (name === undefined || seen.has(name)) continue
+      seen.add(name)
+      const nsid = nsidOf(path, host)
+      if (nsid !== undefined) found.set(nsid, Number(pid))
+    }
+  } catch {
+    // Without the right to look, a namespace without a path counts as gone, as it does for runtimes.
+  }
+  return found
+}
+
+function nsidOf(path: string, host: RouteSocket): number | undefined {
+  try {
+    using netns = Netns.find(path)
+    return netns && findNsid(host, netns.fd)
+  } catch {
+    return undefined // the process has ended
+  }
+}
