@@ -3,11 +3,9 @@
  * (`tar -C /opt/cni/bin -xzf FILE`), with manual pages, units and schemas below `share`, and beside each its SHA-256, which `sha256sum -c` reads, and its bill of materials,
  * `.cdx.json`.
  *
- *   npm run dist                 both machines
- *   npm run dist -- arm64        one of them
- *   npm run dist -- --archives   no packages
- *
- * Then the packages of release/packages.ts, and what lists them all.
+ *   npm run dist            both machines
+ *   npm run dist -- arm64   one of them
+ *   npm run release         the packages of release/packages.ts besides, and what lists them all
  *
  * The same commit gives the same bytes. Files are as old as the commit, or as `SOURCE_DATE_EPOCH` says: an upgrade by
  * `cp -u` or `rsync -u` takes what is newer.
@@ -103,7 +101,7 @@ async function ageOfSources(): Promise<number> {
 
 if (import.meta.main) {
   const [directory, age, source] = [join(root, "dist"), await ageOfSources(), await findSource(root)]
-  const asked = process.argv.slice(2).filter((word) => word !== "--archives")
+  const asked = process.argv.slice(2).filter((word) => word !== "--packages")
   const machines = new Map<Target, StagedFile[]>()
   const archives: string[] = []
   for (const name of asked.length > 0 ? asked : Object.keys(targets)) {
@@ -114,7 +112,7 @@ if (import.meta.main) {
     archives.push(await makeArchive(target, files, directory, age))
     console.log(`Built ${archives.at(-1)}`)
   }
-  if (!process.argv.includes("--archives")) {
+  if (process.argv.includes("--packages")) {
     const packages = await makePackages(machines, directory, age)
     const all = await completeRelease(archives, packages, directory, { age, source })
     console.log(`Built ${all.map((name) => join(directory, name)).join("\n  ")}`)
