@@ -50,6 +50,7 @@ test("an image has the plugins and the licence, of root, and no shell", async ()
     .map((line) => line.split(/ +/))
   expect(entries.map((words) => [words[0], words[1], words.at(-1)])).toEqual([
     ["-rw-r--r--", "0/0", "LICENSE"],
+    ["-rw-r--r--", "0/0", "NOTICE"],
     ["drwxr-xr-x", "0/0", "opt/"],
     ["drwxr-xr-x", "0/0", "opt/cni/"],
     ["drwxr-xr-x", "0/0", "opt/cni/bin/"],

@@ -124,7 +124,10 @@ test("the .rpm is whole, says in whose place it is installed, and goes into a ro
   expect(await query("--provides")).toContainEqual(expect.stringMatching(/^containernetworking-plugins = \d/))
   expect(await query("--conflicts")).toEqual(["containernetworking-plugins"])
   expect((await query("--requires")).filter((need) => !/^(rpmlib\(|\/bin\/sh$)/.test(need))).toEqual([])
-  expect(await query("--licensefiles")).toEqual(["/usr/share/doc/cni-plugins/LICENSE"])
+  expect(await query("--licensefiles")).toEqual([
+    "/usr/share/doc/cni-plugins/LICENSE",
+    "/usr/share/doc/cni-plugins/NOTICE",
+  ])
 
   await using root = await emptyRoot()
   const inRoot = (...words: string[]) => mustRun(["rpm", "--root", root.path, ...words])

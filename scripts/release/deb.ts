@@ -31,7 +31,7 @@ export async function makeDeb(
   const scratch = mkdtempSync(join(tmpdir(), "cni-deb-"))
   const made = join(directory, `${about.name}_${debVersion}_${target.name}.deb`)
   try {
-    const content = place(files, layout).flatMap((file) => asDebianHasIt(file, age))
+    const content = place(files, layout).flatMap((file) => asDebianHasIt(file, files, age))
     const all = [...content, overrides]
     layTree(scratch, [...all, ...control(target, all)], age)
     // One thread: with more of them, where xz cuts its blocks depends on the machine.
@@ -42,15 +42,15 @@ export async function makeDeb(
   }
 }
 
-/** Changelogs are compressed; the licence is a text that refers to Debian's copy of it. */
-function asDebianHasIt(file: PlacedFile, age: number): PlacedFile[] {
-  const { path, bytes } = file
-  if (path === `${layout.document}/LICENSE`)
-    return [textFile(`${layout.document}/copyright`, copyright(Buffer.from(bytes).toString()))]
-  if (path !== `${layout.document}/CHANGELOG.md`) return [file]
+/** Changelogs are compressed; the licence is a text that refers to Debian's copy of it, with the terms of what is inside. */
+function asDebianHasIt(file: PlacedFile, files: readonly StagedFile[], age: number): PlacedFile[] {
+  const at = (name: string) => `${layout.document}/${name}`
+  if (file.path === at("NOTICE")) return []
+  if (file.path === at("LICENSE")) return [textFile(at("copyright"), copyright(files))]
+  if (file.path !== at("CHANGELOG.md")) return [file]
   return [
-    textFile(`${layout.document}/changelog.gz`, compress(bytes)),
-    textFile(`${layout.document}/changelog.Debian.gz`, compress(debianChangelog(age))),
+    textFile(at("changelog.gz"), compress(file.bytes)),
+    textFile(at("changelog.Debian.gz"), compress(debianChangelog(age))),
   ]
 }
 
@@ -59,14 +59,15 @@ function debianChangelog(age: number): string {
   return `${about.name} (${debVersion}) unstable; urgency=medium\n\n  * Release ${about.version}; changelog.gz says what has changed.\n\n -- ${about.maintainer}  ${date}\n`
 }
 
-function copyright(licences: string): string {
-  const own = `${about.name}: Container Network Interface plugins
+function copyright(files: readonly StagedFile[]): string {
+  const notice = files.find(({ kind, name }) => kind === "document" && name === "NOTICE")
+  return `${about.name}: Container Network Interface plugins
 Copyright: the authors of ${about.name}
 
 Licensed under the Apache License, Version 2.0. On Debian systems its text is in
 "/usr/share/common-licenses/Apache-2.0".
-`
-  return own + licences.slice(licences.indexOf("\n---- Also inside:"))
+
+${Buffer.from(notice?.bytes ?? []).toString()}`
 }
 
 /** What lintian takes for mistakes. */

@@ -1,7 +1,7 @@
 /**
  * Makes the container image, out of nothing but the release's files, for all machines in one index: an OCI image layout in a tar file,
  * `cni-plugins-image-X.Y.Z.tar`, which `skopeo copy oci-archive:FILE …`, `podman pull oci-archive:FILE` and `ctr images import FILE`
- * read. In it is no shell and no library: /opt/cni/bin with the plugins, and the licence.
+ * read. In it is no shell and no library: /opt/cni/bin with the plugins and the tool, and the licences.
  *
  * OCI image specification 1.1: image-layout.md, image-index.md, manifest.md, config.md, layer.md
  */
@@ -75,7 +75,7 @@ const digestOf = (bytes: Uint8Array) => createHash("sha256").update(bytes).diges
 function filesInImage(files: readonly StagedFile[]): PlacedFile[] {
   return files.flatMap((file) => {
     if (file.kind === "plugin" || file.kind === "tool") return [{ ...file, path: `opt/cni/bin/${file.name}` }]
-    return file.name === "LICENSE" ? [{ ...file, path: file.name }] : []
+    return /^(LICENSE|NOTICE)$/.test(file.name) ? [{ ...file, path: file.name }] : []
   })
 }
 

@@ -90,6 +90,6 @@ fi
 
 const attributeOf = (path: string) => {
   const owner = "%attr(-, root, root) "
-  if (path.endsWith("/LICENSE")) return `${owner}%license `
+  if (/\/(LICENSE|NOTICE)$/.test(path)) return `${owner}%license `
   return path.startsWith(layout.document) ? `${owner}%doc ` : owner
 }
