@@ -2,7 +2,7 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from "node:fs"
 import { join } from "node:path"
 import { sanitized } from "./flavours.ts"
-import { buildEach, type Flavour } from "./native.ts"
+import { buildEach, buildTool, type Flavour } from "./native.ts"
 
 const root = join(import.meta.dir, "..")
 const directory = join(root, "dist/sanitized")
@@ -20,10 +20,11 @@ export function sanitizedFlavour(): Flavour {
   return sanitized(join(reports, "report"))
 }
 
-/** Builds the plugins, and forgets earlier reports. */
+/** Builds the plugins, and the tool beside their directory, and forgets earlier reports. */
 export async function buildSanitized(): Promise<void> {
   rmSync(directory, { recursive: true, force: true })
   await buildEach(sanitizedPlugins, sanitizedFlavour(), "bytecode")
+  await buildTool(join(directory, "cni"), sanitizedFlavour(), "bytecode")
 }
 
 /** What the sanitizers have found. */

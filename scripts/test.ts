@@ -58,9 +58,10 @@ async function integration(runner: Runner, files: readonly string[]): Promise<vo
   await runner.eachFile(files, { testMs: 120_000, fileMs: 900_000 }, lanes)
 }
 
-/** The integration tests that sanitizers watch: each plugin, each verb, both packet filters, what fails and what is undone. */
+/** The integration tests that sanitizers watch: each plugin, each verb, both packet filters, what fails and what is undone; a third of the tool's. */
 const watched = [
   "bridge/{add,chained,check,masquerade,spoof,undo,vlan}",
+  "cni/{diff,doctor,dry-run,explain,gc,graph,left-behind,lint,ps,reattach,trace}",
   "dhcp/{lease,lease6}",
   "every-plugin/{bad-input,interface-del,interface-undo,interface-versions,unwritten-answer}",
   "flannel/{add,delegate}",
