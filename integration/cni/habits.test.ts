@@ -42,7 +42,8 @@ describe("what is printed", () => {
       expect(() => JSON.parse(text.stdout)).toThrow()
       expect(text.stdout.length).toBeGreaterThan(10)
       const json = (await lab.cni([...command, "--json"])).stdout
-      const timeless = (said: string) => said.replace(/"(ms|value)": [\d.]+|"veth\w+|([0-9a-f]{2}:){5}[0-9a-f]{2}/g, "")
+      const timeless = (said: string) =>
+        said.replace(/"(ms|value|packets|bytes)": [\d.]+|"veth\w+|([0-9a-f]{2}:){5}[0-9a-f]{2}/g, "")
       expect(timeless((await lab.cni([...command, "-o", "json"])).stdout)).toBe(timeless(json))
       JSON.parse(json)
     }
