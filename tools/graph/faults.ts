@@ -29,14 +29,14 @@ const NODE = "node"
 /** The ids of the objects that a finding is about; none for one about containers that are not drawn. */
 function placesOf({ affected = [], cause = "", what, network }: Finding, { uplinks, segments }: Graph): string[] {
   const owners = affected.flatMap(({ attachment }) => (attachment === undefined ? [] : [attachment]))
-  const ids = owners.map((one) => `attachment ${one.network}/${one.containerId}/${one.ifName}`)
+  const ids = new Set(owners.map((one) => `attachment ${one.network}/${one.containerId}/${one.ifName}`))
   const said = [cause, ...(owners.length > 0 ? [] : [...affected.map(({ name }) => name), what])].join(" ")
   const words = new Set(said.match(/[^\s"',:;()]+/g))
   const members = segments.flatMap((segment) => segment.members)
   const nameOf = ({ network, containerId, ifName }: Member) =>
     [network, containerId, ...(ifName ? [ifName] : [])].join("/")
   const found = [
-    ...members.filter((one) => ids.includes(one.id) || words.has(one.hostEnd ?? "") || words.has(nameOf(one))),
+    ...members.filter((one) => ids.has(one.id) || words.has(one.hostEnd ?? "") || words.has(nameOf(one))),
     ...segments.filter(({ kind, title }) => kind !== "network" && words.has(title)),
     ...uplinks.filter(({ name }) => words.has(name)),
   ]

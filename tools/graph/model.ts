@@ -1,3 +1,4 @@
+import { decodeLatin1 } from "../../pkg/engine/mod.ts"
 import { isJsonObject, type JsonObject, parseJsonObject } from "../../pkg/types/mod.ts"
 import { isOnMaster, plugins } from "../../suite/plugins.ts"
 import {
@@ -94,8 +95,10 @@ export interface Member {
 export function graphOf(node: Node, attachments: readonly NodeAttachment[]): Graph {
   const onHost = node.links.filter(({ nsid }) => nsid === undefined)
   const drafts = new Map<string, { shared: Shared; members: Member[] }>()
+  const configs = new Map<string, JsonObject | undefined>() // mostly one for all containers of a network
   for (const one of attachments) {
-    const config = configOf(one)
+    const bytes = one.cached?.config
+    const config = bytes && configs.getOrInsertComputed(decodeLatin1(bytes), () => configOf(bytes))
     const isPort = onHost.some(({ index }) => index === one.link?.master) // of its own bridge or of another
     const lost = isPort ? undefined : lostBridge(one, node)
     const shared = lost && !lost.isThere ? deletedBridge(lost.bridge) : sharedOf(one, config, onHost)
@@ -217,9 +220,9 @@ function uplinksOf(
   }))
 }
 
-function configOf({ cached }: NodeAttachment): JsonObject | undefined {
+function configOf(bytes: Uint8Array): JsonObject | undefined {
   try {
-    return cached && parseJsonObject(cached.config)
+    return parseJsonObject(bytes)
   } catch {
     return undefined
   }
