@@ -24,6 +24,8 @@ export interface CachedChain extends Owner {
   readonly netns: string
   readonly args: CachedAttachment["args"]
   readonly chain: readonly ChainMember[]
+  /** The file of its record. */
+  readonly record: string
 }
 
 /** An attachment, or a cache, of which nothing can be made again. */
@@ -51,7 +53,10 @@ export function readCaches(
   const skipped: Skipped[] = []
   const found = cacheDirs(cacheDir).flatMap((directory) => {
     try {
-      return cachedAttachments(directory).map((one) => ({ one, added: addedAt(directory, one) }))
+      return cachedAttachments(directory).map((one) => {
+        const record = cacheFile(directory, one)
+        return { one, record, added: findStat(record)?.modified ?? 0n }
+      })
     } catch (error) {
       skipped.push({ reason: messageOf(error), isFailure: true })
       return []
@@ -59,7 +64,7 @@ export function readCaches(
   })
   const wanted = found.filter(({ one }) => network === undefined || one.network === network)
   wanted.sort((a, b) => (a.added < b.added ? -1 : a.added > b.added ? 1 : 0))
-  const chains = wanted.flatMap(({ one }): CachedChain[] => {
+  const chains = wanted.flatMap(({ one, record }): CachedChain[] => {
     const { network, containerId, ifName } = one
     const skip = (reason: string, isFailure: boolean) => {
       skipped.push({ network, containerId, ifName, reason, isFailure })
@@ -70,7 +75,7 @@ export function readCaches(
     if (isNamespace(netns) !== true || isOwn(netns)) return skip(`its namespace "${netns}" is gone`, false)
     if (isBeingDeleted(one)) return skip("its DEL has begun", false)
     try {
-      return [{ network, containerId, ifName, netns, args: one.args, chain: chainOf(one) }]
+      return [{ network, containerId, ifName, netns, args: one.args, chain: chainOf(one), record }]
     } catch (error) {
       return skip(messageOf(error), true)
     }
@@ -78,9 +83,9 @@ export function readCaches(
   return { chains, skipped }
 }
 
-/** When an attachment was added, in nanoseconds; 0 for one that was deleted since. */
-function addedAt(directory: string, one: CachedAttachment): bigint {
-  return findStat(cacheFile(directory, one))?.modified ?? 0n
+/** Whether an attachment was deleted since it was read: its record or its namespace is gone. */
+export function isGone({ record, netns }: CachedChain): boolean {
+  return findStat(record) === undefined || isNamespace(netns) === false
 }
 
 /** The number of a process can be another one's by now, which has the host's namespace. */

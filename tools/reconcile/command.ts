@@ -1,8 +1,8 @@
-import { type JsonObject, ownerComment } from "../../pkg/types/mod.ts"
+import type { JsonObject } from "../../pkg/types/mod.ts"
 import { type Command, Found, given, print, runtimeFlags, runtimeOf } from "../command.ts"
 import { fittedTable } from "../screen.ts"
 import { openAnnouncements, readDeleted } from "./announcements.ts"
-import { type Cached, type CachedChain, readCaches } from "./attachments.ts"
+import { type Cached, readCaches } from "./attachments.ts"
 import { type Outcome, restoreChains, takeBackDeleted } from "./plugins.ts"
 
 /** `cni reconcile` */
@@ -37,7 +37,7 @@ Examples:
     if (!isDry) openAnnouncements()
     const cached = readCaches(cacheDir, args.words[0], readDeleted())
     const made = restoreChains(cached.chains, isDry, runs)
-    const outcome = isDry ? made : takeBackDeleted(made, cached.chains, deletedSince(cacheDir), runs)
+    const outcome = isDry ? made : takeBackDeleted(made, cached.chains, runs)
     print(args, terminal, {
       json: () => asJson(cached, outcome, isDry),
       text: (screen) =>
@@ -48,15 +48,6 @@ Examples:
     for (const line of failures) stderr(`${line}\n`)
     if (failures.length > 0) throw new Found(1)
   },
-}
-
-/** Whether an attachment was deleted since the caches were read: its DEL was announced, or its record is gone. */
-function deletedSince(cacheDir: string): (chain: CachedChain) => boolean {
-  const isAnnounced = readDeleted()
-  const { chains, skipped } = readCaches(cacheDir, undefined)
-  const left = new Set(chains.map(ownerComment))
-  const isKnown = !skipped.some(({ isFailure }) => isFailure) // a record that cannot be read is not gone
-  return (chain) => isAnnounced(chain) || (isKnown && !left.has(ownerComment(chain)))
 }
 
 const COLUMNS = ["RESULT", { head: "NETWORK", isWhole: true }, "PLUGIN", { head: "CONTAINER", isWhole: true }, "WHAT"]

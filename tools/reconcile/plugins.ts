@@ -3,7 +3,8 @@ import { execPlugin, formatCniArgs, pluginEnvironment, requirePlugin } from "../
 import { RESTORE, type RestoreAnswer, type RestoreRequest } from "../../pkg/skel/mod.ts"
 import { type ErrorObject, newestVersion, parseJsonObject, stringifyJson, toErrorObject } from "../../pkg/types/mod.ts"
 import { plugins as suite } from "../../suite/plugins.ts"
-import type { CachedChain } from "./attachments.ts"
+import { readDeleted } from "./announcements.ts"
+import { type CachedChain, isGone } from "./attachments.ts"
 
 /** How plugins are found and run. */
 export interface PluginRuns {
@@ -80,20 +81,18 @@ function isOfSuite(type: string, { path, env }: PluginRuns): boolean {
 }
 
 /**
- * Has the plugins that have made something again take back the rules of attachments that `isDeleted` says were deleted in the
- * meantime. Returns the outcome without what they had made for these.
+ * Has the plugins that have made something again take back the rules of attachments that were deleted in the
+ * meantime: a DEL was announced, or the record is gone. Returns the outcome without what they had made for these.
  */
-export function takeBackDeleted(
-  outcome: Outcome,
-  chains: readonly CachedChain[],
-  isDeleted: (chain: CachedChain) => boolean,
-  runs: PluginRuns,
-): Outcome {
+export function takeBackDeleted(outcome: Outcome, chains: readonly CachedChain[], runs: PluginRuns): Outcome {
+  const isAnnounced = readDeleted()
   const restorations = outcome.restorations.map((one): Restoration => {
     const { type, restored, failed } = one
     const isOf = (chain: CachedChain) => (item: RestoreAnswer["failed"][number] | RestoreAnswer["restored"][number]) =>
       item.network === chain.network && item.containerId === chain.containerId && item.ifName === chain.ifName
-    const deleted = chains.filter((chain) => [...restored, ...failed].some(isOf(chain)) && isDeleted(chain))
+    const deleted = chains.filter(
+      (chain) => [...restored, ...failed].some(isOf(chain)) && (isAnnounced(chain) || isGone(chain)),
+    )
     if (deleted.length === 0) return one
     const remains = (item: Parameters<ReturnType<typeof isOf>>[0]) => !deleted.some((chain) => isOf(chain)(item))
     const taken = restore({ type, chains: deleted }, { takeBack: true, dryRun: false }, runs)
