@@ -1,0 +1,91 @@
+import { describe, expect, test } from "bun:test"
+import { CniError } from "../types/mod.ts"
+import { Recorder } from "./plugin.fixture.ts"
+import { defineRestorable, type RestorablePlugin, type Restoring } from "./restorable.ts"
+import { RESTORE } from "./restore.ts"
+import { serve } from "./serve.ts"
+
+const prevResult = { cniVersion: "1.1.0", interfaces: [], ips: [{ address: "10.1.0.2/24" }] }
+const config = { cniVersion: "1.1.0", name: "lab", type: "recorder", prevResult }
+const attachment = { containerId: "c1", ifName: "eth0", netns: "/run/netns/c1", args: "", config }
+
+function ask(plugin: RestorablePlugin<unknown>, request: unknown) {
+  const stdin = () => new TextEncoder().encode(JSON.stringify(request))
+  const { stdout, exitCode } = serve(plugin, { env: { CNI_COMMAND: RESTORE }, stdin, log: () => {} })
+  return { exitCode, json: JSON.parse(stdout) }
+}
+
+function restoring(restore: (restoring: Restoring<unknown>) => void, rest: Partial<RestorablePlugin<unknown>> = {}) {
+  return defineRestorable<unknown>({ ...new Recorder().plugin, restore, ...rest })
+}
+
+describe("a call with RESTORE", () => {
+  test("gives the plugin all attachments at once, with result and configuration, and answers what it tells", () => {
+    const plugin = restoring(({ attachments, isDry, tell }) => {
+      tell("lab", 'bridge "cni0"')
+      for (const { owner, netns, result, tell } of attachments)
+        tell(`${owner.network} ${netns} ${result.ips[0]?.address} ${isDry}`)
+    })
+    const both = [attachment, { ...attachment, containerId: "c2" }]
+    const what = "lab /run/netns/c1 10.1.0.2/24 true"
+    expect(ask(plugin, { dryRun: true, attachments: both })).toEqual({
+      exitCode: 0,
+      json: {
+        restored: [
+          { network: "lab", what: 'bridge "cni0"' },
+          { network: "lab", containerId: "c1", ifName: "eth0", what },
+          { network: "lab", containerId: "c2", ifName: "eth0", what },
+        ],
+        failed: [],
+      },
+    })
+  })
+
+  test("names an attachment that cannot be read, or that the plugin refuses, and the others go on", () => {
+    const plugin = restoring(({ attachments }) => {
+      for (const { owner, tell, refuse } of attachments)
+        if (owner.containerId === "c2") refuse(new CniError(999, "Cannot restore it"))
+        else tell("rules")
+    })
+    const { prevResult: _, ...bare } = config
+    const attachments = [
+      { ...attachment, containerId: "c1", config: bare },
+      { ...attachment, containerId: "c2" },
+      { ...attachment, containerId: "c3" },
+    ]
+    const { json } = ask(plugin, { dryRun: false, attachments })
+    expect(json.restored).toEqual([{ network: "lab", containerId: "c3", ifName: "eth0", what: "rules" }])
+    expect(json.failed).toMatchObject([
+      { network: "lab", containerId: "c1", error: { code: 7 } },
+      { network: "lab", containerId: "c2", error: { code: 999, msg: "Cannot restore it" } },
+    ])
+  })
+
+  test("takes back instead, where that is asked for", () => {
+    const taken: string[] = []
+    const takeBack: RestorablePlugin<unknown>["takeBack"] = (attachments) =>
+      void taken.push(...attachments.map(({ owner }) => owner.containerId))
+    const plugin = restoring(
+      () => {
+        throw new Error("not asked for")
+      },
+      { takeBack },
+    )
+    expect(ask(plugin, { dryRun: false, takeBack: true, attachments: [attachment] }).exitCode).toBe(0)
+    expect(taken).toEqual(["c1"])
+  })
+
+  test("is code 6 for what is no request, and answers nothing of a plugin that keeps nothing on the host", () => {
+    expect(
+      ask(
+        restoring(() => {}),
+        { attachments: "all" },
+      ),
+    ).toMatchObject({ exitCode: 1, json: { code: 6 } })
+    const { plugin } = new Recorder()
+    expect(ask(plugin as RestorablePlugin<unknown>, { dryRun: false, attachments: [attachment] })).toEqual({
+      exitCode: 0,
+      json: { restored: [], failed: [] },
+    })
+  })
+})
