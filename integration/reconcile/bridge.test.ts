@@ -65,7 +65,10 @@ testWith(
   async () => {
     await using lab = await ReconcileLab.create(guardedNetwork)
     const pods = [await lab.node.addPod("a"), await lab.node.addPod("b")]
-    const vlans = async () => (await lab.host.exec("bridge", ["-j", "vlan"])).stdout
+    const vlans = async () => {
+      const ports = await lab.host.json<{ ifname: string }[]>("bridge", ["-j", "vlan"])
+      return ports.sort((a, b) => (a.ifname < b.ifname ? -1 : 1)) // listed by index, and the bridge has a new one
+    }
     const [links, rules, memberships] = [await linksOf(lab.host), await lab.ruleSet(), await vlans()]
     await lab.host.exec("ip", ["link", "delete", "cni0"])
     await lab.host.exec("nft", ["flush", "ruleset"])
