@@ -59,6 +59,33 @@ describe("an agent", () => {
     expect(world.blocksOf("a")).toEqual(world.recordsOf("a"))
   })
 
+  inWorld("looks at many containers that come and go a few times, and reads no reservation's file", async (world) => {
+    const node = world.node("a")
+    const looks = { names: 0, files: 0 }
+    node.takenAddresses = () => {
+      looks.names++
+      return [...node.taken.keys()]
+    }
+    node.reservations = () => {
+      looks.files++
+      return [...node.taken.values()]
+    }
+    world.start("a")
+    await world.clock.advance(1000)
+    const looksOf = async (work: (at: number) => void) => {
+      const before = looks.names
+      for (let at = 0; at < 50; at++) {
+        work(at)
+        await world.clock.advance(10)
+      }
+      return looks.names - before
+    }
+    expect(await looksOf((at) => expect(node.add(`c${at}`)).toBeDefined())).toBeLessThanOrEqual(12)
+    await world.clock.advance(1000)
+    expect(await looksOf((at) => node.del(`c${at}`))).toBeLessThanOrEqual(3)
+    expect(looks.files).toBe(0)
+  })
+
   inWorld("at rest asks the store for nothing between two sweeps, and makes no pass", async (world) => {
     const { engine } = world.start("a", { sweepMs: 3_600_000 })
     await world.clock.advance(10_000)
