@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "bun:test"
-import type { ContainerNamespace } from "../lab/mod.ts"
+import { type ContainerNamespace, waitFor } from "../lab/mod.ts"
 import { NodeLab } from "./node-lab.ts"
 
 interface Finding {
@@ -619,6 +619,41 @@ test("container-address-missing: an address that another container has by now is
     pasteable: false,
     remedy: expect.stringMatching(/^delete one of the two containers: .*shop\/two\) has the address now$/),
   })
+})
+
+test("container-address-failed: an address that another station had for a moment is given back by the pasted remedy", async () => {
+  await using lab = await NodeLab.create({
+    cniVersion: "1.1.0",
+    name: "six",
+    plugins: [
+      { type: "bridge", isDefaultGateway: true, ipam: { type: "host-local", ranges: [[{ subnet: "fd06::/64" }]] } },
+    ],
+  })
+  const pod = await lab.addPod("one", "six")
+  const station =
+    "ip link add far type veth peer name near; ip link set near master cni0 up; ip link set far netns $1 up"
+  const other = await lab.host.addContainer()
+  await lab.host.exec("sh", ["-ec", station, "sh", other.name])
+  await other.exec("ip", ["address", "add", "fd06::2/64", "dev", "far", "nodad"])
+  const again = "ip address delete fd06::2/64 dev eth0; ip address add fd06::2/64 dev eth0"
+  await pod.exec("sh", ["-ec", `sysctl -w net.ipv6.conf.eth0.accept_dad=1; ${again}`])
+  const addresses = async () => (await pod.exec("ip", ["-6", "address", "show", "dev", "eth0"])).stdout
+  await waitFor(async () => (await addresses()).includes("dadfailed"), "the other station to answer for the address")
+  await lab.host.exec("ip", ["link", "delete", "near"])
+
+  const found = await doctor(lab)
+  expect(found).toMatchObject([
+    {
+      rule: "container-address-failed",
+      severity: "error",
+      what: expect.stringMatching(/^fd06::2 of interface "eth0" of "six\/.*shop\/one\) is not in use: /),
+      pasteable: true,
+    },
+  ])
+  await lab.host.exec("sh", ["-ec", found[0]?.remedy ?? "false"])
+  expect(await doctor(lab)).toEqual([])
+  const answers = async () => (await pod.tryExec("ping", ["-c1", "-W2", "fd06::1"])).exitCode === 0
+  await waitFor(answers, "the gateway to answer the container")
 })
 
 test("dns-unreachable: a server to which the container, or the host, has no route, is named", async () => {

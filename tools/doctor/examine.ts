@@ -42,7 +42,7 @@ import { checkPlaced } from "./placed.ts"
 import { checkPlugins } from "./plugins.ts"
 import { checkClusterPools } from "./pools.ts"
 import { checkContainerRules, checkHostRules, checkMainTables } from "./rules.ts"
-import { checkSegments } from "./segments.ts"
+import { checkFailedAddresses, checkSegments } from "./segments.ts"
 import { checkSettings, settingsOf } from "./settings.ts"
 import { checkStatus } from "./status.ts"
 import { checkDefaultRoute, checkDns, checkLocalnet, checkUplinkFilters, dnsServersOf } from "./uplinks.ts"
@@ -83,6 +83,7 @@ const checks: readonly Check[] = [
   checkContainerRules,
   checkSettings,
   checkSegments,
+  checkFailedAddresses,
   checkPorts,
   checkSpanningTree,
   checkOwnMac,

@@ -94,6 +94,7 @@ export const findingNames = [
   "container-arp-off",
   "container-arp-ignored",
   "container-address-missing",
+  "container-address-failed",
   "container-network-route",
   "container-route-missing",
   "container-rule",

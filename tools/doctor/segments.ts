@@ -1,7 +1,8 @@
-import { formatIp } from "../../pkg/types/mod.ts"
+import { IFA_F_DADFAILED } from "../../pkg/netlink/mod.ts"
+import { formatIp, sameBytes } from "../../pkg/types/mod.ts"
 import { affectedBy, type Check, type Finding, nameOf, type Patient } from "./finding.ts"
 import { type Examined, type ExaminedInterface, inContainer } from "./inside.ts"
-import { type Command, inOneLine, sh } from "./remedy.ts"
+import { type Command, giveAddress, inOneLine, sh } from "./remedy.ts"
 
 /** An interface of a container on a segment: a bridge's VLAN, or what macvlans sit on. */
 interface Station {
@@ -20,6 +21,31 @@ export const checkSegments: Check = ({ examined, node }) => {
   )
   return [...addressesTwice(stations), ...addressesOfBridges(stations, node), ...macsTwice(stations)]
 }
+
+/** Addresses of results that the kernel does not use, since another station of the segment has answered for them. */
+export const checkFailedAddresses: Check = ({ examined }) =>
+  examined.flatMap(({ one, inside, interfaces }) =>
+    interfaces.flatMap(({ name, link, addresses }) => {
+      const failed = (inside.addresses ?? []).filter(
+        ({ index, flags, ip }) =>
+          index === link?.index && (flags & IFA_F_DADFAILED) !== 0 && addresses.some((own) => sameBytes(own.ip, ip)),
+      )
+      return failed.map(({ ip, prefix }): Finding => {
+        const address = `${formatIp(ip)}/${prefix}`
+        return {
+          rule: "container-address-failed",
+          severity: "error",
+          network: one.network,
+          affected: [affectedBy(one)],
+          what: `${formatIp(ip)} of interface "${name}" of ${nameOf(one)} is not in use: duplicate address detection (DAD) has found another holder`,
+          why: "the container neither sends from the address nor answers for it, also when the other holder is gone",
+          remedy: inContainer(inside, [sh`ip address delete ${address} dev ${name}`, giveAddress(address, name)]),
+          note: "find the other holder first: ip -6 neighbour of another host on the segment has its MAC",
+          consequenceOf: ["address-twice", "host-has-address"],
+        }
+      })
+    }),
+  )
 
 /** Addresses in containers that the host has on their bridge or a VLAN of it: the gateway of the others. */
 function addressesOfBridges(stations: readonly Station[], { links }: Patient["node"]): Finding[] {
