@@ -337,6 +337,15 @@ export const faults: readonly Fault[] = [
     mend: (lab) => rm(`${lab.confDir}/05-broken.conflist`),
   },
   {
+    rule: "config-broken",
+    how: "a FIFO, which holds up no command",
+    severity: "error",
+    names: /05-fifo\.conflist" cannot be used: .*it is not a regular file/,
+    seed: ({ host, confDir }) => host.exec("mkfifo", [`${confDir}/05-fifo.conflist`]),
+    words: /cni lint .*05-fifo/,
+    mend: (lab) => rm(`${lab.confDir}/05-fifo.conflist`),
+  },
+  {
     rule: "config-twice",
     severity: "warning",
     names: /10-pods\.conflist and in 20-pods\.conflist/,

@@ -58,6 +58,8 @@ test("every finding that doctor can tell is broken here or among the faults of c
   const elsewhere = {
     "cannot-look": "it needs a kernel or a file that refuses to be read: tools/doctor/host.test.ts",
     "no-nftables": "it needs a kernel without nf_tables: tools/doctor/host.test.ts",
+    "plugin-replaced": "it needs an installation: tools/doctor/placed.test.ts",
+    "install-interrupted": "it needs an installer that was killed: tools/doctor/placed.test.ts",
     "neighbours-full": "its limit is the whole machine's: tools/doctor/kernel.test.ts",
     "container-unread": "it needs a namespace that root may not enter",
     "container-not-whole": "it needs a container with thousands of routes",

@@ -1,4 +1,4 @@
-import { basename, dirname, isErrno, join, readEntries, readFile } from "../libc/mod.ts"
+import { basename, dirname, isErrno, isRegularFile, join, readEntries, readFile, stat } from "../libc/mod.ts"
 import { CniError, Code } from "../types/mod.ts"
 import type { Network } from "./network.ts"
 import { type NetworkList, parseNetworkList, parsePlugin, parseSinglePlugin } from "./parse.ts"
@@ -56,8 +56,8 @@ export function networkNames(directory: string): string[] {
  * Throws codes 6 and 7.
  */
 export function loadNetworkFile(file: string): Network {
-  if (extensionOf(file) !== ".conflist") return parseSinglePlugin(readFile(file))
-  const list = parseNetworkList(readFile(file))
+  if (extensionOf(file) !== ".conflist") return parseSinglePlugin(readRegular(file))
+  const list = parseNetworkList(readRegular(file))
   if (list.loadOnlyInlinedPlugins && !list.inlined) {
     throw invalid(`Cannot use network "${list.name}": 'loadOnlyInlinedPlugins' is true and there are no 'plugins'`)
   }
@@ -66,10 +66,16 @@ export function loadNetworkFile(file: string): Network {
   return { ...list, plugins }
 }
 
+/** Reads a file. To open a FIFO would wait for a program that writes to it, for ever and without ending for a signal. Throws code 7. */
+function readRegular(file: string): Uint8Array {
+  if (!isRegularFile(stat(file))) throw invalid(`Cannot use "${file}": it is not a regular file`)
+  return readFile(file)
+}
+
 function directoryPlugins(file: string, list: NetworkList): Network["plugins"] {
   return filesIn(join(dirname(file), list.name), [".conf"]).map((plugin) => {
     try {
-      return { ...parsePlugin(readFile(plugin)), fromDirectory: true }
+      return { ...parsePlugin(readRegular(plugin)), fromDirectory: true }
     } catch (cause) {
       throw new CniError(Code.InvalidNetworkConfig, `Cannot use plugin file "${plugin}"`, { cause })
     }
