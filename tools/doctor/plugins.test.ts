@@ -103,7 +103,7 @@ cni install --bin-dir ${bin} --adopt`,
     `error plugin-not-runnable (pods)
 "${file}" (mode 755) cannot be started: ENOEXEC
 no container can be attached to "pods"
-cni install --bin-dir ${bin}`,
+cni install --bin-dir ${bin} --adopt`,
   ])
 })
 
