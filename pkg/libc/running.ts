@@ -1,6 +1,6 @@
 import { engine, monotonicMs, type ProgramEnd } from "../engine/mod.ts"
 import { Child } from "./child.ts"
-import { duplicate, type Fd, FileDescriptor, Open, Poll } from "./descriptor.ts"
+import { duplicate, type Fd, FileDescriptor, Poll } from "./descriptor.ts"
 import { check } from "./errno.ts"
 import { Input, inputOf, NO_FD, Output, openPipe, type Pipe } from "./pipes.ts"
 import type { PollRequest } from "./service.ts"
@@ -135,7 +135,7 @@ export class Running implements Disposable {
   }
 }
 
+/** What a program reads: what we read, or a pipe, whose end it finds at once when there is nothing for it. */
 function openInput(stdin: Program["stdin"]): Pipe {
-  if (stdin === "inherit") return inputOf(new FileDescriptor(duplicate(0 as Fd)))
-  return stdin === undefined ? inputOf(FileDescriptor.open("/dev/null", Open.ReadOnly)) : openPipe()
+  return stdin === "inherit" ? inputOf(new FileDescriptor(duplicate(0 as Fd))) : openPipe()
 }
