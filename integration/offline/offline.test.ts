@@ -74,7 +74,8 @@ test("`sha256sum --check` knows each file of a vendored directory", async () => 
 /** A program of another name that runs a compiler. */
 async function wrap(name: string, compiler: string): Promise<string> {
   const path = directory.join(name)
-  await Bun.write(path, `#!/bin/sh\nexec ${compiler} "$@"\n`, { mode: 0o755 })
+  await Bun.write(path, `#!/bin/sh\nexec ${compiler} "$@"\n`)
+  await chmod(path, 0o755)
   return path
 }
 
