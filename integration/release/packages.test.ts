@@ -41,7 +41,7 @@ test("a release has an archive's bills, packages of both machines, and one image
   ])
 })
 
-test("every file, made elsewhere, later and with other settings, has the same bytes", async () => {
+test("every file, made elsewhere, later and with other settings, has the same bytes [S141]", async () => {
   await using elsewhere = await TemporaryDirectory.create("cni-release-of-a-longer-name")
   const settings = {
     TMPDIR: elsewhere.path,
