@@ -1,12 +1,15 @@
 import { afterAll, beforeAll, expect, test } from "bun:test"
+import { readdir } from "node:fs/promises"
 import { join } from "node:path"
 import { version } from "../../package.json"
 import { targets } from "../../scripts/engine.ts"
 import { makeImage } from "../../scripts/release/image.ts"
+import { stageFiles } from "../../scripts/release/stage.ts"
+import { pluginNames } from "../../suite/plugins.ts"
 import { Containerd } from "../interop/containerd.ts"
 import { Podman } from "../interop/podman.ts"
 import { mustRun, TemporaryDirectory } from "../lab/mod.ts"
-import { age, findSample, samplePlugins } from "./sample.ts"
+import { age, sampleOf } from "./sample.ts"
 
 let directory: TemporaryDirectory
 let image: string
@@ -14,8 +17,9 @@ const name = `cni-plugins:${version}`
 
 beforeAll(async () => {
   directory = await TemporaryDirectory.create("cni-image")
-  const files = await findSample()
-  await makeImage(new Map(Object.values(targets).map((target) => [target, files])), directory.path, age)
+  const files = await stageFiles(targets.amd64)
+  const machines = new Map([[targets.amd64, files] as const, [targets.arm64, sampleOf(files)] as const])
+  await makeImage(machines, directory.path, age)
   image = directory.join(`cni-plugins-image-${version}.tar`)
 }, 600_000)
 afterAll(() => directory[Symbol.asyncDispose]())
@@ -38,7 +42,7 @@ test("skopeo finds an image for each machine in one index, and every blob as it 
   }
 })
 
-test("an image has the plugins and the licence, of root, and no shell", async () => {
+test("an image has the plugins, the tool and the licences, of root, and no shell", async () => {
   const { Layers } = JSON.parse(await skopeo("inspect", `oci-archive:${image}:${name}`))
   await mustRun(["tar", "--extract", "--file", image, "--directory", directory.path])
   expect(Layers.length).toBe(1)
@@ -54,16 +58,20 @@ test("an image has the plugins and the licence, of root, and no shell", async ()
     ["drwxr-xr-x", "0/0", "opt/"],
     ["drwxr-xr-x", "0/0", "opt/cni/"],
     ["drwxr-xr-x", "0/0", "opt/cni/bin/"],
-    ...samplePlugins.map((plugin) => ["-rwxr-xr-x", "0/0", `opt/cni/bin/${plugin}`]),
+    ...[...pluginNames, "cni"].sort().map((name) => ["-rwxr-xr-x", "0/0", `opt/cni/bin/${name}`]),
   ])
 })
 
-test("podman runs a plugin of the image, with a root that is read-only", async () => {
+test("podman runs the image, with a root that is read-only: it installs the plugins into a directory of the host", async () => {
   await using podman = await Podman.create()
+  await using bin = await TemporaryDirectory.create("cni-image-bin")
   await podman.run("pull", "--quiet", `oci-archive:${image}`)
-  const run = ["run", "--rm", "--read-only", "--network", "none", "--env", "CNI_COMMAND=VERSION"]
-  const answer = await podman.run(...run, `localhost/${name}`, "/opt/cni/bin/bridge")
-  expect(JSON.parse(answer)).toMatchObject({ cniVersion: "1.1.0" })
+  const run = ["run", "--rm", "--read-only", "--network", "none", "--volume", `${bin.path}:/host/bin`]
+  await podman.run(...run, `localhost/${name}`, "install", "--bin-dir", "/host/bin")
+  const installed = (await readdir(bin.path)).filter((file) => !file.startsWith("."))
+  expect(installed.sort()).toEqual([...pluginNames])
+  const { stdout } = await mustRun([bin.join("bridge")], { env: { CNI_COMMAND: "VERSION" } })
+  expect(JSON.parse(stdout)).toMatchObject({ cniVersion: "1.1.0" })
 })
 
 test("containerd imports the image by its name, and runs a plugin of it", async () => {

@@ -92,8 +92,11 @@ ls /usr/lib/cni >&3
 dpkg-query --show --showformat='\${db:Status-Status}\\n' containernetworking-plugins >&3
 CNI_COMMAND=VERSION /usr/lib/cni/bridge >&3
 grep ExecStart= /lib/systemd/system/cni-dhcp.service >&3
-man --path cni-bridge >&3
+man --path cni-bridge cni-ps >&3
+cni version | head -n 1 >&3
 test ! -e /opt/cni/bin/bridge
+test -s /usr/share/bash-completion/completions/cni
+test -s /usr/share/zsh/vendor-completions/_cni
 dpkg --force-depends --purge cni-plugins
 find / -xdev -name '*cni-bridge*' -path '/usr/share/man/*' >&3
 find /usr/lib/cni /usr/share/doc/cni-plugins /lib/systemd/system/cni-dhcp.service >&3 || true`
@@ -106,6 +109,8 @@ find /usr/lib/cni /usr/share/doc/cni-plugins /lib/systemd/system/cni-dhcp.servic
     "config-files",
     "ExecStart=/usr/lib/cni/dhcp daemon",
     "/usr/share/man/man8/cni-bridge.8.gz",
+    "/usr/share/man/man1/cni-ps.1.gz",
+    expect.stringContaining(version),
   ])
 })
 

@@ -7,19 +7,18 @@ import { type StagedFile, stageFiles } from "../../scripts/release/stage.ts"
 /** What the sample's files are as old as. */
 export const age = 1_700_000_000
 
-/** A release of few plugins, which is made fast; those for arm64 are the same files. */
-export async function findSample(): Promise<StagedFile[]> {
-  const all = await stageFiles(targets.amd64)
-  return all.filter(({ kind, name }) => kind !== "plugin" || samplePlugins.includes(name))
+/** Few plugins, of which packages are made fast. */
+export function sampleOf(files: readonly StagedFile[]): StagedFile[] {
+  return files.filter(({ kind, name }) => kind !== "plugin" || samplePlugins.includes(name))
 }
 
 /** In alphabetical order. */
 export const samplePlugins = ["bridge", "dhcp", "host-local"]
 
-/** Makes the release of the sample in a directory: returns the names of its files. */
+/** Makes a release of the sample in a directory, for arm64 of the same files: returns the names of its files. */
 export async function makeSample(directory: string): Promise<string[]> {
   const source = await findSource(root)
-  const files = await findSample()
+  const files = sampleOf(await stageFiles(targets.amd64))
   const archive = await makeArchive(targets.amd64, files, directory, age)
   const machines = new Map(Object.values(targets).map((target) => [target, files]))
   return completeRelease([archive], await makePackages(machines, directory, age), directory, { age, source })
