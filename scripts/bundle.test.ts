@@ -117,3 +117,15 @@ describe("a plugin's file has that plugin, what runs in its process, and no othe
     expect(await pluginsIn(name)).toEqual([name, ...others].sort())
   })
 })
+
+test("the tool's script, with pages in it, is the same from every working directory", async () => {
+  const print = `import { bundle } from "${import.meta.dir}/bundle.ts"
+    import { toolPrograms } from "${import.meta.dir}/programs.ts"
+    const { script, positions } = await bundle("tool", toolPrograms)
+    process.stdout.write(script + positions)`
+  const from = async (cwd: string) => {
+    const child = Bun.spawn([process.execPath, "--eval", print], { cwd, stdout: "pipe" })
+    return Bun.SHA256.hash(await new Response(child.stdout).bytes(), "hex")
+  }
+  expect(await from("/")).toBe(await from(join(import.meta.dir, "..")))
+})

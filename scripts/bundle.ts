@@ -55,7 +55,8 @@ export async function bundle(name: string, programs: readonly Program[]): Promis
   if (!code || !map) throw new Error(`Cannot bundle ${name}`)
   // What the bundler adds goes: a helper that nothing calls, and comments, which tell where this was built. The lines stay,
   // or positions would be wrong.
-  const added = /^ *\/\/ (@bun|.+\.(json|[cm]?[jt]s))$|^\/\/# debugId=.*$|^ *var __require = import\.meta\.require;$/gm
+  const added =
+    /^ *\/\/ (@bun|.+\.(json|md|[cm]?[jt]s))$|^\/\/# debugId=.*$|^ *var __require = import\.meta\.require;$/gm
   const script = (await code.text()).replace(added, "")
   const foreign = /__require\("([^"]+)"\)/.exec(script)
   if (foreign) throw new Error(`Cannot bundle ${name}: it imports "${foreign[1]}", which the engine has not got`)
