@@ -1,13 +1,6 @@
-import {
-  findVersion,
-  install,
-  requireExecutable,
-  requireVersion,
-  rollback,
-  uninstall,
-  verify,
-} from "../../install/mod.ts"
-import { dirname, executablePath, exists, join, resolve } from "../../pkg/libc/mod.ts"
+import { findVersion, install, type Outcome, rollback, uninstall, verify } from "../../install/mod.ts"
+import { exists, join, resolve } from "../../pkg/libc/mod.ts"
+import { statusNetwork } from "../../pkg/libcni/mod.ts"
 import { pluginNames } from "../../suite/plugins.ts"
 import {
   type Arguments,
@@ -17,11 +10,15 @@ import {
   given,
   outputFlags,
   print,
+  runtimeFlags,
+  runtimeOf,
   text,
   UsageError,
 } from "../../tools/command.ts"
 import { defaults, type Terminal } from "../../tools/environment.ts"
+import { attachmentsOf, DEFAULT_DATA_DIR, type NodePlaces, readNode } from "../../tools/node/mod.ts"
 import { fittedTable } from "../../tools/screen.ts"
+import { type InstallPlace, type InstallPlaces, installPlaces } from "./install-places.ts"
 
 const ways = ["verify", "rollback", "uninstall"] as const
 
@@ -30,16 +27,30 @@ export const installCommand: Command = {
   summary: "Put the plugins into a directory, say what became of them, or take them back",
   words: [],
   flags: {
-    "bin-dir": { type: "string", value: "DIR", help: "where to; must exist (default /opt/cni/bin)" },
+    "bin-dir": { type: "string", value: "DIR", help: "where to; must exist (default: the runtime's directory)" },
     "tool-dir": {
       type: "string",
       value: "DIR",
       help: "put this tool there too, as cni and cnitool, and cni-agent; not by default",
     },
+    config: {
+      type: "string",
+      value: "FILE",
+      help: "a network configuration, which is installed last, when STATUS of its plugins succeeds",
+    },
+    "conf-dir": {
+      type: "string",
+      value: "DIR",
+      help: "where the configuration goes (default: the runtime's directory)",
+    },
+    "cache-dir": runtimeFlags["cache-dir"],
     adopt: { type: "boolean", help: "also replace files that others placed, and keep them" },
     verify: { type: "boolean", help: "say which files were replaced, removed or changed since; exit code 3 then" },
     rollback: { type: "boolean", help: "put back what was there before the last installation" },
-    uninstall: { type: "boolean", help: "remove the plugins, and put back what --adopt displaced" },
+    uninstall: {
+      type: "boolean",
+      help: "remove all once no container is attached, and put back what --adopt displaced",
+    },
     "dry-run": { type: "boolean", help: "only say what would be done" },
     ...outputFlags,
   },
@@ -49,68 +60,95 @@ that was placed by others is replaced with --adopt only, and kept; other files a
 run are not disturbed, and doing it again changes nothing. An installation that was interrupted is finished by the next
 one, or taken back by --rollback.
 
+Without --bin-dir the directory is that of the configuration of containerd, CRI-O, k3s or RKE2, else the first of /opt/cni/bin,
+/usr/lib/cni and /usr/libexec/cni that is there. --uninstall removes the configuration at once, and the plugins when no container is
+attached any more; until then it says which are, and ends with exit code 3.
+
 Examples:
   cni install --dry-run
   cni install --bin-dir /usr/lib/cni
   cni install --tool-dir /usr/local/bin
+  cni install --config 10-pods.conflist
   cni install --verify
   cni install --rollback`,
   async run(args, terminal) {
     const [way, ...more] = ways.filter((flag) => given(args, flag))
     if (more.length > 0) throw new UsageError(`cannot use --${way} with --${more[0]}: give one of them`)
-    const places = placesOf(args)
+    const found = installPlaces(args)
+    const { binDir, origin, places } = found
+    if (origin !== undefined) terminal.stderr(`Directory of plugins: ${binDir}, ${origin}\n`)
     if (way === "verify") return tellDifferences(args, terminal, places)
-    const act = way === "rollback" ? rollback : way === "uninstall" ? uninstall : undefined
-    const files = places.map((place) => ({ ...place, outcomes: act ? act(place) : install(place.source()) }))
-    const said = (did: string) => (given(args, "dry-run") && !/^(unchanged|left)$/.test(did) ? `would be ${did}` : did)
-    print(args, terminal, {
-      json: () => files.map(({ directory, outcomes }) => ({ directory, files: outcomes })),
-      text: (screen) =>
-        files
-          .map(({ title, directory, outcomes }) => {
-            const rows = outcomes.map(({ name, did }) => [name, said(did)])
-            return `${directory}\n${fittedTable([title, "WHAT"], rows, screen)}`
-          })
-          .join(""),
-    })
+    if (way === "uninstall") return leave(args, terminal, found)
+    const named = places.filter(({ title }) => title !== "CONFIGURATION" || found.config)
+    if (way === "rollback") {
+      const back = [...named].reverse().map((place) => ({ ...place, outcomes: rollback(place) }))
+      return tell(args, terminal, back)
+    }
+    const done: Done[] = []
+    for (const place of named) {
+      // Plugins that cannot serve on this kernel are told before the runtime hears of the network.
+      if (place.title === "CONFIGURATION" && found.config && !place.dryRun)
+        await statusNetwork({ ...runtimeOf(args, terminal), path: [binDir] }, found.config.network)
+      done.push({ ...place, outcomes: install(place.installation()) })
+    }
+    tell(args, terminal, done)
   },
 }
 
-/** A directory that the command is about, and what is to be installed into it. */
-interface InstallPlace {
-  readonly title: string
-  readonly directory: string
-  readonly adopt: boolean
-  readonly dryRun: boolean
-  readonly source: () => Parameters<typeof install>[0]
+type Done = InstallPlace & { readonly outcomes: readonly Outcome[] }
+
+const isInstalled = ({ title, directory }: InstallPlace) => title === "PLUGIN" || exists(`${directory}/.cni-install`)
+
+/** Prints what was done with each file. */
+function tell(args: Arguments, terminal: Terminal, done: readonly Done[]): void {
+  const said = (did: string) => (given(args, "dry-run") && !/^(unchanged|left)$/.test(did) ? `would be ${did}` : did)
+  print(args, terminal, {
+    json: () => done.map(({ directory, outcomes }) => ({ directory, files: outcomes })),
+    text: (screen) =>
+      done
+        .map(({ title, directory, outcomes }) => {
+          const rows = outcomes.map(({ name, did }) => [name, said(did)])
+          return `${directory}\n${fittedTable([title, "WHAT"], rows, screen)}`
+        })
+        .join(""),
+  })
 }
 
-function placesOf(args: Arguments): InstallPlace[] {
-  const common = { adopt: given(args, "adopt"), dryRun: given(args, "dry-run") }
-  const directory = resolve(text(args, "bin-dir") ?? defaults.binDir)
-  const plugins = () => {
-    const from = pluginsBeside(dirname(executablePath()))
-    const source = (name: string) => join(from, name)
-    const checks = { inspect: requireExecutable, introduce: requireVersion }
-    return { ...common, ...checks, directory, from, source, names: pluginNames }
-  }
-  const places: InstallPlace[] = [{ ...common, title: "PLUGIN", directory, source: plugins }]
-  const toolDir = text(args, "tool-dir")
-  if (toolDir === undefined) return places
-  const tools = () => {
-    const from = dirname(executablePath())
-    const agent = join(from, "cni-agent")
-    const names = ["cni", "cnitool", ...(exists(agent) ? ["cni-agent"] : [])]
-    const source = (name: string) => (name === "cni-agent" ? agent : executablePath())
-    return { ...common, inspect: requireExecutable, directory: resolve(toolDir), from, source, names }
-  }
-  return [...places, { ...common, title: "TOOL", directory: resolve(toolDir), source: tools }]
+/**
+ * Removes the configuration first, so that no container is attached any more, and the plugins once no container is: DEL needs
+ * them. Ends with exit code 3 while containers are attached, after telling which.
+ */
+function leave(args: Arguments, terminal: Terminal, { places, binDir, confDir }: InstallPlaces): void {
+  const installed = places.filter(isInstalled)
+  const configurations = installed.filter(({ title }) => title === "CONFIGURATION")
+  const done = configurations.map((place) => ({ ...place, outcomes: uninstall(place) }))
+  const cacheDir = resolve(text(args, "cache-dir") ?? defaults.cacheDir)
+  const attached = attachedContainers({ confDir, binDirs: [binDir], cacheDir, dataDir: DEFAULT_DATA_DIR })
+  if (attached.length === 0 || given(args, "dry-run")) {
+    const rest = installed.filter(({ title }) => title !== "CONFIGURATION")
+    tell(args, terminal, [...done, ...rest.map((place) => ({ ...place, outcomes: uninstall(place) }))])
+    if (attached.length === 0) return
+  } else tell(args, terminal, done)
+  terminal.stderr(
+    `Attached containers need the plugins for their DEL: ${attached.length}\n${attached.map((one) => `  ${one}\n`).join("")}` +
+      "Remove them, then run this again: the plugins go when none is left.\n",
+  )
+  throw new Found(FOUND_FAULTS)
+}
+
+/** The attachments of this node, as messages name them. Throws when the runtime's records cannot be read: unknown is not none. */
+function attachedContainers(places: NodePlaces): string[] {
+  const node = readNode(places)
+  const unread = node.unread.find(({ what }) => what === "cache")
+  if (unread)
+    throw new Error(`Cannot tell which containers are attached: the ${unread.what} cannot be read: ${unread.reason}`)
+  return attachmentsOf(node).map(({ network, containerId, ifName }) => `${network} ${containerId} ${ifName}`)
 }
 
 /** Prints what is not as it was installed. Ends with exit code 3 when there is anything. */
 function tellDifferences(args: Arguments, terminal: Terminal, places: readonly InstallPlace[]): void {
-  const found = places.map(({ title, directory }) => {
-    const verified = verify(directory)
+  const found = places.filter(isInstalled).map(({ title, directory, mode }) => {
+    const verified = verify(directory, { mode })
     if (!verified) throw new Error(`Cannot verify "${directory}": nothing was installed there by "cni install"`)
     const { manifest, differences, interrupted } = verified
     const files = differences.map(({ name, is }) => {
@@ -140,17 +178,4 @@ function tellDifferences(args: Arguments, terminal: Terminal, places: readonly I
 function interruptionNote(kind: string): string {
   const what = { install: "An installation", rollback: "A rollback", uninstall: "A removal" }[kind]
   return `${what} was interrupted: "cni install" finishes it, "cni install --rollback" takes it back.`
-}
-
-/** The directory of the plugins: `bin` beside this tool, as built, or that of the tool, as unpacked. */
-function pluginsBeside(directory: string): string {
-  const places = [join(directory, "bin"), directory]
-  const missing = places.map((place) => pluginNames.filter((name) => !exists(join(place, name))))
-  const found = places.find((_, at) => missing[at]?.length === 0)
-  if (found !== undefined) return found
-  const [inBin = [], beside = []] = missing
-  const fewest = inBin.length <= beside.length ? inBin : beside
-  throw new Error(
-    `Cannot find the plugins to install: expected all of them in ${places.join(" or ")}, without ${fewest.join(", ")}`,
-  )
 }

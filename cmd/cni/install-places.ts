@@ -1,0 +1,116 @@
+import { type Installation, knownBinDir, requireExecutable, requireVersion, runtimePlaces } from "../../install/mod.ts"
+import { basename, dirname, executablePath, exists, join, resolve } from "../../pkg/libc/mod.ts"
+import { loadNetworkFile, type Network } from "../../pkg/libcni/mod.ts"
+import { pluginNames } from "../../suite/plugins.ts"
+import { type Arguments, given, text, UsageError } from "../../tools/command.ts"
+import { defaults } from "../../tools/environment.ts"
+
+/** A directory that an installation is about, and what it gets. */
+export interface InstallPlace {
+  readonly title: "PLUGIN" | "TOOL" | "CONFIGURATION"
+  readonly directory: string
+  readonly mode: number
+  readonly adopt: boolean
+  readonly dryRun: boolean
+  /** Throws when the files cannot be found. */
+  readonly installation: () => Installation
+}
+
+/** The directories of an installation, plugins first and configuration last, and how they were found. */
+export interface InstallPlaces {
+  readonly binDir: string
+  readonly confDir: string
+  /** Where the directories of plugins and configurations are from, for people; undefined when they were given. */
+  readonly origin: string | undefined
+  readonly places: readonly InstallPlace[]
+  readonly config: { readonly file: string; readonly network: Network } | undefined
+}
+
+/** Reads flags, and the runtimes' configuration where these do not say it. Throws a usage error when runtimes differ. */
+export function installPlaces(args: Arguments): InstallPlaces {
+  const found = findDirectories(args)
+  const { binDir, confDir } = found
+  const common = { adopt: given(args, "adopt"), dryRun: given(args, "dry-run") }
+  const places: InstallPlace[] = [
+    {
+      ...common,
+      title: "PLUGIN",
+      directory: binDir,
+      mode: 0o755,
+      installation: () => plugins({ ...common, directory: binDir }),
+    },
+  ]
+  const toolDir = text(args, "tool-dir")
+  if (toolDir !== undefined) {
+    const directory = resolve(toolDir)
+    places.push({
+      ...common,
+      title: "TOOL",
+      directory,
+      mode: 0o755,
+      installation: () => tools({ ...common, directory }),
+    })
+  }
+  const asked = text(args, "config")
+  const file = asked === undefined ? undefined : resolve(asked)
+  const config = file === undefined ? undefined : { file, network: loadNetworkFile(file) }
+  if (file !== undefined || exists(`${confDir}/.cni-install`)) {
+    const installation = () => configuration({ ...common, directory: confDir }, file)
+    places.push({ ...common, title: "CONFIGURATION", directory: confDir, mode: 0o644, installation })
+  }
+  return { ...found, places, config }
+}
+
+function findDirectories(args: Arguments): Pick<InstallPlaces, "binDir" | "confDir" | "origin"> {
+  const [binDir, confDir] = [text(args, "bin-dir"), text(args, "conf-dir")]
+  if (binDir !== undefined)
+    return { binDir: resolve(binDir), confDir: resolve(confDir ?? defaults.confDir), origin: undefined }
+  const runtimes = runtimePlaces()
+  const [first] = runtimes
+  const other = runtimes.find(({ binDirs }) => binDirs[0] !== first?.binDirs[0])
+  if (first && other) {
+    const uses = [first, other].map(({ binDirs, file }) => `${binDirs[0]} (${file})`)
+    throw new UsageError(`cannot choose a directory: runtimes use ${uses.join(" and ")}; name one with --bin-dir`)
+  }
+  const known = first?.binDirs[0] ?? knownBinDir()
+  return {
+    binDir: known ?? defaults.binDir,
+    confDir: resolve(confDir ?? first?.confDir ?? defaults.confDir),
+    origin: first ? `as ${first.file} says` : known === undefined ? "the default" : "which is there",
+  }
+}
+
+type Common = Pick<Installation, "adopt" | "dryRun" | "directory">
+
+function plugins(common: Common): Installation {
+  const from = pluginsBeside(dirname(executablePath()))
+  const checks = { inspect: requireExecutable, introduce: requireVersion }
+  return { ...common, ...checks, from, source: (name) => join(from, name), names: pluginNames }
+}
+
+function tools(common: Common): Installation {
+  const own = executablePath()
+  const from = dirname(own)
+  const agent = join(from, "cni-agent")
+  const names = ["cni", "cnitool", ...(exists(agent) ? ["cni-agent"] : [])]
+  const source = (name: string) => (name === "cni-agent" ? agent : own)
+  return { ...common, inspect: requireExecutable, from, source, names }
+}
+
+function configuration(common: Common, file: string | undefined): Installation {
+  if (file === undefined) return { ...common, mode: 0o644, from: "", source: (name) => name, names: [] }
+  return { ...common, mode: 0o644, from: dirname(file), source: () => file, names: [basename(file)] }
+}
+
+/** The directory of the plugins: `bin` beside this tool, as built, or that of the tool, as unpacked. */
+function pluginsBeside(directory: string): string {
+  const places = [join(directory, "bin"), directory]
+  const missing = places.map((place) => pluginNames.filter((name) => !exists(join(place, name))))
+  const found = places.find((_, at) => missing[at]?.length === 0)
+  if (found !== undefined) return found
+  const [inBin = [], beside = []] = missing
+  const fewest = inBin.length <= beside.length ? inBin : beside
+  throw new Error(
+    `Cannot find the plugins to install: expected all of them in ${places.join(" or ")}, without ${fewest.join(", ")}`,
+  )
+}
