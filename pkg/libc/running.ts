@@ -1,7 +1,7 @@
 import { engine, monotonicMs, type ProgramEnd } from "../engine/mod.ts"
 import { Child } from "./child.ts"
-import { duplicate, type Fd, FileDescriptor, Poll } from "./descriptor.ts"
-import { check } from "./errno.ts"
+import { duplicate, type Fd, FileDescriptor, Open, Poll } from "./descriptor.ts"
+import { check, isErrno } from "./errno.ts"
 import { Input, inputOf, NO_FD, Output, openPipe, type Pipe } from "./pipes.ts"
 import type { PollRequest } from "./service.ts"
 
@@ -135,7 +135,14 @@ export class Running implements Disposable {
   }
 }
 
-/** What a program reads: what we read, or a pipe, whose end it finds at once when there is nothing for it. */
+/** What a program reads: what we read, what we write, or nothing; in a bare root, which has no /dev/null, a pipe that ends at once. */
 function openInput(stdin: Program["stdin"]): Pipe {
-  return stdin === "inherit" ? inputOf(new FileDescriptor(duplicate(0 as Fd))) : openPipe()
+  if (stdin === "inherit") return inputOf(new FileDescriptor(duplicate(0 as Fd)))
+  if (stdin !== undefined) return openPipe()
+  try {
+    return inputOf(FileDescriptor.open("/dev/null", Open.ReadOnly))
+  } catch (error) {
+    if (!isErrno(error, "ENOENT")) throw error
+    return openPipe()
+  }
 }
