@@ -65,8 +65,6 @@ test("every finding that doctor can tell is broken here or among the faults of c
     "container-not-whole": "it needs a container with thousands of routes",
     "container-link-missing": "no row yet",
     "dns-unreachable": "no row yet",
-    "plugin-replaced": "it needs an installation and another installer: tools/doctor/placed.test.ts",
-    "install-interrupted": "it needs an installer that was killed: tools/doctor/placed.test.ts",
     "pool-file-old": "it needs a file that the agent does not write again at once: tools/doctor/pools.test.ts",
     "store-unreachable": "a directory is always reached: tools/doctor/pools.test.ts",
     "cluster-pool-full": "it needs more containers than a machine has room for: tools/doctor/pools.test.ts",
