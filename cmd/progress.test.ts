@@ -22,7 +22,7 @@ test("what takes long is told on stderr, on one line, which goes at the end", as
 
 test("what is quick says nothing, and neither does what fails at once", async () => {
   const terminal = recordingTerminal({})
-  const watched = { watched: true, stderr: terminal.stderr }
+  const watched = { ...terminal, watched: true }
   expect(await withProgress("x", watched, async () => 1)).toBe(1)
   const failing = withProgress("x", watched, async () => {
     throw new Error("no")
@@ -46,9 +46,25 @@ test("what is told once goes, too", async () => {
   const stderr = (text: string | Uint8Array) => void spoken.push(String(text))
   await withProgress(
     "x",
-    { watched: true, stderr },
+    { watched: true, stdout: stderr, stderr },
     until(() => spoken.length > 0),
     1,
   )
   expect(spoken.at(-1)).toBe("\r\x1b[K")
+})
+
+test("text of the command stands on a line of its own, not behind what was told", async () => {
+  const spoken: string[] = []
+  const write = (text: string | Uint8Array) => void spoken.push(String(text))
+  const isSaid = until(() => spoken.length > 0)
+  await withProgress(
+    "x",
+    { watched: true, stdout: write, stderr: write },
+    async ({ stdout }) => {
+      await isSaid()
+      stdout("the first line\n")
+    },
+    100,
+  )
+  expect(spoken[spoken.indexOf("the first line\n") - 1]).toBe("\r\x1b[K")
 })

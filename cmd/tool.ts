@@ -129,7 +129,7 @@ async function runCommand(
     requireWords(command, args.words)
     const title = [tool, name, ...args.words].join(" ")
     if (flags.follow === true || command.isService) return command.run(args, terminal)
-    if (flags.watch !== true) return withProgress(title, terminal, () => command.run(args, terminal))
+    if (flags.watch !== true) return withProgress(title, terminal, (to) => command.run(args, to))
     const once = (to: Terminal) => outcome(to, () => command.run(args, to))
     const everyMs = readSeconds("--interval", text(args, "interval") ?? "1")
     const code = await watch(once, terminal, { everyMs, title: terminal.interactive && !json ? title : undefined })

@@ -111,7 +111,7 @@ describe.each(roots)("in a root that has %s,", (_, unpack) => {
     expect((await readdir(root.at("opt/cni/bin"))).filter((name) => !name.startsWith(".")).sort()).toEqual([
       ...pluginNames,
     ])
-    await root.cni("install", "--verify")
+    await root.cni("install", "--bin-dir", "/opt/cni/bin", "--verify")
 
     const [web, lost] = [await host.addContainer(), await host.addContainer()]
     await root.cni("add", "pods", web.path)
