@@ -48,12 +48,12 @@ export class Churn implements Disposable {
     if (!isEmpty || hasGiven) this.#asked.delete(network)
   }
 
-  /** A pass over all pools has ended: whether more containers come than go. */
+  /** A pass over all pools has ended: containers go where fewer addresses are taken than before. One that comes is seen before its address is. */
   count(agent: Agent, pools: readonly Pool[]): void {
     const before = this.#taken
     this.#taken = 0
     for (const pool of pools) for (const count of usedOf(agent, pool).values()) this.#taken += count
-    this.#isFilling = this.#taken > before
+    this.#isFilling = this.#taken >= before
   }
 
   #changed(network: string): void {

@@ -54,7 +54,7 @@ export class Timetable {
     if (ms !== undefined) this.#until(this.#surroundings.clock.bootMs() + ms)
   }
 
-  /** Containers come or go; `isFilling` says that more have come than gone of late. */
+  /** Containers come or go; `isFilling` says that at least as many have come as gone of late. */
   churn(isFilling: boolean): void {
     this.#until(this.#beganMs + (isFilling ? COME_MS : GO_MS))
   }
