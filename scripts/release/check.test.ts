@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { writeFileSync } from "node:fs"
+import { mkdirSync, rmSync, writeFileSync } from "node:fs"
 import { mustRun, TemporaryDirectory } from "../../integration/lab/mod.ts"
 import { findObstacles, findSection, recordTested } from "./check.ts"
 
@@ -15,6 +15,8 @@ class Checkout implements AsyncDisposable {
     const checkout = new Checkout(await TemporaryDirectory.create("cni-checkout"))
     checkout.write("package.json", JSON.stringify({ version: "1.2.3" }))
     checkout.write("CHANGELOG.md", changelog)
+    mkdirSync(checkout.directory.join("integration/upgrade"), { recursive: true })
+    checkout.write("integration/upgrade/1.2.3.json", "{}")
     await checkout.git("init", "--quiet", "--initial-branch=main")
     await checkout.commit()
     return checkout
@@ -70,6 +72,15 @@ test("a file that differs, or that git does not know, is no release", async () =
   await using checkout = await release()
   checkout.write("other", "")
   expect(await checkout.findObstacles()).toEqual(["files differ from the commit: see git status"])
+})
+
+test("a version whose files and rules were not recorded is no release", async () => {
+  await using checkout = await release()
+  rmSync(checkout.directory.join("integration/upgrade/1.2.3.json"))
+  await checkout.git("commit", "--quiet", "--all", "--amend", "--message", "A change")
+  expect(await checkout.findObstacles()).toContain(
+    "what 1.2.3 leaves on a node is not recorded: bun integration/upgrade/record.ts",
+  )
 })
 
 test("a commit after the tag is no release, with the same files neither", async () => {

@@ -7,7 +7,7 @@
  * Tests pass for a tree, whose hash git knows: the record is a ref of git, `refs/tested/TREE`, which points to the commit. It goes
  * to other checkouts by `git fetch REMOTE 'refs/tested/*:refs/tested/*'`.
  */
-import { readFileSync } from "node:fs"
+import { existsSync, readFileSync } from "node:fs"
 import { join } from "node:path"
 import { root, run } from "../engine.ts"
 import { findSource } from "./provenance.ts"
@@ -40,6 +40,8 @@ export async function findObstacles(directory: string): Promise<string[]> {
   if (!findSection(changelog, version)) obstacles.push(`CHANGELOG.md says nothing about version ${version}`)
   else if (!/^## \[[^\]]+\] - \d{4}-\d\d-\d\d$/.test(headline ?? ""))
     obstacles.push(`the headline of ${version} in CHANGELOG.md has no date: expected "## [${version}] - YYYY-MM-DD"`)
+  if (!existsSync(join(directory, "integration/upgrade", `${version}.json`)))
+    obstacles.push(`what ${version} leaves on a node is not recorded: bun integration/upgrade/record.ts`)
   if (findSection(changelog, "Unreleased")) obstacles.push("CHANGELOG.md has changes under Unreleased")
   const tag = `v${version}`
   const tagged = await findWithGit(directory, "rev-parse", "--verify", "--quiet", `refs/tags/${tag}^{commit}`)
