@@ -9,11 +9,22 @@ const arp = hex`
   0e00 0100 6172705f636163686500 0000
   0800 0400 00040000
   2400 0500 0400 6801 2a000000 00000000 00000000 00000000 00000000 00000000 00000000`
+/** NDTA_STATS: struct ndt_stats, of which `last` is what follows its ten counters. */
+const statistics = (...last: number[]) => [84 + last.length, 0, 7, 0, ...new Uint8Array(80), ...last]
 const parametersOfLink = hex`02 00 0000 0e00 0100 6172705f636163686500 0000`
 const decnet = hex`0c 00 0000 0800 0400 00040000`
 
 test("a table tells its entries and how many it takes; the parameters of links and other families are passed over", () => {
-  expect(listNeighbourTables(listing(arp, parametersOfLink, decnet))).toEqual([{ family: 2, entries: 42, most: 1024 }])
+  expect(listNeighbourTables(listing(arp, parametersOfLink, decnet))).toEqual([
+    { family: 2, entries: 42, most: 1024, refused: 0 },
+  ])
+})
+
+test("a table tells how many entries it has refused, where the kernel counts them", () => {
+  const refused = (attribute: number[]) =>
+    listNeighbourTables(listing(new Uint8Array([...arp, ...attribute])))[0]?.refused
+  const counted = [3, 0, 0, 0, 1, 0, 0, 0]
+  expect([refused(statistics()), refused(statistics(...counted))]).toEqual([0, 2 ** 32 + 3])
 })
 
 test("listing asks for the tables of all families", () => {

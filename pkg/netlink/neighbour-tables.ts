@@ -1,6 +1,7 @@
 import { AF_INET, AF_INET6, type Family } from "../types/mod.ts"
 import { attrs, payloadOf } from "./attrs.ts"
-import { struct, u8, u16, u32 } from "./integers.ts"
+import { bytes } from "./codec.ts"
+import { struct, u8, u16, u32, u64 } from "./integers.ts"
 import type { NetlinkSocket } from "./socket.ts"
 
 /** <linux/rtnetlink.h> */
@@ -19,18 +20,23 @@ const tableConfig = struct({
   proxyQueue: u32,
 })
 
+/** Where struct ndt_stats has `table_fulls`, its last field; kernels before 4.3 have not got it. */
+const REFUSED_AT = 80
+
 /** struct ndtmsg, and what follows it. */
 const tablePayload = payloadOf(
   struct({ family: u8, pad1: u8, pad2: u16 }),
-  attrs({ most: [4, u32], config: [5, tableConfig] }),
+  attrs({ most: [4, u32], config: [5, tableConfig], statistics: [7, bytes] }),
 )
 
 /** The kernel's table of a family's neighbours, which is one for all namespaces of the machine. */
 export interface NeighbourTable {
   family: Family
   entries: number
-  /** The number of entries at which the kernel takes no more: gc_thresh3. */
+  /** The number of entries at which the kernel takes no more, gc_thresh3: it drops those that it can do without, and refuses if there are none. */
   most: number
+  /** How often it has refused one since it started. */
+  refused: number
 }
 
 const families: readonly Family[] = [AF_INET, AF_INET6]
@@ -41,9 +47,10 @@ export function listNeighbourTables(route: NetlinkSocket): NeighbourTable[] {
   return route.dump(request, (message): NeighbourTable | undefined => {
     const { header, attributes } = tablePayload.decode(message.payload)
     const family = families.find((each) => each === header.family)
-    const { most, config } = attributes
+    const { most, config, statistics = new Uint8Array() } = attributes
     // The parameters of each link come in messages of their own, without a configuration.
     if (family === undefined || most === undefined || config?.entries === undefined) return undefined
-    return { family, entries: config.entries, most }
+    const refused = statistics.length >= REFUSED_AT + u64.size ? Number(u64.get(statistics, REFUSED_AT)) : 0
+    return { family, entries: config.entries, most, refused }
   })
 }

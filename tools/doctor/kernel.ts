@@ -121,19 +121,22 @@ export const checkConntrack: Check = (patient) => {
   ]
 }
 
-/** The tables of neighbours, which all namespaces share: when one is full, no new neighbour is found. */
+/**
+ * The tables of neighbours, which all namespaces share. At its limit the kernel drops the entries that it can do without, those of
+ * multicast first, and so a full table is no fault: one that has refused an entry is.
+ */
 export const checkNeighbourTables: Check = ({ hostTables }) =>
-  hostTables.neighbourTables.flatMap(({ family, entries, most }): Finding[] => {
+  hostTables.neighbourTables.flatMap(({ family, entries, most, refused }): Finding[] => {
     const name = family === AF_INET ? "ipv4" : "ipv6"
     const path = `net/${name}/neigh/default/gc_thresh3`
     if (most === 0 || entries < NEARLY_FULL * most) return []
-    const isFull = entries >= most
+    const counted = `${entries} of ${most} entries, those of all containers included`
     return [
       {
         rule: "neighbours-full",
-        severity: isFull ? "error" : "warning",
-        what: `the kernel's table of ${family === AF_INET ? "IPv4" : "IPv6"} neighbours has ${entries} of ${most} entries, those of all containers included`,
-        why: `${isFull ? "the kernel finds no" : "when it is full the kernel finds no"} new neighbours: connections of the host and of containers fail with "No buffer space available", or hang`,
+        severity: refused > 0 ? "error" : "warning",
+        what: `the kernel's table of ${family === AF_INET ? "IPv4" : "IPv6"} neighbours has ${counted}${refused > 0 ? `, and has refused ${refused} since the machine started` : ""}`,
+        why: 'where all are in use the kernel finds no new neighbours: connections of the host and of containers fail with "No buffer space available", or hang',
         remedy: setSysctl(path, 2 * Math.max(entries, most)),
         note: "ip -s ntable shows the tables; gc_thresh1 and gc_thresh2 beside it are raised with it; a container that asks for many addresses fills it, too",
       },

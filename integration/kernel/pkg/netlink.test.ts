@@ -612,7 +612,16 @@ test("the tables of neighbours are those that ip tells, with their entries and l
   await host.exec("ip", ["link", "add", "nt0", "type", "bridge"])
   for (const address of ["10.9.1.1", "10.9.1.2", "2001:db8:9::1", "2001:db8:9::2"])
     await host.exec("ip", ["neigh", "add", address, "lladdr", "0a:00:00:00:00:51", "dev", "nt0"])
+  /** A line for each processor, behind a heading; the last column is `table_fulls`. */
+  const refused = async (table: string) =>
+    (await Bun.file(`/proc/net/stat/${table}`).text())
+      .trim()
+      .split("\n")
+      .slice(1)
+      .reduce((sum, line) => sum + Number.parseInt(line.split(/\s+/).at(-1) ?? "", 16), 0)
+  const before = await Promise.all(["arp_cache", "ndisc_cache"].map(refused))
   const tables = await inside(host, ({ route, listNeighbourTables }) => listNeighbourTables(route))
+  const after = await Promise.all(["arp_cache", "ndisc_cache"].map(refused))
   const { stdout } = await host.exec("ip", ["ntable", "show"])
   const limits = [...stdout.matchAll(/inet6? (?:arp_cache|ndisc_cache) \n\s+thresh1 \d+ thresh2 \d+ thresh3 (\d+)/g)]
   expect(tables.map(({ family, most }) => [family, most])).toEqual([
@@ -621,6 +630,10 @@ test("the tables of neighbours are those that ip tells, with their entries and l
   ])
   // The machine's other namespaces have entries, too.
   expect(tables.every(({ entries }) => entries >= 2)).toBe(true)
+  for (const [at, table] of tables.entries()) {
+    expect(table.refused).toBeGreaterThanOrEqual(before[at] as number)
+    expect(table.refused).toBeLessThanOrEqual(after[at] as number)
+  }
 })
 
 test("a bridge's own MAC is local, one that was learned leads to its port, and others are unknown", async () => {
