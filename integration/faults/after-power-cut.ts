@@ -65,15 +65,27 @@ export class Leases {
     const names = readdirSync(directory).filter((name) => /^10\.|^fd67:/.test(name))
     return new Map(names.map((name) => [name, readFileSync(`${directory}/${name}`, "latin1")]))
   }
-}
 
-const isWhole = (text: string) => /^[\w-]+\r\neth0$/.test(text)
+  /** The files of reservations that do not hold what they should. */
+  torn(): string[] {
+    return [...this.reservations().values()].filter((text) => !/^[\w-]+\r\neth0$/.test(text))
+  }
+}
 
 /** A disk as a power cut has left it, and whom the runtime took for alive. */
 export interface Cut {
   readonly image: string
   /** Those in an ADD or DEL among them. */
   readonly living: readonly string[]
+}
+
+/** How many reservations of an image are torn. */
+export async function countTorn(host: HostNamespace, image: string): Promise<number> {
+  const at = `${place}/looked-at`
+  await mountImage(host, image, at)
+  const torn = new Leases(host, `${at}/networks`).torn().length
+  await host.exec("umount", [at])
+  return torn
 }
 
 /** The boot after a power cut: answers how many reservations were torn. */
@@ -84,7 +96,7 @@ export async function comeBack(host: HostNamespace, { image, living }: Cut): Pro
   const leases = new Leases(host, `${at}/networks`)
   await host.exec("mkdir", ["-p", `${at}/networks/lab`])
   const found = leases.reservations()
-  const torn = [...found.values()].filter((text) => !isWhole(text)).length
+  const torn = leases.torn().length
 
   // Upstream's plugin on what the power cut has left.
   const go = new Leases(host, `${at}-go/networks`)
@@ -94,10 +106,7 @@ export async function comeBack(host: HostNamespace, { image, living }: Cut): Pro
 
   await succeed(leases.run(ours, "STATUS", ""))
   const own = await leases.add(ours, "new")
-  deepEqual(
-    [...leases.reservations().values()].filter((text) => !isWhole(text)),
-    [],
-  )
+  deepEqual(leases.torn(), [])
   for (const name of living) await succeed(leases.run(ours, "DEL", name))
   const rest = [...leases.reservations()].filter(([address]) => !own.includes(address))
   for (const [address, text] of rest) {

@@ -12,7 +12,7 @@ import {
   tellFigure,
   waitFor,
 } from "../lab/mod.ts"
-import { type Cut, comeBack, Leases, ours, place } from "./after-power-cut.ts"
+import { type Cut, comeBack, countTorn, Leases, ours, place } from "./after-power-cut.ts"
 import { disturb, FailingDisk, type fileSystems, syncAnother } from "./failing-disk.ts"
 
 const cuts = extent(10, 100)
@@ -46,12 +46,15 @@ async function cutOften(host: HostNamespace, disk: FailingDisk): Promise<Cut[]> 
   const goesOn = () => !isOver && done.length < cuts
   const cutAll = async () => {
     await waitFor(() => living.size > 2, "reservations")
-    await syncAnother(host, `${place}/disk`)
     while (goesOn()) {
-      for (let times = done.length === 0 ? 0 : 1 + chance.below(4); times > 0; times--)
+      const isFirst = done.length === 0
+      if (isFirst) await syncAnother(host, `${place}/disk`)
+      for (let times = isFirst ? 0 : 1 + chance.below(4); times > 0; times--)
         await disturb(host, chance, `${place}/disk`, `${place}/disk/networks/lab`)
       const before = [...living]
       const image = await disk.cut(done.length)
+      // One cut at least comes right after the journal had the names. Where a sync(2) of the machine came between, another does.
+      if (isFirst && (await countTorn(host, image)) === 0) continue
       done.push({ image, living: before.filter((name) => living.has(name)) })
     }
   }
@@ -77,7 +80,7 @@ test.each(onDisks)(
     await mountOver(host, "/proc/sys/kernel/random/boot_id", directory.join("boot_id"))
     let torn = 0
     for (const cut of all) torn += await comeBack(host, cut)
-    expect(torn).toBeGreaterThan(0) // the first cut comes right after the journal had the names
+    expect(torn).toBeGreaterThan(0)
     await tellFigure({
       what: `power cuts on ${fileSystem}`,
       tried: all.length,

@@ -49,23 +49,18 @@ export class Refused implements AsyncDisposable {
     const env = pluginEnv({ bin, verb: this.#verb, containerId: at.pod.name, netns: at.pod.path, ifName: at.ifName })
     const log = this.#directory.join("log")
     const input = JSON.stringify({ ...at.attachment.config, ...this.#scene.keys })
-    const output = await stage.host.tryExec(this.#faultAt.path, [log, fault, bin], { env, input, timeoutMs: 60_000 })
+    const output = await stage.host.tryExec(this.#faultAt.path, [log, fault, bin], { env, input })
     return { ...output, fired: (await readFile(log, "utf8")).startsWith("fired") }
   }
 
-  /** Tries the points; returns what did not hold, a text for each. */
-  async try(
-    points: readonly Point[],
-    told: (failure: string) => void = () => {},
-  ): Promise<{ tried: number; failures: string[] }> {
+  /** Tries the points until so many faults as `most` have come to pass; returns what did not hold, a text for each. */
+  async try(points: readonly Point[], most = points.length): Promise<{ tried: number; failures: string[] }> {
     const failures: string[] = []
     let tried = 0
-    const note = (failure: string) => {
-      failures.push(failure)
-      told(failure)
-    }
-    for (let first = 0; first < points.length; first += between) {
-      const some = points.slice(first, first + between)
+    let next = 0
+    while (next < points.length && tried < most) {
+      const some = points.slice(next, next + Math.min(between, most - tried))
+      next += some.length
       const said: string[] = []
       for (const point of some) {
         const wrong = await this.#tryOne(point)
@@ -79,7 +74,7 @@ export class Refused implements AsyncDisposable {
         const left = await this.#scene.difference()
         const whole = [wrong, left && `${this.#said}\n${left}`].filter(Boolean).join("\n")
         if (whole !== "")
-          note(
+          failures.push(
             `${this.#verb} of ${this.#subject.title}, ${point.fault} (${nameOf(point.call)}, ${point.owed}): ${whole}`,
           )
       }
