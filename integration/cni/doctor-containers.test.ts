@@ -1,15 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "bun:test"
-import { type ContainerNamespace, waitFor } from "../lab/mod.ts"
-import { NodeLab } from "./node-lab.ts"
-
-interface Finding {
-  rule: string
-  severity: string
-  what: string
-  why: string
-  remedy: string
-  pasteable: boolean
-}
+import { type ContainerNamespace, isOfMachine, waitFor } from "../lab/mod.ts"
+import { type Finding, NodeLab } from "./node-lab.ts"
 
 const staticRoutes = { cniVersion: "1.1.0", name: "line" }
 /** A point-to-point network with both families. */
@@ -76,15 +67,15 @@ async function startNode(): Promise<Node> {
 let node: Node
 beforeAll(async () => {
   node = await startNode()
-}, 120_000)
+})
 afterAll(() => node.stop())
 
 const findings = ({ lab }: Node) => doctor(lab)
 
 async function doctor(lab: NodeLab): Promise<Finding[]> {
-  const { stdout, stderr } = await lab.cni(["doctor", "--json"])
+  const { findings, stderr } = await lab.doctor()
   expect(stderr).toBe("")
-  return (JSON.parse(stdout) as { findings: Finding[] }).findings
+  return findings
 }
 
 /** A command with the names that are known when the node is there. */
@@ -724,7 +715,7 @@ test("container-unread: without the right to enter namespaces doctor says what i
   const without = ["setpriv", "--bounding-set", "-sys_admin", "--inh-caps", "-sys_admin"]
   const { stdout } = await lab.cni(["doctor", "--json"], {}, without)
   const found = (JSON.parse(stdout) as { findings: Finding[] }).findings
-  expect(found).toMatchObject([
+  expect(found.filter(({ rule }) => !isOfMachine(rule))).toMatchObject([
     {
       rule: "container-unread",
       what: expect.stringMatching(/^the namespaces of 2 containers cannot be looked into: /),

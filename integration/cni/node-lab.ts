@@ -4,7 +4,7 @@ import {
   builtPlugins,
   type ContainerNamespace,
   HostNamespace,
-  hasFeature,
+  isOfMachine,
   type Output,
   programEnv,
   TemporaryDirectory,
@@ -91,12 +91,11 @@ export class NodeLab implements AsyncDisposable {
     return { ...programEnv, NETCONFPATH: this.confDir, CNI_PATH: this.binDir }
   }
 
-  /** The findings of `cni doctor`, but for br_netfilter where the machine has no such module. */
+  /** The findings of `cni doctor`, without those of the machine. */
   async doctor(...args: string[]): Promise<{ findings: Finding[]; stderr: string; exitCode: number }> {
     const { stdout, stderr, exitCode } = await this.cni(["doctor", "--json", ...args])
     const { findings: all = [] } = (stdout === "" ? {} : JSON.parse(stdout)) as { findings?: Finding[] }
-    const findings = all.filter(({ rule }) => rule !== "br-netfilter-off" || hasFeature("br_netfilter"))
-    return { findings, stderr, exitCode }
+    return { findings: all.filter(({ rule }) => !isOfMachine(rule)), stderr, exitCode }
   }
 
   /** Runs a command as an operator who pastes it into a shell. */

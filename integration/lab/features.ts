@@ -68,6 +68,11 @@ export function hasFeature(feature: Feature): boolean {
   return has
 }
 
+/** Whether a finding of `cni doctor` is one of the machine, not of a test's host: a module that is missing, a table that all namespaces fill. */
+export function isOfMachine(rule: string): boolean {
+  return rule === "neighbours-full" || (rule === "br-netfilter-off" && !hasFeature("br_netfilter"))
+}
+
 function probe({ command, input = "", absent = false }: Probe): boolean {
   const options = { env: { ...programEnv }, extendEnv: false, input, reject: false } as const
   const { exitCode, stderr, cause } = execaSync("unshare", ["--net", ...command], options)

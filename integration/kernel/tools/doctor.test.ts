@@ -1,6 +1,7 @@
 /** `cni doctor` and `cni trace` from their sources, on a host with an attachment and with what another has left. */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { chmod, mkdir, stat, writeFile } from "node:fs/promises"
+import { isOfMachine } from "../../lab/mod.ts"
 import { NodeScene } from "./node-scene.fixture.ts"
 
 let node: NodeScene
@@ -11,6 +12,9 @@ afterAll(() => node[Symbol.asyncDispose]())
 const cni = (...args: string[]) => node.tool.run([...args, "--json"])
 /** The same for people. */
 const show = (...args: string[]) => node.tool.run(args)
+/** What `doctor --json` has found on the node. */
+const findingsOf = ({ stdout }: { stdout: string }) =>
+  (JSON.parse(stdout) as { findings: { rule: string }[] }).findings.filter(({ rule }) => !isOfMachine(rule))
 
 const STALE = {
   rule: "stale-lease",
@@ -26,22 +30,20 @@ const STALE = {
 }
 
 test("a node with warnings alone is in order", async () => {
-  const { stdout, ...ended } = await cni("doctor")
-  expect(ended).toEqual({ exitCode: 0, stderr: "" })
-  expect(JSON.parse(stdout)).toMatchObject({ findings: [STALE] })
-  expect(JSON.parse((await cni("doctor", "lan")).stdout)).toEqual({ findings: [] })
-  expect(await show("doctor")).toEqual({
-    exitCode: 0,
-    stdout: `WARNING stale-lease
+  const asked = await cni("doctor")
+  expect(asked).toMatchObject({ exitCode: 0, stderr: "" })
+  expect(findingsOf(asked)).toEqual([STALE])
+  expect(findingsOf(await cni("doctor", "lan"))).toEqual([])
+  const shown = await show("doctor")
+  expect(shown).toMatchObject({ exitCode: 0, stderr: "" })
+  expect(shown.stdout).toContain(`WARNING stale-lease
   ${STALE.what}
   why: ${STALE.why}
   do: ${STALE.remedy}
   note: ${STALE.note}
-
-0 errors, 1 warning, 2 attachments looked at
-`,
-    stderr: "",
-  })
+`)
+  // The machine's table of neighbours may be full, which is a warning, too.
+  expect(shown.stdout).toMatch(/\n\n0 errors, [12] warnings?, 2 attachments looked at\n$/)
 })
 
 /** What is found on a node whose cache is in a file system of its own. */
@@ -164,16 +166,17 @@ esac
     affected: [],
   }
   const failure = 'Cannot delete what is left of "lan/c9/eth0": plugin type="simple" failed (delete): not now'
+  expect(findingsOf(failed)).toEqual([ofStatus, ofCache])
   expect({ ...failed, stdout: JSON.parse(failed.stdout) }).toMatchObject({
     exitCode: 1,
-    stdout: { findings: [ofStatus, ofCache], fixes: ["DEL of lan/c9/eth0 by simple"], failures: [failure] },
+    stdout: { fixes: ["DEL of lan/c9/eth0 by simple"], failures: [failure] },
     stderr: `cni doctor: ${failure}\n`,
   })
   await writeFile(plugin, script(":", ":"))
   const fixed = await show("doctor", "lan", "--fix")
   expect(fixed.exitCode).toBe(0)
-  expect(fixed.stdout).toContain("\n\nFixing: DEL of lan/c9/eth0 by simple\n\n0 errors, 0 warnings, ")
-  expect(JSON.parse((await cni("doctor", "lan")).stdout).findings).toEqual([])
+  expect(fixed.stdout).toMatch(/\n\nFixing: DEL of lan\/c9\/eth0 by simple\n\n0 errors, [01] warnings?, /)
+  expect(findingsOf(await cni("doctor", "lan"))).toEqual([])
 })
 
 test("--bundle writes what was seen", async () => {
