@@ -24,6 +24,9 @@ import { parseStatements } from "./test/statements.ts"
 const root = join(import.meta.dir, "..")
 const tool = (name: string) => join(root, "node_modules/.bin", name)
 
+/** They end what hangs, and nothing else: beside ten other programs for each processor a test takes ten times as long. */
+const limits = { testMs: 300_000, fileMs: 3_600_000 }
+
 /** How many test files run at a time: most of them wait for packets, locks and programs for half of their time. */
 const lanes = availableParallelism() + 2
 
@@ -42,7 +45,7 @@ async function gate(runner: Runner): Promise<void> {
 
 async function unit(runner: Runner, files: readonly string[]): Promise<void> {
   // Without files `bun test` would run all there are.
-  if (files.length > 0) await runner.tests("unit tests", files, { testMs: 120_000, fileMs: 600_000 })
+  if (files.length > 0) await runner.tests("unit tests", files, limits)
 }
 
 function isRoot(runner: Runner): boolean {
@@ -55,7 +58,7 @@ function isRoot(runner: Runner): boolean {
 async function integration(runner: Runner, files: readonly string[]): Promise<void> {
   if (files.length === 0 || !isRoot(runner)) return
   if (!(await runner.step("build", [process.execPath, "scripts/build.ts"]))) return
-  await runner.eachFile(files, { testMs: 120_000, fileMs: 900_000 }, lanes)
+  await runner.eachFile(files, limits, lanes)
 }
 
 /** The integration tests that sanitizers watch: each plugin, each verb, both packet filters, what fails and what is undone; a third of the tool's. */

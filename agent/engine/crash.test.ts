@@ -66,7 +66,7 @@ describe("an agent that is killed", () => {
       steps = at
     }
     expect(steps).toBeGreaterThan(40)
-  }, 120_000)
+  }, 300_000)
 })
 
 function killFrom(node: TestNode, isTime: () => boolean): void {
@@ -112,7 +112,7 @@ describe("an answer that does not come", () => {
       }
       expect(writes).toBeGreaterThan(8)
     },
-    120_000,
+    300_000,
   )
 
   test("of a removal that is carried out after the agent was killed and started again takes no block in use", async () => {
@@ -146,7 +146,7 @@ describe("an answer that does not come", () => {
     expect(world.doubles()).toEqual([])
     expectAgreement(world)
     await world.stop()
-  }, 60_000)
+  }, 300_000)
 })
 
 describe("the order of a release:", () => {

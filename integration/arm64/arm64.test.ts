@@ -117,7 +117,7 @@ describe.each([
   beforeAll(async () => {
     bin = await TemporaryDirectory.create("cni-arm64", dirname(builtPlugins))
     await buildPlugins(bin.join("bin"), targets.arm64, start)
-  }, 280_000)
+  })
   afterAll(() => bin[Symbol.asyncDispose]())
 
   test.each(["bridge", "dhcp"])("%s is one static file for that machine", async (name) => {

@@ -38,7 +38,6 @@ for (const [maker, more, where] of places) {
         await bandwidth.add()
         await expectRate(rate, over(limited, host, way))
       },
-      120_000,
     )
   }
 }

@@ -23,4 +23,4 @@ test("agents that hear of a pool at the same moment claim each of its blocks onc
   expect(listed.toSorted()).toEqual([...new Set(listed)].toSorted())
   expect(listed).toHaveLength(blockCount)
   expect(nodes.map(({ log }) => log.join("")).filter((text) => text.includes(" is lost"))).toEqual([])
-}, 120_000)
+})

@@ -57,4 +57,4 @@ test("the wall clock decides nothing: agents of 1999 and 2050 claim blocks, and 
   await restart(two, suspendedFor(7200))
   await two.waitForBlocks(2)
   await cluster.waitForOrder()
-}, 120_000)
+})

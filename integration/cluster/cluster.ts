@@ -99,14 +99,10 @@ export class Cluster implements AsyncDisposable {
    */
   async waitForOrder(): Promise<void> {
     let wrong: string[] = []
-    await waitFor(
-      async () => {
-        wrong = await this.disorder()
-        return wrong.length === 0
-      },
-      "each block to be in its owner's file",
-      60_000,
-    ).catch((cause) => {
+    await waitFor(async () => {
+      wrong = await this.disorder()
+      return wrong.length === 0
+    }, "each block to be in its owner's file").catch((cause) => {
       throw new Error(`out of order: ${wrong.join("; ")}`, { cause })
     })
   }

@@ -141,7 +141,7 @@ describe("three members of etcd", () => {
     expect(winners).toHaveLength(50)
     expect(isKilled).toBe(true)
     console.log(`etcd: 2,000 claims for 50 blocks, the leader killed: ${winners.length} won, ${unknown} answers lost`)
-  }, 120_000)
+  })
 
   test("without a quorum each call is a StoreError in bounded time, and the store goes on when it has one again", async () => {
     await fresh()
@@ -165,7 +165,7 @@ describe("three members of etcd", () => {
     const records = await waitFor(() => store.list("block"), "the store to answer again")
     expect(records.some(({ key }) => key === keyOf.block(block(1)))).toBe(true)
     expect(records.some(({ key }) => key === keyOf.block(block(3)))).toBe(false)
-  }, 120_000)
+  })
 
   test("a watch goes on at another member when its own stands still or is killed, without a list", async () => {
     await fresh()
@@ -191,7 +191,7 @@ describe("three members of etcd", () => {
     await other?.kill()
     expect(await put(3)).toMatchObject({ type: "put", record: { key: keyOf.block(block(3)) } })
     ended.abort()
-  }, 120_000)
+  })
 
   test("a watch whose history was compacted while its member stood still tells all records again", async () => {
     await fresh()
@@ -217,7 +217,7 @@ describe("three members of etcd", () => {
     const expected = [keyOf.block(block(1)), keyOf.block(block(3))].map((key) => ({ key }))
     expect((await next).value).toMatchObject({ type: "all", records: expected })
     ended.abort()
-  }, 120_000)
+  })
 
   test("members that were restarted are asked again", async () => {
     await fresh()
@@ -228,7 +228,7 @@ describe("three members of etcd", () => {
       await member.start()
       await waitFor(() => store.find("block", keyOf.block(block(1))), `the store to answer beside ${member.name}`)
     }
-  }, 120_000)
+  })
 })
 
 describe("one member of etcd", () => {
@@ -253,7 +253,7 @@ describe("one member of etcd", () => {
     const found = await waitFor(() => store.find("block", keyOf.block(block(2))), "the store to answer")
     expect(found.value.nonce).toBe("mine")
     expect(await make(store, 2, "mine")).toBeUndefined()
-  }, 60_000)
+  })
 
   test("a version from before a backup was restored fits no record of after it, even at the same revision", async () => {
     await using bench = await Bench.start({ members: 1 })
@@ -277,7 +277,7 @@ describe("one member of etcd", () => {
     await etcd.restore(backup, "second")
     const anew = await waitFor(() => store.identity(), "the store to answer")
     expect(anew.cluster).not.toBe(before.cluster)
-  }, 60_000)
+  })
 
   test("without space in etcd's database a change is an error that says so, and records can be read", async () => {
     await using bench = await Bench.start({ members: 1, flags: ["--quota-backend-bytes", "100000"] })
@@ -288,8 +288,11 @@ describe("one member of etcd", () => {
     }
     const error = await errorOf(fill())
     expect([error.outcome, error.message]).toEqual(["unknown", expect.stringContaining("database space exceeded")])
-    expect((await store.list("block")).map(({ key }) => key).sort()).toEqual(made.sort())
-  }, 60_000)
+    // What has failed is unknown: etcd may have noticed only after the change.
+    const asked = keyOf.block(block(made.length + 1))
+    const stored = (await store.list("block")).map(({ key }) => key)
+    expect(stored.filter((key) => key !== asked).sort()).toEqual(made.sort())
+  })
 
   test("the agent's user may do what it needs below the prefix, and nothing else", async () => {
     await using bench = await Bench.start({ members: 1, auth: true })
@@ -307,5 +310,5 @@ describe("one member of etcd", () => {
     await member?.kill()
     await member?.start()
     expect(await waitFor(() => make(store, 2), "the store to answer")).toBeDefined()
-  }, 60_000)
+  })
 })

@@ -19,7 +19,7 @@ test("a node that is deleted while it lives takes its blocks back before the qua
   await one.addPod()
   one.signal("SIGCONT")
   await waitFor(async () => Bun.deepEquals(await statesOf(), ["owned"]), "the block to be owned again")
-}, 60_000)
+})
 
 test("a node that comes back after the quarantine hands out no address of a block that it has lost, and names its containers", async () => {
   await using cluster = await Cluster.start({ nodes: 2, members: 1, pool: scarce })
@@ -29,7 +29,7 @@ test("a node that comes back after the quarantine hands out no address of a bloc
   one.signal("SIGSTOP")
   await two.releaseNode(one.name)
   for (let count = 0; count < 8; count++) await two.addPod()
-  await waitFor(async () => (await two.blocks()).length === 2, "the other node to take the block over", 60_000)
+  await waitFor(async () => (await two.blocks()).length === 2, "the other node to take the block over")
   const epochs = (await cluster.blockRecords()).map(({ epoch, owner }) => [owner.name, epoch])
   expect(epochs.toSorted()).toEqual([
     [two.name, 1],
@@ -51,7 +51,7 @@ test("a node that comes back after the quarantine hands out no address of a bloc
   )
   expect(named).toMatchObject({ prefix: lost ?? "", owner: two.name })
   expect(named?.containers).toMatchObject([{ id: pod.namespace.name, ifName: "eth0", address: pod.address }])
-}, 120_000)
+})
 
 test("nodes notice a store that comes from a backup: they claim nothing, and say again what they own, until it is accepted", async () => {
   await using cluster = await Cluster.start({ nodes: 2, members: 1 })
@@ -61,7 +61,7 @@ test("nodes notice a store that comes from a backup: they claim nothing, and say
   const blocks = await one.waitForBlocks(2)
   await cluster.etcd.restore(backup, "second")
   const isStopped = (node: ClusterNode) => node.log.join("").includes("The store cannot be trusted")
-  await waitFor(() => isStopped(one) && isStopped(two), "both agents to stop", 60_000)
+  await waitFor(() => isStopped(one) && isStopped(two), "both agents to stop")
   await cluster.waitForOrder()
   expect((await one.blocks()).sort()).toEqual(blocks.sort())
   const pods = []
@@ -73,7 +73,7 @@ test("nodes notice a store that comes from a backup: they claim nothing, and say
     )
   await two.waitForBlocks(2)
   await cluster.waitForOrder()
-}, 120_000)
+})
 
 /** Longer than two looks of an agent for nodes that are gone, one a minute, about. */
 const twoSweepsMs = 200_000

@@ -19,9 +19,9 @@ let number = 20
 
 beforeAll(async () => {
   cluster = await Cluster.start({ nodes: 1, members: 1 })
-}, 60_000)
+})
 
-afterAll(() => cluster?.[Symbol.asyncDispose](), 60_000)
+afterAll(() => cluster?.[Symbol.asyncDispose]())
 
 /** Starts the agent so that it is killed when it makes a call for the n-th time. */
 function startKilled(node: ClusterNode, [call, times]: Point): void {
@@ -52,7 +52,6 @@ describe("the agent is killed", () => {
       await waitFor(async () => !node.isRunning || (await node.blocks()).length > 0, "a block, or the end of the agent")
       await expectMended(node, 1)
     },
-    60_000,
   )
 
   test.each(points({ sendto: 18, fsync: 12, rename: 6, unlink: 6 }, 16))(
@@ -75,7 +74,6 @@ describe("the agent is killed", () => {
       )
       await expectMended(node, 2)
     },
-    60_000,
   )
 })
 
@@ -102,7 +100,7 @@ test("while the store has not got a claim the file has no block, also after a ki
   expect(await node.blocks()).toEqual(owned.map(({ prefix }) => prefix))
   await cluster.waitForOrder()
   await cluster.removeNode(node)
-}, 60_000)
+})
 
 test("a removal is sent when the block is in no file; one that reaches the store after its agent was killed does not remove a block that the next agent has taken into use", async () => {
   const { node, way } = await addSlowNode()
@@ -135,4 +133,4 @@ test("a removal is sent when the block is in no file; one that reaches the store
   expect((await revisions())?.create_revision).toBe(claimed?.create_revision ?? 0)
   await cluster.waitForOrder()
   await cluster.removeNode(node)
-}, 120_000)
+})

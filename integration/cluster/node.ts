@@ -179,7 +179,6 @@ export class ClusterNode implements AsyncDisposable {
         return blocks.length >= count ? blocks : undefined
       },
       `${count} blocks of pool "${pool}" of ${this.name}; its agent says:\n${this.log.join("").slice(-2000)}`,
-      60_000,
     )
   }
 

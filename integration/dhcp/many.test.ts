@@ -90,7 +90,7 @@ async function configure(attachments: readonly Many[], results: readonly PluginR
   if (!pod) return
   await pod.exec("sysctl", ["-qw", "net.ipv4.conf.all.arp_ignore=1"])
   const lines = results.map(({ ips }, at) => `address add ${ips[0]?.address} dev e${at}`)
-  await pod.exec("ip", ["-batch", "-"], { input: `${lines.join("\n")}\n`, timeoutMs: 60_000 })
+  await pod.exec("ip", ["-batch", "-"], { input: `${lines.join("\n")}\n` })
 }
 
 test(`${leases} leases at once: all different, in one process that stays small, and given back`, async () => {
@@ -111,10 +111,9 @@ test("renewals, again and again, cost no memory", async () => {
   const attachments = await manyInterfaces(site, 40)
   await using server = await startDnsmasq(site.server, site.directory.path, options(2))
   await configure(attachments, await inGroups(attachments, 8, ({ attachment }) => attachment.add()))
-  const renewed = (count: number) =>
-    waitFor(() => server.running.count(/DHCPACK/) >= count, `${count} renewals`, 60_000)
+  const renewed = (count: number) => waitFor(() => server.running.count(/DHCPACK/) >= count, `${count} renewals`)
   await renewed(160)
   const before = residentMb(site.daemon.pid)
   await renewed(480)
   expect(residentMb(site.daemon.pid)).toBeLessThan(before + 0.5)
-}, 180_000)
+})

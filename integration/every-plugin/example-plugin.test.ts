@@ -13,4 +13,4 @@ test("the plugin that is made from the steps of CONTRIBUTING passes its own inte
   expect(run("scripts/build.ts")).toMatchObject({ exitCode: 0, said: expect.stringContaining("macvtap") })
   const { exitCode, said } = run("test", "integration/macvtap/macvtap.test.ts")
   expect({ exitCode, said }).toMatchObject({ exitCode: 0, said: expect.stringContaining(" 1 pass") })
-}, 240_000)
+})

@@ -49,5 +49,4 @@ test.each(networks)(
     const missing = await limited("CHECK", router, { prevResult })
     expect(missing.stdout).toContain("expected default via 10.22.0.1")
   },
-  120_000,
 )

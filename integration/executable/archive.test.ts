@@ -113,7 +113,7 @@ test("two archives are the same bytes, made anywhere, by any user's settings [S1
     expect(sha256(await readFile(join(copy, "dist", basename(file))))).toBe(sha256(await readFile(file)))
   const executable = await readFile(join(builtPlugins, "bridge"), "latin1")
   for (const place of [project, homedir(), cache]) expect(executable.includes(place)).toBe(false)
-}, 300_000)
+})
 
 /** A root directory as Alpine has it: musl's programs only, here busybox alone, and the plugins unpacked by its tar. */
 async function makeAlpine(at: string): Promise<void> {

@@ -71,7 +71,7 @@ describe("the native executable says what the sources say on Bun:", () => {
       const { exitCode, stdout } = await same([...name.split(" "), "--help"])
       expect({ name, exitCode, isLong: stdout.length > 50 }).toEqual({ name, exitCode: 0, isLong: true })
     }
-  }, 120_000)
+  })
 
   test("what is not understood, and what is not there", async () => {
     for (const words of [
@@ -90,7 +90,7 @@ describe("the native executable says what the sources say on Bun:", () => {
       const { exitCode } = await same(words)
       expect({ words, failed: exitCode !== 0 }).toEqual({ words, failed: words[0] !== "ipam" || exitCode !== 0 })
     }
-  }, 60_000)
+  })
 
   test("completions, schemas, configurations that are checked, messages that are explained", async () => {
     for (const shell of ["bash", "zsh", "fish"]) await same(["completion", shell])
@@ -103,5 +103,5 @@ describe("the native executable says what the sources say on Bun:", () => {
     expect(log?.stdout.length).toBeGreaterThan(10_000)
     await same(["explain", "-"], await readFile(join(project, "docs/errors.md"), "utf8"))
     await same(["explain", "7"])
-  }, 120_000)
+  })
 })

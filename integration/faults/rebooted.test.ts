@@ -144,5 +144,5 @@ testWith(
       await mustRun(["umount", "--lazy", disk.path])
     }
   },
-  patient(60_000),
+  patient(300_000),
 )

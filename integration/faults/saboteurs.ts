@@ -74,8 +74,7 @@ const ipOf = (host: HostNamespace) => (words: string[]) => host.tryExec("ip", wo
  * are flushed while it starts.
  */
 export async function reload(host: HostNamespace): Promise<void> {
-  const isReloaded = async () =>
-    (await host.tryExec("firewall-cmd", ["--reload"], { timeoutMs: 60_000 })).exitCode === 0
+  const isReloaded = async () => (await host.tryExec("firewall-cmd", ["--reload"])).exitCode === 0
   const restart = async () => {
     await stopFirewalld(host).catch(() => undefined) // which may have ended
     await runFirewalld(host)

@@ -205,7 +205,7 @@ test("thousands of links, addresses and routes in a container hold up neither CH
   ]).flat()
   await net.attacker.exec("ip", ["-batch", "-"], { input: `${lines.join("\n")}\n`, timeoutMs: 600_000 })
   // Half of what runtimes wait.
-  const run = (verb: "CHECK" | "DEL" | "GC", keys: object) => net.links[0].run(verb, keys, { timeoutMs: 60_000 })
+  const run = (verb: "CHECK" | "DEL" | "GC", keys: object) => net.links[0].run(verb, keys)
   await succeed(run("CHECK", { prevResult: net.results[0] }))
   await succeed(
     run("GC", {
@@ -249,9 +249,7 @@ test("with thousands of connections of a container in the host's table DEL of an
   expect(await flows("dport=5353 ")).toBe(1)
   const before = await flows("dst=10.22.0.1 ")
   expect(before).toBeGreaterThanOrEqual(count * 0.9)
-  await portmap
-    .run("DEL", mappings, { timeoutMs: 60_000 })
-    .then((output) => expect(output).toMatchObject({ exitCode: 0 }))
+  await portmap.run("DEL", mappings).then((output) => expect(output).toMatchObject({ exitCode: 0 }))
   expect(await flows("dport=5353 ")).toBe(0)
   expect(await flows("dst=10.22.0.1 ")).toBeGreaterThanOrEqual(count * 0.9)
   await tellFigure({

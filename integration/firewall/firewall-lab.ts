@@ -32,7 +32,7 @@ export async function expectReached(from: Namespace, to: FirewalledPod): Promise
 }
 
 /** A test for each backend, each on a host of its own. */
-export function testEach(name: string, run: (lab: FirewallLab) => Promise<void>, timeoutMs = 120_000): void {
+export function testEach(name: string, run: (lab: FirewallLab) => Promise<void>, timeoutMs?: number): void {
   testEachBackend(FirewallLab.create, name, run, timeoutMs)
 }
 

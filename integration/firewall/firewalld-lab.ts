@@ -46,7 +46,7 @@ export async function startFirewalld(host: Host): Promise<void> {
 /** Starts firewalld on a host that has a bus. */
 export async function runFirewalld(host: Host): Promise<void> {
   await startDaemon(host.commandLine(["firewalld", "--nofork", "--nopid", "--log-file", "/run/dbus/firewalld.log"]))
-  await waitFor(() => host.exec("firewall-cmd", ["--state"]), "firewalld to run", 60_000)
+  await waitFor(() => host.exec("firewall-cmd", ["--state"]), "firewalld to run")
 }
 
 /** The number of firewalld's process, by its connection to the bus. */
@@ -60,11 +60,7 @@ export async function firewalldPid(host: Host): Promise<number> {
 /** Ends firewalld, which takes its rules along. */
 export async function stopFirewalld(host: Host): Promise<void> {
   process.kill(await firewalldPid(host), "SIGTERM")
-  await waitFor(
-    async () => (await host.tryExec("firewall-cmd", ["--state"])).exitCode !== 0,
-    "firewalld to end",
-    30_000,
-  )
+  await waitFor(async () => (await host.tryExec("firewall-cmd", ["--state"])).exitCode !== 0, "firewalld to end")
 }
 
 /** The sources of a zone, as firewalld's own tool lists them. */

@@ -80,7 +80,7 @@ testWith(
         const isEntered = '[ "$(readlink /proc/$!/ns/net)" != "$(readlink /proc/self/ns/net)" ]'
         const moveAndEnd = `until ${isEntered}; do :; done; ip link set cni0 netns $! && kill $!; wait`
         await pod.exec("sh", ["-c", `unshare -n sleep 1000 & ${moveAndEnd}; true`])
-        await waitFor(async () => (await machine.names()).includes("cni0"), "the kernel to give the card back", 60_000)
+        await waitFor(async () => (await machine.names()).includes("cni0"), "the kernel to give the card back")
         return gc(pod, keys)
       },
     ]

@@ -58,7 +58,7 @@ test("containers of two nodes, in blocks of one pool, reach each other", async (
   const others = [...(near[5]?.addresses ?? []), ...far.addresses]
   expect(others).toHaveLength(4)
   expect(await answering(near[0]?.pod ?? one, others, others)).toEqual(others)
-}, 60_000)
+})
 
 test("no verb opens a socket", async () => {
   await using host = await HostNamespace.create()

@@ -52,7 +52,7 @@ test("a node's first installation: plugins, STATUS, and the configuration last; 
   expect(await node.host.tryExec(tool, del)).toMatchObject({ exitCode: 0 })
   expect(await node.install("--uninstall")).toMatchObject({ exitCode: 0, stderr: "" })
   expect(await readdir(node.bin)).toEqual([])
-}, 60_000)
+})
 
 test("a network whose plugins say that every ADD would fail is not installed, and the plugins are", async () => {
   const ipam = { type: "host-local", ranges: [[{ subnet: "10.22.0.0/16" }]], resolvConf: "/none/resolv.conf" }
@@ -61,7 +61,7 @@ test("a network whose plugins say that every ADD would fail is not installed, an
   expect([exitCode, stderr]).toEqual([1, expect.stringContaining("none0")])
   expect(await readdir(node.conf)).toEqual([])
   expect(await readdir(node.bin)).toContain("macvlan")
-}, 60_000)
+})
 
 test("a configuration of the same name that others wrote stays without --adopt", async () => {
   await using node = await makeNode(network)
@@ -77,4 +77,4 @@ test("a configuration of the same name that others wrote stays without --adopt",
   expect(await node.install("--config", node.file, "--rollback")).toMatchObject({ exitCode: 0 })
   expect(await Bun.file(theirs).text()).toBe("{}")
   expect(await readdir(node.bin)).toEqual([".cni-install"])
-}, 60_000)
+})

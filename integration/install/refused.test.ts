@@ -8,7 +8,7 @@ let suites: Suites
 beforeAll(async () => {
   suites = await Suites.create()
   await suites.install("A")
-}, 60_000)
+})
 afterAll(() => suites[Symbol.asyncDispose]())
 
 /** Runs a script in a mount namespace of its own, with the command line of an installation behind it. */
@@ -123,4 +123,4 @@ test("a rollback of what was interrupted puts back the old suite", async () => {
   await own.install("A", "--rollback")
   expect(await own.installed()).toBe("A")
   await mustRun(own.command("A", "--verify"))
-}, 60_000)
+})

@@ -56,7 +56,7 @@ test("podman: its network has no fault, its container is as made, the next one's
 
   await host.exec("nft", ["delete", "table", "ip", "cni_hostports"])
   expect(await differences(host, builtPlugins, "podman", netns, id)).toEqual([expect.stringMatching(/^portmap: /)])
-}, 120_000)
+})
 
 test("containerd: lint says which of two files pods get; a pod is as made, and what others change is told", async () => {
   await using containerd = await Containerd.create()
@@ -70,4 +70,4 @@ test("containerd: lint says which of two files pods get; a pod is as made, and w
   expect(await differences(host, binDir, "pods", netns, id)).toEqual([])
   await host.exec("ip", ["address", "flush", "dev", "cni0"])
   expect(await differences(host, binDir, "pods", netns, id)).toContain("gateway on the host")
-}, 120_000)
+})

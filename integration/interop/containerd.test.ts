@@ -15,4 +15,4 @@ test("`ctr run --cni` runs a container on the network, and its removal leaves on
   expect(await run("third", "cat", "/proc/sys/net/ipv4/conf/eth0/arp_filter")).toBe("1\n")
   expectUnchanged(before, await containerd.host.snapshot(), isAllocationTrace)
   expect(before.nftables).toEqual([])
-}, 120_000)
+})

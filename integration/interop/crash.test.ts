@@ -62,7 +62,7 @@ test("when containerd is killed between ADD and its save, `cni gc --auto` remove
   await containerd.stopPod(half)
   await containerd.removePod(half)
   expectUnchanged(before, await host.snapshot(), isAllocationTrace)
-}, 120_000)
+})
 
 test("pods outlive a killed containerd, and end as if nothing had been", async () => {
   await using containerd = await Containerd.create()
@@ -77,4 +77,4 @@ test("pods outlive a killed containerd, and end as if nothing had been", async (
   await containerd.stopPod(id)
   await containerd.removePod(id)
   expectUnchanged(before, await containerd.host.snapshot(), isAllocationTrace)
-}, 120_000)
+})

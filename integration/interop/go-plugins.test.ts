@@ -85,7 +85,7 @@ test("Debian's Go plugins run under the runtime library: ADD, CHECK, DEL", async
   expect(await node.host.json("ip", ["-j", "link", "show", "type", "veth"])).toEqual([])
   await using other = await Node.create()
   expect(comparable(await other.add(ours, await other.host.addContainer()))).toEqual(comparable(result))
-}, 120_000)
+})
 
 test("chains may be mixed: either portmap maps ports for the other's bridge", async () => {
   for (const [first, second] of [
@@ -103,7 +103,7 @@ test("chains may be mixed: either portmap maps ports for the other's bridge", as
     await node.cni("del", mixed.path, pod)
     expect(await node.host.json("ip", ["-j", "link", "show", "type", "veth"])).toEqual([])
   }
-}, 120_000)
+})
 
 test("a node is switched with its pods running: what the Go plugins made, these take away", async () => {
   await using node = await Node.create()
@@ -122,7 +122,7 @@ test("a node is switched with its pods running: what the Go plugins made, these 
   await node.cni("del", ours, pod)
   await node.cni("del", ours, young)
   expectUnchanged(before, await takeSnapshot(node.host), isAllocationTrace)
-}, 120_000)
+})
 
 test("the way back is open while both suites write the same rules: backend iptables", async () => {
   const [bridge, tuning, portmap] = containerdNetwork.plugins
@@ -143,4 +143,4 @@ test("the way back is open while both suites write the same rules: backend iptab
   const isGuard = ({ line }: Change) => /^(table|set|chain|rule) ip cni_hostports( raw| localnet_guarded|$)/.test(line)
   const isLeft = (change: Change) => isAllocationTrace(change) || isRecord(change) || isGuard(change)
   expectUnchanged(before, await takeSnapshot(node.host), isLeft)
-}, 120_000)
+})

@@ -10,7 +10,7 @@ test("a published port is reached from the host, on every address of it", async 
   for (const address of ["127.0.0.1", "10.88.0.1"]) {
     expect(await askFromHost(podman.host, address, 8080)).toBe("web")
   }
-}, 120_000)
+})
 
 test("containers talk with each other, directly and through the published port", async () => {
   await using podman = await Podman.create()
@@ -25,7 +25,7 @@ test("containers talk with each other, directly and through the published port",
     const found = await waitFor(ask, `an answer to ${from} on ${address}, port ${port}`)
     expect({ from, address, port, found }).toEqual({ from, address, port, found: answer })
   }
-}, 120_000)
+})
 
 test("a container reaches itself through its published port, whether or not bridged packets pass the packet filter", async () => {
   await using podman = await Podman.create()
@@ -36,7 +36,7 @@ test("a container reaches itself through its published port, whether or not brid
     const ask = async () => (await podman.run("exec", "one", ...askName("10.88.0.1", 8081))) || undefined
     expect(await waitFor(ask, `an answer with bridge-nf-call-iptables=${calls}`)).toBe("one")
   }
-}, 120_000)
+})
 
 test("every plugin of the chain has done its work: sysctl, and the address and MAC that were asked for", async () => {
   await using podman = await Podman.create()
@@ -46,7 +46,7 @@ test("every plugin of the chain has done its work: sysctl, and the address and M
   expect(await inside("cat", "/sys/class/net/eth0/address")).toBe("02:00:00:00:00:77")
   expect(await inside("ip", "-o", "-4", "address", "show", "eth0")).toContain("inet 10.88.0.77/16")
   expect(await inside("ip", "route")).toContain("default via 10.88.0.1 dev eth0")
-}, 120_000)
+})
 
 test("a container that restarts has its port again, and the host one container's traces", async () => {
   await using podman = await Podman.create()
@@ -56,7 +56,7 @@ test("a container that restarts has its port again, and the host one container's
   expect(await askFromHost(podman.host, "127.0.0.1", 8080)).toBe("web")
   const second = await podman.host.snapshot()
   for (const section of ["links", "nftables"]) expect(second[section]).toHaveLength(first[section]?.length ?? -1)
-}, 120_000)
+})
 
 test("`podman network reload` brings back what `nft flush ruleset` has taken", async () => {
   await using podman = await Podman.create()
@@ -76,7 +76,7 @@ test("`podman network reload` brings back what `nft flush ruleset` has taken", a
   expect(after).toContain("set localnet_guarded")
   expect(rules(after)).toEqual(rules(before))
   expect(await askFromHost(podman.host, "127.0.0.1", 8080)).toBe("web")
-}, 120_000)
+})
 
 test("beside firewalld `podman network reload --all` brings back what `nft flush ruleset` has taken, and `podman rm` leaves nothing", async () => {
   await using podman = await Podman.create()
@@ -93,7 +93,7 @@ test("beside firewalld `podman network reload --all` brings back what `nft flush
   )
   await podman.remove("one", "two")
   expect((await podman.host.exec("ls", ["/var/lib/cni/networks/podman"])).stdout).not.toContain("10.88")
-}, 120_000)
+})
 
 test("after firewalld's reload `podman network reload --all` adds the sources again", async () => {
   await using podman = await Podman.create()
@@ -107,7 +107,7 @@ test("after firewalld's reload `podman network reload --all` adds the sources ag
   expect(await sourcesIn(podman.host)).toEqual(before)
   await podman.remove("one", "two")
   expect(await sourcesIn(podman.host)).toEqual([])
-}, 120_000)
+})
 
 test("a port that is taken is refused, and nothing of the container stays", async () => {
   await using podman = await Podman.create()
@@ -117,7 +117,7 @@ test("a port that is taken is refused, and nothing of the container stays", asyn
   expect(second.exitCode).toBe(126)
   expect(second.stderr).toContain("8080")
   expectUnchanged(before, await podman.host.snapshot(), isAllocationTrace)
-}, 120_000)
+})
 
 test("when the containers are removed only the bridge stays", async () => {
   await using podman = await Podman.create()
@@ -130,4 +130,4 @@ test("when the containers are removed only the bridge stays", async () => {
   await podman.run("kill", "two")
   await podman.remove(...names)
   expectUnchanged(before, await podman.host.snapshot(), isAllocationTrace)
-}, 120_000)
+})

@@ -64,7 +64,7 @@ test(
     for (const [at, { node }] of agents.entries()) {
       for (let container = 0; container < 20; container++) {
         const name = `container ${container} of node ${at + 1} to get an address`
-        given.push(await waitFor(() => node.add(`${at}-${container}`), name, 60_000))
+        given.push(await waitFor(() => node.add(`${at}-${container}`), name))
       }
     }
     expect(given.flat()).toHaveLength(120)
@@ -84,7 +84,7 @@ test(
       return body.items.filter(({ spec }: any) => spec.owner.name === name).map(({ spec }: any) => spec.state)
     }
     const isQuarantined = async () => (await statesOf("node-3")).every((state: string) => state === "quarantined")
-    await waitFor(isQuarantined, "the blocks of node-3 to be in quarantine", 60_000)
+    await waitFor(isQuarantined, "the blocks of node-3 to be in quarantine")
     expect(await statesOf("node-3")).not.toEqual([])
     expect(new Set([...(await statesOf("node-1")), ...(await statesOf("node-2"))])).toEqual(new Set(["owned"]))
     console.log(`kubectl get pools,blocks,agentnodes`)

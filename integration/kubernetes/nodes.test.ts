@@ -68,7 +68,7 @@ test(
     const before = (await cluster.giveToken(one)) ?? expect.unreachable()
     expect(await cluster.isValid(before)).toBe(true)
     await cluster.revoke(before)
-    await waitFor(async () => !(await cluster.isValid(before)), "the first token to be refused", 60_000)
+    await waitFor(async () => !(await cluster.isValid(before)), "the first token to be refused")
     const [block] = await one.waitForBlocks(1, "shared")
     for (let count = 0; count < 9; count++) await one.addPod({ network: sharedNetwork })
     expect(await one.waitForBlocks(2, "shared")).toContain(block ?? "")
@@ -83,7 +83,7 @@ test(
     const addOn = async (node: ClusterNode) => {
       await cluster.bindPod("db", "mysql-0", node)
       const isWritten = async () => (await node.poolFile("shared"))?.fixed["db/mysql-0/eth0"] !== undefined
-      await waitFor(isWritten, `the fixed address in the file of ${node.name}`, 60_000)
+      await waitFor(isWritten, `the fixed address in the file of ${node.name}`)
       const pod = await node.addPod({ network: sharedNetwork, args })
       expect(pod.addresses).toEqual(["192.0.2.5"])
       const [fixed] = rowsOf(await cluster.table("fixedaddresses"))

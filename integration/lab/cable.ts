@@ -34,7 +34,7 @@ export async function connect(a: CableEnd, b: CableEnd): Promise<void> {
 }
 
 /**
- * Whether an IPv4 or IPv6 address answers to an echo request from inside the namespace. Asks until it does, for half a minute: a busy machine
+ * Whether an IPv4 or IPv6 address answers to an echo request from inside the namespace. Asks until it does, for a minute: a busy machine
  * takes its time, and the kernel drops what is sent over a new link before it has noticed the carrier. Of what must not answer ask `pingOnce`.
  */
 export function ping(from: Namespace, address: string): Promise<boolean> {

@@ -18,7 +18,7 @@ export interface ProgramOptions {
   readonly env?: Readonly<Record<string, string>>
   /** What it reads on stdin; by default nothing. */
   readonly input?: string | Uint8Array
-  /** After this time the process is killed and the call throws; by default 30 seconds. */
+  /** After this time the process is killed and the call throws; by default two minutes. */
   readonly timeoutMs?: number
 }
 

@@ -7,7 +7,7 @@ export function patient(ms: number): number {
 }
 
 /** How long a test waits for what is to come, before patience: it only ends a test that would hang, since a busy machine takes its time. */
-export const waitLimitMs = 30_000
+export const waitLimitMs = 60_000
 
 /** How often a condition is looked at. */
 const intervalMs = 10

@@ -83,31 +83,27 @@ class Example implements AsyncDisposable {
   }
 }
 
-test.each(engineNames)(
-  "examples/runtime runs, publishes, restarts and removes containers on %s",
-  async (engine) => {
-    await using example = await Example.create(engine)
-    const { host } = example
-    await example.start("warm-up")
-    await example.run("rm", "warm-up")
-    const before = await host.snapshot()
-    await example.start("web", "--publish", "8080:80")
-    expect(await askFromHost(host, "127.0.0.1", 8080)).toBe("web")
-    expect(await example.run("ps")).toMatch(/^web lab 10\.22\.0\.\d+\/16\n$/)
-    const refused = await example.try("run", "--publish", "8080:80", "--", "other", example.root, ...nameServer)
-    expect(refused).toMatchObject({ exitCode: 1, stderr: expect.stringMatching(/^Error \d+: .*8080/) })
-    expect(await example.run("ps")).toMatch(/^web lab \S+\n$/)
-    await host.exec("nft", ["flush", "ruleset"])
-    await example.run("restart", "web")
-    expect(await askFromHost(host, "127.0.0.1", 8080)).toBe("web")
-    await example.run("rm", "web")
-    // Which links had route_localnet off the flush has taken with it: it stays on, and guarded.
-    const isGuard = ({ line }: Change) => /route_localnet|cni_hostports/.test(line)
-    expectUnchanged(before, await host.snapshot(), (change) => isAllocationTrace(change) || isGuard(change))
-    expect((await host.exec("nft", ["list", "ruleset"])).stdout).not.toContain("8080")
-  },
-  120_000,
-)
+test.each(engineNames)("examples/runtime runs, publishes, restarts and removes containers on %s", async (engine) => {
+  await using example = await Example.create(engine)
+  const { host } = example
+  await example.start("warm-up")
+  await example.run("rm", "warm-up")
+  const before = await host.snapshot()
+  await example.start("web", "--publish", "8080:80")
+  expect(await askFromHost(host, "127.0.0.1", 8080)).toBe("web")
+  expect(await example.run("ps")).toMatch(/^web lab 10\.22\.0\.\d+\/16\n$/)
+  const refused = await example.try("run", "--publish", "8080:80", "--", "other", example.root, ...nameServer)
+  expect(refused).toMatchObject({ exitCode: 1, stderr: expect.stringMatching(/^Error \d+: .*8080/) })
+  expect(await example.run("ps")).toMatch(/^web lab \S+\n$/)
+  await host.exec("nft", ["flush", "ruleset"])
+  await example.run("restart", "web")
+  expect(await askFromHost(host, "127.0.0.1", 8080)).toBe("web")
+  await example.run("rm", "web")
+  // Which links had route_localnet off the flush has taken with it: it stays on, and guarded.
+  const isGuard = ({ line }: Change) => /route_localnet|cni_hostports/.test(line)
+  expectUnchanged(before, await host.snapshot(), (change) => isAllocationTrace(change) || isGuard(change))
+  expect((await host.exec("nft", ["list", "ruleset"])).stdout).not.toContain("8080")
+})
 
 /** Moments of a run, as files and programs show them. */
 const moments: readonly (readonly [what: string, reached: (example: Example) => Promise<boolean>])[] = [
@@ -150,7 +146,6 @@ test.each(["Node 22", "Bun"])(
       expect(await namesIn(example, "/run/libcni-runtime")).toEqual(expect.not.arrayContaining(["web"]))
     }
   },
-  120_000,
 )
 
 test.each(engineNames)(
@@ -207,5 +202,4 @@ test.each(engineNames)(
     const left = (await host.json<{ ifname: string }[]>("ip", ["-j", "link", "show", "type", "veth"])).length
     expect(left).toBe(0)
   },
-  120_000,
 )

@@ -121,32 +121,28 @@ test.each<[Side, Side]>([
   ["Go", "Bun"],
   ["Node", "Bun"],
   ["Bun", "Node"],
-])(
-  "what a runtime on %s has added, one on %s checks, reads and deletes",
-  async (one, other) => {
-    await using host = await HostNamespace.create()
-    const pod = await host.addContainer()
-    await ask(host, one, "ADD", "warm-up", (await host.addContainer()).path)
-    await ask(host, one, "DEL", "warm-up")
-    const before = await takeSnapshot(host)
-    const result = await ask(host, one, "ADD", "c1", pod.path)
-    const port = one === "Go" ? 8081 : 8080
-    expect((await host.exec("nft", ["list", "ruleset"])).stdout).toContain(String(port))
-    expect(telling(await ask(host, other, "RESULT", "c1"))).toEqual(telling(result))
-    if (other === "Go") {
-      expect(await ask(host, "Go", "CONFIG", "c1")).toEqual({
-        config: network,
-        args: [["IgnoreUnknown", "1"]],
-        capabilities: { portMappings: [{ hostPort: port, containerPort: 80, protocol: "tcp" }] },
-      })
-    }
-    await ask(host, other, "CHECK", "c1", pod.path)
-    await ask(host, other, "DEL", "c1", pod.path)
-    expect(await ask(host, one, "RESULT", "c1")).toBe(null)
-    expectUnchanged(before, await takeSnapshot(host), (change) => isAllocationTrace(change) || isLock(change))
-  },
-  60_000,
-)
+])("what a runtime on %s has added, one on %s checks, reads and deletes", async (one, other) => {
+  await using host = await HostNamespace.create()
+  const pod = await host.addContainer()
+  await ask(host, one, "ADD", "warm-up", (await host.addContainer()).path)
+  await ask(host, one, "DEL", "warm-up")
+  const before = await takeSnapshot(host)
+  const result = await ask(host, one, "ADD", "c1", pod.path)
+  const port = one === "Go" ? 8081 : 8080
+  expect((await host.exec("nft", ["list", "ruleset"])).stdout).toContain(String(port))
+  expect(telling(await ask(host, other, "RESULT", "c1"))).toEqual(telling(result))
+  if (other === "Go") {
+    expect(await ask(host, "Go", "CONFIG", "c1")).toEqual({
+      config: network,
+      args: [["IgnoreUnknown", "1"]],
+      capabilities: { portMappings: [{ hostPort: port, containerPort: 80, protocol: "tcp" }] },
+    })
+  }
+  await ask(host, other, "CHECK", "c1", pod.path)
+  await ask(host, other, "DEL", "c1", pod.path)
+  expect(await ask(host, one, "RESULT", "c1")).toBe(null)
+  expectUnchanged(before, await takeSnapshot(host), (change) => isAllocationTrace(change) || isLock(change))
+})
 
 test("what a runtime on Go has left, gcNetwork of one on Node takes away", async () => {
   await using host = await HostNamespace.create()
@@ -155,7 +151,7 @@ test("what a runtime on Go has left, gcNetwork of one on Node takes away", async
   for (const container of ["c1", "c2"]) expect(await ask(host, "Go", "RESULT", container)).toBe(null)
   expect((await host.exec("ls", ["/var/lib/cni/networks/lab"])).stdout).not.toContain("10.22")
   expect(await host.json<unknown[]>("ip", ["-j", "link", "show", "type", "veth"])).toEqual([])
-}, 60_000)
+})
 
 test("a process on Node and one on Bun exclude each other for one container, and not for two", async () => {
   await using host = await HostNamespace.create()
@@ -191,4 +187,4 @@ test("a process on Node and one on Bun exclude each other for one container, and
     }, `${name} to end`)
     expect({ exitCode: await ended, stderr: await child.stderr.text() }).toEqual({ exitCode: 0, stderr: "" })
   }
-}, 120_000)
+})

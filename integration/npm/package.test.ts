@@ -106,29 +106,21 @@ async function compile(
   await consumer.run("node", consumer.file(`node_modules/typescript-${compiler}/bin/tsc`), "-p", path)
 }
 
-test.each(Object.keys(compilers))(
-  "TypeScript %s compiles examples and every export, strictly",
-  async (compiler) => {
-    await consumer.write("first.ts", await firstExample())
-    await consumer.copy("examples/runtime/runtime.ts", "runtime.ts")
-    await consumer.copy("examples/multus/multus.ts", "multus.ts")
-    await consumer.copy("integration/npm/typed.ts", "typed.ts")
-    await compile(compiler, `compiled-${compiler}`, ["first.ts", "runtime.ts", "multus.ts", "typed.ts"])
-  },
-  120_000,
-)
+test.each(Object.keys(compilers))("TypeScript %s compiles examples and every export, strictly", async (compiler) => {
+  await consumer.write("first.ts", await firstExample())
+  await consumer.copy("examples/runtime/runtime.ts", "runtime.ts")
+  await consumer.copy("examples/multus/multus.ts", "multus.ts")
+  await consumer.copy("integration/npm/typed.ts", "typed.ts")
+  await compile(compiler, `compiled-${compiler}`, ["first.ts", "runtime.ts", "multus.ts", "typed.ts"])
+})
 
-test.each(engineNames)(
-  "the page's first example runs as root on %s",
-  async (engine) => {
-    await using host = await HostNamespace.create()
-    const pod = await host.addContainer()
-    const name = `first-${engine.replace(" ", "-")}`
-    const program = await firstExample({ "/opt/cni/bin": builtPlugins, "/run/netns/c1": pod.path })
-    await consumer.transpile(`${name}.mjs`, program)
-    const { stdout, stderr } = await host.exec(engines[engine] ?? "", [consumer.file(`${name}.mjs`)])
-    expect({ stdout, stderr }).toEqual({ stdout: "10.22.0.2/16\n", stderr: "" })
-    expect(await host.json<unknown[]>("ip", ["-j", "link", "show", "type", "veth"])).toEqual([])
-  },
-  120_000,
-)
+test.each(engineNames)("the page's first example runs as root on %s", async (engine) => {
+  await using host = await HostNamespace.create()
+  const pod = await host.addContainer()
+  const name = `first-${engine.replace(" ", "-")}`
+  const program = await firstExample({ "/opt/cni/bin": builtPlugins, "/run/netns/c1": pod.path })
+  await consumer.transpile(`${name}.mjs`, program)
+  const { stdout, stderr } = await host.exec(engines[engine] ?? "", [consumer.file(`${name}.mjs`)])
+  expect({ stdout, stderr }).toEqual({ stdout: "10.22.0.2/16\n", stderr: "" })
+  expect(await host.json<unknown[]>("ip", ["-j", "link", "show", "type", "veth"])).toEqual([])
+})

@@ -34,7 +34,7 @@ test("killed at any message, the second one's ADD and the first one's DEL end we
     await succeed(second.map(mappings))
   }
   expect(nth).toBeGreaterThan(10)
-}, 180_000)
+})
 
 test("standing by and taking over cost the same with twenty other mappings and with two thousand", async () => {
   await using lab = await PortmapLab.create(ruleBackends[0])

@@ -247,7 +247,7 @@ test.each(plugins)(
     expect(lab.sequence.filter((call) => call === "DEL one")).toHaveLength(1)
     expect(libcni.cachedAttachments(lab.cacheDir)).toEqual([])
   },
-  20_000,
+  300_000,
 )
 
 test.each([

@@ -1,8 +1,8 @@
 /**
  * What CHECK of the bandwidth plugin names, and what it leaves to others, called in this process, judged with `tc`.
  */
-import { describe, expect, setDefaultTimeout } from "bun:test"
-import { patient, testWith } from "../../lab/mod.ts"
+import { describe, expect } from "bun:test"
+import { testWith } from "../../lab/mod.ts"
 import { refuseAnswer } from "../in-process.ts"
 import {
   add,
@@ -20,7 +20,6 @@ import {
   useHost,
 } from "./limits.ts"
 
-setDefaultTimeout(patient(30_000))
 useHost()
 
 describe("CHECK", () => {

@@ -1,15 +1,14 @@
 /**
  * What the kernel refuses the bandwidth plugin, called in this process.
  */
-import { afterAll, afterEach, beforeAll, expect, setDefaultTimeout, spyOn } from "bun:test"
+import { afterAll, afterEach, beforeAll, expect, spyOn } from "bun:test"
 import { bandwidth } from "../../../meta/bandwidth/main.ts"
 import { RouteSocket } from "../../../pkg/netlink/mod.ts"
-import { patient, testWith } from "../../lab/mod.ts"
+import { testWith } from "../../lab/mod.ts"
 import { callPlugin } from "../in-process.ts"
 import { openRefusingSocket, type Refusals } from "../refusing-kernel.fixture.ts"
 import { add, both, call, configOf, connect, done, host, ifb, inside, needs, shown, useHost } from "./limits.ts"
 
-setDefaultTimeout(patient(30_000))
 useHost()
 
 const [DELLINK, DELQDISC, GETQDISC, GETTFILTER, GETNSID] = [17, 37, 38, 46, 90]

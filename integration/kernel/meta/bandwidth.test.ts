@@ -1,9 +1,9 @@
 /**
  * What the bandwidth plugin makes of real qdiscs and filters, and takes back, called in this process, judged with `tc` and `ip`.
  */
-import { describe, expect, setDefaultTimeout } from "bun:test"
+import { describe, expect } from "bun:test"
 import { bandwidth } from "../../../meta/bandwidth/main.ts"
-import { patient, testWith } from "../../lab/mod.ts"
+import { testWith } from "../../lab/mod.ts"
 import { callPlugin, refuseAnswer } from "../in-process.ts"
 import {
   add,
@@ -25,7 +25,6 @@ import {
   useHost,
 } from "./limits.ts"
 
-setDefaultTimeout(patient(30_000))
 useHost()
 
 describe("ADD makes, and DEL takes back,", () => {

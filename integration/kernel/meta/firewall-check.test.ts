@@ -1,11 +1,8 @@
 /**
  * The tables of the firewall plugin on a real nf_tables, called in this process, judged with `nft`: what CHECK and ADD do about damages and what others have there.
  */
-import { describe, expect, setDefaultTimeout, test } from "bun:test"
-import { patient } from "../../lab/mod.ts"
+import { describe, expect, test } from "bun:test"
 import { call, configOf, done, elements, expected, type Firewalled, host, useHost } from "./firewalled.ts"
-
-setDefaultTimeout(patient(30_000))
 
 useHost()
 

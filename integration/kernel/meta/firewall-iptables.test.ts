@@ -2,13 +2,10 @@
  * The firewall plugin and iptables, which keeps its rules in nf_tables: its own backend, and the way that the backend nftables
  * needs through a table that drops. Called in this process, judged with `iptables-save`.
  */
-import { describe, expect, setDefaultTimeout, test } from "bun:test"
-import { patient } from "../../lab/mod.ts"
+import { describe, expect, test } from "bun:test"
 import { refuseAnswer } from "../in-process.ts"
 import { OwnedTable } from "../owned-table.ts"
 import { call, done, type Firewalled, host, useHost } from "./firewalled.ts"
-
-setDefaultTimeout(patient(30_000))
 
 useHost()
 

@@ -1,9 +1,8 @@
 /**
  * The firewall plugin on a real nf_tables, called in this process, judged with `nft`: what there is for each policy, address and network.
  */
-import { describe, expect, setDefaultTimeout, test } from "bun:test"
+import { describe, expect, test } from "bun:test"
 import { firewall } from "../../../meta/firewall/main.ts"
-import { patient } from "../../lab/mod.ts"
 import { callPlugin, refuseAnswer } from "../in-process.ts"
 import {
   call,
@@ -16,8 +15,6 @@ import {
   sameButComments,
   useHost,
 } from "./firewalled.ts"
-
-setDefaultTimeout(patient(30_000))
 
 useHost()
 

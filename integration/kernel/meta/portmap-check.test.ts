@@ -1,13 +1,11 @@
 /**
  * CHECK, conditions, UDP flows and leavings, by the portmap plugin called in this process, judged with `nft` and `conntrack`.
  */
-import { describe, expect, setDefaultTimeout, test } from "bun:test"
+import { describe, expect, test } from "bun:test"
 import { portmap } from "../../../meta/portmap/main.ts"
-import { patient } from "../../lab/mod.ts"
 import { callPlugin } from "../in-process.ts"
 import { call, configOf, dns, done, host, ruleset, sh, useHost, web } from "./mapped-ports.ts"
 
-setDefaultTimeout(patient(30_000))
 useHost()
 
 describe("CHECK names what is missing, and the next ADD makes it", () => {

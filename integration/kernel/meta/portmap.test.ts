@@ -1,9 +1,8 @@
 /**
  * The port mappings of both packet filters, by the portmap plugin called in this process, judged with `nft`, `iptables-save` and /proc/sys.
  */
-import { describe, expect, setDefaultTimeout, test } from "bun:test"
+import { describe, expect, test } from "bun:test"
 import { portmap } from "../../../meta/portmap/main.ts"
-import { patient } from "../../lab/mod.ts"
 import { callPlugin, refuseAnswer } from "../in-process.ts"
 import {
   call,
@@ -20,7 +19,6 @@ import {
   web,
 } from "./mapped-ports.ts"
 
-setDefaultTimeout(patient(30_000))
 useHost()
 
 const backends = [

@@ -1,7 +1,7 @@
 /**
  * `pkg/nftables` and the masquerade on top of it on a real kernel, in namespaces of its own, judged with `nft` and with traffic.
  */
-import { expect, setDefaultTimeout, test } from "bun:test"
+import { expect, test } from "bun:test"
 import { join } from "node:path"
 import {
   addMasquerade,
@@ -21,12 +21,9 @@ import {
   expectUnchanged,
   HostNamespace,
   type Namespace,
-  patient,
   takeSnapshot,
   testWith,
 } from "../../lab/mod.ts"
-
-setDefaultTimeout(patient(30_000))
 
 /** The packet filter of a namespace: a socket stays where it was opened. */
 function netfilterOf({ path }: Namespace) {
