@@ -94,6 +94,38 @@ describe("an agent", () => {
     expect(engine.status().store.requests).toBe(before.requests)
   })
 
+  inWorld("whose store is down asks it less and less often, also when a sweep is due", async (world) => {
+    const { engine } = world.start("a", { sweepMs: 60_000 })
+    await world.clock.advance(10_000)
+    world.cluster.isDown = true
+    await world.clock.advance(60 * 60_000)
+    const before = engine.status().store.requests
+    await world.clock.advance(60 * 60_000)
+    expect(engine.status().store.requests - before).toBeLessThanOrEqual(200) // one look each 23 to 38 s
+    world.cluster.isDown = false
+    const asked = world.asked
+    await world.clock.advance(2 * 60_000)
+    expect(world.asked).toBeGreaterThan(asked)
+  })
+
+  inWorld("that has no records yet makes no pass for a sweep", async (world) => {
+    world.cluster.isDown = true
+    const { engine } = world.start("a", { sweepMs: 1_000 })
+    let sleeps = 0
+    const sleep = world.clock.sleep.bind(world.clock)
+    world.clock.sleep = (ms, signal) => {
+      sleeps++
+      return sleep(ms, signal)
+    }
+    await world.clock.advance(10 * 60_000)
+    expect(sleeps).toBeLessThan(1_000) // five watches that begin again each 15 s or so
+    world.cluster.isDown = false
+    await world.clock.advance(60_000)
+    expect(engine.status().pools).toMatchObject([{ name: "pods" }])
+    expect(world.blocksOf("a")).toHaveLength(1)
+    expect(world.asked).toBeGreaterThan(0)
+  })
+
   inWorld(
     "gives a block of each family, of IPv6 by arithmetic alone",
     async (world) => {

@@ -19,6 +19,7 @@ export class Timetable {
   readonly #surroundings: Surroundings
   readonly #sweepMs: number
   #sweepAtMs: number
+  #isSweepDue = false
   #beganMs = 0
   #nextMs = Number.POSITIVE_INFINITY
   #isWoken = false
@@ -35,16 +36,19 @@ export class Timetable {
   /** A pass begins: what wakes from now on leads to another one. */
   begin(): void {
     this.#beganMs = this.#surroundings.clock.bootMs()
+    this.#isSweepDue = this.#beganMs >= this.#sweepAtMs
     this.#isWoken = false
     this.#hasFailed = false
     this.#nextMs = Number.POSITIVE_INFINITY
   }
 
+  /** Whether this pass has to sweep. One that cannot leaves it to the next, which comes for another reason. */
   get isSweepDue(): boolean {
-    return this.#surroundings.clock.bootMs() >= this.#sweepAtMs
+    return this.#isSweepDue
   }
 
   planSweep(nodes: number): void {
+    this.#isSweepDue = false
     const now = this.#surroundings.clock.bootMs()
     this.#sweepAtMs = now + this.#jittered(Math.max(this.#sweepMs, nodes * SWEEP_OF_ONE_MS))
   }
@@ -89,7 +93,8 @@ export class Timetable {
   }
 
   #rest(): number {
-    return Math.min(this.#nextMs, this.#sweepAtMs) - this.#surroundings.clock.bootMs()
+    const atMs = this.#isSweepDue ? this.#nextMs : Math.min(this.#nextMs, this.#sweepAtMs)
+    return atMs - this.#surroundings.clock.bootMs()
   }
 
   /** Three to five quarters of it: agents that were started together do not stay together. */
