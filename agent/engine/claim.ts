@@ -1,9 +1,9 @@
 import { Blocks } from "../blocks.ts"
 import { keyOf, type Pool, type PoolPrefix } from "../records.ts"
 import type { Stored } from "../store.ts"
-import { type Agent, blocksOf, isOwn, keyOfBlock, ownedBy, ownerOf, say } from "./agent.ts"
+import { type Agent, blocksOf, keyOfBlock, ownedBy, ownerOf, say } from "./agent.ts"
 import { type Held, withBlock, writeHeld } from "./held.ts"
-import type { Answer } from "./resend.ts"
+import { type Answer, isMade } from "./resend.ts"
 
 /**
  * Claims one more block of a prefix: in the store, then in the file. A free one first; then one whose quarantine has ended. Answers what
@@ -48,7 +48,7 @@ async function claimFree(agent: Agent, pool: Pool, prefix: PoolPrefix): Promise<
     const value = ownedBy(agent, pool.name, block, 1)
     const answer = await resend.create("block", keyOf.block(value), value)
     view.put(answer.stored)
-    if (answer.stored.value.nonce === value.nonce && isOwn(agent, answer.stored.value.owner)) return answer
+    if (isMade(answer, value)) return answer
   }
   return undefined
 }
@@ -71,7 +71,7 @@ async function takeOver(agent: Agent, pool: Pool, prefix: PoolPrefix): Promise<A
     const answer = await agent.resend.replace(stored, value)
     if (answer) agent.view.put(answer.stored)
     else agent.view.drop("block", stored.key)
-    if (answer?.stored.value.nonce !== value.nonce) continue
+    if (!isMade(answer, value)) continue
     say(agent, "warning", `Block ${block} of pool "${pool.name}" was taken over: node "${owner.name}" is gone`, {
       pool: pool.name,
       block,

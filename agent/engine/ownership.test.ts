@@ -330,6 +330,54 @@ describe("a store that comes from a backup", () => {
   })
 })
 
+/** Agents of "a" and "b"; "a" has a container, then the store comes back from a backup of before its block, in which a late claim of "b" is made first. */
+async function claimInBackup(world: World): Promise<{ block: string; address: string }> {
+  const restore = world.cluster.backup()
+  for (const name of ["a", "b"]) world.start(name)
+  await world.clock.advance(2000)
+  await world.engines.get("b")?.stop()
+  const [address = ""] = world.node("a").add("pod") ?? []
+  const [block = ""] = world.blocksOf("a")
+  const claimed = record(world, block)
+  if (!claimed) throw new Error("no record")
+  let isClaimed = false
+  world.cluster.fateOf = ({ call, key }) => {
+    if (call !== "create" || key !== claimed.key || isClaimed) return "done"
+    isClaimed = true
+    world.cluster.put("block", key, { ...claimed.value, owner: world.node("b").owner, nonce: "in the backup" })
+    return "done"
+  }
+  restore()
+  await world.clock.advance(60_000)
+  expect(record(world, block)?.value).toMatchObject({ owner: { name: "b" }, nonce: "in the backup" })
+  return { block, address }
+}
+
+describe("a claim that was made in a store from a backup, before that was known", () => {
+  inWorld("is taken back by the agent that made it: another file may have the block", async (world) => {
+    const { block, address } = await claimInBackup(world)
+    world.start("b")
+    await world.clock.advance(60_000)
+    expect(record(world, block)?.value.owner.name).toBe("a")
+    expect(world.blocksOf("b")).not.toContain(block)
+    for (const name of ["a", "b"]) world.engines.get(name)?.engine.acceptStore()
+    await world.clock.advance(60_000)
+    expect(world.blocksOf("a")).toContain(block)
+    expect(world.holderOf(address)).toBe("a")
+    expect(world.doubles()).toEqual([])
+  })
+
+  inWorld("stays where a container of that node has an address of the block", async (world) => {
+    const { block } = await claimInBackup(world)
+    const b = world.node("b")
+    const address = block.replace(/\d+[/]\d+$/, (last) => String(Number.parseInt(last, 10) + 2))
+    b.taken.set(address, { address, id: "pod of b", ifName: "eth0" })
+    world.start("b")
+    await world.clock.advance(60_000)
+    expect(record(world, block)?.value.owner.name).toBe("b")
+  })
+})
+
 async function requestsIn(world: World, name: string, ms: number): Promise<number> {
   const { engine } = world.engines.get(name) ?? {}
   const before = engine?.status().store.requests ?? 0

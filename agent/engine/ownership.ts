@@ -4,6 +4,8 @@ import type { Stored } from "../store.ts"
 import { type Agent, blocksOf, isOwn, keyOfBlock, ownedBy, prefixOf, say, usedOf } from "./agent.ts"
 import { use } from "./claim.ts"
 import { type Held, withBlock, writeHeld } from "./held.ts"
+import { removeUnused } from "./release.ts"
+import { isMade } from "./resend.ts"
 
 /**
  * Compares each block of the file with its record. A block that another node owns, or that was another node's since, leaves the file at once: its
@@ -88,7 +90,7 @@ export async function adopt(agent: Agent, pool: Pool, held: Held): Promise<Held>
     const answer = await agent.resend.replace(stored, value)
     if (answer) agent.view.put(answer.stored)
     else agent.view.drop("block", stored.key)
-    if (answer?.stored.value.nonce === value.nonce) now = await use(agent, pool, now, answer)
+    if (isMade(answer, value)) now = await use(agent, pool, now, answer)
   }
   return now
 }
@@ -106,7 +108,7 @@ export async function claimUsed(agent: Agent, pool: Pool, held: Held): Promise<H
     const value = ownedAgain(agent, pool, block)
     const answer = await agent.resend.create("block", keyOfBlock(pool.name, block), value)
     agent.view.put(answer.stored)
-    if (answer.stored.value.nonce === value.nonce) now = await use(agent, pool, now, answer)
+    if (isMade(answer, value)) now = await use(agent, pool, now, answer)
   }
   return now
 }
@@ -114,7 +116,7 @@ export async function claimUsed(agent: Agent, pool: Pool, held: Held): Promise<H
 /**
  * While the store is one that went backwards: what the file has is written to the store again, also over a record that came from the
  * backup, and nothing is given up or taken. `restored` is the revision at which that was found: what was written since is another
- * agent's word, and stands.
+ * agent's word, and stands. An agent that found it later may have claimed a block that another file has: each takes back what its own file has not got.
  */
 export async function reassert(agent: Agent, pool: Pool, held: Held, restored: bigint): Promise<void> {
   for (const block of held.blocks.keys()) {
@@ -130,4 +132,5 @@ export async function reassert(agent: Agent, pool: Pool, held: Held, restored: b
       if (made) agent.view.put(made.stored)
     }
   }
+  await removeUnused(agent, pool, held)
 }

@@ -1,11 +1,11 @@
 import { Blocks } from "../blocks.ts"
 import { keyOf, type Pool, type PoolPrefix, type Want } from "../records.ts"
-import { type Agent, blocksOf, isOwn, ownerOf, prefixOf, say, usedOf } from "./agent.ts"
+import { type Agent, isOwn, ownerOf, say, usedOf } from "./agent.ts"
 import { claim } from "./claim.ts"
 import { blockToGive, type Demand, freeOf, type Holding, needsBlock } from "./decide.ts"
 import { type Held, readHeld, writeHeld } from "./held.ts"
 import { adopt, claimUsed, fence } from "./ownership.ts"
-import { release, removeRecord } from "./release.ts"
+import { release, removeUnused } from "./release.ts"
 
 /** What a pass over a pool goes by besides the records. */
 export interface PassOptions {
@@ -148,10 +148,6 @@ async function want(
 async function emptyPool(agent: Agent, pool: Pool, before: Held): Promise<Held> {
   let held = before
   for (const block of before.blocks.keys()) held = await release(agent, pool, held, block)
-  for (const { value } of blocksOf(agent, pool.name)) {
-    if (held.blocks.has(value.prefix) || !isOwn(agent, value.owner) || !prefixOf(pool, value.prefix)) continue
-    const inUse = agent.surroundings.node.reservationsIn(pool.network, value.prefix)
-    if (inUse.length === 0) await removeRecord(agent, pool.name, value.prefix)
-  }
+  await removeUnused(agent, pool, held)
   return held
 }

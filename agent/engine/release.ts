@@ -1,5 +1,5 @@
 import type { Pool } from "../records.ts"
-import { type Agent, isOwn, keyOfBlock, say } from "./agent.ts"
+import { type Agent, blocksOf, isOwn, keyOfBlock, prefixOf, say } from "./agent.ts"
 import { type Held, withBlock, writeHeld } from "./held.ts"
 
 /**
@@ -24,8 +24,17 @@ export async function release(agent: Agent, pool: Pool, held: Held, block: strin
   return without
 }
 
+/** Removes the records of blocks of ours that are not in the file and that no container uses: of claims that were not used. */
+export async function removeUnused(agent: Agent, pool: Pool, held: Held): Promise<void> {
+  for (const { value } of blocksOf(agent, pool.name)) {
+    if (held.blocks.has(value.prefix) || !isOwn(agent, value.owner) || !prefixOf(pool, value.prefix)) continue
+    const inUse = agent.surroundings.node.reservationsIn(pool.network, value.prefix)
+    if (inUse.length === 0) await removeRecord(agent, pool.name, value.prefix)
+  }
+}
+
 /** Removes the record of a block of ours that is in no file. One that was changed since, by a sweep for instance, is read again. */
-export async function removeRecord(agent: Agent, pool: string, block: string): Promise<void> {
+async function removeRecord(agent: Agent, pool: string, block: string): Promise<void> {
   const key = keyOfBlock(pool, block)
   let stored = agent.view.find("block", key)
   while (stored && isOwn(agent, stored.value.owner)) {

@@ -1,4 +1,4 @@
-import type { Kind, Records } from "../records.ts"
+import type { Block, Kind, Records } from "../records.ts"
 import { type Stored, StoreError } from "../store.ts"
 import type { Surroundings } from "./surroundings.ts"
 
@@ -10,6 +10,14 @@ export interface Answer<K extends Kind> {
   readonly stored: Stored<K>
   /** When the request was sent, by CLOCK_BOOTTIME: the record was so at that time, or later. */
   readonly sentMs: number
+}
+
+/**
+ * Whether a block's record is what a request has asked for. A claim whose first answer was lost may be in quarantine when the store is asked
+ * again: it is no ground to use the block, and `adopt` takes it back.
+ */
+export function isMade(answer: Answer<"block"> | undefined, { nonce }: Block): answer is Answer<"block"> {
+  return answer?.stored.value.nonce === nonce && answer.stored.value.state === "owned"
 }
 
 /**
