@@ -98,6 +98,41 @@ export const plugins: readonly PluginRow[] = [
   { plugin: vrf, page: vrfPage, kind: "chained" },
 ]
 
+/** A row without the plugin's verbs: what the tool knows of a plugin. */
+export interface DescribedPlugin extends Omit<PluginRow, "plugin" | "page" | "run" | "listens"> {
+  readonly name: string
+  readonly versions?: readonly string[] | undefined
+  /** The keys of its configuration. */
+  readonly fields: Fields
+  readonly config: Plugin<unknown>["config"]
+  /** Makes again what the host has lost. */
+  readonly restores: boolean
+  /** The table of keys on its page, in Markdown. */
+  readonly keys: string
+}
+
+/**
+ * Every plugin as the tool knows it. The tool's heap image has what can be reached from its commands: the verbs, a third of all
+ * code, cannot be, nor can the rest of the pages.
+ */
+export const describedPlugins: readonly DescribedPlugin[] = plugins.map(
+  ({ plugin: { name, versions, fields = {}, config, restore }, page, run: _, listens: __, ...row }) => ({
+    ...row,
+    name,
+    versions,
+    fields,
+    config,
+    restores: restore !== undefined,
+    keys: keysOf(page),
+  }),
+)
+
+/** The first table of the section "Keys" of a page; "" where it has none. A text of its own: a part of a string keeps the whole alive. */
+export function keysOf(page: string): string {
+  const [, table = ""] = /^## Keys\n(?:(?!## ).*\n)*?((?:\|.*\n)+)/m.exec(page) ?? []
+  return table.split("\n").join("\n")
+}
+
 export const pluginNames: readonly string[] = plugins.map(({ plugin }) => plugin.name)
 
 /** Throws when the suite has no plugin of that name. */
@@ -115,6 +150,6 @@ export function pluginsInProcess({ kind, delegates, leases }: PluginRow): Plugin
 }
 
 /** Whether its interfaces sit on a link of the host, the key `master`. */
-export function isOnMaster({ plugin: { fields = {} } }: PluginRow): boolean {
+export function isOnMaster({ fields }: DescribedPlugin): boolean {
   return "master" in fields
 }

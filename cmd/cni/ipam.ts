@@ -1,7 +1,6 @@
 import {
   formatRangeSet,
   type HostLocalConfig,
-  hostLocal,
   type Lease,
   listLeases,
   listNetworks,
@@ -135,7 +134,7 @@ function configsOf(name: string, args: Arguments, { env, stderr }: Terminal): Ho
     return loadNetwork(confDir, name).plugins.flatMap((plugin) => {
       const raw: JsonObject = { ...plugin.raw, name, cniVersion: newestVersion }
       const network = parseNetworkConfig(raw, { lenient: true })
-      if (network.ipam?.type !== hostLocal.name) return []
+      if (network.ipam?.type !== "host-local") return []
       return [parseHostLocalConfig(network, { verb: "STATUS", args: "", raw })]
     })
   } catch (error) {

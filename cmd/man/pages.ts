@@ -1,7 +1,7 @@
 import { version } from "../../package.json"
+import { type PluginRow, pluginNames, plugins as suite } from "../../suite/plugins.ts"
 import type { Command } from "../../tools/command.ts"
 import { plain } from "../../tools/configuration/key-docs.ts"
-import { type Known, knownPlugins } from "../../tools/configuration/plugins.ts"
 import { agentTool } from "../agent/main.ts"
 import { cniTool } from "../cni/main.ts"
 import type { Tool } from "../tool.ts"
@@ -12,7 +12,7 @@ const source = `cni-plugins ${version}`
 
 /** Every manual page, by its path below a directory of manuals: "man1/cni.1". Made from the tables that the help is made from. */
 export function manualPages(): Record<string, string> {
-  const plugins = knownPlugins.map((known) => [`man8/cni-${known.name}.8`, pluginPage(known)])
+  const plugins = suite.map((row) => [`man8/cni-${row.plugin.name}.8`, pluginPage(row)])
   return { ...toolPages(cniTool, cniText), ...toolPages(agentTool, agentText), ...Object.fromEntries(plugins) }
 }
 
@@ -62,7 +62,7 @@ const cniText: ToolText = {
     ["/var/lib/cni/results", "what runtimes keep of each ADD"],
     ["/var/lib/cni/networks", "host-local's reservations"],
   ],
-  seeAlso: knownPlugins.map(({ name }) => `cni-${name}(8)`),
+  seeAlso: pluginNames.map((name) => `cni-${name}(8)`),
 }
 
 const agentText: ToolText = {
@@ -130,7 +130,7 @@ function helpText(help: string): string {
     .join("")
 }
 
-function pluginPage({ name, page, kind }: Known): string {
+function pluginPage({ plugin: { name }, page, kind }: PluginRow): string {
   const [, first = "", rest = ""] = /^# .*\n\n((?:.+\n)+)([\s\S]*)$/.exec(page) ?? []
   const description = first.replace(/\s*\n/g, " ").trim()
   const [sentence = ""] = description.split(/[.:;](?: |$)/)

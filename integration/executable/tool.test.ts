@@ -19,6 +19,18 @@ test("one file of 7 MB at most, linked statically, is cni and cnitool, and has n
   expect((await readFile(join(dist, "cni"))).includes("invalid destructuring target")).toBe(false)
 })
 
+test("the verbs of plugins, which it never runs, and their pages but for the keys are not in it", async () => {
+  const bytes = await readFile(join(dist, "cni"))
+  const verbs = ["addPortmap", "attachToBridge", "addTuning", "addHostLocal", "addFirewall", "runDaemon", "addDhcp"]
+  const headlines = ["## Verbs", "## Errors"]
+  const found = [...verbs, ...headlines].filter((text) => [text, encodeUtf16(text)].some((one) => bytes.includes(one)))
+  expect(found).toEqual([])
+  expect(bytes.includes("readNode")).toBe(true) // names are there to be found
+})
+
+/** As the engine keeps a text that has a letter beyond Latin-1. */
+const encodeUtf16 = (text: string) => Buffer.from(text, "utf16le")
+
 test("it runs in a root that has nothing but itself", async () => {
   await using root = await TemporaryDirectory.create()
   for (const name of ["cni", "cnitool"]) await copyFile(join(dist, name), root.join(name))

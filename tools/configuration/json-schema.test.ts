@@ -103,11 +103,11 @@ describe.each(names)("the schema of %s", (name) => {
 
   test("takes and refuses every value of every key as the plugin's table does", () => {
     const different: string[] = []
-    for (const path of placesOf(plugin.plugin.fields ?? {})) {
+    for (const path of placesOf(plugin.ownFields)) {
       for (const value of values) {
         const config = withValue(base, path, value)
-        const table: Schema = { kind: "object", fields: plugin.plugin.fields ?? {} }
-        const asTable = takes(() => void parseConfig<Fields>(plugin.plugin.fields ?? {}, config))
+        const table: Schema = { kind: "object", fields: plugin.ownFields }
+        const asTable = takes(() => void parseConfig<Fields>(plugin.ownFields, config))
         if (asTable === fits(config) || isBeyondSchemas(table, config)) continue
         // Keys that the specification types are read before the plugin looks at them.
         if (asTable && !takes(() => parseNetworkConfig(config))) continue
@@ -124,9 +124,9 @@ describe.each(names)("the schema of %s", (name) => {
         const config = withValue(base, path, value)
         const isTaken = takes(() => {
           const network = parseNetworkConfig(config)
-          plugin.plugin.config(network, { verb: "ADD", args: "", raw: config })
+          plugin.config(network, { verb: "ADD", args: "", raw: config })
           // The same object is the IPAM plugin's.
-          findPlugin(network.ipam?.type ?? "")?.plugin.config(network, { verb: "ADD", args: "", raw: config })
+          findPlugin(network.ipam?.type ?? "")?.config(network, { verb: "ADD", args: "", raw: config })
         })
         const isOther = path[0] === "type" || path[0] === "capabilities" // the runtime's
         const table: Schema = { kind: "object", fields: plugin.fields }

@@ -42,9 +42,8 @@ const ofSpecification: Readonly<Record<string, string>> = {
 }
 
 /** The rows of the table of keys on a plugin's page, in its order; none where the page has no such table. */
-export function keyDocs({ page, kind }: Pick<Known, "page" | "kind">): KeyDoc[] {
-  const section = /^## Keys\n(.*?)(?=^## |$(?![\s\S]))/ms.exec(page)?.[1] ?? ""
-  const [heads = [], , ...rows] = firstTable(section)
+export function keyDocs({ keys, kind }: Pick<Known, "keys" | "kind">): KeyDoc[] {
+  const [heads = [], , ...rows] = firstTable(keys)
   const column = (name: string) => heads.indexOf(name)
   return rows.map((row) => {
     const keys = row[column("key")] ?? ""

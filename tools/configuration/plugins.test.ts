@@ -1,11 +1,14 @@
 import { expect, test } from "bun:test"
 import type { Fields, Schema } from "../../pkg/config/mod.ts"
+import { keysOf } from "../../suite/plugins.ts"
 import { cellsOf, describeKey, firstTable, keyDocs, plain } from "./key-docs.ts"
 import { anything, mergeFields, schemaAt } from "./key-tables.ts"
 import { capabilitiesOf, findPlugin, knownPlugins } from "./plugins.ts"
 
 test("every plugin has its table of keys but loopback, which has no keys of its own", () => {
-  expect(knownPlugins.filter(({ plugin }) => plugin.fields === undefined).map(({ name }) => name)).toEqual(["loopback"])
+  expect(knownPlugins.filter(({ ownFields }) => Object.keys(ownFields).length === 0).map(({ name }) => name)).toEqual([
+    "loopback",
+  ])
 })
 
 /** The paths of a table's keys, "ipam.ranges[][].subnet". */
@@ -26,7 +29,7 @@ test.each(knownPlugins.map(({ name }) => name))("%s: its page says what each of 
   const known = findPlugin(name)
   if (known === undefined) throw new Error(name)
   const docs = keyDocs(known)
-  const own = pathsOf(known.plugin.fields ?? {})
+  const own = pathsOf(known.ownFields)
   const silent = own.filter((path) => !explainedAbove.test(path) && describeKey(docs, path) === undefined)
   expect(silent).toEqual([])
 })
@@ -47,7 +50,7 @@ test.each(knownPlugins.map(({ name }) => name))("%s: its page names no key that 
 })
 
 test("capabilities are what a plugin reads of runtimeConfig", () => {
-  const of = (name: string) => capabilitiesOf(findPlugin(name) ?? { plugin: {} as never })
+  const of = (name: string) => capabilitiesOf(findPlugin(name) ?? { ownFields: {} })
   expect(of("portmap")).toEqual(["portMappings"])
   expect(of("bridge")).toEqual(["mac"])
   expect(of("host-local").sort()).toEqual(["ipRanges", "ips"])
@@ -75,7 +78,7 @@ Words, and ## Keys in them.
 `
 
 test("the keys of a page are the first table below the headline", () => {
-  expect(keyDocs({ page, kind: "interface" })).toEqual([
+  expect(keyDocs({ keys: keysOf(page), kind: "interface" })).toEqual([
     {
       keys: "`a`, `args.cni.mac`, `MAC` in `CNI_ARGS`, `CNI_ARGS` `IP`, `list[]`",
       paths: ["a", "args.cni.mac", "list"],
@@ -84,12 +87,12 @@ test("the keys of a page are the first table below the headline", () => {
     },
     { keys: "a range's `subnet`", paths: ["subnet"], default: "", meaning: "a | b" },
   ])
-  const ofIpam = keyDocs({ page, kind: "ipam" })
+  const ofIpam = keyDocs({ keys: keysOf(page), kind: "ipam" })
   expect(ofIpam.map(({ paths }) => paths)).toEqual([
     ["ipam.a", "args.cni.mac", "ipam.list[]"],
     ["ipam.ranges[][].subnet"],
   ])
-  expect(keyDocs({ page: "# x\n", kind: "ipam" })).toEqual([])
+  expect(keyDocs({ keys: keysOf("# x\n"), kind: "ipam" })).toEqual([])
   expect(describeKey(ofIpam, "ipam.a")).toBe("one, two")
   expect(describeKey([], "ipam.routes[].gw")).toBe("the gateway; by default that of the address")
   expect(describeKey([], "ipam.dns.search")).toBe("domains that short names are looked up in")

@@ -1,19 +1,20 @@
 import type { Fields } from "../../pkg/config/mod.ts"
-import { type PluginRow, plugins } from "../../suite/plugins.ts"
+import { type DescribedPlugin, describedPlugins } from "../../suite/plugins.ts"
 import { mergeFields, pluginKeys } from "./key-tables.ts"
 
 /** A plugin as the tools for configurations know it. */
-export interface Known extends PluginRow {
-  readonly name: string
+export interface Known extends DescribedPlugin {
   /** Every key of its object in a network's list: the specification's, and its own. */
   readonly fields: Fields
+  /** Those of its own table. */
+  readonly ownFields: Fields
 }
 
 /** Every plugin of this suite, in alphabetical order. */
-export const knownPlugins: readonly Known[] = plugins.map((row) => ({
+export const knownPlugins: readonly Known[] = describedPlugins.map((row) => ({
   ...row,
-  name: row.plugin.name,
-  fields: mergeFields(mergeFields(pluginKeys, row.plugin.fields ?? {}), row.handsOn ?? {}),
+  ownFields: row.fields,
+  fields: mergeFields(mergeFields(pluginKeys, row.fields), row.handsOn ?? {}),
 }))
 
 /** The plugin of that name; undefined for one of another suite. */
@@ -22,7 +23,7 @@ export function findPlugin(name: string): Known | undefined {
 }
 
 /** The capabilities that a plugin takes: the keys of `runtimeConfig` that it reads. */
-export function capabilitiesOf({ plugin }: Pick<Known, "plugin">): string[] {
-  const runtimeConfig = plugin.fields?.runtimeConfig
+export function capabilitiesOf({ ownFields }: Pick<Known, "ownFields">): string[] {
+  const { runtimeConfig } = ownFields
   return runtimeConfig?.kind === "object" ? Object.keys(runtimeConfig.fields) : []
 }

@@ -1,6 +1,6 @@
 import { basename, stat, unlessErrno } from "../../pkg/libc/mod.ts"
 import { contains, parseCidr } from "../../pkg/types/mod.ts"
-import { plugins } from "../../suite/plugins.ts"
+import { describedPlugins } from "../../suite/plugins.ts"
 import type { NodeAttachment } from "../node/mod.ts"
 import { type Check, cniCommand, containerLinks, type Finding, type Patient } from "./finding.ts"
 import { NEARLY_FULL } from "./kernel.ts"
@@ -122,7 +122,7 @@ function overlap(a: Cidr, b: Cidr): boolean {
 }
 
 /** The plugins whose addresses are of the network around the host: its routes are the same on purpose. */
-const ON_THE_LAN = new Set(plugins.filter(({ isOnLan }) => isOnLan).map(({ plugin }) => plugin.name))
+const ON_THE_LAN = new Set(describedPlugins.filter(({ isOnLan }) => isOnLan).map(({ name }) => name))
 
 /** Routes of the host into a network of containers that lead elsewhere. */
 export const checkRoutes: Check = (patient) => {

@@ -11,7 +11,7 @@ import {
   unlessErrno,
 } from "../../pkg/libc/mod.ts"
 import { member } from "../../pkg/types/mod.ts"
-import { plugins as suite } from "../../suite/plugins.ts"
+import { describedPlugins as suite } from "../../suite/plugins.ts"
 import { ipamOf } from "../node/mod.ts"
 import type { Check, Finding, Patient } from "./finding.ts"
 import { mountOf } from "./mounts.ts"
@@ -154,7 +154,7 @@ export const checkPlugins: Check = (patient) => {
 }
 
 function ofThisSuite(type: string): string {
-  return suite.some(({ plugin }) => plugin.name === type) ? "this suite" : type
+  return suite.some(({ name }) => name === type) ? "this suite" : type
 }
 
 /** The command that installs a plugin of this suite; words for one of others. */

@@ -1,6 +1,6 @@
 import { decodeLatin1 } from "../../pkg/engine/mod.ts"
 import { isJsonObject, type JsonObject, parseJsonObject } from "../../pkg/types/mod.ts"
-import { isOnMaster, plugins } from "../../suite/plugins.ts"
+import { describedPlugins, isOnMaster } from "../../suite/plugins.ts"
 import {
   type Counters,
   describeLostBridge,
@@ -144,7 +144,7 @@ function deletedBridge(name: string): Shared {
 }
 
 /** The plugins whose interfaces sit on one of the host. */
-const ON_PARENT = plugins.filter(isOnMaster).map(({ plugin }) => plugin.name)
+const ON_PARENT = describedPlugins.filter(isOnMaster).map(({ name }) => name)
 
 function sharedOf(one: NodeAttachment, config: JsonObject | undefined, onHost: readonly NodeLink[]): Shared {
   const plugin = pluginsIn(config)[0]

@@ -39,11 +39,11 @@ function checkVersion({ source, cniVersion, entries }: LintNetwork, findings: Fi
   }
   const chosen = offered.filter(isKnown).sort(compareVersions).at(-1) ?? ""
   for (const entry of entries) {
-    const spoken = [entry.known, entry.ipam].find((each) => each?.plugin.versions?.includes(chosen) === false)
+    const spoken = [entry.known, entry.ipam].find((each) => each?.versions?.includes(chosen) === false)
     if (spoken === undefined) continue
     const message = `"${spoken.name}" does not speak ${chosen}`
     findings.add(entry.source, nodeAt(entry.node, ["type"]), "unknown-version", message, {
-      hint: `it speaks ${spoken.plugin.versions?.join(", ")}`,
+      hint: `it speaks ${spoken.versions?.join(", ")}`,
     })
   }
   if (compareVersions(chosen, "1.1.0") >= 0) return

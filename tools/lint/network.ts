@@ -157,7 +157,7 @@ function checkByParser(
   for (const each of [known, ipam]) {
     if (each === undefined || each.name === "host-local") continue // the rules for ranges
     try {
-      each.plugin.config(parseNetworkConfig(raw), { verb: "ADD", args: "", raw })
+      each.config(parseNetworkConfig(raw), { verb: "ADD", args: "", raw })
     } catch (error) {
       if (!isCniError(error)) throw error
       const details = error.details === undefined || error.details === "" ? {} : { hint: error.details }

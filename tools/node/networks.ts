@@ -1,4 +1,4 @@
-import { type HostLocalConfig, hostLocal, parseHostLocalConfig } from "../../ipam/host-local/main.ts"
+import { type HostLocalConfig, parseHostLocalConfig } from "../../ipam/host-local/main.ts"
 import { basename } from "../../pkg/libc/mod.ts"
 import { loadNetworkFile, type Network, networkFiles } from "../../pkg/libcni/mod.ts"
 import {
@@ -42,7 +42,7 @@ function poolsOf(network: Network): { pools: HostLocalConfig[]; error?: string }
 function hostLocalOf(name: string, plugin: JsonObject): HostLocalConfig | undefined {
   const raw: JsonObject = { ...plugin, name, cniVersion: newestVersion }
   const network = parseNetworkConfig(raw, { lenient: true })
-  if (network.ipam?.type !== hostLocal.name) return undefined
+  if (network.ipam?.type !== "host-local") return undefined
   return parseHostLocalConfig(network, { verb: "STATUS", args: "", raw })
 }
 

@@ -2,7 +2,7 @@ import { encodeUtf8 } from "../../pkg/engine/mod.ts"
 import { execPlugin, formatCniArgs, pluginEnvironment, requirePlugin } from "../../pkg/invoke/mod.ts"
 import { RESTORE, type RestoreAnswer, type RestoreRequest } from "../../pkg/skel/mod.ts"
 import { type ErrorObject, newestVersion, parseJsonObject, stringifyJson, toErrorObject } from "../../pkg/types/mod.ts"
-import { plugins as suite } from "../../suite/plugins.ts"
+import { describedPlugins as suite } from "../../suite/plugins.ts"
 import { readDeleted } from "./announcements.ts"
 import { type CachedChain, isGone } from "./attachments.ts"
 
@@ -50,13 +50,13 @@ export function restoreChains(chains: readonly CachedChain[], isDry: boolean, ru
   const foreign = new Map<string, Foreign>()
   const types = [...new Set(chains.flatMap(({ chain }) => chain.map(({ type }) => type)))]
   const restorers = types.flatMap((type): Restorer[] => {
-    const row = suite.find(({ plugin }) => plugin.name === type)
+    const row = suite.find(({ name }) => name === type)
     const ours = chains.filter(({ chain }) => chain.some((member) => member.type === type))
-    if (row && isOfSuite(type, runs)) return row.plugin.restore ? [{ type, chains: ours }] : []
+    if (row && isOfSuite(type, runs)) return row.restores ? [{ type, chains: ours }] : []
     for (const { network } of ours) foreign.set(`${network} ${type}`, { network, type })
     return []
   })
-  const rank = ({ type }: Restorer) => (suite.find(({ plugin }) => plugin.name === type)?.kind === "interface" ? 0 : 1)
+  const rank = ({ type }: Restorer) => (suite.find(({ name }) => name === type)?.kind === "interface" ? 0 : 1)
   restorers.sort((a, b) => rank(a) - rank(b))
   return {
     restorations: restorers.map((restorer) => restore(restorer, { dryRun: isDry }, runs)),
