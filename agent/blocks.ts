@@ -122,7 +122,7 @@ export class Blocks {
         if (after > at) at = after
         else {
           const block = this.#block(at)
-          if (this.#isClaimable(at) && !isTaken(block)) yield block
+          if (!isTaken(block) && this.#isClaimable(at)) yield block
           at++
         }
       }
@@ -182,10 +182,10 @@ export class Blocks {
     return (value - this.#whole.first) / this.#size
   }
 
-  #block(at: bigint): string {
+  readonly #block = remembered((at: bigint): string => {
     const { family, first } = this.#whole
     return formatPrefix({ family, first: first + at * this.#size, length: this.#of.blockLength })
-  }
+  })
 
   /** The index of the block after the reserved prefix that block `at` lies in; `at` itself where it lies in none. */
   #afterReserved(at: bigint): bigint {
@@ -210,14 +210,14 @@ const made = new WeakMap<PoolPrefix, Blocks>()
 const REMEMBERED_MAX = 4096
 
 /** The same function, which remembers what it has answered. */
-function remembered<V>(answer: (text: string) => V): (text: string) => V {
-  const known = new Map<string, V>()
-  return (text) => {
-    const found = known.get(text)
-    if (found !== undefined || known.has(text)) return found as V
+function remembered<K, V>(answer: (of: K) => V): (of: K) => V {
+  const known = new Map<K, V>()
+  return (of) => {
+    const found = known.get(of)
+    if (found !== undefined || known.has(of)) return found as V
     if (known.size === REMEMBERED_MAX) known.clear()
-    const value = answer(text)
-    known.set(text, value)
+    const value = answer(of)
+    known.set(of, value)
     return value
   }
 }

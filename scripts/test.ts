@@ -146,11 +146,13 @@ async function beginLongForm(): Promise<string> {
 }
 
 /**
- * The long form of the tests of a cluster: 30 nodes, and so many schedules of the simulation as `--schedules` says.
+ * The long form of the tests of a cluster: 30 nodes, and so many schedules of the simulation as `--schedules` says, with `--from` from that seed on.
  */
 async function cluster(runner: Runner, words: readonly string[]): Promise<void> {
   const at = words.indexOf("--schedules")
   process.env.CNI_SCHEDULES = at >= 0 ? (words[at + 1] ?? "") : "1000000"
+  const from = words.indexOf("--from")
+  if (from >= 0) process.env.CNI_TEST_SEED = words[from + 1] ?? ""
   const figures = await beginLongForm()
   const simulation = ["agent/simulation/simulation.test.ts"]
   await runner.tests("simulation", simulation, { testMs: 86_400_000, fileMs: 86_400_000 })
@@ -212,7 +214,7 @@ const modes: Readonly<Record<string, Mode>> = {
   sanitized,
   /** The long form of what `npm test` has of kills, errors, storms and garbage; with words the files that have one in their path. */
   faults,
-  /** The long form of the tests of a cluster; with `--schedules 10000000` so many schedules of the simulation, and nothing else. */
+  /** The long form of the tests of a cluster; with `--schedules 10000000` so many schedules of the simulation, and nothing else; `--from SEED` goes on with them. */
   cluster,
   /** The tests that hold statements of docs/conformance.md, and what holds each; with `--json` as JSON. */
   conformance,

@@ -18,7 +18,19 @@ export interface Held {
 /** Reads the blocks and fixed addresses of a pool's file. Without a file of this very node it holds nothing. */
 export function readHeld(node: NodeFiles, pool: string): Held {
   const file = node.readPool(pool)
-  return file && isOwn(file, node.owner) ? heldOf(file) : { blocks: new Map(), fixed: {}, epoch: 1 }
+  return file && isOwn(file, node.owner) ? contentOf(file).held : { blocks: new Map(), fixed: {}, epoch: 1 }
+}
+
+/** A pass asks for what a file has some six times: it is read once. */
+const known = new WeakMap<PoolFile, { readonly held: Held; readonly text: string }>()
+
+function contentOf(file: PoolFile & { checksum?: string }): { readonly held: Held; readonly text: string } {
+  const found = known.get(file)
+  if (found) return found
+  const { checksum: _, ...rest } = file
+  const content = { held: heldOf(file), text: JSON.stringify(rest) }
+  known.set(file, content)
+  return content
 }
 
 function heldOf(file: PoolFile): Held {
@@ -71,7 +83,8 @@ export interface Gained {
 export function writeHeld({ surroundings }: Agent, pool: Pool, held: Held, gained?: Gained): void {
   const { node, clock } = surroundings
   const next = poolFileOf(pool, node, held)
-  if (JSON.stringify(withoutChecksum(node.readPool(pool.name))) === JSON.stringify(next)) return
+  const inForce = node.readPool(pool.name)
+  if (inForce && contentOf(inForce).text === JSON.stringify(next)) return
   for (const what of newIn(heldOf(next), readHeld(node, pool.name))) {
     const ageMs = what === gained?.what ? clock.bootMs() - gained.sentMs : undefined
     if (ageMs !== undefined && ageMs <= freshMs(pool)) continue
@@ -97,12 +110,6 @@ function newIn(next: Held, before: Held): string[] {
   const blocks = [...next.blocks.keys()].filter((block) => !before.blocks.has(block))
   const fixed = Object.entries(next.fixed).filter(([key, addresses]) => before.fixed[key]?.join() !== addresses.join())
   return [...blocks, ...fixed.map(([key]) => key)]
-}
-
-function withoutChecksum(file: (PoolFile & { checksum?: string }) | undefined): PoolFile | undefined {
-  if (!file) return undefined
-  const { checksum: _, ...rest } = file
-  return rest
 }
 
 /** With a block added, in another state, or (undefined) left out. */

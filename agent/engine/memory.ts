@@ -4,16 +4,18 @@ import type { Memory, Surroundings } from "./surroundings.ts"
 export class MemoryFile {
   readonly #surroundings: Surroundings
   #memory: Memory
-  #isWritten: boolean
+  /** What is on the disk; `undefined` where that is of another boot, or nothing. */
+  #written: string | undefined
 
   /** Times of another boot are forgotten: a quarantine is waited for anew. */
   constructor(surroundings: Surroundings) {
     this.#surroundings = surroundings
     const { bootId } = surroundings.clock
     const found = surroundings.node.readMemory()
-    this.#isWritten = found?.bootId === bootId
+    const isOfThisBoot = found?.bootId === bootId
     const fresh: Memory = { bootId, quarantined: {}, epochs: {} }
-    this.#memory = this.#isWritten && found ? found : { ...fresh, ...found, bootId, quarantined: {} }
+    this.#memory = isOfThisBoot ? found : { ...fresh, ...found, bootId, quarantined: {} }
+    this.#written = isOfThisBoot ? JSON.stringify(found) : undefined
   }
 
   get content(): Memory {
@@ -23,9 +25,11 @@ export class MemoryFile {
   /** On the disk when it returns. Throws `SyscallError`; then memory and disk are as before, or the disk is ahead. */
   change(changes: Partial<Omit<Memory, "bootId">>): void {
     const next = { ...this.#memory, ...changes }
-    if (this.#isWritten && JSON.stringify(next) === JSON.stringify(this.#memory)) return
+    const text = JSON.stringify(next)
+    if (text === this.#written) return
+    this.#written = undefined
     this.#surroundings.node.writeMemory(next)
-    this.#isWritten = true
+    this.#written = text
     this.#memory = next
   }
 
@@ -33,6 +37,7 @@ export class MemoryFile {
   replace(content: Omit<Memory, "bootId">): void {
     const next = { ...content, bootId: this.#memory.bootId }
     this.#surroundings.node.writeMemory(next)
+    this.#written = JSON.stringify(next)
     this.#memory = next
   }
 

@@ -87,7 +87,7 @@ export class Timetable {
     else this.#failures = 0
     await clock.sleep(PAUSE_MS, signal)
     for (let restMs = this.#rest(); !this.#isWoken && !signal.aborted && restMs > 0; restMs = this.#rest()) {
-      this.#sleeping = new AbortController()
+      if (this.#sleeping.signal.aborted) this.#sleeping = new AbortController()
       await clock.sleep(restMs, this.#sleeping.signal)
     }
   }

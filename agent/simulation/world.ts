@@ -1,7 +1,7 @@
 import { drainMicrotasks } from "bun:jsc"
 import type { Chance } from "../../integration/lab/mod.ts"
 import type { Surroundings } from "../engine/surroundings.ts"
-import type { Pool, PoolPrefix } from "../records.ts"
+import type { Pool } from "../records.ts"
 import { keyOf } from "../records.ts"
 import { type Caller, type Network, StoreLink } from "./link.ts"
 import { Killed, Machine } from "./node.ts"
@@ -30,6 +30,14 @@ class Violation extends Error {
 /** The pool of the simulated cluster. */
 export const POOL = "pods"
 export const QUARANTINE_S = 40
+
+/** The pools that clusters have: made once, since the arithmetic of a pool remembers what it has answered. */
+const pools = ["10.64.0.0/28", "10.64.0.0/27", "10.64.0.0/27", "10.64.0.0/26"].map((prefix) =>
+  [30, 29].map((blockLength): Pool => {
+    const prefixes = [{ prefix, blockLength, gateway: "10.64.0.1", reserved: [] }]
+    return { name: POOL, prefixes, routes: [], network: "net", quarantineS: QUARANTINE_S, routing: "none" }
+  }),
+)
 
 /** How often agents look for nodes that are gone, about. */
 export const SWEEP_MS = 20_000
@@ -97,20 +105,7 @@ export class World {
       process: undefined,
       starts: 0,
     }))
-    const prefix: PoolPrefix = {
-      prefix: chance.of(["10.64.0.0/28", "10.64.0.0/27", "10.64.0.0/27", "10.64.0.0/26"]),
-      blockLength: chance.of([30, 29]),
-      gateway: "10.64.0.1",
-      reserved: [],
-    }
-    this.pool = {
-      name: POOL,
-      prefixes: [prefix],
-      routes: [],
-      network: "net",
-      quarantineS: QUARANTINE_S,
-      routing: "none",
-    }
+    this.pool = chance.of(chance.of(pools))
     this.model.create("registry", keyOf.registry(), { pools: { [POOL]: this.pool } })
   }
 
