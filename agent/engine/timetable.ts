@@ -85,11 +85,13 @@ export class Timetable {
     const { clock } = this.#surroundings
     if (this.#hasFailed) this.within(this.#jittered(Math.min(RETRY_MS * 2 ** (this.#failures - 1), RETRY_MAX_MS)))
     else this.#failures = 0
-    await clock.sleep(PAUSE_MS, signal)
+    const pauseEndMs = clock.bootMs() + PAUSE_MS
     for (let restMs = this.#rest(); !this.#isWoken && !signal.aborted && restMs > 0; restMs = this.#rest()) {
       if (this.#sleeping.signal.aborted) this.#sleeping = new AbortController()
       await clock.sleep(restMs, this.#sleeping.signal)
     }
+    const pauseMs = pauseEndMs - clock.bootMs()
+    if (pauseMs > 0) await clock.sleep(pauseMs, signal)
   }
 
   #rest(): number {

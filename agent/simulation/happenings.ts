@@ -18,7 +18,7 @@ const table: Readonly<Record<string, readonly [weight: number, happen: Happen]>>
   "the machine reboots": [1, reboot],
   "the node is deleted, or comes back": [1, toggleMember],
   "the node is cut off and deleted, or all is well again": [2, vanish],
-  "the node stands still and is deleted, for the whole quarantine": [1, outlast],
+  "the node stands still or is cut off, and is deleted, until its blocks are in quarantine or longer": [1, outlast],
   "members() shows no nodes, or all": [1, hideMembers],
   "time passes": [2, passTime],
   "a backup is made, or restored": [1, restore],
@@ -79,14 +79,21 @@ function vanish(world: World, place: Place): void {
   toggleMember(world, place)
 }
 
-/** Its agent goes on where it was: an answer of the store that came just before is still to be taken. */
+/**
+ * Its agent goes on where it was: an answer of the store that came just before is still to be taken, or what it asked for is in quarantine by
+ * the time it asks again.
+ */
 function outlast(world: World, place: Place): void {
-  const { process, machine } = place
-  if (!process || process.isPaused || !world.model.members.includes(machine.owner)) return
-  process.isPaused = true
+  const { process, machine, network } = place
+  const { scheduler, model } = world
+  if (!process || process.isPaused || !model.members.includes(machine.owner)) return
+  const isCutOff = scheduler.once(2)
+  if (isCutOff) network.lost = "both"
+  else process.isPaused = true
   toggleMember(world, place)
-  world.scheduler.settle(4 * SWEEP_MS + QUARANTINE_S * 1000)
-  process.isPaused = false
+  scheduler.settle(4 * SWEEP_MS + (scheduler.once(2) ? 0 : QUARANTINE_S * 1000))
+  if (isCutOff) network.lost = "nothing"
+  else process.isPaused = false
 }
 
 function hideMembers(_: World, { network }: Place): void {
@@ -109,7 +116,7 @@ function restore(world: World): void {
   if (!world.places.every(({ machine }) => machine.memory?.store)) return
   const backup = backups.get(world)
   if (!backup) backups.set(world, world.model.backUp())
-  else if (!world.isRestored && world.scheduler.once(3)) {
+  else if (!world.isRestored) {
     world.isRestored = true
     world.referee.isRestored = true
     world.model.restore(backup, "cluster-2")
