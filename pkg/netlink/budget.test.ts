@@ -75,7 +75,7 @@ describe("a budget", () => {
     })
     const waiting = new Budget(20, 0, wall.read, processor.read)
     waiting.spend(() => {
-      wall.pass(199)
+      wall.pass(599)
       expect(errnoOf(() => waiting.stepOfList("list links"))).toBeUndefined()
       wall.pass(1)
       expect(errnoOf(() => waiting.stepOfList("list links"))).toBe("ETIME")

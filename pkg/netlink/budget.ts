@@ -7,7 +7,7 @@ const LIMIT_MS = 1000
 /** The share of the remaining time that one of several containers may take, so that the next ones have some. */
 const SHARE = 1 / 4
 /** The processor's time that a list may have beyond the limit, and its time on the clock, as multiples of the limit. */
-const LIST = { processor: 4, clock: 10 } as const
+const LIST = { processor: 4, clock: 30 } as const
 /** Steps that are taken in any case, on a machine that is so busy that each takes long: what an ordinary container needs. */
 const FREE_STEPS = { call: 32, share: 4 } as const
 
@@ -63,7 +63,7 @@ export class Budget {
 
   /**
    * Likewise before each datagram of a list, which waits for nothing but the processor. Beyond the limit it goes on until it has had
-   * the processor for four times the limit: a routing table of 100,000 is read, also on a busy machine. One of several containers
+   * the processor for four times the limit: a routing table of 100,000 is read, also beside 40 other programs for two processors. One of several containers
    * does not get more.
    */
   stepOfList(what: string): void {
