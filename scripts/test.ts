@@ -25,7 +25,7 @@ const root = join(import.meta.dir, "..")
 const tool = (name: string) => join(root, "node_modules/.bin", name)
 
 /** They end what hangs, and nothing else: beside ten other programs for each processor a test takes ten times as long. */
-const limits = { testMs: 300_000, fileMs: 3_600_000 }
+const limits = { testMs: 900_000, fileMs: 3_600_000 }
 
 /** How many test files run at a time: most of them wait for packets, locks and programs for half of their time. */
 const lanes = availableParallelism() + 2

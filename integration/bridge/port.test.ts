@@ -111,12 +111,13 @@ describe("disableContainerInterface", () => {
     expect(await pod.json<object[]>("ip", ["-j", "link"])).toHaveLength(1)
   })
 
-  test("is not waited for: there is no carrier to come", async () => {
+  test("is not waited for: there is no carrier to come, and to wait in vain would be an error", async () => {
     const { host, pods } = await hostAndPods()
     await using _ = host
-    const { durationMs } = await new Attachment(host, pods[0] as ContainerNamespace, config).run("ADD")
-    const waited = await new Attachment(host, pods[0] as ContainerNamespace, config, { ifName: "eth1" }).run("ADD")
-    for (const duration of [durationMs, waited.durationMs]) expect(duration).toBeLessThan(2500)
+    for (const ifName of ["eth0", "eth1"]) {
+      const attachment = new Attachment(host, pods[0] as ContainerNamespace, config, { ifName })
+      expect(await attachment.run("ADD")).toMatchObject({ exitCode: 0 })
+    }
   })
 })
 

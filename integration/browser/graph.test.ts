@@ -78,8 +78,7 @@ async function chromium(profile: TemporaryDirectory, ...args: string[]): Promise
   ]
   const places = [`--user-data-dir=${profile.join("profile")}`, "--window-size=1600,1000"]
   const env = { ...programEnv, HOME: profile.path }
-  return (await mustRun(["unshare", "--net", "chromium", ...flags, ...places, ...args], { env, timeoutMs: 120_000 }))
-    .stdout
+  return (await mustRun(["unshare", "--net", "chromium", ...flags, ...places, ...args], { env })).stdout
 }
 
 async function measured(page: string, profile: TemporaryDirectory): Promise<Measured> {

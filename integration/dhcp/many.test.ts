@@ -63,12 +63,12 @@ async function manyInterfaces(site: Site, count: number): Promise<Many[]> {
       `link set p${at} master ${n > 0 ? `br${n}` : "br-lab"} up`,
     ]
   })
-  await site.host.exec("ip", ["-batch", "-"], { input: `${lines.flat().join("\n")}\n`, timeoutMs: 600_000 })
+  await site.host.exec("ip", ["-batch", "-"], { input: `${lines.flat().join("\n")}\n` })
   const config = { cniVersion: newest, name: "net", type: "dhcp", ipam: { type: "dhcp" } }
   const bin = join(builtPlugins, "dhcp")
   return lines.map((_, at) => ({
     pod,
-    attachment: new Attachment(site.host, pod, config, { ifName: `e${at}`, bin, timeoutMs: 100_000 }),
+    attachment: new Attachment(site.host, pod, config, { ifName: `e${at}`, bin }),
   }))
 }
 

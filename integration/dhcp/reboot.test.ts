@@ -39,5 +39,5 @@ test(
     await next.attachment.del()
     await waitFor(async () => (await kept()).length === 0, "the daemon to keep no lease")
   },
-  patient(300_000),
+  patient(900_000),
 )

@@ -11,7 +11,7 @@ async function addRoutes(namespace: Namespace, device: string): Promise<void> {
     const net = `${32 + (at >> 16)}.${(at >> 8) & 255}.${at & 255}.0/24`
     return `route add ${net} dev ${device} proto bird`
   })
-  await namespace.exec("ip", ["-batch", "-"], { input: `${lines.join("\n")}\n`, timeoutMs: 120_000 })
+  await namespace.exec("ip", ["-batch", "-"], { input: `${lines.join("\n")}\n` })
 }
 
 const ipam = { type: "host-local", ranges: [[{ subnet: "10.22.0.0/24" }]], routes: [{ dst: "0.0.0.0/0" }] }

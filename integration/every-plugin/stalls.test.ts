@@ -23,7 +23,7 @@ import {
 const MANY = patient(1) > 1 ? 250 : 10_000
 /**
  * A verb's bound. Other programs stretch the time by the clock, and not that on the processor: this one has to keep the bound, the
- * other ten times the bound. Waits of 25 ms for each link, of which the processor knows nothing, come to more than that.
+ * other fifty times the bound. Waits of 25 ms for each link, of which the processor knows nothing, come to more than that.
  */
 const BOUND_MS = 2000
 
@@ -46,7 +46,7 @@ const hex = (at: number) => at.toString(16)
 /** Has `ip -batch` or its like work off lines, of which a kernel may refuse some. */
 async function batch(pod: ContainerNamespace, program: string, lines: readonly string[]): Promise<void> {
   const [file = "", ...options] = program.split(" ")
-  await pod.tryExec(file, [...options, "-force", "-batch", "-"], { input: `${lines.join("\n")}\n`, timeoutMs: 200_000 })
+  await pod.tryExec(file, [...options, "-force", "-batch", "-"], { input: `${lines.join("\n")}\n` })
 }
 
 /** Fills a container with all that it can make many of. All links say that they are those of one attachment. */
@@ -97,7 +97,7 @@ async function inTime(verb: PluginCall["verb"], call: Promise<PluginOutput>): Pr
   const output = await call
   const { cpuMs, durationMs } = output
   expect({ verb, cpuMs, isInTime: cpuMs < patient(BOUND_MS) }).toMatchObject({ isInTime: true })
-  expect({ verb, durationMs, isInTime: durationMs < patient(10 * BOUND_MS) }).toMatchObject({ isInTime: true })
+  expect({ verb, durationMs, isInTime: durationMs < patient(50 * BOUND_MS) }).toMatchObject({ isInTime: true })
   return output
 }
 
@@ -118,9 +118,9 @@ describe("a container that has thousands of all that it can make", () => {
     host = await hostFor(...staged.filter((plugin) => pluginRow(plugin).needs?.every(hasFeature) ?? true))
     pod = await host.addContainer()
     await crowd(pod, `lab/${pod.name}/eth0`)
-  }, patient(300_000))
+  }, patient(900_000))
 
-  afterAll(() => host[Symbol.asyncDispose](), patient(300_000))
+  afterAll(() => host[Symbol.asyncDispose](), patient(900_000))
 
   for (const plugin of staged) {
     testWhereItRuns(

@@ -10,6 +10,6 @@ for (const plugin of pluginsAs()) {
     plugin,
     `${plugin}: an ADD killed at any system call leaves nothing behind a DEL or GC of any kind`,
     () => killChain(`ADD of ${plugin} killed`, chainOf(plugin), [{ verb: "ADD", quick, rounds: 6 }]),
-    { forEachKind: true, timeoutMs: extent(300_000, 7_200_000) },
+    { forEachKind: true, timeoutMs: extent(900_000, 7_200_000) },
   )
 }

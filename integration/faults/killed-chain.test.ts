@@ -41,6 +41,6 @@ for (const [filter, chain] of Object.entries(chains)) {
     ["ifb", "tbf", "nf_tables", "nf_tables_bridge", "iptables", "ip6tables"],
     `bridge, tuning, portmap, firewall and bandwidth by ${filter}: one that is killed at any system call of any verb leaves nothing`,
     () => killChain(`Chain by ${filter}, each plugin killed`, chain, verbs),
-    extent(300_000, 7_200_000),
+    extent(900_000, 7_200_000),
   )
 }

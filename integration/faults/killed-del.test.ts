@@ -16,6 +16,6 @@ for (const plugin of pluginsAs()) {
         { verb: "CHECK", quick: like ? 0 : 1, rounds: 2 },
         { verb: "STATUS", quick: like ? 0 : 1, rounds: 2 },
       ]),
-    { forEachKind: true, timeoutMs: extent(300_000, 7_200_000) },
+    { forEachKind: true, timeoutMs: extent(900_000, 7_200_000) },
   )
 }

@@ -27,5 +27,5 @@ test.each(["ADD", "DEL"] as const)(
     expect(tried * step).toBeGreaterThan(20)
     await tellFigure({ what: `${verb} of host-device killed, a device with settings of its own`, tried, held: tried })
   },
-  extent(300_000, 7_200_000),
+  extent(900_000, 7_200_000),
 )

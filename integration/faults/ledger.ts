@@ -38,7 +38,7 @@ export class Ledger {
   async compare(host: HostNamespace, containers: readonly ContainerNamespace[]): Promise<void> {
     const script = 'for pod; do ip -n "$pod" -o address show scope global | sed "s|^|$pod |"; done'
     const pods = containers.map(({ name }) => name)
-    const { stdout } = await host.exec("sh", ["-c", script, "sh", ...pods], { timeoutMs: 120_000 })
+    const { stdout } = await host.exec("sh", ["-c", script, "sh", ...pods])
     const seen = new Map<string, string>()
     for (const line of stdout.split("\n").filter(Boolean)) {
       const [pod = "", , , , address = ""] = line.split(/\s+/)

@@ -114,5 +114,5 @@ testPlugins(
       held: tried,
     })
   },
-  { timeoutMs: extent(300_000, 7_200_000) },
+  { timeoutMs: extent(900_000, 7_200_000) },
 )

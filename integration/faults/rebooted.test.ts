@@ -144,5 +144,5 @@ testWith(
       await mustRun(["umount", "--lazy", disk.path])
     }
   },
-  patient(300_000),
+  patient(900_000),
 )

@@ -193,5 +193,5 @@ testWith(
         `to a new host with as many others, in each ${stretch}: ${ratios.join("; ")}`,
     })
   },
-  patient(extent(300_000, 10_800_000)),
+  patient(extent(900_000, 10_800_000)),
 )

@@ -81,7 +81,7 @@ async function leftInside(storm: Storm): Promise<string> {
     ip -n "$pod" rule show | grep -vE "lookup (local|main|default)" | sed "s/^/$pod /"
   done`
   const pods = storm.pods.map(({ name }) => name)
-  const { stdout } = await storm.host.tryExec("sh", ["-c", script, "sh", ...pods], { timeoutMs: 120_000 })
+  const { stdout } = await storm.host.tryExec("sh", ["-c", script, "sh", ...pods])
   const told = stdout.split("\n").filter(Boolean)
   const calls = new Set(told.map((line) => line.split(" ")[0] ?? ""))
   return [...told, ...[...calls].map((pod) => `${pod}: ${storm.calls.get(pod)?.join("; ")}`)].join("\n")

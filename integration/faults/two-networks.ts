@@ -193,7 +193,7 @@ export class TwoNetworks {
     for (const plugin of plugins) {
       const config = { cniVersion: newest, name: network, ...plugin, ...more() }
       const bin = join(builtPlugins, plugin.type)
-      const output = await runPlugin(this.host, { bin, verb, config, timeoutMs: 120_000, ...place })
+      const output = await runPlugin(this.host, { bin, verb, config, ...place })
       if (this.tally.note(`${verb} ${plugin.type}`, output, false)) answered(output)
       else this.failures.push(`${verb} ${network} ${plugin.type} of ${pod?.name}: ${output.stdout}${output.stderr}`)
     }

@@ -63,7 +63,7 @@ test(
     expect(await suites.others()).toEqual([".cni-install"])
     if (isLong) console.log(`${calls} calls, ${kills} kills, no failure`)
   },
-  patient(isLong ? 3_600_000 : 300_000),
+  patient(isLong ? 3_600_000 : 900_000),
 )
 
 test("several installers at once come one after the other, and leave one whole suite", async () => {

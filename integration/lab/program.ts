@@ -1,5 +1,5 @@
 import { constants } from "node:os"
-import { patient, waitLimitMs } from "./wait-for.ts"
+import { patient } from "./wait-for.ts"
 
 /** What a program did. `exitCode` is 128 + the signal's number when a signal ended it, as shells have it. */
 export interface Output {
@@ -18,7 +18,7 @@ export interface ProgramOptions {
   readonly env?: Readonly<Record<string, string>>
   /** What it reads on stdin; by default nothing. */
   readonly input?: string | Uint8Array
-  /** After this time the process is killed and the call throws; by default two minutes. */
+  /** After this time the process is killed and the call throws; by default ten minutes. */
   readonly timeoutMs?: number
 }
 
@@ -45,7 +45,7 @@ export class ProgramError extends Error {
  * Throws when it cannot be started (`ENOENT`) or does not end in time.
  */
 export async function runProgram(command: readonly string[], options: ProgramOptions = {}): Promise<Output> {
-  const timeout = patient(options.timeoutMs ?? 2 * waitLimitMs)
+  const timeout = patient(options.timeoutMs ?? 600_000)
   const began = performance.now()
   const { input } = options
   const program = Bun.spawn([...command], {

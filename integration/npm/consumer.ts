@@ -71,7 +71,7 @@ export class Consumer implements AsyncDisposable {
   /** Runs a program in the directory. */
   async run(program: string, ...args: string[]): Promise<string> {
     const command = ["sh", "-c", 'cd "$1"; shift; exec "$@"', "sh", this.path, program, ...args]
-    return (await mustRun(command, { env, timeoutMs: 300_000 })).stdout
+    return (await mustRun(command, { env })).stdout
   }
 
   /** Writes a file of TypeScript as JavaScript: what its types are worth is another test's. */
@@ -97,7 +97,7 @@ export async function installEngines(): Promise<Engines> {
     const missing = nodeReleases.filter((release) => !existsSync(programOf(release)))
     const packages = missing.map((release) => `node${release}@npm:node-linux-${process.arch}@${release}`)
     const install = ["npm", "install", "--prefix", nodesDirectory, "--no-audit", "--no-fund", "--loglevel=error"]
-    if (missing.length > 0) await mustRun([...install, ...packages], { env, timeoutMs: 300_000 })
+    if (missing.length > 0) await mustRun([...install, ...packages], { env })
   } finally {
     await unlock()
   }

@@ -78,7 +78,7 @@ beforeAll(async () => {
     CGO_ENABLED: "0",
   }
   const build = ["/usr/bin/go", "build", "-o", goRuntime, join(import.meta.dir, "go-runtime.go")]
-  await mustRun(build, { env, timeoutMs: 300_000 })
+  await mustRun(build, { env })
 }, 600_000)
 afterAll(() => consumer?.[Symbol.asyncDispose]())
 

@@ -8,6 +8,7 @@ import {
   succeed,
   takeSnapshot,
   UdpFlow,
+  waitFor,
 } from "../lab/mod.ts"
 import { hostAddresses, type PortmapLab, testEach } from "./portmap-lab.ts"
 
@@ -126,13 +127,22 @@ testEach("GC removes the mappings of what is no longer valid, and of this networ
   expectUnchanged(before, await takeSnapshot(lab.host))
 })
 
+/** How many datagrams the host has had for ports at which nothing listens, by both families. */
+async function strayDatagrams({ host }: PortmapLab): Promise<number> {
+  const { stdout } = await host.exec("cat", ["/proc/net/snmp", "/proc/net/snmp6"])
+  const [, ip] = stdout.match(/^Udp: \d+ (\d+)/m) ?? []
+  const [, ip6] = stdout.match(/^Udp6NoPorts\s+(\d+)/m) ?? []
+  return Number(ip) + Number(ip6)
+}
+
 testEach("a UDP flow goes on to the container that comes after, by IPv4 and IPv6", async (lab) => {
   const [first, next] = [await lab.addPod(), await lab.addPod()]
   await using peer = await EchoPeer.start(first.namespace)
   await using nextPeer = await EchoPeer.start(next.namespace)
   for (const address of [hostAddresses.ip, hostAddresses.ip6]) {
-    await using flow = new UdpFlow(lab.outside, address, dns.hostPort) // it has begun before there is a mapping
-    await Bun.sleep(100)
+    const before = await strayDatagrams(lab)
+    await using flow = new UdpFlow(lab.outside, address, dns.hostPort)
+    await waitFor(async () => (await strayDatagrams(lab)) > before, "the flow to begin before there is a mapping")
     await succeed(first.map([{ ...dns, containerPort: peer.port }]))
     await flow.answeredBy(peer.port)
     await succeed(first.unmap())

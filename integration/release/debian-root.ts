@@ -20,7 +20,7 @@ mount -t tmpfs tmpfs run
 exec chroot . /bin/sh -ec "$1"`
   const isolated = ["unshare", "--mount", "--net", "--pid", "--fork", "--propagation", "private"]
   const env = { ...programEnv, DEBIAN_FRONTEND: "noninteractive", LC_ALL: "C", HOME: "/root" }
-  return await runProgram([...isolated, "sh", "-ec", steps, "sh", script], { env, timeoutMs: 110_000 })
+  return await runProgram([...isolated, "sh", "-ec", steps, "sh", script], { env })
 }
 
 /** A root with nothing in it but what a package puts there. */

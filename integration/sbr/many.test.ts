@@ -9,7 +9,7 @@ const low = (at: number) => `${at >> 8}.${at & 255}`
 const each = <T>(count: number, line: (at: number) => T) => Array.from({ length: count }, (_, at) => line(at))
 
 function batch(pod: ContainerNamespace, lines: readonly string[]) {
-  return pod.exec("ip", ["-batch", "-"], { input: `${lines.join("\n")}\n`, timeoutMs: patient(120_000) })
+  return pod.exec("ip", ["-batch", "-"], { input: `${lines.join("\n")}\n` })
 }
 
 test("rules by the interface's addresses cost DEL no list of routes each: those to its tables go, those to a shared one stay", async () => {

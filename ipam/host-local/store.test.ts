@@ -500,5 +500,5 @@ test("the inventory tells holder, age and namespace of every address", () => {
     ["10.0.0.5", "foreign"],
   ])
   expect(leases[0]).toMatchObject({ netns: { path: "/proc/self/ns/none", exists: false }, liveness: "lost" })
-  expect(Math.abs((leases[0]?.writtenMs ?? 0) - Date.now())).toBeLessThan(10_000)
+  expect(Math.abs((leases[0]?.writtenMs ?? 0) - Date.now())).toBeLessThan(600_000)
 })

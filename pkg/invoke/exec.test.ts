@@ -129,8 +129,8 @@ describe("a plugin that fails", () => {
 
   test("a closed output does not keep the caller: a descendant that holds it does not count after the time is up", () => {
     const started = performance.now()
-    expect(run("sleep 5 & echo {}", { timeoutMs: 200 }).stdout).toBe("{}\n")
-    expect(performance.now() - started).toBeLessThan(4000)
+    expect(run("sleep 60 & echo {}", { timeoutMs: 2000 }).stdout).toBe("{}\n")
+    expect(performance.now() - started).toBeLessThan(50_000)
   })
 })
 

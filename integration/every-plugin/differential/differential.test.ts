@@ -27,7 +27,7 @@ async function drive(side: Side, calls: readonly DriverCall[]): Promise<DriverAn
   await Bun.write(directory.join("calls"), JSON.stringify(calls))
   const driver = join(import.meta.dir, "driver.ts")
   const files = [directory.join("calls"), directory.join("answers")]
-  await host.exec(process.execPath, [driver, side, ...files], { timeoutMs: 120_000 })
+  await host.exec(process.execPath, [driver, side, ...files])
   return await Bun.file(directory.join("answers")).json()
 }
 

@@ -50,7 +50,7 @@ test("a lease is on record before it is asked for, and held once the server has 
     link: { name: "eth0", index: ifindex, mac },
     progress: "held",
   })
-  expect(Math.abs(Date.now() - writtenAt)).toBeLessThan(60_000)
+  expect(Math.abs(Date.now() - writtenAt)).toBeLessThan(600_000)
   expect([config.daemonSocketPath, clients.length, clients[0].phase, clients[0].lease.address, others]).toEqual([
     "/run/cni/dhcp.sock",
     1,

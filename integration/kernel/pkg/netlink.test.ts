@@ -658,8 +658,8 @@ describe("events", () => {
       const events = RouteSocket.subscribe(RouteGroup.Link)
       const start = performance.now()
       // The event is there for who comes late, too: the socket has subscribed before the link was made.
-      do events.nextEvents(10_000)
-      while (!findLink(route, "late") && performance.now() - start < 10_000)
+      do events.nextEvents(60_000)
+      while (!findLink(route, "late") && performance.now() - start < 60_000)
       return { found: findLink(route, "late")?.kind, waitedMs: performance.now() - start }
     })
     // Columns of /proc/net/netlink: address, protocol (0 is routes), port, groups as a hexadecimal mask
@@ -670,7 +670,7 @@ describe("events", () => {
     await host.exec("ip", ["link", "add", "late", "type", "bridge"])
     const { found, waitedMs } = await waiting
     expect(found).toBe("bridge")
-    expect(waitedMs).toBeLessThan(10_000)
+    expect(waitedMs).toBeLessThan(60_000)
   })
 
   test("carry the link, or say that there were none in time", async () => {

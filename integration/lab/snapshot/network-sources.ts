@@ -96,10 +96,14 @@ const sysctls = [
   ...["accept_ra", "accept_dad", "enhanced_dad", "disable_ipv6", "proxy_ndp"],
 ]
 
+/** Runs grep(1), and again when it fails: the kernel may delete a link, and with it a directory, while it reads. */
+const grepAgain =
+  'for _ in 1 2 3 4 5; do text=$(grep "$@") && break; done; status=$?; printf "%s\\n" "$text"; exit $status'
+
 /** The values of `sysctls`, of the namespace and of each link. */
 const sysctlSource: Source = {
   command: [
-    "grep",
+    ...["sh", "-c", grepAgain, "sh"],
     "-rsH",
     "",
     ...sysctls.map((name) => `--include=${name}`),
