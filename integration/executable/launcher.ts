@@ -14,4 +14,4 @@ export function buildLauncher(allowed: readonly string[] = allowedCalls): Promis
 }
 
 /** How long a test may take to build an executable: the engine is compiled once for each way of doing so. */
-export const buildingMs = 290_000
+export const buildingMs = 1_800_000
