@@ -1,5 +1,6 @@
 import { expect, test } from "bun:test"
 import { podsNetwork } from "../cni/node-lab.ts"
+import { runFirewalld, sourcesIn, startFirewalld, stopFirewalld } from "../firewall/firewalld-lab.ts"
 import { madeFor, ReconcileLab, withoutLocalnetRecord } from "./reconcile-lab.ts"
 
 const [bridge = {}, portmap = {}] = podsNetwork.plugins
@@ -24,3 +25,32 @@ for (const ingressPolicy of ["open", "same-bridge", "isolated"]) {
     await lab.expectNothingToDo()
   })
 }
+
+test("cni reconcile makes again the sources that firewalld has forgotten, after its reload and after its restart", async () => {
+  await using lab = await ReconcileLab.create({ ...podsNetwork, plugins: [bridge, { type: "firewall" }] })
+  await startFirewalld(lab.host)
+  const pods = await lab.addPods(2)
+  const sources = await sourcesIn(lab.host)
+  expect(sources).toHaveLength(2)
+  const restored = pods.map((pod, at) =>
+    madeFor(pod, "firewall", `source ${sources[at]} of firewalld's zone "trusted"`),
+  )
+  const losses = [
+    () => lab.host.exec("firewall-cmd", ["--reload"]),
+    async () => {
+      await stopFirewalld(lab.host)
+      await runFirewalld(lab.host)
+    },
+  ]
+  for (const lose of losses) {
+    await lose()
+    expect(await sourcesIn(lab.host)).toEqual([])
+    expect((await lab.reconcile("--dry-run")).restored).toEqual(restored)
+    expect((await lab.reconcile()).restored).toEqual(restored)
+    expect(await sourcesIn(lab.host)).toEqual(sources)
+    for (const { pod } of pods) await pod.exec("ping", ["-c", "1", "-w", "10", "203.0.113.9"])
+    expect(await lab.reconcile()).toMatchObject({ restored: [] })
+  }
+  await lab.removePods(pods)
+  expect(await sourcesIn(lab.host)).toEqual([])
+})

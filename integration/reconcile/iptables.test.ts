@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test"
 import { podsNetwork } from "../cni/node-lab.ts"
 import { chooseIptables } from "../lab/mod.ts"
-import { madeFor, ReconcileLab } from "./reconcile-lab.ts"
+import { madeFor, ReconcileLab, RuleMonitor } from "./reconcile-lab.ts"
 
 const [bridge = {}, portmap = {}] = podsNetwork.plugins
 const network = {
@@ -16,7 +16,7 @@ for (const kind of ["nf_tables", "legacy"] as const) {
   test(`cni reconcile makes again the rules of iptables (${kind}) after iptables -t nat -F`, async () => {
     await using lab = await ReconcileLab.create(network)
     await chooseIptables(lab.host, kind)
-    const pods = await lab.addPods(2)
+    const pods = await lab.addPods(3)
     await lab.expectTraffic(pods)
     const rules = async () => {
       const { stdout } = await lab.host.exec("iptables-save", ["-t", "nat"])
@@ -33,7 +33,12 @@ for (const kind of ["nf_tables", "legacy"] as const) {
       ...pods.map((pod) => madeFor(pod, "portmap", "published ports")),
     ]
     expect(await lab.reconcile("--dry-run")).toMatchObject({ restored })
-    expect(await lab.reconcile()).toMatchObject({ restored })
+    {
+      await using changes = await RuleMonitor.start(lab.host)
+      expect(await lab.reconcile()).toMatchObject({ restored })
+      // One for each plugin and family, however many containers there are; the older tables have no monitor.
+      expect((await changes.transactionsBy("iptables-restor")).length).toBe(kind === "legacy" ? 0 : 2)
+    }
     await lab.expectTraffic(pods)
     expect(await rules()).toEqual(before)
     expect(await lab.reconcile()).toMatchObject({ restored: [] })

@@ -148,7 +148,7 @@ function isGuard({ line }: Change): boolean {
 }
 
 /** What `nft monitor` says while something happens. */
-class RuleMonitor implements AsyncDisposable {
+export class RuleMonitor implements AsyncDisposable {
   #text = ""
   readonly #host: HostNamespace
   readonly #kill: () => void
@@ -174,6 +174,12 @@ class RuleMonitor implements AsyncDisposable {
     await this.#sees("end")
     const lines = this.#text.split("\n").slice(0, -1)
     return lines.filter((line) => !/^# new generation|table ip (begin|end)$/.test(line))
+  }
+
+  /** The transactions so far that a program has made. */
+  async transactionsBy(program: string): Promise<string[]> {
+    await this.#sees("end")
+    return this.#text.split("\n").filter((line) => line.startsWith("# new generation") && line.includes(`(${program})`))
   }
 
   async #sees(name: string): Promise<void> {

@@ -1,5 +1,4 @@
-import { checkUp, deleteInContainers, describeInterface, requireKind } from "../../pkg/attachment/mod.ts"
-import { mismatch } from "../../pkg/ip/mod.ts"
+import { deleteInContainers, describeInterface, requireKind } from "../../pkg/attachment/mod.ts"
 import { isErrno } from "../../pkg/libc/mod.ts"
 import {
   addQdisc,
@@ -9,55 +8,41 @@ import {
   listLinks,
   type NetlinkSocket,
   RouteSocket,
-  redirectsOf,
 } from "../../pkg/netlink/mod.ts"
-import { type Answered, type Call, definePlugin, requireForAdd, runPlugin } from "../../pkg/skel/mod.ts"
+import { type Answered, type Call, defineRestorable, requireForAdd, runPlugin } from "../../pkg/skel/mod.ts"
 import { type Attachment, CniError, Code, type Interface, ownersOf, type Result, staleOf } from "../../pkg/types/mod.ts"
 import { Failures, Undo } from "../../pkg/undo/mod.ts"
 import { type BandwidthConfig, bandwidthFields, parseBandwidthConfig } from "./config.ts"
-import { addIfb, findIfbs, startIfb } from "./ifb.ts"
-import { type LimitedPlace, Sides } from "./place.ts"
-import { addRedirect, checkRedirect, listReceiveFilters, removeParts, removeShaping } from "./redirect.ts"
-import { addShaper, checkShaper, type Shape } from "./shaper.ts"
+import { addLimits, checkLimits, removeLeavings, restoreLimits, takeBackLimits } from "./limits.ts"
+import { Sides } from "./place.ts"
+import { listReceiveFilters, removeParts, removeShaping } from "./redirect.ts"
 
 /** Limits how fast a container, which an earlier plugin of the chain has connected, sends and receives. */
-export const bandwidth = definePlugin<BandwidthConfig>({
+export const bandwidth = defineRestorable<BandwidthConfig>({
   name: "bandwidth",
   fields: bandwidthFields,
   config: parseBandwidthConfig,
-  add: addLimits,
-  check: checkLimits,
+  add: addBandwidth,
+  check: checkBandwidth,
   del: deleteLimits,
   status: requireUsable,
   gc: collectGarbage,
+  restore: restoreLimits,
+  takeBack: takeBackLimits,
 })
 
-function addLimits(call: Call, config: BandwidthConfig): Answered {
+function addBandwidth(call: Call, config: BandwidthConfig): Answered {
   const result = requirePrevResult(call)
   if (!config.ingress && !config.egress) return call.answer(result)
   using sides = Sides.open(call)
   const place = sides.getPlace(config)
-  const leavings = new Failures()
-  removeShaping(place, leavings) // of an ADD that was killed or is repeated, and of upstream's DEL
-  leavings.throwIfAny()
-
+  removeLeavings(place)
   using undo = new Undo(call.log)
-  if (place.sends) addShaper(place.route, place.link, place.sends, undo)
-  if (!place.receives) return call.answer(result, undo)
-  if (place.isInside && sides.sandbox) assignNsid(sides.host, sides.sandbox.fd) // for GC; it goes with the namespace
-  const ifb = shapeReceived(place, place.receives, undo)
+  if (place.receives && place.isInside && sides.sandbox) assignNsid(sides.host, sides.sandbox.fd) // for GC; it goes with the namespace
+  const ifb = addLimits(place, undo)
+  if (!ifb) return call.answer(result, undo)
   const added: Interface = { ...describeInterface(ifb), ...(place.isInside ? { sandbox: call.netns } : {}) }
   return call.answer({ ...result, interfaces: [...result.interfaces, added] }, undo)
-}
-
-/** A link cannot keep waiting what it receives: it goes to a device that sends it on, at the rate. */
-function shapeReceived(place: LimitedPlace, shape: Shape, undo: Undo): Link {
-  const { route, link } = place
-  const ifb = addIfb(route, place, link, undo)
-  addShaper(route, ifb, shape, undo)
-  const started = startIfb(route, place, ifb)
-  addRedirect(route, link, started, undo)
-  return started
 }
 
 function requirePrevResult({ network: { prevResult }, ifName }: Call): Result {
@@ -67,21 +52,11 @@ function requirePrevResult({ network: { prevResult }, ifName }: Call): Result {
   })
 }
 
-function checkLimits(call: Call, config: BandwidthConfig): void {
+function checkBandwidth(call: Call, config: BandwidthConfig): void {
   requirePrevResult(call)
   if (!config.ingress && !config.egress) return
   using sides = Sides.open(call)
-  const place = sides.getPlace(config)
-  const { route, link, sends, receives } = place
-  if (sends) checkShaper(route, link, sends)
-  if (!receives) return
-  const redirects = listReceiveFilters(route, link).flatMap(redirectsOf)
-  const ifbs = findIfbs(route, { ...place, redirects })
-  const ifb = ifbs.find(({ index }) => redirects.includes(index)) ?? ifbs[0]
-  if (!ifb) throw mismatch(`the ifb of "${link.name}"`, `"${place.upstreamName}"`, "none")
-  checkUp(ifb, "ifb")
-  checkRedirect(route, link, ifb)
-  checkShaper(route, ifb, receives)
+  checkLimits(sides.getPlace(config))
 }
 
 /** The kernel is the record: every limit found is removed, also one that the configuration does not name. */

@@ -18,6 +18,17 @@ export interface LimitedPlace extends Place {
   isInside: boolean
 }
 
+/** A place with the limits of a configuration: what the host's end sends is what the container receives. */
+export function limitedPlace(
+  { ingress, egress, subnets }: BandwidthConfig,
+  place: Omit<LimitedPlace, "sends" | "receives">,
+): LimitedPlace {
+  const toContainer = ingress && ({ limit: ingress, subnets, peer: "src" } as const)
+  const fromContainer = egress && ({ limit: egress, subnets, peer: "dst" } as const)
+  const [sends, receives] = place.isInside ? [fromContainer, toContainer] : [toContainer, fromContainer]
+  return { ...place, sends, receives }
+}
+
 /** Both sides of an attachment. */
 export class Sides implements Disposable {
   readonly host: RouteSocket
@@ -49,21 +60,20 @@ export class Sides implements Disposable {
    * Where the limits of an attachment are: the host's end of a veth pair that an earlier plugin has made, unless the
    * configuration says otherwise; else the interface in the container. Throws `CniError` when there is no interface, or no such end.
    */
-  getPlace({ ingress, egress, subnets, shapeIn }: BandwidthConfig): LimitedPlace {
+  getPlace(config: BandwidthConfig): LimitedPlace {
+    const { shapeIn } = config
     const { host, sandbox, inside, link } = this
     const { ifName, netns, network } = this.#call
     if (!sandbox || !inside || !link) {
       throw new CniError(Code.Internal, `Cannot limit "${ifName}" in "${netns}": there is no such interface`)
     }
-    const toContainer = ingress && ({ limit: ingress, subnets, peer: "src" } as const)
-    const fromContainer = egress && ({ limit: egress, subnets, peer: "dst" } as const)
     const common = { ...ifbOwner(ownerOf(this.#call)), prevResult: network.prevResult }
     const end = shapeIn === "container" ? undefined : findHostEnd(host, sandbox, link)
     if (end && isLimited(end, common, shapeIn)) {
-      return { ...common, route: host, link: end, sends: toContainer, receives: fromContainer, isInside: false }
+      return limitedPlace(config, { ...common, route: host, link: end, isInside: false })
     }
     if (shapeIn !== "host") {
-      return { ...common, route: inside, link, sends: fromContainer, receives: toContainer, isInside: true }
+      return limitedPlace(config, { ...common, route: inside, link, isInside: true })
     }
     throw new CniError(Code.InvalidNetworkConfig, `Cannot limit "${ifName}" on the host: it has no end there`, {
       details: `it is of kind "${link.kind}": leave "shapeIn" out, or set it to "container"`,
@@ -97,7 +107,7 @@ export class Sides implements Disposable {
  * Whether a host's end is the one to limit: one with another owner is not, since the container names its interfaces. Else it is
  * one that the configuration or the result means: a device that was moved into the container may be a veth, too.
  */
-function isLimited(
+export function isLimited(
   { name, attributes: { alias } }: Link,
   { owner, prevResult }: Pick<Place, "owner" | "prevResult">,
   shapeIn: BandwidthConfig["shapeIn"],

@@ -1,6 +1,6 @@
 import { PacketFilter } from "../../pkg/nftables/mod.ts"
-import { type Feature, OwnedRules } from "../../pkg/rules/mod.ts"
-import { CniError, Code, hostCidr, type Owner } from "../../pkg/types/mod.ts"
+import { type Feature, OwnedRules, type RestoreOptions } from "../../pkg/rules/mod.ts"
+import { CniError, Code, hostCidr, type Owner, ownerComment } from "../../pkg/types/mod.ts"
 import { Failures, type Undo } from "../../pkg/undo/mod.ts"
 import type { FirewallConfig } from "./config.ts"
 import { removeAcceptMarked } from "./iptables/accept-marked.ts"
@@ -12,6 +12,7 @@ import {
   checkSources,
   findFirewalld,
   removeSources,
+  restoreSources,
   type Source,
   sourcesAt,
   sourcesOf,
@@ -23,6 +24,14 @@ export interface FirewallParts {
   /** Undefined where the kernel has no nf_tables. */
   readonly filter: PacketFilter | undefined
   readonly findFirewalld: typeof findFirewalld
+}
+
+/** An attachment whose rules may be made again. */
+export interface RestorableFirewall {
+  readonly spec: FirewallSpec
+  readonly config: FirewallConfig
+  tell(what: string): void
+  refuse(error: unknown): void
 }
 
 const feature: Feature<ZonedSpec> = {
@@ -75,6 +84,42 @@ export class Firewall implements Disposable {
     const own = spec.addresses.map(hostCidr)
     const stale = former.filter(({ source }) => !own.includes(source))
     removeSources(firewalld, stale, this.#log)
+  }
+
+  /** Makes again what is missing of many attachments: rules, in one transaction, and sources of firewalld. */
+  restore(wanted: readonly RestorableFirewall[], options: RestoreOptions): void {
+    for (const [backend, ours] of Map.groupBy(wanted, ({ config }) => config.backend)) {
+      try {
+        this.#restoreBy(backend, ours, options)
+      } catch (error) {
+        for (const { refuse } of ours) refuse(error)
+      }
+    }
+  }
+
+  #restoreBy(backend: FirewallConfig["backend"], wanted: readonly RestorableFirewall[], options: RestoreOptions): void {
+    using firewalld = this.#findFirewalld(backend, this.#log, this.#isFiltering)
+    if (backend === "firewalld" && !firewalld) throw noFirewalld()
+    const made = new Set<RestorableFirewall>()
+    const rules = wanted.map((one) => ({
+      spec: { ...one.spec, zone: firewalld && one.config.firewalldZone },
+      asked: filterOf(backend),
+      made: () => {
+        made.add(one)
+        one.tell("firewall rules")
+      },
+      refuse: one.refuse,
+    }))
+    this.#rules.restore(rules, options)
+    if (!firewalld) return
+    const socket = this.#filter?.socket
+    const noted = Map.groupBy(socket ? listAddresses(socket) : [], ({ comment }) => comment)
+    const sources = wanted.map((one) => {
+      const isNew = !socket || made.has(one)
+      const own = isNew ? sourcesIn(one.config.firewalldZone, one.spec.addresses) : []
+      return { one, sources: isNew ? own : sourcesOf(noted.get(ownerComment(one.spec.owner)) ?? []) }
+    })
+    restoreSources(firewalld, sources, { ...options, isFiltering: this.#isFiltering })
   }
 
   /** Checks that all is as `add` has left it. Throws `CniError` that tells what was expected and what was found. */

@@ -10,8 +10,8 @@ import {
 import { type Attachment, CniError, Code, ownerOf, ownersOf, type Result } from "../../pkg/types/mod.ts"
 import { Undo } from "../../pkg/undo/mod.ts"
 import { type FirewallConfig, firewallFields, parseFirewallConfig } from "./config.ts"
-import { Firewall } from "./firewall.ts"
-import { type DelHints, type FirewallSpec, hostLinkOf, specOf } from "./spec.ts"
+import { Firewall, type RestorableFirewall } from "./firewall.ts"
+import { type DelHints, hostLinkOf, specOf } from "./spec.ts"
 
 /** Lets the traffic of a container through the host's firewall, and keeps it from containers of other bridges. */
 export const firewall = defineRestorable<FirewallConfig>({
@@ -70,36 +70,24 @@ function gcFirewall(call: Call, config: FirewallConfig, attachments: readonly At
 }
 
 function restoreFirewall({ attachments, isDry, log }: Restoring<FirewallConfig>): void {
-  for (const { owner, result, config, tell, refuse } of attachments) {
-    using filter = new Firewall(log)
+  const wanted = attachments.flatMap((one): RestorableFirewall[] => {
     try {
-      const spec = specOf(owner, result, config)
-      if (spec.addresses.length === 0 || isWhole(filter, spec, config)) continue
-      if (!isDry) {
-        using undo = new Undo(log)
-        filter.add(spec, config, undo)
-        undo.keep()
-      }
-      tell("firewall rules")
+      const spec = specOf(one.owner, one.result, one.config)
+      return spec.addresses.length === 0 ? [] : [{ ...one, spec }]
     } catch (error) {
-      refuse(error)
+      one.refuse(error)
+      return []
     }
-  }
+  })
+  if (wanted.length === 0) return
+  using filter = new Firewall(log)
+  filter.restore(wanted, { isDry, log })
 }
 
 function takeBackFirewall(attachments: readonly Restorable<FirewallConfig>[], log: (line: string) => void): void {
   for (const { owner, result, config } of attachments) {
     using filter = new Firewall(log)
     filter.remove(owner, config, delHints(result))
-  }
-}
-
-function isWhole(filter: Firewall, spec: FirewallSpec, config: FirewallConfig): boolean {
-  try {
-    filter.check(spec, config)
-    return true
-  } catch {
-    return false
   }
 }
 

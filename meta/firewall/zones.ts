@@ -1,6 +1,7 @@
 import { encodeUtf8 } from "../../pkg/engine/mod.ts"
 import type { NetlinkSocket } from "../../pkg/netlink/mod.ts"
 import type { Element } from "../../pkg/nftables/mod.ts"
+import type { Restorable } from "../../pkg/skel/mod.ts"
 import { CniError, Code, hostCidr, isCniError, type Owner, ownerComment } from "../../pkg/types/mod.ts"
 import type { Undo } from "../../pkg/undo/mod.ts"
 import type { Backend } from "./config.ts"
@@ -98,6 +99,30 @@ export function addSources(
     }
   }
   tell(failures, "the next ADD tries again", log)
+}
+
+/** Makes addresses sources again that firewalld has forgotten, each zone listed once. What is refused is told to its attachment. */
+export function restoreSources(
+  firewalld: Firewalld,
+  wanted: readonly { one: Pick<Restorable<unknown>, "tell" | "refuse">; sources: readonly Source[] }[],
+  { isDry, log, isFiltering }: { isDry: boolean; log: (line: string) => void; isFiltering: () => boolean },
+): void {
+  const present = new Map<string, Set<string>>()
+  const failures: unknown[] = []
+  for (const { one, sources } of wanted) {
+    for (const { zone, source } of sources) {
+      try {
+        const there = present.getOrInsertComputed(zone, () => new Set(firewalld.listSources(zone)))
+        if (there.has(source)) continue
+        if (!isDry) firewalld.addSource(zone, source)
+        one.tell(`source ${source} of firewalld's zone "${zone}"`)
+      } catch (error) {
+        if (isCommandFailed(error) && !isFiltering()) failures.push(error)
+        else one.refuse(error)
+      }
+    }
+  }
+  tell(failures, "firewalld has lost its rules: reload it", log)
 }
 
 /**

@@ -60,12 +60,17 @@ export class HostEnds {
     }
   }
 
-  /** The end of an attachment, by its owner's name; the Go suite has named it in the result alone. Throws `CniError` when it is gone. */
-  endOf({ owner, result }: Pick<RestorableInterface<unknown>, "owner" | "result">): Link {
-    const comment = ownerComment(owner)
+  /** The end of an attachment, by its owner's name; the Go suite has named it in the result alone. Undefined when it is gone. */
+  findEnd({ owner, result }: Pick<RestorableInterface<unknown>, "owner" | "result">): Link | undefined {
     const named = result.interfaces.flatMap(({ name, sandbox }) => (sandbox ? [] : (this.#byName.get(name) ?? [])))
-    const end = this.#byAlias.get(comment) ?? named[0]
+    return this.#byAlias.get(ownerComment(owner)) ?? named[0]
+  }
+
+  /** The same; throws `CniError` when it is gone. */
+  endOf(one: Pick<RestorableInterface<unknown>, "owner" | "result">): Link {
+    const end = this.findEnd(one)
     if (end) return end
+    const comment = ownerComment(one.owner)
     throw new CniError(Code.Internal, `Cannot restore "${comment}": the host's end of its pair was deleted`, {
       details: `the container has no interface any more; "cni reattach ${comment}" makes it anew`,
     })

@@ -1,4 +1,4 @@
-import { type Content, printRule, type Removal, type Rule, splitWords, type TableName } from "./rule.ts"
+import { type Content, isSameRule, printRule, type Removal, type Rule, splitWords, type TableName } from "./rule.ts"
 
 /**
  * One step of changing a table. `create` is refused when the chain is there, so that of two callers only one has
@@ -71,4 +71,26 @@ function readRule(line: string): Rule[] {
   const at = words.indexOf("-A")
   const chain = words[at + 1]
   return at === -1 || chain === undefined ? [] : [{ chain, words: words.slice(at + 2) }]
+}
+
+/** What a table holds after these changes: for the next plan of the same restore. */
+export function applied(found: Content, changes: readonly Change[]): Content {
+  const [chains, rules] = [new Set(found.chains), [...found.rules]]
+  const empty = (chain: string) => {
+    for (let at = rules.length - 1; at >= 0; at--) if (rules[at]?.chain === chain) rules.splice(at, 1)
+  }
+  for (const change of changes) {
+    if ("chain" in change) {
+      if (chains.has(change.chain)) empty(change.chain)
+      if (change.verb === "delete") chains.delete(change.chain)
+      else chains.add(change.chain)
+    } else if (change.verb === "append") rules.push(change.rule)
+    else if (change.verb === "prepend") rules.unshift(change.rule)
+    else {
+      const { rule: gone } = change
+      const at = rules.findIndex((one) => isSameRule(one, gone))
+      if (at >= 0) rules.splice(at, 1)
+    }
+  }
+  return { ...found, chains: [...chains], rules }
 }

@@ -17,7 +17,7 @@ import { isErrno } from "../libc/mod.ts"
 import { findLink, listAddresses } from "../netlink/mod.ts"
 import { type NamespaceFile, Netns } from "../netns/mod.ts"
 import { tableFamily } from "../nftables/mod.ts"
-import { IptablesBackend, missingRules, type RuleBackend } from "../rules/mod.ts"
+import { IptablesBackend, missingRules, type RuleBackend, type TablePart } from "../rules/mod.ts"
 import { CniError, Code, formatCidr, hostCidr, isCniError, type Owner, ownerComment } from "../types/mod.ts"
 import type { Undo } from "../undo/mod.ts"
 import { planAdd, planGc, planRemove } from "./iptables-plan.ts"
@@ -27,7 +27,10 @@ import { byFamily, type MasqueradeSpec } from "./spec.ts"
 const NOTHING = { chains: [], rules: [] } as const
 
 /** The masquerade by upstream's chains and rules, of either suite. `hints`: the container's namespace. */
-export class IptablesMasquerade extends IptablesBackend implements RuleBackend<MasqueradeSpec, NamespaceFile> {
+export class IptablesMasquerade
+  extends IptablesBackend<MasqueradeSpec>
+  implements RuleBackend<MasqueradeSpec, NamespaceFile>
+{
   protected readonly table = TABLE
 
   /** One `iptables-restore` for each address family. Throws `CniError`. */
@@ -51,6 +54,19 @@ export class IptablesMasquerade extends IptablesBackend implements RuleBackend<M
       const code = isCniError(cause) ? cause.code : Code.Internal
       throw new CniError(code, `Cannot masquerade ${what} by iptables`, { cause })
     }
+  }
+
+  protected partsOf({ owner, addresses }: MasqueradeSpec): TablePart[] {
+    const search = masqueradeSearch(owner)
+    const mark = ownerComment(owner)
+    return byFamily(addresses).map(([family, list]) => {
+      const rules = masqueradeRules(family, owner, list)
+      return {
+        family,
+        isMissing: (found) => findFault(rules, narrow(found, search)) !== undefined,
+        plan: (found) => planAdd(rules, narrow(found, search), mark),
+      }
+    })
   }
 
   check({ owner, addresses }: MasqueradeSpec): void {

@@ -1,18 +1,39 @@
 import { encodeUtf8 } from "../engine/mod.ts"
-import { chooseVariant, findPrograms, isTableInUse, type TableName } from "../iptables/mod.ts"
+import {
+  applied,
+  type Change,
+  type Content,
+  changeTable,
+  chooseVariant,
+  findPrograms,
+  isTableInUse,
+  readTable,
+  requirePrograms,
+  type TableName,
+} from "../iptables/mod.ts"
 import type { NetlinkSocket } from "../netlink/mod.ts"
 import { atomically, type Netfilter, type Operation } from "../nftables/mod.ts"
-import { AF_INET, CniError, Code, type Owner, ownerComment, staleOf } from "../types/mod.ts"
+import { AF_INET, CniError, Code, type Family, isCniError, type Owner, ownerComment, staleOf } from "../types/mod.ts"
 import type { Filter, Restored } from "./backend.ts"
+
+/** What one attachment has in one address family's table of iptables. */
+export interface TablePart {
+  readonly family: Family
+  /** Whether a rule is not there, or not in its place. */
+  isMissing(found: Content): boolean
+  /** Makes them be there; throws `CniError` where others have what they are for. */
+  plan(found: Content): readonly Change[]
+}
 
 /**
  * The part of a `RuleBackend` that all features have in common which keep their rules in one table of iptables. Their `add` runs one
  * `iptables-restore` for each family: the reverse goes to `undo` before the first, since the second may fail.
  */
-export abstract class IptablesBackend {
+export abstract class IptablesBackend<Spec> {
   /** To nf_tables, where iptables keeps its rules today; undefined on a kernel without. */
   protected readonly socket: NetlinkSocket | undefined
   protected abstract readonly table: TableName
+  protected abstract partsOf(spec: Spec): readonly TablePart[]
   readonly #filter: Filter | undefined
 
   constructor(filter: Filter | undefined) {
@@ -27,6 +48,38 @@ export abstract class IptablesBackend {
   mayHold(): boolean {
     return isTableInUse(this.#filter, this.table)
   }
+
+  /** One `iptables-save` and one `iptables-restore` for each address family, however many attachments there are. Throws `CniError`. */
+  restore(specs: readonly Spec[], isDry: boolean): Restored[] {
+    const variant = chooseVariant(this.socket)
+    const became: Restored[] = specs.map(() => "whole")
+    const parts = specs.flatMap((spec, at) => this.partsOf(spec).map((part) => ({ part, at })))
+    for (const [family, ours] of Map.groupBy(parts, ({ part }) => part.family)) {
+      const programs = requirePrograms(family, variant)
+      const plan = (found: Content) => planParts(found, ours, became)
+      if (isDry) plan(readTable(programs, this.table))
+      else changeTable(programs, this.table, plan)
+    }
+    return became
+  }
+}
+
+/** Plans for each attachment on what the ones before it have left. */
+function planParts(found: Content, parts: readonly { part: TablePart; at: number }[], became: Restored[]): Change[] {
+  let present = found
+  return parts.flatMap(({ part, at }) => {
+    if (!part.isMissing(found)) return []
+    try {
+      const changes = part.plan(present)
+      present = applied(present, changes)
+      if (became[at] === "whole") became[at] = "missing"
+      return changes
+    } catch (error) {
+      if (!isCniError(error)) throw error
+      became[at] = error
+      return []
+    }
+  })
 }
 
 /** Rules that are in a table of nf_tables of their own. */

@@ -30,27 +30,45 @@ export function restoreRules<Spec, Hints, Made>(
   rules: Rules<Spec>,
   { nftables, iptables, otherSuite }: Backends<Spec, Hints, Made>,
   wanted: readonly RestorableRules<Spec>[],
-  { isDry, log }: RestoreOptions,
+  options: RestoreOptions,
 ): void {
-  const isTogether = ({ asked, isAlone }: RestorableRules<Spec>) =>
-    nftables?.restore !== undefined && asked !== "iptables" && !isAlone
-  let alone = wanted
-  try {
-    const together = wanted.filter(isTogether)
-    const isElsewhere = ({ spec }: RestorableRules<Spec>) => isForeign(iptables, spec) || isForeign(otherSuite, spec)
-    const missing = missingOf(nftables, together, true).filter((one) => !isElsewhere(one))
-    const restored = isDry ? missing : missingOf(nftables, missing, false)
-    for (const { made } of restored) made()
-    alone = wanted.filter((one) => !isTogether(one))
-  } catch (error) {
-    log(`Cannot restore all in one transaction, and goes on with each for itself: ${messageOf(error)}`)
-  }
+  const isByIptables = ({ asked }: RestorableRules<Spec>) => iptables && (asked === "iptables" || (!asked && !nftables))
+  const together = wanted.filter(({ isAlone }) => !isAlone)
+  const inNftables = together.filter((one) => !isByIptables(one))
+  const inIptables = together.filter(isByIptables)
+  const others = [iptables, otherSuite]
+  const alone = [
+    ...restoreTogether(nftables, inNftables, others, options),
+    ...restoreTogether(iptables, inIptables, [nftables, otherSuite], options),
+    ...wanted.filter(({ isAlone }) => isAlone),
+  ]
   for (const { spec, asked, made, refuse } of alone) {
     try {
-      if (restoreAlone(rules, spec, asked, { isDry, log })) made()
+      if (restoreAlone(rules, spec, asked, options)) made()
     } catch (error) {
       refuse(error)
     }
+  }
+}
+
+/** Restores in one backend those whose rules are in no other place; returns those for which that cannot be done. */
+function restoreTogether<Spec, Hints, Made>(
+  backend: RuleBackend<Spec, Hints, Made> | undefined,
+  wanted: readonly RestorableRules<Spec>[],
+  places: readonly Parameters<typeof isForeign<Spec>>[0][],
+  { isDry, log }: RestoreOptions,
+): readonly RestorableRules<Spec>[] {
+  if (!backend?.restore || wanted.length === 0) return wanted
+  try {
+    const others = places.filter((place) => mayHold(place))
+    const isHere = ({ spec }: RestorableRules<Spec>) => !others.some((place) => isForeign(place, spec))
+    const missing = others.length === 0 && !isDry ? wanted : missingOf(backend, wanted, true).filter(isHere)
+    const restored = isDry ? missing : missingOf(backend, missing, false)
+    for (const { made } of restored) made()
+    return []
+  } catch (error) {
+    log(`Cannot restore all in one transaction, and goes on with each for itself: ${messageOf(error)}`)
+    return wanted
   }
 }
 
@@ -88,13 +106,22 @@ function restoreAlone<Spec>(
   return true
 }
 
+/** A place that cannot be looked at holds nothing that is known. */
+function mayHold<Spec>(place: Partial<Pick<RuleBackend<Spec>, "mayHold">> | undefined): boolean {
+  try {
+    return place?.mayHold?.() === true
+  } catch {
+    return false
+  }
+}
+
 /** Whether a place has the rules. */
 export function isForeign<Spec>(
   place: Partial<Pick<RuleBackend<Spec>, "mayHold" | "check">> | undefined,
   spec: Spec,
 ): boolean {
   try {
-    if (!place?.check || !place.mayHold?.()) return false
+    if (!place?.check || !mayHold(place)) return false
     place.check(spec)
     return true
   } catch {

@@ -1,4 +1,5 @@
 import {
+  type Content,
   changeTable,
   chooseVariant,
   findEverywhere,
@@ -9,7 +10,13 @@ import {
 } from "../../../pkg/iptables/mod.ts"
 import type { NetlinkSocket } from "../../../pkg/netlink/mod.ts"
 import { getGeneration } from "../../../pkg/nftables/mod.ts"
-import { IptablesBackend, missingRules, type RuleBackend } from "../../../pkg/rules/mod.ts"
+import {
+  IptablesBackend,
+  missingRules,
+  type Restored,
+  type RuleBackend,
+  type TablePart,
+} from "../../../pkg/rules/mod.ts"
 import {
   CniError,
   Code,
@@ -23,15 +30,16 @@ import {
 } from "../../../pkg/types/mod.ts"
 import type { Undo } from "../../../pkg/undo/mod.ts"
 import type { DelHints, FirewallSpec } from "../spec.ts"
-import { findMissing, type IptablesSpec, planAdd, planRemove } from "./plan.ts"
+import { findMissing, type IptablesSpec, planAdd, planRemove, type Texts, textsOf } from "./plan.ts"
 import { firewallSearch, labelsOf, readLabel, TABLE } from "./rules.ts"
 
 /** Each time, another caller has removed a rule that it shares with the attachment. */
 const ATTEMPTS = 10
 
 /** The firewall by upstream's chains and rules, of either suite. */
-export class IptablesFirewall extends IptablesBackend implements RuleBackend<FirewallSpec, DelHints> {
+export class IptablesFirewall extends IptablesBackend<FirewallSpec> implements RuleBackend<FirewallSpec, DelHints> {
   protected readonly table = TABLE
+  #printed: { found: Content; texts: Texts } | undefined
 
   /** One `iptables-restore` for each address family. Throws `CniError`. */
   add(spec: FirewallSpec, undo: Undo): void {
@@ -43,6 +51,32 @@ export class IptablesFirewall extends IptablesBackend implements RuleBackend<Fir
     undo.defer("let traffic through", () => this.remove(spec.owner))
     const netfilter = variant === "default" ? this.socket : undefined
     for (const { programs, rules } of families) addRules(netfilter, programs, rules)
+  }
+
+  protected partsOf(spec: FirewallSpec): TablePart[] {
+    return iptablesSpecs(spec).map(({ family, rules }) => ({
+      family,
+      isMissing: (found) => findMissing(rules, found, this.#textsIn(found)) !== undefined,
+      plan: (found) => planAdd(rules, found),
+    }))
+  }
+
+  /** The rules of a table as text, printed once for all attachments. */
+  #textsIn(found: Content): Texts {
+    if (this.#printed?.found !== found) this.#printed = { found, texts: textsOf(found) }
+    return this.#printed.texts
+  }
+
+  /** Until nothing is missing: DEL of another attachment may remove a rule that was there for both. Throws `CniError`. */
+  override restore(specs: readonly FirewallSpec[], isDry: boolean): Restored[] {
+    const became = super.restore(specs, isDry)
+    for (let attempt = 1; !isDry && became.includes("missing"); attempt++) {
+      const again = super.restore(specs, false)
+      if (!again.includes("missing")) break
+      if (attempt === ATTEMPTS)
+        throw new CniError(Code.TryAgainLater, `Cannot change table ${TABLE}: others keep changing it`)
+    }
+    return became
   }
 
   /** Throws `CniError` that names the first rule that is missing. */

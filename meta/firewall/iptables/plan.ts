@@ -47,7 +47,22 @@ export interface IptablesSpec {
 const textOf = (rule: Rule) => printRule(rule).replace(/ \(ingressPolicy: [a-z|-]+\)/, " (ingressPolicy)")
 const alike = ({ rules }: Content, sought: Rule) => rules.filter((rule) => textOf(rule) === textOf(sought))
 const has = (found: Content, sought: Rule) => indexOf(found, sought) !== -1
-const indexOf = ({ rules }: Content, sought: Rule) => rules.findIndex((rule) => textOf(rule) === textOf(sought))
+const indexOf = ({ rules }: Content, sought: Rule) => {
+  const text = textOf(sought)
+  return rules.findIndex((rule) => rule.chain === sought.chain && textOf(rule) === text)
+}
+
+/** The places of a table's rules by their text, each printed once. */
+export type Texts = ReadonlyMap<string, number>
+
+export function textsOf({ rules }: Content): Texts {
+  const places = new Map<string, number>()
+  for (const [at, rule] of rules.entries()) {
+    const text = textOf(rule)
+    if (!places.has(text)) places.set(text, at)
+  }
+  return places
+}
 
 /**
  * Makes the rules of an attachment be there, in upstream's order; what it has left for other addresses goes, and so does what its
@@ -68,11 +83,12 @@ export function planAdd(spec: IptablesSpec, found: Content): Change[] {
   const bridges = [...before, ...all, { bridge: spec.bridge }].flatMap(({ bridge }) => bridge ?? [])
   const hasPolicies = all.some(({ bridge }) => bridge !== undefined)
   const wanted = labels.flatMap(({ ip }) => acceptRules(ip))
+  const texts = textsOf(found)
   return [
     ...planChains(found, adminChain, hasPolicies),
     ...(found.chains.includes(OWNERS) ? [] : [chains.create(OWNERS)]),
     ...found.rules.filter((rule) => left.some(({ ip }) => ip === acceptedAddress(rule))).map(rules.remove),
-    ...wanted.filter((rule) => !has(found, rule)).map(rules.append),
+    ...wanted.filter((rule) => !texts.has(textOf(rule))).map(rules.append),
     ...planLabels(before, all),
     ...[...new Set(bridges)].flatMap((bridge) => planBridge(found, bridge, strictest(all, bridge))),
   ]
@@ -186,12 +202,12 @@ export function planRemove<R extends Rule>(found: Content<R>, { isOwnerStale, ad
  * The first rule of an attachment that is not there, or not in its place; undefined when all is right. Of what upstream has made
  * there are no labels.
  */
-export function findMissing(spec: IptablesSpec, found: Content): string | undefined {
+export function findMissing(spec: IptablesSpec, found: Content, texts: Texts = textsOf(found)): string | undefined {
   const { labels, adminChain } = spec
   const needed = [jumpToForward, jumpToAdmin(adminChain), ...labels.flatMap(({ ip }) => acceptRules(ip))]
   const policy = spec.bridge === undefined ? [] : policyRules(spec.policy, spec.bridge)
   const all = [...needed, ...(policy.length > 0 ? [jumpToPolicies, ...policy] : [])]
-  const missing = all.find((rule) => !has(found, rule))
+  const missing = all.find((rule) => !texts.has(textOf(rule)))
   if (missing) return `rule "${printRule(missing)}"`
   const isLate = policy.length > 0 && indexOf(found, jumpToPolicies) > indexOf(found, jumpToForward)
   if (isLate) return `rule "${printRule(jumpToPolicies)}" before "${printRule(jumpToForward)}" in ${PARENT}`

@@ -14,15 +14,23 @@ import {
   type PacketFilter,
   printElement,
 } from "../../../pkg/nftables/mod.ts"
-import { missingRules, NftablesBackend, type RuleBackend, type Sought } from "../../../pkg/rules/mod.ts"
+import {
+  missingRules,
+  NftablesBackend,
+  type Restored,
+  type RuleBackend,
+  restoreBy,
+  type Sought,
+} from "../../../pkg/rules/mod.ts"
 import { type CniError, familyOf, ownerComment } from "../../../pkg/types/mod.ts"
 import type { Undo } from "../../../pkg/undo/mod.ts"
 import { checkAcceptMarked, ensureAcceptMarked, removeAcceptMarked } from "../iptables/accept-marked.ts"
 import type { DelHints, FirewallSpec, ZonedSpec } from "../spec.ts"
 import { planRemoval, type SoughtAddresses } from "./delete.ts"
-import { asked, containers, FIREWALL_TABLE, isolatedPorts, policed, portsTable, table } from "./layout.ts"
+import { asked, containers, FIREWALL_TABLE, isolatedPorts, portsTable, table } from "./layout.ts"
 import { addTable, isComplete, planAdd, planNew } from "./plan.ts"
-import { addPortsTable, askedBy, findPolicy, isAskedFor, isPortApart, listAsked } from "./policies.ts"
+import { addPortsTable, askedBy, findPolicy, isAskedFor, isPoliced, isPortApart, listAsked } from "./policies.ts"
+import { planRestore } from "./restore.ts"
 
 const NOTHING_TOLD: DelHints = { addresses: [], bridge: undefined }
 
@@ -68,8 +76,34 @@ export class NftablesFirewall
     checkAcceptMarked(this.filter, spec.addresses)
   }
 
+  restore(specs: readonly ZonedSpec[], isDry: boolean): Restored[] {
+    const { socket, filter } = this
+    const canKeepPortsApart = specs.some(({ policy }) => policy === "isolated") && canFilterBridges(socket)
+    const became = restoreBy(socket, isDry, () => planRestore(socket, specs, canKeepPortsApart))
+    filter.forgetTables()
+    for (const [adminChain, ours] of Map.groupBy(specs, (spec) => spec.adminChain)) {
+      const addresses = ours.flatMap((spec) => spec.addresses)
+      const isLost = specs.some((spec, at) => spec.adminChain === adminChain && became[at] === "missing")
+      if (!isLost && isWayOpen(filter, addresses)) continue
+      if (!isDry) for (const line of ensureAcceptMarked(filter, addresses, adminChain)) this.#log(line)
+      for (const [at, spec] of specs.entries())
+        if (spec.adminChain === adminChain && became[at] === "whole") became[at] = "missing"
+    }
+    return became
+  }
+
   protected removeAll(sought: Sought, { addresses } = NOTHING_TOLD): void {
     this.deleted.push(...deleteFirewall(this.socket, { ...sought, addresses }))
+  }
+}
+
+/** Whether iptables lets through what the table does. */
+function isWayOpen(filter: PacketFilter, addresses: readonly Uint8Array[]): boolean {
+  try {
+    checkAcceptMarked(filter, addresses)
+    return true
+  } catch {
+    return false
   }
 }
 
@@ -146,9 +180,9 @@ export function checkFirewall(socket: NetlinkSocket, spec: FirewallSpec): void {
   }
   const inForce = findPolicy(socket, ifnameValue(link.bridge))
   const expected = isAskedFor(socket, "isolated", ifnameValue(link.bridge)) ? "isolated" : policy
-  const isPoliced = getElement(socket, policed, [ifnameValue(link.bridge)]) !== undefined
-  if (inForce !== expected || !isPoliced) {
-    throw missing(comment, `policy ${expected} in force on bridge "${link.bridge}"`, isPoliced ? inForce : "open")
+  const isLookedAt = isPoliced(socket, ifnameValue(link.bridge))
+  if (inForce !== expected || !isLookedAt) {
+    throw missing(comment, `policy ${expected} in force on bridge "${link.bridge}"`, isLookedAt ? inForce : "open")
   }
   expectRules({ hasPolicies: true })
   const isApart = policy !== "isolated" || !wanted || isPortApart(socket, wanted.port)

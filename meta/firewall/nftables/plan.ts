@@ -25,7 +25,8 @@ interface Place {
   element: Element
 }
 
-function placesOf({ owner, addresses, policy, link }: FirewallSpec, zone: string | undefined): Place[] {
+/** The elements of an attachment's addresses. */
+export function placesOf({ owner, addresses, policy, link }: FirewallSpec, zone: string | undefined): Place[] {
   const comment = ownerComment(owner)
   const note = printNote({ count: addresses.length, link: policy === "open" ? undefined : link, zone })
   return addresses.map((ip) => ({ set: containers[familyOf(ip)], element: { key: [ip], comment, note } }))

@@ -54,6 +54,11 @@ export function findPolicy(socket: Reader, bridge: Uint8Array): Policy {
   return verdict === "drop" ? "isolated" : "same-bridge"
 }
 
+/** Whether packets to and from a bridge are looked at. Throws `NetlinkError`. */
+export function isPoliced(socket: Reader, bridge: Uint8Array): boolean {
+  return getElement(socket, policed, [bridge]) !== undefined
+}
+
 /** What an attachment asks for instead of what it has asked for; its network asks for the same on the bridge from now on. */
 export function planPolicy(
   socket: Reader,
@@ -80,7 +85,7 @@ export function planPolicy(
         ...(policy === "open" ? [] : moved.map((one) => ({ ...one, policy }))),
       ],
     },
-    { bridge, canKeepPortsApart },
+    { bridges: bridge ? [bridge] : [], canKeepPortsApart },
   )
 }
 
@@ -103,8 +108,8 @@ interface AskedChanges {
 
 /** What changes of policies depend on. */
 interface PolicyContext {
-  /** One that is to be put right in any case. */
-  bridge?: Uint8Array | undefined
+  /** Those that are to be put right in any case. */
+  bridges?: readonly Uint8Array[]
   /** Whether the kernel filters on bridges. */
   canKeepPortsApart: boolean
 }
@@ -116,9 +121,9 @@ interface PolicyContext {
 export function planPolicies(
   socket: Reader,
   { gone, come }: AskedChanges,
-  { bridge, canKeepPortsApart }: PolicyContext,
+  { bridges = [], canKeepPortsApart }: PolicyContext,
 ): Operation[] {
-  const all = [...gone.map((one) => one.bridge), ...come.map((one) => one.bridge), ...(bridge ? [bridge] : [])]
+  const all = [...gone.map((one) => one.bridge), ...come.map((one) => one.bridge), ...bridges]
   const leaving = new Set(gone.map(keyOf))
   const isAsked = (policy: Asked["policy"], on: Uint8Array) =>
     come.some((one) => one.policy === policy && sameBytes(one.bridge, on)) ||
@@ -167,9 +172,9 @@ function askedIn(policy: Asked["policy"], { key, comment }: Element): Asked {
 }
 
 function planBridge(socket: Reader, bridge: Uint8Array, policy: Policy): Operation[] {
-  const [between, isPoliced] = [getElement(socket, within, [bridge, bridge]), getElement(socket, policed, [bridge])]
+  const [between, member] = [getElement(socket, within, [bridge, bridge]), getElement(socket, policed, [bridge])]
   if (policy === "open") {
-    const remains = [between && remove.elements(within, [between]), isPoliced && remove.elements(policed, [isPoliced])]
+    const remains = [between && remove.elements(within, [between]), member && remove.elements(policed, [member])]
     return remains.filter((operation) => operation !== undefined)
   }
   const wanted: Element = { key: [bridge, bridge], verdict: verdicts[policy], comment: policy }
@@ -177,7 +182,7 @@ function planBridge(socket: Reader, bridge: Uint8Array, policy: Policy): Operati
   return [
     ...(between && !isRight ? [remove.elements(within, [between])] : []),
     ...(isRight ? [] : [create.elements(within, [wanted])]),
-    ...(isPoliced ? [] : [create.elements(policed, [{ key: [bridge], comment: policy }])]),
+    ...(member ? [] : [create.elements(policed, [{ key: [bridge], comment: policy }])]),
   ]
 }
 

@@ -5,15 +5,22 @@ import {
   chooseVariant,
   findEverywhere,
   type Programs,
+  printRule,
   readTable,
   removeEverywhere,
   requirePrograms,
   restoreTable,
 } from "../../../pkg/iptables/mod.ts"
 import type { NetlinkSocket } from "../../../pkg/netlink/mod.ts"
-import { type Filter, IptablesBackend, type RuleBackend } from "../../../pkg/rules/mod.ts"
+import {
+  type Filter,
+  IptablesBackend,
+  type Restored,
+  type RuleBackend,
+  type TablePart,
+} from "../../../pkg/rules/mod.ts"
 import { AF_INET, AF_INET6, CniError, isCniError, type Owner } from "../../../pkg/types/mod.ts"
-import type { Undo } from "../../../pkg/undo/mod.ts"
+import { Undo } from "../../../pkg/undo/mod.ts"
 import type { HostportHints, PortmapSpec } from "../mapping.ts"
 import { isHolderGone } from "../port-holder.ts"
 import { type AttachmentRules, findAhead, findMissing, planAdd, planDelete, planGc } from "./plan.ts"
@@ -21,16 +28,18 @@ import { anySearch, containerSearch, DNAT, iptablesRules, TABLE } from "./rules.
 
 /** Keeps 127.0.0.0/8 closed while `route_localnet` is on for a link. */
 interface LocalnetGuard {
+  isGuarded(link: string): boolean
   guard(link: string, undo: Undo): void
 }
 
 /** Port mappings by upstream's chains and rules, of either suite. */
 export class IptablesHostports
-  extends IptablesBackend
+  extends IptablesBackend<PortmapSpec>
   implements RuleBackend<PortmapSpec, HostportHints, readonly Uint8Array[]>
 {
   protected readonly table = TABLE
   readonly #localnet: LocalnetGuard | undefined
+  #printed: { found: Content; texts: ReadonlySet<string> } | undefined
 
   /** `localnet` is undefined where the kernel has no nf_tables. */
   constructor(filter: Filter | undefined, localnet: LocalnetGuard | undefined) {
@@ -50,7 +59,6 @@ export class IptablesHostports
 
   #addRules(spec: PortmapSpec, undo: Undo): readonly Uint8Array[] {
     const variant = chooseVariant(this.socket)
-    const isGone = ({ owner, netns }: AttachmentRules) => isHolderGone(owner, netns)
     const families = spec.addresses.map((mapped) => {
       const programs = requirePrograms(mapped.family, variant)
       const rules = iptablesRules(spec, mapped)
@@ -61,6 +69,36 @@ export class IptablesHostports
     undo.defer("map ports", () => this.remove(spec.owner))
     for (const { programs, plan, changes } of families) change(programs, plan, changes)
     return families.flatMap(({ ahead }) => ahead)
+  }
+
+  protected partsOf(spec: PortmapSpec): TablePart[] {
+    return spec.addresses.map((mapped) => {
+      const rules = iptablesRules(spec, mapped)
+      return {
+        family: mapped.family,
+        isMissing: (found) => findMissing(rules, found, false, this.#printedIn(found)) !== undefined,
+        plan: (found) => planAdd(rules, found, isGone),
+      }
+    })
+  }
+
+  /** The rules of a table as text, printed once for all attachments. */
+  #printedIn(found: Content): ReadonlySet<string> {
+    if (this.#printed?.found !== found) this.#printed = { found, texts: new Set(found.rules.map(printRule)) }
+    return this.#printed.texts
+  }
+
+  /** Before the rules, the guard of the setting that they need. */
+  override restore(specs: readonly PortmapSpec[], isDry: boolean): Restored[] {
+    const guard = this.#localnet
+    const links = new Set(specs.flatMap(({ openedLink }) => openedLink ?? []))
+    const open = new Set(guard ? [...links].filter((link) => !guard.isGuarded(link)) : [])
+    using undo = new Undo(() => {})
+    if (!isDry) for (const link of open) guard?.guard(link, undo)
+    undo.keep()
+    return super.restore(specs, isDry).map((each, at) => {
+      return each === "whole" && open.has(specs[at]?.openedLink ?? "") ? "missing" : each
+    })
   }
 
   /** Throws `CniError` that names the first rule that is missing. */
@@ -82,6 +120,10 @@ export class IptablesHostports
   gc(network: string, valid: readonly Owner[]): void {
     removeEverywhere(this.socket, TABLE, anySearch, (found) => planGc(found, network, valid))
   }
+}
+
+function isGone({ owner, netns }: AttachmentRules): boolean {
+  return isHolderGone(owner, netns)
 }
 
 /** Makes the changes; when they are refused, perhaps because others were quicker, those of a new plan. */

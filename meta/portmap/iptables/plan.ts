@@ -212,9 +212,13 @@ function taken({ mapped, owner, content }: IptablesRules, holder: AttachmentRule
  * The first rule that is not there, as an error; undefined when all are. `iptables` prints conditions in an order of its
  * own, so with them a jump counts by its comment and target.
  */
-export function findMissing(spec: IptablesRules, { rules }: Content, hasConditions: boolean): CniError | undefined {
+export function findMissing(
+  spec: IptablesRules,
+  { rules }: Content,
+  hasConditions: boolean,
+  present: ReadonlySet<string> = new Set(rules.map(printRule)),
+): CniError | undefined {
   const { owner, shared, entries, content, jumps } = spec
-  const present = new Set(rules.map(printRule))
   const isAlike = (a: Rule, b: Rule) => targetOf(a) === targetOf(b) && commentOf(a) === commentOf(b)
   const exact = [...shared.flatMap((one) => one.rules), ...entries, ...content, ...(hasConditions ? [] : jumps)]
   const missing =

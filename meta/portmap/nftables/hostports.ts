@@ -3,6 +3,7 @@ import { isTableInUse } from "../../../pkg/iptables/mod.ts"
 import {
   atomically,
   type FoundRule,
+  hasRules,
   listRules,
   type PacketFilter,
   remove,
@@ -21,12 +22,12 @@ import { AF_INET, type Owner } from "../../../pkg/types/mod.ts"
 import type { Undo } from "../../../pkg/undo/mod.ts"
 import { hasIptablesHostports } from "../iptables/hostports.ts"
 import { type DnatMapping, families, type HostportHints, type PortmapSpec } from "../mapping.ts"
-import { findOpenLinks, guardLocalnet, undoLocalnetEntry } from "../route-localnet.ts"
+import { findOpenLinks, guardLocalnet, undoLocalnetEntry, unrecordedLocalnetEntry } from "../route-localnet.ts"
 import { addHostports, promoteNext, undoAddHostports } from "./add.ts"
 import { checkHostports } from "./check.ts"
 import { type DeleteContext, deleteEmptyTables, deleteHostports } from "./delete.ts"
 import { planRestore } from "./restore.ts"
-import { canMapPorts, HOSTPORTS_TABLE } from "./table.ts"
+import { canMapPorts, HOSTPORTS_TABLE, tableLayout } from "./table.ts"
 
 /** Port mappings in nf_tables: elements of maps, with their owner as comment. */
 export class NftablesHostports
@@ -66,6 +67,13 @@ export class NftablesHostports
     const { deleted, stillOn } = deleteHostports(this, sought, hints?.mappings)
     this.deleted.push(...deleted)
     if (deleted.length > 0) this.stillOn.push(...stillOn)
+  }
+
+  /** Whether the setting of a link is recorded, and packets from elsewhere kept out. */
+  isGuarded(link: string): boolean {
+    const layout = tableLayout(AF_INET)
+    const isRecorded = unrecordedLocalnetEntry(this.socket, layout, link) === undefined
+    return !this.isUsable() || (isRecorded && hasRules(this.socket, layout.table, layout.guards))
   }
 
   /**

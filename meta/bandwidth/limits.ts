@@ -1,0 +1,99 @@
+import { checkUp, HostEnds } from "../../pkg/attachment/mod.ts"
+import { mismatch } from "../../pkg/ip/mod.ts"
+import { type Link, RouteSocket, redirectsOf } from "../../pkg/netlink/mod.ts"
+import type { Restorable, Restoring } from "../../pkg/skel/mod.ts"
+import { Failures, Undo } from "../../pkg/undo/mod.ts"
+import type { BandwidthConfig } from "./config.ts"
+import { addIfb, findIfbs, ifbOwner, startIfb } from "./ifb.ts"
+import { isLimited, type LimitedPlace, limitedPlace } from "./place.ts"
+import { addRedirect, checkRedirect, listReceiveFilters, removeShaping } from "./redirect.ts"
+import { addShaper, checkShaper } from "./shaper.ts"
+
+/** Removes what is left of limits at a place: of an ADD that was killed or is repeated, and of upstream's DEL. Throws `CniError`. */
+export function removeLeavings(place: LimitedPlace): void {
+  const leavings = new Failures()
+  removeShaping(place, leavings)
+  leavings.throwIfAny()
+}
+
+/**
+ * Limits what a link sends and receives. A link cannot keep waiting what it receives: it goes to a device that sends it on, at the rate.
+ * Returns that device. Throws `CniError`.
+ */
+export function addLimits({ route, link, sends, receives, ...whose }: LimitedPlace, undo: Undo): Link | undefined {
+  if (sends) addShaper(route, link, sends, undo)
+  if (!receives) return undefined
+  const ifb = addIfb(route, whose, link, undo)
+  addShaper(route, ifb, receives, undo)
+  const started = startIfb(route, whose, ifb)
+  addRedirect(route, link, started, undo)
+  return started
+}
+
+/** Throws `CniError` that names the first thing that is not as ADD has left it. */
+export function checkLimits({ route, link, sends, receives, ...whose }: LimitedPlace): void {
+  if (sends) checkShaper(route, link, sends)
+  if (!receives) return
+  const redirects = listReceiveFilters(route, link).flatMap(redirectsOf)
+  const ifbs = findIfbs(route, { ...whose, redirects })
+  const ifb = ifbs.find(({ index }) => redirects.includes(index)) ?? ifbs[0]
+  if (!ifb) throw mismatch(`the ifb of "${link.name}"`, `"${whose.upstreamName}"`, "none")
+  checkUp(ifb, "ifb")
+  checkRedirect(route, link, ifb)
+  checkShaper(route, ifb, receives)
+}
+
+/** Makes again the limits on the host's ends of pairs. Where such an end is gone, so is the container's interface. */
+export function restoreLimits({ attachments, isDry, log }: Restoring<BandwidthConfig>): void {
+  const wanted = attachments.filter(({ config }) => config.ingress || config.egress)
+  if (wanted.length === 0) return
+  using host = RouteSocket.open()
+  const ends = new HostEnds(host)
+  for (const one of wanted) {
+    try {
+      const place = placeOnHost(host, ends, one)
+      if (!place || isLimitedAt(place)) continue
+      if (!isDry) {
+        using undo = new Undo(log)
+        removeLeavings(place)
+        addLimits(place, undo)
+        undo.keep()
+      }
+      one.tell(`limits of "${place.link.name}"`)
+    } catch (error) {
+      one.refuse(error)
+    }
+  }
+}
+
+function placeOnHost(
+  host: RouteSocket,
+  ends: HostEnds,
+  { owner, result, config }: Restorable<BandwidthConfig>,
+): LimitedPlace | undefined {
+  const end = config.shapeIn === "container" ? undefined : ends.findEnd({ owner, result })
+  const whose = { ...ifbOwner(owner), prevResult: result }
+  if (!end || !isLimited(end, whose, config.shapeIn)) return undefined
+  return limitedPlace(config, { ...whose, route: host, link: end, isInside: false })
+}
+
+function isLimitedAt(place: LimitedPlace): boolean {
+  try {
+    checkLimits(place)
+    return true
+  } catch {
+    return false
+  }
+}
+
+/** Removes the limits of attachments that were deleted in the meantime. Throws `CniError`. */
+export function takeBackLimits(attachments: readonly Restorable<BandwidthConfig>[]): void {
+  using host = RouteSocket.open()
+  const ends = new HostEnds(host)
+  const failures = new Failures()
+  for (const { owner, result } of attachments) {
+    const link = ends.findEnd({ owner, result })
+    removeShaping({ ...ifbOwner(owner), prevResult: result, route: host, link }, failures)
+  }
+  failures.throwIfAny()
+}
