@@ -1,4 +1,3 @@
-import { duplicate } from "../../pkg/libc/mod.ts"
 import { RouteGroup, RouteSocket } from "../../pkg/netlink/mod.ts"
 import type { Clock } from "../engine/surroundings.ts"
 import { defaultAddresses } from "./addresses.ts"
@@ -30,25 +29,21 @@ export function hostKernel(published: readonly string[] | undefined, clock: Pick
 
 /**
  * Calls `changed` at once, and after changes of links, addresses and routes. What has changed is not read: a look at the table tells, and
- * another process could have sent it. Bun's event loop waits for the socket, so that no thread does. Ends when the kernel had to drop events
- * (`ENOBUFS`), and when `signal` is aborted.
+ * another process could have sent it. Bun's event loop waits for the socket as for a pipe: no thread does, and no timer, while one of
+ * `Bun.connect` wakes the process each second. Ends when the kernel had to drop events (`ENOBUFS`), and when `signal` is aborted.
  */
 async function followOnce(changed: () => void, signal: AbortSignal): Promise<void> {
-  const { promise: closed, resolve: close } = Promise.withResolvers<void>()
-  const options: Bun.FdSocketOptions = {
-    fd: subscribe(), // Bun closes it
-    socket: { data: () => changed(), close: () => close(), error: () => close() },
-  }
-  const socket = await Bun.connect(options as unknown as Bun.UnixSocketOptions) // the declarations leave it out
-  const stop = () => socket.terminate()
-  signal.addEventListener("abort", stop)
-  changed()
-  if (signal.aborted) stop()
-  await closed
-  signal.removeEventListener("abort", stop)
-}
-
-function subscribe(): number {
   using events = RouteSocket.subscribe(GROUPS)
-  return duplicate(events.fd)
+  const reader = Bun.file(events.fd).stream().getReader()
+  const stop = () => void reader.cancel().catch(() => {})
+  signal.addEventListener("abort", stop)
+  try {
+    do changed()
+    while (!signal.aborted && !(await reader.read()).done)
+  } catch {
+    return // the caller begins again: what was missed is seen by its first look
+  } finally {
+    signal.removeEventListener("abort", stop)
+    stop()
+  }
 }
