@@ -3,7 +3,7 @@ import { join } from "node:path"
 import type { StoreConfig, TlsConfig } from "../../agent/mod.ts"
 import { connect, HostNamespace, type Output, waitFor } from "../lab/mod.ts"
 import { makeAuthority, makeCertificate } from "./certificates.ts"
-import { EtcdMember, etcdDirectory, peerUrlOf } from "./etcd-member.ts"
+import { EtcdMember, etcdDirectory, peerUrlOf, restoringProgram } from "./etcd-member.ts"
 
 /** How a cluster is made. */
 export interface EtcdOptions {
@@ -24,7 +24,7 @@ export interface EtcdOptions {
 export const agentPassword = "swordfish"
 
 /**
- * A real etcd of Debian's `etcd-server`: each member in a network namespace of its own, with its data on a tmpfs. The first is
+ * A real etcd, that of Debian's `etcd-server` or another: each member in a network namespace of its own, with its data on a tmpfs. The first is
  * 10.99.0.1. Needs root.
  * @example
  * await using etcd = await EtcdCluster.start({ members: 3 })
@@ -157,7 +157,7 @@ export class EtcdCluster implements AsyncDisposable {
         member.directory,
       ]
       const cluster = ["--initial-cluster", initialCluster, "--initial-cluster-token", token]
-      await this.lan.exec("etcdctl", ["snapshot", "restore", file, ...own, ...cluster])
+      await this.lan.exec(restoringProgram, ["snapshot", "restore", file, ...own, ...cluster])
     }
     await Promise.all(this.members.map((member) => member.start(token)))
     await this.leader()

@@ -17,6 +17,12 @@ export interface MemberOptions {
 /** Where the members keep their data: on a tmpfs that goes with the lan's namespace. */
 export const etcdDirectory = "/run/cni/etcd"
 
+/** The directory of another etcd than Debian's, with `etcd` and `etcdutl`: `npm run test:cluster -- --etcd 3.6`. */
+const otherPrograms = process.env.CNI_ETCD_PROGRAMS
+
+/** What restores a snapshot: since etcd 3.6 that is no command of etcdctl. */
+export const restoringProgram = otherPrograms ? `${otherPrograms}/etcdutl` : "etcdctl"
+
 /** One etcd, in a network namespace of its own; its files are those of the lan. */
 export class EtcdMember {
   readonly name: string
@@ -61,7 +67,19 @@ export class EtcdMember {
     ]
     const cluster = ["--initial-cluster", initialCluster, "--initial-cluster-token", token]
     const log = ["--logger", "zap", "--log-level", "warn", "--log-outputs", `${etcdDirectory}/${name}.log`]
-    const etcd = ["etcd", "--name", name, "--data-dir", this.directory, ...urls, ...cluster, ...files, ...log, ...flags]
+    const program = otherPrograms ? `${otherPrograms}/etcd` : "etcd"
+    const etcd = [
+      program,
+      "--name",
+      name,
+      "--data-dir",
+      this.directory,
+      ...urls,
+      ...cluster,
+      ...files,
+      ...log,
+      ...flags,
+    ]
     this.#process = Bun.spawn(this.#lan.commandLine(["nsenter", `--net=${this.namespace.path}`, "--", ...etcd]), {
       env: { ...programEnv },
       stdio: ["ignore", "ignore", "ignore"],

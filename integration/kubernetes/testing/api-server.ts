@@ -1,7 +1,7 @@
 import { createServer } from "node:net"
 import type { ApiForStatements } from "../../../agent/testing/api-statements.ts"
 import { type ApiUnderTest, accounts, ask, tokenOf } from "../../../agent/testing/kubernetes-stores.ts"
-import { kubeApiserver } from "../../../scripts/kube-apiserver.ts"
+import { kubeApiserver } from "../../../scripts/go-programs.ts"
 import { makeAuthority, makeCertificate } from "../../cluster/mod.ts"
 import { mustRun, type Namespace, programEnv, TemporaryDirectory, waitFor } from "../../lab/mod.ts"
 import { type Manifest, pathOf, readManifests } from "./manifests.ts"
