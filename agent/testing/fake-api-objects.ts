@@ -51,6 +51,16 @@ const core = (plural: string, kind: string, isNamespaced = false): FakeResource 
 /** What every cluster has, as far as agents ask for it. */
 export const coreResources = [core("namespaces", "Namespace"), core("nodes", "Node"), core("pods", "Pod", true)]
 
+/** The objects of whereabouts, in a cluster that has it. */
+export const ipPools: FakeResource = {
+  group: "whereabouts.cni.cncf.io",
+  plural: "ippools",
+  kind: "IPPool",
+  apiVersion: "whereabouts.cni.cncf.io/v1alpha1",
+  isNamespaced: true,
+  hasStatus: false,
+}
+
 const deploy = join(import.meta.dir, "../../deploy/cluster")
 
 async function documents(file: string): Promise<Record<string, never>[]> {

@@ -5,6 +5,7 @@ import {
   type FakeObject,
   type FakeResource,
   faultsOf,
+  ipPools,
   prune,
   type Rule,
   readCustomResources,
@@ -70,7 +71,7 @@ export class FakeApiServer implements AsyncDisposable {
 
   static async start(options: FakeOptions = {}): Promise<FakeApiServer> {
     const fake = new FakeApiServer()
-    for (const resource of coreResources) fake.#add(resource)
+    for (const resource of [...coreResources, ipPools]) fake.#add(resource)
     if (!options.isBare) await fake.addCustomResources()
     fake.tokens.set("agent-token", await readRules("cni-agent"))
     fake.tokens.set("operator-token", await readRules("cni-agent-operator"))
@@ -161,7 +162,7 @@ export class FakeApiServer implements AsyncDisposable {
 
   #targetOf(path: string, query: URLSearchParams): Target | undefined {
     const at =
-      /^(?:\/api\/v1|\/apis\/([^/]+)\/v1)(?:\/namespaces\/([^/]+)(?=\/pods))?\/([^/]+)(?:\/([^/]+))?(\/status)?$/
+      /^(?:\/api\/v1|\/apis\/([^/]+)\/v1(?:alpha1)?)(?:\/namespaces\/([^/]+)(?=\/(?:pods|ippools)))?\/([^/]+)(?:\/([^/]+))?(\/status)?$/
     const [, group = "", namespace = "", plural, name = "", status] = at.exec(path) ?? []
     const resource = this.#resources.get(`${group}/${plural}`)
     return resource && { resource, namespace, name: decodeURIComponent(name), isStatus: status !== undefined, query }

@@ -4,6 +4,7 @@ import {
   describeStep,
   findNetwork,
   heldAddresses,
+  KubernetesStore,
   listPools,
   networkNameOf,
   openWorld,
@@ -22,7 +23,7 @@ import {
 import { CniError, Code } from "../../pkg/types/mod.ts"
 import { type Arguments, type Command, given, print, text, UsageError, word } from "../../tools/command.ts"
 import { defaults, type Terminal } from "../../tools/environment.ts"
-import { storeFlags, withStore } from "./ipam/store.ts"
+import { configOf, storeFlags, withStore } from "./ipam/store.ts"
 
 const migrateFlags = {
   pool: { type: "string", value: "POOL", help: "the pool (default: the network's name)" },
@@ -64,7 +65,12 @@ export const migrateWhereabouts: Command = {
     ippools: {
       type: "string",
       value: "FILE",
-      help: "IPPools of the whole cluster, as kubectl get -o json prints them; - for stdin",
+      help: 'IPPools of the whole cluster, as kubectl get -o json prints them; - for stdin; "kubernetes" asks the API server',
+    },
+    kubeconfig: {
+      type: "string",
+      value: "FILE",
+      help: "the account that --ippools kubernetes asks with (default: that of the agent's store)",
     },
     "block-length": {
       type: "string",
@@ -84,13 +90,10 @@ handed out, until its entry is gone. Run the second part again from time to time
 Examples:
   cni-agent migrate whereabouts lan --dry-run
   cni-agent migrate whereabouts lan
+  cni-agent migrate whereabouts lan --ippools kubernetes --kubeconfig ~/.kube/config
   kubectl get ippools.whereabouts.cni.cncf.io -A -o json | cni-agent migrate whereabouts lan --ippools -`,
   async run(args, terminal) {
-    const source = text(args, "ippools")
-    const json: unknown =
-      source === undefined
-        ? undefined
-        : JSON.parse(source === "-" ? await terminal.stdin() : await Bun.file(source).text())
+    const json = await readIpPools(args, terminal)
     const length = text(args, "block-length")
     if (length !== undefined && !/^\d{1,3}$/.test(length))
       throw new UsageError(`cannot use --block-length ${length}: expected a number like 28`)
@@ -113,6 +116,21 @@ Examples:
       return planWhereaboutsBack({ ...scene, owned })
     })
   },
+}
+
+/** The IPPools that `--ippools` names; `undefined` without it. */
+async function readIpPools(args: Arguments, terminal: Terminal): Promise<unknown> {
+  const [source, kubeconfig] = [text(args, "ippools"), text(args, "kubeconfig")]
+  if (source === "-") return JSON.parse(await terminal.stdin())
+  if (source !== "kubernetes") return source === undefined ? undefined : JSON.parse(await Bun.file(source).text())
+  const { store } = configOf(args)
+  const account = kubeconfig === undefined ? store : ({ type: "kubernetes", kubeconfig } as const)
+  if (account.type !== "kubernetes")
+    throw new UsageError(
+      "cannot ask for IPPools: the agent's store is not in Kubernetes, name an account by --kubeconfig",
+    )
+  await using api = KubernetesStore.open(account, terminal.env)
+  return await api.ipPools()
 }
 
 /** The commands of migration, by name. */

@@ -28,6 +28,8 @@ export const resourceOf: Readonly<Record<Kind, Resource>> = {
 /** The pools that users write. */
 export const poolResource = custom("Pool", "pools")
 export const nodeResource: Resource = { path: "/api/v1/nodes", kind: "Node" }
+/** Where whereabouts keeps the addresses that it has handed out. */
+export const ipPoolResource: Resource = { path: "/apis/whereabouts.cni.cncf.io/v1alpha1/ippools", kind: "IPPool" }
 export const podResource: Resource = { path: "/api/v1/pods", kind: "Pod" }
 
 /** What every object has. */

@@ -2,6 +2,7 @@ import { describe, expect, test } from "bun:test"
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
+import { heldAddresses } from "../../migrate/whereabouts.ts"
 import { putPool } from "../../pools.ts"
 import type { Block } from "../../records.ts"
 import { StoreError } from "../../store.ts"
@@ -37,6 +38,28 @@ async function errorOf(call: Promise<unknown>): Promise<StoreError> {
 async function until(isTrue: () => boolean | Promise<boolean>): Promise<void> {
   while (!(await isTrue())) await Bun.sleep(5)
 }
+
+test("the addresses of whereabouts are read by the operator's account, in all namespaces, and not by the agent's", async () => {
+  await using it = await start()
+  const place = "/apis/whereabouts.cni.cncf.io/v1alpha1/namespaces"
+  const put = (namespace: string, name: string, range: string, offset: string, podref: string) =>
+    ask(it.fake, "POST", `${place}/${namespace}/ippools`, {
+      body: {
+        apiVersion: "whereabouts.cni.cncf.io/v1alpha1",
+        kind: "IPPool",
+        metadata: { name, namespace },
+        spec: { range, allocations: { [offset]: { id: "c", podref } } },
+      },
+    })
+  expect((await put("kube-system", "192.0.2.0-24", "192.0.2.0/24", "7", "db/one")).status).toBe(201)
+  expect((await put("multus", "lan-198.51.100.0-24", "198.51.100.0/24", "300", "db/two")).status).toBe(201)
+  await using operator = new KubernetesStore(connectionTo(it.fake, "operator"))
+  expect(heldAddresses(await operator.ipPools())).toEqual([
+    { address: "192.0.2.7", pod: "db/one" },
+    { address: "198.51.101.44", pod: "db/two" },
+  ])
+  expect((await errorOf(it.store.ipPools())).message).toMatch(/^Cannot list objects of kind IPPool: HTTP 403: /)
+})
 
 describe("a request", () => {
   test("that the server has no time for is sent again when it says", async () => {

@@ -6,7 +6,16 @@ import { type Connection, serviceAccount } from "./connection.ts"
 import { followObjects, listObjects, type Selection } from "./follow.ts"
 import { readKubeconfig } from "./kubeconfig.ts"
 import { objectName } from "./names.ts"
-import { type ApiObject, comparedOf, nodeResource, podResource, resourceOf, toObject, toStored } from "./objects.ts"
+import {
+  type ApiObject,
+  comparedOf,
+  ipPoolResource,
+  nodeResource,
+  podResource,
+  resourceOf,
+  toObject,
+  toStored,
+} from "./objects.ts"
 import { type RegisterPool, registerPools } from "./pools.ts"
 
 const accept = { list: metadataOnly, watch: metadataOfEach }
@@ -123,6 +132,12 @@ export class KubernetesStore implements Store {
       last = podCIDRs
       yield podCIDRs
     }
+  }
+
+  /** The IPPools of whereabouts, in the form of `kubectl get ippools -A -o json`. */
+  async ipPools(): Promise<{ readonly items: readonly ApiObject[] }> {
+    const { objects } = await listObjects(this.#client, { resource: ipPoolResource })
+    return { items: objects }
   }
 
   /** Registers the pools that users write as `Pool` objects, until `signal` is aborted; writes what has become of each into its status. */
