@@ -44,6 +44,26 @@ test("a version is compared with the value, too: a restored store uses revisions
   expect(await store.remove(made)).toBe(false)
 })
 
+test("a record that was written in another form is replaced and removed as it is", async () => {
+  await using cluster = new Cluster()
+  const store = cluster.store()
+  const spaced = (epoch: number) => JSON.stringify(block(1, { epoch }), undefined, 1)
+  const path = "/cni/block/pods/10.64.1.0/26"
+  cluster.etcd.put(path, spaced(2))
+  const [found] = await store.list("block")
+  if (!found) throw new Error("not found")
+  const key = cluster.etcd.keys.get(path)
+  if (!key) throw new Error("no key")
+  cluster.etcd.keys.set(path, { ...key, value: spaced(3) }) // of a backup, at the same revision
+  expect(await store.replace(found, block(1, { epoch: 4 }))).toBeUndefined()
+  cluster.etcd.keys.set(path, key)
+  const next = await store.replace(found, block(1, { epoch: 4 }))
+  expect(next?.value.epoch).toBe(4)
+  cluster.etcd.put(path, spaced(5))
+  const [last] = await store.list("block")
+  expect(last && (await store.remove(last))).toBe(true)
+})
+
 test("a list of many pages is that of one revision", async () => {
   await using cluster = new Cluster()
   const store = cluster.store({}, { pageRecords: 3 })

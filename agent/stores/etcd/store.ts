@@ -96,8 +96,8 @@ class EtcdStore implements Store {
     ])
   }
 
-  replace<K extends Kind>({ kind, key, version }: Stored<K>, value: Records[K]): Promise<Stored<K> | undefined> {
-    return this.#put("replace", kind, key, value, (path) => isVersion(path, version))
+  replace<K extends Kind>(stored: Stored<K>, value: Records[K]): Promise<Stored<K> | undefined> {
+    return this.#put("replace", stored.kind, stored.key, value, (path) => isVersion(path, stored))
   }
 
   async #put<K extends Kind>(
@@ -112,14 +112,15 @@ class EtcdStore implements Store {
     const change = { request_put: { key: path, value: toBase64(text) } }
     const revision = await this.#transact(`${verb} the record "${kind}/${key}" in etcd`, compare(path), change)
     if (revision === undefined) return undefined
-    return { kind, key, value, version: versionOf(revision, text), revision }
+    return { kind, key, value, version: versionOf(revision, text, value), revision }
   }
 
-  async remove<K extends Kind>({ kind, key, version }: Stored<K>): Promise<boolean> {
+  async remove<K extends Kind>(stored: Stored<K>): Promise<boolean> {
+    const { kind, key } = stored
     const path = toBase64(this.#pathOf(kind, key))
     const change = { request_delete_range: { key: path } }
     const what = `remove the record "${kind}/${key}" from etcd`
-    return (await this.#transact(what, isVersion(path, version), change)) !== undefined
+    return (await this.#transact(what, isVersion(path, stored), change)) !== undefined
   }
 
   /** Makes a change if all comparisons hold, and gives the revision of the change. */
@@ -168,21 +169,25 @@ class EtcdStore implements Store {
   #stored<K extends Kind>(kind: K, { key: path, value: text, modRevision }: KeyValue): Stored<K> {
     const key = path.slice(this.#pathsOf(kind).key.length)
     const value = parseRecord(kind, key, text)
-    return { kind, key, value, version: versionOf(modRevision, text), revision: modRevision }
+    return { kind, key, value, version: versionOf(modRevision, text, value), revision: modRevision }
   }
 }
 
-/** The version of a record: its revision and its text, since a store that was restored from a backup uses revisions again. */
-function versionOf(revision: bigint, text: string): string {
-  return `${revision} ${text}`
+/**
+ * The version of a record: its revision and its text, since a store that was restored from a backup uses revisions again. Of a text that the
+ * value gives again a digest is enough: an agent keeps each record of the cluster in memory.
+ */
+function versionOf(revision: bigint, text: string, value: unknown): string {
+  return `${revision} ${JSON.stringify(value) === text ? Bun.hash(text).toString(36) : text}`
 }
 
-/** The comparisons that hold while the key `path`, in base64, has this version. */
-function isVersion(path: string, version: string): object[] {
+/** The comparisons that hold while the key `path`, in base64, is the record that was read. */
+function isVersion(path: string, { version, value }: Stored<Kind>): object[] {
   const space = version.indexOf(" ")
-  const [mod_revision, value] = [version.slice(0, space), toBase64(version.slice(space + 1))]
+  const [mod_revision, rest] = [version.slice(0, space), version.slice(space + 1)]
+  const text = /^[0-9a-z]+$/.test(rest) ? JSON.stringify(value) : rest
   return [
     { key: path, target: "MOD", result: "EQUAL", mod_revision },
-    { key: path, target: "VALUE", result: "EQUAL", value },
+    { key: path, target: "VALUE", result: "EQUAL", value: toBase64(text) },
   ]
 }

@@ -3,7 +3,7 @@ import type { Kind } from "../../records.ts"
 import type { Store, WatchEvent } from "../../store.ts"
 import { block, Cluster, errorOf, keyOfBlock, make, until } from "./cluster.fixture.ts"
 import type { Odd } from "./fake-gateway.fixture.ts"
-import { linesOf } from "./watch.ts"
+import { linesOf } from "../lines.ts"
 
 const limits = { requestMs: 300, idleMs: 50, silenceMs: 60_000 }
 
@@ -137,7 +137,7 @@ test("lines that come byte by byte are read whole; one that the end has cut is l
     },
   })
   const lines: string[] = []
-  for await (const line of linesOf(new Response(pieces))) lines.push(line)
+  for await (const line of linesOf(pieces)) lines.push(line)
   expect(lines).toEqual(['{"node":"knoten-ü"}', '{"at":2}'])
 })
 

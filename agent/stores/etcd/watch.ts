@@ -1,10 +1,8 @@
+import { linesOf } from "../lines.ts"
 import { MemberFault } from "./fault.ts"
 import type { Gateway } from "./gateway.ts"
 import { Pulse, type PulseLimits } from "./pulse.ts"
-import { readRange, readWatchMessage, toBase64, type WatchMessage, WireFault } from "./wire.ts"
-
-/** The longest line that is read: far more than etcd makes of a thousand changes of records like ours. */
-const longestLine = 16 << 20
+import { readRange, readWatchMessage, toBase64, type WatchMessage } from "./wire.ts"
 
 /**
  * The messages of one watch of one member, beginning with the one that confirms it. Ends when `signal` is aborted. Where the stream
@@ -26,7 +24,7 @@ export async function* watchMember(
   try {
     const ends = AbortSignal.any([signal, pulse.signal])
     const response = await gateway.open(endpoint, "/v3/watch", { create_request }, ends)
-    for await (const line of linesOf(response)) {
+    for await (const line of linesOf(response.body ?? [])) {
       pulse.beat()
       yield readWatchMessage(line)
     }
@@ -35,16 +33,4 @@ export async function* watchMember(
     throw pulse.signal.aborted ? pulse.signal.reason : error
   }
   if (!signal.aborted) throw new MemberFault("no answer", "the stream of changes ended")
-}
-
-/** The lines of a body as they come. One that the end has cut is left out. */
-export async function* linesOf({ body }: Response): AsyncGenerator<string> {
-  const decoder = new TextDecoder()
-  let rest = ""
-  for await (const chunk of body ?? []) {
-    const lines = (rest + decoder.decode(chunk, { stream: true })).split("\n")
-    rest = lines.pop() ?? ""
-    if (rest.length > longestLine) throw new WireFault("a line has no end")
-    for (const line of lines) if (line !== "") yield line
-  }
 }

@@ -1,4 +1,5 @@
 import { StoreError } from "../../store.ts"
+import { linesOf } from "../lines.ts"
 import { type Answer, type ApiClient, type ApiRequest, refusal } from "./client.ts"
 import type { ApiObject, Resource } from "./objects.ts"
 
@@ -123,7 +124,7 @@ async function* watchFrom(
     if (response.status !== 200) {
       throw refusal(request, { status: response.status, body: await response.json().catch(() => undefined) })
     }
-    for await (const line of linesOf(response)) {
+    for await (const line of linesOf(piecesOf(response))) {
       isAwake.refresh()
       const { type, object } = JSON.parse(line)
       if (type === "ERROR") {
@@ -143,16 +144,12 @@ async function* watchFrom(
   return revision
 }
 
-/** The whole lines of an answer while it comes. One that breaks off ends here, without its last line when that is torn. */
-async function* linesOf(response: Response): AsyncGenerator<string, void> {
-  const decoder = new TextDecoder()
-  let rest = ""
+/** An answer while it comes. One that breaks off ends here. */
+async function* piecesOf(response: Response): AsyncGenerator<Uint8Array, void> {
   const reader = response.body?.getReader()
   for (;;) {
-    const chunk = await reader?.read().catch(() => undefined)
-    if (!chunk || chunk.done) return
-    const lines = (rest + decoder.decode(chunk.value, { stream: true })).split("\n")
-    rest = lines.pop() ?? ""
-    yield* lines.filter((line) => line !== "")
+    const piece = await reader?.read().catch(() => undefined)
+    if (!piece || piece.done) return
+    yield piece.value
   }
 }
