@@ -1,7 +1,7 @@
 import { mkdir, readdir, readFile } from "node:fs/promises"
 import { type AgentConfig, keyOf, type Pool, type Status } from "../agent/mod.ts"
-import { agentProgram, EtcdCluster } from "../integration/cluster/mod.ts"
-import { programEnv, TemporaryDirectory, waitFor } from "../integration/lab/mod.ts"
+import { AgentProcess, EtcdCluster } from "../integration/cluster/mod.ts"
+import { TemporaryDirectory, waitFor } from "../integration/lab/mod.ts"
 
 /** How long nodes may take for what they do by themselves, before the benchmark ends. */
 const limitMs = 60_000
@@ -11,13 +11,14 @@ export class AgentNode implements AsyncDisposable {
   readonly name: string
   readonly directory: string
   readonly #pool: Pool
-  readonly #agent: Bun.Subprocess
+  readonly #agent: AgentProcess
+  readonly #log: string[] = []
 
-  private constructor(name: string, directory: string, pool: Pool, agent: Bun.Subprocess) {
+  private constructor(etcd: EtcdCluster, name: string, directory: string, pool: Pool) {
     this.name = name
     this.directory = directory
     this.#pool = pool
-    this.#agent = agent
+    this.#agent = new AgentProcess(etcd.lan, { config: `${directory}/agent.json`, log: this.#log })
   }
 
   /** Starts the agent of a node beside the members of a store. It has a block when this returns. */
@@ -34,10 +35,7 @@ export class AgentNode implements AsyncDisposable {
       log: "text",
     }
     await Bun.write(`${directory}/agent.json`, JSON.stringify(config))
-    const command = etcd.lan.commandLine([agentProgram, "run", "--config", `${directory}/agent.json`])
-    const log = Bun.file(`${directory}/agent.log`)
-    const agent = Bun.spawn(command, { env: { ...programEnv }, stdio: ["ignore", log, log] })
-    return new AgentNode(name, directory, pool, agent)
+    return new AgentNode(etcd, name, directory, pool)
   }
 
   get pid(): number {
@@ -77,20 +75,19 @@ export class AgentNode implements AsyncDisposable {
   /** Waits until the node has at least, or at most, so many blocks. */
   async waitForBlocks(isEnough: (count: number) => boolean, what: string): Promise<void> {
     await waitFor(async () => isEnough((await this.blocks()).length), `${what} of ${this.name}`, limitMs).catch(
-      async (cause) => {
-        const log = await Bun.file(`${this.directory}/agent.log`).text()
-        throw new Error(`Its agent says: ${log.slice(-2000)}`, { cause })
+      (cause) => {
+        throw new Error(`Its agent says: ${this.#log.join("").slice(-2000)}`, { cause })
       },
     )
   }
 
   signal(signal: "SIGSTOP" | "SIGCONT"): void {
-    this.#agent.kill(signal)
+    this.#agent.signal(signal)
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#agent.kill("SIGKILL")
-    await this.#agent.exited
+    this.#agent.signal("SIGKILL")
+    await this.#agent.ended()
   }
 }
 

@@ -1,4 +1,3 @@
-import { join } from "node:path"
 import type { Pool } from "../../agent/mod.ts"
 import {
   Attachment,
@@ -6,12 +5,10 @@ import {
   HostNamespace,
   newest,
   type PluginResult,
-  programEnv,
   runProgram,
   waitFor,
 } from "../lab/mod.ts"
-
-const program = join(import.meta.dir, "../../dist/cni-agent")
+import { AgentProcess, agentProgram } from "./agent-process.ts"
 
 /** The pool of these tests: IPv4 and IPv6, with routes to the other nodes. */
 export const pods: Pool = {
@@ -38,8 +35,8 @@ export class AgentHost implements AsyncDisposable {
   readonly host: HostNamespace
   readonly name: string
   readonly number: number
-  #agent: Bun.Subprocess<"ignore", "ignore", "pipe"> | undefined
-  #log = ""
+  #agent: AgentProcess | undefined
+  readonly #log: string[] = []
 
   private constructor(host: HostNamespace, number: number) {
     this.host = host
@@ -71,20 +68,13 @@ export class AgentHost implements AsyncDisposable {
 
   /** Starts the agent; ends when it answers on its socket. */
   async start(): Promise<void> {
-    const command = this.host.commandLine([program, "run", "--config", "/run/cni/agent.json"])
-    const agent = Bun.spawn(command, { env: { ...programEnv }, stdio: ["ignore", "ignore", "pipe"] })
-    this.#agent = agent
-    this.#read(agent.stderr)
+    this.#agent = new AgentProcess(this.host, { config: "/run/cni/agent.json", log: this.#log })
     await waitFor(async () => (await this.ask("/readyz")).startsWith("ok"), `the agent of ${this.name} to be ready`)
-  }
-
-  async #read(stream: ReadableStream<Uint8Array>): Promise<void> {
-    for await (const chunk of stream) this.#log += new TextDecoder().decode(chunk)
   }
 
   /** All that the agents of this host have logged. */
   get log(): string {
-    return this.#log
+    return this.#log.join("")
   }
 
   get pid(): number {
@@ -93,13 +83,13 @@ export class AgentHost implements AsyncDisposable {
 
   /** Sends the agent a signal; returns how it ended, if it is one that ends it. */
   async signal(name: "SIGTERM" | "SIGKILL" | "SIGHUP"): Promise<number | undefined> {
-    this.#agent?.kill(name)
-    return name === "SIGHUP" ? undefined : this.#agent?.exited
+    this.#agent?.signal(name)
+    return name === "SIGHUP" ? undefined : this.#agent?.ended()
   }
 
   /** Runs the built agent with other words, to its end. */
   run(...words: string[]) {
-    return runProgram(this.host.commandLine([program, ...words]))
+    return runProgram(this.host.commandLine([agentProgram, ...words]))
   }
 
   /** The answer on the agent's socket. */

@@ -1,5 +1,4 @@
 import { readFile } from "node:fs/promises"
-import { join } from "node:path"
 import type { AgentConfig, StoreConfig } from "../../agent/mod.ts"
 import {
   Attachment,
@@ -10,13 +9,10 @@ import {
   newest,
   type Output,
   type PluginOutput,
-  programEnv,
   waitFor,
 } from "../lab/mod.ts"
+import { AgentProcess, agentProgram } from "./agent-process.ts"
 import { containerLabel } from "./referee.ts"
-
-/** The built agent. */
-export const agentProgram = join(import.meta.dir, "../../dist/cni-agent")
 
 /** The pool of the laboratory, and the network whose containers get its addresses. */
 export const poolName = "pods"
@@ -76,8 +72,7 @@ export class ClusterNode implements AsyncDisposable {
   readonly port: string
   /** All that the agent's processes have written. */
   readonly log: string[] = []
-  #agent: Bun.Subprocess<"ignore", "pipe", "pipe"> | undefined
-  #drained: Promise<unknown> = Promise.resolve()
+  #agent: AgentProcess | undefined
 
   private constructor(host: HostNamespace, name: string, address: string, port: string) {
     this.host = host
@@ -121,32 +116,24 @@ export class ClusterNode implements AsyncDisposable {
   }
 
   get isRunning(): boolean {
-    return this.#agent !== undefined && this.#agent.exitCode === null && this.#agent.signalCode === null
+    return this.#agent?.isRunning ?? false
   }
 
   /** Starts the agent, under another program if one is given. */
   startAgent(under: readonly string[] = []): void {
-    const command = this.host.commandLine([...under, agentProgram, "run", "--config", paths.config])
-    const agent = Bun.spawn(command, { env: { ...programEnv }, stdin: "ignore", stdout: "pipe", stderr: "pipe" })
-    this.#agent = agent
-    const keep = async (stream: ReadableStream<Uint8Array>) => {
-      const decoder = new TextDecoder()
-      for await (const bytes of stream) this.log.push(decoder.decode(bytes))
-    }
-    this.#drained = Promise.all([keep(agent.stdout), keep(agent.stderr)])
+    this.#agent = new AgentProcess(this.host, { config: paths.config, log: this.log, under })
   }
 
   /** Sends the agent's process a signal. */
   signal(signal: NodeJS.Signals): void {
-    if (this.isRunning) this.#agent?.kill(signal)
+    this.#agent?.signal(signal)
   }
 
   /** Ends the agent, and waits for it. */
   async endAgent(signal: NodeJS.Signals = "SIGKILL"): Promise<void> {
     if (signal === "SIGKILL" || signal === "SIGTERM") this.signal("SIGCONT")
     this.signal(signal)
-    await this.#agent?.exited
-    await this.#drained
+    await this.#agent?.ended()
   }
 
   /** Ends an agent that runs under another program, which may leave it alone. */
@@ -155,8 +142,7 @@ export class ClusterNode implements AsyncDisposable {
       const name = await readFile(`/proc/${pid}/comm`, "utf8").catch(() => "")
       if (name.trim() === "cni-agent") process.kill(pid, "SIGKILL")
     }
-    await this.#agent?.exited
-    await this.#drained
+    await this.#agent?.ended()
   }
 
   /** Reads the file of a pool; `undefined` if it does not exist. */

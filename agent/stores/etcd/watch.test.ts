@@ -1,9 +1,9 @@
 import { describe, expect, test } from "bun:test"
 import type { Kind } from "../../records.ts"
 import type { Store, WatchEvent } from "../../store.ts"
+import { linesOf } from "../lines.ts"
 import { block, Cluster, errorOf, keyOfBlock, make, until } from "./cluster.fixture.ts"
 import type { Odd } from "./fake-gateway.fixture.ts"
-import { linesOf } from "../lines.ts"
 
 const limits = { requestMs: 300, idleMs: 50, silenceMs: 60_000 }
 
