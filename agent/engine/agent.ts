@@ -15,6 +15,8 @@ export interface Agent {
   readonly signal: AbortSignal
   /** How many addresses of each block are reserved, for each pool, as it was read last; a change clears it. */
   readonly used: Map<string, ReadonlyMap<string, number>>
+  /** What is wrong with the fixed addresses of each pool, as it was said last. */
+  readonly fixedFaults: Map<string, string>
   /** Since when there is a block that the node can do without, by pool and prefix. */
   readonly spareSinceMs: Map<string, number>
   /** Throws `StoreError` where the store went backwards since: its answers are no ground to use a block, or to give one up. */

@@ -79,6 +79,7 @@ export class Engine {
       signal: both,
       used: this.#used,
       spareSinceMs: new Map(),
+      fixedFaults: new Map(),
       requireSameStore: () => guard.require(),
     }
     const guard = new StoreGuard(agent)

@@ -18,19 +18,28 @@ export async function passFixed(agent: Agent, pool: Pool, bound: readonly PodNam
   const inForce = readHeld(node, pool.name).fixed
   const fixed: Record<string, readonly string[]> = {}
   const missing: Stored<"fixed">[] = []
+  const faults: string[] = []
   for (const stored of all) {
     if (!isHere(stored.value)) continue
     const fault = faultOf(pool, stored.value)
-    if (fault !== undefined)
-      say(agent, "error", `Cannot use the fixed address of "${stored.key}": ${fault}`, { pool: pool.name })
+    if (fault !== undefined) faults.push(`Cannot use the fixed address of "${stored.key}": ${fault}`)
     else if (isOwn(agent, stored.value.holder) && inForce[stored.key]?.join() === stored.value.addresses.join())
       fixed[stored.key] = stored.value.addresses
     else missing.push(stored)
   }
+  sayOnce(agent, pool, faults)
   writeHeld(agent, pool, { ...readHeld(node, pool.name), fixed })
   for (const stored of missing) await add(agent, pool, stored)
   for (const stored of all)
     if (isOwn(agent, stored.value.holder) && !isHere(stored.value)) await giveUp(agent, pool, stored)
+}
+
+/** Says what is wrong when it is another than at the last pass: there may be ten in a second. */
+function sayOnce(agent: Agent, pool: Pool, faults: readonly string[]): void {
+  const said = faults.join("\n")
+  if (agent.fixedFaults.get(pool.name) === said) return
+  agent.fixedFaults.set(pool.name, said)
+  for (const fault of faults) say(agent, "error", fault, { pool: pool.name })
 }
 
 /** Why the addresses of a record cannot be handed out: each lies in a prefix of the pool, where no block is ever claimed. */

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import { type Block, keyOf } from "../records.ts"
 import type { Stored } from "../store.ts"
-import { Killed, World } from "../testing/world.ts"
+import { Killed, podPool, World } from "../testing/world.ts"
 
 const HOUR = 3_600_000
 
@@ -386,6 +386,24 @@ async function requestsIn(world: World, name: string, ms: number): Promise<numbe
 }
 
 describe("a block without a record", () => {
+  inWorld("is given up where the pool was made anew with blocks of another length", async (world) => {
+    const a = world.start("a")
+    await world.clock.advance(2000)
+    const [address = ""] = world.node("a").add("pod") ?? []
+    const block = world.blocksOf("a")[0] ?? ""
+    await a.stop()
+    world.cluster.drop("block", keyOf.block({ pool: "pods", prefix: block }))
+    const prefixes = [{ prefix: "10.64.0.0/24", blockLength: 26, reserved: [] }]
+    world.cluster.put("registry", keyOf.registry(), { pools: { pods: { ...podPool, prefixes } } })
+    const { engine } = world.start("a")
+    await world.clock.advance(2000)
+    expect(record(world, block)).toBeUndefined()
+    expect(world.blocksOf("a")).not.toContain(block)
+    expect(world.blocksOf("a")).toEqual(world.recordsOf("a"))
+    expect(world.holderOf(address)).toBe("a")
+    expect(engine.status().lost).toEqual([])
+  })
+
   inWorld("is claimed again by the node whose file has it", async (world) => {
     world.start("a")
     await world.clock.advance(2000)

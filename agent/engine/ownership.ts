@@ -10,14 +10,14 @@ import { isMade } from "./resend.ts"
 /**
  * Compares each block of the file with its record. A block that another node owns, or that was another node's since, leaves the file at once: its
  * containers keep running, and are named by `lostBlocks`. A block in quarantine is taken back, one without a record is claimed again:
- * a store that came from a backup does not know it. The view may be old, so the store is asked before a block is given up.
+ * a store that came from a backup does not know it. One that is no block of the pool, which was made anew with blocks of another length, is lost too. The view may be old, so the store is asked before a block is given up.
  */
 export async function fence(agent: Agent, pool: Pool, held: Held): Promise<Held> {
   let now = held
   for (const block of held.blocks.keys()) {
     const stored = agent.view.find("block", keyOfBlock(pool.name, block))
     if (isOurs(agent, stored) && stored?.value.state === "owned") continue
-    const found = await regain(agent, pool, block)
+    const found = prefixOf(pool, block) ? await regain(agent, pool, block) : undefined
     if (!isOurs(agent, found)) now = await giveUp(agent, pool, now, block, found)
   }
   return now

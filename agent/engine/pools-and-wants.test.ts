@@ -192,6 +192,12 @@ describe("a fixed address", () => {
     expect(world.log.map(({ message }) => message)).toContain(
       'Cannot use the fixed address of "db/mysql-0/eth0": 10.64.0.7 lies in no reserved prefix of pool "pods"',
     )
+    const said = world.log.length
+    for (let at = 0; at < 5; at++) {
+      world.node("a").add(`c${at}`)
+      await world.clock.advance(1000)
+    }
+    expect(world.log.slice(said).filter(({ level }) => level === "error")).toEqual([])
     await world.stop()
   })
 })
