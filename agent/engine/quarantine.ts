@@ -33,7 +33,7 @@ export class Sweep {
     const isSelfGone = gone.has(idOf(ownerOf(this.#agent))) ? "this node itself is no member" : undefined
     const refusal = brakeOf(members.length, owners.size, gone.size) ?? isSelfGone
     if (refusal !== undefined && refusal !== this.refusal)
-      say(this.#agent, "error", `No block is quarantined: ${refusal}`)
+      say(this.#agent, "error", `No block is quarantined: ${refusal}${isSelfGone ? "" : remedyFor(gone)}`)
     this.refusal = refusal
     const confirmed = new Set([...gone].filter((each) => this.#before.has(each)))
     this.#before = refusal === undefined ? gone : new Set()
@@ -65,6 +65,15 @@ export class Sweep {
     }
   }
 }
+
+/** What an operator can do about nodes that are gone: too many for an agent to believe it. */
+function remedyFor(gone: ReadonlySet<string>): string {
+  const names = [...gone].map((id) => id.slice(0, id.indexOf(" "))).sort()
+  const shown = names.length > SHOWN_MAX ? [...names.slice(0, SHOWN_MAX), `${names.length - SHOWN_MAX} more`] : names
+  return ` (${shown.join(", ")}). "cni-agent ipam release-node NODE" takes back the blocks of one that is gone for good`
+}
+
+const SHOWN_MAX = 10
 
 /**
  * Notes since when this agent has seen each version of a block in quarantine, by boot time; a changed version counts anew. Answers in

@@ -2,18 +2,21 @@ import { describe, expect, test } from "bun:test"
 import { extent, isLong, seed } from "../../integration/lab/mod.ts"
 import { faults } from "./faults.ts"
 import { runSchedule, runSchedules, type Verdict } from "./schedule.ts"
-import { runInProcesses, SLICE } from "./slices.ts"
+import { runInProcesses } from "./slices.ts"
 import { engine } from "./subject.ts"
 
-/** Half a minute of one processor in `npm test`; `npm run test:cluster -- --schedules 10000000` is the long form. */
-const schedules = Number(process.env.CNI_SCHEDULES ?? extent(9_000, 100_000))
+/** A minute and a half of processor time in `npm test`; `npm run test:cluster -- --schedules 10000000` is the long form. */
+const schedules = Number(process.env.CNI_SCHEDULES ?? extent(30_000, 1_000_000))
+
+/** With more schedules it is worth the time that another process takes to compile the engine. */
+const schedulesOfOne = 2_000
 
 /** The schedules that a fault is given to show itself. */
 const schedulesOfFaults = 1_000
 
 test(`agents, a store that loses answers, and nodes that die: ${schedules} schedules break no promise`, async () => {
   const tell = (next: number) => isLong && console.error(`All held up to seed ${next - 1}; "--from ${next}" goes on`)
-  const broken = await (schedules > SLICE
+  const broken = await (schedules > schedulesOfOne
     ? runInProcesses(seed, schedules, tell)
     : runSchedules(seed, schedules, engine))
   expect(broken === undefined ? "" : describeVerdict(broken)).toBe("")

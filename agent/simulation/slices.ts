@@ -4,7 +4,7 @@ import { runSchedules, type Verdict } from "./schedule.ts"
 import { engine } from "./subject.ts"
 
 /** So many schedules one process runs, before another one takes its place: a new one has to compile the engine, and an old one has much memory. */
-export const SLICE = 20_000
+const SLICE = 20_000
 
 /** After so many schedules a process says how far it has come. */
 const STEP = 1_000
@@ -26,13 +26,15 @@ export async function runInProcesses(
 ): Promise<Verdict | undefined> {
   const end = first + count
   const running = new Map<number, number>() // the slices by their first seed, and how far each has come
+  const processes = availableParallelism()
+  const slice = Math.min(SLICE, Math.ceil(count / processes))
   let next = first
   let broken: Verdict | undefined
   let told = first
   const work = async () => {
     while (next < end && !broken) {
       const from = next
-      next = Math.min(from + SLICE, end)
+      next = Math.min(from + slice, end)
       running.set(from, from)
       for await (const progress of runSlice(from, next - from)) {
         running.set(from, progress.next)
@@ -45,7 +47,7 @@ export async function runInProcesses(
       running.delete(from)
     }
   }
-  await Promise.all(Array.from({ length: availableParallelism() }, work))
+  await Promise.all(Array.from({ length: processes }, work))
   return broken
 }
 
