@@ -128,7 +128,7 @@ async function runCommand(
     json = wantsJson(args)
     requireWords(command, args.words)
     const title = [tool, name, ...args.words].join(" ")
-    if (flags.follow === true || command.isService) return command.run(args, terminal)
+    if (flags.follow === true || flags.listen === true || command.isService) return command.run(args, terminal)
     if (flags.watch !== true) return withProgress(title, terminal, (to) => command.run(args, to))
     const once = (to: Terminal) => outcome(to, () => command.run(args, to))
     const everyMs = readSeconds("--interval", text(args, "interval") ?? "1")

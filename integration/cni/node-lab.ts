@@ -81,9 +81,9 @@ export class NodeLab implements AsyncDisposable {
     return this.host.tryExec(file, words, { env: { ...this.env(), ...env } })
   }
 
-  /** The command line of `cni …` on the node, for a program that is started and not waited for. */
-  commandLine(args: readonly string[]): string[] {
-    return this.host.commandLine([tool, ...args])
+  /** The command line of `cni …` on the node, for a program that is started and not waited for; `under` as for `cni`. */
+  commandLine(args: readonly string[], under: readonly string[] = []): string[] {
+    return this.host.commandLine([...under, tool, ...args])
   }
 
   /** The environment of `cni` on the node. */

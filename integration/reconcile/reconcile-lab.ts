@@ -91,7 +91,7 @@ export class ReconcileLab implements AsyncDisposable {
     await this.removePods(pods)
     await this.host.tryExec("ip", ["link", "delete", "cni0"])
     await this.host.exec("sysctl", ["-qw", "net.ipv4.ip_forward=0"])
-    await this.host.exec("rm", ["-f", "/run/cni/announcements"])
+    await this.host.exec("rm", ["-f", "/run/cni/announcements", "/run/cni/reconcile.lock"])
     const isExpected = (change: Change) => isAllocationTrace(change) || isGuard(change)
     expectUnchanged(this.before, await takeSnapshot(this.host), isExpected)
   }

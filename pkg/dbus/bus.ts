@@ -1,5 +1,15 @@
 import { decodeUtf8, encodeUtf8, monotonicMs } from "../engine/mod.ts"
-import { connectTo, type FileDescriptor, isErrno, Poll, poll, read, readEnvironment, write } from "../libc/mod.ts"
+import {
+  connectTo,
+  type Fd,
+  type FileDescriptor,
+  isErrno,
+  Poll,
+  poll,
+  read,
+  readEnvironment,
+  write,
+} from "../libc/mod.ts"
 import {
   DbusError,
   decodeMessage,
@@ -24,7 +34,7 @@ const LINE_MAX = 4096
 
 /**
  * A connection to a bus, as D-Bus Specification 0.38 has it: by a socket with a path, authenticated as the process' user, for
- * calls of methods, one after the other. Other messages are skipped. When an answer does not come in time, or cannot be read,
+ * calls of methods, one after the other, and for signals. Other messages are skipped. When an answer does not come in time, or cannot be read,
  * all later calls fail at once.
  *
  * @example
@@ -47,10 +57,10 @@ export class Bus implements Disposable {
   }
 
   /** Connects to the system's bus. Undefined where there is none. Throws `DbusError` when it does not accept us. */
-  static findSystem(): Bus | undefined {
+  static findSystem(patienceMs = PATIENCE_MS): Bus | undefined {
     const address = readEnvironment().DBUS_SYSTEM_BUS_ADDRESS || SYSTEM_BUS
     for (const path of pathsIn(address)) {
-      const bus = Bus.find(path)
+      const bus = Bus.find(path, patienceMs)
       if (bus) return bus
     }
     return undefined
@@ -91,6 +101,28 @@ export class Bus implements Disposable {
     const [text] = answer.body
     const said = (typeof text === "string" && text) || answer.errorName || "the answer has neither a value nor an error"
     throw new DbusError(said, answer.errorName)
+  }
+
+  get fd(): Fd {
+    return this.#socket.fd
+  }
+
+  /** Asks for signals by a match rule of the specification: "type='signal',member='Reloaded'". Throws `DbusError`. */
+  subscribe(rule: string): void {
+    this.call({ ...DAEMON, member: "AddMatch", args: [rule] })
+  }
+
+  /** Takes the signals that have come by now, and waits for none. Throws `DbusError` when the bus has ended. */
+  takeSignals(): Message[] {
+    while (poll(this.#socket.fd, Poll.In, 0)) this.#receiveMore()
+    const signals: Message[] = []
+    while (this.#received.length >= PREAMBLE_SIZE) {
+      const length = messageLength(this.#received.subarray(0, PREAMBLE_SIZE))
+      if (this.#received.length < length) break
+      const message = decodeMessage(this.#take(length))
+      if (message.type === MessageType.Signal) signals.push(message)
+    }
+    return signals
   }
 
   #exchange(call: MethodCall): Message {
@@ -134,16 +166,20 @@ export class Bus implements Disposable {
 
   /** Waits until so many bytes have been received. */
   #fill(length: number): void {
-    const into = new Uint8Array(4096)
     while (this.#received.length < length) {
       this.#wait(Poll.In)
-      const count = read(this.#socket.fd, into)
-      if (count === 0) throw new DbusError("Cannot talk to the bus: it has closed the connection")
-      const all = new Uint8Array(this.#received.length + count)
-      all.set(this.#received)
-      all.set(into.subarray(0, count), this.#received.length)
-      this.#received = all
+      this.#receiveMore()
     }
+  }
+
+  #receiveMore(): void {
+    const into = new Uint8Array(4096)
+    const count = read(this.#socket.fd, into)
+    if (count === 0) throw new DbusError("Cannot talk to the bus: it has closed the connection")
+    const all = new Uint8Array(this.#received.length + count)
+    all.set(this.#received)
+    all.set(into.subarray(0, count), this.#received.length)
+    this.#received = all
   }
 
   #send(bytes: Uint8Array): void {

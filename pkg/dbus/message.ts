@@ -1,7 +1,7 @@
 import { decodeUtf8, encodeUtf8 } from "../engine/mod.ts"
 
 /** `DBUS_MESSAGE_TYPE_*`, D-Bus Specification, "Message Format". */
-export const MessageType = { Call: 1, Return: 2, Error: 3 } as const
+export const MessageType = { Call: 1, Return: 2, Error: 3, Signal: 4 } as const
 
 /** `DBUS_HEADER_FIELD_*`: the codes of a header's fields. */
 const Field = { Path: 1, Interface: 2, Member: 3, ErrorName: 4, ReplySerial: 5, Destination: 6, Signature: 8 } as const
@@ -32,6 +32,9 @@ export interface Message {
   type: number
   replySerial: number | undefined
   errorName: string | undefined
+  /** Of a signal: "org.fedoraproject.FirewallD1", "Reloaded". */
+  interface?: string
+  member?: string
   /** The values up to the first of a type that is not read. */
   body: Value[]
 }
@@ -111,6 +114,8 @@ export function decodeMessage(bytes: Uint8Array): Message {
     const value = reader.value(reader.signature())
     if (code === Field.ReplySerial && typeof value === "number") message.replySerial = value
     if (code === Field.ErrorName && typeof value === "string") message.errorName = value
+    if (code === Field.Interface && typeof value === "string") message.interface = value
+    if (code === Field.Member && typeof value === "string") message.member = value
     if (code === Field.Signature && typeof value === "string") signature = value
     if (value === undefined) throw new DbusError(`field ${code} is of a type that no field has`)
   }

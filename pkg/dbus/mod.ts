@@ -1,5 +1,5 @@
 /**
- * A small client of D-Bus: connects to a bus and calls methods whose arguments are texts. A library costs a plugin more than
+ * A small client of D-Bus: connects to a bus, calls methods whose arguments are texts, and hears signals. A library costs a plugin more than
  * the whole call.
  *
  * @example

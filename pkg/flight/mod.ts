@@ -8,4 +8,15 @@
 export type { FlightLine, FlightTrace } from "./line.ts"
 export { encodeLine, readSlot } from "./line.ts"
 export { FlightRecorder } from "./recorder.ts"
-export { emptyRing, FLIGHT_FILE, type Numbered, RING_BYTES, RING_SLOTS, readRing, SLOT_BYTES } from "./ring.ts"
+export {
+  emptyRing,
+  FLIGHT_FILE,
+  HEAD_BYTES as FLIGHT_HEAD_BYTES,
+  type Numbered,
+  RING_BYTES,
+  RING_SLOTS,
+  readHead,
+  readRing,
+  SLOT_BYTES,
+  slotOffset,
+} from "./ring.ts"

@@ -81,6 +81,20 @@ export class Channel implements Disposable {
     }
   }
 
+  /**
+   * The next datagram of the joined multicast groups that is there already. Undefined when there is none, and an empty list when some
+   * were dropped (`ENOBUFS`) or cannot be read.
+   */
+  takeEvents(): Message[] | undefined {
+    try {
+      return read(this.#transport.receive(true), "an event")
+    } catch (error) {
+      if (isErrno(error, "EAGAIN")) return undefined
+      if (isErrno(error, "ENOBUFS") || error instanceof DecodeError) return []
+      throw error
+    }
+  }
+
   /** Whether an entry of a list may be longer than a page. */
   get isWide(): boolean {
     return this.#transport.isWide

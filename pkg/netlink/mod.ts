@@ -15,6 +15,7 @@ export {
   forEachAttribute,
   listOf,
   readAttributes,
+  typeAt,
   type UnknownAttribute,
 } from "./attrs.ts"
 export * from "./bridge-ports.ts"

@@ -180,6 +180,11 @@ export class NetlinkSocket implements Disposable {
     return this.#channel.nextEvents(timeoutMs)
   }
 
+  /** Likewise, and undefined at once when none has come yet: for a process that waits for several things. */
+  takeEvents(): Message[] | undefined {
+    return this.#channel.takeEvents()
+  }
+
   /**
    * Lets the kernel do the closing, in its own time: closing a socket of the packet filter waits until the kernel has
    * freed what was removed from nf_tables just before, for some 10 ms. The socket is of no use any more.

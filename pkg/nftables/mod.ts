@@ -25,6 +25,7 @@ export * from "./key-queues.ts"
 export { type Netfilter, openNetfilter } from "./netfilter.ts"
 export { type Claim, PlannedQueues, type Standing } from "./planned-queues.ts"
 export { printElement, printRule, printTransaction } from "./print.ts"
+export { type RuleChange, RuleEvents } from "./rule-events.ts"
 export * from "./rule-set.ts"
 export * from "./rules.ts"
 export {
@@ -43,5 +44,14 @@ export {
   verdict,
   verdictMap,
 } from "./statements.ts"
+export { commentsIn, type Removal, TableCopies, type TableCopy, tableOfMessage } from "./table-copies.ts"
 export * from "./tables.ts"
-export { atomically, commit, commitQuickly, dryRun, getGeneration, hasNftables } from "./transaction.ts"
+export {
+  atomically,
+  commit,
+  commitQuickly,
+  dryRun,
+  type Generation,
+  getGeneration,
+  hasNftables,
+} from "./transaction.ts"

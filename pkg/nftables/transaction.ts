@@ -47,6 +47,15 @@ export function commit(
   const last = changes[changes.length - 1]
   if (!last) return
   last.flags = (last.flags ?? 0) | NLM_F_ACK // refusals come by themselves, and this one after all of them
+  sendBatch(socket, changes, generation)
+}
+
+/** Sends the messages of a transaction, of which the last one asks for an acknowledgement. Throws as `commit` does. */
+export function sendBatch(
+  socket: Pick<Netfilter, "fd" | "transact">,
+  changes: readonly Request[],
+  generation?: Generation,
+): void {
   const requests = [begin(generation), ...changes, end]
   let size = 0
   for (const { payload } of requests) size += 16 + payload.length

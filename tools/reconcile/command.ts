@@ -1,8 +1,21 @@
 import type { JsonObject } from "../../pkg/types/mod.ts"
-import { type Command, Found, given, print, runtimeFlags, runtimeOf } from "../command.ts"
+import {
+  type Arguments,
+  type Command,
+  Found,
+  given,
+  print,
+  runtimeFlags,
+  runtimeOf,
+  text,
+  texts,
+  UsageError,
+} from "../command.ts"
+import { givenVariables, type Terminal } from "../environment.ts"
 import { fittedTable } from "../screen.ts"
 import { openAnnouncements, readDeleted } from "./announcements.ts"
-import { type Cached, readCaches } from "./attachments.ts"
+import { type Cached, type CachedChain, readCaches } from "./attachments.ts"
+import { listen } from "./listener.ts"
 import { type Outcome, restoreChains, takeBackDeleted } from "./plugins.ts"
 
 /** `cni reconcile` */
@@ -11,6 +24,13 @@ export const reconcile: Command = {
   words: ["[NETWORK]"],
   flags: {
     "dry-run": { type: "boolean", help: "only say what would be made" },
+    listen: { type: "boolean", help: "go on, and make again at once what is lost from now on" },
+    except: {
+      type: "string",
+      multiple: true,
+      value: "NETWORK/PLUGIN[/ID/IFNAME]",
+      help: "leave this alone, and say whether it is missing; repeat for each",
+    },
     "cache-dir": runtimeFlags["cache-dir"],
     "bin-dir": runtimeFlags["bin-dir"],
     timeout: runtimeFlags.timeout,
@@ -23,23 +43,30 @@ ADD made for them on the host. The runtime's cache in --cache-dir, and those bel
 were attached; each plugin of this suite makes what is missing, for all of them at once. What is there stays as it is. What lies in
 containers is not touched, and of other suites' plugins nothing is restored: both are named. It may run at any time, also twice at once.
 
+--listen is for a service: it hears of lost rules, bridges and settings by the kernel, and of firewalld by D-Bus, until SIGTERM.
+
 Exit code 1: something could not be made, and a message says why.
 
 Examples:
   cni reconcile --dry-run
   cni reconcile
-  cni reconcile pods -o json`,
+  cni reconcile pods -o json
+  cni reconcile --listen`,
   async run(args, terminal) {
+    if (given(args, "listen")) return listenHere(args, terminal)
     const { cacheDir, path, timeoutMs } = runtimeOf(args, terminal)
     const { env, stderr } = terminal
     const isDry = given(args, "dry-run")
     const runs = { path, env, log: stderr, ...(timeoutMs === undefined ? {} : { timeoutMs }) }
     if (!isDry) openAnnouncements()
     const cached = readCaches(cacheDir, args.words[0], readDeleted())
-    const made = restoreChains(cached.chains, isDry, runs)
+    const excepted = texts(args, "except")
+    const isExcepted = exceptions(excepted)
+    const made = restoreChains(cached.chains, isDry, runs, (type, owner) => !isExcepted(type, owner))
     const outcome = isDry ? made : takeBackDeleted(made, cached.chains, runs)
+    const left = excepted.length === 0 ? undefined : restoreChains(cached.chains, true, runs, isExcepted)
     print(args, terminal, {
-      json: () => asJson(cached, outcome, isDry),
+      json: () => ({ ...asJson(cached, outcome, isDry), ...(left && { left: restoredOf(left) }) }),
       text: (screen) =>
         fittedTable(COLUMNS, rowsOf(cached, outcome, isDry ? "would restore" : "restored"), screen) ||
         "Nothing to restore\n",
@@ -48,6 +75,27 @@ Examples:
     for (const line of failures) stderr(`${line}\n`)
     if (failures.length > 0) throw new Found(1)
   },
+}
+
+/** Goes on until the signal says stop, and tells on stderr what it does. */
+async function listenHere(args: Arguments, terminal: Terminal): Promise<void> {
+  if (args.words.length > 0 || given(args, "dry-run") || texts(args, "except").length > 0)
+    throw new UsageError("--listen goes with no network, no --dry-run and no --except")
+  const { cacheDir } = runtimeOf(args, terminal)
+  const flags = ["cache-dir", "bin-dir", "timeout"].flatMap((name) => {
+    const value = text(args, name)
+    return value === undefined ? [] : [`--${name}`, value]
+  })
+  const { env, stderr, signal } = terminal
+  openAnnouncements()
+  await listen({ cacheDir, flags, env: givenVariables(env), signal, log: (line) => stderr(`cni reconcile: ${line}\n`) })
+}
+
+/** The test for what is left alone: "NETWORK/PLUGIN", or of one attachment alone; "*" is any network. */
+function exceptions(given: readonly string[]): (type: string, owner: CachedChain) => boolean {
+  const listed = new Set(given)
+  return (type, { network, containerId, ifName }) =>
+    [`${network}/${type}`, `*/${type}`, `${network}/${type}/${containerId}/${ifName}`].some((one) => listed.has(one))
 }
 
 const COLUMNS = ["RESULT", { head: "NETWORK", isWhole: true }, "PLUGIN", { head: "CONTAINER", isWhole: true }, "WHAT"]
@@ -74,12 +122,19 @@ function rowsOf({ skipped }: Cached, { restorations, foreign }: Outcome, fate: s
   ]
 }
 
+/** A plugin's items, each with its name. */
+function ofPlugin<T extends object>(plugin: string, items: readonly T[]) {
+  return items.map((one) => ({ plugin, ...one }))
+}
+
+function restoredOf({ restorations }: Pick<Outcome, "restorations">) {
+  return restorations.flatMap(({ type, restored }) => ofPlugin(type, restored))
+}
+
 function asJson({ skipped }: Cached, { restorations, foreign }: Outcome, isDry: boolean): JsonObject {
-  const ofPlugin = <T extends object>(type: string, items: readonly T[]) =>
-    items.map((one) => ({ plugin: type, ...one }))
   return {
     dryRun: isDry,
-    restored: restorations.flatMap(({ type, restored }) => ofPlugin(type, restored)),
+    restored: restoredOf({ restorations }),
     failed: restorations.flatMap(({ type, failed }) => ofPlugin(type, failed)),
     skipped: skipped.map(({ isFailure: _, ...one }) => one),
     foreign: foreign.map(({ network, type }) => ({ network, plugin: type })),

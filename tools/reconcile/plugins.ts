@@ -46,13 +46,20 @@ const PATIENCE_MS = 5000
  * Has every plugin of this suite make again what the host has lost of these attachments: one call for each executable, first those
  * that make interfaces. Executables that do not say that they are of this suite get no call of ours. Never throws for a plugin.
  */
-export function restoreChains(chains: readonly CachedChain[], isDry: boolean, runs: PluginRuns): Outcome {
+export function restoreChains(
+  chains: readonly CachedChain[],
+  isDry: boolean,
+  runs: PluginRuns,
+  isWanted: (type: string, owner: CachedChain) => boolean = () => true,
+): Outcome {
   const foreign = new Map<string, Foreign>()
   const types = [...new Set(chains.flatMap(({ chain }) => chain.map(({ type }) => type)))]
   const restorers = types.flatMap((type): Restorer[] => {
     const row = suite.find(({ name }) => name === type)
     const ours = chains.filter(({ chain }) => chain.some((member) => member.type === type))
-    if (row && isOfSuite(type, runs)) return row.restores ? [{ type, chains: ours }] : []
+    const wanted = ours.filter((chain) => isWanted(type, chain))
+    if (wanted.length === 0) return []
+    if (row && isOfSuite(type, runs)) return row.restores ? [{ type, chains: wanted }] : []
     for (const { network } of ours) foreign.set(`${network} ${type}`, { network, type })
     return []
   })

@@ -1,0 +1,114 @@
+import { readFile } from "node:fs/promises"
+import { join } from "node:path"
+import type { NodeLab } from "../cni/node-lab.ts"
+import { CProgram, type EchoQuestion, type Namespace, programEnv, waitFor } from "../lab/mod.ts"
+
+/** What the listener tells of itself in /run/cni/reconcile.json. */
+export interface ListenerRecord {
+  readonly pid: number
+  readonly counts: readonly { readonly trigger: string; readonly result: string; readonly count: number }[]
+  readonly outage: { readonly buckets: readonly number[]; readonly seconds: number; readonly count: number }
+  readonly losses: readonly { readonly what: string; readonly reason: string }[]
+}
+
+/** `cni reconcile --listen` on a node, until it is stopped. */
+export class RunningListener implements AsyncDisposable {
+  readonly node: NodeLab
+  readonly #program: Bun.Subprocess<"ignore", "ignore", "pipe">
+  said = ""
+
+  private constructor(node: NodeLab, program: Bun.Subprocess<"ignore", "ignore", "pipe">) {
+    this.node = node
+    this.#program = program
+    void this.#read()
+  }
+
+  async #read(): Promise<void> {
+    const decoder = new TextDecoder()
+    for await (const chunk of this.#program.stderr) this.said += decoder.decode(chunk)
+  }
+
+  /** Starts it, under a program if there is one, and waits until it has looked at everything. */
+  static async start(node: NodeLab, under: readonly string[] = []): Promise<RunningListener> {
+    const command = node.commandLine(["reconcile", "--listen"], under)
+    const record = Bun.file(node.host.file("/run/cni/reconcile.json"))
+    const { pid: former } = (await record.exists()) ? ((await record.json()) as ListenerRecord) : { pid: 0 }
+    const program = Bun.spawn(command, { env: { ...programEnv, ...node.env() }, stdio: ["ignore", "ignore", "pipe"] })
+    const listener = new RunningListener(node, program)
+    await listener.until(
+      ({ pid, counts }) => pid !== former && counts.some(({ trigger }) => trigger === "start"),
+      "the first look",
+    )
+    return listener
+  }
+
+  get pid(): number {
+    return this.#program.pid
+  }
+
+  async record(): Promise<ListenerRecord> {
+    return JSON.parse(await readFile(this.node.host.file("/run/cni/reconcile.json"), "utf8")) as ListenerRecord
+  }
+
+  /** Waits for what it tells of itself. */
+  async until(condition: (record: ListenerRecord) => boolean, what: string): Promise<ListenerRecord> {
+    try {
+      return await waitFor(async () => {
+        const record = await this.record()
+        return condition(record) && record
+      }, what)
+    } catch (cause) {
+      throw new Error(`the listener has said: ${this.said}`, { cause })
+    }
+  }
+
+  /** Sends a signal, and waits for the end. Returns the exit code. */
+  async end(signal: NodeJS.Signals = "SIGTERM"): Promise<number> {
+    this.#program.kill(signal)
+    return this.#program.exited
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.end("SIGKILL")
+  }
+}
+
+/** What `flows.c` has counted. */
+export interface Flows {
+  readonly sent: number
+  readonly lost: number
+  readonly longestMs: number
+  readonly isBack: boolean
+}
+
+/** A new flow each millisecond from a namespace. */
+export class FlowMeter implements AsyncDisposable {
+  readonly #built: CProgram
+
+  private constructor(built: CProgram) {
+    this.#built = built
+  }
+
+  static async build(): Promise<FlowMeter> {
+    return new FlowMeter(await CProgram.build(join(import.meta.dir, "flows.c")))
+  }
+
+  /** Counts flows to an address and port while something is done. */
+  async during(from: Namespace, { transport, address, port }: EchoQuestion, act: () => Promise<void>): Promise<Flows> {
+    const command = from.commandLine([this.#built.path, transport, address, String(port)])
+    const program = Bun.spawn(command, { env: { ...programEnv }, stdio: ["pipe", "pipe", "inherit"] })
+    const reader = program.stdout.getReader()
+    await reader.read() // "begun"
+    await act()
+    await program.stdin.end()
+    let text = ""
+    for (let chunk = await reader.read(); !chunk.done; chunk = await reader.read())
+      text += new TextDecoder().decode(chunk.value)
+    await program.exited
+    return JSON.parse(text) as Flows
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#built[Symbol.asyncDispose]()
+  }
+}

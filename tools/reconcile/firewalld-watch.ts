@@ -1,0 +1,75 @@
+import { Bus, DbusError } from "../../pkg/dbus/mod.ts"
+import { monotonicMs } from "../../pkg/engine/mod.ts"
+import { type Fd, isErrno } from "../../pkg/libc/mod.ts"
+
+const FIREWALLD = "org.fedoraproject.FirewallD1"
+const RULES = [
+  `type='signal',interface='${FIREWALLD}',member='Reloaded'`,
+  `type='signal',interface='org.freedesktop.DBus',member='NameOwnerChanged',arg0='${FIREWALLD}'`,
+]
+/** As long as the bus may take to answer: nothing else is heard until then. */
+const PATIENCE_MS = 2000
+/** How long to wait for a bus that has ended: longer each time. */
+const [FIRST_MS, MOST_MS] = [1000, 64_000]
+
+/** firewalld, by the system's bus: hears that it has reloaded, or was started. */
+export class FirewalldWatch implements Disposable {
+  #bus: Bus | undefined
+  #pauseMs = FIRST_MS
+  /** When to look for the bus again, on `monotonicMs`; undefined where there was none. */
+  retryAt: number | undefined
+  readonly #log: (line: string) => void
+
+  constructor(log: (line: string) => void) {
+    this.#log = log
+    this.connect()
+  }
+
+  get fd(): Fd | undefined {
+    return this.#bus?.fd
+  }
+
+  /** Connects, unless it is connected, or there is no bus. Returns whether it has. */
+  connect(): boolean {
+    if (this.#bus) return false
+    this.retryAt = undefined
+    let bus: Bus | undefined
+    try {
+      bus = Bus.findSystem(PATIENCE_MS)
+      for (const rule of RULES) bus?.subscribe(rule)
+      this.#bus = bus
+      if (bus) this.#pauseMs = FIRST_MS
+      return bus !== undefined
+    } catch (error) {
+      bus?.[Symbol.dispose]()
+      this.#lose(error)
+      return false
+    }
+  }
+
+  /** Takes what has been heard. Returns whether firewalld has begun anew. */
+  take(): boolean {
+    try {
+      const signals = this.#bus?.takeSignals() ?? []
+      return signals.some(
+        ({ member, body }) => member === "Reloaded" || (member === "NameOwnerChanged" && body[2] !== ""),
+      )
+    } catch (error) {
+      this.#bus?.[Symbol.dispose]()
+      this.#bus = undefined
+      this.#lose(error)
+      return false
+    }
+  }
+
+  #lose(error: unknown): void {
+    if (!(error instanceof DbusError) && !isErrno(error)) throw error
+    this.#log(`${error.message}; the bus is looked for again in ${this.#pauseMs / 1000} s`)
+    this.retryAt = monotonicMs() + this.#pauseMs
+    this.#pauseMs = Math.min(2 * this.#pauseMs, MOST_MS)
+  }
+
+  [Symbol.dispose](): void {
+    this.#bus?.[Symbol.dispose]()
+  }
+}

@@ -1,0 +1,167 @@
+import { monotonicMs } from "../../pkg/engine/mod.ts"
+import { SOL_SOCKET, setSocketOption, unlessErrno } from "../../pkg/libc/mod.ts"
+import {
+  attrs,
+  IFF_UP,
+  i32,
+  type Link,
+  linkPayload,
+  listLinks,
+  type Message,
+  NETLINK_ROUTE,
+  NetlinkSocket,
+  RouteSocket,
+  readRoute,
+  u32,
+} from "../../pkg/netlink/mod.ts"
+
+/** Message types, <linux/rtnetlink.h>. */
+const [NEWLINK, DELLINK, DELADDR, DELROUTE, DELQDISC, NEWNETCONF] = [16, 17, 21, 25, 37, 80]
+/** Links, qdiscs, addresses and routes of both families, settings of both (`RTNLGRP_IPV4_NETCONF` and `_IPV6_NETCONF`), as bits. */
+const GROUPS = 0x1 | 0x8 | 0x10 | 0x40 | 0x100 | 0x400 | (1 << 23) | (1 << 24)
+const SO_RCVBUFFORCE = 33
+const ROOM_BYTES = 1 << 20
+const AF_BRIDGE = 7
+const MAIN_TABLE = 254
+/** `NETCONFA_IFINDEX_ALL`, <linux/netconf.h> */
+const ALL = -1
+/** For so long after it came an interface is being set up. */
+const SET_UP_MS = 5000
+
+/** `NETCONFA_*` */
+const settings = attrs({ index: [1, i32], forwarding: [2, i32] })
+
+/** What is known of an interface. */
+interface Known {
+  readonly isBridge: boolean
+  readonly isUp: boolean
+  readonly master: number
+  readonly mac: string
+  readonly since: number
+}
+
+/** What was heard of the host's interfaces, addresses, routes and settings. */
+export interface LinkNews {
+  readonly isSuspect: boolean
+  /** A setting below /proc/sys was changed. */
+  readonly isSetting: boolean
+  readonly isOverrun: boolean
+}
+
+/**
+ * The host's interfaces: bridges and pairs, and what hangs on them. What goes together with its interface is not missed: so DELs are
+ * told apart from losses.
+ */
+export class LinkWatch implements Disposable {
+  readonly #events = new NetlinkSocket(NETLINK_ROUTE, GROUPS)
+  readonly #links = new Map<number, Known>()
+  /** Interfaces that have lost something; a loss if they are still there in the end. */
+  readonly #shaken = new Set<number>()
+
+  /** Listens, and looks at what is there. Throws `SyscallError`, `NetlinkError`. */
+  constructor() {
+    unlessErrno(() => setSocketOption(this.#events.fd, SOL_SOCKET, SO_RCVBUFFORCE, ROOM_BYTES), "EPERM")
+    this.#look()
+  }
+
+  get fd() {
+    return this.#events.fd
+  }
+
+  #look(): void {
+    using route = RouteSocket.open()
+    this.#links.clear()
+    listLinks(route, (link) => {
+      if (isOfInterest(link.kind)) this.#links.set(link.index, knownOf(link, 0))
+      return false
+    })
+  }
+
+  /** Takes what has been heard since. Throws `NetlinkError`. */
+  take(): LinkNews {
+    let [isSuspect, isSetting] = [false, false]
+    for (let messages = this.#events.takeEvents(); messages; messages = this.#events.takeEvents()) {
+      if (messages.length === 0) {
+        this.#look()
+        return { isSuspect: true, isSetting, isOverrun: true }
+      }
+      for (const message of messages) {
+        if (message.type === NEWNETCONF) isSetting ||= this.#isOff(message)
+        else isSuspect ||= this.#hear(message)
+      }
+    }
+    return { isSuspect, isSetting, isOverrun: false }
+  }
+
+  /** Whether something hangs no more on an interface that is still there. Asked when no more is heard for a while. */
+  isShaken(): boolean {
+    const isThere = [...this.#shaken].some((index) => this.#links.has(index))
+    this.#shaken.clear()
+    return isThere
+  }
+
+  /** Whether anything was heard that `isShaken` decides on. */
+  get isUnsure(): boolean {
+    return this.#shaken.size > 0
+  }
+
+  #hear(message: Message): boolean {
+    const { type, payload } = message
+    if (type === NEWLINK || type === DELLINK) return this.#hearOfLink(message)
+    if (type === DELADDR || type === DELQDISC) this.#shaken.add(u32.get(payload, 4))
+    if (type === DELROUTE && payload[4] === MAIN_TABLE) this.#shaken.add(readRoute(message).index ?? 0)
+    for (const index of this.#shaken) if (!this.#links.has(index)) this.#shaken.delete(index)
+    return false
+  }
+
+  #hearOfLink({ type, payload }: Message): boolean {
+    const { header, attributes } = linkPayload.decode(payload)
+    const known = this.#links.get(header.index)
+    if (header.family === AF_BRIDGE) {
+      // A port's own settings say nothing of what they were: long after it was set up they are not changed by ADDs.
+      const isOld = known !== undefined && (type === DELLINK || monotonicMs() - known.since > SET_UP_MS)
+      if (isOld) this.#shaken.add(header.index)
+      return false
+    }
+    if (type === DELLINK) {
+      this.#links.delete(header.index)
+      return known?.isBridge === true
+    }
+    const kind = attributes.linkInfo?.kind ?? ""
+    if (!known && !isOfInterest(kind)) return false
+    const link = { kind, flags: header.flags, mac: attributes.mac ?? "", attributes: { master: attributes.master } }
+    const now = knownOf(link, known?.since ?? monotonicMs())
+    this.#links.set(header.index, now)
+    if (!known) return false
+    if (known.isUp && !now.isUp) this.#shaken.add(header.index)
+    if (known.master !== 0 && known.master !== now.master) this.#shaken.add(header.index)
+    return now.isBridge && known.mac !== now.mac
+  }
+
+  /** Whether forwarding was switched off: on all interfaces, or on a bridge. */
+  #isOff({ payload }: Message): boolean {
+    const { index = 0, forwarding } = settings.read(payload, 4, payload.length)
+    return forwarding === 0 && (index === ALL || this.#links.get(index)?.isBridge === true)
+  }
+
+  [Symbol.dispose](): void {
+    this.#events[Symbol.dispose]()
+  }
+}
+
+/** Kinds that plugins make on the host. */
+function isOfInterest(kind: string): boolean {
+  return kind === "bridge" || kind === "veth" || kind === "ifb" || kind === "vlan"
+}
+
+function knownOf(
+  {
+    kind,
+    flags,
+    mac,
+    attributes,
+  }: Pick<Link, "kind" | "flags" | "mac"> & { attributes: { master?: number | undefined } },
+  since: number,
+): Known {
+  return { isBridge: kind === "bridge", isUp: (flags & IFF_UP) !== 0, master: attributes.master ?? 0, mac, since }
+}

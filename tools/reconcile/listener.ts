@@ -1,0 +1,293 @@
+import { collectGarbage, decodeUtf8, monotonicMs } from "../../pkg/engine/mod.ts"
+import { isErrno, ownCommand, Poll, processId } from "../../pkg/libc/mod.ts"
+import { anyOf, newStop, readyOf, runProgram, type Stop } from "../../pkg/loop/mod.ts"
+import type { TableCopy } from "../../pkg/nftables/mod.ts"
+import { messageOf, parseJsonObject } from "../../pkg/types/mod.ts"
+import { Fights } from "./fights.ts"
+import { FirewalldWatch } from "./firewalld-watch.ts"
+import { LinkWatch } from "./link-watch.ts"
+import { becomeListener, Tally, type Trigger } from "./record.ts"
+import { nameOf, type RuleNews, RuleWatch } from "./rule-watch.ts"
+
+/** Losses that follow one another faster are one burst, of this length at most: what is made again amid it is soon gone. */
+const QUIET_MS = 20
+const BURST_MS = 5000
+/** After so long without a loss the next one is answered at once. */
+const CALM_MS = 1000
+/** Between two looks at everything this many times the first one's time goes by: the listener takes a tenth of a processor at most. */
+const REST = 9
+/** When to look again after something was restored: an ADD that ran beside it has its record then. */
+const AGAIN_MS = 3000
+/** After a failure it is tried again later and later, at last once an hour. */
+const LONGEST_PAUSE_MS = 3_600_000
+/** A look that takes longer is ended. */
+const LOOK_MS = 60_000
+const OUTPUT_BYTES = 16 << 20
+
+/** What the listener goes by. */
+export interface ListenerOptions {
+  readonly cacheDir: string
+  /** The flags for `cni reconcile`. */
+  readonly flags: readonly string[]
+  readonly env: Readonly<Record<string, string>>
+  readonly log: (line: string) => void
+  readonly signal: AbortSignal
+}
+
+/** Losses that are to be answered together. */
+interface Burst {
+  trigger: Trigger
+  /** False while an interface may be on its way out, and what it loses with it. */
+  isSure: boolean
+  readonly since: number
+  last: number
+}
+
+/** What is left of the answer of `cni reconcile -o json`. */
+interface Looked {
+  readonly restored: readonly Item[]
+  readonly left: readonly Item[]
+  readonly failed: readonly (Item & { readonly error: { readonly msg: string } })[]
+  /** What its messages say of caches and records that tell nothing. */
+  readonly unread: readonly string[]
+}
+interface Item {
+  readonly plugin: string
+  readonly network?: string
+  readonly containerId?: string
+  readonly ifName?: string
+  readonly what?: string
+}
+
+/** The plugins that have something in a table. */
+const USERS: Readonly<Record<string, string>> = {
+  cni_masquerade: "*/bridge */ptp",
+  cni_spoofcheck: "*/bridge",
+  cni_hostports: "*/portmap",
+  cni_firewall: "*/firewall",
+}
+
+/** Listens until the signal says stop. Throws where another listener runs, or what it listens to cannot be opened. */
+export async function listen(options: ListenerOptions): Promise<void> {
+  using place = becomeListener()
+  if (!place) throw new Error("Cannot listen: another listener runs on this host")
+  using listener = new Listener(options)
+  await listener.run()
+}
+
+class Listener implements Disposable {
+  readonly #options: ListenerOptions
+  readonly #tally: Tally
+  readonly #fights = new Fights()
+  readonly #rules: RuleWatch
+  readonly #links: LinkWatch
+  readonly #firewalld: FirewalldWatch
+  /** Tables that are gone, as they were, by their names. */
+  readonly #lost = new Map<string, TableCopy>()
+  #lostBurst: Burst | undefined
+  #restoredAt = Number.NEGATIVE_INFINITY
+  #generation = 0 as RuleNews["generation"]
+  #burst: Burst | undefined
+  /** Before this no look begins. */
+  #restUntil = 0
+  #againAt: number | undefined
+  #pauseMs = AGAIN_MS
+  #look: Promise<void> | undefined
+  /** Ends the wait for what happens. */
+  #wake: Stop = newStop()
+
+  constructor(options: ListenerOptions) {
+    this.#options = options
+    this.#tally = new Tally(processId(), options.log)
+    this.#rules = new RuleWatch(options.cacheDir)
+    this.#links = new LinkWatch()
+    this.#firewalld = new FirewalldWatch(options.log)
+    this.#suspect("start")
+  }
+
+  async run(): Promise<void> {
+    const { signal, log } = this.#options
+    log("listening")
+    this.#tally.write()
+    while (!signal.aborted) {
+      await this.#wait()
+      try {
+        this.#hear()
+        this.#act()
+      } catch (error) {
+        if (!isErrno(error)) throw error
+        log(`${messageOf(error)}; everything is looked at`)
+        this.#suspect("overrun")
+      }
+    }
+    await this.#look
+    this.#tally.remove()
+  }
+
+  async #wait(): Promise<void> {
+    const { fd } = this.#firewalld
+    const requests = [this.#rules.fd, this.#links.fd, ...(fd === undefined ? [] : [fd])].map((fd) => {
+      return { fd, events: Poll.In }
+    })
+    const dueAt = this.#dueAt()
+    const timeoutMs = dueAt === undefined ? undefined : Math.max(0, Math.ceil(dueAt - monotonicMs()))
+    this.#wake = newStop()
+    using until = anyOf(this.#wake.signal, this.#options.signal)
+    await readyOf(requests, { timeoutMs, signal: until.signal })
+  }
+
+  /** When something is to be done though nothing is heard; undefined at rest. */
+  #dueAt(): number | undefined {
+    const afterLook = this.#look ? [] : [this.#burst && Math.max(endOf(this.#burst), this.#restUntil), this.#againAt]
+    const times = [this.#lostBurst && endOf(this.#lostBurst), ...afterLook, this.#firewalld.retryAt]
+    const known = times.filter((time) => time !== undefined)
+    return known.length === 0 ? undefined : Math.min(...known)
+  }
+
+  #hear(): void {
+    const news = this.#rules.take()
+    if (news.lost.length > 0) {
+      const now = monotonicMs()
+      for (const table of news.lost) this.#lost.set(nameOf(table), table)
+      this.#generation = news.generation
+      this.#lostBurst ??= { trigger: "rules", isSure: true, since: now, last: now }
+      this.#lostBurst.last = now
+      this.#suspect("rules")
+    }
+    if (news.isOverrun) this.#suspect("overrun")
+    else if (news.isSuspect) this.#suspect("rules")
+    const links = this.#links.take()
+    if (links.isOverrun) this.#suspect("overrun")
+    if (links.isSetting) this.#suspect("settings")
+    if (links.isSuspect || this.#links.isUnsure) this.#suspect("links", links.isSuspect)
+    const { retryAt } = this.#firewalld
+    const isDue = news.isFirewalld || (retryAt !== undefined && retryAt <= monotonicMs())
+    if ((isDue && this.#firewalld.connect()) || this.#firewalld.take()) this.#suspect("firewalld")
+  }
+
+  #suspect(trigger: Trigger, isSure = true): void {
+    const now = monotonicMs()
+    this.#burst ??= { trigger, isSure, since: now, last: now }
+    if (isSure && !this.#burst.isSure) this.#burst.trigger = trigger
+    this.#burst.isSure ||= isSure
+    this.#burst.last = now
+  }
+
+  #act(): void {
+    const now = monotonicMs()
+    // The first loss is answered at once: only what follows it closely waits.
+    const isFirst = now - this.#restoredAt > CALM_MS
+    if (this.#lostBurst && (isFirst || endOf(this.#lostBurst) <= now)) this.#restoreTables(this.#lostBurst)
+    if (this.#look || now < this.#restUntil) return
+    if (this.#againAt !== undefined && this.#againAt <= now) {
+      this.#againAt = undefined
+      this.#suspect("again")
+    }
+    if (!this.#burst || endOf(this.#burst) > now) return
+    const { trigger, since, isSure } = this.#burst
+    this.#burst = undefined
+    if (!this.#links.isShaken() && !isSure) return
+    this.#look = this.#lookAtAll(trigger, since).finally(() => {
+      this.#look = undefined
+      this.#wake.abort()
+    })
+  }
+
+  #restoreTables({ since }: Burst): void {
+    const now = monotonicMs()
+    const tables = [...this.#lost].filter(([name]) => !this.#fights.isOver(name, now)).map(([, table]) => table)
+    for (const name of this.#lost.keys()) if (this.#fights.isOver(name, now)) this.#fights.leave(name, now)
+    this.#lost.clear()
+    this.#lostBurst = undefined
+    const restored = this.#rules.restore(tables, this.#generation)
+    if (restored.length === 0) return
+    this.#restoredAt = monotonicMs()
+    for (const table of restored) this.#fights.note(nameOf(table), this.#restoredAt)
+    this.#tally.outage(this.#restoredAt - since)
+    this.#tally.count("rules", "restored")
+    this.#tally.write()
+    this.#options.log(`restored in ${(this.#restoredAt - since).toFixed(1)} ms: ${restored.map(nameOf).join(", ")}`)
+  }
+
+  /** Has `cni reconcile` look at everything, in a process of its own, whose memory goes with it. Never throws. */
+  async #lookAtAll(trigger: Trigger, since: number): Promise<void> {
+    const began = monotonicMs()
+    const over = this.#fights.over(began)
+    const excepted = over.flatMap((what) => (USERS[what.split(" ")[2] ?? ""] ?? what).split(" "))
+    let looked: Looked | undefined
+    let reason = ""
+    try {
+      looked = await this.#run(excepted)
+    } catch (error) {
+      reason = messageOf(error)
+    }
+    const now = monotonicMs()
+    this.#restUntil = now + REST * (now - began)
+    const { restored = [], left = [], failed = [], unread = [] } = looked ?? {}
+    for (const item of restored) this.#fights.note(keyOf(item), now)
+    for (const item of left) this.#fights.leave(keyOf(item), now)
+    if (restored.length > 0) this.#tally.outage(now - since)
+    const tables = over.filter((what) => what.startsWith("table ")).map((what) => ({ what, reason: FOUGHT }))
+    this.#tally.losses = [
+      ...(looked ? [] : [{ what: "everything", reason }]),
+      ...(left.length > 0 ? tables : []),
+      ...left.map((item) => ({ what: nameOfItem(item), reason: FOUGHT })),
+      ...failed.map((item) => ({ what: nameOfItem(item), reason: item.error.msg })),
+      ...unread.map((reason) => ({ what: "what a cache has", reason })),
+    ]
+    const isFailed = !looked || failed.length + unread.length > 0
+    this.#tally.count(
+      trigger,
+      isFailed ? "failed" : left.length > 0 ? "left" : restored.length > 0 ? "restored" : "complete",
+    )
+    this.#tally.write()
+    if (restored.length > 0)
+      this.#options.log(
+        `restored ${restored.length} things in ${(now - since).toFixed(0)} ms, after a change of ${trigger}`,
+      )
+    this.#pauseMs = isFailed ? Math.min(2 * this.#pauseMs, LONGEST_PAUSE_MS) : AGAIN_MS
+    const nextTry = this.#fights.nextTry(now)
+    const again = restored.length > 0 || isFailed ? now + this.#pauseMs : undefined
+    const times = [nextTry, again].filter((time) => time !== undefined)
+    this.#againAt = times.length === 0 ? undefined : Math.min(...times)
+    collectGarbage()
+  }
+
+  async #run(excepted: readonly string[]): Promise<Looked> {
+    const { flags, env, signal } = this.#options
+    const [path = "", ...own] = ownCommand()
+    const args = [...own, "reconcile", "-o", "json", ...flags, ...excepted.flatMap((what) => ["--except", what])]
+    const limits = { timeoutMs: LOOK_MS, outputLimit: OUTPUT_BYTES, ownSession: true }
+    const { stdout, stderr, stopped } = await runProgram({ path, args, env, ...limits }, signal)
+    if (stopped) return { restored: [], left: [], failed: [], unread: [] }
+    const unread = decodeUtf8(stderr)
+      .split("\n")
+      .filter((line) => line.startsWith("Cannot restore "))
+    try {
+      return { ...(parseJsonObject(decodeUtf8(stdout), "answer of cni reconcile") as unknown as Looked), unread }
+    } catch (error) {
+      throw new Error(decodeUtf8(stderr).trim() || messageOf(error))
+    }
+  }
+
+  [Symbol.dispose](): void {
+    this.#firewalld[Symbol.dispose]()
+    this.#links[Symbol.dispose]()
+    this.#rules[Symbol.dispose]()
+  }
+}
+
+const FOUGHT = "it was removed three times in a minute"
+
+function endOf({ since, last }: Burst): number {
+  return Math.min(last + QUIET_MS, since + BURST_MS)
+}
+
+/** As `--except` takes it. */
+function keyOf({ network = "*", plugin, containerId, ifName }: Item): string {
+  return [network, plugin, ...(containerId === undefined ? [] : [containerId, ifName])].join("/")
+}
+
+function nameOfItem(item: Item): string {
+  return `${item.what ?? "what it has on the host"} of ${keyOf(item)}`
+}

@@ -1,0 +1,145 @@
+import {
+  FileDescriptor,
+  isErrno,
+  lockWithin,
+  makeDirectories,
+  Open,
+  readTextFile,
+  rename,
+  tryLock,
+  tryLockShared,
+  tryUnlink,
+  writeFile,
+} from "../../pkg/libc/mod.ts"
+import { findExposure } from "../../pkg/records/mod.ts"
+import { isJsonObject, parseJsonObject } from "../../pkg/types/mod.ts"
+
+const DIRECTORY = "/run/cni"
+/** The running listener has the lock. */
+const LOCK = `${DIRECTORY}/reconcile.lock`
+const RECORD = `${DIRECTORY}/reconcile.json`
+const DRAFT = `${RECORD}.tmp`
+/** Others ask for the lock for a moment, to see whether it is free. */
+const PATIENCE_MS = 500
+/** So many losses are named. */
+const NAMED = 100
+
+/** Upper bounds of the histogram of outages, seconds. */
+export const OUTAGE_BUCKETS = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10] as const
+
+/** Why everything was looked at. */
+export type Trigger = "start" | "rules" | "links" | "settings" | "firewalld" | "overrun" | "again"
+/** What came of it. */
+export type Result = "restored" | "complete" | "left" | "failed"
+
+/** Something that is gone and stays so. */
+export interface Loss {
+  readonly what: string
+  readonly reason: string
+}
+
+/** What the listener tells of itself, for doctor and metrics. */
+export interface ListenerRecord {
+  readonly pid: number
+  readonly counts: readonly { readonly trigger: Trigger; readonly result: Result; readonly count: number }[]
+  /** From hearing of a loss to having made it again. */
+  readonly outage: { readonly buckets: readonly number[]; readonly seconds: number; readonly count: number }
+  readonly losses: readonly Loss[]
+}
+
+/** Takes the place of the listener, until it is disposed of. Undefined where one runs. Throws `SyscallError`. */
+export function becomeListener(): Disposable | undefined {
+  makeDirectories(DIRECTORY)
+  const lock = FileDescriptor.open(LOCK, Open.ReadWrite | Open.Create, 0o600)
+  if (lockWithin(PATIENCE_MS, () => tryLock(lock.fd))) return lock
+  lock[Symbol.dispose]()
+  return undefined
+}
+
+/** Whether a listener runs. */
+export function isListening(): boolean {
+  using lock = FileDescriptor.find(LOCK)
+  return lock !== undefined && !tryLockShared(lock.fd)
+}
+
+/** The record of the listener that runs; undefined where none does, or its record says nothing. Never throws. */
+export function findListenerRecord(): ListenerRecord | undefined {
+  try {
+    if (findExposure(DIRECTORY) !== undefined || !isListening()) return undefined
+    const record = parseJsonObject(readTextFile(RECORD), RECORD)
+    const { counts, losses, outage } = record
+    const isWhole =
+      Array.isArray(counts) && Array.isArray(losses) && isJsonObject(outage) && Array.isArray(outage.buckets)
+    return isWhole ? (record as unknown as ListenerRecord) : undefined
+  } catch {
+    return undefined
+  }
+}
+
+/** What the listener counts. It is written when it changes. */
+export class Tally {
+  readonly #pid: number
+  readonly #counts = new Map<string, { trigger: Trigger; result: Result; count: number }>()
+  readonly #buckets = OUTAGE_BUCKETS.map(() => 0)
+  #seconds = 0
+  #count = 0
+  #losses: readonly Loss[] = []
+  #isFailing = false
+  readonly #log: (line: string) => void
+
+  constructor(pid: number, log: (line: string) => void) {
+    this.#pid = pid
+    this.#log = log
+  }
+
+  count(trigger: Trigger, result: Result): void {
+    const key = `${trigger} ${result}`
+    const one = this.#counts.get(key) ?? { trigger, result, count: 0 }
+    one.count++
+    this.#counts.set(key, one)
+  }
+
+  /** Adds the time for which something was gone. */
+  outage(ms: number): void {
+    this.#count++
+    this.#seconds += ms / 1000
+    for (const [at, bound] of OUTAGE_BUCKETS.entries())
+      if (ms / 1000 <= bound) this.#buckets[at] = (this.#buckets[at] ?? 0) + 1
+  }
+
+  /** What is gone now. Tells of what was not gone before. */
+  set losses(losses: readonly Loss[]) {
+    const before = new Set(this.#losses.map(({ what }) => what))
+    for (const { what, reason } of losses) if (!before.has(what)) this.#log(`left: ${what}: ${reason}`)
+    this.#losses = losses
+  }
+
+  get losses(): readonly Loss[] {
+    return this.#losses
+  }
+
+  /** Writes it all. Where that fails, as on a full disk, it is said once, and the listener goes on. */
+  write(): void {
+    const record: ListenerRecord = {
+      pid: this.#pid,
+      counts: [...this.#counts.values()],
+      outage: { buckets: this.#buckets, seconds: Math.round(this.#seconds * 1e6) / 1e6, count: this.#count },
+      losses: this.#losses.slice(0, NAMED),
+    }
+    try {
+      writeFile(DRAFT, `${JSON.stringify(record)}\n`)
+      rename(DRAFT, RECORD)
+      this.#isFailing = false
+    } catch (error) {
+      tryUnlink(DRAFT)
+      if (!isErrno(error)) throw error
+      if (!this.#isFailing) this.#log(`cannot write "${RECORD}": ${error.message}`)
+      this.#isFailing = true
+    }
+  }
+
+  /** Takes the record away, at the end. */
+  remove(): void {
+    if (!this.#isFailing) tryUnlink(RECORD)
+  }
+}
