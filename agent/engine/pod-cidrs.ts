@@ -35,7 +35,8 @@ export function podCidrFile(
 
 /**
  * Keeps the file of a pool that is a copy of the node's prefixes, until `signal` is aborted. No record is written, and a node without
- * prefixes, or a store that is down, leaves the file unchanged. `told` is told of what is wrong, and of nothing after a success.
+ * prefixes, or a store that is down, leaves the file unchanged. `told` is told of what is wrong, and of nothing after a success; the log has each
+ * fault once, for as long as it lasts.
  */
 export async function followPodCidrs(
   surroundings: Surroundings,
@@ -44,6 +45,12 @@ export async function followPodCidrs(
   told: (fault: string | undefined) => void = () => {},
 ): Promise<void> {
   const { node, clock, log } = surroundings
+  let before: string | undefined
+  const tell = (fault: string | undefined) => {
+    told(fault)
+    if (fault !== undefined && fault !== before) log({ level: "warning", message: fault, pool: network })
+    before = fault
+  }
   while (!signal.aborted) {
     try {
       for await (const cidrs of follow(signal)) {
@@ -53,12 +60,11 @@ export async function followPodCidrs(
           continue
         }
         if (JSON.stringify(node.readPool(network)?.sets) !== JSON.stringify(file.sets)) node.writePool(file)
-        told(undefined)
+        tell(undefined)
       }
     } catch (error) {
       if (!(error instanceof StoreError || error instanceof CniError || isErrno(error))) throw error
-      told(messageOf(error))
-      log({ level: "warning", message: messageOf(error), pool: network })
+      tell(messageOf(error))
     }
     if (!signal.aborted) await clock.sleep(RETRY_MS, signal)
   }

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import { listPools, putPool, removePool } from "../pools.ts"
 import { type FixedAddress, keyOf } from "../records.ts"
-import type { PodName } from "../store.ts"
+import { type PodName, StoreError } from "../store.ts"
 import { podPool, World } from "../testing/world.ts"
 import { followPodCidrs } from "./pod-cidrs.ts"
 
@@ -230,6 +230,32 @@ test("pod CIDRs are copied into the file, which stays when the cluster names non
     routes: [{ dst: "0.0.0.0/0" }, { dst: "::/0" }],
   })
   expect(world.cluster.writes).toEqual([])
+})
+
+test("an API server that is down is asked for pod CIDRs again and again, and the log says so once", async () => {
+  const world = new World()
+  const ended = new AbortController()
+  const told: (string | undefined)[] = []
+  const log: string[] = []
+  const surroundings = {
+    store: world.cluster.open(),
+    clock: world.clock,
+    node: world.node("a"),
+    randomHex: () => "",
+    log: ({ message }: { message: string }) => log.push(message),
+  }
+  let asked = 0
+  const follow = async function* () {
+    if (++asked % 10 === 0) yield ["10.244.3.0/24"]
+    throw new StoreError("no connection", "unknown")
+  }
+  const following = followPodCidrs(surroundings, { network: "pods", follow }, ended.signal, (fault) => told.push(fault))
+  await world.clock.advance(100_000)
+  ended.abort()
+  await following
+  expect(asked).toBeGreaterThanOrEqual(20)
+  expect(log).toEqual(["no connection", "no connection", "no connection"]) // again after each of two successes
+  expect(told.filter((fault) => fault === "no connection")).toHaveLength(asked)
 })
 
 test("two pools that overlap cannot be created, also not at the same time", async () => {
