@@ -1,4 +1,4 @@
-import { findStat, isDirectory, stat, tryUnnamedFile } from "../pkg/libc/mod.ts"
+import { findStat, isDirectory, removeDirectory, stat, tryUnnamedFile, unlessErrno } from "../pkg/libc/mod.ts"
 import { CniError, Code } from "../pkg/types/mod.ts"
 import { apply, findDecided, finish, type Step } from "./change.ts"
 import { carryAttributes, contentOf, copyWhole, removeTree } from "./content.ts"
@@ -55,6 +55,7 @@ export function makeReady(layout: Layout): ReturnType<typeof finish> {
   readManifest(layout.manifest) // nothing is touched of a manifest that is of a newer version
   const finished = finish(layout)
   removeTree(layout.staging)
+  unlessErrno(() => removeDirectory(layout.wake), "ENOENT", "ENOTDIR", "ENOTEMPTY")
   return finished
 }
 

@@ -1,4 +1,13 @@
-import { type ErrnoName, FileDescriptor, isErrno, lockWithin, Open, tryLock } from "../pkg/libc/mod.ts"
+import {
+  type ErrnoName,
+  FileDescriptor,
+  isErrno,
+  lockWithin,
+  makeDirectories,
+  Open,
+  removeDirectory,
+  tryLock,
+} from "../pkg/libc/mod.ts"
 import { CniError, Code, isCniError, messageOf } from "../pkg/types/mod.ts"
 
 /** How long an installer waits for another one in the same directory. */
@@ -45,6 +54,11 @@ export class Layout {
     return `${this.home}/displaced`
   }
 
+  /** A directory that is there for a moment only, see `wakeWatchers`. */
+  get wake(): string {
+    return `${this.directory}/.cni-wake`
+  }
+
   /** What an installation displaced of an earlier one. */
   before(generation: number): string {
     return `${this.home}/before-${generation}`
@@ -71,6 +85,13 @@ function openDirectory(directory: string): FileDescriptor {
   } catch (cause) {
     throw refusalOf(directory, cause)
   }
+}
+
+/** Makes a directory and removes it: a runtime that watches for what is removed looks at all files again. Throws `SyscallError`. */
+export function wakeWatchers(directory: string): void {
+  const { wake } = new Layout(directory)
+  makeDirectories(wake) // one of an installer that was killed here will do
+  removeDirectory(wake)
 }
 
 /** The error of a directory in which nothing was changed. */

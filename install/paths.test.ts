@@ -2,7 +2,7 @@ import { expect, test } from "bun:test"
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { dirname, join } from "node:path"
-import { knownBinDir, runtimePlaces } from "./paths.ts"
+import { knownBinDir, runtimePlaces, runtimeSockets } from "./paths.ts"
 
 /** A root with these files. */
 function rootWith(files: Record<string, string>) {
@@ -80,6 +80,28 @@ plugin_dirs = [
       },
     ],
   ],
+  [
+    "containerd, whose configuration names the directory of configurations alone",
+    { "/etc/containerd/config.toml": '[plugins."io.containerd.grpc.v1.cri".cni]\nconf_dir = "/srv/net.d"\n' },
+    [{ binDirs: [], confDir: "/srv/net.d", file: "/etc/containerd/config.toml" }],
+  ],
+  [
+    "RKE2",
+    {
+      "/var/lib/rancher/rke2/agent/etc/containerd/config.toml": `version = 3
+[plugins.'io.containerd.cri.v1.runtime'.cni]
+  bin_dirs = ["/opt/cni/bin"]
+  conf_dir = "/etc/cni/net.d"
+`,
+    },
+    [
+      {
+        binDirs: ["/opt/cni/bin"],
+        confDir: "/etc/cni/net.d",
+        file: "/var/lib/rancher/rke2/agent/etc/containerd/config.toml",
+      },
+    ],
+  ],
 ])("the directories of %s", (_, files, expected) => {
   using at = rootWith(files)
   expect(runtimePlaces(at.root)).toEqual(expected as never)
@@ -90,4 +112,16 @@ test("without a runtime's word a directory that is there counts", () => {
   expect(knownBinDir(none.root)).toBeUndefined()
   using debian = rootWith({ "/usr/lib/cni/bridge": "" })
   expect(knownBinDir(debian.root)).toBe("/usr/lib/cni")
+})
+
+test("the sockets of runtimes are those of their configuration, or those by default", () => {
+  using none = rootWith({})
+  const [rancher, crio] = ["/run/k3s/containerd/containerd.sock", "/run/crio/crio.sock"]
+  expect(runtimeSockets(none.root)).toEqual([rancher, "/run/containerd/containerd.sock", crio])
+  using own = rootWith({
+    "/etc/containerd/config.toml": '[grpc]\n  address = "/run/own.sock"\n[ttrpc]\n  address = "/run/other.sock"\n',
+    "/etc/crio/crio.conf": '[crio.api]\nlisten = "/run/first.sock"\n',
+    "/etc/crio/crio.conf.d/10-own.conf": '[crio.api]\nlisten = "/run/last.sock"\n',
+  })
+  expect(runtimeSockets(own.root)).toEqual([rancher, "/run/own.sock", "/run/last.sock"])
 })

@@ -3,32 +3,46 @@ import { findFile, findStat, isDirectory, readDirectory, unlessErrno } from "../
 
 /** The directories of a runtime: where it looks for plugins, in its order, and for configurations. */
 export interface RuntimePlaces {
+  /** None when it names only the other. */
   readonly binDirs: readonly string[]
   readonly confDir: string | undefined
   /** The file that says so. */
   readonly file: string
 }
 
-/** A runtime's configuration in TOML: the table in which the directories stand, and their keys. */
+/** A runtime's configuration in TOML: the tables in which the directories and the socket stand, and their keys. */
 interface Dialect {
   readonly table: RegExp
   readonly binKeys: readonly string[]
   readonly confKey: string
+  readonly socketTable: RegExp
+  readonly socketKey: string
 }
 
 const containerd: Dialect = {
   table: /^\[plugins\.['"]?io\.containerd\.(grpc\.v1\.cri|cri\.v1\.runtime)['"]?\.cni\]/,
   binKeys: ["bin_dirs", "bin_dir"],
   confKey: "conf_dir",
+  socketTable: /^\[grpc\]/,
+  socketKey: "address",
 }
-const crio: Dialect = { table: /^\[crio\.network\]/, binKeys: ["plugin_dirs"], confKey: "network_dir" }
+const crio: Dialect = {
+  table: /^\[crio\.network\]/,
+  binKeys: ["plugin_dirs"],
+  confKey: "network_dir",
+  socketTable: /^\[crio\.api\]/,
+  socketKey: "listen",
+}
 
-/** Where runtimes have their configuration; a folder's files count in the order of their names, later ones more. */
-const configurations: readonly (readonly [dialect: Dialect, ...paths: string[]])[] = [
-  [containerd, "/var/lib/rancher/k3s/agent/etc/containerd/config.toml"],
-  [containerd, "/var/lib/rancher/rke2/agent/etc/containerd/config.toml"],
-  [containerd, "/etc/containerd/config.toml", "/etc/containerd/conf.d"],
-  [crio, "/etc/crio/crio.conf", "/etc/crio/crio.conf.d"],
+/** The socket of the runtime that k3s and RKE2 bring along. */
+const rancherSocket = "/run/k3s/containerd/containerd.sock"
+
+/** Runtimes: their socket by default, and where they have their configuration; a folder's files count in the order of their names, later ones more. */
+const configurations: readonly (readonly [dialect: Dialect, socket: string, ...paths: string[]])[] = [
+  [containerd, rancherSocket, "/var/lib/rancher/k3s/agent/etc/containerd/config.toml"],
+  [containerd, rancherSocket, "/var/lib/rancher/rke2/agent/etc/containerd/config.toml"],
+  [containerd, "/run/containerd/containerd.sock", "/etc/containerd/config.toml", "/etc/containerd/conf.d"],
+  [crio, "/run/crio/crio.sock", "/etc/crio/crio.conf", "/etc/crio/crio.conf.d"],
 ]
 
 /** Directories of plugins that are known: of kubeadm and most runtimes, Debian, Fedora, CRI-O on read-only systems, k3s. */
@@ -42,18 +56,30 @@ const knownBinDirs = [
 
 /** The directories that the runtimes of this node name in their configuration; `root` is in front of every path. */
 export function runtimePlaces(root = ""): RuntimePlaces[] {
-  return configurations.flatMap(([dialect, ...paths]): RuntimePlaces[] => {
+  return configurations.flatMap(([dialect, , ...paths]): RuntimePlaces[] => {
     let found: RuntimePlaces | undefined
-    for (const file of paths.flatMap((path) => filesAt(root, path))) {
-      const bytes = findFile(`${root}${file}`)
-      const keys = readTable(bytes === undefined ? "" : decodeUtf8(bytes), dialect.table)
-      const binDirs =
-        dialect.binKeys.map((key) => keys[key] ?? []).find((values) => values.length > 0) ?? found?.binDirs
-      const confDir = keys[dialect.confKey]?.[0] ?? found?.confDir
-      if (binDirs) found = { binDirs: binDirs.map(withoutSlash), confDir: confDir && withoutSlash(confDir), file }
+    for (const { file, text } of paths.flatMap((path) => filesAt(root, path))) {
+      const keys = readTable(text, dialect.table)
+      const binDirs = dialect.binKeys.map((key) => keys[key] ?? []).find((values) => values.length > 0)
+      const confDir = keys[dialect.confKey]?.[0]
+      if (!binDirs && !confDir) continue
+      found = {
+        binDirs: binDirs?.map(withoutSlash) ?? found?.binDirs ?? [],
+        confDir: confDir ? withoutSlash(confDir) : found?.confDir,
+        file,
+      }
     }
     return found ? [found] : []
   })
+}
+
+/** The sockets on which runtimes of this node may listen, by their configuration or by default; each once. */
+export function runtimeSockets(root = ""): string[] {
+  const sockets = configurations.map(([dialect, socket, ...paths]) => {
+    const files = paths.flatMap((path) => filesAt(root, path))
+    return files.flatMap(({ text }) => readTable(text, dialect.socketTable)[dialect.socketKey] ?? []).at(-1) || socket
+  })
+  return [...new Set(sockets)]
 }
 
 /** The first known directory of plugins that is there; undefined when none is. */
@@ -64,10 +90,14 @@ export function knownBinDir(root = ""): string | undefined {
   })
 }
 
-function filesAt(root: string, path: string): string[] {
-  if (/\.(toml|conf)$/.test(path)) return [path]
-  const names = unlessErrno(() => readDirectory(`${root}${path}`), "ENOENT") ?? []
-  return names.sort().map((name) => `${path}/${name}`)
+/** The files that are there, with their texts. */
+function filesAt(root: string, path: string): { file: string; text: string }[] {
+  const isFile = /\.(toml|conf)$/.test(path)
+  const names = isFile ? [] : (unlessErrno(() => readDirectory(`${root}${path}`), "ENOENT") ?? [])
+  return (isFile ? [path] : names.sort().map((name) => `${path}/${name}`)).flatMap((file) => {
+    const bytes = findFile(`${root}${file}`)
+    return bytes === undefined ? [] : { file, text: decodeUtf8(bytes) }
+  })
 }
 
 const withoutSlash = (path: string) => path.replace(/(?!^)\/+$/, "")

@@ -65,7 +65,8 @@ function findDirectories(args: Arguments): Pick<InstallPlaces, "binDir" | "confD
   const [binDir, confDir] = [text(args, "bin-dir"), text(args, "conf-dir")]
   if (binDir !== undefined)
     return { binDir: resolve(binDir), confDir: resolve(confDir ?? defaults.confDir), origin: undefined }
-  const runtimes = runtimePlaces()
+  const all = runtimePlaces()
+  const runtimes = all.filter(({ binDirs }) => binDirs.length > 0)
   const [first] = runtimes
   const other = runtimes.find(({ binDirs }) => binDirs[0] !== first?.binDirs[0])
   if (first && other) {
@@ -75,7 +76,7 @@ function findDirectories(args: Arguments): Pick<InstallPlaces, "binDir" | "confD
   const known = first?.binDirs[0] ?? knownBinDir()
   return {
     binDir: known ?? defaults.binDir,
-    confDir: resolve(confDir ?? first?.confDir ?? defaults.confDir),
+    confDir: resolve(confDir ?? (first ?? all[0])?.confDir ?? defaults.confDir),
     origin: first ? `as ${first.file} says` : known === undefined ? "the default" : "which is there",
   }
 }

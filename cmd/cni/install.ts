@@ -1,6 +1,8 @@
 import { findVersion, install, type Outcome, rollback, uninstall, verify } from "../../install/mod.ts"
+import { monotonicMs } from "../../pkg/engine/mod.ts"
 import { exists, join, resolve } from "../../pkg/libc/mod.ts"
 import { statusNetwork } from "../../pkg/libcni/mod.ts"
+import { sleep } from "../../pkg/loop/mod.ts"
 import { pluginNames } from "../../suite/plugins.ts"
 import {
   type Arguments,
@@ -10,6 +12,7 @@ import {
   given,
   outputFlags,
   print,
+  readSeconds,
   runtimeFlags,
   runtimeOf,
   text,
@@ -18,6 +21,7 @@ import {
 import { defaults, type Terminal } from "../../tools/environment.ts"
 import { attachmentsOf, DEFAULT_DATA_DIR, type NodePlaces, readNode } from "../../tools/node/mod.ts"
 import { fittedTable } from "../../tools/screen.ts"
+import { askWhetherLoaded } from "./install-loaded.ts"
 import { type InstallPlace, type InstallPlaces, installPlaces } from "./install-places.ts"
 
 const ways = ["verify", "rollback", "uninstall"] as const
@@ -43,6 +47,11 @@ export const installCommand: Command = {
       value: "DIR",
       help: "where the configuration goes (default: the runtime's directory)",
     },
+    "runtime-socket": {
+      type: "string",
+      value: "SOCKET",
+      help: "of the runtime that is asked whether it has loaded it (default: containerd's, CRI-O's, k3s')",
+    },
     "cache-dir": runtimeFlags["cache-dir"],
     adopt: { type: "boolean", help: "also replace files that others placed, and keep them" },
     verify: { type: "boolean", help: "say which files were replaced, removed or changed since; exit code 3 then" },
@@ -51,6 +60,7 @@ export const installCommand: Command = {
       type: "boolean",
       help: "remove all once no container is attached, and put back what --adopt displaced",
     },
+    wait: { type: "string", value: "SECONDS", help: "with --uninstall: wait so long for the last container to go" },
     "dry-run": { type: "boolean", help: "only say what would be done" },
     ...outputFlags,
   },
@@ -62,7 +72,10 @@ one, or taken back by --rollback.
 
 Without --bin-dir the directory is that of the configuration of containerd, CRI-O, k3s or RKE2, else the first of /opt/cni/bin,
 /usr/lib/cni and /usr/libexec/cni that is there. --uninstall removes the configuration at once, and the plugins when no container is
-attached any more; until then it says which are, and ends with exit code 3.
+attached any more; until then it says which are, and ends with exit code 3. With --wait it waits for the last one to be deleted.
+
+After --config containerd or CRI-O is asked whether it has loaded the configuration, and made to look again when it has not. Exit code 3
+means that it uses another one; the answer says which.
 
 Examples:
   cni install --dry-run
@@ -74,15 +87,17 @@ Examples:
   async run(args, terminal) {
     const [way, ...more] = ways.filter((flag) => given(args, flag))
     if (more.length > 0) throw new UsageError(`cannot use --${way} with --${more[0]}: give one of them`)
+    waitOf(args)
     const found = installPlaces(args)
     const { binDir, origin, places } = found
     if (origin !== undefined) terminal.stderr(`Directory of plugins: ${binDir}, ${origin}\n`)
     if (way === "verify") return tellDifferences(args, terminal, places)
-    if (way === "uninstall") return leave(args, terminal, found)
+    if (way === "uninstall") return await leave(args, terminal, found)
     const named = places.filter(({ title }) => title !== "CONFIGURATION" || found.config)
     if (way === "rollback") {
       const back = [...named].reverse().map((place) => ({ ...place, outcomes: rollback(place) }))
-      return tell(args, terminal, back)
+      tell(args, terminal, back)
+      return await requireLoaded(args, terminal, back)
     }
     const done: Done[] = []
     for (const place of named) {
@@ -92,7 +107,22 @@ Examples:
       done.push({ ...place, outcomes: install(place.installation()) })
     }
     tell(args, terminal, done)
+    await requireLoaded(args, terminal, done)
   },
+}
+
+/** Ends with exit code 3 when a runtime does not use the configuration that was installed. */
+async function requireLoaded(args: Arguments, terminal: Terminal, done: readonly Done[]): Promise<void> {
+  if (given(args, "dry-run")) return
+  for (const { title, directory: confDir, outcomes } of done) {
+    const installed = outcomes.filter(
+      ({ name, did }) => title === "CONFIGURATION" && exists(join(confDir, name)) && did !== "left",
+    )
+    for (const { name } of installed) {
+      const isLoaded = await askWhetherLoaded({ confDir, name, socket: text(args, "runtime-socket") }, terminal)
+      if (!isLoaded) throw new Found(FOUND_FAULTS)
+    }
+  }
 }
 
 type Done = InstallPlace & { readonly outcomes: readonly Outcome[] }
@@ -116,24 +146,47 @@ function tell(args: Arguments, terminal: Terminal, done: readonly Done[]): void 
 
 /**
  * Removes the configuration first, so that no container is attached any more, and the plugins once no container is: DEL needs
- * them. Ends with exit code 3 while containers are attached, after telling which.
+ * them. Ends with exit code 3 while containers are attached, after telling which, and after the time that `--wait` gives them.
  */
-function leave(args: Arguments, terminal: Terminal, { places, binDir, confDir }: InstallPlaces): void {
+async function leave(args: Arguments, terminal: Terminal, { places, binDir, confDir }: InstallPlaces): Promise<void> {
+  const waitMs = waitOf(args)
   const installed = places.filter(isInstalled)
   const configurations = installed.filter(({ title }) => title === "CONFIGURATION")
-  const done = configurations.map((place) => ({ ...place, outcomes: uninstall(place) }))
+  const rest = installed.filter(({ title }) => title !== "CONFIGURATION")
   const cacheDir = resolve(text(args, "cache-dir") ?? defaults.cacheDir)
-  const attached = attachedContainers({ confDir, binDirs: [binDir], cacheDir, dataDir: DEFAULT_DATA_DIR })
-  if (attached.length === 0 || given(args, "dry-run")) {
-    const rest = installed.filter(({ title }) => title !== "CONFIGURATION")
-    tell(args, terminal, [...done, ...rest.map((place) => ({ ...place, outcomes: uninstall(place) }))])
-    if (attached.length === 0) return
-  } else tell(args, terminal, done)
+  const find = () => attachedContainers({ confDir, binDirs: [binDir], cacheDir, dataDir: DEFAULT_DATA_DIR })
+  const done = configurations.map((place) => ({ ...place, outcomes: uninstall(place) }))
+  let attached = find()
+  const isDry = given(args, "dry-run")
+  if (attached.length > 0 && waitMs > 0 && !isDry) {
+    terminal.stderr(`Waits until these are gone:\n${listed(attached)}`)
+    const start = monotonicMs()
+    for (; attached.length > 0 && monotonicMs() - start < waitMs; attached = find()) await sleep(LOOK_MS)
+    if (attached.length === 0)
+      terminal.stderr(
+        `The last container was deleted after ${Math.round((monotonicMs() - start) / 1000)} s: the plugins go now.\n`,
+      )
+  }
+  const mayGo = attached.length === 0 || isDry
+  tell(args, terminal, [...done, ...(mayGo ? rest.map((place) => ({ ...place, outcomes: uninstall(place) })) : [])])
+  if (attached.length === 0) return
   terminal.stderr(
-    `Attached containers need the plugins for their DEL: ${attached.length}\n${attached.map((one) => `  ${one}\n`).join("")}` +
-      "Remove them, then run this again: the plugins go when none is left.\n",
+    `Attached containers need the plugins for their DEL: ${attached.length}\n${listed(attached)}` +
+      "Remove them, then run this again: the plugins go when none is left. --wait SECONDS waits for that.\n",
   )
   throw new Found(FOUND_FAULTS)
+}
+
+/** How often it is looked whether containers are attached. */
+const LOOK_MS = 1000
+const listed = (attached: readonly string[]) => attached.map((one) => `  ${one}\n`).join("")
+
+/** The time of `--wait`. Throws a usage error. */
+function waitOf(args: Arguments): number {
+  const seconds = text(args, "wait")
+  if (seconds === undefined) return 0
+  if (!given(args, "uninstall")) throw new UsageError("cannot use --wait without --uninstall")
+  return readSeconds("--wait", seconds)
 }
 
 /** The attachments of this node, as messages name them. Throws when the runtime's records cannot be read: unknown is not none. */

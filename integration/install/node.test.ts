@@ -8,6 +8,9 @@ const tool = join(builtPlugins, "../cni")
 /** A host with directories for plugins and configurations, and a configuration to install. */
 async function makeNode(config: object) {
   const host = await HostNamespace.create()
+  const ownRuntimes =
+    "for one in /run/containerd /run/crio /run/k3s; do [ ! -d $one ] || mount -t tmpfs none $one; done"
+  await host.exec("sh", ["-ec", ownRuntimes]) // the machine's are not to be asked
   const directory = await TemporaryDirectory.create("cni-node", join(builtPlugins, ".."))
   const [bin, conf] = [directory.join("bin"), directory.join("net.d")]
   for (const each of [bin, conf]) await mkdir(each)
@@ -53,6 +56,49 @@ test("a node's first installation: plugins, STATUS, and the configuration last; 
   expect(await node.install("--uninstall")).toMatchObject({ exitCode: 0, stderr: "" })
   expect(await readdir(node.bin)).toEqual([])
 })
+
+test("a removal that waits leaves the plugins until the last container is deleted, and says when that is", async () => {
+  await using node = await makeNode(network)
+  await node.install("--config", node.file)
+  const pods = [await node.host.addContainer(), await node.host.addContainer()]
+  for (const pod of pods) expect(await node.cni("add", name, pod.path)).toMatchObject({ exitCode: 0 })
+  const late = await node.install("--uninstall", "--wait", "0.1")
+  expect([late.exitCode, late.stderr]).toEqual([3, expect.stringMatching(/need the plugins for their DEL: 2\n/)])
+  expect(await readdir(node.conf)).toEqual([])
+
+  let isOver = false
+  const waiting = node.install("--uninstall", "--wait", "600").finally(() => {
+    isOver = true
+  })
+  for (const pod of pods) {
+    expect([isOver, await readdir(node.bin)]).toEqual([false, expect.arrayContaining(["bridge", "host-local"])])
+    const del = ["del", name, pod.path, "--conf-dir", node.file.replace(/\/[^/]*$/, ""), "--bin-dir", node.bin]
+    expect(await node.host.tryExec(tool, del)).toMatchObject({ exitCode: 0 })
+  }
+  const { exitCode, stdout, stderr } = await waiting
+  expect([exitCode, stderr]).toEqual([
+    0,
+    expect.stringMatching(
+      /^Waits until these are gone:\n( {2}lab cnitool-\w+ eth0\n){2}The last container was deleted after \d+ s: the plugins go now\.\n$/,
+    ),
+  ])
+  expect(stdout).toMatch(/bridge +removed/)
+  expect(await readdir(node.bin)).toEqual([])
+}, 120_000)
+
+test.each([
+  [["--wait", "5"], "cannot use --wait without --uninstall"],
+  [["--uninstall", "--wait", "soon"], "cannot use --wait soon: expected a number of seconds above 0"],
+])(
+  "%p is refused before anything is done",
+  async (flags, says) => {
+    await using node = await makeNode(network)
+    const { exitCode, stderr } = await node.install("--config", node.file, ...flags)
+    expect([exitCode, stderr]).toEqual([2, expect.stringContaining(says)])
+    expect([await readdir(node.bin), await readdir(node.conf)]).toEqual([[], []])
+  },
+  60_000,
+)
 
 test("a network whose plugins say that every ADD would fail is not installed, and the plugins are", async () => {
   const ipam = { type: "host-local", ranges: [[{ subnet: "10.22.0.0/16" }]], resolvConf: "/none/resolv.conf" }

@@ -28,6 +28,11 @@ bin_dir = "${binDir}"
 conf_dir = "${confDir}"
 `
 
+/** What Status says of containerd's networks, with Go's names. */
+interface CniConfig {
+  readonly Networks?: readonly { readonly Config: { Name: string; Plugins: readonly { Source: string }[] } }[]
+}
+
 /** containerd on a host of its own, with one network that is made of the plugins under test. */
 export class Containerd implements AsyncDisposable {
   readonly host: RuntimeHost
@@ -72,6 +77,19 @@ export class Containerd implements AsyncDisposable {
     const pid = (await readFile(this.host.file(pidFile), "utf8")).trim()
     await this.host.exec("kill", ["-KILL", pid])
     await waitFor(async () => (await this.host.tryExec("test", ["-e", `/proc/${pid}/exe`])).exitCode !== 0, "its end")
+  }
+
+  /** The networks that it has loaded, without its loopback: their names, and the MTU of the first plugin. */
+  async networks(): Promise<{ name: string; mtu: unknown }[]> {
+    using cri = this.#connect()
+    const { info } = await cri.call("Status", { verbose: true })
+    const { Networks: networks } = JSON.parse(info.cniconfig ?? "{}") as CniConfig
+    return (networks ?? [])
+      .map(({ Config: { Name: name, Plugins: plugins } }) => ({
+        name,
+        mtu: JSON.parse(plugins[0]?.Source ?? "{}").mtu,
+      }))
+      .filter(({ name }) => name !== "cni-loopback")
   }
 
   /** `ctr …` */

@@ -23,7 +23,13 @@ interface Calls {
   RemovePodSandbox: [{ podSandboxId: string }, object]
   PodSandboxStatus: [{ podSandboxId: string }, { status: PodStatus }]
   ListPodSandbox: [object, { items: { id: string; state: PodStatus["state"] }[] }]
-  Status: [object, { status: { conditions: { type: string; status: boolean; message: string }[] } }]
+  Status: [
+    { verbose?: boolean },
+    {
+      status: { conditions: { type: string; status: boolean; message: string }[] }
+      info: Readonly<Record<string, string>>
+    },
+  ]
 }
 
 type Method = (request: object, options: object, done: (error: ServiceError | null, reply: object) => void) => void
