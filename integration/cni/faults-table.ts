@@ -269,6 +269,20 @@ export const faults: readonly Fault[] = [
     mend: ({ host }, [pod]) => host.exec("cp", ["/run/cni/copy", `/var/lib/cni/results/pods-${pod?.name}-eth0`]),
   },
   {
+    rule: "record-broken",
+    how: "a FIFO among the records, which holds up no command",
+    severity: "error",
+    names: /^"\/var\/lib\/cni\/results\/pods-fifo-eth0" holds no record/,
+    seed: async (lab) => {
+      await lab.host.exec("mkfifo", ["/var/lib/cni/results/pods-fifo-eth0"])
+      for (const command of ["ps", "graph", "status"]) expect((await lab.cni([command])).exitCode).toBe(0)
+      const { stderr } = await lab.cni(["gc", "pods", "--auto"])
+      expect(stderr).toContain('"/var/lib/cni/results/pods-fifo-eth0" holds no record')
+    },
+    words: /^restart the container, or see that it is gone; then rm \/var\/lib\/cni\/results\/pods-fifo-eth0/,
+    mend: ({ host }) => host.exec("rm", ["/var/lib/cni/results/pods-fifo-eth0"]),
+  },
+  {
     rule: "missing-lease",
     severity: "error",
     names: /10\.85\.0\.2/,

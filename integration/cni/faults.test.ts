@@ -2,8 +2,11 @@ import { expect, test } from "bun:test"
 import { join } from "node:path"
 import { findingNames } from "../../tools/doctor/names.ts"
 import { isLong, seed, testWith, waitFor } from "../lab/mod.ts"
-import { type Fault, faults } from "./faults-table.ts"
+import { faultsOnPaths } from "./faults-paths.ts"
+import { type Fault, faults as usual } from "./faults-table.ts"
 import { type Finding, NodeLab } from "./node-lab.ts"
+
+const faults = [...usual, ...faultsOnPaths]
 
 /** The features that some faults need, by name in this file: so `npm run test:vm` finds the machine for them. */
 const features = ["nf_tables_bridge", "no_dummy", "tbf", "vlan_filtering"] as const satisfies readonly Fault["needs"][]

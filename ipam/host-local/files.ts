@@ -40,7 +40,7 @@ export type Files = typeof kernelFiles
  * waits for a pipe's other end. Throws `SyscallError`.
  */
 export function readSmall(files: Files, path: string, buffer = new Uint8Array(4096)): string {
-  using file = new libc.FileDescriptor(files.open(path, libc.Open.ReadOnly | libc.Open.NonBlocking))
+  using file = new libc.FileDescriptor(files.open(path, libc.Open.ReadOnly))
   return decodeUtf8(buffer.subarray(0, files.read(file.fd, buffer)))
 }
 

@@ -1,4 +1,5 @@
 import { crc32, decodeUtf8 } from "../../pkg/engine/mod.ts"
+import { unlessErrno } from "../../pkg/libc/mod.ts"
 import { type Files, writeSmall } from "./files.ts"
 import type { Owner } from "./lease-file.ts"
 
@@ -129,7 +130,8 @@ export class Owners {
   #read(name: string): string[] {
     const known = this.#lines.get(name)
     if (known) return known
-    const bytes = this.#files.findFile(`${this.#directory}/${name}`)
+    // What is no file has no records: the index goes by the reservations' files then.
+    const bytes = unlessErrno(() => this.#files.findFile(`${this.#directory}/${name}`), "EINVAL", "EISDIR", "ENXIO")
     const lines = decodeUtf8(bytes ?? new Uint8Array())
       .split("\n")
       .slice(0, -1)

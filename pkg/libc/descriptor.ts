@@ -20,14 +20,20 @@ export const Open = {
 /** <linux/fcntl.h> */
 const F_DUPFD_CLOEXEC = 1030
 
-/** Opens a file, always close-on-exec, like `open(path, flags, mode)`. Throws `SyscallError`. */
+/** Of every open(2): a FIFO that lies where a file is expected must not make the process wait for its other end. */
+const ALWAYS = Open.CloseOnExec | Open.NonBlocking
+
+/**
+ * Opens a file, like `open(path, flags, mode)`, always close-on-exec, and without waiting for the other end of a FIFO. Throws
+ * `SyscallError`.
+ */
 export function open(path: string, flags: number, mode = 0): Fd {
-  return check("open", JSON.stringify(path), () => engine.open(path, flags | Open.CloseOnExec, mode)) as Fd
+  return check("open", JSON.stringify(path), () => engine.open(path, flags | ALWAYS, mode)) as Fd
 }
 
 /** Opens a file that is there for reading and writing; undefined when it is not, or not ours to write. Never throws. */
 export function findFileForWriting(path: string): Fd | undefined {
-  const fd = engine.open(path, Open.ReadWrite | Open.CloseOnExec, 0)
+  const fd = engine.open(path, Open.ReadWrite | ALWAYS, 0)
   return fd < 0 ? undefined : (fd as Fd)
 }
 
@@ -56,7 +62,7 @@ export class FileDescriptor implements Disposable {
 
   /** Opens a file for reading; undefined when it does not exist. Throws `SyscallError`. */
   static find(path: string): FileDescriptor | undefined {
-    const fd = find("open", JSON.stringify(path), () => engine.open(path, Open.ReadOnly | Open.CloseOnExec, 0))
+    const fd = find("open", JSON.stringify(path), () => engine.open(path, Open.ReadOnly | ALWAYS, 0))
     return fd === undefined ? undefined : new FileDescriptor(fd as Fd)
   }
 

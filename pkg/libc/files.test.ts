@@ -83,6 +83,18 @@ describe("reading", () => {
     expect(() => readFile(path, 4)).toThrow(`read ${JSON.stringify(path)}: File too large (EFBIG)`)
   })
 
+  test("refuses a FIFO and a device, and does not wait for the other end of a FIFO", () => {
+    const fifo = fresh()
+    Bun.spawnSync(["mkfifo", fifo])
+    for (const path of [fifo, "/dev/null"])
+      expect(() => readFile(path)).toThrow(
+        `read ${JSON.stringify(path)}, which is not a regular file: Invalid argument (EINVAL)`,
+      )
+    expect(() => findFile(fifo)).toThrow("EINVAL")
+    expect(() => writeExisting(fifo, "text")).toThrow(`open ${JSON.stringify(fifo)}: No such device or address (ENXIO)`)
+    expect(() => readFile(directory)).toThrow("EISDIR")
+  })
+
   test("takes 16 MiB and no more unless it is told otherwise", () => {
     const path = file("")
     for (const find of [readFile, findFile]) {

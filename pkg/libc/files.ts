@@ -2,10 +2,11 @@ import { decodeUtf8, encodeUtf8, engine } from "../engine/mod.ts"
 import { type Fd, FileDescriptor, Open, read, writeAll } from "./descriptor.ts"
 import { check, errnoNumber, find, SyscallError, unlessErrno } from "./errno.ts"
 import { randomHex } from "./process.ts"
+import { isDirectory, isRegularFile, statOpen } from "./stat.ts"
 
 const UTIME_OMIT = 0x3ffffffen
 
-/** Reads a file to its end. Throws `SyscallError`; `EFBIG` when it is longer than `limit` bytes. */
+/** Reads a file to its end. Throws `SyscallError`; `EFBIG` when it is longer than `limit` bytes, `EINVAL` for a FIFO, a socket or a device. */
 export function readFile(path: string, limit = 16 << 20): Uint8Array {
   using file = FileDescriptor.open(path, Open.ReadOnly)
   return readAll(file, path, limit)
@@ -18,6 +19,9 @@ export function findFile(path: string, limit = 16 << 20): Uint8Array | undefined
 }
 
 function readAll({ fd }: FileDescriptor, path: string, limit: number): Uint8Array {
+  const found = statOpen(fd)
+  if (!isRegularFile(found) && !isDirectory(found))
+    throw new SyscallError("read", errnoNumber("EINVAL"), `${JSON.stringify(path)}, which is not a regular file`)
   const bytes = readToEnd(fd, limit, JSON.stringify(path))
   if (bytes.length > limit) throw new SyscallError("read", errnoNumber("EFBIG"), JSON.stringify(path))
   return bytes

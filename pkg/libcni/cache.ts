@@ -1,5 +1,6 @@
 import { decodeUtf8, encodeUtf8 } from "../engine/mod.ts"
 import {
+  type ErrnoName,
   FileDescriptor,
   findFile,
   isErrno,
@@ -183,15 +184,15 @@ function tryParse(text: string): JsonObject | undefined {
 /** What a file of the directory holds, if it is JSON. Throws code 5. */
 function readValue(file: string): JsonObject | undefined {
   try {
-    const text = textOf(file, "EISDIR")
+    const text = textOf(file, "EISDIR", "EINVAL", "ENXIO") // a directory, a FIFO, a socket: no record
     return text === undefined ? undefined : tryParse(text)
   } catch (cause) {
     throw new CniError(Code.Io, `Cannot read cache file "${file}"`, { cause })
   }
 }
 
-/** The text of a file; undefined when there is none, and for one more error that says so. */
-function textOf(file: string, alsoNone: "ENOTDIR" | "EISDIR"): string | undefined {
-  const bytes = unlessErrno(() => findFile(file), alsoNone)
+/** The text of a file; undefined when there is none, and for the errors that say so. */
+function textOf(file: string, ...alsoNone: ErrnoName[]): string | undefined {
+  const bytes = unlessErrno(() => findFile(file), ...alsoNone)
   return bytes && decodeUtf8(bytes)
 }

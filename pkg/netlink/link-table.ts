@@ -38,7 +38,12 @@ export const bridgeData = attrs({
 export const bridgePortData = attrs({
   state: [1, u8],
   hairpin: [4, u8],
+  learning: [8, u8],
+  flood: [9, u8],
+  mcastFlood: [27, u8],
+  bcastFlood: [30, u8],
   isolated: [33, u8],
+  locked: [39, u8],
 })
 
 /** `IFLA_LINKINFO`. The type of `data` depends on `kind`: see `linkKinds`. */

@@ -26,6 +26,15 @@ export { executeAll, type Refusal, throwFirst } from "./execute-all.ts"
 export { dumpFamily, isNoFamily, noIpv6 } from "./family.ts"
 export * from "./filters.ts"
 export * from "./integers.ts"
+export {
+  type Ipsec,
+  type IpsecDirection,
+  type IpsecPolicy,
+  type IpsecState,
+  type IpsecTemplate,
+  listIpsec,
+  readIpsec,
+} from "./ipsec.ts"
 export { deleteEach, deleteLinks } from "./link-batch.ts"
 export * from "./link-changes.ts"
 export * from "./link-table.ts"

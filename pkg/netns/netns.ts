@@ -44,7 +44,7 @@ export class NamespaceFile implements Disposable {
   /** Opens what is at a path. Never throws: that nothing is there, or no way to it, is told when it is needed. */
   static open(path: string): NamespaceFile {
     try {
-      return new NamespaceFile(path, path === "" ? undefined : openNonBlocking(path))
+      return new NamespaceFile(path, path === "" ? undefined : openFile(path))
     } catch (error) {
       if (!(error instanceof CniError)) throw error
       return new NamespaceFile(path, undefined, error)
@@ -170,7 +170,7 @@ function pathOf(place: string | NamespaceFile): string {
 }
 
 function fileAt(place: string | NamespaceFile): FileDescriptor | undefined {
-  return typeof place === "string" ? openNonBlocking(place) : place.duplicate()
+  return typeof place === "string" ? openFile(place) : place.duplicate()
 }
 
 /** Undefined also for what cannot be opened since it is no file: a socket, a loop of links. */
@@ -184,9 +184,9 @@ function findFileAt(place: string | NamespaceFile): FileDescriptor | undefined {
 }
 
 /** Undefined when nothing is there. A FIFO does not hold us up. */
-function openNonBlocking(path: string): FileDescriptor | undefined {
+function openFile(path: string): FileDescriptor | undefined {
   try {
-    return FileDescriptor.open(path, Open.ReadOnly | Open.NonBlocking)
+    return FileDescriptor.open(path, Open.ReadOnly)
   } catch (error) {
     if (isErrno(error, "ENOENT", "ENOTDIR", "ESRCH")) return undefined
     throw new CniError(Code.InvalidEnvironment, `Cannot use "${path}" as CNI_NETNS`, { cause: error })

@@ -30,6 +30,9 @@ export const familyNumber = { inet: 1, ip: 2, arp: 3, netdev: 5, bridge: 7, ip6:
 /** `enum nf_inet_hooks` and, with the same numbers, `NF_BR_*`. */
 export const hookNumber = { prerouting: 0, input: 1, forward: 2, output: 3, postrouting: 4 } as const
 
+/** The hooks at an interface: `enum nf_dev_hooks` of family netdev, and in family inet `NF_INET_INGRESS`. */
+export const deviceHookNumber = { netdev: { ingress: 0, egress: 1 }, inet: { ingress: 5 } } as const
+
 /** `NF_DROP` and `NF_ACCEPT`: policies and verdicts. */
 export const policyNumber = { drop: 0, accept: 1 } as const
 
@@ -52,7 +55,7 @@ export const chainAttributes = attrs({
   table: [1, text],
   handle: [2, u64be],
   name: [3, text],
-  hook: [4, attrs({ number: [1, u32be], priority: [2, u32be] })],
+  hook: [4, attrs({ number: [1, u32be], priority: [2, u32be], device: [3, text], devices: [4, listOf(1, text)] })],
   policy: [5, u32be],
   type: [7, text],
   userdata: [12, bytes],

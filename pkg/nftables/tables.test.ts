@@ -143,6 +143,30 @@ test("of the chains of all tables those that hang in the packets' way are told w
   expect(asked.map(({ type, payload }) => [type, payload.toHex()])).toEqual([[0xa04, "00000000"]])
 })
 
+// Captured on Linux 6.18 after `nft add chain netdev guard a '{ type filter hook ingress devices = { v0, v1 } priority 0; policy drop; }'`,
+// an egress chain at v0, and `nft add chain inet guard2 i '{ type filter hook ingress device v0 priority 0; }'`.
+test("chains at interfaces are told with their hook and the interfaces", () => {
+  const dump = dumping(() => [
+    answer(
+      "05000006 0a00010067756172640000000600030061000000 0c0002000000000000000001 28000400 0800010000000000 0800020000000000" +
+        "14000400 0700010076310000 0700010076300000 0800050000000000 0b00070066696c7465720000",
+    ),
+    answer(
+      "05000006 0a00010067756172640000000600030065000000 0c0002000000000000000002 28000400 0800010000000001 0800020000000000" +
+        "0c000400 0700010076300000 0700030076300000 0800050000000001 0b00070066696c7465720000",
+    ),
+    answer(
+      "01000006 0b00010067756172643200000600030069000000 0c0002000000000000000001 28000400 0800010000000005 0800020000000000" +
+        "0c000400 0700010076300000 0700030076300000 0800050000000001 0b00070066696c7465720000",
+    ),
+  ])
+  expect(listBaseChains({ dump })).toMatchObject([
+    { table: { family: "netdev" }, name: "a", hook: "ingress", policy: "drop", devices: ["v1", "v0"] },
+    { table: { family: "netdev" }, name: "e", hook: "egress", policy: "accept", devices: ["v0"] },
+    { table: { family: "inet" }, name: "i", hook: "ingress", policy: "accept", devices: ["v0"] },
+  ])
+})
+
 // NFTA_SET_FLAGS: NFT_SET_INTERVAL 4, NFT_SET_MAP 8; NFTA_SET_KEY_LEN, NFTA_SET_DATA_TYPE, NFT_DATA_VERDICT, NFTA_SET_DATA_LEN
 test("a set says how long keys and values are, whether they are verdicts, and whether its elements are ranges", () => {
   const asked: Request[] = []

@@ -2,6 +2,7 @@ import { unlessErrno } from "../libc/mod.ts"
 import { type Message, type NetlinkSocket, netfilterHeader } from "../netlink/mod.ts"
 import {
   chainAttributes,
+  deviceHookNumber,
   familyNumber,
   hookNumber,
   NFT_DATA_VERDICT,
@@ -141,6 +142,8 @@ export interface BaseChain {
   hook: string
   priority: number
   policy: "accept" | "drop"
+  /** The interfaces that the chain is at, of "ingress" and "egress". */
+  devices?: readonly string[]
 }
 
 /** Returns the base chains of all tables, like `nft list chains`. Throws `NetlinkError`. */
@@ -151,7 +154,9 @@ export function listBaseChains(socket: Pick<Netfilter, "dump">): BaseChain[] {
     const { table, name, hook, policy, type = "" } = chainAttributes.decode(attributesOf(answer))
     const family = families.find((each) => familyNumber[each] === answer.payload[0])
     if (!family || table === undefined || name === undefined || hook === undefined) return undefined
-    const hookName = Object.entries(hookNumber).find(([, number]) => number === hook.number)?.[0]
+    const devices = hook.devices ?? (hook.device === undefined ? undefined : [hook.device])
+    const names = { ...(family === "netdev" ? {} : hookNumber), ...deviceHooksOf(family) }
+    const hookName = Object.entries(names).find(([, number]) => number === hook.number)?.[0]
     return {
       table: { family, name: table },
       name,
@@ -159,8 +164,13 @@ export function listBaseChains(socket: Pick<Netfilter, "dump">): BaseChain[] {
       hook: hookName ?? String(hook.number),
       priority: (hook.priority ?? 0) | 0,
       policy: policy === 0 ? "drop" : "accept",
+      ...(devices === undefined ? {} : { devices }),
     }
   })
+}
+
+function deviceHooksOf(family: TableFamily): Readonly<Record<string, number>> {
+  return family === "netdev" || family === "inet" ? deviceHookNumber[family] : {}
 }
 
 /** What a set's elements are made of, in bytes. */

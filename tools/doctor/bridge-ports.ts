@@ -1,3 +1,4 @@
+import type { NodeAttachment, NodeLink, PortSetting } from "../node/mod.ts"
 import { affectedBy, bridgesOf, type Check, type Finding, linkOnHost, nameOf } from "./finding.ts"
 import { sh } from "./remedy.ts"
 
@@ -49,8 +50,70 @@ export const checkPorts: Check = ({ examined, node }) =>
         why: "containers whose ports are isolated do not reach each other",
         remedy: sh`bridge link set dev ${end.name} isolated off`,
       })
-    return found
+    return [...found, ...settingsOf(one, end)]
   })
+
+/** A setting that is wrong for a container's port, and what comes of it. */
+interface WrongSetting {
+  readonly setting: PortSetting
+  readonly isOn: boolean
+  readonly why: string
+  /** The container is cut off by it, and not just served badly. */
+  readonly cutsOff?: boolean
+}
+
+const wrongSettings: readonly WrongSetting[] = [
+  {
+    setting: "locked",
+    isOn: true,
+    cutsOff: true,
+    why: "the bridge drops what the container sends, unless its MAC was entered by hand",
+  },
+  {
+    setting: "bcast_flood",
+    isOn: false,
+    cutsOff: true,
+    why: "ARP requests of other containers do not reach it: they find it only as long as they remember its MAC",
+  },
+  {
+    setting: "mcast_flood",
+    isOn: false,
+    cutsOff: true,
+    why: "neighbour solicitations of other containers do not reach it: they find its IPv6 address only as long as they remember its MAC",
+  },
+  {
+    setting: "flood",
+    isOn: false,
+    why: "what other containers send to it is dropped whenever the bridge has forgotten its MAC",
+  },
+  { setting: "learning", isOn: false, why: "the bridge sends all frames for the container to all ports" },
+]
+
+/** Settings that no plugin makes, and that a container is cut off or served badly by. */
+function settingsOf(one: NodeAttachment, { name, port }: NodeLink): Finding[] {
+  const hasIpv6 = one.addresses.some((address) => address.includes(":"))
+  const wrong = wrongSettings.filter(
+    ({ setting, isOn }) => port?.settings[setting] === isOn && (setting !== "mcast_flood" || hasIpv6),
+  )
+  const [first] = wrong
+  if (first === undefined) return []
+  const shown = wrong.map(({ setting, isOn }) => `${setting} ${isOn ? "on" : "off"}`).join(", ")
+  const isDeaf = ["flood", "learning"].every((each) => wrong.some(({ setting }) => setting === each))
+  const remedied = wrong.flatMap(({ setting, isOn }) => [setting, isOn ? "off" : "on"])
+  return [
+    {
+      rule: "port-setting",
+      severity: isDeaf || wrong.some(({ cutsOff }) => cutsOff) ? "error" : "warning",
+      network: one.network,
+      cause: `ports of network ${one.network}: ${shown}`,
+      affected: [affectedBy(one)],
+      what: `the bridge's port "${name}" of ${nameOf(one)} has ${shown}`,
+      ofMany: (count) => `${count} ports of containers have ${shown}`,
+      why: isDeaf ? "nothing that is sent to the container reaches it: the bridge knows no MAC at the port" : first.why,
+      remedy: sh`bridge link set dev ${name} ${remedied}`,
+    },
+  ]
+}
 
 /** Bridges of containers alone that run the spanning tree protocol: their new ports pass nothing for twice the forward delay. */
 export const checkSpanningTree: Check = (patient) => {

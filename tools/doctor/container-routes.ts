@@ -185,6 +185,8 @@ function wrongNeighbours(examined: Examined, patient: Patient): Finding[] {
           "bridge-missing",
           "port-state",
           "frames-dropped",
+          "netdev-drop",
+          "port-setting",
           "container-arp-off",
         ],
       },

@@ -5,6 +5,7 @@ import {
   attachmentsOf,
   type FilterView,
   type NodePlaces,
+  noIpsec,
   readHostTables,
   readInsides,
   readNode,
@@ -19,10 +20,11 @@ import { checkContainerRoutes } from "./container-routes.ts"
 import { checkContainerLinks, checkInsides } from "./containers.ts"
 import { checkDrops, checkShadows } from "./filters.ts"
 import { type Check, type Finding, type Member, type Patient, readSysctl } from "./finding.ts"
-import { checkFrames } from "./frames.ts"
+import { checkDeviceHooks, checkFrames } from "./frames.ts"
 import { checkBroken, checkClock, checkDisk, checkRecords, checkUnread } from "./host.ts"
 import { checkHostNeighbours, checkHostRoutes } from "./host-routes.ts"
 import { examinedOf, pluginsByConfig } from "./inside.ts"
+import { checkIpsec } from "./ipsec.ts"
 import {
   checkBridgeFiltering,
   checkConntrack,
@@ -45,6 +47,8 @@ import { checkContainerRules, checkHostRules, checkMainTables } from "./rules.ts
 import { checkFailedAddresses, checkSegments } from "./segments.ts"
 import { checkSettings, settingsOf } from "./settings.ts"
 import { checkStatus } from "./status.ts"
+import { checkStores } from "./stores.ts"
+import { checkTwins } from "./twins.ts"
 import { checkDefaultRoute, checkDns, checkLocalnet, checkUplinkFilters, dnsServersOf } from "./uplinks.ts"
 
 /** All that look, in the order in which their findings are told. */
@@ -54,6 +58,7 @@ const checks: readonly Check[] = [
   checkClock,
   checkRecords,
   checkBroken,
+  checkStores,
   checkFiles,
   checkExposedFiles,
   checkPlugins,
@@ -76,6 +81,7 @@ const checks: readonly Check[] = [
   checkBridges,
   checkGateways,
   checkMtu,
+  checkTwins,
   checkLostPaths,
   checkInsides,
   checkContainerLinks,
@@ -92,7 +98,9 @@ const checks: readonly Check[] = [
   checkMainTables,
   checkHostNeighbours,
   checkHostArp,
+  checkIpsec,
   checkFrames,
+  checkDeviceHooks,
   checkDefaultRoute,
   checkUplinkFilters,
   checkLocalnet,
@@ -181,6 +189,7 @@ const noTables: Patient["hostTables"] = {
   routesTo: new Map(),
   deafBridges: new Set(),
   neighbourTables: [],
+  ipsec: noIpsec,
 }
 
 /** Empty where the kernel does not answer, which `cannot-look` says of the routes. */

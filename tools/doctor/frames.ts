@@ -1,96 +1,110 @@
-import { chainsAt, comparesWith, type FilterView, isUnconditional, verdictOf } from "../node/mod.ts"
-import { valuesOf } from "./filters.ts"
-import type { Check, Finding, Patient } from "./finding.ts"
-import { type Command, sh } from "./remedy.ts"
+import { chainsAt, type FilterView, isUnconditional, verdictOf } from "../node/mod.ts"
+import { affectedBy, type Check, containerLinks, type Finding } from "./finding.ts"
+import { aboutContainers } from "./frame-rules.ts"
+import { type Command, inOneLine, sh } from "./remedy.ts"
 
 type Rule = FilterView["rules"][number]
-type Expression = Rule["expressions"][number]
+type Base = FilterView["bases"][number]
 
-/** ETH_P_ARP, <linux/if_ether.h> */
-const ARP = "08:06"
-/** `NFT_CMP_EQ`, <linux/netfilter/nf_tables.h> */
-const EQUAL = 0
+/** A base chain's drops of what containers send or get: by rules, or by what comes to its end. */
+interface Drops {
+  readonly rules: readonly Rule[]
+  readonly byPolicy: boolean
+}
 
 /** Chains of family bridge that drop the frames of containers: a base chain's policy, or a rule for a port, an address or all. */
 export const checkFrames: Check = (patient) => {
   const { filter } = patient
   if (!filter || patient.examined.every(({ one }) => one.link?.master === undefined)) return []
-  const isMeant = mentioning(patient)
+  const isMeant = aboutContainers(patient)
   const bases = filter.bases.filter(
-    ({ table, type }) => table.family === "bridge" && type === "filter" && !/^cni_/.test(table.name),
+    ({ table, type }) => table.family === "bridge" && type === "filter" && isOthers(table),
   )
   return bases.flatMap((base): Finding[] => {
-    const chains = chainsAt(filter, base)
-    const rules = filter.rules.filter(
-      ({ chain }) =>
-        chain.table.family === "bridge" && chain.table.name === base.table.name && chains.includes(chain.name),
-    )
-    const accepted = rules.some((rule) => verdictOf(rule) === "accept" && (isUnconditional(rule) || isMeant(rule)))
-    const dropped = rules.find(
-      (rule) =>
-        verdictOf(rule) === "drop" &&
-        (isMeant(rule) || (isUnconditional(rule) && rule.chain.name === base.name && !accepted)),
-    )
+    const { rules, byPolicy } = dropsOf(filter, base, isMeant)
     const { name } = base.table
-    if (dropped)
+    const about = {
+      rule: "frames-dropped",
+      severity: "error",
+      why: "frames between containers of the bridge, or between them and their gateway, do not arrive",
+    } as const
+    const [first] = rules
+    if (first)
       return [
-        finding(
-          `a rule in table bridge ${name}, chain ${dropped.chain.name}, drops frames of containers: handle ${dropped.handle}`,
-          sh`nft delete rule bridge ${name} ${dropped.chain.name} handle ${String(dropped.handle)}`,
-        ),
+        {
+          ...about,
+          what: `a rule in table bridge ${name}, chain ${first.chain.name}, drops frames of containers: handle ${first.handle}`,
+          remedy: deletionOf(first),
+        },
       ]
-    if (base.policy === "accept" || accepted) return []
+    if (!byPolicy) return []
+    const what = `table bridge ${name}, chain ${base.name}, drops what no rule of it accepts, and none accepts containers`
+    return [{ ...about, what, remedy: acceptingPolicy(base) }]
+  })
+}
+
+/**
+ * Chains at the ingress or egress hook of an interface that drop what containers send or get. At an uplink only those that drop all: rules
+ * there that drop packets with containers' addresses are checks of what comes from outside.
+ */
+export const checkDeviceHooks: Check = (patient) => {
+  const { filter, attachments } = patient
+  if (!filter || attachments.length === 0) return []
+  const links = new Set(containerLinks(patient))
+  const defaults = patient.node.routes.filter(({ dst }) => dst === "0.0.0.0/0" || dst === "::/0")
+  const uplinks = new Set(defaults.flatMap(({ dev }) => dev ?? []))
+  const isMeant = aboutContainers(patient)
+  const bases = filter.bases.filter(({ table, type }) => type === "filter" && isOthers(table))
+  return bases.flatMap((base): Finding[] => {
+    const at = base.devices?.filter((name) => links.has(name) || uplinks.has(name)) ?? []
+    const [device] = at
+    if (device === undefined) return []
+    const { rules, byPolicy } = dropsOf(filter, base, at.some((name) => links.has(name)) ? isMeant : () => false)
+    if (rules.length === 0 && !byPolicy) return []
+    const { family, name } = base.table
+    const place = `table ${family} ${name}, chain ${base.name}, at ${base.hook} of ${at.map((each) => `"${each}"`).join(", ")}`
+    const shown = rules.map(({ chain, handle }) => `chain ${chain.name}, handle ${handle}`).join("; ")
+    const what =
+      rules.length > 0
+        ? `a rule in ${place}, drops packets of containers: ${shown}`
+        : `${place}, drops what no rule of it accepts, and none accepts containers`
+    const concerned = attachments.filter(({ link }) => at.includes(link?.name ?? ""))
     return [
-      finding(
-        `table bridge ${name}, chain ${base.name}, drops what no rule of it accepts, and none accepts containers`,
-        sh`nft add chain bridge ${name} ${base.name} ${"{ policy accept; }"}`,
-      ),
+      {
+        rule: "netdev-drop",
+        severity: "error",
+        cause: place,
+        affected: concerned.map(affectedBy),
+        what,
+        ofMany: () => what,
+        why: "it is asked before all other rules, and a drop is final: what containers send by the interface, or get by it, does not arrive",
+        remedy: rules.length > 0 ? inOneLine(rules.map(deletionOf)) : acceptingPolicy(base),
+      },
     ]
   })
 }
 
-function finding(what: string, remedy: Command): Finding {
-  return {
-    rule: "frames-dropped",
-    severity: "error",
-    what,
-    why: "frames between containers of the bridge, or between them and their gateway, do not arrive",
-    remedy,
-  }
+function isOthers({ name }: Base["table"]): boolean {
+  return !/^cni_/.test(name)
 }
 
-/** Whether all that a rule compares is a port, an address or a MAC of containers, or that it is ARP; not with what is unequal: a check of MACs. */
-function mentioning(patient: Patient): (rule: Rule) => boolean {
-  const values = valuesOf(patient)
-  const macs = new Set(patient.examined.flatMap(({ interfaces }) => interfaces.flatMap(({ link }) => link?.mac ?? [])))
-  const known = new Set(["meta", "payload", "cmp", "counter", "log", "immediate", "reject", "bitwise"])
-  return (rule) => {
-    const compared = rule.expressions.filter(({ name }) => name === "cmp")
-    const isOne = (expression: Expression) => {
-      const value = equalTo(expression)
-      if (value === undefined || value.length < 6 || value.length > 14)
-        return value !== undefined && comparesWith({ ...rule, expressions: [expression] }, values)
-      // nft compares parts of the header that are side by side at once: both MACs, a MAC and the type.
-      const [first = "", ...others] = partsOf(value)
-      return [first, ...others].some((part) => macs.has(part)) && others.every((part) => part === ARP || macs.has(part))
-    }
-    const isArp = (expression: Expression) => partsOf(equalTo(expression) ?? new Uint8Array(0))[0] === ARP
-    return (
-      rule.expressions.every(({ name }) => known.has(name)) &&
-      compared.some(isOne) &&
-      compared.every((each) => isOne(each) || isArp(each))
-    )
-  }
+function dropsOf(filter: FilterView, base: Base, isMeant: (rule: Rule) => boolean): Drops {
+  const chains = chainsAt(filter, base)
+  const { family, name } = base.table
+  const inChains = filter.rules.filter(
+    ({ chain }) => chain.table.family === family && chain.table.name === name && chains.includes(chain.name),
+  )
+  const accepted = inChains.some((rule) => verdictOf(rule) === "accept" && (isUnconditional(rule) || isMeant(rule)))
+  const isForAll = (rule: Rule) => isUnconditional(rule) && rule.chain.name === base.name && !accepted
+  const rules = inChains.filter((rule) => verdictOf(rule) === "drop" && (isMeant(rule) || isForAll(rule)))
+  return { rules, byPolicy: base.policy === "drop" && !accepted }
 }
 
-/** MACs, and the rest, as text. */
-function partsOf(value: Uint8Array): string[] {
-  const bytes = [...value].map((byte) => byte.toString(16).padStart(2, "0"))
-  return [0, 6, 12].flatMap((at) => (at < bytes.length ? [bytes.slice(at, at + 6).join(":")] : []))
+function deletionOf({ chain: { table, name }, handle }: Rule): Command {
+  return sh`nft delete rule ${[table.family, table.name, name]} handle ${String(handle)}`
 }
 
-/** The value that something of the frame has to be equal to. */
-function equalTo({ name, data }: Expression): Uint8Array | undefined {
-  if (name !== "cmp" || data instanceof Uint8Array || (data.op ?? EQUAL) !== EQUAL) return undefined
-  return data.data?.value
+/** The kernel takes a base chain's policy anew without its hook, and without its interfaces. */
+function acceptingPolicy({ table, name }: Base): Command {
+  return sh`nft add chain ${[table.family, table.name, name]} ${"{ policy accept; }"}`
 }

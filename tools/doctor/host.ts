@@ -78,8 +78,9 @@ export const checkBroken: Check = ({ node: { brokenRecords = [] }, attachments }
       cause: dirname(file),
       ...(one === undefined ? {} : { network: one.network }),
       affected: [one === undefined ? { name: `"${file}"` } : { ...affectedBy(one), detail: `"${file}"` }],
-      what: `"${file}" holds no record: it is empty, or cut short`,
-      ofMany: (count) => `${count} files in "${dirname(file)}" hold no record: they are empty, or cut short`,
+      what: `"${file}" holds no record: it is empty, cut short, or no regular file`,
+      ofMany: (count) =>
+        `${count} files in "${dirname(file)}" hold no record: they are empty, cut short, or no regular files`,
       why: "the runtime does not know the attachment any more, and cni gc --auto cannot tell whether it is in use",
       remedy: `restart the container, or see that it is gone; then ${sh`rm ${[file]}`.line}`,
     }

@@ -120,7 +120,7 @@ export function checkNode({ entries }: LintNetwork, findings: Findings): void {
 
 function isReadable(file: string): boolean {
   try {
-    using _ = FileDescriptor.open(file, Open.ReadOnly | Open.NonBlocking)
+    using _ = FileDescriptor.open(file, Open.ReadOnly)
     return true
   } catch {
     return false

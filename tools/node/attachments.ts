@@ -29,6 +29,8 @@ export interface NodeAttachment extends Owner {
   readonly unservedPorts: readonly string[]
   /** The host's end, or the link inside the container where there is no end on the host. */
   readonly link?: NodeLink
+  /** Further ends on the host that say that they are this attachment's. */
+  readonly twins?: readonly NodeLink[]
   readonly rules: readonly OwnedRule[]
   /** When it was added, milliseconds since 1970. */
   readonly addedMs?: number
@@ -45,7 +47,7 @@ interface Draft {
   isAlive?: boolean | undefined
   addresses: string[]
   ports: string[]
-  link?: NodeLink
+  links: NodeLink[]
   rules: OwnedRule[]
   addedMs?: number | undefined
   cached?: CacheEntry
@@ -63,7 +65,7 @@ export function attachmentsOf(node: Node): NodeAttachment[] {
     if (link.alias === undefined || !isOwner(link.alias)) continue
     const draft = drafts.named(link.alias)
     draft.sources.add("link")
-    draft.link ??= link
+    draft.links.push(link)
   }
   for (const rule of node.rules.owned) {
     for (const draft of drafts.ownersOf(rule)) {
@@ -90,6 +92,7 @@ class Drafts {
       sources: new Set(),
       addresses: [],
       ports: [],
+      links: [],
       rules: [],
     }))
   }
@@ -177,7 +180,7 @@ function portsOf(
 
 function finish(draft: Draft, node: Node, find: FindInhabitant): NodeAttachment {
   const { owner, sources, addresses, rules, addedMs, cached, result } = draft
-  const link = draft.link ?? hostEndOf(result, node.links)
+  const { link, twins } = linksOf(draft, node.links)
   const { netns, isAlive, lostPath } = placeOf(draft, link, find)
   const isLeaseStale = draft.isLeaseStale === true && lostPath === undefined
   const pod = cached && podOf(cached)
@@ -187,9 +190,17 @@ function finish(draft: Draft, node: Node, find: FindInhabitant): NodeAttachment 
     addresses,
     ...portsOf(draft, node),
     rules,
-    orphan: orphanReasons({ ...draft, isAlive, isLeaseStale, ...(link === undefined ? {} : { link }) }),
-    ...withoutUndefined({ pod, netns, isAlive, lostPath, link, addedMs, cached, result }),
+    orphan: orphanReasons({ ...draft, isAlive, isLeaseStale }, link),
+    ...withoutUndefined({ pod, netns, isAlive, lostPath, link, twins, addedMs, cached, result }),
   }
+}
+
+/** The link of an attachment, of several that say so the one that the result names; and the ends of pairs that are too many. */
+function linksOf({ links, result }: Draft, all: readonly NodeLink[]): Pick<NodeAttachment, "link" | "twins"> {
+  const named = hostEndOf(result, all)
+  const link = links.find((each) => each === named) ?? links[0] ?? named
+  const twins = links.filter((each) => each !== link && each.kind === "veth" && each.nsid === undefined)
+  return { ...(link === undefined ? {} : { link }), ...(twins.length === 0 || link?.kind !== "veth" ? {} : { twins }) }
 }
 
 /** Where the namespace of an attachment is: at the path that is noted, or, where that was unmounted, at a process that runs in it. */
@@ -212,7 +223,7 @@ function hostEndOf(result: Result | undefined, links: readonly NodeLink[]): Node
 }
 
 /** The reasons why an attachment's container no longer exists, or why no verb would clean up after it. */
-function orphanReasons({ sources, isAlive, netns, link, isLeaseStale }: Draft): string[] {
+function orphanReasons({ sources, isAlive, netns, isLeaseStale }: Draft, link: NodeLink | undefined): string[] {
   const has = (source: Source) => sources.has(source)
   const reasons: string[] = []
   if (isAlive === false) {

@@ -17,6 +17,7 @@ import {
 } from "../../pkg/netlink/mod.ts"
 import { type Family, formatIp } from "../../pkg/types/mod.ts"
 import { familiesWithoutMain, isUsual } from "./inside.ts"
+import { type HostIpsec, readHostIpsec } from "./ipsec.ts"
 import type { NodeLink } from "./links.ts"
 
 /** How the host sends to containers, by all tables and rules. */
@@ -35,6 +36,7 @@ export interface HostTables {
   readonly deafBridges: ReadonlySet<number>
   /** How many entries the tables of neighbours have, with those of all namespaces. */
   readonly neighbourTables: readonly NeighbourTable[]
+  readonly ipsec: HostIpsec
 }
 
 /** Asks the kernel for the host's route to each of the addresses, and of each bridge whether it knows itself, once. Throws `NetlinkError`. */
@@ -53,6 +55,7 @@ export function readHostTables(addresses: readonly Uint8Array[], bridges: readon
     routesTo,
     deafBridges: new Set(bridges.filter((bridge) => isDeaf(host, bridge)).map(({ index }) => index)),
     neighbourTables: listNeighbourTables(host),
+    ipsec: readHostIpsec(),
   }
 }
 

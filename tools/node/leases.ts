@@ -11,7 +11,7 @@ import {
   Store,
   usageOf,
 } from "../../ipam/host-local/main.ts"
-import { basename, join } from "../../pkg/libc/mod.ts"
+import { basename, findStat, isDirectory, isRegularFile, join, readEntries, unlessErrno } from "../../pkg/libc/mod.ts"
 import { isCniError } from "../../pkg/types/mod.ts"
 import type { NetworkFile } from "./networks.ts"
 
@@ -22,6 +22,14 @@ export interface LeaseStore {
   readonly leases: readonly Lease[]
   /** The range sets of the network's configuration; none when it is configured nowhere. */
   readonly rangeSets: readonly RangeUse[]
+  /** Names that host-local uses as files, or as a directory, and that are something else, with what they are. */
+  readonly broken: readonly BrokenName[]
+}
+
+/** A name of a store that is not what host-local needs. */
+export interface BrokenName {
+  readonly path: string
+  readonly kind: "a directory" | "a file" | "a FIFO, a socket or a device" | "a link to nothing"
 }
 
 /** The use of a range set. */
@@ -60,7 +68,45 @@ function readStore(directory: string, sets: HostLocalConfig["rangeSets"]): Lease
   const taken = addressesIn(leases)
   const reclaimable = addressesIn(leases.filter((lease) => lease.reclaimable))
   const rangeSets = sets.map((set) => ({ ranges: formatRangeSet(set), set, ...usageOf(set, taken, reclaimable) }))
-  return { network: basename(directory), directory, leases, rangeSets }
+  return { network: basename(directory), directory, leases, rangeSets, broken: brokenNames(directory) }
+}
+
+/** The files that host-local opens beside those of addresses. */
+const OWN_FILES = /^(lock|last_reserved_ip\.\d+)$/
+const INDEX = ".index"
+
+function brokenNames(directory: string): BrokenName[] {
+  const isUsed = (name: string) => OWN_FILES.test(name) || parseAddress(name) !== undefined
+  const files = namesIn(directory).filter(isUsed)
+  const index = join(directory, INDEX)
+  const ofIndex = kindOf(index)
+  const broken = (path: string): BrokenName[] => {
+    const kind = kindOf(path)
+    return kind === undefined || kind === "a file" ? [] : [{ path, kind }]
+  }
+  const inIndex = ofIndex === "a directory" ? namesIn(index).filter((name) => name !== DRAFTS) : []
+  return [
+    ...files.flatMap((name) => broken(join(directory, name))),
+    ...(ofIndex === undefined || ofIndex === "a directory" ? [] : [{ path: index, kind: ofIndex }]),
+    ...inIndex.flatMap((name) => broken(join(index, name))),
+  ]
+}
+
+/** The directory of files that are made ready before they have the name of an address. */
+const DRAFTS = "new"
+
+/** Those of what is no file, or may be none; a store has thousands of files. */
+function namesIn(directory: string): string[] {
+  const entries = unlessErrno(() => readEntries(directory), "ENOENT", "ENOTDIR") ?? []
+  return entries.flatMap(({ name, isFile }) => (isFile ? [] : [name]))
+}
+
+/** Undefined where there is nothing of this name. */
+function kindOf(path: string): BrokenName["kind"] | undefined {
+  const found = findStat(path)
+  if (found === undefined) return findStat(path, true) === undefined ? undefined : "a link to nothing"
+  if (isDirectory(found)) return "a directory"
+  return isRegularFile(found) ? "a file" : "a FIFO, a socket or a device"
 }
 
 /** Files of which each is looked at once: a survey asks several times, and all of it is of one moment. */

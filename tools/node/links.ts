@@ -46,9 +46,15 @@ export interface NodeLink {
   readonly vlanId?: number
   /**
    * Of a bridge's port: its state, 3 for one that forwards, whether it passes nothing to other isolated ports, and whether frames
-   * go back where they came from.
+   * go back where they came from; and the settings that are on of those that `bridge link set` has besides.
    */
-  readonly port?: { readonly state: number; readonly isIsolated: boolean; readonly isHairpin: boolean }
+  readonly port?: {
+    readonly state: number
+    readonly isIsolated: boolean
+    readonly isHairpin: boolean
+    /** Undefined for one that the kernel does not know. */
+    readonly settings: Readonly<Partial<Record<PortSetting, boolean>>>
+  }
   /** The kind of the qdisc at the root, "noqueue" where none was made. */
   readonly qdisc?: string
   /** Of a bridge: the spanning tree protocol is on. */
@@ -57,6 +63,9 @@ export interface NodeLink {
   readonly addresses: readonly string[]
   readonly counters?: Counters
 }
+
+/** A setting of a bridge's port, by the name that `bridge link set` has for it. */
+export type PortSetting = "learning" | "flood" | "bcast_flood" | "mcast_flood" | "locked"
 
 /** A route of the host's main table. */
 export interface NodeRoute {
@@ -127,8 +136,20 @@ function describeLink(link: Link, addresses: readonly string[]): NodeLink {
 
 function portOf({ attributes: { linkInfo } }: Link): NodeLink["port"] {
   if (linkInfo?.slaveKind !== "bridge" || linkInfo.slaveData === undefined) return undefined
-  const { state, isolated, hairpin } = bridgePortData.decode(linkInfo.slaveData)
-  return state === undefined ? undefined : { state, isIsolated: isolated === 1, isHairpin: hairpin === 1 }
+  const { state, isolated, hairpin, ...rest } = bridgePortData.decode(linkInfo.slaveData)
+  if (state === undefined) return undefined
+  const { learning, flood, bcastFlood, mcastFlood, locked } = rest
+  const known = {
+    learning,
+    flood,
+    bcast_flood: bcastFlood,
+    mcast_flood: mcastFlood,
+    locked,
+  }
+  const settings = Object.fromEntries(
+    Object.entries(known).flatMap(([name, value]) => (value === undefined ? [] : [[name, value === 1]])),
+  )
+  return { state, isIsolated: isolated === 1, isHairpin: hairpin === 1, settings }
 }
 
 const stateNames = new Map<number, string>(

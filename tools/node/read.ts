@@ -1,4 +1,4 @@
-import { findStat, isDirectory, join, readEntries, readTextFile, unlessErrno } from "../../pkg/libc/mod.ts"
+import { findStat, isDirectory, isErrno, join, readEntries, readTextFile, unlessErrno } from "../../pkg/libc/mod.ts"
 import { type CachedAttachment, cachedAttachments, cacheFile } from "../../pkg/libcni/mod.ts"
 import { type NodePools, readPools } from "./agent.ts"
 import { type FilterRules, readOwnedRules } from "./filter-rules.ts"
@@ -68,7 +68,7 @@ export interface Node {
   /** The files of the configuration directory in the order in which runtimes look at them. */
   readonly networks: readonly NetworkFile[]
   readonly cache: readonly CacheEntry[]
-  /** The files of the caches that are empty or cut short, and hold no record. */
+  /** The files of the caches that are empty, cut short or no regular files, and hold no record. */
   readonly brokenRecords?: readonly string[]
   readonly stores: readonly LeaseStore[]
   /** The pools that networks take their addresses from, and what the cluster's agent says of them. */
@@ -114,19 +114,24 @@ function readCached(runtimes: string): Node["cache"] {
   )
 }
 
-/** The files of a cache that are no JSON: what a full disk or a power cut leaves of a record. Throws what reading throws. */
+/**
+ * The names in a cache that hold no JSON: what a full disk or a power cut leaves of a record, or a FIFO. Throws what
+ * reading throws.
+ */
 export function brokenRecords(cacheDir: string): string[] {
   const directory = join(cacheDir, "results")
-  const files = entriesOf(directory).filter((entry) => entry.isFile)
-  return files.map(({ name }) => join(directory, name)).filter((file) => !isJson(readTextFile(file)))
+  const files = entriesOf(directory).filter((entry) => !entry.isDirectory)
+  return files.map(({ name }) => join(directory, name)).filter(isBroken)
 }
 
-function isJson(text: string): boolean {
+function isBroken(file: string): boolean {
   try {
-    JSON.parse(text)
-    return true
-  } catch {
+    JSON.parse(readTextFile(file))
     return false
+  } catch (error) {
+    if (isErrno(error, "ENOENT")) return false // a DEL has removed it since
+    if (error instanceof SyntaxError || isErrno(error, "EINVAL", "ENXIO", "ELOOP", "EISDIR")) return true
+    throw error
   }
 }
 

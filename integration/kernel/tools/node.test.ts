@@ -115,7 +115,18 @@ test("links have what tells to which others they belong", () => {
     counters: quiet,
   })
   expect(linkOf("veth1")).toStrictEqual({
-    port: { isHairpin: false, isIsolated: false, state: 0 },
+    port: {
+      isHairpin: false,
+      isIsolated: false,
+      state: 0,
+      settings: {
+        learning: true,
+        flood: true,
+        bcast_flood: true,
+        mcast_flood: true,
+        locked: false,
+      },
+    },
     index: 3,
     name: "veth1",
     kind: "veth",

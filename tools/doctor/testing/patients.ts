@@ -1,5 +1,5 @@
 import type { FoundRule } from "../../../pkg/nftables/mod.ts"
-import type { FilterView, Node, NodeAttachment, NodeLink } from "../../node/mod.ts"
+import { type FilterView, type Node, type NodeAttachment, type NodeLink, noIpsec } from "../../node/mod.ts"
 import { byCause, describe } from "../causes.ts"
 import type { Finding, Member, Patient } from "../finding.ts"
 import { examinedOf, pluginsByConfig } from "../inside.ts"
@@ -36,7 +36,7 @@ export function patientOf({
   const empty = { places, readMs: 0, networks: [], cache: [], stores: [], pools, links: [], routes: [], unread: [] }
   const read = { ...empty, rules: { owned: [], ports }, ...node } as never
   const examined = examinedOf(attachments, insides, pluginsByConfig())
-  const lists = { rules: [], withoutMain: [], routes: [], neighbours: [], neighbourTables: [] }
+  const lists = { rules: [], withoutMain: [], routes: [], neighbours: [], neighbourTables: [], ipsec: noIpsec }
   const hostTables = { ...lists, routesTo: new Map(), deafBridges: new Set<number>(), ...tables }
   return {
     node: read,

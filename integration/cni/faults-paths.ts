@@ -1,0 +1,172 @@
+import { expect } from "bun:test"
+import type { Fault } from "./faults-table.ts"
+import type { NodeLab } from "./node-lab.ts"
+
+const nft = (lab: NodeLab, table: string, hook: string, rule = "") =>
+  lab.host.exec("nft", ["-f", "-"], { input: `table ${table} {\n chain c {\n type ${hook};\n ${rule}\n }\n}\n` })
+const endOf = async ({ host }: NodeLab) =>
+  (await host.json<{ ifname: string }[]>("ip", ["-j", "link", "show", "type", "veth"]))[0]?.ifname ?? ""
+const setPort = async (lab: NodeLab, ...words: string[]) =>
+  lab.host.exec("bridge", ["link", "set", "dev", await endOf(lab), ...words])
+const store = "/var/lib/cni/networks/pods"
+const xfrm = (lab: NodeLab, ...words: string[]) => lab.host.exec("ip", ["xfrm", "policy", ...words])
+
+/** Faults of what a packet passes beside the packet filter's usual hooks, and of what host-local and ADD have left. */
+export const faultsOnPaths: readonly Fault[] = [
+  {
+    rule: "netdev-drop",
+    how: "a policy at the ingress of the bridge",
+    severity: "error",
+    names:
+      /^table netdev guard, chain c, at ingress of "cni0", drops what no rule of it accepts, and none accepts containers$/,
+    seed: (lab) => nft(lab, "netdev guard", "filter hook ingress device cni0 priority 0; policy drop"),
+  },
+  {
+    rule: "netdev-drop",
+    how: "rules at the egress of a container's end",
+    severity: "error",
+    names:
+      /^a rule in table netdev guard, chain c, at egress of "veth[^"]+", drops packets of containers: chain c, handle \d+; chain c, handle \d+$/,
+    seed: async (lab) =>
+      nft(
+        lab,
+        "netdev guard",
+        `filter hook egress device ${await endOf(lab)} priority 0`,
+        "ether type arp counter drop\n ip daddr 10.85.0.0/24 drop\n tcp dport 2645 drop\n ip saddr 10.85.0.1 drop",
+      ),
+  },
+  {
+    rule: "netdev-drop",
+    how: "a rule of family inet at the ingress of a container's end",
+    severity: "error",
+    names:
+      /^a rule in table inet guard, chain c, at ingress of "veth[^"]+", drops packets of containers: chain c, handle \d+$/,
+    seed: async (lab) =>
+      nft(lab, "inet guard", `filter hook ingress device ${await endOf(lab)} priority 0`, "ip saddr 10.85.0.0/24 drop"),
+  },
+  {
+    rule: "frames-dropped",
+    how: "by an address of IP that ebtables matches",
+    needs: "nf_tables_bridge",
+    severity: "error",
+    names: /^a rule in table bridge filter, chain FORWARD, drops frames of containers: handle \d+$/,
+    seed: ({ host }) =>
+      host.exec("ebtables-nft", ["-A", "FORWARD", "-p", "IPv4", "--ip-source", "10.85.0.0/24", "-j", "DROP"]),
+  },
+  {
+    rule: "frames-dropped",
+    how: "by an address of ARP that ebtables matches",
+    needs: "nf_tables_bridge",
+    severity: "error",
+    names: /^a rule in table bridge filter, chain INPUT, drops frames of containers: handle \d+$/,
+    seed: ({ host }) =>
+      host.exec("ebtables-nft", ["-A", "INPUT", "-p", "ARP", "--arp-ip-src", "10.85.0.3", "-j", "DROP"]),
+  },
+  {
+    rule: "port-setting",
+    how: "locked",
+    severity: "error",
+    names: /^the bridge's port "veth[^"]+" of .*shop\/web-\d.* has locked on$/,
+    seed: (lab) => setPort(lab, "locked", "on"),
+  },
+  {
+    rule: "port-setting",
+    how: "no broadcasts, and no MACs",
+    severity: "error",
+    names: /^the bridge's port "veth[^"]+" of .* has bcast_flood off, flood off, learning off$/,
+    seed: (lab) => setPort(lab, "bcast_flood", "off", "flood", "off", "learning", "off"),
+  },
+  {
+    rule: "port-setting",
+    how: "of all ports",
+    severity: "warning",
+    names: /^2 ports of containers have flood off: /,
+    seed: ({ host }) =>
+      host.exec("sh", [
+        "-ec",
+        "for end in $(ls /sys/class/net/cni0/brif); do bridge link set dev $end flood off; done",
+      ]),
+  },
+  {
+    rule: "ipsec-policy",
+    how: "that blocks",
+    severity: "error",
+    names:
+      /^the policy "src 10\.85\.0\.0\/24 dst 0\.0\.0\.0\/0 dir fwd" of IPsec is about packets of containers, and blocks them: /,
+    seed: (lab) =>
+      xfrm(lab, "add", "src", "10.85.0.0/24", "dst", "0.0.0.0/0", "dir", "fwd", "priority", "9", "action", "block"),
+  },
+  {
+    rule: "ipsec-policy",
+    how: "for a tunnel without a state",
+    severity: "error",
+    names:
+      /dst 0\.0\.0\.0\/0 dir out" of IPsec is about packets of containers, and sends them by an IPsec state that is not there: /,
+    seed: (lab) => {
+      const tunnel = "tmpl src 192.0.2.2 dst 192.0.2.9 proto esp reqid 7 mode tunnel".split(" ")
+      return xfrm(lab, "add", "src", "10.85.0.0/24", "dst", "0.0.0.0/0", "dir", "out", ...tunnel)
+    },
+  },
+  {
+    rule: "ipsec-policy",
+    how: "the default, but for what another policy lets pass",
+    severity: "error",
+    names: /^the default policy of direction fwd of IPsec is about packets of containers, and blocks them: /,
+    seed: async (lab) => {
+      await xfrm(lab, "add", "src", "10.85.0.0/24", "dst", "0.0.0.0/0", "dir", "in", "action", "allow")
+      await xfrm(lab, "setdefault", "fwd", "block", "in", "block")
+      await xfrm(lab, "add", "src", "0.0.0.0/0", "dst", "10.85.0.0/24", "dir", "in", "action", "allow")
+    },
+  },
+  {
+    rule: "store-broken",
+    how: "a lock that is a directory",
+    severity: "error",
+    names: /^"\/var\/lib\/cni\/networks\/pods\/lock" is a directory, and host-local needs a file there$/,
+    seed: async (lab) => {
+      await lab.host.exec("sh", ["-ec", `rm ${store}/lock; mkdir ${store}/lock`])
+      await expect(lab.addPod("late")).rejects.toThrow(`"${store}/lock"`)
+    },
+    besides: ["status"],
+  },
+  {
+    rule: "store-broken",
+    how: "FIFOs at an address, at the cursor and as the lock",
+    severity: "error",
+    names: /^3 names in "\/var\/lib\/cni\/networks\/pods" are not what host-local needs there: /,
+    seed: ({ host }) =>
+      host.exec("sh", ["-ec", `cd ${store}; rm lock last_reserved_ip.0; mkfifo lock last_reserved_ip.0 10.85.0.9`]),
+    besides: ["status", "stale-lease"],
+  },
+  {
+    rule: "store-broken",
+    how: "a FIFO in the index",
+    severity: "error",
+    names:
+      /^"\/var\/lib\/cni\/networks\/pods\/\.index\/owners-\w+" is a FIFO, a socket or a device, and host-local needs a file there$/,
+    seed: async (lab) => {
+      await lab.host.exec("sh", ["-ec", `cd ${store}/.index; first=$(ls | grep -m1 owners); rm $first; mkfifo $first`])
+      await lab.addPod("late")
+    },
+  },
+  {
+    rule: "link-twice",
+    severity: "warning",
+    names: /^"veth-old" says that it is the host's end of .*\(pod shop\/web-1\), which has "veth/,
+    seed: async (lab, [pod, other]) => {
+      await lab.host.exec("ip", [
+        "link",
+        "add",
+        "veth-old",
+        "type",
+        "veth",
+        "peer",
+        "name",
+        "old0",
+        "netns",
+        other?.path ?? "",
+      ])
+      await lab.host.exec("ip", ["link", "set", "veth-old", "up", "alias", `pods/${pod?.name}/eth0`])
+    },
+  },
+]

@@ -1,0 +1,76 @@
+import type { IpsecDirection } from "../../pkg/netlink/mod.ts"
+import { type Cidr, contains, familyOf, formatCidr, parseCidr } from "../../pkg/types/mod.ts"
+import { type FoundPolicy, policiesOf, whyBlocked } from "../node/mod.ts"
+import { affectedBy, type Check, type Finding, type Patient } from "./finding.ts"
+import { type Command, inOneLine, sh } from "./remedy.ts"
+
+/** The kernel's IPsec policies that drop what containers send to all others, or get from them. */
+export const checkIpsec: Check = (patient) => {
+  const { attachments, hostTables } = patient
+  const { ipsec } = hostTables
+  if (ipsec.policies.length === 0 && ipsec.blockedByDefault.length === 0) return []
+  const found = attachments.flatMap((one) =>
+    one.addresses.flatMap((text) => {
+      const ip = parseCidr(text)?.ip
+      return ip === undefined ? [] : blockersOf(ip, patient).map((blocker) => ({ one, blocker }))
+    }),
+  )
+  const byPolicy = Map.groupBy(found, ({ blocker }) => shown(blocker))
+  return [...byPolicy].map(([text, group]): Finding => {
+    const blockers = group.map(({ blocker }) => blocker)
+    const why = new Set(blockers.flatMap(({ policy }) => whyBlocked(policy, ipsec) ?? []))
+    const what = `${text} of IPsec is about packets of containers, and ${[...why].join(", ")}`
+    return {
+      rule: "ipsec-policy",
+      severity: "error",
+      cause: text,
+      affected: [...new Map(group.map(({ one }) => [one, affectedBy(one)])).values()],
+      what,
+      ofMany: () => what,
+      why: "the kernel drops the packets behind all rules of the packet filter: containers do not reach the host, or nothing beyond it",
+      remedy: inOneLine(blockers.map(removalOf)),
+      note: "ip xfrm policy shows all; a daemon such as strongSwan makes its own again",
+    }
+  })
+}
+
+/** The policies that drop all packets from, or for, an address, unless one before them lets these pass. */
+function blockersOf(ip: Uint8Array, patient: Patient): FoundPolicy[] {
+  const { ipsec } = patient.hostTables
+  const policies = policiesOf(ipsec, familyOf(ip)).filter(({ policy }) => !policy.isNarrow)
+  return policies.filter(({ policy }, at) => {
+    if (whyBlocked(policy, ipsec) === undefined) return false
+    const before = policies.slice(0, at).filter((other) => other.policy.direction === policy.direction)
+    const drops = (own: "src" | "dst", far: "src" | "dst") => {
+      if (!contains(policy[own], ip) || !isBroad(policy[far], policy.direction, patient)) return false
+      return !before.some(({ policy: other }) => contains(other[own], ip) && isWithin(policy[far], other[far]))
+    }
+    // Packets for containers that have to come out of IPsec: all of a tunnel's come so.
+    return drops("src", "dst") || ((policy.isBlocking || policy.direction === "out") && drops("dst", "src"))
+  })
+}
+
+function isWithin({ ip, prefix }: Cidr, other: Cidr): boolean {
+  return other.prefix <= prefix && contains(other, ip)
+}
+
+/** All addresses, or where packets are the host's, one of its own: without them a container reaches nothing. */
+function isBroad(cidr: Cidr, direction: IpsecDirection, { node }: Patient): boolean {
+  if (cidr.prefix === 0) return true
+  if (direction === "fwd") return false
+  const own = node.links.flatMap(({ nsid, addresses }) => (nsid === undefined ? addresses : []))
+  return own.some((text) => {
+    const ip = parseCidr(text)?.ip
+    return ip !== undefined && familyOf(ip) === familyOf(cidr.ip) && contains(cidr, ip)
+  })
+}
+
+function shown({ policy: { src, dst, direction }, isDefault }: FoundPolicy): string {
+  if (isDefault) return `the default policy of direction ${direction}`
+  return `the policy "src ${formatCidr(src)} dst ${formatCidr(dst)} dir ${direction}"`
+}
+
+function removalOf({ policy: { src, dst, direction }, isDefault }: FoundPolicy): Command {
+  if (isDefault) return sh`ip xfrm policy setdefault ${direction} accept`
+  return sh`ip xfrm policy delete src ${formatCidr(src)} dst ${formatCidr(dst)} dir ${direction}`
+}

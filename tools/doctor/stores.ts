@@ -1,0 +1,25 @@
+import { dirname } from "../../pkg/libc/mod.ts"
+import type { Check, Finding } from "./finding.ts"
+import { sh } from "./remedy.ts"
+
+/** Names in host-local's stores that plugins cannot use: a lock that is a directory, a FIFO at an address. */
+export const checkStores: Check = ({ node: { stores } }) =>
+  stores.flatMap(({ network, directory, broken = [] }) =>
+    broken.map(({ path, kind }): Finding => {
+      const isDirectory = kind === "a directory"
+      return {
+        rule: "store-broken",
+        severity: "error",
+        network,
+        cause: dirname(path),
+        affected: [{ name: `"${path}"` }],
+        what: `"${path}" is ${kind}, and host-local needs ${path === `${directory}/.index` ? "a directory" : "a file"} there`,
+        ofMany: (count) => `${count} names in "${dirname(path)}" are not what host-local needs there`,
+        why: "host-local fails or passes it over: containers get no address, or an address is lost to the pool",
+        remedy: isDirectory ? sh`mv -T ${path} ${`${path}.old`}` : sh`rm ${path}`,
+        note: isDirectory
+          ? "look what is in it, then remove it; host-local makes its own files anew"
+          : "host-local makes its own files anew",
+      }
+    }),
+  )

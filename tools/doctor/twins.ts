@@ -1,0 +1,19 @@
+import { affectedBy, type Check, type Finding, nameOf } from "./finding.ts"
+import { sh } from "./remedy.ts"
+
+/** Ends on the host that say that they are of an attachment that has another one. */
+export const checkTwins: Check = ({ attachments }) =>
+  attachments.flatMap((one): Finding[] =>
+    (one.twins ?? []).map(({ name }) => ({
+      rule: "link-twice",
+      severity: "warning",
+      network: one.network,
+      cause: `ends of network ${one.network}`,
+      affected: [affectedBy(one)],
+      what: `"${name}" says that it is the host's end of ${nameOf(one)}, which has "${one.link?.name}"`,
+      ofMany: (count) => `${count} containers have two ends on the host`,
+      why: "one of them is left of an ADD that was not taken back, or of a container with the same ID: it keeps its port of the bridge, and the container's DEL deletes both",
+      remedy: sh`ip link delete ${name}`,
+      note: `unless a container uses it: bridge link show dev ${name}; ip -d link show ${name}`,
+    })),
+  )
