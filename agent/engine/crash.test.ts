@@ -66,7 +66,7 @@ describe("an agent that is killed", () => {
       steps = at
     }
     expect(steps).toBeGreaterThan(40)
-  }, 300_000)
+  }, 900_000)
 })
 
 function killFrom(node: TestNode, isTime: () => boolean): void {
@@ -112,7 +112,7 @@ describe("an answer that does not come", () => {
       }
       expect(writes).toBeGreaterThan(8)
     },
-    300_000,
+    900_000,
   )
 
   test("of a removal that is carried out after the agent was killed and started again takes no block in use", async () => {
@@ -146,7 +146,7 @@ describe("an answer that does not come", () => {
     expect(world.doubles()).toEqual([])
     expectAgreement(world)
     await world.stop()
-  }, 300_000)
+  }, 900_000)
 })
 
 describe("the order of a release:", () => {
@@ -208,7 +208,7 @@ test("a full disk leaves the old file in force, the block unused, and no more th
   const before = node.files.get("pods")
   node.diskFault = Object.assign(new Error("write: No space left on device (ENOSPC)"), { errno: "ENOSPC" })
   for (let at = 0; at < 8; at++) node.add(`c${at}`)
-  await world.clock.advance(300_000)
+  await world.clock.advance(900_000)
   expect(node.files.get("pods")).toEqual(before)
   expect(world.recordsOf("a").length - world.blocksOf("a").length).toBe(1)
   expect(world.engines.get("a")?.engine.status().pools[0]?.fault).toContain("ENOSPC")

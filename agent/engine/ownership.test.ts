@@ -14,7 +14,7 @@ function inWorld(title: string, work: (world: World) => Promise<void>, pool = {}
       await world.stop()
     }
     for (const each of world.engines.values()) expect(each.error).toBeUndefined()
-  }, 300_000)
+  }, 900_000)
 }
 
 /** Agents of "a", "b" and "c"; "a" has a container and is then cut off: killed, and no member of the cluster any more. */

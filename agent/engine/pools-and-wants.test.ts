@@ -41,7 +41,7 @@ describe("a pool that has no free block", () => {
     expect(more).toHaveLength(5)
     expect(world.doubles()).toEqual([])
     await world.stop()
-  }, 300_000)
+  }, 900_000)
 
   test("has its want in the store, which goes with the need", async () => {
     const world = new World(tiny)
@@ -71,7 +71,7 @@ describe("a pool that has no free block", () => {
     await world.clock.advance(600_000)
     expect(world.cluster.writes.length).toBe(before)
     await world.stop()
-  }, 300_000)
+  }, 900_000)
 })
 
 describe("a pool that is removed", () => {

@@ -63,4 +63,4 @@ test("a process that is killed at any moment leaves whole records, and versions 
     const made = await store.create("want", `pods/n${round + 10}`, want(round + 10))
     expect(made !== undefined && made.revision > revision).toBe(true)
   }
-}, 300_000)
+}, 900_000)

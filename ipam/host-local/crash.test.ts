@@ -34,7 +34,7 @@ describe.each(fileSystems)("killed at any system call$where of", (fileSystem) =>
         expectNothingLost(store, everybody)
       }
     },
-    300_000,
+    900_000,
   )
 })
 
@@ -96,7 +96,7 @@ describe.each(fileSystems)("no space left at any system call$where of", (fileSys
         expectNothingLost(store, everybody)
       }
     },
-    300_000,
+    900_000,
   )
 })
 
@@ -278,4 +278,4 @@ test("in any order of events no address is given twice and none is lost", () => 
     }),
     { numRuns: 300 },
   )
-}, 300_000)
+}, 900_000)

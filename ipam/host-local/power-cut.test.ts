@@ -99,7 +99,7 @@ describe.each(fileSystems)("after a power cut$where", (fileSystem) => {
         )
       }
     }
-  }, 300_000)
+  }, 900_000)
 
   test("each directory at a moment of its own, each file kept in its own way: no address is given twice, none is lost", () => {
     const moment = fc.integer({ min: 0, max: last })
@@ -120,5 +120,5 @@ describe.each(fileSystems)("after a power cut$where", (fileSystem) => {
       }),
       { numRuns: 300 },
     )
-  }, 300_000)
+  }, 900_000)
 })

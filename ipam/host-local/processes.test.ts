@@ -44,4 +44,4 @@ test("#45 of processes that work at once and are killed at any moment, none dist
   }
   for (let count = 0; count < capacity; count++) store.add(`fill-${count}`)
   expect(() => store.add("one-more")).toThrow("no IP addresses available")
-}, 300_000)
+}, 900_000)

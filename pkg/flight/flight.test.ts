@@ -135,4 +135,4 @@ test("processes that write at the same time lose no line and mix none", async ()
   } finally {
     rmSync(directory, { recursive: true })
   }
-}, 300_000)
+}, 900_000)

@@ -247,7 +247,7 @@ test.each(plugins)(
     expect(lab.sequence.filter((call) => call === "DEL one")).toHaveLength(1)
     expect(libcni.cachedAttachments(lab.cacheDir)).toEqual([])
   },
-  300_000,
+  900_000,
 )
 
 test.each([

@@ -29,12 +29,12 @@ describe("the plugin that is made from the steps of CONTRIBUTING", () => {
     ]
     writeFileSync(join(directory, "tsconfig.macvtap.json"), JSON.stringify({ extends: "./tsconfig.json", include }))
     expect(run("node_modules/.bin/tsc", "-p", "tsconfig.macvtap.json")).toEqual({ exitCode: 0, said: "" })
-  }, 300_000)
+  }, 900_000)
 
   test("is formatted, and without warnings of the linter", () => {
     const files = ["plugins/macvtap", "suite/plugins.ts", "integration/macvtap", "integration/lab/plugins.ts"]
     expect(run("node_modules/.bin/biome", "check", ...files)).toMatchObject({ exitCode: 0 })
-  }, 300_000)
+  }, 900_000)
 
   test("is one by itself", () => {
     expect(run(process.execPath, "plugins/macvtap/main.ts").said).toStartWith("CNI macvtap plugin v")
@@ -47,7 +47,7 @@ describe("the plugin that is made from the steps of CONTRIBUTING", () => {
     const { exitCode, said } = run(process.execPath, "test", "--timeout", "60000", ...lists, ...others)
     expect({ exitCode, failed: said.match(/^\(fail\).*/gm) }).toEqual({ exitCode: 0, failed: null })
     expect(said).toContain("(pass) macvtap: its page says what each of its keys means")
-  }, 300_000)
+  }, 900_000)
 })
 
 test("a step is done where its lines are, once, or not at all", () => {

@@ -4,7 +4,7 @@ import { join } from "node:path"
 import { execa } from "execa"
 import { TemporaryDirectory } from "../../integration/lab/mod.ts"
 
-const limits = { testMs: 300_000, fileMs: 300_000 }
+const limits = { testMs: 900_000, fileMs: 900_000 }
 
 /** Test files by their names, each with one test of this body. */
 type Files = Readonly<Record<string, string>>
@@ -45,7 +45,7 @@ test("each file that passes is one line, which has its number; what it prints is
   expect(lines.join("\n")).not.toContain("noise")
   expect(log).toContain("noise")
   expect([exitCode, lines.at(-1)]).toEqual([0, "2 passed, 0 failed"])
-}, 300_000)
+}, 900_000)
 
 test.each(["eachFile", "tests"] as const)(
   "a file that fails and passes when it runs once more alone is told as flaky with both results, and is no failure (%s)",
@@ -58,7 +58,7 @@ test.each(["eachFile", "tests"] as const)(
     expect(lines.slice(lines.findIndex((line) => line.startsWith("FLAKY"))).join("\n")).toContain("too slow")
     expect([exitCode, lines.at(-1)]).toEqual([0, "2 passed, 0 failed"])
   },
-  300_000,
+  900_000,
 )
 
 test("a file that fails twice is a failure, counted once, and both outputs are shown", async () => {
@@ -68,16 +68,16 @@ test("a file that fails twice is a failure, counted once, and both outputs are s
   expect(end.filter((line) => line.includes("error: broken"))).toHaveLength(2)
   expect(end).toContain("./a.test.ts, at first: 1 failed")
   expect([exitCode, lines.at(-1)]).toEqual([1, "1 passed, 1 failed"])
-}, 300_000)
+}, 900_000)
 
 test("a file that dies is a failure with what it printed at last", async () => {
   const { lines, exitCode } = await run({ a: 'console.log("last words"); process.kill(process.pid, "SIGKILL")' })
   expect(lines).toContain("last words")
   expect([exitCode, lines.at(-1)]).toEqual([1, "0 passed, 1 failed"])
-}, 300_000)
+}, 900_000)
 
 test("where more than ten files fail none runs once more", async () => {
   const { lines, exitCode } = await run(Object.fromEntries(Array.from({ length: 11 }, (_, at) => [`f${at}`, once])))
   expect(lines.filter((line) => line.startsWith("==> once more"))).toEqual([])
   expect([exitCode, lines.at(-1)]).toEqual([1, "0 passed, 11 failed"])
-}, 300_000)
+}, 900_000)

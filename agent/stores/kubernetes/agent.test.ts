@@ -81,7 +81,7 @@ test("the agent copies the pod CIDRs of its node into the file of a pool, and ne
   })
   expect(second.sets.map(({ prefix }: { prefix: string }) => prefix)).toEqual(podCIDRs)
   expect(fake.requests.filter((line) => !line.startsWith("GET /api/v1/nodes") && !/^P\w+ /.test(line))).toEqual([])
-}, 300_000)
+}, 900_000)
 
 test("the agent registers a pool that a user wrote, claims a block of it and writes the file of the pool", async () => {
   await using fake = await FakeApiServer.start()
@@ -97,4 +97,4 @@ test("the agent registers a pool that a user wrote, claims a block of it and wri
   const { body } = await ask(fake, "GET", "/apis/cni-agent.internal/v1/blocks")
   expect(body.items.map((block: { spec: { prefix: string } }) => block.spec.prefix)).toEqual(file.sets[0].blocks)
   expect(JSON.stringify(await askAgent(agent.socket))).toContain("10.64.0.0/16")
-}, 300_000)
+}, 900_000)

@@ -293,7 +293,7 @@ describe("Pool objects", () => {
         routing: "none",
       },
     })
-  }, 300_000)
+  }, 900_000)
 
   test("that were written before the agent ran are registered, too", async () => {
     await using it = await start()
@@ -304,5 +304,5 @@ describe("Pool objects", () => {
     ended.abort()
     await running
     expect((await it.store.find("registry", "pools"))?.value.pools.pods6?.prefixes[0]?.blockLength).toBe(122)
-  }, 300_000)
+  }, 900_000)
 })

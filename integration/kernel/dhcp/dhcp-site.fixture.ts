@@ -19,7 +19,7 @@ import {
   Service,
 } from "../../../ipam/dhcp/testing/mod.ts"
 import { encodeFilter, type Fd, isErrno, PacketSocket, Poll, pollAll } from "../../../pkg/libc/mod.ts"
-import { getLink, RouteSocket } from "../../../pkg/netlink/mod.ts"
+import { getLink, OperState, RouteSocket } from "../../../pkg/netlink/mod.ts"
 import { Netns } from "../../../pkg/netns/mod.ts"
 import type { Result } from "../../../pkg/types/mod.ts"
 import { type ContainerNamespace, type HostNamespace, patient } from "../../lab/mod.ts"
@@ -28,9 +28,7 @@ export const mac = "0a:58:0a:01:02:03"
 export const serverMac = "0a:58:0a:01:02:01"
 
 /** What takes the kernel and the client a moment, and a busy machine longer. */
-const patienceMs = patient(20_000)
-/** <linux/if.h> */
-const IFF_RUNNING = 0x40
+const patienceMs = patient(60_000)
 const names: Readonly<Record<string, string>> = {
   "01": "DISCOVER",
   "03": "REQUEST",
@@ -186,8 +184,9 @@ export class DhcpSite implements Disposable {
   /** Sends frames to the client, which reads them, if it is one of this process. */
   send(...frames: Uint8Array[]): void {
     const [holder] = this.service.holders.values()
-    // What is sent before the kernel has noticed the carrier is dropped without a word.
-    this.waitUntil("the server's carrier", () => (getLink(this.#route, this.link).flags & IFF_RUNNING) !== 0)
+    // What is sent before the kernel has noticed the carrier is dropped without a word. Until then a new link counts as running.
+    const isUp = () => getLink(this.#route, this.link).attributes.operState === OperState.Up
+    this.waitUntil("the server's carrier", isUp)
     for (const frame of frames) this.#server.send(frame)
     if (!holder) return
     pollAll(holder.link.descriptors.map(toRead), patienceMs)
