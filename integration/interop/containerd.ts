@@ -65,7 +65,7 @@ export class Containerd implements AsyncDisposable {
   async start(): Promise<void> {
     const script = `echo $$ > ${pidFile}; exec containerd --config /run/containerd.toml >> /run/containerd.log 2>&1`
     await startDaemon(this.host.commandLine(["sh", "-ec", script]))
-    using cri = this.#connect()
+    using cri = this.connect()
     await waitFor(async () => {
       const { status } = await cri.call("Status", {})
       return status.conditions.every((condition) => condition.status)
@@ -99,32 +99,33 @@ export class Containerd implements AsyncDisposable {
 
   /** Runs a pod and answers its id. Throws what the runtime says. */
   async runPod(name: string, keys: Partial<PodConfig> = {}): Promise<string> {
-    using cri = this.#connect()
+    using cri = this.connect()
     const config = { metadata: { name, uid: `uid-${name}`, namespace: "interop" }, hostname: name, linux: {}, ...keys }
     return (await cri.call("RunPodSandbox", { config })).podSandboxId
   }
 
   async podStatus(podSandboxId: string): Promise<PodStatus> {
-    using cri = this.#connect()
+    using cri = this.connect()
     return (await cri.call("PodSandboxStatus", { podSandboxId })).status
   }
 
   async podIds(): Promise<string[]> {
-    using cri = this.#connect()
+    using cri = this.connect()
     return (await cri.call("ListPodSandbox", {})).items.map(({ id }) => id)
   }
 
   async stopPod(podSandboxId: string): Promise<void> {
-    using cri = this.#connect()
+    using cri = this.connect()
     await cri.call("StopPodSandbox", { podSandboxId })
   }
 
   async removePod(podSandboxId: string): Promise<void> {
-    using cri = this.#connect()
+    using cri = this.connect()
     await cri.call("RemovePodSandbox", { podSandboxId })
   }
 
-  #connect(): Cri {
+  /** Connects as kubelet does. */
+  connect(): Cri {
     return new Cri(this.host.file(socket))
   }
 

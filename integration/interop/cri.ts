@@ -16,6 +16,14 @@ export interface PodStatus {
   readonly network: { readonly ip: string }
 }
 
+/** What the runtime says about a container of a pod. */
+export interface ContainerStatus {
+  readonly state: "CONTAINER_CREATED" | "CONTAINER_RUNNING" | "CONTAINER_EXITED" | "CONTAINER_UNKNOWN"
+  readonly exitCode: number
+  readonly reason: string
+  readonly message: string
+}
+
 /** The calls of cri.proto by name, with what they take and answer. */
 interface Calls {
   RunPodSandbox: [{ config: object }, { podSandboxId: string }]
@@ -30,6 +38,10 @@ interface Calls {
       info: Readonly<Record<string, string>>
     },
   ]
+  CreateContainer: [{ podSandboxId: string; config: object; sandboxConfig: object }, { containerId: string }]
+  StartContainer: [{ containerId: string }, object]
+  ExecSync: [{ containerId: string; cmd: readonly string[] }, { stdout: Buffer; stderr: Buffer; exitCode: number }]
+  ContainerStatus: [{ containerId: string }, { status: ContainerStatus }]
 }
 
 type Method = (request: object, options: object, done: (error: ServiceError | null, reply: object) => void) => void

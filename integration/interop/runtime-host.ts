@@ -88,6 +88,7 @@ function cgroupOf({ name }: HostNamespace): string {
  * /opt keeps what it has: the plugins under test may be below it.
  */
 const privateMounts = `
+  umount --lazy /run/netns # the machine's: a runtime that looks for the mount of this path finds the first
   mount -t tmpfs -o mode=755 cni-test /run
   mkdir /run/netns /run/lock /run/opt /run/opt-work
   mount -t overlay -o lowerdir=/opt,upperdir=/run/opt,workdir=/run/opt-work cni-test /opt

@@ -1,0 +1,122 @@
+import { expect, test } from "bun:test"
+import { readFile } from "node:fs/promises"
+import { basename, join } from "node:path"
+import { version } from "../../package.json"
+import { targets } from "../../scripts/engine.ts"
+import { makeImage } from "../../scripts/release/image.ts"
+import type { StagedFile } from "../../scripts/release/stage.ts"
+import { pluginNames } from "../../suite/plugins.ts"
+import { askFromHost } from "../interop/busybox.ts"
+import { binDir, Containerd } from "../interop/containerd.ts"
+import { builtPlugins, mustRun, TemporaryDirectory, waitFor } from "../lab/mod.ts"
+import { execInDaemon, readOverlay, runDaemon } from "./daemon-set.ts"
+import { age } from "./sample.ts"
+
+/** Debian's reference plugins, as kubeadm's package has them in the directory of the runtime. */
+const referencePlugins = "/usr/lib/cni"
+
+/** What an image is made of, as it was built for this machine. */
+async function builtFiles(): Promise<StagedFile[]> {
+  const read = (kind: "plugin" | "tool", path: string) =>
+    readFile(path).then((bytes): StagedFile => ({ kind, name: basename(path), mode: 0o755, bytes }))
+  return await Promise.all([
+    ...pluginNames.map((name) => read("plugin", join(builtPlugins, name))),
+    read("tool", join(builtPlugins, "../cni")),
+  ])
+}
+
+/** Imports the image of a suite into a node under a tag of its own, which is its name. */
+async function importImage(node: Containerd, tag: string, files: readonly StagedFile[]): Promise<string> {
+  await using directory = await TemporaryDirectory.create("cni-image")
+  await makeImage(new Map([[targets.amd64, files]]), directory.path, age)
+  const archive = directory.join(`cni-plugins-image-${version}.tar`)
+  const ctr = (...words: string[]) => node.ctr("-n", "k8s.io", "images", ...words)
+  await ctr("import", "--snapshotter", "native", archive)
+  const name = `localhost/cni-plugins:${tag}`
+  await ctr("tag", `localhost/cni-plugins:${version}`, name)
+  return name
+}
+
+/** Pods that come and go until it is stopped, with a published port each. */
+class Churn {
+  readonly errors: string[] = []
+  pods = 0
+  #isStopped = false
+  readonly #ended: Promise<void>
+
+  constructor(node: Containerd) {
+    this.#ended = this.#run(node)
+  }
+
+  async #run(node: Containerd): Promise<void> {
+    for (; !this.#isStopped; this.pods++) {
+      const portMappings = [{ containerPort: 80, hostPort: 9000 + (this.pods % 100) }]
+      try {
+        const id = await node.runPod(`churn-${this.pods}`, { portMappings })
+        await node.stopPod(id)
+        await node.removePod(id)
+      } catch (error) {
+        this.errors.push(String(error))
+      }
+    }
+  }
+
+  async stop(): Promise<void> {
+    this.#isStopped = true
+    await this.#ended
+  }
+}
+
+test("the DaemonSet takes the place of the reference plugins, is upgraded and rolled back while pods come and go, and goes", async () => {
+  const files = await builtFiles()
+  // Behind what is loaded.
+  const suite = (name: string) =>
+    files.map((file) =>
+      file.kind === "plugin" ? { ...file, bytes: Buffer.concat([file.bytes, Buffer.from(name)]) } : file,
+    )
+  await using node = await Containerd.create()
+  const { host } = node
+  await host.exec("sh", ["-ec", `rm -rf ${binDir} && cp -a ${referencePlugins} ${binDir}`])
+  const images = { a: await importImage(node, "a", suite("a")), b: await importImage(node, "b", suite("b")) }
+  const { spec } = (await readOverlay("kubeadm")).spec.template
+  const isOf = async (name: string) =>
+    (await readFile(host.file(join(binDir, "bridge")))).toString("latin1").endsWith(name)
+
+  // As systemd has the mounts of a node: a container sees those that are made later.
+  await host.exec("sh", ["-ec", "mount --rbind /run/netns /run/netns && mount --make-rshared /run/netns"])
+  const old = await node.runPod("old", { portMappings: [{ containerPort: 80, hostPort: 8080 }] })
+
+  // Without --adopt the installer ends with an error, and has changed nothing.
+  const [install] = spec.initContainers
+  if (install === undefined) throw new Error("there is no init container")
+  const careful = { ...spec, initContainers: [{ ...install, args: install.args.filter((word) => word !== "--adopt") }] }
+  await expect(runDaemon(node, careful, images.a)).rejects.toThrow(/--adopt/)
+  await mustRun(["diff", "--recursive", referencePlugins, host.file(binDir)])
+
+  const churn = new Churn(node)
+  await waitFor(() => churn.pods > 1, "pods of the reference plugins")
+  const first = await runDaemon(node, spec, images.a)
+  expect(await isOf("a")).toBe(true)
+  await waitFor(() => churn.pods > 3, "pods of the first suite")
+  await node.removePod(first.podSandboxId)
+  const second = await runDaemon(node, spec, images.b)
+  expect(await isOf("b")).toBe(true)
+  await waitFor(() => churn.pods > 5, "pods of the second suite")
+  await node.removePod(second.podSandboxId)
+  const third = await runDaemon(node, spec, images.a)
+  expect(await isOf("a")).toBe(true)
+  await waitFor(() => churn.pods > 7, "pods after the way back")
+  await churn.stop()
+  expect(churn.errors).toEqual([])
+
+  expect(await askFromHost(host, "127.0.0.1", 8080)).toBe("old")
+  expect(await execInDaemon(node, third, "install", "--bin-dir", "/host/bin", "--verify")).toMatchObject({
+    exitCode: 0,
+  })
+  const uninstall = () => execInDaemon(node, third, "install", "--bin-dir", "/host/bin", "--uninstall")
+  expect((await uninstall()).exitCode).toBe(3) // a pod is attached
+  expect(await isOf("a")).toBe(true)
+  await node.removePod(old)
+  expect(await uninstall()).toMatchObject({ exitCode: 0 })
+  await mustRun(["diff", "--recursive", referencePlugins, host.file(binDir)])
+}, 600_000)
