@@ -1,0 +1,191 @@
+import { expect, test } from "bun:test"
+import { NodeLab } from "../cni/node-lab.ts"
+import { ruleSets } from "../cni/rule-sets.ts"
+import { runFirewalld, startBus } from "../firewall/firewalld-lab.ts"
+import {
+  askEcho,
+  type ContainerNamespace,
+  chooseIptables,
+  connectOutside,
+  EchoPeer,
+  type EchoQuestion,
+  expectNoEcho,
+  isLong,
+  type Namespace,
+  outside,
+  patient,
+  uplink,
+} from "../lab/mod.ts"
+
+/** What packets do on a node: they leave, come in by a published port, go from pod to pod, and from the host to a pod. */
+const ways = ["out", "in", "pods", "host"] as const
+type Way = (typeof ways)[number]
+
+/** A program that has rules of its own on the node. */
+interface Neighbour {
+  readonly name: string
+  /** Starts it, or starts it again, or has it read its rules anew. */
+  start(lab: NodeLab): Promise<unknown>
+  /** What pods that are attached while it runs lack. */
+  readonly before: Lost
+  /** What pods have lost after it was started behind them: those of this suite until `cni reconcile`, those of the reference plugins for good. */
+  readonly after: Lost
+}
+
+/** What is lost with each suite. */
+interface Lost {
+  readonly ours: readonly Way[]
+  readonly reference: readonly Way[]
+}
+
+const nothing: Lost = { ours: [], reference: [] }
+
+/** The rules of a program whose operator has let no container through: that is what the plugin firewall is for. */
+function withoutPods(name: string): string {
+  const rules = ruleSets[name]?.iptables
+  if (rules === undefined) throw new Error(`There are no rules of ${name}`)
+  return rules.replaceAll(/^-A .* cni0 .*\n/gm, "")
+}
+const restore = (rules: string) => (lab: NodeLab) => lab.host.exec("iptables-restore", ["--noflush"], { input: rules })
+const empty =
+  "*filter\n:INPUT ACCEPT\n:FORWARD DROP\n:OUTPUT ACCEPT\nCOMMIT\n*nat\n:PREROUTING ACCEPT\n:POSTROUTING ACCEPT\nCOMMIT\n"
+const nftablesConf = `flush ruleset
+table inet filter {
+  chain input { type filter hook input priority filter; policy accept; }
+  chain forward { type filter hook forward priority filter; policy accept; }
+}
+`
+
+const neighbours: readonly Neighbour[] = [
+  {
+    name: "docker",
+    start: restore(withoutPods("docker")),
+    before: { ours: [], reference: ["in"] },
+    after: { ours: [], reference: ["in"] },
+  },
+  {
+    name: "ufw",
+    start: restore(withoutPods("ufw, which forwards what its user allows")),
+    before: { ours: [], reference: ["in"] },
+    after: { ours: [], reference: ["in"] },
+  },
+  { name: "kube-proxy", start: restore(withoutPods("kube-proxy by iptables")), before: nothing, after: nothing },
+  {
+    name: "firewalld",
+    start: startFirewalldAgain,
+    before: nothing,
+    after: { ours: ["out", "pods"], reference: ["out", "in", "pods"] },
+  },
+  {
+    name: "iptables-restore of a file with FORWARD DROP",
+    start: (lab) => lab.host.exec("iptables-restore", [], { input: empty }),
+    before: { ours: [], reference: ["in"] },
+    after: { ours: ["out", "in", "pods"], reference: ["out", "in", "pods"] },
+  },
+  {
+    name: "nftables.service",
+    start: (lab) => lab.host.exec("nft", ["-f", "-"], { input: nftablesConf }),
+    before: nothing,
+    after: { ours: ["out", "in"], reference: ["out", "in"] },
+  },
+  {
+    name: "nft flush ruleset",
+    start: (lab) => lab.host.exec("nft", ["flush", "ruleset"]),
+    before: nothing,
+    after: { ours: ["out", "in"], reference: ["out", "in"] },
+  },
+]
+
+/** Starts firewalld, or reloads it where it runs. */
+async function startFirewalldAgain({ host }: NodeLab): Promise<void> {
+  if ((await host.tryExec("firewall-cmd", ["--state"])).exitCode === 0) await host.exec("firewall-cmd", ["--reload"])
+  else {
+    await startBus(host)
+    await runFirewalld(host)
+  }
+}
+
+const orders = ["before the pods", "after the pods", "before and again after"] as const
+
+const suites = {
+  ours: {},
+  reference: { binDir: "/usr/lib/cni" },
+} as const
+
+/** The reference plugins of Debian speak no later version. */
+const network = {
+  cniVersion: "1.0.0",
+  name: "pods",
+  plugins: [
+    {
+      type: "bridge",
+      bridge: "cni0",
+      isDefaultGateway: true,
+      ipMasq: true,
+      hairpinMode: true,
+      ipam: { type: "host-local", ranges: [[{ subnet: "10.85.0.0/24" }]] },
+    },
+    { type: "portmap", capabilities: { portMappings: true } },
+    { type: "firewall" },
+  ],
+}
+
+/** A node with two pods, and another host that has no route to pods. */
+class Crossing {
+  readonly #ways: Readonly<Record<Way, readonly [from: Namespace, question: EchoQuestion]>>
+
+  constructor(lab: NodeLab, other: Namespace, client: ContainerNamespace) {
+    const ask = (address: string, port: number): EchoQuestion => ({ transport: "tcp", address, port })
+    this.#ways = {
+      out: [client, ask(outside.ip, 9000)],
+      in: [other, ask(uplink.ip, 8002)],
+      pods: [client, ask("10.85.0.3", 80)],
+      host: [lab.host, ask("10.85.0.3", 80)],
+    }
+  }
+
+  /** Those that are lost get no answer, and all others one; what leaves has the address of the host. */
+  async expectLost(lost: readonly Way[]): Promise<void> {
+    for (const way of ways) {
+      const [from, question] = this.#ways[way]
+      if (lost.includes(way)) await expectNoEcho(from, question)
+      else {
+        const reply = await askEcho(from, question)
+        if (way === "out") expect(reply.from.address).toBe(uplink.ip)
+      }
+    }
+  }
+}
+
+const rows = neighbours.flatMap((neighbour) =>
+  orders.flatMap((order) => (["ours", "reference"] as const).map((suite) => ({ neighbour, order, suite }))),
+)
+/** `npm test` has every sixth of them, so that each order comes with each suite; `npm run test:faults -- reconcile` has all. */
+const chosen = isLong ? rows : rows.filter((_, at) => at % 6 === (Math.floor(at / 6) * 2 + 2) % 6)
+
+for (const { neighbour, order, suite } of chosen) {
+  const title = `${neighbour.name}, ${order} of ${suite === "ours" ? "these plugins" : "the reference plugins"}`
+  test(
+    `${title}: what is lost, and comes back`,
+    async () => {
+      await using lab = await NodeLab.create(network)
+      await chooseIptables(lab.host, "nf_tables")
+      Object.assign(lab, suites[suite])
+      const other = await connectOutside(lab.host)
+      await using _there = await EchoPeer.start(other, { port: 9000 })
+      if (order !== "after the pods") await neighbour.start(lab)
+      const [client, server] = [await lab.addPod("client"), await lab.addPod("server")]
+      await using _here = await EchoPeer.start(server, { port: 80 })
+      const crossing = new Crossing(lab, other, client)
+      await crossing.expectLost(order === "after the pods" ? [] : neighbour.before[suite])
+      if (order === "before the pods") return
+      await neighbour.start(lab)
+      await crossing.expectLost(neighbour.after[suite])
+      if (suite === "reference") return
+      const reconciled = await lab.cni(["reconcile"])
+      expect({ exitCode: reconciled.exitCode, stderr: reconciled.stderr }).toEqual({ exitCode: 0, stderr: "" })
+      await crossing.expectLost([])
+    },
+    patient(120_000),
+  )
+}
