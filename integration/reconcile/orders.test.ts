@@ -185,6 +185,13 @@ for (const { neighbour, order, suite } of chosen) {
       const reconciled = await lab.cni(["reconcile"])
       expect({ exitCode: reconciled.exitCode, stderr: reconciled.stderr }).toEqual({ exitCode: 0, stderr: "" })
       await crossing.expectLost([])
+      if (neighbour.name !== "firewalld") return
+      for (const pod of [client, server]) {
+        const { exitCode, stderr } = await lab.cni(["del", "pods", pod.path, "--container-id", pod.name])
+        expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: "" })
+      }
+      const sources = await lab.host.exec("firewall-cmd", ["--zone=trusted", "--list-sources"])
+      expect(sources.stdout.trim()).toBe("")
     },
     patient(120_000),
   )

@@ -1,4 +1,4 @@
-import { PacketFilter } from "../../pkg/nftables/mod.ts"
+import { type Element, PacketFilter } from "../../pkg/nftables/mod.ts"
 import { type Feature, OwnedRules, type RestoreOptions } from "../../pkg/rules/mod.ts"
 import { CniError, Code, hostCidr, type Owner, ownerComment } from "../../pkg/types/mod.ts"
 import { Failures, type Undo } from "../../pkg/undo/mod.ts"
@@ -6,7 +6,7 @@ import type { FirewallConfig } from "./config.ts"
 import { removeAcceptMarked } from "./iptables/accept-marked.ts"
 import { IptablesFirewall, listLabels } from "./iptables/firewall.ts"
 import { listAddresses, NftablesFirewall } from "./nftables/firewall.ts"
-import type { DelHints, FirewallSpec, ZonedSpec } from "./spec.ts"
+import { type DelHints, type FirewallSpec, readNote, type ZonedSpec } from "./spec.ts"
 import {
   addSources,
   checkSources,
@@ -115,9 +115,9 @@ export class Firewall implements Disposable {
     const socket = this.#filter?.socket
     const noted = Map.groupBy(socket ? listAddresses(socket) : [], ({ comment }) => comment)
     const sources = wanted.map((one) => {
-      const isNew = !socket || made.has(one)
-      const own = isNew ? sourcesIn(one.config.firewalldZone, one.spec.addresses) : []
-      return { one, sources: isNew ? own : sourcesOf(noted.get(ownerComment(one.spec.owner)) ?? []) }
+      const former = made.has(one) ? [] : sourcesOf(noted.get(ownerComment(one.spec.owner)) ?? [])
+      // Nothing is noted of attachments that are older than firewalld.
+      return { one, sources: former.length > 0 ? former : sourcesIn(one.config.firewalldZone, one.spec.addresses) }
     })
     restoreSources(firewalld, sources, { ...options, isFiltering: this.#isFiltering })
   }
@@ -152,10 +152,9 @@ export class Firewall implements Disposable {
     const { deleted = [] } = this.#nftables ?? {}
     // The Go suite keeps no record of the sources that it has added.
     const isTheirs = deleted.length === 0 && (backend === undefined || backend === "firewalld")
-    this.#removeSources(
-      [...sourcesOf(deleted), ...(isTheirs ? sourcesIn(firewalldZone, hints.addresses) : [])],
-      failures,
-    )
+    const theirs = isTheirs ? sourcesIn(firewalldZone, hints.addresses) : []
+    const later = this.#sourcesAddedLater(deleted, { backend, firewalldZone })
+    this.#removeSources([...sourcesOf(deleted), ...theirs, ...later], failures)
     this.#removeAcceptMarked(iptablesAdminChainName, failures)
     this.#filter?.socket.leave() // nothing is left to do here that the waiting could overlap with
     failures.throwIfAny()
@@ -165,13 +164,24 @@ export class Firewall implements Disposable {
   gc(
     network: string,
     valid: readonly Owner[],
-    { iptablesAdminChainName }: Pick<FirewallConfig, "iptablesAdminChainName">,
+    config: Pick<FirewallConfig, "backend" | "firewalldZone" | "iptablesAdminChainName">,
   ): void {
     const failures = new Failures()
     this.#rules.gc(network, valid, failures)
-    this.#removeSources(sourcesOf(this.#nftables?.deleted ?? []), failures)
-    this.#removeAcceptMarked(iptablesAdminChainName, failures)
+    const { deleted = [] } = this.#nftables ?? {}
+    this.#removeSources([...sourcesOf(deleted), ...this.#sourcesAddedLater(deleted, config)], failures)
+    this.#removeAcceptMarked(config.iptablesAdminChainName, failures)
     failures.throwIfAny()
+  }
+
+  /** What `restore` may have made sources of attachments that are older than firewalld: nothing is noted of these. */
+  #sourcesAddedLater(
+    deleted: readonly Element[],
+    { backend, firewalldZone }: Pick<FirewallConfig, "backend" | "firewalldZone">,
+  ): Source[] {
+    if (backend !== undefined && backend !== "firewalld") return []
+    const addresses = deleted.flatMap(({ key: [ip], note }) => (ip && !readNote(note).zone ? [ip] : []))
+    return addresses.length > 0 && this.#isFiltering() ? sourcesIn(firewalldZone, addresses) : []
   }
 
   #removeAcceptMarked(adminChain: string, failures: Failures): void {
