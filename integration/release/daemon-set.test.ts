@@ -110,6 +110,12 @@ test("the DaemonSet takes the place of the reference plugins, is upgraded and ro
   expect(churn.errors).toEqual([])
 
   expect(await askFromHost(host, "127.0.0.1", 8080)).toBe("old")
+  // The container that stays makes the published port again.
+  const late = await node.runPod("late", { portMappings: [{ containerPort: 80, hostPort: 8081 }] })
+  await host.exec("nft", ["flush", "ruleset"])
+  expect(await askFromHost(host, "127.0.0.1", 8081)).toBe("late")
+  await node.removePod(late)
+
   expect(await execInDaemon(node, third, "install", "--bin-dir", "/host/bin", "--verify")).toMatchObject({
     exitCode: 0,
   })
