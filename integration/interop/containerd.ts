@@ -81,7 +81,7 @@ export class Containerd implements AsyncDisposable {
 
   /** The networks that it has loaded, without its loopback: their names, and the MTU of the first plugin. */
   async networks(): Promise<{ name: string; mtu: unknown }[]> {
-    using cri = this.#connect()
+    using cri = this.connect()
     const { info } = await cri.call("Status", { verbose: true })
     const { Networks: networks } = JSON.parse(info.cniconfig ?? "{}") as CniConfig
     return (networks ?? [])
