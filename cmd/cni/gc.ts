@@ -8,6 +8,7 @@ import {
 } from "../../pkg/libcni/mod.ts"
 import { CniError, Code, type JsonObject, messageOf, ownerComment } from "../../pkg/types/mod.ts"
 import {
+  type Arguments,
   type Command,
   given,
   networkOf,
@@ -20,12 +21,14 @@ import {
   wantsJson,
   word,
 } from "../../tools/command.ts"
+import type { Terminal } from "../../tools/environment.ts"
 import {
   attachmentsOf,
   brokenRecords,
   cacheDirs,
   isNamespace,
   type NodePlaces,
+  readNetworks,
   readNode,
 } from "../../tools/node/mod.ts"
 import { fittedTable } from "../../tools/screen.ts"
@@ -35,7 +38,7 @@ import { storesOf } from "./ipam.ts"
 /** `cni gc` */
 export const gc: Command = {
   summary: "Delete what containers that are gone left behind in a network",
-  words: ["NETWORK"],
+  words: ["[NETWORK]"],
   flags: {
     keep: { type: "string", multiple: true, value: "ID/IFNAME", help: "an attachment to leave alone; repeat for each" },
     auto: { type: "boolean", help: "keep every attachment whose namespace still exists" },
@@ -47,6 +50,9 @@ export const gc: Command = {
 --dry-run it prints every attachment in the cache, and every lease, link and rule that is deleted. What the plugins leave of that, such
 as those that know no GC, is deleted by this command. Exit code 1: something of it is still there, and a message names it.
 
+Where the caches know no attachment of a network, and containers have interfaces in it, --auto deletes nothing of it: it is the wrong cache,
+or an empty one. Without NETWORK --auto goes through all networks of --conf-dir.
+
 Examples:
   cni gc mynet --auto --dry-run
   cni gc mynet --auto
@@ -56,68 +62,94 @@ Examples:
     if (listed.length === 0 && !given(args, "auto")) {
       throw new UsageError("nothing is deleted without knowing what to keep: give --keep ID/IFNAME for each, or --auto")
     }
-    const runtime = runtimeOf(args, terminal)
-    const network = networkOf(word(args, 0), args, terminal)
-    const stores = storesOf(network.name, args, terminal)
-    const caches = cacheDirs(runtime.cacheDir)
-    const attached = () =>
-      caches.flatMap((directory) => cachedAttachments(directory)).filter((one) => one.network === network.name)
-    if (given(args, "auto")) refuseBroken(network.name, caches)
-    const dry = given(args, "dry-run")
-    const show = (rows: string[][]) =>
-      print(args, terminal, {
-        json: () => rows.map(rowAsJson),
-        text: (screen) => fittedTable(COLUMNS, rows, screen) || "Nothing to keep or delete\n",
-      })
-    /** Decides what to keep and says what that means. */
-    const decide = () => {
-      const places = placesOf(args, terminal)
-      const valid = [...listed, ...(given(args, "auto") ? livingOf(attached(), places) : [])]
-      const stale = new Set(caches.flatMap((cacheDir) => staleAttachments({ cacheDir }, network, valid)).map(nameOf))
-      const belongings = staleBelongings(network.name, stores, valid)
-      const fate = dry ? "would delete" : "delete"
-      show([
-        ...attached().map((one) => [
-          stale.has(nameOf(one)) ? fate : "keep",
-          "attachment",
-          nameOf(one),
-          one.netns || "unknown namespace",
-        ]),
-        ...belongings.map(({ kind, what, owner }) => [fate, kind, what, owner]),
-      ])
-      return valid
-    }
-    if (network.disableGC) {
-      if (wantsJson(args)) show([])
-      terminal.stderr(`Warning: network "${network.name}" has "disableGC": nothing is deleted\n`)
-      return
-    }
-    if (dry) {
-      decide()
-      return
-    }
-    let valid: readonly AttachmentId[] | undefined
+    if (args.words.length > 0) return collect(word(args, 0), listed, args, terminal)
+    if (listed.length > 0 || wantsJson(args)) throw new UsageError("give NETWORK, or --auto alone for all networks")
     const failures: string[] = []
-    for (const cacheDir of caches) {
-      const isUsed = cacheDir === runtime.cacheDir || staleAttachments({ cacheDir }, network, valid ?? []).length > 0
-      if (!isUsed) continue
+    for (const name of namesIn(args, terminal)) {
       try {
-        await gcNetwork({ ...runtime, cacheDir }, network, () => {
-          valid ??= decide()
-          return valid
-        })
+        terminal.stdout(`${name}:\n`)
+        await collect(name, listed, args, terminal)
       } catch (error) {
-        if (valid === undefined) throw error
         failures.push(messageOf(error))
       }
     }
-    failures.push(...deleteBelongings(network.name, stores, valid ?? []))
-    const left = staleBelongings(network.name, stores, valid ?? [])
-    failures.push(
-      ...left.map(({ kind, what, owner }) => `Cannot delete ${kind} ${what} of ${owner}: it is still there`),
-    )
-    if (failures.length > 0) throw new Error([...new Set(failures)].join("\n"))
+    if (failures.length > 0) throw new Error(failures.join("\n"))
   },
+}
+
+/** The names of all networks that can be read. */
+function namesIn(args: Arguments, terminal: Terminal): string[] {
+  const names = readNetworks(placesOf(args, terminal).confDir).flatMap(({ network }) => network?.name ?? [])
+  return [...new Set(names)]
+}
+
+/** Deletes what is not kept of one network. */
+async function collect(
+  name: string,
+  listed: readonly AttachmentId[],
+  args: Arguments,
+  terminal: Terminal,
+): Promise<void> {
+  const runtime = runtimeOf(args, terminal)
+  const network = networkOf(name, args, terminal)
+  const stores = storesOf(network.name, args, terminal)
+  const caches = cacheDirs(runtime.cacheDir)
+  const attached = () =>
+    caches.flatMap((directory) => cachedAttachments(directory)).filter((one) => one.network === network.name)
+  if (given(args, "auto")) refuseBroken(network.name, caches)
+  if (given(args, "auto") && attached().length === 0) refuseUnknown(network.name, placesOf(args, terminal), listed)
+  const dry = given(args, "dry-run")
+  const show = (rows: string[][]) =>
+    print(args, terminal, {
+      json: () => rows.map(rowAsJson),
+      text: (screen) => fittedTable(COLUMNS, rows, screen) || "Nothing to keep or delete\n",
+    })
+  /** Decides what to keep and says what that means. */
+  const decide = () => {
+    const places = placesOf(args, terminal)
+    const valid = [...listed, ...(given(args, "auto") ? livingOf(attached(), places) : [])]
+    const stale = new Set(caches.flatMap((cacheDir) => staleAttachments({ cacheDir }, network, valid)).map(nameOf))
+    const belongings = staleBelongings(network.name, stores, valid)
+    const fate = dry ? "would delete" : "delete"
+    show([
+      ...attached().map((one) => [
+        stale.has(nameOf(one)) ? fate : "keep",
+        "attachment",
+        nameOf(one),
+        one.netns || "unknown namespace",
+      ]),
+      ...belongings.map(({ kind, what, owner }) => [fate, kind, what, owner]),
+    ])
+    return valid
+  }
+  if (network.disableGC) {
+    if (wantsJson(args)) show([])
+    terminal.stderr(`Warning: network "${network.name}" has "disableGC": nothing is deleted\n`)
+    return
+  }
+  if (dry) {
+    decide()
+    return
+  }
+  let valid: readonly AttachmentId[] | undefined
+  const failures: string[] = []
+  for (const cacheDir of caches) {
+    const isUsed = cacheDir === runtime.cacheDir || staleAttachments({ cacheDir }, network, valid ?? []).length > 0
+    if (!isUsed) continue
+    try {
+      await gcNetwork({ ...runtime, cacheDir }, network, () => {
+        valid ??= decide()
+        return valid
+      })
+    } catch (error) {
+      if (valid === undefined) throw error
+      failures.push(messageOf(error))
+    }
+  }
+  failures.push(...deleteBelongings(network.name, stores, valid ?? []))
+  const left = staleBelongings(network.name, stores, valid ?? [])
+  failures.push(...left.map(({ kind, what, owner }) => `Cannot delete ${kind} ${what} of ${owner}: it is still there`))
+  if (failures.length > 0) throw new Error([...new Set(failures)].join("\n"))
 }
 
 const COLUMNS = ["WHAT", "KIND", { head: "NAME", isWhole: true }, { head: "OF", falls: 1 }]
@@ -129,6 +161,24 @@ function refuseBroken(network: string, caches: readonly string[]): void {
   throw new CniError(Code.Io, `Cannot tell what of network "${network}" is in use: "${broken[0]}" holds no record`, {
     details: `${broken.length === 1 ? "remove the file" : `remove the ${broken.length} files of this kind`} when the container is gone, or restart it`,
   })
+}
+
+/** Throws where containers have interfaces in a network of which no cache knows an attachment: an empty list is not "no containers". */
+function refuseUnknown(network: string, places: NodePlaces, listed: readonly AttachmentId[]): void {
+  const kept = new Set(listed.map(nameOf))
+  const living = attachmentsOf(readNode(places)).filter(
+    (one) => one.network === network && one.link?.kind === "veth" && !kept.has(nameOf(one)),
+  )
+  const [first] = living
+  if (!first) return
+  const others = living.length === 1 ? "has an interface" : `and ${living.length - 1} more have interfaces`
+  throw new CniError(
+    Code.Io,
+    `Cannot tell what of network "${network}" is in use: ${nameOf(first)} ${others}, and no cache knows it`,
+    {
+      details: "give --cache-dir of the runtime that made them, or --keep ID/IFNAME for each that lives",
+    },
+  )
 }
 
 function rowAsJson([what = "", kind = "", name = "", of = ""]: string[]): JsonObject {

@@ -30,7 +30,7 @@ test("these are the commands with their words and flags", () => {
     `status NETWORK : ${WATCH} ${RUNTIME}`,
     `reattach ATTACHMENT… : --timeout=SECONDS ${PLACES} ${OUTPUT}`,
     `reconcile [NETWORK] : --dry-run --listen --except=NETWORK/PLUGIN[/ID/IFNAME]… --cache-dir=DIR --bin-dir=DIR[:DIR] --timeout=SECONDS ${OUTPUT}`,
-    `gc NETWORK : --keep=ID/IFNAME… --auto --dry-run ${RUNTIME}`,
+    `gc [NETWORK] : --keep=ID/IFNAME… --auto --dry-run ${RUNTIME}`,
     `ps [NETWORK] : --orphans -n/--namespace=NAME -A/--all-namespaces ${WATCH} ${PLACES} ${OUTPUT}`,
     `doctor [NETWORK] : --all --fix --bundle=FILE --timeout=SECONDS ${WATCH} ${PLACES} ${OUTPUT}`,
     `trace [NETWORK] [NETNS] : --to=ADDRESS[:PORT] --udp -i/--ifname=NAME --probe --from=ADDRESS --to-port=PORT --in=NAME ${PLACES} ${OUTPUT}`,

@@ -56,7 +56,15 @@ test("the archive is unpacked like that of the reference plugins, and its sum is
       ...plugins.map((name) => `share/man/man8/cni-${name}.8`),
       ...pages.filter((name) => !name.startsWith("cni-agent")).map((name) => `share/man/man1/${name}`),
       ...["bash/cni", "zsh/_cni", "fish/cni.fish"].map((name) => `share/completions/${name}`),
-      ...["dhcp.service", "dhcp.socket", "metrics.service", "metrics.timer"].map((name) => `share/systemd/cni-${name}`),
+      ...[
+        "dhcp.service",
+        "dhcp.socket",
+        "gc.service",
+        "gc.timer",
+        "metrics.service",
+        "metrics.timer",
+        "reconcile.service",
+      ].map((name) => `share/systemd/cni-${name}`),
       ...[...plugins, "conflist"].map((name) => `share/schemas/${name}.json`),
     ].sort(),
   )

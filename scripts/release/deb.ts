@@ -117,6 +117,8 @@ function folded(paragraph: string): string {
 }
 
 const unitNames = ["cni-dhcp.service", "cni-dhcp.socket"]
+/** What else runs. No unit is enabled by the package. */
+const otherUnits = ["cni-reconcile.service", "cni-gc.timer", "cni-metrics.timer"]
 
 /**
  * Debian 12's package of the reference plugins has the units in /lib/systemd/system, which is this package's
@@ -138,7 +140,10 @@ const maintainerScripts = {
   preinst: `if [ "$1" = install ]; then\n${divert("--add").join("")}fi\n`,
   postinst:
     `if [ "$1" = configure ]; then\n${divert("--remove").join("")}fi\n` +
-    withSystemd("configure", `${reload}  deb-systemd-invoke try-restart cni-dhcp.service || true\n`),
-  prerm: withSystemd("remove", `  deb-systemd-invoke stop ${unitNames.join(" ")} || true\n`),
+    withSystemd(
+      "configure",
+      `${reload}  deb-systemd-invoke try-restart cni-dhcp.service cni-reconcile.service || true\n`,
+    ),
+  prerm: withSystemd("remove", `  deb-systemd-invoke stop ${[...unitNames, ...otherUnits].join(" ")} || true\n`),
   postrm: `if [ "$1" = abort-install ]; then\n${divert("--remove").join("")}fi\n${withSystemd("remove", reload)}`,
 } as const

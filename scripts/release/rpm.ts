@@ -78,12 +78,12 @@ ${paths.map((path) => `${attributeOf(path)}/${path}`).join("\n")}
 if [ -d /run/systemd/system ]; then systemctl daemon-reload || :; fi
 
 %preun
-if [ "$1" = 0 ] && [ -d /run/systemd/system ]; then systemctl stop cni-dhcp.service cni-dhcp.socket || :; fi
+if [ "$1" = 0 ] && [ -d /run/systemd/system ]; then systemctl stop cni-dhcp.service cni-dhcp.socket cni-reconcile.service cni-gc.timer cni-metrics.timer || :; fi
 
 %postun
 if [ -d /run/systemd/system ]; then
   systemctl daemon-reload || :
-  if [ "$1" -ge 1 ]; then systemctl try-restart cni-dhcp.service || :; fi
+  if [ "$1" -ge 1 ]; then systemctl try-restart cni-dhcp.service cni-reconcile.service || :; fi
 fi
 `
 }

@@ -62,7 +62,7 @@ export async function stageFiles(target: Target): Promise<StagedFile[]> {
   const executables = [...(await plugins(target)), await tool(target)]
   const all = [
     ...units("ipam/dhcp/systemd"),
-    ...units("share/systemd", /^cni-metrics\./),
+    ...units("share/systemd", /^cni-(gc|metrics|reconcile)\./),
     ...schemas(),
     ...completions(),
   ]

@@ -43,6 +43,7 @@ import { checkOwnTables } from "./own-tables.ts"
 import { checkPlaced } from "./placed.ts"
 import { checkPlugins } from "./plugins.ts"
 import { checkClusterPools } from "./pools.ts"
+import { checkReconcileListener } from "./reconcile-listener.ts"
 import { checkContainerRules, checkHostRules, checkMainTables } from "./rules.ts"
 import { checkFailedAddresses, checkSegments } from "./segments.ts"
 import { checkSettings, settingsOf } from "./settings.ts"
@@ -109,6 +110,7 @@ const checks: readonly Check[] = [
   checkLostRules,
   checkDuplicates,
   checkListeners,
+  checkReconcileListener,
   checkOrphans,
 ]
 

@@ -56,6 +56,8 @@ export const findingNames = [
   "table-dormant",
   "table-incomplete",
   "port-taken",
+  "no-listener",
+  "losses-left",
   "frames-dropped",
   "netdev-drop",
   "missing-policy",

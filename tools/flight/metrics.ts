@@ -4,6 +4,7 @@ import { replaceFile } from "../../pkg/libc/mod.ts"
 import { type Family, printFamilies, type Sample } from "../../pkg/metrics/mod.ts"
 import { type Command, nodeFlags, outputFlags, placesOf, text, wantsJson } from "../command.ts"
 import { attachmentsOf, type Node, readNode } from "../node/mod.ts"
+import { findListenerRecord, type ListenerRecord, OUTAGE_BUCKETS } from "../reconcile/record.ts"
 import { fileFlag, readLines } from "./recorder.ts"
 
 /** Upper bounds of the histogram, seconds. */
@@ -21,7 +22,7 @@ export const metrics: Command = {
     output: { ...outputFlags.output, choices: ["text", "json"], help: "text or json (default text)" },
     json: outputFlags.json,
   },
-  help: `Attachments, orphans, addresses used and free, and, while the flight recorder is on, calls, errors and durations of what its
+  help: `Attachments, orphans, addresses used and free, while it runs what the listener of cni reconcile has made again, and, while the flight recorder is on, calls, errors and durations of what its
 ring holds: the last 1024 calls. share/systemd has a timer that writes the file, share/grafana a dashboard. -o json prints the samples as JSON.
 
 Examples:
@@ -29,7 +30,7 @@ Examples:
   cni metrics --write /var/lib/prometheus/node-exporter/cni.prom`,
   async run(args, terminal) {
     const node = readNode(placesOf(args, terminal))
-    const families = familiesOf(node, readLines(text(args, "file")))
+    const families = familiesOf(node, readLines(text(args, "file")), findListenerRecord())
     const printed = wantsJson(args) ? `${JSON.stringify(families, undefined, 2)}\n` : printFamilies(families)
     const file = text(args, "write")
     if (file === undefined) terminal.stdout(printed)
@@ -37,8 +38,8 @@ Examples:
   },
 }
 
-/** The metrics of a node; those of the recorder only where it is on. */
-export function familiesOf(node: Node, lines: readonly Numbered[] | undefined): Family[] {
+/** The metrics of a node; those of the recorder only where it is on, those of the listener only where it runs. */
+export function familiesOf(node: Node, lines: readonly Numbered[] | undefined, listener?: ListenerRecord): Family[] {
   const attachments = attachmentsOf(node)
   const names = node.networks.flatMap(({ network }) => network?.name ?? [])
   const networks = [...new Set([...names, ...attachments.map(({ network }) => network)])].sort()
@@ -79,7 +80,41 @@ export function familiesOf(node: Node, lines: readonly Numbered[] | undefined): 
       ranges.map(({ labels, used, total }) => ({ labels, value: Math.max(0, total - used) })),
     ),
     gauge("cni_recorder_on", "Whether the flight recorder is on.", [{ labels: {}, value: lines ? 1 : 0 }]),
+    ...(listener ? reconciled(listener) : []),
     ...(lines ? recorded(lines) : []),
+  ]
+}
+
+function reconciled({ counts, outage, losses }: ListenerRecord): Family[] {
+  const { buckets, seconds, count } = outage
+  const bounds = OUTAGE_BUCKETS.map((bound, at) => ({ le: String(bound), value: buckets[at] ?? 0 }))
+  return [
+    {
+      name: "cni_reconcile_total",
+      type: "counter",
+      help: "How often the listener of cni reconcile was set off, by what, and what came of it.",
+      samples: counts.map(({ trigger, result, count }) => ({ labels: { trigger, result }, value: count })),
+    },
+    {
+      name: "cni_reconcile_outage_seconds",
+      type: "histogram",
+      help: "From hearing of a loss to having made it good.",
+      samples: [
+        ...[...bounds, { le: "+Inf", value: count }].map(({ le, value }) => ({
+          suffix: "_bucket",
+          labels: { le },
+          value,
+        })),
+        { suffix: "_sum", labels: {}, value: seconds },
+        { suffix: "_count", labels: {}, value: count },
+      ],
+    },
+    {
+      name: "cni_reconcile_losses",
+      type: "gauge",
+      help: "What is gone and is left so.",
+      samples: [{ labels: {}, value: losses.length }],
+    },
   ]
 }
 

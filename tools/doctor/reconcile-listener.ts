@@ -1,0 +1,46 @@
+import { Bus } from "../../pkg/dbus/mod.ts"
+import { findListenerRecord, isListening, type ListenerRecord } from "../reconcile/record.ts"
+import type { Check, Finding } from "./finding.ts"
+import { sh } from "./remedy.ts"
+
+/** As long as the bus may take to answer. */
+const PATIENCE_MS = 1000
+
+/** What the listener of `cni reconcile` has left, and that none runs where firewalld takes rules away. */
+export const checkReconcileListener: Check = ({ attachments }) => {
+  const record = findListenerRecord()
+  if (record) return lossesLeft(record)
+  return attachments.length > 0 && !isListening() && hasFirewalld() ? [noListener] : []
+}
+
+const noListener: Finding = {
+  rule: "no-listener",
+  severity: "warning",
+  what: "firewalld runs on this host, and no listener of cni reconcile does",
+  why: "a reload or a restart of firewalld takes rules of containers away, and they stay away",
+  remedy: sh`systemctl enable --now cni-reconcile.service`,
+  note: "cni reconcile makes good once what is missing now",
+}
+
+/** What is gone and stays so, as the listener tells it. */
+export function lossesLeft({ losses }: Pick<ListenerRecord, "losses">): Finding[] {
+  return losses.map(({ what, reason }) => ({
+    rule: "losses-left",
+    severity: "error",
+    cause: reason,
+    affected: [{ name: what }],
+    what: `${what} is gone and stays so: ${reason}`,
+    ofMany: (count) => `${count} things are gone and stay so: ${reason}`,
+    why: "the listener of cni reconcile does not fight with what removes it, or cannot make it again",
+    remedy: "find what removes it, as journalctl -u cni-reconcile shows when; then cni reconcile makes it again",
+  }))
+}
+
+function hasFirewalld(): boolean {
+  try {
+    using bus = Bus.findSystem(PATIENCE_MS)
+    return bus?.hasOwner("org.fedoraproject.FirewallD1") === true
+  } catch {
+    return false
+  }
+}
