@@ -9,6 +9,7 @@ import {
   TemporaryDirectory,
   waitFor,
 } from "../lab/mod.ts"
+import { NodeLab } from "./node-lab.ts"
 
 const tool = join(builtPlugins, "../cni")
 
@@ -91,3 +92,24 @@ test.each(Object.entries(networks))(
     expect(rowsOf(again.stdout)).toEqual([["keep", "attachment", `${alive.name}/eth0`, alive.path]])
   },
 )
+
+test("--auto deletes nothing of a network where containers have interfaces, and the cache knows none", async () => {
+  await using lab = await NodeLab.create()
+  const pod = await lab.addPod()
+  await lab.host.exec("mv", ["/var/lib/cni/results", "/var/lib/cni/elsewhere"])
+  const rules = async () => (await lab.host.exec("nft", ["list", "ruleset"])).stdout
+  const before = await rules()
+  for (const words of [
+    ["gc", "pods", "--auto"],
+    ["gc", "--auto"],
+  ]) {
+    const { exitCode, stderr } = await lab.cni(words)
+    expect(exitCode).toBe(1)
+    expect(stderr).toContain(`Cannot tell what of network "pods" is in use: ${pod.name}/eth0 has an interface`)
+  }
+  expect(await rules()).toBe(before)
+  await lab.host.exec("mv", ["/var/lib/cni/elsewhere", "/var/lib/cni/results"])
+  const { exitCode, stdout } = await lab.cni(["gc", "--auto"])
+  expect({ exitCode, stdout }).toMatchObject({ exitCode: 0, stdout: expect.stringMatching(/^pods:\n.*keep/s) })
+  expect(await rules()).toBe(before)
+})

@@ -1,0 +1,32 @@
+/** The units of packages, as systemd itself reads them. */
+import { expect, test } from "bun:test"
+import { readdir, readFile } from "node:fs/promises"
+import { join } from "node:path"
+import { builtPlugins, mustRun, TemporaryDirectory } from "../lab/mod.ts"
+
+const root = join(import.meta.dir, "../..")
+const names = (await readdir(join(root, "share/systemd"))).filter((name) => !name.startsWith("cni-agent"))
+const read = (name: string) => readFile(join(root, "share/systemd", name), "utf8")
+
+test("systemd understands each key of each unit, and finds what they run", async () => {
+  expect(names).toContain("cni-reconcile.service")
+  await using directory = await TemporaryDirectory.create()
+  const files = names.map(async (name) => {
+    const text = (await read(name)).replaceAll("/usr/local/bin/cni", join(builtPlugins, "../cni"))
+    await Bun.write(directory.join(name), text)
+    return directory.join(name)
+  })
+  const { stdout, stderr } = await mustRun(["systemd-analyze", "verify", "--man=no", ...(await Promise.all(files))])
+  expect(stdout + stderr).toBe("")
+})
+
+test("no service may get new privileges, memory that is written and run, or capabilities beyond those of networks and files", async () => {
+  const allowed = /^CAP_(NET_ADMIN|NET_RAW|SYS_ADMIN|SYS_PTRACE|DAC_OVERRIDE|DAC_READ_SEARCH)$/
+  for (const name of names.filter((each) => each.endsWith(".service"))) {
+    const unit = await read(name)
+    for (const key of ["NoNewPrivileges", "MemoryDenyWriteExecute", "LockPersonality", "RestrictRealtime"])
+      expect(`${name} ${unit}`).toContain(`\n${key}=yes\n`)
+    const bound = /^CapabilityBoundingSet=(.+)$/m.exec(unit)?.[1]?.split(" ") ?? [name]
+    expect(bound.filter((each) => !allowed.test(each))).toEqual([])
+  }
+})
