@@ -175,12 +175,10 @@ testWith(
       "link add link base name other type macvlan",
     ])
     const deleted = await inTime("DEL", attachment.run("DEL"))
+    const isOurs = (name: string) => name.startsWith("x") || name === "renamed"
     const left = await linkNames(pod)
-    expectToldIfLeft(
-      deleted,
-      left.filter((name) => name.startsWith("x")),
-    )
-    expect(left.filter((name) => !name.startsWith("x")).sort()).toEqual(["base", "lo", "other"])
+    expectToldIfLeft(deleted, left.filter(isOurs))
+    expect(left.filter((name) => !isOurs(name)).sort()).toEqual(["base", "lo", "other"])
   },
 )
 
