@@ -22,7 +22,16 @@ const mayImport: Readonly<Record<string, readonly string[] | RegExp>> = {
   "pkg/iptables": ["pkg/engine", "pkg/libc", "pkg/types", "pkg/netlink", "pkg/undo", "pkg/nftables"],
   "pkg/dbus": ["pkg/engine", "pkg/libc"],
   "pkg/conntrack": ["pkg/engine", "pkg/libc", "pkg/netlink", "pkg/types"],
-  "pkg/rules": ["pkg/engine", "pkg/types", "pkg/netlink", "pkg/undo", "pkg/nftables", "pkg/iptables"],
+  "pkg/rules": [
+    "pkg/engine",
+    "pkg/types",
+    "pkg/libc",
+    "pkg/netlink",
+    "pkg/records",
+    "pkg/undo",
+    "pkg/nftables",
+    "pkg/iptables",
+  ],
   "pkg/masquerade": [
     "pkg/engine",
     "pkg/types",

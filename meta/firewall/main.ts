@@ -33,7 +33,7 @@ function addFirewall(call: Call, config: FirewallConfig): Answered {
   if (spec.addresses.length === 0) return call.answer(result)
   using filter = new Firewall(call.log)
   using undo = new Undo(call.log)
-  filter.add(spec, config, undo)
+  filter.add(spec, config, undo, call)
   return call.answer(result, undo)
 }
 

@@ -12,8 +12,9 @@ export function prepare(
 ): { spec: PortmapSpec; localnet: string | undefined } {
   const link = config.snat ? findLink(addresses) : undefined
   const links = { localnetLink: link?.isShared ? link.name : undefined, openedLink: link?.name }
+  const { snat, masqAll, conditions, markMasqBit, externalSetMarkChain } = config
   const spec = {
-    ...config,
+    ...{ snat, masqAll, conditions, markMasqBit, externalSetMarkChain },
     owner,
     netns,
     addresses,

@@ -95,7 +95,7 @@ function leaseAll<C extends AttachmentConfig>(plugin: InterfacePlugin<C>, attach
   requireMtu(config.mtu, result)
   const addresses = addressesOf(result)
   if (masquerades(config) && addresses.length > 0) {
-    new Masquerade(filter).add({ owner, addresses }, config.ipMasqBackend, undo)
+    new Masquerade(filter).add({ owner, addresses }, config.ipMasqBackend, undo, call)
   }
   return result
 }

@@ -5,9 +5,16 @@ import { randomHex } from "./process.ts"
 import { findStat, isDirectory, isRegularFile, stat } from "./stat.ts"
 
 const EEXIST = errnoNumber("EEXIST")
+const ENOENT = errnoNumber("ENOENT")
 
 export function removeDirectory(path: string): void {
   check("rmdir", JSON.stringify(path), () => engine.rmdir(path))
+}
+
+/** Removes a directory if it is empty. Returns whether it is not there then; never throws, since an exception would be dear. */
+export function tryRemoveDirectory(path: string): boolean {
+  const answer = engine.rmdir(path)
+  return answer === 0 || answer === -ENOENT
 }
 
 /** Makes a directory. Throws `EEXIST` when there is anything of this name. */

@@ -20,8 +20,11 @@ export interface Filter<Socket = NetlinkSocket> {
 export interface RuleBackend<Spec, Hints = unknown, Made = void> {
   /** Whether the node has what `add` needs, for this spec or in general. Changes nothing. */
   isUsable(spec?: Spec): boolean
-  /** Adds the rules; to add them again changes nothing. Each change goes to `undo` with its reverse. */
-  add(spec: Spec, undo: Undo): Made
+  /**
+   * Adds the rules; to add them again changes nothing. Each change goes to `undo` with its reverse. `lost` is called before that where
+   * the table is not there, as far as the backend finds that out without another question.
+   */
+  add(spec: Spec, undo: Undo, lost: () => void): Made
   /** Throws `CniError` with what was expected and what was found, unless all rules are there. */
   check(spec: Spec): void
   /** Whether there may be rules to remove. Mostly there are none, and then `remove` and `gc` are not called. */

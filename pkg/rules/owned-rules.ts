@@ -1,7 +1,8 @@
-import { CniError, Code, isCniError, type Owner, ownerComment } from "../types/mod.ts"
+import { CniError, Code, isCniError, messageOf, type Owner, ownerComment } from "../types/mod.ts"
 import { Failures, type Undo } from "../undo/mod.ts"
 import type { BackendName, Backends, Filter, ForeignRules, RuleBackend } from "./backend.ts"
-import { isForeign, type RestorableRules, type RestoreOptions, restoreRules } from "./restore.ts"
+import { type Container, RuleNotes } from "./notes.ts"
+import { isForeign, mayHold, type RestorableRules, type RestoreOptions, restoreRules } from "./restore.ts"
 
 /** What errors say of a feature. */
 export interface Feature<Spec> {
@@ -13,6 +14,10 @@ export interface Feature<Spec> {
   readonly needs: string
   /** The key of the configuration that names the backend; undefined where there is no choice. */
   readonly key?: string
+  /** The name of the directory with notes of its rules. */
+  readonly notes: string
+  /** Whether rules need a transaction of their own. */
+  isAlone?(spec: Spec): boolean
 }
 
 const NO_PROGRAM = 'the program "iptables-restore" is missing (Debian\'s package is called "iptables")'
@@ -29,6 +34,7 @@ export class OwnedRules<Spec extends { readonly owner: Owner }, Hints = unknown,
   readonly #feature: Feature<Spec>
   readonly #filter: Pick<Filter, "forgetTables"> | undefined
   readonly #backends: Backends<Spec, Hints, Made>
+  readonly #notes: RuleNotes<Spec>
 
   constructor(
     feature: Feature<Spec>,
@@ -38,30 +44,76 @@ export class OwnedRules<Spec extends { readonly owner: Owner }, Hints = unknown,
     this.#feature = feature
     this.#filter = filter
     this.#backends = backends
+    this.#notes = new RuleNotes(feature.notes)
   }
 
   /**
    * Adds the rules, by nf_tables unless `asked` says otherwise; by iptables where the kernel cannot and nothing is asked. When that
-   * fails too, the error has both reasons. To add them again changes nothing. Throws `CniError`; `undo` takes back what has changed.
+   * fails too, the error has both reasons. To add them again changes nothing. Rules of a `container` are noted; where their table is
+   * gone, those of others that are noted are made again before them. Throws `CniError`; `undo` takes back what has changed.
    */
-  add(spec: Spec, asked: BackendName | undefined, undo: Undo): Made {
+  add(spec: Spec, asked: BackendName | undefined, undo: Undo, container?: Container): Made {
+    if (!container) return this.#add(spec, asked, undo, () => {})
+    this.#notes.write(container, { spec, asked })
+    try {
+      const made = this.#add(spec, asked, undo, () => this.#restoreOthers(spec.owner, container.log))
+      undo.defer("note the rules", () => this.#notes.remove(spec.owner))
+      return made
+    } catch (error) {
+      this.#notes.remove(spec.owner)
+      throw error
+    }
+  }
+
+  #add(spec: Spec, asked: BackendName | undefined, undo: Undo, lost: () => void): Made {
     this.#filter?.forgetTables()
     const { nftables, iptables } = this.#backends
-    if (iptables && asked === "iptables") return this.#addByIptables(iptables, spec, undo)
+    if (iptables && asked === "iptables") return this.#addByIptables(iptables, spec, undo, lost)
     try {
-      return this.#requireNftables(spec).add(spec, undo)
+      return this.#requireNftables(spec).add(spec, undo, lost)
     } catch (error) {
       const isLacking = !nftables || !canUse(nftables, spec)
       const failure = this.#toCniError(error, spec, isLacking ? `nftables: ${this.#feature.needs}` : "nftables")
       if (asked || !iptables || !isLacking) throw failure
-      return this.#addByIptables(iptables, spec, undo, failure)
+      return this.#addByIptables(iptables, spec, undo, lost, failure)
     }
   }
 
-  /** `before` is the error of nf_tables, where that was tried first. */
-  #addByIptables(iptables: RuleBackend<Spec, Hints, Made>, spec: Spec, undo: Undo, before?: CniError): Made {
+  /**
+   * Makes again the rules that others have lost, and takes back those of attachments that were deleted in the meantime: their notes
+   * are gone, and a DEL that removes a note later finds the rules. Never throws: the ADD at hand goes on.
+   */
+  #restoreOthers(own: Owner, log: (line: string) => void): void {
     try {
-      return iptables.add(spec, undo)
+      const refuse = (error: unknown) => log(`Cannot make again what another container has lost: ${messageOf(error)}`)
+      const wanted = this.#notes.readOthers(own, log).map(({ spec, asked }) => {
+        return { spec, asked, isAlone: this.#feature.isAlone?.(spec) ?? false, made: () => {}, refuse }
+      })
+      if (wanted.length === 0) return
+      this.restore(wanted, { isDry: false, log })
+      for (const { spec } of wanted) if (!this.#notes.has(spec.owner)) this.#takeBack(spec.owner)
+      this.#filter?.forgetTables()
+    } catch (error) {
+      log(`Cannot make again the ${this.#feature.rules} that others have lost: ${messageOf(error)}`)
+    }
+  }
+
+  #takeBack(owner: Owner): void {
+    this.#filter?.forgetTables()
+    const { nftables, iptables } = this.#backends
+    for (const place of [iptables, nftables]) if (place?.mayHold()) place.remove(owner, undefined as Hints)
+  }
+
+  /** `before` is the error of nf_tables, where that was tried first. */
+  #addByIptables(
+    iptables: RuleBackend<Spec, Hints, Made>,
+    spec: Spec,
+    undo: Undo,
+    lost: () => void,
+    before?: CniError,
+  ): Made {
+    try {
+      return iptables.add(spec, undo, lost)
     } catch (cause) {
       const error = this.#toCniError(cause, spec, "iptables")
       if (!before) throw error
@@ -110,11 +162,15 @@ export class OwnedRules<Spec extends { readonly owner: Owner }, Hints = unknown,
    * `failures`; without it they are thrown at the end, as one `CniError`.
    */
   remove(owner: Owner, hints: Hints, failures?: Failures): void {
+    const isNoted = this.#notes.remove(owner)
+    if (isNoted && !mayHold(this.#backends.nftables)) this.#filter?.forgetTables() // an ADD may make it again just now
     this.#removeFromAll("", `of ${ownerComment(owner)}`, (place) => place.remove(owner, hints), failures)
   }
 
   /** Removes the rules of all attachments to a network but the valid ones, like `remove`. */
   gc(network: string, valid: readonly Owner[], failures?: Failures): void {
+    this.#notes.gc(network, valid)
+    this.#filter?.forgetTables()
     this.#removeFromAll("stale ", `of network "${network}"`, (place) => place.gc?.(network, valid), failures)
   }
 

@@ -107,7 +107,7 @@ function restoreAlone<Spec>(
 }
 
 /** A place that cannot be looked at holds nothing that is known. */
-function mayHold<Spec>(place: Partial<Pick<RuleBackend<Spec>, "mayHold">> | undefined): boolean {
+export function mayHold<Spec>(place: Partial<Pick<RuleBackend<Spec>, "mayHold">> | undefined): boolean {
   try {
     return place?.mayHold?.() === true
   } catch {

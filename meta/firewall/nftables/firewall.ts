@@ -56,14 +56,19 @@ export class NftablesFirewall
     return canFilter(this.socket, spec?.adminChain ?? ADMIN_CHAIN)
   }
 
-  add(spec: ZonedSpec, undo: Undo): void {
+  add(spec: ZonedSpec, undo: Undo, lost = () => {}): void {
     const { filter } = this
     const revert = () => {
       this.takeBack(spec.owner)
       filter.forgetTables()
       removeAcceptMarked(filter, spec.adminChain)
     }
-    const isWhole = undo.defer("let traffic through", revert, () => addFirewall(filter.socket, spec, spec.zone))
+    const incomplete = () => {
+      if (!this.mayHold()) lost()
+    }
+    const isWhole = undo.defer("let traffic through", revert, () =>
+      addFirewall(filter.socket, spec, spec.zone, incomplete),
+    )
     if (!isWhole) {
       this.#log("The kernel has no nf_tables for bridges: ports of one bridge are apart with br_netfilter only")
     }
@@ -110,12 +115,14 @@ function isWayOpen(filter: PacketFilter, addresses: readonly Uint8Array[]): bool
 /**
  * Lets an attachment's traffic through and applies its policy, all in one transaction: `nft add element inet cni_firewall
  * containers { 10.1.0.2 comment "network/containerID/ifname" }` and so on, with table, chains, sets and rules where they are
- * missing. `zone` of firewalld is noted beside the addresses. Returns false when the kernel cannot filter on bridges, which keeps
+ * missing; `incomplete` is called before, where they may be. `zone` of firewalld is noted beside the addresses. Returns false when the kernel cannot filter on bridges, which keeps
  * isolated ports apart. Throws `NetlinkError`, and then nothing has changed.
  */
-export function addFirewall(socket: NetlinkSocket, spec: FirewallSpec, zone?: string): boolean {
+export function addFirewall(socket: NetlinkSocket, spec: FirewallSpec, zone?: string, incomplete = () => {}): boolean {
   const canKeepPortsApart = spec.policy !== "isolated" || canFilterBridges(socket)
-  commitQuickly(socket, planNew(socket, spec, zone), () => planAdd(socket, spec, { zone, canKeepPortsApart }))
+  const quick = planNew(socket, spec, zone)
+  if (!quick) incomplete()
+  commitQuickly(socket, quick, () => planAdd(socket, spec, { zone, canKeepPortsApart }))
   return canKeepPortsApart
 }
 

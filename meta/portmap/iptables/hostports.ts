@@ -10,6 +10,7 @@ import {
   removeEverywhere,
   requirePrograms,
   restoreTable,
+  targetOf,
 } from "../../../pkg/iptables/mod.ts"
 import type { NetlinkSocket } from "../../../pkg/netlink/mod.ts"
 import {
@@ -48,22 +49,26 @@ export class IptablesHostports
   }
 
   /** One `iptables-restore` for each address family. Throws `CniError` that names the holder of a port that is taken. */
-  add(spec: PortmapSpec, undo: Undo): readonly Uint8Array[] {
+  add(spec: PortmapSpec, undo: Undo, lost = () => {}): readonly Uint8Array[] {
     if (spec.openedLink !== undefined) this.#localnet?.guard(spec.openedLink, undo)
     try {
-      return this.#addRules(spec, undo)
+      return this.#addRules(spec, undo, lost)
     } catch (error) {
       throw namingKeys(spec, error)
     }
   }
 
-  #addRules(spec: PortmapSpec, undo: Undo): readonly Uint8Array[] {
+  #addRules(spec: PortmapSpec, undo: Undo, lost: () => void): readonly Uint8Array[] {
     const variant = chooseVariant(this.socket)
     const families = spec.addresses.map((mapped) => {
       const programs = requirePrograms(mapped.family, variant)
       const rules = iptablesRules(spec, mapped)
       const plan = (found: Content) => planAdd(rules, found, isGone)
-      const found = readTable(programs, TABLE)
+      let found = readTable(programs, TABLE)
+      if (!found.rules.some((rule) => targetOf(rule) === DNAT)) {
+        lost()
+        found = readTable(programs, TABLE)
+      }
       return { programs, plan, changes: plan(found), ahead: findAhead(rules, found) } // a port that is taken shows before any change
     })
     undo.defer("map ports", () => this.remove(spec.owner))

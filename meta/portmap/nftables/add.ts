@@ -43,11 +43,11 @@ export interface TableChanges {
 /**
  * Maps the ports, all in one transaction: `nft add element ip cni_hostports ports { tcp . 8080 comment
  * "network/containerID/ifname" : 10.1.0.2 . 80 }` and so on, with table, chains, maps and rules where they are missing.
- * Doing it again changes nothing; what this owner, or one that is deleted, has left in the way is replaced; a port that another
+ * `incomplete` is called before, where rules may be missing. Doing it again changes nothing; what this owner, or one that is deleted, has left in the way is replaced; a port that another
  * attachment of the container has stays there, and this one stands by. Returns what has changed, for `undoAddHostports`.
  * Throws `CniError` that names the holder of a port that is taken, or `NetlinkError`, and then nothing has changed.
  */
-export function addHostports(socket: NetlinkSocket, portmap: PortmapSpec): TableChanges {
+export function addHostports(socket: NetlinkSocket, portmap: PortmapSpec, incomplete = () => {}): TableChanges {
   const specs = tableSpecs(portmap)
   let planned = planOf([])
   const plan = () => {
@@ -55,6 +55,7 @@ export function addHostports(socket: NetlinkSocket, portmap: PortmapSpec): Table
     return planned
   }
   if (specs.some(({ conditions }) => conditions !== undefined)) {
+    incomplete()
     commitByNft(plan)
     return { ...planned, mustPromote: planned.isStandingBy }
   }
@@ -66,7 +67,7 @@ export function addHostports(socket: NetlinkSocket, portmap: PortmapSpec): Table
     localnet = specs.flatMap(({ layout, localnetLink }) => missingLocalnetEntry(socket, layout, localnetLink) ?? [])
     const wakes = specs.map(({ layout }) => wake(layout.table)) // no question whether it is dormant
     quick = [...wakes, ...specs.flatMap(planNew), ...localnet.flatMap(addLocalnetEntry)]
-  }
+  } else incomplete()
   return commitQuickly(socket, quick, () => plan().operations) ? { ...planned, localnet } : planned
 }
 

@@ -4,6 +4,7 @@ import {
   atomically,
   type FoundRule,
   hasRules,
+  hasRulesAsleep,
   listRules,
   type PacketFilter,
   remove,
@@ -48,8 +49,12 @@ export class NftablesHostports
     return (spec?.addresses ?? [{ family: AF_INET }]).every(({ family }) => canMapPorts(this.socket, family))
   }
 
-  add(spec: PortmapSpec, undo: Undo): readonly Uint8Array[] {
-    const made = addHostports(this.socket, spec)
+  add(spec: PortmapSpec, undo: Undo, lost = () => {}): readonly Uint8Array[] {
+    const layouts = families.map(tableLayout)
+    const made = addHostports(this.socket, spec, () => {
+      // A table may be there with the guard alone.
+      if (!layouts.some(({ table, rules }) => hasRulesAsleep(this.socket, table, rules))) lost()
+    })
     undo.defer("map ports", () => undoAddHostports(this, spec, made))
     if (made.mustPromote) promoteNext(this.socket, spec)
     return made.ahead

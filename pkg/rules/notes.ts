@@ -1,0 +1,164 @@
+import { decodeUtf8, encodeUtf8 } from "../engine/mod.ts"
+import {
+  createFile,
+  findFile,
+  findStat,
+  isErrno,
+  makeDirectories,
+  readDirectory,
+  type Stat,
+  tryRemoveDirectory,
+  tryUnlink,
+} from "../libc/mod.ts"
+import { findExposure, ownerOfRecord, recordName } from "../records/mod.ts"
+import { messageOf, type Owner, ownerComment, staleOf } from "../types/mod.ts"
+import type { BackendName } from "./backend.ts"
+
+/** Where ADD notes which rules it makes, in a directory for each feature. It goes with the boot, as the rules do. */
+const DIRECTORY = "/run/cni/rules"
+/** The thread's own namespace, where the rules are: others may have the same /run. */
+const OWN = "/proc/thread-self/ns/net"
+/** Notes of a release that has written them differently are not read. */
+const FORM = 1
+/** As many are read: more than a node has containers, and some tenths of a second. */
+const NOTES_MAX = 4000
+
+/** Each time, a DEL beside this ADD has removed the directory. */
+const ATTEMPTS = 10
+
+/** The container that rules are for: they are made again as long as its namespace is at this path. */
+export interface Container {
+  readonly netns: string
+  readonly namespace: { readonly identity: string | undefined }
+  readonly log: (line: string) => void
+}
+
+/** The rules of one attachment, as ADD has been asked for them. */
+export interface Note<Spec> {
+  readonly spec: Spec
+  readonly asked: BackendName | undefined
+}
+
+/**
+ * Notes of the rules that ADD makes, a file for each attachment: for the next ADD, which makes them again when it finds their table gone.
+ * They are needed for nothing else, and a note that cannot be written, or is torn, is one that is not there.
+ */
+export class RuleNotes<Spec extends { readonly owner: Owner }> {
+  readonly #root: string
+  readonly #directory: string
+
+  constructor(feature: string, directory = DIRECTORY) {
+    this.#root = directory
+    this.#directory = `${directory}/${feature}`
+  }
+
+  #pathOf(owner: Owner): string {
+    return `${this.#directory}/${recordName(owner)}`
+  }
+
+  /** Before the rules are made. Never throws. */
+  write({ netns, namespace, log }: Container, { spec, asked }: Note<Spec>): void {
+    const path = this.#pathOf(spec.owner)
+    const host = identityOf(findStat(OWN))
+    const text = JSON.stringify({ form: FORM, host, netns, identity: namespace.identity, asked, spec })
+    try {
+      this.#create(path, encodeUtf8(text))
+    } catch (error) {
+      this.remove(spec.owner) // what a full disk has torn
+      if (isErrno(error, "EROFS", "EACCES", "EPERM")) return // as for a user without root's files: there are no notes at all
+      log(`Cannot note the rules in "${path}", so that no other ADD makes them again: ${messageOf(error)}`)
+    }
+  }
+
+  /** Makes the directory where it is not there, or a DEL has removed it. */
+  #create(path: string, bytes: Uint8Array): void {
+    for (let attempt = 1; ; attempt++) {
+      try {
+        createFile(path, bytes)
+        return
+      } catch (error) {
+        if (attempt === ATTEMPTS) throw error
+        if (isErrno(error, "ENOENT")) makeDirectories(this.#directory, 0o700)
+        else if (isErrno(error, "EEXIST")) tryUnlink(path)
+        else throw error
+      }
+    }
+  }
+
+  has(owner: Owner): boolean {
+    return findStat(this.#pathOf(owner)) !== undefined
+  }
+
+  /**
+   * Before the rules are removed, since an ADD that makes them again looks for the note afterwards. Returns
+   * whether there was one. Never throws: where no note can be removed none could be written.
+   */
+  remove(owner: Owner): boolean {
+    let isRemoved = false
+    try {
+      isRemoved = tryUnlink(this.#pathOf(owner))
+      if (tryRemoveDirectory(this.#directory)) tryRemoveDirectory(this.#root) // others have notes there, mostly
+    } catch {}
+    return isRemoved
+  }
+
+  /** Removes those of a network's attachments that are not in the list of valid ones. Never throws. */
+  gc(network: string, valid: readonly Owner[]): void {
+    const isStale = staleOf(network, valid)
+    for (const owner of this.#owners()) if (isStale(ownerComment(owner))) this.remove(owner)
+  }
+
+  #owners(): Owner[] {
+    try {
+      return readDirectory(this.#directory).flatMap((name) => ownerOfRecord(name) ?? [])
+    } catch {
+      return []
+    }
+  }
+
+  /**
+   * The notes of all others whose rules are in this namespace and whose containers live, in the order of their ADDs. A directory that
+   * others than root can change is not believed. Throws `SyscallError`.
+   */
+  readOthers(own: Owner, log: (line: string) => void): Note<Spec>[] {
+    const owners = this.#owners().filter((owner) => ownerComment(owner) !== ownerComment(own))
+    if (owners.length === 0) return []
+    const exposure = findExposure(this.#directory)
+    if (exposure !== undefined) {
+      log(`Cannot trust "${this.#directory}", and makes no rules of others again: ${exposure}`)
+      return []
+    }
+    if (owners.length > NOTES_MAX) log(`There are ${owners.length} notes of rules, and ${NOTES_MAX} are read`)
+    const host = identityOf(findStat(OWN))
+    const found = owners.slice(0, NOTES_MAX).flatMap((owner) => {
+      const path = this.#pathOf(owner)
+      const written = findStat(path)?.modified
+      const note = written === undefined ? undefined : readNote<Spec>(findFile(path), owner, host)
+      return note ? [{ note, written: written as bigint }] : []
+    })
+    return found.sort((a, b) => Number(a.written - b.written)).map(({ note }) => note)
+  }
+}
+
+/** A note of this namespace, of a container that lives; undefined for another one, and for what is torn. */
+function readNote<Spec>(bytes: Uint8Array | undefined, owner: Owner, host: string): Note<Spec> | undefined {
+  try {
+    const read = JSON.parse(decodeUtf8(bytes ?? new Uint8Array()), asBytes)
+    if (read.form !== FORM || read.host !== host || ownerComment(read.spec.owner) !== ownerComment(owner))
+      return undefined
+    return identityOf(findStat(read.netns)) === read.identity ? { spec: read.spec, asked: read.asked } : undefined
+  } catch {
+    return undefined
+  }
+}
+
+/** "device:inode", as `NamespaceFile.identity` has it. */
+function identityOf(found: Stat | undefined): string {
+  return found ? `${found.device}:${found.inode}` : ""
+}
+
+/** Bytes of addresses are written as `{"0":10,"1":1,…}`: a function that is called for each value would be dear in every ADD. */
+function asBytes(_key: string, value: unknown): unknown {
+  const isBytes = typeof value === "object" && value !== null && !Array.isArray(value) && "0" in value
+  return isBytes ? Uint8Array.from(Object.values(value)) : value
+}
