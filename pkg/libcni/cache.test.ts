@@ -128,3 +128,20 @@ test("a cache that is opened and not committed leaves no file; modes are for roo
   expect(statSync(lab.results).mode & 0o777).toBe(0o700)
   expect(statSync(join(lab.results, "lab-c1-eth0")).mode & 0o777).toBe(0o600)
 })
+
+test("attachments with the same configuration share its bytes, and files without a JSON object are told", () => {
+  using lab = new Lab()
+  const keys = ["a", "b", "c"].map((containerId) => ({ ...key, containerId }))
+  for (const one of keys) {
+    using cache = openCache(lab.cacheDir, one)
+    cache.commit({ ...attachment, ...one, config: one.containerId === "c" ? new TextEncoder().encode("{}") : config })
+  }
+  writeFileSync(join(lab.results, "lab-d-eth0"), '{"kind":')
+  writeFileSync(join(lab.results, "lab-e-eth0"), '{"kind":"another"}')
+  const told: string[] = []
+  const [a, b, c, ...others] = cachedAttachments(lab.cacheDir, undefined, (file) => told.push(file))
+  expect([a?.containerId, b?.containerId, c?.containerId, others]).toEqual(["a", "b", "c", []])
+  expect(a?.config).toBe(b?.config as Uint8Array)
+  expect(c?.config).toEqual(new TextEncoder().encode("{}"))
+  expect(told).toEqual([join(lab.results, "lab-d-eth0")])
+})

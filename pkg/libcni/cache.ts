@@ -1,4 +1,4 @@
-import { decodeUtf8, encodeUtf8 } from "../engine/mod.ts"
+import { decodeBase64, decodeUtf8, encodeUtf8 } from "../engine/mod.ts"
 import {
   type ErrnoName,
   FileDescriptor,
@@ -147,18 +147,28 @@ export function removeCache(cacheDir: string, key: CacheKey): void {
 
 /**
  * All cached attachments in the order of their file names, or those of one container. Files that are not attachments are
- * passed over. Throws code 5 when the directory cannot be listed, or a file in it not be read: "none" would be a dangerous
- * answer.
+ * passed over; `passOver` gets the paths of those that hold no JSON object. Attachments with the same configuration share its bytes.
+ * Throws code 5 when the directory cannot be listed, or a file in it not be read: "none" would be a dangerous answer.
  */
-export function cachedAttachments(cacheDir: string, containerId?: string): CachedAttachment[] {
+export function cachedAttachments(
+  cacheDir: string,
+  containerId?: string,
+  passOver: (file: string) => void = () => {},
+): CachedAttachment[] {
   requireText("cacheDir", cacheDir)
   requireOwn(cacheDir, "results")
+  const configs = new Map<string, ReturnType<typeof decodeBase64>>()
+  const decodeConfig = (text: string) => {
+    if (!configs.has(text)) configs.set(text, decodeBase64(text))
+    return configs.get(text)
+  }
   const directory = join(cacheDir, "results")
   return listDirectory(directory)
     .sort((a, b) => (a < b ? -1 : 1))
     .flatMap((name) => {
       const value = readValue(join(directory, name))
-      const attachment = value?.kind === cacheKind ? decodeCached(value) : undefined
+      if (value === undefined) passOver(join(directory, name))
+      const attachment = value?.kind === cacheKind ? decodeCached(value, decodeConfig) : undefined
       if (attachment === undefined) return []
       return containerId === undefined || attachment.containerId === containerId ? [attachment] : []
     })

@@ -36,8 +36,11 @@ export function encodeCached(attachment: CachedAttachment): JsonObject {
   }
 }
 
-/** Reads the content of a cache file of this kind; `undefined` when it does not say whose it is. */
-export function decodeCached(value: JsonObject): CachedAttachment | undefined {
+/**
+ * Reads the content of a cache file of this kind; `undefined` when it does not say whose it is. `decodeConfig` may give the same bytes
+ * for the same text.
+ */
+export function decodeCached(value: JsonObject, decodeConfig = decodeBase64): CachedAttachment | undefined {
   const { containerId, ifName, networkName, netns, config, configComplete, cniArgs, capabilityArgs, result } = value
   if (![containerId, ifName, networkName].every((part) => typeof part === "string" && part !== "")) return undefined
   return {
@@ -45,7 +48,7 @@ export function decodeCached(value: JsonObject): CachedAttachment | undefined {
     ifName: String(ifName),
     network: String(networkName),
     netns: typeof netns === "string" ? netns : "",
-    config: (typeof config === "string" ? decodeBase64(config) : undefined) ?? new Uint8Array(),
+    config: (typeof config === "string" ? decodeConfig(config) : undefined) ?? new Uint8Array(),
     configComplete: configComplete === true,
     args: Array.isArray(cniArgs) ? cniArgs.flatMap(pair) : [],
     capabilityArgs: isJsonObject(capabilityArgs) ? capabilityArgs : {},

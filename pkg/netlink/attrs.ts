@@ -178,7 +178,7 @@ export function attribute(type: number, payload: Uint8Array): Uint8Array {
 /** Copies of the attributes in these bytes, flags taken off their types. Throws `DecodeError` when a length is wrong. */
 export function readAttributes(from: Uint8Array): UnknownAttribute[] {
   const found: UnknownAttribute[] = []
-  for (let at = 0, length = 0; at + HEADER <= from.length; at += align(length)) {
+  for (let at = 0, length = 0; at + HEADER <= from.length; at += (length + 3) & ~3) {
     length = lengthAt(from, at)
     found.push({ type: typeAt(from, at), payload: from.slice(at + HEADER, at + length) })
   }

@@ -70,7 +70,7 @@ export function readMessages(datagram: Uint8Array): Message[] {
       port: u32.get(datagram, at + 12),
       payload: datagram.subarray(at + HEADER, at + length),
     })
-    at += align(length)
+    at += (length + 3) & ~3
   }
   return messages
 }

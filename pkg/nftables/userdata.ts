@@ -66,14 +66,15 @@ export function readComment(userdata: Uint8Array | undefined): string | undefine
 }
 
 function readEntry(userdata: Uint8Array | undefined, sought: number): string | undefined {
-  try {
-    for (const { type, value } of userdata ? decodeUserdata(userdata) : [])
-      if (type === sought) return text.decode(value)
-    return undefined
-  } catch (error) {
-    if (error instanceof DecodeError) return undefined // programs may keep there what they like
-    throw error
+  if (userdata === undefined) return undefined
+  let found: string | undefined
+  for (let at = 0; at < userdata.length; ) {
+    const end = at + 2 + (userdata[at + 1] ?? userdata.length)
+    if (end > userdata.length) return undefined // programs may keep there what they like
+    if (userdata[at] === sought) found ??= text.decode(userdata.subarray(at + 2, end))
+    at = end
   }
+  return found
 }
 
 /** The entry for a comment. Throws `RangeError` when it is longer than `nft` shows. */

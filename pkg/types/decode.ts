@@ -26,7 +26,7 @@ function spellingOf(key: string, known: readonly string[]): string {
 export function member(object: JsonObject, key: string): JsonValue | undefined {
   if (Object.hasOwn(object, key)) return object[key] ?? undefined
   let found: JsonValue | undefined
-  for (const name of Object.keys(object)) if (isSameKey(name, key)) found = object[name]
+  for (const name in object) if (name.length === key.length && isSameKey(name, key)) found = object[name]
   return found ?? undefined
 }
 
@@ -124,7 +124,7 @@ export type Loose<T> = { [K in keyof T]: undefined extends Pick<T, K>[K] ? T[K] 
 export function present(value: Record<string, JsonValue | undefined>): JsonObject
 export function present<T extends object>(value: Loose<T>): T
 export function present(value: object): object {
-  const given: Record<string, unknown> = { ...value }
+  const given = value as Record<string, unknown>
   const kept: Record<string, unknown> = {}
   for (const key in given) if (given[key] !== undefined) kept[key] = given[key]
   return kept

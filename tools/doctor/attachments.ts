@@ -1,7 +1,6 @@
 import { join } from "../../pkg/libc/mod.ts"
-import { parseNetworkList } from "../../pkg/libcni/mod.ts"
 import { isJsonObject, ownerComment } from "../../pkg/types/mod.ts"
-import { ipamOf, type NodeAttachment } from "../node/mod.ts"
+import { ipamOf, type NodeAttachment, recordedPlugins } from "../node/mod.ts"
 import { affectedBy, type Check, cniCommand, type Finding, nameOf, type Patient, someOf } from "./finding.ts"
 import { sh } from "./remedy.ts"
 
@@ -44,11 +43,7 @@ function missingLink(one: NodeAttachment, patient: Patient): Finding[] {
 
 /** The plugins of the ADD. */
 export function pluginsOf({ cached }: NodeAttachment) {
-  try {
-    return cached ? parseNetworkList(cached.config).plugins : []
-  } catch {
-    return []
-  }
+  return recordedPlugins(cached) ?? []
 }
 
 /** What is wrong with a table whose rules are missing: it is not there, or they are not in it. */

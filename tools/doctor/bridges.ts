@@ -1,6 +1,5 @@
-import { parseNetworkList } from "../../pkg/libcni/mod.ts"
 import { type JsonObject, ownerComment } from "../../pkg/types/mod.ts"
-import { lostBridge, type NodeAttachment, type NodeLink } from "../node/mod.ts"
+import { lostBridge, type NodeAttachment, type NodeLink, recordedPlugins } from "../node/mod.ts"
 import {
   affectedBy,
   bridgeOf,
@@ -111,12 +110,7 @@ function portRemedy(
 /** The keys of the plugin bridge at the ADD, else in the network's file. */
 function bridgeKeysOf({ cached, network }: NodeAttachment, { members }: Patient): JsonObject | undefined {
   const own = members.find((member) => member.network === network && bridgeOf(member) !== undefined)?.raw
-  if (!cached) return own
-  try {
-    return parseNetworkList(cached.config).plugins.find(({ type }) => type === "bridge")?.raw ?? own
-  } catch {
-    return own
-  }
+  return recordedPlugins(cached)?.find(({ type }) => type === "bridge")?.raw ?? own
 }
 
 /** Whether the host has the gateway's address, on the bridge or on its VLAN. */

@@ -1,5 +1,4 @@
-import { decodeLatin1 } from "../../pkg/engine/mod.ts"
-import { parseNetworkList, type Runtime } from "../../pkg/libcni/mod.ts"
+import type { NetworkPlugin, Runtime } from "../../pkg/libcni/mod.ts"
 import { parseIp } from "../../pkg/types/mod.ts"
 import {
   attachmentsOf,
@@ -10,6 +9,7 @@ import {
   readInsides,
   readNode,
   readPacketFilter,
+  recordedPlugins,
 } from "../node/mod.ts"
 import { checkHostArp } from "./arp.ts"
 import { checkComplete, checkDuplicates } from "./attachments.ts"
@@ -23,7 +23,7 @@ import { type Check, type Finding, type Member, type Patient, readSysctl } from 
 import { checkDeviceHooks, checkFrames } from "./frames.ts"
 import { checkBroken, checkClock, checkDisk, checkRecords, checkUnread } from "./host.ts"
 import { checkHostNeighbours, checkHostRoutes } from "./host-routes.ts"
-import { examinedOf, pluginsByConfig } from "./inside.ts"
+import { examinedOf } from "./inside.ts"
 import { checkIpsec } from "./ipsec.ts"
 import {
   checkBridgeFiltering,
@@ -158,9 +158,8 @@ function told(findings: readonly Finding[], network: string | undefined): Findin
 function readPatient(places: NodePlaces, flags: readonly string[]): Patient {
   const node = readNode(places)
   const attachments = attachmentsOf(node)
-  const pluginsOf = pluginsByConfig()
-  const insides = readInsides(attachments, (one) => settingsOf(one, pluginsOf))
-  const examined = examinedOf(attachments, insides, pluginsOf)
+  const insides = readInsides(attachments, settingsOf)
+  const examined = examinedOf(attachments, insides)
   return {
     node,
     attachments,
@@ -216,22 +215,13 @@ function membersOf({ networks, cache }: Patient["node"]): Member[] {
     members.getOrInsert(`${network} ${JSON.stringify(raw)}`, { network, type, raw })
   }
   for (const { network } of networks) for (const plugin of network?.plugins ?? []) add(network?.name ?? "", plugin)
-  const seen = new Set<string>()
-  for (const { network, config } of cache) {
-    const text = decodeLatin1(config)
-    if (seen.has(text)) continue
-    seen.add(text)
-    for (const plugin of pluginsIn(config)) add(network, plugin)
+  const seen = new Set<readonly NetworkPlugin[]>()
+  for (const entry of cache) {
+    const plugins = recordedPlugins(entry) ?? []
+    if (!seen.has(plugins)) for (const plugin of plugins) add(entry.network, plugin)
+    seen.add(plugins)
   }
   return [...members.values()]
-}
-
-function pluginsIn(config: Uint8Array) {
-  try {
-    return parseNetworkList(config).plugins
-  } catch {
-    return []
-  }
 }
 
 function bySeverity(a: Finding, b: Finding): number {

@@ -1,5 +1,4 @@
-import { decodeLatin1 } from "../../pkg/engine/mod.ts"
-import { type NetworkPlugin, parseNetworkList } from "../../pkg/libcni/mod.ts"
+import type { NetworkPlugin } from "../../pkg/libcni/mod.ts"
 import { IFF_LOOPBACK, IFF_UP, type Link, type ListedRoute, RT_TABLE_MAIN, RTN_UNICAST } from "../../pkg/netlink/mod.ts"
 import {
   AF_INET6,
@@ -13,7 +12,14 @@ import {
   type Route,
   sameBytes,
 } from "../../pkg/types/mod.ts"
-import { type AskedMapping, askedMappings, type Inside, type NodeAttachment, type NotInside } from "../node/mod.ts"
+import {
+  type AskedMapping,
+  askedMappings,
+  type Inside,
+  type NodeAttachment,
+  type NotInside,
+  recordedPlugins,
+} from "../node/mod.ts"
 import { type Command, giveAddress, setSysctl, sh } from "./remedy.ts"
 
 /** An attachment of a container that lives, beside what its namespace has. */
@@ -48,38 +54,17 @@ export interface Address extends Cidr {
 export function examinedOf(
   attachments: readonly NodeAttachment[],
   insides: ReadonlyMap<string, Inside | NotInside>,
-  pluginsOf: PluginsOf,
 ): Examined[] {
   const found = attachments.flatMap((one) => {
     const inside = one.isAlive === false || one.netns === undefined ? undefined : insides.get(one.netns)
     if (!one.result || !inside || "reason" in inside) return []
-    return [{ one, inside, plugins: pluginsOf(one), interfaces: interfacesOf(one, inside) }]
+    return [{ one, inside, plugins: recordedPlugins(one.cached) ?? [], interfaces: interfacesOf(one, inside) }]
   })
   const byNamespace = Map.groupBy(found, ({ inside }) => inside.inode)
   return [...byNamespace.values()].flatMap((group) => {
     const linkNames = new Set(group.flatMap(({ interfaces }) => interfaces.map(({ name }) => name)))
     return group.map((each) => ({ ...each, linkNames }))
   })
-}
-
-/** Returns the plugins of the network by the configuration of an attachment's ADD; empty where that is not known. */
-export type PluginsOf = (one: NodeAttachment) => readonly NetworkPlugin[]
-
-/** Such a function, which parses one text once: the attachments of a network have the same. */
-export function pluginsByConfig(): PluginsOf {
-  const lists = new Map<string, readonly NetworkPlugin[]>()
-  return ({ cached }) => {
-    const config = decodeLatin1(cached?.config ?? new Uint8Array())
-    return lists.getOrInsertComputed(config, () => (cached ? parsed(cached.config) : []))
-  }
-}
-
-function parsed(config: Uint8Array): readonly NetworkPlugin[] {
-  try {
-    return parseNetworkList(config).plugins
-  } catch {
-    return []
-  }
 }
 
 /** Plugins of clouds note other things than paths as `sandbox` of what is not in the container. */

@@ -1,15 +1,15 @@
 import { changedSysctls, tunedPaths } from "../../meta/tuning/main.ts"
 import type { NetworkPlugin } from "../../pkg/libcni/mod.ts"
-import type { NodeAttachment } from "../node/mod.ts"
+import { type NodeAttachment, recordedPlugins } from "../node/mod.ts"
 import { arpSettings } from "./arp.ts"
 import { affectedBy, type Check, type Finding, nameOf } from "./finding.ts"
-import { inContainer, type PluginsOf } from "./inside.ts"
+import { inContainer } from "./inside.ts"
 import { setSysctl } from "./remedy.ts"
 
 /** The settings below /proc/sys in a container that the checks look at, by their paths. */
-export function settingsOf(one: NodeAttachment, pluginsOf: PluginsOf): string[] {
+export function settingsOf(one: NodeAttachment): string[] {
   const inside = (one.result?.interfaces ?? []).flatMap(({ name, sandbox }) => (sandbox ? [name] : []))
-  const tuned = tuningsIn(pluginsOf(one)).flatMap(({ raw }) => tunedPaths(raw, one))
+  const tuned = tuningsIn(recordedPlugins(one.cached) ?? []).flatMap(({ raw }) => tunedPaths(raw, one))
   return [...tuned, ...[one.ifName, ...inside].flatMap(arpSettings)]
 }
 

@@ -1,7 +1,7 @@
-import { parseNetworkList } from "../../pkg/libcni/mod.ts"
 import type { NodeAttachment } from "./attachments.ts"
 import type { NodeLink } from "./links.ts"
 import type { Node } from "./read.ts"
+import { recordedPlugins } from "./recorded.ts"
 
 /** The present state of the bridge to which ADD attached a container. */
 export interface LostBridge {
@@ -30,18 +30,11 @@ export function describeLostBridge({ bridge, isThere, end }: LostBridge): string
 
 /** The bridge's name in the configuration of the ADD, else in the network's file; flannel's delegate names it in the result alone. */
 function bridgeOfAdd({ network, cached, result }: NodeAttachment, { networks }: Pick<Node, "networks">) {
-  const plugins = pluginsOf(cached) ?? networks.find((one) => one.network?.name === network)?.network?.plugins ?? []
+  const plugins =
+    recordedPlugins(cached) ?? networks.find((one) => one.network?.name === network)?.network?.plugins ?? []
   const plugin = plugins.find(({ type }) => type === "bridge")
   if (plugin) return typeof plugin.raw.bridge === "string" && plugin.raw.bridge !== "" ? plugin.raw.bridge : "cni0"
   const onHost = result?.interfaces.filter(({ sandbox }) => !sandbox) ?? []
   const isBridged = plugins.some(({ type }) => type === "flannel") && onHost.length === 2
   return isBridged ? onHost[0]?.name : undefined
-}
-
-function pluginsOf(cached: NodeAttachment["cached"]) {
-  try {
-    return cached && parseNetworkList(cached.config).plugins
-  } catch {
-    return undefined
-  }
 }

@@ -61,7 +61,7 @@ export interface NodeLink {
   readonly hasStp?: boolean
   /** With prefix length; of links on the host only. */
   readonly addresses: readonly string[]
-  readonly counters?: Counters
+  readonly counters?: Counters | undefined
 }
 
 /** A setting of a bridge's port, by the name that `bridge link set` has for it. */
@@ -96,20 +96,20 @@ export function readLinks(): NodeLink[] {
   for (const { index, ip, prefix } of listAddresses(host)) {
     addresses.getOrInsert(index, []).push(formatCidr({ ip, prefix }))
   }
-  const own = listLinks(host).map((link) => describeLink(link, addresses.get(link.index) ?? []))
+  const own = listLinks(host).map((link) => describeLink(link, undefined, addresses.get(link.index)))
   const known = new Set(own.map(({ peerNsid }) => peerNsid)) // one question for each of the others
   const others = listNsids(host).filter((nsid) => !known.has(nsid))
   const inside = others.flatMap((nsid) =>
-    listLinksInside(host, nsid, ({ kind }) => kind !== "").map((link) => ({ ...describeLink(link, []), nsid })),
+    listLinksInside(host, nsid, ({ kind }) => kind !== "").map((link) => describeLink(link, nsid)),
   )
   return [...own, ...inside]
 }
 
-function describeLink(link: Link, addresses: readonly string[]): NodeLink {
+/** Its counters are read when they are looked at: they are half of the work. */
+function describeLink(link: Link, nsid: number | undefined, addresses: readonly string[] = []): NodeLink {
   const { index, name, kind, mac, mtu, flags, attributes } = link
   const { alias, master, link: peer, linkNetnsId: peerNsid, operState, qdisc } = attributes
   const vlanId = linkData(link, "vlan")?.id
-  const counters = countersOf(link)
   const port = portOf(link)
   const hasStp = (linkData(link, "bridge")?.stpState ?? 0) !== 0
   return {
@@ -121,6 +121,7 @@ function describeLink(link: Link, addresses: readonly string[]): NodeLink {
     isUp: (flags & IFF_UP) !== 0,
     ...((flags & IFF_NOARP) === 0 ? {} : { isWithoutArp: true }),
     state: stateNames.get(operState ?? 0) ?? "unknown",
+    ...(nsid === undefined ? {} : { nsid }),
     ...(alias === undefined ? {} : { alias }),
     ...(master === undefined ? {} : { master }),
     ...(peer === undefined ? {} : { peer }),
@@ -130,7 +131,9 @@ function describeLink(link: Link, addresses: readonly string[]): NodeLink {
     ...(qdisc === undefined ? {} : { qdisc }),
     ...(hasStp ? { hasStp } : {}),
     addresses,
-    ...(counters === undefined ? {} : { counters }),
+    get counters() {
+      return countersOf(link)
+    },
   }
 }
 

@@ -36,4 +36,5 @@ export {
   readNode,
   type Unread,
 } from "./read.ts"
+export { recordedPlugins } from "./recorded.ts"
 export { deleteRulesOf, deleteStaleRules } from "./rule-removal.ts"

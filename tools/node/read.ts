@@ -5,6 +5,7 @@ import { type FilterRules, readOwnedRules } from "./filter-rules.ts"
 import { type LeaseStore, readStores } from "./leases.ts"
 import { type NodeLink, type NodeRoute, readLinks, readRoutes } from "./links.ts"
 import { type NetworkFile, readNetworks } from "./networks.ts"
+import { RecordedNetwork } from "./recorded.ts"
 
 /** The default directory of host-local's files. */
 export const DEFAULT_DATA_DIR = "/var/lib/cni/networks"
@@ -30,6 +31,8 @@ export interface CacheEntry extends CachedAttachment {
   readonly writtenMs: number | undefined
   /** The cache in which it was found. */
   readonly cacheDir?: string
+  /** The network as it was at ADD, one for all entries that have the same configuration. */
+  readonly recorded?: RecordedNetwork
 }
 
 /**
@@ -93,12 +96,13 @@ export function readNode(places: NodePlaces): Node {
   }
   const networks = attempt("networks", () => readNetworks(places.confDir), [])
   const links = attempt("links", readLinks, [])
+  const { cache, brokenRecords } = attempt("cache", () => readCached(places.cacheDir), { cache: [], brokenRecords: [] })
   return {
     places,
     readMs: Date.now(),
     networks,
-    cache: attempt("cache", () => readCached(places.cacheDir), []),
-    brokenRecords: attempt("cache", () => cacheDirs(places.cacheDir).flatMap(brokenRecords), []),
+    cache,
+    brokenRecords,
     stores: attempt("leases", () => readStores(places.dataDir, networks), []),
     pools: readPools(networks),
     links,
@@ -108,10 +112,20 @@ export function readNode(places: NodePlaces): Node {
   }
 }
 
-function readCached(runtimes: string): Node["cache"] {
-  return cacheDirs(runtimes).flatMap((cacheDir) =>
-    cachedAttachments(cacheDir).map((one) => ({ ...one, cacheDir, writtenMs: modifiedMs(cacheFile(cacheDir, one)) })),
-  )
+/** Each file of the caches is read once. Throws what reading throws. */
+function readCached(runtimes: string): { cache: CacheEntry[]; brokenRecords: string[] } {
+  const networks = new Map<Uint8Array, RecordedNetwork>()
+  const found = { cache: [] as CacheEntry[], brokenRecords: [] as string[] }
+  for (const cacheDir of cacheDirs(runtimes)) {
+    const attachments = cachedAttachments(cacheDir, undefined, (file) => {
+      if (isBroken(file)) found.brokenRecords.push(file)
+    })
+    for (const one of attachments) {
+      const recorded = networks.getOrInsertComputed(one.config, (config) => new RecordedNetwork(config))
+      found.cache.push({ ...one, cacheDir, recorded, writtenMs: modifiedMs(cacheFile(cacheDir, one)) })
+    }
+  }
+  return found
 }
 
 /**
@@ -119,12 +133,15 @@ function readCached(runtimes: string): Node["cache"] {
  * reading throws.
  */
 export function brokenRecords(cacheDir: string): string[] {
-  const directory = join(cacheDir, "results")
-  const files = entriesOf(directory).filter((entry) => !entry.isDirectory)
-  return files.map(({ name }) => join(directory, name)).filter(isBroken)
+  const broken: string[] = []
+  cachedAttachments(cacheDir, undefined, (file) => {
+    if (isBroken(file)) broken.push(file)
+  })
+  return broken
 }
 
 function isBroken(file: string): boolean {
+  if (isDirectoryAt(file)) return false
   try {
     JSON.parse(readTextFile(file))
     return false

@@ -2,7 +2,7 @@ import type { FoundRule } from "../../../pkg/nftables/mod.ts"
 import { type FilterView, type Node, type NodeAttachment, type NodeLink, noIpsec } from "../../node/mod.ts"
 import { byCause, describe } from "../causes.ts"
 import type { Finding, Member, Patient } from "../finding.ts"
-import { examinedOf, pluginsByConfig } from "../inside.ts"
+import { examinedOf } from "../inside.ts"
 import { Command } from "../remedy.ts"
 
 /** What a patient of a test has; all else is as on a node on which nothing is. */
@@ -35,7 +35,7 @@ export function patientOf({
   const pools = { pools: [], socket: "/run/cni-agent/agent.sock" }
   const empty = { places, readMs: 0, networks: [], cache: [], stores: [], pools, links: [], routes: [], unread: [] }
   const read = { ...empty, rules: { owned: [], ports }, ...node } as never
-  const examined = examinedOf(attachments, insides, pluginsByConfig())
+  const examined = examinedOf(attachments, insides)
   const lists = { rules: [], withoutMain: [], routes: [], neighbours: [], neighbourTables: [], ipsec: noIpsec }
   const hostTables = { ...lists, routesTo: new Map(), deafBridges: new Set<number>(), ...tables }
   return {
