@@ -14,7 +14,7 @@ const namesInC: { readonly [name in CallName]?: string } = {
 }
 
 /** Of calls that the C library has no function for, or another one than the kernel's; those of signals are of x86-64. */
-export const SYS = { getcwd: 79, pidfd_open: 434, rt_sigprocmask: 14, signalfd4: 289 } as const
+export const SYS = { pidfd_open: 434, rt_sigprocmask: 14, signalfd4: 289 } as const
 
 /** Of those that return a `ssize_t` an `int` says all: Linux moves 0x7ffff000 bytes at most at once, read(2). */
 function foreign(name: CallName): FFIFunction {

@@ -15,12 +15,6 @@ export function ioctlWinsize(fd: number, request: number, winsize: TypedArray): 
   return call("ioctl", fd, request, addressOf(requireBytes(winsize, 8)))
 }
 
-/** The kernel's, which answers a length; the C library's answers an address. */
-export function getcwd(into: TypedArray): number {
-  const bytes = bytesOf(into)
-  return callC("syscall", SYS.getcwd, addressOf(bytes), bytes.byteLength, 0, 0)
-}
-
 export function poll(requests: TypedArray, timeoutMs: number): number {
   const bytes = bytesOf(requests)
   integer(timeoutMs, -1, 2 ** 31 - 1)

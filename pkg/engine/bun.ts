@@ -3,7 +3,6 @@ import { call, libc } from "./bun-calls.ts"
 import {
   attachFilter,
   changeSignalMask,
-  getcwd,
   ioctlIfreq,
   ioctlWinsize,
   pidfdOpen,
@@ -32,7 +31,6 @@ export const engine: Engine = {
   ...systemCalls,
   ioctlIfreq,
   ioctlWinsize,
-  getcwd,
   sendDescriptors,
   poll,
   startProcess,

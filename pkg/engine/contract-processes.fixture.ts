@@ -80,23 +80,6 @@ export const processCases: Cases = [
     ],
   ],
   [
-    "getpid: a process that can be signalled, and is the one of /proc/self",
-    (e) => {
-      const into = new Uint8Array(16)
-      const length = e.readlinkat("/proc/self", into)
-      return [e.kill(e.getpid(), 0), e.decodeLatin1(into.subarray(0, length)) === String(e.getpid())]
-    },
-    [0, true],
-  ],
-  [
-    "uname: the kernel's name",
-    (e) => {
-      const into = new Uint8Array(390)
-      return [e.uname(into), e.decodeLatin1(into.subarray(0, 6))]
-    },
-    [0, "Linux\0"],
-  ],
-  [
     "the working directory, by default ours",
     (e, at) => [
       said(e, ["/bin/pwd"], [], "/usr"),

@@ -45,14 +45,7 @@ export interface Engine {
   rmdir(path: string): number
   /** chmod(2) */
   fchmodat(path: string, mode: number): number
-  /** chown(2); with `AT_SYMLINK_NOFOLLOW` lchown(2). */
-  fchownat(path: string, uid: number, gid: number, flags: number): number
-  /** access(2), by the real user. */
-  faccessat(path: string, mode: number): number
   lgetxattr(path: string, name: string, into: TypedArray): number
-  renameat2(from: string, to: string, flags: number): number
-  /** The working directory with a NUL at its end, whose length is the answer. */
-  getcwd(into: TypedArray): number
 
   socket(family: number, type: number, protocol: number): number
   bind(fd: number, address: TypedArray): number
@@ -105,9 +98,6 @@ export interface Engine {
   signalfd4(fd: number, set: TypedArray, size: number, flags: number): number
   /** prlimit(2), which sets a struct rlimit64. */
   prlimit64(pid: number, resource: number, limit: TypedArray): number
-  getpid(): number
-  /** uname(2) into a struct of 390 bytes: six texts of 65. */
-  uname(into: TypedArray): number
 
   /** clock_gettime(2) into a struct timespec of 16 bytes. */
   clock_gettime(clock: number, into: TypedArray): number

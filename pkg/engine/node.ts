@@ -110,7 +110,6 @@ const served: { readonly [name in CallName]?: (...values: never[]) => number | u
   rmdir: (path: string) => void fs.rmdirSync(path),
   getrandom,
   kill: (pid: number, signal: number) => void process.kill(pid, signal),
-  getpid: () => process.pid,
 }
 
 /** The calls that this back end has. */
@@ -182,7 +181,6 @@ export const engine: Engine = {
   ...systemCalls,
   ioctlIfreq: unserved,
   ioctlWinsize: unserved,
-  getcwd: unserved,
   sendDescriptors: unserved,
   poll,
   startProcess: unserved,

@@ -1,5 +1,5 @@
 import { engine } from "../engine/mod.ts"
-import { type Fd, Poll, type Program, programArguments, readDirectory, writeAll } from "../libc/mod.ts"
+import { type Fd, Poll, type Program, processId, programArguments, readDirectory, writeAll } from "../libc/mod.ts"
 import { anyOf, drive, every, newStop, onSignal, ready, readyOf, runProgram, sleep } from "./mod.ts"
 
 type Json = null | undefined | boolean | number | string | readonly Json[] | { readonly [name: string]: Json }
@@ -100,7 +100,7 @@ export const loopCases: readonly LoopCase[] = [
     async () => {
       let told = 0
       using _ = onSignal(SIGUSR2, () => told++)
-      engine.kill(engine.getpid(), SIGUSR2)
+      engine.kill(processId(), SIGUSR2)
       while (told === 0) await sleep(1)
       return told
     },
