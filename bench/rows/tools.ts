@@ -10,8 +10,11 @@ import {
 import type { Contender, Scenario } from "../measure.ts"
 import type { Suite } from "../suites.ts"
 
-/** How many containers the node has. */
-const containers = 250
+/** How many containers a node has, and the commands that are timed there: a usual full node, and a large one. */
+const nodes = [
+  { containers: 110, steps: ["help", "ps"] },
+  { containers: 250, steps: ["ps", "status", "trace", "graph", "doctor"] },
+] as const
 
 const network = {
   cniVersion: "1.1.0",
@@ -28,7 +31,7 @@ const network = {
 }
 
 /** Times the commands that read a node, on one that is full. */
-async function startTools(plugins: string): Promise<Contender> {
+async function startTools(plugins: string, { containers, steps }: (typeof nodes)[number]): Promise<Contender> {
   await using stack = new AsyncDisposableStack()
   const host = stack.use(await HostNamespace.create())
   const station = stack.use(Station.open(host))
@@ -53,6 +56,7 @@ async function startTools(plugins: string): Promise<Contender> {
     4,
   )
   const commands: Readonly<Record<Step, Job>> = {
+    help: tool(["--help"]),
     ps: tool(["ps"]),
     status: tool(["status", "pods"]),
     trace: tool(["trace", "pods", netns, "--to", "10.22.0.1"]),
@@ -70,19 +74,16 @@ async function startTools(plugins: string): Promise<Contender> {
   }
 }
 
-const steps = ["ps", "status", "trace", "graph", "doctor"] as const
-type Step = (typeof steps)[number]
+type Step = (typeof nodes)[number]["steps"][number]
 
 /** What an operator waits for on a full node. No other suite has these commands. */
 export function tools(suites: readonly Suite[]): Scenario[] {
   const ours = suites.find(({ name }) => name === "ours")
   if (!ours) return []
-  return [
-    {
-      name: `cni, ${containers} containers,`,
-      steps,
-      contenders: { cni: () => startTools(ours.directory) },
-      baseline: "cni",
-    },
-  ]
+  return nodes.map((node) => ({
+    name: `cni, ${node.containers} containers,`,
+    steps: node.steps,
+    contenders: { cni: () => startTools(ours.directory, node) },
+    baseline: "cni",
+  }))
 }
