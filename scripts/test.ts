@@ -121,6 +121,7 @@ function integrationFiles(room?: (typeof roomsOfTheirOwn)[number]): string[] {
 const withLongForm = [
   "integration/faults/*.test.ts",
   "integration/executable/memory.test.ts",
+  "integration/install/{killed,power-cut}.test.ts",
   "integration/cni/faults*.test.ts",
   "integration/dhcp/{hostile,killed-daemon,many}.test.ts",
   "ipam/dhcp/protocol/fuzz.test.ts",

@@ -44,6 +44,17 @@ export class FailingDisk implements AsyncDisposable {
     }
   }
 
+  /** The same, while nothing else of this process goes on. */
+  cutNow(number: number): string {
+    const image = this.#directory.join(`cut-${number}`)
+    for (;;) {
+      const before = this.#written()
+      const { exitCode } = Bun.spawnSync(["cp", "--sparse=always", this.#directory.join("disk"), image])
+      if (exitCode !== 0) throw new Error(`Cannot copy the disk to "${image}": exit code ${exitCode}`)
+      if (before === this.#written()) return image
+    }
+  }
+
   /** How much has been written, and what is on its way. */
   #written(): string {
     const [, , , , writes, , sectors, , inFlight] = readFileSync(`/sys/block/${this.#device}/stat`, "utf8")
