@@ -104,6 +104,41 @@ const ways: readonly {
     seed: (lab) => nft(lab, "filter hook forward priority 0", "ip daddr 192.0.2.0/24 tcp dport 80 drop"),
   },
   {
+    name: "nowhere: a chain at the egress of the uplink drops it",
+    to: "192.0.2.1:80",
+    arrives: false,
+    says: /at egress of "out0": dropped by rule \d+ of chain netdev guard c/,
+    seed: ({ host }) =>
+      host.exec("nft", ["-f", "-"], {
+        input:
+          "table netdev guard {\n chain c {\n type filter hook egress device out0 priority 0;\n tcp dport 80 drop\n}\n}\n",
+      }),
+  },
+  {
+    name: "nowhere: a chain at the ingress of the container's end drops it",
+    to: "10.85.0.3:80",
+    arrives: false,
+    says: /at ingress of "veth[^"]+": dropped by rule \d+ of chain inet guard c/,
+    seed: async (lab, _, client) =>
+      nft(lab, `filter hook ingress device ${await portOf(lab, client)} priority 0`, "tcp dport 80 drop"),
+  },
+  {
+    name: "nowhere: an IPsec policy blocks what is forwarded",
+    to: "192.0.2.1:80",
+    arrives: false,
+    says: /the policy "src 10\.85\.0\.0\/24 dst 192\.0\.2\.0\/24 dir fwd" of IPsec is about such packets, and blocks them: the kernel drops it/,
+    seed: ({ host }) =>
+      host.exec("ip", "xfrm policy add src 10.85.0.0/24 dst 192.0.2.0/24 dir fwd action block".split(" ")),
+  },
+  {
+    name: "out: an IPsec policy blocks another network",
+    to: "192.0.2.1:80",
+    arrives: true,
+    says: /it leaves the host by "out0"/,
+    seed: ({ host }) =>
+      host.exec("ip", "xfrm policy add src 10.85.0.0/24 dst 198.51.100.0/24 dir fwd action block".split(" ")),
+  },
+  {
     name: "out: the rule drops another port, another source, another interface",
     to: "192.0.2.1:80",
     arrives: true,

@@ -1,6 +1,6 @@
 import type { IpsecDirection } from "../../pkg/netlink/mod.ts"
 import { type Cidr, contains, familyOf, formatCidr, parseCidr } from "../../pkg/types/mod.ts"
-import { type FoundPolicy, policiesOf, whyBlocked } from "../node/mod.ts"
+import { describePolicy, type FoundPolicy, policiesOf, whyBlocked } from "../node/mod.ts"
 import { affectedBy, type Check, type Finding, type Patient } from "./finding.ts"
 import { type Command, inOneLine, sh } from "./remedy.ts"
 
@@ -15,7 +15,7 @@ export const checkIpsec: Check = (patient) => {
       return ip === undefined ? [] : blockersOf(ip, patient).map((blocker) => ({ one, blocker }))
     }),
   )
-  const byPolicy = Map.groupBy(found, ({ blocker }) => shown(blocker))
+  const byPolicy = Map.groupBy(found, ({ blocker }) => describePolicy(blocker))
   return [...byPolicy].map(([text, group]): Finding => {
     const blockers = group.map(({ blocker }) => blocker)
     const why = new Set(blockers.flatMap(({ policy }) => whyBlocked(policy, ipsec) ?? []))
@@ -63,11 +63,6 @@ function isBroad(cidr: Cidr, direction: IpsecDirection, { node }: Patient): bool
     const ip = parseCidr(text)?.ip
     return ip !== undefined && familyOf(ip) === familyOf(cidr.ip) && contains(cidr, ip)
   })
-}
-
-function shown({ policy: { src, dst, direction }, isDefault }: FoundPolicy): string {
-  if (isDefault) return `the default policy of direction ${direction}`
-  return `the policy "src ${formatCidr(src)} dst ${formatCidr(dst)} dir ${direction}"`
 }
 
 function removalOf({ policy: { src, dst, direction }, isDefault }: FoundPolicy): Command {

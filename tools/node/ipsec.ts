@@ -1,6 +1,6 @@
 import { readTextFile } from "../../pkg/libc/mod.ts"
 import { type Ipsec, type IpsecDirection, type IpsecPolicy, readIpsec } from "../../pkg/netlink/mod.ts"
-import { AF_INET, type Cidr, contains, familyOf } from "../../pkg/types/mod.ts"
+import { AF_INET, type Cidr, contains, familyOf, formatCidr } from "../../pkg/types/mod.ts"
 
 /** The IPsec of the host, and whether a daemon makes states when a packet needs one. */
 export interface HostIpsec extends Ipsec {
@@ -45,7 +45,7 @@ export function whyBlocked({ isBlocking, templates, direction }: IpsecPolicy, ip
   return ipsec.hasDaemon || asked.every(isThere) ? undefined : "sends them by an IPsec state that is not there"
 }
 
-/** A policy in words: "src 10.85.0.0/24 dst 0.0.0.0/0 dir fwd". The default of a direction is a policy for all that is left. */
+/** A policy; the default of a direction is one for all that is left. */
 export interface FoundPolicy {
   readonly policy: IpsecPolicy
   readonly isDefault: boolean
@@ -63,6 +63,12 @@ export function policiesOf({ policies, blockedByDefault }: Ipsec, family: number
   })
   const own = policies.filter((policy) => policy.family === family).map((policy) => ({ policy, isDefault: false }))
   return [...own, ...defaults]
+}
+
+/** A policy in words. */
+export function describePolicy({ policy: { src, dst, direction }, isDefault }: FoundPolicy): string {
+  if (isDefault) return `the default policy of direction ${direction}`
+  return `the policy "src ${formatCidr(src)} dst ${formatCidr(dst)} dir ${direction}"`
 }
 
 /** The first policy for a packet; one that is about a protocol, a port or a mark alone is passed over. */

@@ -13,7 +13,16 @@ export { describeLostBridge, type LostBridge, lostBridge } from "./bridges.ts"
 export { containerChains, type FilterRules, type OwnedRule, readOwnedRules } from "./filter-rules.ts"
 export { type HostTables, readHostTables } from "./host-tables.ts"
 export { familiesWithoutMain, type Inside, isUsual, type NotInside, readInsides, takesFrames } from "./inside.ts"
-export { type FoundPolicy, findPolicy, type HostIpsec, noIpsec, policiesOf, whyBlocked } from "./ipsec.ts"
+export {
+  describePolicy,
+  type FoundPolicy,
+  findPolicy,
+  type HostIpsec,
+  noIpsec,
+  policiesOf,
+  readHostIpsec,
+  whyBlocked,
+} from "./ipsec.ts"
 export { type BrokenName, type LeaseStore, readStores } from "./leases.ts"
 export { type Counters, type NodeLink, type NodeRoute, type PortSetting, readLinks, readRoutes } from "./links.ts"
 export { ipamOf, type NetworkFile, readNetworks } from "./networks.ts"

@@ -9,7 +9,7 @@ import { formatPlace } from "./filter.ts"
 import { whyNotForwarded, whyRefused } from "./host.ts"
 import { RTN } from "./kernel.ts"
 import { IPPROTO, type Packet } from "./packet.ts"
-import { describe, dropped, pass, type Trip } from "./trip.ts"
+import { describe, dropped, pass, passDevice, type Trip, whyBlockedByIpsec } from "./trip.ts"
 import type { Hop } from "./way.ts"
 
 /** A packet has come to a container, or to the host itself: whether it is taken there, and the way of the answer. */
@@ -49,7 +49,9 @@ function fromContainer(trip: Trip, arrived: Packet, other: NodeAttachment): Hop[
     return way.end(
       `it does not come back to this host, which alone can change its source back to ${originalOf(arrived)}`,
     )
-  return throughHost(trip, { ...reversed(arrived), input: (bridge ?? end)?.name ?? "" })
+  const answer = { ...reversed(arrived), input: (bridge ?? end)?.name ?? "" }
+  if (bridge && end && !passDevice(trip, "ingress", end.name, answer)) return dropped(trip)
+  return throughHost(trip, answer)
 }
 
 function originalOf({ original }: Packet): string {
@@ -73,6 +75,7 @@ function reversed(arrived: Packet): Packet {
 /** The host has the connection: the destination is the client's again before the route is chosen, the source at the very end. */
 function throughHost(trip: Trip, answer: Packet): Hop[] {
   const { way, kernel } = trip
+  if (!passDevice(trip, "ingress", answer.input, answer)) return dropped(trip)
   const result = pass(trip, "prerouting", answer, true)
   if (!result) return dropped(trip)
   const packet = { ...result.packet, destination: answer.original.source }
@@ -86,8 +89,11 @@ function throughHost(trip: Trip, answer: Packet): Hop[] {
   const gateway = route.gateway === undefined ? "" : ` to gateway ${formatIp(route.gateway)}`
   way.pass("host", `forwarded from "${packet.input}" to "${output}"${gateway}${tableText(route.table)}`)
   if (link && (link.flags & IFF_UP) === 0) return way.end(`"${output}" is down`)
+  const blocked = whyBlockedByIpsec(trip, "fwd", packet) ?? whyBlockedByIpsec(trip, "out", packet)
+  if (blocked !== undefined) return way.end(blocked)
   const passing = pass(trip, "forward", { ...packet, output })
   if (!passing || !pass(trip, "postrouting", passing.packet, true)) return dropped(trip)
+  if (!passDevice(trip, "egress", output, passing.packet)) return dropped(trip)
   return way.arrive(
     `it leaves the host by "${output}" for ${formatIp(packet.destination)}, with source ${originalOf(answer)}`,
   )

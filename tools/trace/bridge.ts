@@ -4,7 +4,7 @@ import type { NodeAttachment, NodeLink } from "../node/mod.ts"
 import { has, sysctl } from "./facts.ts"
 import type { HostKernel } from "./kernel.ts"
 import type { Packet } from "./packet.ts"
-import { describe, dropped, holderOf, pass, type Trip } from "./trip.ts"
+import { describe, dropped, holderOf, pass, passDevice, type Trip } from "./trip.ts"
 import type { Hop } from "./way.ts"
 
 /** To another container of the bridge: frames, which pass the packet filter only where br_netfilter sends them there. */
@@ -29,6 +29,7 @@ export function throughBridge(trip: Trip, bridge: NodeLink, packet: Packet): Hop
     const passing = pass(trip, "forward", { ...arriving.packet, output: bridge.name })
     if (!passing || !pass(trip, "postrouting", passing.packet, true)) return dropped(trip)
   }
+  if (!passDevice(trip, "egress", port.name, packet)) return dropped(trip)
   return way.arrive(`it reaches ${describe(other)} by port "${port.name}"`)
 }
 

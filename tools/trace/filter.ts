@@ -20,18 +20,23 @@ const NAT_PRIORITY: Readonly<Record<string, number>> = { prerouting: -100, outpu
 /** `NF_IP_PRI_CONNTRACK`: before it the kernel has not looked for the connection. */
 const CONNTRACK_PRIORITY = -200
 
-/** Sends a packet through the base chains of a hook in the order of their priorities, as the kernel does. */
-export function passHook(questions: FilterQuestions, hook: string, sent: Packet): HookResult {
+/**
+ * Sends a packet through the base chains of a hook in the order of their priorities, as the kernel does; "ingress" and "egress" are hooks
+ * of a `device`.
+ */
+export function passHook(questions: FilterQuestions, hook: string, sent: Packet, device?: string): HookResult {
   const isSource = hook === "postrouting" || hook === "input"
   const notes: Note[] = []
   const mappings: HookResult["mappings"][number][] = []
   let packet = sent
   let verdict: HookResult["verdict"] = "accept"
-  for (const base of basesAt(questions, hook, sent)) {
+  for (const base of basesAt(questions, hook, sent, device)) {
     const isNat = base.type === "nat"
     if (isNat && packet.tracking !== "new") continue
     if (isNat && (isSource ? packet.isSourceMapped : packet.isDestinationMapped)) continue
-    const isEarly = hook === "prerouting" && base.priority < CONNTRACK_PRIORITY && packet.tracking !== "untracked"
+    const isEarly =
+      hook === "ingress" ||
+      (hook === "prerouting" && base.priority < CONNTRACK_PRIORITY && packet.tracking !== "untracked")
     const walk = new ChainWalk(questions, base.table, isEarly ? { ...packet, tracking: "none" } : packet)
     const decision = walk.base(base)
     packet = walk.packet.tracking === "none" ? { ...walk.packet, tracking: sent.tracking } : walk.packet
@@ -49,11 +54,18 @@ export function passHook(questions: FilterQuestions, hook: string, sent: Packet)
 }
 
 /** The base chains of a hook that a packet comes through, in order; of two with one priority the younger goes first. */
-function basesAt({ bases }: Pick<FilterQuestions, "bases">, hook: string, { source }: Packet): BaseChain[] {
-  const families = familyOf(source) === AF_INET ? ["ip", "inet"] : ["ip6", "inet"]
+function basesAt(
+  { bases }: Pick<FilterQuestions, "bases">,
+  hook: string,
+  { source }: Packet,
+  device?: string,
+): BaseChain[] {
+  const ofHost = familyOf(source) === AF_INET ? ["ip", "inet"] : ["ip6", "inet"]
+  const families = device === undefined ? ofHost : ["netdev", "inet"]
+  const isThere = ({ devices }: BaseChain) => device === undefined || devices?.includes(device) === true
   const place = ({ type, priority }: BaseChain) => (type === "nat" ? (NAT_PRIORITY[hook] ?? priority) : priority)
   return bases
-    .filter((base) => base.hook === hook && families.includes(base.table.family))
+    .filter((base) => base.hook === hook && families.includes(base.table.family) && isThere(base))
     .reverse()
     .sort((a, b) => place(a) - place(b) || a.priority - b.priority)
 }

@@ -8,13 +8,14 @@ import type { HookResult } from "./filter.ts"
 import { virtualServers } from "./ipvs.ts"
 import { RTN } from "./kernel.ts"
 import type { Packet } from "./packet.ts"
-import { describe, dropped, holderOf, pass, type Trip, tellDestination } from "./trip.ts"
+import { describe, dropped, holderOf, pass, passDevice, type Trip, tellDestination, whyBlockedByIpsec } from "./trip.ts"
 import type { Hop } from "./way.ts"
 
 /** A packet that has come to the host: rules at prerouting, the kernel's route, and what follows from it. */
 export function throughHost(trip: Trip, arriving: Packet): Hop[] {
   const { way, kernel } = trip
   if (isConntrackFull()) return way.end("the table of connections is full: the kernel drops what begins a new one")
+  if (!passDevice(trip, "ingress", arriving.input, arriving)) return dropped(trip)
   const result = pass(trip, "prerouting", arriving)
   if (!result) return dropped(trip)
   tellDestination(trip, result)
@@ -35,6 +36,8 @@ function toHost(trip: Trip, packet: Packet): Hop[] {
   const { way } = trip
   way.pass("host", `${formatIp(packet.destination)} is an address of the host`)
   if (!pass(trip, "input", packet)) return dropped(trip)
+  const blocked = whyBlockedByIpsec(trip, "in", packet)
+  if (blocked !== undefined) return way.end(blocked)
   const servers = virtualServers(packet)
   if (servers !== undefined) {
     way.pass("nat", `ip_vs hands it to ${servers.join(", ") || "no server"}: this is not followed`, "perhaps")
@@ -62,11 +65,16 @@ function forward(trip: Trip, packet: Packet, route: ListedRoute | RouteRefusal):
   const output = (route.index === undefined ? undefined : kernel.link(route.index)?.name) ?? "?"
   const gateway = route.gateway === undefined ? "" : ` to gateway ${formatIp(route.gateway)}`
   way.pass("host", `forwarded from "${packet.input}" to "${output}"${gateway}${tableText(route.table)}`)
+  const blocked = whyBlockedByIpsec(trip, "fwd", packet) ?? whyBlockedByIpsec(trip, "out", packet)
+  if (blocked !== undefined) return way.end(blocked)
   const passing = pass(trip, "forward", { ...packet, output })
   if (!passing) return dropped(trip)
   const leaving = pass(trip, "postrouting", passing.packet, true)
   if (!leaving) return dropped(trip)
   tellSource(trip, leaving)
+  const unsent = leaving.packet.isSourceMapped ? whyBlockedByIpsec(trip, "out", leaving.packet) : undefined
+  if (unsent !== undefined) return way.end(unsent)
+  if (!passDevice(trip, "egress", output, leaving.packet)) return dropped(trip)
   return leave(trip, leaving.packet, route, gateway)
 }
 
@@ -121,6 +129,7 @@ function leave(trip: Trip, packet: Packet, route: ListedRoute, gateway: string):
   if (lost) return way.end(`${describeLostBridge(lost)}: ${describe(other)} is cut off`)
   if (other && !isTowards(trip, other, route))
     return way.end(`${describe(other)} has ${text}, and the host sends there by "${packet.output}", not to it`)
+  if (other?.link?.master !== undefined && !passDevice(trip, "egress", other.link.name, packet)) return dropped(trip)
   const unanswered = other && answerLost(trip, other, packet)
   if (unanswered !== undefined) return way.end(unanswered)
   const port = packet.destinationPort > 0 ? ` port ${packet.destinationPort}` : ""

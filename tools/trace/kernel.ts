@@ -20,6 +20,7 @@ import {
   type Table,
 } from "../../pkg/nftables/mod.ts"
 import { formatIp } from "../../pkg/types/mod.ts"
+import { type HostIpsec, readHostIpsec } from "../node/mod.ts"
 
 /** `RTN_*`, <linux/rtnetlink.h>: what sort of address it is. */
 export const RTN = { unicast: 1, local: 2, broadcast: 3, anycast: 4, multicast: 5 } as const
@@ -53,6 +54,11 @@ export class HostKernel implements Kernel, Disposable {
       `route ${formatIp(dst)} ${src && formatIp(src)} ${input} ${mark} ${destinationPort} ${question.protocol}`,
       () => askRoute(this.#route, question),
     )
+  }
+
+  /** The host's policies. */
+  get ipsec(): HostIpsec {
+    return this.#once("ipsec", readHostIpsec)
   }
 
   link(which: string | Ifindex): Link | undefined {

@@ -1,5 +1,6 @@
+import type { IpsecDirection } from "../../pkg/netlink/mod.ts"
 import { formatIp } from "../../pkg/types/mod.ts"
-import type { FilterView, Node, NodeAttachment } from "../node/mod.ts"
+import { describePolicy, type FilterView, findPolicy, type Node, type NodeAttachment, whyBlocked } from "../node/mod.ts"
 import type { FilterQuestions } from "./chain-walk.ts"
 import { formatPlace, type HookResult, passHook } from "./filter.ts"
 import type { HostKernel } from "./kernel.ts"
@@ -31,6 +32,24 @@ export function pass({ way, rules }: Trip, hook: string, packet: Packet, isQuiet
   if (result.notes.length === 0 && result.mappings.length === 0 && !isQuiet)
     way.pass("filter", `no rule at ${hook} stops it`)
   return result.verdict === "drop" ? undefined : result
+}
+
+/** The same at an interface: its ingress, or its egress; silence is not told. */
+export function passDevice(trip: Trip, hook: "ingress" | "egress", device: string, packet: Packet): boolean {
+  const result = passHook(trip.rules, hook, packet, device)
+  for (const { what, passes } of result.notes) trip.way.pass("filter", `at ${hook} of "${device}": ${what}`, passes)
+  return result.verdict !== "drop"
+}
+
+/** Why an IPsec policy of the host drops a packet; undefined where none does. */
+export function whyBlockedByIpsec(
+  { kernel: { ipsec } }: Trip,
+  direction: IpsecDirection,
+  { source, destination }: Packet,
+): string | undefined {
+  const found = findPolicy(ipsec, { direction, source, destination })
+  const why = found && whyBlocked(found.policy, ipsec)
+  return found && why && `${describePolicy(found)} of IPsec is about such packets, and ${why}: the kernel drops it`
 }
 
 export function dropped({ way }: Trip): Hop[] {

@@ -9,7 +9,7 @@ import { describeRefusal, isOfLink, nameOf, sourceOf, tableText } from "./facts.
 import { throughHost } from "./host.ts"
 import { HostKernel, RTN } from "./kernel.ts"
 import { firstPacket, protocolOf } from "./packet.ts"
-import type { Ground, Trip } from "./trip.ts"
+import { dropped, type Ground, passDevice, type Trip } from "./trip.ts"
 import { type Destination, type Hop, joinWays, Way } from "./way.ts"
 
 /** The number of ways that are followed where chance decides. */
@@ -85,6 +85,7 @@ function fromHostEnd(trip: ContainerTrip, source: Uint8Array, destination: Desti
   if (bridge && !bridge.isUp) return way.end(`bridge "${bridge.name}" is down`)
   if (bridge) way.pass("bridge", `port "${end.name}" of bridge "${bridge.name}"`)
   const packet = firstPacket(source, destination, (bridge ?? end).name)
+  if (bridge && !passDevice(trip, "ingress", end.name, packet)) return dropped(trip)
   if (isDirect && bridge && !isOfLink(bridge, destination.ip)) return throughBridge(trip, bridge, packet)
   return throughHost(trip, packet)
 }
