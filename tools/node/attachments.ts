@@ -197,6 +197,8 @@ function finish(draft: Draft, node: Node, find: FindInhabitant): NodeAttachment 
 
 /** The link of an attachment, of several that say so the one that the result names; and the ends of pairs that are too many. */
 function linksOf({ links, result }: Draft, all: readonly NodeLink[]): Pick<NodeAttachment, "link" | "twins"> {
+  const [only, ...others] = links
+  if (only && others.length === 0) return { link: only } // as nearly all have: the search goes through all links
   const named = hostEndOf(result, all)
   const link = links.find((each) => each === named) ?? links[0] ?? named
   const twins = links.filter((each) => each !== link && each.kind === "veth" && each.nsid === undefined)
