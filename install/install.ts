@@ -52,6 +52,7 @@ export function install(installation: Installation): readonly Outcome[] {
 
 /** Carries out what an earlier installer decided, and removes what one prepared. Returns the kind of what was carried out. */
 export function makeReady(layout: Layout): ReturnType<typeof finish> {
+  requireOwnHome(layout)
   readManifest(layout.manifest) // nothing is touched of a manifest that is of a newer version
   const finished = finish(layout)
   removeTree(layout.staging)
@@ -68,9 +69,23 @@ export function orRefused<T>({ directory }: Layout, act: () => T): T {
   }
 }
 
+/**
+ * Throws code 5 for what another user may have put in the place of the installer's own directory: what lies in it is moved over plugins,
+ * which run as root.
+ */
+function requireOwnHome({ directory, home }: Layout): void {
+  const found = findStat(home, true)
+  if (found === undefined) return
+  const mayBe = isDirectory(found) && (found.user === 0 || found.user === stat(directory).user)
+  if (mayBe && (found.mode & 0o022) === 0) return
+  throw refusal(directory, '".cni-install" in it is not the installer\'s own', `look at ${home}, and remove it`)
+}
+
 /** Throws unless it is a directory in which files can be made; `ENOENT`, `EROFS`, `EACCES` among others. */
 export function requireDirectory(directory: string): void {
-  if (!isDirectory(stat(directory))) throw refusal(directory, "it is no directory")
+  const found = stat(directory)
+  if (!isDirectory(found)) throw refusal(directory, "it is no directory")
+  if (found.isFrozen) throw refusal(directory, "it is immutable or append-only", `chattr -ia ${directory}`)
   tryUnnamedFile(directory)
 }
 

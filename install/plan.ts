@@ -1,4 +1,4 @@
-import { isRegularFile, stat } from "../pkg/libc/mod.ts"
+import { findStat, isRegularFile, stat } from "../pkg/libc/mod.ts"
 import type { Step } from "./change.ts"
 import { contentOf } from "./content.ts"
 import { type Layout, refusal } from "./layout.ts"
@@ -40,6 +40,7 @@ interface Rules {
 /** Compares what is there with what is wished for. Throws code 5 when files of others are in the way, or a directory is. */
 export function plan(layout: Layout, wishes: readonly Wish[], rules: Rules): Plan {
   const planned = wishes.map((wish) => planOne(layout, wish, rules))
+  for (const { step } of planned) if (step) requireReplaceable(layout, step)
   const foreign = planned.filter(({ outcome: { did } }) => did === "adopted").map(({ outcome }) => outcome.name)
   if (foreign.length > 0 && !rules.adopt) {
     const whose = foreign.length === 1 ? "was" : "were"
@@ -69,6 +70,18 @@ function planOne(layout: Layout, { name, content: next }: Wish, rules: Rules): {
     return isBack ? say("restored") : say("replaced", "before")
   }
   return next === undefined ? say("left") : say("adopted", "displaced")
+}
+
+/** Throws code 5 for a file that can be neither renamed over nor removed: nothing is decided that cannot be carried out. */
+function requireReplaceable(layout: Layout, { name }: Step): void {
+  const file = layout.file(name)
+  const found = findStat(file, true)
+  if (found?.isMountPoint) {
+    throw refusal(layout.directory, `something is mounted on "${name}" in it`, `umount ${file}`)
+  }
+  if (found?.isFrozen) {
+    throw refusal(layout.directory, `"${name}" in it is immutable or append-only`, `chattr -ia ${file}`)
+  }
 }
 
 /** A file of its own: one writer could spoil all names of an inode at once. */

@@ -6,7 +6,7 @@ import { runInProcesses } from "./slices.ts"
 import { engine } from "./subject.ts"
 
 /** A minute and a half of processor time in `npm test`; `npm run test:cluster -- --schedules 10000000` is the long form. */
-const schedules = Number(process.env.CNI_SCHEDULES ?? extent(30_000, 1_000_000))
+const schedules = Number(process.env.CNI_SCHEDULES ?? extent(15_000, 1_000_000))
 
 /** With more schedules it is worth the time that another process takes to compile the engine. */
 const schedulesOfOne = 2_000

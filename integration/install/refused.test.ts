@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
-import { chown, copyFile, mkdir, open, readdir, rename, rm, truncate } from "node:fs/promises"
+import { chmod, chown, copyFile, mkdir, open, readdir, rename, rm, symlink, truncate } from "node:fs/promises"
 import { join } from "node:path"
 import { mustRun, type Output, runProgram } from "../lab/mod.ts"
 import { Suites } from "./suites.ts"
@@ -55,6 +55,58 @@ describe("refused with one message, and nothing is changed:", () => {
     const output = await inMounts(`${mount}\n${look}`, suites.command("B"))
     expect(output.stdout).toBe("") // nothing is left on it
     await expectRefused(output, `Cannot install into "${suites.bin}": no room is left on the disk`)
+  })
+
+  test.each(["+i", "+a"])("a plugin that is %s for chattr, also to remove it", async (flag) => {
+    const file = join(suites.bin, "vrf")
+    await mustRun(["chattr", flag, file])
+    try {
+      for (const flags of [[], ["--uninstall"]]) {
+        const output = await suites.tryInstall("B", ...flags)
+        await expectRefused(output, '"vrf" in it is immutable or append-only', `chattr -ia ${file}`)
+      }
+    } finally {
+      await mustRun(["chattr", "-ia", file])
+    }
+  })
+
+  test("a directory that is immutable", async () => {
+    await mustRun(["chattr", "+i", suites.bin])
+    try {
+      await expectRefused(await suites.tryInstall("B"), "it is immutable or append-only", `chattr -ia ${suites.bin}`)
+    } finally {
+      await mustRun(["chattr", "-i", suites.bin])
+    }
+  })
+
+  test("a plugin that something is mounted on", async () => {
+    const file = join(suites.bin, "vrf")
+    const output = await inMounts(`mount --bind ${file} ${file}`, suites.command("B"))
+    await expectRefused(output, 'something is mounted on "vrf" in it', `umount ${file}`)
+  })
+
+  test.each(["owner", "mode", "link"])("an installer's directory of another %s", async (which) => {
+    const home = join(suites.bin, ".cni-install")
+    const away = suites.path("home")
+    if (which === "owner") await chown(home, 998, 998)
+    if (which === "mode") await chmod(home, 0o777)
+    if (which === "link") {
+      await rename(home, away)
+      await symlink(away, home)
+    }
+    try {
+      const output = await suites.tryInstall("B")
+      expect(output).toMatchObject({ exitCode: 1, stderr: expect.stringContaining('".cni-install" in it is not') })
+      expect(await suites.installed()).toBe("A")
+    } finally {
+      if (which === "link") {
+        await rm(home)
+        await rename(away, home)
+      }
+      await chown(home, 0, 0)
+      await chmod(home, 0o755)
+    }
+    await suites.install("A", "--verify")
   })
 
   const spoils: Record<string, [says: string, spoil: (file: string) => Promise<unknown>]> = {

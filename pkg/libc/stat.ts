@@ -3,6 +3,9 @@ import type { Fd } from "./descriptor.ts"
 import { check, find } from "./errno.ts"
 
 const STATX_BASIC_STATS = 0x7ff
+const STATX_ATTR_IMMUTABLE = 0x10
+const STATX_ATTR_APPEND = 0x20
+const STATX_ATTR_MOUNT_ROOT = 0x2000
 /** <linux/statfs.h> */
 const ST_RDONLY = 1
 
@@ -44,6 +47,16 @@ export class Stat {
 
   get group(): number {
     return this.#word(6)
+  }
+
+  /** Immutable or append-only, as `lsattr` shows by "i" and "a": it can be neither renamed nor removed, and what is in such a directory neither. */
+  get isFrozen(): boolean {
+    return (this.#word(2) & (STATX_ATTR_IMMUTABLE | STATX_ATTR_APPEND)) !== 0
+  }
+
+  /** Whether a file system or a file is mounted here; always false before Linux 5.8. */
+  get isMountPoint(): boolean {
+    return (this.#word(2) & STATX_ATTR_MOUNT_ROOT) !== 0
   }
 
   /** Bytes. */
