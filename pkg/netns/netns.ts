@@ -156,12 +156,21 @@ export class Netns implements Disposable {
     try {
       return fn()
     } finally {
-      setNetworkNamespace(home.fd)
+      comeBack(home.fd)
     }
   }
 
   [Symbol.dispose](): void {
     this.#file[Symbol.dispose]()
+  }
+}
+
+/** A refusal is tried again once: all that comes next, an undo too, is done in the thread's own namespace. Throws `SyscallError`. */
+function comeBack(home: Fd): void {
+  try {
+    setNetworkNamespace(home)
+  } catch {
+    setNetworkNamespace(home)
   }
 }
 
