@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { chmod, readdir, truncate } from "node:fs/promises"
+import { chmod, readdir, stat, truncate } from "node:fs/promises"
 import { podsNetwork } from "../cni/node-lab.ts"
 import { expectNoEcho, outside, uplink } from "../lab/mod.ts"
 import { type Published, ReconcileLab, withoutLocalnetRecord } from "./reconcile-lab.ts"
@@ -12,6 +12,9 @@ async function flush({ host }: ReconcileLab): Promise<void> {
   await host.exec("nft", ["flush", "ruleset"])
   await host.exec("iptables", ["-P", "FORWARD", "DROP"])
 }
+
+/** Where the host's ADDs leave their notes. */
+const notesOf = async ({ host }: ReconcileLab) => `/run/cni/rules/${(await stat(host.path)).ino}`
 
 async function expectUnreached(lab: ReconcileLab, { pod, hostPort }: Published): Promise<void> {
   await expectNoEcho(pod, { transport: "tcp", address: outside.ip, port: 9000 })
@@ -54,7 +57,7 @@ test("the next ADD makes nothing for containers that are gone, from torn notes, 
   const [gone, torn, deleted, alive] = pods
   await lab.node.losePod(gone.pod)
   for (const kind of ["masquerade", "portmap"])
-    await truncate(lab.host.file(`/run/cni/rules/${kind}/pods:${torn.pod.name}:eth0.json`), 100)
+    await truncate(lab.host.file(`${await notesOf(lab)}/${kind}/pods:${torn.pod.name}:eth0.json`), 100)
   await lab.host.exec("nft", ["flush", "ruleset"])
   await lab.removePods([deleted]) // and so there is a table again, with nothing but the guard of route_localnet
   const [first] = (await lab.addPods(1)) as [Published]
@@ -62,7 +65,7 @@ test("the next ADD makes nothing for containers that are gone, from torn notes, 
   await expectUnreached(lab, torn)
   const rules = (await lab.ruleSet()).join()
   for (const { pod } of [gone, torn, deleted]) expect(rules).not.toContain(pod.name)
-  for (const kind of ["masquerade", "portmap"]) await chmod(lab.host.file(`/run/cni/rules/${kind}`), 0o777)
+  for (const kind of ["masquerade", "portmap"]) await chmod(lab.host.file(`${await notesOf(lab)}/${kind}`), 0o777)
   await lab.host.exec("nft", ["flush", "ruleset"])
   await lab.addPods(1)
   await expectUnreached(lab, alive)
@@ -74,7 +77,7 @@ test("an ADD succeeds where no note can be written, and says so", async () => {
   const pod = await lab.host.addContainer()
   const { exitCode, stderr } = await lab.node.cni(["add", "pods", pod.path, "--container-id", pod.name])
   expect(exitCode).toBe(0)
-  expect(stderr).toContain('Cannot note the rules in "/run/cni/rules/masquerade/')
+  expect(stderr).toContain(`Cannot note the rules in "${await notesOf(lab)}/masquerade/`)
 })
 
 test("ADDs and DELs at once after a flush: all that live are reached, and nothing is left of those that were deleted", async () => {

@@ -14,9 +14,9 @@ import { findExposure, ownerOfRecord, recordName } from "../records/mod.ts"
 import { messageOf, type Owner, ownerComment, staleOf } from "../types/mod.ts"
 import type { BackendName } from "./backend.ts"
 
-/** Where ADD notes which rules it makes, in a directory for each feature. It goes with the boot, as the rules do. */
+/** Where ADD notes which rules it makes, by the inode of the host's namespace and by feature. It goes with the boot, as the rules do. */
 const DIRECTORY = "/run/cni/rules"
-/** The thread's own namespace, where the rules are: others may have the same /run. */
+/** The thread's own namespace, where the rules are: others may have the same /run, and containers of the same names. */
 const OWN = "/proc/thread-self/ns/net"
 /** Notes of a release that has written them differently are not read. */
 const FORM = 1
@@ -45,11 +45,22 @@ export interface Note<Spec> {
  */
 export class RuleNotes<Spec extends { readonly owner: Owner }> {
   readonly #root: string
-  readonly #directory: string
+  readonly #feature: string
+  #host: Stat | undefined
 
   constructor(feature: string, directory = DIRECTORY) {
     this.#root = directory
-    this.#directory = `${directory}/${feature}`
+    this.#feature = feature
+  }
+
+  /** Of the namespace that the thread is in when this is asked for first. */
+  get #ofHost(): string {
+    this.#host ??= findStat(OWN)
+    return `${this.#root}/${this.#host?.inode ?? 0}`
+  }
+
+  get #directory(): string {
+    return `${this.#ofHost}/${this.#feature}`
   }
 
   #pathOf(owner: Owner): string {
@@ -59,7 +70,7 @@ export class RuleNotes<Spec extends { readonly owner: Owner }> {
   /** Before the rules are made. Never throws. */
   write({ netns, namespace, log }: Container, { spec, asked }: Note<Spec>): void {
     const path = this.#pathOf(spec.owner)
-    const host = identityOf(findStat(OWN))
+    const host = identityOf(this.#host)
     const text = JSON.stringify({ form: FORM, host, netns, identity: namespace.identity, asked, spec })
     try {
       this.#create(path, encodeUtf8(text))
@@ -97,7 +108,8 @@ export class RuleNotes<Spec extends { readonly owner: Owner }> {
     let isRemoved = false
     try {
       isRemoved = tryUnlink(this.#pathOf(owner))
-      if (tryRemoveDirectory(this.#directory)) tryRemoveDirectory(this.#root) // others have notes there, mostly
+      // Others have notes there, mostly.
+      for (const directory of [this.#directory, this.#ofHost, this.#root]) if (!tryRemoveDirectory(directory)) break
     } catch {}
     return isRemoved
   }
@@ -129,7 +141,7 @@ export class RuleNotes<Spec extends { readonly owner: Owner }> {
       return []
     }
     if (owners.length > NOTES_MAX) log(`There are ${owners.length} notes of rules, and ${NOTES_MAX} are read`)
-    const host = identityOf(findStat(OWN))
+    const host = identityOf(this.#host)
     const found = owners.slice(0, NOTES_MAX).flatMap((owner) => {
       const path = this.#pathOf(owner)
       const written = findStat(path)?.modified

@@ -29,7 +29,10 @@ export function useHost(): void {
     host = await HostNamespace.create()
     pod = await host.addContainer()
   })
-  afterEach(async () => void (await host.exec("nft", ["flush", "ruleset"])))
+  afterEach(async () => {
+    await host.exec("nft", ["flush", "ruleset"])
+    await host.forgetNotes() // else the next ADD makes all of it again
+  })
   afterAll(() => host[Symbol.asyncDispose]())
 }
 

@@ -18,10 +18,10 @@ export function useHost(): void {
     ]
     await host.exec("ip", ["-batch", "-"], { input: `${lines.join("\n")}\n` })
   })
-  afterEach(
-    async () =>
-      void (await host.exec("sh", ["-c", "nft flush ruleset; sysctl -qw net.ipv4.conf.br0.route_localnet=0"])),
-  )
+  afterEach(async () => {
+    await host.exec("sh", ["-c", "nft flush ruleset; sysctl -qw net.ipv4.conf.br0.route_localnet=0"])
+    await host.forgetNotes() // else the next ADD makes all of it again
+  })
   afterAll(() => host[Symbol.asyncDispose]())
 }
 
