@@ -67,31 +67,48 @@ export class RuleNotes<Spec extends { readonly owner: Owner }> {
     return `${this.#directory}/${recordName(owner)}`
   }
 
-  /** Before the rules are made. Never throws. */
-  write({ netns, namespace, log }: Container, { spec, asked }: Note<Spec>): void {
+  /** Before the rules are made. Returns the note of an earlier ADD of the same attachment, for `putBack`. Never throws. */
+  write({ netns, namespace, log }: Container, { spec, asked }: Note<Spec>): Uint8Array | undefined {
     const path = this.#pathOf(spec.owner)
     const host = identityOf(this.#host)
     const text = JSON.stringify({ form: FORM, host, netns, identity: namespace.identity, asked, spec })
     try {
-      this.#create(path, encodeUtf8(text))
+      return this.#create(path, encodeUtf8(text))
     } catch (error) {
       this.remove(spec.owner) // what a full disk has torn
-      if (isErrno(error, "EROFS", "EACCES", "EPERM")) return // as for a user without root's files: there are no notes at all
-      log(`Cannot note the rules in "${path}", so that no other ADD makes them again: ${messageOf(error)}`)
+      if (!isErrno(error, "EROFS", "EACCES", "EPERM"))
+        // as for a user without root's files: there are no notes at all
+        log(`Cannot note the rules in "${path}", so that no other ADD makes them again: ${messageOf(error)}`)
+      return undefined
     }
   }
 
-  /** Makes the directory where it is not there, or a DEL has removed it. */
-  #create(path: string, bytes: Uint8Array): void {
+  /** Makes the directory where it is not there, or a DEL has removed it. Returns what the file had before. */
+  #create(path: string, bytes: Uint8Array): Uint8Array | undefined {
+    let former: Uint8Array | undefined
     for (let attempt = 1; ; attempt++) {
       try {
         createFile(path, bytes)
-        return
+        return former
       } catch (error) {
         if (attempt === ATTEMPTS) throw error
         if (isErrno(error, "ENOENT")) makeDirectories(this.#directory, 0o700)
-        else if (isErrno(error, "EEXIST")) tryUnlink(path)
-        else throw error
+        else if (isErrno(error, "EEXIST")) {
+          former ??= findFile(path)
+          tryUnlink(path)
+        } else throw error
+      }
+    }
+  }
+
+  /** The reverse of `write`, which has returned `former`. Never throws. */
+  putBack(owner: Owner, former: Uint8Array | undefined): void {
+    if (former === undefined) this.remove(owner)
+    else {
+      try {
+        this.#create(this.#pathOf(owner), former)
+      } catch {
+        this.remove(owner)
       }
     }
   }

@@ -54,13 +54,13 @@ export class OwnedRules<Spec extends { readonly owner: Owner }, Hints = unknown,
    */
   add(spec: Spec, asked: BackendName | undefined, undo: Undo, container?: Container): Made {
     if (!container) return this.#add(spec, asked, undo, () => {})
-    this.#notes.write(container, { spec, asked })
+    const former = this.#notes.write(container, { spec, asked })
     try {
       const made = this.#add(spec, asked, undo, () => this.#restoreOthers(spec.owner, container.log))
-      undo.defer("note the rules", () => this.#notes.remove(spec.owner))
+      undo.defer("note the rules", () => this.#notes.putBack(spec.owner, former))
       return made
     } catch (error) {
-      this.#notes.remove(spec.owner)
+      this.#notes.putBack(spec.owner, former)
       throw error
     }
   }
