@@ -160,5 +160,5 @@ const recording: Recording = {
   files: await recordFiles(host),
 }
 let text = JSON.stringify(recording, undefined, 1)
-for (const [own, placeholder] of await placeholders(containers)) text = text.replaceAll(own, placeholder)
+for (const [own, placeholder] of await placeholders(host, containers)) text = text.replaceAll(own, placeholder)
 await Bun.write(join(import.meta.dir, `${version}.json`), `${text}\n`)

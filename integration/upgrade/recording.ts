@@ -32,7 +32,10 @@ export interface RecordedFile {
 export type Containers = ReadonlyMap<string, ContainerNamespace>
 
 /** What stands for what is of this node. */
-export async function placeholders(containers: Containers): Promise<[text: string, placeholder: string][]> {
+export async function placeholders(
+  host: HostNamespace,
+  containers: Containers,
+): Promise<[text: string, placeholder: string][]> {
   const ofContainers = [...containers].map(
     async ([name, { path }]): Promise<[string, string][]> => [
       [path, `{{netns:${name}}}`],
@@ -40,12 +43,13 @@ export async function placeholders(containers: Containers): Promise<[text: strin
     ],
   )
   const boot = (await Bun.file("/proc/sys/kernel/random/boot_id").text()).trim()
-  return [...(await Promise.all(ofContainers)).flat(), [boot, "{{boot}}"]]
+  const inode = String((await stat(host.path)).ino)
+  return [...(await Promise.all(ofContainers)).flat(), [boot, "{{boot}}"], [inode, "{{inode:host}}"]]
 }
 
 /** What is compared of host and containers. */
 export async function snapshotsOf(host: HostNamespace, containers: Containers): Promise<Record<string, Snapshot>> {
-  const own = await placeholders(containers)
+  const own = await placeholders(host, containers)
   const all = [["", host] as const, ...containers].map(async ([name, namespace]) => {
     const text = JSON.stringify(await takeSnapshot(namespace))
     const snapshot: Snapshot = JSON.parse(
@@ -78,7 +82,7 @@ export async function replay(
   await setUpNetworks(host)
   for (const name of Object.keys(recording.snapshots))
     if (name !== "") containers.set(name, await host.addContainer(name))
-  const own = await placeholders(containers)
+  const own = await placeholders(host, containers)
   const here = (text: string) => own.reduce((all, [mine, placeholder]) => all.replaceAll(placeholder, mine), text)
 
   for (const [name, command] of recording.commands) {
@@ -87,7 +91,8 @@ export async function replay(
   await host.exec("nft", ["-f", "-"], { input: change(recording.nft, "nft") })
   await host.exec("iptables-restore", [], { input: here(recording.iptables) })
   await host.exec("ip6tables-restore", [], { input: here(recording.ip6tables) })
-  for (const { path, modified, text } of recording.files) {
+  for (const { path: recorded, modified, text } of recording.files) {
+    const path = here(recorded)
     const lines = here(change(text, path)).split("\n")
     await mustRun(["mkdir", "-p", dirname(host.file(path))])
     await Bun.write(host.file(path), lines.map(/\/owners-\w+$/.test(path) ? sumAnew : String).join("\n"))
