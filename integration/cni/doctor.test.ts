@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test"
 import { builtPlugins, type ContainerNamespace, isOfMachine, programEnv, writeSysctl } from "../lab/mod.ts"
-import { type Finding, NodeLab, podsNetwork } from "./node-lab.ts"
+import { type Finding, NodeLab, podsNetwork, withoutProgress } from "./node-lab.ts"
 
 async function doctor(lab: NodeLab, ...args: string[]) {
   const { stdout, stderr, exitCode } = await lab.cni(["doctor", "--json", ...args])
@@ -68,7 +68,7 @@ test("a person reads what is wrong, why, and what to do, in lines that fit", asy
   await writeSysctl(lab.host, "net/ipv4/ip_forward", "0")
   const script = ["-qec", `stty cols 80; ${builtPlugins}/../cni doctor`, "/dev/null"]
   const env = { ...programEnv, NETCONFPATH: lab.confDir, CNI_PATH: builtPlugins, NO_COLOR: "1" }
-  const { stdout } = await lab.host.tryExec("script", script, { env })
+  const stdout = withoutProgress((await lab.host.tryExec("script", script, { env })).stdout)
   expect(stdout).toContain("ERROR forwarding-off\r\n  net/ipv4/ip_forward is 0")
   expect(stdout).toContain("\r\n  why: ")
   expect(stdout).toContain("\r\n  do: sysctl -w net.ipv4.ip_forward=1")

@@ -44,6 +44,12 @@ export interface Finding {
   readonly affected: readonly { readonly name: string; readonly detail?: string; readonly containerId?: string }[]
 }
 
+/** What a terminal shows in the end: a command that is at work for a second says so on a line that it clears again. */
+export function withoutProgress(shown: string): string {
+  const parts = shown.split("\r\x1b[K")
+  return parts.filter((part) => !/^cni .*: at work for \d+ s, Ctrl-C stops it$/.test(part)).join("")
+}
+
 /** A node with a configuration directory and pods, on which `cni` is used as its operator uses it. */
 export class NodeLab implements AsyncDisposable {
   readonly host: HostNamespace
@@ -114,9 +120,14 @@ export class NodeLab implements AsyncDisposable {
   }
 
   /** `cni …` as a person sees it, on a terminal of 120 columns without colours. */
-  onTerminal(args: readonly string[]): Promise<Output> {
+  async onTerminal(args: readonly string[]): Promise<Output> {
     const env = { ...this.env(), NO_COLOR: "1" }
-    return this.host.tryExec("script", ["-qec", `stty cols 120; ${tool} ${args.join(" ")}`, "/dev/null"], { env })
+    const output = await this.host.tryExec(
+      "script",
+      ["-qec", `stty cols 120; ${tool} ${args.join(" ")}`, "/dev/null"],
+      { env },
+    )
+    return { ...output, stdout: withoutProgress(output.stdout) }
   }
 
   /** Attaches a new pod with one published port, as kubelet would name it; the container has the namespace's name unless it is said. Throws what `cni add` says. */
