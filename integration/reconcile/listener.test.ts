@@ -144,5 +144,5 @@ test("after a thousand sabotages, as fast as they go, all is there in the end, a
   // On a busy machine they are no burst, but a fight: what is left then is tried again after a minute.
   await waitFor(async () => (await lab.ruleSet()).join().includes("cni_hostports"), "all to be there again", 90_000)
   await lab.expectTraffic(pods)
-  expect(listener.said.match(/restored in/g)?.length).toBeLessThanOrEqual(5)
+  expect(listener.said.match(/restored in/g)?.length ?? 0).toBeLessThanOrEqual(5)
 })
