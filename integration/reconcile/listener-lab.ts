@@ -100,6 +100,7 @@ export class FlowMeter implements AsyncDisposable {
     const reader = program.stdout.getReader()
     await reader.read() // "begun"
     await act()
+    await Bun.sleep(100) // flows that begin after it show whether all is back
     await program.stdin.end()
     let text = ""
     for (let chunk = await reader.read(); !chunk.done; chunk = await reader.read())

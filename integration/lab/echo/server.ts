@@ -47,12 +47,18 @@ if (import.meta.main) {
       data(socket, bytes, fromPort, fromAddress) {
         const to = { address: socket.address.address, port: socket.port }
         const answer = reply(bytes.toString(), { address: fromAddress, port: fromPort }, to)
-        try {
-          socket.send(answer, fromPort, fromAddress)
-        } catch (error) {
-          console.error(`No way back to ${fromAddress}: ${error}`) // as on any real server: the asker waits in vain
-        }
+        for (let attempt = 0; attempt < 2; attempt++)
+          try {
+            socket.send(answer, fromPort, fromAddress)
+            return
+          } catch (error) {
+            if ((error as { code?: string }).code === "ECONNREFUSED") continue // that an earlier answer was refused
+            console.error(`No way back to ${fromAddress}: ${error}`) // as on any real server: the asker waits in vain
+            return
+          }
       },
+      // An asker that has gone refuses the answer, which ends no server.
+      error() {},
     },
   })
   console.log(tcp.port)
