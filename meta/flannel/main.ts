@@ -11,8 +11,10 @@ import {
   isCniError,
   type JsonObject,
   member,
+  type Owner,
   ownerOf,
   ownersOf,
+  parseNetworkConfig,
 } from "../../pkg/types/mod.ts"
 import { Failures, Undo } from "../../pkg/undo/mod.ts"
 import { type FlannelConfig, flannelFields, parseFlannelConfig } from "./config.ts"
@@ -101,14 +103,31 @@ function whatToDo(former: readonly string[], now: readonly string[]): string {
   return `${change}: remove the containers that have addresses of the former one, and then the bridge, if it has its gateway`
 }
 
-/** The runtime's present values replace those of ADD. */
+/**
+ * What a delegate has on the host is the delegate's to restore: its type, and its configuration as CHECK gives it. `raw` is what CHECK
+ * gives flannel. Throws `CniError` when it was not kept, or others than root could have changed it.
+ */
+export function keptDelegate(raw: JsonObject, owner: Owner): { type: string; config: JsonObject } {
+  const { dataDir } = parseFlannelConfig(parseNetworkConfig(raw, { lenient: true }), { verb: "DEL", args: "", raw })
+  const configs = new KeptConfigs(dataDir)
+  const kept = configs.find(owner)
+  if (!kept) throw new CniError(Code.Io, `Cannot find the delegate's configuration in "${dataDir}"`)
+  if (!kept.config) throw configs.unreadable(kept)
+  return { type: typeOf(kept.config), config: withPresent(raw, kept.config, ofAttachment) }
+}
+
 function configFor({ raw }: Call, kept: JsonObject, keys: readonly string[]): Uint8Array {
+  return encodeConfig(withPresent(raw, kept, keys))
+}
+
+/** The runtime's present values replace those of ADD. */
+function withPresent(raw: JsonObject, kept: JsonObject, keys: readonly string[]): JsonObject {
   const current: JsonObject = {}
   for (const key of ["cniVersion", ...keys]) {
     const value = member(raw, key)
     if (value !== undefined) current[key] = value
   }
-  return encodeConfig({ ...kept, ...current })
+  return { ...kept, ...current }
 }
 
 const ofAttachment = ["prevResult", "runtimeConfig"]

@@ -1,3 +1,4 @@
+import { keptDelegate } from "../../meta/flannel/main.ts"
 import { findStat, stat } from "../../pkg/libc/mod.ts"
 import {
   type CachedAttachment,
@@ -75,7 +76,8 @@ export function readCaches(
     if (isNamespace(netns) !== true || isOwn(netns)) return skip(`its namespace "${netns}" is gone`, false)
     if (isBeingDeleted(one)) return skip("its DEL has begun", false)
     try {
-      return [{ network, containerId, ifName, netns, args: one.args, chain: chainOf(one), record }]
+      const chain = withDelegates(chainOf(one), one, (reason) => skip(reason, true))
+      return [{ network, containerId, ifName, netns, args: one.args, chain, record }]
     } catch (error) {
       return skip(messageOf(error), true)
     }
@@ -98,6 +100,19 @@ function sandboxOf(result: JsonObject | undefined): string | undefined {
   const { interfaces } = result ?? {}
   const sandboxes = (Array.isArray(interfaces) ? interfaces : []).filter(isJsonObject).map(({ sandbox }) => sandbox)
   return sandboxes.find((sandbox) => typeof sandbox === "string" && sandbox !== "") as string | undefined
+}
+
+/** With the delegate in the place of flannel, which keeps its configuration. Where that is unknown the others of the chain go on. */
+function withDelegates(chain: ChainMember[], owner: Owner, refuse: (reason: string) => void): ChainMember[] {
+  return chain.flatMap((member) => {
+    if (member.type !== "flannel") return member
+    try {
+      return keptDelegate(member.config, owner)
+    } catch (error) {
+      refuse(messageOf(error))
+      return []
+    }
+  })
 }
 
 /** The chain of ADD, each plugin with its values and the result. Throws for what cannot be read. */
