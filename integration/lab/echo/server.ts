@@ -57,7 +57,7 @@ if (import.meta.main) {
             return
           }
       },
-      // An asker that has gone refuses the answer, which ends no server.
+      // An asker that was closed refuses the answer; the server goes on.
       error() {},
     },
   })
