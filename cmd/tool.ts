@@ -1,4 +1,5 @@
 import { didYouMean } from "../pkg/config/mod.ts"
+import { sourceFrames } from "../pkg/engine/mod.ts"
 import { CniError, messageOf, printJson, toErrorObject } from "../pkg/types/mod.ts"
 import {
   type Arguments,
@@ -115,7 +116,7 @@ async function runCommand(
         to.stderr(`${tool} ${name}: ${error.message}. "${tool} ${name} --help" shows how\n`)
         return 2
       }
-      if (json) to.stdout(`${printJson(toErrorObject(error, "1.1.0"))}\n`)
+      if (json) to.stdout(`${printJson({ ...toErrorObject(error, "1.1.0"), ...placeOf(error) })}\n`)
       else to.stderr(`${tool} ${name}: ${readable(error)}\n`)
       return 1
     }
@@ -161,7 +162,13 @@ function parse(args: readonly string[], flags: Command["flags"]): Arguments {
 
 /** The message, and what is known beyond it on the next line. */
 function readable(error: unknown): string {
-  if (error instanceof CniError)
-    return error.details === undefined ? error.message : `${error.message}\n  ${error.details}`
-  return messageOf(error)
+  const { details } = error instanceof CniError ? error : placeOf(error)
+  return details === undefined ? messageOf(error) : `${messageOf(error)}\n  ${details}`
+}
+
+/** The lines of the sources that an error of the language comes from: a bug. */
+function placeOf(error: unknown): { details?: string } {
+  const isBug = error instanceof TypeError || error instanceof RangeError || error instanceof ReferenceError
+  const frames = isBug ? sourceFrames(error) : []
+  return frames.length === 0 ? {} : { details: `at ${frames.join(", ")}` }
 }

@@ -56,14 +56,17 @@ test("it waits for several things as expected, and leaves neither descriptors no
 })
 
 test.each([
-  ["stuck", "Error: Cannot go on: nothing is left to wait for"],
-  ["fails", "Error: the program's own"],
-  ["fails aside", "Error: aside"],
-])("a program that cannot go on ends with an error: %s", async (task, message) => {
+  ["stuck", "Error: Cannot go on: nothing is left to wait for", /^drive\d* pkg\/loop\/drive\.ts:\d+$/],
+  ["fails", "Error: the program's own", /^fails pkg\/loop\/loop\.fixture\.ts:\d+$/],
+  ["fails aside", "Error: aside", /^fails aside pkg\/loop\/loop\.fixture\.ts:\d+$/],
+])("a program that cannot go on ends with an error, and where it comes from: %s", async (task, message, frame) => {
   const { stdout, stderr, exitCode } = await runProgram([programOf("loop"), task], {
     env: { CNI_COMMAND: "ADD" },
   })
-  expect([stdout, stderr.split("\n")[0], exitCode]).toEqual(["", message, 1])
+  const [first, ...frames] = stderr.trimEnd().split("\n")
+  expect([stdout, first, exitCode]).toEqual(["", message, 1])
+  expect(frames[0]?.trim().replace("at ", "")).toMatch(frame)
+  for (const each of frames) expect(each).toMatch(/^ {4}at (\S.* )?\S+\.ts:\d+$/)
 })
 
 describe("the lock of a container, between a process on the native host and one with proper-lockfile:", () => {

@@ -21,6 +21,7 @@ export {
   type Stop,
   type TypedArray,
 } from "./engine.ts"
+export { sourceFrames, withFrames } from "./frames.ts"
 export { findPosition } from "./positions.ts"
 export { decodeBase64, encodeBase64, engine, exhaustion, json, locate }
 

@@ -1,8 +1,7 @@
 import { expect, test } from "bun:test"
-import { join } from "node:path"
 import { SyscallError } from "../libc/mod.ts"
 import { CniError } from "../types/mod.ts"
-import { errorReply, sourceFrames } from "./answer.ts"
+import { errorReply } from "./answer.ts"
 import { ask, attachment, oneAddress, Recorder } from "./plugin.fixture.ts"
 import { type Call, definePlugin } from "./plugin.ts"
 import { serve } from "./serve.ts"
@@ -144,35 +143,4 @@ test.each([
     code: 999,
     msg: `Cannot answer ${verb}: plugin "recorder" returned something else than the protocol has for it`,
   })
-})
-
-test("frames are those of our sources, the innermost first, and four at most unless another limit is given", () => {
-  const deep = (depth: number): number => {
-    if (depth === 0) throw new Error("here")
-    return deep(depth - 1) + 1
-  }
-  const error = thrownBy(() => deep(9))
-  expect(sourceFrames(error)).toHaveLength(4)
-  expect(sourceFrames(error, 2)).toHaveLength(2)
-  for (const frame of sourceFrames(error)) expect(frame).toMatch(/^deep pkg\/skel\/answer\.test\.ts:\d+$/)
-  expect(sourceFrames("no error")).toEqual([])
-})
-
-test("a frame is a call of our sources, with its name if it has one", () => {
-  const file = (name: string) => join(import.meta.dir, name)
-  const stack = [
-    "Error: at once (not a frame:1:2)",
-    `    at addVeth (${file("veth.ts")}:32:7)`,
-    `    at async new Netns (${file("netns.ts")}:3:14)`,
-    `    at ${file("main.ts")}:71:1`,
-    "    at map (native)",
-    "    at run (/elsewhere/x.ts:1:1)",
-    `    at last (${file("z.ts")}:1:10)`,
-  ].join("\n")
-  expect(sourceFrames(Object.assign(new Error("no"), { stack }), 9)).toEqual([
-    "addVeth pkg/skel/veth.ts:32",
-    "async new Netns pkg/skel/netns.ts:3",
-    "pkg/skel/main.ts:71",
-    "last pkg/skel/z.ts:1",
-  ])
 })

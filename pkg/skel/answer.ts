@@ -1,4 +1,4 @@
-import { type Exhaustion, exhaustion, locate } from "../engine/mod.ts"
+import { type Exhaustion, exhaustion, sourceFrames, withFrames } from "../engine/mod.ts"
 import type { Reply } from "../invoke/mod.ts"
 import { isErrno } from "../libc/mod.ts"
 import {
@@ -52,8 +52,7 @@ export function perform<C>(plugin: Plugin<C>, parts: Omit<Call, "answer">, write
 
 /** Logs where an error of the plugin's own code comes from: a bug. Returns the error. */
 function logged(error: unknown, log: (line: string) => void): unknown {
-  if (!(error instanceof CniError || isErrno(error)) && error instanceof Error)
-    log([error.toString(), ...sourceFrames(error, 20)].join("\n    at "))
+  if (!(error instanceof CniError || isErrno(error)) && error instanceof Error) log(withFrames(error))
   return error
 }
 
@@ -122,16 +121,4 @@ const advice = {
 
 function shortage(what: Exhaustion): CniError {
   return new CniError(Code.Internal, `Cannot finish: not enough ${what}`, { details: advice[what] })
-}
-
-/** Where an error comes from, the innermost call first: "addVeth pkg/ip/veth.ts:32". Calls outside of our sources are left out. */
-export function sourceFrames(error: unknown, limit = 4): string[] {
-  const frames: string[] = []
-  const stack = error instanceof Error ? (error.stack ?? "") : ""
-  for (const [, name, file = "", line, column] of stack.matchAll(/^ +at (?:(.+?) \()?([^()\n]*?):(\d+):(\d+)\)?$/gm)) {
-    const source = locate(file, Number(line), Number(column))
-    if (source !== undefined) frames.push(name === undefined ? source : `${name} ${source}`)
-    if (frames.length === limit) break
-  }
-  return frames
 }

@@ -1,0 +1,18 @@
+import { locate } from "#engine"
+
+/** Where an error comes from, the innermost call first: "addVeth pkg/ip/veth.ts:32". Calls outside of our sources are left out. */
+export function sourceFrames(error: unknown, limit = 4): string[] {
+  const frames: string[] = []
+  const stack = error instanceof Error ? (error.stack ?? "") : ""
+  for (const [, name, file = "", line, column] of stack.matchAll(/^ +at (?:(.+?) \()?([^()\n]*?):(\d+):(\d+)\)?$/gm)) {
+    const source = locate(file, Number(line), Number(column))
+    if (source !== undefined) frames.push(name === undefined ? source : `${name} ${source}`)
+    if (frames.length === limit) break
+  }
+  return frames
+}
+
+/** An error and where it comes from, a line each. */
+export function withFrames(error: unknown): string {
+  return [String(error), ...sourceFrames(error, 20)].join("\n    at ")
+}
