@@ -33,6 +33,7 @@ const mayImport: Readonly<Record<string, readonly string[] | RegExp>> = {
     "pkg/iptables",
   ],
   "pkg/masquerade": [
+    "pkg/conntrack",
     "pkg/engine",
     "pkg/types",
     "pkg/libc",

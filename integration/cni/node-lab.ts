@@ -130,11 +130,17 @@ export class NodeLab implements AsyncDisposable {
     return { ...output, stdout: withoutProgress(output.stdout) }
   }
 
-  /** Attaches a new pod with one published port, as kubelet would name it; the container has the namespace's name unless it is said. Throws what `cni add` says. */
-  async addPod(name = "web", network = "pods", containerId?: string): Promise<ContainerNamespace> {
+  /** Attaches a new pod with one published port, of these protocols, as kubelet would name it; the container has the namespace's name unless it is said. Throws what `cni add` says. */
+  async addPod(
+    name = "web",
+    network = "pods",
+    containerId?: string,
+    protocols: readonly string[] = ["tcp"],
+  ): Promise<ContainerNamespace> {
     const pod = await this.host.addContainer()
     const hostPort = ++this.#port
-    const CAP_ARGS = JSON.stringify({ portMappings: [{ hostPort, containerPort: 80, protocol: "tcp" }] })
+    const portMappings = protocols.map((protocol) => ({ hostPort, containerPort: 80, protocol }))
+    const CAP_ARGS = JSON.stringify({ portMappings })
     const CNI_ARGS = `IgnoreUnknown=1;K8S_POD_NAMESPACE=shop;K8S_POD_NAME=${name}`
     const added = await this.cni(["add", network, pod.path, "--container-id", containerId ?? pod.name], {
       CAP_ARGS,

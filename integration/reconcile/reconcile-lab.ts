@@ -67,11 +67,11 @@ export class ReconcileLab implements AsyncDisposable {
     return this.node.host
   }
 
-  /** Adds pods, each with a published port. */
-  async addPods(count: number): Promise<Published[]> {
+  /** Adds pods, each with a published port of these protocols. */
+  async addPods(count: number, protocols?: readonly string[]): Promise<Published[]> {
     const pods: Published[] = []
     for (let at = 0; at < count; at++) {
-      const pod = await this.node.addPod(`web-${at}`, this.network)
+      const pod = await this.node.addPod(`web-${at}`, this.network, undefined, protocols)
       this.#servers.push(await EchoPeer.start(pod, { port: 80 }))
       pods.push({ pod, hostPort: 8000 + this.#servers.length - 1 })
     }

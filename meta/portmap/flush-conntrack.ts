@@ -1,4 +1,4 @@
-import { flushConntrack } from "../../pkg/conntrack/mod.ts"
+import { flushConntrack, flushUntranslated } from "../../pkg/conntrack/mod.ts"
 import { listAddresses, type NetlinkSocket, RouteSocket } from "../../pkg/netlink/mod.ts"
 import { familyOf } from "../../pkg/types/mod.ts"
 import {
@@ -8,6 +8,7 @@ import {
   isLoopback,
   type MappedAddress,
   type Mapping,
+  type PortmapSpec,
   protocolNumber,
 } from "./mapping.ts"
 
@@ -46,6 +47,24 @@ export function flushEntriesOf(socket: NetlinkSocket, deleted: readonly DnatMapp
     const ends = new Set(udp.map(({ hostPort, containerIp }) => `${hostPort} ${containerIp}`))
     flushConntrack(socket, { family, ...udpTo(udp) }, ({ original, reply }) => {
       return ends.has(`${original.destinationPort} ${reply.source}`)
+    })
+  }
+}
+
+/**
+ * Flushes the conntrack entries to mapped ports that began while the mappings were gone: what came went to the host itself, which has not
+ * answered. Throws `NetlinkError`.
+ */
+export function flushUnmapped(socket: NetlinkSocket, specs: readonly Pick<PortmapSpec, "addresses">[]): void {
+  const addresses = specs.flatMap((spec) => spec.addresses)
+  for (const [family, ours] of Map.groupBy(addresses, (one) => one.family)) {
+    const byPort = Map.groupBy(
+      ours.flatMap(({ mappings }) => mappings),
+      ({ hostPort }) => hostPort,
+    )
+    flushUntranslated(socket, family, ({ protocol, destination, destinationPort }) => {
+      const mappings = (byPort.get(destinationPort) ?? []).filter((one) => protocolNumber[one.protocol] === protocol)
+      return mappingFor(mappings, destination, destinationPort) !== undefined
     })
   }
 }

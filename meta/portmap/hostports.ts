@@ -1,10 +1,8 @@
-import { unlessErrno } from "../../pkg/libc/mod.ts"
-import type { NetlinkSocket } from "../../pkg/netlink/mod.ts"
-import { openNetfilter, PacketFilter } from "../../pkg/nftables/mod.ts"
-import { type Feature, OwnedRules } from "../../pkg/rules/mod.ts"
+import { PacketFilter } from "../../pkg/nftables/mod.ts"
+import { type Feature, OwnedRules, onFlows } from "../../pkg/rules/mod.ts"
 import type { Owner } from "../../pkg/types/mod.ts"
 import { Failures } from "../../pkg/undo/mod.ts"
-import { flushEntriesOf, flushOlderEntries } from "./flush-conntrack.ts"
+import { flushEntriesOf, flushOlderEntries, flushUnmapped } from "./flush-conntrack.ts"
 import { IptablesHostports } from "./iptables/hostports.ts"
 import {
   type DnatMapping,
@@ -75,25 +73,21 @@ export class Hostports extends OwnedRules<PortmapSpec, HostportHints, readonly U
   #finish(others: readonly DnatMapping[], failures: Failures): void {
     const { deleted = [], stillOn = [] } = this.#nftables ?? {}
     const mappings = [...deleted, ...others]
-    failures.attempt("flush UDP conntrack entries", () => this.#flush((socket) => flushEntriesOf(socket, mappings)))
+    failures.attempt("flush UDP conntrack entries", () =>
+      onFlows(this.#filter, (socket) => flushEntriesOf(socket, mappings)),
+    )
     failures.attempt("switch off route_localnet", () => {
       if (stillOn.length > 0) throw localnetStays(stillOn)
     })
   }
 
-  /** Flushes the conntrack entries of UDP from before the mappings, so that the kernel judges the next packets anew. */
-  flushOlderEntries(addresses: readonly MappedAddress[], ahead: readonly Uint8Array[]): void {
-    this.#flush((socket) => flushOlderEntries(socket, addresses, ahead))
+  protected override flushFlows(specs: readonly PortmapSpec[]): void {
+    onFlows(this.#filter, (socket) => flushUnmapped(socket, specs))
   }
 
-  /** A kernel without connection tracking over netlink has no entries that could be flushed. */
-  #flush(flush: (socket: NetlinkSocket) => void): void {
-    const flushOnce = () => {
-      using own = this.#filter ? undefined : openNetfilter()
-      const socket = this.#filter?.socket ?? own
-      if (socket) flush(socket)
-    }
-    unlessErrno(flushOnce, "EINVAL", "EOPNOTSUPP", "EPROTONOSUPPORT", "EAFNOSUPPORT")
+  /** Flushes the conntrack entries of UDP from before the mappings, so that the kernel judges the next packets anew. */
+  flushOlderEntries(addresses: readonly MappedAddress[], ahead: readonly Uint8Array[]): void {
+    onFlows(this.#filter, (socket) => flushOlderEntries(socket, addresses, ahead))
   }
 
   [Symbol.dispose](): void {

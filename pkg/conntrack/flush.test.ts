@@ -1,8 +1,8 @@
 import { expect, test } from "bun:test"
 import { NetlinkError, type Request } from "../netlink/mod.ts"
 import { dumping, expectOnlyDecodeErrors, hex, ip } from "../netlink/testing.ts"
-import { AF_INET, AF_INET6 } from "../types/mod.ts"
-import { type ConntrackEntry, entryAttributes, flushConntrack } from "./flush.ts"
+import { AF_INET, AF_INET6, formatIp } from "../types/mod.ts"
+import { type ConntrackEntry, entryAttributes, flushConntrack, flushUntranslated } from "./flush.ts"
 
 /** A kernel that tracks these flows, and refuses to delete them as told. */
 function kernel(flows: readonly Uint8Array[], refusal?: string) {
@@ -105,6 +105,29 @@ test("what a kernel before Linux 5.8 lists besides is left alone", () => {
     flushConntrack(socket, { family: AF_INET, ...flushed }, () => true)
   }
   expect(socket.deleted).toEqual([])
+})
+
+// Of what Linux 6.18 lists while a container sends to 203.0.113.1 without a masquerade, with CTA_STATUS of IPS_CONFIRMED, then
+// IPS_SEEN_REPLY.
+const plain = hex`02000000
+  3400 0180
+    1400 0180 0800 0100 0a550002 0800 0200 cb007101
+    1c00 0280 0500 0100 11000000 0600 0200 9c400000 0600 0300 00350000
+  3400 0280
+    1400 0180 0800 0100 cb007101 0800 0200 0a550002
+    1c00 0280 0500 0100 11000000 0600 0200 00350000 0600 0300 9c400000
+  0800 0c00 f4d26b02`
+const withStatus = (status: Uint8Array) => Uint8Array.from([...plain, ...status])
+
+test("of flows without translation and answer those that are stale are flushed, and no others", () => {
+  const seen: string[] = []
+  const socket = kernel([translated, withStatus(hex`0800 0300 00000008`), withStatus(hex`0800 0300 0000000a`)])
+  flushUntranslated(socket, AF_INET, ({ source }) => seen.push(formatIp(source)) > 0)
+  expect(seen).toEqual(["10.85.0.2"])
+  expect(socket.asked.map(({ payload }) => payload)).toEqual([hex`02000000`])
+  expect(socket.deleted).toHaveLength(1)
+  flushUntranslated(socket, AF_INET, () => false)
+  expect(socket.deleted).toHaveLength(1)
 })
 
 test("a flow that ended during the call is not counted, and another refusal is an error", () => {

@@ -11,6 +11,7 @@ import {
   u8,
   u16be,
   u32,
+  u32be,
 } from "../netlink/mod.ts"
 import type { Family } from "../types/mod.ts"
 
@@ -33,6 +34,10 @@ const tupleAttributes = attrs({
 
 /** `CTA_*`: an entry of the table, with its two directions before and after translation. */
 export const entryAttributes = attrs({ original: [1, tupleAttributes], reply: [2, tupleAttributes] })
+
+/** `CTA_STATUS`: whether an answer has come, `IPS_SEEN_REPLY`. */
+const statusAttributes = attrs({ status: [3, u32be] })
+const SEEN_REPLY = 2
 
 /** The body of a deletion: the tuple as it was listed, byte for byte, attributes unknown here included. */
 const rawEntryAttributes = attrs({ original: [1, { ...bytes, nested: true }], id: [12, bytes], zone: [18, bytes] })
@@ -83,14 +88,47 @@ export function flushConntrack(
       const { number, destinationPort = 0 } = filterAttributes.decode(attributes).original?.protocol ?? {}
       if (port !== undefined && destinationPort !== port) isPicked = false
       if (number !== protocol || !flushed.has(destinationPort)) return undefined
-      const entry = entryAttributes.decode(attributes)
-      if (!isStale({ original: readTuple(entry.original), reply: readTuple(entry.reply) })) return undefined
-      const { original, id, zone } = rawEntryAttributes.decode(attributes)
-      return concat([header, rawEntryAttributes.encode({ original, id, zone })])
+      return isStale(readEntry(attributes)) ? deletionOf(header, attributes) : undefined
     })
     for (const payload of stale) deleteEntry(socket, payload)
     if (!isPicked) return // by an older kernel, which has listed all there are
   }
+}
+
+/**
+ * Flushes the entries of a family, of any protocol, that were neither translated nor answered and that `isStale`: those that began
+ * while a rule was missing. For as long as packets come, a SYN that is sent again among them, the kernel would go on as with the
+ * first. Throws `NetlinkError`.
+ */
+export function flushUntranslated(
+  socket: ConntrackSocket,
+  family: Family,
+  isStale: (original: Tuple) => boolean,
+): void {
+  const header = netfilterHeader(family)
+  const request = { type: IPCTNL_MSG_CT_GET, what: "list tracked connections", payload: header }
+  const stale = socket.dump(request, ({ payload }) => {
+    const attributes = payload.subarray(NFGENMSG_SIZE)
+    if (((statusAttributes.decode(attributes).status ?? SEEN_REPLY) & SEEN_REPLY) !== 0) return undefined
+    const { original, reply } = readEntry(attributes)
+    const isTranslated = !isSame(original.source, reply.destination) || !isSame(original.destination, reply.source)
+    return !isTranslated && isStale(original) ? deletionOf(header, attributes) : undefined
+  })
+  for (const payload of stale) deleteEntry(socket, payload)
+}
+
+function isSame(one: Uint8Array, other: Uint8Array): boolean {
+  return String(one) === String(other)
+}
+
+function readEntry(attributes: Uint8Array): ConntrackEntry {
+  const { original, reply } = entryAttributes.decode(attributes)
+  return { original: readTuple(original), reply: readTuple(reply) }
+}
+
+function deletionOf(header: Uint8Array, attributes: Uint8Array): Uint8Array {
+  const { original, id, zone } = rawEntryAttributes.decode(attributes)
+  return concat([header, rawEntryAttributes.encode({ original, id, zone })])
 }
 
 function listRequest(header: Uint8Array, protocol: number, port: number | undefined): Request {

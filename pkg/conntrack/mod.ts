@@ -5,4 +5,4 @@
  * using socket = openNetfilter()
  * flushConntrack(socket, { family: AF_INET, protocol: 17, ports: [53] }, ({ reply }) => sameBytes(reply.source, gone))
  */
-export { type ConntrackEntry, type ConntrackSocket, flushConntrack, type Tuple } from "./flush.ts"
+export { type ConntrackEntry, type ConntrackSocket, flushConntrack, flushUntranslated, type Tuple } from "./flush.ts"

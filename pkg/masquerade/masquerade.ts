@@ -1,9 +1,10 @@
+import { flushUntranslated } from "../conntrack/mod.ts"
 import type { NamespaceFile } from "../netns/mod.ts"
-import { type Feature, type Filter, OwnedRules } from "../rules/mod.ts"
-import { formatCidr } from "../types/mod.ts"
+import { type Feature, type Filter, OwnedRules, onFlows } from "../rules/mod.ts"
+import { formatCidr, keyOf } from "../types/mod.ts"
 import { IptablesMasquerade } from "./iptables.ts"
 import { NftablesMasquerade } from "./nftables.ts"
-import type { MasqueradeSpec } from "./spec.ts"
+import { byFamily, type MasqueradeSpec } from "./spec.ts"
 import { UpstreamMasquerade } from "./upstream.ts"
 
 const feature: Feature<MasqueradeSpec> = {
@@ -24,6 +25,8 @@ const feature: Feature<MasqueradeSpec> = {
  * masquerade.add({ owner, addresses }, config.ipMasqBackend, undo)
  */
 export class Masquerade extends OwnedRules<MasqueradeSpec, NamespaceFile> {
+  readonly #filter: Filter | undefined
+
   /** `filter` is undefined where the kernel has no nf_tables. */
   constructor(filter: Filter | undefined) {
     super(feature, filter, {
@@ -31,5 +34,14 @@ export class Masquerade extends OwnedRules<MasqueradeSpec, NamespaceFile> {
       iptables: new IptablesMasquerade(filter),
       otherSuite: filter && new UpstreamMasquerade(filter),
     })
+    this.#filter = filter
+  }
+
+  /** Of what containers have sent, with their own address, nothing has been answered. */
+  protected override flushFlows(specs: readonly MasqueradeSpec[]): void {
+    for (const [family, addresses] of byFamily(specs.flatMap((spec) => spec.addresses))) {
+      const ours = new Set(addresses.map(({ ip }) => keyOf(ip)))
+      onFlows(this.#filter, (socket) => flushUntranslated(socket, family, ({ source }) => ours.has(keyOf(source))))
+    }
   }
 }

@@ -1,3 +1,6 @@
+import { unlessErrno } from "../libc/mod.ts"
+import type { NetlinkSocket } from "../netlink/mod.ts"
+import { openNetfilter } from "../nftables/mod.ts"
 import { CniError, Code, isCniError, messageOf, type Owner, ownerComment } from "../types/mod.ts"
 import { Failures, type Undo } from "../undo/mod.ts"
 import type { BackendName, Backends, Filter, ForeignRules, RuleBackend } from "./backend.ts"
@@ -205,8 +208,26 @@ export class OwnedRules<Spec extends { readonly owner: Owner }, Hints = unknown,
    */
   restore(wanted: readonly RestorableRules<Spec>[], options: RestoreOptions): void {
     this.#filter?.forgetTables()
-    restoreRules(this, this.#backends, wanted, options)
+    const restored: Spec[] = []
+    const noted = wanted.map((one) => {
+      const made = () => {
+        restored.push(one.spec)
+        one.made()
+      }
+      return { ...one, made }
+    })
+    restoreRules(this, this.#backends, noted, options)
+    const begun = options.flows ? wanted.map(({ spec }) => spec) : restored
+    if (options.isDry || begun.length === 0) return
+    try {
+      this.flushFlows(begun)
+    } catch (error) {
+      options.log(`Cannot flush the flows that began without ${this.#feature.rules}: ${messageOf(error)}`)
+    }
   }
+
+  /** Flushes the tracked flows of attachments that began while the rules were gone: the kernel would go on as with their first packet. */
+  protected flushFlows(_specs: readonly Spec[]): void {}
 
   /** Throws code 50 with the reason when this node cannot add the rules, for STATUS. Runs no program. */
   requireUsable(asked?: BackendName): void {
@@ -218,6 +239,19 @@ export class OwnedRules<Spec extends { readonly owner: Owner }, Hints = unknown,
     const details = { nftables: needs, iptables: NO_PROGRAM, "nftables or iptables": `${needs}; ${NO_PROGRAM}` }[by]
     throw new CniError(Code.PluginNotAvailable, `Cannot ${does()} by ${by}`, { details })
   }
+}
+
+/**
+ * Changes the flows that the kernel tracks, by the filter's socket, or without nf_tables by one of its own. A kernel without connection
+ * tracking over netlink has none. Throws `NetlinkError`.
+ */
+export function onFlows(filter: Pick<Filter, "socket"> | undefined, act: (socket: NetlinkSocket) => void): void {
+  const actOnce = () => {
+    using own = filter ? undefined : openNetfilter()
+    const socket = filter?.socket ?? own
+    if (socket) act(socket)
+  }
+  unlessErrno(actOnce, "EINVAL", "EOPNOTSUPP", "EPROTONOSUPPORT", "EAFNOSUPPORT")
 }
 
 /** Whether a backend has what it needs. A question that fails is no answer: then the error of `add` counts. */

@@ -16,6 +16,8 @@ export interface RestorableRules<Spec> {
 
 export interface RestoreOptions {
   readonly isDry: boolean
+  /** Flush the flows that began without the rules also of attachments whose rules are all there by now. */
+  readonly flows?: boolean
   readonly log: (line: string) => void
 }
 

@@ -18,6 +18,8 @@ export interface Restoring<C> {
   readonly attachments: readonly Restorable<C>[]
   /** Only tell what would be made. */
   readonly isDry: boolean
+  /** Flush the tracked flows that began without rules also where all rules are there by now. */
+  readonly flows: boolean
   /** Tells of something that containers share: 'bridge "cni0"'. */
   tell(network: string, what: string): void
   log(line: string): void

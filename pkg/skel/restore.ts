@@ -25,6 +25,8 @@ export const RESTORE = "RESTORE"
 /** What stdin has: the attachments of all networks that the plugin is in, in the order of their ADDs. */
 export interface RestoreRequest {
   readonly dryRun: boolean
+  /** Flush the flows that began without rules also where all rules are there by now. */
+  readonly flows?: boolean
   /** Remove the rules of these attachments instead: they were deleted in the meantime. */
   readonly takeBack?: boolean
   readonly attachments: readonly {
@@ -58,7 +60,7 @@ export function restoreReply<C>(
   stdin: () => Uint8Array,
   log: (line: string) => void,
 ): Reply {
-  const { dryRun, takeBack, attachments } = readRequest(parseInput(readInput(stdin)))
+  const { dryRun, flows, takeBack, attachments } = readRequest(parseInput(readInput(stdin)))
   const restored: RestoredItem[] = []
   const failed: { error: ErrorObject }[] = []
   const refuse = (error: unknown, owner: Partial<Owner>) => {
@@ -74,17 +76,18 @@ export function restoreReply<C>(
   })
   const tell = (network: string, what: string) => void restored.push({ network, what })
   if (takeBack) plugin.takeBack?.(items, log)
-  else if (items.length > 0) plugin.restore?.({ attachments: items, isDry: dryRun, tell, log })
+  else if (items.length > 0) plugin.restore?.({ attachments: items, isDry: dryRun, flows, tell, log })
   return { stdout: printJson({ restored, failed } satisfies RestoreAnswer), exitCode: 0 }
 }
 
-function readRequest({ dryRun, takeBack, attachments }: JsonObject): {
+function readRequest({ dryRun, flows, takeBack, attachments }: JsonObject): {
   dryRun: boolean
+  flows: boolean
   takeBack: boolean
   attachments: readonly JsonObject[]
 } {
   const isRequest = typeof dryRun === "boolean" && Array.isArray(attachments) && attachments.every(isJsonObject)
-  if (isRequest) return { dryRun, takeBack: takeBack === true, attachments }
+  if (isRequest) return { dryRun, flows: flows === true, takeBack: takeBack === true, attachments }
   throw new CniError(Code.Decoding, `Cannot ${RESTORE}: expected "dryRun" and a list of attachments on stdin`)
 }
 

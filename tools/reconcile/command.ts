@@ -25,6 +25,7 @@ export const reconcile: Command = {
   flags: {
     "dry-run": { type: "boolean", help: "only say what would be made" },
     listen: { type: "boolean", help: "go on, and make again at once what is lost from now on" },
+    flows: { type: "boolean", help: "flush flows that began without rules also where all rules are there by now" },
     except: {
       type: "string",
       multiple: true,
@@ -57,14 +58,15 @@ Examples:
     const { cacheDir, path, timeoutMs } = runtimeOf(args, terminal)
     const { env, stderr } = terminal
     const isDry = given(args, "dry-run")
+    const flows = given(args, "flows")
     const runs = { path, env, log: stderr, ...(timeoutMs === undefined ? {} : { timeoutMs }) }
     if (!isDry) openAnnouncements()
     const cached = readCaches(cacheDir, args.words[0], readDeleted())
     const excepted = texts(args, "except")
     const isExcepted = exceptions(excepted)
-    const made = restoreChains(cached.chains, isDry, runs, (type, owner) => !isExcepted(type, owner))
+    const made = restoreChains(cached.chains, { dryRun: isDry, flows }, runs, (type, owner) => !isExcepted(type, owner))
     const outcome = isDry ? made : takeBackDeleted(made, cached.chains, runs)
-    const left = excepted.length === 0 ? undefined : restoreChains(cached.chains, true, runs, isExcepted)
+    const left = excepted.length === 0 ? undefined : restoreChains(cached.chains, { dryRun: true }, runs, isExcepted)
     print(args, terminal, {
       json: () => ({ ...asJson(cached, outcome, isDry), ...(left && { left: restoredOf(left) }) }),
       text: (screen) =>

@@ -85,6 +85,8 @@ class Listener implements Disposable {
   /** Tables that are gone, as they were, by their names. */
   readonly #lost = new Map<string, TableCopy>()
   #lostBurst: Burst | undefined
+  /** Whether flows may have begun without these tables since the last look. */
+  #hasRestored = false
   #restoredAt = Number.NEGATIVE_INFINITY
   #generation = 0 as RuleNews["generation"]
   #burst: Burst | undefined
@@ -202,6 +204,7 @@ class Listener implements Disposable {
     const restored = this.#rules.restore(tables, this.#generation)
     if (restored.length === 0) return
     this.#restoredAt = monotonicMs()
+    this.#hasRestored = true
     for (const table of restored) this.#fights.note(nameOf(table), this.#restoredAt)
     this.#tally.outage(this.#restoredAt - since)
     this.#tally.count("rules", "restored")
@@ -256,7 +259,17 @@ class Listener implements Disposable {
   async #run(excepted: readonly string[]): Promise<Looked> {
     const { flags, env, signal } = this.#options
     const [path = "", ...own] = ownCommand()
-    const args = [...own, "reconcile", "-o", "json", ...flags, ...excepted.flatMap((what) => ["--except", what])]
+    const flows = this.#hasRestored ? ["--flows"] : []
+    this.#hasRestored = false
+    const args = [
+      ...own,
+      "reconcile",
+      "-o",
+      "json",
+      ...flags,
+      ...flows,
+      ...excepted.flatMap((what) => ["--except", what]),
+    ]
     const limits = { timeoutMs: LOOK_MS, outputLimit: OUTPUT_BYTES, ownSession: true }
     const { stdout, stderr, stopped } = await runProgram({ path, args, env, ...limits }, signal)
     if (stopped) return { restored: [], left: [], failed: [], unread: [] }

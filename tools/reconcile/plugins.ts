@@ -48,7 +48,7 @@ const PATIENCE_MS = 5000
  */
 export function restoreChains(
   chains: readonly CachedChain[],
-  isDry: boolean,
+  options: Pick<RestoreRequest, "dryRun" | "flows">,
   runs: PluginRuns,
   isWanted: (type: string, owner: CachedChain) => boolean = () => true,
 ): Outcome {
@@ -66,7 +66,7 @@ export function restoreChains(
   const rank = ({ type }: Restorer) => (suite.find(({ name }) => name === type)?.kind === "interface" ? 0 : 1)
   restorers.sort((a, b) => rank(a) - rank(b))
   return {
-    restorations: restorers.map((restorer) => restore(restorer, { dryRun: isDry }, runs)),
+    restorations: restorers.map((restorer) => restore(restorer, options, runs)),
     foreign: [...foreign.values()],
   }
 }
