@@ -104,7 +104,7 @@ async function inTime(verb: PluginCall["verb"], call: Promise<PluginOutput>): Pr
 const tooMuch = "the container has too much of it"
 const noneValid = { "cni.dev/valid-attachments": [] }
 
-/** ADD and CHECK do what they are asked for, or say why not; on a busy machine their time is over sooner. */
+/** ADD and CHECK do what they are asked for, or say why not. */
 function expectDoneOrTold({ exitCode, stdout }: PluginOutput): void {
   if (exitCode !== 0) expect(stdout).toContain(tooMuch)
 }

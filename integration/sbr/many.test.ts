@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { type ContainerNamespace, expectUnchanged, patient, runTraced, takeSnapshot } from "../lab/mod.ts"
+import { type ContainerNamespace, expectUnchanged, patient, runTraced, startDaemon, takeSnapshot } from "../lab/mod.ts"
 import { routesOf, rulesOf, twoNetworks } from "./sbr-lab.ts"
 
 /** Of the processor's time, for each verb; others on the machine stretch the clock's. */
@@ -78,4 +78,22 @@ test("thousands of addresses cost ADD the same each: a table is looked for from 
   const rules = await rulesOf(pod)
   expect(rules).toHaveLength(2002)
   expect(new Set(rules.map((rule) => rule.split(" ").at(-1))).size).toBe(2002) // a table each
+})
+
+test("thousands of routes are moved by a call that another program leaves a tenth of a processor, however long that takes", async () => {
+  const { host, pod, prevResult, sbr } = await twoNetworks()
+  await using _ = host
+  await batch(
+    pod,
+    each(6000, (at) => `route add 172.17.${low(at)} dev net1`),
+  )
+  const before = await takeSnapshot(pod)
+  const onOne = ["taskset", "-c", "0"]
+  await startDaemon(host.commandLine([...onOne, "nice", "-n", "-10", "sh", "-c", "while :; do :; done"]))
+  for (const verb of ["ADD", "DEL"] as const) {
+    const { exitCode, stderr } = await sbr.run(verb, { prevResult }, { under: onOne })
+    expect({ verb, exitCode, stderr }).toEqual({ verb, exitCode: 0, stderr: "" })
+    if (verb === "ADD") expect(await routesOf(pod, "-4", "100")).toHaveLength(6002)
+  }
+  expectUnchanged(before, await takeSnapshot(pod))
 })

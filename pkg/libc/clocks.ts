@@ -1,9 +1,9 @@
 import { engine } from "../engine/mod.ts"
 import { type Fd, FileDescriptor, Open } from "./descriptor.ts"
-import { check } from "./errno.ts"
+import { check, SyscallError } from "./errno.ts"
+import { readTextAtOnce } from "./files.ts"
 
 /** <linux/time.h> */
-const CLOCK_PROCESS_CPUTIME_ID = 2
 const CLOCK_BOOTTIME = 7
 /** <linux/timerfd.h> */
 const TFD_TIMER_ABSTIME = 1
@@ -11,18 +11,29 @@ const NS_PER_MS = 1_000_000n
 
 /** Milliseconds since this boot, whole ones, also those for which the machine was suspended: CLOCK_BOOTTIME. */
 export function bootMs(): number {
-  return readClock(CLOCK_BOOTTIME, "CLOCK_BOOTTIME")
-}
-
-/** Milliseconds that the process has had a processor: CLOCK_PROCESS_CPUTIME_ID. */
-export function processMs(): number {
-  return readClock(CLOCK_PROCESS_CPUTIME_ID, "CLOCK_PROCESS_CPUTIME_ID")
-}
-
-function readClock(clock: number, name: string): number {
   const time = new BigUint64Array(2) // struct timespec
-  check("clock_gettime", name, () => engine.clock_gettime(clock, time))
+  check("clock_gettime", "CLOCK_BOOTTIME", () => engine.clock_gettime(CLOCK_BOOTTIME, time))
   return Number((time[0] ?? 0n) * 1000n + (time[1] ?? 0n) / NS_PER_MS)
+}
+
+/**
+ * The share of the processor that the thread has had of what it wanted since it began, above 0 and up to 1: by its time on a processor and
+ * its time of waiting for one, also for the quota of its cgroup, in `/proc/thread-self/schedstat`. 1 where the kernel does not say it
+ * (CONFIG_SCHED_INFO), or `/proc` is not there.
+ */
+export function processorShare(): number {
+  try {
+    return shareOf(readTextAtOnce("/proc/thread-self/schedstat", 128) ?? "")
+  } catch (error) {
+    if (error instanceof SyscallError) return 1
+    throw error
+  }
+}
+
+/** `schedstat` has nanoseconds that a thread ran, nanoseconds that it waited, and the number of its turns; proc(5). */
+export function shareOf(schedstat: string): number {
+  const [ran = 0, waited = 0] = schedstat.split(" ").map(Number)
+  return ran > 0 && waited >= 0 ? ran / (ran + waited) : 1
 }
 
 /**

@@ -6,7 +6,7 @@
  * using file = FileDescriptor.open("/proc/sys/net/ipv4/ip_forward", Open.ReadOnly)
  * try { unlink(path) } catch (error) { if (!isErrno(error, "ENOENT")) throw error }
  */
-export { BootTimer, bootMs, processMs } from "./clocks.ts"
+export { BootTimer, bootMs, processorShare } from "./clocks.ts"
 export * from "./descriptor.ts"
 export * from "./directories.ts"
 export {

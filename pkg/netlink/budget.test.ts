@@ -17,6 +17,9 @@ function clockAt(start: number) {
   return { read: () => now, pass }
 }
 
+/** The share of the processor on a quiet machine. */
+const alone = () => 1
+
 const errnoOf = (action: () => unknown) => {
   try {
     action()
@@ -29,7 +32,7 @@ const errnoOf = (action: () => unknown) => {
 describe("a budget", () => {
   test("is spent by work, and by nothing that takes its time beside it", () => {
     const { read, pass } = clockAt(500)
-    const budget = new Budget(20, 0, read)
+    const budget = new Budget(20, 0, read, alone)
     pass(25)
     expect(errnoOf(() => budget.step("list links"))).toBeUndefined()
     budget.spend(() => pass(19))
@@ -40,7 +43,7 @@ describe("a budget", () => {
 
   test("is over in the midst of work, and counts work within work once", () => {
     const { read, pass } = clockAt(0)
-    const budget = new Budget(20, 0, read)
+    const budget = new Budget(20, 0, read, alone)
     const errnos = budget.spend(() => {
       pass(5)
       budget.spend(() => pass(10))
@@ -56,35 +59,49 @@ describe("a budget", () => {
     expect([1, 2, 3, 4].map(() => errnoOf(() => budget.step("x")))).toEqual([undefined, undefined, "ETIME", "ETIME"])
   })
 
-  test("has a list go on that other programs keep from the processor, for a while", () => {
-    const [wall, processor] = [clockAt(0), clockAt(7)]
-    const budget = new Budget(20, 0, wall.read, processor.read)
-    const listed = (ms: number, processorMs: number) => {
-      wall.pass(ms)
-      processor.pass(processorMs)
-      return errnoOf(() => budget.stepOfList("list links"))
-    }
+  test("counts of the clock's time the share that the thread had of the processor, beside other programs", () => {
+    const { read, pass } = clockAt(0)
+    let share = 1
+    const budget = new Budget(20, 0, read, () => share)
     budget.spend(() => {
-      expect([listed(20, 2), listed(50, 4), listed(50, 75), listed(1, 1)]).toEqual([
-        undefined,
-        undefined,
-        undefined,
-        "ETIME",
-      ])
+      pass(20)
       expect(errnoOf(() => budget.step("delete a link"))).toBe("ETIME")
+      share = 0.5
+      expect(errnoOf(() => budget.step("delete a link"))).toBeUndefined()
+      pass(20)
+      expect(errnoOf(() => budget.step("delete a link"))).toBe("ETIME")
+      pass(59)
+      share = 0.201
+      expect(errnoOf(() => budget.step("delete a link"))).toBeUndefined()
     })
-    const waiting = new Budget(20, 0, wall.read, processor.read)
-    waiting.spend(() => {
-      wall.pass(599)
-      expect(errnoOf(() => waiting.stepOfList("list links"))).toBeUndefined()
-      wall.pass(1)
-      expect(errnoOf(() => waiting.stepOfList("list links"))).toBe("ETIME")
-    })
+    share = 0.202 // 99 ms of the clock
+    expect(errnoOf(() => budget.step("delete a link"))).toBeUndefined()
+    share = 0.203
+    expect(errnoOf(() => budget.step("delete a link"))).toBe("ETIME")
+  })
+
+  test("is over after thirty times its time by the clock, whatever share of the processor the thread had", () => {
+    const { read, pass } = clockAt(0)
+    const budget = new Budget(20, 0, read, () => 0.001)
+    budget.spend(() => pass(599))
+    expect([errnoOf(() => budget.step("x")), errnoOf(() => budget.stepOfList("x"))]).toEqual([undefined, undefined])
+    budget.spend(() => pass(1))
+    expect([errnoOf(() => budget.step("x")), errnoOf(() => budget.stepOfList("x"))]).toEqual(["ETIME", "ETIME"])
+  })
+
+  test("has a list go on for five times its time", () => {
+    const { read, pass } = clockAt(0)
+    const budget = new Budget(20, 0, read, () => 1)
+    budget.spend(() => pass(99))
+    expect(errnoOf(() => budget.stepOfList("list links"))).toBeUndefined()
+    expect(errnoOf(() => budget.step("delete a link"))).toBe("ETIME")
+    budget.spend(() => pass(1))
+    expect(errnoOf(() => budget.stepOfList("list links"))).toBe("ETIME")
   })
 
   test("gives one of several containers a quarter of what is left, and four steps, and takes what that one spends", () => {
     const { read, pass } = clockAt(0)
-    const budget = new Budget(40, 0, read)
+    const budget = new Budget(40, 0, read, alone)
     const ofOne = (ms: number) =>
       budget.share((part) => {
         pass(ms)
