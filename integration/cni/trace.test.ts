@@ -399,6 +399,22 @@ test("a rule that looks at more than is known is told as one that may decide", a
   )
 })
 
+test("a ping to the gateway is followed to its end, beside the ports that the node publishes; a pod is found by its name and ID", async () => {
+  await using lab = await NodeLab.create()
+  const pod = await lab.addPod("client")
+  for (const name of [pod.path, pod.name, "shop/client"]) {
+    const { stdout, exitCode } = await lab.cni(["trace", "pods", name, "--to", "10.85.0.1", "--json"])
+    const { hops } = JSON.parse(stdout) as Traced
+    expect({ name, exitCode, doubtful: hops.filter(({ passes }) => passes !== "yes") }).toEqual({
+      name,
+      exitCode: 0,
+      doubtful: [],
+    })
+    expect(hops.at(-1)?.what).toBe("it reaches the host itself")
+  }
+  expect((await pod.exec("ping", ["-c1", "10.85.0.1"])).exitCode).toBe(0)
+})
+
 test("what cannot be traced is said: no destination, no attachment, a probe without a port", async () => {
   await using lab = await NodeLab.create()
   const pod = await lab.addPod()

@@ -11,7 +11,7 @@ import { Netns } from "../../pkg/netns/mod.ts"
 import { decodeResult, familyOf, parseCidr, parseIp, type Result } from "../../pkg/types/mod.ts"
 import { netnsPath } from "../command.ts"
 import { heldPath, makeContainerNamespace } from "../namespace.ts"
-import type { NodeAttachment } from "../node/mod.ts"
+import { isCalled, type NodeAttachment } from "../node/mod.ts"
 import { askedMappings } from "../node/ports.ts"
 
 /** A port of the host that leads to a container's. */
@@ -101,11 +101,7 @@ export class OwnContainers implements AsyncDisposable {
 export function existingContainer(attachments: readonly NodeAttachment[], network: string, name: string): Container {
   const own = attachments.filter((one) => one.network === network && one.result !== undefined)
   const path = netnsPath(name)
-  const found = own.filter(
-    ({ containerId, pod, netns }) =>
-      containerId === name || netns === path || (pod && `${pod.namespace}/${pod.name}` === name),
-  )
-  const [one] = found
+  const one = own.find((each) => isCalled(each, name, path))
   if (!one?.result || !one.netns) {
     throw new Error(
       `Cannot test container "${name}": no attachment of it to network "${network}" is known; "cni ps" lists them`,

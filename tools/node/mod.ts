@@ -8,7 +8,7 @@
  */
 
 export type { AgentAnswer, NodePool, NodePools } from "./agent.ts"
-export { attachmentsOf, isNamespace, type NodeAttachment, type Source } from "./attachments.ts"
+export { attachmentsOf, isCalled, isNamespace, type NodeAttachment, type Source } from "./attachments.ts"
 export { describeLostBridge, type LostBridge, lostBridge } from "./bridges.ts"
 export { containerChains, type FilterRules, type OwnedRule, readOwnedRules } from "./filter-rules.ts"
 export { type HostTables, readHostTables } from "./host-tables.ts"

@@ -45,6 +45,11 @@ export function maskedBits(bits: Bits, mask: Uint8Array, xor: Uint8Array): Bits 
   }
 }
 
+/** Whether bits may be those of a value, as far as they are known. */
+export function mayBe(bits: Bits, value: Uint8Array): boolean {
+  return value.every((byte, at) => (((bits.value[at] ?? 0) ^ byte) & (bits.known[at] ?? 0)) === 0)
+}
+
 /** The comparison of bits with a value of as many bytes: less, equal, greater; "unequal" where only that is known; undefined where nothing is. */
 export function compareBits(bits: Bits, value: Uint8Array): -1 | 0 | 1 | "unequal" | undefined {
   let isSure = true

@@ -15,7 +15,7 @@ import {
   word,
 } from "../command.ts"
 import type { Terminal } from "../environment.ts"
-import { attachmentsOf, readNode, readPacketFilter } from "../node/mod.ts"
+import { attachmentsOf, isCalled, readNode, readPacketFilter } from "../node/mod.ts"
 import { hanging, type ScreenSize, type Tone, tinted } from "../screen.ts"
 import { type Inbound, walkInbound } from "./inbound.ts"
 import { type Probed, probe } from "./probe.ts"
@@ -48,7 +48,9 @@ export const trace: Command = {
     },
     ...nodeFlags,
   },
-  help: `Follows the first packet of a connection: the kernel is asked for its routes in the container and on the host, and the rules of the
+  help: `NETNS is a path, a name from "ip netns list", or what "cni ps" shows of the container: its ID, or NAMESPACE/POD.
+
+Follows the first packet of a connection: the kernel is asked for its routes in the container and on the host, and the rules of the
 packet filter are read in their order, with published ports, services, masquerade and the table of connections. Where chance decides,
 as for a service with several endpoints, each way is followed. A rule that looks at what is not known here (limits, the source port)
 is told as one that may decide. It changes nothing; --probe sends packets.
@@ -60,7 +62,7 @@ Exit code 0: it arrives, or may. 3: it ends on the way, or on one of several way
 
 Examples:
   cni trace pods demo --to 192.0.2.7:443
-  cni trace pods demo --to 10.85.0.1:8080 --probe
+  cni trace pods shop/web-0 --to 10.85.0.1:8080 --probe
   cni trace pods demo --to '[2001:db8::7]:53' --udp
   cni trace --from 198.51.100.7 --to-port 8080
   cni trace --from 198.51.100.7 --to 192.0.2.2:8080 --in eth1`,
@@ -92,13 +94,15 @@ function fromContainer(args: Arguments, terminal: Terminal): Traced {
     throw new UsageError("--probe needs a TCP port: --to ADDRESS:PORT")
   const node = readNode(placesOf(args, terminal))
   const attachments = attachmentsOf(node)
-  const [network, path, ifName] = [word(args, 0), netnsPath(word(args, 1)), text(args, "ifname") ?? "eth0"]
-  const attachment = attachments.find((one) => one.network === network && one.netns === path && one.ifName === ifName)
-  if (!attachment)
+  const [network, name, ifName] = [word(args, 0), word(args, 1), text(args, "ifname") ?? "eth0"]
+  const path = netnsPath(name)
+  const ofNetwork = attachments.filter((one) => one.network === network && one.ifName === ifName)
+  const attachment = ofNetwork.find((one) => isCalled(one, name, path))
+  if (!attachment?.netns)
     throw new Error(
-      `Cannot trace: no attachment of "${path}" ("${ifName}") to network "${network}" is known; "cni ps" lists them`,
+      `Cannot trace: no attachment of "${name}" ("${ifName}") to network "${network}" is known; "cni ps" lists them`,
     )
-  using sandbox = Netns.open(path)
+  using sandbox = Netns.open(attachment.netns)
   const hops = walk({ node, attachments, attachment, filter: readPacketFilter() }, sandbox, destination)
   return { hops, probed: isProbed ? probe(sandbox, destination) : undefined }
 }

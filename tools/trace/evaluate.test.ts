@@ -31,6 +31,7 @@ type Part = readonly [name: string, data: object]
 const emptyKernel: Kernel = {
   layoutOf: () => undefined,
   elementOf: () => undefined,
+  mayHave: () => true,
   addressType: () => 1,
   linkTowards: () => undefined,
   addressOn: () => undefined,
@@ -197,6 +198,23 @@ describe("sets", () => {
     expect(matches([unknown, lookup()], packet, { ...having(true), elementOf: () => expect.unreachable() })).toBe(
       "perhaps",
     )
+  })
+
+  test.each([
+    [0, "no"],
+    [1, "yes"],
+  ] as const)("that have no key like the one that is known in part, with flags %d: %s", (flags, expected) => {
+    const known: string[] = []
+    const kernel: Partial<Kernel> = {
+      layoutOf: () => layout,
+      mayHave: (_, set, __, { known: bits }) => {
+        known.push(`${set} ${bits.join(".")}`)
+        return false
+      },
+    }
+    const ports: Part = ["payload", { dreg: 1, base: 2, offset: 0, length: 4 }]
+    expect(matches([ports, lookup(flags)], packet, kernel)).toBe(expected)
+    expect(known).toEqual(["s 0.0.255.255"])
   })
 
   const mapping = (value: Partial<Element>): Partial<Kernel> => ({

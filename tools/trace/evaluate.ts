@@ -192,13 +192,15 @@ class Run {
   #lookup({ set = "", sreg = 1, dreg, flags = 0 }: Of<"lookup">): Outcome {
     const layout = this.#kernel.layoutOf(this.#table, set)
     const key = this.#registers.read(sreg, layout?.keyLength ?? 4)
+    const isInverted = (flags & INVERTED) !== 0
     if (!layout || !isKnown(key)) {
+      if (layout && !this.#kernel.mayHave(this.#table, set, layout, key)) return isInverted ? undefined : "break"
       if (dreg !== undefined && dreg !== 0) this.#registers.loadUnknown(dreg, `map "${set}"`)
       this.#cannotTell(key.what ?? `set "${set}"`)
       return dreg === 0 ? { kind: "other", what: `map "${set}"` } : undefined
     }
     const element = this.#kernel.elementOf(this.#table, set, layout, Uint8Array.from(key.value))
-    if ((element !== undefined) === ((flags & INVERTED) !== 0)) return "break"
+    if ((element !== undefined) === isInverted) return "break"
     if (dreg === undefined || element === undefined) return undefined
     if (dreg === 0) return element.verdict === undefined ? undefined : verdictAction(element.verdict)
     return this.#load(dreg, knownBits(element.value?.[0] ?? new Uint8Array(0)))

@@ -44,7 +44,8 @@ function toHost(trip: Trip, packet: Packet): Hop[] {
     return way.arrive("it goes on by ip_vs")
   }
   if (trip.atEnd) return trip.atEnd(packet, undefined)
-  return way.arrive("it reaches the host itself; whether a process listens there is not looked at")
+  const unseen = packet.destinationPort === 0 ? "" : "; whether a process listens there is not looked at"
+  return way.arrive(`it reaches the host itself${unseen}`)
 }
 
 /** The reason why the host does not forward; undefined where it does. */

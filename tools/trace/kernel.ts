@@ -13,14 +13,17 @@ import {
 import {
   type Element,
   findCatchAll,
+  findElements,
   findSetLayout,
   getElement,
+  type NamedSet,
   PacketFilter,
   type SetLayout,
   type Table,
 } from "../../pkg/nftables/mod.ts"
 import { formatIp } from "../../pkg/types/mod.ts"
 import { type HostIpsec, readHostIpsec } from "../node/mod.ts"
+import { type Bits, mayBe } from "./bits.ts"
 
 /** `RTN_*`, <linux/rtnetlink.h>: what sort of address it is. */
 export const RTN = { unicast: 1, local: 2, broadcast: 3, anycast: 4, multicast: 5 } as const
@@ -31,6 +34,8 @@ export interface Kernel {
   layoutOf(table: Table, set: string): SetLayout | undefined
   /** The element that a lookup finds, also by a range, else the one for all other keys. */
   elementOf(table: Table, set: string, layout: SetLayout, key: Uint8Array): Element | undefined
+  /** Whether a set or map may have an element for a key of which not all bits are known; true also where that cannot be told, as with ranges. */
+  mayHave(table: Table, set: string, layout: SetLayout, key: Bits): boolean
   /** `RTN_*`: whether an address is the host's, or, with `link`, that link's. */
   addressType(ip: Uint8Array, link?: string): number
   /** The link by which the host sends to an address, as `fib … oif` has it. */
@@ -72,18 +77,25 @@ export class HostKernel implements Kernel, Disposable {
 
   elementOf(table: Table, name: string, layout: SetLayout, key: Uint8Array): Element | undefined {
     const socket = this.#filter?.socket
-    const raw = (size: number) => ({ name: "raw", id: 0, size, byteOrder: 0, print: String }) as const
-    const set = {
-      table,
-      name,
-      key: [raw(layout.keyLength)],
-      ...(layout.valueLength > 0 ? { value: [raw(layout.valueLength)] } : {}),
-      ...(layout.hasVerdicts ? { verdicts: true as const } : {}),
-    }
+    const set = rawSet(table, name, layout)
     const what = `element ${table.family} ${table.name} ${name} ${key.toHex()}`
     if (!socket) return undefined
-    const others = () => this.#once(`${table.family} ${table.name} ${name} *`, () => findCatchAll(socket, set))
-    return this.#once(what, () => getElement(socket, set, [key])) ?? others()
+    return this.#once(what, () => getElement(socket, set, [key])) ?? this.#others(set)
+  }
+
+  mayHave(table: Table, name: string, layout: SetLayout, bits: Bits): boolean {
+    const socket = this.#filter?.socket
+    const set = rawSet(table, name, layout)
+    if (!socket || layout.isInterval || this.#others(set)) return true
+    const all = this.#once(`elements ${table.family} ${table.name} ${name}`, () => findElements(socket, set))
+    return all === undefined || all.elements.some(({ key: [key] }) => key && mayBe(bits, key))
+  }
+
+  /** The element for all keys that have none of their own. */
+  #others(set: NamedSet): Element | undefined {
+    const socket = this.#filter?.socket
+    const { table, name } = set
+    return socket && this.#once(`${table.family} ${table.name} ${name} *`, () => findCatchAll(socket, set))
   }
 
   addressType(ip: Uint8Array, link?: string): number {
@@ -129,6 +141,18 @@ export class HostKernel implements Kernel, Disposable {
   [Symbol.dispose](): void {
     this.#route[Symbol.dispose]()
     this.#filter?.[Symbol.dispose]()
+  }
+}
+
+/** A set whose keys and values are bytes. */
+function rawSet(table: Table, name: string, { keyLength, valueLength, hasVerdicts }: SetLayout): NamedSet {
+  const raw = (size: number) => ({ name: "raw", id: 0, size, byteOrder: 0, print: String }) as const
+  return {
+    table,
+    name,
+    key: [raw(keyLength)],
+    ...(valueLength > 0 ? { value: [raw(valueLength)] } : {}),
+    ...(hasVerdicts ? { verdicts: true as const } : {}),
   }
 }
 
