@@ -80,7 +80,7 @@ describe("a budget", () => {
     expect(errnoOf(() => budget.step("delete a link"))).toBe("ETIME")
   })
 
-  test("is over after thirty times its time by the clock, whatever share of the processor the thread had", () => {
+  test("is over after thirty times its time by the clock, with the smallest share of the processor", () => {
     const { read, pass } = clockAt(0)
     const budget = new Budget(20, 0, read, () => 0.001)
     budget.spend(() => pass(599))
