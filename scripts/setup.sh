@@ -10,7 +10,7 @@
 #   runtimes  podman and containerd, which the interop tests drive
 #   go        Go's compiler and its libcni, which the npm package is tested beside
 #   vm        QEMU, user-mode Linux and what their machines are made with
-#   release   what makes packages, and the programs that read them back
+#   release   what makes packages, the programs that read them back, and what makes roots and a registry to install them from
 #   vagrant   what checks the Vagrantfile
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -59,7 +59,7 @@ for group in "$@"; do
     runtimes) for package in podman conmon crun containerd runc busybox-static; do need "$package"; done ;;
     go) for package in golang-go golang-github-appc-cni-dev; do need "$package"; done ;;
     vm) for package in qemu-system-x86 busybox-static cpio kmod user-mode-linux secilc e2fsprogs xfsprogs; do need "$package"; done ;;
-    release) for package in rpm squashfs-tools openssh-client lintian skopeo; do need "$package"; done ;;
+    release) for package in rpm squashfs-tools openssh-client lintian skopeo debootstrap docker-registry; do need "$package"; done ;;
     vagrant) need vagrant ;;
     *) echo "setup.sh: unknown group \"$group\"" >&2; exit 2 ;;
   esac
@@ -69,8 +69,8 @@ if [ ${#missing[@]} -gt 0 ]; then
     echo "These Debian packages are missing: ${missing[*]}. Install them, or run this as root." >&2
     exit 1
   fi
-  # Debian starts what it installs: the machine shall get no firewall of it, no DHCP server, and no etcd.
-  for package in firewalld kea-dhcp4-server kea-dhcp6-server etcd-server; do
+  # Debian starts what it installs: the machine shall get no firewall of it, no DHCP server, no etcd and no registry.
+  for package in firewalld kea-dhcp4-server kea-dhcp6-server etcd-server docker-registry; do
     service="${package/etcd-server/etcd}"
     case " ${missing[*]} " in
       *" $package "*) mkdir -p /etc/systemd/system && ln -sn /dev/null "/etc/systemd/system/$service.service" 2>/dev/null || true ;;

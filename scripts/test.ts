@@ -14,7 +14,7 @@
 import { availableParallelism } from "node:os"
 import { join } from "node:path"
 import { readFigures, TemporaryDirectory } from "../integration/lab/mod.ts"
-import { etcdPrograms, isEtcdRelease } from "./go-programs.ts"
+import { goPrograms, isGoRelease } from "./go-programs.ts"
 import { readReports, sanitizedPlugins } from "./sanitized.ts"
 import { type Conformance, failuresOf, judge } from "./test/conformance.ts"
 import { formatReport, jsonReport, summaryOf } from "./test/conformance-report.ts"
@@ -152,10 +152,11 @@ const withEtcd = ["etcd", "claims", "fenced"].map((name) => `./integration/clust
 
 /** Runs the tests that need etcd with another release than Debian's, which is built first. */
 async function otherEtcd(runner: Runner, release: string): Promise<void> {
-  if (!isEtcdRelease(release)) return runner.fail(`There is no etcd "${release}" to test with: choose 3.5 or 3.6`)
-  const build = [process.execPath, "scripts/go-programs.ts", `etcd-${release}`]
+  const name = `etcd-${release}`
+  if (!isGoRelease(name)) return runner.fail(`There is no etcd "${release}" to test with: choose 3.5 or 3.6`)
+  const build = [process.execPath, "scripts/go-programs.ts", name]
   if (!(await runner.step(`etcd ${release}`, build, 10_800_000))) return
-  process.env.CNI_ETCD_PROGRAMS = await etcdPrograms(release)
+  process.env.CNI_ETCD_PROGRAMS = await goPrograms(name)
   await integration(runner, withEtcd)
 }
 
@@ -213,7 +214,7 @@ const modes: Readonly<Record<string, Mode>> = {
    * shows of a cluster.
    */
   async kubernetes(runner) {
-    const build = [process.execPath, "scripts/go-programs.ts"]
+    const build = [process.execPath, "scripts/go-programs.ts", "kube-apiserver"]
     if (!(await runner.step("kube-apiserver", build, 10_800_000))) return
     const view = join(root, "dist/kubectl.txt")
     await Bun.write(view, "")

@@ -49,12 +49,12 @@ export class Podman implements AsyncDisposable {
 
   /** `podman …`; answers what it wrote on stdout, without the line's end. Throws `ProgramError`. */
   async run(...args: string[]): Promise<string> {
-    return (await mustRun(this.#commandLine(args), { env })).stdout.trim()
+    return (await mustRun(this.#commandLine(args), { env: podmanEnv })).stdout.trim()
   }
 
   /** `podman …`, with any exit code. */
   try(...args: string[]): Promise<Output> {
-    return runProgram(this.#commandLine(args), { env })
+    return runProgram(this.#commandLine(args), { env: podmanEnv })
   }
 
   /** Starts a container that runs `command`; `flags` are those of `podman run`. */
@@ -83,8 +83,7 @@ export class Podman implements AsyncDisposable {
   }
 
   #commandLine(args: readonly string[]): string[] {
-    const places = ["--root", "/run/storage", "--runroot", "/run/containers", "--tmpdir", "/run/libpod"]
-    return this.host.commandLine(["podman", ...places, "--storage-driver", "vfs", ...args])
+    return this.host.commandLine(["podman", ...podmanPlaces, ...args])
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -92,4 +91,11 @@ export class Podman implements AsyncDisposable {
   }
 }
 
-const env = { ...programEnv, CONTAINERS_CONF: confFile, HOME: "/run" }
+/** podman's flags for what it keeps: all of it goes with the host. */
+export const podmanPlaces = [
+  ...["--root", "/run/storage", "--runroot", "/run/containers", "--tmpdir", "/run/libpod"],
+  ...["--storage-driver", "vfs"],
+]
+
+/** The environment that podman runs in. */
+export const podmanEnv = { ...programEnv, CONTAINERS_CONF: confFile, HOME: "/run" }

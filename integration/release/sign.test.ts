@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { appendFile, cp, readFile, writeFile } from "node:fs/promises"
-import { join } from "node:path"
 import { root } from "../../scripts/engine.ts"
 import { sumsName } from "../../scripts/release/packages.ts"
 import { provenanceName, provenanceOf, sumsOf } from "../../scripts/release/provenance.ts"
 import { checkFiles, signSums } from "../../scripts/release/sign.ts"
 import { spdxOf } from "../../scripts/release/spdx.ts"
 import { mustRun, runProgram, TemporaryDirectory } from "../lab/mod.ts"
+import { Page } from "./page.ts"
 
 const releaser = "releaser@example.org"
 const commit = "0123456789abcdef0123456789abcdef01234567"
@@ -35,8 +35,7 @@ async function verify(change: (copy: TemporaryDirectory) => Promise<unknown>) {
   await using copy = await TemporaryDirectory.create("cni-verified")
   await cp(directory.path, copy.path, { recursive: true })
   await change(copy)
-  const page = await readFile(join(root, "docs/release.md"), "utf8")
-  const [, lines = ""] = /^```sh verify\n(.*?)^```$/ms.exec(page) ?? []
+  const lines = (await Page.read("docs/release.md")).commands("verify")
   return await runProgram(["sh", "-ec", `cd ${copy.path}\n${lines.replaceAll("ADDRESS", releaser)}`])
 }
 

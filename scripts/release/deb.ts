@@ -10,7 +10,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { run, type Target } from "../engine.ts"
 import { about, compress, place, textFile } from "./place.ts"
-import { layTree, type PlacedFile, type StagedFile } from "./stage.ts"
+import { layTree, type Making, type PlacedFile, type StagedFile } from "./stage.ts"
 
 const layout = {
   plugin: "usr/lib/cni",
@@ -19,21 +19,16 @@ const layout = {
   zsh: "usr/share/zsh/vendor-completions",
 } as const
 
-const debVersion = `${about.packageVersion}-1`
-
-/** Makes the package of a target's files, `age` seconds after 1970, in a directory. */
-export async function makeDeb(
-  target: Target,
-  files: readonly StagedFile[],
-  directory: string,
-  age: number,
-): Promise<void> {
+/** Makes the package of a target's files. */
+export async function makeDeb(target: Target, files: readonly StagedFile[], making: Making): Promise<void> {
+  const { directory, age } = making
+  const version = `${making.version ?? about.packageVersion}-1`
   const scratch = mkdtempSync(join(tmpdir(), "cni-deb-"))
-  const made = join(directory, `${about.name}_${debVersion}_${target.name}.deb`)
+  const made = join(directory, `${about.name}_${version}_${target.name}.deb`)
   try {
-    const content = place(files, layout).flatMap((file) => asDebianHasIt(file, files, age))
+    const content = place(files, layout).flatMap((file) => asDebianHasIt(file, files, debianChangelog(version, age)))
     const all = [...content, overrides]
-    layTree(scratch, [...all, ...control(target, all)], age)
+    layTree(scratch, [...all, ...control(target, version, all)], age)
     // One thread: with more of them, where xz cuts its blocks depends on the machine.
     const plain = ["--root-owner-group", "--uniform-compression", "--threads-max=1", "-Zxz"]
     await run(["dpkg-deb", ...plain, "--build", scratch, made], { env: { SOURCE_DATE_EPOCH: String(age) } })
@@ -43,20 +38,17 @@ export async function makeDeb(
 }
 
 /** Changelogs are compressed; the licence is a text that refers to Debian's copy of it, with the terms of what is inside. */
-function asDebianHasIt(file: PlacedFile, files: readonly StagedFile[], age: number): PlacedFile[] {
+function asDebianHasIt(file: PlacedFile, files: readonly StagedFile[], changelog: string): PlacedFile[] {
   const at = (name: string) => `${layout.document}/${name}`
   if (file.path === at("NOTICE")) return []
   if (file.path === at("LICENSE")) return [textFile(at("copyright"), copyright(files))]
   if (file.path !== at("CHANGELOG.md")) return [file]
-  return [
-    textFile(at("changelog.gz"), compress(file.bytes)),
-    textFile(at("changelog.Debian.gz"), compress(debianChangelog(age))),
-  ]
+  return [textFile(at("changelog.gz"), compress(file.bytes)), textFile(at("changelog.Debian.gz"), compress(changelog))]
 }
 
-function debianChangelog(age: number): string {
+function debianChangelog(version: string, age: number): string {
   const date = new Date(age * 1000).toUTCString().replace("GMT", "+0000")
-  return `${about.name} (${debVersion}) unstable; urgency=medium\n\n  * Release ${about.version}; changelog.gz says what has changed.\n\n -- ${about.maintainer}  ${date}\n`
+  return `${about.name} (${version}) unstable; urgency=medium\n\n  * Release ${about.version}; changelog.gz says what has changed.\n\n -- ${about.maintainer}  ${date}\n`
 }
 
 function copyright(files: readonly StagedFile[]): string {
@@ -81,7 +73,7 @@ ${about.name}: diversion-for-unknown-file
 )
 
 /** The files below DEBIAN. */
-function control(target: Target, files: readonly PlacedFile[]): PlacedFile[] {
+function control(target: Target, version: string, files: readonly PlacedFile[]): PlacedFile[] {
   const directories = new Set(
     files.flatMap(({ path }) => path.split("/").map((_, at, parts) => parts.slice(0, at).join("/"))),
   )
@@ -91,7 +83,7 @@ function control(target: Target, files: readonly PlacedFile[]): PlacedFile[] {
     .map(({ path, bytes }) => `${md5(bytes)}  ${path}\n`)
     .sort((a, b) => (a.slice(34) < b.slice(34) ? -1 : 1))
   const fields = `Package: ${about.name}
-Version: ${debVersion}
+Version: ${version}
 Architecture: ${target.name}
 Multi-Arch: foreign
 Maintainer: ${about.maintainer}

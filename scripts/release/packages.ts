@@ -15,7 +15,7 @@ export async function makePackages(machines: FilesOf, directory: string, age: nu
   const scratch = mkdtempSync(join(directory, ".packages-"))
   try {
     const ofMachines = [...machines].map(async ([target, files]) => {
-      for (const make of [makeDeb, makeRpm, makeSysext]) await make(target, files, scratch, age)
+      for (const make of [makeDeb, makeRpm, makeSysext]) await make(target, files, { directory: scratch, age })
     })
     await Promise.all([...ofMachines, makeImage(machines, scratch, age)])
     const made = readdirSync(scratch).sort()

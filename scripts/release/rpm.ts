@@ -7,7 +7,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { run, type Target } from "../engine.ts"
 import { about, place } from "./place.ts"
-import { layTree, type StagedFile } from "./stage.ts"
+import { layTree, type Making, type StagedFile } from "./stage.ts"
 
 const layout = {
   plugin: "usr/libexec/cni",
@@ -19,20 +19,20 @@ const layout = {
 /** RPM's names of machines. */
 export const rpmMachines: Readonly<Record<Target["name"], string>> = { amd64: "x86_64", arm64: "aarch64" }
 
-/** Makes the package of a target's files, `age` seconds after 1970, in a directory. */
-export async function makeRpm(
-  target: Target,
-  files: readonly StagedFile[],
-  directory: string,
-  age: number,
-): Promise<void> {
+/** Makes the package of a target's files. */
+export async function makeRpm(target: Target, files: readonly StagedFile[], making: Making): Promise<void> {
+  const { directory, age, version = about.packageVersion } = making
   const scratch = mkdtempSync(join(tmpdir(), "cni-rpm-"))
   const machine = rpmMachines[target.name]
-  const name = `${about.name}-${about.packageVersion}-1.${machine}.rpm`
+  const name = `${about.name}-${version}-1.${machine}.rpm`
   try {
     const content = place(files, layout)
     layTree(join(scratch, "tree"), content, age)
-    writeFileSync(join(scratch, "package.spec"), specOf(content.map(({ path }) => path)))
+    const spec = specOf(
+      version,
+      content.map(({ path }) => path),
+    )
+    writeFileSync(join(scratch, "package.spec"), spec)
     const all = Object.entries({ ...sameEverywhere, _topdir: scratch, tree: join(scratch, "tree") })
     const definitions = all.flatMap(([macro, value]) => ["--define", `${macro} ${value}`])
     const build = ["rpmbuild", "-bb", "--quiet", `--target=${machine}-linux`, ...definitions]
@@ -55,9 +55,9 @@ const sameEverywhere = {
   optflags: "%{nil}",
 } as const
 
-function specOf(paths: readonly string[]): string {
+function specOf(version: string, paths: readonly string[]): string {
   return `Name: ${about.name}
-Version: ${about.packageVersion}
+Version: ${version}
 Release: 1
 Summary: ${about.summary}
 License: ${about.licence}

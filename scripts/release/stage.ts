@@ -38,6 +38,16 @@ export interface PlacedFile {
   readonly bytes: Uint8Array
 }
 
+/** How a package is made. */
+export interface Making {
+  /** Where it goes. */
+  readonly directory: string
+  /** How old its files are, in seconds since 1970. */
+  readonly age: number
+  /** Its version, in the form of packages; that of the project by default. */
+  readonly version?: string
+}
+
 const text = (kind: StagedFile["kind"], name: string, content: string | Uint8Array): StagedFile => ({
   kind,
   name,

@@ -7,7 +7,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { run, type Target } from "../engine.ts"
 import { about, place, textFile } from "./place.ts"
-import { layTree, type StagedFile } from "./stage.ts"
+import { layTree, type Making, type StagedFile } from "./stage.ts"
 
 const layout = {
   plugin: "usr/lib/cni",
@@ -19,16 +19,12 @@ const layout = {
 /** systemd's names of machines. */
 export const systemdMachines: Readonly<Record<Target["name"], string>> = { amd64: "x86-64", arm64: "arm64" }
 
-/** Makes the extension of a target's files, `age` seconds after 1970, in a directory. */
-export async function makeSysext(
-  target: Target,
-  files: readonly StagedFile[],
-  directory: string,
-  age: number,
-): Promise<void> {
+/** Makes the extension of a target's files. */
+export async function makeSysext(target: Target, files: readonly StagedFile[], making: Making): Promise<void> {
+  const { directory, age, version = about.version } = making
   const scratch = mkdtempSync(join(tmpdir(), "cni-sysext-"))
   const machine = systemdMachines[target.name]
-  const made = join(directory, `${about.name}-${about.version}-${machine}.raw`)
+  const made = join(directory, `${about.name}-${version}-${machine}.raw`)
   try {
     // Static executables go with every distribution, of the right machine. systemd looks for the name of the extension.
     const release = `ID=_any\nARCHITECTURE=${machine}\n`

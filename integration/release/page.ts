@@ -1,0 +1,52 @@
+import { join } from "node:path"
+import { root } from "../../scripts/engine.ts"
+
+/**
+ * The commands of a page, in fences that begin with "```sh NAME" or "```sh". Those without a name have that of the headline above them. A page's test
+ * ends with a look at what is unread: a command that is new, or a name that was changed.
+ * @example
+ * const page = await Page.read("docs/install.md")
+ * await host.follow(page.commands("archive"))
+ * expect(page.unread()).toEqual([])
+ */
+export class Page {
+  readonly #fences: ReadonlyMap<string, string>
+  readonly #read = new Set<string>()
+
+  private constructor(fences: ReadonlyMap<string, string>) {
+    this.#fences = fences
+  }
+
+  /** Reads a page by its path in this project. Throws when two fences have one name. */
+  static async read(path: string): Promise<Page> {
+    return Page.of(await Bun.file(join(root, path)).text())
+  }
+
+  /** Reads the text of a page. */
+  static of(text: string): Page {
+    const fences = new Map<string, string>()
+    let headline = ""
+    const parts = text.matchAll(/^#+ ([^\n]*)$|^```(\w*)(?: (\S+))?\n(.*?)^```$/gms)
+    for (const [, title, language, name, commands = ""] of parts) {
+      if (title !== undefined) headline = title
+      if (language !== "sh") continue
+      const key = name ?? headline
+      if (fences.has(key)) throw new Error(`Two fences of the page have the name "${key}"`)
+      fences.set(key, commands)
+    }
+    return new Page(fences)
+  }
+
+  /** The commands of a fence, as they stand there. Throws when there is no fence of this name. */
+  commands(name: string): string {
+    const commands = this.#fences.get(name)
+    if (commands === undefined) throw new Error(`The page has no fence "sh ${name}"`)
+    this.#read.add(name)
+    return commands
+  }
+
+  /** The names of the fences that were never asked for. */
+  unread(): string[] {
+    return [...this.#fences.keys()].filter((name) => !this.#read.has(name))
+  }
+}
