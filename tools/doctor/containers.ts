@@ -1,8 +1,17 @@
 import { IFF_NOARP, OperState } from "../../pkg/netlink/mod.ts"
 import { AF_INET, familyOf } from "../../pkg/types/mod.ts"
 import { ignoringArp, NO_ANSWERS } from "./arp.ts"
+import { about as madeAnew } from "./attachments.ts"
 import { affectedBy, type Check, type Finding, nameOf, type Patient } from "./finding.ts"
-import { type Examined, type ExaminedInterface, inContainer, isLoopback, isUp, repairCommands } from "./inside.ts"
+import {
+  type Examined,
+  type ExaminedInterface,
+  inContainer,
+  isLoopback,
+  isUp,
+  renameCommands,
+  repairCommands,
+} from "./inside.ts"
 import { setSysctl, sh } from "./remedy.ts"
 
 /** Namespaces that could not be looked into, and lists that are too long. */
@@ -41,7 +50,7 @@ export const checkInsides: Check = ({ attachments, insides }) =>
 export const checkContainerLinks: Check = (patient) =>
   patient.examined.flatMap((examined) =>
     examined.interfaces.flatMap((one) => {
-      const found = lostLink(examined, one) ?? withoutCarrier(examined, one, patient)
+      const found = lostLink(examined, one, patient) ?? withoutCarrier(examined, one, patient)
       return found
         ? [found]
         : [...changedMac(examined, one), ...changedMtu(examined, one, patient), ...withoutArp(examined, one)]
@@ -59,22 +68,12 @@ export function about({ one }: Examined, { name }: Pick<ExaminedInterface, "name
   } as const
 }
 
-function lostLink(examined: Examined, one: ExaminedInterface): Finding | undefined {
+function lostLink(examined: Examined, one: ExaminedInterface, patient: Patient): Finding | undefined {
   const { inside } = examined
   const { link, addresses } = one
   const { common, what, ofMany } = about(examined, one)
   if (inside.links === undefined) return undefined
-  if (link === undefined)
-    return {
-      ...common,
-      rule: "container-link-missing",
-      severity: "error",
-      what: `${what} is not there`,
-      ofMany: ofMany("is not there"),
-      why: "the container is not connected to the network",
-      remedy: "restart the container, or have it attached again (podman network reload, a new pod)",
-      consequenceOf: ["missing-host-end"],
-    }
+  if (link === undefined) return missingLink(examined, one, patient)
   if (isUp(link) || addresses.length === 0) return undefined
   return {
     ...common,
@@ -84,6 +83,37 @@ function lostLink(examined: Examined, one: ExaminedInterface): Finding | undefin
     ofMany: ofMany("is down"),
     why: "nothing passes it, and its routes are gone with it",
     remedy: inContainer(inside, repairCommands(examined, one)),
+  }
+}
+
+/** A link with the MAC of the result, which no attachment names, is the interface under another name. */
+function missingLink(examined: Examined, one: ExaminedInterface, patient: Patient): Finding {
+  const { inside, linkNames } = examined
+  const { common, what, ofMany } = about(examined, one)
+  const renamed = inside.links?.filter((link) => link.mac.toLowerCase() === one.mac && !linkNames.has(link.name)) ?? []
+  const [other] = renamed.length === 1 ? renamed : []
+  const base = {
+    ...common,
+    rule: "container-link-missing",
+    severity: "error",
+    consequenceOf: ["missing-host-end"],
+  } as const
+  if (other)
+    return {
+      ...base,
+      what: `${what} is named "${other.name}" now`,
+      ofMany: ofMany("has another name"),
+      why: "what works by the interface's name fails, CHECK among it, and the DEL of some plugins leaves the interface",
+      remedy: inContainer(inside, renameCommands(examined, one, other.name)),
+    }
+  const { remedy, note } = madeAnew(examined.one, patient)
+  return {
+    ...base,
+    what: `${what} is not there`,
+    ofMany: ofMany("is not there"),
+    why: "the container is not connected to the network",
+    remedy,
+    note,
   }
 }
 

@@ -168,6 +168,20 @@ export function repairCommands(examined: Examined, { name, link, addresses }: Ex
   ]
 }
 
+/** The commands that give an interface its name again, for which it is down, and so loses its routes and addresses of IPv6. */
+export function renameCommands(
+  examined: Examined,
+  { name, addresses }: ExaminedInterface,
+  otherName: string,
+): Command[] {
+  return [
+    sh`ip link set ${otherName} down`,
+    sh`ip link set ${otherName} name ${name} up`,
+    ...addresses.map(({ text }) => giveAddress(text, name)),
+    ...wantedRoutes(examined).map((route) => routeCommand(route, name)),
+  ]
+}
+
 /** `ip route replace`, as the plugin has made the route. */
 export function routeCommand({ dst, prefix, gateway, origin, source, route }: WantedRoute, name: string): Command {
   const option = (key: string, value: string | number | undefined) => (value === undefined ? [] : [key, String(value)])

@@ -192,12 +192,12 @@ ok    bridge      port "veth1" of bridge "cni0"
 ok    filter      no rule at prerouting stops it
 ok    host        10.85.0.1 is an address of the host
 ok    filter      no rule at input stops it
-ok    end         it reaches the host itself; whether a process listens there is not looked at
+ok    end         it reaches the host itself
 `
   expect(await trace("10.85.0.1")).toEqual({ exitCode: 0, stdout: way, stderr: "" })
   const probed = await trace("10.85.0.1:9", "--probe")
   expect(probed.stdout.replace(/[\d.]+ ms/, "N ms")).toBe(
-    `${way}\nprobe: refused after N ms: connect: Connection refused (ECONNREFUSED)\n`,
+    `${way.trimEnd()}; whether a process listens there is not looked at\n\nprobe: refused after N ms: connect: Connection refused (ECONNREFUSED)\n`,
   )
   expect(probed.exitCode).toBe(0)
   const lost = await trace("198.51.100.1")
