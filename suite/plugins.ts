@@ -107,6 +107,8 @@ export interface DescribedPlugin extends Omit<PluginRow, "plugin" | "page" | "ru
   readonly config: Plugin<unknown>["config"]
   /** Makes again what the host has lost. */
   readonly restores: boolean
+  /** Makes again what a container has lost. */
+  readonly restoresInside: boolean
   /** The table of keys on its page, in Markdown. */
   readonly keys: string
 }
@@ -116,13 +118,14 @@ export interface DescribedPlugin extends Omit<PluginRow, "plugin" | "page" | "ru
  * code, cannot be, nor can the rest of the pages.
  */
 export const describedPlugins: readonly DescribedPlugin[] = plugins.map(
-  ({ plugin: { name, versions, fields = {}, config, restore }, page, run: _, listens: __, ...row }) => ({
+  ({ plugin: { name, versions, fields = {}, config, restore, restoreInside }, page, run: _, listens: __, ...row }) => ({
     ...row,
     name,
     versions,
     fields,
     config,
     restores: restore !== undefined,
+    restoresInside: restoreInside !== undefined,
     keys: keysOf(page),
   }),
 )

@@ -1,4 +1,4 @@
-import { findSandbox, openSandbox } from "../../pkg/attachment/mod.ts"
+import { findSandbox, isWhole, openSandbox } from "../../pkg/attachment/mod.ts"
 import { addressesOf, listRoutesOf, mismatch, type ResultAddress, RTPROT_SBR } from "../../pkg/ip/mod.ts"
 import {
   findLink,
@@ -8,7 +8,7 @@ import {
   type NetlinkSocket,
   type Rule,
 } from "../../pkg/netlink/mod.ts"
-import { type Answered, type Call, definePlugin, runPlugin } from "../../pkg/skel/mod.ts"
+import { type Answered, defineRestorable, type InsideCall, runPlugin } from "../../pkg/skel/mod.ts"
 import { CniError, Code, formatIp, keyOf, type Result } from "../../pkg/types/mod.ts"
 import { Failures, Undo } from "../../pkg/undo/mod.ts"
 import { parseSbrConfig, type SbrConfig, sbrFields } from "./config.ts"
@@ -16,7 +16,7 @@ import { findSourceRules, restoreRoutes, sourceOf } from "./removal.ts"
 import { addSourceRule, deleteRules, gatewayFor, routeBySource } from "./tables.ts"
 
 /** Has what a container sends from an interface's addresses leave by that interface, by routing tables of their own. */
-export const sbr = definePlugin<SbrConfig>({
+export const sbr = defineRestorable<SbrConfig>({
   name: "sbr",
   fields: sbrFields,
   config: parseSbrConfig,
@@ -25,9 +25,10 @@ export const sbr = definePlugin<SbrConfig>({
   del: deleteSourceRouting,
   status() {},
   gc() {}, // rules and routes go with the container's namespace
+  restoreInside: restoreSourceRouting,
 })
 
-function addSourceRouting(call: Call, config: SbrConfig): Answered {
+function addSourceRouting(call: InsideCall, config: SbrConfig): Answered {
   const prevResult = requirePrevResult(call)
   const addresses = requireAddresses(prevResult, call)
   using sandbox = openSandbox(call)
@@ -40,7 +41,7 @@ function addSourceRouting(call: Call, config: SbrConfig): Answered {
   return call.answer(prevResult, undo)
 }
 
-function requirePrevResult({ network: { prevResult }, ifName }: Call): Result {
+function requirePrevResult({ network: { prevResult }, ifName }: InsideCall): Result {
   if (prevResult) return prevResult
   throw new CniError(Code.InvalidNetworkConfig, "This plugin must be called as chained plugin", {
     details: `there is no "${ifName}" to route by: put sbr after the plugin that makes it`,
@@ -48,7 +49,7 @@ function requirePrevResult({ network: { prevResult }, ifName }: Call): Result {
 }
 
 /** The addresses of a result that belong to the container's interface, or to none. */
-function ownAddresses({ interfaces, ips }: Result, { ifName }: Call): ResultAddress[] {
+function ownAddresses({ interfaces, ips }: Result, { ifName }: InsideCall): ResultAddress[] {
   const isOwn = (index: number | undefined) => {
     const found = index === undefined ? undefined : interfaces[index]
     return found === undefined || (found.name === ifName && Boolean(found.sandbox))
@@ -56,13 +57,13 @@ function ownAddresses({ interfaces, ips }: Result, { ifName }: Call): ResultAddr
   return addressesOf({ ips: ips.filter((ip) => isOwn(ip.interface)) })
 }
 
-function requireAddresses(prevResult: Result, call: Call): ResultAddress[] {
+function requireAddresses(prevResult: Result, call: InsideCall): ResultAddress[] {
   const addresses = ownAddresses(prevResult, call)
   if (addresses.length > 0) return addresses
   throw new CniError(Code.InvalidNetworkConfig, `No IP addresses supplied on interface: ${call.ifName}`)
 }
 
-function requireLink(inside: NetlinkSocket, { ifName, netns }: Call): Link {
+function requireLink(inside: NetlinkSocket, { ifName, netns }: InsideCall): Link {
   const link = findLink(inside, ifName)
   const what = `Cannot route by source on "${ifName}" in "${netns}"`
   if (!link) throw new CniError(Code.Internal, `${what}: there is no such interface`)
@@ -75,7 +76,7 @@ function requireLink(inside: NetlinkSocket, { ifName, netns }: Call): Link {
 }
 
 /** Each address has its rule, to a table with routes of the interface; with a gateway, a default route among them. */
-function checkSourceRouting(call: Call, { table, gateways }: SbrConfig): void {
+function checkSourceRouting(call: InsideCall, { table, gateways }: SbrConfig): void {
   const addresses = requireAddresses(requirePrevResult(call), call)
   using sandbox = openSandbox(call)
   using inside = sandbox.openRoute()
@@ -99,11 +100,21 @@ function checkSourceRouting(call: Call, { table, gateways }: SbrConfig): void {
   }
 }
 
+/** Where a rule or a default route is missing all is made anew, from the routes that the interface has by then. Throws `CniError`. */
+function restoreSourceRouting(call: InsideCall, config: SbrConfig, isDry: boolean): string | undefined {
+  if (isWhole(() => checkSourceRouting(call, config))) return undefined
+  if (!isDry) {
+    deleteSourceRouting(call, config)
+    addSourceRouting(call, config)
+  }
+  return `source routing of "${call.ifName}" in the container`
+}
+
 /**
  * The routes that were moved go back to table main, since the interface may live on. Objects that a container has too many of stay, and go
  * with its namespace.
  */
-function deleteSourceRouting(call: Call, { table }: SbrConfig): void {
+function deleteSourceRouting(call: InsideCall, { table }: SbrConfig): void {
   using sandbox = findSandbox(call)
   if (!sandbox) return
   using inside = sandbox.openRoute()
@@ -120,7 +131,7 @@ function deleteSourceRouting(call: Call, { table }: SbrConfig): void {
 function findRulesToDelete(
   inside: NetlinkSocket,
   link: Link | undefined,
-  call: Call,
+  call: InsideCall,
   table: number | undefined,
 ): Rule[] {
   const { prevResult } = call.network

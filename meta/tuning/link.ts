@@ -9,7 +9,7 @@ import {
   setLink,
 } from "../../pkg/netlink/mod.ts"
 import type { Netns } from "../../pkg/netns/mod.ts"
-import type { Call } from "../../pkg/skel/mod.ts"
+import type { InsideCall } from "../../pkg/skel/mod.ts"
 import { CniError, Code } from "../../pkg/types/mod.ts"
 
 /** The settings of a link, by the keys of the configuration and the backup, in the order in which they are set. */
@@ -91,12 +91,12 @@ export class Target implements Disposable {
   }
 
   /** Throws code 4 when the path does not exist, is no namespace, or is another container's. */
-  static open(call: Call): Target {
+  static open(call: InsideCall): Target {
     return new Target(openSandbox(call), call.ifName)
   }
 
   /** The target for DEL; undefined when the namespace no longer exists. */
-  static find(call: Call): Target | undefined {
+  static find(call: InsideCall): Target | undefined {
     const sandbox = findSandbox(call)
     return sandbox && new Target(sandbox, call.ifName)
   }

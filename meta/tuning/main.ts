@@ -1,6 +1,14 @@
+import { isWhole } from "../../pkg/attachment/mod.ts"
 import { mismatch } from "../../pkg/ip/mod.ts"
 import { findLink, getLink, type Ifindex, type Link } from "../../pkg/netlink/mod.ts"
-import { type Answered, type Call, definePlugin, requireForAdd, runPlugin } from "../../pkg/skel/mod.ts"
+import {
+  type Answered,
+  type Call,
+  defineRestorable,
+  type InsideCall,
+  requireForAdd,
+  runPlugin,
+} from "../../pkg/skel/mod.ts"
 import { type Attachment, CniError, Code, type Interface, ownerOf, ownersOf, type Result } from "../../pkg/types/mod.ts"
 import { Failures, Undo } from "../../pkg/undo/mod.ts"
 import { refuseForbidden } from "./allow-list.ts"
@@ -14,7 +22,7 @@ import { findSysctls, presentValue, sameValue, setSysctls } from "./sysctls.ts"
 export { changedSysctls, tunedPaths }
 
 /** Changes sysctls and the interface of a container that an earlier plugin of the chain has made. */
-export const tuning = definePlugin<TuningConfig>({
+export const tuning = defineRestorable<TuningConfig>({
   name: "tuning",
   fields: tuningFields,
   config: parseTuningConfig,
@@ -23,9 +31,10 @@ export const tuning = definePlugin<TuningConfig>({
   del: deleteTuning,
   status: requireTunable,
   gc: collectGarbage,
+  restoreInside: restoreTuning,
 })
 
-function addTuning(call: Call, config: TuningConfig): Answered {
+function addTuning(call: InsideCall, config: TuningConfig): Answered {
   const previousResult = requirePrevResult(call)
   const { sysctls: entries, link: wanted } = config
   refuseDuplicateSysctls(call.stdin, entries)
@@ -65,7 +74,7 @@ function addTuning(call: Call, config: TuningConfig): Answered {
  * Compares every setting of the configuration with the kernel, and no other. Throws a `CniError` that names the first
  * difference, expected and found.
  */
-function checkTuning(call: Call, config: TuningConfig): void {
+function checkTuning(call: InsideCall, config: TuningConfig): void {
   const { sysctls, link: wanted } = config
   requirePrevResult(call)
   refuseDuplicateSysctls(call.stdin, sysctls)
@@ -88,6 +97,13 @@ function checkTuning(call: Call, config: TuningConfig): void {
   if (mtu === undefined || backup.peerMtu === undefined) return // upstream sets the container's end alone
   const peer = target.findPeer(link)
   if (peer && peer.mtu !== mtu) throw mismatch(`"mtu" of "${peer.name}" on the host`, String(mtu), String(peer.mtu))
+}
+
+/** Sets all again where a value is another one; the backup of ADD stays. Throws `CniError`. */
+function restoreTuning(call: InsideCall, config: TuningConfig, isDry: boolean): string | undefined {
+  if (isWhole(() => checkTuning(call, config))) return undefined
+  if (!isDry) addTuning(call, config)
+  return `settings of "${call.ifName}" in the container`
 }
 
 /**
@@ -147,7 +163,7 @@ function mtusAround({ host }: Target, { index }: Link): Map<string, number> {
   return mtus
 }
 
-function requirePrevResult({ network: { prevResult }, ifName }: Call): Result {
+function requirePrevResult({ network: { prevResult }, ifName }: InsideCall): Result {
   if (prevResult) return prevResult
   throw new CniError(Code.InvalidNetworkConfig, `Required prevResult missing: there is no "${ifName}" to tune`, {
     details: "tuning changes what an earlier plugin of the chain has made; it cannot be the first",

@@ -1,4 +1,4 @@
-import { findSandbox, openSandbox, requireKind } from "../../pkg/attachment/mod.ts"
+import { findSandbox, isWhole, openSandbox, requireKind } from "../../pkg/attachment/mod.ts"
 import { addressesOf, checkRouteSpecs, mismatch, planRoutes, RTPROT_SBR } from "../../pkg/ip/mod.ts"
 import {
   assignNsid,
@@ -12,7 +12,14 @@ import {
   RouteSocket,
   RT_TABLE_MAIN,
 } from "../../pkg/netlink/mod.ts"
-import { type Answered, type Call, definePlugin, requireForAdd, runPlugin } from "../../pkg/skel/mod.ts"
+import {
+  type Answered,
+  type Call,
+  defineRestorable,
+  type InsideCall,
+  requireForAdd,
+  runPlugin,
+} from "../../pkg/skel/mod.ts"
 import {
   type Attachment,
   CniError,
@@ -31,7 +38,7 @@ import { deleteEmptyOrphans, deleteVrfIfEmpty, findVrf, findVrfOf, requireVrf, t
 import { type Inside, keysOf, moveLink, noteLosable } from "./move.ts"
 
 /** Puts a container's interface into a VRF of the container, with its addresses and routes. */
-export const vrf = definePlugin<VrfConfig>({
+export const vrf = defineRestorable<VrfConfig>({
   name: "vrf",
   fields: vrfFields,
   config: parseVrfConfig,
@@ -40,9 +47,10 @@ export const vrf = definePlugin<VrfConfig>({
   del: removeFromVrf,
   status: requireVrfs,
   gc: collectGarbage,
+  restoreInside: restoreVrf,
 })
 
-function addToVrf(call: Call, { vrfname = "", table }: VrfConfig): Answered {
+function addToVrf(call: InsideCall, { vrfname = "", table }: VrfConfig): Answered {
   const prevResult = requirePrevResult(call)
   using host = RouteSocket.open()
   using sandbox = openSandbox(call)
@@ -68,7 +76,7 @@ function enter(target: Inside, { link: { index, name }, table }: Vrf, result: Re
   moveLink(target, { master: index, fromTable: RT_TABLE_MAIN, toTable: table }, losable)
 }
 
-function requirePrevResult({ network: { prevResult }, ifName }: Call): Result {
+function requirePrevResult({ network: { prevResult }, ifName }: InsideCall): Result {
   if (prevResult) return prevResult
   throw new CniError(
     Code.InvalidNetworkConfig,
@@ -79,7 +87,7 @@ function requirePrevResult({ network: { prevResult }, ifName }: Call): Result {
   )
 }
 
-function requireLink(inside: NetlinkSocket, { ifName, netns }: Call, vrfName: string): Link {
+function requireLink(inside: NetlinkSocket, { ifName, netns }: InsideCall, vrfName: string): Link {
   const link = findLink(inside, ifName)
   if (link) return link
   throw refusal(ifName, vrfName, `there is no such interface in "${netns}"`)
@@ -113,7 +121,7 @@ function refuseSourceRouting(inside: NetlinkSocket, link: Link, vrfName: string)
 }
 
 /** VRF, table, master, and the routes of the result in the VRF's table. */
-function checkVrf(call: Call, { vrfname = "", table }: VrfConfig): void {
+function checkVrf(call: InsideCall, { vrfname = "", table }: VrfConfig): void {
   const prevResult = requirePrevResult(call)
   using sandbox = openSandbox(call)
   using inside = sandbox.openRoute()
@@ -131,6 +139,13 @@ function checkVrf(call: Call, { vrfname = "", table }: VrfConfig): void {
     inside,
     planRoutes(prevResult, link).map((spec) => ({ ...spec, table: spec.table ?? found.table })),
   )
+}
+
+/** Throws `CniError`. The interface's plugin has made its routes again before, in the table of the VRF that it is in. */
+function restoreVrf(call: InsideCall, config: VrfConfig, isDry: boolean): string | undefined {
+  if (isWhole(() => checkVrf(call, config))) return undefined
+  if (!isDry) addToVrf(call, config)
+  return `VRF "${config.vrfname}" of "${call.ifName}" in the container`
 }
 
 /** The routes go back to table main, since the interface may live on. The VRF goes with its last interface. */

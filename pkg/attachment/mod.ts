@@ -15,6 +15,7 @@ export {
   checkUp,
   describeInterface,
   findRecordedOnHost,
+  isWhole,
   noHostEnd,
   type Recorded,
 } from "./check.ts"

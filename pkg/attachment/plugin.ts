@@ -1,10 +1,10 @@
 import type { InterfaceConfig } from "../config/mod.ts"
-import type { Link, RouteSocket } from "../netlink/mod.ts"
+import type { Link, RouteSocket, RouteSpec } from "../netlink/mod.ts"
 import type { NamespaceFile, Netns } from "../netns/mod.ts"
 import type { PacketFilter } from "../nftables/mod.ts"
 import type { BackendName, OwnedRules } from "../rules/mod.ts"
 import type { Call, Plugin, Restorable, Restoring } from "../skel/mod.ts"
-import type { Interface, Owner, Result } from "../types/mod.ts"
+import type { Cidr, Interface, Owner, Result } from "../types/mod.ts"
 import type { Undo } from "../undo/mod.ts"
 import type { Recorded } from "./check.ts"
 import type { InterfaceKind } from "./kinds.ts"
@@ -73,6 +73,14 @@ export interface RestoringInterfaces<C> extends Omit<Restoring<C>, "attachments"
   readonly filter: PacketFilter | undefined
 }
 
+/** The routes inside a container, in the order in which the kernel takes them. */
+export interface ContainerRoutes {
+  readonly first: readonly RouteSpec[]
+  /** Networks whose routes, made by the kernel along with the addresses, have to go. */
+  readonly networks: readonly Cidr[]
+  readonly last: readonly RouteSpec[]
+}
+
 /**
  * A plugin that gives containers an interface: what is particular to it. The scaffold does the rest: sockets, leases, the
  * masquerade, undo, and the verbs that find an interface by its owner.
@@ -101,6 +109,8 @@ export interface InterfacePlugin<C extends AttachmentConfig> {
   check?(checking: Checking, config: C): void
   /** Compares the routes, where they are not just those of the result. Throws `CniError`. */
   checkRoutes?(checking: Checking): void
+  /** The routes of the container, where they are not just those of the result. */
+  routesInside?(recorded: Recorded, link: Link): ContainerRoutes
   /** Throws the `CniError` that each ADD would throw, for any container. For STATUS. */
   requireUsable?(sides: Pick<Sides, "host" | "filter">, config: C): void
   /** Likewise, for an ADD that gets the addresses of this result. */

@@ -19,6 +19,7 @@ import { deleteInterface, deleteOrphans } from "./delete.ts"
 import { interfaceKinds, requireKind } from "./kinds.ts"
 import type { Attaching, AttachmentConfig, InterfacePlugin } from "./plugin.ts"
 import { restoreAttachments, takeBackRules } from "./restore.ts"
+import { restoreInterface } from "./restore-inside.ts"
 
 /**
  * An interface plugin as the skeleton runs it.
@@ -37,6 +38,7 @@ export function defineInterfacePlugin<C extends AttachmentConfig>(plugin: Interf
     del: (call, config) => deleteAttachment(plugin, call, config),
     gc: (call, _config, valid) => collectGarbage(plugin, call, valid),
     status: (call, config) => requireServable(plugin, call, config),
+    restoreInside: (call, config, isDry) => restoreInterface(plugin, call, config, isDry),
     ...(keepsOnHost(plugin) && {
       restore: (restoring) => restoreAttachments(plugin, masquerades, restoring),
       takeBack: (attachments) => takeBackRules(plugin, attachments),

@@ -8,6 +8,12 @@
 export { ANNOUNCEMENTS } from "./announce.ts"
 export * from "./plugin.ts"
 export { answer, logLine, runPlugin } from "./process.ts"
-export { defineRestorable, type Restorable, type RestorablePlugin, type Restoring } from "./restorable.ts"
+export {
+  defineRestorable,
+  type InsideCall,
+  type Restorable,
+  type RestorablePlugin,
+  type Restoring,
+} from "./restorable.ts"
 export { RESTORE, type RestoreAnswer, type RestoredItem, type RestoreRequest } from "./restore.ts"
 export { type CallIo, REFERENCE_VERSION, serve } from "./serve.ts"

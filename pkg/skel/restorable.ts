@@ -1,5 +1,5 @@
 import type { Owner, Result } from "../types/mod.ts"
-import type { Plugin } from "./plugin.ts"
+import type { Call, Plugin } from "./plugin.ts"
 
 /** A plugin that keeps something on the host that other programs may remove while its containers live. */
 export interface RestorablePlugin<C> extends Plugin<C> {
@@ -8,9 +8,17 @@ export interface RestorablePlugin<C> extends Plugin<C> {
    * one mechanism are made in one transaction. What is there stays as it is, and what another owner has by now stays that one's.
    */
   restore?(restoring: Restoring<C>): void
+  /**
+   * Makes again what is missing of what ADD made in one container, and returns in words what that was; undefined where nothing is missing. In
+   * a dry run it only looks. Throws `CniError`.
+   */
+  restoreInside?(call: InsideCall, config: C, isDry: boolean): string | undefined
   /** Removes the rules of these attachments, which were deleted while `restore` made them again. Throws `CniError`. */
   takeBack?(attachments: readonly Restorable<C>[], log: (line: string) => void): void
 }
+
+/** A call of `restoreInside`: as CHECK has it; what `answer` is given is not written. */
+export type InsideCall = Omit<Call, "delegate">
 
 /** The attachments for which something may be made again. */
 export interface Restoring<C> {

@@ -61,6 +61,31 @@ describe("a call with RESTORE", () => {
     ])
   })
 
+  test("looks into each container only where that is asked for, as CHECK would, and one that fails keeps none from its own", () => {
+    const seen: unknown[] = []
+    const restoreInside: RestorablePlugin<unknown>["restoreInside"] = (call, _config, isDry) => {
+      const { verb, containerId, ifName, netns, network } = call
+      seen.push({ verb, containerId, ifName, netns, name: network.name, isDry })
+      if (containerId === "c1") throw new CniError(999, "Cannot restore it")
+      call.answer({ interfaces: [], ips: [], routes: [], dns: {} })
+      return containerId === "c2" ? "an address" : undefined
+    }
+    const plugin = restoring(() => {}, { restoreInside })
+    const attachments = ["c1", "c2", "c3"].map((containerId) => ({ ...attachment, containerId }))
+    expect(ask(plugin, { dryRun: true, attachments }).json).toEqual({ restored: [], failed: [] })
+    expect(seen).toEqual([])
+    expect(ask(plugin, { dryRun: true, containers: true, attachments }).json).toMatchObject({
+      restored: [{ network: "lab", containerId: "c2", ifName: "eth0", what: "an address" }],
+      failed: [{ network: "lab", containerId: "c1", error: { code: 999, msg: "Cannot restore it" } }],
+    })
+    const place = { verb: "CHECK", ifName: "eth0", netns: "/run/netns/c1", name: "lab", isDry: true }
+    expect(seen).toEqual(["c1", "c2", "c3"].map((containerId) => ({ ...place, containerId })))
+    const own = [{ ...attachment, netns: "/proc/self/ns/net" }]
+    expect(ask(plugin, { dryRun: true, containers: true, attachments: own }).json.failed).toMatchObject([
+      { error: { msg: 'Cannot restore what lies in "/proc/self/ns/net": it is the host\'s namespace' } },
+    ])
+  })
+
   test("takes back instead, where that is asked for", () => {
     const taken: string[] = []
     const takeBack: RestorablePlugin<unknown>["takeBack"] = (attachments) =>

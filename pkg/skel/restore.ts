@@ -1,4 +1,6 @@
+import { encodeUtf8 } from "../engine/mod.ts"
 import type { Reply } from "../invoke/mod.ts"
+import { NamespaceFile } from "../netns/mod.ts"
 import {
   CniError,
   Code,
@@ -9,12 +11,14 @@ import {
   type Owner,
   parseNetworkConfig,
   printJson,
+  stringifyJson,
   toErrorObject,
   validateContainerId,
   validateInterfaceName,
 } from "../types/mod.ts"
 import { parseInput, readInput } from "./input.ts"
-import type { Restorable, RestorablePlugin } from "./restorable.ts"
+import type { Answered } from "./plugin.ts"
+import type { InsideCall, Restorable, RestorablePlugin } from "./restorable.ts"
 
 /**
  * The value of `CNI_COMMAND` by which `cni reconcile` asks a plugin of this suite to make again what the host has lost. It is no verb
@@ -27,6 +31,8 @@ export interface RestoreRequest {
   readonly dryRun: boolean
   /** Flush the flows that began without rules also where all rules are there by now. */
   readonly flows?: boolean
+  /** Make again also what lies in the containers. */
+  readonly containers?: boolean
   /** Remove the rules of these attachments instead: they were deleted in the meantime. */
   readonly takeBack?: boolean
   readonly attachments: readonly {
@@ -60,13 +66,13 @@ export function restoreReply<C>(
   stdin: () => Uint8Array,
   log: (line: string) => void,
 ): Reply {
-  const { dryRun, flows, takeBack, attachments } = readRequest(parseInput(readInput(stdin)))
+  const { dryRun, flows, containers, takeBack, attachments } = readRequest(parseInput(readInput(stdin)))
   const restored: RestoredItem[] = []
   const failed: { error: ErrorObject }[] = []
   const refuse = (error: unknown, owner: Partial<Owner>) => {
     failed.push({ ...owner, error: toErrorObject(error, newestVersion) })
   }
-  const items = attachments.flatMap((one): Restorable<C>[] => {
+  const items = attachments.flatMap((one): Item<C>[] => {
     try {
       return [readAttachment(plugin, one, (owner, what) => restored.push({ ...owner, what }), refuse)]
     } catch (error) {
@@ -77,17 +83,51 @@ export function restoreReply<C>(
   const tell = (network: string, what: string) => void restored.push({ network, what })
   if (takeBack) plugin.takeBack?.(items, log)
   else if (items.length > 0) plugin.restore?.({ attachments: items, isDry: dryRun, flows, tell, log })
+  if (containers && !takeBack) for (const item of items) restoreInside(plugin, item, dryRun, log)
   return { stdout: printJson({ restored, failed } satisfies RestoreAnswer), exitCode: 0 }
 }
 
-function readRequest({ dryRun, flows, takeBack, attachments }: JsonObject): {
+/** An attachment, with the call as CHECK has it. */
+interface Item<C> extends Restorable<C> {
+  readonly call: Omit<InsideCall, "namespace" | "log" | "answer">
+}
+
+/** What a container has too much of takes no longer than a call may. Never throws for one container. */
+function restoreInside<C>(
+  plugin: RestorablePlugin<C>,
+  { call, config, tell, refuse }: Item<C>,
+  isDry: boolean,
+  log: (line: string) => void,
+): void {
+  try {
+    using namespace = NamespaceFile.open(call.netns)
+    if (namespace.isOwn)
+      throw new CniError(Code.InvalidNetns, `Cannot restore what lies in "${call.netns}": it is the host's namespace`)
+    const answer: InsideCall["answer"] = (_result, undo) => {
+      undo?.keep()
+      return {} as Answered
+    }
+    const what = plugin.restoreInside?.({ ...call, namespace, log, answer }, config, isDry)
+    if (what !== undefined) tell(what)
+  } catch (error) {
+    refuse(error)
+  }
+}
+
+function readRequest({ dryRun, flows, containers, takeBack, attachments }: JsonObject): {
   dryRun: boolean
   flows: boolean
+  containers: boolean
   takeBack: boolean
   attachments: readonly JsonObject[]
 } {
   const isRequest = typeof dryRun === "boolean" && Array.isArray(attachments) && attachments.every(isJsonObject)
-  if (isRequest) return { dryRun, flows: flows === true, takeBack: takeBack === true, attachments }
+  const [isFlows, isInside, isBack] = [flows, containers, takeBack].map((one) => one === true) as [
+    boolean,
+    boolean,
+    boolean,
+  ]
+  if (isRequest) return { dryRun, flows: isFlows, containers: isInside, takeBack: isBack, attachments }
   throw new CniError(Code.Decoding, `Cannot ${RESTORE}: expected "dryRun" and a list of attachments on stdin`)
 }
 
@@ -96,7 +136,7 @@ function readAttachment<C>(
   given: JsonObject,
   made: (owner: Owner, what: string) => void,
   refuse: (error: unknown, owner: Owner) => void,
-): Restorable<C> {
+): Item<C> {
   const { containerId, ifName, netns, args, config: raw } = given
   if (![containerId, ifName, netns, args].every((part) => typeof part === "string") || !isJsonObject(raw))
     throw new CniError(Code.Decoding, `Cannot ${RESTORE} an attachment: expected its names and its configuration`)
@@ -107,7 +147,10 @@ function readAttachment<C>(
   const owner = { network: network.name, containerId: id, ifName: name }
   const { prevResult } = network
   if (!prevResult) throw new CniError(Code.InvalidNetworkConfig, `Cannot ${RESTORE} an attachment: no prevResult`)
+  const stdin = encodeUtf8(stringifyJson(raw))
+  const named = { containerId: id, ifName: name, netns: String(netns), args: String(args) }
   return {
+    call: { ...named, verb: "CHECK", path: "", network, raw, stdin },
     owner,
     netns: String(netns),
     result: prevResult,

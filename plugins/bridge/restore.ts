@@ -1,6 +1,7 @@
 import {
   findRecordedOnHost,
   HostEnds,
+  isWhole,
   type RestorableInterface,
   type RestoringInterfaces,
 } from "../../pkg/attachment/mod.ts"
@@ -134,15 +135,6 @@ function restorePort({ host, isDry }: Restoring, bridge: Link | undefined, { one
     checkPort(host, { bridge, port: getLink(host, port.index) }, owner, expected)
   }
   tell(`port "${port.name}" of bridge "${config.bridge}"`)
-}
-
-function isWhole(check: () => void): boolean {
-  try {
-    check()
-    return true
-  } catch {
-    return false
-  }
 }
 
 /** The gateway addresses that the host has for these containers, each once, by the interface that has them. */

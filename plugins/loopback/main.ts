@@ -1,13 +1,13 @@
-import { describeInterface, findSandbox } from "../../pkg/attachment/mod.ts"
+import { describeInterface, findSandbox, isWhole } from "../../pkg/attachment/mod.ts"
 import { mismatch } from "../../pkg/ip/mod.ts"
 import { getLink, IFF_UP, type Link, listAddresses, type RouteSocket, setLink } from "../../pkg/netlink/mod.ts"
 import { Netns } from "../../pkg/netns/mod.ts"
-import { type Answered, type Call, definePlugin, runPlugin } from "../../pkg/skel/mod.ts"
+import { type Answered, type Call, defineRestorable, type InsideCall, runPlugin } from "../../pkg/skel/mod.ts"
 import { AF_INET, AF_INET6, CniError, Code, familyOf, formatCidr, type IpConfig } from "../../pkg/types/mod.ts"
 import { Undo } from "../../pkg/undo/mod.ts"
 
 /** Brings up a container's loopback interface, "lo" for every `CNI_IFNAME`. The kernel gives it its addresses. */
-export const loopback = definePlugin<null>({
+export const loopback = defineRestorable<null>({
   name: "loopback",
   config: () => null,
   add: addLoopback,
@@ -15,6 +15,7 @@ export const loopback = definePlugin<null>({
   del: deleteLoopback,
   status() {},
   gc() {},
+  restoreInside: restoreLoopback,
 })
 
 function addLoopback(call: Call): Answered {
@@ -24,6 +25,16 @@ function addLoopback(call: Call): Answered {
   const { lo, ips } = bringUp(inside, undo)
   const interfaces = [{ ...describeInterface(lo), sandbox: call.netns }]
   return call.answer(call.network.prevResult ?? { interfaces, ips, routes: [], dns: {} }, undo)
+}
+
+function restoreLoopback(call: InsideCall, _config: null, isDry: boolean): string | undefined {
+  using sandbox = Netns.open(call.namespace)
+  using inside = sandbox.openRoute()
+  if (isWhole(() => requireUp(inside))) return undefined
+  using undo = new Undo(call.log)
+  if (!isDry) bringUp(inside, undo)
+  undo.keep()
+  return '"lo" in the container'
 }
 
 /** Brings up the interface of a namespace; returns the first address of each family. Throws `CniError`. */

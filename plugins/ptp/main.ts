@@ -42,6 +42,7 @@ export const ptp = defineInterfacePlugin<PtpConfig>({
   attach: attachPtp,
   check: checkPtp,
   checkRoutes: checkPtpRoutes,
+  routesInside: ({ ips, prevResult: { routes } }, link) => planContainerRoutes({ ips, routes }, link),
   requireRoomFor: (_host, result) => familiesOf(result).forEach(requireForwarding),
   rules: (filter) => [new Masquerade(filter)],
   restore: restoreHostEnds,

@@ -25,6 +25,10 @@ export const reconcile: Command = {
   flags: {
     "dry-run": { type: "boolean", help: "only say what would be made" },
     listen: { type: "boolean", help: "go on, and make again at once what is lost from now on" },
+    containers: {
+      type: "boolean",
+      help: "also make again what is missing in the containers: addresses, routes, settings",
+    },
     flows: { type: "boolean", help: "flush flows that began without rules also where all rules are there by now" },
     except: {
       type: "string",
@@ -42,7 +46,7 @@ export const reconcile: Command = {
   help: `For the time after a flush of rules, a restart of another firewall, or a deleted bridge: containers go on running, and get back what
 ADD made for them on the host. The runtime's cache in --cache-dir, and those below it, say which containers there are and how they
 were attached; each plugin of this suite makes what is missing, for all of them at once. What is there stays as it is. What lies in
-containers is not touched, and of other suites' plugins nothing is restored: both are named. It may run at any time, also twice at once.
+containers is touched with --containers alone, and of other suites' plugins nothing is restored: both are named. It may run at any time, also twice at once.
 
 --listen is for a service: it hears of lost rules, bridges and settings by the kernel, and of firewalld by D-Bus, until SIGTERM.
 
@@ -58,13 +62,19 @@ Examples:
     const { cacheDir, path, timeoutMs } = runtimeOf(args, terminal)
     const { env, stderr } = terminal
     const isDry = given(args, "dry-run")
+    const containers = given(args, "containers")
     const flows = given(args, "flows")
     const runs = { path, env, log: stderr, ...(timeoutMs === undefined ? {} : { timeoutMs }) }
     if (!isDry) openAnnouncements()
     const cached = readCaches(cacheDir, args.words[0], readDeleted())
     const excepted = texts(args, "except")
     const isExcepted = exceptions(excepted)
-    const made = restoreChains(cached.chains, { dryRun: isDry, flows }, runs, (type, owner) => !isExcepted(type, owner))
+    const made = restoreChains(
+      cached.chains,
+      { dryRun: isDry, flows, containers },
+      runs,
+      (type, owner) => !isExcepted(type, owner),
+    )
     const outcome = isDry ? made : takeBackDeleted(made, cached.chains, runs)
     const left = excepted.length === 0 ? undefined : restoreChains(cached.chains, { dryRun: true }, runs, isExcepted)
     print(args, terminal, {
@@ -81,8 +91,8 @@ Examples:
 
 /** Goes on until the signal says stop, and tells on stderr what it does. */
 async function listenHere(args: Arguments, terminal: Terminal): Promise<void> {
-  if (args.words.length > 0 || given(args, "dry-run") || texts(args, "except").length > 0)
-    throw new UsageError("--listen goes with no network, no --dry-run and no --except")
+  if (args.words.length > 0 || given(args, "dry-run") || given(args, "containers") || texts(args, "except").length > 0)
+    throw new UsageError("--listen goes with no network, no --dry-run, no --containers and no --except")
   const { cacheDir } = runtimeOf(args, terminal)
   const flags = ["cache-dir", "bin-dir", "timeout"].flatMap((name) => {
     const value = text(args, name)

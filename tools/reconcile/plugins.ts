@@ -48,7 +48,7 @@ const PATIENCE_MS = 5000
  */
 export function restoreChains(
   chains: readonly CachedChain[],
-  options: Pick<RestoreRequest, "dryRun" | "flows">,
+  options: Pick<RestoreRequest, "dryRun" | "flows" | "containers">,
   runs: PluginRuns,
   isWanted: (type: string, owner: CachedChain) => boolean = () => true,
 ): Outcome {
@@ -59,7 +59,8 @@ export function restoreChains(
     const ours = chains.filter(({ chain }) => chain.some((member) => member.type === type))
     const wanted = ours.filter((chain) => isWanted(type, chain))
     if (wanted.length === 0) return []
-    if (row && isOfSuite(type, runs)) return row.restores ? [{ type, chains: wanted }] : []
+    if (row && isOfSuite(type, runs))
+      return row.restores || (options.containers && row.restoresInside) ? [{ type, chains: wanted }] : []
     for (const { network } of ours) foreign.set(`${network} ${type}`, { network, type })
     return []
   })
