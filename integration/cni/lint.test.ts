@@ -85,6 +85,24 @@ test("without a file it is the directory of the node, and a network that works t
   await host.exec(tool, ["del", "lab", pod.path, ...places], { env: programEnv })
 })
 
+test("a FIFO is a file that cannot be used, in a directory and by its own name, and holds up nothing", async () => {
+  await using host = await HostNamespace.create()
+  await using directory = await TemporaryDirectory.create()
+  const fifo = directory.join("10-lab.conflist")
+  await host.exec("mkfifo", [fifo])
+  await Bun.write(directory.join("20-other.conflist"), "{")
+  const alone = await host.tryExec(tool, ["lint", fifo], { env: programEnv })
+  expect(alone).toMatchObject({
+    exitCode: 1,
+    stdout: expect.stringContaining(
+      `${fifo}:1:1: error: the file cannot be read: it is not a regular file [json-syntax]`,
+    ),
+  })
+  const { exitCode, findings } = await lint(host, [directory.path])
+  const files = findings.map(({ file }) => file)
+  expect({ exitCode, files }).toEqual({ exitCode: 1, files: [fifo, directory.join("20-other.conflist")] })
+})
+
 test("warnings stop a pipeline only with --strict; a path that is not there is an error", async () => {
   await using host = await HostNamespace.create()
   await using directory = await TemporaryDirectory.create()

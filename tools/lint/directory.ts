@@ -1,4 +1,4 @@
-import { basename, dirname, join, readEntries, readTextFile, unlessErrno } from "../../pkg/libc/mod.ts"
+import { basename, dirname, isErrno, join, readEntries, readTextFile, unlessErrno } from "../../pkg/libc/mod.ts"
 import { nodeAt } from "./document.ts"
 import { type Findings, readSource, type Source } from "./findings.ts"
 import type { LintNetwork } from "./network.ts"
@@ -10,9 +10,15 @@ export function sourcesIn(directory: string): Source[] {
     .map((name) => readSourceFile(join(directory, name)))
 }
 
-/** Reads one file. Throws for one that cannot be read. */
+/** Reads one file. That it cannot be read is told with it: a FIFO, or no right to. */
 export function readSourceFile(file: string): Source {
-  return readSource(file, readTextFile(file))
+  try {
+    return readSource(file, readTextFile(file))
+  } catch (error) {
+    if (!isErrno(error)) throw error
+    const unread = error.errno === "EINVAL" ? "it is not a regular file" : error.message
+    return { file, text: "", tree: undefined, unread }
+  }
 }
 
 /** The plugins that lie in a directory beside a network's file, of the network's name. */

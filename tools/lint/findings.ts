@@ -7,6 +7,8 @@ export interface Source {
   readonly file: string
   readonly text: string
   readonly tree: Node | undefined
+  /** Why the file cannot be read. */
+  readonly unread?: string
 }
 
 /** Something that a rule has found. */

@@ -81,6 +81,10 @@ export function readLintNetwork(
 }
 
 function checkSyntax(source: Source, findings: Findings): boolean {
+  if (source.unread !== undefined) {
+    findings.add(source, undefined, "json-syntax", `the file cannot be read: ${source.unread}`)
+    return false
+  }
   try {
     parseJson(source.text, "file")
     return source.tree !== undefined
