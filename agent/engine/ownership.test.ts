@@ -335,6 +335,42 @@ describe("a store that comes from a backup", () => {
   })
 })
 
+describe("a store from a backup that does not know a block, while the file that has it is lost", () => {
+  inWorld("is told of it for a container that has an address of it", async (world) => {
+    const restore = world.cluster.backup()
+    for (const name of ["a", "b"]) world.start(name)
+    await world.clock.advance(2000)
+    const [address = ""] = world.node("a").add("pod") ?? []
+    const [block = ""] = world.blocksOf("a")
+    restore()
+    world.node("a").files.clear()
+    await world.clock.advance(60_000)
+    expect(record(world, block)?.value).toMatchObject({ owner: { name: "a" }, state: "owned" })
+    for (const name of ["b", "a"]) world.engines.get(name)?.engine.acceptStore()
+    await world.clock.advance(60_000)
+    expect(world.blocksOf("a")).toContain(block)
+    expect(world.holderOf(address)).toBe("a")
+    expect(world.doubles()).toEqual([])
+  })
+
+  inWorld("is left as it is where the block is another node's", async (world) => {
+    const a = world.start("a")
+    await world.clock.advance(2000)
+    world.node("a").add("pod")
+    const [block = ""] = world.blocksOf("a")
+    await a.stop()
+    const before = record(world, block)
+    if (!before) throw new Error("no record")
+    const owner = world.node("b").owner
+    world.cluster.put("block", before.key, { ...before.value, owner, epoch: 2, nonce: "of b" })
+    world.cluster.cluster = "cluster-2"
+    world.node("a").files.clear()
+    world.start("a")
+    await world.clock.advance(60_000)
+    expect(record(world, block)?.value).toMatchObject({ owner: { name: "b" }, nonce: "of b" })
+  })
+})
+
 /** Agents of "a" and "b"; "a" has a container, then the store comes back from a backup of before its block, in which a late claim of "b" is made first. */
 async function claimInBackup(world: World): Promise<{ block: string; address: string }> {
   const restore = world.cluster.backup()

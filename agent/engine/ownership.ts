@@ -103,8 +103,7 @@ export async function claimUsed(agent: Agent, pool: Pool, held: Held): Promise<H
   let now = held
   for (const block of usedOf(agent, pool).keys()) {
     const isFree = !held.blocks.has(block) && !agent.view.find("block", keyOfBlock(pool.name, block))
-    const blocks = pool.prefixes.map((each) => Blocks.of(each)).find((each) => each.has(block))
-    if (!isFree || !blocks?.isUsable(block)) continue
+    if (!isFree || !isUsable(pool, block)) continue
     const value = ownedAgain(agent, pool, block)
     const answer = await agent.resend.create("block", keyOfBlock(pool.name, block), value)
     agent.view.put(answer.stored)
@@ -113,19 +112,28 @@ export async function claimUsed(agent: Agent, pool: Pool, held: Held): Promise<H
   return now
 }
 
+/** Whether a block is one of the pool of which addresses may be handed out. */
+function isUsable(pool: Pool, block: string): boolean {
+  const prefix = prefixOf(pool, block)
+  return prefix !== undefined && Blocks.of(prefix).isUsable(block)
+}
+
 /**
  * While the store is one that went backwards: what the file has is written to the store again, also over a record that came from the
  * backup, and nothing is given up or taken. `restored` is the revision at which that was found: what was written since is another
  * agent's word, and stands. An agent that found it later may have claimed a block that another file has: each takes back what its own file has not got.
+ * Where the file is missing or torn the reservations say which blocks this node has.
  */
 export async function reassert(agent: Agent, pool: Pool, held: Held, restored: bigint): Promise<void> {
-  for (const block of held.blocks.keys()) {
+  const isLost = !agent.surroundings.node.readPool(pool.name)
+  const unlisted = isLost ? [...usedOf(agent, pool).keys()].filter((block) => isUsable(pool, block)) : []
+  for (const block of [...held.blocks.keys(), ...unlisted]) {
     const key = keyOfBlock(pool.name, block)
     const stored = agent.view.find("block", key)
     if (isOurs(agent, stored) && stored?.value.state === "owned") continue
     const found = await agent.surroundings.store.find("block", key)
     if (!found || isOurs(agent, found)) await regain(agent, pool, block)
-    else if (found.revision <= restored) {
+    else if (held.blocks.has(block) && found.revision <= restored) {
       const epoch = Math.max(found.value.epoch, agent.memory.content.epochs[key] ?? 0) + 1
       agent.memory.setEpoch(key, epoch, 0n)
       const made = await agent.resend.replace(found, ownedBy(agent, pool.name, block, epoch))

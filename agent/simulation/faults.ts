@@ -1,8 +1,9 @@
 import type { PoolFile } from "../../ipam/host-local/main.ts"
-import type { NodeFiles } from "../engine/surroundings.ts"
-import type { Block, Kind, Owner, Records } from "../records.ts"
-import type { Store, Stored, WatchEvent } from "../store.ts"
+import type { LogEvent, NodeFiles } from "../engine/surroundings.ts"
+import type { Kind, Owner, Records } from "../records.ts"
+import type { Store, Stored } from "../store.ts"
 import type { Scheduler } from "./scheduler.ts"
+import { blocksOf, Credulous, Hasty, Unfenced, Unrepentant } from "./seen-stores.ts"
 import { StoreModel } from "./store.ts"
 import type { Subject } from "./world.ts"
 
@@ -21,6 +22,19 @@ export const faults: Readonly<Record<string, Partial<Subject>>> = {
   },
   "a lost block is not noticed": {
     wrap: (surroundings) => ({ ...surroundings, store: new Unfenced(surroundings.store, surroundings.node) }),
+  },
+  "a claim is used whose late answer says that it is in quarantine": {
+    wrap: (surroundings) => ({ ...surroundings, store: new Hasty(surroundings.store) }),
+  },
+  "a claim stands that was made in a store from a backup": {
+    wrap: (surroundings) => {
+      const store = new Unrepentant(surroundings.store)
+      const log = (event: LogEvent) => {
+        if (event.message.startsWith("The store cannot be trusted")) store.isStopped = true
+        surroundings.log(event)
+      }
+      return { ...surroundings, store, log }
+    },
   },
 }
 
@@ -107,78 +121,5 @@ class LateFile {
         }
       },
     })
-  }
-}
-
-function blocksOf(file: PoolFile | undefined): string[] {
-  return (file?.sets ?? []).flatMap(({ blocks, draining }) => [...blocks, ...draining])
-}
-
-/** A store as an agent sees it that takes each block for its own which it has tried to claim. */
-class Credulous implements Store {
-  readonly name: string
-  protected readonly store: Store
-  readonly #tried = new Map<string, Block>()
-
-  constructor(store: Store) {
-    this.store = store
-    this.name = store.name
-  }
-
-  identity = () => this.store.identity()
-  members = () => this.store.members()
-  remove = <K extends Kind>(stored: Stored<K>) => this.store.remove(stored)
-  replace = <K extends Kind>(stored: Stored<K>, value: Records[K]) => this.store.replace(stored, value)
-
-  create<K extends Kind>(kind: K, key: string, value: Records[K]): Promise<Stored<K> | undefined> {
-    if (kind === "block") this.#tried.set(key, value as Block)
-    return this.store.create(kind, key, value)
-  }
-
-  async find<K extends Kind>(kind: K, key: string): Promise<Stored<K> | undefined> {
-    const found = await this.store.find(kind, key)
-    return found && this.see(found)
-  }
-
-  async list<K extends Kind>(kind: K): Promise<Stored<K>[]> {
-    return (await this.store.list(kind)).map((record) => this.see(record))
-  }
-
-  async *watch<K extends Kind>(kind: K, signal: AbortSignal): AsyncIterable<WatchEvent<K>> {
-    for await (const event of this.store.watch(kind, signal)) {
-      if (event.type === "all") yield { ...event, records: event.records.map((record) => this.see(record)) }
-      else if (event.type === "put") yield { ...event, record: this.see(event.record) }
-      else yield event
-    }
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {}
-
-  /** A record as the agent sees it. */
-  protected see<K extends Kind>(record: Stored<K>): Stored<K> {
-    const mine = this.#tried.get(record.key)
-    return record.kind === "block" && mine ? { ...record, value: mine as unknown as Records[K] } : record
-  }
-}
-
-/** A store as an agent sees it that asks for no owner and no epoch: each block of its file is its own. */
-class Unfenced extends Credulous {
-  readonly #node: NodeFiles
-
-  constructor(store: Store, node: NodeFiles) {
-    super(store)
-    this.#node = node
-  }
-
-  override create<K extends Kind>(kind: K, key: string, value: Records[K]): Promise<Stored<K> | undefined> {
-    return this.store.create(kind, key, value)
-  }
-
-  protected override see<K extends Kind>(record: Stored<K>): Stored<K> {
-    if (record.kind !== "block") return record
-    const block = record.value as Block
-    if (!blocksOf(this.#node.readPool(block.pool)).includes(block.prefix)) return record
-    const value: Block = { ...block, owner: this.#node.owner, state: "owned" }
-    return { ...record, value: value as unknown as Records[K] }
   }
 }

@@ -21,7 +21,7 @@ const table: Readonly<Record<string, readonly [weight: number, happen: Happen]>>
   "the node stands still or is cut off, and is deleted, until its blocks are in quarantine or longer": [1, outlast],
   "members() shows no nodes, or all": [1, hideMembers],
   "time passes": [2, passTime],
-  "a backup is made, or restored": [1, restore],
+  "a backup is made, or restored": [2, restore],
 }
 
 /** What is always among them: without containers nothing is at stake. */
@@ -81,19 +81,42 @@ function vanish(world: World, place: Place): void {
 
 /**
  * Its agent goes on where it was: an answer of the store that came just before is still to be taken, or what it asked for is in quarantine by
- * the time it asks again.
+ * the time it asks again. So one that is cut off has often just claimed a block, and asks for it all the time without an answer.
  */
 function outlast(world: World, place: Place): void {
   const { process, machine, network } = place
   const { scheduler, model } = world
   if (!process || process.isPaused || !model.members.includes(machine.owner)) return
   const isCutOff = scheduler.once(2)
-  if (isCutOff) network.lost = "both"
+  for (const each of world.places) recover(world, each)
+  if (isCutOff && scheduler.once(2)) loseClaim(world, place)
+  else if (isCutOff) network.lost = "both"
   else process.isPaused = true
   toggleMember(world, place)
   scheduler.settle(4 * SWEEP_MS + (scheduler.once(2) ? 0 : QUARANTINE_S * 1000))
   if (isCutOff) network.lost = "nothing"
   else process.isPaused = false
+}
+
+/** A node is well, and its agent runs. */
+function recover(world: World, place: Place): void {
+  const { process, network, machine } = place
+  if (process) process.isPaused = false
+  network.lost = "nothing"
+  network.showsNoMembers = false
+  if (!world.model.members.includes(machine.owner)) toggleMember(world, place)
+  world.start(place)
+}
+
+/** So long an agent has to notice containers and to make a claim. */
+const CLAIM_MS = 1_500
+
+/** Containers come, so that a node claims a block, and the answers of the store are lost. */
+function loseClaim({ scheduler }: World, { machine, network }: Place): void {
+  scheduler.settle(CLAIM_MS)
+  network.lost = "answers"
+  machine.fill(POOL, 16)
+  scheduler.settle(CLAIM_MS)
 }
 
 function hideMembers(_: World, { network }: Place): void {
@@ -112,13 +135,27 @@ const backups = new WeakMap<World, Backup>()
  * A backup comes back at most once, as a store with another id. All agents have known the store before: one that has not cannot
  * tell that it went backwards, and operators add nodes after the others have said again what they own.
  */
-function restore(world: World): void {
-  if (!world.places.every(({ machine }) => machine.memory?.store)) return
+function restore(world: World, place: Place): void {
+  const { scheduler, model, places, referee } = world
   const backup = backups.get(world)
-  if (!backup) backups.set(world, world.model.backUp())
-  else if (!world.isRestored) {
-    world.isRestored = true
-    world.referee.isRestored = true
-    world.model.restore(backup, "cluster-2")
+  if (!backup) backups.set(world, model.backUp())
+  if (!backup || world.isRestored || !places.every(({ machine }) => machine.memory?.store)) return
+  if (scheduler.once(2)) delayClaim(world, place)
+  world.isRestored = true
+  referee.isRestored = true
+  model.restore(backup, "cluster-2")
+}
+
+/** A node's claim is late: the other nodes claim what they can before it comes to the store. */
+function delayClaim(world: World, place: Place): void {
+  const { scheduler, places } = world
+  for (const each of places) recover(world, each)
+  place.network.holdsRequests = true
+  place.machine.fill(POOL, 16)
+  scheduler.settle(CLAIM_MS)
+  for (let rounds = 3; rounds > 0; rounds--) {
+    for (const other of places) if (other !== place) other.machine.fill(POOL)
+    scheduler.settle(CLAIM_MS)
   }
+  place.network.holdsRequests = false
 }

@@ -9,6 +9,8 @@ export interface Network {
   lost: "nothing" | "requests" | "answers" | "both"
   /** Once in so many calls something is lost, refused or late; 0 for never. */
   faultEvery: number
+  /** Whether requests wait on their way to the store. */
+  holdsRequests: boolean
   /** Whether members() answers that there are no nodes. */
   showsNoMembers: boolean
 }
@@ -105,6 +107,7 @@ export class StoreLink implements Store {
     const applied = (isAnswered: boolean) => ({
       what: () => `store: ${what} of ${caller.name}${isAnswered ? "" : ", late"}`,
       happen: () => arrive(isAnswered),
+      isHeld: () => network.holdsRequests,
     })
     if (network.lost === "requests" || network.lost === "both") {
       fail(scheduler.once(2) ? "unknown" : "refused", "no connection")

@@ -96,6 +96,16 @@ export class Machine {
     }
   }
 
+  /** ADDs until no address is left, or until there are so many containers more. */
+  fill(pool: string, count = Number.POSITIVE_INFINITY): void {
+    for (let left = count; left > 0; left--) {
+      const before = this.containers.size
+      this.beginAdd(pool)
+      this.endAdd()
+      if (this.containers.size === before) return
+    }
+  }
+
   /** A container ends; its DEL frees the address. */
   delete(container: string): void {
     const address = this.containers.get(container)

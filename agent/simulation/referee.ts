@@ -16,6 +16,8 @@ interface Holder {
  * Looks at the world from outside, at each change, and notes where a promise is broken:
  * - no address is held by two containers, and no block is in the files of two nodes, unless one of them has been gone for the whole
  *   quarantine;
+ * - a block comes into a file only while its record is this node's, or was until less than half of the quarantine ago: an older answer of
+ *   the store is no ground to use it;
  * - a block passes to another owner only after the quarantine, with the next epoch;
  * - the record of a block goes only when its owner's file no longer has the block.
  */
@@ -27,6 +29,8 @@ export class Referee implements Witness {
   /** The blocks of each machine's file. */
   readonly #listed = new Map<Machine, ReadonlySet<string>>()
   readonly #quarantinedAtMs = new Map<string, number>()
+  /** For each block the machine whose record is "owned", or was last, and until when that was so. */
+  readonly #owned = new Map<string, { readonly name: string; untilMs: number }>()
   /** Blocks that a machine has lost after the quarantine, until it gets them anew: an ADD may have read the file just before. */
   readonly #forfeited = new Map<Machine, Set<string>>()
   /** What must never be, and was. */
@@ -47,6 +51,7 @@ export class Referee implements Witness {
     for (const block of now) {
       if (before.has(block)) continue
       this.#forfeited.get(machine)?.delete(block)
+      this.#gained(machine, block)
       for (const other of this.#machines) {
         if (other === machine || !this.#listed.get(other)?.has(block) || this.#hasForfeited(other, block)) continue
         this.violations.push(`block ${block} is in the files of ${machine.name} and ${other.name}`)
@@ -70,6 +75,8 @@ export class Referee implements Witness {
   changed({ kind, key, before, after }: Change): void {
     if (kind !== "block") return
     const [was, is] = [before?.value as Block | undefined, after?.value as Block | undefined]
+    if (was?.state === "owned") this.#owned.set(was.prefix, { name: was.owner.name, untilMs: this.#scheduler.nowMs })
+    if (is?.state === "owned") this.#owned.set(is.prefix, { name: is.owner.name, untilMs: Number.POSITIVE_INFINITY })
     if (is?.state === "quarantined" && was?.state !== "quarantined")
       this.#quarantinedAtMs.set(key, this.#scheduler.nowMs)
     if (was && is) this.#replaced(was, is)
@@ -79,6 +86,14 @@ export class Referee implements Witness {
   /** The machines whose file has a block. */
   listing(block: string): Machine[] {
     return this.#machines.filter((machine) => this.#listed.get(machine)?.has(block))
+  }
+
+  #gained(machine: Machine, block: string): void {
+    if (this.isRestored) return
+    const owned = this.#owned.get(block)
+    const agoMs = Math.max(0, this.#scheduler.nowMs - (owned?.untilMs ?? 0))
+    if (owned?.name !== machine.name || agoMs > this.#quarantineMs / 2)
+      this.violations.push(`${machine.name} takes block ${block}: ${agoMs} ms ago it was that of ${owned?.name}`)
   }
 
   /** Whether a machine has lost a block after the quarantine. */

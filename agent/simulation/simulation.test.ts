@@ -12,7 +12,7 @@ const schedules = Number(process.env.CNI_SCHEDULES ?? extent(15_000, 1_000_000))
 const schedulesOfOne = 2_000
 
 /** The schedules that a fault is given to show itself. */
-const schedulesOfFaults = 1_000
+const schedulesOfFaults = 2_000
 
 test(`agents, a store that loses answers, and nodes that die: ${schedules} schedules break no promise`, async () => {
   const tell = (next: number) => isLong && console.error(`All held up to seed ${next - 1}; "--from ${next}" goes on`)

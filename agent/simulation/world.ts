@@ -32,7 +32,7 @@ export const POOL = "pods"
 export const QUARANTINE_S = 40
 
 /** The pools that clusters have: made once, since the arithmetic of a pool remembers what it has answered. */
-const pools = ["10.64.0.0/28", "10.64.0.0/27", "10.64.0.0/27", "10.64.0.0/26"].map((prefix) =>
+const pools = ["10.64.0.0/28", "10.64.0.0/27", "10.64.0.0/27", "10.64.0.0/26", "10.64.0.0/25"].map((prefix) =>
   [30, 29].map((blockLength): Pool => {
     const prefixes = [{ prefix, blockLength, gateway: "10.64.0.1", reserved: [] }]
     return { name: POOL, prefixes, routes: [], network: "net", quarantineS: QUARANTINE_S, routing: "none" }
@@ -101,7 +101,7 @@ export class World {
     const faultEvery = chance.of([0, 4, 8, 20])
     this.places = machines.map((machine) => ({
       machine,
-      network: { lost: "nothing", faultEvery, showsNoMembers: false },
+      network: { lost: "nothing", faultEvery, holdsRequests: false, showsNoMembers: false },
       process: undefined,
       starts: 0,
     }))
@@ -123,6 +123,8 @@ export class World {
     this.#rest(isLong)
     const disorder = disorderOf(this)
     if (disorder !== undefined) throw new Violation(disorder)
+    for (const { machine } of this.places) machine.fill(POOL)
+    this.#throwFailure()
   }
 
   #throwFailure(): void {

@@ -39,12 +39,13 @@ export async function ask(
     account = "admin",
     token = `${account}-token`,
     accept = "application/json",
-  }: { body?: unknown; account?: Account | "unknown"; token?: string; accept?: string } = {},
+    contentType = "application/json",
+  }: { body?: unknown; account?: Account | "unknown"; token?: string; accept?: string; contentType?: string } = {},
 ): Promise<RawAnswer> {
   const send = api.send ?? fetch
   const response = await send(`${api.url}${path}`, {
     method,
-    headers: { authorization: `Bearer ${token}`, "content-type": "application/json", accept },
+    headers: { authorization: `Bearer ${token}`, "content-type": contentType, accept },
     ...(body !== undefined && { body: JSON.stringify(body) }),
     ...(api.ca !== undefined && { tls: { ca: api.ca } }),
   })

@@ -1,29 +1,53 @@
 import { expect, test } from "bun:test"
 import { KubernetesStore, putPool, StoreError } from "../../agent/mod.ts"
 import { ask, connectionTo } from "../../agent/testing/kubernetes-stores.ts"
-import { patient, waitFor } from "../lab/mod.ts"
+import { Chance, patient, seed, waitFor } from "../lab/mod.ts"
 import { RealApiServer } from "./testing/api-server.ts"
 import { type Manifest, pathOf, readManifests } from "./testing/manifests.ts"
 
 const limitMs = 600_000
 
-/** Creates objects like `kubectl apply` does when it is called again and again: those that cannot be created yet are tried once more. */
+/** As `kubectl apply --server-side`: an unknown key is an error. Answers the status and the object. */
+async function applyOne(api: RealApiServer, manifest: Manifest): ReturnType<typeof ask> {
+  const path = `${pathOf(manifest)}/${manifest.metadata.name}?fieldManager=kubectl&fieldValidation=Strict`
+  return await ask(api, "PATCH", path, { body: manifest, contentType: "application/apply-patch+yaml" })
+}
+
+/** Applies objects as long as some are refused for want of their kind, as a person does who calls `kubectl apply` again. */
 async function applyUntilAllAreThere(api: RealApiServer, manifests: readonly Manifest[]): Promise<void> {
   const rest = new Set(manifests)
   const all = async () => {
     for (const manifest of rest) {
-      const { status, body } = await ask(api, "POST", pathOf(manifest), { body: manifest })
-      if (status === 201 || status === 409) rest.delete(manifest)
-      else if (status !== 404) throw new Error(`Cannot apply ${manifest.kind}: ${JSON.stringify(body)}`)
+      const { status, body } = await applyOne(api, manifest)
+      if (status === 201) rest.delete(manifest)
+      else if (status !== 404) throw new Error(`Cannot apply ${manifest.kind}: ${status} ${JSON.stringify(body)}`)
     }
     return rest.size === 0
   }
   await waitFor(all, "all objects to be created", 120_000)
 }
 
+/** Applies objects once more: nothing changes, what the agents have written included. */
+async function expectAppliedAgain(api: RealApiServer, manifests: readonly Manifest[]): Promise<void> {
+  for (const manifest of manifests) {
+    const { body: before } = await ask(api, "GET", `${pathOf(manifest)}/${manifest.metadata.name}`)
+    const { status, body } = await applyOne(api, manifest)
+    expect([manifest.kind, status, body.spec]).toEqual([manifest.kind, 200, before.spec])
+    expect(body.metadata.generation).toBe(before.metadata.generation)
+  }
+}
+
+/** Objects in an order by chance, which the seed decides. */
+function shuffled(manifests: readonly Manifest[]): Manifest[] {
+  const chance = new Chance(seed)
+  const rest = [...manifests]
+  return manifests.flatMap(() => rest.splice(chance.below(rest.length), 1))
+}
+
 test.each([
   ["in the order of the files", (manifests: readonly Manifest[]) => [...manifests]],
   ["in the opposite order, the pool first", (manifests: readonly Manifest[]) => manifests.toReversed()],
+  ["in an order by chance", shuffled],
 ])(
   "deploy/ is applied %s while an agent runs already, and the pool is registered",
   async (_, order) => {
@@ -54,11 +78,13 @@ test.each([
     })
     ended.abort()
     await running
+    const [fixed] = await agent.list("fixed")
+    expect(fixed?.key).toBe("db/mysql-0/eth0")
+    if (fixed) await agent.replace(fixed, { ...fixed.value, holder: { name: "node-1", uid: "u", machineId: "m" } })
+    await expectAppliedAgain(api, manifests)
     expect(await api.table("/apis/cni-agent.internal/v1/pools")).toMatch(
       /^NAME +PREFIXES +NETWORK +ROUTING +STATE +REASON +AGE\npods +10\.64\.0\.0\/16 +pods +host-gw +Registered/,
     )
-    const [fixed] = await agent.list("fixed")
-    expect(fixed?.key).toBe("db/mysql-0/eth0")
   },
   patient(limitMs),
 )
