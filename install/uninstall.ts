@@ -1,3 +1,4 @@
+import { findStat, tryRemoveDirectory } from "../pkg/libc/mod.ts"
 import { apply, findDecided } from "./change.ts"
 import { makeReady, orRefused, requireDirectory } from "./install.ts"
 import { asOnlyInstaller, Layout } from "./layout.ts"
@@ -17,6 +18,8 @@ export function uninstall(place: Place): readonly Outcome[] {
     return asOnlyInstaller(layout, () => {
       const steps = findDecided(layout)?.steps ?? []
       if (makeReady(layout) === "uninstall") return steps.map(({ name }) => ({ name, did: "removed" }))
+      const isEmpty = findStat(layout.home) !== undefined && tryRemoveDirectory(layout.home)
+      if (isEmpty) return [] // an earlier one was killed at its last step
       const manifest = requireManifest(layout)
       const { outcomes, steps: all } = planAway(layout, manifest, place)
       const change = { kind: "uninstall", steps: all, manifest: () => undefined } as const

@@ -104,7 +104,7 @@ function configuration(common: Common, file: string | undefined): Installation {
 }
 
 /** The directory of the plugins: `bin` beside this tool, as built, or that of the tool, as unpacked. */
-function pluginsBeside(directory: string): string {
+export function pluginsBeside(directory: string): string {
   const places = [join(directory, "bin"), directory]
   const missing = places.map((place) => pluginNames.filter((name) => !exists(join(place, name))))
   const found = places.find((_, at) => missing[at]?.length === 0)

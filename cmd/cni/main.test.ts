@@ -138,6 +138,7 @@ test("every command has a help with a usage line, asked for in either way", asyn
     "ipam ls",
     "ipam release",
     "install",
+    "migrate",
     "completion",
     "version",
   ]
@@ -234,6 +235,7 @@ test("every command line can be completed, with the networks where the configura
     "lint",
     "schema",
     "install",
+    "migrate",
     "completion",
     "version",
     "help",

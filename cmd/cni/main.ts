@@ -25,6 +25,7 @@ import { dhcpList } from "./dhcp.ts"
 import { gc } from "./gc.ts"
 import { installCommand } from "./install.ts"
 import { ipamList, ipamRelease } from "./ipam.ts"
+import { migrate } from "./migrate.ts"
 import { reattach } from "./reattach.ts"
 
 /** `cni version` */
@@ -68,6 +69,7 @@ export const commands: Readonly<Record<string, Command>> = {
   lint: lintCommand,
   schema: schemaCommand,
   install: installCommand,
+  migrate,
   completion: completionCommand("cni"),
   version: versionCommand,
 }

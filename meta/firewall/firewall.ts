@@ -104,6 +104,10 @@ export class Firewall implements Disposable {
   #restoreBy(backend: FirewallConfig["backend"], wanted: readonly RestorableFirewall[], options: RestoreOptions): void {
     using firewalld = this.#findFirewalld(backend, this.#log, this.#isFiltering)
     if (backend === "firewalld" && !firewalld) throw noFirewalld()
+    if (options.toIptables && firewalld && backend !== "iptables") {
+      this.#leaveToFirewalld(wanted, options)
+      return
+    }
     const made = new Set<RestorableFirewall>()
     const rules = wanted.map((one) => ({
       spec: { ...one.spec, zone: firewalld && one.config.firewalldZone },
@@ -115,7 +119,8 @@ export class Firewall implements Disposable {
       refuse: one.refuse,
     }))
     this.#rules.restore(rules, options)
-    if (!firewalld) return
+    if (options.toIptables && !options.isDry) this.#removeWay(wanted)
+    if (options.toIptables || !firewalld) return
     const socket = this.#filter?.socket
     const noted = Map.groupBy(socket ? listAddresses(socket) : [], ({ comment }) => comment)
     const sources = wanted.map((one) => {
@@ -124,6 +129,26 @@ export class Firewall implements Disposable {
       return { one, sources: former.length > 0 ? former : sourcesIn(one.config.firewalldZone, one.spec.addresses) }
     })
     restoreSources(firewalld, sources, { ...options, isFiltering: this.#isFiltering })
+  }
+
+  /** The Go suite has nothing but the sources of a zone where firewalld runs: these stay, and the rules in nf_tables go. */
+  #leaveToFirewalld(wanted: readonly RestorableFirewall[], { isDry }: RestoreOptions): void {
+    for (const { spec, tell, refuse } of wanted) {
+      try {
+        if (!isDry) this.#nftables?.remove(spec.owner)
+        tell("firewall rules")
+      } catch (error) {
+        refuse(error)
+      }
+    }
+    if (!isDry) this.#removeWay(wanted)
+  }
+
+  #removeWay(wanted: readonly RestorableFirewall[]): void {
+    const failures = new Failures()
+    for (const chain of new Set(wanted.map(({ config }) => config.iptablesAdminChainName)))
+      this.#removeAcceptMarked(chain, failures)
+    failures.throwIfAny()
   }
 
   /** Checks that all is as `add` has left it. Throws `CniError` that tells what was expected and what was found. */

@@ -11,7 +11,10 @@ import { type Attachment, CniError, Code, ownerOf, ownersOf, type Result } from 
 import { Undo } from "../../pkg/undo/mod.ts"
 import { type FirewallConfig, firewallFields, parseFirewallConfig } from "./config.ts"
 import { Firewall, type RestorableFirewall } from "./firewall.ts"
+import { listAccepted, removeLabels } from "./iptables/firewall.ts"
 import { type DelHints, hostLinkOf, specOf } from "./spec.ts"
+
+export { listAccepted, removeLabels }
 
 /** Lets the traffic of a container through the host's firewall, and keeps it from containers of other bridges. */
 export const firewall = defineRestorable<FirewallConfig>({
@@ -69,7 +72,7 @@ function gcFirewall(call: Call, config: FirewallConfig, attachments: readonly At
   filter.gc(name, ownersOf(name, attachments), config)
 }
 
-function restoreFirewall({ attachments, isDry, log }: Restoring<FirewallConfig>): void {
+function restoreFirewall({ attachments, isDry, toIptables, log }: Restoring<FirewallConfig>): void {
   const wanted = attachments.flatMap((one): RestorableFirewall[] => {
     try {
       const spec = specOf(one.owner, one.result, one.config)
@@ -81,7 +84,7 @@ function restoreFirewall({ attachments, isDry, log }: Restoring<FirewallConfig>)
   })
   if (wanted.length === 0) return
   using filter = new Firewall(log)
-  filter.restore(wanted, { isDry, log })
+  filter.restore(wanted, { isDry, toIptables, log })
 }
 
 function takeBackFirewall(attachments: readonly Restorable<FirewallConfig>[], log: (line: string) => void): void {

@@ -16,7 +16,7 @@ import {
 type Ours = Restorable<PortmapConfig>
 
 /** Makes again published ports, the guard of `route_localnet`, and last the setting itself: it would let in what the guard keeps out. */
-export function restorePortmap({ attachments, isDry, flows, tell, log }: Restoring<PortmapConfig>): void {
+export function restorePortmap({ attachments, isDry, flows, toIptables, tell, log }: Restoring<PortmapConfig>): void {
   using hostports = Hostports.open()
   using host = RouteSocket.open()
   const prepared = attachments.flatMap((one) => {
@@ -31,7 +31,8 @@ export function restorePortmap({ attachments, isDry, flows, tell, log }: Restori
     made: () => one.tell("published ports"),
     refuse: one.refuse,
   }))
-  hostports.restore(wanted, { isDry, flows, log })
+  hostports.restore(wanted, { isDry, flows, toIptables, log })
+  if (toIptables) return
   const links = new Map<string, Ours>()
   for (const { one, addresses, localnet } of prepared) {
     const link = localnet ?? (isDry && one.config.snat ? findComingLink(host, one, addresses) : undefined)

@@ -24,7 +24,7 @@ export function restoreAttachments<C extends AttachmentConfig>(
       return []
     }
   })
-  plugin.restore?.({ ...restoring, attachments, host, filter })
+  if (!restoring.toIptables) plugin.restore?.({ ...restoring, attachments, host, filter })
   const masqueraded = attachments.filter(({ config }) => masquerades(config))
   if (masqueraded.length === 0) return
   const wanted = masqueraded.map(({ owner, recorded, config, tell, refuse }) => ({

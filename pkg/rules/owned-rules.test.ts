@@ -177,7 +177,7 @@ describe("restore", () => {
   const missing = new CniError(Code.Internal, "Cannot find it")
   const restoreOne = (
     played: ReturnType<typeof play>,
-    { isDry = false, asked = undefined as BackendName | undefined } = {},
+    { isDry = false, toIptables = false, asked = undefined as BackendName | undefined } = {},
   ) => {
     const told: string[] = []
     const one = {
@@ -186,7 +186,7 @@ describe("restore", () => {
       made: () => told.push("made"),
       refuse: (error: unknown) => told.push(String(error)),
     }
-    played.rules.restore([one], { isDry, log: () => {} })
+    played.rules.restore([one], { isDry, toIptables, log: () => {} })
     return told
   }
 
@@ -213,6 +213,20 @@ describe("restore", () => {
     const played = play({ check: missing }, { check: missing, add: refused("EPERM") }, { mayHold: false })
     expect(restoreOne(played, { asked: "iptables" })).toEqual(["Cannot light by iptables; EPERM"])
     expect(played.said).not.toContain("nftables add")
+  })
+
+  test("moves rules to iptables: these are there before those of nf_tables go, and stay there where iptables refuses them", () => {
+    const changes = ({ said }: ReturnType<typeof play>) => said.filter((one) => / (add|remove)$/.test(one))
+    const played = play({}, {})
+    expect(restoreOne(played, { toIptables: true })).toEqual(["made"])
+    expect(changes(played)).toEqual(["iptables add", "nftables remove"])
+    const refusing = play({}, { add: refused() })
+    expect(restoreOne(refusing, { toIptables: true })).toEqual(["Error: EPERM"])
+    expect(changes(refusing)).toEqual(["iptables add"])
+    const dry = play({}, {})
+    expect(restoreOne(dry, { toIptables: true, isDry: true })).toEqual(["made"])
+    expect(changes(dry)).toEqual([])
+    expect(restoreOne(play({ mayHold: false }, {}), { toIptables: true })).toEqual([])
   })
 })
 

@@ -5,7 +5,14 @@ import { CniError, Code, isCniError, messageOf, type Owner, ownerComment } from 
 import { Failures, type Undo } from "../undo/mod.ts"
 import type { BackendName, Backends, Filter, ForeignRules, RuleBackend } from "./backend.ts"
 import { type Container, RuleNotes } from "./notes.ts"
-import { isForeign, mayHold, type RestorableRules, type RestoreOptions, restoreRules } from "./restore.ts"
+import {
+  isForeign,
+  mayHold,
+  moveToIptables,
+  type RestorableRules,
+  type RestoreOptions,
+  restoreRules,
+} from "./restore.ts"
 
 /** What errors say of a feature. */
 export interface Feature<Spec> {
@@ -204,10 +211,15 @@ export class OwnedRules<Spec extends { readonly owner: Owner }, Hints = unknown,
 
   /**
    * Makes again what is missing of the rules of many attachments, in nf_tables all in one transaction. Rules that are in another place
-   * than ADD would take now, as `check` finds them, are there. What cannot be made is told to `refuse`.
+   * than ADD would take now, as `check` finds them, are there. What cannot be made is told to `refuse`. With `toIptables` the rules of
+   * these attachments are moved instead.
    */
   restore(wanted: readonly RestorableRules<Spec>[], options: RestoreOptions): void {
     this.#filter?.forgetTables()
+    if (options.toIptables) {
+      moveToIptables(this.#backends, wanted, options, (owner) => this.#notes.remove(owner))
+      return
+    }
     const restored: Spec[] = []
     const noted = wanted.map((one) => {
       const made = () => {

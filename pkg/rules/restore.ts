@@ -1,4 +1,4 @@
-import { isCniError, messageOf } from "../types/mod.ts"
+import { isCniError, messageOf, type Owner } from "../types/mod.ts"
 import { Undo } from "../undo/mod.ts"
 import type { BackendName, Backends, RuleBackend } from "./backend.ts"
 
@@ -18,6 +18,8 @@ export interface RestoreOptions {
   readonly isDry: boolean
   /** Flush the flows that began without the rules also of attachments whose rules are all there by now. */
   readonly flows?: boolean
+  /** Move the rules from nf_tables to iptables instead of making what is missing. */
+  readonly toIptables?: boolean
   readonly log: (line: string) => void
 }
 
@@ -47,6 +49,33 @@ export function restoreRules<Spec, Hints, Made>(
   for (const { spec, asked, made, refuse } of alone) {
     try {
       if (restoreAlone(rules, spec, asked, options)) made()
+    } catch (error) {
+      refuse(error)
+    }
+  }
+}
+
+/**
+ * Makes by iptables what attachments have in nf_tables, and removes it there after that: at each moment one of the two has the rules. What
+ * iptables refuses stays in nf_tables. `unnote` is called before the removal, as for a DEL.
+ */
+export function moveToIptables<Spec extends { readonly owner: Owner }, Hints, Made>(
+  { nftables, iptables }: Backends<Spec, Hints, Made>,
+  wanted: readonly RestorableRules<Spec>[],
+  { isDry, log }: RestoreOptions,
+  unnote: (owner: Owner) => void,
+): void {
+  if (!nftables || !iptables || !mayHold(nftables)) return
+  for (const { spec, made, refuse } of wanted) {
+    try {
+      if (!isDry) {
+        using undo = new Undo(log)
+        iptables.add(spec, undo, () => {})
+        unnote(spec.owner)
+        nftables.remove(spec.owner, undefined as Hints)
+        undo.keep()
+      }
+      made()
     } catch (error) {
       refuse(error)
     }

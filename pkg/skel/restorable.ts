@@ -28,6 +28,8 @@ export interface Restoring<C> {
   readonly isDry: boolean
   /** Flush the tracked flows that began without rules also where all rules are there by now. */
   readonly flows: boolean
+  /** Only move rules from nf_tables to iptables: what is missing stays as it is. */
+  readonly toIptables: boolean
   /** Tells of something that containers share: 'bridge "cni0"'. */
   tell(network: string, what: string): void
   log(line: string): void

@@ -35,6 +35,8 @@ export interface RestoreRequest {
   readonly containers?: boolean
   /** Remove the rules of these attachments instead: they were deleted in the meantime. */
   readonly takeBack?: boolean
+  /** Move the rules of these attachments from nf_tables to iptables instead: the Go suite's plugins come back, and find only these. */
+  readonly toIptables?: boolean
   readonly attachments: readonly {
     readonly containerId: string
     readonly ifName: string
@@ -66,7 +68,7 @@ export function restoreReply<C>(
   stdin: () => Uint8Array,
   log: (line: string) => void,
 ): Reply {
-  const { dryRun, flows, containers, takeBack, attachments } = readRequest(parseInput(readInput(stdin)))
+  const { dryRun, flows, containers, takeBack, toIptables, attachments } = readRequest(parseInput(readInput(stdin)))
   const restored: RestoredItem[] = []
   const failed: { error: ErrorObject }[] = []
   const refuse = (error: unknown, owner: Partial<Owner>) => {
@@ -82,7 +84,7 @@ export function restoreReply<C>(
   })
   const tell = (network: string, what: string) => void restored.push({ network, what })
   if (takeBack) plugin.takeBack?.(items, log)
-  else if (items.length > 0) plugin.restore?.({ attachments: items, isDry: dryRun, flows, tell, log })
+  else if (items.length > 0) plugin.restore?.({ attachments: items, isDry: dryRun, flows, toIptables, tell, log })
   if (containers && !takeBack) for (const item of items) restoreInside(plugin, item, dryRun, log)
   return { stdout: printJson({ restored, failed } satisfies RestoreAnswer), exitCode: 0 }
 }
@@ -114,20 +116,25 @@ function restoreInside<C>(
   }
 }
 
-function readRequest({ dryRun, flows, containers, takeBack, attachments }: JsonObject): {
+function readRequest({ dryRun, flows, containers, takeBack, toIptables, attachments }: JsonObject): {
   dryRun: boolean
   flows: boolean
   containers: boolean
   takeBack: boolean
+  toIptables: boolean
   attachments: readonly JsonObject[]
 } {
   const isRequest = typeof dryRun === "boolean" && Array.isArray(attachments) && attachments.every(isJsonObject)
-  const [isFlows, isInside, isBack] = [flows, containers, takeBack].map((one) => one === true) as [
-    boolean,
-    boolean,
-    boolean,
-  ]
-  if (isRequest) return { dryRun, flows: isFlows, containers: isInside, takeBack: isBack, attachments }
+  const isTrue = (value: unknown) => value === true
+  if (isRequest)
+    return {
+      dryRun,
+      flows: isTrue(flows),
+      containers: isTrue(containers),
+      takeBack: isTrue(takeBack),
+      toIptables: isTrue(toIptables),
+      attachments,
+    }
   throw new CniError(Code.Decoding, `Cannot ${RESTORE}: expected "dryRun" and a list of attachments on stdin`)
 }
 

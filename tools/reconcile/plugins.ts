@@ -48,7 +48,7 @@ const PATIENCE_MS = 5000
  */
 export function restoreChains(
   chains: readonly CachedChain[],
-  options: Pick<RestoreRequest, "dryRun" | "flows" | "containers">,
+  options: Omit<RestoreRequest, "takeBack" | "attachments">,
   runs: PluginRuns,
   isWanted: (type: string, owner: CachedChain) => boolean = () => true,
 ): Outcome {

@@ -31,7 +31,7 @@ import {
 import type { Undo } from "../../../pkg/undo/mod.ts"
 import type { DelHints, FirewallSpec } from "../spec.ts"
 import { findMissing, hasWay, type IptablesSpec, planAdd, planRemove, type Texts, textsOf } from "./plan.ts"
-import { firewallSearch, labelsOf, readLabel, TABLE } from "./rules.ts"
+import { acceptedAddress, FORWARD, firewallSearch, labelsOf, OWNERS, readLabel, TABLE } from "./rules.ts"
 
 /** Each time, another caller has removed a rule that it shares with the attachment. */
 const ATTEMPTS = 10
@@ -109,6 +109,23 @@ export class IptablesFirewall extends IptablesBackend<FirewallSpec> implements R
       return planRemove(found, { isOwnerStale, addresses, bridges })
     })
   }
+}
+
+/** The addresses, "10.1.0.2/32", whose traffic iptables lets through, by either suite. Throws `CniError`, `NetlinkError`. */
+export function listAccepted(socket: NetlinkSocket | undefined): string[] {
+  const found = findEverywhere(socket, TABLE, { chains: [FORWARD], parents: [] })
+  return found.flatMap(({ rules }) => rules.flatMap((rule) => acceptedAddress(rule) ?? []))
+}
+
+/**
+ * Removes the chain of labels, which no packet comes to: without them DEL finds rules by the addresses, as for what the Go suite has
+ * made. Returns whether there was one. Throws `CniError`.
+ */
+export function removeLabels(socket: NetlinkSocket | undefined): boolean {
+  const search = { chains: [OWNERS], parents: [] }
+  const isThere = findEverywhere(socket, TABLE, search).length > 0
+  if (isThere) removeEverywhere(socket, TABLE, search, (found) => found)
+  return isThere
 }
 
 /** What an attachment needs of each family that it has addresses of; the other's program may be missing. */

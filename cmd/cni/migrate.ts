@@ -1,0 +1,265 @@
+import { findVersion, install, type Outcome, uninstall, verify } from "../../install/mod.ts"
+import { dirname, executablePath, exists, join, resolve } from "../../pkg/libc/mod.ts"
+import { statusNetwork } from "../../pkg/libcni/mod.ts"
+import { CniError, Code, isCniError, messageOf } from "../../pkg/types/mod.ts"
+import {
+  type Arguments,
+  type Command,
+  FOUND_FAULTS,
+  Found,
+  given,
+  outputFlags,
+  print,
+  runtimeFlags,
+  runtimeOf,
+  text,
+  UsageError,
+} from "../../tools/command.ts"
+import { defaults, type Terminal } from "../../tools/environment.ts"
+import { type Direction, describeSteps, planPods, podAsJson, podTable, type Switch } from "../../tools/migrate/plan.ts"
+import { podsOf } from "../../tools/migrate/pods.ts"
+import { type Remaining, remaining, sweep } from "../../tools/migrate/remains.ts"
+import { moveToIptables } from "../../tools/migrate/to-iptables.ts"
+import { DEFAULT_DATA_DIR, type Node, readNode } from "../../tools/node/mod.ts"
+import { isListening } from "../../tools/reconcile/record.ts"
+import { fittedTable, type Screen } from "../../tools/screen.ts"
+import { type InstallPlace, installPlaces, pluginsBeside } from "./install-places.ts"
+
+/** `cni migrate` */
+export const migrate: Command = {
+  summary: "Switch a node with running pods from the Go plugins to these, and back",
+  words: [],
+  flags: {
+    plan: { type: "boolean", help: "say what would be done, and what each pod has; with --back, of the way back" },
+    apply: { type: "boolean", help: "put these plugins in the place of the Go plugins, which are kept" },
+    back: { type: "boolean", help: "put the Go plugins back, and what pods have into the form that they delete" },
+    "bin-dir": { type: "string", value: "DIR", help: "where the plugins are (default: the runtime's directory)" },
+    "conf-dir": { type: "string", value: "DIR", help: "network configurations (default: the runtime's directory)" },
+    "cache-dir": runtimeFlags["cache-dir"],
+    ...outputFlags,
+  },
+  help: `Directories are found as "cni install" finds them. Nothing restarts, and pods keep their network.
+
+--plan changes nothing. It prints the steps, and for each pod what it has on the host (bridge, masquerade, published ports, firewall rules,
+each with the packet filter that has it, address) and what becomes of that. Exit code 3: pods close the way back, and the table says why.
+
+--apply replaces the files of the Go plugins, and keeps them beside. Of pods nothing is changed: these plugins delete, check and collect
+what the Go plugins have made.
+
+--back moves rules of pods that these plugins have made from nf_tables to iptables, where the Go plugins' DEL finds them, then puts the files
+back, and removes what no pod needs any more. Exit code 3: pods close the way back, and nothing was changed, or something of these plugins
+remains until its pods are gone; call it again then. Each may be called again at any time, also after it was killed.
+
+Examples:
+  cni migrate --plan
+  cni migrate --apply
+  cni migrate --plan --back
+  cni migrate --back -o json`,
+  async run(args, terminal) {
+    const [isPlan, isApply, isBack] = [given(args, "plan"), given(args, "apply"), given(args, "back")]
+    if (isApply && isBack) throw new UsageError("cannot use --apply with --back: give one of them")
+    if (!isPlan && !isApply && !isBack) throw new UsageError("give --plan, --apply or --back")
+    const scene = sceneOf(isBack ? "back" : "apply", args, terminal)
+    if (isPlan) return plan(scene, args, terminal)
+    return isBack ? goBack(scene, args, terminal) : await apply(scene, args, terminal)
+  },
+}
+
+/** Where the switch is made, and by what. */
+interface Scene {
+  readonly direction: Direction
+  readonly place: InstallPlace
+  readonly binDir: string
+  readonly cacheDir: string
+  /** The directory of the plugins beside this tool. */
+  readonly from: string
+  readonly read: () => Node
+}
+
+function sceneOf(direction: Direction, args: Arguments, terminal: Terminal): Scene {
+  const dryRun = given(args, "plan")
+  const { binDir, confDir, origin, places } = installPlaces({
+    ...args,
+    flags: { ...args.flags, adopt: true, "dry-run": dryRun },
+  })
+  if (origin !== undefined) terminal.stderr(`Directory of plugins: ${binDir}, ${origin}\n`)
+  const [place] = places
+  if (!place) throw new Error(`Cannot migrate "${binDir}": no directory of plugins is known`)
+  const cacheDir = resolve(text(args, "cache-dir") ?? defaults.cacheDir)
+  const read = () => {
+    const node = readNode({ confDir, binDirs: [binDir], cacheDir, dataDir: DEFAULT_DATA_DIR })
+    requireSeen(node)
+    return node
+  }
+  return { direction, place, binDir, cacheDir, from: pluginsBeside(dirname(executablePath())), read }
+}
+
+/** Throws where records could not be read: that a pod is not seen does not mean that there is none. */
+function requireSeen({ unread, brokenRecords = [] }: Node): void {
+  const hidden = unread.find(({ what }) => ["cache", "links", "rules", "leases"].includes(what))
+  if (hidden)
+    throw new CniError(Code.Io, `Cannot see what pods have: the ${hidden.what} cannot be read`, {
+      details: hidden.reason,
+    })
+  const [broken] = brokenRecords
+  if (broken === undefined) return
+  throw new CniError(Code.Io, `Cannot see what pods have: "${broken}" holds no record`, {
+    details: "remove the file when its container is gone, or restart the container",
+  })
+}
+
+function switchOf({ direction, place, binDir }: Scene, node: Node, files: readonly Outcome[]): Switch {
+  const installed = verify(place.directory, { mode: place.mode })?.manifest.files ?? {}
+  const known = new Map<string, boolean>()
+  const isTheirs = (file: string) => exists(file) && findVersion(file)?.startsWith(OURS) !== true
+  const hasAfterBack = (type: string) =>
+    known.getOrInsertComputed(type, () => {
+      const placed = installed[type]
+      return placed ? placed.displaced !== undefined : isTheirs(join(binDir, type))
+    })
+  return { direction, binDir, files, pods: podsOf(node), hasAfterBack }
+}
+
+/** The beginning of what plugins of this suite say of themselves. */
+const OURS = "cni-plugins v"
+
+/** The tables whose rules move to iptables. */
+const MOVES = / cni_(masquerade|hostports|firewall)$/
+
+function plan(scene: Scene, args: Arguments, terminal: Terminal): void {
+  const files = scene.direction === "apply" ? install(scene.place.installation()) : restoreFiles(scene)
+  const planned = switchOf(scene, scene.read(), files)
+  tell(
+    planned,
+    { isDone: false, remains: scene.direction === "back" ? remaining().filter(({ what }) => !MOVES.test(what)) : [] },
+    args,
+    terminal,
+  )
+  if (planPods(planned).some(({ closes }) => closes !== undefined)) throw new Found(FOUND_FAULTS)
+}
+
+async function apply(scene: Scene, args: Arguments, terminal: Terminal): Promise<void> {
+  const node = scene.read()
+  for (const { network } of node.networks) {
+    if (!network) continue
+    try {
+      await statusNetwork({ ...runtimeOf(args, terminal), path: [scene.from, scene.binDir] }, network)
+    } catch (error) {
+      // A pool without free addresses is no reason: the Go plugins have no more of them.
+      if (isCniError(error) && error.code === Code.PluginNotAvailable) throw error
+      terminal.stderr(`Warning: STATUS of network "${network.name}": ${messageOf(error)}\n`)
+    }
+  }
+  const files = install(scene.place.installation())
+  tell(switchOf(scene, scene.read(), files), { isDone: true, remains: [] }, args, terminal)
+}
+
+function goBack(scene: Scene, args: Arguments, terminal: Terminal): void {
+  requireWayBack(scene)
+  if (isListening())
+    throw new CniError(Code.TryAgainLater, "Cannot go back: the listener of cni reconcile would make rules again", {
+      details: "stop it first: systemctl stop cni-reconcile.service",
+    })
+  const node = scene.read()
+  const before = switchOf(scene, node, [])
+  if (planPods(before).some(({ closes }) => closes !== undefined)) {
+    tell(before, { isDone: false, remains: [] }, args, terminal)
+    terminal.stderr("Pods close the way back, and nothing was changed: remove these pods first\n")
+    throw new Found(FOUND_FAULTS)
+  }
+  const { env, stderr } = terminal
+  const runs = { path: [scene.from], env, log: stderr }
+  const first = moveToIptables(node, runs)
+  if (first.failures.length > 0)
+    throw new CniError(Code.Internal, "Cannot move rules of pods to iptables, and leaves the plugins that are there", {
+      details: first.failures.join("; "),
+    })
+  const files = restoreFiles(scene)
+  // An ADD that had begun before may have made rules since.
+  const second = moveToIptables(scene.read(), runs)
+  const { removed, remaining: remains, failures } = sweep(scene.read())
+  const failed = [...second.failures, ...failures]
+  const moved = [...first.moved, ...second.moved]
+  tell(switchOf(scene, scene.read(), files), { isDone: true, moved, removed, remains, failed }, args, terminal)
+  for (const line of failed) stderr(`${line}\n`)
+  if (failed.length > 0) throw new Found(1)
+  if (remains.length > 0) throw new Found(FOUND_FAULTS)
+}
+
+/** Throws code 5 where no files of another suite are kept, or there. */
+function requireWayBack({ binDir, place }: Scene): void {
+  const installed = verify(binDir, { mode: place.mode })?.manifest.files
+  const isKept = Object.values(installed ?? {}).some(({ displaced }) => displaced !== undefined)
+  const bridge = join(binDir, "bridge")
+  const isOurs = exists(bridge) && findVersion(bridge)?.startsWith(OURS) === true
+  if (isKept || (!installed && !isOurs)) return
+  throw new CniError(Code.Io, `Cannot go back in "${binDir}": no file of another suite is kept there`, {
+    details: "plugins that replaced none are removed by cni install --uninstall",
+  })
+}
+
+/** Puts the files of the other suite back; none where they are back. */
+function restoreFiles({ place, binDir }: Scene): readonly Outcome[] {
+  return exists(`${binDir}/.cni-install`) ? uninstall(place) : []
+}
+
+interface Told {
+  readonly isDone: boolean
+  readonly moved?: readonly string[]
+  readonly removed?: readonly string[]
+  readonly failed?: readonly string[]
+  readonly remains: readonly Remaining[]
+}
+
+function tell(
+  planned: Switch,
+  { isDone, moved = [], removed = [], failed = [], remains }: Told,
+  args: Arguments,
+  terminal: Terminal,
+): void {
+  const pods = planPods(planned)
+  const steps = describeSteps(planned)
+  const { direction, binDir, files } = planned
+  print(args, terminal, {
+    json: () => ({
+      direction,
+      done: isDone,
+      binDir,
+      steps,
+      files,
+      pods: pods.map(podAsJson),
+      moved,
+      removed,
+      failed,
+      remains,
+    }),
+    text: (screen) =>
+      [
+        isDone
+          ? doneText(planned)
+          : steps.map((step, at) => `${at + 1}. ${step}\n`).join("") || "Nothing is left to do\n",
+        podTable(pods, isDone, screen),
+        [...moved.map((what) => `moved to iptables: ${what}\n`), ...removed.map((what) => `removed: ${what}\n`)].join(
+          "",
+        ),
+        remainsTable(remains, screen),
+      ]
+        .filter(Boolean)
+        .join("\n"),
+  })
+}
+
+function doneText({ direction, binDir, files, pods }: Switch): string {
+  const changed = files.filter(({ did }) => did !== "unchanged" && did !== "left").length
+  const what = changed === 0 ? "has" : "has now"
+  const which = direction === "apply" ? "these plugins" : "the other suite's plugins"
+  return `${binDir} ${what} ${which}: ${changed} files changed, ${pods.length} pods go on\n`
+}
+
+function remainsTable(remains: readonly Remaining[], screen: Screen): string {
+  return fittedTable(
+    [{ head: "REMAINS", isWhole: true }, "OF", "GOES"],
+    remains.map(({ what, of, goes }) => [what, of.join(" ") || "-", goes]),
+    screen,
+  )
+}

@@ -1,0 +1,163 @@
+import { cp } from "node:fs/promises"
+import { NodeLab } from "../cni/node-lab.ts"
+import {
+  type ContainerNamespace,
+  connectOutside,
+  EchoPeer,
+  type Output,
+  outside,
+  type Snapshot,
+  takeSnapshot,
+  uplink,
+} from "../lab/mod.ts"
+import type { FlowMeter, Flows } from "../reconcile/listener-lab.ts"
+
+/** Debian's Go plugins, package containernetworking-plugins. */
+const goPlugins = "/usr/lib/cni"
+
+/** A network as podman and kubelet have it, in the newest version that these Go plugins speak. */
+export const network = {
+  cniVersion: "1.0.0",
+  name: "pods",
+  plugins: [
+    {
+      type: "bridge",
+      bridge: "cni0",
+      isDefaultGateway: true,
+      ipMasq: true,
+      hairpinMode: true,
+      ipam: { type: "host-local", ranges: [[{ subnet: "10.85.0.0/16" }]] },
+    },
+    { type: "tuning", sysctl: { "net.ipv4.conf.eth0.arp_filter": "1" } },
+    { type: "portmap", capabilities: { portMappings: true } },
+    { type: "firewall" },
+  ],
+}
+
+/** What `cni migrate -o json` prints. */
+export interface Report {
+  readonly direction: "apply" | "back"
+  readonly done: boolean
+  readonly steps: readonly string[]
+  readonly files: readonly { readonly name: string; readonly did: string }[]
+  readonly pods: readonly {
+    readonly attachment: string
+    readonly madeBy: string
+    readonly masquerade?: string
+    readonly portsBy?: string
+    readonly firewall?: string
+    readonly bridge?: string
+    readonly stores: readonly string[]
+    readonly ports: readonly string[]
+    readonly plugins: readonly string[]
+    readonly after: string
+    readonly closes?: string
+  }[]
+  readonly moved: readonly string[]
+  readonly removed: readonly string[]
+  readonly failed: readonly string[]
+  readonly remains: readonly { readonly what: string; readonly of: readonly string[] }[]
+}
+
+/** A container with a published port. */
+export interface Published {
+  readonly pod: ContainerNamespace
+  readonly hostPort: number
+}
+
+/** A node whose plugins are Go's, with an uplink to another host. */
+export class MigrateLab implements AsyncDisposable {
+  readonly node: NodeLab
+  readonly outside: ContainerNamespace
+  readonly #peers: AsyncDisposable[] = []
+  #port = 8000
+
+  private constructor(node: NodeLab, other: ContainerNamespace) {
+    this.node = node
+    this.outside = other
+  }
+
+  static async create(config: object = network): Promise<MigrateLab> {
+    const node = await NodeLab.create(config)
+    try {
+      node.binDir = node.directory.join("bin")
+      await cp(goPlugins, node.binDir, { recursive: true })
+      const lab = new MigrateLab(node, await connectOutside(node.host))
+      lab.#peers.push(await EchoPeer.start(lab.outside, { port: 9000 }))
+      return lab
+    } catch (error) {
+      await node[Symbol.asyncDispose]()
+      throw error
+    }
+  }
+
+  /** `cni migrate FLAGS`, run by the program `under` if there is one. */
+  migrate(flags: readonly string[], under: readonly string[] = []): Promise<Output> {
+    const { binDir, confDir } = this.node
+    return this.node.cni(["migrate", ...flags, "--bin-dir", binDir, "--conf-dir", confDir], {}, under)
+  }
+
+  /** The same with JSON, and the exit code that it is to have. */
+  async report(flags: readonly string[], exitCode = 0): Promise<Report> {
+    const output = await this.migrate([...flags, "-o", "json"])
+    if (output.exitCode !== exitCode) throw new Error(`exit code ${output.exitCode}: ${output.stdout}${output.stderr}`)
+    return JSON.parse(output.stdout) as Report
+  }
+
+  /** Adds containers by the plugins that are there. */
+  async add(count: number, name = "pods"): Promise<Published[]> {
+    const added: Published[] = []
+    for (let at = 0; at < count; at++) {
+      const hostPort = ++this.#port
+      const pod = await this.node.host.addContainer()
+      const mapped = { hostPort, containerPort: 80, protocol: "tcp" }
+      await this.call("add", pod, JSON.stringify({ portMappings: [mapped] }), name)
+      added.push({ pod, hostPort })
+    }
+    return added
+  }
+
+  /** Deletes containers by the plugins that are there, and their namespaces after that. Throws where a DEL fails. */
+  async remove(containers: readonly Published[], name = "pods"): Promise<void> {
+    for (const { pod } of containers) {
+      await this.call("del", pod, "{}", name)
+      await this.node.host.removeContainer(pod)
+    }
+  }
+
+  async call(
+    verb: "add" | "check" | "del",
+    { path }: ContainerNamespace,
+    CAP_ARGS: string,
+    name = "pods",
+  ): Promise<void> {
+    const { exitCode, stdout, stderr } = await this.node.cni([verb, name, path], { CAP_ARGS })
+    if (exitCode !== 0) throw new Error(`${verb}: ${stdout}${stderr}`)
+  }
+
+  /** Counts flows out of one container, and into another by its published port, while something is done. */
+  async counting(
+    meter: FlowMeter,
+    [first, second]: readonly Published[],
+    act: () => Promise<unknown>,
+  ): Promise<Flows[]> {
+    if (!first || !second) throw new Error("two containers are needed")
+    await using _server = await EchoPeer.start(second.pod, { port: 80 })
+    const out = { transport: "udp", address: outside.ip, port: 9000 } as const
+    const into = { transport: "tcp", address: uplink.ip, port: second.hostPort } as const
+    let inner: Flows | undefined
+    const outer = await meter.during(first.pod, out, async () => {
+      inner = await meter.during(this.outside, into, async () => void (await act()))
+    })
+    return [outer, ...(inner ? [inner] : [])]
+  }
+
+  snapshot(): Promise<Snapshot> {
+    return takeSnapshot(this.node.host)
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const peer of this.#peers) await peer[Symbol.asyncDispose]()
+    await this.node[Symbol.asyncDispose]()
+  }
+}

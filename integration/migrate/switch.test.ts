@@ -1,0 +1,45 @@
+import { afterAll, beforeAll, expect, test } from "bun:test"
+import { readdir } from "node:fs/promises"
+import { expectUnchanged, extent, isAllocationTrace, patient } from "../lab/mod.ts"
+import { FlowMeter } from "../reconcile/listener-lab.ts"
+import { MigrateLab, type Published } from "./migrate-lab.ts"
+
+let meter: FlowMeter
+beforeAll(async () => {
+  meter = await FlowMeter.build()
+})
+afterAll(() => meter[Symbol.asyncDispose]())
+
+/** Containers by the Go plugins, and as many by these. */
+const COUNT = extent(4, 30)
+
+const half = (all: readonly Published[]) => [all.slice(0, all.length / 2), all.slice(all.length / 2)] as const
+
+test(
+  "a node goes from the Go plugins to these and back with its pods running: no flow is lost, and nothing is left",
+  async () => {
+    await using lab = await MigrateLab.create()
+    await lab.remove(await lab.add(1)) // bridge, chains and sysctls that stay
+    const [before, files] = [await lab.snapshot(), await readdir(lab.node.binDir)]
+    const theirs = await lab.add(COUNT)
+    const there = await lab.counting(meter, theirs.slice(-2), () => lab.report(["--apply"]))
+    expect(there).toMatchObject([{ lost: 0 }, { lost: 0 }])
+
+    const [deleted, kept] = half(theirs)
+    await lab.remove(deleted)
+    const ours = await lab.add(COUNT)
+    for (const { pod, hostPort } of kept)
+      await lab.call("check", pod, JSON.stringify({ portMappings: [{ hostPort, containerPort: 80, protocol: "tcp" }] }))
+
+    const back = await lab.counting(meter, ours.slice(0, 2), () => lab.report(["--back"], 3))
+    expect(back).toMatchObject([{ lost: 0 }, { lost: 0 }])
+    expect((await readdir(lab.node.binDir)).sort()).toEqual(files.sort())
+    const { stdout: tables } = await lab.node.host.exec("nft", ["list", "tables"])
+    expect(tables).not.toContain("cni_")
+
+    await lab.remove([...ours, ...kept])
+    expect(await lab.report(["--back"])).toMatchObject({ remains: [], failed: [] })
+    expectUnchanged(before, await lab.snapshot(), isAllocationTrace)
+  },
+  patient(900_000),
+)

@@ -1,0 +1,182 @@
+import type { Outcome } from "../../install/mod.ts"
+import { chooseVariant, findPrograms } from "../../pkg/iptables/mod.ts"
+import { PacketFilter } from "../../pkg/nftables/mod.ts"
+import { AF_INET, AF_INET6, ownerComment } from "../../pkg/types/mod.ts"
+import { describedPlugins } from "../../suite/plugins.ts"
+import { fittedTable, type Screen } from "../screen.ts"
+import type { MigratingPod, Place } from "./pods.ts"
+
+export type Direction = "apply" | "back"
+
+/** What a switch means for one pod. */
+export interface PodPlan {
+  readonly pod: MigratingPod
+  /** "stays as it is", "masquerade and ports move to iptables" */
+  readonly after: string
+  /** Why the pod closes the way back; undefined where it does not. */
+  readonly closes?: string
+}
+
+/** A switch of the plugins in one directory. */
+export interface Switch {
+  readonly direction: Direction
+  readonly binDir: string
+  readonly files: readonly Outcome[]
+  readonly pods: readonly MigratingPod[]
+  /** Whether a plugin of this name is there after the way back. */
+  hasAfterBack(type: string): boolean
+}
+
+/** What the switch means for each pod: to these plugins nothing of it is changed; back, its rules move to where the Go plugins look. */
+export function planPods({ direction, pods, hasAfterBack }: Switch): PodPlan[] {
+  return pods.map((pod) => {
+    const closes = whyClosed(pod, hasAfterBack)
+    const after = direction === "apply" ? afterApply(pod) : afterBack(pod)
+    return { pod, after, ...(closes !== undefined && { closes }) }
+  })
+}
+
+/** The features that have rules in nf_tables, which the Go plugins' DEL does not find. */
+function inNftables({ masquerade, portsBy, firewall }: MigratingPod): string[] {
+  const isThere = (place: Place | undefined) => place === "nftables" || place === "both"
+  return [
+    ...(isThere(masquerade) ? ["masquerade"] : []),
+    ...(isThere(portsBy) ? ["published ports"] : []),
+    ...(isThere(firewall) ? ["firewall rules"] : []),
+  ]
+}
+
+function afterApply({ plugins, madeBy }: MigratingPod): string {
+  const others = plugins.filter((type) => !isOfSuite(type))
+  const notes = [
+    madeBy === "this suite" ? "stays as it is" : "stays as it is; these plugins delete, check and collect it",
+    ...(plugins.includes("dhcp") ? ["its lease stays with the daemon of dhcp that runs: let it run"] : []),
+    ...(others.length > 0 ? [`${others.join(", ")} of another suite goes on`] : []),
+  ]
+  return notes.join("; ")
+}
+
+function afterBack(pod: MigratingPod): string {
+  const moving = inNftables(pod)
+  const notes = [
+    moving.length > 0 ? `${moving.join(", ")}: to iptables` : "stays as it is",
+    ...(pod.isGuarded ? ["the check of MACs stays in nf_tables until the pod is gone"] : []),
+    ...(pod.plugins.includes("dhcp") ? ["its lease stays with the daemon of dhcp that runs: let it run"] : []),
+  ]
+  return notes.join("; ")
+}
+
+function isOfSuite(type: string): boolean {
+  return describedPlugins.some(({ name }) => name === type)
+}
+
+/** Why the Go plugins could not delete a pod. */
+function whyClosed(pod: MigratingPod, hasAfterBack: Switch["hasAfterBack"]): string | undefined {
+  const missing = pod.plugins.filter((type) => isOfSuite(type) && !hasAfterBack(type))
+  if (missing.length > 0) return `the other suite has no plugin ${missing.map((type) => `"${type}"`).join(", ")}`
+  if (pod.madeBy !== "this suite") return undefined
+  if (pod.plugins.includes("flannel")) return "the other suite's flannel does not find what this one keeps of it"
+  if (inNftables(pod).length === 0) return undefined
+  if (pod.plugins.length === 0)
+    return "it has rules in nf_tables, and no cache in --cache-dir knows how it was attached"
+  const family = pod.addresses.some((address) => address.includes(":")) ? AF_INET6 : AF_INET
+  return hasIptables(family) ? undefined : 'its rules cannot move: the program "iptables-restore" is missing'
+}
+
+function hasIptables(family: typeof AF_INET | typeof AF_INET6): boolean {
+  using filter = PacketFilter.find()
+  return findPrograms(family, chooseVariant(filter?.socket)) !== undefined
+}
+
+/** The steps of a switch, as sentences. */
+export function describeSteps({ direction, binDir, files, pods }: Switch): string[] {
+  const named = (...did: Outcome["did"][]) => files.filter((one) => did.includes(one.did)).map(({ name }) => name)
+  const step = (names: readonly string[], text: (names: string) => string) =>
+    names.length === 0 ? [] : [text(names.join(", "))]
+  const left = step(named("left"), (names) => `leave in ${binDir}, since others have placed them since: ${names}`)
+  const kept = `${binDir}/.cni-install`
+  if (direction === "apply") {
+    const adopted = [...bridgesOf(pods), ...storesOf(pods)]
+    return [
+      ...step(named("adopted"), (names) => `replace in ${binDir}, and keep what is there in ${kept}: ${names}`),
+      ...step(named("replaced"), (names) => `replace in ${binDir}, a former version of these plugins: ${names}`),
+      ...step(named("created"), (names) => `put into ${binDir}, which has none of the name: ${names}`),
+      ...adopted.map((what) => `go on with ${what}, which is not touched`),
+    ]
+  }
+  const moving = pods.filter((pod) => inNftables(pod).length > 0)
+  return [
+    ...(moving.length > 0 ? [`move the rules of ${countOf(moving.length, "pod")} from nf_tables to iptables`] : []),
+    ...step(named("restored"), (names) => `put back into ${binDir}: ${names}`),
+    ...step(named("removed"), (names) => `remove from ${binDir}: ${names}`),
+    ...left,
+    "remove what these plugins have on the node and no pod needs: tables of nf_tables, notes, labels",
+  ]
+}
+
+function countOf(count: number, what: string): string {
+  return `${count} ${what}${count === 1 ? "" : "s"}`
+}
+
+/** "bridge cni0 with 15 pods" */
+function bridgesOf(pods: readonly MigratingPod[]): string[] {
+  const groups = Map.groupBy(
+    pods.filter(({ bridge }) => bridge !== undefined),
+    ({ bridge }) => bridge,
+  )
+  return [...groups].map(([bridge, ports]) => `bridge ${bridge} with ${countOf(ports.length, "pod")}`)
+}
+
+/** "the store /var/lib/cni/networks/pods with addresses of 15 pods" */
+function storesOf(pods: readonly MigratingPod[]): string[] {
+  const all = pods.flatMap(({ stores }) => stores)
+  return [...Map.groupBy(all, (directory) => directory)].map(
+    ([directory, holders]) => `the store ${directory} with addresses of ${countOf(holders.length, "pod")}`,
+  )
+}
+
+const COLUMNS = [
+  { head: "NETWORK", falls: 2 },
+  { head: "POD", isWhole: true },
+  { head: "INTERFACE", falls: 3 },
+  { head: "MADE BY", falls: 1 },
+  "HAS",
+  "AFTER",
+] as const
+
+/** A row for each pod: what it has, and where the switch `isDone` not yet, what becomes of that. */
+export function podTable(plans: readonly PodPlan[], isDone: boolean, screen: Screen): string {
+  const rows = plans.map(({ pod, after, closes }) => [
+    ...[pod.network, pod.title, pod.ifName, pod.madeBy, belongings(pod).join(", ") || "-"],
+    closes === undefined ? after : { text: `closes the way back: ${closes}`, tone: "warning" as const },
+  ])
+  return fittedTable(isDone ? COLUMNS.slice(0, -1) : COLUMNS, rows, screen)
+}
+
+/** "bridge cni0", "masquerade (iptables)", "ports 8080→80/tcp (nftables)" */
+function belongings({ bridge, masquerade, ports, portsBy, firewall, isGuarded, stores }: MigratingPod): string[] {
+  const by = (place: Place | undefined) =>
+    place === undefined ? "no rules" : place.replace("both", "iptables and nftables")
+  return [
+    ...(bridge === undefined ? [] : [`bridge ${bridge}`]),
+    ...(masquerade === undefined ? [] : [`masquerade (${by(masquerade)})`]),
+    ...(ports.length === 0 ? [] : [`ports ${ports.join(" ")} (${by(portsBy)})`]),
+    ...(firewall === undefined ? [] : [`firewall (${by(firewall)})`]),
+    ...(isGuarded ? ["check of MACs"] : []),
+    ...stores.map((directory) => `address in ${directory}`),
+  ]
+}
+
+/** A pod for JSON. */
+export function podAsJson({ pod, after, closes }: PodPlan) {
+  const { network, containerId, ifName, ...rest } = pod
+  return {
+    attachment: ownerComment(pod),
+    network,
+    containerId,
+    ifName,
+    ...rest,
+    after,
+    ...(closes !== undefined && { closes }),
+  }
+}

@@ -1,0 +1,128 @@
+import { listAccepted } from "../../meta/firewall/main.ts"
+import { PacketFilter } from "../../pkg/nftables/mod.ts"
+import { hostCidr, member, type Owner, ownerComment, parseIp } from "../../pkg/types/mod.ts"
+import { describedPlugins } from "../../suite/plugins.ts"
+import { attachmentsOf, ipamOf, type Node, type NodeAttachment, recordedPlugins } from "../node/mod.ts"
+
+/** A packet filter that has something of a pod: "both" while a way back is under way. */
+export type Place = "iptables" | "nftables" | "both"
+
+/** An attachment of a container that runs, or may run, and what it has on the host. */
+export interface MigratingPod extends Owner {
+  /** "namespace/name" of Kubernetes, else the container's ID. */
+  readonly title: string
+  readonly netns?: string
+  readonly addresses: readonly string[]
+  /** The plugins of its chain as of its ADD, with those for addresses; empty where no cache knows it. */
+  readonly plugins: readonly string[]
+  /** Whether these plugins made it: they put their mark on links and rules, and the Go plugins put none. */
+  readonly madeBy: "this suite" | "another suite"
+  readonly masquerade?: Place
+  /** Its published ports, and where they are mapped. */
+  readonly ports: readonly string[]
+  readonly portsBy?: Place
+  readonly firewall?: Place
+  /** nf_tables checks the source MACs of its port. */
+  readonly isGuarded: boolean
+  /** The bridge that its end on the host is a port of. */
+  readonly bridge?: string
+  /** The stores of host-local that have an address of it. */
+  readonly stores: readonly string[]
+}
+
+/** The tables of these plugins, by what is in them. */
+const TABLES = { masquerade: "cni_masquerade", portsBy: "cni_hostports", firewall: "cni_firewall" } as const
+
+/** The table in which a plugin of this suite keeps rules that iptables can have instead; undefined for one that keeps none. */
+export function tableOf(type: string): string | undefined {
+  if (type === "portmap") return TABLES.portsBy
+  if (type === "firewall") return TABLES.firewall
+  return describedPlugins.find(({ name }) => name === type)?.kind === "interface" ? TABLES.masquerade : undefined
+}
+
+/** Whether an attachment has rules in this table of these plugins: "cni_masquerade". */
+export function isInTable({ rules }: Pick<NodeAttachment, "rules">, table: string): boolean {
+  return rules.some(({ backend, place }) => backend === "nftables" && place.split(" ")[1] === table)
+}
+
+/** The attachments of containers that are not known to be gone, each with what it has. Throws `NetlinkError`. */
+export function podsOf(node: Node): MigratingPod[] {
+  const accepted = acceptedByIptables()
+  const living = attachmentsOf(node).filter(({ ifName, isAlive, cached, link }) => {
+    const isThere = isAlive ?? (cached !== undefined || link !== undefined)
+    return ifName !== "" && ifName !== "lo" && isThere
+  })
+  return living.map((one) => podOf(one, node, accepted))
+}
+
+/** None for a user who may not look. */
+function acceptedByIptables(): ReadonlySet<string> {
+  using filter = PacketFilter.find()
+  return new Set(listAccepted(filter?.socket))
+}
+
+function podOf(one: NodeAttachment, node: Node, accepted: ReadonlySet<string>): MigratingPod {
+  const { network, containerId, ifName, netns, addresses, ports, unservedPorts, rules, pod, link } = one
+  const inIptables = (chain: RegExp) => rules.some(({ backend, place }) => backend === "iptables" && chain.test(place))
+  const portsBy = placeOf(inIptables(/ nat CNI-(DN|HOSTPORT)/), isInTable(one, TABLES.portsBy))
+  const sources = addresses.flatMap((address) => sourceOf(address) ?? [])
+  const found = {
+    netns,
+    masquerade: placeOf(inIptables(/ nat (POSTROUTING|CNI-[0-9a-f]{24})$/), isInTable(one, TABLES.masquerade)),
+    portsBy,
+    firewall: placeOf(
+      sources.some((source) => accepted.has(source)),
+      isInTable(one, TABLES.firewall),
+    ),
+    bridge: node.links.find(({ index, nsid, kind }) => {
+      return nsid === undefined && kind === "bridge" && index === link?.master
+    })?.name,
+  }
+  return {
+    ...{ network, containerId, ifName, addresses },
+    title: pod ? [pod.namespace, pod.name].filter(Boolean).join("/") : containerId,
+    plugins: pluginsOf(one),
+    madeBy: isOurs(one) ? "this suite" : "another suite",
+    ports: portsBy === undefined ? unservedPorts : ports,
+    isGuarded: isInTable(one, "cni_spoofcheck"),
+    stores: storesOf(one, node),
+    ...(Object.fromEntries(Object.entries(found).filter(([, value]) => value !== undefined)) as Partial<MigratingPod>),
+  }
+}
+
+function placeOf(isInIptables: boolean, isInNftables: boolean): Place | undefined {
+  if (isInIptables && isInNftables) return "both"
+  return isInIptables ? "iptables" : isInNftables ? "nftables" : undefined
+}
+
+/** "10.1.0.2/32" of "10.1.0.2/16". */
+function sourceOf(address: string): string | undefined {
+  const [text = ""] = address.split("/")
+  const ip = parseIp(text)
+  return ip && hostCidr(ip)
+}
+
+function isOurs(one: NodeAttachment): boolean {
+  const mark = ownerComment(one)
+  const isMarked = one.rules.some(({ backend, place, owner }) => {
+    return backend === "nftables" ? / cni_(masquerade|hostports|firewall|spoofcheck) /.test(place) : owner === mark
+  })
+  return isMarked || one.link?.alias === mark
+}
+
+function pluginsOf({ cached }: NodeAttachment): string[] {
+  const types = (recordedPlugins(cached) ?? []).flatMap(({ type, raw }) => {
+    const ipam = ipamOf(raw)
+    const of = ipam && member(ipam, "type")
+    return [type, ...(typeof of === "string" && of !== "" ? [of] : [])]
+  })
+  return [...new Set(types)]
+}
+
+function storesOf({ network, containerId, ifName }: Owner, { stores }: Node): string[] {
+  const holds = (holder: Node["stores"][number]["leases"][number]["holder"]) =>
+    typeof holder !== "string" && holder.containerId === containerId && [ifName, ""].includes(holder.ifName)
+  return stores
+    .filter((store) => store.network === network && store.leases.some(({ holder }) => holds(holder)))
+    .map(({ directory }) => directory)
+}

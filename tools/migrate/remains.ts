@@ -1,0 +1,150 @@
+import { removeLabels } from "../../meta/firewall/main.ts"
+import { findStat, isDirectory, readDirectory, stat, tryRemoveDirectory, tryUnlink } from "../../pkg/libc/mod.ts"
+import { deleteLink, findLink, RouteSocket } from "../../pkg/netlink/mod.ts"
+import { atomically, listCommented, listTables, PacketFilter, remove, type Table } from "../../pkg/nftables/mod.ts"
+import { ownerOfRecord } from "../../pkg/records/mod.ts"
+import { ANNOUNCEMENTS } from "../../pkg/skel/mod.ts"
+import { messageOf, ownerComment } from "../../pkg/types/mod.ts"
+import { attachmentsOf, deleteRulesOf, type Node, type NodeAttachment } from "../node/mod.ts"
+
+/** Something of these plugins that stays on a node whose other plugins are back. */
+export interface Remaining {
+  /** "table bridge cni_spoofcheck", "/run/cni/tuning/pods:4e5f6a:eth0.json" */
+  readonly what: string
+  /** The attachments that have it, as "network/container/interface". */
+  readonly of: readonly string[]
+  /** When it goes, or what removes it. */
+  readonly goes: string
+}
+
+/** By the inode of the host's namespace: others may have the same /run. */
+const NOTES = "/run/cni/rules"
+const BACKUPS = "/run/cni/tuning"
+const DEVICES = "/run/cni/host-device"
+const WITH_POD = "with a call of this command after the pods are gone"
+
+/**
+ * Removes what these plugins have on the node and no pod needs any more: tables in which no attachment has anything, rules and backups of
+ * containers that are gone, notes, labels. Goes on after errors. Returns what it has removed, what remains, and what has failed.
+ */
+export function sweep(node: Node): { removed: string[]; remaining: Remaining[]; failures: string[] } {
+  const removed: string[] = []
+  const failures: string[] = []
+  const attempt = (act: () => readonly string[]) => {
+    try {
+      removed.push(...act())
+    } catch (error) {
+      failures.push(messageOf(error))
+    }
+  }
+  const isLiving = livingOwners(node)
+  for (const one of attachmentsOf(node).filter((one) => isAbandoned(one))) attempt(() => removeRules(one))
+  attempt(() => removeTables(isLiving))
+  attempt(labels)
+  attempt(() => removeLinks(node, isLiving))
+  attempt(() => removeFiles(`${NOTES}/${stat("/proc/self/ns/net").inode}`, () => false))
+  tryRemoveDirectory(NOTES)
+  attempt(() => removeFiles(BACKUPS, isLiving))
+  attempt(() => (tryUnlink(ANNOUNCEMENTS) ? [ANNOUNCEMENTS] : []))
+  return { removed, remaining: remaining(), failures }
+}
+
+/** The test for owners' comments: of attachments that a cache knows, that have an interface, or whose namespace is there. */
+function livingOwners(node: Node): (comment: string) => boolean {
+  const living = attachmentsOf(node).filter(({ cached, link, isAlive }) => cached || isAlive || link?.kind === "veth")
+  const comments = new Set(living.map(ownerComment))
+  return (comment) => comments.has(comment)
+}
+
+/** Of a container that is gone, while its runtime has not called DEL yet: the Go plugins would leave what is in nf_tables. */
+function isAbandoned({ cached, isAlive, rules }: NodeAttachment): boolean {
+  return cached !== undefined && isAlive === false && rules.some(({ place }) => OURS.test(place))
+}
+
+const OURS = /^\w+ cni_(masquerade|hostports|firewall|spoofcheck)\b/
+
+function removeRules(one: NodeAttachment): string[] {
+  deleteRulesOf(one)
+  return [`rules of ${ownerComment(one)}, whose container is gone`]
+}
+
+/** The tables of these plugins with the owners of what is in them. */
+function tables(filter: PacketFilter | undefined): { table: Table; owners: string[] }[] {
+  if (!filter) return []
+  const { socket } = filter
+  const ours = listTables(socket).filter(({ family, name }) => OURS.test(`${family} ${name}`))
+  return ours.map((table) => {
+    const isThis = ({ family, name }: Table) => family === table.family && name === table.name
+    const { rules, elements } = listCommented(socket, (comment) => comment.split("/").length === 3, isThis)
+    return { table, owners: [...new Set([...rules, ...elements].map(({ comment }) => comment.split(" ")[0] ?? ""))] }
+  })
+}
+
+/** In one transaction with what was looked at: an ADD that comes in between keeps its table. */
+function removeTables(isLiving: (owner: string) => boolean): string[] {
+  using filter = PacketFilter.find()
+  if (!filter) return []
+  let gone: Table[] = []
+  const plan = () => {
+    gone = tables(filter).flatMap(({ table, owners }) => (owners.some(isLiving) ? [] : [table]))
+    return gone.map(remove.table)
+  }
+  if (plan().length > 0) atomically(filter.socket, plan)
+  return gone.map(({ family, name }) => `table ${family} ${name}`)
+}
+
+function labels(): string[] {
+  using filter = PacketFilter.find()
+  return removeLabels(filter?.socket) ? ["chain CNI-FIREWALL-OWNERS of iptables"] : []
+}
+
+/** The devices that bandwidth makes for an interface: the Go plugin's DEL knows one for each container. */
+function removeLinks({ links }: Node, isLiving: (owner: string) => boolean): string[] {
+  const gone = links.filter(({ kind, nsid, alias = "" }) => {
+    return kind === "ifb" && nsid === undefined && alias.split("/").length === 3 && !isLiving(alias)
+  })
+  if (gone.length === 0) return []
+  using host = RouteSocket.open()
+  return gone.flatMap(({ name, alias }) => {
+    const link = findLink(host, name)
+    if (!link || link.attributes.alias !== alias) return []
+    deleteLink(host, link)
+    return [`interface ${name}`]
+  })
+}
+
+function namesIn(directory: string): string[] {
+  const found = findStat(directory)
+  return found && isDirectory(found) ? readDirectory(directory) : []
+}
+
+/** Removes the files of attachments that are gone, in a directory and those below it, and what is empty then. */
+function removeFiles(directory: string, isKept: (owner: string) => boolean): string[] {
+  const removed: string[] = []
+  for (const name of namesIn(directory)) {
+    const path = `${directory}/${name}`
+    const owner = ownerOfRecord(name)
+    if (owner && !isKept(ownerComment(owner)) && tryUnlink(path)) removed.push(path)
+    else if (!owner) removed.push(...removeFiles(path, isKept))
+  }
+  tryRemoveDirectory(directory)
+  return removed
+}
+
+/** What of these plugins is on the node. Changes nothing. Throws `NetlinkError`. */
+export function remaining(): Remaining[] {
+  using filter = PacketFilter.find()
+  const inTables = tables(filter).map(({ table: { family, name }, owners }) => ({
+    what: `table ${family} ${name}`,
+    of: owners,
+    goes: WITH_POD,
+  }))
+  const records = [BACKUPS, DEVICES].flatMap((directory) =>
+    namesIn(directory).flatMap((name) => {
+      const owner = ownerOfRecord(name)
+      const goes = directory === DEVICES ? `cni gc ${owner?.network} --auto, after the pod is gone` : WITH_POD
+      return owner ? [{ what: `${directory}/${name}`, of: [ownerComment(owner)], goes }] : []
+    }),
+  )
+  return [...inTables, ...records]
+}

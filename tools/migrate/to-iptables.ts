@@ -1,0 +1,52 @@
+import { type ErrorObject, ownerComment } from "../../pkg/types/mod.ts"
+import { attachmentsOf, type Node } from "../node/mod.ts"
+import { openAnnouncements, readDeleted } from "../reconcile/announcements.ts"
+import { readCaches } from "../reconcile/attachments.ts"
+import { type PluginRuns, restoreChains, takeBackDeleted } from "../reconcile/plugins.ts"
+import { isInTable, tableOf } from "./pods.ts"
+
+/** What was moved, as "network/container/interface: masquerade", and what could not be. */
+export interface Moved {
+  readonly moved: readonly string[]
+  readonly failures: readonly string[]
+}
+
+/**
+ * Moves masquerades, published ports and firewall rules of running pods from nf_tables to iptables, where the Go plugins' DEL finds them:
+ * by the executables of this suite in `runs.path`, one call for each. Rules that are in iptables stay as they are. What belongs to pods
+ * that were deleted during the call is taken back. Throws `SyscallError` where announcements cannot be made.
+ */
+export function moveToIptables(node: Node, runs: PluginRuns): Moved {
+  const attachments = new Map(attachmentsOf(node).map((one) => [ownerComment(one), one]))
+  const isToMove = (type: string, comment: string) => {
+    const [one, table] = [attachments.get(comment), tableOf(type)]
+    return one !== undefined && table !== undefined && isInTable(one, table)
+  }
+  if (![...attachments.keys()].some((comment) => MOVING.some((type) => isToMove(type, comment))))
+    return { moved: [], failures: [] }
+  openAnnouncements()
+  const { chains, skipped } = readCaches(node.places.cacheDir, undefined, readDeleted())
+  const options = { dryRun: false, toIptables: true }
+  const made = restoreChains(chains, options, runs, (type, owner) => isToMove(type, ownerComment(owner)))
+  const { restorations } = takeBackDeleted(made, chains, runs)
+  return {
+    moved: restorations.flatMap(({ restored }) => restored.map((one) => `${nameOf(one)}: ${one.what}`)),
+    failures: [
+      ...restorations.flatMap(({ type, failed }) =>
+        failed.map((one) => `${type}: ${nameOf(one)}: ${describe(one.error)}`),
+      ),
+      ...skipped.flatMap((one) => (one.isFailure ? [`${nameOf(one)}: ${one.reason}`] : [])),
+    ],
+  }
+}
+
+/** A plugin for each table. */
+const MOVING = ["bridge", "portmap", "firewall"]
+
+function nameOf({ network, containerId, ifName }: Partial<Record<"network" | "containerId" | "ifName", string>>) {
+  return [network, containerId, ifName].filter(Boolean).join("/")
+}
+
+function describe({ msg, details }: ErrorObject): string {
+  return details ? `${msg}: ${details}` : msg
+}
