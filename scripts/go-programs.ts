@@ -52,7 +52,7 @@ const releases = {
     ["containers_image_openpgp", "containers_image_ostree_stub", "exclude_graphdriver_btrfs"],
   ),
   kustomize: {
-    version: "5.8.3",
+    version: "5.7.1",
     modules: ["sigs.k8s.io/kustomize/kustomize/v5"],
     programs: { kustomize: "sigs.k8s.io/kustomize/kustomize/v5" },
   },

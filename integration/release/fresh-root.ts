@@ -34,6 +34,23 @@ export function minimalDebian(...packages: readonly string[]): Promise<string> {
   })
 }
 
+/** Has rpm know the shell of a Debian, which packages ask for. */
+export const rpmOfTheSystem = `
+cat >/tmp/system.spec <<'END'
+Name: system
+Version: 1
+Release: 1
+Summary: What packages of Debian have
+License: none
+BuildArch: noarch
+Provides: /bin/sh
+%description
+The shell.
+%files
+END
+rpmbuild -bb --quiet --define "_topdir /tmp/rpm" /tmp/system.spec
+rpm --install /tmp/rpm/RPMS/noarch/*.rpm`
+
 /** Makes the root of a host: a layer of memory above a directory that stays as it is. $1 is that directory, $2 an empty one, $3 what is seen as /mnt. */
 const makeRoot = `
 mount -t tmpfs -o mode=755 cni-test "$2"

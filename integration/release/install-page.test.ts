@@ -5,7 +5,7 @@ import { version } from "../../package.json"
 import { pluginNames } from "../../suite/plugins.ts"
 import { Podman, podmanEnv, podmanPlaces } from "../interop/podman.ts"
 import { programEnv, startDaemon, TemporaryDirectory, waitFor } from "../lab/mod.ts"
-import { FreshRoot, minimalDebian } from "./fresh-root.ts"
+import { FreshRoot, minimalDebian, rpmOfTheSystem } from "./fresh-root.ts"
 import { Page } from "./page.ts"
 import { makeForPages, samplePlugins } from "./sample.ts"
 
@@ -92,23 +92,6 @@ test("the .deb in the place of containernetworking-plugins, beside podman and co
   ])
   await tryOut(host, "/usr/lib/cni")
 }, 300_000)
-
-/** On Debian rpm knows no package that has the shell. */
-const rpmOfTheSystem = `
-cat >/tmp/system.spec <<'END'
-Name: system
-Version: 1
-Release: 1
-Summary: What packages of Debian have
-License: none
-BuildArch: noarch
-Provides: /bin/sh
-%description
-The shell.
-%files
-END
-rpmbuild -bb --quiet --define "_topdir /tmp/rpm" /tmp/system.spec
-rpm --install /tmp/rpm/RPMS/noarch/*.rpm`
 
 test("the .rpm: a namespace is attached; after the removal nothing is left", async () => {
   await using host = await FreshRoot.create(await minimalDebian("rpm", "dnf"), release.path)
@@ -238,6 +221,6 @@ test("a file that is not whole is told by its sum, and the commands end there", 
   expect(await host.files()).toEqual(before)
 })
 
-test("the other commands of the page are those of the DaemonSet, which its own test runs", () => {
-  expect(page.unread()).toEqual(["DaemonSet"])
+test("the other commands of the page have tests of their own: image.test.ts, upgrade-page.test.ts", () => {
+  expect(page.unread()).toEqual(["deb-in-place", "DaemonSet"])
 })
