@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
-import { closeSync, fsyncSync, openSync, readdirSync, readFileSync, writeSync } from "node:fs"
-import { install, rollback, uninstall, verify } from "../../install/mod.ts"
+import { closeSync, fsyncSync, openSync, writeSync } from "node:fs"
+import { actsOf, requireWhole } from "../../install/power-cut.fixture.ts"
 import { Site } from "../../install/testing.ts"
 import { engine } from "../../pkg/engine/mod.ts"
 import { FailingDisk, mountImage } from "../faults/failing-disk.ts"
@@ -8,7 +8,6 @@ import { extent, HostNamespace, isLong, patient, tellFigure } from "../lab/mod.t
 
 /** A directory that is the host's alone. */
 const place = "/run/cni"
-const names = ["bridge", "loopback", "vrf"]
 const calls = engine as unknown as Record<string, (...values: unknown[]) => number>
 const changing = ["open", "write", "fsync", "linkat", "mkdirat", "fchmodat", "lsetxattr", "rename", "unlink", "rmdir"]
 /** CI cuts after every so many calls, beginning with another one for each act. */
@@ -25,14 +24,7 @@ afterAll(async () => {
   await host[Symbol.asyncDispose]()
 })
 
-const suite = (version: number) => site.suite(`version ${version}`, names)
 const on = (mounted: string) => host.file(`${place}/${mounted}/bin`)
-
-/** The content of each plugin, and of others' files. */
-function files(directory: string): Record<string, string> {
-  const all = readdirSync(directory).filter((name) => name !== ".cni-install")
-  return Object.fromEntries(all.sort().map((name) => [name, readFileSync(`${directory}/${name}`, "utf8")]))
-}
 
 /** Another program's fsync(2): the journal takes all names along, of files that nothing has synced no bytes. */
 function syncAnother(): void {
@@ -84,49 +76,13 @@ async function afterEach(images: readonly string[], look: (directory: string, at
   }
 }
 
-interface Act {
-  readonly before: (directory: string) => void
-  readonly act: (directory: string) => void
-  /** What a name may have at any moment; undefined: no file. */
-  readonly may: readonly (string | undefined)[]
-  /** What every second of the next installers does, instead of an installation: a rollback, unless this is said. */
-  readonly next?: (directory: string) => void
-}
-const goBack = (directory: string) => void rollback({ directory })
-const leave = (directory: string) => void uninstall({ directory })
-const put = (version: number) => (directory: string) => void install({ ...suite(version), directory })
-const both = (directory: string) => {
-  for (const version of [1, 2]) put(version)(directory)
-}
-const acts: Record<string, Act> = {
-  "a first installation": { before: () => {}, act: put(1), may: [undefined, "version 1"] },
-  "an upgrade": { before: put(1), act: put(2), may: ["version 1", "version 2"] },
-  "a rollback": { before: both, act: goBack, may: ["version 1", "version 2"] },
-  "a removal": { before: both, act: leave, may: ["version 2", undefined], next: leave },
-}
-
-/** Throws unless each name has one of the files that it may have, whole, and the next installer comes to its end. */
-function requireWhole(directory: string, at: number, { may, next = goBack }: Act): void {
-  const found = files(directory)
-  for (const name of names) expect(may.map((version) => version && `${version}, ${name}`)).toContain(found[name])
-  expect(Object.keys(found).filter((name) => !names.includes(name))).toEqual([])
-  const isManifest = readdirSync(directory).includes(".cni-install") && verify(directory) !== undefined
-  if (at % 2 === 0 || !isManifest) {
-    put(3)(directory)
-    expect([...new Set(Object.values(files(directory)).map((text) => text.slice(0, 9)))]).toEqual(["version 3"])
-    expect(verify(directory)).toMatchObject({ differences: [], interrupted: undefined })
-  } else {
-    next(directory)
-    const versions = new Set(Object.values(files(directory)).map((text) => text.slice(0, 9)))
-    expect(versions.size).toBeLessThan(2) // one suite, or no file
-  }
-}
-
+const kinds = ["a first installation", "an upgrade", "a rollback", "a removal"]
 const onDisks = isLong ? (["ext4", "xfs"] as const) : (["ext4"] as const)
 describe.each(onDisks)("on %s, power cuts after the calls of", (fileSystem) => {
-  test.each(Object.entries(acts))(
+  test.each(kinds)(
     "%s leave whole files, and the next installer comes to its end",
-    async (what, one) => {
+    async (what) => {
+      const one = actsOf(site)[what] ?? expect.unreachable()
       const { before, act } = one
       await using disk = await FailingDisk.create(host, fileSystem, `${place}/disk`)
       await host.exec("mkdir", [`${place}/disk/bin`])
@@ -135,7 +91,7 @@ describe.each(onDisks)("on %s, power cuts after the calls of", (fileSystem) => {
       await host.exec("sync", ["--file-system", `${place}/disk`])
       const images = cutting(disk, () => act(on("disk")), what.length)
       await host.exec("umount", [`${place}/disk`])
-      await afterEach(images, (directory, at) => requireWhole(directory, at, one))
+      await afterEach(images, (directory, at) => requireWhole(site, directory, at, one))
       expect(images.length).toBeGreaterThan(isLong ? 20 : 5)
       await tellFigure({ what: `power cuts of ${what}, ${fileSystem}`, tried: images.length, held: images.length })
     },
