@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
-import { copyFile, mkdtemp, rm, stat, utimes } from "node:fs/promises"
+import { copyFile, mkdir, mkdtemp, readFile, rm, stat, utimes } from "node:fs/promises"
 import { join } from "node:path"
 import { lock } from "proper-lockfile"
 import { cases, type Json } from "../../pkg/engine/contract.fixture.ts"
@@ -131,6 +131,25 @@ describe("the lock of a container, between a process on the native host and one 
     expect(await said(late)).toBe("held")
     late.stdin.end()
     await late.exited
+  })
+
+  test("of two that find the lock of a dead one at the same time, one takes it over", async () => {
+    await using directory = await TemporaryDirectory.create()
+    const path = directory.join("lock")
+    await mkdir(path)
+    await age(path, 11_000)
+    const trace = directory.join("calls")
+    const delays = ["-e", "trace=rmdir", "-e", "inject=rmdir:delay_enter=2000000"] // microseconds
+    const slow = Bun.spawn(["strace", "-qq", "-o", trace, ...delays, programOf("lock"), path], {
+      stdin: "pipe",
+      stdout: "pipe",
+    })
+    while (!(await readFile(trace, "utf8").catch(() => "")).includes("rmdir")) await Bun.sleep(1)
+    const fast = start(path)
+    expect(await said(fast)).toBe("busy")
+    expect(await said(slow)).toBe("held")
+    slow.stdin.end()
+    await slow.exited
   })
 
   test("a native holder says each second that it is alive, and learns that it has lost the lock", async () => {

@@ -1,4 +1,17 @@
-import { findStat, isErrno, makeDirectory, removeDirectory, type Stat, setModified, unlessErrno } from "../libc/mod.ts"
+import {
+  type Fd,
+  FileDescriptor,
+  findStat,
+  isErrno,
+  makeDirectory,
+  Open,
+  removeDirectory,
+  type Stat,
+  setModified,
+  statOpen,
+  tryLock,
+  unlessErrno,
+} from "../libc/mod.ts"
 import { every, newStop, onLeave, type Stop } from "../loop/mod.ts"
 
 /**
@@ -86,11 +99,32 @@ export function isLocked(path: string): boolean {
 
 /** Makes the directory; one whose holder is dead is removed first. Another process may be the first to make it, then as well. */
 function makeIfFree(path: string): boolean {
-  if (make(path)) return true
+  return make(path) || (!isLocked(path) && removeDead(path) && make(path))
+}
+
+/**
+ * Removes the directory of a dead holder, by one process only: another one that has seen the same directory would remove what the first
+ * has made in its place. Returns whether the path is free. The open descriptor keeps the inode's number from a new directory.
+ */
+function removeDead(path: string): boolean {
+  using dead = unlessErrno(() => FileDescriptor.open(path, Open.ReadOnly), "ENOENT")
+  if (dead === undefined) return true
+  if (!isForUs(dead.fd)) return false
   const found = findStat(path)
-  if (found && !isStale(found)) return false
-  if (found) unlessErrno(() => removeDirectory(path), "ENOENT")
-  return make(path)
+  if (found === undefined) return true
+  if (found.inode !== statOpen(dead.fd).inode || !isStale(found)) return false
+  unlessErrno(() => removeDirectory(path), "ENOENT")
+  return true
+}
+
+/** Whether no other process removes this directory now. Node has no flock(2), nor have some file systems: there it is not known. */
+function isForUs(fd: Fd): boolean {
+  try {
+    return tryLock(fd)
+  } catch (error) {
+    if (isErrno(error)) return true
+    throw error
+  }
 }
 
 function make(path: string): boolean {

@@ -90,7 +90,8 @@ async function acquire(wait: Wait, runtime: Runtime, name: string): Promise<Lock
     for (;;) {
       const held = LockDirectory.take(path, (lost) => new LockLost(lost))
       if (held) return held
-      await wait.until(path)
+      do await wait.once(path)
+      while (isLocked(path))
     }
   } catch (cause) {
     if (runtime.signal?.aborted || isCniError(cause, Code.TryAgainLater)) throw cause
@@ -110,11 +111,14 @@ class Wait {
 
   /** Returns when a lock is free. Throws code 11 at the deadline. */
   async until(path: string): Promise<void> {
-    while (isLocked(path)) {
-      throwIfStopped(this.#runtime.signal)
-      if (monotonicMs() >= this.#end) throw this.#tooLong(path)
-      await pause(pollMs, this.#runtime.signal)
-    }
+    while (isLocked(path)) await this.once(path)
+  }
+
+  /** Waits for a moment. Throws code 11 at the deadline. */
+  async once(path: string): Promise<void> {
+    throwIfStopped(this.#runtime.signal)
+    if (monotonicMs() >= this.#end) throw this.#tooLong(path)
+    await pause(pollMs, this.#runtime.signal)
   }
 
   #tooLong(file: string): CniError {
