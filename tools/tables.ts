@@ -43,7 +43,9 @@ const resultColumns = [
 
 /** Sorted by names, as people do it: "web-9" comes before "web-10". */
 export function sortedByNames<T>(items: readonly T[], namesOf: (item: T) => readonly string[]): T[] {
-  const keyOf = (item: T) => namesOf(item).map((name) => name.replace(/\d+/g, (digits) => digits.padStart(20, "0")))
+  const keys = new Map<string, string>() // most names of a node are those of many
+  const padded = (name: string) => name.replace(/\d+/g, (digits) => digits.padStart(20, "0"))
+  const keyOf = (item: T) => namesOf(item).map((name) => keys.getOrInsertComputed(name, padded))
   const keyed = items.map((item) => ({ item, key: keyOf(item).join("\0") }))
   return keyed.sort((a, b) => (a.key < b.key ? -1 : Number(a.key > b.key))).map(({ item }) => item)
 }

@@ -64,8 +64,8 @@ export function readMessages(datagram: Uint8Array): Message[] {
       throw new DecodeError(`message at byte ${at} says it has ${length} bytes of the ${left} left`)
     }
     messages.push({
-      type: u16.get(datagram, at + 4),
-      flags: u16.get(datagram, at + 6),
+      type: (datagram[at + 4] as number) | ((datagram[at + 5] as number) << 8), // written out: a list has thousands
+      flags: (datagram[at + 6] as number) | ((datagram[at + 7] as number) << 8),
       sequence: u32.get(datagram, at + 8),
       port: u32.get(datagram, at + 12),
       payload: datagram.subarray(at + HEADER, at + length),

@@ -27,12 +27,16 @@ export function parseIp(text: string): Uint8Array | undefined {
   return ip && unmapped(ip)
 }
 
-const octet = "(0|[1-9][0-9]{0,2})"
-const dottedQuad = new RegExp(`^${octet}\\.${octet}\\.${octet}\\.${octet}$`)
-
 function parseIpv4(text: string): Uint8Array | undefined {
-  const octets = dottedQuad.exec(text)?.slice(1).map(Number)
-  return octets?.every((octet) => octet <= 255) ? Uint8Array.from(octets) : undefined
+  const octets = text.split(".")
+  if (octets.length !== 4) return undefined
+  const bytes = new Uint8Array(4)
+  for (let at = 0; at < 4; at++) {
+    const octet = Number(octets[at])
+    if (!(octet >= 0 && octet <= 255) || String(octet) !== octets[at]) return undefined // "01", "1e2", " 1", "0x1", ""
+    bytes[at] = octet
+  }
+  return bytes
 }
 
 function parseIpv6(text: string): Uint8Array | undefined {

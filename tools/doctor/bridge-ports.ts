@@ -9,10 +9,12 @@ const CLOSED: Readonly<Record<number, string>> = { 0: "disabled", 4: "blocking" 
 export const checkPorts: Check = ({ examined, node }) =>
   examined.flatMap(({ one, plugins }): Finding[] => {
     const end = one.link
-    if (end?.port === undefined || end.nsid !== undefined || !end.isUp || end.state !== "up") return []
+    if (end === undefined || end.nsid !== undefined || !end.isUp || end.state !== "up") return []
+    const { port } = end
+    if (port === undefined) return []
     const bridge = node.links.find(({ index, nsid }) => nsid === undefined && index === end.master)
     if (!bridge?.isUp) return [] // its ports are disabled with it: link-down
-    const { state, isIsolated, isHairpin } = end.port
+    const { state, isIsolated, isHairpin } = port
     const closed = CLOSED[state]
     const about = { network: one.network, cause: `ports of network ${one.network}`, affected: [affectedBy(one)] }
     if (closed !== undefined)
@@ -50,7 +52,7 @@ export const checkPorts: Check = ({ examined, node }) =>
         why: "containers whose ports are isolated do not reach each other",
         remedy: sh`bridge link set dev ${end.name} isolated off`,
       })
-    return [...found, ...settingsOf(one, end)]
+    return [...found, ...settingsOf(one, end.name, port)]
   })
 
 /** A setting that is wrong for a container's port, and what comes of it. */
@@ -90,10 +92,10 @@ const wrongSettings: readonly WrongSetting[] = [
 ]
 
 /** Settings that no plugin makes, and that a container is cut off or served badly by. */
-function settingsOf(one: NodeAttachment, { name, port }: NodeLink): Finding[] {
+function settingsOf(one: NodeAttachment, name: string, port: NonNullable<NodeLink["port"]>): Finding[] {
   const hasIpv6 = one.addresses.some((address) => address.includes(":"))
   const wrong = wrongSettings.filter(
-    ({ setting, isOn }) => port?.settings[setting] === isOn && (setting !== "mcast_flood" || hasIpv6),
+    ({ setting, isOn }) => port.settings[setting] === isOn && (setting !== "mcast_flood" || hasIpv6),
   )
   const [first] = wrong
   if (first === undefined) return []

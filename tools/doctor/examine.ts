@@ -160,6 +160,7 @@ function readPatient(places: NodePlaces, flags: readonly string[]): Patient {
   const attachments = attachmentsOf(node)
   const insides = readInsides(attachments, settingsOf)
   const examined = examinedOf(attachments, insides)
+  const settings = new Map<string, string | undefined>() // each is read once, however many containers it concerns
   return {
     node,
     attachments,
@@ -169,7 +170,7 @@ function readPatient(places: NodePlaces, flags: readonly string[]): Patient {
     filter: tryReadFilter(),
     members: membersOf(node),
     flags,
-    sysctl: readSysctl,
+    sysctl: (path) => settings.getOrInsertComputed(path, readSysctl),
   }
 }
 

@@ -123,7 +123,8 @@ export function bridgesOf({ members }: Patient): string[] {
 /** The interfaces on the host by which packets of containers come: bridges that are there, their VLANs, and ends of pairs. */
 export function containerLinks(patient: Patient): string[] {
   const bridges = new Set(bridgesOf(patient))
-  const isOfBridge = (name: string) => bridges.has(name) || bridges.has(name.replace(/\.\d+$/, "")) // "cni0.100" is VLAN 100 of cni0
+  const isVlan = (name: string) => name.includes(".") && bridges.has(name.replace(/\.\d+$/, "")) // "cni0.100" is VLAN 100 of cni0
+  const isOfBridge = (name: string) => bridges.has(name) || isVlan(name)
   const own = patient.node.links.filter(({ name, nsid }) => nsid === undefined && isOfBridge(name))
   const ends = patient.attachments.flatMap(({ link }) => (link?.nsid === undefined ? (link?.name ?? []) : []))
   return [...new Set([...own.map(({ name }) => name), ...ends])]
@@ -134,10 +135,11 @@ export function routedLinks(patient: Patient): string[] {
   const { links } = patient.node
   const onHost = links.filter(({ nsid }) => nsid === undefined)
   const bridges = new Set(onHost.filter(({ kind }) => kind === "bridge").map(({ index }) => index as number))
+  const ofAttachments = patient.attachments.flatMap(({ link }) => link ?? [])
+  const byName = new Map([...ofAttachments, ...onHost].map((link) => [link.name, link]))
   const isPort = (name: string) => {
-    const end =
-      onHost.find((link) => link.name === name) ?? patient.attachments.find(({ link }) => link?.name === name)?.link
-    return end?.master !== undefined && bridges.has(end.master)
+    const master = byName.get(name)?.master
+    return master !== undefined && bridges.has(master)
   }
   return containerLinks(patient).filter((name) => !isPort(name))
 }

@@ -49,11 +49,12 @@ export const checkFailedAddresses: Check = ({ examined }) =>
 
 /** Addresses in containers that the host has on their bridge or a VLAN of it: the gateway of the others. */
 function addressesOfBridges(stations: readonly Station[], { links }: Patient["node"]): Finding[] {
+  const onHost = links.filter(({ nsid, addresses }) => nsid === undefined && addresses.length > 0)
   return stations.flatMap(({ examined: { one, inside }, one: { name, link } }) => {
     const bridge = one.link?.master
-    const isOnBridge = ({ nsid, index, peer, peerNsid, kind }: (typeof links)[number]) =>
-      nsid === undefined && (index === bridge || (kind === "vlan" && peerNsid === undefined && peer === bridge))
-    const devices = bridge === undefined ? [] : links.filter(isOnBridge)
+    const isOnBridge = ({ index, peer, peerNsid, kind }: (typeof links)[number]) =>
+      index === bridge || (kind === "vlan" && peerNsid === undefined && peer === bridge)
+    const devices = bridge === undefined ? [] : onHost.filter(isOnBridge)
     const own = inside.addresses?.filter(({ index, scope }) => scope === 0 && index === link?.index) ?? []
     return own.flatMap((address): Finding[] => {
       const ip = formatIp(address.ip)

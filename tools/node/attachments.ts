@@ -13,14 +13,14 @@ export type Source = "cache" | "lease" | "link" | "rule"
 /** One container's interface in a network, as everything on the node tells of it together. */
 export interface NodeAttachment extends Owner {
   /** The pod's name in `CNI_ARGS` of kubelet, or of another runtime. */
-  readonly pod?: { readonly namespace: string; readonly name: string }
+  readonly pod?: { readonly namespace: string; readonly name: string } | undefined
   readonly sources: readonly Source[]
   /** The path of the container's namespace; undefined where it is noted nowhere. */
-  readonly netns?: string
+  readonly netns?: string | undefined
   /** The path that is noted, where the namespace is no longer there and a process still runs in it: `netns` is that process' then. */
-  readonly lostPath?: string
+  readonly lostPath?: string | undefined
   /** Whether there is a namespace at the path; undefined where that is unknown. */
-  readonly isAlive?: boolean
+  readonly isAlive?: boolean | undefined
   /** With prefix length where it is known. */
   readonly addresses: readonly string[]
   /** The published ports that rules are there for: "8080→80/tcp", "203.0.113.1:8080→80/tcp". */
@@ -28,14 +28,14 @@ export interface NodeAttachment extends Owner {
   /** Those that the runtime asked for and that no rule is there for. */
   readonly unservedPorts: readonly string[]
   /** The host's end, or the link inside the container where there is no end on the host. */
-  readonly link?: NodeLink
+  readonly link?: NodeLink | undefined
   /** Further ends on the host that say that they are this attachment's. */
-  readonly twins?: readonly NodeLink[]
+  readonly twins?: readonly NodeLink[] | undefined
   readonly rules: readonly OwnedRule[]
   /** When it was added, milliseconds since 1970. */
-  readonly addedMs?: number
-  readonly cached?: CacheEntry
-  readonly result?: Result
+  readonly addedMs?: number | undefined
+  readonly cached?: CacheEntry | undefined
+  readonly result?: Result | undefined
   /** The reasons why it is an orphan, as sentences; empty for one whose container lives, as far as is known. */
   readonly orphan: readonly string[]
 }
@@ -190,8 +190,16 @@ function finish(draft: Draft, node: Node, find: FindInhabitant): NodeAttachment 
     addresses,
     ...portsOf(draft, node),
     rules,
-    orphan: orphanReasons({ ...draft, isAlive, isLeaseStale }, link),
-    ...withoutUndefined({ pod, netns, isAlive, lostPath, link, twins, addedMs, cached, result }),
+    orphan: orphanReasons({ sources, netns: draft.netns, isAlive, isLeaseStale }, link),
+    pod,
+    netns,
+    isAlive,
+    lostPath,
+    link,
+    twins,
+    addedMs,
+    cached,
+    result,
   }
 }
 
@@ -202,7 +210,7 @@ function linksOf({ links, result }: Draft, all: readonly NodeLink[]): Pick<NodeA
   const named = hostEndOf(result, all)
   const link = links.find((each) => each === named) ?? links[0] ?? named
   const twins = links.filter((each) => each !== link && each.kind === "veth" && each.nsid === undefined)
-  return { ...(link === undefined ? {} : { link }), ...(twins.length === 0 || link?.kind !== "veth" ? {} : { twins }) }
+  return { link, twins: twins.length === 0 || link?.kind !== "veth" ? undefined : twins }
 }
 
 /** Where the namespace of an attachment is: at the path that is noted, or, where that was unmounted, at a process that runs in it. */
@@ -213,11 +221,6 @@ function placeOf({ netns, isAlive: noted }: Draft, link: NodeLink | undefined, f
   return { netns: `/proc/${pid}/ns/net`, isAlive: true, lostPath: netns }
 }
 
-/** The properties that have a value. */
-function withoutUndefined<T extends object>(value: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
-  return Object.fromEntries(Object.entries(value).filter(([, each]) => each !== undefined)) as never
-}
-
 /** The host's end of what the reference suite has made: it has no alias, but the result names it. */
 function hostEndOf(result: Result | undefined, links: readonly NodeLink[]): NodeLink | undefined {
   const names = result?.interfaces.filter(({ sandbox }) => !sandbox).map(({ name }) => name) ?? []
@@ -225,7 +228,10 @@ function hostEndOf(result: Result | undefined, links: readonly NodeLink[]): Node
 }
 
 /** The reasons why an attachment's container no longer exists, or why no verb would clean up after it. */
-function orphanReasons({ sources, isAlive, netns, isLeaseStale }: Draft, link: NodeLink | undefined): string[] {
+function orphanReasons(
+  { sources, isAlive, netns, isLeaseStale }: Pick<Draft, "sources" | "netns" | "isAlive" | "isLeaseStale">,
+  link: NodeLink | undefined,
+): string[] {
   const has = (source: Source) => sources.has(source)
   const reasons: string[] = []
   if (isAlive === false) {

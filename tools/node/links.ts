@@ -48,13 +48,15 @@ export interface NodeLink {
    * Of a bridge's port: its state, 3 for one that forwards, whether it passes nothing to other isolated ports, and whether frames
    * go back where they came from; and the settings that are on of those that `bridge link set` has besides.
    */
-  readonly port?: {
-    readonly state: number
-    readonly isIsolated: boolean
-    readonly isHairpin: boolean
-    /** Undefined for one that the kernel does not know. */
-    readonly settings: Readonly<Partial<Record<PortSetting, boolean>>>
-  }
+  readonly port?:
+    | {
+        readonly state: number
+        readonly isIsolated: boolean
+        readonly isHairpin: boolean
+        /** Undefined for one that the kernel does not know. */
+        readonly settings: Readonly<Partial<Record<PortSetting, boolean>>>
+      }
+    | undefined
   /** The kind of the qdisc at the root, "noqueue" where none was made. */
   readonly qdisc?: string
   /** Of a bridge: the spanning tree protocol is on. */
@@ -105,12 +107,11 @@ export function readLinks(): NodeLink[] {
   return [...own, ...inside]
 }
 
-/** Its counters are read when they are looked at: they are half of the work. */
+/** Its counters and what it is as a port are read when they are looked at: they are most of the work. */
 function describeLink(link: Link, nsid: number | undefined, addresses: readonly string[] = []): NodeLink {
   const { index, name, kind, mac, mtu, flags, attributes } = link
   const { alias, master, link: peer, linkNetnsId: peerNsid, operState, qdisc } = attributes
   const vlanId = linkData(link, "vlan")?.id
-  const port = portOf(link)
   const hasStp = (linkData(link, "bridge")?.stpState ?? 0) !== 0
   return {
     index,
@@ -127,31 +128,30 @@ function describeLink(link: Link, nsid: number | undefined, addresses: readonly 
     ...(peer === undefined ? {} : { peer }),
     ...(peerNsid === undefined ? {} : { peerNsid }),
     ...(vlanId === undefined ? {} : { vlanId }),
-    ...(port === undefined ? {} : { port }),
     ...(qdisc === undefined ? {} : { qdisc }),
     ...(hasStp ? { hasStp } : {}),
     addresses,
     get counters() {
       return countersOf(link)
     },
+    get port() {
+      return portOf(link)
+    },
   }
 }
 
 function portOf({ attributes: { linkInfo } }: Link): NodeLink["port"] {
   if (linkInfo?.slaveKind !== "bridge" || linkInfo.slaveData === undefined) return undefined
-  const { state, isolated, hairpin, ...rest } = bridgePortData.decode(linkInfo.slaveData)
-  if (state === undefined) return undefined
-  const { learning, flood, bcastFlood, mcastFlood, locked } = rest
-  const known = {
-    learning,
-    flood,
-    bcast_flood: bcastFlood,
-    mcast_flood: mcastFlood,
-    locked,
-  }
-  const settings = Object.fromEntries(
-    Object.entries(known).flatMap(([name, value]) => (value === undefined ? [] : [[name, value === 1]])),
+  const { state, isolated, hairpin, learning, flood, bcastFlood, mcastFlood, locked } = bridgePortData.decode(
+    linkInfo.slaveData,
   )
+  if (state === undefined) return undefined
+  const settings: Partial<Record<PortSetting, boolean>> = {}
+  if (learning !== undefined) settings.learning = learning === 1
+  if (flood !== undefined) settings.flood = flood === 1
+  if (bcastFlood !== undefined) settings.bcast_flood = bcastFlood === 1
+  if (mcastFlood !== undefined) settings.mcast_flood = mcastFlood === 1
+  if (locked !== undefined) settings.locked = locked === 1
   return { state, isIsolated: isolated === 1, isHairpin: hairpin === 1, settings }
 }
 

@@ -113,6 +113,7 @@ test("links have what tells to which others they belong", () => {
     qdisc: "noop",
     addresses: ["10.85.0.1/24", "fd00::1/64"],
     counters: quiet,
+    port: undefined,
   })
   expect(linkOf("veth1")).toStrictEqual({
     port: {
