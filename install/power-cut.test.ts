@@ -48,7 +48,7 @@ class Disk {
 
 function namesIn(directory: string, visit: (inode: number, path: string) => void = () => {}): Names {
   return new Map(
-    readdirSync(directory).map((name) => {
+    readdirSync(directory).map((name): [string, Names | number] => {
       const path = `${directory}/${name}`
       const found = lstatSync(path)
       if (found.isDirectory()) return [name, namesIn(path, visit)]
