@@ -31,7 +31,10 @@ export interface PoolStatus {
 
 export interface PrefixStatus {
   readonly prefix: string
+  /** The blocks of the file. */
   readonly blocks: readonly { readonly prefix: string; readonly state: "owned" | "draining"; readonly used: number }[]
+  /** The blocks that the store says are this node's; the file has the same, but for a moment. Absent as `cluster` is. */
+  readonly recorded?: readonly string[]
   /** Addresses of the owned blocks: those that containers have, and those to hand out. */
   readonly used: number
   readonly free: string

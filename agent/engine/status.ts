@@ -44,6 +44,7 @@ function statusOfPool(agent: Agent, pool: Pool, fault: string | undefined, isReg
       used: holdings.reduce((sum, { used }) => sum + Number(used), 0),
       free: freeOf(holdings).toString(),
       ...(isRegistered && {
+        recorded: records.filter((each) => isOurs(agent, each)).map(({ value }) => value.prefix),
         cluster: {
           free: (blocks.claimable - BigInt(taken)).toString(),
           owned: records.length - quarantined,

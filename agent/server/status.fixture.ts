@@ -16,6 +16,7 @@ export const sampleStatus: Status = {
             { prefix: "10.64.3.0/26", state: "owned", used: 3 },
             { prefix: "10.64.4.0/26", state: "draining", used: 1 },
           ],
+          recorded: ["10.64.3.0/26", "10.64.4.0/26"],
           used: 4,
           free: "58",
           cluster: { free: "1020", owned: 3, quarantined: 1 },

@@ -36,16 +36,16 @@ class ClusterNode implements AsyncDisposable {
     this.store = store
   }
 
-  static async create(): Promise<ClusterNode> {
+  /** A pool of 16 blocks, or another prefix. */
+  static async create(prefix = { prefix: "10.85.0.0/22", blockLength: 26 }): Promise<ClusterNode> {
     const lab = await NodeLab.create(network)
     const path = lab.directory.join("store")
     const node = new ClusterNode(lab, await openStore({ type: "directory", path }, {}))
     await lab.host.exec("sh", ["-ec", "mkdir -p /run/cni-agent; mount -t tmpfs -o mode=755 cni-test /run/cni-agent"])
-    const config = { node: "node-1", http: "", store: { type: "directory", path } }
-    await Bun.write(node.configuration, JSON.stringify(config))
+    await node.configure({ type: "directory", path })
     await putPool(node.store, {
       name: "pods",
-      prefixes: [{ prefix: "10.85.0.0/22", blockLength: 26, reserved: [] }],
+      prefixes: [{ ...prefix, reserved: [] }],
       routes: [],
       network: "pods",
       quarantineS: 3600,
@@ -57,6 +57,24 @@ class ClusterNode implements AsyncDisposable {
 
   get configuration(): string {
     return this.lab.directory.join("agent.json")
+  }
+
+  async configure(store: object): Promise<void> {
+    await Bun.write(this.configuration, JSON.stringify({ node: "node-1", http: "", store }))
+  }
+
+  /** Has the disk refuse all writes to the directory of pools, or take them again. */
+  async refuseWrites(isRefusing: boolean): Promise<void> {
+    const [pools, { host }] = ["/var/lib/cni/pools", this.lab]
+    if (!isRefusing) return void (await host.exec("umount", [pools]))
+    await host.exec("mount", ["--bind", pools, pools])
+    await host.exec("mount", ["-o", "remount,bind,ro", pools])
+  }
+
+  /** The agent's node, as its records name it. */
+  async self(): Promise<Owner> {
+    const [record] = await this.store.list("node")
+    return record?.value.owner ?? expect.unreachable()
   }
 
   /** Starts the agent; ends when it is ready, or when it answers. */
@@ -87,6 +105,21 @@ class ClusterNode implements AsyncDisposable {
     return this.store.create("block", keyOf.block(block), block)
   }
 
+  /** Has another node own the blocks of this one. */
+  async handOver(): Promise<void> {
+    await this.store.create("node", "node-2", { owner: other, addresses: [] })
+    for (const record of await this.store.list("block"))
+      await this.store.replace(record, { ...record.value, owner: other, nonce: "n2", epoch: record.value.epoch + 1 })
+  }
+
+  /** Removes pods, so many or all. */
+  async removePods(count?: number): Promise<void> {
+    const { stdout } = await this.lab.cni(["ps", "--json"])
+    const pods = JSON.parse(stdout) as { containerId: string; netns: string }[]
+    for (const { containerId, netns } of pods.slice(0, count))
+      await this.lab.cni(["del", "pods", netns, "--container-id", containerId])
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     await this.kill()
     await this.store[Symbol.asyncDispose]()
@@ -100,6 +133,8 @@ interface ClusterFault {
   readonly severity: "error" | "warning"
   readonly names: RegExp
   readonly remedy: RegExp
+  /** The pool, where it is another one. */
+  readonly pool?: { prefix: string; blockLength: number }
   seed(node: ClusterNode): Promise<unknown>
   mend(node: ClusterNode): Promise<unknown>
   /** Causes that come with it. */
@@ -141,6 +176,69 @@ const faults: readonly ClusterFault[] = [
       await node.start()
     },
     besides: ["agent-dead", "status"],
+  },
+  {
+    rule: "pool-file-old",
+    severity: "warning",
+    names: /it lacks 10\.85\.3\.192\/26 \(.*[Rr]ead-only file system.*\)/,
+    remedy: /systemctl restart cni-agent/,
+    seed: async (node) => {
+      await node.refuseWrites(true)
+      await node.own("10.85.3.192/26", "owned", await node.self())
+    },
+    mend: async (node) => {
+      await node.kill()
+      await node.refuseWrites(false)
+      await node.start()
+    },
+  },
+  {
+    rule: "pool-file-old",
+    severity: "error",
+    names: /it has 10\.85\.\d+\.\d+\/26, which is not this node's/,
+    remedy: /systemctl restart cni-agent/,
+    seed: async (node) => {
+      await node.refuseWrites(true)
+      await node.handOver()
+    },
+    mend: async (node) => {
+      await node.kill()
+      await node.refuseWrites(false)
+      await node.start()
+      await node.removePods()
+    },
+  },
+  {
+    rule: "store-unreachable",
+    severity: "warning",
+    names: /the agent does not reach etcd at http:\/\/127\.0\.0\.1:1/,
+    remedy: /cni-agent status/,
+    seed: async (node) => {
+      await node.kill()
+      await node.configure({ type: "etcd", endpoints: ["http://127.0.0.1:1"] })
+      await node.start("/healthz")
+    },
+    mend: async (node) => {
+      await node.kill()
+      await node.configure({ type: "directory", path: node.lab.directory.join("store") })
+      await node.start()
+    },
+  },
+  {
+    rule: "cluster-pool-full",
+    severity: "error",
+    names:
+      /no block of 10\.85\.0\.0\/28 of pool "pods" is free in the cluster, and this node has 0 of 10 addresses left/,
+    remedy: /cni-agent ipam pool show pods/,
+    pool: { prefix: "10.85.0.0/28", blockLength: 29 },
+    seed: async ({ lab }) => {
+      for (let count = 2; count < 10; count++) await lab.addPod(`more-${count}`)
+    },
+    mend: async ({ lab }) => {
+      const { stdout } = await lab.cni(["ps", "--json"])
+      const [, , ...more] = JSON.parse(stdout) as { containerId: string; netns: string }[]
+      for (const { containerId, netns } of more) await lab.cni(["del", "pods", netns, "--container-id", containerId])
+    },
   },
   {
     rule: "pool-unknown",
@@ -185,16 +283,10 @@ const faults: readonly ClusterFault[] = [
     severity: "error",
     names: /is node "node-2"'s now, and 2 containers here have addresses of it/,
     remedy: /kubectl delete pod --namespace shop web-1; kubectl delete pod --namespace shop web-2/,
-    seed: async ({ store }) => {
-      await store.create("node", "node-2", { owner: other, addresses: [] })
-      for (const record of await store.list("block"))
-        await store.replace(record, { ...record.value, owner: other, nonce: "n2", epoch: record.value.epoch + 1 })
-    },
-    mend: async ({ lab, store }) => {
-      const { stdout } = await lab.cni(["ps", "--json"])
-      for (const { containerId, netns } of JSON.parse(stdout) as { containerId: string; netns: string }[])
-        await lab.cni(["del", "pods", netns, "--container-id", containerId])
-      expect((await store.list("block")).length).toBeGreaterThan(1)
+    seed: (node) => node.handOver(),
+    mend: async (node) => {
+      await node.removePods()
+      expect((await node.store.list("block")).length).toBeGreaterThan(1)
     },
   },
   {
@@ -216,8 +308,8 @@ const chosen = faults.filter((_, at) => isLong || at % 2 === seed % 2)
 
 test.each(chosen.map((fault) => [`${fault.rule}, ${fault.names.source.slice(0, 40)}`, fault] as const))(
   "%s: found, and gone after what its remedy says",
-  async (_, { rule, severity, names, remedy, seed: breakNode, mend, besides = [] }) => {
-    await using node = await ClusterNode.create()
+  async (_, { rule, severity, names, remedy, seed: breakNode, mend, besides = [], pool }) => {
+    await using node = await ClusterNode.create(pool)
     const { lab } = node
     await lab.addPod("web-1")
     await lab.addPod("web-2")

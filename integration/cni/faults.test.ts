@@ -66,9 +66,6 @@ test("every finding that doctor can tell is broken here or among the faults of c
     "plugin-replaced": "it needs an installation: tools/doctor/placed.test.ts",
     "install-interrupted": "it needs an installer that was killed: tools/doctor/placed.test.ts",
     "neighbours-full": "its limit is the whole machine's: tools/doctor/kernel.test.ts",
-    "pool-file-old": "it needs a file that the agent does not write again at once: tools/doctor/pools.test.ts",
-    "store-unreachable": "a directory is always reached: tools/doctor/pools.test.ts",
-    "cluster-pool-full": "it needs more containers than a machine has room for: tools/doctor/pools.test.ts",
   }
   const rows = new Set([...faults.map(({ rule }) => rule), ...Object.keys(elsewhere)])
   const tables = ["doctor-containers.test.ts", "cluster-doctor.test.ts"].map((file) =>

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import type { Status } from "../../agent/mod.ts"
-import { askAgentNow, type NodePool, type NodePools } from "../node/agent.ts"
+import { askAgentNow, differenceOf, type NodePool, type NodePools } from "../node/agent.ts"
 import { checkPools } from "./networks.ts"
 import { checkClusterPools } from "./pools.ts"
 import { attachmentOf, patientOf, told } from "./testing/patients.ts"
@@ -56,14 +56,29 @@ have the agent write it again, which begins with the blocks that the store says 
   expect(found({}, [torn])[0]).toContain(`mv ${path} ${path}.bad; have the agent write it again`)
 })
 
-test("a file that is not what the agent says names the blocks", () => {
-  const [own] = prefix.blocks
-  expect(lines(withPrefix({ blocks: [own, { prefix: "10.64.9.0/26", state: "owned", used: 0 }] }))).toEqual([
+test("a file that has other blocks than the store names them, and what keeps the agent from writing it", () => {
+  const missing = { ...pool, difference: { missing: ["10.64.9.0/26"], extra: [] } }
+  expect(lines({}, [missing])).toEqual([
     `warning pool-file-old (pods): "${path}" is not what the agent says: it lacks 10.64.9.0/26`,
   ])
-  expect(lines(withPrefix({ blocks: [] }))).toEqual([
+  const full = [{ name: "pods", network: "pods", file: path, fault: "the disk is full", prefixes: [prefix], fixed: {} }]
+  expect(lines({ pools: full }, [missing])[0]).toEndWith("it lacks 10.64.9.0/26 (the disk is full)")
+  const extra = { ...pool, difference: { missing: [], extra: ["10.64.3.0/26"] } }
+  expect(lines({}, [extra])).toEqual([
     `error pool-file-old (pods): "${path}" is not what the agent says: it has 10.64.3.0/26, which is not this node's`,
   ])
+})
+
+test("what only the store has, or only the file, is a difference, unless the agent has not heard of all records or does not believe them", () => {
+  const recorded = ["10.64.3.0/26"]
+  const answer = (more: object, store = status.store) => ({ status: { ...status, ...withPrefix(more), store } })
+  expect(differenceOf(pool, answer({ recorded }))).toBeUndefined()
+  const further = answer({ recorded: [...recorded, "10.64.9.0/26"] })
+  expect(differenceOf(pool, further)).toEqual({ missing: ["10.64.9.0/26"], extra: [] })
+  expect(differenceOf(pool, answer({ recorded: [] }))).toEqual({ missing: [], extra: recorded })
+  expect(differenceOf(pool, answer({}))).toBeUndefined()
+  expect(differenceOf(pool, answer({ recorded: [] }, { ...status.store, stopped: "a backup" }))).toBeUndefined()
+  expect(differenceOf(pool, { reason: "no process listens" })).toBeUndefined()
 })
 
 test("an agent that does not answer, a store that is stopped or out of reach, a pool that the agent does not know", () => {

@@ -28,9 +28,9 @@ export const checkClusterPools: Check = (patient) => {
   ]
 }
 
-/** A file that host-local refuses, or that is not what the agent says of it. */
+/** A file that host-local refuses, or that has other blocks than the store, as the agent knows it. */
 function fileFaults(
-  { network, name, path, file, fault }: NodePool,
+  { network, name, path, file, fault, difference: unlike }: NodePool,
   agent: NonNullable<Patient["node"]["pools"]["agent"]>,
 ): Finding[] {
   const told = "status" in agent ? agent.status.pools.find((pool) => pool.name === name) : undefined
@@ -48,14 +48,8 @@ function fileFaults(
       },
     ]
   }
-  if (!told || "reason" in agent) return []
-  const inFile = file.sets.flatMap(({ blocks, draining }) => [...blocks, ...draining])
-  const named = told.prefixes.flatMap(({ blocks }) => blocks.map(({ prefix }) => prefix))
-  const [missing, extra] = [
-    named.filter((block) => !inFile.includes(block)),
-    inFile.filter((block) => !named.includes(block)),
-  ]
-  if (missing.length + extra.length === 0) return []
+  if (!unlike) return []
+  const { missing, extra } = unlike
   const difference = [
     ...(missing.length === 0 ? [] : [`it lacks ${missing.join(", ")}`]),
     ...(extra.length === 0
@@ -67,7 +61,7 @@ function fileFaults(
       ...about,
       rule: "pool-file-old",
       severity: extra.length > 0 ? "error" : "warning",
-      what: `"${path}" is not what the agent says: ${difference.join("; ")}${told.fault === undefined ? "" : ` (${told.fault})`}`,
+      what: `"${path}" is not what the agent says: ${difference.join("; ")}${told?.fault === undefined ? "" : ` (${told.fault})`}`,
       why:
         extra.length > 0
           ? "ADD hands out addresses that another node may hand out, too"

@@ -1,7 +1,7 @@
 import type { Status } from "../../agent/mod.ts"
 import { type PoolFile, poolPath, readPoolFile } from "../../ipam/host-local/main.ts"
 import { decodeUtf8, encodeUtf8, monotonicMs } from "../../pkg/engine/mod.ts"
-import { connectTo, type Fd, isErrno, Poll, poll, read, readTextFile, writeAll } from "../../pkg/libc/mod.ts"
+import { connectTo, type Fd, isErrno, Poll, poll, read, readTextFile, sleep, writeAll } from "../../pkg/libc/mod.ts"
 import { concat } from "../../pkg/netlink/mod.ts"
 import { isCniError, isJsonObject, type JsonValue } from "../../pkg/types/mod.ts"
 import type { NetworkFile } from "./networks.ts"
@@ -14,6 +14,16 @@ export interface NodePool {
   readonly file?: PoolFile
   /** Why host-local does not believe the file. */
   readonly fault?: string
+  /** Where the file has other blocks than the store, as the agent knows it: also at a second look. */
+  readonly difference?: BlockDifference
+}
+
+/** Blocks by their prefixes. */
+export interface BlockDifference {
+  /** Those that the store says are this node's, and that are not in the file. */
+  readonly missing: readonly string[]
+  /** Those of the file that are not this node's. */
+  readonly extra: readonly string[]
 }
 
 /** What the cluster's agent on this node answers, or why it does not. */
@@ -32,6 +42,9 @@ export interface NodePools {
 const AGENT_CONFIG = "/etc/cni/agent.json"
 const AGENT_SOCKET = "/run/cni-agent/agent.sock"
 
+/** A claim and a release end with the file within milliseconds of the record, and within a second on a busy disk. */
+const SECOND_LOOK_MS = 1000
+
 /** An agent answers out of its memory. */
 const PATIENCE_MS = 3000
 /** The status of an agent with ten thousand blocks is smaller. */
@@ -42,8 +55,49 @@ export function readPools(networks: readonly NetworkFile[]): NodePools {
   const socket = socketOf(AGENT_CONFIG)
   const named = namedPools(networks)
   if (named.length === 0) return { pools: [], socket }
+  const first = look(named, socket)
+  if (!first.pools.some(({ difference }) => difference)) return { ...first, socket }
+  sleep(SECOND_LOOK_MS)
+  const second = look(named, socket)
+  const pools = second.pools.map(({ difference, ...pool }, at): NodePool => {
+    const lasting = difference && bothOf(difference, first.pools[at]?.difference)
+    return lasting ? { ...pool, difference: lasting } : pool
+  })
+  return { pools, socket, agent: second.agent }
+}
+
+function look(named: ReturnType<typeof namedPools>, socket: string) {
   const agent = askAgentNow(socket)
-  return { pools: named.map(readPool), socket, agent }
+  const pools = named.map((each): NodePool => {
+    const pool = readPool(each)
+    const difference = differenceOf(pool, agent)
+    return difference ? { ...pool, difference } : pool
+  })
+  return { pools, agent }
+}
+
+/** Where a file is unlike the store; `undefined` also where that is not known, or the store is not to be trusted. */
+export function differenceOf({ name, file }: NodePool, agent: AgentAnswer): BlockDifference | undefined {
+  if (!file || "reason" in agent || agent.status.store.stopped !== undefined) return undefined
+  const told = agent.status.pools.find((pool) => pool.name === name)?.prefixes
+  if (!told?.every(({ recorded }) => recorded)) return undefined
+  const recorded = told.flatMap((prefix) => prefix.recorded ?? [])
+  const inFile = file.sets.flatMap(({ blocks, draining }) => [...blocks, ...draining])
+  return differenceOrNone({
+    missing: recorded.filter((block) => !inFile.includes(block)),
+    extra: inFile.filter((block) => !recorded.includes(block)),
+  })
+}
+
+function bothOf(one: BlockDifference, other?: BlockDifference): BlockDifference | undefined {
+  return differenceOrNone({
+    missing: one.missing.filter((block) => other?.missing.includes(block)),
+    extra: one.extra.filter((block) => other?.extra.includes(block)),
+  })
+}
+
+function differenceOrNone(difference: BlockDifference): BlockDifference | undefined {
+  return difference.missing.length + difference.extra.length > 0 ? difference : undefined
 }
 
 function namedPools(networks: readonly NetworkFile[]) {
