@@ -1,6 +1,7 @@
 import { expect, test } from "bun:test"
 import { podsNetwork } from "../cni/node-lab.ts"
 import { runFirewalld, sourcesIn, startFirewalld, stopFirewalld } from "../firewall/firewalld-lab.ts"
+import { RunningListener } from "./listener-lab.ts"
 import { madeFor, ReconcileLab, withoutLocalnetRecord } from "./reconcile-lab.ts"
 
 const [bridge = {}, portmap = {}] = podsNetwork.plugins
@@ -53,4 +54,27 @@ test("cni reconcile makes again the sources that firewalld has forgotten, after 
   }
   await lab.removePods(pods)
   expect(await sourcesIn(lab.host)).toEqual([])
+})
+
+test("cni doctor says that firewalld runs without a listener of cni reconcile, until one runs", async () => {
+  await using lab = await ReconcileLab.create({ ...podsNetwork, plugins: [bridge, portmap, { type: "firewall" }] })
+  const findings = async () =>
+    (await lab.node.doctor()).findings
+      .filter(({ rule }) => rule !== "host-no-default-route")
+      .map(({ rule, pasteable, remedy }) => ({ rule, pasteable, remedy }))
+  const noListener = {
+    rule: "no-listener",
+    pasteable: true,
+    remedy: "systemctl enable --now cni-reconcile.service",
+  }
+  await startFirewalld(lab.host)
+  expect(await findings()).toEqual([]) // and no container that could lose something
+  const pods = await lab.addPods(1)
+  expect(await findings()).toEqual([noListener])
+  {
+    await using _ = await RunningListener.start(lab.node) // as the unit does
+    expect(await findings()).toEqual([])
+  }
+  expect(await findings()).toEqual([noListener])
+  await lab.removePods(pods)
 })

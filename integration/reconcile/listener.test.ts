@@ -89,8 +89,12 @@ test("what is removed three times in a minute is left and told, and cni reconcil
   expect(metrics.stdout).toContain('cni_reconcile_total{trigger="start",result="complete"} 1\n')
   expect(metrics.stdout).toMatch(/^cni_reconcile_losses [1-9]$/m)
   expect(metrics.stdout).toMatch(/^cni_reconcile_outage_seconds_count 2$/m)
+  const left = findings.find(({ rule }) => rule === "losses-left")
+  expect(left?.remedy).toEndWith("; then cni reconcile makes it again")
   await lab.reconcile()
   await lab.expectTraffic(pods)
+  const isTold = async () => (await lab.node.doctor()).findings.some(({ rule }) => rule === "losses-left")
+  await waitFor(async () => !(await isTold()), "doctor to tell of no losses")
 })
 
 test("a listener that was killed is followed by one that makes good what was lost before; a second one beside it is refused", async () => {
