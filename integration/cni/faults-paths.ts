@@ -1,4 +1,6 @@
 import { expect } from "bun:test"
+import { join } from "node:path"
+import { CProgram } from "../lab/mod.ts"
 import type { Fault } from "./faults-table.ts"
 import type { NodeLab } from "./node-lab.ts"
 
@@ -43,6 +45,21 @@ export const faultsOnPaths: readonly Fault[] = [
       /^a rule in table inet guard, chain c, at ingress of "veth[^"]+", drops packets of containers: chain c, handle \d+$/,
     seed: async (lab) =>
       nft(lab, "inet guard", `filter hook ingress device ${await endOf(lab)} priority 0`, "ip saddr 10.85.0.0/24 drop"),
+  },
+  {
+    rule: "xdp-program",
+    severity: "warning",
+    names: /^an XDP program \(id \d+\) is attached to "veth[^"]+"$/,
+    seed: async (lab, pods) => {
+      await using drop = await CProgram.build(join(import.meta.dir, "xdp-drop.c"))
+      const end = await endOf(lab)
+      await lab.host.exec(drop.path, [end])
+      const [link] = await lab.host.json<{ ifalias: string }[]>("ip", ["-j", "link", "show", end])
+      const pod = pods.find(({ name }) => link?.ifalias.includes(name))
+      const { stdout } = await lab.cni(["trace", "pods", pod?.path ?? "", "--to", "10.85.0.1"])
+      expect(stdout).toMatch(/^\? +filter +an XDP program \(id \d+\) at "veth.*may drop it before all rules$/m)
+      expect((await pod?.tryExec("ping", ["-c1", "-W1", "10.85.0.1"]))?.exitCode).toBe(1)
+    },
   },
   {
     rule: "frames-dropped",

@@ -186,6 +186,7 @@ function wrongNeighbours(examined: Examined, patient: Patient): Finding[] {
           "port-state",
           "frames-dropped",
           "netdev-drop",
+          "xdp-program",
           "port-setting",
           "container-arp-off",
         ],

@@ -20,7 +20,7 @@ import { checkContainerRoutes } from "./container-routes.ts"
 import { checkContainerLinks, checkInsides } from "./containers.ts"
 import { checkDrops, checkShadows } from "./filters.ts"
 import { type Check, type Finding, type Member, type Patient, readSysctl } from "./finding.ts"
-import { checkDeviceHooks, checkFrames } from "./frames.ts"
+import { checkDeviceHooks, checkFrames, checkXdp } from "./frames.ts"
 import { checkBroken, checkClock, checkDisk, checkRecords, checkUnread } from "./host.ts"
 import { checkHostNeighbours, checkHostRoutes } from "./host-routes.ts"
 import { examinedOf } from "./inside.ts"
@@ -102,6 +102,7 @@ const checks: readonly Check[] = [
   checkIpsec,
   checkFrames,
   checkDeviceHooks,
+  checkXdp,
   checkDefaultRoute,
   checkUplinkFilters,
   checkLocalnet,

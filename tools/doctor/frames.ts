@@ -1,5 +1,5 @@
-import { chainsAt, type FilterView, isUnconditional, verdictOf } from "../node/mod.ts"
-import { affectedBy, type Check, containerLinks, type Finding } from "./finding.ts"
+import { chainsAt, type FilterView, isUnconditional, type NodeLink, verdictOf } from "../node/mod.ts"
+import { affectedBy, type Check, containerLinks, type Finding, linkOnHost } from "./finding.ts"
 import { aboutContainers } from "./frame-rules.ts"
 import { type Command, inOneLine, sh } from "./remedy.ts"
 
@@ -83,6 +83,30 @@ export const checkDeviceHooks: Check = (patient) => {
     ]
   })
 }
+
+/** XDP programs at containers' ends and bridges; at an uplink, network plugins that work by eBPF have theirs. What they drop cannot be read. */
+export const checkXdp: Check = (patient) =>
+  containerLinks(patient).flatMap((name): Finding[] => {
+    const link = linkOnHost(patient, name)
+    const xdp = link?.xdp
+    if (!link || !xdp) return []
+    const isConcerned = ({ nsid, index, master }: NodeLink) =>
+      nsid === undefined && (index === link.index || master === link.index)
+    const concerned = patient.attachments.filter((one) => one.link && isConcerned(one.link))
+    return [
+      {
+        rule: "xdp-program",
+        severity: "warning",
+        cause: link.kind === "bridge" ? `bridge ${name}` : "ends",
+        affected: concerned.map(affectedBy),
+        what: `an XDP program (id ${xdp.id}) is attached to "${name}"`,
+        ofMany: (count) => `XDP programs are attached to interfaces of ${count} containers, at "${name}" id ${xdp.id}`,
+        why: "it sees each packet that comes in there before all rules, and no rule shows what it drops",
+        remedy: sh`ip link set dev ${name} ${xdp.mode} off`,
+        note: `it may be meant to be there: bpftool prog show id ${xdp.id} tells what it is`,
+      },
+    ]
+  })
 
 function isOthers({ name }: Base["table"]): boolean {
   return !/^cni_/.test(name)

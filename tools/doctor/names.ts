@@ -60,6 +60,7 @@ export const findingNames = [
   "losses-left",
   "frames-dropped",
   "netdev-drop",
+  "xdp-program",
   "missing-policy",
   "missing-masquerade",
   "missing-ports",

@@ -1,4 +1,5 @@
 import {
+  attrs,
   bridgePortData,
   IFF_NOARP,
   IFF_UP,
@@ -12,6 +13,8 @@ import {
   OperState,
   RouteSocket,
   RT_TABLE_MAIN,
+  u8,
+  u32,
 } from "../../pkg/netlink/mod.ts"
 import { formatCidr, formatIp } from "../../pkg/types/mod.ts"
 
@@ -61,6 +64,8 @@ export interface NodeLink {
   readonly qdisc?: string
   /** Of a bridge: the spanning tree protocol is on. */
   readonly hasStp?: boolean
+  /** The XDP program that is attached to it; `mode` is the word that `ip link set` has for it. */
+  readonly xdp?: { readonly mode: string; readonly id: number } | undefined
   /** With prefix length; of links on the host only. */
   readonly addresses: readonly string[]
   readonly counters?: Counters | undefined
@@ -85,6 +90,12 @@ export interface NodeRoute {
 /** RTN_BLACKHOLE, RTN_UNREACHABLE, RTN_PROHIBIT, <linux/rtnetlink.h> */
 const CLOSED: readonly number[] = [6, 7, 8]
 
+/** IFLA_XDP, and in it IFLA_XDP_ATTACHED and IFLA_XDP_PROG_ID, <linux/if_link.h> */
+const IFLA_XDP = 43
+const xdpAttributes = attrs({ attached: [2, u8], id: [4, u32] })
+/** `XDP_ATTACHED_*`; several at once have no word of their own. */
+const xdpModes = ["", "xdpdrv", "xdpgeneric", "xdpoffload", "xdp"] as const
+
 /** struct rtnl_link_stats64, <linux/if_link.h>, in `IFLA_STATS64`. */
 const IFLA_STATS64 = 23
 const STATS64_SIZE = 64
@@ -107,7 +118,7 @@ export function readLinks(): NodeLink[] {
   return [...own, ...inside]
 }
 
-/** Its counters and what it is as a port are read when they are looked at: they are most of the work. */
+/** Its counters, its XDP program and what it is as a port are read when they are looked at: they are most of the work. */
 function describeLink(link: Link, nsid: number | undefined, addresses: readonly string[] = []): NodeLink {
   const { index, name, kind, mac, mtu, flags, attributes } = link
   const { alias, master, link: peer, linkNetnsId: peerNsid, operState, qdisc } = attributes
@@ -137,6 +148,9 @@ function describeLink(link: Link, nsid: number | undefined, addresses: readonly 
     get port() {
       return portOf(link)
     },
+    get xdp() {
+      return xdpOf(link)
+    },
   }
 }
 
@@ -153,6 +167,13 @@ function portOf({ attributes: { linkInfo } }: Link): NodeLink["port"] {
   if (mcastFlood !== undefined) settings.mcast_flood = mcastFlood === 1
   if (locked !== undefined) settings.locked = locked === 1
   return { state, isIsolated: isolated === 1, isHairpin: hairpin === 1, settings }
+}
+
+function xdpOf({ attributes: { unknown = [] } }: Link): NodeLink["xdp"] {
+  const payload = unknown.find(({ type }) => type === IFLA_XDP)?.payload
+  if (payload === undefined) return undefined
+  const { attached = 0, id = 0 } = xdpAttributes.decode(payload)
+  return attached === 0 ? undefined : { mode: xdpModes[attached] ?? "xdp", id }
 }
 
 const stateNames = new Map<number, string>(

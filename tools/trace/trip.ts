@@ -36,6 +36,9 @@ export function pass({ way, rules }: Trip, hook: string, packet: Packet, isQuiet
 
 /** The same at an interface: its ingress, or its egress; silence is not told. */
 export function passDevice(trip: Trip, hook: "ingress" | "egress", device: string, packet: Packet): boolean {
+  const xdp = hook === "ingress" && trip.node.links.find(({ nsid, name }) => nsid === undefined && name === device)?.xdp
+  if (xdp)
+    trip.way.pass("filter", `an XDP program (id ${xdp.id}) at "${device}" may drop it before all rules`, "perhaps")
   const result = passHook(trip.rules, hook, packet, device)
   for (const { what, passes } of result.notes) trip.way.pass("filter", `at ${hook} of "${device}": ${what}`, passes)
   return result.verdict !== "drop"
