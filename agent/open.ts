@@ -4,7 +4,7 @@ import { findFile, readTextFile } from "../pkg/libc/mod.ts"
 import { type AgentConfig, parseAgentConfig, type StoreConfig } from "./config.ts"
 import type { PodCidrs } from "./engine/pod-cidrs.ts"
 import type { Owner } from "./records.ts"
-import type { Store } from "./store.ts"
+import { type Store, StoreError } from "./store.ts"
 import { DirectoryStore } from "./stores/directory.ts"
 import { openEtcdStore } from "./stores/etcd/store.ts"
 import { KubernetesStore } from "./stores/kubernetes/store.ts"
@@ -72,7 +72,8 @@ export async function ownerOfNode(
   const machineId = bytes === undefined ? "" : decodeUtf8(bytes).trim()
   if (config.store.type === "kubernetes") {
     const member = (await store.members()).find((one) => one.name === name)
-    if (member === undefined) throw new Error(`Cannot find node "${name}": Kubernetes has no Node of this name`)
+    // kubelet makes it, perhaps after the agent's start.
+    if (member === undefined) throw new StoreError(`Kubernetes has no Node "${name}"`, "refused")
     return { name, uid: member.uid, machineId }
   }
   if (machineId === "") {

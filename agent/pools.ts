@@ -29,9 +29,21 @@ export function faultOf(pool: Pool): string | undefined {
     : undefined
 }
 
+/** Addresses that are no container's, by what they are. */
+const unusable = [
+  ["0.0.0.0/8", "this network"],
+  ["127.0.0.0/8", "loopback"],
+  ["224.0.0.0/4", "multicast"],
+  ["::/80", "loopback, and IPv4 in IPv6"],
+  ["fe80::/10", "link-local"],
+  ["ff00::/8", "multicast"],
+] as const
+
 function prefixFault({ prefix: text, blockLength, gateway, reserved }: PoolPrefix): string | undefined {
   const prefix = parsePrefix(text)
   if (!prefix || formatPrefix(prefix) !== text) return `"${text}" is not a network prefix in its canonical form`
+  const special = unusable.find(([each]) => overlaps(toPrefix(each), prefix))
+  if (special) return `${text} has addresses of ${special[0]} (${special[1]}), which are no container's`
   const longest = text.includes(":") ? 126 : 30
   if (!Number.isInteger(blockLength) || blockLength < prefix.length || blockLength > longest) {
     return `blocks of ${text} have a prefix length from ${prefix.length} to ${longest}, not ${blockLength}`
@@ -47,13 +59,19 @@ function prefixFault({ prefix: text, blockLength, gateway, reserved }: PoolPrefi
     : undefined
 }
 
-/** The registry with a pool added, or changed in what may change: all but prefixes, lengths of blocks, gateways and network. Throws `PoolError`. */
-export function withPool(registry: Registry, pool: Pool): Registry {
+/** What `putPool` has done. */
+export type Put = "made" | "changed" | "unchanged"
+
+/**
+ * The registry with a pool added, or changed in what may change: all but prefixes, lengths of blocks, gateways and network. One that is being
+ * removed is refused, or kept where `isKept`. Throws `PoolError`.
+ */
+function withPool(registry: Registry, pool: Pool, isKept: boolean): Registry {
   const refuse = (reason: string) => new PoolError(`Cannot create pool "${pool.name}": ${reason}`)
   const fault = faultOf(pool)
   if (fault !== undefined) throw refuse(fault)
   const known = registry.pools[pool.name]
-  if (known?.isRemoved) throw refuse("a pool of this name is being removed")
+  if (known?.isRemoved && !isKept) throw refuse("a pool of this name is being removed")
   if (known && fixedPart(known) !== fixedPart(pool)) {
     throw refuse(
       "there is one of this name with other prefixes, lengths of blocks, gateways or another network, which never change",
@@ -79,9 +97,16 @@ function overlapOf(a: Pool, b: Pool): readonly [string, string] | undefined {
   return undefined
 }
 
-/** Creates a pool, or changes what may change in one. Throws `PoolError`, `StoreError`. */
-export async function putPool(store: Store, pool: Pool): Promise<void> {
-  await changeRegistry(store, (registry) => withPool(registry, pool))
+/** Creates a pool, or changes what may change in one. With `isKept` one that is being removed stays. Throws `PoolError`, `StoreError`. */
+export async function putPool(store: Store, pool: Pool, { isKept = false } = {}): Promise<Put> {
+  let put: Put = "unchanged"
+  await changeRegistry(store, (registry) => {
+    const after = withPool(registry, pool, isKept)
+    const [is, was] = [after, registry].map(({ pools }) => JSON.stringify(pools[pool.name]))
+    if (is !== was) put = was === undefined ? "made" : "changed"
+    return after
+  })
+  return put
 }
 
 /**

@@ -50,7 +50,7 @@ export interface World {
   writeText(file: string, text: string): void
   /** Claims a block by `create`. Throws where another node has it. */
   claim(pool: string, prefix: string): Promise<void>
-  register(pool: Pool): Promise<void>
+  register(pool: Pool): Promise<unknown>
   /** Replaces `reserved` of the pool's prefixes by compare-and-swap. */
   reserve(pool: string, prefixes: readonly PoolPrefix[]): Promise<void>
   /** Throws when the blocks are not in the file after a while. */

@@ -83,6 +83,14 @@ test("the agent copies the pod CIDRs of its node into the file of a pool, and ne
   expect(fake.requests.filter((line) => !line.startsWith("GET /api/v1/nodes") && !/^P\w+ /.test(line))).toEqual([])
 }, 900_000)
 
+test("an agent that starts before its Node is there waits for it", async () => {
+  await using fake = await FakeApiServer.start({ isBare: true })
+  await using agent = await start(fake, { source: "podCIDRs", network: "pods" })
+  await until(async () => fake.requests.some((line) => line.startsWith("GET /api/v1/nodes")))
+  await ask(fake, "POST", "/api/v1/nodes", { body: node({ podCIDRs: ["10.244.1.0/24"] }) })
+  expect(await until(() => agent.poolFile())).toMatchObject({ pool: "pods", node: { name: "node-1" } })
+}, 900_000)
+
 test("the agent registers a pool that a user wrote, claims a block of it and writes the file of the pool", async () => {
   await using fake = await FakeApiServer.start()
   await ask(fake, "POST", "/api/v1/nodes", { body: node({}) })

@@ -8,7 +8,7 @@ import { followObjects } from "./follow.ts"
 import { type ApiObject, poolResource } from "./objects.ts"
 
 /** Puts a pool into the registry, or brings that of this name up to date. Throws where the pool cannot be used, such as for an overlap. */
-export type RegisterPool = (pool: Pool) => Promise<void>
+export type RegisterPool = (pool: Pool) => Promise<unknown>
 
 /** The specification of a `Pool` object, as `deploy/cluster/crds.yaml` has it. */
 interface PoolSpec {

@@ -1,6 +1,7 @@
 import { askAgent, type Block, type Status } from "../../../agent/mod.ts"
 import { type Command, print } from "../../../tools/command.ts"
 import { fittedTable, type Screen } from "../../../tools/screen.ts"
+import { requirePool } from "./pool.ts"
 import { storeFlags, withStore } from "./store.ts"
 import { readBlocks } from "./use.ts"
 
@@ -24,10 +25,9 @@ Examples:
     const [pool] = args.words
     const blocks = await withStore(args, terminal, async (store, { socket }) => {
       const all = await readBlocks(store)
-      return withUse(
-        all.filter((block) => pool === undefined || block.pool === pool),
-        await statusOrNone(socket),
-      )
+      const wanted = all.filter((block) => pool === undefined || block.pool === pool)
+      if (pool !== undefined && wanted.length === 0) await requirePool(store, pool)
+      return withUse(wanted, await statusOrNone(socket))
     })
     print(args, terminal, {
       json: () => blocks,

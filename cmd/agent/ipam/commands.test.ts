@@ -119,9 +119,32 @@ test("pool rm refuses while nodes own blocks, and names the nodes; without block
   const refused = await ipam("pool", "rm", "pods")
   expect(refused.code).toBe(1)
   expect(refused.err).toContain('nodes own 2 blocks of it: "node-1" 10.64.0.0/26; "node-2" 10.64.0.64/26')
+  expect(refused.err).toContain("no node claims further blocks of it from now on")
+  expect((await ipam("pool", "ls")).out).toEndWith('\nPool "pods" is being removed: no node claims a block of it\n')
+  expect((await ipam("pool", "show", "pods")).out).toContain("  is being removed: no node claims a block of it\n")
   for (const record of await store.list("block")) await store.remove(record)
   expect(await ipam("pool", "rm", "pods")).toEqual({ code: 0, out: 'Removed pool "pods"\n', err: "" })
   expect((await store.find("registry", "pools"))?.value.pools).toEqual({})
+})
+
+test("pool create says what it has done, and keeps a pool that is being removed", async () => {
+  expect((await createPods()).out).toStartWith('Made pool "pods"')
+  expect((await createPods()).out).toStartWith('Nothing is to be changed in pool "pods"')
+  const create = ["pool", "create", "pods", "--prefix", "10.64.0.0/24", "--quarantine"]
+  expect((await ipam(...create, "1h")).out).toStartWith('Changed pool "pods"')
+  await own("10.64.0.0/26", "node-1")
+  expect((await ipam("pool", "rm", "pods")).code).toBe(1)
+  expect((await store.find("registry", "pools"))?.value.pools.pods?.isRemoved).toBe(true)
+  expect((await ipam(...create, "1h")).out).toStartWith('Changed pool "pods"')
+  expect((await store.find("registry", "pools"))?.value.pools.pods?.isRemoved).toBeUndefined()
+})
+
+test("a pool of addresses that no container can have is refused", async () => {
+  for (const prefix of ["224.0.0.0/8", "127.0.0.0/16", "0.0.0.0/0", "ff02::/64", "fe80::/64", "::/96"]) {
+    const { code, err } = await ipam("pool", "create", "x", "--prefix", prefix)
+    expect([prefix, code, err]).toEqual([prefix, 1, expect.stringContaining("which are no container's")])
+  }
+  expect((await ipam("pool", "create", "x", "--prefix", "64:ff9b:1::/48")).code).toBe(0)
 })
 
 test("blocks lists owner, state and epoch; what is used of another node's block is not known", async () => {
@@ -136,7 +159,12 @@ test("blocks lists owner, state and epoch; what is used of another node's block 
       "",
     ].join("\n"),
   )
+  await ipam("pool", "create", "lan", "--prefix", "192.0.2.0/24")
   expect((await ipam("blocks", "lan")).out).toBe("No node owns a block\n")
+  expect(await ipam("blocks", "pod")).toMatchObject({
+    code: 1,
+    err: expect.stringContaining('Cannot find pool "pod" in directory'),
+  })
 })
 
 test("ls --cluster tells nodes of the cluster from those that are gone", async () => {

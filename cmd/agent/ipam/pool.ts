@@ -12,7 +12,8 @@ export const poolCreate: Command = {
   words: ["NAME"],
   flags: { ...poolFlags, ...storeFlags },
   help: `Every agent sees it at once, claims a block of it for its node, and writes the file of which host-local takes addresses by
-{"type": "host-local", "pool": "NAME"}. A pool never overlaps another one. Prefix and block length cannot be changed later.
+{"type": "host-local", "pool": "NAME"}. A pool never overlaps another one. Prefix and block length cannot be changed later. The same
+command for a pool that is being removed keeps it.
 
 Examples:
   cni-agent ipam pool create pods --prefix 10.64.0.0/16 --block-length 26 --route 0.0.0.0/0 --routing host-gw
@@ -20,8 +21,12 @@ Examples:
   cni-agent ipam pool create lan --prefix 192.0.2.0/24 --block-length 28 --gateway 192.0.2.1 --reserved 192.0.2.0/28`,
   async run(args, terminal) {
     const pool = poolOf(word(args, 0), args)
-    await withStore(args, terminal, (store) => putPool(store, pool))
-    print(args, terminal, { json: () => pool, text: () => `Made pool "${pool.name}" for network "${pool.network}"\n` })
+    const put = await withStore(args, terminal, (store) => putPool(store, pool, { isKept: true }))
+    const done = { made: "Made", changed: "Changed", unchanged: "Nothing is to be changed in" }[put]
+    print(args, terminal, {
+      json: () => pool,
+      text: () => `${done} pool "${pool.name}" for network "${pool.network}"\n`,
+    })
   },
 }
 
@@ -37,7 +42,7 @@ export const poolList: Command = {
     const uses = await withStore(args, terminal, readPoolUses)
     print(args, terminal, {
       json: () => uses.map(useAsJson),
-      text: (screen) => (uses.length === 0 ? "There are no pools\n" : poolTable(uses, screen)),
+      text: (screen) => (uses.length === 0 ? "There are no pools\n" : poolTable(uses, screen) + removals(uses)),
     })
   },
 }
@@ -76,7 +81,7 @@ Examples:
       if (isGone) return
       const { blocks } = await requirePool(store, name)
       throw new CniError(Code.TryAgainLater, `Cannot remove pool "${name}": ${describeOwners(blocks)}`, {
-        details: "no node claims further blocks of it; run this again when the containers with its addresses are gone",
+        details: `no node claims further blocks of it from now on: run this again when the containers with its addresses are gone, or keep the pool by "cni-agent ipam pool create"`,
       })
     })
     print(args, terminal, { json: () => ({ removed: name }), text: () => `Removed pool "${name}"\n` })
@@ -95,7 +100,8 @@ function describeOwners(blocks: readonly Block[]): string {
   return `nodes own ${blocks.length} block${blocks.length === 1 ? "" : "s"} of it: ${named.sort().join("; ")}`
 }
 
-async function requirePool(store: Store, name: string): Promise<PoolUse> {
+/** A pool of the cluster by its name. Throws an error that names those that there are. */
+export async function requirePool(store: Store, name: string): Promise<PoolUse> {
   const uses = await readPoolUses(store)
   const found = uses.find(({ pool }) => pool.name === name)
   if (found) return found
@@ -126,6 +132,13 @@ function poolTable(uses: readonly PoolUse[], screen: Screen): string {
   return fittedTable(poolColumns, rows, screen)
 }
 
+/** What the table of pools does not tell. */
+function removals(uses: readonly PoolUse[]): string {
+  return uses.flatMap(({ pool }) => (pool.isRemoved ? [`\nPool "${pool.name}" ${beingRemoved}\n`] : [])).join("")
+}
+
+const beingRemoved = "is being removed: no node claims a block of it"
+
 function showPool(use: PoolUse, screen: Screen): string {
   const { pool, prefixes, nodes } = use
   const lines = prefixes.flatMap(({ prefix, blockLength, owned, quarantined, free, gateway, reserved }) => [
@@ -134,6 +147,7 @@ function showPool(use: PoolUse, screen: Screen): string {
     ...(reserved.length === 0 ? [] : [`  reserved ${reserved.join(", ")}`]),
   ])
   const more = [
+    ...(pool.isRemoved ? [beingRemoved] : []),
     `network "${pool.network}", quarantine ${durationText(pool.quarantineS)}, routing ${pool.routing}`,
     ...pool.routes.map(({ dst, gw }) => `route ${dst}${gw === undefined ? "" : ` via ${gw}`}`),
   ]
