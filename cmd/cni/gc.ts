@@ -51,7 +51,7 @@ export const gc: Command = {
 as those that know no GC, is deleted by this command. Exit code 1: something of it is still there, and a message names it.
 
 Where the caches know no attachment of a network, and containers have interfaces in it, --auto deletes nothing of it: it is the wrong cache,
-or an empty one. Without NETWORK --auto goes through all networks of --conf-dir.
+or an empty one. Without NETWORK --auto goes through all networks of --conf-dir; as JSON that is one list.
 
 Examples:
   cni gc mynet --auto --dry-run
@@ -62,17 +62,26 @@ Examples:
     if (listed.length === 0 && !given(args, "auto")) {
       throw new UsageError("nothing is deleted without knowing what to keep: give --keep ID/IFNAME for each, or --auto")
     }
-    if (args.words.length > 0) return collect(word(args, 0), listed, args, terminal)
-    if (listed.length > 0 || wantsJson(args)) throw new UsageError("give NETWORK, or --auto alone for all networks")
+    const show = (rows: string[][]) =>
+      print(args, terminal, {
+        json: () => rows.map(rowAsJson),
+        text: (screen) => fittedTable(COLUMNS, rows, screen) || "Nothing to keep or delete\n",
+      })
+    if (args.words.length > 0) return collect(word(args, 0), listed, args, terminal, show)
+    if (listed.length > 0) throw new UsageError("give NETWORK, or --auto alone for all networks")
     const failures: string[] = []
+    const all: JsonObject[] = []
+    const isJson = wantsJson(args)
     for (const name of namesIn(args, terminal)) {
+      const note = (rows: string[][]) => all.push(...rows.map((row) => ({ network: name, ...rowAsJson(row) })))
       try {
-        terminal.stdout(`${name}:\n`)
-        await collect(name, listed, args, terminal)
+        if (!isJson) terminal.stdout(`${name}:\n`)
+        await collect(name, listed, args, terminal, isJson ? note : show)
       } catch (error) {
         failures.push(messageOf(error))
       }
     }
+    if (isJson) print(args, terminal, { json: () => all, text: () => "" })
     if (failures.length > 0) throw new Error(failures.join("\n"))
   },
 }
@@ -89,6 +98,7 @@ async function collect(
   listed: readonly AttachmentId[],
   args: Arguments,
   terminal: Terminal,
+  show: (rows: string[][]) => unknown,
 ): Promise<void> {
   const runtime = runtimeOf(args, terminal)
   const network = networkOf(name, args, terminal)
@@ -99,11 +109,6 @@ async function collect(
   if (given(args, "auto")) refuseBroken(network.name, caches)
   if (given(args, "auto") && attached().length === 0) refuseUnknown(network.name, placesOf(args, terminal), listed)
   const dry = given(args, "dry-run")
-  const show = (rows: string[][]) =>
-    print(args, terminal, {
-      json: () => rows.map(rowAsJson),
-      text: (screen) => fittedTable(COLUMNS, rows, screen) || "Nothing to keep or delete\n",
-    })
   /** Decides what to keep and says what that means. */
   const decide = () => {
     const places = placesOf(args, terminal)

@@ -9,6 +9,7 @@ import {
   TemporaryDirectory,
   takeSnapshot,
 } from "../lab/mod.ts"
+import { NodeLab } from "./node-lab.ts"
 
 const tool = join(builtPlugins, "../cni")
 const env = {
@@ -198,4 +199,20 @@ test("what is not attached cannot be compared: exit code 1, which is not that of
     env: programEnv,
   })
   expect([other.exitCode, other.stderr]).toEqual([1, expect.stringContaining("no cached result")])
+})
+
+test("a container of a runtime is found by its namespace, its ID and its pod's name, without its ID beside it", async () => {
+  await using lab = await NodeLab.create()
+  const pod = await lab.addPod("web")
+  await pod.exec("ip", ["route", "delete", "default"])
+  for (const name of [pod.path, pod.name, "shop/web"]) {
+    const { exitCode, stdout } = await lab.cni(["diff", "pods", name, "--json"])
+    expect({ name, exitCode, ...JSON.parse(stdout) }).toMatchObject({
+      name,
+      exitCode: 3,
+      containerId: pod.name,
+      differences: [{ what: "route default" }],
+    })
+  }
+  expect(await lab.cni(["diff", "pods", "shop/other"])).toMatchObject({ exitCode: 1 })
 })

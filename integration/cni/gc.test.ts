@@ -9,7 +9,7 @@ import {
   TemporaryDirectory,
   waitFor,
 } from "../lab/mod.ts"
-import { NodeLab } from "./node-lab.ts"
+import { NodeLab, podsNetwork } from "./node-lab.ts"
 
 const tool = join(builtPlugins, "../cni")
 
@@ -111,5 +111,13 @@ test("--auto deletes nothing of a network where containers have interfaces, and 
   await lab.host.exec("mv", ["/var/lib/cni/elsewhere", "/var/lib/cni/results"])
   const { exitCode, stdout } = await lab.cni(["gc", "--auto"])
   expect({ exitCode, stdout }).toMatchObject({ exitCode: 0, stdout: expect.stringMatching(/^pods:\n.*keep/s) })
+  const other = { ...podsNetwork, name: "other", plugins: [{ ...podsNetwork.plugins[0], bridge: "cni1" }] }
+  await lab.writeNetwork("20-other.conflist", other)
+  const asJson = await lab.cni(["gc", "--auto", "--json"])
+  expect({ ...asJson, stdout: JSON.parse(asJson.stdout) }).toMatchObject({
+    exitCode: 0,
+    stderr: "",
+    stdout: [{ network: "pods", what: "keep", kind: "attachment", name: `${pod.name}/eth0`, of: pod.path }],
+  })
   expect(await rules()).toBe(before)
 })

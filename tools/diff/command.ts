@@ -1,18 +1,21 @@
-import { checkEachPlugin, type NetworkPlugin } from "../../pkg/libcni/mod.ts"
+import { type Attachment, checkEachPlugin, type NetworkPlugin } from "../../pkg/libcni/mod.ts"
 import { decodeResult, member } from "../../pkg/types/mod.ts"
 import {
+  type Arguments,
   attachmentFlags,
   type Command,
   FOUND_FAULTS,
   Found,
   netnsPath,
   networkOf,
+  placesOf,
   print,
   runtimeOf,
   text,
   word,
 } from "../command.ts"
-import { attachmentOf } from "../environment.ts"
+import { attachmentOf, type Terminal } from "../environment.ts"
+import { attachmentsOf, isCalled, readNode } from "../node/mod.ts"
 import { type ScreenSize, tinted, wrapped } from "../screen.ts"
 import { compareGateways, compareRules, compareWithKernel, type Difference } from "./compare.ts"
 
@@ -21,19 +24,19 @@ export const diffCommand: Command = {
   summary: "Show what differs between what ADD made and what is there",
   words: ["NETWORK", "NETNS"],
   flags: attachmentFlags,
-  help: `NETNS is a path, or a name from "ip netns list". The record of the ADD is compared with interfaces, MACs, MTUs, addresses and routes, all
+  help: `NETNS is a path, a name from "ip netns list", or what "cni ps" shows of the container: its ID, or NAMESPACE/POD. The record of the ADD is compared with interfaces, MACs, MTUs, addresses and routes, all
 of them; then every plugin is asked by CHECK, also after one that says no, which adds rules, leases and settings. Nothing is changed.
 
 Exit code 0: nothing differs. ${FOUND_FAULTS}: something does. 1: it could not be looked at.
 
 Examples:
   cni diff mynet demo
+  cni diff mynet shop/web-0
   cni diff mynet /proc/4242/ns/net --container-id 4e5f6a --json`,
   async run(args, terminal) {
     const runtime = runtimeOf(args, terminal)
     const network = networkOf(word(args, 0), args, terminal)
-    const named = { containerId: text(args, "container-id"), ifName: text(args, "ifname") }
-    const attachment = attachmentOf(terminal.env, netnsPath(word(args, 1)), named)
+    const attachment = attachmentIn(network.name, args, terminal)
     const { answers, result, added } = await checkEachPlugin(runtime, network, attachment)
     const seen: Difference[] = [
       ...compareWithKernel(decodeResult(result, added.network.cniVersion), added.attachment.netns),
@@ -61,6 +64,18 @@ Examples:
     })
     if (differences.length > 0) throw new Found(FOUND_FAULTS)
   },
+}
+
+/** The attachment that the words name; of one that runtimes have made, the container's ID is looked for. */
+function attachmentIn(network: string, args: Arguments, terminal: Terminal): Attachment {
+  const [name, containerId] = [word(args, 1), text(args, "container-id")]
+  const path = netnsPath(name)
+  const meant = attachmentOf(terminal.env, path, { containerId, ifName: text(args, "ifname") })
+  if (containerId !== undefined) return meant
+  const known = attachmentsOf(readNode(placesOf(args, terminal))).find(
+    (one) => one.network === network && one.ifName === meant.ifName && isCalled(one, name, path),
+  )
+  return known?.netns === undefined ? meant : { ...meant, containerId: known.containerId, netns: known.netns }
 }
 
 /** Whether a plugin's words are about what the kernel has shown already. */

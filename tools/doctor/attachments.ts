@@ -26,6 +26,15 @@ export function about(one: NodeAttachment, patient: Patient) {
   }
 }
 
+/** Likewise, of what a plugin of this suite makes again for a container that has its interface. */
+export function aboutRules(one: NodeAttachment, patient: Patient) {
+  const common = about(one, patient)
+  return {
+    ...common,
+    note: `${common.note}. cni reconcile makes what these plugins have lost on the host, and leaves interfaces alone`,
+  }
+}
+
 function missingLink(one: NodeAttachment, patient: Patient): Finding[] {
   const name = one.result?.interfaces.find(({ name, sandbox }) => !sandbox && /^veth/.test(name))?.name
   if (name === undefined || one.link !== undefined) return []
@@ -62,7 +71,7 @@ function missingMasquerade(one: NodeAttachment, patient: Patient): Finding[] {
   const table = `${family} ${wanting.raw.ipMasqBackend === "iptables" ? "nat" : "cni_masquerade"}`
   return [
     {
-      ...about(one, patient),
+      ...aboutRules(one, patient),
       rule: "missing-masquerade",
       cause: `table ${table}`,
       what: `there is no masquerade for ${nameOf(one)}, and its network has "ipMasq": ${describeTable(patient, table)}`,
@@ -80,7 +89,7 @@ function missingPorts(one: NodeAttachment, patient: Patient): Finding[] {
   const table = hasIptables ? "ip nat" : "ip cni_hostports"
   return [
     {
-      ...about(one, patient),
+      ...aboutRules(one, patient),
       rule: "missing-ports",
       affected: [{ ...affectedBy(one), detail: ports }],
       cause: `table ${table}`,

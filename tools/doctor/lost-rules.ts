@@ -1,6 +1,6 @@
 import { isJsonObject } from "../../pkg/types/mod.ts"
 import type { NodeAttachment } from "../node/mod.ts"
-import { about, describeTable, pluginsOf } from "./attachments.ts"
+import { aboutRules, describeTable, pluginsOf } from "./attachments.ts"
 import { type Check, type Finding, nameOf, type Patient } from "./finding.ts"
 
 /** Finds what keeps containers apart or slow, and was removed while they live: the check of MACs, policies, limits. */
@@ -25,7 +25,7 @@ function missingSpoofCheck(one: NodeAttachment, patient: Patient): Finding[] {
   if (!isAsked || ofOthers || one.rules.some(({ place }) => place.startsWith(`${table} `))) return []
   return [
     {
-      ...about(one, patient),
+      ...aboutRules(one, patient),
       rule: "missing-spoof-check",
       cause: `table ${table}`,
       what: `the MACs that ${nameOf(one)} sends from are not checked, and its network has "macspoofchk": ${describeTable(patient, table)}`,
@@ -50,7 +50,7 @@ function missingPolicy(one: NodeAttachment, patient: Patient): Finding[] {
   if (one.rules.some(({ place }) => place.startsWith(`${table} `))) return []
   return [
     {
-      ...about(one, patient),
+      ...aboutRules(one, patient),
       rule: "missing-policy",
       cause: `table ${table}`,
       what: `"ingressPolicy": "${policy}" is not in force for ${nameOf(one)}: ${describeTable(patient, table)}`,
@@ -71,7 +71,7 @@ function missingLimit(one: NodeAttachment, patient: Patient): Finding[] {
   if (end.qdisc === undefined || !/^no/.test(end.qdisc)) return [] // "noqueue", "noop"
   return [
     {
-      ...about(one, patient),
+      ...aboutRules(one, patient),
       severity: "warning",
       rule: "missing-limit",
       cause: `limits of network ${one.network}`,

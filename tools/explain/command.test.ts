@@ -93,7 +93,7 @@ docs/lint.md#shared-mac
 const PORTS = `WHAT     the rules of published ports are gone
 WHY      nothing that is sent to these ports of the host reaches the container
 OFTEN    a firewall's reload, nft flush ruleset
-DO       cni reattach; of podman's containers podman network reload --all
+DO       cni reconcile, or cni reattach; of podman's containers podman network reload --all
 LOOK     cni doctor
 PAGE     docs/findings.md#the-packet-filter
 `
