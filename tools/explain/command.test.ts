@@ -109,7 +109,7 @@ test("a finding of doctor: what it is, why it matters, and what to do", async ()
     what: "the rules of published ports are gone",
     why: "nothing that is sent to these ports of the host reaches the container",
     causes: "a firewall's reload, nft flush ruleset",
-    remedy: "cni reattach; of podman's containers podman network reload --all",
+    remedy: "cni reconcile, or cni reattach; of podman's containers podman network reload --all",
     page: "docs/findings.md#the-packet-filter",
   })
 })
