@@ -30,6 +30,7 @@ export const reconcile: Command = {
       help: "also make again what is missing in the containers: addresses, routes, settings",
     },
     flows: { type: "boolean", help: "flush flows that began without rules also where all rules are there by now" },
+    only: { type: "string", value: "PLUGIN", help: "restore what this plugin has alone" },
     except: {
       type: "string",
       multiple: true,
@@ -69,14 +70,17 @@ Examples:
     const cached = readCaches(cacheDir, args.words[0], readDeleted())
     const excepted = texts(args, "except")
     const isExcepted = exceptions(excepted)
+    const only = text(args, "only")
+    const isAsked = (type: string) => only === undefined || type === only
+    const isLeft = (type: string, owner: CachedChain) => isAsked(type) && isExcepted(type, owner)
     const made = restoreChains(
       cached.chains,
       { dryRun: isDry, flows, containers },
       runs,
-      (type, owner) => !isExcepted(type, owner),
+      (type, owner) => isAsked(type) && !isExcepted(type, owner),
     )
     const outcome = isDry ? made : takeBackDeleted(made, cached.chains, runs)
-    const left = excepted.length === 0 ? undefined : restoreChains(cached.chains, { dryRun: true }, runs, isExcepted)
+    const left = excepted.length === 0 ? undefined : restoreChains(cached.chains, { dryRun: true }, runs, isLeft)
     print(args, terminal, {
       json: () => ({ ...asJson(cached, outcome, isDry), ...(left && { left: restoredOf(left) }) }),
       text: (screen) =>

@@ -95,6 +95,9 @@ class Listener implements Disposable {
   #againAt: number | undefined
   #pauseMs = AGAIN_MS
   #look: Promise<void> | undefined
+  /** firewalld has begun anew: its sources are gone until they are made again, so that nothing is waited for. */
+  #isFirewalldNew = false
+  #firewalldLook: Promise<void> | undefined
   /** Ends the wait for what happens. */
   #wake: Stop = newStop()
 
@@ -122,7 +125,7 @@ class Listener implements Disposable {
         this.#suspect("overrun")
       }
     }
-    await this.#look
+    await Promise.all([this.#look, this.#firewalldLook])
     this.#tally.remove()
   }
 
@@ -164,7 +167,10 @@ class Listener implements Disposable {
     if (links.isSuspect || this.#links.isUnsure) this.#suspect("links", links.isSuspect)
     const { retryAt } = this.#firewalld
     const isDue = news.isFirewalld || (retryAt !== undefined && retryAt <= monotonicMs())
-    if ((isDue && this.#firewalld.connect()) || this.#firewalld.take()) this.#suspect("firewalld")
+    if (isDue && this.#firewalld.connect()) this.#suspect("firewalld")
+    if (!this.#firewalld.take()) return
+    this.#isFirewalldNew = true
+    this.#suspect("firewalld")
   }
 
   #suspect(trigger: Trigger, isSure = true): void {
@@ -180,6 +186,13 @@ class Listener implements Disposable {
     // The first loss is answered at once: only what follows it closely waits.
     const isFirst = now - this.#restoredAt > CALM_MS
     if (this.#lostBurst && (isFirst || endOf(this.#lostBurst) <= now)) this.#restoreTables(this.#lostBurst)
+    if (this.#isFirewalldNew && !this.#firewalldLook) {
+      this.#isFirewalldNew = false
+      this.#firewalldLook = this.#lookAtFirewalld(now).finally(() => {
+        this.#firewalldLook = undefined
+        this.#wake.abort()
+      })
+    }
     if (this.#look || now < this.#restUntil) return
     if (this.#againAt !== undefined && this.#againAt <= now) {
       this.#againAt = undefined
@@ -212,15 +225,41 @@ class Listener implements Disposable {
     this.#options.log(`restored in ${(this.#restoredAt - since).toFixed(1)} ms: ${restored.map(nameOf).join(", ")}`)
   }
 
+  /** Has `cni reconcile` look at what the plugin firewall has in firewalld, also beside a look at everything. Never throws. */
+  async #lookAtFirewalld(since: number): Promise<void> {
+    let looked: Looked | undefined
+    try {
+      looked = await this.#run(["--only", "firewall", ...this.#excepted(since)])
+    } catch {} // the look at everything that follows tells it
+    const now = monotonicMs()
+    const { restored = [], failed = [] } = looked ?? {}
+    for (const item of restored) this.#fights.note(keyOf(item), now)
+    if (restored.length > 0) this.#tally.outage(now - since)
+    const isFailed = !looked || failed.length > 0
+    this.#tally.count("firewalld", isFailed ? "failed" : restored.length > 0 ? "restored" : "complete")
+    this.#tally.write()
+    if (restored.length > 0)
+      this.#options.log(
+        `restored ${restored.length} things in ${(now - since).toFixed(0)} ms, in a firewalld that has begun anew`,
+      )
+  }
+
+  /** The flags for what is left alone, since others remove it again and again. */
+  #excepted(now: number): string[] {
+    const excepted = this.#fights.over(now).flatMap((what) => (USERS[what.split(" ")[2] ?? ""] ?? what).split(" "))
+    return excepted.flatMap((what) => ["--except", what])
+  }
+
   /** Has `cni reconcile` look at everything, in a process of its own, whose memory goes with it. Never throws. */
   async #lookAtAll(trigger: Trigger, since: number): Promise<void> {
     const began = monotonicMs()
     const over = this.#fights.over(began)
-    const excepted = over.flatMap((what) => (USERS[what.split(" ")[2] ?? ""] ?? what).split(" "))
+    const flows = this.#hasRestored ? ["--flows"] : []
+    this.#hasRestored = false
     let looked: Looked | undefined
     let reason = ""
     try {
-      looked = await this.#run(excepted)
+      looked = await this.#run([...flows, ...this.#excepted(began)])
     } catch (error) {
       reason = messageOf(error)
     }
@@ -256,20 +295,10 @@ class Listener implements Disposable {
     collectGarbage()
   }
 
-  async #run(excepted: readonly string[]): Promise<Looked> {
+  async #run(more: readonly string[]): Promise<Looked> {
     const { flags, env, signal } = this.#options
     const [path = "", ...own] = ownCommand()
-    const flows = this.#hasRestored ? ["--flows"] : []
-    this.#hasRestored = false
-    const args = [
-      ...own,
-      "reconcile",
-      "-o",
-      "json",
-      ...flags,
-      ...flows,
-      ...excepted.flatMap((what) => ["--except", what]),
-    ]
+    const args = [...own, "reconcile", "-o", "json", ...flags, ...more]
     const limits = { timeoutMs: LOOK_MS, outputLimit: OUTPUT_BYTES, ownSession: true }
     const { stdout, stderr, stopped } = await runProgram({ path, args, env, ...limits }, signal)
     if (stopped) return { restored: [], left: [], failed: [], unread: [] }

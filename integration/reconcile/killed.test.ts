@@ -1,0 +1,139 @@
+/**
+ * The listener ended at one of its system calls, or with one that fails, while the host loses its rules: it goes on, or the one that is
+ * started next makes all good. `npm run test:faults -- reconcile` has every call.
+ */
+import { afterAll, beforeAll, expect, test } from "bun:test"
+import { existsSync } from "node:fs"
+import { readFile } from "node:fs/promises"
+import { join } from "node:path"
+import { type Call, type Point, parseCalls, pointsOf } from "../faults/points.ts"
+import { Chance, CProgram, extent, isLong, patient, programEnv, seed, tellFigure, waitFor } from "../lab/mod.ts"
+import { RunningListener } from "./listener-lab.ts"
+import { ReconcileLab, withoutLocalnetRecord } from "./reconcile-lab.ts"
+
+let [killAt, faultAt]: CProgram[] = []
+beforeAll(async () => {
+  const build = (name: string) => CProgram.build(join(import.meta.dir, `../faults/${name}.c`))
+  ;[killAt, faultAt] = await Promise.all([build("kill-at"), build("fault-at")])
+})
+afterAll(async () => {
+  await killAt?.[Symbol.asyncDispose]()
+  await faultAt?.[Symbol.asyncDispose]()
+})
+
+/** A node with pods, whose rules are lost again and again. */
+class Meeting implements AsyncDisposable {
+  readonly lab: ReconcileLab
+  readonly #rules: string
+
+  private constructor(lab: ReconcileLab, rules: string) {
+    this.lab = lab
+    this.#rules = rules
+  }
+
+  static async create(): Promise<Meeting> {
+    const lab = await ReconcileLab.create()
+    await lab.addPods(2)
+    return new Meeting(lab, withoutLocalnetRecord(await lab.ruleSet()).join("\n"))
+  }
+
+  async #isWhole(): Promise<boolean> {
+    return withoutLocalnetRecord(await this.lab.ruleSet()).join("\n") === this.#rules
+  }
+
+  /** Runs a listener under a program, loses the rules when it listens, and ends it when they are there again. Returns what was said. */
+  async meet(under: readonly string[]): Promise<{ said: string; hasEnded: boolean }> {
+    const { host, node } = { host: this.lab.host, node: this.lab.node }
+    const env = { ...programEnv, ...node.env() }
+    const command = node.commandLine(["reconcile", "--listen"], under)
+    await host.exec("rm", ["-f", "/run/cni/reconcile.json"])
+    const program = Bun.spawn(command, { env, stdio: ["ignore", "ignore", "pipe"] })
+    const said = program.stderr.text()
+    let hasEnded = false
+    void program.exited.then(() => {
+      hasEnded = true
+    })
+    const record = host.file("/run/cni/reconcile.json")
+    const readPid = async () => (existsSync(record) ? JSON.parse(await readFile(record, "utf8")).pid : undefined)
+    await waitFor(async () => hasEnded || (await readPid()) !== undefined, "the listener to listen, or to end")
+    const pid = await readPid()
+    await host.exec("nft", ["flush", "ruleset"])
+    await waitFor(
+      async () => hasEnded || (await this.#isWhole()),
+      "the rules to be there again, or the listener to end",
+    )
+    const isOver = hasEnded
+    if (!hasEnded && pid !== undefined) process.kill(pid, "SIGTERM")
+    await program.exited
+    return { said: await said, hasEnded: isOver }
+  }
+
+  /** The listener that is started next makes all good. */
+  async expectConverged(what: string): Promise<void> {
+    if (!(await this.#isWhole())) {
+      await using listener = await RunningListener.start(this.lab.node)
+      await waitFor(() => this.#isWhole(), `the rules to be there again after ${what}`)
+      expect(await listener.end()).toBe(0)
+    }
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.lab[Symbol.asyncDispose]()
+  }
+}
+
+/** Some of a list, spread over it and shifted by the seed; all in the long form. */
+function some<T>(all: readonly T[], quick: number): T[] {
+  const step = Math.max(1, Math.floor(all.length / quick))
+  return isLong ? [...all] : all.filter((_, at) => at % step === seed % step)
+}
+
+test(
+  "killed at any of its system calls: the listener that is started next makes all good",
+  async () => {
+    await using meeting = await Meeting.create()
+    const path = killAt?.path ?? ""
+    const { said } = await meeting.meet([path, "before", "1000000000"])
+    const total = Number(/^(\d+) calls$/m.exec(said)?.[1])
+    expect(total).toBeGreaterThan(100)
+    const points = Array.from({ length: total }, (_, at) => ({ nth: at + 1, when: at % 2 === 0 ? "before" : "after" }))
+    let kills = 0
+    for (const { nth, when } of some(points, 20)) {
+      const { hasEnded } = await meeting.meet([path, when, String(nth)])
+      if (hasEnded) kills++
+      await meeting.expectConverged(`SIGKILL ${when} call ${nth}`)
+    }
+    expect(kills).toBeGreaterThan(extent(10, total / 2))
+    await tellFigure({
+      what: "the listener killed at its system calls",
+      tried: kills,
+      held: kills,
+      note: `of ${total}`,
+    })
+  },
+  patient(extent(600_000, 7_200_000)),
+)
+
+/** What fails for a request of netlink as well as for a disk, but for what never ends. */
+const isOfCall = ({ fault }: Point) =>
+  fault.startsWith("fail:") || fault.startsWith("always:") || fault.startsWith("disk:")
+
+test(
+  "a system call that fails, once or from then on: the listener goes on, or ends with a message, and all is made good",
+  async () => {
+    await using meeting = await Meeting.create()
+    const path = faultAt?.path ?? ""
+    const log = meeting.lab.node.directory.join("calls")
+    await meeting.meet([path, log, "list"])
+    const calls: Call[] = parseCalls(await Bun.file(log).text())
+    expect(calls.length).toBeGreaterThan(100)
+    const points = some(pointsOf(calls, new Chance(seed)).filter(isOfCall), 30)
+    for (const { fault, call } of points) {
+      const { said, hasEnded } = await meeting.meet([path, log, fault])
+      if (hasEnded) expect({ fault, call, said }).toMatchObject({ said: expect.stringMatching(/^(cni[ :]|Cannot )/m) })
+      await meeting.expectConverged(`${fault} at ${JSON.stringify(call)}`)
+    }
+    await tellFigure({ what: "the listener with a system call that fails", tried: points.length, held: points.length })
+  },
+  patient(extent(600_000, 14_400_000)),
+)
