@@ -12,7 +12,7 @@ import {
   write,
 } from "../pkg/libc/mod.ts"
 import type { Attachment } from "../pkg/libcni/mod.ts"
-import { leave, newStop, onSignal, ready } from "../pkg/loop/mod.ts"
+import { leave, onSignal, ready, type Stop, stopOnceAsked } from "../pkg/loop/mod.ts"
 import { concat } from "../pkg/netlink/mod.ts"
 import { CniError, Code, isJsonObject, type JsonObject, parseJson } from "../pkg/types/mod.ts"
 
@@ -105,20 +105,10 @@ export function givenVariables(env: Env): Record<string, string> {
   return Object.fromEntries(Object.entries(env).filter((entry): entry is [string, string] => entry[1] !== undefined))
 }
 
-/** The terminal of this process. The first Ctrl-C says stop; the second one ends the process. */
+/** The terminal of this process. Of a command that can be stopped the first Ctrl-C says stop; the second one ends the process. */
 export function processTerminal(): Terminal {
-  const interrupted = newStop()
-  for (const [name, signal] of [
-    ["SIGINT", Signal.Interrupt],
-    ["SIGTERM", Signal.Terminate],
-  ] as const) {
-    const watched = onSignal(signal, () => {
-      watched[Symbol.dispose]()
-      interrupted.abort(new Error(`Interrupted by ${name}`))
-    })
-  }
+  const signal = stopOnceAsked(stopAtSignals)
   const env = readEnvironment()
-  const { signal } = interrupted
   const interactive = terminalColumns(STDOUT) !== undefined
   return {
     env,
@@ -133,6 +123,22 @@ export function processTerminal(): Terminal {
     },
     colour: interactive && !env.NO_COLOR && env.TERM !== "dumb",
     signal,
+  }
+}
+
+/**
+ * SIGINT and SIGTERM say stop. Before, and in commands that never ask, they end the process at once: also while open(2) waits for a file
+ * system that does not answer, which no signal that is caught or blocked interrupts.
+ */
+function stopAtSignals(stop: Stop): void {
+  for (const [name, signal] of [
+    ["SIGINT", Signal.Interrupt],
+    ["SIGTERM", Signal.Terminate],
+  ] as const) {
+    const watched = onSignal(signal, () => {
+      watched[Symbol.dispose]()
+      stop.abort(new Error(`Interrupted by ${name}`))
+    })
   }
 }
 

@@ -92,6 +92,7 @@ Examples:
     const { binDir, origin, places } = found
     if (origin !== undefined) terminal.stderr(`Directory of plugins: ${binDir}, ${origin}\n`)
     if (way === "verify") return tellDifferences(args, terminal, places)
+    terminal.signal.throwIfAborted() // from here on SIGTERM waits until the change is whole
     if (way === "uninstall") return await leave(args, terminal, found)
     const named = places.filter(({ title }) => title !== "CONFIGURATION" || found.config)
     if (way === "rollback") {

@@ -65,10 +65,15 @@ export function writeExisting(path: string, text: string): void {
   writeAll(file.fd, encodeUtf8(text))
 }
 
-/** Makes a new file with these bytes, which the disk may get later. Throws `EEXIST` when it exists. */
+/** Makes a new file with these bytes, which the disk may get later. Throws `EEXIST` when it exists; leaves nothing when it throws. */
 export function createFile(path: string, bytes: Uint8Array, mode = 0o600): void {
   using file = FileDescriptor.open(path, Open.WriteOnly | Open.Create | Open.Exclusive, mode)
-  writeAll(file.fd, bytes)
+  try {
+    writeAll(file.fd, bytes)
+  } catch (error) {
+    unlessErrno(() => tryUnlink(path))
+    throw error
+  }
 }
 
 /** Writes a file, in place of what was in it; makes it when there is none, like `echo -n text > path`. Throws `SyscallError`. */

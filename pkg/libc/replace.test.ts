@@ -13,8 +13,9 @@ import {
 } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
+import { engine } from "../engine/mod.ts"
 import { makeTemporaryDirectory, readDirectory, readEntries } from "./directories.ts"
-import { realPath, replaceFile, writeFile } from "./files.ts"
+import { createFile, realPath, replaceFile, writeFile } from "./files.ts"
 import { exists, statFileSystem } from "./stat.ts"
 
 let directory = ""
@@ -48,6 +49,23 @@ describe("a file is written", () => {
     mkdirSync(join(directory, "taken/inside"), { recursive: true })
     expect(() => replaceFile(join(directory, "taken"), "text")).toThrow("EISDIR")
     expect(readdirSync(directory).filter((name) => name.includes("taken"))).toEqual(["taken"])
+  })
+
+  test("or nothing of it is left, where the disk gets full", () => {
+    const door = engine as { write: typeof engine.write }
+    const { write } = door
+    let writes = 0
+    door.write = (fd, bytes) => (writes++ === 0 ? write(fd, bytes.subarray(0, 3)) : -28) // ENOSPC
+    try {
+      writeFileSync(join(directory, "full"), "before")
+      expect(() => replaceFile(join(directory, "full"), "after this")).toThrow("ENOSPC")
+      writes = 0
+      expect(() => createFile(join(directory, "full-2"), new Uint8Array(8))).toThrow("ENOSPC")
+    } finally {
+      door.write = write
+    }
+    expect(readdirSync(directory).filter((name) => name.includes("full"))).toEqual(["full"])
+    expect(readFileSync(join(directory, "full"), "utf8")).toBe("before")
   })
 })
 

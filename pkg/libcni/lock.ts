@@ -82,6 +82,7 @@ async function guarded<T>(runtime: Runtime, held: LockDirectory, run: Operation<
 const locksOf = ({ cacheDir }: Runtime) => join(cacheDir, "locks")
 
 async function acquire(wait: Wait, runtime: Runtime, name: string): Promise<LockDirectory> {
+  throwIfStopped(runtime.signal)
   const path = join(locksOf(runtime), name)
   requireOwn(runtime.cacheDir, "locks")
   try {

@@ -107,6 +107,7 @@ async function testOwn(
   { runtime, network, confDir }: { runtime: Runtime; network: Network; confDir: string },
   test: Test,
 ): Promise<Tested> {
+  runtime.signal?.throwIfAborted() // from here on SIGTERM has it clean up
   for (const left of leftoversOf(attachments)) {
     await deleteLeftover(runtime, confDir, left)
     const name = `${left.network}/${left.containerId}/${left.ifName}`

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs"
+import { mkdtempSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from "node:fs"
 import { hostname, version as kernelVersion, machine, release, tmpdir } from "node:os"
 import { join } from "node:path"
 import { version } from "../../package.json"
@@ -153,4 +153,24 @@ test("it is written as a tar that root alone reads", async () => {
   const { stdout } = Bun.spawnSync(["tar", "xOf", file, "net.d/20-b.conf"])
   rmSync(place, { recursive: true })
   expect(stdout.toString()).toBe("(no JSON; 7 characters)\n")
+})
+
+test("it takes the place of a file that others could read, and never goes where a link leads", async () => {
+  const place = directory()
+  const [file, link, target] = ["old.tar", "link.tar", "target"].map((name) => join(place, name)) as [
+    string,
+    string,
+    string,
+  ]
+  writeFileSync(file, "an earlier one", { mode: 0o644 })
+  await writeBundle(file, examinationIn(place))
+  expect(statSync(file).mode & 0o777).toBe(0o600)
+  writeFileSync(target, "of another program")
+  symlinkSync(target, link)
+  for (const name of [link, place])
+    await expect(writeBundle(name, examinationIn(place))).rejects.toThrow(
+      `Cannot write "${name}": it exists and is no regular file`,
+    )
+  expect(readFileSync(target, "utf8")).toBe("of another program")
+  rmSync(place, { recursive: true })
 })

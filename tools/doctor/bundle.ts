@@ -1,6 +1,14 @@
 import { version } from "../../package.json"
 import { decodeUtf8 } from "../../pkg/engine/mod.ts"
-import { hostName, kernelVersion, machine, readTextFile, writeFile } from "../../pkg/libc/mod.ts"
+import {
+  findStat,
+  hostName,
+  isRegularFile,
+  kernelVersion,
+  machine,
+  readTextFile,
+  replaceFile,
+} from "../../pkg/libc/mod.ts"
 import { isJsonObject, type JsonValue } from "../../pkg/types/mod.ts"
 import { attachmentAsJson } from "../ps.ts"
 import type { Examination } from "./examine.ts"
@@ -33,9 +41,14 @@ const SYSCTLS = [
   "net/netfilter/nf_conntrack_max",
 ]
 
-/** Writes everything that a maintainer needs as a tar, mode 0600, secrets taken out. Throws what writing throws. */
+/**
+ * Writes everything that a maintainer needs as a tar, mode 0600, secrets taken out: a new file, in place of one that has the name. Throws
+ * what writing throws, and for a name that is a link, which may be another user's and lead anywhere, a directory or a device.
+ */
 export async function writeBundle(file: string, examination: Examination): Promise<void> {
-  writeFile(file, tarOf(bundleFiles(examination), Date.now()), 0o600)
+  const found = findStat(file, true)
+  if (found && !isRegularFile(found)) throw new Error(`Cannot write "${file}": it exists and is no regular file`)
+  replaceFile(file, tarOf(bundleFiles(examination), Date.now()), 0o600)
 }
 
 /** The files of a bundle: name and content. */
