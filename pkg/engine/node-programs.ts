@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from "node:child_process"
 import { once } from "node:events"
 import type { Readable } from "node:stream"
 import type { Engine, ProgramEnd, ProgramStart } from "./engine.ts"
+import { LONGEST_MS } from "./web.ts"
 
 const EINVAL = 22
 
@@ -21,9 +22,13 @@ export const startProgram: NonNullable<Engine["startProgram"]> = async (program)
   }
   child.on("error", () => {}) // of a process that has ended
   const killed = { timedOut: false, wroteTooMuch: false, stopped: false }
+  let hasEnded = false
+  let cancel = () => {}
   const kill = (reason: keyof typeof killed) => {
     if (Object.values(killed).includes(true)) return
     killed[reason] = true
+    if (hasEnded) cancel() // descendants have its streams open
+    if (hasEnded && !program.ownSession) return // its id may be another's by now
     try {
       process.kill(program.ownSession ? -(child.pid ?? 0) : (child.pid ?? 0), "SIGKILL")
     } catch {
@@ -31,7 +36,8 @@ export const startProgram: NonNullable<Engine["startProgram"]> = async (program)
     }
   }
   const stop = () => kill("stopped")
-  const timer = timeoutMs === undefined ? undefined : setTimeout(() => kill("timedOut"), timeoutMs)
+  const timer =
+    timeoutMs === undefined ? undefined : setTimeout(() => kill("timedOut"), Math.min(timeoutMs, LONGEST_MS))
   signal?.addEventListener("abort", stop)
   if (signal?.aborted) stop()
   try {
@@ -40,11 +46,15 @@ export const startProgram: NonNullable<Engine["startProgram"]> = async (program)
       new Collected(child.stdout, program.outputLimit, tooMuch, program.onStdout),
       new Collected(child.stderr, program.outputLimit, tooMuch, program.onStderr),
     ] as const
+    cancel = () => {
+      for (const stream of streams) stream.cancel()
+    }
     child.stdin?.on("error", () => {}) // a program need not read it
     child.stdin?.end(program.stdin)
     const [exitCode, endSignal] = await exited
+    hasEnded = true
     const drain = Object.values(killed).includes(true) ? 0 : drainMs
-    const drained = drain === undefined ? undefined : setTimeout(() => streams.map((one) => one.cancel()), drain)
+    const drained = drain === undefined ? undefined : setTimeout(cancel, Math.min(drain, LONGEST_MS))
     await Promise.all(streams.map(({ closed }) => closed))
     clearTimeout(drained)
     const [stdout, stderr] = streams

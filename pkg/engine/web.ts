@@ -54,10 +54,13 @@ const crcTable = Int32Array.from({ length: 256 }, (_, byte) => {
 /** As the process got it; process.env is without what is said twice, and on Bun has more where the directory has an .env file. */
 export const environment = () => textsOf("/proc/self/environ")
 
+/** The longest time that setTimeout knows, 24 days: for a longer one it acts at once. */
+export const LONGEST_MS = 2 ** 31 - 1
+
 /** The part of the door that is about the engine's own loop. */
 export const loopEngine: Pick<Engine, "later" | "onSignal" | "newStop"> = {
   later(ms, act) {
-    const timer = setTimeout(act, ms)
+    const timer = setTimeout(act, Math.min(ms, LONGEST_MS))
     return () => clearTimeout(timer)
   },
   onSignal(signal, act) {

@@ -61,6 +61,22 @@ export const loopCases: readonly LoopCase[] = [
     "ended",
   ],
   [
+    "a wait of more than 24 days has not ended at once",
+    async () => {
+      const stop = newStop()
+      let isOver = false
+      const wait = sleep(2 ** 40, stop.signal).then(() => {
+        isOver = true
+      })
+      await sleep(20)
+      const before = isOver
+      stop.abort()
+      await wait
+      return [before, isOver]
+    },
+    [false, true],
+  ],
+  [
     "something is done again and again until it is disposed of",
     async () => {
       let count = 0
@@ -172,6 +188,20 @@ export const programCases: readonly LoopCase[] = [
       return [engine.kill(Number(stdout), 9), { ...(ended as object), stdout: "" }]
     },
     [0, { exitCode: 0, stdout: "", stderr: "" }],
+  ],
+  [
+    "a descendant that keeps the streams open is waited for until the time is up",
+    async () => {
+      const ended = await sh("sleep 60 & echo $!", { timeoutMs: 500 })
+      const { stdout } = ended as { stdout: string }
+      return [engine.kill(Number(stdout), 9), { ...(ended as object), stdout: "" }]
+    },
+    [0, { exitCode: 0, timedOut: true, stdout: "", stderr: "" }],
+  ],
+  [
+    "a limit of more than 24 days",
+    () => sh("sleep 0.02; echo out", { timeoutMs: 2 ** 40, drainMs: 2 ** 40 }),
+    { exitCode: 0, stdout: "out\n", stderr: "" },
   ],
   [
     "our own stdin",
