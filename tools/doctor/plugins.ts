@@ -29,8 +29,8 @@ export interface PluginBinary {
   readonly unstartable?: string
 }
 
-/** A plugin that does not answer in this time is broken. */
-const PATIENCE_MS = 5000
+/** A plugin that does not answer in this time is broken; it needs some milliseconds, and on a busy machine seconds. */
+const PATIENCE_MS = 20_000
 /** A version is a line or two. */
 const OUTPUT_MAX = 1 << 20
 

@@ -3,8 +3,8 @@ import { findListenerRecord, isListening, type ListenerRecord } from "../reconci
 import type { Check, Finding } from "./finding.ts"
 import { sh } from "./remedy.ts"
 
-/** As long as the bus may take to answer. */
-const PATIENCE_MS = 1000
+/** As long as the bus may take to answer, on a busy machine too. */
+const PATIENCE_MS = 5000
 
 /** What the listener of `cni reconcile` has left, and that none runs where firewalld takes rules away. */
 export const checkReconcileListener: Check = ({ attachments }) => {

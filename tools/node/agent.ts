@@ -45,8 +45,8 @@ const AGENT_SOCKET = "/run/cni-agent/agent.sock"
 /** A claim and a release end with the file within milliseconds of the record, and within a second on a busy disk. */
 const SECOND_LOOK_MS = 1000
 
-/** An agent answers out of its memory. */
-const PATIENCE_MS = 3000
+/** An agent answers out of its memory, and on a busy machine after seconds. */
+const PATIENCE_MS = 10_000
 /** The status of an agent with ten thousand blocks is smaller. */
 const ANSWER_MAX = 8 << 20
 

@@ -40,7 +40,7 @@ interface Restorer {
 }
 
 /** How long an executable may take to say what it is. */
-const PATIENCE_MS = 5000
+const PATIENCE_MS = 20_000
 
 /**
  * Has every plugin of this suite make again what the host has lost of these attachments: one call for each executable, first those

@@ -19,8 +19,8 @@ const DIRECTORY = "/run/cni"
 const LOCK = `${DIRECTORY}/reconcile.lock`
 const RECORD = `${DIRECTORY}/reconcile.json`
 const DRAFT = `${RECORD}.tmp`
-/** Others ask for the lock for a moment, to see whether it is free. */
-const PATIENCE_MS = 500
+/** Others ask for the lock for a moment, to see whether it is free; on a busy machine they wait for a processor with it. */
+const PATIENCE_MS = 5000
 /** So many losses are named. */
 const NAMED = 100
 
