@@ -687,7 +687,7 @@ test("dns-unreachable: a server to which the container, or the host, has no rout
   const dns = { nameservers: ["192.0.2.53", "127.0.0.53"] }
   await lab.writeNetwork("20-closed.conflist", bridge("closed", 1, { dns }))
   await lab.writeNetwork("30-open.conflist", bridge("open", 2, { dns, isDefaultGateway: true }))
-  await lab.addPod("one", "closed")
+  const closed = await lab.addPod("one", "closed")
   await lab.addPod("two", "open")
   const found = (await doctor(lab)).filter(({ rule }) => rule === "dns-unreachable").map(({ what }) => what)
   expect(found).toEqual([
@@ -700,6 +700,8 @@ test("dns-unreachable: a server to which the container, or the host, has no rout
   expect((await doctor(lab)).map(({ what }) => what)).toEqual(
     found.slice(0, 1).map((what) => expect.stringContaining(what.slice(0, 40))),
   )
+  await closed.exec("ip", ["route", "add", "192.0.2.53", "via", "10.85.1.1"])
+  expect(await doctor(lab)).toEqual([])
 })
 
 test("container-not-whole: 100,000 routes in a container do not stop doctor, which sees the next container", async () => {
@@ -716,6 +718,8 @@ test("container-not-whole: 100,000 routes in a container do not stop doctor, whi
   expect(found.find(({ rule }) => rule === "container-not-whole")?.what).toMatch(
     /shop\/one\) has too many routes.*: they were not read whole$/,
   )
+  await pod.exec("ip", ["route", "flush", "root", "11.0.0.0/8"])
+  expect((await doctor(lab)).map(({ rule }) => rule)).toEqual(["container-route-missing"])
 })
 
 test("container-unread: without the right to enter namespaces doctor says what it has not looked at", async () => {
@@ -730,6 +734,7 @@ test("container-unread: without the right to enter namespaces doctor says what i
       what: expect.stringMatching(/^the namespaces of 2 containers cannot be looked into: /),
     },
   ])
+  expect(await doctor(lab)).toEqual([])
 })
 
 test("one fault of many containers is one finding, with one command that mends all", async () => {

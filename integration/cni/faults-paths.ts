@@ -1,4 +1,6 @@
 import { expect } from "bun:test"
+import { existsSync } from "node:fs"
+import { copyFile, mkdir } from "node:fs/promises"
 import { join } from "node:path"
 import { CProgram } from "../lab/mod.ts"
 import type { Fault } from "./faults-table.ts"
@@ -12,6 +14,24 @@ const setPort = async (lab: NodeLab, ...words: string[]) =>
   lab.host.exec("bridge", ["link", "set", "dev", await endOf(lab), ...words])
 const store = "/var/lib/cni/networks/pods"
 const xfrm = (lab: NodeLab, ...words: string[]) => lab.host.exec("ip", ["xfrm", "policy", ...words])
+
+/** Has `cni install` place the plugins, of which bridge is then another suite's. */
+async function replaceBridge(lab: NodeLab): Promise<void> {
+  lab.binDir = lab.directory.join("placed")
+  await mkdir(lab.binDir)
+  expect((await lab.cni(["install", "--bin-dir", lab.binDir])).exitCode).toBe(0)
+  await copyFile("/usr/lib/cni/bridge", `${lab.binDir}/bridge`)
+}
+/** Kills an installer at each of its renames, until the one that decides the installation was made. */
+async function killInstaller(lab: NodeLab): Promise<void> {
+  const renames = "rename,renameat,renameat2"
+  for (let at = 1; !existsSync(`${lab.binDir}/.cni-install/ready`); at++) {
+    const inject = ["-e", `trace=${renames}`, "-e", `inject=${renames}:signal=SIGKILL:when=${at}`]
+    const strace = ["strace", "-f", "-qq", "-o", "/dev/null", ...inject]
+    const { exitCode } = await lab.cni(["install", "--bin-dir", lab.binDir, "--adopt"], {}, strace)
+    expect(exitCode).toBe(128 + 9)
+  }
+}
 
 /** Faults of what a packet passes beside the packet filter's usual hooks, and of what host-local and ADD have left. */
 export const faultsOnPaths: readonly Fault[] = [
@@ -165,6 +185,40 @@ export const faultsOnPaths: readonly Fault[] = [
       await lab.host.exec("sh", ["-ec", `cd ${store}/.index; first=$(ls | grep -m1 owners); rm $first; mkfifo $first`])
       await lab.addPod("late")
     },
+  },
+  {
+    rule: "cannot-look",
+    how: "a file where the directory of leases belongs",
+    severity: "error",
+    names: /^"\/var\/lib\/cni\/networks" is not a directory, and plugins/,
+    seed: ({ host }) => host.exec("sh", ["-ec", "cd /var/lib/cni; mv networks kept; touch networks"]),
+    besides: ["status"],
+    mend: ({ host }) => host.exec("sh", ["-ec", "cd /var/lib/cni; rm -r networks*; mv kept networks"]),
+  },
+  {
+    rule: "cannot-look",
+    how: "a file where the directory of the cache belongs",
+    severity: "error",
+    names: /^"\/var\/lib\/cni\/results" is not a directory, and plugins/,
+    seed: ({ host }) => host.exec("sh", ["-ec", "cd /var/lib/cni; mv results kept; touch results"]),
+    mend: ({ host }) => host.exec("sh", ["-ec", "cd /var/lib/cni; rm -r results*; mv kept results"]),
+  },
+  {
+    rule: "plugin-replaced",
+    severity: "warning",
+    names: /^plugin "bridge" in .*placed was replaced since it was installed: it says "CNI bridge/,
+    seed: replaceBridge,
+    besides: ["plugins-mixed", "status"],
+  },
+  {
+    rule: "install-interrupted",
+    severity: "warning",
+    names: /^an installation into .*placed was interrupted$/,
+    seed: async (lab) => {
+      await replaceBridge(lab)
+      await killInstaller(lab)
+    },
+    besides: ["plugin-replaced", "plugins-mixed", "status"],
   },
   {
     rule: "link-twice",

@@ -59,12 +59,9 @@ test("the features that faults need are named in this file", () => {
 
 test("every finding that doctor can tell is broken here or among the faults of containers, or has a reason why it cannot be", async () => {
   const elsewhere = {
-    "cannot-look": "it needs a kernel or a file that refuses to be read: tools/doctor/host.test.ts",
     "no-listener": "it needs firewalld on a bus: integration/reconcile/firewall.test.ts",
     "losses-left": "it needs the listener: integration/reconcile/listener.test.ts",
     "no-nftables": "it needs a kernel without nf_tables: tools/doctor/host.test.ts",
-    "plugin-replaced": "it needs an installation: tools/doctor/placed.test.ts",
-    "install-interrupted": "it needs an installer that was killed: tools/doctor/placed.test.ts",
     "neighbours-full": "its limit is the whole machine's: tools/doctor/kernel.test.ts",
   }
   const rows = new Set([...faults.map(({ rule }) => rule), ...Object.keys(elsewhere)])

@@ -1,4 +1,14 @@
-import { basename, dirname, exists, findStat, join, stat, statFileSystem } from "../../pkg/libc/mod.ts"
+import {
+  basename,
+  dirname,
+  exists,
+  findStat,
+  isDirectory,
+  join,
+  stat,
+  statFileSystem,
+  unlessErrno,
+} from "../../pkg/libc/mod.ts"
 import { cacheFile } from "../../pkg/libcni/mod.ts"
 import { findExposure } from "../../pkg/records/mod.ts"
 import { affectedBy, type Check, type Finding, nameOf } from "./finding.ts"
@@ -127,6 +137,22 @@ function exposed(directory: string, exposure: string): Finding {
   }
 }
 
+function isOtherThanDirectory(path: string): boolean {
+  const found = unlessErrno(() => findStat(path), "ENOTDIR", "EACCES")
+  return found !== undefined && !isDirectory(found)
+}
+
+function notDirectory(path: string): Finding {
+  return {
+    rule: "cannot-look",
+    severity: "error",
+    what: `"${path}" is not a directory, and plugins and the runtime keep their files in one of that name`,
+    why: "no ADD can note what it does: all fail, and what is wrong with the files that were there is not among these findings",
+    remedy: sh`mv ${path} ${`${path}.moved`}`,
+    note: "the next ADD makes the directory; put the files that were there back into it",
+  }
+}
+
 /** Parts of the node that the other checks did not see. */
 export const checkUnread: Check = ({ node: { unread, places }, filter }) => [
   ...unread.map(({ what, reason }): Finding => {
@@ -134,6 +160,8 @@ export const checkUnread: Check = ({ node: { unread, places }, filter }) => [
     const exposure =
       directory === undefined ? undefined : findExposure(directory, what === "cache" ? "results" : undefined)
     if (directory !== undefined && exposure !== undefined) return exposed(directory, exposure)
+    const path = directory !== undefined && what === "cache" ? join(directory, "results") : directory
+    if (path !== undefined && isOtherThanDirectory(path)) return notDirectory(path)
     return {
       rule: "cannot-look",
       severity: "warning",
