@@ -11,6 +11,10 @@ const socket = "/run/containerd/containerd.sock"
 export const binDir = "/opt/cni/bin"
 const pidFile = "/run/containerd.pid"
 
+async function installOurs(host: RuntimeHost): Promise<void> {
+  await host.exec(join(builtPlugins, "../cni"), ["install", "--bin-dir", binDir])
+}
+
 /** What has to be said besides the defaults: state in memory, and pods that fit into a test's cgroups. */
 const containerdToml = `
 version = 2
@@ -41,11 +45,11 @@ export class Containerd implements AsyncDisposable {
     this.host = host
   }
 
-  /** Starts it. `network` replaces the tested one. */
-  static async create(network: object = containerdNetwork): Promise<Containerd> {
+  /** Starts it. `network` replaces the tested one, and `prepare` what puts the plugins under test into `binDir`. */
+  static async create(network: object = containerdNetwork, prepare = installOurs): Promise<Containerd> {
     const host = await RuntimeHost.create()
     try {
-      await host.exec(join(builtPlugins, "../cni"), ["install", "--bin-dir", binDir])
+      await prepare(host)
       await host.write("/run/containerd.toml", containerdToml)
       await host.write(`${confDir}/10-pods.conflist`, network)
       const containerd = new Containerd(host)

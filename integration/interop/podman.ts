@@ -9,10 +9,10 @@ const confFile = "/run/containers.conf"
  * `network_backend` chooses CNI, `cni_plugin_dirs` the plugins under test. The rest fits containers into this host: limits
  * may not be above those of the test, and the cgroup tree may lack controllers.
  */
-const containersConf = `
+const containersConf = (plugins: string) => `
 [network]
 network_backend = "cni"
-cni_plugin_dirs = ["${builtPlugins}"]
+cni_plugin_dirs = ["${plugins}"]
 network_config_dir = "${confDir}"
 default_network = "${podmanNetwork.name}"
 [engine]
@@ -35,10 +35,12 @@ export class Podman implements AsyncDisposable {
     this.#root = root
   }
 
-  static async create(): Promise<Podman> {
+  /** With the plugins under test, or with those in another directory of the host; `prepare` fills it. */
+  static async create(plugins = builtPlugins, prepare = async (_host: RuntimeHost) => {}): Promise<Podman> {
     const host = await RuntimeHost.create()
     try {
-      await host.write(confFile, containersConf)
+      await prepare(host)
+      await host.write(confFile, containersConf(plugins))
       await host.write(`${confDir}/87-podman.conflist`, podmanNetwork)
       return new Podman(host, await writeRoot(host))
     } catch (error) {

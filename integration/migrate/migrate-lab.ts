@@ -1,4 +1,4 @@
-import { cp } from "node:fs/promises"
+import { cp, readdir } from "node:fs/promises"
 import { NodeLab } from "../cni/node-lab.ts"
 import {
   type ContainerNamespace,
@@ -150,6 +150,16 @@ export class MigrateLab implements AsyncDisposable {
       inner = await meter.during(this.outside, into, async () => void (await act()))
     })
     return [outer, ...(inner ? [inner] : [])]
+  }
+
+  /** The names in the directory of plugins. */
+  async files(): Promise<string[]> {
+    return (await readdir(this.node.binDir)).sort()
+  }
+
+  /** Those that Debian's package has. */
+  async goFiles(): Promise<string[]> {
+    return (await readdir(goPlugins)).sort()
   }
 
   snapshot(): Promise<Snapshot> {

@@ -1,5 +1,4 @@
 import { afterAll, beforeAll, expect, test } from "bun:test"
-import { readdir } from "node:fs/promises"
 import { expectUnchanged, extent, isAllocationTrace, patient } from "../lab/mod.ts"
 import { FlowMeter } from "../reconcile/listener-lab.ts"
 import { MigrateLab, type Published } from "./migrate-lab.ts"
@@ -20,7 +19,7 @@ test(
   async () => {
     await using lab = await MigrateLab.create()
     await lab.remove(await lab.add(1)) // bridge, chains and sysctls that stay
-    const [before, files] = [await lab.snapshot(), await readdir(lab.node.binDir)]
+    const before = await lab.snapshot()
     const theirs = await lab.add(COUNT)
     const there = await lab.counting(meter, theirs.slice(-2), () => lab.report(["--apply"]))
     expect(there).toMatchObject([{ lost: 0 }, { lost: 0 }])
@@ -33,7 +32,7 @@ test(
 
     const back = await lab.counting(meter, ours.slice(0, 2), () => lab.report(["--back"], 3))
     expect(back).toMatchObject([{ lost: 0 }, { lost: 0 }])
-    expect((await readdir(lab.node.binDir)).sort()).toEqual(files.sort())
+    expect(await lab.files()).toEqual(await lab.goFiles())
     const { stdout: tables } = await lab.node.host.exec("nft", ["list", "tables"])
     expect(tables).not.toContain("cni_")
 

@@ -1,0 +1,45 @@
+import { expect, test } from "bun:test"
+import { Chance, expectUnchanged, isAllocationTrace, isLong, patient, seed } from "../lab/mod.ts"
+import { MigrateLab, network } from "./migrate-lab.ts"
+
+/** The calls by which `cni migrate` and the plugins that it runs change files, and rules by netlink; and how many there are at most. */
+const changes = { mkdirat: 25, fchmodat: 20, fsync: 35, linkat: 17, rename: 40, unlink: 25, rmdir: 13, sendto: 150 }
+
+const all = Object.entries(changes).flatMap(([call, count]) =>
+  Array.from({ length: count }, (_, at) => ({ call, at: at + 1 })),
+)
+/** In the quick form three calls, which change with the seed; two of them of netlink. */
+const chance = new Chance(seed)
+const [ofFiles, ofNetlink] = [all.filter(({ call }) => call !== "sendto"), all.filter(({ call }) => call === "sendto")]
+const sample = [ofFiles, ofNetlink, ofNetlink].map((calls) => chance.of(calls))
+
+const [bridge, , portmap, firewall] = network.plugins
+/** Without tuning, whose records stay until the pods are gone. */
+const quiet = { ...network, plugins: [bridge, portmap, firewall] }
+
+test(
+  "killed at any of its calls, or its plugins at theirs, each way ends at the next call as if it had not been, and pods go on",
+  async () => {
+    await using lab = await MigrateLab.create(quiet)
+    await lab.remove(await lab.add(1))
+    const before = await lab.snapshot()
+    let kills = 0
+    for (const { call, at } of isLong ? all : sample) {
+      const theirs = await lab.add(1)
+      const inject = ["-e", `trace=${call}`, "-e", `inject=${call}:signal=SIGKILL:when=${at}`]
+      const under = ["strace", "-f", "-qq", "-o", "/dev/null", ...inject]
+      const there = await lab.migrate(["--apply"], under)
+      await lab.report(["--apply"])
+      const ours = await lab.add(1)
+      const back = await lab.migrate(["--back"], under)
+      const { remains, failed } = await lab.report(["--back"])
+      expect({ call, at, remains, failed }).toEqual({ call, at, remains: [], failed: [] })
+      expect({ call, at, files: await lab.files() }).toEqual({ call, at, files: await lab.goFiles() })
+      await lab.remove([...ours, ...theirs]) // by the Go plugins
+      expectUnchanged(before, await lab.snapshot(), isAllocationTrace)
+      kills += [there, back].filter(({ exitCode }) => exitCode !== 0).length
+    }
+    expect(kills).toBeGreaterThan(isLong ? 200 : 0)
+  },
+  patient(isLong ? 7_200_000 : 900_000),
+)
