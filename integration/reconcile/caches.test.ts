@@ -61,7 +61,7 @@ test("flannel's delegate makes again what it has on the host, by the configurati
   await lab.expectNothingToDo()
 })
 
-test("where flannel's record is gone, or others can change it, the rest of the chain comes back, and the reason is told", async () => {
+test("where flannel's record is gone, or others can change it, the rest of the chain comes back, and the reason is told [S143]", async () => {
   await using lab = await createFlannelLab()
   const pods = (await lab.addPods(2)) as [Published, Published]
   const [lost, whole] = pods

@@ -38,9 +38,13 @@ test("after nft flush ruleset one ADD makes again what all other containers have
   expect(await readdir(lab.host.file("/run/cni"))).not.toContain("rules")
 })
 
-test("by iptables too: after iptables -t nat -F and -F one ADD makes again all published ports, and what firewall lets through", async () => {
+test("by iptables too: after iptables -t nat -F and -F one ADD makes again all masquerades and published ports, and what firewall lets through", async () => {
   const backend = "iptables"
-  const plugins = [bridge, { ...portmap, backend }, { type: "firewall", backend }]
+  const plugins = [
+    { ...bridge, ipMasqBackend: backend },
+    { ...portmap, backend },
+    { type: "firewall", backend },
+  ]
   await using lab = await ReconcileLab.create({ ...podsNetwork, plugins })
   const pods = await lab.addPods(3)
   await lab.expectTraffic(pods)
@@ -51,7 +55,7 @@ test("by iptables too: after iptables -t nat -F and -F one ADD makes again all p
   expect(await lab.reconcile("--dry-run")).toMatchObject({ restored: [] })
 })
 
-test("the next ADD makes nothing for containers that are gone, from torn notes, or from a directory that others can change", async () => {
+test("the next ADD makes nothing for containers that are gone, from torn notes, or from a directory that others can change [S144]", async () => {
   await using lab = await ReconcileLab.create()
   const pods = (await lab.addPods(4)) as [Published, Published, Published, Published]
   const [gone, torn, deleted, alive] = pods

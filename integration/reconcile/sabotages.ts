@@ -17,6 +17,9 @@ const ip =
   (lab: ReconcileLab) =>
     lab.host.exec("ip", args)
 
+const inShell = (script: string) => (lab: ReconcileLab) => lab.host.exec("sh", ["-ec", script])
+const deleteTables = (name: string) => `nft list tables | grep ${name} | sed "s/^/delete /" | nft -f -`
+
 /** The name of the host's end of a pod's pair. */
 async function hostEndOf(lab: ReconcileLab, { pod }: Published): Promise<string> {
   const links = await lab.host.json<{ ifname: string; ifalias?: string }[]>("ip", ["-j", "link"])
@@ -42,6 +45,22 @@ const byIptables = {
   ],
 }
 
+const guarded = {
+  ...podsNetwork,
+  plugins: [{ ...bridge, macspoofchk: true }, portmap, { type: "firewall", ingressPolicy: "same-bridge" }],
+}
+const pairs = {
+  ...podsNetwork,
+  plugins: [
+    {
+      type: "ptp",
+      ipMasq: true,
+      ipam: { type: "host-local", subnet: "10.85.0.0/24", routes: [{ dst: "0.0.0.0/0" }] },
+    },
+    portmap,
+  ],
+}
+
 /** What the listener hears of and makes good. */
 export const sabotages: readonly Sabotage[] = [
   { what: "nft flush ruleset", act: nft("flush", "ruleset") },
@@ -60,6 +79,25 @@ export const sabotages: readonly Sabotage[] = [
   {
     what: "forwarding switched off",
     act: (lab) => lab.host.exec("sysctl", ["-qw", "net.ipv4.ip_forward=0"]),
+  },
+  { what: "a table made dormant", act: nft("add table ip cni_hostports { flags dormant; }") },
+  {
+    what: "a chain deleted with its rules",
+    act: nft("flush table ip cni_masquerade; delete chain ip cni_masquerade postrouting"),
+  },
+  { what: "the bridge's link and all tables at once", act: inShell("ip link delete cni0; nft flush ruleset") },
+  { what: "the tables of firewall deleted", network: guarded, act: inShell(deleteTables("cni_firewall")) },
+  { what: "the table that checks MACs deleted", network: guarded, act: inShell(deleteTables("cni_spoofcheck")) },
+  { what: "a route to a container of ptp deleted", network: pairs, act: ip("route", "delete", "10.85.0.2") },
+  {
+    what: "the gateway's address of ptp deleted",
+    network: pairs,
+    act: ofFirstEnd((end) => ["ip", "address", "delete", "10.85.0.1/32", "dev", end]),
+  },
+  {
+    what: "a host's end of ptp set down",
+    network: pairs,
+    act: ofFirstEnd((end) => ["ip", "link", "set", end, "down"]),
   },
   {
     what: "iptables' nat table flushed",

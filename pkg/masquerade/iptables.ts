@@ -26,6 +26,8 @@ import { byFamily, type MasqueradeSpec } from "./spec.ts"
 
 const NOTHING = { chains: [], rules: [] } as const
 
+type Lost = Parameters<RuleBackend<MasqueradeSpec>["add"]>[2]
+
 /** The masquerade by upstream's chains and rules, of either suite. `hints`: the container's namespace. */
 export class IptablesMasquerade
   extends IptablesBackend<MasqueradeSpec>
@@ -34,7 +36,7 @@ export class IptablesMasquerade
   protected readonly table = TABLE
 
   /** One `iptables-restore` for each address family. Throws `CniError`. */
-  add({ owner, addresses }: MasqueradeSpec, undo: Undo): void {
+  add({ owner, addresses }: MasqueradeSpec, undo: Undo, lost: Lost = () => {}): void {
     const variant = chooseVariant(this.socket)
     const search = masqueradeSearch(owner)
     const mark = ownerComment(owner)
@@ -43,6 +45,7 @@ export class IptablesMasquerade
       const parts = byFamily(addresses).map(([family, addresses]) => {
         return { programs: requirePrograms(family, variant), rules: masqueradeRules(family, owner, addresses) }
       })
+      if (found.length === 0) lost((other) => this.#isWhole(other)) // else the container has another interface
       undo.defer("masquerade", () => this.#removeMarked(owner, () => true))
       for (const { programs, rules } of parts) {
         const isNew = !found.some(({ family }) => family === programs.family) // nothing to read: nothing to lose
@@ -53,6 +56,16 @@ export class IptablesMasquerade
       const what = addresses.map(formatCidr).join(" and ")
       const code = isCniError(cause) ? cause.code : Code.Internal
       throw new CniError(code, `Cannot masquerade ${what} by iptables`, { cause })
+    }
+  }
+
+  #isWhole(spec: MasqueradeSpec): boolean {
+    try {
+      this.check(spec)
+      return true
+    } catch (error) {
+      if (!isCniError(error)) throw error
+      return false
     }
   }
 

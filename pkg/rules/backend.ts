@@ -22,9 +22,10 @@ export interface RuleBackend<Spec, Hints = unknown, Made = void> {
   isUsable(spec?: Spec): boolean
   /**
    * Adds the rules; to add them again changes nothing. Each change goes to `undo` with its reverse. `lost` is called before that where
-   * the table is not there, as far as the backend finds that out without another question.
+   * the table is not there, as far as the backend finds that out without another question; a backend that cannot hands over a test for
+   * the rules of another attachment, which is then asked of one.
    */
-  add(spec: Spec, undo: Undo, lost: () => void): Made
+  add(spec: Spec, undo: Undo, lost: (isWhole?: (other: Spec) => boolean) => void): Made
   /** Throws `CniError` with what was expected and what was found, unless all rules are there. */
   check(spec: Spec): void
   /** Whether there may be rules to remove. Mostly there are none, and then `remove` and `gc` are not called. */

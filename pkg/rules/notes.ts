@@ -146,10 +146,10 @@ export class RuleNotes<Spec extends { readonly owner: Owner }> {
   }
 
   /**
-   * The notes of all others whose rules are in this namespace and whose containers live, in the order of their ADDs. A directory that
-   * others than root can change is not believed. Throws `SyscallError`.
+   * The notes of all others whose rules are in this namespace and whose containers live, in the order of their ADDs; of the first alone
+   * that has `sample` as its backend. A directory that others than root can change is not believed. Throws `SyscallError`.
    */
-  readOthers(own: Owner, log: (line: string) => void): Note<Spec>[] {
+  readOthers(own: Owner, log: (line: string) => void, sample?: Pick<Note<Spec>, "asked">): Note<Spec>[] {
     const owners = this.#owners().filter((owner) => ownerComment(owner) !== ownerComment(own))
     if (owners.length === 0) return []
     const exposure = findExposure(this.#directory)
@@ -159,12 +159,15 @@ export class RuleNotes<Spec extends { readonly owner: Owner }> {
     }
     if (owners.length > NOTES_MAX) log(`There are ${owners.length} notes of rules, and ${NOTES_MAX} are read`)
     const host = identityOf(this.#host)
-    const found = owners.slice(0, NOTES_MAX).flatMap((owner) => {
+    const found: { note: Note<Spec>; written: bigint }[] = []
+    for (const owner of owners.slice(0, NOTES_MAX)) {
       const path = this.#pathOf(owner)
       const written = findStat(path)?.modified
       const note = written === undefined ? undefined : readNote<Spec>(findFile(path), owner, host)
-      return note ? [{ note, written: written as bigint }] : []
-    })
+      if (!note || written === undefined || (sample && note.asked !== sample.asked)) continue
+      found.push({ note, written })
+      if (sample) break
+    }
     return found.sort((a, b) => Number(a.written - b.written)).map(({ note }) => note)
   }
 }

@@ -30,6 +30,12 @@ export interface Feature<Spec> {
   isAlone?(spec: Spec): boolean
 }
 
+/** How to tell whether rules are gone: by those of one other attachment of the same backend. */
+interface Sample<Spec> {
+  readonly asked: BackendName | undefined
+  isWhole(other: Spec): boolean
+}
+
 const NO_PROGRAM = 'the program "iptables-restore" is missing (Debian\'s package is called "iptables")'
 
 /**
@@ -66,7 +72,9 @@ export class OwnedRules<Spec extends { readonly owner: Owner }, Hints = unknown,
     if (!container) return this.#add(spec, asked, undo, () => {})
     const former = this.#notes.write(container, { spec, asked })
     try {
-      const made = this.#add(spec, asked, undo, () => this.#restoreOthers(spec.owner, container.log))
+      const made = this.#add(spec, asked, undo, (isWhole) =>
+        this.#restoreOthers(spec.owner, container.log, isWhole && { isWhole, asked }),
+      )
       undo.defer("note the rules", () => this.#notes.putBack(spec.owner, former))
       return made
     } catch (error) {
@@ -75,7 +83,12 @@ export class OwnedRules<Spec extends { readonly owner: Owner }, Hints = unknown,
     }
   }
 
-  #add(spec: Spec, asked: BackendName | undefined, undo: Undo, lost: () => void): Made {
+  #add(
+    spec: Spec,
+    asked: BackendName | undefined,
+    undo: Undo,
+    lost: (isWhole?: (other: Spec) => boolean) => void,
+  ): Made {
     this.#filter?.forgetTables()
     const { nftables, iptables } = this.#backends
     if (iptables && asked === "iptables") return this.#addByIptables(iptables, spec, undo, lost)
@@ -93,8 +106,12 @@ export class OwnedRules<Spec extends { readonly owner: Owner }, Hints = unknown,
    * Makes again the rules that others have lost, and takes back those of attachments that were deleted in the meantime: their notes
    * are gone, and a DEL that removes a note later finds the rules. Never throws: the ADD at hand goes on.
    */
-  #restoreOthers(own: Owner, log: (line: string) => void): void {
+  #restoreOthers(own: Owner, log: (line: string) => void, sample?: Sample<Spec>): void {
     try {
+      if (sample) {
+        const [other] = this.#notes.readOthers(own, log, sample)
+        if (!other || sample.isWhole(other.spec)) return
+      }
       const refuse = (error: unknown) => log(`Cannot make again what another container has lost: ${messageOf(error)}`)
       const wanted = this.#notes.readOthers(own, log).map(({ spec, asked }) => {
         return { spec, asked, isAlone: this.#feature.isAlone?.(spec) ?? false, made: () => {}, refuse }
@@ -119,7 +136,7 @@ export class OwnedRules<Spec extends { readonly owner: Owner }, Hints = unknown,
     iptables: RuleBackend<Spec, Hints, Made>,
     spec: Spec,
     undo: Undo,
-    lost: () => void,
+    lost: (isWhole?: (other: Spec) => boolean) => void,
     before?: CniError,
   ): Made {
     try {
