@@ -1,3 +1,4 @@
+import { chmod } from "node:fs/promises"
 import { join } from "node:path"
 import {
   HostNamespace,
@@ -76,14 +77,90 @@ async function startTools(plugins: string, { containers, steps }: (typeof nodes)
 
 type Step = (typeof nodes)[number]["steps"][number]
 
-/** What an operator waits for on a full node. No other suite has these commands. */
+/** Attachments of which the cache has records, and nothing else is there: what the engines take to read and join them. */
+const RECORDS = 2_000
+const recordSteps = ["ps", "doctor", "graph"] as const
+
+/** A record of the runtime's cache, as ADD of the network leaves it. */
+const recordOf = (index: number) => ({
+  kind: "cniCacheV1",
+  containerId: `bench-${index}`,
+  config: Buffer.from(JSON.stringify(network)).toString("base64"),
+  configComplete: true,
+  ifName: "eth0",
+  networkName: network.name,
+  netns: `/run/netns/bench-${index}`,
+  cniArgs: [
+    ["K8S_POD_NAMESPACE", "shop"],
+    ["K8S_POD_NAME", `web-${index}`],
+  ],
+  result: {
+    cniVersion: "1.1.0",
+    interfaces: [
+      { name: `veth${index}`, mac: "0a:58:0a:16:00:02" },
+      { name: "eth0", mac: "0a:58:0a:16:00:03", sandbox: `/run/netns/bench-${index}` },
+    ],
+    ips: [{ address: `10.22.${index >> 8}.${index & 255}/16`, gateway: "10.22.0.1", interface: 1 }],
+    routes: [{ dst: "0.0.0.0/0", gw: "10.22.0.1" }],
+  },
+})
+
+/** The tool's sources, bundled for Bun. */
+async function bundleForBun(outdir: string): Promise<readonly string[]> {
+  const main = join(import.meta.dir, "../../cmd/main.ts")
+  await Bun.build({ entrypoints: [main], target: "bun", outdir, naming: "cni.js" })
+  return [process.execPath, join(outdir, "cni.js")]
+}
+
+/** Times commands beside thousands of records, on an engine. */
+async function startRecords(commandOf: (directory: string) => Promise<readonly string[]>): Promise<Contender> {
+  await using stack = new AsyncDisposableStack()
+  const host = stack.use(await HostNamespace.create())
+  const station = stack.use(Station.open(host))
+  const directory = stack.use(await TemporaryDirectory.create("cni-bench", "/var/tmp"))
+  for (let index = 1; index <= RECORDS; index++)
+    await Bun.write(directory.join(`cache/results/pods-bench-${index}-eth0`), JSON.stringify(recordOf(index)))
+  await chmod(directory.join("cache/results"), 0o700)
+  const command = await commandOf(directory.path)
+  const kept = stack.move()
+  const places = ["--cache-dir", directory.join("cache"), "--conf-dir", directory.path]
+  const timed = (...words: readonly string[]) =>
+    station.time({
+      // The answer is more than the station takes. Their containers are gone, which doctor tells by exit code 3.
+      command: ["/bin/sh", "-c", '"$@" >/dev/null || [ $? = 3 ]', "sh", ...command, ...words, ...places],
+      env: programEnv,
+      input: "",
+    })
+  return {
+    async round() {
+      return {
+        ps: await timed("ps", "-o", "json"),
+        doctor: await timed("doctor", "-o", "json"),
+        graph: await timed("graph", "--write", "/dev/null"),
+      }
+    },
+    [Symbol.asyncDispose]: () => kept.disposeAsync(),
+  }
+}
+
+/** What an operator waits for on a full node, and what the native host takes beside Bun. No other suite has these commands. */
 export function tools(suites: readonly Suite[]): Scenario[] {
   const ours = suites.find(({ name }) => name === "ours")
   if (!ours) return []
-  return nodes.map((node) => ({
+  const full = nodes.map((node) => ({
     name: `cni, ${node.containers} containers,`,
     steps: node.steps,
     contenders: { cni: () => startTools(ours.directory, node) },
     baseline: "cni",
   }))
+  const records: Scenario = {
+    name: `cni, ${RECORDS} records,`,
+    steps: recordSteps,
+    contenders: {
+      cni: () => startRecords(async () => [join(ours.directory, "../cni")]),
+      Bun: () => startRecords(bundleForBun),
+    },
+    baseline: "Bun",
+  }
+  return [...full, records]
 }
