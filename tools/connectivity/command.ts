@@ -155,5 +155,5 @@ function report(network: string, { pair, findings }: Tested, screen: ScreenSize)
     return `${tinted(outcome.padEnd(9), tones[outcome], screen)}${name.padEnd(24)}${text}`
   })
   const none = lines.length === 0 ? "skipped  all of it: the containers have no address\n" : ""
-  return `network "${network}", from ${a} to ${b}\n\n${lines.join("")}${none}`
+  return `${hanging(`network "${network}", from ${a} to ${b}`, screen, 0)}\n${lines.join("")}${none}`
 }
