@@ -4,6 +4,7 @@ import type { PodName, Stored } from "../store.ts"
 import { type Agent, isOwn, ownerOf, say } from "./agent.ts"
 import { readHeld, writeHeld } from "./held.ts"
 import type { Answer } from "./resend.ts"
+import type { LogEvent } from "./surroundings.ts"
 
 /**
  * The fixed addresses of a pool whose pods are bound to this node: the record names the holder, then the file has the addresses. They are
@@ -18,12 +19,17 @@ export async function passFixed(agent: Agent, pool: Pool, bound: readonly PodNam
   const inForce = readHeld(node, pool.name).fixed
   const fixed: Record<string, readonly string[]> = {}
   const missing: Stored<"fixed">[] = []
-  const faults: string[] = []
+  const faults: Said[] = []
   for (const stored of all) {
     if (!isHere(stored.value)) continue
     const fault = faultOf(pool, stored.value)
-    if (fault !== undefined) faults.push(`Cannot use the fixed address of "${stored.key}": ${fault}`)
-    else if (isOwn(agent, stored.value.holder) && inForce[stored.key]?.join() === stored.value.addresses.join())
+    const { holder } = stored.value
+    if (fault !== undefined)
+      faults.push({ level: "error", message: `Cannot use the fixed address of "${stored.key}": ${fault}` })
+    else if (holder && !isOwn(agent, holder)) {
+      fixed[stored.key] = [] // host-local has the pod wait: it must not get another address
+      faults.push({ level: "info", message: waitsFor(stored.key, holder.name) })
+    } else if (isOwn(agent, stored.value.holder) && inForce[stored.key]?.join() === stored.value.addresses.join())
       fixed[stored.key] = stored.value.addresses
     else missing.push(stored)
   }
@@ -34,12 +40,20 @@ export async function passFixed(agent: Agent, pool: Pool, bound: readonly PodNam
     if (isOwn(agent, stored.value.holder) && !isHere(stored.value)) await giveUp(agent, pool, stored)
 }
 
+type Said = Pick<LogEvent, "level" | "message">
+
+/** Its node gives it up, or an operator says that the node is gone. */
+function waitsFor(key: string, node: string): string {
+  const remedy = `when that node is off for good: cni-agent ipam release-node ${node} --now`
+  return `The fixed address of "${key}" is still that of node "${node}", and its pod waits here; ${remedy}`
+}
+
 /** Says what is wrong when it is another than at the last pass: there may be ten in a second. */
-function sayOnce(agent: Agent, pool: Pool, faults: readonly string[]): void {
-  const said = faults.join("\n")
+function sayOnce(agent: Agent, pool: Pool, faults: readonly Said[]): void {
+  const said = faults.map(({ message }) => message).join("\n")
   if (agent.fixedFaults.get(pool.name) === said) return
   agent.fixedFaults.set(pool.name, said)
-  for (const fault of faults) say(agent, "error", fault, { pool: pool.name })
+  for (const { level, message } of faults) say(agent, level, message, { pool: pool.name })
 }
 
 /** Why the addresses of a record cannot be handed out: each lies in a prefix of the pool, where no block is ever claimed. */
@@ -67,8 +81,6 @@ async function add(agent: Agent, pool: Pool, stored: Stored<"fixed">): Promise<v
 
 /** Makes this node the holder. The record gets a new nonce in any case: a request to give it up that is still on its way no longer fits then. */
 async function take(agent: Agent, stored: Stored<"fixed">): Promise<Answer<"fixed"> | undefined> {
-  const { holder } = stored.value
-  if (holder && !isOwn(agent, holder)) return undefined // its node gives it up, or an operator says that it is gone
   const nonce = agent.surroundings.randomHex(16)
   const answer = await agent.resend.replace(stored, { ...stored.value, holder: ownerOf(agent), nonce })
   if (answer) agent.view.put(answer.stored)

@@ -9,7 +9,7 @@ import type { NodeFiles } from "./surroundings.ts"
 export interface Held {
   /** In the order in which they are used. */
   readonly blocks: ReadonlyMap<string, "owned" | "draining">
-  /** The addresses that pods keep, by "NAMESPACE/NAME/INTERFACE". */
+  /** The addresses that pods keep, by "NAMESPACE/NAME/INTERFACE"; none for a pod that waits for them. */
   readonly fixed: Readonly<Record<string, readonly string[]>>
   /** How often the node has lost blocks to others. */
   readonly epoch: number
@@ -108,7 +108,9 @@ function freshMs({ quarantineS }: Pool): number {
 /** The blocks and fixed addresses that are in one and not in the other. */
 function newIn(next: Held, before: Held): string[] {
   const blocks = [...next.blocks.keys()].filter((block) => !before.blocks.has(block))
-  const fixed = Object.entries(next.fixed).filter(([key, addresses]) => before.fixed[key]?.join() !== addresses.join())
+  const isNew = (key: string, addresses: readonly string[]) =>
+    addresses.length > 0 && before.fixed[key]?.join() !== addresses.join()
+  const fixed = Object.entries(next.fixed).filter(([key, addresses]) => isNew(key, addresses))
   return [...blocks, ...fixed.map(([key]) => key)]
 }
 

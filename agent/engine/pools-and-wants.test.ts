@@ -166,7 +166,16 @@ describe("a fixed address", () => {
     bind("b", [{ namespace: "db", pod: "mysql-0" }])
     await world.clock.advance(2000)
     expect(world.cluster.find("fixed", key)?.value).toMatchObject({ holder: { name: "a" } })
+    expect(world.node("b").files.get("pods")?.fixed).toEqual({ "db/mysql-0/eth0": [] }) // its pod waits
+    const waits = world.log.filter(({ message }) =>
+      message.includes('is still that of node "a", and its pod waits here'),
+    )
+    expect(waits).toHaveLength(1)
+    bind("b", [])
+    await world.clock.advance(2000)
     expect(world.node("b").files.get("pods")?.fixed).toEqual({})
+    bind("b", [{ namespace: "db", pod: "mysql-0" }])
+    await world.clock.advance(2000)
     world.node("a").del("mysql")
     await world.clock.advance(2000)
     expect(world.cluster.find("fixed", key)?.value).toMatchObject({ holder: { name: "b" } })

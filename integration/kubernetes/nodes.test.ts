@@ -82,7 +82,7 @@ test(
     const args = "IgnoreUnknown=1;K8S_POD_NAMESPACE=db;K8S_POD_NAME=mysql-0"
     const addOn = async (node: ClusterNode) => {
       await cluster.bindPod("db", "mysql-0", node)
-      const isWritten = async () => (await node.poolFile("shared"))?.fixed["db/mysql-0/eth0"] !== undefined
+      const isWritten = async () => (await node.poolFile("shared"))?.fixed["db/mysql-0/eth0"]?.length === 1
       await waitFor(isWritten, `the fixed address in the file of ${node.name}`)
       const pod = await node.addPod({ network: sharedNetwork, args })
       expect(pod.addresses).toEqual(["192.0.2.5"])
@@ -98,6 +98,13 @@ test(
     const neighbour = await three.addPod({ network: sharedNetwork })
     const first = await addOn(one)
     await expectConnected([neighbour, first])
+    await cluster.deletePod("db", "mysql-0")
+    await cluster.bindPod("db", "mysql-0", two)
+    const doesWait = async () => (await two.poolFile("shared"))?.fixed["db/mysql-0/eth0"]?.length === 0
+    await waitFor(doesWait, "the pod to wait for its address")
+    await expect(two.addPod({ network: sharedNetwork, args })).rejects.toThrow(
+      "another node still has the fixed address",
+    )
     await cluster.deletePod("db", "mysql-0")
     await one.deletePod(first)
     const second = await addOn(two)

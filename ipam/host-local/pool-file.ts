@@ -42,7 +42,10 @@ export interface PoolFile {
   readonly sets: readonly PoolSet[]
   /** The routes of results. */
   readonly routes: readonly Route[]
-  /** The addresses of pods that keep theirs, by "NAMESPACE/NAME/INTERFACE". They lie in the pool, and in none of its blocks. */
+  /**
+   * The addresses of pods that keep theirs, by "NAMESPACE/NAME/INTERFACE". They lie in the pool, and in none of its blocks. An empty list is a
+   * pod's whose addresses another node still has: it gets none until they are here.
+   */
   readonly fixed: Readonly<Record<string, readonly string[]>>
 }
 

@@ -194,6 +194,16 @@ describe("an ADD from a pool", () => {
     })
   })
 
+  test("of a pod whose fixed address another node still has is refused with code 11, and others are not", () => {
+    using node = new Node()
+    node.write({ sets: [set({ gateway: "10.64.0.1" })], fixed: { "db/mysql-0/eth0": [] } })
+    const args = (name: string) => `IgnoreUnknown=1;K8S_POD_NAMESPACE=db;K8S_POD_NAME=${name}`
+    const msg = 'Cannot use pool "pods": another node still has the fixed address of "db/mysql-0/eth0"'
+    expect(node.add("a", { cniArgs: args("mysql-0") })).toMatchObject({ code: 11, msg })
+    expect(node.taken).toEqual([])
+    expect(node.add("b", { cniArgs: args("mysql-1") })).toEqual(["10.64.3.0/16 by 10.64.0.1"])
+  })
+
   test("of a fixed address lets the next one go on where it was, in the block of the cursor", () => {
     using node = new Node()
     const sets = [set({ gateway: "10.64.0.1" })]

@@ -53,10 +53,12 @@ export class Pool {
     return this.#file.sets.map(({ prefix }) => [this.#orRefuse(() => parseRange({ subnet: prefix }))])
   }
 
-  /** The addresses that a pod keeps. */
+  /** The addresses that a pod keeps. Throws code 11 while another node has them. */
   fixedFor({ namespace, name }: Pod, ifName: string): Address[] {
-    const texts = this.#file.fixed[`${namespace}/${name}/${ifName}`] ?? []
-    return texts.map((text) => {
+    const key = `${namespace}/${name}/${ifName}`
+    const texts = this.#file.fixed[key]
+    if (texts?.length === 0) throw refuse(this.#place, `another node still has the fixed address of "${key}"`)
+    return (texts ?? []).map((text) => {
       const address = parseAddress(text)
       if (!address) throw refuse(this.#place, `the fixed address "${text}" is not an IP address`)
       return address

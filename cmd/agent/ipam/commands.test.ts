@@ -232,6 +232,27 @@ test("a pod keeps addresses that a pool reserves; others, and those of another p
   expect(await store.list("fixed")).toEqual([])
 })
 
+test("release-node frees the fixed addresses of a node with --now alone, also when it has nothing else", async () => {
+  await ipam(
+    "pool",
+    "create",
+    "lan",
+    "--prefix",
+    "192.0.2.0/24",
+    "--gateway",
+    "192.0.2.1",
+    "--reserved",
+    "192.0.2.0/28",
+  )
+  await store.create("node", "node-1", { owner: ownerOf("node-1"), addresses: [] })
+  await ipam("fixed", "set", "db/mysql-0", "192.0.2.5", "--node", "node-1")
+  const kept = 'Node "node-1" keeps the fixed address of db/mysql-0/eth0: --now frees it\n'
+  expect(await ipam("release-node", "node-1")).toEqual({ code: 0, out: "remove node node-1\n", err: kept })
+  expect((await ipam("release-node", "node-1", "--now")).out).toBe("free fixed address db/mysql-0/eth0\n")
+  const [fixed] = await store.list("fixed")
+  expect(fixed?.value.holder).toBeUndefined()
+})
+
 test("accept-store without an agent removes what the node remembers of the store, and nothing else", async () => {
   const memory = {
     store: { cluster: "c", revision: "7" },

@@ -31,6 +31,8 @@ Examples:
   async run(args, terminal) {
     const [node, isNow, isDry] = [word(args, 0), given(args, "now"), given(args, "dry-run")]
     const done = await withStore(args, terminal, async (store) => {
+      const kept = isNow ? [] : (await store.list("fixed")).filter(({ value }) => value.holder?.name === node)
+      for (const { key } of kept) terminal.stderr(`Node "${node}" keeps the fixed address of ${key}: --now frees it\n`)
       const releases = await planRelease(store, node, isNow)
       if (isNow)
         terminal.stderr(
@@ -58,7 +60,8 @@ export async function planRelease(store: Store, node: string, isNow: boolean): P
     await store.list("want"),
   ]
   const isIts = (owner: { name: string } | undefined) => owner?.name === node
-  const known = new Set([...nodes, ...blocks].map(({ value }) => value.owner.name))
+  const owners = [...nodes, ...blocks].map(({ value }) => value.owner.name)
+  const known = new Set([...owners, ...fixed.flatMap(({ value }) => value.holder?.name ?? [])])
   if (!known.has(node))
     throw new CniError(Code.InvalidNetworkConfig, `Cannot release node "${node}": no record names it`, {
       details: known.size === 0 ? "the store knows no node" : `known are ${[...known].sort().join(", ")}`,
