@@ -45,12 +45,6 @@ const releases = {
     ["no_btrfs"],
   ),
   nerdctl: commands("github.com/containerd/nerdctl/v2", "2.1.2", ["nerdctl"]),
-  "cri-o": commands(
-    "github.com/cri-o/cri-o",
-    "1.34.0",
-    ["crio"],
-    ["containers_image_openpgp", "containers_image_ostree_stub", "exclude_graphdriver_btrfs"],
-  ),
   kustomize: {
     version: "5.7.1",
     modules: ["sigs.k8s.io/kustomize/kustomize/v5"],

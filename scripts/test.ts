@@ -109,7 +109,17 @@ async function withNumbers(files: readonly string[]): Promise<string[]> {
 }
 
 /** The tests of these rooms need real runtimes, a cross compiler or another build, and are asked for by themselves. */
-const roomsOfTheirOwn = ["interop", "npm", "arm64", "offline", "browser", "sanitized", "kubernetes", "release"] as const
+const roomsOfTheirOwn = [
+  "interop",
+  "npm",
+  "arm64",
+  "offline",
+  "browser",
+  "sanitized",
+  "kubernetes",
+  "release",
+  "runtimes",
+] as const
 
 /** The tests of one of these rooms, or else those in namespaces. */
 function integrationFiles(room?: (typeof roomsOfTheirOwn)[number]): string[] {
@@ -181,6 +191,20 @@ async function cluster(runner: Runner, words: readonly string[]): Promise<void> 
   for (const row of readFigures(await Bun.file(figures).text())) console.log(row)
 }
 
+/** The newest container runtimes that the Go module proxy has whole, and what renders the manifests of deploy. */
+const newestRuntimes = ["containerd", "nerdctl", "kustomize"] as const
+
+/** The tests that run pods by containerd, and those of further runtimes, with the newest of each, which are built first. */
+async function runtimes(runner: Runner): Promise<void> {
+  const build = [process.execPath, "scripts/go-programs.ts", ...newestRuntimes]
+  if (!(await runner.step(newestRuntimes.join(", "), build, 10_800_000))) return
+  process.env.CNI_RUNTIME_PROGRAMS = (await Promise.all(newestRuntimes.map(goPrograms))).join(":")
+  const byContainerd = ["containerd", "crash", "flush", "install", "pods"].map(
+    (name) => `./integration/interop/${name}.test.ts`,
+  )
+  await integration(runner, [...byContainerd, ...integrationFiles("runtimes")])
+}
+
 async function everything(runner: Runner): Promise<void> {
   await gate(runner)
   await integration(runner, integrationFiles())
@@ -223,6 +247,8 @@ const modes: Readonly<Record<string, Mode>> = {
     await integration(runner, integrationFiles("kubernetes"))
     runner.summarize(await Bun.file(view).text())
   },
+  /** The newest containerd and nerdctl, which are built when this machine has not got them: that takes half an hour. */
+  runtimes,
   /** Packages of a sample of files, read back by the programs of their distributions, and run. */
   release: (runner) => integration(runner, integrationFiles("release")),
   /** The plugins for arm64, under QEMU. */

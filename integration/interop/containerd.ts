@@ -1,17 +1,18 @@
 import { readFile } from "node:fs/promises"
 import { join } from "node:path"
-import { builtPlugins, type Output, programEnv, startDaemon, waitFor } from "../lab/mod.ts"
+import { builtPlugins, type Output, startDaemon, waitFor } from "../lab/mod.ts"
 import { imageName, writeImage } from "./busybox.ts"
 import { Cri, type PodConfig, type PodStatus } from "./cri.ts"
 import { containerdNetwork } from "./networks.ts"
-import { confDir, RuntimeHost } from "./runtime-host.ts"
+import { confDir, RuntimeHost, runtimeEnv } from "./runtime-host.ts"
 
 const socket = "/run/containerd/containerd.sock"
 /** The only directory that `ctr` looks for plugins in. */
 export const binDir = "/opt/cni/bin"
 const pidFile = "/run/containerd.pid"
 
-async function installOurs(host: RuntimeHost): Promise<void> {
+/** Puts the plugins under test into `binDir`, by their installer. */
+export async function installOurs(host: RuntimeHost): Promise<void> {
   await host.exec(join(builtPlugins, "../cni"), ["install", "--bin-dir", binDir])
 }
 
@@ -30,6 +31,10 @@ snapshotter = "native"
 [plugins."io.containerd.grpc.v1.cri".cni]
 bin_dir = "${binDir}"
 conf_dir = "${confDir}"
+# containerd 2 unpacks by its transfer service, into what its defaults name or this.
+[[plugins."io.containerd.transfer.v1.local".unpack_config]]
+platform = "linux/${process.arch === "x64" ? "amd64" : process.arch}"
+snapshotter = "native"
 `
 
 /** What Status says of containerd's networks, with Go's names. */
@@ -67,7 +72,7 @@ export class Containerd implements AsyncDisposable {
 
   /** Starts the daemon and waits until pods can be run. */
   async start(): Promise<void> {
-    const script = `echo $$ > ${pidFile}; exec containerd --config /run/containerd.toml >> /run/containerd.log 2>&1`
+    const script = `echo $$ > ${pidFile}; PATH=${runtimeEnv.PATH} exec containerd --config /run/containerd.toml >> /run/containerd.log 2>&1`
     await startDaemon(this.host.commandLine(["sh", "-ec", script]))
     using cri = this.connect()
     await waitFor(async () => {
@@ -98,7 +103,7 @@ export class Containerd implements AsyncDisposable {
 
   /** `ctr …` */
   ctr(...args: string[]): Promise<Output> {
-    return this.host.exec("ctr", args, { env: programEnv })
+    return this.host.exec("ctr", args, { env: runtimeEnv })
   }
 
   /** Runs a pod and answers its id. Throws what the runtime says. */

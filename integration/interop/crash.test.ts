@@ -4,7 +4,7 @@ import { chmod, rm } from "node:fs/promises"
 import { join } from "node:path"
 import { builtPlugins, type Change, expectUnchanged, isAllocationTrace, waitFor } from "../lab/mod.ts"
 import { askFromHost } from "./busybox.ts"
-import { binDir, Containerd } from "./containerd.ts"
+import { binDir, Containerd, installOurs } from "./containerd.ts"
 import { containerdNetwork } from "./networks.ts"
 import type { RuntimeHost } from "./runtime-host.ts"
 
@@ -22,12 +22,13 @@ if (command === "ADD") {
 `
 
 /** containerd with that plugin at the end of the chain. */
-async function createWithHold(): Promise<Containerd> {
+function createWithHold(): Promise<Containerd> {
   const { plugins, ...network } = containerdNetwork
-  const containerd = await Containerd.create({ ...network, plugins: [...plugins, { type: "hold" }] })
-  await containerd.host.write(`${binDir}/hold`, hold)
-  await chmod(containerd.host.file(`${binDir}/hold`), 0o755)
-  return containerd
+  return Containerd.create({ ...network, plugins: [...plugins, { type: "hold" }] }, async (host) => {
+    await installOurs(host)
+    await host.write(`${binDir}/hold`, hold)
+    await chmod(host.file(`${binDir}/hold`), 0o755)
+  })
 }
 
 /** `cni gc --auto`, as the host's admin calls it. */

@@ -1,16 +1,35 @@
 import { existsSync } from "node:fs"
-import { mkdir, readFile, writeFile } from "node:fs/promises"
+import { chmod, mkdir, readFile, writeFile } from "node:fs/promises"
 import { dirname } from "node:path"
 import {
   HostNamespace,
   Namespace,
   namespacePids,
   privateDirectories,
+  programEnv,
   type Snapshot,
   startDaemon,
   takeSnapshot,
   waitFor,
 } from "../lab/mod.ts"
+
+/** Programs of the host itself, such as `runc` below. */
+const ownPrograms = "/run/bin"
+
+/** The environment of runtimes: programs of the directories that `CNI_RUNTIME_PROGRAMS` lists come before those of Debian. */
+export const runtimeEnv: Readonly<Record<string, string>> = {
+  ...programEnv,
+  PATH: [ownPrograms, process.env.CNI_RUNTIME_PROGRAMS, programEnv.PATH].filter(Boolean).join(":"),
+}
+
+/** runc without shares of the processor, which runtimes ask for and for which the cgroup tree of a test may have no controller. */
+const runc = `#!/bin/sh
+for word; do
+  [ "$previous" != --bundle ] || sed --in-place 's/"cpu":{"shares":[0-9]*}/"cpu":{}/' "$word/config.json"
+  previous=$word
+done
+exec /usr/sbin/runc "$@"
+`
 
 /** Where runtimes look for network configurations; here it is an empty directory of the host's own. */
 export const confDir = "/etc/cni/net.d"
@@ -38,7 +57,10 @@ export class RuntimeHost extends Namespace implements AsyncDisposable {
     const host = await HostNamespace.create("runtime")
     try {
       await host.exec("sh", ["-ec", privateMounts, "sh", cgroupOf(host)])
-      return new RuntimeHost(host, await startInit(host))
+      const runtimeHost = new RuntimeHost(host, await startInit(host))
+      await runtimeHost.write(`${ownPrograms}/runc`, runc)
+      await chmod(runtimeHost.file(`${ownPrograms}/runc`), 0o755)
+      return runtimeHost
     } catch (error) {
       await host[Symbol.asyncDispose]()
       throw error

@@ -1,7 +1,10 @@
 import { expect, test } from "bun:test"
+import { readdir } from "node:fs/promises"
+import { join } from "node:path"
 import { KubernetesStore, putPool, StoreError } from "../../agent/mod.ts"
 import { ask, connectionTo } from "../../agent/testing/kubernetes-stores.ts"
 import { Chance, patient, seed, waitFor } from "../lab/mod.ts"
+import { readOverlay } from "../release/daemon-set.ts"
 import { RealApiServer } from "./testing/api-server.ts"
 import { type Manifest, pathOf, readManifests } from "./testing/manifests.ts"
 
@@ -106,6 +109,26 @@ test(
       owner: { name: "a", uid: "b", machineId: "" },
     })
     await expect(made).rejects.toThrow(expect.objectContaining({ outcome: "refused" }))
+  },
+  patient(limitMs),
+)
+
+test(
+  "the plugins' DaemonSet is created in each overlay, and applied again it does not change",
+  async () => {
+    await using api = await RealApiServer.start()
+    for (const overlay of await readdir(join(import.meta.dir, "../../deploy/plugins/overlays"))) {
+      const manifest = (await readOverlay(overlay)) as unknown as Manifest
+      expect({ overlay, ...(await applyOne(api, manifest)) }).toMatchObject({ overlay, status: 201 })
+      await expectAppliedAgain(api, [manifest])
+      const { status } = await ask(api, "DELETE", `${pathOf(manifest)}/${manifest.metadata.name}`)
+      expect([overlay, status]).toEqual([overlay, 200])
+    }
+    const misspelled = JSON.parse(
+      JSON.stringify(await readOverlay("kubeadm")).replace('"maxUnavailable"', '"maxUnavailible"'),
+    )
+    const { body } = await applyOne(api, misspelled)
+    expect(body.message).toContain(".maxUnavailible: field not declared in schema")
   },
   patient(limitMs),
 )

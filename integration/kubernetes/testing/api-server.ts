@@ -81,6 +81,7 @@ export class RealApiServer implements ApiUnderTest, AsyncDisposable {
       `--client-ca-file=${authority.certificate}`,
       ...[`--service-account-issuer=${issuer}`, `--service-account-key-file=${account}`],
       ...[`--service-account-signing-key-file=${account}`, "--disable-admission-plugins=ServiceAccount"],
+      "--allow-privileged=true", // as kubeadm and the distributions of Kubernetes set it
     ]
     await makeCertificate(directory.path, "operator", authority, [], "/CN=operator")
     const ca = await Bun.file(authority.certificate).text()

@@ -1,0 +1,80 @@
+/** nerdctl, which makes networks of its own out of bridge, portmap, firewall and tuning, and calls the plugins by itself. */
+import { expect, test } from "bun:test"
+import { askFromHost, askName, imageName } from "../interop/busybox.ts"
+import { Containerd } from "../interop/containerd.ts"
+import { runtimeEnv } from "../interop/runtime-host.ts"
+import { type Change, expectUnchanged, isAllocationTrace } from "../lab/mod.ts"
+
+/** nerdctl on a host with containerd; its state is in memory. */
+function nerdctlOn({ host }: Containerd) {
+  return async (...args: string[]) => {
+    const places = ["--data-root", "/run/nerdctl", "--snapshotter", "native", "--cgroup-manager", "cgroupfs"]
+    return (await host.exec("nerdctl", [...places, ...args], { env: { ...runtimeEnv, HOME: "/run" } })).stdout.trim()
+  }
+}
+
+test("nerdctl runs containers on networks of its own: names, ports, isolation; their removal leaves nothing", async () => {
+  await using containerd = await Containerd.create()
+  const nerdctl = nerdctlOn(containerd)
+  expect(await nerdctl("version")).toContain("containerd")
+  const before = await containerd.host.snapshot()
+  await nerdctl("network", "create", "--subnet", "10.61.0.0/24", "one")
+  await nerdctl("network", "create", "--subnet", "10.62.0.0/24", "two")
+  await nerdctl(
+    "run",
+    "--detach",
+    "--pull",
+    "never",
+    "--network",
+    "one",
+    "--name",
+    "web",
+    "--hostname",
+    "web",
+    "--publish",
+    "8080:80",
+    imageName,
+  )
+  await nerdctl(
+    "run",
+    "--detach",
+    "--pull",
+    "never",
+    "--network",
+    "one",
+    "--name",
+    "near",
+    "--hostname",
+    "near",
+    imageName,
+  )
+  await nerdctl(
+    "run",
+    "--detach",
+    "--pull",
+    "never",
+    "--network",
+    "two",
+    "--name",
+    "far",
+    "--hostname",
+    "far",
+    imageName,
+  )
+  const address = (name: string) =>
+    nerdctl("inspect", "--format", "{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}", name)
+  const web = await address("web")
+  expect(web).toMatch(/^10\.61\.0\./)
+  expect(await askFromHost(containerd.host, "127.0.0.1", 8080)).toBe("web")
+  expect(await askFromHost(containerd.host, web, 80)).toBe("web")
+  expect(await nerdctl("exec", "near", ...askName(web, 80))).toBe("web")
+  await expect(nerdctl("exec", "far", ...askName(web, 80))).rejects.toThrow() // ingressPolicy same-bridge
+  await nerdctl("rm", "--force", "web", "near", "far")
+  await nerdctl("network", "rm", "one", "two")
+  const isForwarding = ({ line }: Change) => /^net\/ipv4\/(conf\/\w+\/forwarding|ip_forward) /.test(line)
+  expectUnchanged(
+    before,
+    await containerd.host.snapshot(),
+    (change) => isAllocationTrace(change) || isForwarding(change),
+  )
+}, 300_000)
