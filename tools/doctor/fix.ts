@@ -1,7 +1,7 @@
 import { release, Store } from "../../ipam/host-local/main.ts"
-import { type Attachment, delNetwork, type Network, parseNetworkList, type Runtime } from "../../pkg/libcni/mod.ts"
+import { type Attachment, delNetwork, type Network, type Runtime } from "../../pkg/libcni/mod.ts"
 import { ownerComment } from "../../pkg/types/mod.ts"
-import { attachmentsOf, deleteRulesOf, type Node, type NodeAttachment } from "../node/mod.ts"
+import { attachmentsOf, deleteRulesOf, type Node, type NodeAttachment, recordedNetwork } from "../node/mod.ts"
 import type { Patient } from "./finding.ts"
 
 /**
@@ -22,16 +22,8 @@ export function planDeletion(orphan: NodeAttachment, { node }: Pick<Patient, "no
       typeof holder === "object" && holder.containerId === orphan.containerId && holder.ifName === orphan.ifName
     return network === orphan.network && leases.some(isHolder)
   })
-  const network = orphan.ifName === "" ? undefined : (networkOfAdd(orphan) ?? ofFile)
+  const network = orphan.ifName === "" ? undefined : (recordedNetwork(orphan.cached) ?? ofFile)
   return { orphan, network, stores: stores.map(({ directory }) => directory) }
-}
-
-function networkOfAdd({ cached }: NodeAttachment): Network | undefined {
-  try {
-    return cached && parseNetworkList(cached.config)
-  } catch {
-    return undefined
-  }
 }
 
 /** Whether there is a way to delete an orphan: not for a record in the cache that has no configuration, and no other has. */

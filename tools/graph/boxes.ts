@@ -146,6 +146,8 @@ function shortened(content: string, room: number): string {
 
 /** Text as it stands in XML and HTML; characters that XML has none of are left out. */
 export function escaped(content: string): string {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: nearly all texts have none of these
+  if (!/[\x00-\x08\x0b\x0c\x0e-\x1f&<>"]/.test(content)) return content
   // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is left out
   const text = content.replace(/[\x00-\x08\x0b\x0c\x0e-\x1f]/g, "")
   return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;").replaceAll('"', "&quot;")

@@ -45,5 +45,5 @@ export {
   readNode,
   type Unread,
 } from "./read.ts"
-export { recordedPlugins } from "./recorded.ts"
+export { recordedNetwork, recordedPlugins } from "./recorded.ts"
 export { deleteRulesOf, deleteStaleRules } from "./rule-removal.ts"

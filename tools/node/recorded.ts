@@ -1,20 +1,20 @@
-import { type NetworkPlugin, parseNetworkList } from "../../pkg/libcni/mod.ts"
+import { type Network, type NetworkPlugin, parseNetworkList } from "../../pkg/libcni/mod.ts"
 
 /** The network list that a record has of the ADD: read when it is first looked at, since a node has hundreds of the same. */
 export class RecordedNetwork {
   readonly #config: Uint8Array
   #read = false
-  #plugins: readonly NetworkPlugin[] | undefined
+  #network: Network | undefined
 
   constructor(config: Uint8Array) {
     this.#config = config
   }
 
   /** Undefined where it cannot be read. */
-  get plugins(): readonly NetworkPlugin[] | undefined {
-    if (!this.#read) this.#plugins = tryParse(this.#config)
+  get network(): Network | undefined {
+    if (!this.#read) this.#network = tryParse(this.#config)
     this.#read = true
-    return this.#plugins
+    return this.#network
   }
 }
 
@@ -24,14 +24,19 @@ interface WithNetwork {
   readonly recorded?: RecordedNetwork
 }
 
-/** The plugins of the network at the ADD of an attachment; undefined where that is not known. */
-export function recordedPlugins(cached: WithNetwork | undefined): readonly NetworkPlugin[] | undefined {
-  return cached && (cached.recorded ?? new RecordedNetwork(cached.config)).plugins
+/** The network at the ADD of an attachment; undefined where that is not known. */
+export function recordedNetwork(cached: WithNetwork | undefined): Network | undefined {
+  return cached && (cached.recorded ?? new RecordedNetwork(cached.config)).network
 }
 
-function tryParse(config: Uint8Array): readonly NetworkPlugin[] | undefined {
+/** The plugins of the network at the ADD of an attachment; undefined where that is not known. */
+export function recordedPlugins(cached: WithNetwork | undefined): readonly NetworkPlugin[] | undefined {
+  return recordedNetwork(cached)?.plugins
+}
+
+function tryParse(config: Uint8Array): Network | undefined {
   try {
-    return parseNetworkList(config).plugins
+    return parseNetworkList(config)
   } catch {
     return undefined
   }

@@ -102,7 +102,7 @@ const linkOf = (name: string): NodeLink | undefined => node.links.find((link) =>
 
 test("links have what tells to which others they belong", () => {
   expect(node.links.map(({ name }) => name)).toEqual(["lo", "br0", "veth1", "out1", "alone", "out0"])
-  expect(linkOf("br0")).toStrictEqual({
+  expect(linkOf("br0")).toEqual({
     index: 2,
     name: "br0",
     kind: "bridge",
@@ -113,9 +113,8 @@ test("links have what tells to which others they belong", () => {
     qdisc: "noop",
     addresses: ["10.85.0.1/24", "fd00::1/64"],
     counters: quiet,
-    port: undefined,
   })
-  expect(linkOf("veth1")).toStrictEqual({
+  expect(linkOf("veth1")).toEqual({
     port: {
       isHairpin: false,
       isIsolated: false,
