@@ -74,6 +74,14 @@ export class Cluster implements AsyncDisposable {
     await node[Symbol.asyncDispose]()
   }
 
+  /** Takes a node away with its records: other nodes can have its blocks at once. */
+  async eraseNode(node: ClusterNode): Promise<void> {
+    await this.removeNode(node)
+    const own = (await this.blockRecords()).filter(({ owner }) => owner.name === node.name)
+    for (const { pool, prefix } of own) await this.etcd.etcdctl("del", `${keyPrefix}block/${pool}/${prefix}`)
+    await this.etcd.etcdctl("del", `${keyPrefix}node/${node.name}`)
+  }
+
   /** The records of blocks, read with etcd's own program. */
   async blockRecords(): Promise<Block[]> {
     const { stdout } = await this.etcd.etcdctl("get", "--prefix", `${keyPrefix}block/`, "-w", "json")
