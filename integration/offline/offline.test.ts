@@ -16,10 +16,10 @@ beforeAll(async () => {
   directory = await TemporaryDirectory.create("cni-offline", dirname(builtPlugins))
   vendored = directory.join("vendored")
   const fetch = [process.execPath, join(project, "scripts/vendor.ts"), vendored]
-  await mustRun(fetch, { env: { ...programEnv, HOME: process.env.HOME ?? "/" }, timeoutMs: 600_000 })
+  await mustRun(fetch, { env: { ...programEnv, HOME: process.env.HOME ?? "/" }, timeoutMs: 3_000_000 })
   for (const target of Object.values(targets))
     online.set(target.name, await makeArchive(target, await stageFiles(target), directory.join("online"), age))
-}, 900_000)
+}, 3_600_000)
 afterAll(() => directory[Symbol.asyncDispose]())
 
 /** A checkout of the project: what is neither built nor installed. */
@@ -43,7 +43,7 @@ async function buildAlone(copy: string, env: Readonly<Record<string, string>>, .
   const places = { HOME: "/nonexistent", XDG_CACHE_HOME: join(copy, "cache"), SOURCE_DATE_EPOCH: String(age) }
   await mustRun(["unshare", "--net", "sh", "-ec", steps.join("\n"), "sh", ...asked], {
     env: { ...programEnv, ...places, ...env },
-    timeoutMs: 1_500_000,
+    timeoutMs: 3_000_000,
   })
 }
 
@@ -59,7 +59,7 @@ test("a checkout built without a network, from a vendored directory, gives the s
         await sha256(file),
       ])
   }
-}, 1_600_000)
+}, 3_600_000)
 
 test("`sha256sum --check` knows each file of a vendored directory", async () => {
   const { stdout } = await mustRun(["sh", "-ec", `cd ${vendored}\nsha256sum --check --strict SHA256SUMS`])
@@ -107,4 +107,4 @@ test("a packager's own engine, compiler, C library's terms, Bun and npm packages
   const told = components.map((one: { name: string; version: string }) => `${one.name} ${one.version}`)
   expect(told).toContainEqual(expect.stringMatching(/^musl \d+\.\d+\.\d+$/))
   expect(told).toContainEqual(expect.stringMatching(/^quickjs-ng \d+\.\d+\.\d+$/))
-}, 1_600_000)
+}, 3_600_000)
