@@ -91,7 +91,7 @@ export function restoreReply<C>(
 
 /** An attachment, with the call as CHECK has it. */
 interface Item<C> extends Restorable<C> {
-  readonly call: Omit<InsideCall, "namespace" | "log" | "answer">
+  readonly call: Omit<InsideCall, "namespace" | "log" | "answer" | "stdin">
 }
 
 /** What a container has too much of takes no longer than a call may. Never throws for one container. */
@@ -109,7 +109,8 @@ function restoreInside<C>(
       undo?.keep()
       return {} as Answered
     }
-    const what = plugin.restoreInside?.({ ...call, namespace, log, answer }, config, isDry)
+    const stdin = encodeUtf8(stringifyJson(call.raw))
+    const what = plugin.restoreInside?.({ ...call, stdin, namespace, log, answer }, config, isDry)
     if (what !== undefined) tell(what)
   } catch (error) {
     refuse(error)
@@ -154,10 +155,9 @@ function readAttachment<C>(
   const owner = { network: network.name, containerId: id, ifName: name }
   const { prevResult } = network
   if (!prevResult) throw new CniError(Code.InvalidNetworkConfig, `Cannot ${RESTORE} an attachment: no prevResult`)
-  const stdin = encodeUtf8(stringifyJson(raw))
   const named = { containerId: id, ifName: name, netns: String(netns), args: String(args) }
   return {
-    call: { ...named, verb: "CHECK", path: "", network, raw, stdin },
+    call: { ...named, verb: "CHECK", path: "", network, raw },
     owner,
     netns: String(netns),
     result: prevResult,

@@ -7,6 +7,7 @@ import {
   cacheFile,
   convertResult,
   deriveRequest,
+  type Network,
   type NetworkPlugin,
   parseNetworkList,
   parseSinglePlugin,
@@ -65,6 +66,7 @@ export function readCaches(
   })
   const wanted = found.filter(({ one }) => network === undefined || one.network === network)
   wanted.sort((a, b) => (a.added < b.added ? -1 : a.added > b.added ? 1 : 0))
+  const networks = new Map<Uint8Array, Network>()
   const chains = wanted.flatMap(({ one, record }): CachedChain[] => {
     const { network, containerId, ifName } = one
     const skip = (reason: string, isFailure: boolean) => {
@@ -76,7 +78,7 @@ export function readCaches(
     if (isNamespace(netns) !== true || isOwn(netns)) return skip(`its namespace "${netns}" is gone`, false)
     if (isBeingDeleted(one)) return skip("its DEL has begun", false)
     try {
-      const chain = withDelegates(chainOf(one), one, (reason) => skip(reason, true))
+      const chain = withDelegates(chainOf(one, networks), one, (reason) => skip(reason, true))
       return [{ network, containerId, ifName, netns, args: one.args, chain, record }]
     } catch (error) {
       return skip(messageOf(error), true)
@@ -115,16 +117,27 @@ function withDelegates(chain: ChainMember[], owner: Owner, refuse: (reason: stri
   })
 }
 
-/** The chain of ADD, each plugin with its values and the result. Throws for what cannot be read. */
-function chainOf({ config, capabilityArgs, result }: CachedAttachment): ChainMember[] {
+/** The network as it was at ADD. Throws for what cannot be read. */
+function readNetwork(config: Uint8Array): Network {
   const { plugins, type } = parseJsonObject(config, "cached configuration")
   const list = plugins === undefined && type !== undefined ? parseSinglePlugin(config) : parseNetworkList(config)
-  const network = { ...list, disableCheck: false, disableGC: false, bytes: config, warnings: [] }
+  return { ...list, disableCheck: false, disableGC: false, bytes: config, warnings: [] }
+}
+
+/**
+ * The chain of ADD, each plugin with its values and the result; `networks` are those that were read, by their bytes, which attachments
+ * share. Throws for what cannot be read.
+ */
+function chainOf(
+  { config, capabilityArgs, result }: CachedAttachment,
+  networks: Map<Uint8Array, Network>,
+): ChainMember[] {
+  const network = networks.getOrInsertComputed(config, readNetwork)
   if (result === undefined) throw new Error("the cache has no result of ADD")
   const prevResult = (
-    result.cniVersion === list.cniVersion ? result : convertResult(result, list.cniVersion)
+    result.cniVersion === network.cniVersion ? result : convertResult(result, network.cniVersion)
   ) as JsonObject
-  return list.plugins.map((plugin: NetworkPlugin) => ({
+  return network.plugins.map((plugin: NetworkPlugin) => ({
     type: plugin.type,
     config: deriveRequest(network, plugin, { capabilityArgs: capabilityArgs as CapabilityArgs, prevResult }),
   }))

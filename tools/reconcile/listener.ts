@@ -1,11 +1,12 @@
-import { collectGarbage, decodeUtf8, monotonicMs } from "../../pkg/engine/mod.ts"
-import { isErrno, ownCommand, Poll, processId } from "../../pkg/libc/mod.ts"
-import { anyOf, newStop, readyOf, runProgram, type Stop } from "../../pkg/loop/mod.ts"
+import { collectGarbage, monotonicMs } from "../../pkg/engine/mod.ts"
+import { isErrno, Poll, processId } from "../../pkg/libc/mod.ts"
+import { anyOf, newStop, readyOf, type Stop } from "../../pkg/loop/mod.ts"
 import type { TableCopy } from "../../pkg/nftables/mod.ts"
-import { messageOf, parseJsonObject } from "../../pkg/types/mod.ts"
+import { messageOf } from "../../pkg/types/mod.ts"
 import { Fights } from "./fights.ts"
 import { FirewalldWatch } from "./firewalld-watch.ts"
 import { LinkWatch } from "./link-watch.ts"
+import { exceptFlags, keyOf, type ListenerOptions, type Looked, look, nameOfItem } from "./look.ts"
 import { becomeListener, Tally, type Trigger } from "./record.ts"
 import { nameOf, type RuleNews, RuleWatch } from "./rule-watch.ts"
 
@@ -20,19 +21,6 @@ const REST = 9
 const AGAIN_MS = 3000
 /** After a failure it is tried again later and later, at last once an hour. */
 const LONGEST_PAUSE_MS = 3_600_000
-/** A look that takes longer is ended. */
-const LOOK_MS = 60_000
-const OUTPUT_BYTES = 16 << 20
-
-/** What the listener goes by. */
-export interface ListenerOptions {
-  readonly cacheDir: string
-  /** The flags for `cni reconcile`. */
-  readonly flags: readonly string[]
-  readonly env: Readonly<Record<string, string>>
-  readonly log: (line: string) => void
-  readonly signal: AbortSignal
-}
 
 /** Losses that are to be answered together. */
 interface Burst {
@@ -41,30 +29,6 @@ interface Burst {
   isSure: boolean
   readonly since: number
   last: number
-}
-
-/** What is left of the answer of `cni reconcile -o json`. */
-interface Looked {
-  readonly restored: readonly Item[]
-  readonly left: readonly Item[]
-  readonly failed: readonly (Item & { readonly error: { readonly msg: string } })[]
-  /** What its messages say of caches and records that tell nothing. */
-  readonly unread: readonly string[]
-}
-interface Item {
-  readonly plugin: string
-  readonly network?: string
-  readonly containerId?: string
-  readonly ifName?: string
-  readonly what?: string
-}
-
-/** The plugins that have something in a table. */
-const USERS: Readonly<Record<string, string>> = {
-  cni_masquerade: "*/bridge */ptp",
-  cni_spoofcheck: "*/bridge",
-  cni_hostports: "*/portmap",
-  cni_firewall: "*/firewall",
 }
 
 /** Listens until the signal says stop. Throws where another listener runs, or what it listens to cannot be opened. */
@@ -229,7 +193,7 @@ class Listener implements Disposable {
   async #lookAtFirewalld(since: number): Promise<void> {
     let looked: Looked | undefined
     try {
-      looked = await this.#run(["--only", "firewall", ...this.#excepted(since)])
+      looked = await look(this.#options, ["--only", "firewall", ...exceptFlags(this.#fights.over(since))])
     } catch {} // the look at everything that follows tells it
     const now = monotonicMs()
     const { restored = [], failed = [] } = looked ?? {}
@@ -244,12 +208,6 @@ class Listener implements Disposable {
       )
   }
 
-  /** The flags for what is left alone, since others remove it again and again. */
-  #excepted(now: number): string[] {
-    const excepted = this.#fights.over(now).flatMap((what) => (USERS[what.split(" ")[2] ?? ""] ?? what).split(" "))
-    return excepted.flatMap((what) => ["--except", what])
-  }
-
   /** Has `cni reconcile` look at everything, in a process of its own, whose memory goes with it. Never throws. */
   async #lookAtAll(trigger: Trigger, since: number): Promise<void> {
     const began = monotonicMs()
@@ -259,7 +217,7 @@ class Listener implements Disposable {
     let looked: Looked | undefined
     let reason = ""
     try {
-      looked = await this.#run([...flows, ...this.#excepted(began)])
+      looked = await look(this.#options, [...flows, ...exceptFlags(over)])
     } catch (error) {
       reason = messageOf(error)
     }
@@ -295,23 +253,6 @@ class Listener implements Disposable {
     collectGarbage()
   }
 
-  async #run(more: readonly string[]): Promise<Looked> {
-    const { flags, env, signal } = this.#options
-    const [path = "", ...own] = ownCommand()
-    const args = [...own, "reconcile", "-o", "json", ...flags, ...more]
-    const limits = { timeoutMs: LOOK_MS, outputLimit: OUTPUT_BYTES, ownSession: true }
-    const { stdout, stderr, stopped } = await runProgram({ path, args, env, ...limits }, signal)
-    if (stopped) return { restored: [], left: [], failed: [], unread: [] }
-    const unread = decodeUtf8(stderr)
-      .split("\n")
-      .filter((line) => line.startsWith("Cannot restore "))
-    try {
-      return { ...(parseJsonObject(decodeUtf8(stdout), "answer of cni reconcile") as unknown as Looked), unread }
-    } catch (error) {
-      throw new Error(decodeUtf8(stderr).trim() || messageOf(error))
-    }
-  }
-
   [Symbol.dispose](): void {
     this.#firewalld[Symbol.dispose]()
     this.#links[Symbol.dispose]()
@@ -323,13 +264,4 @@ const FOUGHT = "it was removed three times in a minute"
 
 function endOf({ since, last }: Burst): number {
   return Math.min(last + QUIET_MS, since + BURST_MS)
-}
-
-/** As `--except` takes it. */
-function keyOf({ network = "*", plugin, containerId, ifName }: Item): string {
-  return [network, plugin, ...(containerId === undefined ? [] : [containerId, ifName])].join("/")
-}
-
-function nameOfItem(item: Item): string {
-  return `${item.what ?? "what it has on the host"} of ${keyOf(item)}`
 }
