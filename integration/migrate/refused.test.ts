@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test"
 import { chmod, mkdir, rm, writeFile } from "node:fs/promises"
 import { join } from "node:path"
-import { builtPlugins, chooseIptables, expectUnchanged } from "../lab/mod.ts"
+import { builtPlugins, type Change, chooseIptables, expectUnchanged, isAllocationTrace } from "../lab/mod.ts"
 import { RunningListener } from "../reconcile/listener-lab.ts"
 import { MigrateLab } from "./migrate-lab.ts"
 
@@ -68,6 +68,26 @@ test("rules of a pod that no cache knows, and pods without iptables on the node,
   const without = await lab.report(["--back"], 3)
   expect(without.pods[0]?.closes).toContain('"iptables-restore" is missing')
   expect(await lab.files()).toContain(".cni-install")
+})
+
+test("rules of a container that is gone are removed by the way back, and the rest after its DEL", async () => {
+  await using lab = await MigrateLab.create()
+  await lab.remove(await lab.add(1))
+  const before = await lab.snapshot()
+  await lab.report(["--apply"])
+  const [lost] = await lab.add(1)
+  if (!lost) throw new Error("no container")
+  await lab.node.losePod(lost.pod)
+  const { remains } = await lab.report(["--back"], 3)
+  expect(remains.map(({ what }) => what).filter((what) => what.startsWith("table"))).toEqual([
+    "table inet cni_firewall",
+  ])
+  await lab.call("del", lost.pod, "{}")
+  expect(await lab.report(["--back"])).toMatchObject({ remains: [], failed: [] })
+  expect((await lab.node.host.exec("iptables-save")).stdout).not.toContain("backend nftables")
+  // Chains that are empty but for their jumps go with the last rule; ADD of either suite makes them.
+  const isEmptyChain = ({ line }: Change) => /CNI-(FORWARD|ADMIN)/.test(line)
+  expectUnchanged(before, await lab.snapshot(), (change) => isAllocationTrace(change) || isEmptyChain(change))
 })
 
 test("the way back is refused while a listener would make rules again, and where no other plugins are kept", async () => {

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "bun:test"
-import { expectUnchanged, extent, isAllocationTrace, patient } from "../lab/mod.ts"
+import { builtPlugins, expectUnchanged, extent, isAllocationTrace, patient } from "../lab/mod.ts"
 import { FlowMeter } from "../reconcile/listener-lab.ts"
 import { MigrateLab, type Published } from "./migrate-lab.ts"
 
@@ -13,6 +13,22 @@ afterAll(() => meter[Symbol.asyncDispose]())
 const COUNT = extent(4, 30)
 
 const half = (all: readonly Published[]) => [all.slice(0, all.length / 2), all.slice(all.length / 2)] as const
+
+test("what an ADD has made that was under way during the switch back is moved by the next call", async () => {
+  await using lab = await MigrateLab.create()
+  await lab.report(["--apply"])
+  await lab.add(1)
+  await lab.report(["--back"], 3)
+  const there = lab.node.binDir
+  lab.node.binDir = builtPlugins // as for a runtime that had found these plugins before
+  const [late] = await lab.add(1)
+  lab.node.binDir = there
+  if (!late) throw new Error("no container")
+  const { moved, remains } = await lab.report(["--back"], 3)
+  expect(moved.map((one) => one.replace(/^.*: /, ""))).toEqual(["masquerade", "published ports", "firewall rules"])
+  expect(remains.filter(({ what }) => what.startsWith("table"))).toEqual([])
+  await lab.remove([late])
+})
 
 test(
   "a node goes from the Go plugins to these and back with its pods running: no flow is lost, and nothing is left",

@@ -11,10 +11,11 @@ import { type Attachment, CniError, Code, ownerOf, ownersOf, type Result } from 
 import { Undo } from "../../pkg/undo/mod.ts"
 import { type FirewallConfig, firewallFields, parseFirewallConfig } from "./config.ts"
 import { Firewall, type RestorableFirewall } from "./firewall.ts"
+import { removeAcceptMarked } from "./iptables/accept-marked.ts"
 import { listAccepted, removeLabels } from "./iptables/firewall.ts"
 import { type DelHints, hostLinkOf, specOf } from "./spec.ts"
 
-export { listAccepted, removeLabels }
+export { listAccepted, removeAcceptMarked, removeLabels }
 
 /** Lets the traffic of a container through the host's firewall, and keeps it from containers of other bridges. */
 export const firewall = defineRestorable<FirewallConfig>({

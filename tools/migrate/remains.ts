@@ -1,8 +1,8 @@
-import { removeLabels } from "../../meta/firewall/main.ts"
+import { removeAcceptMarked, removeLabels } from "../../meta/firewall/main.ts"
 import { findStat, isDirectory, readDirectory, stat, tryRemoveDirectory, tryUnlink } from "../../pkg/libc/mod.ts"
 import { deleteLink, findLink, RouteSocket } from "../../pkg/netlink/mod.ts"
 import { atomically, listCommented, listTables, PacketFilter, remove, type Table } from "../../pkg/nftables/mod.ts"
-import { ownerOfRecord } from "../../pkg/records/mod.ts"
+import { findExposure, ownerOfRecord } from "../../pkg/records/mod.ts"
 import { ANNOUNCEMENTS } from "../../pkg/skel/mod.ts"
 import { messageOf, ownerComment } from "../../pkg/types/mod.ts"
 import { attachmentsOf, deleteRulesOf, type Node, type NodeAttachment } from "../node/mod.ts"
@@ -93,8 +93,10 @@ function removeTables(isLiving: (owner: string) => boolean): string[] {
   return gone.map(({ family, name }) => `table ${family} ${name}`)
 }
 
+/** What firewall has in iptables for itself. */
 function labels(): string[] {
   using filter = PacketFilter.find()
+  removeAcceptMarked(filter, "CNI-ADMIN")
   return removeLabels(filter?.socket) ? ["chain CNI-FIREWALL-OWNERS of iptables"] : []
 }
 
@@ -113,9 +115,10 @@ function removeLinks({ links }: Node, isLiving: (owner: string) => boolean): str
   })
 }
 
+/** None of a directory that others than root can change: what lies there may be anything. */
 function namesIn(directory: string): string[] {
-  const found = findStat(directory)
-  return found && isDirectory(found) ? readDirectory(directory) : []
+  const found = findStat(directory, true)
+  return found && isDirectory(found) && findExposure(directory) === undefined ? readDirectory(directory) : []
 }
 
 /** Removes the files of attachments that are gone, in a directory and those below it, and what is empty then. */
