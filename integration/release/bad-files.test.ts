@@ -35,7 +35,10 @@ beforeAll(async () => {
   await rename(image.join(`cni-plugins-image-${version}.tar`), `${release.path}/arm64.tar`)
   install = await Page.read("docs/install.md")
   upgrade = await Page.read("docs/upgrade.md")
-}, 900_000)
+  // On a machine that has them not yet: no test is to wait for them.
+  await minimalDebian()
+  await minimalDebian("rpm", "dnf")
+}, 1_800_000)
 afterAll(() => release[Symbol.asyncDispose]())
 
 /** What package managers know. */

@@ -16,7 +16,10 @@ beforeAll(async () => {
   release = await TemporaryDirectory.create("cni-pages")
   await makeForPages(release.path)
   page = await Page.read("docs/install.md")
-}, 900_000)
+  // On a machine that has them not yet: no test is to wait for them.
+  await minimalDebian()
+  await minimalDebian("rpm", "dnf")
+}, 1_800_000)
 afterAll(() => release[Symbol.asyncDispose]())
 
 const archive = `cni-plugins-linux-amd64-v${version}.tgz`

@@ -21,7 +21,10 @@ beforeAll(async () => {
   await makeForPages(release.path, versions.NEW)
   page = await Page.read("docs/upgrade.md")
   install = await Page.read("docs/install.md")
-}, 900_000)
+  // On a machine that has them not yet: no test is to wait for them.
+  await minimalDebian()
+  await minimalDebian("rpm", "dnf")
+}, 1_800_000)
 afterAll(() => release[Symbol.asyncDispose]())
 
 const ways = [
