@@ -204,6 +204,23 @@ export const faultsOnPaths: readonly Fault[] = [
     mend: ({ host }) => host.exec("sh", ["-ec", "cd /var/lib/cni; rm -r results*; mv kept results"]),
   },
   {
+    rule: "link-down",
+    how: "the host's loopback interface",
+    severity: "error",
+    names: /^interface "lo" of the host is down$/,
+    seed: ({ host }) => host.exec("ip", ["link", "set", "lo", "down"]),
+  },
+  {
+    rule: "not-in-bridge",
+    how: "but of another bridge, which is one fault",
+    severity: "error",
+    names: /^"veth[^"]+", the host's end of .* is no port of bridge "cni0"$/,
+    seed: async (lab) => {
+      await lab.host.exec("ip", ["link", "add", "other0", "up", "type", "bridge"])
+      await lab.host.exec("ip", ["link", "set", await endOf(lab), "master", "other0"])
+    },
+  },
+  {
     rule: "plugin-replaced",
     severity: "warning",
     names: /^plugin "bridge" in .*placed was replaced since it was installed: it says "CNI bridge/,

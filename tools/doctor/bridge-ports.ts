@@ -41,6 +41,7 @@ export const checkPorts: Check = ({ examined, node }) =>
         ofMany: (count) => `${count} ports of containers have hairpin off, and their network has "hairpinMode"`,
         why: "the container does not reach itself by its own published port or Service",
         remedy: sh`bridge link set dev ${end.name} hairpin on`,
+        consequenceOf: ["not-in-bridge"], // whose remedy sets it
       })
     if (isIsolated && !asks("portIsolation"))
       found.push({

@@ -2,8 +2,22 @@ import type { NodeAttachment, NodeLink } from "../node/mod.ts"
 import { affectedBy, bridgesOf, type Check, type Finding, linkOnHost, type Patient } from "./finding.ts"
 import { type Command, inOneLine, sh } from "./remedy.ts"
 
-/** Bridges and hosts' ends that are down. */
-export const checkLinks: Check = (patient) => [...downBridges(patient), ...downEnds(patient)]
+/** Bridges and hosts' ends that are down, and the host's loopback interface. */
+export const checkLinks: Check = (patient) => [...downBridges(patient), ...downEnds(patient), ...downLoopback(patient)]
+
+function downLoopback(patient: Patient): Finding[] {
+  if (patient.attachments.length === 0 || linkOnHost(patient, "lo")?.isUp !== false) return []
+  return [
+    {
+      rule: "link-down",
+      severity: "error",
+      cause: "loopback",
+      what: 'interface "lo" of the host is down',
+      why: "the host does not reach its own addresses, nor ports of containers that are published at them",
+      remedy: sh`ip link set lo up`,
+    },
+  ]
+}
 
 function downBridges(patient: Patient): Finding[] {
   return bridgesOf(patient).flatMap((name): Finding[] => {
