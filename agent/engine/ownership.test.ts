@@ -353,6 +353,42 @@ describe("a store from a backup that does not know a block, while the file that 
     expect(world.doubles()).toEqual([])
   })
 
+  inWorld("is told of it also where the file was written anew without the block", async (world) => {
+    const restore = world.cluster.backup()
+    const a = world.start("a")
+    await world.clock.advance(2000)
+    const [address = ""] = world.node("a").add("pod") ?? []
+    const [block = ""] = world.blocksOf("a")
+    await a.stop()
+    const file = world.node("a").files.get("pods")
+    if (!file) throw new Error("no file")
+    world.node("a").files.set("pods", { ...file, sets: file.sets.map((set) => ({ ...set, blocks: [] })) })
+    restore()
+    world.start("a")
+    await world.clock.advance(60_000)
+    expect(record(world, block)?.value).toMatchObject({ owner: { name: "a" }, state: "owned" })
+    world.engines.get("a")?.engine.acceptStore()
+    await world.clock.advance(60_000)
+    expect(world.blocksOf("a")).toContain(block)
+    expect(world.holderOf(address)).toBe("a")
+  })
+
+  inWorld("is told of no block that was lost to another node before", async (world) => {
+    const restore = world.cluster.backup()
+    world.start("a")
+    await world.clock.advance(2000)
+    world.node("a").add("pod")
+    const [block = ""] = world.blocksOf("a")
+    const before = record(world, block)
+    if (!before) throw new Error("no record")
+    world.cluster.put("block", before.key, { ...before.value, owner: world.node("b").owner, epoch: 2, nonce: "of b" })
+    await world.clock.advance(2000)
+    expect(world.blocksOf("a")).not.toContain(block)
+    restore()
+    await world.clock.advance(60_000)
+    expect(record(world, block)).toBeUndefined()
+  })
+
   inWorld("is left as it is where the block is another node's", async (world) => {
     const a = world.start("a")
     await world.clock.advance(2000)

@@ -7,6 +7,9 @@ import { type Held, withBlock, writeHeld } from "./held.ts"
 import { removeUnused } from "./release.ts"
 import { isMade } from "./resend.ts"
 
+/** In place of the epoch of a block that another node owns now, and of which containers of ours may still have addresses. */
+const LOST = 0
+
 /**
  * Compares each block of the file with its record. A block that another node owns, or that was another node's since, leaves the file at once: its
  * containers keep running, and are named by `lostBlocks`. A block in quarantine is taken back, one without a record is claimed again:
@@ -52,7 +55,7 @@ async function recreate(agent: Agent, pool: Pool, block: string): Promise<Stored
 
 /** The record of a block that was ours, of the epoch that it had. */
 function ownedAgain(agent: Agent, pool: Pool, block: string): Block {
-  return ownedBy(agent, pool.name, block, agent.memory.content.epochs[keyOfBlock(pool.name, block)] ?? 1)
+  return ownedBy(agent, pool.name, block, agent.memory.content.epochs[keyOfBlock(pool.name, block)] || 1)
 }
 
 async function giveUp(
@@ -63,6 +66,7 @@ async function giveUp(
   found: Stored<"block"> | undefined,
 ): Promise<Held> {
   await agent.requireSameStore()
+  agent.memory.setEpoch(keyOfBlock(pool.name, block), LOST, 0n)
   const next = { ...withBlock(held, block, undefined), epoch: held.epoch + 1 }
   writeHeld(agent, pool, next)
   const owner = found?.value.owner.name ?? "another node"
@@ -104,10 +108,14 @@ export async function claimUsed(agent: Agent, pool: Pool, held: Held): Promise<H
   for (const block of usedOf(agent, pool).keys()) {
     const isFree = !held.blocks.has(block) && !agent.view.find("block", keyOfBlock(pool.name, block))
     if (!isFree || !isUsable(pool, block)) continue
+    const key = keyOfBlock(pool.name, block)
     const value = ownedAgain(agent, pool, block)
-    const answer = await agent.resend.create("block", keyOfBlock(pool.name, block), value)
+    const isLost = agent.memory.content.epochs[key] === LOST
+    if (isLost) agent.memory.setEpoch(key, value.epoch, 0n) // known also to the agent that starts after a crash: the record is its own
+    const answer = await agent.resend.create("block", key, value)
     agent.view.put(answer.stored)
     if (isMade(answer, value)) now = await use(agent, pool, now, answer)
+    else if (isLost && !isOwn(agent, answer.stored.value.owner)) agent.memory.setEpoch(key, LOST, 0n)
   }
   return now
 }
@@ -122,11 +130,12 @@ function isUsable(pool: Pool, block: string): boolean {
  * While the store is one that went backwards: what the file has is written to the store again, also over a record that came from the
  * backup, and nothing is given up or taken. `restored` is the revision at which that was found: what was written since is another
  * agent's word, and stands. An agent that found it later may have claimed a block that another file has: each takes back what its own file has not got.
- * Where the file is missing or torn the reservations say which blocks this node has.
+ * The file may have been torn and not be whole again: blocks of containers of ours that were not lost are this node's, too.
  */
 export async function reassert(agent: Agent, pool: Pool, held: Held, restored: bigint): Promise<void> {
-  const isLost = !agent.surroundings.node.readPool(pool.name)
-  const unlisted = isLost ? [...usedOf(agent, pool).keys()].filter((block) => isUsable(pool, block)) : []
+  const { epochs } = agent.memory.content
+  const isUnlisted = (block: string) => !held.blocks.has(block) && epochs[keyOfBlock(pool.name, block)] !== LOST
+  const unlisted = [...usedOf(agent, pool).keys()].filter((block) => isUnlisted(block) && isUsable(pool, block))
   for (const block of [...held.blocks.keys(), ...unlisted]) {
     const key = keyOfBlock(pool.name, block)
     const stored = agent.view.find("block", key)
@@ -134,7 +143,7 @@ export async function reassert(agent: Agent, pool: Pool, held: Held, restored: b
     const found = await agent.surroundings.store.find("block", key)
     if (!found || isOurs(agent, found)) await regain(agent, pool, block)
     else if (held.blocks.has(block) && found.revision <= restored) {
-      const epoch = Math.max(found.value.epoch, agent.memory.content.epochs[key] ?? 0) + 1
+      const epoch = Math.max(found.value.epoch, epochs[key] ?? 0) + 1
       agent.memory.setEpoch(key, epoch, 0n)
       const made = await agent.resend.replace(found, ownedBy(agent, pool.name, block, epoch))
       if (made) agent.view.put(made.stored)

@@ -48,7 +48,7 @@ export interface Memory {
   readonly bootId: string
   /** For each block in quarantine, by its key: its version, and since when this agent has seen it, by CLOCK_BOOTTIME. */
   readonly quarantined: Readonly<Record<string, { readonly version: string; readonly sinceMs: number }>>
-  /** The epoch of each block of the pool files, by its key. It is written before the file that names the block. */
+  /** The epoch of each block of the pool files, by its key. It is written before the file that names the block. 0: the block was lost to another node. */
   readonly epochs: Readonly<Record<string, number>>
 }
 
