@@ -65,5 +65,5 @@ function listCommands(commands: Tool["commands"]): string {
 
 function describeFlag([name, flag]: [string, Flag]): string {
   const names = `${flag.short ? `-${flag.short}, ` : ""}--${name}`
-  return `  ${`${names}${flag.value ? ` ${flag.value}` : ""}`.padEnd(22)}${flag.help}`
+  return `  ${`${names}${flag.value ? ` ${flag.value}` : ""}`.padEnd(21)} ${flag.help}`
 }

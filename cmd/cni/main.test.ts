@@ -147,6 +147,7 @@ test("every command has a help with a usage line, asked for in either way", asyn
     const [flag, word] = [await say(...words, "--help"), await say("help", ...words)]
     expect(flag).toEqual({ code: 0, out: expect.stringContaining(`Usage:\n  cni ${command}`), err: "" })
     expect(word).toEqual(flag)
+    expect(flag.out).not.toMatch(/^ {2}--\S+ [A-Z]+[a-z]/m) // a value that runs into its explanation
   }
 })
 
@@ -184,6 +185,17 @@ test("a command that a group does not have is a usage error that names the group
   expect(await say("help", "ipam", "frob")).toEqual({ code: 2, out: "", err })
   expect(await say("ipam", "frob", "--help")).toEqual({ code: 2, out: "", err })
 })
+
+test.each([["--dry-run"], ["--containers"], ["--flows"], ["--only", "portmap"], ["--except", "net/portmap"]])(
+  "the listener takes no %s: it would do what was not asked",
+  async (...flag) => {
+    const { code, err } = await say("reconcile", "--listen", ...flag)
+    expect({ code, err: err.split("\n")[0] }).toEqual({
+      code: 2,
+      err: `cni reconcile: cannot use --listen with ${flag[0]}. "cni reconcile --help" shows how`,
+    })
+  },
+)
 
 test("check tells a human what was found, or that no plugin was asked", async () => {
   using lab = labOfOne()

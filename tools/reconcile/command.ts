@@ -95,8 +95,12 @@ Examples:
 
 /** Goes on until the signal says stop, and tells on stderr what it does. */
 async function listenHere(args: Arguments, terminal: Terminal): Promise<void> {
-  if (args.words.length > 0 || given(args, "dry-run") || given(args, "containers") || texts(args, "except").length > 0)
-    throw new UsageError("--listen goes with no network, no --dry-run, no --containers and no --except")
+  const others = ["dry-run", "containers", "flows", "only", "except"]
+  const other = others.find(
+    (flag) => given(args, flag) || text(args, flag) !== undefined || texts(args, flag).length > 0,
+  )
+  if (other !== undefined) throw new UsageError(`cannot use --listen with --${other}`)
+  if (args.words.length > 0) throw new UsageError("cannot use --listen with a network: it listens for all of them")
   const { cacheDir } = runtimeOf(args, terminal)
   const flags = ["cache-dir", "bin-dir", "timeout"].flatMap((name) => {
     const value = text(args, name)
