@@ -114,8 +114,9 @@ export async function claimUsed(agent: Agent, pool: Pool, held: Held): Promise<H
     if (isLost) agent.memory.setEpoch(key, value.epoch, 0n) // known also to the agent that starts after a crash: the record is its own
     const answer = await agent.resend.create("block", key, value)
     agent.view.put(answer.stored)
+    const isOthers = !isOwn(agent, answer.stored.value.owner)
     if (isMade(answer, value)) now = await use(agent, pool, now, answer)
-    else if (isLost && !isOwn(agent, answer.stored.value.owner)) agent.memory.setEpoch(key, LOST, 0n)
+    else if (isLost && isOthers) agent.memory.setEpoch(key, LOST, 0n)
   }
   return now
 }
