@@ -70,7 +70,7 @@ function withPool(registry: Registry, pool: Pool, isKept: boolean): Registry {
   const refuse = (reason: string) => new PoolError(`Cannot create pool "${pool.name}": ${reason}`)
   const fault = faultOf(pool)
   if (fault !== undefined) throw refuse(fault)
-  const known = registry.pools[pool.name]
+  const known = poolIn(registry, pool.name)
   if (known?.isRemoved && !isKept) throw refuse("a pool of this name is being removed")
   if (known && fixedPart(known) !== fixedPart(pool)) {
     throw refuse(
@@ -83,6 +83,11 @@ function withPool(registry: Registry, pool: Pool, isKept: boolean): Registry {
     if (both) throw refuse(`${both[0]} overlaps with ${both[1]} of pool "${other.name}"`)
   }
   return { pools: { ...registry.pools, [pool.name]: pool } }
+}
+
+/** The pool of a name; `undefined` also for names such as "constructor", which every object has. */
+function poolIn({ pools }: Registry, name: string): Pool | undefined {
+  return Object.hasOwn(pools, name) ? pools[name] : undefined
 }
 
 function fixedPart({ prefixes, network }: Pool): string {
@@ -102,7 +107,7 @@ export async function putPool(store: Store, pool: Pool, { isKept = false } = {})
   let put: Put = "unchanged"
   await changeRegistry(store, (registry) => {
     const after = withPool(registry, pool, isKept)
-    const [is, was] = [after, registry].map(({ pools }) => JSON.stringify(pools[pool.name]))
+    const [is, was] = [after, registry].map((each) => JSON.stringify(poolIn(each, pool.name)))
     if (is !== was) put = was === undefined ? "made" : "changed"
     return after
   })
@@ -114,8 +119,9 @@ export async function putPool(store: Store, pool: Pool, { isKept = false } = {})
  * gone, with the nodes that still own blocks. Call it again until it has. Throws `PoolError` where there is no such pool.
  */
 export async function removePool(store: Store, name: string): Promise<{ isGone: boolean; owners: readonly string[] }> {
-  await changeRegistry(store, ({ pools }) => {
-    const pool = pools[name]
+  await changeRegistry(store, (registry) => {
+    const { pools } = registry
+    const pool = poolIn(registry, name)
     if (!pool) throw new PoolError(`Cannot remove pool "${name}": there is no such pool`)
     return { pools: { ...pools, [name]: { ...pool, isRemoved: true } } }
   })

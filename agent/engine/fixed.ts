@@ -6,10 +6,14 @@ import { readHeld, writeHeld } from "./held.ts"
 import type { Answer } from "./resend.ts"
 import type { LogEvent } from "./surroundings.ts"
 
+/** So many pods of other nodes are in a file: each ADD reads it. */
+const ELSEWHERE_MAX = 1000
+
 /**
  * The fixed addresses of a pool whose pods are bound to this node: the record names the holder, then the file has the addresses. They are
  * given up when the pod is bound here no longer and no container has them: out of the file, proof under host-local's lock, then the
- * record. `bound` are the pods of this node; `undefined` where the store knows none, and the operator names the holder.
+ * record. All other pods with fixed addresses are in the file without them: one that is attached before this agent has seen or done its part
+ * waits, and does not get another address. `bound` are the pods of this node; `undefined` where the store knows none, and the operator names the holder.
  */
 export async function passFixed(agent: Agent, pool: Pool, bound: readonly PodName[] | undefined): Promise<void> {
   const { node } = agent.surroundings
@@ -20,18 +24,23 @@ export async function passFixed(agent: Agent, pool: Pool, bound: readonly PodNam
   const fixed: Record<string, readonly string[]> = {}
   const missing: Stored<"fixed">[] = []
   const faults: Said[] = []
+  let elsewhere = 0
   for (const stored of all) {
-    if (!isHere(stored.value)) continue
     const fault = faultOf(pool, stored.value)
     const { holder } = stored.value
-    if (fault !== undefined)
+    if (!isHere(stored.value)) {
+      if (fault === undefined && elsewhere++ < ELSEWHERE_MAX) fixed[stored.key] = []
+    } else if (fault !== undefined)
       faults.push({ level: "error", message: `Cannot use the fixed address of "${stored.key}": ${fault}` })
     else if (holder && !isOwn(agent, holder)) {
-      fixed[stored.key] = [] // host-local has the pod wait: it must not get another address
+      fixed[stored.key] = []
       faults.push({ level: "info", message: waitsFor(stored.key, holder.name) })
     } else if (isOwn(agent, stored.value.holder) && inForce[stored.key]?.join() === stored.value.addresses.join())
       fixed[stored.key] = stored.value.addresses
-    else missing.push(stored)
+    else {
+      fixed[stored.key] = []
+      missing.push(stored)
+    }
   }
   sayOnce(agent, pool, faults)
   writeHeld(agent, pool, { ...readHeld(node, pool.name), fixed })

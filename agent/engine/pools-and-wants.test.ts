@@ -173,7 +173,7 @@ describe("a fixed address", () => {
     expect(waits).toHaveLength(1)
     bind("b", [])
     await world.clock.advance(2000)
-    expect(world.node("b").files.get("pods")?.fixed).toEqual({})
+    expect(world.log.filter(({ message }) => message.includes("its pod waits here"))).toHaveLength(1)
     bind("b", [{ namespace: "db", pod: "mysql-0" }])
     await world.clock.advance(2000)
     world.node("a").del("mysql")
@@ -183,12 +183,47 @@ describe("a fixed address", () => {
     await world.stop()
   })
 
-  test("is in the file of the node that an operator names, where the store knows no pods", async () => {
+  test("is in the file of the node that an operator names, where the store knows no pods; on another node its pod waits", async () => {
     const world = new World(pool)
-    world.start("a")
+    for (const name of ["a", "b"]) world.start(name)
     world.cluster.put("fixed", key, { ...value, holder: world.node("a").owner })
     await world.clock.advance(2000)
     expect(world.node("a").files.get("pods")?.fixed).toEqual({ "db/mysql-0/eth0": ["10.64.0.200"] })
+    expect(world.node("b").files.get("pods")?.fixed).toEqual({ "db/mysql-0/eth0": [] })
+    world.cluster.put("fixed", key, { ...value, addresses: ["10.64.0.7"] })
+    await world.clock.advance(2000)
+    expect(world.node("b").files.get("pods")?.fixed).toEqual({}) // a record that cannot be used holds no pod up
+    await world.stop()
+  })
+
+  test("is waited for also before the agent knows of the pod, and while the store does not answer", async () => {
+    const { world, bind } = withPods()
+    world.start("a")
+    world.cluster.put("fixed", key, value)
+    await world.clock.advance(2000)
+    expect(world.node("a").files.get("pods")?.fixed).toEqual({ "db/mysql-0/eth0": [] })
+    world.node("a").files.delete("pods")
+    world.cluster.fateOf = ({ kind }) => (kind === "fixed" ? "lost request" : "done")
+    bind("a", [{ namespace: "db", pod: "mysql-0" }])
+    await world.clock.advance(2000)
+    expect(world.node("a").files.get("pods")?.fixed).toEqual({ "db/mysql-0/eth0": [] })
+    world.cluster.fateOf = () => "done"
+    await world.clock.advance(60_000)
+    expect(world.node("a").files.get("pods")?.fixed).toEqual({ "db/mysql-0/eth0": ["10.64.0.200"] })
+    await world.stop()
+  })
+
+  test("that no node has is one of up to a thousand in a file, which each ADD reads", async () => {
+    const { world, bind } = withPods()
+    world.start("a")
+    await world.clock.advance(100)
+    const record = (at: number) => ({ ...value, pod: `pod-${at}` })
+    for (let at = 0; at < 1002; at++) world.cluster.put("fixed", keyOf.fixed(record(at)), record(at))
+    bind("a", [{ namespace: "db", pod: "pod-1001" }])
+    await world.clock.advance(2000)
+    const { fixed = {} } = world.node("a").files.get("pods") ?? {}
+    expect(Object.keys(fixed)).toHaveLength(1001)
+    expect(fixed["db/pod-1001/eth0"]).toEqual(["10.64.0.200"])
     await world.stop()
   })
 
@@ -265,6 +300,16 @@ test("an API server that is down is asked for pod CIDRs again and again, and the
   expect(asked).toBeGreaterThanOrEqual(20)
   expect(log).toEqual(["no connection", "no connection", "no connection"]) // again after each of two successes
   expect(told.filter((fault) => fault === "no connection")).toHaveLength(asked)
+})
+
+test("a pool may have a name that each object has, and one that is not there cannot be removed", async () => {
+  const world = new World({ name: "pods" })
+  const store = world.cluster.open()
+  const prefixes = [{ prefix: "10.65.0.0/24", blockLength: 28, reserved: [] }]
+  expect(removePool(store, "constructor")).rejects.toThrow("there is no such pool")
+  expect((await listPools(store)).map(({ name }) => name)).toEqual(["pods"])
+  expect(await putPool(store, { ...podPool, name: "constructor", prefixes })).toBe("made")
+  expect(await removePool(store, "constructor")).toMatchObject({ isGone: true })
 })
 
 test("two pools that overlap cannot be created, also not at the same time", async () => {

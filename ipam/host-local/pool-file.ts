@@ -44,7 +44,7 @@ export interface PoolFile {
   readonly routes: readonly Route[]
   /**
    * The addresses of pods that keep theirs, by "NAMESPACE/NAME/INTERFACE". They lie in the pool, and in none of its blocks. An empty list is a
-   * pod's whose addresses another node still has: it gets none until they are here.
+   * pod's whose addresses this node has not got: it gets none until they are here.
    */
   readonly fixed: Readonly<Record<string, readonly string[]>>
 }

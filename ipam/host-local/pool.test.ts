@@ -194,11 +194,11 @@ describe("an ADD from a pool", () => {
     })
   })
 
-  test("of a pod whose fixed address another node still has is refused with code 11, and others are not", () => {
+  test("of a pod whose fixed address this node has not got is refused with code 11, and others are not", () => {
     using node = new Node()
     node.write({ sets: [set({ gateway: "10.64.0.1" })], fixed: { "db/mysql-0/eth0": [] } })
     const args = (name: string) => `IgnoreUnknown=1;K8S_POD_NAMESPACE=db;K8S_POD_NAME=${name}`
-    const msg = 'Cannot use pool "pods": another node still has the fixed address of "db/mysql-0/eth0"'
+    const msg = 'Cannot use pool "pods": the fixed address of "db/mysql-0/eth0" is not this node\'s'
     expect(node.add("a", { cniArgs: args("mysql-0") })).toMatchObject({ code: 11, msg })
     expect(node.taken).toEqual([])
     expect(node.add("b", { cniArgs: args("mysql-1") })).toEqual(["10.64.3.0/16 by 10.64.0.1"])

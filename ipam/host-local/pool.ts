@@ -53,11 +53,11 @@ export class Pool {
     return this.#file.sets.map(({ prefix }) => [this.#orRefuse(() => parseRange({ subnet: prefix }))])
   }
 
-  /** The addresses that a pod keeps. Throws code 11 while another node has them. */
+  /** The addresses that a pod keeps. Throws code 11 while this node has not got them. */
   fixedFor({ namespace, name }: Pod, ifName: string): Address[] {
     const key = `${namespace}/${name}/${ifName}`
     const texts = this.#file.fixed[key]
-    if (texts?.length === 0) throw refuse(this.#place, `another node still has the fixed address of "${key}"`)
+    if (texts?.length === 0) throw refuse(this.#place, `the fixed address of "${key}" is not this node's`)
     return (texts ?? []).map((text) => {
       const address = parseAddress(text)
       if (!address) throw refuse(this.#place, `the fixed address "${text}" is not an IP address`)
