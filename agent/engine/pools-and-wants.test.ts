@@ -323,6 +323,9 @@ test("two pools that overlap cannot be created, also not at the same time", asyn
   expect(putPool(store, other("two", "10.64.0.128/25"))).rejects.toThrow(
     'Cannot create pool "two": 10.64.0.128/25 overlaps with 10.64.0.0/24 of pool "pods"',
   )
+  expect(putPool(store, other("around", "10.64.0.0/20"))).rejects.toThrow(
+    'Cannot create pool "around": 10.64.0.0/20 overlaps with 10.64.0.0/24 of pool "pods"',
+  )
   const racing = await Promise.allSettled([
     putPool(world.cluster.open(), other("x", "10.65.0.0/24")),
     putPool(world.cluster.open(), other("y", "10.65.0.0/25")),

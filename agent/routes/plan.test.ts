@@ -87,6 +87,10 @@ describe("a node's routes", () => {
     expect(planned([block("10.64.1.0/26", "b", { owner: former, state: "quarantined" })]).routes).toEqual([
       "10.64.1.0/26 via 192.0.2.2",
     ])
+    const reinstalled: Node = { owner: { ...owner("b"), machineId: "another" }, addresses: ["192.0.2.8"] }
+    expect(planned([block("10.64.1.0/26", "b")], { known: [reinstalled, ...nodes] }).routes).toEqual([
+      "10.64.1.0/26 via 192.0.2.2",
+    ])
     const ofFormer: Node = { owner: former, addresses: ["192.0.2.9"] }
     expect(planned([block("10.64.1.0/26", "b")], { known: [ofFormer, ...nodes] }).routes).toEqual([
       "10.64.1.0/26 via 192.0.2.2",
