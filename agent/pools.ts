@@ -1,6 +1,7 @@
 import { isPlain, parseCidr } from "../pkg/types/mod.ts"
 import { Blocks, formatPrefix, liesIn, overlaps, type Prefix, parsePrefix, toPrefix } from "./blocks.ts"
 import { keyOf, type Pool, type PoolPrefix, type Registry } from "./records.ts"
+import { prefixesOf, type Span, spansOf, within, without } from "./spans.ts"
 import { type Store, StoreError } from "./store.ts"
 
 /** A change of the pools that is refused; the message says which pool and why. */
@@ -112,6 +113,28 @@ export async function putPool(store: Store, pool: Pool, { isKept = false } = {})
     return after
   })
   return put
+}
+
+/** A change of what a pool keeps back: addresses that are to be kept back by it, and those that are free again. */
+export interface ReservedChange {
+  readonly add: readonly Span[]
+  readonly remove: readonly Span[]
+}
+
+/**
+ * Changes what a pool keeps back, by compare-and-swap: a change that another program makes at the same time stays. Nothing changes where there is
+ * no such pool. Throws `PoolError`, `StoreError`.
+ */
+export async function changeReserved(store: Store, name: string, { add, remove }: ReservedChange): Promise<void> {
+  await changeRegistry(store, (registry) => {
+    const pool = registry.pools[name]
+    if (!pool) return registry
+    const prefixes = pool.prefixes.map((each) => {
+      const kept = without(each.reserved.flatMap(spansOf), remove)
+      return { ...each, reserved: prefixesOf([...kept, ...within(add, spansOf(each.prefix))]) }
+    })
+    return withPool(registry, { ...pool, prefixes }, true)
+  })
 }
 
 /**

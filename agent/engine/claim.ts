@@ -12,7 +12,7 @@ import { type Answer, isMade } from "./resend.ts"
 export async function claim(agent: Agent, pool: Pool, prefix: PoolPrefix, held: Held): Promise<Held | undefined> {
   const answer = (await claimFree(agent, pool, prefix)) ?? (await takeOver(agent, pool, prefix))
   if (!answer) return undefined
-  if (!(await isStillPool(agent, pool))) {
+  if (!(await isStillPool(agent, pool, answer.stored.value.prefix))) {
     await agent.resend.remove(answer.stored)
     agent.view.drop("block", answer.stored.key)
     return undefined
@@ -87,14 +87,18 @@ function isRipe({ memory, surroundings }: Agent, pool: Pool, { key, version, val
   return surroundings.clock.bootMs() - seen.sinceMs >= pool.quarantineS * 1000
 }
 
-/** Whether a pool can be used after the claim: one that is being removed may have been found without blocks just before. */
-async function isStillPool({ surroundings: { store } }: Agent, pool: Pool): Promise<boolean> {
+/**
+ * Whether a block can be used after the claim: a pool that is being removed may have been found without blocks just before, and so may
+ * addresses that have been reserved since.
+ */
+async function isStillPool({ surroundings: { store } }: Agent, pool: Pool, block: string): Promise<boolean> {
   const stored = await store.find("registry", keyOf.registry())
   const now = stored?.value.pools[pool.name]
   return (
     now !== undefined &&
     !now.isRemoved &&
-    JSON.stringify(now.prefixes.map(placeOf)) === JSON.stringify(pool.prefixes.map(placeOf))
+    JSON.stringify(now.prefixes.map(placeOf)) === JSON.stringify(pool.prefixes.map(placeOf)) &&
+    now.prefixes.map((each) => Blocks.of(each)).some((each) => each.has(block) && each.isUsable(block))
   )
 }
 

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test"
-import { listPools, putPool, removePool } from "../pools.ts"
+import { changeReserved, listPools, putPool, removePool } from "../pools.ts"
 import { type FixedAddress, keyOf } from "../records.ts"
+import { covers, spansOf } from "../spans.ts"
 import { type PodName, StoreError } from "../store.ts"
 import { podPool, World } from "../testing/world.ts"
 import { followPodCidrs } from "./pod-cidrs.ts"
@@ -113,6 +114,33 @@ describe("a pool that is removed", () => {
     expect(world.blockRecords()).toEqual([])
     await world.stop()
   })
+})
+
+test("a block that is reserved just after its claim is given back, not used", async () => {
+  const world = new World()
+  const store = world.cluster.open()
+  const all = podPool.prefixes.flatMap(({ prefix }) => spansOf(prefix))
+  let first = ""
+  let reserved: Promise<unknown> | undefined
+  world.cluster.fateOf = ({ call, kind, key }) => {
+    if (call === "create" && kind === "block" && !reserved) {
+      first = key.slice(key.indexOf("/") + 1)
+      reserved = changeReserved(store, "pods", { add: spansOf(first), remove: [] })
+    }
+    return "done"
+  }
+  const used = new Set<string>()
+  world.node("a").step = () => {
+    for (const block of world.blocksOf("a")) used.add(block)
+  }
+  world.start("a")
+  await world.clock.advance(2000)
+  await reserved
+  expect(all.some((each) => spansOf(first).some((one) => covers(each, one)))).toBe(true)
+  expect([...used]).not.toContain(first)
+  expect(used.size).toBeGreaterThan(0)
+  expect(world.blockRecords().map(({ prefix }) => prefix)).not.toContain(first)
+  await world.stop()
 })
 
 describe("a fixed address", () => {

@@ -1,11 +1,12 @@
 import { AF_INET } from "../../pkg/types/mod.ts"
 import { formatPrefix } from "../blocks.ts"
 import { isSameOwner, type Pool, type PoolPrefix } from "../records.ts"
+import { covers, meets, prefixOf, type Span, spansOf, within, without } from "../spans.ts"
 import { withIpam, withoutKeys } from "./configuration.ts"
 import { type HostLocalScene, nextBlocks, problemsOfPool, readRanges, spanOfRange, withReserved } from "./ranges.ts"
-import { covers, meets, prefixOf, type Span, spansOf, within, without } from "./spans.ts"
 import type { Plan, Step } from "./steps.ts"
 
+const RANGES_FREE = "the ranges of this node are free for blocks"
 const rangeKeys = ["subnet", "rangeStart", "rangeEnd", "gateway", "ranges"]
 
 /**
@@ -50,15 +51,19 @@ export function planHostLocal(scene: HostLocalScene): Plan {
     ownerOf.has(prefix) ? [] : [{ do: "claim", pool: poolName, prefix, why }],
   )
   const missing = [...wanted.keys()].filter((block) => !scene.inFile.includes(block))
-  const prefixes = withReserved(pool, (spans) => [...without(spans, read.map(spanOfRange)), ...within(kept, spans)])
+  const ranges = read.map(spanOfRange)
+  const withFree = (free: Span[]) => withReserved(pool, (spans) => [...without(spans, free), ...within(kept, spans)])
+  // Until the configuration is written, an ADD may take an address of any block in the ranges: no other node may claim one before.
+  const isWritten = text === after
+  const ofBlocks = isWritten ? undefined : withFree(within(ranges, [...wanted.keys()].flatMap(spansOf)))
+  const ofRanges = withFree(ranges)
+  const isAll = isSame(ofBlocks, ofRanges)
   const steps: Step[] = [
     ...(saved ? [] : [{ do: "save" as const, saved: { network, file, text } }]),
     ...claims,
-    ...(prefixes
-      ? [{ do: "reserve" as const, pool: poolName, prefixes, why: "the ranges of this node are free for blocks" }]
-      : []),
+    ...reserveStep(pool, ofBlocks, isAll ? RANGES_FREE : "these blocks can be used"),
     ...(missing.length > 0 ? [{ do: "await" as const, pool: poolName, blocks: missing }] : []),
-    ...(text === after
+    ...(isWritten
       ? []
       : [
           {
@@ -67,8 +72,12 @@ export function planHostLocal(scene: HostLocalScene): Plan {
             text: after,
             why: `host-local takes addresses of pool "${poolName}" in place of ranges`,
           },
-          { do: "look-again" as const },
+          {
+            do: "look-again" as const,
+            what: "at the reservations, and claim the blocks of addresses that were handed out since",
+          },
         ]),
+    ...(isAll ? [] : reserveStep(pool, ofRanges, RANGES_FREE)),
   ]
   const notes =
     kept.length === 0
@@ -81,7 +90,7 @@ export function planHostLocal(scene: HostLocalScene): Plan {
 
 /** Plans the way back: the ranges as they were. No other node may have a block of them by then. */
 export function planHostLocalBack(scene: HostLocalScene): Plan {
-  const { network, file, text, saved, pool, poolName, owner } = scene
+  const { network, file, text, saved, pool, owner } = scene
   if (!saved)
     return refused(`nothing is kept of network "${network}": its migration has not begun here, or was taken back`)
   const read = readRanges(scene, saved.text)
@@ -98,12 +107,14 @@ export function planHostLocalBack(scene: HostLocalScene): Plan {
   const prefixes =
     pool && withReserved(pool, (spans, prefix) => [...spans, ...within(read.map(spanOfRange), spansOf(prefix))])
   const steps: Step[] = [
-    ...(prefixes
-      ? [{ do: "reserve" as const, pool: poolName, prefixes, why: "no node claims blocks in the ranges of this node" }]
-      : []),
+    ...(pool ? reserveStep(pool, prefixes, "no node claims blocks in the ranges of this node") : []),
     ...(text === saved.text
       ? []
-      : [{ do: "write" as const, file, text: saved.text, why: "the ranges are as they were" }]),
+      : [
+          // A block that was claimed before the ranges were reserved is in the store by now, and a later one is given back.
+          { do: "look-again" as const, what: "at the blocks: no other node may own one in the ranges" },
+          { do: "write" as const, file, text: saved.text, why: "the ranges are as they were" },
+        ]),
     { do: "forget", network },
   ]
   const outside = scene.reservations.filter(
@@ -113,6 +124,14 @@ export function planHostLocalBack(scene: HostLocalScene): Plan {
     ({ address, id }) => `container ${id} keeps ${address}, which is in no range: let the agent run until it has ended`,
   )
   return { steps, problems, notes }
+}
+
+function reserveStep(pool: Pool, prefixes: readonly PoolPrefix[] | undefined, why: string): Step[] {
+  return prefixes ? [{ do: "reserve", pool: pool.name, before: pool.prefixes, prefixes, why }] : []
+}
+
+function isSame(a: readonly PoolPrefix[] | undefined, b: readonly PoolPrefix[] | undefined): boolean {
+  return JSON.stringify(a) === JSON.stringify(b)
 }
 
 function withPool(text: string, { poolName, poolDir }: HostLocalScene): string {

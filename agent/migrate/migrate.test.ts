@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test } from "bun:test"
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { formatPoolFile, type PoolFile } from "../../ipam/host-local/main.ts"
@@ -242,6 +242,52 @@ test("an address in a block of another node stays kept back until its container 
     "10.85.0.104/29",
     "10.85.0.112/28",
   ])
+})
+
+test("nodes that migrate at the same time leave each other's reserved prefixes alone", async () => {
+  writeNetwork(ranges)
+  await putPool(store, podsPool({ reserved: ["10.85.0.0/22"] }))
+  const reserved = async () => (await listPools(store))[0]?.prefixes[0]?.reserved.join(" ")
+  const there = (await plan()).steps
+  await putPool(store, podsPool({ reserved: ["10.85.0.0/23", "10.85.3.0/24"] })) // another node frees its range after this one has planned
+  await run(there)
+  expect(await reserved()).toBe("10.85.0.0/32 10.85.0.255/32 10.85.1.0/24 10.85.3.0/24")
+  const back = (await planBack()).steps
+  const ends = ["10.85.0.0/32", "10.85.0.255/32"]
+  await putPool(store, podsPool({ reserved: [...ends, "10.85.1.0/24", "10.85.2.0/23"] })) // and takes it back
+  await run(back)
+  expect(await reserved()).toBe("10.85.0.0/22")
+})
+
+test("the rest of a range is free for other nodes only when the configuration is written", async () => {
+  writeNetwork({ ...ranges, ranges: [[{ subnet: "10.85.0.0/22" }]] })
+  await putPool(store, podsPool({ reserved: ["10.85.0.0/21"] }))
+  reserve("10.85.0.2", "c1")
+  const { steps } = await plan()
+  const reserves = steps.flatMap((step, at) => (step.do === "reserve" ? [at] : []))
+  const written = steps.findIndex((step) => step.do === "write")
+  expect(reserves.map((at) => at < written)).toEqual([true, false])
+  await run(steps.slice(0, written + 1))
+  const reserved = async () => (await listPools(store))[0]?.prefixes[0]?.reserved.join(" ")
+  expect(await reserved()).toBe("10.85.0.0/32 10.85.2.0/23 10.85.4.0/22")
+  await run((await plan()).steps)
+  expect(await reserved()).toBe("10.85.0.0/32 10.85.3.255/32 10.85.4.0/22")
+  expect(words(await plan())).toEqual([])
+})
+
+test("the way back ends before the configuration when another node claims a block in the ranges meanwhile", async () => {
+  writeNetwork({ ...ranges, ranges: [[{ subnet: "10.85.0.0/22" }]] })
+  chmodSync(confFile(), 0o600)
+  await putPool(store, podsPool())
+  await run((await plan()).steps)
+  const after = readFileSync(confFile(), "utf8")
+  const back = await planBack()
+  expect(back.problems).toEqual([])
+  await own("10.85.3.0/24", other)
+  const doing = carryOut(back.steps, world, { tell: () => {}, planAgain: planBack })
+  await expect(doing).rejects.toThrow('node "node-2" owns block 10.85.3.0/24')
+  expect(readFileSync(confFile(), "utf8")).toBe(after)
+  expect(statSync(confFile()).mode & 0o777).toBe(0o600)
 })
 
 test("the way back is refused when another node owns a block in the ranges by then", async () => {

@@ -2,8 +2,8 @@ import { formatAddress, type HostLocalConfig, parseAddress, parseHostLocalConfig
 import { isJsonObject, newestVersion, parseNetworkConfig } from "../../pkg/types/mod.ts"
 import { formatPrefix } from "../blocks.ts"
 import type { Block, Owner, Pool, PoolPrefix } from "../records.ts"
+import { covers, prefixesOf, prefixOf, type Span, spansOf } from "../spans.ts"
 import { ipamParts, memberOf } from "./configuration.ts"
-import { covers, prefixesOf, prefixOf, type Span, spansOf } from "./spans.ts"
 import type { Saved } from "./steps.ts"
 
 /** A network with ranges of host-local on one node, and the pool that is to take their place. */

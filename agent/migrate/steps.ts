@@ -1,4 +1,6 @@
+import type { ReservedChange } from "../pools.ts"
 import type { Owner, Pool, PoolPrefix } from "../records.ts"
+import { spansOf, without } from "../spans.ts"
 
 /** One step of a migration, as a value: it is printed as it will be done. */
 export type Step =
@@ -9,13 +11,19 @@ export type Step =
   /** Makes a pool. */
   | { readonly do: "register"; readonly pool: Pool }
   /** Changes the addresses of a pool that are never handed out. */
-  | { readonly do: "reserve"; readonly pool: string; readonly prefixes: readonly PoolPrefix[]; readonly why: string }
+  | {
+      readonly do: "reserve"
+      readonly pool: string
+      readonly before: readonly PoolPrefix[]
+      readonly prefixes: readonly PoolPrefix[]
+      readonly why: string
+    }
   /** Waits until the agent has written these blocks to the pool's file on this node. */
   | { readonly do: "await"; readonly pool: string; readonly blocks: readonly string[] }
   /** Puts a configuration in the place of another. */
   | { readonly do: "write"; readonly file: string; readonly text: string; readonly why: string }
-  /** Takes blocks in which calls that were under way have got addresses since. */
-  | { readonly do: "look-again" }
+  /** Plans again: takes blocks in which calls that were under way have got addresses since, and ends where something stands in the way now. */
+  | { readonly do: "look-again"; readonly what: string }
   /** Forgets the configuration that was kept. */
   | { readonly do: "forget"; readonly network: string }
 
@@ -51,8 +59,8 @@ export interface World {
   /** Claims a block by `create`. Throws where another node has it. */
   claim(pool: string, prefix: string): Promise<void>
   register(pool: Pool): Promise<unknown>
-  /** Replaces `reserved` of the pool's prefixes by compare-and-swap. */
-  reserve(pool: string, prefixes: readonly PoolPrefix[]): Promise<void>
+  /** Changes what a pool keeps back; what other nodes change in it at the same time stays. */
+  reserve(pool: string, change: ReservedChange): Promise<void>
   /** Throws when the blocks are not in the file after a while. */
   awaitBlocks(pool: string, blocks: readonly string[]): Promise<void>
 }
@@ -73,7 +81,7 @@ export function describeStep(step: Step): string {
     case "write":
       return `write "${step.file}": ${step.why}`
     case "look-again":
-      return "look again at the reservations, and claim the blocks of addresses that were handed out since"
+      return `look again ${step.what}`
     case "forget":
       return `forget the configuration that was kept for network "${step.network}"`
   }
@@ -114,8 +122,13 @@ async function perform(step: Step, world: World): Promise<void> {
   if (step.do === "save") world.save(step.saved)
   else if (step.do === "claim") await world.claim(step.pool, step.prefix)
   else if (step.do === "register") await world.register(step.pool)
-  else if (step.do === "reserve") await world.reserve(step.pool, step.prefixes)
+  else if (step.do === "reserve") await world.reserve(step.pool, changeBetween(step.before, step.prefixes))
   else if (step.do === "await") await world.awaitBlocks(step.pool, step.blocks)
   else if (step.do === "write") world.writeText(step.file, step.text)
   else if (step.do === "forget") world.forget(step.network)
+}
+
+function changeBetween(before: readonly PoolPrefix[], after: readonly PoolPrefix[]): ReservedChange {
+  const [was, is] = [before, after].map((prefixes) => prefixes.flatMap(({ reserved }) => reserved.flatMap(spansOf)))
+  return { add: without(is ?? [], was ?? []), remove: without(was ?? [], is ?? []) }
 }

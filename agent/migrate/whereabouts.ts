@@ -2,8 +2,8 @@ import { formatAddress, parseAddress } from "../../ipam/host-local/main.ts"
 import { AF_INET, isJsonObject, type JsonObject } from "../../pkg/types/mod.ts"
 import { formatPrefix, type Prefix } from "../blocks.ts"
 import type { Pool, PoolPrefix } from "../records.ts"
+import { covers, prefixesOf, prefixOf, type Span, spansOf, without } from "../spans.ts"
 import { ipamParts, memberOf, textOf, withIpam, withoutKeys } from "./configuration.ts"
-import { covers, prefixesOf, prefixOf, type Span, spansOf, without } from "./spans.ts"
 import type { Plan, Saved, Step } from "./steps.ts"
 
 /** A network with the IPAM plugin whereabouts, and the pool that is to take its place. */
@@ -82,8 +82,16 @@ export function planWhereabouts(scene: WhereaboutsScene): Plan {
           },
         ]),
     ...(pool || !kept || typeof made !== "object" ? [] : [{ do: "register" as const, pool: made }]),
-    ...(reserve
-      ? [{ do: "reserve" as const, pool: poolName, prefixes: reserve, why: "what whereabouts has freed is free" }]
+    ...(pool && reserve
+      ? [
+          {
+            do: "reserve" as const,
+            pool: poolName,
+            before: pool.prefixes,
+            prefixes: reserve,
+            why: "what whereabouts has freed is free",
+          },
+        ]
       : []),
     ...(kept && !isNoted ? [{ do: "save" as const, saved: entry }] : []),
   ]

@@ -1,11 +1,11 @@
 import { listLeases, Store as ReservationStore, readPoolFile } from "../../ipam/host-local/main.ts"
 import { decodeUtf8 } from "../../pkg/engine/mod.ts"
-import { findFile, makeDirectories, randomHex, tryUnlink } from "../../pkg/libc/mod.ts"
+import { findFile, makeDirectories, randomHex, stat, tryUnlink } from "../../pkg/libc/mod.ts"
 import { loadNetworkFile, networkFiles } from "../../pkg/libcni/mod.ts"
 import { CniError, Code, isCniError } from "../../pkg/types/mod.ts"
 import type { AgentConfig } from "../config.ts"
 import { replaceFile } from "../durable.ts"
-import { listPools, putPool } from "../pools.ts"
+import { changeReserved, listPools, putPool } from "../pools.ts"
 import { type Block, isSameOwner, keyOf, type Owner, type Pool } from "../records.ts"
 import { type Store, StoreError } from "../store.ts"
 import type { HostLocalScene } from "./ranges.ts"
@@ -37,13 +37,10 @@ export function openWorld(store: Store, owner: Owner, { poolDir }: Places): Worl
     },
     forget: (network) => void tryUnlink(savedPath(network)),
     readText: readIfPresent,
-    writeText: (file, text) => replaceFile(file, text, 0o644),
+    writeText: (file, text) => replaceFile(file, text, stat(file).mode & 0o7777),
     claim: (pool, prefix) => claimFor(store, owner, pool, prefix),
     register: (pool) => putPool(store, pool),
-    reserve: async (pool, prefixes) => {
-      const known = (await listPools(store)).find(({ name }) => name === pool)
-      if (known) await putPool(store, { ...known, prefixes })
-    },
+    reserve: (pool, change) => changeReserved(store, pool, change),
     awaitBlocks: (pool, blocks) => awaitBlocks(poolDir, pool, blocks),
   }
 }

@@ -1,6 +1,6 @@
-import type { Address } from "../../ipam/host-local/main.ts"
-import { AF_INET, type Family } from "../../pkg/types/mod.ts"
-import { formatPrefix, type Prefix, parsePrefix } from "../blocks.ts"
+import type { Address } from "../ipam/host-local/main.ts"
+import { AF_INET, type Family } from "../pkg/types/mod.ts"
+import { formatPrefix, type Prefix, parsePrefix } from "./blocks.ts"
 
 /** All addresses from one to another, both included. Every prefix is one. */
 export interface Span {
