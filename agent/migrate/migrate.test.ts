@@ -275,7 +275,7 @@ test("the rest of a range is free for other nodes only when the configuration is
   expect(words(await plan())).toEqual([])
 })
 
-test("the way back ends before the configuration when another node claims a block in the ranges meanwhile", async () => {
+test("the way back ends before the configuration when another node claims a block in the ranges in between", async () => {
   writeNetwork({ ...ranges, ranges: [[{ subnet: "10.85.0.0/22" }]] })
   chmodSync(confFile(), 0o600)
   await putPool(store, podsPool())
