@@ -1,5 +1,8 @@
 import type { Memory, Surroundings } from "./surroundings.ts"
 
+/** In place of the epoch of a block that another node owns now, and of which containers of this one may still have addresses. */
+export const LOST = 0
+
 /** The agent's memory: read once, and written when it changes. */
 export class MemoryFile {
   readonly #surroundings: Surroundings

@@ -389,6 +389,25 @@ describe("a store from a backup that does not know a block, while the file that 
     expect(record(world, block)).toBeUndefined()
   })
 
+  inWorld("that says that a lost block is this node's is believed once it is accepted", async (world) => {
+    world.start("a")
+    await world.clock.advance(2000)
+    const [address = ""] = world.node("a").add("pod") ?? []
+    const [block = ""] = world.blocksOf("a")
+    const restore = world.cluster.backup()
+    const before = record(world, block)
+    if (!before) throw new Error("no record")
+    world.cluster.put("block", before.key, { ...before.value, owner: world.node("b").owner, epoch: 2, nonce: "of b" })
+    await world.clock.advance(2000)
+    restore()
+    await world.clock.advance(60_000)
+    expect(world.blocksOf("a")).not.toContain(block)
+    world.engines.get("a")?.engine.acceptStore()
+    await world.clock.advance(60_000)
+    expect(world.blocksOf("a")).toContain(block)
+    expect(world.holderOf(address)).toBe("a")
+  })
+
   inWorld("is left as it is where the block is another node's", async (world) => {
     const a = world.start("a")
     await world.clock.advance(2000)

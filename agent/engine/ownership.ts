@@ -4,11 +4,9 @@ import type { Stored } from "../store.ts"
 import { type Agent, blocksOf, isOwn, keyOfBlock, ownedBy, prefixOf, say, usedOf } from "./agent.ts"
 import { use } from "./claim.ts"
 import { type Held, withBlock, writeHeld } from "./held.ts"
+import { LOST } from "./memory.ts"
 import { removeUnused } from "./release.ts"
 import { isMade } from "./resend.ts"
-
-/** In place of the epoch of a block that another node owns now, and of which containers of ours may still have addresses. */
-const LOST = 0
 
 /**
  * Compares each block of the file with its record. A block that another node owns, or that was another node's since, leaves the file at once: its

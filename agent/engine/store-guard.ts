@@ -1,5 +1,7 @@
 import { StoreError } from "../store.ts"
 import { type Agent, say } from "./agent.ts"
+import { LOST } from "./memory.ts"
+import type { Memory } from "./surroundings.ts"
 
 /** Why the agent neither claims nor releases, and the revision of the store when that was found. */
 export interface Stopped {
@@ -63,10 +65,14 @@ export class StoreGuard {
 
   /** The store is the right one. */
   accept(): void {
-    const { store: _, bootId: __, ...rest } = this.#agent.memory.content
-    this.#agent.memory.replace(rest)
+    this.#agent.memory.replace(inAcceptedStore(this.#agent.memory.content))
     this.#agent.view.forgetNewest()
     this.#stopped = undefined
     this.#mustLook = true
   }
+}
+
+/** What is remembered once an operator has accepted a store. Whose a block is, its records say, also of blocks that were lost before it went back. */
+export function inAcceptedStore({ store: _, epochs, ...rest }: Memory): Memory {
+  return { ...rest, epochs: Object.fromEntries(Object.entries(epochs).filter(([, epoch]) => epoch !== LOST)) }
 }
