@@ -125,3 +125,71 @@ test("a migration that was killed is continued by the next run", async () => {
   expect(JSON.parse(await lab.host.exec("cat", [saved]).then(({ stdout }) => stdout)).text).toBe(before)
   expect((await node.run("cni-agent", "migrate", "host-local", "pods")).stdout).toBe("Nothing is left to do\n")
 })
+
+test("a network of whereabouts goes to a pool, which hands out what is free there and nothing else, and back", async () => {
+  await using node = await makeNode()
+  const { lab } = node
+  const file = join(lab.confDir, "20-lan.conflist")
+  const ipam = {
+    type: "whereabouts",
+    range: "192.168.77.0/28",
+    gateway: "192.168.77.1",
+    network_name: "lan",
+    routes: [{ dst: "198.51.100.0/24" }],
+    log_file: "/tmp/whereabouts.log",
+  }
+  const plugins = [{ type: "bridge", bridge: "lan0", isGateway: true, ipam }]
+  const before = `${JSON.stringify({ cniVersion: "1.0.0", name: "lan", plugins }, undefined, 2)}\n`
+  await Bun.write(file, before)
+  /** IPPools that say that whereabouts has handed out these addresses. */
+  const held = async (offsets: readonly number[]) => {
+    const entry = (offset: number) => [String(offset), { id: `c${offset}`, podref: `shop/p${offset}`, ifname: "net1" }]
+    const spec = { range: ipam.range, allocations: Object.fromEntries(offsets.map(entry)) }
+    const path = lab.directory.join("ippools.json")
+    await Bun.write(path, JSON.stringify({ items: [{ metadata: { name: "lan-192.168.77.0-28" }, spec }] }))
+    return ["--ippools", path]
+  }
+  const migrate = (...words: string[]) => node.run("cni-agent", "migrate", "whereabouts", "lan", ...words)
+  const pods: ContainerNamespace[] = []
+  const add = async () => {
+    const pod = await lab.host.addContainer()
+    pods.push(pod)
+    return lab.cni(["add", "lan", pod.path, "--container-id", pod.name, "-o", "json"])
+  }
+  const addressOf = ({ stdout }: { stdout: string }) =>
+    (JSON.parse(stdout) as { ips: { address: string }[] }).ips.map(({ address }) => address)
+  const added = async () => {
+    const answer = await add()
+    return answer.exitCode === 0 && answer
+  }
+
+  const dry = await migrate("--dry-run")
+  expect(dry).toMatchObject({ exitCode: 0, stderr: "" })
+  expect(await Bun.file(file).text()).toBe(before)
+  const first = await migrate()
+  expect(first).toMatchObject({ exitCode: 0, stdout: dry.stdout.replaceAll("would ", "") })
+  const waiting = await add()
+  expect(waiting.exitCode).toBe(1)
+  expect(JSON.parse(waiting.stdout)).toMatchObject({ code: 11 })
+
+  const most = [2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13]
+  expect(await migrate(...(await held(most)))).toMatchObject({ exitCode: 0, stderr: "" })
+  expect(addressOf(await waitFor(added, "an address"))).toEqual(["192.168.77.14/28"])
+  expect(JSON.parse((await add()).stdout)).toMatchObject({ code: 11 })
+
+  expect(await migrate(...(await held(most.filter((offset) => offset !== 5))))).toMatchObject({
+    exitCode: 0,
+    stderr: "",
+  })
+  expect(addressOf(await waitFor(added, "the freed address"))).toEqual(["192.168.77.5/28"])
+
+  expect(await migrate("--back")).toMatchObject({
+    exitCode: 1,
+    stderr: expect.stringContaining('nodes own blocks of pool "lan" (192.168.77.0/28)'),
+  })
+  for (const pod of pods) await lab.cni(["del", "lan", pod.path, "--container-id", pod.name])
+  const isRemoved = async () => (await node.run("cni-agent", "ipam", "pool", "rm", "lan")).exitCode === 0
+  await waitFor(isRemoved, "the agent to give the block back")
+  expect(await migrate("--back")).toMatchObject({ exitCode: 0, stderr: "" })
+  expect(await Bun.file(file).text()).toBe(before)
+})
