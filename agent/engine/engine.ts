@@ -216,7 +216,8 @@ export class Engine {
       if (held.blocks.size > 0) this.#note(agent, name, unknownPool(name, held, node.fileOf(name)))
       else if (this.view.find("registry", keyOf.registry())) node.removePool(name)
     }
-    if (!this.#guard?.stopped) agent.memory.keepEpochs((key) => used.has(key))
+    const hasRecord = (key: string) => this.view.find("block", key) !== undefined
+    if (!this.#guard?.stopped) agent.memory.keepEpochs((key) => used.has(key), hasRecord)
     this.#heldKeys = used
     this.#isStarving = [...this.view.records("want").values()].some(({ value }) => value.owner.name === node.owner.name)
   }

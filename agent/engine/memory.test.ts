@@ -1,6 +1,8 @@
 import { expect, test } from "bun:test"
 import { TestClock, TestNode } from "../testing/world.ts"
-import { MemoryFile } from "./memory.ts"
+import { LOST, MemoryFile } from "./memory.ts"
+
+const isNot = () => false
 
 /** The memory of a node's agent, and each content that was written. */
 function open(node = new TestNode("a")) {
@@ -20,10 +22,10 @@ test("the memory is written when it changes, and only then", () => {
   const { node, memory, written } = open()
   memory.setEpoch("pods/10.64.0.0/28", 1, 0n)
   memory.setEpoch("pods/10.64.0.0/28", 1, 0n)
-  memory.keepEpochs(() => true)
+  memory.keepEpochs(() => true, isNot)
   expect(written).toEqual([{ "pods/10.64.0.0/28": 1 }])
   const again = open(node)
-  again.memory.keepEpochs(() => true)
+  again.memory.keepEpochs(() => true, isNot)
   expect(again.written).toEqual([])
 })
 
@@ -36,7 +38,17 @@ test("a write that failed after the disk had it is undone by the next change bac
   expect(() => memory.setEpoch("pods/10.64.0.16/28", 1, 0n)).toThrow("fsync of the directory")
   node.step = () => {}
   expect(node.memory?.epochs).toEqual({ "pods/10.64.0.0/28": 1, "pods/10.64.0.16/28": 1 })
-  memory.keepEpochs(() => true)
+  memory.keepEpochs(() => true, isNot)
   expect(node.memory?.epochs).toEqual({ "pods/10.64.0.0/28": 1 })
   expect(memory.content.epochs).toEqual({ "pods/10.64.0.0/28": 1 })
+})
+
+test("epochs go with the blocks that they are of; that a block was lost is remembered while it has a record", () => {
+  const { memory } = open()
+  memory.setEpoch("pods/10.64.0.0/28", 3, 0n)
+  memory.setEpoch("pods/10.64.0.16/28", LOST, 0n)
+  memory.keepEpochs(isNot, () => true)
+  expect(memory.content.epochs).toEqual({ "pods/10.64.0.16/28": LOST })
+  memory.keepEpochs(isNot, isNot)
+  expect(memory.content.epochs).toEqual({})
 })

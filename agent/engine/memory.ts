@@ -54,9 +54,10 @@ export class MemoryFile {
     })
   }
 
-  /** Drops the epochs of blocks that are of no use any more. */
-  keepEpochs(isUsed: (key: string) => boolean): void {
-    const kept = Object.entries(this.#memory.epochs).filter(([key]) => isUsed(key))
+  /** Drops the epochs of blocks that are of no use any more. A lost one is remembered while it has a record: an ADD that has read the file before may still use it. */
+  keepEpochs(isUsed: (key: string) => boolean, hasRecord: (key: string) => boolean): void {
+    const isKept = (key: string, epoch: number) => isUsed(key) || (epoch === LOST && hasRecord(key))
+    const kept = Object.entries(this.#memory.epochs).filter(([key, epoch]) => isKept(key, epoch))
     this.change({ epochs: Object.fromEntries(kept) })
   }
 }

@@ -389,6 +389,26 @@ describe("a store from a backup that does not know a block, while the file that 
     expect(record(world, block)).toBeUndefined()
   })
 
+  inWorld(
+    "is told of no lost block that an ADD gets an address of afterwards: it has read the file before",
+    async (world) => {
+      const restore = world.cluster.backup()
+      world.start("a")
+      await world.clock.advance(2000)
+      const [block = ""] = world.blocksOf("a")
+      const before = record(world, block)
+      if (!before) throw new Error("no record")
+      world.cluster.put("block", before.key, { ...before.value, owner: world.node("b").owner, epoch: 2, nonce: "of b" })
+      await world.clock.advance(2000)
+      expect(world.blocksOf("a")).not.toContain(block)
+      const address = block.replace(/\d+[/]\d+$/, (last) => String(Number.parseInt(last, 10) + 2))
+      world.node("a").taken.set(address, { address, id: "late", ifName: "eth0" })
+      restore()
+      await world.clock.advance(60_000)
+      expect(record(world, block)).toBeUndefined()
+    },
+  )
+
   inWorld("that says that a lost block is this node's is believed once it is accepted", async (world) => {
     world.start("a")
     await world.clock.advance(2000)
