@@ -9,7 +9,7 @@ export const qemu: Kernel = {
   files: ["every-plugin/kernels.test.ts"],
   rebooted: ["faults/rebooted.test.ts"],
   patience: 20,
-  limitMs: 1_200_000,
+  limitMs: 3_600_000,
   share: "9p",
   initModules: ["virtio_pci", "9pnet_virtio", "9p", "overlay", "virtio_net"],
   find: debianKernel,

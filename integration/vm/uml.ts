@@ -20,7 +20,7 @@ export const uml: Kernel = {
   shows: ["no_nf_tables", "ipvlan", "vlan", "vrf", "dummy"],
   files: ["every-plugin/kernels.test.ts"],
   patience: 10,
-  limitMs: 1_200_000,
+  limitMs: 3_600_000,
   share: "hostfs",
   initModules: ["overlay"],
   find: debianUml,
