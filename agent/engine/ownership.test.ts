@@ -1,4 +1,5 @@
 import { describe, expect, test } from "bun:test"
+import { SyscallError } from "../../pkg/libc/mod.ts"
 import { type Block, keyOf } from "../records.ts"
 import type { Stored } from "../store.ts"
 import { Killed, podPool, World } from "../testing/world.ts"
@@ -426,6 +427,23 @@ describe("a store from a backup that does not know a block, while the file that 
     await world.clock.advance(60_000)
     expect(world.blocksOf("a")).toContain(block)
     expect(world.holderOf(address)).toBe("a")
+  })
+
+  inWorld("is known to the agent that starts next, too, where the disk took nothing before", async (world) => {
+    const restore = world.cluster.backup()
+    const node = world.node("a")
+    node.diskFault = new SyscallError("write", 28) // ENOSPC
+    const a = world.start("a")
+    world.start("b")
+    await world.clock.advance(2000)
+    node.diskFault = undefined
+    restore()
+    await world.clock.advance(60_000)
+    await a.stop()
+    const { engine } = world.start("a")
+    await world.clock.advance(60_000)
+    expect(engine.status().store.stopped).toContain("as from a backup")
+    expect(world.blocksOf("a")).toEqual([])
   })
 
   inWorld("is left as it is where the block is another node's", async (world) => {

@@ -40,9 +40,10 @@ export class StoreGuard {
       const reached = known && BigInt(known.revision) > newest ? BigInt(known.revision) : newest
       if (known && known.cluster !== cluster)
         this.#stop(`it is another store: its id was ${known.cluster}, and is ${cluster}`, revision)
-      else if (revision < reached)
+      else if (revision < reached) {
         this.#stop(`it went back from revision ${reached} to ${revision}, as from a backup`, revision)
-      else if (!this.#stopped) memory.change({ store: { cluster, revision: String(revision) } })
+        memory.change({ store: { cluster, revision: String(reached) } }) // for the agent that starts next
+      } else if (!this.#stopped) memory.change({ store: { cluster, revision: String(revision) } })
     } catch (error) {
       this.#mustLook = true
       throw error
