@@ -86,24 +86,6 @@ test("nftables, the default: Go's CHECK of what our ADD has made fails, and Go's
   expect(await lab.iptables()).not.toContain("0x1000")
 })
 
-test("what Go's DEL leaves goes by the commands that README has for the way back", async () => {
-  await using lab = await FirewallLab.create({ ...ruleBackends[0], iptables: "nf_tables" })
-  const readme = await Bun.file(`${import.meta.dir}/../../README.md`).text()
-  const [, script = ""] = /```sh\n(nft delete table inet cni_firewall\n.*?)```/s.exec(readme) ?? []
-  const commands = ["iptables -F CNI-FIREWALL-OWNERS", "iptables -X CNI-FIREWALL-OWNERS"]
-  for (const command of commands) expect(readme).toContain(`\`${command}\``)
-  const pod = await lab.addPod()
-  await succeed(pod.firewall.run("DEL", keysFor(pod), { bin: theirs }))
-  await lab.host.exec("sh", ["-ec", script])
-  const labelled = await lab.connectPod()
-  const keys = { ...keysFor(labelled), backend: "iptables" }
-  await succeed(labelled.firewall.run("ADD", keys))
-  await succeed(labelled.firewall.run("DEL", keys, { bin: theirs }))
-  for (const command of commands) await lab.host.exec("sh", ["-ec", `${command}; ${command.replace("ip", "ip6")}`])
-  expect(await lab.nftables()).not.toContain("cni_firewall")
-  expect(await lab.iptables()).not.toMatch(/0x1000|OWNERS/)
-})
-
 test("what Go's ADD has made by iptables is deleted on a node whose configuration says nothing, and policies of ours hold beside it", async () => {
   await using lab = await FirewallLab.create({ ...ruleBackends[0], iptables: "nf_tables" })
   const policy = "same-bridge"
