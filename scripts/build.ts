@@ -89,6 +89,7 @@ export async function build(start: Start = "snapshot"): Promise<void> {
     compileAgent(join(dist, "cni-agent")),
   ])
   writeManual(join(dist, "man"))
+  rmSync(join(dist, ".cnitool"), { force: true }) // of a build that was killed, or went on beside this one
   linkSync(join(dist, "cni"), join(dist, ".cnitool"))
   renameSync(join(dist, ".cnitool"), join(dist, "cnitool"))
 }
