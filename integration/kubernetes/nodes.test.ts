@@ -102,7 +102,7 @@ test(
     await cluster.bindPod("db", "mysql-0", two)
     const doesWait = async () => (await two.poolFile("shared"))?.fixed["db/mysql-0/eth0"]?.length === 0
     await waitFor(doesWait, "the pod to wait for its address")
-    await expect(two.addPod({ network: sharedNetwork, args })).rejects.toThrow('"db/mysql-0/eth0" is not this node\'s')
+    await expect(two.addPod({ network: sharedNetwork, args })).rejects.toThrow("db/mysql-0/eth0\\\" is not this node's")
     await cluster.deletePod("db", "mysql-0")
     await one.deletePod(first)
     const second = await addOn(two)
