@@ -94,7 +94,7 @@ function sceneOf(direction: Direction, args: Arguments, terminal: Terminal): Sce
   return { direction, place, binDir, cacheDir, from: pluginsBeside(dirname(executablePath())), read }
 }
 
-/** Throws where records could not be read: that a pod is not seen does not mean that there is none. */
+/** Throws where records could not be read: pods may be there that are not seen. */
 function requireSeen({ unread, brokenRecords = [] }: Node): void {
   const hidden = unread.find(({ what }) => ["cache", "links", "rules", "leases"].includes(what))
   if (hidden)

@@ -1,5 +1,6 @@
 import { cp, readdir } from "node:fs/promises"
 import { NodeLab } from "../cni/node-lab.ts"
+import { containerdNetwork } from "../interop/networks.ts"
 import {
   type ContainerNamespace,
   connectOutside,
@@ -17,21 +18,9 @@ const goPlugins = "/usr/lib/cni"
 
 /** A network as podman and kubelet have it, in the newest version that these Go plugins speak. */
 export const network = {
-  cniVersion: "1.0.0",
-  name: "pods",
-  plugins: [
-    {
-      type: "bridge",
-      bridge: "cni0",
-      isDefaultGateway: true,
-      ipMasq: true,
-      hairpinMode: true,
-      ipam: { type: "host-local", ranges: [[{ subnet: "10.85.0.0/16" }]] },
-    },
-    { type: "tuning", sysctl: { "net.ipv4.conf.eth0.arp_filter": "1" } },
-    { type: "portmap", capabilities: { portMappings: true } },
-    { type: "firewall" },
-  ],
+  cniVersion: containerdNetwork.cniVersion,
+  name: containerdNetwork.name,
+  plugins: [...containerdNetwork.plugins, { type: "firewall" }],
 }
 
 /** What `cni migrate -o json` prints. */

@@ -20,47 +20,24 @@ test("nerdctl runs containers on networks of its own: names, ports, isolation; t
   const before = await containerd.host.snapshot()
   await nerdctl("network", "create", "--subnet", "10.61.0.0/24", "one")
   await nerdctl("network", "create", "--subnet", "10.62.0.0/24", "two")
-  await nerdctl(
-    "run",
-    "--detach",
-    "--pull",
-    "never",
-    "--network",
-    "one",
-    "--name",
-    "web",
-    "--hostname",
-    "web",
-    "--publish",
-    "8080:80",
-    imageName,
-  )
-  await nerdctl(
-    "run",
-    "--detach",
-    "--pull",
-    "never",
-    "--network",
-    "one",
-    "--name",
-    "near",
-    "--hostname",
-    "near",
-    imageName,
-  )
-  await nerdctl(
-    "run",
-    "--detach",
-    "--pull",
-    "never",
-    "--network",
-    "two",
-    "--name",
-    "far",
-    "--hostname",
-    "far",
-    imageName,
-  )
+  const run = (network: string, name: string, ...more: string[]) =>
+    nerdctl(
+      "run",
+      "--detach",
+      "--pull",
+      "never",
+      "--network",
+      network,
+      "--name",
+      name,
+      "--hostname",
+      name,
+      ...more,
+      imageName,
+    )
+  await run("one", "web", "--publish", "8080:80")
+  await run("one", "near")
+  await run("two", "far")
   const address = (name: string) =>
     nerdctl("inspect", "--format", "{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}", name)
   const web = await address("web")

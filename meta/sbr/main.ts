@@ -1,4 +1,4 @@
-import { findSandbox, isWhole, openSandbox } from "../../pkg/attachment/mod.ts"
+import { findSandbox, openSandbox } from "../../pkg/attachment/mod.ts"
 import { addressesOf, listRoutesOf, mismatch, type ResultAddress, RTPROT_SBR } from "../../pkg/ip/mod.ts"
 import {
   findLink,
@@ -9,7 +9,7 @@ import {
   type Rule,
 } from "../../pkg/netlink/mod.ts"
 import { type Answered, defineRestorable, type InsideCall, runPlugin } from "../../pkg/skel/mod.ts"
-import { CniError, Code, formatIp, keyOf, type Result } from "../../pkg/types/mod.ts"
+import { CniError, Code, formatIp, isWhole, keyOf, type Result } from "../../pkg/types/mod.ts"
 import { Failures, Undo } from "../../pkg/undo/mod.ts"
 import { parseSbrConfig, type SbrConfig, sbrFields } from "./config.ts"
 import { findSourceRules, restoreRoutes, sourceOf } from "./removal.ts"

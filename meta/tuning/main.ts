@@ -1,4 +1,3 @@
-import { isWhole } from "../../pkg/attachment/mod.ts"
 import { mismatch } from "../../pkg/ip/mod.ts"
 import { findLink, getLink, type Ifindex, type Link } from "../../pkg/netlink/mod.ts"
 import {
@@ -9,7 +8,16 @@ import {
   requireForAdd,
   runPlugin,
 } from "../../pkg/skel/mod.ts"
-import { type Attachment, CniError, Code, type Interface, ownerOf, ownersOf, type Result } from "../../pkg/types/mod.ts"
+import {
+  type Attachment,
+  CniError,
+  Code,
+  type Interface,
+  isWhole,
+  ownerOf,
+  ownersOf,
+  type Result,
+} from "../../pkg/types/mod.ts"
 import { Failures, Undo } from "../../pkg/undo/mod.ts"
 import { refuseForbidden } from "./allow-list.ts"
 import { asPrinted, backupOf, decodeBackup, encodeBackup, mergeBackups, restoreBackup, withPrinted } from "./backup.ts"

@@ -1,4 +1,4 @@
-import { findSandbox, isWhole, openSandbox, requireKind } from "../../pkg/attachment/mod.ts"
+import { findSandbox, openSandbox, requireKind } from "../../pkg/attachment/mod.ts"
 import { addressesOf, checkRouteSpecs, mismatch, planRoutes, RTPROT_SBR } from "../../pkg/ip/mod.ts"
 import {
   assignNsid,
@@ -26,6 +26,7 @@ import {
   Code,
   FAMILIES,
   isCniError,
+  isWhole,
   keyOf,
   messageOf,
   ownerOf,

@@ -1,15 +1,6 @@
 import { addressesOf, mismatch } from "../ip/mod.ts"
 import { findLink, IFF_UP, type Link, type NetlinkSocket } from "../netlink/mod.ts"
-import {
-  type Cidr,
-  CniError,
-  Code,
-  type Interface,
-  isCniError,
-  type Owner,
-  ownerComment,
-  type Result,
-} from "../types/mod.ts"
+import { type Cidr, CniError, Code, type Interface, type Owner, ownerComment, type Result } from "../types/mod.ts"
 import type { InterfaceKind } from "./kinds.ts"
 
 /** What ADD has answered for the container's interface. */
@@ -48,17 +39,6 @@ export function expectInterface(
     kind ? `a ${kind}` : "an interface of any kind",
     link ? `kind "${link.kind}"` : "none",
   )
-}
-
-/** Whether a check finds all as it has to be. Throws what is no `CniError`. */
-export function isWhole(check: () => void): boolean {
-  try {
-    check()
-    return true
-  } catch (error) {
-    if (!isCniError(error)) throw error
-    return false
-  }
 }
 
 /** The error for a container's interface that has no end on the host. */

@@ -15,7 +15,6 @@ export {
   checkUp,
   describeInterface,
   findRecordedOnHost,
-  isWhole,
   noHostEnd,
   type Recorded,
 } from "./check.ts"

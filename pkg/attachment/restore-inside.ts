@@ -16,8 +16,8 @@ import {
   setLink,
 } from "../netlink/mod.ts"
 import type { InsideCall } from "../skel/mod.ts"
-import { AF_INET, type Cidr, CniError, familyOf, networkOf, orCannot } from "../types/mod.ts"
-import { expectInterface, isWhole, type Recorded, readRecorded } from "./check.ts"
+import { AF_INET, type Cidr, CniError, familyOf, isWhole, networkOf, orCannot } from "../types/mod.ts"
+import { expectInterface, type Recorded, readRecorded } from "./check.ts"
 import type { AttachmentConfig, ContainerRoutes, InterfacePlugin } from "./plugin.ts"
 import { openSandbox } from "./sandbox.ts"
 

@@ -13,7 +13,7 @@ import {
   u32,
   u32be,
 } from "../netlink/mod.ts"
-import type { Family } from "../types/mod.ts"
+import { type Family, sameBytes } from "../types/mod.ts"
 
 /** Message types: `NFNL_SUBSYS_CTNETLINK` << 8 | `enum cntl_msg_types`, <linux/netfilter/nfnetlink_conntrack.h> */
 const IPCTNL_MSG_CT_GET = 0x101
@@ -111,14 +111,11 @@ export function flushUntranslated(
     const attributes = payload.subarray(NFGENMSG_SIZE)
     if (((statusAttributes.decode(attributes).status ?? SEEN_REPLY) & SEEN_REPLY) !== 0) return undefined
     const { original, reply } = readEntry(attributes)
-    const isTranslated = !isSame(original.source, reply.destination) || !isSame(original.destination, reply.source)
+    const isTranslated =
+      !sameBytes(original.source, reply.destination) || !sameBytes(original.destination, reply.source)
     return !isTranslated && isStale(original) ? deletionOf(header, attributes) : undefined
   })
   for (const payload of stale) deleteEntry(socket, payload)
-}
-
-function isSame(one: Uint8Array, other: Uint8Array): boolean {
-  return String(one) === String(other)
 }
 
 function readEntry(attributes: Uint8Array): ConntrackEntry {

@@ -18,7 +18,7 @@ import { findLink, listAddresses } from "../netlink/mod.ts"
 import { type NamespaceFile, Netns } from "../netns/mod.ts"
 import { tableFamily } from "../nftables/mod.ts"
 import { IptablesBackend, missingRules, type RuleBackend, type TablePart } from "../rules/mod.ts"
-import { CniError, Code, formatCidr, hostCidr, isCniError, type Owner, ownerComment } from "../types/mod.ts"
+import { CniError, Code, formatCidr, hostCidr, isCniError, isWhole, type Owner, ownerComment } from "../types/mod.ts"
 import type { Undo } from "../undo/mod.ts"
 import { planAdd, planGc, planRemove } from "./iptables-plan.ts"
 import { ANY_CHAIN, type MasqueradeRules, masqueradeRules, masqueradeSearch, PARENT, TABLE } from "./iptables-rules.ts"
@@ -45,7 +45,7 @@ export class IptablesMasquerade
       const parts = byFamily(addresses).map(([family, addresses]) => {
         return { programs: requirePrograms(family, variant), rules: masqueradeRules(family, owner, addresses) }
       })
-      if (found.length === 0) lost((other) => this.#isWhole(other)) // else the container has another interface
+      if (found.length === 0) lost((other) => isWhole(() => this.check(other))) // else the container has another interface
       undo.defer("masquerade", () => this.#removeMarked(owner, () => true))
       for (const { programs, rules } of parts) {
         const isNew = !found.some(({ family }) => family === programs.family) // nothing to read: nothing to lose
@@ -56,16 +56,6 @@ export class IptablesMasquerade
       const what = addresses.map(formatCidr).join(" and ")
       const code = isCniError(cause) ? cause.code : Code.Internal
       throw new CniError(code, `Cannot masquerade ${what} by iptables`, { cause })
-    }
-  }
-
-  #isWhole(spec: MasqueradeSpec): boolean {
-    try {
-      this.check(spec)
-      return true
-    } catch (error) {
-      if (!isCniError(error)) throw error
-      return false
     }
   }
 

@@ -63,6 +63,17 @@ export function isCniError(error: unknown, code?: number): error is CniError {
   return error instanceof CniError && (code === undefined || error.code === code)
 }
 
+/** Whether a check finds all as it has to be. Throws what is no `CniError`. */
+export function isWhole(check: () => void): boolean {
+  try {
+    check()
+    return true
+  } catch (error) {
+    if (!isCniError(error)) throw error
+    return false
+  }
+}
+
 /** The text of a thrown value, without the texts of its causes. */
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error)

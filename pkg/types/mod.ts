@@ -16,6 +16,7 @@ export {
   Code,
   type ErrorObject,
   isCniError,
+  isWhole,
   messageOf,
   orCannot,
   toErrorObject,

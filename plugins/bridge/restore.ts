@@ -1,7 +1,6 @@
 import {
   findRecordedOnHost,
   HostEnds,
-  isWhole,
   type RestorableInterface,
   type RestoringInterfaces,
 } from "../../pkg/attachment/mod.ts"
@@ -21,7 +20,7 @@ import {
   type RouteSocket,
   setLink,
 } from "../../pkg/netlink/mod.ts"
-import { AF_INET, type Cidr, CniError, Code, type Family, familyOf, formatCidr } from "../../pkg/types/mod.ts"
+import { AF_INET, type Cidr, CniError, Code, type Family, familyOf, formatCidr, isWhole } from "../../pkg/types/mod.ts"
 import { Undo } from "../../pkg/undo/mod.ts"
 import { ensureBridge, ensureGateway, findPresent, holdBridge, requireBridge } from "./bridge-link.ts"
 import { checkPort } from "./check.ts"

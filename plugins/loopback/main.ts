@@ -1,9 +1,9 @@
-import { describeInterface, findSandbox, isWhole } from "../../pkg/attachment/mod.ts"
+import { describeInterface, findSandbox } from "../../pkg/attachment/mod.ts"
 import { mismatch } from "../../pkg/ip/mod.ts"
 import { getLink, IFF_UP, type Link, listAddresses, type RouteSocket, setLink } from "../../pkg/netlink/mod.ts"
 import { Netns } from "../../pkg/netns/mod.ts"
 import { type Answered, type Call, defineRestorable, type InsideCall, runPlugin } from "../../pkg/skel/mod.ts"
-import { AF_INET, AF_INET6, CniError, Code, familyOf, formatCidr, type IpConfig } from "../../pkg/types/mod.ts"
+import { AF_INET, AF_INET6, CniError, Code, familyOf, formatCidr, type IpConfig, isWhole } from "../../pkg/types/mod.ts"
 import { Undo } from "../../pkg/undo/mod.ts"
 
 /** Brings up a container's loopback interface, "lo" for every `CNI_IFNAME`. The kernel gives it its addresses. */
