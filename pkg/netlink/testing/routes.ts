@@ -6,6 +6,8 @@ export interface SaidRoute {
   readonly family?: 2 | 10
   readonly prefix?: number
   readonly table?: number
+  /** RTPROT_*: boot by default. */
+  readonly protocol?: number
   readonly oif?: number
   readonly priority?: number
   readonly gateway?: Uint8Array
@@ -14,7 +16,17 @@ export interface SaidRoute {
 
 /** The payload of an `RTM_NEWROUTE`: struct rtmsg, RTA_DST 1, OIF 4, GATEWAY 5, PRIORITY 6, MULTIPATH 9, TABLE 15. */
 export function routePayload(said: SaidRoute): Uint8Array {
-  const { dst, family = dst?.length === 16 ? 10 : 2, prefix = 0, table = 254, oif, priority, gateway, hops } = said
+  const {
+    dst,
+    family = dst?.length === 16 ? 10 : 2,
+    prefix = 0,
+    table = 254,
+    protocol = 3,
+    oif,
+    priority,
+    gateway,
+    hops,
+  } = said
   const via = (one: Uint8Array | undefined) => (one ? attribute(5, one) : [])
   // struct rtnexthop, each with attributes of its own
   const nextHops = (hops ?? []).flatMap((hop) => [
@@ -26,7 +38,7 @@ export function routePayload(said: SaidRoute): Uint8Array {
     ...via(hop.gateway),
   ])
   return Uint8Array.from([
-    ...[family, prefix, 0, 0, table < 256 ? table : 0, 3, 0, 1, 0, 0, 0, 0],
+    ...[family, prefix, 0, 0, table < 256 ? table : 0, protocol, 0, 1, 0, 0, 0, 0],
     ...attribute(15, word(table)),
     ...(dst === undefined ? [] : attribute(1, dst)),
     ...(oif === undefined ? [] : attribute(4, word(oif))),
