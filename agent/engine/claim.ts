@@ -55,11 +55,13 @@ async function claimFree(agent: Agent, pool: Pool, prefix: PoolPrefix): Promise<
 
 /**
  * Takes a block over whose owner is gone, after this agent has itself seen that very version of the record for the whole quarantine, by boot
- * time; the one that was left longest ago first. An owner that is a member again has its agent take the block back.
+ * time; the one that was left longest ago first. An owner that is a member again has its agent take the block back. A block of which
+ * no address may be handed out, since it was reserved meanwhile, stays in quarantine.
  */
 async function takeOver(agent: Agent, pool: Pool, prefix: PoolPrefix): Promise<Answer<"block"> | undefined> {
   const blocks = Blocks.of(prefix)
-  const ripe = blocksOf(agent, pool.name).filter((each) => blocks.has(each.value.prefix) && isRipe(agent, pool, each))
+  const isOfUse = (block: string) => blocks.has(block) && blocks.isUsable(block)
+  const ripe = blocksOf(agent, pool.name).filter((each) => isOfUse(each.value.prefix) && isRipe(agent, pool, each))
   if (ripe.length === 0) return undefined
   const members = await agent.surroundings.store.members()
   ripe.sort((a, b) => (a.revision < b.revision ? -1 : 1))

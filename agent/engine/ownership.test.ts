@@ -68,6 +68,23 @@ describe("the blocks of a node that is gone", () => {
   })
 
   inWorld(
+    "stay there where their addresses were reserved meanwhile",
+    async (world) => {
+      const { block } = await vanish(world)
+      await world.clock.advance(5 * 60_000)
+      const before = record(world, block)
+      expect(before?.value.state).toBe("quarantined")
+      const prefixes = smallPool.prefixes.map((each) => ({ ...each, reserved: [block] }))
+      world.cluster.put("registry", keyOf.registry(), { pools: { pods: { ...podPool, prefixes } } })
+      await world.clock.advance(2 * HOUR)
+      await fill(world, "b", 40)
+      await world.clock.advance(HOUR)
+      expect(record(world, block)).toEqual(before)
+    },
+    smallPool,
+  )
+
+  inWorld(
     "are seen anew by an agent of another boot: its clock says nothing of the time before",
     async (world) => {
       const { block } = await vanish(world)

@@ -19,7 +19,8 @@ interface Holder {
  * - a block comes into a file only while its record is this node's, or was until less than half of the quarantine ago: an older answer of
  *   the store is no ground to use it;
  * - a block passes to another owner only after the quarantine, with the next epoch;
- * - the record of a block goes only when its owner's file no longer has the block.
+ * - the record of a block goes only when its owner's file no longer has the block;
+ * - no node gets a reserved block.
  */
 export class Referee implements Witness {
   readonly #scheduler: Scheduler
@@ -33,6 +34,8 @@ export class Referee implements Witness {
   readonly #owned = new Map<string, { readonly name: string; untilMs: number }>()
   /** Blocks that a machine has lost after the quarantine, until it gets them anew: an ADD may have read the file just before. */
   readonly #forfeited = new Map<Machine, Set<string>>()
+  /** Blocks of which no address may be handed out. */
+  readonly unusable = new Set<string>()
   /** What must never be, and was. */
   readonly violations: string[] = []
   /** Whether the records are those of a backup: what they say of owners proves nothing. */
@@ -77,6 +80,8 @@ export class Referee implements Witness {
     const [was, is] = [before?.value as Block | undefined, after?.value as Block | undefined]
     if (was?.state === "owned") this.#owned.set(was.prefix, { name: was.owner.name, untilMs: this.#scheduler.nowMs })
     if (is?.state === "owned") this.#owned.set(is.prefix, { name: is.owner.name, untilMs: Number.POSITIVE_INFINITY })
+    if (is?.state === "owned" && this.unusable.has(is.prefix))
+      this.violations.push(`${is.owner.name} gets block ${is.prefix}, which is reserved`)
     if (is?.state === "quarantined" && was?.state !== "quarantined")
       this.#quarantinedAtMs.set(key, this.#scheduler.nowMs)
     if (was && is) this.#replaced(was, is)

@@ -1,8 +1,7 @@
 import { drainMicrotasks } from "bun:jsc"
 import type { Chance } from "../../integration/lab/mod.ts"
 import type { Surroundings } from "../engine/surroundings.ts"
-import type { Pool } from "../records.ts"
-import { keyOf } from "../records.ts"
+import { type Block, keyOf, type Pool } from "../records.ts"
 import { type Caller, type Network, StoreLink } from "./link.ts"
 import { Killed, Machine } from "./node.ts"
 import { disorderOf } from "./order.ts"
@@ -33,11 +32,17 @@ export const QUARANTINE_S = 40
 
 /** The pools that clusters have: made once, since the arithmetic of a pool remembers what it has answered. */
 const pools = ["10.64.0.0/28", "10.64.0.0/27", "10.64.0.0/27", "10.64.0.0/26", "10.64.0.0/25"].map((prefix) =>
-  [30, 29].map((blockLength): Pool => {
-    const prefixes = [{ prefix, blockLength, gateway: "10.64.0.1", reserved: [] }]
-    return { name: POOL, prefixes, routes: [], network: "net", quarantineS: QUARANTINE_S, routing: "none" }
+  [30, 29].flatMap((blockLength) => {
+    const second = `10.64.0.${2 ** (32 - blockLength)}/${blockLength}`
+    return [[], [], [second]].map((reserved): Pool => {
+      const prefixes = [{ prefix, blockLength, gateway: "10.64.0.1", reserved }]
+      return { name: POOL, prefixes, routes: [], network: "net", quarantineS: QUARANTINE_S, routing: "none" }
+    })
   }),
 )
+
+/** A node that is gone for good: it had the block that was reserved since. */
+const former = { name: "node-0", uid: "uid-0", machineId: "machine-0" }
 
 /** How often agents look for nodes that are gone, about. */
 export const SWEEP_MS = 20_000
@@ -107,6 +112,11 @@ export class World {
     }))
     this.pool = chance.of(chance.of(pools))
     this.model.create("registry", keyOf.registry(), { pools: { [POOL]: this.pool } })
+    for (const prefix of this.pool.prefixes.flatMap(({ reserved }) => reserved)) {
+      const block: Block = { pool: POOL, prefix, owner: former, nonce: "0", epoch: 1, state: "quarantined" }
+      this.model.create("block", keyOf.block(block), block)
+      this.referee.unusable.add(prefix)
+    }
   }
 
   /** Runs the schedule: so many steps with all that may go wrong, and then a time in which nothing does. Throws `Violation`. */
