@@ -176,9 +176,10 @@ export class Engine {
     this.#churn.follow(pool.network)
     const stopped = this.#guard?.stopped
     if (stopped) return reassert(agent, pool, readHeld(agent.surroundings.node, pool.name), stopped.revision)
-    const { hasGiven, nextMs } = await passPool(agent, pool, { isAsked: this.#churn.isAsked(pool.network) })
+    const bound = agent.surroundings.store.boundPods ? (this.#pods ?? "unknown") : "named"
+    const { hasGiven, nextMs } = await passPool(agent, pool, { isAsked: this.#churn.isAsked(pool.network), bound })
     this.#timetable.within(nextMs)
-    if (!agent.surroundings.store.boundPods || this.#pods) await passFixed(agent, pool, this.#pods)
+    await passFixed(agent, pool, bound)
     const held = readHeld(agent.surroundings.node, pool.name)
     const holdings = pool.prefixes.map((prefix) => holdingsOf(agent, pool, prefix, held))
     this.#churn.passed(pool, holdings, hasGiven)

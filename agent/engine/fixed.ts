@@ -1,52 +1,100 @@
+import { fixedDigest } from "../../ipam/host-local/main.ts"
 import { Blocks } from "../blocks.ts"
 import { type FixedAddress, keyOf, type Pool } from "../records.ts"
 import type { PodName, Stored } from "../store.ts"
 import { type Agent, isOwn, ownerOf, say } from "./agent.ts"
-import { readHeld, writeHeld } from "./held.ts"
+import { type Held, readHeld, writeHeld } from "./held.ts"
 import type { Answer } from "./resend.ts"
 import type { LogEvent } from "./surroundings.ts"
 
-/** So many pods of other nodes are in a file: each ADD reads it. */
-const ELSEWHERE_MAX = 1000
+/**
+ * The pods of this node, by the names of those that are bound to it. "named": the store knows no pods, and the operator names the holder. "unknown":
+ * the store has not told them yet.
+ */
+export type Bound = readonly PodName[] | "named" | "unknown"
+
+/** So many pods of other nodes are in a file by name, and so many more by digest: each ADD reads it. */
+const NAMED_MAX = 1_000
+const DIGESTS_MAX = 30_000
 
 /**
  * The fixed addresses of a pool whose pods are bound to this node: the record names the holder, then the file has the addresses. They are
  * given up when the pod is bound here no longer and no container has them: out of the file, proof under host-local's lock, then the
  * record. All other pods with fixed addresses are in the file without them: one that is attached before this agent has seen or done its part
- * waits, and does not get another address. `bound` are the pods of this node; `undefined` where the store knows none, and the operator names the holder.
+ * waits, and does not get another address.
  */
-export async function passFixed(agent: Agent, pool: Pool, bound: readonly PodName[] | undefined): Promise<void> {
-  const { node } = agent.surroundings
-  const all = [...agent.view.records("fixed").values()].filter(({ value }) => value.pool === pool.name)
-  const isHere = ({ namespace, pod, holder }: FixedAddress) =>
-    bound ? bound.some((each) => each.namespace === namespace && each.pod === pod) : isOwn(agent, holder)
-  const inForce = readHeld(node, pool.name).fixed
+export async function passFixed(agent: Agent, pool: Pool, bound: Bound): Promise<void> {
+  const held = readHeld(agent.surroundings.node, pool.name)
+  const { missing, leaving, faults, ...next } = planFixed(agent, pool, bound, held.fixed)
+  sayOnce(agent, pool, faults)
+  writeHeld(agent, pool, { ...held, ...next })
+  for (const stored of missing) await add(agent, pool, stored)
+  for (const stored of leaving) await giveUp(agent, pool, stored)
+}
+
+/** Has the file name all pods with fixed addresses before it gets a block: a pod that comes first waits, too. */
+export function nameFixed(agent: Agent, pool: Pool, held: Held, bound: Bound): Held {
+  const { fixed, fixedElsewhere } = planFixed(agent, pool, bound, held.fixed)
+  const next = { ...held, fixed, fixedElsewhere }
+  if (Object.keys(fixed).length > 0) writeHeld(agent, pool, next)
+  return next
+}
+
+interface FixedPlan extends Required<Pick<Held, "fixed" | "fixedElsewhere">> {
+  /** Those of pods here that the file has not got yet, and those of this node whose pods are here no longer. */
+  readonly missing: readonly Stored<"fixed">[]
+  readonly leaving: readonly Stored<"fixed">[]
+  readonly faults: readonly Said[]
+}
+
+/** What the file is to say, when `inForce` is what it says now. */
+function planFixed(agent: Agent, pool: Pool, bound: Bound, inForce: Held["fixed"]): FixedPlan {
   const fixed: Record<string, readonly string[]> = {}
+  const elsewhere: Stored<"fixed">[] = []
   const missing: Stored<"fixed">[] = []
+  const leaving: Stored<"fixed">[] = []
   const faults: Said[] = []
-  let elsewhere = 0
-  for (const stored of all) {
-    const fault = faultOf(pool, stored.value)
-    const { holder } = stored.value
-    if (!isHere(stored.value)) {
-      if (fault === undefined && elsewhere++ < ELSEWHERE_MAX) fixed[stored.key] = []
+  for (const stored of agent.view.records("fixed").values()) {
+    const { key, value } = stored
+    if (value.pool !== pool.name) continue
+    const fault = faultOf(pool, value)
+    const isMine = isOwn(agent, value.holder)
+    const isInForce = isMine && inForce[key]?.join() === value.addresses.join()
+    if (!(bound === "unknown" ? isInForce : isHere(value, bound, isMine))) {
+      if (fault === undefined) elsewhere.push(stored)
+      if (isMine && bound !== "unknown") leaving.push(stored)
     } else if (fault !== undefined)
-      faults.push({ level: "error", message: `Cannot use the fixed address of "${stored.key}": ${fault}` })
-    else if (holder && !isOwn(agent, holder)) {
-      fixed[stored.key] = []
-      faults.push({ level: "info", message: waitsFor(stored.key, holder.name) })
-    } else if (isOwn(agent, stored.value.holder) && inForce[stored.key]?.join() === stored.value.addresses.join())
-      fixed[stored.key] = stored.value.addresses
+      faults.push({ level: "error", message: `Cannot use the fixed address of "${key}": ${fault}` })
+    else if (value.holder && !isMine) {
+      fixed[key] = []
+      faults.push({ level: "info", message: waitsFor(key, value.holder.name) })
+    } else if (isInForce) fixed[key] = value.addresses
     else {
-      fixed[stored.key] = []
+      fixed[key] = []
       missing.push(stored)
     }
   }
-  sayOnce(agent, pool, faults)
-  writeHeld(agent, pool, { ...readHeld(node, pool.name), fixed })
-  for (const stored of missing) await add(agent, pool, stored)
-  for (const stored of all)
-    if (isOwn(agent, stored.value.holder) && !isHere(stored.value)) await giveUp(agent, pool, stored)
+  for (const { key } of elsewhere.slice(0, NAMED_MAX)) fixed[key] = []
+  const more = elsewhere.slice(NAMED_MAX, NAMED_MAX + DIGESTS_MAX)
+  if (elsewhere.length > NAMED_MAX + DIGESTS_MAX) faults.push({ level: "error", message: tooMany(pool) })
+  return { fixed, fixedElsewhere: more.map(digestOf).sort().join(""), missing, leaving, faults }
+}
+
+function isHere({ namespace, pod }: FixedAddress, bound: Exclude<Bound, "unknown">, isMine: boolean): boolean {
+  return bound === "named" ? isMine : bound.some((each) => each.namespace === namespace && each.pod === pod)
+}
+
+const digests = new WeakMap<Stored<"fixed">, string>()
+
+function digestOf(stored: Stored<"fixed">): string {
+  const known = digests.get(stored) ?? fixedDigest(stored.key)
+  digests.set(stored, known)
+  return known
+}
+
+function tooMany({ name }: Pool): string {
+  const most = NAMED_MAX + DIGESTS_MAX
+  return `Pool "${name}" has fixed addresses of more than ${most} pods of other nodes: one that comes here may get another address. Use several pools`
 }
 
 type Said = Pick<LogEvent, "level" | "message">

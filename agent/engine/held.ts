@@ -11,6 +11,7 @@ export interface Held {
   readonly blocks: ReadonlyMap<string, "owned" | "draining">
   /** The addresses that pods keep, by "NAMESPACE/NAME/INTERFACE"; none for a pod that waits for them. */
   readonly fixed: Readonly<Record<string, readonly string[]>>
+  readonly fixedElsewhere?: string
   /** How often the node has lost blocks to others. */
   readonly epoch: number
 }
@@ -39,7 +40,8 @@ function heldOf(file: PoolFile): Held {
     for (const block of set.blocks) blocks.set(block, "owned")
     for (const block of set.draining) blocks.set(block, "draining")
   }
-  return { blocks, fixed: file.fixed, epoch: file.epoch }
+  const { fixed, fixedElsewhere = "", epoch } = file
+  return { blocks, fixed, fixedElsewhere, epoch }
 }
 
 /** Compares the node of a file with this one by name, UID and machine id: a node that was made anew has the name of the old one. */
@@ -48,7 +50,8 @@ function isOwn({ node: { name, uid, machineId } }: PoolFile, owner: Owner): bool
 }
 
 /** The file of a pool for what a node holds. */
-export function poolFileOf(pool: Pool, node: NodeFiles, { blocks, fixed, epoch }: Held): PoolFile {
+export function poolFileOf(pool: Pool, node: NodeFiles, held: Held): PoolFile {
+  const { blocks, fixed, fixedElsewhere = "", epoch } = held
   const { name, uid, machineId } = node.owner
   const sets = pool.prefixes.map((each) => {
     const arithmetic = Blocks.of(each)
@@ -64,7 +67,18 @@ export function poolFileOf(pool: Pool, node: NodeFiles, { blocks, fixed, epoch }
     }
   })
   const store = node.storeOf(pool.network)
-  return { version: 1, pool: pool.name, epoch, node: { name, uid, machineId }, store, sets, routes: pool.routes, fixed }
+  const { routes } = pool
+  const file: PoolFile = {
+    version: 1,
+    pool: pool.name,
+    epoch,
+    node: { name, uid, machineId },
+    store,
+    sets,
+    routes,
+    fixed,
+  }
+  return fixedElsewhere === "" ? file : { ...file, fixedElsewhere }
 }
 
 /** What the store has answered is this node's, and the file has not got yet. */

@@ -3,6 +3,7 @@ import { keyOf, type Pool, type PoolPrefix, type Want } from "../records.ts"
 import { type Agent, isOwn, ownerOf, say, usedOf } from "./agent.ts"
 import { claim } from "./claim.ts"
 import { blockToGive, type Demand, freeOf, type Holding, needsBlock } from "./decide.ts"
+import { type Bound, nameFixed } from "./fixed.ts"
 import { type Held, readHeld, writeHeld } from "./held.ts"
 import { adopt, claimUsed, fence } from "./ownership.ts"
 import { release, removeUnused } from "./release.ts"
@@ -11,6 +12,7 @@ import { release, removeUnused } from "./release.ts"
 export interface PassOptions {
   /** A container has asked for an address of the network since the last block was claimed or given. */
   readonly isAsked: boolean
+  readonly bound: Bound
 }
 
 /** What a pass has done. */
@@ -31,9 +33,10 @@ const SPARE_MS = 2_000
  * Brings one pool on this node from what is to what should be: blocks of others out of the file, own blocks into it, more blocks or fewer. Each
  * step ends with the store and the file in agreement, or leaves what the next pass mends.
  */
-export async function passPool(agent: Agent, pool: Pool, { isAsked }: PassOptions): Promise<Passed> {
+export async function passPool(agent: Agent, pool: Pool, { isAsked, bound }: PassOptions): Promise<Passed> {
   let held = await fence(agent, pool, readHeld(agent.surroundings.node, pool.name))
   if (pool.isRemoved) return { ...none, held: await emptyPool(agent, pool, held) }
+  held = nameFixed(agent, pool, held, bound)
   held = await claimUsed(agent, pool, held)
   held = await adopt(agent, pool, held)
   writeHeld(agent, pool, held)

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "bun:test"
+import type { PoolFile } from "../../ipam/host-local/main.ts"
 import { changeReserved, listPools, putPool, removePool } from "../pools.ts"
 import { type FixedAddress, keyOf } from "../records.ts"
 import { covers, spansOf } from "../spans.ts"
@@ -241,17 +242,57 @@ describe("a fixed address", () => {
     await world.stop()
   })
 
-  test("that no node has is one of up to a thousand in a file, which each ADD reads", async () => {
+  test("is named by the first file already: no step of the agent leaves a file with a block and without the pod", async () => {
+    const { world, bind } = withPods()
+    const files: (PoolFile | undefined)[] = []
+    const node = world.node("a")
+    node.step = () => files.push(node.files.get("pods"))
+    world.cluster.put("fixed", key, value)
+    bind("a", [{ namespace: "db", pod: "mysql-0" }])
+    world.start("a")
+    await world.clock.advance(2000)
+    expect(files.at(-1)?.fixed).toEqual({ "db/mysql-0/eth0": ["10.64.0.200"] })
+    expect(files.filter((file) => file && !Object.hasOwn(file.fixed, key))).toEqual([])
+    await world.stop()
+  })
+
+  test("stays in the file, and further ones are waited for, while a started agent does not know the pods yet", async () => {
+    const { world, bind } = withPods()
+    bind("a", [{ namespace: "db", pod: "mysql-0" }])
+    world.cluster.put("fixed", key, value)
+    const first = world.start("a")
+    await world.clock.advance(2000)
+    await first.stop()
+    const other = { ...value, pod: "mysql-1", addresses: ["10.64.0.201"] }
+    world.cluster.put("fixed", keyOf.fixed(other), other)
+    const claimed = { ...value, pod: "mysql-2", addresses: ["10.64.0.202"], holder: world.node("a").owner }
+    world.cluster.put("fixed", keyOf.fixed(claimed), claimed) // it was killed before the file had it
+    world.boundPods = async function* (_, signal) {
+      yield* [] // the store does not answer
+      await world.clock.sleep(3_600_000, signal)
+    }
+    world.start("a")
+    await world.clock.advance(2000)
+    const fixed = { "db/mysql-0/eth0": ["10.64.0.200"], "db/mysql-1/eth0": [], "db/mysql-2/eth0": [] }
+    expect(world.node("a").files.get("pods")?.fixed).toEqual(fixed)
+    for (const each of [value, claimed])
+      expect(world.cluster.find("fixed", keyOf.fixed(each))?.value).toMatchObject({ holder: { name: "a" } })
+    await world.stop()
+  })
+
+  test("of a pod of another node is in the file by name, and beyond a thousand by digest", async () => {
     const { world, bind } = withPods()
     world.start("a")
     await world.clock.advance(100)
     const record = (at: number) => ({ ...value, pod: `pod-${at}` })
-    for (let at = 0; at < 1002; at++) world.cluster.put("fixed", keyOf.fixed(record(at)), record(at))
+    for (let at = 0; at < 1003; at++) world.cluster.put("fixed", keyOf.fixed(record(at)), record(at))
     bind("a", [{ namespace: "db", pod: "pod-1001" }])
     await world.clock.advance(2000)
-    const { fixed = {} } = world.node("a").files.get("pods") ?? {}
+    const { fixed = {}, fixedElsewhere = "" } = world.node("a").files.get("pods") ?? {}
     expect(Object.keys(fixed)).toHaveLength(1001)
     expect(fixed["db/pod-1001/eth0"]).toEqual(["10.64.0.200"])
+    // printf db/pod-1002/eth0 | sha256sum | cut -c1-16, and of pod-1000
+    expect(fixedElsewhere).toBe(["e1bbfa9b03cadc1f", "2320d1be67f1db45"].sort().join(""))
     await world.stop()
   })
 

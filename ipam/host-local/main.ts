@@ -13,7 +13,15 @@ import { Store } from "./store.ts"
 
 export { type Files, kernelFiles } from "./files.ts"
 export { type Lease, listLeases, listNetworks, takenAddresses, usageOf } from "./inventory.ts"
-export { formatPoolFile, type PoolFile, type PoolPlace, type PoolSet, poolPath, readPoolFile } from "./pool-file.ts"
+export {
+  fixedDigest,
+  formatPoolFile,
+  type PoolFile,
+  type PoolPlace,
+  type PoolSet,
+  poolPath,
+  readPoolFile,
+} from "./pool-file.ts"
 export { type Address, capacityOf, formatAddress, formatRangeSet, parseAddress, type Range } from "./ranges.ts"
 export { type Reservation, reservationsIn } from "./reservations.ts"
 

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "bun:test"
+import { createHash } from "node:crypto"
 import { chmodSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
@@ -202,6 +203,24 @@ describe("an ADD from a pool", () => {
     expect(node.add("a", { cniArgs: args("mysql-0") })).toMatchObject({ code: 11, msg })
     expect(node.taken).toEqual([])
     expect(node.add("b", { cniArgs: args("mysql-1") })).toEqual(["10.64.3.0/16 by 10.64.0.1"])
+  })
+
+  test("of a pod that the file has by digest alone is refused likewise", () => {
+    using node = new Node()
+    const key = (at: number) => `db/mysql-${at}/eth0`
+    const digests = Array.from({ length: 5_000 }, (_, at) =>
+      createHash("sha256").update(key(at)).digest("hex").slice(0, 16),
+    )
+    node.write({ sets: [set({ gateway: "10.64.0.1" })], fixedElsewhere: digests.sort().join("") })
+    const args = (name: string) => `IgnoreUnknown=1;K8S_POD_NAMESPACE=db;K8S_POD_NAME=${name}`
+    const msg = 'Cannot use pool "pods": the fixed address of "db/mysql-4711/eth0" is not this node\'s'
+    expect(node.add("a", { cniArgs: args("mysql-4711") })).toMatchObject({ code: 11, msg })
+    expect(node.taken).toEqual([])
+    expect(node.add("b", { cniArgs: args("mysql-5000") })).toEqual(["10.64.3.0/16 by 10.64.0.1"])
+    // A digest is found where one begins, not amid two others.
+    const amid = createHash("sha256").update(key(7)).digest("hex").slice(0, 16)
+    node.write({ sets: [set({ gateway: "10.64.0.1" })], fixedElsewhere: `${"0".repeat(8)}${amid}${"0".repeat(8)}` })
+    expect(node.add("c", { cniArgs: args("mysql-7") })).toEqual(["10.64.3.1/16 by 10.64.0.1"])
   })
 
   test("of a fixed address lets the next one go on where it was, in the block of the cursor", () => {

@@ -1,6 +1,14 @@
 import { AF_INET, AF_INET6, CniError, Code, type Family, isCniError, type Route } from "../../pkg/types/mod.ts"
 import { type Chooser, nextAddress } from "./allocate.ts"
-import { type PoolFile, type PoolPlace, type PoolSet, poolPath, readPoolFile, refuse } from "./pool-file.ts"
+import {
+  isFixedElsewhere,
+  type PoolFile,
+  type PoolPlace,
+  type PoolSet,
+  poolPath,
+  readPoolFile,
+  refuse,
+} from "./pool-file.ts"
 import {
   type Address,
   formatAddress,
@@ -56,9 +64,8 @@ export class Pool {
   /** The addresses that a pod keeps. Throws code 11 while this node has not got them. */
   fixedFor({ namespace, name }: Pod, ifName: string): Address[] {
     const key = `${namespace}/${name}/${ifName}`
-    const texts = this.#file.fixed[key]
-    if (texts?.length === 0) throw refuse(this.#place, `the fixed address of "${key}" is not this node's`)
-    return (texts ?? []).map((text) => {
+    if (isFixedElsewhere(this.#file, key)) throw refuse(this.#place, `the fixed address of "${key}" is not this node's`)
+    return (this.#file.fixed[key] ?? []).map((text) => {
       const address = parseAddress(text)
       if (!address) throw refuse(this.#place, `the fixed address "${text}" is not an IP address`)
       return address
