@@ -56,7 +56,7 @@ async function claimFree(agent: Agent, pool: Pool, prefix: PoolPrefix): Promise<
 /**
  * Takes a block over whose owner is gone, after this agent has itself seen that very version of the record for the whole quarantine, by boot
  * time; the one that was left longest ago first. An owner that is a member again has its agent take the block back. A block of which
- * no address may be handed out, since it was reserved meanwhile, stays in quarantine.
+ * no address may be handed out, because it was reserved since, stays in quarantine.
  */
 async function takeOver(agent: Agent, pool: Pool, prefix: PoolPrefix): Promise<Answer<"block"> | undefined> {
   const blocks = Blocks.of(prefix)

@@ -68,7 +68,7 @@ describe("the blocks of a node that is gone", () => {
   })
 
   inWorld(
-    "stay there where their addresses were reserved meanwhile",
+    "stay there where their addresses were reserved since",
     async (world) => {
       const { block } = await vanish(world)
       await world.clock.advance(5 * 60_000)
