@@ -64,9 +64,12 @@ export function isGoRelease(text: string): text is GoRelease {
   return Object.hasOwn(releases, text)
 }
 
-/** The path of kube-apiserver, which is built when this machine has not got it yet. */
-export async function kubeApiserver(): Promise<string> {
-  const program = join(keptIn(), `kube-apiserver-${kubernetes}`)
+/** The programs of Kubernetes that tests need. */
+export const kubernetesPrograms = ["kube-apiserver", "kubelet"] as const
+
+/** The path of a program of Kubernetes, which is built when this machine has not got it yet. */
+export async function kubernetesProgram(name: (typeof kubernetesPrograms)[number]): Promise<string> {
+  const program = join(keptIn(), `${name}-${kubernetes}`)
   await buildOnce(program, async (go, sources, built) => {
     // The sources of Kubernetes name their own modules by paths beside them, which the proxy's archive has not got: they are modules, too.
     writeFileSync(join(sources, "go.mod"), "module kubernetes\n")
@@ -74,7 +77,7 @@ export async function kubeApiserver(): Promise<string> {
     writeFileSync(join(sources, "go.mod"), kubernetesModule(readFileSync(GoMod, "utf8")))
     const stamp = `-X k8s.io/component-base/version.gitVersion=v${kubernetes}`
     const flags = ["-trimpath", `-ldflags=-s -w ${stamp}`, "-o", built]
-    await go("build", ...flags, "k8s.io/kubernetes/cmd/kube-apiserver")
+    await go("build", ...flags, `k8s.io/kubernetes/cmd/${name}`)
   })
   return program
 }
@@ -154,8 +157,9 @@ async function findGo(directory: string): Promise<string> {
 
 if (import.meta.main) {
   for (const name of process.argv.slice(2)) {
-    if (name !== "kube-apiserver" && !isGoRelease(name))
-      throw new Error(`Cannot build "${name}": choose kube-apiserver, ${Object.keys(releases).join(", ")}`)
-    console.log(isGoRelease(name) ? await goPrograms(name) : await kubeApiserver())
+    const ofKubernetes = kubernetesPrograms.find((program) => program === name)
+    if (ofKubernetes === undefined && !isGoRelease(name))
+      throw new Error(`Cannot build "${name}": choose ${[...kubernetesPrograms, ...Object.keys(releases)].join(", ")}`)
+    console.log(isGoRelease(name) ? await goPrograms(name) : ofKubernetes && (await kubernetesProgram(ofKubernetes)))
   }
 }

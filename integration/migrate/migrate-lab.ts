@@ -2,9 +2,11 @@ import { cp, readdir } from "node:fs/promises"
 import { NodeLab } from "../cni/node-lab.ts"
 import { containerdNetwork } from "../interop/networks.ts"
 import {
+  askEcho,
   type ContainerNamespace,
   connectOutside,
   EchoPeer,
+  type HostNamespace,
   type Output,
   outside,
   type Snapshot,
@@ -48,6 +50,9 @@ export interface Report {
   readonly remains: readonly { readonly what: string; readonly of: readonly string[] }[]
 }
 
+/** The addresses of `uplink` and `outside` by their family. */
+export type Family = "ip" | "ip6"
+
 /** A container with a published port. */
 export interface Published {
   readonly pod: ContainerNamespace
@@ -66,9 +71,14 @@ export class MigrateLab implements AsyncDisposable {
     this.outside = other
   }
 
-  static async create(config: object = network): Promise<MigrateLab> {
+  /** `prepare` changes the host before anything is on it. */
+  static async create(
+    config: object = network,
+    prepare = async (_host: HostNamespace): Promise<unknown> => undefined,
+  ): Promise<MigrateLab> {
     const node = await NodeLab.create(config)
     try {
+      await prepare(node.host)
       node.binDir = node.directory.join("bin")
       await cp(goPlugins, node.binDir, { recursive: true })
       const lab = new MigrateLab(node, await connectOutside(node.host))
@@ -124,21 +134,28 @@ export class MigrateLab implements AsyncDisposable {
     if (exitCode !== 0) throw new Error(`${verb}: ${stdout}${stderr}`)
   }
 
-  /** Counts flows out of one container, and into another by its published port, while something is done. */
+  /** Counts flows of each family out of one container, and into another by its published port, while something is done. */
   async counting(
     meter: FlowMeter,
     [first, second]: readonly Published[],
     act: () => Promise<unknown>,
+    families: readonly Family[] = ["ip"],
   ): Promise<Flows[]> {
     if (!first || !second) throw new Error("two containers are needed")
     await using _server = await EchoPeer.start(second.pod, { port: 80 })
-    const out = { transport: "udp", address: outside.ip, port: 9000 } as const
-    const into = { transport: "tcp", address: uplink.ip, port: second.hostPort } as const
-    let inner: Flows | undefined
-    const outer = await meter.during(first.pod, out, async () => {
-      inner = await meter.during(this.outside, into, async () => void (await act()))
-    })
-    return [outer, ...(inner ? [inner] : [])]
+    const flows: Flows[] = []
+    let counted = async () => void (await act())
+    for (const family of families) {
+      const out = { transport: "udp", address: outside[family], port: 9000 } as const
+      const into = { transport: "tcp", address: uplink[family], port: second.hostPort } as const
+      for (const [from, question] of [[first.pod, out] as const, [this.outside, into] as const]) {
+        await askEcho(from, question) // the kernel may still look for twins of an IPv6 address
+        const within = counted
+        counted = async () => void flows.push(await meter.during(from, question, within))
+      }
+    }
+    await counted()
+    return flows
   }
 
   /** The names in the directory of plugins. */

@@ -29,13 +29,19 @@ static double now_ms(void) {
 
 static int is_tcp;
 
-static int send_one(const struct sockaddr_in *to, int watch, uint32_t number) {
-  int fd = socket(AF_INET, (is_tcp ? SOCK_STREAM : SOCK_DGRAM) | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+union address {
+  struct sockaddr any;
+  struct sockaddr_in in;
+  struct sockaddr_in6 in6;
+};
+
+static int send_one(const union address *to, int watch, uint32_t number) {
+  int fd = socket(to->any.sa_family, (is_tcp ? SOCK_STREAM : SOCK_DGRAM) | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (fd < 0) return -1;
   struct linger at_once = {.l_onoff = 1, .l_linger = 0};
   setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
   sent_at[number] = now_ms();
-  int status = connect(fd, (const struct sockaddr *)to, sizeof *to);
+  int status = connect(fd, &to->any, to->any.sa_family == AF_INET ? sizeof to->in : sizeof to->in6);
   if (status != 0 && errno != EINPROGRESS) {
     close(fd);
     return -1;
@@ -68,8 +74,12 @@ static void receive(int watch, int timeout_ms) {
 int main(int argc, char **argv) {
   if (argc != 4) return 2;
   is_tcp = strcmp(argv[1], "tcp") == 0;
-  struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(argv[3]))};
-  if (inet_pton(AF_INET, argv[2], &to.sin_addr) != 1) return 2;
+  uint16_t port = htons((uint16_t)atoi(argv[3]));
+  union address to = {.in = {.sin_family = AF_INET, .sin_port = port}};
+  if (inet_pton(AF_INET, argv[2], &to.in.sin_addr) != 1) {
+    to = (union address){.in6 = {.sin6_family = AF_INET6, .sin6_port = port}};
+    if (inet_pton(AF_INET6, argv[2], &to.in6.sin6_addr) != 1) return 2;
+  }
   int watch = epoll_create1(EPOLL_CLOEXEC);
   uint32_t count = 0;
   printf("begun\n");

@@ -1,7 +1,7 @@
 import { createServer } from "node:net"
 import type { ApiForStatements } from "../../../agent/testing/api-statements.ts"
 import { type ApiUnderTest, accounts, ask, tokenOf } from "../../../agent/testing/kubernetes-stores.ts"
-import { kubeApiserver } from "../../../scripts/go-programs.ts"
+import { kubernetesProgram } from "../../../scripts/go-programs.ts"
 import { makeAuthority, makeCertificate } from "../../cluster/mod.ts"
 import { mustRun, type Namespace, programEnv, TemporaryDirectory, waitFor } from "../../lab/mod.ts"
 import { type Manifest, pathOf, readManifests } from "./manifests.ts"
@@ -61,7 +61,7 @@ export class RealApiServer implements ApiUnderTest, AsyncDisposable {
 
   static async start(place?: Place): Promise<RealApiServer> {
     const { namespace, address = "127.0.0.1" } = place ?? {}
-    const program = await kubeApiserver()
+    const program = await kubernetesProgram("kube-apiserver")
     const directory = await TemporaryDirectory.createLocked("cni-kubernetes-run")
     const authority = await makeAuthority(directory.path)
     const { certificate, key } = await makeCertificate(directory.path, "server", authority, [address])

@@ -1,0 +1,151 @@
+/** What a chain may have beside a bridge with a masquerade in IPv4: each goes to these plugins and back with its pods running. */
+import { afterAll, beforeAll, expect, test } from "bun:test"
+import { sourcesIn, startFirewalld } from "../firewall/firewalld-lab.ts"
+import { containerdNetwork } from "../interop/networks.ts"
+import {
+  addressesOf,
+  changeMac,
+  chooseIptables,
+  expectUnchanged,
+  type HostNamespace,
+  isAllocationTrace,
+  linkNames,
+  linkOf,
+  patient,
+  ping,
+  pingOnce,
+  waitForLocalRoutes,
+} from "../lab/mod.ts"
+import { FlowMeter } from "../reconcile/listener-lab.ts"
+import { type Family, MigrateLab, type Published } from "./migrate-lab.ts"
+
+let meter: FlowMeter
+beforeAll(async () => {
+  meter = await FlowMeter.build()
+})
+afterAll(() => meter[Symbol.asyncDispose]())
+
+const [bridge] = containerdNetwork.plugins
+const portmap = { type: "portmap", capabilities: { portMappings: true } }
+const firewall = { type: "firewall" }
+const chainOf = (...plugins: object[]) => ({ cniVersion: "1.0.0", name: "pods", plugins })
+
+/** host-local with a range of each subnet. */
+const pools = (...subnets: string[]) => ({ type: "host-local", ranges: subnets.map((subnet) => [{ subnet }]) })
+
+/** ptp with the ways out of these subnets; a bridge that is the default gateway makes them itself. */
+const ptpTo = (...subnets: string[]) => {
+  const routes = subnets.map((subnet) => ({ dst: subnet.includes(":") ? "::/0" : "0.0.0.0/0" }))
+  return { type: "ptp", ipMasq: true, ipam: { ...pools(...subnets), routes } }
+}
+
+/** A kind of network that is moved. */
+interface Move {
+  readonly what: string
+  readonly network: object
+  /** IPv4 alone by default. */
+  readonly families?: readonly Family[]
+  readonly prepare?: (host: HostNamespace) => Promise<unknown>
+  /** What holds for running containers of either suite, before and after each switch. */
+  readonly holds?: (lab: MigrateLab, pods: readonly Published[]) => Promise<void>
+}
+
+const moves: readonly Move[] = [
+  {
+    what: "firewall's rules of firewalld",
+    network: chainOf(bridge ?? {}, portmap, firewall),
+    prepare: startFirewalld,
+    async holds(lab, pods) {
+      const addresses = (await Promise.all(pods.map(({ pod }) => addressesOf(pod, "eth0")))).flat()
+      expect(await sourcesIn(lab.node.host)).toEqual(addresses.map((one) => one.replace("/16", "/32")).sort())
+    },
+  },
+  {
+    what: "a bridge that checks MACs",
+    network: chainOf({ ...bridge, macspoofchk: true }, portmap, firewall),
+    async holds(_, [first, second]) {
+      if (!first || !second) throw new Error("no containers")
+      const gateway = "10.85.0.1"
+      for (const { pod } of [first, second]) {
+        const { address } = await linkOf(pod, "eth0")
+        expect(await ping(pod, gateway)).toBe(true)
+        await changeMac(pod, "0a:00:00:00:00:99")
+        expect(await pingOnce(pod, gateway)).toBe(false)
+        await changeMac(pod, address)
+        expect(await ping(pod, gateway)).toBe(true)
+      }
+    },
+  },
+  {
+    what: "shaped traffic",
+    network: chainOf(bridge ?? {}, portmap, firewall, {
+      type: "bandwidth",
+      ...{ ingressRate: 100_000_000, ingressBurst: 80_000_000, egressRate: 100_000_000, egressBurst: 80_000_000 },
+    }),
+    async holds({ node: { host } }, pods) {
+      const { stdout } = await host.exec("tc", ["qdisc", "show"])
+      expect(stdout.match(/ tbf /g)).toHaveLength(2 * pods.length)
+    },
+  },
+  {
+    what: "ptp",
+    network: chainOf(ptpTo("10.86.0.0/24"), portmap, firewall),
+  },
+  {
+    what: "IPv6 alone",
+    network: chainOf({ ...bridge, ipam: pools("fd00:85::/64") }, portmap, firewall),
+    families: ["ip6"],
+  },
+  {
+    what: "IPv4 and IPv6",
+    network: chainOf({ ...bridge, ipam: pools("10.85.0.0/16", "fd00:85::/64") }, portmap, firewall),
+    families: ["ip", "ip6"],
+  },
+  {
+    what: "ptp with IPv4 and IPv6",
+    network: chainOf(ptpTo("10.86.0.0/24", "fd00:86::/64"), portmap, firewall),
+    families: ["ip", "ip6"],
+  },
+  {
+    what: "legacy tables of iptables",
+    network: chainOf(...containerdNetwork.plugins, firewall),
+    prepare: (host) => chooseIptables(host, "legacy"),
+  },
+]
+
+/** Waits until the kernel has added the routes to the bridge's own IPv6 addresses, in its own time. */
+async function settled(host: HostNamespace): Promise<void> {
+  if ((await linkNames(host)).includes("cni0")) await waitForLocalRoutes(host, await addressesOf(host, "cni0"))
+}
+
+const ipv4: readonly Family[] = ["ip"]
+
+for (const { what, network, families = ipv4, prepare, holds = async () => {} } of moves)
+  test(
+    `${what}: no flow is lost by the switch and the way back, each suite deletes what the other has made, and nothing is left`,
+    async () => {
+      await using lab = await MigrateLab.create(network, prepare)
+      await lab.remove(await lab.add(1)) // bridge, chains and sysctls that stay
+      await settled(lab.node.host)
+      const before = await lab.snapshot()
+      const theirs = await lab.add(3)
+      await holds(lab, theirs)
+      const nothingLost = Array.from({ length: 2 * families.length }, () => expect.objectContaining({ lost: 0 }))
+      const there = await lab.counting(meter, theirs.slice(-2), () => lab.report(["--apply"]), families)
+      expect(there).toEqual(nothingLost)
+      const ours = await lab.add(3)
+      await holds(lab, [...theirs, ...ours])
+      const [second, ...kept] = theirs
+      if (!second) throw new Error("no container")
+      await lab.remove([second])
+
+      const isBack = async () => void (await lab.migrate(["--back"]))
+      expect(await lab.counting(meter, ours.slice(0, 2), isBack, families)).toEqual(nothingLost)
+      expect(await lab.files()).toEqual(await lab.goFiles())
+      await holds(lab, [...ours, ...kept])
+      await lab.remove([...kept, ...ours])
+      expect(await lab.report(["--back"])).toMatchObject({ remains: [], failed: [] })
+      expectUnchanged(before, await lab.snapshot(), isAllocationTrace)
+    },
+    patient(300_000),
+  )
