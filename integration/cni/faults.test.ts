@@ -4,12 +4,19 @@ import { findingNames } from "../../tools/doctor/names.ts"
 import { isLong, seed, testWith, waitFor } from "../lab/mod.ts"
 import { faultsOnPaths } from "./faults-paths.ts"
 import { type Fault, faults as usual } from "./faults-table.ts"
+import { faultsOfTraffic } from "./faults-traffic.ts"
 import { type Finding, NodeLab } from "./node-lab.ts"
 
-const faults = [...usual, ...faultsOnPaths]
+const faults = [...usual, ...faultsOnPaths, ...faultsOfTraffic]
 
 /** The features that some faults need, by name in this file: so `npm run test:vm` finds the machine for them. */
-const features = ["nf_tables_bridge", "no_dummy", "tbf", "vlan_filtering"] as const satisfies readonly Fault["needs"][]
+const features = [
+  "ifb",
+  "nf_tables_bridge",
+  "no_dummy",
+  "tbf",
+  "vlan_filtering",
+] as const satisfies readonly Fault["needs"][]
 
 /** Every second fault in `npm test`: each takes some seconds. `npm run test:faults -- cni` has all of them. */
 const chosen = faults.filter((_, at) => isLong || at % 2 === seed % 2)

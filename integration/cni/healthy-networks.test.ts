@@ -74,6 +74,13 @@ const networks: Readonly<Record<string, Healthy>> = {
     ],
     needs: "ifb",
   },
+  "bridge with bandwidth in the container": {
+    plugins: [
+      { ...bridge, isDefaultGateway: true },
+      { type: "bandwidth", shapeIn: "container", ingressRate: 1e6, egressRate: 1e6 },
+    ],
+    needs: "ifb",
+  },
   "bridge with sbr": { plugins: [{ ...bridge, isDefaultGateway: true, ipam: dualStack }, { type: "sbr" }] },
   "bridge with vrf": {
     plugins: [

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import { addFilter, deleteFilter, filterProtocols, listFilters, redirectsOf } from "./filters.ts"
 import { expectOnlyDecodeErrors, hex, linkNumber, listing, requestOf, tree } from "./testing.ts"
-import { CLSACT_INGRESS, filterKinds, findRedirect, INGRESS_HANDLE, redirectTo } from "./traffic-table.ts"
+import { CLSACT_INGRESS, filterKinds, findRedirect, findTarget, INGRESS_HANDLE, redirectTo } from "./traffic-table.ts"
 
 // The bytes below a command are what Debian's tc (iproute2 6.1.0) sent for it, from the byte after struct nlmsghdr on:
 //   strace -e trace=sendmsg -e write=all COMMAND
@@ -151,9 +151,9 @@ describe("listing", () => {
   })
 
   test("keeps filters of other kinds, of which it knows the priority", () => {
-    const bpf = hex`00000000 03000000 01000000 0000ffff 08001200 0800 0100 62706600 0800 0200 0400 0300`
-    const [found] = listFilters(listing(bpf), v0, CLSACT_INGRESS)
-    expect(found).toEqual({ kind: "bpf", handle: 1, parent: CLSACT_INGRESS, protocol: 0x0800, priority: 18 })
+    const other = hex`00000000 03000000 01000000 0000ffff 08001200 0a00 0100 726f75746500 0000 0800 0200 0400 0300`
+    const [found] = listFilters(listing(other), v0, CLSACT_INGRESS)
+    expect(found).toEqual({ kind: "route", handle: 1, parent: CLSACT_INGRESS, protocol: 0x0800, priority: 18 })
     expect(found && redirectsOf(found)).toEqual([])
   })
 })
@@ -172,7 +172,9 @@ test("an action that mirrors, or of another kind, is no redirection", () => {
   expect(findRedirect({ kind: "gact", options: hex`00` })).toBeUndefined()
   const mirror = redirectTo(4)
   mirror.options?.set([2], 4 + 20) // TCA_EGRESS_MIRROR
-  expect(findRedirect(mirror)).toBeUndefined()
+  expect([findRedirect(mirror), findTarget(mirror)]).toEqual([undefined, undefined])
+  mirror.options?.set([3], 4 + 20) // TCA_INGRESS_REDIR
+  expect([findRedirect(mirror), findTarget(mirror)]).toEqual([undefined, 4])
   expect(findRedirect(redirectTo(4))).toBe(4)
 })
 

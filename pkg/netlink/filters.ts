@@ -30,8 +30,10 @@ export interface Filter {
   parent: number
   protocol: number
   priority: number
+  /** Of another chain than 0: such a filter sees what an action of another one sends there. */
+  chain?: number
   /** The options, for the known kinds. */
-  options?: FilterOptions<"u32">
+  options?: FilterOptions<"u32"> & FilterOptions<"bpf">
 }
 
 /** Adds a filter, like `tc filter add dev LINK parent PARENT protocol all prio 1 u32 …`. Throws `NetlinkError`. */
@@ -50,7 +52,7 @@ export function listFilters(route: NetlinkSocket, device: NamedLink, parent: num
   const payload = trafficPayload.encode({ index: device.index, parent })
   return route.dump({ type: RTM_GETTFILTER, what: `list the filters of "${device.name}"`, payload }, (message) => {
     const { header, attributes } = trafficPayload.decode(message.payload)
-    const { kind = "", options } = attributes
+    const { kind = "", options, chain = 0 } = attributes
     // First comes what all filters of one priority share, which has no handle; with u32 then also its hash table.
     if (header.handle === 0 || (kind === "u32" && (header.handle & 0xfff) === 0)) return undefined
     return {
@@ -59,6 +61,7 @@ export function listFilters(route: NetlinkSocket, device: NamedLink, parent: num
       parent,
       protocol: ((header.info & 0xff) << 8) | ((header.info >> 8) & 0xff),
       priority: header.info >>> 16,
+      ...(chain === 0 ? {} : { chain }),
       ...(isKnown(kind) && options ? { options: filterKinds[kind].decode(options) } : {}),
     }
   })

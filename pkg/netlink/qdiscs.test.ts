@@ -1,6 +1,15 @@
 import { describe, expect, test } from "bun:test"
 import { NLM_F_ACK, NLM_F_ECHO } from "./message.ts"
-import { addHtbClass, addIngress, addQdisc, findQdisc, listHtbClasses, type Qdisc, qdiscOptions } from "./qdiscs.ts"
+import {
+  addHtbClass,
+  addIngress,
+  addQdisc,
+  findQdisc,
+  listHtbClasses,
+  listQdiscs,
+  type Qdisc,
+  qdiscOptions,
+} from "./qdiscs.ts"
 import { NETLINK_ROUTE, NetlinkSocket } from "./socket.ts"
 import { type Answer, acknowledge, hex, linkNumber, listing, reply, requestOf, ScriptedKernel } from "./testing.ts"
 import { TC_H_INGRESS, TC_H_ROOT } from "./traffic-table.ts"
@@ -92,6 +101,15 @@ describe("looking for a qdisc", () => {
 })
 
 // upstream's plugin; tc qdisc add dev v0 ingress, without the empty TCA_OPTIONS
+// tc qdisc show: tbf at v0, and a noqueue of the kernel's own at v1
+test("the list of all has those that were made, each with its link", () => {
+  const tbf = hex`00000000 03000000 00000100 ffffffff 01000000 0800 0100 74626600`
+  const noqueue = hex`00000000 04000000 00000000 ffffffff 02000000 0c00 0100 6e6f717565756500`
+  expect(listQdiscs(listing(tbf, noqueue))).toEqual([
+    { kind: "tbf", handle: 0x10000, parent: TC_H_ROOT, index: v0.index },
+  ])
+})
+
 test("ingress hangs at its own place", () => {
   expect(requestOf((route) => addIngress(route, veth))).toEqual({
     type: 36,

@@ -1,5 +1,5 @@
 import type { Infer } from "./codec.ts"
-import type { NamedLink } from "./links.ts"
+import type { Ifindex, NamedLink } from "./links.ts"
 import { NLM_F_ACK, NLM_F_CREATE, NLM_F_ECHO, NLM_F_EXCL, readAnswer } from "./message.ts"
 import type { NetlinkSocket } from "./socket.ts"
 import {
@@ -78,6 +78,19 @@ export function findQdisc(route: NetlinkSocket, device: NamedLink, parent: numbe
     const { header, attributes } = trafficPayload.decode(message.payload)
     const { kind = "", options = new Uint8Array() } = attributes
     return header.handle === 0 ? undefined : { kind, handle: header.handle, parent: header.parent, options }
+  })
+}
+
+/**
+ * All qdiscs of the namespace with the links that have them, like `tc qdisc show`; those that the kernel itself
+ * has made are left out.
+ */
+export function listQdiscs(route: NetlinkSocket): (Omit<Qdisc, "options"> & { index: Ifindex })[] {
+  const payload = trafficPayload.encode({})
+  return route.dump({ type: RTM_GETQDISC, what: "list the qdiscs", payload }, (message) => {
+    const { header, attributes } = trafficPayload.decode(message.payload)
+    const { index, handle, parent } = header
+    return handle === 0 ? undefined : { kind: attributes.kind ?? "", handle, parent, index: index as Ifindex }
   })
 }
 

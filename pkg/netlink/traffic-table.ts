@@ -13,8 +13,8 @@ export const trafficHeader = struct({
   info: u32,
 })
 
-/** `TCA_*`. The type of `options` depends on `kind`: see `qdiscKinds` and `filterKinds`. */
-export const trafficAttributes = attrs({ kind: [1, text], options: [2, bytes] })
+/** `TCA_*`. The type of `options` depends on `kind`: see `qdiscKinds` and `filterKinds`. `chain` is a filter's, 0 for the first one. */
+export const trafficAttributes = attrs({ kind: [1, text], options: [2, bytes], chain: [11, u32] })
 
 /** The payload of a message of traffic control. */
 export const trafficPayload = payloadOf(trafficHeader, trafficAttributes)
@@ -27,6 +27,8 @@ export const TC_H_INGRESS = 0xfffffff1
 export const INGRESS_HANDLE = 0xffff0000
 /** The parent of "clsact"'s filters for arriving packets, `ffff:fff2`; "ingress" accepts it as well. */
 export const CLSACT_INGRESS = 0xfffffff2
+/** Likewise for leaving packets, `ffff:fff3`. */
+export const CLSACT_EGRESS = 0xfffffff3
 
 /** struct tc_tbf_qopt. Each of its struct tc_ratespec is eight bytes about a table of times, which is not used, and bytes a second. */
 const tbfParameters = struct({
@@ -79,9 +81,16 @@ const mirredOptions = attrs({
 })
 
 /** The actions of mirred, <linux/tc_act/tc_mirred.h>. */
-export const TCA_EGRESS_REDIR = 1
-/** The packet is the action's from here on, <linux/pkt_cls.h>. */
-export const TC_ACT_STOLEN = 4
+const TCA_EGRESS_REDIR = 1
+const TCA_INGRESS_REDIR = 3
+/** What becomes of a packet, <linux/pkt_cls.h>: it is dropped, or is the action's from here on. */
+export const TC_ACT_SHOT = 2
+const TC_ACT_STOLEN = 4
+
+/** `TCA_GACT_*`: struct tc_gact, whose `action` is one of TC_ACT_*. */
+const gactOptions = attrs({
+  parameters: [2, struct({ index: u32, capabilities: u32, action: i32, references: i32, bindings: i32 })],
+})
 
 /** An action: of other kinds than mirred the options are kept as bytes. */
 const action = attrs({ kind: [1, text], options: [2, bytes] })
@@ -95,10 +104,24 @@ export function redirectTo(ifindex: number): Action {
 }
 
 /** The link that an action redirects packets to; 0 when that link no longer exists, undefined for another action. */
-export function findRedirect({ kind, options }: Action): number | undefined {
-  if (kind !== "mirred" || !options) return undefined
-  const { parameters } = mirredOptions.decode(options)
+export function findRedirect(action: Action): number | undefined {
+  const parameters = mirredParameters(action)
   return parameters?.where === TCA_EGRESS_REDIR ? parameters.ifindex : undefined
+}
+
+/** Likewise, of one that has the link receive the packets (`mirred ingress redirect`) as well. */
+export function findTarget(action: Action): number | undefined {
+  const parameters = mirredParameters(action)
+  return parameters?.where === TCA_INGRESS_REDIR ? parameters.ifindex : findRedirect(action)
+}
+
+function mirredParameters({ kind, options }: Action) {
+  return kind === "mirred" && options ? mirredOptions.decode(options).parameters : undefined
+}
+
+/** Whether an action drops packets, like `action drop`. */
+export function isDrop({ kind, options }: Action): boolean {
+  return kind === "gact" && options !== undefined && gactOptions.decode(options).parameters?.action === TC_ACT_SHOT
 }
 
 /** Bits of a packet that u32 compares: four bytes, counted from the network header. */
@@ -143,8 +166,19 @@ const actions = listOf(1, action)
 
 /** The kinds of filters, each with its `TCA_OPTIONS`, <linux/pkt_cls.h>. */
 export const filterKinds = {
-  u32: attrs({ classId: [1, u32], selector: [5, selector], actions: [7, actions] }), // TCA_U32_*
+  u32: attrs({ classId: [1, u32], selector: [5, selector], police: [6, bytes], actions: [7, actions] }), // TCA_U32_*
   matchall: attrs({ classId: [1, u32], actions: [2, actions] }), // TCA_MATCHALL_*
+  flower: attrs({ classId: [1, u32], actions: [3, actions] }), // TCA_FLOWER_*
+  basic: attrs({ classId: [1, u32], actions: [3, actions] }), // TCA_BASIC_*
+  fw: attrs({ classId: [1, u32], actions: [4, actions] }), // TCA_FW_*
+  bpf: attrs({
+    actions: [1, actions],
+    classId: [3, u32],
+    code: [5, bytes],
+    name: [7, text],
+    flags: [8, u32],
+    id: [11, u32],
+  }), // TCA_BPF_*
 } as const
 
 export type FilterKind = keyof typeof filterKinds

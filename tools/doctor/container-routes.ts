@@ -187,6 +187,8 @@ function wrongNeighbours(examined: Examined, patient: Patient): Finding[] {
           "frames-dropped",
           "netdev-drop",
           "xdp-program",
+          "tc-filter",
+          "queue-drops",
           "port-setting",
           "container-arp-off",
         ],

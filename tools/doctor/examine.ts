@@ -9,6 +9,7 @@ import {
   readInsides,
   readNode,
   readPacketFilter,
+  readTrafficFilters,
   recordedPlugins,
 } from "../node/mod.ts"
 import { checkHostArp } from "./arp.ts"
@@ -19,7 +20,7 @@ import { byCause } from "./causes.ts"
 import { checkContainerRoutes } from "./container-routes.ts"
 import { checkContainerLinks, checkInsides } from "./containers.ts"
 import { checkDrops, checkShadows } from "./filters.ts"
-import { type Check, type Finding, type Member, type Patient, readSysctl } from "./finding.ts"
+import { type Check, containerLinks, type Finding, type Member, type Patient, readSysctl } from "./finding.ts"
 import { checkDeviceHooks, checkFrames, checkXdp } from "./frames.ts"
 import { checkBroken, checkClock, checkDisk, checkRecords, checkUnread } from "./host.ts"
 import { checkHostNeighbours, checkHostRoutes } from "./host-routes.ts"
@@ -49,6 +50,7 @@ import { checkFailedAddresses, checkSegments } from "./segments.ts"
 import { checkSettings, settingsOf } from "./settings.ts"
 import { checkStatus } from "./status.ts"
 import { checkStores } from "./stores.ts"
+import { checkQueues, checkTrafficFilters } from "./traffic-control.ts"
 import { checkTwins } from "./twins.ts"
 import { checkDefaultRoute, checkDns, checkLocalnet, checkUplinkFilters, dnsServersOf } from "./uplinks.ts"
 
@@ -103,6 +105,8 @@ const checks: readonly Check[] = [
   checkFrames,
   checkDeviceHooks,
   checkXdp,
+  checkTrafficFilters,
+  checkQueues,
   checkDefaultRoute,
   checkUplinkFilters,
   checkLocalnet,
@@ -161,6 +165,7 @@ function readPatient(places: NodePlaces, flags: readonly string[]): Patient {
   const attachments = attachmentsOf(node)
   const insides = readInsides(attachments, settingsOf)
   const examined = examinedOf(attachments, insides)
+  const members = membersOf(node)
   const settings = new Map<string, string | undefined>() // each is read once, however many containers it concerns
   return {
     node,
@@ -169,7 +174,8 @@ function readPatient(places: NodePlaces, flags: readonly string[]): Patient {
     examined,
     hostTables: tryReadHostTables(examined, node),
     filter: tryReadFilter(),
-    members: membersOf(node),
+    traffic: tryReadTraffic({ node, attachments, members }),
+    members,
     flags,
     sysctl: (path) => settings.getOrInsertComputed(path, readSysctl),
   }
@@ -179,6 +185,16 @@ function readPatient(places: NodePlaces, flags: readonly string[]): Patient {
 function tryReadFilter(): FilterView | undefined {
   try {
     return readPacketFilter()
+  } catch {
+    return undefined
+  }
+}
+
+/** Undefined where the kernel does not answer, which `cannot-look` says of the links. */
+function tryReadTraffic(read: Pick<Patient, "node" | "attachments" | "members">): Patient["traffic"] {
+  const names = new Set(containerLinks(read))
+  try {
+    return readTrafficFilters(read.node.links.filter(({ nsid, name }) => nsid === undefined && names.has(name)))
   } catch {
     return undefined
   }

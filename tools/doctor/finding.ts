@@ -1,6 +1,15 @@
 import { readTextFile } from "../../pkg/libc/mod.ts"
 import type { JsonObject } from "../../pkg/types/mod.ts"
-import type { FilterView, HostTables, Inside, Node, NodeAttachment, NodeLink, NotInside } from "../node/mod.ts"
+import type {
+  FilterView,
+  HostTables,
+  Inside,
+  Node,
+  NodeAttachment,
+  NodeLink,
+  NotInside,
+  TrafficFilter,
+} from "../node/mod.ts"
 import type { Examined } from "./inside.ts"
 import type { FindingName } from "./names.ts"
 import { type Command, sh } from "./remedy.ts"
@@ -77,6 +86,8 @@ export interface Patient {
   readonly hostTables: HostTables
   /** All rules of the packet filter; undefined where it cannot be seen. */
   readonly filter: FilterView | undefined
+  /** The filters of traffic control at containers' ends and bridges that take packets off their way; undefined where they cannot be seen. */
+  readonly traffic: readonly TrafficFilter[] | undefined
   /** A network's plugins, of its file and, of networks that are used, of the cache: each configuration once. */
   readonly members: readonly Member[]
   /** The flags that say where the node's files are, as they were given: for commands of the tool in remedies. */
@@ -116,12 +127,12 @@ export function bridgeOf({ type, raw }: Member): string | undefined {
 }
 
 /** The bridges of a node's networks, each once. */
-export function bridgesOf({ members }: Patient): string[] {
+export function bridgesOf({ members }: Pick<Patient, "members">): string[] {
   return [...new Set(members.flatMap((member) => bridgeOf(member) ?? []))]
 }
 
 /** The interfaces on the host by which packets of containers come: bridges that are there, their VLANs, and ends of pairs. */
-export function containerLinks(patient: Patient): string[] {
+export function containerLinks(patient: Pick<Patient, "node" | "attachments" | "members">): string[] {
   const bridges = new Set(bridgesOf(patient))
   const isVlan = (name: string) => name.includes(".") && bridges.has(name.replace(/\.\d+$/, "")) // "cni0.100" is VLAN 100 of cni0
   const isOfBridge = (name: string) => bridges.has(name) || isVlan(name)

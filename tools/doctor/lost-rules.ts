@@ -61,23 +61,34 @@ function missingPolicy(one: NodeAttachment, patient: Patient): Finding[] {
   ]
 }
 
-/** The limit on what a container gets is a qdisc of its host's end. */
+/**
+ * The limit on what a container gets is a qdisc of its host's end; that on what it sends is one of an ifb, to which a filter of the end sends all.
+ */
 function missingLimit(one: NodeAttachment, patient: Patient): Finding[] {
   const bandwidth = pluginsOf(one).find(({ type }) => type === "bandwidth")?.raw
   const asked = one.cached?.capabilityArgs.bandwidth ?? bandwidth
-  const rate = isJsonObject(asked) ? asked.ingressRate : undefined
   const end = one.link
-  if (bandwidth === undefined || !(Number(rate) > 0) || end?.kind !== "veth" || end.nsid !== undefined) return []
-  if (end.qdisc === undefined || !/^no/.test(end.qdisc)) return [] // "noqueue", "noop"
-  return [
-    {
-      ...aboutRules(one, patient),
-      severity: "warning",
-      rule: "missing-limit",
-      cause: `limits of network ${one.network}`,
-      what: `"${end.name}", the host's end of ${nameOf(one)}, has no limit, and its network has "ingressRate" ${rate}`,
-      ofMany: (count) => `the host's ends of ${count} containers have no limit, and their network has "ingressRate"`,
-      why: "the container takes all that the host's links give",
-    },
-  ]
+  if (bandwidth === undefined || bandwidth.shapeIn === "container") return []
+  if (!isJsonObject(asked) || end?.kind !== "veth" || end.nsid !== undefined) return []
+  const hasQueue = end.qdisc === undefined || !/^no/.test(end.qdisc) // "noqueue", "noop"
+  const hasRedirect =
+    patient.traffic?.some(({ link, effect }) => link.name === end.name && effect === "redirects") ?? true
+  const lost = [...(hasQueue ? [] : ["ingressRate"]), ...(hasRedirect ? [] : ["egressRate"])]
+  return lost.flatMap((key): Finding[] => {
+    if (!(Number(asked[key]) > 0)) return []
+    const limited = key === "ingressRate" ? "gets" : "sends"
+    return [
+      {
+        ...aboutRules(one, patient),
+        severity: "warning",
+        rule: "missing-limit",
+        cause: `limits of network ${one.network} ${key}`,
+        what: `"${end.name}", the host's end of ${nameOf(one)}, has no limit on what the container ${limited}, and its network has "${key}" ${asked[key]}`,
+        ofMany: (count) =>
+          `the host's ends of ${count} containers have no limit on what these ${limited.slice(0, -1)}, and their network has "${key}"`,
+        why: "the container takes all that the host's links give",
+        consequenceOf: ["tc-filter"],
+      },
+    ]
+  })
 }

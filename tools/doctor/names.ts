@@ -61,6 +61,8 @@ export const findingNames = [
   "frames-dropped",
   "netdev-drop",
   "xdp-program",
+  "tc-filter",
+  "queue-drops",
   "missing-policy",
   "missing-masquerade",
   "missing-ports",

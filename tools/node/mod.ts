@@ -47,3 +47,4 @@ export {
 } from "./read.ts"
 export { recordedNetwork, recordedPlugins } from "./recorded.ts"
 export { deleteRulesOf, deleteStaleRules } from "./rule-removal.ts"
+export { readTrafficFilters, type TrafficFilter } from "./traffic-control.ts"

@@ -22,7 +22,7 @@ import {
   type Table,
 } from "../../pkg/nftables/mod.ts"
 import { formatIp } from "../../pkg/types/mod.ts"
-import { type HostIpsec, readHostIpsec } from "../node/mod.ts"
+import { type HostIpsec, type NodeLink, readHostIpsec, readTrafficFilters, type TrafficFilter } from "../node/mod.ts"
 import { type Bits, mayBe } from "./bits.ts"
 
 /** `RTN_*`, <linux/rtnetlink.h>: what sort of address it is. */
@@ -64,6 +64,11 @@ export class HostKernel implements Kernel, Disposable {
   /** The host's policies. */
   get ipsec(): HostIpsec {
     return this.#once("ipsec", readHostIpsec)
+  }
+
+  /** The filters of traffic control at a link of the host that take packets off their way. */
+  trafficFilters(link: NodeLink): TrafficFilter[] {
+    return this.#once(`filters ${link.index}`, () => readTrafficFilters([link]))
   }
 
   link(which: string | Ifindex): Link | undefined {

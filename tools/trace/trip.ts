@@ -1,5 +1,5 @@
-import type { IpsecDirection } from "../../pkg/netlink/mod.ts"
-import { formatIp } from "../../pkg/types/mod.ts"
+import { filterProtocols, type IpsecDirection } from "../../pkg/netlink/mod.ts"
+import { AF_INET, familyOf, formatIp } from "../../pkg/types/mod.ts"
 import { describePolicy, type FilterView, findPolicy, type Node, type NodeAttachment, whyBlocked } from "../node/mod.ts"
 import type { FilterQuestions } from "./chain-walk.ts"
 import { formatPlace, type HookResult, passHook } from "./filter.ts"
@@ -39,9 +39,46 @@ export function passDevice(trip: Trip, hook: "ingress" | "egress", device: strin
   const xdp = hook === "ingress" && trip.node.links.find(({ nsid, name }) => nsid === undefined && name === device)?.xdp
   if (xdp)
     trip.way.pass("filter", `an XDP program (id ${xdp.id}) at "${device}" may drop it before all rules`, "perhaps")
+  if (hook === "ingress" && !passTrafficControl(trip, hook, device, packet)) return false
   const result = passHook(trip.rules, hook, packet, device)
   for (const { what, passes } of result.notes) trip.way.pass("filter", `at ${hook} of "${device}": ${what}`, passes)
-  return result.verdict !== "drop"
+  return result.verdict !== "drop" && (hook === "ingress" || passTrafficControl(trip, hook, device, packet))
+}
+
+/** The same for the filters and the qdisc of traffic control there. */
+function passTrafficControl(
+  { way, node, kernel }: Trip,
+  hook: "ingress" | "egress",
+  device: string,
+  { source }: Packet,
+): boolean {
+  const link = node.links.find(({ nsid, name }) => nsid === undefined && name === device)
+  if (!link) return true
+  const protocols = [filterProtocols.all, familyOf(source) === AF_INET ? filterProtocols.ip : filterProtocols.ipv6]
+  for (const { place, filter, effect, isForAll, by = "", target } of kernel.trafficFilters(link)) {
+    if ((place === "ingress") !== (hook === "ingress") || !protocols.includes(filter.protocol as never)) continue
+    const to = node.links.find(({ nsid, index }) => nsid === undefined && index === target)
+    if (effect === "redirects" && to?.kind === "ifb" && to.isUp) continue // a limit: it comes back
+    const where = `to ${to?.isUp ? `"${to.name}"` : "an interface that is down or gone"}`
+    const does = { drops: "drops it", redirects: `sends it ${where} instead`, decides: `(${by}) may drop it` }[effect]
+    const isSure = isForAll && effect !== "decides"
+    const may = isSure || effect === "decides" ? does : `${does}, if it matches`
+    way.pass(
+      "tc",
+      `the tc filter at ${place} of "${device}", pref ${filter.priority}, ${may}`,
+      isSure ? "no" : "perhaps",
+    )
+    if (isSure) return false
+  }
+  return hook === "ingress" || passQueue(way, device, link.qdisc)
+}
+
+/** The same for the qdisc at the root of an interface that it leaves by. */
+export function passQueue(way: Way, device: string, qdisc: string | undefined): boolean {
+  if (qdisc === "netem") way.pass("tc", `the qdisc netem of "${device}" may lose it`, "perhaps")
+  if (qdisc !== "blackhole") return true
+  way.pass("tc", `the qdisc blackhole of "${device}" drops it`, "no")
+  return false
 }
 
 /** Why an IPsec policy of the host drops a packet; undefined where none does. */
@@ -56,7 +93,7 @@ export function whyBlockedByIpsec(
 }
 
 export function dropped({ way }: Trip): Hop[] {
-  return way.end("dropped by the packet filter")
+  return way.end(`dropped by ${way.hops.at(-1)?.where === "tc" ? "traffic control" : "the packet filter"}`)
 }
 
 /** Says where rules have sent a packet: "10.96.0.10:80 leads to 10.85.0.3:80 (pod shop/db), by rule …". */

@@ -9,7 +9,7 @@ import { describeRefusal, isOfLink, nameOf, sourceOf, tableText } from "./facts.
 import { throughHost } from "./host.ts"
 import { HostKernel, RTN } from "./kernel.ts"
 import { firstPacket, protocolOf } from "./packet.ts"
-import { dropped, type Ground, passDevice, type Trip } from "./trip.ts"
+import { dropped, type Ground, passDevice, passQueue, type Trip } from "./trip.ts"
 import { type Destination, type Hop, joinWays, Way } from "./way.ts"
 
 /** The number of ways that are followed where chance decides. */
@@ -60,6 +60,8 @@ function fromContainer(trip: ContainerTrip, inside: RouteSocket, destination: De
   const gateway = route.gateway === undefined ? ", directly" : ` to gateway ${formatIp(route.gateway)}`
   way.pass("container", `from ${formatIp(source)} by "${name}"${gateway}${tableText(route.table)}`)
   if (route.type === RTN.local) return way.arrive("it stays in the container: the address is its own")
+  const output = name === attachment.ifName ? link : findLink(inside, name)
+  if (!passQueue(way, name, output?.attributes.qdisc)) return dropped(trip)
   const used = name === attachment.ifName ? attachment : otherInterface(trip, name)
   if (!used)
     return way.arrive(`it leaves by "${name}", which no attachment that is known has made: not followed further`)

@@ -9,6 +9,7 @@ import { Command } from "../remedy.ts"
 export interface Parts extends Partial<Omit<Node, "rules" | "networks" | "stores">> {
   attachments?: NodeAttachment[]
   filter?: FilterView
+  traffic?: Patient["traffic"]
   members?: Member[]
   insides?: Patient["insides"]
   tables?: Partial<Patient["hostTables"]>
@@ -24,6 +25,7 @@ export function patientOf({
   attachments = [],
   members = [],
   filter,
+  traffic = [],
   ports = [],
   sysctls = {},
   flags = [],
@@ -45,6 +47,7 @@ export function patientOf({
     examined,
     hostTables,
     filter,
+    traffic,
     members,
     flags,
     sysctl: (path) => sysctls[path],

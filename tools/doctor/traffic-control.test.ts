@@ -1,0 +1,87 @@
+import { describe, expect, test } from "bun:test"
+import type { TrafficFilter } from "../node/mod.ts"
+import { attachmentOf, linkOf, memberOf, patientOf, told } from "./testing/patients.ts"
+import { checkQueues, checkTrafficFilters } from "./traffic-control.ts"
+
+const end = linkOf(4, "veth1", { master: 2 })
+const parts = {
+  members: [memberOf({ type: "bridge" })],
+  links: [
+    linkOf(2, "cni0", { kind: "bridge" }),
+    end,
+    linkOf(7, "bwp0", { kind: "ifb" }),
+    linkOf(8, "bwp1", { kind: "ifb", isUp: false }),
+  ],
+  attachments: [attachmentOf({ link: end })],
+}
+const filterOf = (more: Partial<TrafficFilter>): TrafficFilter => ({
+  ...{ link: end, place: "ingress", effect: "drops", isForAll: true },
+  filter: { kind: "matchall", handle: 1, parent: 0xfffffff2, protocol: 3, priority: 7 },
+  ...more,
+})
+const found = (more: Partial<TrafficFilter>) =>
+  told(checkTrafficFilters(patientOf({ ...parts, traffic: [filterOf(more)] })))
+
+describe("filters of traffic control", () => {
+  test("one that drops all is an error, with the command that deletes it", () => {
+    expect(found({})).toEqual([
+      `error tc-filter
+a tc filter at "veth1" (ingress, pref 7, matchall) drops all packets
+it is asked before all rules of the packet filter, and none of these shows what it takes
+tc filter delete dev veth1 ingress pref 7 handle 0x1 matchall`,
+    ])
+  })
+
+  test("a handle of u32, and a place below a qdisc, are written as tc reads them", () => {
+    const filter = { ...filterOf({}).filter, kind: "u32", handle: 0x80012345 }
+    expect(found({ filter, place: "parent 1:" }).join()).toEndWith(
+      "tc filter delete dev veth1 parent 1: pref 7 handle 800:12:345 u32",
+    )
+  })
+
+  test.each<[string, Partial<TrafficFilter>, RegExp | undefined]>([
+    ["a part is dropped", { isForAll: false }, /^warning tc-filter\n.* drops the packets that it matches\n/],
+    ["a limit", { effect: "redirects", target: 7 }, undefined],
+    [
+      "a limit that is down",
+      { effect: "redirects", target: 8 },
+      /^error .*\n.* to "bwp1", which is down: they are dropped\n/,
+    ],
+    [
+      "a redirection to another container",
+      { effect: "redirects", target: 4 },
+      /sends all packets to "veth1" instead\n/,
+    ],
+    [
+      "a redirection to an index of nothing",
+      { effect: "redirects", target: 99 },
+      /to an interface that is not there \(index 99\): they/,
+    ],
+    ["a policer", { effect: "decides", by: "police" }, /^warning tc-filter\n.* limits all packets\n/],
+    [
+      "a program",
+      { effect: "decides", by: "dropper" },
+      /^warning tc-filter\n.* has dropper decide about all packets\n/,
+    ],
+    ["a program of Cilium", { effect: "decides", by: "cil_from_container-veth1" }, undefined],
+    ["a program of Calico", { effect: "decides", by: "cali_tc_preamble" }, undefined],
+  ])("%s", (_, more, says) => {
+    const [text] = found(more)
+    if (says) expect(text).toMatch(says)
+    else expect(text).toBeUndefined()
+  })
+})
+
+test.each([
+  ["blackhole", 1],
+  ["netem", 1],
+  ["plug", 1],
+  ["tbf", 0],
+  ["htb", 0],
+  ["fq_codel", 0],
+  ["noqueue", 0],
+])("the qdisc %s at an end: %d findings", (qdisc, count) => {
+  const link = { ...end, qdisc }
+  const attachments = [attachmentOf({ link })]
+  expect(checkQueues(patientOf({ ...parts, links: [link], attachments }))).toHaveLength(count)
+})

@@ -1,0 +1,153 @@
+import type { NodeAttachment, NodeLink, TrafficFilter } from "../node/mod.ts"
+import { affectedBy, type Check, cniCommand, containerLinks, type Finding, nameOf, type Patient } from "./finding.ts"
+import { inContainer } from "./inside.ts"
+import { type Command, sh } from "./remedy.ts"
+
+/** The names of programs that network plugins put at containers' ends by themselves: Cilium's, Calico's, those of AWS. */
+const OF_NETWORK_PLUGINS = /^(cil_|bpf_(lxc|host|overlay)|cali|handle_(in|e)gress)/
+
+/**
+ * Filters of traffic control at containers' ends and bridges that drop packets, send them elsewhere, or may do so. A redirection to an ifb
+ * is a limit, as the plugin bandwidth and others make it.
+ */
+export const checkTrafficFilters: Check = (patient) =>
+  (patient.traffic ?? []).flatMap((found): Finding[] => {
+    const { link, effect, isForAll } = found
+    const target = patient.node.links.find(({ nsid, index }) => nsid === undefined && index === found.target)
+    if (effect === "redirects" && target?.kind === "ifb" && target.isUp) return []
+    if (effect === "decides" && OF_NETWORK_PLUGINS.test(found.by ?? "")) return []
+    const does = deedOf(found, target)
+    const place = `${found.place}, pref ${found.filter.priority}, ${found.filter.kind}`
+    const concerned = attachmentsAt(link, patient)
+    return [
+      {
+        rule: "tc-filter",
+        severity: isForAll && effect !== "decides" ? "error" : "warning",
+        cause: link.kind === "bridge" ? `bridge ${link.name}` : `ends: ${found.place} ${does}`,
+        affected: concerned.map(affectedBy),
+        what: `a tc filter at "${link.name}" (${place}) ${does}`,
+        ofMany: (count) =>
+          link.kind === "bridge"
+            ? `a tc filter at "${link.name}" (${place}), the bridge of ${count} containers, ${does}`
+            : `a tc filter at each interface of ${count} containers, as at "${link.name}" (${place}), ${does}`,
+        why:
+          found.place === "ingress"
+            ? "it is asked before all rules of the packet filter, and none of these shows what it takes"
+            : "it is asked behind all rules of the packet filter, and none of these shows what it takes",
+        ...remedyOf(found, concerned, patient),
+      },
+    ]
+  })
+
+function deedOf({ effect, isForAll, by, target: index }: TrafficFilter, target: NodeLink | undefined): string {
+  const packets = isForAll ? "all packets" : "the packets that it matches"
+  if (effect === "drops") return `drops ${packets}`
+  if (effect === "decides") return by === "police" ? `limits ${packets}` : `has ${by} decide about ${packets}`
+  if (target?.isUp) return `sends ${packets} to "${target.name}" instead`
+  const lost = target
+    ? `"${target.name}", which is down`
+    : `an interface that is not there${index ? ` (index ${index})` : ""}`
+  return `sends ${packets} to ${lost}: they are dropped`
+}
+
+/** A limit of the plugin bandwidth, whose ifb was deleted, is made again; other filters are deleted. */
+function remedyOf(
+  found: TrafficFilter,
+  concerned: readonly NodeAttachment[],
+  patient: Patient,
+): Pick<Finding, "remedy" | "note"> {
+  const [one] = concerned
+  const isLimit = found.target === 0 && one?.result?.interfaces.some(({ name }) => /^bwp/.test(name))
+  if (one && isLimit)
+    return {
+      remedy: cniCommand(patient, "reconcile", [one.network]),
+      note: "it makes the limit again that the filter leads to",
+    }
+  return { remedy: deletionOf(found), note: "it may be meant to be there" }
+}
+
+function deletionOf({ link, place, filter: { priority, handle, kind } }: TrafficFilter): Command {
+  const number = kind === "u32" ? u32Handle(handle) : `0x${handle.toString(16)}`
+  return sh`tc filter delete dev ${link.name} ${place.split(" ")} pref ${priority} handle ${number} ${kind}`
+}
+
+/** The hash table, the bucket and the node of a filter, as tc writes them: "800::800". */
+function u32Handle(handle: number): string {
+  const [table, bucket, node] = [handle >>> 20, (handle >>> 12) & 0xff, handle & 0xfff]
+  return `${table.toString(16)}:${bucket === 0 ? "" : bucket.toString(16)}:${node.toString(16)}`
+}
+
+/** Kinds of qdiscs that lose packets, each with what it does. */
+const LOSING: Readonly<Record<string, string>> = {
+  blackhole: "drops all that is sent by it",
+  netem: "delays what is sent by it, and loses, garbles or doubles packets as it is set",
+  plug: "holds what is sent by it until it is released",
+}
+
+/** Qdiscs that lose packets on purpose, as tests of faults leave them: at containers' ends, bridges, uplinks, and in containers. */
+export const checkQueues: Check = (patient) => [...queuesOnHost(patient), ...queuesInContainers(patient)]
+
+function queuesOnHost(patient: Patient): Finding[] {
+  const { node, attachments } = patient
+  const defaults = node.routes.filter(({ dst }) => dst === "0.0.0.0/0" || dst === "::/0")
+  const uplinks = new Set(defaults.flatMap(({ dev }) => dev ?? []))
+  const names = new Set([...containerLinks(patient), ...uplinks])
+  const own = node.links.filter(({ nsid, name }) => nsid === undefined && names.has(name))
+  return own.flatMap((link): Finding[] =>
+    queueFinding(link.qdisc, {
+      cause: link.kind === "bridge" || uplinks.has(link.name) ? link.name : "ends",
+      affected: uplinks.has(link.name) ? attachments : attachmentsAt(link, patient),
+      where: `"${link.name}"`,
+      ofMany: (count) =>
+        uplinks.has(link.name)
+          ? `the interfaces by which ${count} containers go out`
+          : `interfaces of ${count} containers`,
+      remedy: sh`tc qdisc delete dev ${link.name} root`,
+    }),
+  )
+}
+
+function queuesInContainers({ examined }: Patient): Finding[] {
+  return examined.flatMap(({ one, inside, interfaces }) =>
+    interfaces.flatMap(({ name, link }) =>
+      queueFinding(link?.attributes.qdisc, {
+        cause: `containers: ${name}`,
+        affected: [one],
+        where: `interface "${name}" of ${nameOf(one)}`,
+        ofMany: (count) => `interfaces "${name}" in ${count} containers`,
+        remedy: inContainer(inside, [sh`tc qdisc delete dev ${name} root`]),
+      }),
+    ),
+  )
+}
+
+interface Queue extends Pick<Finding, "cause" | "remedy"> {
+  readonly affected: readonly NodeAttachment[]
+  readonly where: string
+  readonly ofMany: (count: number) => string
+}
+
+function queueFinding(kind = "", { cause = "", affected, where, ofMany, remedy }: Queue): Finding[] {
+  const does = LOSING[kind]
+  if (does === undefined) return []
+  return [
+    {
+      rule: "queue-drops",
+      severity: kind === "netem" ? "warning" : "error",
+      cause: `${kind} ${cause}`,
+      affected: affected.map(affectedBy),
+      what: `${where} has the qdisc ${kind}, which ${does}`,
+      ofMany: (count) => `${ofMany(count)} have the qdisc ${kind}, which ${does}`,
+      why: "packets are lost or late behind all rules, and no rule shows it",
+      remedy,
+      note: "a test of faults may be at work, and may want it there",
+    },
+  ]
+}
+
+/** The attachments whose end a link is, or of whose bridge. */
+function attachmentsAt({ index }: NodeLink, { attachments }: Patient): readonly NodeAttachment[] {
+  return attachments.filter(
+    ({ link }) => link !== undefined && link.nsid === undefined && (link.index === index || link.master === index),
+  )
+}

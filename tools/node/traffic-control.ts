@@ -1,0 +1,103 @@
+import {
+  Budget,
+  CLSACT_EGRESS,
+  CLSACT_INGRESS,
+  type Filter,
+  findTarget,
+  type Ifindex,
+  isDrop,
+  listFilters,
+  listQdiscs,
+  RouteSocket,
+  TC_ACT_SHOT,
+} from "../../pkg/netlink/mod.ts"
+import type { NodeLink } from "./links.ts"
+
+/** A filter of traffic control at an interface, which takes packets off their way or may do so. */
+export interface TrafficFilter {
+  readonly link: NodeLink
+  /** Where `tc filter` has it: "ingress", "egress", or "parent 1:" below a qdisc. */
+  readonly place: string
+  readonly filter: Filter
+  /** "decides": a program or a limit, of which what it drops cannot be read. */
+  readonly effect: "drops" | "redirects" | "decides"
+  /** It asks nothing of a packet but its protocol. */
+  readonly isForAll: boolean
+  /** What decides: "police", or the name of a program. */
+  readonly by?: string
+  /** Where it redirects to: the index of a link, 0 for one that is gone. */
+  readonly target?: number
+}
+
+/** The datagrams that are read of all filters: a program in a loop that adds filters does not hold up doctor. No container can add any. */
+const DATAGRAMS = 4096
+
+/**
+ * The filters of these links of the host that take packets off their way, in the order in which the kernel asks them, like `tc filter show
+ * dev LINK ingress`. Programs that are attached by a link of BPF ("tcx") are not among them. Throws `NetlinkError`.
+ */
+export function readTrafficFilters(links: readonly NodeLink[]): TrafficFilter[] {
+  using route = RouteSocket.open(new Budget(0, DATAGRAMS))
+  const byIndex = new Map(links.map((link) => [link.index, link]))
+  return listQdiscs(route).flatMap(({ index, kind, handle }) => {
+    const link = byIndex.get(index)
+    if (!link) return []
+    const device = { index: index as Ifindex, name: link.name }
+    return placesOf(kind, handle).flatMap(([place, parent]) =>
+      listFilters(route, device, parent)
+        .sort((a, b) => a.priority - b.priority)
+        .flatMap((filter) => describeFilter(filter).map((found) => ({ link, place, filter, ...found }))),
+    )
+  })
+}
+
+/** The places below a qdisc that have filters, by tc's words and as parents. */
+function placesOf(kind: string, handle: number): [string, number][] {
+  if (kind === "ingress") return [["ingress", CLSACT_INGRESS]]
+  if (kind !== "clsact") return [[`parent ${(handle >>> 16).toString(16)}:`, handle]]
+  return [
+    ["ingress", CLSACT_INGRESS],
+    ["egress", CLSACT_EGRESS],
+  ]
+}
+
+/** `TCA_BPF_FLAG_ACT_DIRECT`, <linux/pkt_cls.h>: what the program returns is what becomes of the packet. */
+const DIRECT = 1
+/** `BPF_RET | BPF_K`, <linux/filter.h> */
+const RETURN = 6
+
+/** What a filter does to packets, if it takes them off their way. */
+export function describeFilter(filter: Filter): Pick<TrafficFilter, "effect" | "isForAll" | "by" | "target">[] {
+  const { options } = filter
+  if (!options) return []
+  const isForAll = asksNothing(filter)
+  if (filter.kind === "bpf" && (options.flags ?? 0) & DIRECT) {
+    const returned = returnedAlways(options.code)
+    if (returned === undefined) return [{ effect: "decides", isForAll: false, by: options.name ?? "a program" }]
+    return returned === TC_ACT_SHOT ? [{ effect: "drops", isForAll }] : []
+  }
+  for (const action of options.actions ?? []) {
+    const target = findTarget(action)
+    if (isDrop(action)) return [{ effect: "drops", isForAll }]
+    if (target !== undefined) return [{ effect: "redirects", isForAll, target }]
+    if (action.kind === "police" || action.kind === "bpf") return [{ effect: "decides", isForAll, by: action.kind }]
+  }
+  return options.police ? [{ effect: "decides", isForAll, by: "police" }] : []
+}
+
+/** What flower says besides what it compares: the protocol, flags, and counts of hardware; `TCA_FLOWER_*`. */
+const PLAIN_OF_FLOWER: readonly number[] = [8, 22, 86]
+
+function asksNothing({ kind, options, chain }: Filter): boolean {
+  if (!options || chain !== undefined) return false
+  if (kind === "matchall") return true
+  if (kind === "u32") return options.selector?.every(({ mask }) => mask === 0) ?? false
+  if (kind === "flower") return (options.unknown ?? []).every(({ type }) => PLAIN_OF_FLOWER.includes(type))
+  return kind === "bpf" && (returnedAlways(options.code) ?? 0) !== 0
+}
+
+/** What a program of classic BPF returns for each packet, where it is this one instruction: struct sock_filter. */
+function returnedAlways(code: Uint8Array | undefined): number | undefined {
+  if (code?.length !== 8 || code[0] !== RETURN) return undefined
+  return new DataView(code.buffer, code.byteOffset).getUint32(4, true)
+}
