@@ -34,7 +34,7 @@ export function poolWork(surroundings: Surroundings, kernel: RouteKernel): Work 
     changes = 0
     Bun.gc(true)
   }
-  const engine = new Engine(surroundings, { addresses: kernel.addresses(), onChange })
+  const engine = new Engine(surroundings, { addresses: kernel.addresses(), onChange, onTrust: () => routes.wake() })
   const routes: RouteKeeper = new RouteKeeper(routesOf(engine, surroundings, kernel))
   return {
     run: (signal) => together(signal, (all) => [engine.run(all), routes.run(all)]),
@@ -50,7 +50,12 @@ export function poolWork(surroundings: Surroundings, kernel: RouteKernel): Work 
 
 /** What the routes are made from: the engine's view of the records. */
 function routesOf(engine: Engine, { node, clock, log }: Surroundings, kernel: RouteKernel): RouteSurroundings {
-  const valuesOf = <K extends Kind>(kind: K) => [...engine.view.records(kind).values()].map(({ value }) => value)
+  const storedOf = <K extends Kind>(kind: K) => [...engine.view.records(kind).values()]
+  const valuesOf = <K extends Kind>(kind: K) => storedOf(kind).map(({ value }) => value)
+  const oldOnes = (upTo: bigint) => {
+    const old = [...storedOf("node"), ...storedOf("block")].filter(({ revision }) => revision <= upTo)
+    return new Set(old.map(({ value }) => value))
+  }
   return {
     node: node.owner.name,
     clock,
@@ -58,7 +63,10 @@ function routesOf(engine: Engine, { node, clock, log }: Surroundings, kernel: Ro
     records() {
       if (!engine.view.isComplete) return undefined
       const [registry = { pools: {} }] = valuesOf("registry")
-      return { registry, nodes: valuesOf("node"), blocks: valuesOf("block") }
+      const records = { registry, nodes: valuesOf("node"), blocks: valuesOf("block") }
+      if (engine.oldUpTo === undefined) return records
+      const old = oldOnes(engine.oldUpTo)
+      return { ...records, isOld: (record) => old.has(record) }
     },
     publish: (addresses) => engine.setAddresses(addresses),
     log,

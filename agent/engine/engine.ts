@@ -28,6 +28,8 @@ export interface EngineOptions {
   readonly sweepMs?: number
   /** Is told of each change of a record, after `view` has it. */
   readonly onChange?: (change: Change) => void
+  /** Is told when `oldUpTo` has changed. */
+  readonly onTrust?: () => void
 }
 
 /**
@@ -105,6 +107,16 @@ export class Engine {
     if (failures.length > 0) throw failures[0]
   }
 
+  /**
+   * Set while the store may be one that went back: records up to this revision may be of a backup, and what was written since the backup is
+   * missing until its owners have written it again.
+   */
+  get oldUpTo(): bigint | undefined {
+    const guard = this.#guard
+    if (guard?.stopped) return guard.stopped.revision
+    return guard?.isInDoubt === false ? undefined : this.view.newest
+  }
+
   /** Has a pass begin at once. */
   wake(): void {
     this.#timetable.wake()
@@ -119,6 +131,7 @@ export class Engine {
   /** Takes the store as it is for the right one, after it went backwards: an operator has said so. */
   acceptStore(): void {
     this.#guard?.accept()
+    this.#options.onTrust?.()
     this.wake()
   }
 
@@ -152,8 +165,10 @@ export class Engine {
   async #pass(agent: Agent, sweep: Sweep): Promise<void> {
     const pools = this.#pools()
     const isReady = await this.#attempt("", agent, async () => {
+      const before = this.oldUpTo
       await this.#guard?.check()
-      if (!this.#guard?.stopped) await this.#node.publish(agent)
+      if (this.oldUpTo !== before) this.#options.onTrust?.()
+      await this.#node.publish(agent, { isStopped: this.#guard?.stopped !== undefined })
     })
     if (!isReady) return
     for (const pool of pools) {
@@ -224,7 +239,7 @@ export class Engine {
   }
 
   #changed(change: Change): void {
-    if (change.what === "began") this.#guard?.look()
+    if (change.what === "began") this.#guard?.doubt()
     if (this.#isStarving || concerns(change, this.#surroundings.node.owner.name, this.#heldKeys)) this.wake()
     this.#options.onChange?.(change)
   }

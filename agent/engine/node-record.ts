@@ -13,9 +13,9 @@ export class NodeRecord {
 
   /**
    * Writes the record where it is another. One of another node of the same name is replaced once, by the newer node: two that live at the
-   * same time would do so for ever. Throws `StoreError`.
+   * same time would do so for ever. In a store that went back (`isStopped`) it replaces none of another node. Throws `StoreError`.
    */
-  async publish(agent: Agent): Promise<void> {
+  async publish(agent: Agent, { isStopped = false } = {}): Promise<void> {
     const value: Node = { owner: ownerOf(agent), addresses: this.addresses }
     const { store } = agent.surroundings
     const key = keyOf.node(value)
@@ -25,7 +25,9 @@ export class NodeRecord {
       this.#isFirst = false
       return
     }
-    if (known && !isOwn(agent, known.value.owner) && !this.#isFirst) {
+    const isOthers = known !== undefined && !isOwn(agent, known.value.owner)
+    if (isOthers && isStopped) return
+    if (isOthers && !this.#isFirst) {
       if (!this.#isDisputed)
         say(
           agent,

@@ -330,6 +330,21 @@ describe("a store that comes from a backup", () => {
     expect(engine.status().store.stopped).toContain("its id was cluster-1, and is cluster-2")
   })
 
+  inWorld("has its node records written again, but none of another node of the same name", async (world) => {
+    const restore = world.cluster.backup()
+    const a = world.start("a", { addresses: ["192.0.2.1"] })
+    await world.clock.advance(2000)
+    restore()
+    await world.clock.advance(2000)
+    expect(world.cluster.find("node", "a")?.value).toEqual({ owner: world.node("a").owner, addresses: ["192.0.2.1"] })
+    await a.stop()
+    const other = { owner: { ...world.node("a").owner, uid: "of another cluster" }, addresses: ["198.51.100.1"] }
+    world.cluster.put("node", "a", other)
+    world.start("a", { addresses: ["192.0.2.1"] })
+    await world.clock.advance(2000)
+    expect(world.cluster.find("node", "a")?.value).toEqual(other)
+  })
+
   inWorld("and gives a block to its owner of then leaves it with the node whose file has it", async (world) => {
     for (const name of ["a", "b"]) world.start(name)
     await world.clock.advance(2000)
@@ -462,6 +477,27 @@ describe("a store from a backup that does not know a block, while the file that 
     expect(engine.status().store.stopped).toContain("as from a backup")
     expect(world.blocksOf("a")).toEqual([])
   })
+
+  inWorld(
+    "is known to the agent that starts next, too, when what was written since has taken it further than it was",
+    async (world) => {
+      const a = world.start("a")
+      await world.clock.advance(2000)
+      const restore = world.cluster.backup()
+      await fill(world, "a", 30)
+      restore()
+      await world.clock.advance(2000)
+      await a.stop()
+      for (let at = 0; at < 100; at++)
+        world.cluster.put("want", "pods/z", { pool: "pods", owner: world.node("z").owner })
+      const { engine } = world.start("a")
+      await world.clock.advance(2000)
+      expect(engine.status().store.stopped).toContain("as from a backup")
+      engine.acceptStore()
+      await world.clock.advance(2000)
+      expect(engine.status().store.stopped).toBeUndefined()
+    },
+  )
 
   inWorld("is left as it is where the block is another node's", async (world) => {
     const a = world.start("a")

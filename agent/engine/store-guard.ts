@@ -13,6 +13,9 @@ export interface Stopped {
 export class StoreGuard {
   readonly #agent: Agent
   #mustLook = true
+  /** How often records may have come of another store, and up to which time it was found to be the same. */
+  #doubts = 1
+  #settled = 0
   #stopped: Stopped | undefined
 
   constructor(agent: Agent) {
@@ -21,6 +24,17 @@ export class StoreGuard {
 
   get stopped(): Stopped | undefined {
     return this.#stopped
+  }
+
+  /** Whether it is not known yet if the records that came last are of the same store. */
+  get isInDoubt(): boolean {
+    return this.#settled < this.#doubts
+  }
+
+  /** All records have come anew: the store may have been replaced before. */
+  doubt(): void {
+    this.#doubts++
+    this.look()
   }
 
   /** The next check asks the store. */
@@ -32,6 +46,7 @@ export class StoreGuard {
   async check(): Promise<void> {
     if (!this.#mustLook) return
     const { surroundings, memory, view } = this.#agent
+    const doubts = this.#doubts
     this.#mustLook = false
     try {
       const newest = view.newest
@@ -40,10 +55,13 @@ export class StoreGuard {
       const reached = known && BigInt(known.revision) > newest ? BigInt(known.revision) : newest
       if (known && known.cluster !== cluster)
         this.#stop(`it is another store: its id was ${known.cluster}, and is ${cluster}`, revision)
+      else if (known?.wentBackTo !== undefined)
+        this.#stop(wentBack(reached, known.wentBackTo), BigInt(known.wentBackTo))
       else if (revision < reached) {
-        this.#stop(`it went back from revision ${reached} to ${revision}, as from a backup`, revision)
-        memory.change({ store: { cluster, revision: String(reached) } }) // for the agent that starts next
+        this.#stop(wentBack(reached, revision), revision)
+        memory.change({ store: { cluster, revision: String(reached), wentBackTo: String(revision) } })
       } else if (!this.#stopped) memory.change({ store: { cluster, revision: String(revision) } })
+      this.#settled = doubts
     } catch (error) {
       this.#mustLook = true
       throw error
@@ -71,6 +89,10 @@ export class StoreGuard {
     this.#stopped = undefined
     this.#mustLook = true
   }
+}
+
+function wentBack(from: bigint, to: bigint | string): string {
+  return `it went back from revision ${from} to ${to}, as from a backup`
 }
 
 /** What is remembered once an operator has accepted a store. Whose a block is, its records say, also of blocks that were lost before it went back. */

@@ -42,8 +42,11 @@ export interface Reservation {
 
 /** What the agent remembers on the disk, `<poolDir>/.agent.json`. Without the file it starts anew, which is safe. */
 export interface Memory {
-  /** The store as it was seen last. `revision` is a decimal number. */
-  readonly store?: { readonly cluster: string; readonly revision: string }
+  /**
+   * The store as it was seen last. Revisions are decimal numbers. `wentBackTo`: it came from a backup, and no operator has accepted it. The next
+   * agent could not tell: what the nodes write takes it past `revision`.
+   */
+  readonly store?: { readonly cluster: string; readonly revision: string; readonly wentBackTo?: string }
   /** The boot whose times `quarantined` has. */
   readonly bootId: string
   /** For each block in quarantine, by its key: its version, and since when this agent has seen it, by CLOCK_BOOTTIME. */

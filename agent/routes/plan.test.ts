@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test"
 import type { ListedRoute } from "../../pkg/netlink/mod.ts"
 import { formatCidr, formatIp, parseCidr, parseIp } from "../../pkg/types/mod.ts"
 import type { Block, Node, Owner, Pool } from "../records.ts"
-import { changesFor, planRoutes, type RoutePlan } from "./plan.ts"
+import { changesFor, planRoutes, type RoutePlan, type RouteRecords } from "./plan.ts"
 
 const owner = (name: string): Owner => ({ name, uid: `uid-of-${name}`, machineId: `machine-of-${name}` })
 const node = (name: string, ...addresses: string[]): Node => ({ owner: owner(name), addresses })
@@ -131,27 +131,60 @@ describe("a node's routes", () => {
   })
 })
 
-describe("what changes in the table", () => {
-  const bytes = (text: string) => parseIp(text) ?? expect.unreachable()
-  const listed = (prefix: string, gateway: string) =>
-    ({
-      dst: bytes(prefix.split("/")[0] ?? ""),
-      prefix: Number(prefix.split("/")[1]),
-      gateway: bytes(gateway),
-    }) as ListedRoute
-  const wanted = (prefix: string, gateway: string) => ({
-    block: parseCidr(prefix) ?? expect.unreachable(),
+const bytes = (text: string) => parseIp(text) ?? expect.unreachable()
+const listed = (prefix: string, gateway: string) =>
+  ({
+    dst: bytes(prefix.split("/")[0] ?? ""),
+    prefix: Number(prefix.split("/")[1]),
     gateway: bytes(gateway),
-    node: "b",
-  })
-  const changed = (plan: Partial<RoutePlan>, ...present: ListedRoute[]) => {
-    const { removed, added } = changesFor({ wanted: [], kept: new Set(), faults: [], ...plan }, present)
-    return [
-      ...removed.map(({ dst, prefix, gateway = dst }) => `- ${formatCidr({ ip: dst, prefix })} ${formatIp(gateway)}`),
-      ...added.map(({ block: ip, gateway }) => `+ ${formatCidr(ip)} ${formatIp(gateway)}`),
-    ]
-  }
+  }) as ListedRoute
+const wanted = (prefix: string, gateway: string) => ({
+  block: parseCidr(prefix) ?? expect.unreachable(),
+  gateway: bytes(gateway),
+  node: "b",
+})
+const changed = (plan: Partial<RoutePlan>, ...present: ListedRoute[]) => {
+  const { removed, added } = changesFor({ wanted: [], kept: new Set(), faults: [], ...plan }, present)
+  return [
+    ...removed.map(({ dst, prefix, gateway = dst }) => `- ${formatCidr({ ip: dst, prefix })} ${formatIp(gateway)}`),
+    ...added.map(({ block: ip, gateway }) => `+ ${formatCidr(ip)} ${formatIp(gateway)}`),
+  ]
+}
 
+describe("in a store that may be one from a backup", () => {
+  const ofBackup = [block("10.64.1.0/26", "b"), block("10.64.2.0/26", "c"), block("10.64.3.0/26", "a")]
+  const since = block("10.64.4.0/26", "a")
+  const [, b] = nodes
+  const planFrom = (isOld: NonNullable<RouteRecords["isOld"]>) =>
+    planRoutes("a", { registry: { pools: { pods } }, nodes, blocks: [...ofBackup, since], isOld })
+
+  test("a record counts that was written since, of the block or of its node", () => {
+    const { wanted, removable } = planFrom((record) => record !== since && record !== b)
+    expect(wanted.map(({ node: name, isOld }) => [name, isOld])).toEqual([
+      ["b", undefined],
+      ["c", true],
+    ])
+    expect(removable).toEqual(new Set(["10.64.4.0/26"]))
+  })
+
+  test("all that is there stays but routes to own blocks, and what is missing is added", () => {
+    const plan = planFrom((record) => record !== since)
+    const present = [
+      listed("10.64.1.0/26", "192.0.2.9"), // the address that b has got after the backup
+      listed("10.64.4.0/26", "192.0.2.2"),
+      listed("10.64.9.0/26", "192.0.2.3"), // a block that the backup does not know
+    ]
+    expect(changed(plan, ...present)).toEqual(["- 10.64.4.0/26 192.0.2.2", "+ 10.64.2.0/26 192.0.2.3"])
+    expect(
+      changed(
+        planFrom((record) => record !== b),
+        listed("10.64.1.0/26", "192.0.2.9"),
+      ),
+    ).toEqual(["- 10.64.1.0/26 192.0.2.9", "+ 10.64.1.0/26 192.0.2.2", "+ 10.64.2.0/26 192.0.2.3"])
+  })
+})
+
+describe("what changes in the table", () => {
   test("nothing, where it is as planned", () => {
     expect(changed({ wanted: [wanted("10.64.1.0/26", "192.0.2.2")] }, listed("10.64.1.0/26", "192.0.2.2"))).toEqual([])
   })

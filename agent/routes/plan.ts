@@ -17,6 +17,11 @@ export interface RouteRecords {
   readonly registry: Registry
   readonly nodes: readonly Node[]
   readonly blocks: readonly Block[]
+  /**
+   * Set while the store may be one that went back: whether a record may be of the backup. Records that were written since may be missing, and so may
+   * be the pool.
+   */
+  readonly isOld?: (record: Block | Node) => boolean
 }
 
 /** A route to a block of another node: `ip route add PREFIX via GATEWAY`. */
@@ -26,6 +31,8 @@ export interface BlockRoute {
   readonly gateway: Uint8Array
   /** The name of the node that owns it. */
   readonly node: string
+  /** All that tells of it may be of a backup: a route to the block that is there stays. */
+  readonly isOld?: true
 }
 
 /** What the main table has to have. */
@@ -33,6 +40,8 @@ export interface RoutePlan {
   readonly wanted: readonly BlockRoute[]
   /** Blocks whose owner has no record now, as text: a route that is there stays until the block has another owner. */
   readonly kept: ReadonlySet<string>
+  /** Set while the store may be one that went back: no other routes are removed without another one in their place. They are to the node's own blocks. */
+  readonly removable?: ReadonlySet<string>
   /** Why a block has no route, one for each cause. */
   readonly faults: readonly string[]
 }
@@ -42,15 +51,19 @@ export interface RoutePlan {
  * owner has published in the block's family. A block in quarantine keeps its route, since its containers may still run. The
  * node's own blocks, also those of an earlier owner of its name, have no route.
  */
-export function planRoutes(node: string, { registry, nodes, blocks }: RouteRecords): RoutePlan {
+export function planRoutes(node: string, { registry, nodes, blocks, isOld }: RouteRecords): RoutePlan {
   const wanted: BlockRoute[] = []
   const kept = new Set<string>()
+  const removable = new Set<string>()
   const faults = new Set<string>()
   const own = nodes.filter(({ owner }) => owner.name === node).flatMap(({ addresses }) => ipsOf(addresses))
   const recordsByName = Map.groupBy(nodes, ({ owner }) => owner.name)
   for (const record of blocks) {
     const { owner } = record
-    if (owner.name === node) continue
+    if (owner.name === node) {
+      if (!isOld?.(record)) removable.add(record.prefix)
+      continue
+    }
     const pool = Object.hasOwn(registry.pools, record.pool) ? registry.pools[record.pool] : undefined
     if (pool?.routing !== "host-gw") continue
     const block = parseCidr(record.prefix)
@@ -79,10 +92,11 @@ export function planRoutes(node: string, { registry, nodes, blocks }: RouteRecor
         `Cannot route to the ${family} blocks of node "${owner.name}": it has published an address of this node`,
       )
     } else {
-      wanted.push({ block, gateway, node: owner.name })
+      const isOfBackup = isOld?.(record) && isOld(published)
+      wanted.push({ block, gateway, node: owner.name, ...(isOfBackup && { isOld: true }) })
     }
   }
-  return { wanted, kept, faults: [...faults].sort() }
+  return { wanted, kept, ...(isOld && { removable }), faults: [...faults].sort() }
 }
 
 /** Whether it lies in the prefix, has the length of its blocks, and no host bits. */
@@ -106,13 +120,14 @@ export interface RouteChanges {
  * Compares the agent's own routes, as they are, with the plan. A route by another gateway is removed and added, and not replaced: `ip
  * route replace` takes the first route to the prefix, which may be another program's.
  */
-export function changesFor({ wanted, kept }: RoutePlan, present: readonly ListedRoute[]): RouteChanges {
+export function changesFor({ wanted, kept, removable }: RoutePlan, present: readonly ListedRoute[]): RouteChanges {
   const missing = new Map(wanted.map((route) => [formatCidr(route.block), route]))
   const removed = present.filter((listed) => {
     const prefix = formatCidr({ ip: listed.dst, prefix: listed.prefix })
     const route = missing.get(prefix)
-    if (route === undefined) return !kept.has(prefix)
-    if (listed.gateway === undefined || !sameBytes(listed.gateway, route.gateway)) return true
+    if (route === undefined) return removable ? removable.has(prefix) : !kept.has(prefix)
+    const isSame = listed.gateway !== undefined && sameBytes(listed.gateway, route.gateway)
+    if (!isSame && !route.isOld) return true
     missing.delete(prefix)
     return false
   })

@@ -1,5 +1,4 @@
 import { describe, expect, test } from "bun:test"
-import { execa } from "execa"
 import {
   Attachment,
   bridgeNetwork,
@@ -9,13 +8,13 @@ import {
   expectUnchanged,
   fail,
   HostNamespace,
+  IpMonitor,
   isAllocationTrace,
   linkOf,
   type PluginResult,
   ping,
   pingOnce,
   portOf,
-  programEnv,
   takeSnapshot,
   waitFor,
 } from "../lab/mod.ts"
@@ -132,7 +131,7 @@ describe("ADD with macspoofchk", () => {
     // A set of another type is in the way of ours.
     await host.exec("nft", ["add table bridge cni_spoofcheck; add set bridge cni_spoofcheck guarded { type mark; }"])
     const before = await takeSnapshot(host)
-    await using links = await LinkMonitor.start(host)
+    await using links = await IpMonitor.start(host)
     const { msg } = await fail(new Attachment(host, pod, guarded).run("ADD"))
     expect(msg).toContain("Cannot guard port")
     expectUnchanged(before, await takeSnapshot(host), isAllocationTrace)
@@ -141,46 +140,6 @@ describe("ADD with macspoofchk", () => {
     expect(seen.filter((line) => /<([A-Z_]+,)*UP\b/.test(line))).toEqual([])
   })
 })
-
-/** What `ip monitor link` says while something happens. */
-class LinkMonitor implements AsyncDisposable {
-  readonly #lines: string[] = []
-  readonly #host: HostNamespace
-  readonly #kill: () => void
-
-  private constructor(host: HostNamespace) {
-    const [file = "", ...args] = host.commandLine(["stdbuf", "-oL", "ip", "-o", "monitor", "link"])
-    const monitor = execa(file, args, { env: programEnv, extendEnv: false, stdin: "ignore", reject: false })
-    monitor.stdout.on("data", (chunk) => this.#lines.push(...String(chunk).split("\n")))
-    this.#host = host
-    this.#kill = () => monitor.kill("SIGKILL")
-  }
-
-  static async start(host: HostNamespace): Promise<LinkMonitor> {
-    const monitor = new LinkMonitor(host)
-    await monitor.#sees("begin")
-    return monitor
-  }
-
-  /** What it has seen, once all of it has come. */
-  async stop(): Promise<string[]> {
-    await this.#sees("end")
-    return this.#lines
-  }
-
-  /** Makes events, and waits until one of them has come. */
-  async #sees(name: string): Promise<void> {
-    await waitFor(async () => {
-      await this.#host.exec("ip", ["link", "add", name, "type", "bridge"])
-      await this.#host.exec("ip", ["link", "delete", name])
-      return this.#lines.some((line) => line.includes(` ${name}:`))
-    }, `an event of link "${name}"`)
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    this.#kill()
-  }
-}
 
 describe("DEL", () => {
   test("takes the elements, and with the last one the table, with and without a namespace", async () => {

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { fail, isLong, succeed, waitFor } from "../lab/mod.ts"
+import { fail, IpMonitor, isLong, succeed, waitFor } from "../lab/mod.ts"
 import { Cluster, type ClusterNode, paths, SlowWay, slowEndpoint } from "./mod.ts"
 
 /** Two blocks, so that a node that needs a second one has to wait for another node's. */
@@ -53,16 +53,23 @@ test("a node that comes back after the quarantine hands out no address of a bloc
   expect(named?.containers).toMatchObject([{ id: pod.namespace.name, ifName: "eth0", address: pod.address }])
 })
 
-test("nodes notice a store that comes from a backup: they claim nothing, and say again what they own, until it is accepted", async () => {
+test("nodes notice a store that comes from a backup: they claim nothing, keep routes, and say again what they own, until it is accepted", async () => {
   await using cluster = await Cluster.start({ nodes: 2, members: 1 })
   const [one, two] = cluster.nodes as [ClusterNode, ClusterNode]
   const backup = await cluster.etcd.snapshot()
   for (let count = 0; count < 13; count++) await one.addPod()
   const blocks = await one.waitForBlocks(2)
+  const routes = async () => (await two.host.exec("ip", ["route", "show", "proto", "73"])).stdout.trim().split("\n")
+  await waitFor(async () => (await routes()).length === blocks.length, "the other node's routes to them")
+  one.signal("SIGSTOP") // it cannot say again what it has
+  await using changes = await IpMonitor.start(two.host, "route")
   await cluster.etcd.restore(backup, "second")
   const isStopped = (node: ClusterNode) => node.log.join("").includes("The store cannot be trusted")
-  await waitFor(() => isStopped(one) && isStopped(two), "both agents to stop")
+  await waitFor(() => isStopped(two), "the other agent to stop")
+  one.signal("SIGCONT")
+  await waitFor(() => isStopped(one), "both agents to stop")
   await cluster.waitForOrder()
+  expect((await changes.stop()).filter((line) => line.includes("proto 73"))).toEqual([])
   expect((await one.blocks()).sort()).toEqual(blocks.sort())
   const pods = []
   for (let count = 0; count < 12; count++) pods.push(await two.addPod())

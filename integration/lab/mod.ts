@@ -33,6 +33,7 @@ export { extent, isLong, readFigures, readShare, seed, tellFigure } from "./exte
 export { allFeatures, type Feature, hasFeature, isOfMachine } from "./features.ts"
 export { advertised, advertiseRouter, capture, learnt, type Recording, record } from "./frames/frames.ts"
 export { chooseIptables, HostNamespace, type IptablesKind, mountOver, privateDirectories } from "./host-namespace.ts"
+export { IpMonitor } from "./ip-monitor.ts"
 export {
   addressesOf,
   changeMac,
