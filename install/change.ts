@@ -10,7 +10,7 @@ import {
 } from "../pkg/libc/mod.ts"
 import { CniError, Code, isJsonObject } from "../pkg/types/mod.ts"
 import { contentOf, keep, removeTree } from "./content.ts"
-import type { Layout } from "./layout.ts"
+import { type Layout, requireOwnHome } from "./layout.ts"
 import { brokenDocument, isFileName, type Manifest, readDocument, readManifest, writeDocument } from "./manifest.ts"
 
 export type Kind = "install" | "rollback" | "uninstall"
@@ -73,8 +73,18 @@ function prepare(layout: Layout, { kind, steps, manifest }: Change, stage: (step
   for (const directory of [layout.home, layout.directory]) syncPath(directory)
 }
 
+/** Carries out what an earlier installer decided, and removes what one prepared. Returns the kind of what was carried out. */
+export function makeReady(layout: Layout): Kind | undefined {
+  requireOwnHome(layout)
+  readManifest(layout.manifest) // nothing is touched of a manifest that is of a newer version
+  const finished = finish(layout)
+  removeTree(layout.staging)
+  unlessErrno(() => removeDirectory(layout.wake), "ENOENT", "ENOTDIR", "ENOTEMPTY")
+  return finished
+}
+
 /** Carries out a change that an installer decided and did not finish. Returns its kind; undefined when there is none. */
-export function finish(layout: Layout): Kind | undefined {
+function finish(layout: Layout): Kind | undefined {
   const change = findDecided(layout)
   if (change) carryOut(layout, change, true)
   else removeTree(layout.ready) // a change that was carried out, and not cleared away

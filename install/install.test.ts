@@ -13,7 +13,6 @@ import {
 import { join } from "node:path"
 import { FileDescriptor, findAttribute, Open, setAttribute } from "../pkg/libc/mod.ts"
 import { install } from "./install.ts"
-import { rollback } from "./rollback.ts"
 import { Site } from "./testing.ts"
 import { uninstall } from "./uninstall.ts"
 import { verify } from "./verify.ts"
@@ -64,7 +63,17 @@ test("the same files that were unpacked from an archive count as installed", () 
   const suite = at.suite("version 1")
   for (const name of suite.names) copyFileSync(suite.source(name), join(at.directory, name))
   expect(did(install(suite))).toEqual(["unchanged", "unchanged"])
+  expect(did(at.back())).toEqual(["unchanged", "unchanged"])
   expect(did(install(at.suite("version 2")))).toEqual(["replaced", "replaced"])
+})
+
+test("what was copied over an installed file counts as what was there before", () => {
+  using at = new Site()
+  install(at.suite("version 1"))
+  copyFileSync(at.suite("version 2").source("bridge"), join(at.directory, "bridge"))
+  expect(did(install(at.suite("version 2")))).toEqual(["unchanged", "replaced"])
+  expect(did(at.back())).toEqual(["unchanged", "restored"])
+  expect(at.files()).toEqual({ ...first, bridge: "version 2, bridge" })
 })
 
 test("hard links, which one writer could spoil all at once, are taken apart", () => {
@@ -103,7 +112,7 @@ test("what others have put in place of an installed file is not replaced without
   expect(() => install(at.suite("version 2"))).toThrow('"loopback" was placed by others')
   expect(at.files()).toEqual({ ...first, loopback: "theirs" })
   expect(did(install({ ...at.suite("version 2"), adopt: true }))).toEqual(["replaced", "adopted"])
-  expect(did(rollback(at))).toEqual(["restored", "restored"])
+  expect(did(at.back())).toEqual(["restored", "restored"])
   expect(at.files()).toEqual({ ...first, loopback: "theirs" })
   expect(verify(at.directory)?.differences).toEqual([]) // loopback is theirs
 })
@@ -128,7 +137,7 @@ test("a dry run tells and does nothing", () => {
   install(at.suite("version 1"))
   install(at.suite("version 2"))
   const kept = at.kept()
-  expect(did(rollback({ ...at, directory: at.directory, dryRun: true }))).toEqual(["restored", "restored"])
+  expect(did(at.back({ dryRun: true }))).toEqual(["restored", "restored"])
   expect(did(uninstall({ directory: at.directory, dryRun: true }))).toEqual(["removed", "removed"])
   expect([at.files(), at.kept()]).toEqual([second, kept])
 })
@@ -151,7 +160,7 @@ test("an upgrade keeps the SELinux label of what it replaces, and capability bit
   const found = (name: string) => [LABEL, BITS].map((attribute) => findAttribute(path(name), attribute))
   expect(found("bridge")).toEqual([label, bits])
   expect(found("loopback")).toEqual([label, undefined])
-  rollback(at)
+  at.back()
   expect([found("bridge"), found("loopback")]).toEqual(Array(2).fill([label, bits]))
 })
 
@@ -183,9 +192,9 @@ test("a rollback puts back what was there before, and a second one changes nothi
   using at = new Site()
   install(at.suite("version 1"))
   install(at.suite("version 2", ["bridge", "loopback", "vrf"]))
-  expect(did(rollback(at))).toEqual(["restored", "restored", "removed"])
+  expect(did(at.back())).toEqual(["restored", "restored", "removed"])
   expect(at.files()).toEqual(first)
-  expect(did(rollback(at))).toEqual(["unchanged", "unchanged"])
+  expect(did(at.back())).toEqual(["unchanged", "unchanged"])
   expect(at.files()).toEqual(first)
   expect(at.kept().filter((path) => path.includes("/"))).toEqual([])
   expect(did(install(at.suite("version 2")))).toEqual(["replaced", "replaced"])
@@ -195,7 +204,7 @@ test("the rollback of a first installation leaves the directory as it was", () =
   using at = new Site()
   at.foreign("bridge", "theirs")
   install({ ...at.suite("version 1"), adopt: true })
-  expect(did(rollback(at))).toEqual(["restored", "removed"])
+  expect(did(at.back())).toEqual(["restored", "removed"])
   expect(at.files()).toEqual({ bridge: "theirs" })
 })
 
@@ -204,9 +213,9 @@ test("a rollback leaves files that others have put in place since, without adopt
   install(at.suite("version 1"))
   install(at.suite("version 2"))
   at.foreign("bridge", "theirs")
-  expect(() => rollback(at)).toThrow('"bridge" was placed by others')
+  expect(() => at.back()).toThrow('"bridge" was placed by others')
   expect(at.files()).toEqual({ ...second, bridge: "theirs" })
-  expect(did(rollback({ directory: at.directory, adopt: true }))).toEqual(["adopted", "restored"])
+  expect(did(at.back({ adopt: true }))).toEqual(["adopted", "restored"])
   expect(at.files()).toEqual(first)
   expect(did(uninstall(at))).toEqual(["restored", "removed"])
   expect(at.files()).toEqual({ bridge: "theirs" })
@@ -217,7 +226,7 @@ test("a kept file that is damaged is not put back, and nothing else is", () => {
   install(at.suite("version 1"))
   install(at.suite("version 2"))
   writeFileSync(join(at.directory, ".cni-install/before-2/loopback"), "cut off")
-  expect(() => rollback(at)).toThrow(`Cannot put back "${at.directory}/loopback"`)
+  expect(() => at.back()).toThrow(`Cannot put back "${at.directory}/loopback"`)
   expect(at.files()).toEqual(second)
 })
 
@@ -273,7 +282,7 @@ test.each([
   const kept = at.kept()
   for (const act of [
     () => install(at.suite("version 2")),
-    () => rollback(at),
+    () => at.back(),
     () => uninstall(at),
     () => verify(at.directory),
   ])

@@ -1,8 +1,9 @@
-import { findStat, isDirectory, removeDirectory, stat, tryUnnamedFile, unlessErrno } from "../pkg/libc/mod.ts"
+import { findStat } from "../pkg/libc/mod.ts"
 import { CniError, Code } from "../pkg/types/mod.ts"
-import { apply, findDecided, finish, type Step } from "./change.ts"
-import { carryAttributes, contentOf, copyWhole, removeTree } from "./content.ts"
-import { asOnlyInstaller, Layout, refusal, refusalOf } from "./layout.ts"
+import { apply, findDecided, makeReady, type Step } from "./change.ts"
+import { carryAttributes, contentOf, copyWhole } from "./content.ts"
+import { InstallerRun } from "./last.ts"
+import { asOnlyInstaller, Layout, orRefused, requireDirectory } from "./layout.ts"
 import { type Manifest, type Placed, readManifest } from "./manifest.ts"
 import { type Outcome, plan, type Wish } from "./plan.ts"
 import { noteSeen } from "./seen.ts"
@@ -26,6 +27,8 @@ export interface Installation {
   readonly adopt?: boolean
   /** Only find out what would be done. */
   readonly dryRun?: boolean
+  /** The run that this is a part of; over this directory alone by default. */
+  readonly run?: InstallerRun
 }
 
 /**
@@ -50,56 +53,18 @@ export function install(installation: Installation): readonly Outcome[] {
   })
 }
 
-/** Carries out what an earlier installer decided, and removes what one prepared. Returns the kind of what was carried out. */
-export function makeReady(layout: Layout): ReturnType<typeof finish> {
-  requireOwnHome(layout)
-  readManifest(layout.manifest) // nothing is touched of a manifest that is of a newer version
-  const finished = finish(layout)
-  removeTree(layout.staging)
-  unlessErrno(() => removeDirectory(layout.wake), "ENOENT", "ENOTDIR", "ENOTEMPTY")
-  return finished
-}
-
-/** Turns failures of system calls into errors that say what to do. */
-export function orRefused<T>({ directory }: Layout, act: () => T): T {
-  try {
-    return act()
-  } catch (cause) {
-    throw refusalOf(directory, cause)
-  }
-}
-
-/**
- * Throws code 5 for what another user may have put in the place of the installer's own directory: what lies in it is moved over plugins,
- * which run as root.
- */
-function requireOwnHome({ directory, home }: Layout): void {
-  const found = findStat(home, true)
-  if (found === undefined) return
-  const mayBe = isDirectory(found) && (found.user === 0 || found.user === stat(directory).user)
-  if (mayBe && (found.mode & 0o022) === 0) return
-  throw refusal(directory, '".cni-install" in it is not the installer\'s own', `look at ${home}, and remove it`)
-}
-
-/** Throws unless it is a directory in which files can be made; `ENOENT`, `EROFS`, `EACCES` among others. */
-export function requireDirectory(directory: string): void {
-  const found = stat(directory)
-  if (!isDirectory(found)) throw refusal(directory, "it is no directory")
-  if (found.isFrozen) throw refusal(directory, "it is immutable or append-only", `chattr -ia ${directory}`)
-  tryUnnamedFile(directory)
-}
-
 function planned(layout: Layout, { adopt = false, mode = 0o755 }: Installation, wishes: readonly Wish[]) {
   const manifests = [readManifest(layout.manifest), findDecided(layout)?.manifest()]
   return plan(layout, wishes, { manifests, mode, adopt })
 }
 
 function carryIn(layout: Layout, installation: Installation, wishes: readonly Wish[]): readonly Outcome[] {
-  const { source, from, mode = 0o755, introduce } = installation
+  const { directory, source, from, mode = 0o755, introduce } = installation
   const earlier = readManifest(layout.manifest)
   const { outcomes, steps } = planned(layout, installation, wishes)
   const isNoted = wishes.every(({ name, content }) => earlier?.files[name]?.content === content)
-  if (steps.length === 0 && isNoted) return outcomes
+  const { run = new InstallerRun([directory]) } = installation
+  if (steps.length === 0 && isNoted && !run.isToNote(earlier)) return outcomes
 
   const versions: Record<string, string | undefined> = {}
   const stage = ({ name, now, next }: Step, path: string) => {
@@ -122,12 +87,16 @@ function carryIn(layout: Layout, installation: Installation, wishes: readonly Wi
       return [[name, { content, ...(version && { version }), ...(displaced && { displaced }) }]]
     }
     const files = { ...earlier?.files, ...Object.fromEntries(wishes.flatMap(place)) }
-    const replaced = steps.filter(({ now, next, keep }) => keep !== "before" && now !== next).map(({ name }) => name)
-    const were = Object.entries(earlier?.files ?? {}).filter(([name]) => !replaced.includes(name)) // others' files are not
-    const { installed = "", from: origin = "" } = earlier ?? {}
-    const before = { installed, from: origin, files: Object.fromEntries(were) }
+    const were = Object.entries(files).flatMap(([name, file]): [string, Placed][] => {
+      const change = steps.find((step) => step.name === name && step.now !== step.next)
+      if (change === undefined) return [[name, file]]
+      const old = earlier?.files[name]
+      return old && change.keep === "before" ? [[name, old]] : [] // what others placed is not ours to note
+    })
+    const { installed: at = "", from: origin = "" } = earlier ?? {}
+    const before = { installed: at, from: origin, files: Object.fromEntries(were) }
     const generation = (earlier?.generation ?? 0) + 1
-    return { generation, installed: new Date().toISOString(), from, files, before }
+    return { generation, installed: run.begin(), directories: run.directories, from, files, before }
   }
   apply(layout, { kind: "install", steps, manifest }, stage)
   noteSeen(layout)

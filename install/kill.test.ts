@@ -102,7 +102,7 @@ describe("an installer that is killed at any of its calls", () => {
         expect(versions(site)).toBe("version 2")
         expect(verify(site.directory)).toMatchObject({ differences: [], interrupted: undefined })
         expect(site.kept().filter((path) => /^(staging|ready)/.test(path))).toEqual([])
-        rollback(site)
+        site.back()
         expect(versions(site)).toBe("version 1")
       },
     )
@@ -116,10 +116,10 @@ describe("an installer that is killed at any of its calls", () => {
       (site) => install(site.suite("version 2", names)),
       (site, at) => {
         const decided = verify(site.directory)?.interrupted === "install" || site.kept().includes("before-2")
-        rollback(site)
+        site.back()
         expect([at, versions(site)]).toEqual([at, decided ? "version 1" : ""])
         const files = site.files()
-        rollback(site)
+        site.back()
         expect(site.files()).toEqual(files)
       },
     )
@@ -130,7 +130,7 @@ describe("an installer that is killed at any of its calls", () => {
       (site) => site.foreign("bridge", "theirs, bridge"),
       (site) => install({ ...site.suite("version 1", names), adopt: true }),
       (site, at) => {
-        if (verify(site.directory)) rollback(site)
+        if (verify(site.directory)) site.back()
         expect([at, site.files()]).toEqual([at, { bridge: "theirs, bridge" }])
       },
     )
@@ -142,13 +142,86 @@ describe("an installer that is killed at any of its calls", () => {
         upgraded(site)
         install(site.suite("version 2", names))
       },
-      (site) => rollback(site),
+      (site) => site.back(),
       (site) => {
         expect(Object.keys(site.files())).toEqual(names)
-        rollback(site)
+        site.back()
         expect(versions(site)).toBe("version 1")
       },
     )
+  })
+
+  const two = (site: Site) => [site.directory, site.other]
+
+  test("is taken back in both of two directories, or in none of them", () => {
+    const seen = new Set<string>()
+    killAtEach(
+      (site) => site.installBoth("version 1", "version 1"),
+      (site) => site.installBoth("version 2", "version 2"),
+      (site) => {
+        seen.add(site.both().join(" / "))
+        rollback(two(site))
+        const [bin, tools] = site.both()
+        expect(["version 1", ""]).toContain(bin ?? "none") // nothing: the one before was taken back
+        expect(tools).toBe(bin ?? "none")
+        rollback(two(site))
+        expect(site.both()).toEqual([bin ?? "none", tools ?? "none"])
+      },
+    )
+    expect([...seen]).toEqual(expect.arrayContaining(["version 2 / version 1", "version 2 / version 2"]))
+  })
+
+  test("between two directories is gone on with by the next one, and both are taken back", () => {
+    const seen = new Set<string>()
+    killAtEach(
+      (site) => {
+        site.installBoth("version 1", "version 1")
+        site.installBoth("version 2", "version 2")
+      },
+      (site) => site.installBoth("version 3", "version 3"),
+      (site, at) => {
+        seen.add(site.both().join(" / "))
+        site.installBoth("version 3", "version 3")
+        rollback(two(site))
+        expect([at, ...site.both()]).toEqual([at, "version 2", "version 2"])
+      },
+    )
+    expect([...seen]).toContain("version 3 / version 2")
+  })
+
+  test("between two directories is not gone on with by one of another version", () => {
+    killAtEach(
+      (site) => site.installBoth("version 1", "version 1"),
+      (site) => site.installBoth("version 2", "version 2"),
+      (site, at) => {
+        for (const directory of two(site)) install({ ...site.suite("nothing", []), directory }) // finishes what was decided
+        const left = site.both()
+        site.installBoth("version 3", "version 3")
+        expect([at, ...site.both()]).toEqual([at, "version 3", "version 3"])
+        rollback(two(site))
+        expect([at, ...site.both()]).toEqual([at, ...left])
+      },
+    )
+  })
+
+  test("in a rollback of two directories ends at the old suite in both by the next rollback", () => {
+    const seen = new Set<string>()
+    killAtEach(
+      (site) => {
+        site.installBoth("version 0", "version 0")
+        site.installBoth("version 0", "version 1")
+        site.installBoth("version 2", "version 1")
+      },
+      (site) => rollback(two(site)),
+      (site) => {
+        seen.add(site.both().join(" / "))
+        for (let times = 1; times <= 2; times++) {
+          rollback(two(site))
+          expect(site.both()).toEqual(["version 0", "version 1"])
+        }
+      },
+    )
+    expect([...seen]).toContain("version 2 / version 1")
   })
 
   test("in an uninstallation leaves nothing of ours after the next one, and gives back what was displaced", () => {

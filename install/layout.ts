@@ -1,12 +1,16 @@
 import {
   type ErrnoName,
   FileDescriptor,
+  findStat,
+  isDirectory,
   isErrno,
   lockWithin,
   makeDirectories,
   Open,
   removeDirectory,
+  stat,
   tryLock,
+  tryUnnamedFile,
 } from "../pkg/libc/mod.ts"
 import { CniError, Code, isCniError, messageOf } from "../pkg/types/mod.ts"
 
@@ -94,6 +98,35 @@ export function wakeWatchers(directory: string): void {
   removeDirectory(wake)
 }
 
+/** Throws unless it is a directory in which files can be made; `ENOENT`, `EROFS`, `EACCES` among others. */
+export function requireDirectory(directory: string): void {
+  const found = stat(directory)
+  if (!isDirectory(found)) throw refusal(directory, "it is no directory")
+  if (found.isFrozen) throw refusal(directory, "it is immutable or append-only", `chattr -ia ${directory}`)
+  tryUnnamedFile(directory)
+}
+
+/**
+ * Throws code 5 for what another user may have put in the place of the installer's own directory: what lies in it is moved over plugins,
+ * which run as root.
+ */
+export function requireOwnHome({ directory, home }: Layout): void {
+  const found = findStat(home, true)
+  if (found === undefined) return
+  const mayBe = isDirectory(found) && (found.user === 0 || found.user === stat(directory).user)
+  if (mayBe && (found.mode & 0o022) === 0) return
+  throw refusal(directory, '".cni-install" in it is not the installer\'s own', `look at ${home}, and remove it`)
+}
+
+/** Turns failures of system calls into errors that say what to do. */
+export function orRefused<T>({ directory }: Layout, act: () => T): T {
+  try {
+    return act()
+  } catch (cause) {
+    throw refusalOf(directory, cause)
+  }
+}
+
 /** The error of a directory in which nothing was changed. */
 export function refusal(directory: string, reason: string, details?: string): CniError {
   const more = details === undefined ? {} : { details }
@@ -101,7 +134,7 @@ export function refusal(directory: string, reason: string, details?: string): Cn
 }
 
 /** The error that a failure stands for: those that have a way out say which. */
-export function refusalOf(directory: string, cause: unknown): CniError {
+function refusalOf(directory: string, cause: unknown): CniError {
   if (isCniError(cause)) return cause
   const [, reason, details] = reasons.find(([names]) => isErrno(cause, ...names)) ?? []
   if (reason !== undefined) return refusal(directory, reason, `${messageOf(cause)}; ${details}`)

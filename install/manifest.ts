@@ -30,20 +30,25 @@ export type Placements = Readonly<Record<string, Placed>>
 export interface Manifest {
   /** Counts the installations in this directory. */
   readonly generation: number
-  /** When, as Date.toISOString has it. */
+  /** When the run of the installer began, as Date.toISOString has it; the same in all of its directories, and greater in those of a later run. */
   readonly installed: string
+  /** The directories that the run was about, this one among them, in its order; none after a rollback. */
+  readonly directories: readonly string[]
   /** The directory that the files came from. */
   readonly from: string
   readonly files: Placements
   /** What a rollback goes back to; undefined after one. */
-  readonly before?: { readonly installed: string; readonly from: string; readonly files: Placements } | undefined
+  readonly before?: Before | undefined
 }
+
+/** What an installation found. */
+export type Before = Pick<Manifest, "installed" | "from" | "files">
 
 /** Reads a manifest; undefined when there is none. Throws code 5 for one that is damaged, or of a newer version. */
 export function readManifest(path: string): Manifest | undefined {
   const root = readDocument(path, "manifest")
   if (root === undefined) return undefined
-  const { generation, installed, from, before } = root
+  const { generation, before } = root
   const damaged = (what: string) => brokenDocument(path, "manifest", `"${what}" is missing, or of another type`)
   if (typeof generation !== "number" || !Number.isSafeInteger(generation)) throw damaged("generation")
   const suite = (at: JsonObject) => ({
@@ -52,7 +57,8 @@ export function readManifest(path: string): Manifest | undefined {
     files: parseFiles(at.files, () => damaged("files")),
   })
   if (before !== undefined && !isJsonObject(before)) throw damaged("before")
-  return { generation, ...suite({ ...root, installed, from } as JsonObject), before: before && suite(before) }
+  const directories = Array.isArray(root.directories) ? root.directories.filter((one) => typeof one === "string") : []
+  return { generation, directories, ...suite(root), before: before && suite(before) }
 }
 
 function parseFiles(value: JsonValue | undefined, damaged: () => CniError): Placements {

@@ -3,15 +3,16 @@
  *
  * @example
  * install({ directory: "/opt/cni/bin", names: ["bridge"], source: (name) => `/srv/new/${name}`, from: "/srv/new" })
- * rollback({ directory: "/opt/cni/bin" })
+ * rollback(["/opt/cni/bin"])
  */
 export { copyExecutable } from "./content.ts"
 export { findVersion, requireExecutable, requireVersion } from "./executable.ts"
 export { type Installation, install } from "./install.ts"
+export { InstallerRun } from "./last.ts"
 export { wakeWatchers } from "./layout.ts"
 export type { Manifest, Placed } from "./manifest.ts"
 export { knownBinDir, type RuntimePlaces, runtimePlaces, runtimeSockets } from "./paths.ts"
 export type { Outcome } from "./plan.ts"
-export { type Place, rollback } from "./rollback.ts"
+export { rollback } from "./rollback.ts"
 export { uninstall } from "./uninstall.ts"
 export { type Difference, type Verified, verify } from "./verify.ts"

@@ -30,7 +30,8 @@ export interface Plan {
 interface Rules {
   /** The manifests by which a file is ours. */
   readonly manifests: readonly (Manifest | undefined)[]
-  readonly mode: number
+  /** The mode of new files, 0755 by default. */
+  readonly mode?: number
   /** Files of others may be replaced. */
   readonly adopt: boolean
   /** What is replaced comes back by this change, and is not kept. */
@@ -54,7 +55,7 @@ export function plan(layout: Layout, wishes: readonly Wish[], rules: Rules): Pla
 }
 
 function planOne(layout: Layout, { name, content: next }: Wish, rules: Rules): { outcome: Outcome; step?: Step } {
-  const { manifests, mode, isBack = false } = rules
+  const { manifests, mode = 0o755, isBack = false } = rules
   const file = layout.file(name)
   const now = contentOf(file)
   if (now === "other") throw refusal(layout.directory, `"${name}" in it is a directory or a device`)

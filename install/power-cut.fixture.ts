@@ -27,7 +27,7 @@ export interface Act {
   readonly next?: (directory: string) => void
 }
 
-const goBack = (directory: string) => void rollback({ directory })
+const goBack = (directory: string) => void rollback([directory])
 const leave = (directory: string) => void uninstall({ directory })
 const put = (site: Site, version: number) => (directory: string) =>
   void install({ ...site.suite(`version ${version}`, names), directory })

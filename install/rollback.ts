@@ -1,76 +1,86 @@
 import { findStat } from "../pkg/libc/mod.ts"
 import { CniError, Code } from "../pkg/types/mod.ts"
-import { apply, type Step } from "./change.ts"
+import { apply, makeReady, type Step } from "./change.ts"
 import { contentOf, keep } from "./content.ts"
-import { makeReady, orRefused, requireDirectory } from "./install.ts"
-import { asOnlyInstaller, Layout } from "./layout.ts"
+import { findLast, knownOf, requireManifest } from "./last.ts"
+import { asOnlyInstaller, Layout, orRefused, requireDirectory } from "./layout.ts"
 import { type Manifest, type Placed, readManifest } from "./manifest.ts"
 import { type Outcome, type Plan, plan, type Wish } from "./plan.ts"
 import { noteSeen } from "./seen.ts"
 
-/** A directory in which something was installed. */
-export interface Place {
-  readonly directory: string
+/** How an installation is taken back. */
+export interface Manner {
   /** Also replace files that others have placed since, and keep them. */
   readonly adopt?: boolean
-  /** The mode of the files, 0755 by default. */
-  readonly mode?: number
   /** Only find out what would be done. */
   readonly dryRun?: boolean
 }
 
+/** A directory, and what became of its files. */
+export interface Returned {
+  readonly directory: string
+  readonly outcomes: readonly Outcome[]
+}
+
 /**
- * Puts back what was there before the last installation: its files, those of others that it displaced, and no file where there was
- * none. An installation that was interrupted is carried out first, so that this is the state before it; a rollback that was
- * interrupted is carried out, and a second one changes nothing. Throws code 5.
+ * Takes back the last installation that these directories know of, in each directory that it changed, also in those that are not named
+ * here: its files, those of others that it displaced, and no file where there was none. A directory that it did not change stays as it
+ * is. An installation that was interrupted is carried out first, so that this is the state before it; a rollback that was interrupted
+ * is carried out, and a second one changes nothing. Throws code 5.
  */
-export function rollback(place: Place): readonly Outcome[] {
-  const layout = new Layout(place.directory)
-  return orRefused(layout, () => {
-    requireDirectory(place.directory)
-    if (place.dryRun) return planBack(layout, requireManifest(layout), place).outcomes
-    return asOnlyInstaller(layout, () => {
-      makeReady(layout)
-      return goBack(layout, place)
-    })
+export function rollback(directories: readonly string[], manner: Manner = {}): readonly Returned[] {
+  const named = knownOf(directories)
+  const last = findLast(named)?.manifest ?? requireManifest(new Layout(directories[0] ?? "/"))
+  const others = knownOf(last.directories.filter((directory) => !directories.includes(directory)))
+  const isOfIt = ({ manifest }: { manifest: Manifest }) => manifest.installed === last.installed
+  const its = [...named, ...others].filter(isOfIt)
+  const isBack = its.some(({ manifest }) => manifest.before === undefined)
+  // The other directories forget older installations first: a second rollback is not to take back those.
+  const inOrder = [...named.filter((one) => !isOfIt(one)), ...its.reverse()]
+  return inOrder.map(({ layout }) => ({
+    directory: layout.directory,
+    outcomes: orRefused(layout, () => rollbackOne(layout, isBack ? undefined : last.installed, manner)),
+  }))
+}
+
+/** Takes back an installation in one directory; none when `installed` is undefined. */
+function rollbackOne(layout: Layout, installed: string | undefined, manner: Manner): readonly Outcome[] {
+  requireDirectory(layout.directory)
+  if (manner.dryRun) return planBack(layout, requireManifest(layout), installed, manner).outcomes
+  return asOnlyInstaller(layout, () => {
+    makeReady(layout)
+    return goBack(layout, installed, manner)
   })
 }
 
-function goBack(layout: Layout, place: Place): readonly Outcome[] {
+function goBack(layout: Layout, installed: string | undefined, manner: Manner): readonly Outcome[] {
   const manifest = requireManifest(layout)
-  const { outcomes, steps } = planBack(layout, manifest, place)
-  if (!manifest.before) return outcomes
-  const { installed, from, files } = manifest.before
+  const { outcomes, steps } = planBack(layout, manifest, installed, manner)
+  const { before, ...now } = manifest
+  if (!before || installed === undefined || manifest.installed > installed) return outcomes
+  const next = manifest.installed === installed ? { ...now, ...before, directories: [] } : now
   const displacedNow = (name: string) => steps.find((step) => step.name === name && step.keep === "displaced")?.now
-  const placed = Object.entries(files).map(([name, file]): [string, Placed] => {
+  const placed = Object.entries(next.files).map(([name, file]): [string, Placed] => {
     const displaced = displacedNow(name) ?? file.displaced
     return [name, { ...file, ...(displaced && { displaced }) }]
   })
-  const generation = manifest.generation + 1
-  const next: Manifest = { generation, installed, from, files: Object.fromEntries(placed) }
-  apply(layout, { kind: "rollback", steps, manifest: () => next }, (step, path) =>
+  const following = { ...next, generation: manifest.generation + 1, files: Object.fromEntries(placed) }
+  apply(layout, { kind: "rollback", steps, manifest: () => following }, (step, path) =>
     bringBack(layout, manifest, step, path),
   )
   noteSeen(layout)
   return outcomes
 }
 
-export function requireManifest(layout: Layout): Manifest {
-  const manifest = readManifest(layout.manifest)
-  if (manifest) return manifest
-  throw new CniError(Code.Io, `Cannot find what was installed into "${layout.directory}": it has no manifest`, {
-    details: `cni install writes ${layout.manifest}; files that were copied there by others have none`,
-  })
-}
-
-function planBack(layout: Layout, manifest: Manifest, { adopt = false, mode = 0o755 }: Place): Plan {
+function planBack(layout: Layout, manifest: Manifest, installed: string | undefined, { adopt = false }: Manner): Plan {
   const { files, before } = manifest
-  if (!before) return { steps: [], outcomes: Object.keys(files).map((name) => ({ name, did: "unchanged" })) }
+  if (!before || manifest.installed !== installed)
+    return { steps: [], outcomes: Object.keys(files).map((name) => ({ name, did: "unchanged" })) }
   const names = [...new Set([...Object.keys(files), ...Object.keys(before.files)])]
   const wishes = names.map((name): Wish => {
     return { name, content: before.files[name]?.content ?? files[name]?.displaced }
   })
-  return plan(layout, wishes, { manifests: [manifest], mode, adopt, isBack: true })
+  return plan(layout, wishes, { manifests: [manifest, readManifest(layout.manifest)], adopt, isBack: true })
 }
 
 /** Gives the file that is kept of a name its place in a change. Throws code 5 when it is not what was kept. */

@@ -12,16 +12,34 @@ import {
 } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import type { Installation } from "./install.ts"
+import { type Installation, install } from "./install.ts"
+import { InstallerRun } from "./last.ts"
+import type { Outcome } from "./plan.ts"
+import { type Manner, rollback } from "./rollback.ts"
 
 /** A directory to install into, and suites to install; it goes with its scope. */
 export class Site implements Disposable {
   /** In memory where that can be: putting each of thousands of files on a disk takes its time. */
   readonly root = mkdtempSync(join(existsSync("/dev/shm") ? "/dev/shm" : tmpdir(), "install-test-"))
   readonly directory = join(this.root, "bin")
+  /** Another directory that installations may be about. */
+  readonly other = join(this.root, "tools")
 
   constructor() {
-    mkdirSync(this.directory)
+    for (const each of [this.directory, this.other]) mkdirSync(each)
+  }
+
+  /** Installs a suite into the one directory, and one of a single file into the other. */
+  installBoth(suite: string, tool: string): void {
+    const run = new InstallerRun([this.directory, this.other])
+    install({ ...this.suite(suite), run })
+    install({ ...this.suite(tool, ["cni"]), directory: this.other, run })
+  }
+
+  /** The content of the files of both directories, each once. */
+  both(): string[] {
+    const contents = [this.directory, this.other].map((each) => Object.values(this.files(each)))
+    return contents.map((all) => [...new Set(all.map((content) => content.replace(/,.*/, "")))].join())
   }
 
   /** What installs a suite whose files have this content, for two names or those given. */
@@ -39,16 +57,21 @@ export class Site implements Disposable {
   }
 
   /** The content of each file, links by their targets; what the installer keeps is left out. */
-  files(): Record<string, string> {
-    const names = readdirSync(this.directory).filter((name) => name !== ".cni-install")
+  files(directory = this.directory): Record<string, string> {
+    const names = readdirSync(directory).filter((name) => name !== ".cni-install")
     const read = (path: string) =>
       lstatSync(path).isSymbolicLink() ? `-> ${readlinkSync(path)}` : readFileSync(path, "utf8")
-    return Object.fromEntries(names.sort().map((name) => [name, read(join(this.directory, name))]))
+    return Object.fromEntries(names.sort().map((name) => [name, read(join(directory, name))]))
   }
 
   /** All paths that the installer keeps. */
   kept(): string[] {
     return readdirSync(join(this.directory, ".cni-install"), { recursive: true }).map(String).sort()
+  }
+
+  /** Takes back the last installation. */
+  back(manner: Manner = {}): readonly Outcome[] {
+    return rollback([this.directory], manner).flatMap(({ outcomes }) => outcomes)
   }
 
   inode(name: string): number {

@@ -1,10 +1,17 @@
 import { findStat, tryRemoveDirectory } from "../pkg/libc/mod.ts"
-import { apply, findDecided } from "./change.ts"
-import { makeReady, orRefused, requireDirectory } from "./install.ts"
-import { asOnlyInstaller, Layout } from "./layout.ts"
+import { apply, findDecided, makeReady } from "./change.ts"
+import { requireManifest } from "./last.ts"
+import { asOnlyInstaller, Layout, orRefused, requireDirectory } from "./layout.ts"
 import type { Manifest } from "./manifest.ts"
 import { type Outcome, type Plan, plan } from "./plan.ts"
-import { bringBack, type Place, requireManifest } from "./rollback.ts"
+import { bringBack } from "./rollback.ts"
+
+/** A directory in which something was installed. */
+export interface Place {
+  readonly directory: string
+  /** Only find out what would be done. */
+  readonly dryRun?: boolean
+}
 
 /**
  * Removes what was installed into a directory, puts back what it displaced of others, and leaves nothing of its own. A file that others
@@ -14,14 +21,14 @@ export function uninstall(place: Place): readonly Outcome[] {
   const layout = new Layout(place.directory)
   return orRefused(layout, () => {
     requireDirectory(place.directory)
-    if (place.dryRun) return planAway(layout, requireManifest(layout), place).outcomes
+    if (place.dryRun) return planAway(layout, requireManifest(layout)).outcomes
     return asOnlyInstaller(layout, () => {
       const steps = findDecided(layout)?.steps ?? []
       if (makeReady(layout) === "uninstall") return steps.map(({ name }) => ({ name, did: "removed" }))
       const isEmpty = findStat(layout.home) !== undefined && tryRemoveDirectory(layout.home)
       if (isEmpty) return [] // an earlier one was killed at its last step
       const manifest = requireManifest(layout)
-      const { outcomes, steps: all } = planAway(layout, manifest, place)
+      const { outcomes, steps: all } = planAway(layout, manifest)
       const change = { kind: "uninstall", steps: all, manifest: () => undefined } as const
       apply(layout, change, (step, path) => bringBack(layout, manifest, step, path))
       return outcomes
@@ -29,9 +36,9 @@ export function uninstall(place: Place): readonly Outcome[] {
   })
 }
 
-function planAway(layout: Layout, manifest: Manifest, { mode = 0o755 }: Place): Plan {
+function planAway(layout: Layout, manifest: Manifest): Plan {
   const wishes = Object.entries(manifest.files).map(([name, { displaced }]) => ({ name, content: displaced }))
-  const rules = { manifests: [manifest], mode, adopt: true, isBack: true }
+  const rules = { manifests: [manifest], adopt: true, isBack: true }
   const { steps, outcomes } = plan(layout, wishes, rules)
   // A file of others in our place stays, also where an older one of theirs is kept.
   const isTheirs = (name: string) => outcomes.some((outcome) => outcome.name === name && outcome.did === "adopted")

@@ -31,25 +31,13 @@ export function installPlaces(args: Arguments): InstallPlaces {
   const found = findDirectories(args)
   const { binDir, confDir } = found
   const common = { adopt: given(args, "adopt"), dryRun: given(args, "dry-run") }
-  const places: InstallPlace[] = [
-    {
-      ...common,
-      title: "PLUGIN",
-      directory: binDir,
-      mode: 0o755,
-      installation: () => plugins({ ...common, directory: binDir }),
-    },
-  ]
+  const installation = () => plugins({ ...common, directory: binDir })
+  const places: InstallPlace[] = [{ ...common, title: "PLUGIN", directory: binDir, mode: 0o755, installation }]
   const toolDir = text(args, "tool-dir")
   if (toolDir !== undefined) {
     const directory = resolve(toolDir)
-    places.push({
-      ...common,
-      title: "TOOL",
-      directory,
-      mode: 0o755,
-      installation: () => tools({ ...common, directory }),
-    })
+    const installation = () => tools({ ...common, directory })
+    places.push({ ...common, title: "TOOL", directory, mode: 0o755, installation })
   }
   const asked = text(args, "config")
   const file = asked === undefined ? undefined : resolve(asked)
@@ -58,6 +46,9 @@ export function installPlaces(args: Arguments): InstallPlaces {
     const installation = () => configuration({ ...common, directory: confDir }, file)
     places.push({ ...common, title: "CONFIGURATION", directory: confDir, mode: 0o644, installation })
   }
+  for (const [at, { directory }] of places.entries())
+    if (places.findIndex((place) => place.directory === directory) < at)
+      throw new UsageError(`cannot use ${directory} twice: plugins, tool and configuration have a directory each`)
   return { ...found, places, config }
 }
 

@@ -1,4 +1,4 @@
-import { findVersion, install, type Outcome, rollback, uninstall, verify } from "../../install/mod.ts"
+import { findVersion, InstallerRun, install, type Outcome, rollback, uninstall, verify } from "../../install/mod.ts"
 import { monotonicMs } from "../../pkg/engine/mod.ts"
 import { exists, join, resolve } from "../../pkg/libc/mod.ts"
 import { statusNetwork } from "../../pkg/libcni/mod.ts"
@@ -55,7 +55,10 @@ export const installCommand: Command = {
     "cache-dir": runtimeFlags["cache-dir"],
     adopt: { type: "boolean", help: "also replace files that others placed, and keep them" },
     verify: { type: "boolean", help: "say which files were replaced, removed or changed since; exit code 3 then" },
-    rollback: { type: "boolean", help: "put back what was there before the last installation" },
+    rollback: {
+      type: "boolean",
+      help: "put back what was there before the last installation, in all directories that it changed",
+    },
     uninstall: {
       type: "boolean",
       help: "remove all once no container is attached, and put back what --adopt displaced",
@@ -94,22 +97,34 @@ Examples:
     if (way === "verify") return tellDifferences(args, terminal, places)
     terminal.signal.throwIfAborted() // from here on SIGTERM waits until the change is whole
     if (way === "uninstall") return await leave(args, terminal, found)
-    const named = places.filter(({ title }) => title !== "CONFIGURATION" || found.config)
     if (way === "rollback") {
-      const back = [...named].reverse().map((place) => ({ ...place, outcomes: rollback(place) }))
+      const back = takeBack(args, places)
       tell(args, terminal, back)
-      return await requireLoaded(args, terminal, back)
+      const isChanged = ({ outcomes }: Done) => outcomes.some(({ did }) => did === "restored")
+      return await requireLoaded(args, terminal, back.filter(isChanged))
     }
+    const named = places.filter(({ title }) => title !== "CONFIGURATION" || found.config)
+    const run = new InstallerRun(named.map(({ directory }) => directory))
     const done: Done[] = []
     for (const place of named) {
       // Plugins that cannot serve on this kernel are told before the runtime hears of the network.
       if (place.title === "CONFIGURATION" && found.config && !place.dryRun)
         await statusNetwork({ ...runtimeOf(args, terminal), path: [binDir] }, found.config.network)
-      done.push({ ...place, outcomes: install(place.installation()) })
+      done.push({ ...place, outcomes: install({ ...place.installation(), run }) })
     }
     tell(args, terminal, done)
     await requireLoaded(args, terminal, done)
   },
+}
+
+/** Takes back the last installation, also in directories that are not named now. */
+function takeBack(args: Arguments, places: readonly InstallPlace[]): Done[] {
+  const manner = { adopt: given(args, "adopt"), dryRun: given(args, "dry-run") }
+  const directories = places.map(({ directory }) => directory)
+  return rollback(directories, manner).map(({ directory, outcomes }) => {
+    const title = places.find((place) => place.directory === directory)?.title ?? "FILE"
+    return { title, directory, outcomes }
+  })
 }
 
 /** Ends with exit code 3 when a runtime does not use the configuration that was installed. */
@@ -126,7 +141,11 @@ async function requireLoaded(args: Arguments, terminal: Terminal, done: readonly
   }
 }
 
-type Done = InstallPlace & { readonly outcomes: readonly Outcome[] }
+interface Done {
+  readonly title: InstallPlace["title"] | "FILE"
+  readonly directory: string
+  readonly outcomes: readonly Outcome[]
+}
 
 const isInstalled = ({ title, directory }: InstallPlace) => title === "PLUGIN" || exists(`${directory}/.cni-install`)
 

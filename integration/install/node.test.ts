@@ -1,7 +1,8 @@
 import { expect, test } from "bun:test"
-import { mkdir, readdir, writeFile } from "node:fs/promises"
+import { mkdir, readdir, rm, writeFile } from "node:fs/promises"
 import { join } from "node:path"
 import { bridgeNetwork, builtPlugins, HostNamespace, TemporaryDirectory } from "../lab/mod.ts"
+import { Suites } from "./suites.ts"
 
 const tool = join(builtPlugins, "../cni")
 
@@ -107,6 +108,40 @@ test("a network whose plugins say that every ADD would fail is not installed, an
   expect([exitCode, stderr]).toEqual([1, expect.stringContaining("none0")])
   expect(await readdir(node.conf)).toEqual([])
   expect(await readdir(node.bin)).toContain("macvlan")
+})
+
+test("one rollback takes back one installation: what it did not change stays, and what it changed need not be named", async () => {
+  await using node = await makeNode(network)
+  await using suites = await Suites.create()
+  const tools = suites.path("tools")
+  await mkdir(tools)
+  const there = async () => [await suites.others(), await readdir(tools), (await readdir(node.conf)).sort()]
+  const run = async (suite: "A" | "B", ...flags: string[]) => {
+    const words = ["install", "--bin-dir", suites.bin, "--conf-dir", node.conf, ...flags]
+    expect(await node.host.tryExec(suites.tool(suite), words)).toMatchObject({ exitCode: 0 })
+  }
+  const all = ["--tool-dir", tools, "--config", node.file]
+  await run("A", ...all)
+  const whole = await there()
+  expect(whole[1]).toContain("cni")
+  await run("B", ...all) // the same tool, the same configuration
+  for (const flags of [["--tool-dir", tools], ["--tool-dir", tools], []]) {
+    await run("A", "--rollback", ...flags)
+    expect([await suites.installed(), ...(await there())]).toEqual(["A", ...whole])
+  }
+  for (const directory of [suites.bin, tools, node.conf]) await rm(directory, { recursive: true })
+  for (const directory of [suites.bin, tools, node.conf]) await mkdir(directory)
+  await run("B", ...all)
+  await run("B", "--rollback")
+  expect(await there()).toEqual([[".cni-install"], [".cni-install"], [".cni-install"]])
+  expect(await readdir(suites.bin)).toEqual([".cni-install"])
+}, 120_000)
+
+test("one directory for plugins and the tool is refused before anything is done", async () => {
+  await using node = await makeNode(network)
+  const { exitCode, stderr } = await node.install("--tool-dir", node.bin)
+  expect([exitCode, stderr]).toEqual([2, expect.stringContaining(`cannot use ${node.bin} twice`)])
+  expect(await readdir(node.bin)).toEqual([])
 })
 
 test("a configuration of the same name that others wrote stays without --adopt", async () => {
