@@ -11,10 +11,12 @@ import {
 import type { Contender, Scenario } from "../measure.ts"
 import type { Suite } from "../suites.ts"
 
+const FLUSHED = "reconcile after nft flush ruleset"
+
 /** How many containers a node has, and the commands that are timed there: a usual full node, and a large one. */
 const nodes = [
   { containers: 110, steps: ["help", "ps"] },
-  { containers: 250, steps: ["ps", "status", "trace", "graph", "doctor"] },
+  { containers: 250, steps: ["ps", "status", "trace", "graph", "doctor", "reconcile", FLUSHED] },
 ] as const
 
 const network = {
@@ -63,12 +65,18 @@ async function startTools(plugins: string, { containers, steps }: (typeof nodes)
     trace: tool(["trace", "pods", netns, "--to", "10.22.0.1"]),
     graph: tool(["graph", "--write", "/dev/null"]), // more than the station takes of an answer
     doctor: tool(["doctor"]),
+    reconcile: tool(["reconcile"]),
+    [FLUSHED]: tool(["reconcile"]),
   }
+  const flush: Job = { command: ["/usr/sbin/nft", "flush", "ruleset"], env: programEnv, input: "" }
   const kept = stack.move()
   return {
     async round() {
       const taken: Partial<Record<Step, Sample>> = {}
-      for (const step of steps) taken[step] = await station.time(commands[step])
+      for (const step of steps) {
+        if (step === FLUSHED) await station.time(flush)
+        taken[step] = await station.time(commands[step])
+      }
       return taken
     },
     [Symbol.asyncDispose]: () => kept.disposeAsync(),

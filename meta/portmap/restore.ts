@@ -1,5 +1,5 @@
 import { addressesOf } from "../../pkg/ip/mod.ts"
-import { findLink, RouteSocket } from "../../pkg/netlink/mod.ts"
+import { findLink, type Link, RouteSocket } from "../../pkg/netlink/mod.ts"
 import type { Restorable, Restoring } from "../../pkg/skel/mod.ts"
 import type { PortmapConfig } from "./config.ts"
 import { Hostports } from "./hostports.ts"
@@ -19,9 +19,10 @@ type Ours = Restorable<PortmapConfig>
 export function restorePortmap({ attachments, isDry, flows, toIptables, tell, log }: Restoring<PortmapConfig>): void {
   using hostports = Hostports.open()
   using host = RouteSocket.open()
+  const known = new Map<number, Link | undefined>()
   const prepared = attachments.flatMap((one) => {
     const addresses = mappedAddresses(one.result, one.owner.ifName, one.config.portMappings ?? [])
-    const findLink = () => findOwnLink(host, one, addresses)
+    const findLink = () => findOwnLink(host, one, addresses, known)
     return addresses.length === 0 ? [] : [{ one, addresses, ...prepare(one, one.config, addresses, findLink) }]
   })
   const wanted = prepared.map(({ one, spec }) => ({
@@ -59,8 +60,13 @@ export function takeBackPortmap(attachments: readonly Ours[]): void {
 }
 
 /** The interface by which ADD has reached the container: where it is gone, the host may have a route to elsewhere. */
-function findOwnLink(host: RouteSocket, one: Ours, addresses: readonly MappedAddress[]): HostLink | undefined {
-  const link = findLocalnetLink(addresses, host)
+function findOwnLink(
+  host: RouteSocket,
+  one: Ours,
+  addresses: readonly MappedAddress[],
+  known: Map<number, Link | undefined>,
+): HostLink | undefined {
+  const link = findLocalnetLink(addresses, host, known)
   return link && namesOnHost(one).includes(link.name) ? link : undefined
 }
 

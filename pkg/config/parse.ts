@@ -35,8 +35,12 @@ function readObject(schema: ObjectSchema, object: JsonObject, path: string, leni
   const read: Record<string, unknown> = {}
   for (const key of keys) {
     const field = fields[key] as Schema
-    const at = path === "" ? key : `${path}.${key}`
     const written = given[key] ?? null
+    if (written === null && !field.required) {
+      if (field.default !== undefined) read[key] = field.default
+      continue
+    }
+    const at = path === "" ? key : `${path}.${key}`
     let value: unknown
     try {
       if (written !== null) value = readValue(field, written, at)

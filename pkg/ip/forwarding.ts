@@ -41,11 +41,6 @@ export function isForwarding(family: Family): boolean {
   return findSysctl(FORWARDING[family]) !== "0"
 }
 
-/** Returns whether `refuseRouterAdvertisements` would change a setting. */
-export function acceptsRouterAdvertisements(name: string): boolean {
-  return (findSysctl(acceptRa(name)) ?? "0") !== "0"
-}
-
 /**
  * Has an interface of the host take no routes and addresses from router advertisements, which every container can send,
  * like `sysctl -w net.ipv6.conf.NAME.accept_ra=0`. Returns the value before, for `restoreAcceptRa`; undefined when nothing

@@ -1,6 +1,6 @@
 import { type Element, KeyQueues, type Netfilter, type Operation, PlannedQueues } from "../nftables/mod.ts"
 import type { Restored } from "../rules/mod.ts"
-import { CniError, Code, isOwnerOf, ownerComment } from "../types/mod.ts"
+import { CniError, Code, familyOf, isOwnerOf, ownerComment } from "../types/mod.ts"
 import { groupByLayout, placesFor } from "./nftables-layout.ts"
 import { hasMasqueradeRules, listPrefixes, skeleton } from "./nftables-plan.ts"
 import type { MasqueradeSpec } from "./spec.ts"
@@ -19,7 +19,7 @@ export function planRestore(
     const planned = new PlannedQueues(socket, queues)
     const isComplete = hasMasqueradeRules(socket, layout, addresses)
     for (const [at, { owner, addresses }] of specs.entries()) {
-      const ours = groupByLayout(addresses).find((group) => group.layout === layout)?.addresses ?? []
+      const ours = addresses.filter(({ ip }) => familyOf(ip) === layout.family)
       if (ours.length > 0 && !isComplete && became[at] === "whole") became[at] = "missing"
       const standing = (other: Element) =>
         other.comment === undefined ? "stale" : isOwnerOf(other.comment, owner.network) ? "holds" : "shares"

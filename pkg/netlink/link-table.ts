@@ -76,6 +76,7 @@ export const linkAttributes = attrs({
   txQueues: [31, u32],
   rxQueues: [32, u32],
   carrier: [33, u8],
+  perFamily: [26, bytes], // IFLA_AF_SPEC
   linkNetnsId: [37, i32],
   portName: [38, text], // IFLA_PHYS_PORT_NAME: which one of the ports that a device on a bus has
   targetNetnsId: [46, i32], // only in requests: the namespace that is asked about

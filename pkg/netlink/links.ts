@@ -1,7 +1,9 @@
 import { encodeUtf8 } from "../engine/mod.ts"
 import { unlessErrno } from "../libc/mod.ts"
+import { attrs } from "./attrs.ts"
 import type { Request } from "./channel.ts"
-import type { Infer } from "./codec.ts"
+import { bytes, type Infer } from "./codec.ts"
+import { i32 } from "./integers.ts"
 import { type LinkData, type LinkKind, type linkAttributes, linkKinds, linkPayload } from "./link-table.ts"
 import { decodeLongLink, MAX_LENGTH } from "./long-links.ts"
 import { type Message, NetlinkError, readAnswer } from "./message.ts"
@@ -40,6 +42,16 @@ export function linkData<K extends LinkKind>({ kind: found, attributes }: Link, 
   if (found !== kind) return undefined
   const data = attributes.linkInfo?.data ?? new Uint8Array()
   return readAnswer(`read what a link of kind ${kind} is like`, () => linkKinds[kind].decode(data)) as LinkData<K>
+}
+
+/** `IFLA_INET6_CONF` in what a link has for AF_INET6: settings, by the numbers of `DEVCONF_*`, <linux/ipv6.h>. */
+const familySettings = attrs({ inet6: [10, attrs({ settings: [2, bytes] })] })
+const DEVCONF_ACCEPT_RA = 3
+
+/** Whether a link takes routes and addresses from router advertisements: `net.ipv6.conf.NAME.accept_ra`. False without IPv6. */
+export function acceptsRa({ attributes }: Link): boolean {
+  const { inet6 } = familySettings.decode(attributes.perFamily ?? new Uint8Array())
+  return i32.get(inet6?.settings ?? new Uint8Array(), 4 * DEVCONF_ACCEPT_RA) !== 0
 }
 
 /** Looks up a link by its name (or an alternative one) or index, like `ip link show`. Throws `ENODEV`. */

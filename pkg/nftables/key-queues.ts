@@ -88,7 +88,7 @@ export class QueueChanges {
     const length = Math.max(members.length, wanted.length)
     for (let at = 0; at < length; at++) {
       const [before, after] = [members[at], wanted[at]]
-      if (before && after && isSame(before, after)) continue
+      if (before && (before === after || (after && isSame(before, after)))) continue
       const place = at === 0 ? { set, key } : { set: set.standby, key: [...key, position(at)] }
       if (before) this.#removed.getOrInsert(place.set, []).push({ ...before, key: place.key })
       if (after) this.#created.getOrInsert(place.set, []).push({ ...after, key: place.key })

@@ -1,3 +1,5 @@
+import { decodeLatin1 } from "../engine/mod.ts"
+import { sameBytes } from "../types/mod.ts"
 import { findElements } from "./elements.ts"
 import { type KeyQueue, type KeyQueues, keyIn, QueueChanges, type SharedSet } from "./key-queues.ts"
 import type { Netfilter } from "./netfilter.ts"
@@ -34,12 +36,15 @@ export class PlannedQueues {
   claim(set: SharedSet, element: Element, standing: (other: Element) => Standing): Claim {
     const queues = this.#sets.getOrInsertComputed(set, () => this.#read(set))
     const make = (): Planned => ({ key: element.key, before: [], after: [] })
-    const queue = queues.getOrInsertComputed(String(element.key), make)
+    const queue = queues.getOrInsertComputed(textOf(element.key), make)
+    const [first] = queue.after
+    if (first && queue.after.length === 1 && first.comment === element.comment && hasSameValue(first, element))
+      return "there"
     const others = queue.after.filter((one) => one.comment !== element.comment)
     const holder = others.find((one) => standing(one) === "holds")
     if (holder) return { holder }
     const own = queue.after.find((one) => one.comment === element.comment)
-    const isThere = own && String(own.value) === String(element.value)
+    const isThere = own && hasSameValue(own, element)
     const staying = queue.after.filter((one) => one === own || standing(one) !== "stale")
     queue.after = isThere ? staying : [...staying.filter((one) => one !== own), element]
     return isThere && staying.length === others.length + 1 ? "there" : "missing"
@@ -60,13 +65,22 @@ export class PlannedQueues {
       const elements = this.#queues.has(each) ? (findElements(this.#socket, each)?.elements ?? []) : []
       for (const one of elements) {
         const key = keyIn(set, one)
-        const queue = found.getOrInsertComputed(String(key), () => ({ key, before: [], after: [] }))
+        const queue = found.getOrInsertComputed(textOf(key), () => ({ key, before: [], after: [] }))
         queue.before[each === set ? 0 : placeIn(one)] = { ...one, key }
       }
     }
     for (const queue of found.values()) queue.after = queue.before.filter((one) => one !== undefined)
     return found
   }
+}
+
+/** A key as text, to find it by. */
+function textOf(key: readonly Uint8Array[]): string {
+  return key.map(decodeLatin1).join()
+}
+
+function hasSameValue({ value: a = [] }: Element, { value: b = [] }: Element): boolean {
+  return a.length === b.length && a.every((part, at) => sameBytes(part, b[at] as Uint8Array))
 }
 
 /** The place in the queue of an element that stands by. */

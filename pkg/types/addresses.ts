@@ -119,14 +119,22 @@ export function parseCidr(text: string): Cidr | undefined {
   return prefix < 0 || prefix > ip.length * 8 ? undefined : { ip, prefix }
 }
 
+const OCTET = "(?:25[0-5]|2[0-4]\\d|1\\d\\d|[1-9]?\\d)"
+const IPV4 = `${OCTET}(?:\\.${OCTET}){3}`
+/** IPv4 has no other than the normal form. */
+const IPV4_ADDRESS = new RegExp(`^${IPV4}$`)
+const IPV4_CIDR = new RegExp(`^${IPV4}/(?:3[0-2]|[12]?\\d)$`)
+
 /** An address in its normal form, "2001:db8::1", "192.0.2.1"; `undefined` for what is no address. */
 export function normalIp(text: string): string | undefined {
+  if (IPV4_ADDRESS.test(text)) return text
   const ip = parseIp(text)
   return ip && formatIp(ip)
 }
 
 /** An address with its prefix length in its normal form; host bits are kept. `undefined` for anything else. */
 export function normalCidr(text: string): string | undefined {
+  if (IPV4_CIDR.test(text)) return text
   const cidr = parseCidr(text)
   return cidr && formatCidr(cidr)
 }

@@ -18,7 +18,7 @@ export function foldKeys(object: JsonObject, known: readonly string[]): JsonObje
 }
 
 function spellingOf(key: string, known: readonly string[]): string {
-  for (const name of known) if (isSameKey(name, key)) return name
+  for (const name of known) if (name.length === key.length && isSameKey(name, key)) return name
   return key
 }
 
@@ -46,11 +46,16 @@ function fold(key: string): string {
 export class Decoder {
   readonly #object: JsonObject
   readonly #path: string
+  /** A bit for the length of each name that it has, modulo 32: most keys are absent, and are by their length. */
+  readonly #lengths: number
 
   constructor(value: unknown, path: string) {
     if (!isJsonObject(value)) throw wrongType(path, "an object", value)
     this.#object = value
     this.#path = path
+    let lengths = 0
+    for (const name in value) lengths |= 1 << (name.length & 31)
+    this.#lengths = lengths
   }
 
   /** The name of a key for messages: `ips[0].address`. */
@@ -60,12 +65,16 @@ export class Decoder {
 
   /** The value as it is. */
   value(key: string): JsonValue | undefined {
-    return member(this.#object, key)
+    return this.#mayHave(key) ? member(this.#object, key) : undefined
   }
 
   /** Whether there is such a key, its value `null` included. */
   has(key: string): boolean {
-    return Object.keys(this.#object).some((name) => isSameKey(name, key))
+    return this.#mayHave(key) && Object.keys(this.#object).some((name) => isSameKey(name, key))
+  }
+
+  #mayHave(key: string): boolean {
+    return (this.#lengths & (1 << (key.length & 31))) !== 0
   }
 
   string(key: string): string | undefined {

@@ -78,7 +78,9 @@ export function decodeOldInterface(value: JsonValue, path: string): Interface {
 export function decodeInterface(value: JsonValue, path: string): Interface {
   const from = new Decoder(value, path)
   return present<Interface>({
-    ...decodeOldInterface(value, path),
+    name: from.string("name") ?? "",
+    mac: from.string("mac") || undefined,
+    sandbox: from.string("sandbox") || undefined,
     mtu: from.integer("mtu") || undefined,
     socketPath: from.string("socketPath") || undefined,
     pciID: from.string("pciID") || undefined,
@@ -110,7 +112,9 @@ export function decodeRoute(value: JsonValue, path: string): Route {
 
 /** Name resolution settings under the key "dns"; absent ones are `{}`. */
 export function decodeDns(from: Decoder): Dns {
-  const dns = new Decoder(from.object("dns") ?? {}, from.path("dns"))
+  const object = from.object("dns")
+  if (!object) return {}
+  const dns = new Decoder(object, from.path("dns"))
   const list = (key: string) => nonEmpty(dns.list(key, readString))
   return present<Dns>({
     nameservers: list("nameservers"),

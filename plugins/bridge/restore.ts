@@ -4,13 +4,9 @@ import {
   type RestorableInterface,
   type RestoringInterfaces,
 } from "../../pkg/attachment/mod.ts"
+import { enableForwarding, isForwarding, refuseRouterAdvertisements } from "../../pkg/ip/mod.ts"
 import {
-  acceptsRouterAdvertisements,
-  enableForwarding,
-  isForwarding,
-  refuseRouterAdvertisements,
-} from "../../pkg/ip/mod.ts"
-import {
+  acceptsRa,
   findLink,
   getLink,
   IFF_PROMISC,
@@ -110,7 +106,7 @@ function lostOf(link: Link | undefined, { bridge, promiscMode }: BridgeConfig): 
   if (!link) return `bridge "${bridge}"`
   const isUp = (link.flags & IFF_UP) !== 0
   const isPromiscuous = !promiscMode || (link.flags & IFF_PROMISC) !== 0
-  return isUp && isPromiscuous && !acceptsRouterAdvertisements(bridge) ? undefined : `settings of bridge "${bridge}"`
+  return isUp && isPromiscuous && !acceptsRa(link) ? undefined : `settings of bridge "${bridge}"`
 }
 
 function restorePort({ host, isDry }: Restoring, bridge: Link | undefined, { one, port }: Placed): void {
@@ -120,7 +116,7 @@ function restorePort({ host, isDry }: Restoring, bridge: Link | undefined, { one
     throw new CniError(Code.Internal, `Cannot restore port "${port.name}" of bridge "${bridge.name}"`, {
       details: `it belongs to "${findLink(host, master as Link["index"])?.name ?? `link number ${master}`}" by now`,
     })
-  const accepts = acceptsRouterAdvertisements(port.name)
+  const accepts = acceptsRa(port)
   const expected = { ...config, mtu: undefined }
   if (bridge && isWhole(() => checkPort(host, { bridge, port }, owner, expected)) && !accepts) return
   if (bridge && !isDry) {

@@ -1,6 +1,14 @@
 import { HostEnds, type RestorableInterface, type RestoringInterfaces } from "../../pkg/attachment/mod.ts"
-import { acceptsRouterAdvertisements, enableForwarding, isForwarding } from "../../pkg/ip/mod.ts"
-import { findRoute, getLink, IFF_UP, type Link, listAddresses, type RouteSocket } from "../../pkg/netlink/mod.ts"
+import { enableForwarding, isForwarding } from "../../pkg/ip/mod.ts"
+import {
+  acceptsRa,
+  findRoute,
+  getLink,
+  IFF_UP,
+  type Link,
+  listAddresses,
+  type RouteSocket,
+} from "../../pkg/netlink/mod.ts"
 import { AF_INET, type Family, familyOf, formatCidr } from "../../pkg/types/mod.ts"
 import type { PtpConfig } from "./config.ts"
 import { configureHostEnd, raiseHostEnd } from "./ends.ts"
@@ -38,7 +46,7 @@ function familiesOf({ recorded }: Ours): Family[] {
 
 function isLost(host: RouteSocket, end: Link, { recorded }: Ours): boolean {
   const isDown = (end.flags & IFF_UP) === 0
-  return isDown || acceptsRouterAdvertisements(end.name) || missingOf(host, end, recorded).ips.length > 0
+  return isDown || acceptsRa(end) || missingOf(host, end, recorded).ips.length > 0
 }
 
 /** Of the container's addresses those whose gateway is no address of the host's end, or to which the host has no route by it. */

@@ -1,5 +1,5 @@
 import { keptDelegate } from "../../meta/flannel/main.ts"
-import { findStat, stat } from "../../pkg/libc/mod.ts"
+import { findStat, type Stat, stat } from "../../pkg/libc/mod.ts"
 import {
   type CachedAttachment,
   type CapabilityArgs,
@@ -67,6 +67,7 @@ export function readCaches(
   const wanted = found.filter(({ one }) => network === undefined || one.network === network)
   wanted.sort((a, b) => (a.added < b.added ? -1 : a.added > b.added ? 1 : 0))
   const networks = new Map<Uint8Array, Network>()
+  const own = stat("/proc/self/ns/net")
   const chains = wanted.flatMap(({ one, record }): CachedChain[] => {
     const { network, containerId, ifName } = one
     const skip = (reason: string, isFailure: boolean) => {
@@ -75,7 +76,9 @@ export function readCaches(
     }
     const netns = one.netns || sandboxOf(one.result)
     if (netns === undefined) return skip("the cache names no namespace, so it is not known whether it is there", true)
-    if (isNamespace(netns) !== true || isOwn(netns)) return skip(`its namespace "${netns}" is gone`, false)
+    // The number of a process can be another one's by now, which has the host's namespace.
+    if (isNamespace(netns) !== true || isSameFile(findStat(netns), own))
+      return skip(`its namespace "${netns}" is gone`, false)
     if (isBeingDeleted(one)) return skip("its DEL has begun", false)
     try {
       const chain = withDelegates(chainOf(one, networks), one, (reason) => skip(reason, true))
@@ -92,10 +95,8 @@ export function isGone({ record, netns }: CachedChain): boolean {
   return findStat(record) === undefined || isNamespace(netns) === false
 }
 
-/** The number of a process can be another one's by now, which has the host's namespace. */
-function isOwn(netns: string): boolean {
-  const [path, own] = [findStat(netns), stat("/proc/self/ns/net")]
-  return path !== undefined && path.device === own.device && path.inode === own.inode
+function isSameFile(a: Stat | undefined, b: Stat): boolean {
+  return a !== undefined && a.device === b.device && a.inode === b.inode
 }
 
 function sandboxOf(result: JsonObject | undefined): string | undefined {
