@@ -42,6 +42,21 @@ test.each<[string, string[], () => Promise<unknown>]>([
     () => lab.host.exec("ip", ["address", "flush", "dev", "cni0"]),
   ],
   ["every end is down", ["link-down"], () => forEachEnd("ip link set $end down")],
+  [
+    "every container's interface is down",
+    ["container-link-down"],
+    () =>
+      lab.host.exec("sh", [
+        "-ec",
+        'for net in $(sed -n \'s/.*"netns": *"\\([^"]*\\)".*/\\1/p\' /var/lib/cni/results/*); do nsenter --net=$net ip link set eth0 down; done',
+      ]),
+  ],
+  [
+    "a filter of tc drops at every end",
+    ["tc-filter"],
+    () => forEachEnd("tc qdisc add dev $end clsact; tc filter add dev $end ingress bpf da bytecode '1,6 0 0 2'"),
+  ],
+  ["every end has a qdisc that drops all", ["queue-drops"], () => forEachEnd("tc qdisc add dev $end root blackhole")],
   ["forwarding is off", ["forwarding-off"], () => writeSysctl(lab.host, "net/ipv4/ip_forward", "0")],
   ["the leases are deleted", ["missing-lease"], () => lab.host.exec("rm", ["-r", "/var/lib/cni/networks/pods"])],
   [

@@ -92,9 +92,13 @@ function rowsOf(fields: AttributeFields): Rows {
   return { byName, byType }
 }
 
-/** Gives a value its `unknown`, taken apart when it is looked at: a link comes with dozens, of which few are ever read. */
+/** Gives a value its `unknown`, taken apart when it is looked at first: a link comes with dozens, of which few are ever read. */
 function keepUnknown(value: object, found: Uint8Array, known: Rows["byType"]): void {
-  const get = () => readAttributes(found).filter(({ type }) => !known[type])
+  const get = () => {
+    const unknown = readAttributes(found, (type) => !known[type])
+    Object.defineProperty(value, "unknown", { value: unknown, enumerable: true, configurable: true })
+    return unknown
+  }
   Object.defineProperty(value, "unknown", { get, enumerable: true, configurable: true })
 }
 
@@ -176,11 +180,12 @@ export function attribute(type: number, payload: Uint8Array): Uint8Array {
 }
 
 /** Copies of the attributes in these bytes, flags taken off their types. Throws `DecodeError` when a length is wrong. */
-export function readAttributes(from: Uint8Array): UnknownAttribute[] {
+export function readAttributes(from: Uint8Array, isWanted: (type: number) => boolean = () => true): UnknownAttribute[] {
   const found: UnknownAttribute[] = []
   for (let at = 0, length = 0; at + HEADER <= from.length; at += (length + 3) & ~3) {
     length = lengthAt(from, at)
-    found.push({ type: typeAt(from, at), payload: from.slice(at + HEADER, at + length) })
+    const type = typeAt(from, at)
+    if (isWanted(type)) found.push({ type, payload: from.slice(at + HEADER, at + length) })
   }
   return found
 }

@@ -1,3 +1,4 @@
+import { decodeLatin1 } from "../engine/mod.ts"
 import { AF_INET, type Cidr, type Family, formatCidr } from "../types/mod.ts"
 import { attrs, payloadOf } from "./attrs.ts"
 import type { Request } from "./channel.ts"
@@ -105,13 +106,21 @@ export function toDeleteRule(rule: Rule): Request {
   return { type: RTM_DELRULE, what: `delete rule ${showRule(rule)}`, payload: encodeRule(rule) }
 }
 
-/** The rules of a family, or of both, like `ip rule show`: all, or those for one source address alone, told at a glance. */
-export function listRules(route: NetlinkSocket, family: Family | undefined, { ofOneSource = false } = {}): Rule[] {
+/**
+ * The rules of a family, or of both, like `ip rule show`: all, or those for one source address alone, told at a glance. `known` has those that
+ * were read before, by their bytes: most namespaces have the same ones.
+ */
+export function listRules(
+  route: NetlinkSocket,
+  family: Family | undefined,
+  { ofOneSource = false, known }: { ofOneSource?: boolean; known?: Map<string, Rule> } = {},
+): Rule[] {
   const bits = family === AF_INET ? 32 : 128
   const payload = ruleHeader.encode({ family })
-  return dumpFamily(route, family, { type: RTM_GETRULE, what: "list rules", payload }, (message) =>
-    ofOneSource && message.payload[2] !== bits ? undefined : readRule(message),
-  )
+  return dumpFamily(route, family, { type: RTM_GETRULE, what: "list rules", payload }, (message) => {
+    if (ofOneSource && message.payload[2] !== bits) return undefined
+    return known?.getOrInsertComputed(decodeLatin1(message.payload), () => readRule(message)) ?? readRule(message)
+  })
 }
 
 function encodeRule({

@@ -1,5 +1,5 @@
 import { chainsAt, type FilterView, isUnconditional, type NodeLink, verdictOf } from "../node/mod.ts"
-import { affectedBy, type Check, containerLinks, type Finding, linkOnHost } from "./finding.ts"
+import { affectedBy, type Check, containerLinks, type Finding } from "./finding.ts"
 import { aboutContainers } from "./frame-rules.ts"
 import { type Command, inOneLine, sh } from "./remedy.ts"
 
@@ -85,11 +85,12 @@ export const checkDeviceHooks: Check = (patient) => {
 }
 
 /** XDP programs at containers' ends and bridges; at an uplink, network plugins that work by eBPF have theirs. What they drop cannot be read. */
-export const checkXdp: Check = (patient) =>
-  containerLinks(patient).flatMap((name): Finding[] => {
-    const link = linkOnHost(patient, name)
-    const xdp = link?.xdp
-    if (!link || !xdp) return []
+export const checkXdp: Check = (patient) => {
+  const names = new Set(containerLinks(patient))
+  const own = patient.node.links.filter(({ nsid, name }) => nsid === undefined && names.has(name))
+  return own.flatMap((link): Finding[] => {
+    const { name, xdp } = link
+    if (!xdp) return []
     const isConcerned = ({ nsid, index, master }: NodeLink) =>
       nsid === undefined && (index === link.index || master === link.index)
     const concerned = patient.attachments.filter((one) => one.link && isConcerned(one.link))
@@ -107,6 +108,7 @@ export const checkXdp: Check = (patient) =>
       },
     ]
   })
+}
 
 function isOthers({ name }: Base["table"]): boolean {
   return !/^cni_/.test(name)

@@ -49,7 +49,8 @@ export const checkFailedAddresses: Check = ({ examined }) =>
 
 /** Addresses in containers that the host has on their bridge or a VLAN of it: the gateway of the others. */
 function addressesOfBridges(stations: readonly Station[], { links }: Patient["node"]): Finding[] {
-  const onHost = links.filter(({ nsid, addresses }) => nsid === undefined && addresses.length > 0)
+  const isSegment = ({ kind }: (typeof links)[number]) => kind === "bridge" || kind === "vlan"
+  const onHost = links.filter((link) => link.nsid === undefined && isSegment(link) && link.addresses.length > 0)
   return stations.flatMap(({ examined: { one, inside }, one: { name, link } }) => {
     const bridge = one.link?.master
     const isOnBridge = ({ index, peer, peerNsid, kind }: (typeof links)[number]) =>

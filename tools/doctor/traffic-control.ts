@@ -92,7 +92,8 @@ function queuesOnHost(patient: Patient): Finding[] {
   const defaults = node.routes.filter(({ dst }) => dst === "0.0.0.0/0" || dst === "::/0")
   const uplinks = new Set(defaults.flatMap(({ dev }) => dev ?? []))
   const names = new Set([...containerLinks(patient), ...uplinks])
-  const own = node.links.filter(({ nsid, name }) => nsid === undefined && names.has(name))
+  const isLosing = ({ qdisc = "" }: NodeLink) => LOSING[qdisc] !== undefined
+  const own = node.links.filter((link) => link.nsid === undefined && isLosing(link) && names.has(link.name))
   return own.flatMap((link): Finding[] =>
     queueFinding(link.qdisc, {
       cause: link.kind === "bridge" || uplinks.has(link.name) ? link.name : "ends",

@@ -72,8 +72,9 @@ function uplinksOf(patient: Patient, family: Family): NodeLink[] {
   return patient.node.links.filter(({ name, nsid, isUp, kind, state, addresses }) => {
     const hasCarrier = state === "up" || (state === "unknown" && kind !== "bridge")
     const isConnected = nsid === undefined && name !== "lo" && isUp && hasCarrier
+    if (!isConnected || own.has(name)) return false
     const ips = addresses.flatMap((each) => parseCidr(each) ?? []).filter(({ ip }) => familyOf(ip) === family)
-    return isConnected && !own.has(name) && ips.some(({ ip }) => !(ip[0] === 0xfe && family !== AF_INET))
+    return ips.some(({ ip }) => !(ip[0] === 0xfe && family !== AF_INET))
   })
 }
 

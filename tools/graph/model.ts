@@ -167,7 +167,8 @@ function sharedOf(one: NodeAttachment, config: JsonObject | undefined, onHost: r
 function memberOf(one: NodeAttachment, config: JsonObject | undefined, lost: LostBridge | undefined): Member {
   const { network, containerId, ifName, addresses, ports, link, isAlive, orphan, pod, rules } = one
   const hostEnd = link?.nsid === undefined ? link : undefined
-  const counters = hostEnd?.counters && { received: hostEnd.counters.sent, sent: hostEnd.counters.received }
+  const counted = link?.counters // of the host's end, which sends what the container receives
+  const counters = hostEnd && counted ? { received: counted.sent, sent: counted.received } : counted
   return {
     id: `attachment ${network}/${containerId}/${ifName}`,
     title: pod?.name ?? containerId,
@@ -184,7 +185,7 @@ function memberOf(one: NodeAttachment, config: JsonObject | undefined, lost: Los
     ...(link === undefined ? {} : { mtu: link.mtu }),
     ...(link?.vlanId === undefined ? {} : { vlanId: link.vlanId }),
     ...(isAlive === undefined ? {} : { isAlive }),
-    ...(counters === undefined ? (link?.counters ? { counters: link.counters } : {}) : { counters }),
+    ...(counters === undefined ? {} : { counters }),
     ...(config === undefined ? {} : { config }),
   }
 }

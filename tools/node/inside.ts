@@ -52,14 +52,22 @@ const DATAGRAMS = 128
  * Reads links, addresses, rules, routes and neighbours of a namespace, by one socket, like `ip -n`; undefined where it is gone, or is
  * the thread's own. Never throws: what cannot be read is told.
  */
-function readInside(path: string, own: bigint, settings: Iterable<string>): Inside | NotInside | undefined {
+function readInside(
+  path: string,
+  own: bigint,
+  settings: Iterable<string>,
+  known: Map<string, Rule>,
+): Inside | NotInside | undefined {
   try {
     using sandbox = Netns.find(path)
     const inode = sandbox?.inode
     if (sandbox === undefined || inode === undefined || inode === own) return undefined
-    const values = sandbox.run(() => readSettings(settings))
-    using route = sandbox.run(() => RouteSocket.open(new Budget(0, DATAGRAMS)))
-    return { path, inode, ...readLists(route), settings: values }
+    const entered = sandbox.run(() => ({
+      values: readSettings(settings),
+      route: RouteSocket.open(new Budget(0, DATAGRAMS)),
+    }))
+    using route = entered.route
+    return { path, inode, ...readLists(route, known), settings: entered.values }
   } catch (error) {
     return { path, reason: messageOf(error) }
   }
@@ -76,11 +84,12 @@ export function readInsides(
   using own = Netns.own()
   const { inode } = own
   const living = attachments.filter(({ isAlive }) => isAlive !== false)
+  const known = new Map<string, Rule>()
   const byPath = Map.groupBy(living, ({ netns }) => netns)
   return new Map(
     [...byPath].flatMap(([path, ofPath]) => {
       if (path === undefined) return []
-      const inside = readInside(path, inode, new Set(ofPath.flatMap(settingsOf)))
+      const inside = readInside(path, inode, new Set(ofPath.flatMap(settingsOf)), known)
       return inside ? [[path, inside] as const] : []
     }),
   )
@@ -95,7 +104,7 @@ function readSettings(paths: Iterable<string>): Map<string, string> {
   )
 }
 
-function readLists(route: RouteSocket): Omit<Inside, "path" | "inode" | "settings"> {
+function readLists(route: RouteSocket, known: Map<string, Rule>): Omit<Inside, "path" | "inode" | "settings"> {
   const notWhole: string[] = []
   const whole = <T>(what: string, list: () => T): T | undefined => {
     try {
@@ -108,7 +117,7 @@ function readLists(route: RouteSocket): Omit<Inside, "path" | "inode" | "setting
   }
   const links = whole("links", () => listLinks(route))
   const addresses = whole("addresses", () => listAddresses(route))
-  const rules = whole("rules", () => listRules(route, undefined))
+  const rules = whole("rules", () => listRules(route, undefined, { known }))
   const filter = rules?.every(isUsual) ? { table: RT_TABLE_MAIN } : {}
   const routes = whole("routes", () => listRoutes(route, undefined, filter))
   const neighbours = whole("neighbours", () => listNeighbours(route))
