@@ -5,14 +5,14 @@ import { runSchedule, runSchedules, type Verdict } from "./schedule.ts"
 import { runInProcesses } from "./slices.ts"
 import { engine } from "./subject.ts"
 
-/** A minute and a half of processor time in `npm test`; `npm run test:cluster -- --schedules 10000000` is the long form. */
-const schedules = Number(process.env.CNI_SCHEDULES ?? extent(15_000, 1_000_000))
+/** A hundred seconds of processor time in `npm test`; `npm run test:cluster -- --schedules 10000000` is the long form. */
+const schedules = Number(process.env.CNI_SCHEDULES ?? extent(40_000, 1_000_000))
 
 /** With more schedules it is worth the time that another process takes to compile the engine. */
 const schedulesOfOne = 2_000
 
-/** The schedules that a fault is given to show itself. */
-const schedulesOfFaults = 2_000
+/** The schedules that a fault is given to show itself: most need less than a hundred, the rarest a thousand. */
+const schedulesOfFaults = 10_000
 
 test(`agents, a store that loses answers, and nodes that die: ${schedules} schedules break no promise`, async () => {
   const tell = (next: number) => isLong && console.error(`All held up to seed ${next - 1}; "--from ${next}" goes on`)
