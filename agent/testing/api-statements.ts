@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import { type ApiUnderTest, ask, blockObject, setNodes } from "./kubernetes-stores.ts"
+import { type ApiUnderTest, ask, blockObject, type RawAnswer, setNodes } from "./kubernetes-stores.ts"
 
 const blocks = "/apis/cni-agent.internal/v1/blocks"
 const name = "pods-10.64.3.0-26"
@@ -8,6 +8,10 @@ const prefix = "10.64.3.0/26"
 /** What a test takes of an API server: an empty one, and how to forget its history. */
 export interface ApiForStatements extends ApiUnderTest, AsyncDisposable {
   compact(): Promise<void>
+}
+
+function expectInvalid({ status, body }: RawAnswer, reason: string): void {
+  expect([status, body.reason, body.message]).toEqual([422, "Invalid", expect.stringContaining(reason)])
 }
 
 /** What a kube-apiserver answers, as cases for `bun test`: the fake is held to what the real one has shown. */
@@ -89,41 +93,78 @@ export function testApiStatements(what: string, start: () => Promise<ApiForState
     })
 
     statement(
-      "prefix and block length of a pool, and the prefix of a block, cannot be changed: 422 with the reason",
+      "a block stays that of one pool and prefix, and its epoch never goes back: 422 with the reason",
       async (api) => {
         const { body: made } = await ask(api, "POST", blocks, { body: blockObject(prefix, { epoch: 2 }) })
-        const moved = await ask(api, "PUT", `${blocks}/${name}`, {
-          body: { ...made, spec: { ...made.spec, prefix: "10.64.3.64/26" } },
-        })
-        expect([moved.status, moved.body.reason]).toEqual([422, "Invalid"])
-        expect(moved.body.message).toContain("the object of a block is that of one prefix")
-        const older = await ask(api, "PUT", `${blocks}/${name}`, {
-          body: { ...made, spec: { ...made.spec, epoch: 1 } },
-        })
-        expect([older.status, older.body.message]).toEqual([422, expect.stringContaining("never goes back")])
+        const put = (changes: object) =>
+          ask(api, "PUT", `${blocks}/${name}`, { body: { ...made, spec: { ...made.spec, ...changes } } })
+        const stays = "the object of a block is that of one prefix"
+        expectInvalid(await put({ prefix: "10.64.3.64/26" }), stays)
+        expectInvalid(await put({ pool: "others" }), stays)
+        expectInvalid(await put({ epoch: 1 }), "the epoch of a block never goes back")
+        expect((await put({ epoch: 3 })).status).toBe(200)
+      },
+    )
+
+    statement(
+      "prefixes and network of a pool cannot be changed, and its name is a DNS label: 422 with the reason",
+      async (api) => {
         const pools = "/apis/cni-agent.internal/v1/pools"
         const pool = (spec: object, metadata: object = {}) => {
           return { apiVersion: "cni-agent.internal/v1", kind: "Pool", metadata: { name: "pods", ...metadata }, spec }
         }
-        const prefixes = [{ prefix: "10.64.0.0/16", blockLength: 26 }]
-        const { body: asked } = await ask(api, "POST", pools, { body: pool({ prefixes }) })
+        const [four, six] = [
+          { prefix: "10.64.0.0/16", blockLength: 26, gateway: "10.64.0.1" },
+          { prefix: "fd00:64::/48" },
+        ]
+        const spec = { prefixes: [four, six], network: "pods-net" }
+        const label = "the name of a pool is a DNS label"
+        for (const wrong of ["pods.net", "p".repeat(64)])
+          expectInvalid(await ask(api, "POST", pools, { body: pool(spec, { name: wrong }) }), label)
+        expect((await ask(api, "POST", pools, { body: pool(spec, { name: "p".repeat(63) }) })).status).toBe(201)
+        const { body: asked } = await ask(api, "POST", pools, { body: pool(spec) })
         const { resourceVersion } = asked.metadata
-        for (const changed of [
-          { prefix: "10.64.0.0/15", blockLength: 26 },
-          { prefix: "10.64.0.0/16", blockLength: 27 },
-        ]) {
-          const refused = await ask(api, "PUT", `${pools}/pods`, {
-            body: pool({ prefixes: [changed] }, { resourceVersion }),
-          })
-          expect([refused.status, refused.body.message]).toEqual([422, expect.stringContaining("cannot be changed")])
-        }
-        const reserved = [{ ...prefixes[0], reserved: ["10.64.9.0/24"] }]
-        const allowed = await ask(api, "PUT", `${pools}/pods`, {
-          body: pool({ prefixes: reserved }, { resourceVersion }),
-        })
+        const put = (changes: object) =>
+          ask(api, "PUT", `${pools}/pods`, { body: pool({ ...spec, ...changes }, { resourceVersion }) })
+        const stays = "prefix, blockLength and gateway cannot be changed, since nodes own blocks of them"
+        for (const prefixes of [
+          [{ ...four, prefix: "10.64.0.0/15" }, six],
+          [{ ...four, blockLength: 27 }, six],
+          [{ ...four, gateway: "10.64.0.2" }, six],
+          [{ prefix: four.prefix, blockLength: 26 }, six],
+          [four, { ...six, blockLength: 122 }],
+          [four, { ...six, gateway: "fd00:64::1" }],
+          [four],
+        ])
+          expectInvalid(await put({ prefixes }), stays)
+        const network = "network cannot be changed, since containers have addresses of it"
+        expectInvalid(await put({ network: "others" }), network)
+        expectInvalid(await put({ network: undefined }), network)
+        const allowed = await put({ prefixes: [six, { ...four, reserved: ["10.64.9.0/24"] }] })
         expect([allowed.status, allowed.body.metadata.generation]).toEqual([200, 2])
       },
     )
+
+    statement("a fixed address has the name of its interface, and stays with it: 422 with the reason", async (api) => {
+      const fixed = "/apis/cni-agent.internal/v1/fixedaddresses"
+      const spec = { pool: "pods", namespace: "db", pod: "mysql-0", ifName: "eth0", addresses: ["10.64.9.9"] }
+      const object = (fixedName: string, changes: object = {}, metadata: object = {}) => {
+        const header = { apiVersion: "cni-agent.internal/v1", kind: "FixedAddress" }
+        return { ...header, metadata: { name: fixedName, ...metadata }, spec: { ...spec, ...changes } }
+      }
+      const named = "the name of a fixed address is NAMESPACE.POD.INTERFACE"
+      expectInvalid(await ask(api, "POST", fixed, { body: object("mysql-0") }), named)
+      expect((await ask(api, "POST", fixed, { body: object("db.mysql-0.eth0") })).status).toBe(201)
+      const { body: made } = await ask(api, "POST", fixed, { body: object("sha256-0123") }) // of a name that is too long
+      const { resourceVersion } = made.metadata
+      for (const changes of [{ pool: "others" }, { namespace: "web" }, { pod: "mysql-1" }, { ifName: "eth1" }])
+        expectInvalid(
+          await ask(api, "PUT", `${fixed}/sha256-0123`, { body: object("sha256-0123", changes, { resourceVersion }) }),
+          "the object of a fixed address is that of one interface",
+        )
+      const moved = object("sha256-0123", { addresses: ["10.64.9.10"] }, { resourceVersion })
+      expect((await ask(api, "PUT", `${fixed}/sha256-0123`, { body: moved })).status).toBe(200)
+    })
 
     statement(
       "a value of another type is refused with 422, and a member that the schema has not is dropped",

@@ -146,32 +146,46 @@ export function faultsOf(schema: Schema | undefined, value: unknown, path: strin
   return [...missing.map((key) => `${path ? `${path}.${key}` : key}: Required value`), ...inside]
 }
 
-// biome-ignore lint/suspicious/noExplicitAny: two specifications that their schema has let through
-type Specs = any
+// biome-ignore lint/suspicious/noExplicitAny: objects that their schema has let through
+type Checked = any
 
-/** The transition rules of `deploy/cluster/crds.yaml`, which are written in CEL there: what must not change, and the message. */
-export const transitionRules: Readonly<
-  Record<string, readonly (readonly [(now: Specs, old: Specs) => boolean, string])[]>
-> = {
+/** Whether an object may be written, after the one that is there, and what is said where it may not. */
+type ObjectRule = readonly [holds: (now: Checked, old: Checked) => boolean, message: string]
+
+const kept = (...keys: string[]): ObjectRule[0] => {
+  return ({ spec }, old) => old === undefined || keys.every((key) => spec[key] === old.spec[key])
+}
+
+/** The rules of `deploy/cluster/crds.yaml`, which are written in CEL there; a test holds the messages to be the same. */
+export const objectRules: Readonly<Record<string, readonly ObjectRule[]>> = {
   pools: [
+    [({ metadata }) => /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/.test(metadata.name), "the name of a pool is a DNS label"],
     [
-      (now, old) => Bun.deepEquals(shapesOf(now), shapesOf(old)),
+      (now, old) => old === undefined || Bun.deepEquals(shapesOf(now.spec), shapesOf(old.spec)),
       "prefix, blockLength and gateway cannot be changed, since nodes own blocks of them",
     ],
-    [(now, old) => now.network === old.network, "network cannot be changed, since containers have addresses of it"],
+    [kept("network"), "network cannot be changed, since containers have addresses of it"],
   ],
   blocks: [
-    [(now, old) => now.pool === old.pool && now.prefix === old.prefix, "the object of a block is that of one prefix"],
-    [(now, old) => now.epoch >= old.epoch, "the epoch of a block never goes back"],
+    [kept("pool", "prefix"), "the object of a block is that of one prefix"],
+    [(now, old) => old === undefined || now.spec.epoch >= old.spec.epoch, "the epoch of a block never goes back"],
   ],
   fixedaddresses: [
     [
-      (now, old) => ["pool", "namespace", "pod", "ifName"].every((key) => now[key] === old[key]),
-      "the object of a fixed address is that of one interface",
+      ({ metadata: { name }, spec: { namespace, pod, ifName } }) =>
+        name.startsWith("sha256-") || name === `${namespace}.${pod}.${ifName}`,
+      "the name of a fixed address is NAMESPACE.POD.INTERFACE",
     ],
+    [kept("pool", "namespace", "pod", "ifName"), "the object of a fixed address is that of one interface"],
   ],
 }
 
-function shapesOf({ prefixes }: Specs): string[] {
-  return prefixes.map(({ prefix, blockLength, gateway }: Specs) => `${prefix} ${blockLength} ${gateway}`).sort()
+/** What the rules say of an object that is to be written. */
+export function brokenRules(plural: string, now: object, old?: object): string[] {
+  const broken = (objectRules[plural] ?? []).filter(([holds]) => !holds(now, old))
+  return broken.map(([, message]) => `Invalid value: "object": ${message}`)
+}
+
+function shapesOf({ prefixes }: Checked): string[] {
+  return prefixes.map(({ prefix, blockLength, gateway }: Checked) => `${prefix} ${blockLength} ${gateway}`).sort()
 }

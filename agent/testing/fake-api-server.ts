@@ -1,6 +1,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http"
 import type { AddressInfo } from "node:net"
 import {
+  brokenRules,
   coreResources,
   type FakeObject,
   type FakeResource,
@@ -10,7 +11,6 @@ import {
   type Rule,
   readCustomResources,
   readRules,
-  transitionRules,
 } from "./fake-api-objects.ts"
 
 /** What an account may do: all, or what its rules say. */
@@ -222,11 +222,13 @@ export class FakeApiServer implements AsyncDisposable {
     const made = { ...target, name }
     const faults = this.#faultsOf(resource, body, name)
     if (faults.length > 0) return invalid(made, faults)
-    if (this.#objects.get(resource)?.has(idOf(namespace, name)))
-      return failure(409, "AlreadyExists", `${fullName(made)} already exists`, made)
     const { status: _, ...withoutStatus } = prune(resource.schema, body) as FakeObject
     const kept = resource.schema ? withoutStatus : (body as FakeObject)
     const metadata = { name, ...(resource.isNamespaced && { namespace }) }
+    const broken = resource.schema ? brokenRules(resource.plural, { ...kept, metadata }) : []
+    if (broken.length > 0) return invalid(made, broken)
+    if (this.#objects.get(resource)?.has(idOf(namespace, name)))
+      return failure(409, "AlreadyExists", `${fullName(made)} already exists`, made)
     return { status: 201, body: this.#write(resource.plural, { ...kept, metadata }) }
   }
 
@@ -244,15 +246,9 @@ export class FakeApiServer implements AsyncDisposable {
     const pruned = prune(resource.schema, body) as FakeObject
     const parts = resource.hasStatus && resource.schema ? (isStatus ? ["status"] : ["spec"]) : ["spec", "status"]
     const changes = Object.fromEntries(parts.flatMap((key) => (pruned[key] === undefined ? [] : [[key, pruned[key]]])))
-    const broken = (transitionRules[resource.plural] ?? []).filter(
-      ([holds]) => "spec" in changes && !holds(changes.spec, known.spec),
-    )
-    if (broken.length > 0)
-      return invalid(
-        target,
-        broken.map(([, message]) => `spec: Invalid value: "object": ${message}`),
-      )
     const now = { ...known, ...changes }
+    const broken = resource.schema ? brokenRules(resource.plural, now, known) : []
+    if (broken.length > 0) return invalid(target, broken)
     if (Bun.deepEquals(now, known)) return { status: 200, body: known } // nothing is written
     return { status: 200, body: this.#write(resource.plural, now, known) }
   }

@@ -57,8 +57,9 @@ export async function ask(
   }
 }
 
-/** What only people create or remove: agents have no right to it. */
-const isForOperators = (kind: Kind) => kind === "fixed" || kind === "registry"
+/** What only people remove, and what agents read by lists and watches alone: they have no right to it. */
+const isRemovedByOperators = (kind: Kind) => kind === "fixed" || kind === "registry" || kind === "node"
+const isListedAlone = (kind: Kind) => kind === "node" || kind === "want"
 
 /**
  * The store with the agent's account, and with the operator's for what operators do: so a test that passes has shown that the
@@ -70,12 +71,13 @@ export function openAsAgent(api: ApiUnderTest): Store {
   return {
     name: agent.name,
     identity: () => agent.identity(),
-    find: (kind, key) => agent.find(kind, key),
+    find: (kind, key) => (isListedAlone(kind) ? operator : agent).find(kind, key),
     list: (kind) => agent.list(kind),
     create: <K extends Kind>(kind: K, key: string, value: Records[K]) =>
       (kind === "fixed" ? operator : agent).create(kind, key, value),
     replace: (stored, value) => agent.replace(stored, value),
-    remove: <K extends Kind>(stored: Stored<K>) => (isForOperators(stored.kind) ? operator : agent).remove(stored),
+    remove: <K extends Kind>(stored: Stored<K>) =>
+      (isRemovedByOperators(stored.kind) ? operator : agent).remove(stored),
     watch: (kind, signal) => agent.watch(kind, signal),
     members: () => agent.members(),
     boundPods: (node, signal) => agent.boundPods(node, signal),

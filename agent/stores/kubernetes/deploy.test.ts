@@ -2,7 +2,7 @@ import { expect, test } from "bun:test"
 import { join } from "node:path"
 import { Blocks } from "../../blocks.ts"
 import { parseAgentConfig } from "../../config.ts"
-import { readRules } from "../../testing/fake-api-objects.ts"
+import { objectRules, readCustomResources, readRules } from "../../testing/fake-api-objects.ts"
 import { poolOf } from "./pools.ts"
 
 const deploy = join(import.meta.dir, "../../../deploy")
@@ -18,6 +18,64 @@ test("the roles name what they need: no secrets, no exec, no wildcard", async ()
     const core = rules.filter(({ apiGroups }) => apiGroups.includes(""))
     expect(new Set(core.flatMap(({ verbs }) => verbs)).isSubsetOf(new Set(["get", "list", "watch"]))).toBe(true)
   }
+})
+
+/** A role, one line for each right: "list nodes", "get namespaces/kube-system", "update pools.cni-agent.internal". */
+async function rightsOf(role: string): Promise<string[]> {
+  return (await readRules(role)).flatMap(({ apiGroups, resources, resourceNames = [""], verbs }) =>
+    apiGroups.flatMap((group) =>
+      resources.flatMap((resource) =>
+        verbs.flatMap((verb) =>
+          resourceNames.map((name) => `${verb} ${resource}${group && `.${group}`}${name && `/${name}`}`),
+        ),
+      ),
+    ),
+  )
+}
+
+const ours = (resource: string, ...verbs: string[]) => verbs.map((verb) => `${verb} ${resource}.cni-agent.internal`)
+const all = ["get", "list", "watch", "create", "update", "delete"]
+
+test("the agent has the rights that it uses, and no other", async () => {
+  expect((await rightsOf("cni-agent")).sort()).toEqual(
+    [
+      ...["list nodes", "watch nodes"], // who is a member, and podCIDRs
+      ...["list pods", "watch pods"], // those bound to the node
+      "get namespaces/kube-system", // whose UID is that of the cluster
+      ...ours("pools", "list", "watch"),
+      ...ours("pools/status", "update"),
+      ...ours("poolregistries", "get", "list", "watch", "create", "update"),
+      ...ours("fixedaddresses", "get", "list", "watch", "update"), // the holder
+      ...ours("blocks", ...all),
+      ...ours("agentnodes", "list", "watch", "create", "update"),
+      ...ours("blockwants", "list", "watch", "create", "update", "delete"),
+    ].sort(),
+  )
+})
+
+test("an operator has the records, the identity of the cluster and what whereabouts has handed out, and no other", async () => {
+  const records = ["pools", "poolregistries", "blocks", "agentnodes", "fixedaddresses", "blockwants"]
+  expect((await rightsOf("cni-agent-operator")).sort()).toEqual(
+    [
+      ...["list nodes", "watch nodes", "get namespaces/kube-system", "list ippools.whereabouts.cni.cncf.io"],
+      ...records.flatMap((resource) => ours(resource, ...all)),
+    ].sort(),
+  )
+})
+
+test("each rule of the custom resources is one that the fake API server has, too, and that is told in the same words", async () => {
+  // biome-ignore lint/suspicious/noExplicitAny: the file is ours
+  const messagesIn = (part: any): string[] => {
+    if (typeof part !== "object" || part === null) return []
+    const rules = part["x-kubernetes-validations"] ?? []
+    // biome-ignore lint/suspicious/noExplicitAny: the file is ours
+    return [...rules.map(({ message }: any) => message), ...Object.values(part).flatMap(messagesIn)]
+  }
+  for (const { plural, schema } of await readCustomResources())
+    expect([plural, messagesIn(schema).sort()]).toEqual([
+      plural,
+      (objectRules[plural] ?? []).map(([, message]) => message).sort(),
+    ])
 })
 
 test("the example of a fixed address has a pool with a gateway, and lies where no block is claimed", async () => {
