@@ -51,7 +51,8 @@ async function findLibraries(compiler: string): Promise<string> {
     const traced = Buffer.from(await run(link)).toString()
     const library = /^\(?(\/.*\/libc\.a)/m.exec(traced)?.[1]
     if (library === undefined) throw new Error(`Cannot tell which C library "${compiler}" links with:\n${traced}`)
-    if (!readFileSync(library, "latin1").includes("__libc_version"))
+    if (!readFileSync(library, "latin1").includes("__init_libc"))
+      // glibc has none
       throw new Error(`Cannot build with "${compiler}": "${library}" is not musl`)
     return dirname(library)
   } finally {

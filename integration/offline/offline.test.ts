@@ -5,7 +5,7 @@ import { makeArchive } from "../../scripts/dist.ts"
 import { root as project, type Target, targets } from "../../scripts/engine.ts"
 import { muslOf } from "../../scripts/musl.ts"
 import { stageFiles } from "../../scripts/release/stage.ts"
-import { builtPlugins, mustRun, programEnv, TemporaryDirectory } from "../lab/mod.ts"
+import { builtPlugins, mustRun, programEnv, runProgram, TemporaryDirectory } from "../lab/mod.ts"
 
 const age = 1_700_000_000
 let directory: TemporaryDirectory
@@ -69,6 +69,14 @@ test("`sha256sum --check` knows each file of a vendored directory", async () => 
     .split("\n")
     .map((line) => line.replace(/: OK$/, ""))
   expect(checked.sort()).toEqual(files.filter((file) => file !== "SHA256SUMS").sort())
+})
+
+test("a packager's compiler that links with another C library is refused", async () => {
+  const ask = `await (await import("${join(project, "scripts/musl.ts")}")).muslOf({ name: "amd64", emulator: [] })`
+  const { exitCode, stderr } = await runProgram([process.execPath, "-e", ask], {
+    env: { ...programEnv, CNI_CC_AMD64: "gcc" },
+  })
+  expect([exitCode, stderr]).toEqual([1, expect.stringMatching(/Cannot build with "gcc": ".*libc\.a" is not musl/)])
 })
 
 /** A program of another name that runs a compiler. */
