@@ -105,6 +105,8 @@ Examples:
     }
     const named = places.filter(({ title }) => title !== "CONFIGURATION" || found.config)
     const run = new InstallerRun(named.map(({ directory }) => directory))
+    // What another directory refuses is told before the first is changed.
+    for (const place of named.slice(1)) install({ ...place.installation(), dryRun: true })
     const done: Done[] = []
     for (const place of named) {
       // Plugins that cannot serve on this kernel are told before the runtime hears of the network.
@@ -236,7 +238,7 @@ function tellDifferences(args: Arguments, terminal: Terminal, places: readonly I
     text: (screen) =>
       found
         .map(({ title, directory, installed, from, count, interrupted, files }) => {
-          const head = `${directory}: ${count} files of ${from}, installed ${installed}\n`
+          const head = `${directory}: ${count} ${count === 1 ? "file" : "files"} of ${from}, installed ${installed}\n`
           const note = interrupted === undefined ? "" : `${interruptionNote(interrupted)}\n`
           if (files.length === 0) return `${head}${note || "All are as they were installed.\n"}`
           const rows = files.map(({ name, is, by }) => [name, by === undefined ? is : `${is} by ${by}`])

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { readdir, readFile, stat, writeFile } from "node:fs/promises"
 import { dirname, join } from "node:path"
 import { calls, reserve } from "../../host/seccomp.json"
-import { buildPlugins } from "../../scripts/build.ts"
+import { buildPlugins, buildTool } from "../../scripts/build.ts"
 import { targets } from "../../scripts/engine.ts"
 import { muslOf } from "../../scripts/musl.ts"
 import { pluginNames } from "../../suite/plugins.ts"
@@ -107,6 +107,26 @@ async function life(machine: Machine): Promise<Seen[]> {
   for (const name of ["e", "f", "g", "h", "i", "j", "k"]) seen.push(await call("ADD", name))
   return seen
 }
+
+test("the tool for arm64 is one file of at most 7 MB, and answers as that for amd64", async () => {
+  await using place = await TemporaryDirectory.create("cni-arm64", dirname(builtPlugins))
+  await buildTool(place.join("cni"), targets.arm64)
+  expect((await stat(place.join("cni"))).size).toBeLessThan(7e6)
+  await writeFile(
+    place.join("10-lab.conflist"),
+    JSON.stringify({ cniVersion: "1.1.0", name: "lab", plugins: [{ type: "brigde" }] }),
+  )
+  const run = async (...command: string[]) => {
+    const { exitCode, stdout, stderr } = await runProgram(command, { env: {} })
+    return { exitCode, stdout, stderr }
+  }
+  const commands = [["version"], ["--help"], ["explain", "vlan"], ["lint", place.join("10-lab.conflist")], ["instal"]]
+  for (const words of commands) {
+    const answer = await run(...emulator, place.join("cni"), ...words)
+    expect(answer.stdout + answer.stderr).not.toBe("")
+    expect({ words, ...answer }).toEqual({ words, ...(await run(join(builtPlugins, "../cni"), ...words)) })
+  }
+})
 
 describe.each([
   ["bytecode", "bytecode"],

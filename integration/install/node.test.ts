@@ -137,6 +137,13 @@ test("one rollback takes back one installation: what it did not change stays, an
   expect(await readdir(suites.bin)).toEqual([".cni-install"])
 }, 120_000)
 
+test("a directory for the tool that is not there is told before plugins are installed", async () => {
+  await using node = await makeNode(network)
+  const { exitCode, stderr } = await node.install("--tool-dir", join(node.bin, "none"))
+  expect([exitCode, stderr]).toEqual([1, expect.stringContaining("there is no such directory")])
+  expect(await readdir(node.bin)).toEqual([])
+})
+
 test("one directory for plugins and the tool is refused before anything is done", async () => {
   await using node = await makeNode(network)
   const { exitCode, stderr } = await node.install("--tool-dir", node.bin)
@@ -153,7 +160,7 @@ test("a configuration of the same name that others wrote stays without --adopt",
     exitCode: 1,
     stderr: expect.stringContaining('"10-lab.conflist" was placed by others'),
   })
-  expect(await Bun.file(theirs).text()).toBe("{}")
+  expect([await Bun.file(theirs).text(), await readdir(node.bin)]).toEqual(["{}", []]) // nor are plugins installed
   expect(await node.install("--config", node.file, "--adopt")).toMatchObject({ exitCode: 0 })
   expect(await node.install("--config", node.file, "--rollback")).toMatchObject({ exitCode: 0 })
   expect(await Bun.file(theirs).text()).toBe("{}")
