@@ -1,13 +1,13 @@
 /**
  * Programs that tests need and that no package of pip, npm or apt has: servers of the agents' stores, and the newest container runtimes. They
- * are compiled from the Go module proxy, at the lowest priority. The modules are those that Go's checksum database knows.
+ * are compiled from the Go module proxy, at the lowest priority. The sums of modules are in Go's checksum database, or in the go.sum of one that is there.
  *
  *   bun scripts/go-programs.ts kube-apiserver     builds it when it is not there, in some 12 minutes, and prints its path
  *   bun scripts/go-programs.ts NAME...            the same of others, `releases` below has their names; prints their directories
  *
  * `CNI_KUBERNETES_CACHE` names the directory that they are kept in; without it that is the cache of the build.
  */
-import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs"
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs"
 import { basename, dirname, join } from "node:path"
 import { execa } from "execa"
 import { cacheDirectory } from "./engine.ts"
@@ -21,6 +21,10 @@ interface Release {
   readonly programs: Readonly<Record<string, string>>
   /** Build tags, which leave out what needs C libraries. */
   readonly tags?: readonly string[]
+  /** Whether it is built in a copy of its first module, whose own go.sum has the sums of what it needs, and not in a module that requires it. */
+  readonly isMain?: boolean
+  /** Programs of C in that module, by the directory of their sources. */
+  readonly ofC?: Readonly<Record<string, string>>
 }
 
 function etcd(version: string): Release {
@@ -45,6 +49,15 @@ const releases = {
     ["no_btrfs"],
   ),
   nerdctl: commands("github.com/containerd/nerdctl/v2", "2.1.2", ["nerdctl"]),
+  // The newest that the proxy has. Sums of some of what it needs are in no database, but in its own go.sum.
+  "cri-o": {
+    version: "1.34.0",
+    modules: ["github.com/cri-o/cri-o"],
+    programs: { crio: "./cmd/crio" },
+    tags: ["containers_image_openpgp", "containers_image_ostree_stub", "exclude_graphdriver_btrfs", "btrfs_noversion"],
+    isMain: true,
+    ofC: { pinns: "pinns/src" },
+  },
   kustomize: {
     version: "5.7.1",
     modules: ["sigs.k8s.io/kustomize/kustomize/v5"],
@@ -84,12 +97,22 @@ export async function kubernetesProgram(name: (typeof kubernetesPrograms)[number
 
 /** The directory of the programs of a release, which are built when this machine has not got them yet. */
 export async function goPrograms(name: GoRelease): Promise<string> {
-  const { version, modules, programs, tags = [] }: Release = releases[name]
+  const { version, modules, programs, tags = [], isMain = false, ofC = {} }: Release = releases[name]
   const directory = join(keptIn(), `${name.replace(/-[\d.]+$/, "")}-${version}`)
   await buildOnce(directory, async (go, sources, built) => {
-    const needs = modules.map((module) => `require ${module} v${version}\n`)
-    writeFileSync(join(sources, "go.mod"), `module programs\n\ngo 1.${oldestGo}\n\n${needs.join("")}`)
+    if (isMain) {
+      const { Dir } = JSON.parse(await go("mod", "download", "-json", `${modules[0]}@v${version}`))
+      cpSync(Dir, sources, { recursive: true })
+    } else {
+      const needs = modules.map((module) => `require ${module} v${version}\n`)
+      writeFileSync(join(sources, "go.mod"), `module programs\n\ngo 1.${oldestGo}\n\n${needs.join("")}`)
+    }
     mkdirSync(built)
+    for (const [program, directory] of Object.entries(ofC)) {
+      const files = readdirSync(join(sources, directory)).filter((file) => file.endsWith(".c"))
+      const paths = files.map((file) => join(sources, directory, file))
+      await execa("gcc", ["-std=c99", "-Os", "-static", "-o", join(built, program), ...paths])
+    }
     for (const [program, source] of Object.entries(programs))
       await go("build", "-trimpath", "-ldflags=-s -w", `-tags=${tags.join(",")}`, "-o", join(built, program), source)
   })
@@ -115,7 +138,13 @@ async function buildOnce(
   rmSync(built, { recursive: true, force: true })
   mkdirSync(sources, { recursive: true })
   const go = await findGo(directory)
-  const env = { GOFLAGS: "-mod=mod -modcacherw", GOTOOLCHAIN: "local", CGO_ENABLED: "0", GOWORK: "off", ...caches }
+  const env = {
+    GOFLAGS: "-mod=mod -modcacherw -buildvcs=false",
+    GOTOOLCHAIN: "local",
+    CGO_ENABLED: "0",
+    GOWORK: "off",
+    ...caches,
+  }
   const runGo: Go = async (...args) => {
     const { stdout } = await execa("nice", ["-n", "19", go, ...args], { cwd: sources, env, stderr: "inherit" })
     return stdout

@@ -193,12 +193,12 @@ async function cluster(runner: Runner, words: readonly string[]): Promise<void> 
 }
 
 /** The newest container runtimes that the Go module proxy has whole, and what renders the manifests of deploy. */
-const newestRuntimes = ["containerd", "nerdctl", "kustomize"] as const
+const newestRuntimes = ["containerd", "nerdctl", "cri-o", "kustomize"] as const
 
-/** The tests that run pods by containerd, and those of further runtimes, with the newest of each, which are built first. */
+/** The tests that run pods by containerd, and those of kubelet and further runtimes, with the newest of each, which are built first. */
 async function runtimes(runner: Runner): Promise<void> {
-  const build = [process.execPath, "scripts/go-programs.ts", ...newestRuntimes]
-  if (!(await runner.step(newestRuntimes.join(", "), build, 10_800_000))) return
+  const build = [process.execPath, "scripts/go-programs.ts", ...newestRuntimes, "kubelet"]
+  if (!(await runner.step(`${newestRuntimes.join(", ")}, kubelet`, build, 10_800_000))) return
   process.env.CNI_RUNTIME_PROGRAMS = (await Promise.all(newestRuntimes.map(goPrograms))).join(":")
   const byContainerd = ["containerd", "crash", "flush", "install", "pods"].map(
     (name) => `./integration/interop/${name}.test.ts`,
@@ -248,7 +248,7 @@ const modes: Readonly<Record<string, Mode>> = {
     await integration(runner, integrationFiles("kubernetes"))
     runner.summarize(await Bun.file(view).text())
   },
-  /** The newest containerd and nerdctl, which are built when this machine has not got them: that takes half an hour. */
+  /** The newest containerd, nerdctl, CRI-O and kubelet, which are built when this machine has not got them: that takes three quarters of an hour. */
   runtimes,
   /** Packages of a sample of files, read back by the programs of their distributions, and run. */
   release: (runner) => integration(runner, integrationFiles("release")),

@@ -46,7 +46,7 @@ export async function writeImage(host: RuntimeHost): Promise<string> {
   const config = {
     architecture: process.arch === "x64" ? "amd64" : process.arch,
     os: "linux",
-    config: { Cmd: nameServer },
+    config: { Cmd: nameServer, StopSignal: "SIGKILL" }, // as a process 1 without handlers it ignores SIGTERM
     rootfs: { type: "layers", diff_ids: [`sha256:${digest}`] },
   }
   await writeFile(file("config.json"), JSON.stringify(config))

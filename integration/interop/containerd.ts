@@ -1,15 +1,12 @@
-import { readFile } from "node:fs/promises"
 import { join } from "node:path"
-import { builtPlugins, type Output, startDaemon, waitFor } from "../lab/mod.ts"
+import { builtPlugins, type Output } from "../lab/mod.ts"
 import { imageName, writeImage } from "./busybox.ts"
-import { Cri, type PodConfig, type PodStatus } from "./cri.ts"
+import { PodRuntime } from "./cri.ts"
 import { containerdNetwork } from "./networks.ts"
 import { confDir, RuntimeHost, runtimeEnv } from "./runtime-host.ts"
 
-const socket = "/run/containerd/containerd.sock"
 /** The only directory that `ctr` looks for plugins in. */
 export const binDir = "/opt/cni/bin"
-const pidFile = "/run/containerd.pid"
 
 /** Puts the plugins under test into `binDir`, by their installer. */
 export async function installOurs(host: RuntimeHost): Promise<void> {
@@ -43,13 +40,7 @@ interface CniConfig {
 }
 
 /** containerd on a host of its own, with one network that is made of the plugins under test. */
-export class Containerd implements AsyncDisposable {
-  readonly host: RuntimeHost
-
-  private constructor(host: RuntimeHost) {
-    this.host = host
-  }
-
+export class Containerd extends PodRuntime {
   /** Starts it. `network` replaces the tested one, and `prepare` what puts the plugins under test into `binDir`. */
   static async create(network: object = containerdNetwork, prepare = installOurs): Promise<Containerd> {
     const host = await RuntimeHost.create()
@@ -57,7 +48,7 @@ export class Containerd implements AsyncDisposable {
       await prepare(host)
       await host.write("/run/containerd.toml", containerdToml)
       await host.write(`${confDir}/10-pods.conflist`, network)
-      const containerd = new Containerd(host)
+      const containerd = new Containerd(host, "/run/containerd/containerd.sock")
       await containerd.start()
       const image = await writeImage(host)
       for (const namespace of ["default", "k8s.io"]) {
@@ -70,22 +61,8 @@ export class Containerd implements AsyncDisposable {
     }
   }
 
-  /** Starts the daemon and waits until pods can be run. */
-  async start(): Promise<void> {
-    const script = `echo $$ > ${pidFile}; PATH=${runtimeEnv.PATH} exec containerd --config /run/containerd.toml >> /run/containerd.log 2>&1`
-    await startDaemon(this.host.commandLine(["sh", "-ec", script]))
-    using cri = this.connect()
-    await waitFor(async () => {
-      const { status } = await cri.call("Status", {})
-      return status.conditions.every((condition) => condition.status)
-    }, "containerd to be ready")
-  }
-
-  /** Kills the daemon with SIGKILL; containers live on, as they do when it crashes. */
-  async kill(): Promise<void> {
-    const pid = (await readFile(this.host.file(pidFile), "utf8")).trim()
-    await this.host.exec("kill", ["-KILL", pid])
-    await waitFor(async () => (await this.host.tryExec("test", ["-e", `/proc/${pid}/exe`])).exitCode !== 0, "its end")
+  start(): Promise<void> {
+    return this.startProgram("containerd --config /run/containerd.toml")
   }
 
   /** The networks that it has loaded, without its loopback: their names, and the MTU of the first plugin. */
@@ -104,41 +81,5 @@ export class Containerd implements AsyncDisposable {
   /** `ctr …` */
   ctr(...args: string[]): Promise<Output> {
     return this.host.exec("ctr", args, { env: runtimeEnv })
-  }
-
-  /** Runs a pod and answers its id. Throws what the runtime says. */
-  async runPod(name: string, keys: Partial<PodConfig> = {}): Promise<string> {
-    using cri = this.connect()
-    const config = { metadata: { name, uid: `uid-${name}`, namespace: "interop" }, hostname: name, linux: {}, ...keys }
-    return (await cri.call("RunPodSandbox", { config })).podSandboxId
-  }
-
-  async podStatus(podSandboxId: string): Promise<PodStatus> {
-    using cri = this.connect()
-    return (await cri.call("PodSandboxStatus", { podSandboxId })).status
-  }
-
-  async podIds(): Promise<string[]> {
-    using cri = this.connect()
-    return (await cri.call("ListPodSandbox", {})).items.map(({ id }) => id)
-  }
-
-  async stopPod(podSandboxId: string): Promise<void> {
-    using cri = this.connect()
-    await cri.call("StopPodSandbox", { podSandboxId })
-  }
-
-  async removePod(podSandboxId: string): Promise<void> {
-    using cri = this.connect()
-    await cri.call("RemovePodSandbox", { podSandboxId })
-  }
-
-  /** Connects as kubelet does. */
-  connect(): Cri {
-    return new Cri(this.host.file(socket))
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.host[Symbol.asyncDispose]()
   }
 }

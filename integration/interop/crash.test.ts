@@ -1,12 +1,11 @@
 import { expect, test } from "bun:test"
 import { existsSync } from "node:fs"
 import { chmod, rm } from "node:fs/promises"
-import { join } from "node:path"
-import { builtPlugins, type Change, expectUnchanged, isAllocationTrace, waitFor } from "../lab/mod.ts"
+import { type Change, expectUnchanged, isAllocationTrace, waitFor } from "../lab/mod.ts"
 import { askFromHost } from "./busybox.ts"
 import { binDir, Containerd, installOurs } from "./containerd.ts"
 import { containerdNetwork } from "./networks.ts"
-import type { RuntimeHost } from "./runtime-host.ts"
+import { collect } from "./pod-cases.ts"
 
 /** A plugin that passes the result on, and does not end while /run/hold exists: then /run/held says so. */
 const hold = `#!${process.execPath}
@@ -29,11 +28,6 @@ function createWithHold(): Promise<Containerd> {
     await host.write(`${binDir}/hold`, hold)
     await chmod(host.file(`${binDir}/hold`), 0o755)
   })
-}
-
-/** `cni gc --auto`, as the host's admin calls it. */
-async function collect(host: RuntimeHost): Promise<void> {
-  await host.exec(join(builtPlugins, "../cni"), ["gc", containerdNetwork.name, "--auto"])
 }
 
 /** The pod's namespace, and what containerd's own network for `lo` has answered: containerd's to remove, see below. */
@@ -63,19 +57,4 @@ test("when containerd is killed between ADD and its save, `cni gc --auto` remove
   await containerd.stopPod(half)
   await containerd.removePod(half)
   expectUnchanged(before, await host.snapshot(), isAllocationTrace)
-})
-
-test("pods outlive a killed containerd, and end as if nothing had been", async () => {
-  await using containerd = await Containerd.create()
-  await containerd.removePod(await containerd.runPod("warm-up"))
-  const before = await containerd.host.snapshot()
-  const id = await containerd.runPod("web", { portMappings: [{ containerPort: 80, hostPort: 8080 }] })
-  await containerd.kill()
-  await containerd.start()
-  expect(await containerd.podStatus(id)).toMatchObject({ state: "SANDBOX_READY", network: { ip: "10.85.0.3" } })
-  await collect(containerd.host)
-  expect((await containerd.host.exec("nft", ["list", "ruleset"])).stdout).toContain("8080")
-  await containerd.stopPod(id)
-  await containerd.removePod(id)
-  expectUnchanged(before, await containerd.host.snapshot(), isAllocationTrace)
 })

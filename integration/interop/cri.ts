@@ -1,6 +1,9 @@
+import { readFile } from "node:fs/promises"
 import { join } from "node:path"
 import { type Client, credentials, loadPackageDefinition, type ServiceError } from "@grpc/grpc-js"
 import { loadSync } from "@grpc/proto-loader"
+import { startDaemon, waitFor } from "../lab/mod.ts"
+import { type RuntimeHost, runtimeEnv } from "./runtime-host.ts"
 
 /** A pod as kubelet asks for it. */
 export interface PodConfig {
@@ -76,5 +79,84 @@ export class Cri implements Disposable {
 
   [Symbol.dispose](): void {
     this.#client.close()
+  }
+}
+
+/** A runtime on a host of its own that is asked for pods as kubelet asks. */
+export abstract class PodRuntime implements AsyncDisposable {
+  readonly host: RuntimeHost
+  /** Where it listens, on its host. */
+  readonly socket: string
+  /** An address of the host at which published ports are reached. */
+  readonly publishedAt: string = "127.0.0.1"
+  /** The file that has the number of its process. */
+  readonly #pidFile = "/run/runtime.pid"
+
+  protected constructor(host: RuntimeHost, socket: string) {
+    this.host = host
+    this.socket = socket
+  }
+
+  /** Starts the daemon and waits until pods can be run. */
+  abstract start(): Promise<void>
+
+  /** Starts a program of the runtime's, and waits until the runtime says that it is ready. */
+  protected async startProgram(command: string): Promise<void> {
+    const script = `echo $$ > ${this.#pidFile}; PATH=${runtimeEnv.PATH} exec ${command} >> /run/runtime.log 2>&1`
+    await startDaemon(this.host.commandLine(["sh", "-ec", script]))
+    using cri = this.connect()
+    const isReady = async () => {
+      const { status } = await cri.call("Status", {})
+      return status.conditions.every((condition) => condition.status)
+    }
+    try {
+      await waitFor(isReady, "the runtime to be ready")
+    } catch (cause) {
+      const { stdout } = await this.host.exec("tail", ["-n", "50", "/run/runtime.log"])
+      throw new Error(`the runtime has said: ${stdout}`, { cause })
+    }
+  }
+
+  /** Kills the daemon with SIGKILL; containers live on, as they do when it crashes. */
+  async kill(): Promise<void> {
+    const pid = (await readFile(this.host.file(this.#pidFile), "utf8")).trim()
+    await this.host.exec("kill", ["-KILL", pid])
+    await waitFor(async () => (await this.host.tryExec("test", ["-e", `/proc/${pid}/exe`])).exitCode !== 0, "its end")
+  }
+
+  /** Runs a pod and answers its id. Throws what the runtime says. */
+  async runPod(name: string, keys: Partial<PodConfig> = {}): Promise<string> {
+    using cri = this.connect()
+    const config = { metadata: { name, uid: `uid-${name}`, namespace: "interop" }, hostname: name, linux: {}, ...keys }
+    return (await cri.call("RunPodSandbox", { config })).podSandboxId
+  }
+
+  async podStatus(podSandboxId: string): Promise<PodStatus> {
+    using cri = this.connect()
+    return (await cri.call("PodSandboxStatus", { podSandboxId })).status
+  }
+
+  async podIds(): Promise<string[]> {
+    using cri = this.connect()
+    return (await cri.call("ListPodSandbox", {})).items.map(({ id }) => id)
+  }
+
+  async stopPod(podSandboxId: string): Promise<void> {
+    using cri = this.connect()
+    await cri.call("StopPodSandbox", { podSandboxId })
+  }
+
+  async removePod(podSandboxId: string): Promise<void> {
+    using cri = this.connect()
+    await cri.call("RemovePodSandbox", { podSandboxId })
+  }
+
+  /** Connects as kubelet does. */
+  connect(): Cri {
+    return new Cri(this.host.file(this.socket))
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.host[Symbol.asyncDispose]()
   }
 }

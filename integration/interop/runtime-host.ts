@@ -22,10 +22,13 @@ export const runtimeEnv: Readonly<Record<string, string>> = {
   PATH: [ownPrograms, process.env.CNI_RUNTIME_PROGRAMS, programEnv.PATH].filter(Boolean).join(":"),
 }
 
-/** runc without shares of the processor, which runtimes ask for and for which the cgroup tree of a test may have no controller. */
+/**
+ * runc without shares of the processor, which runtimes ask for and for which the cgroup tree of a test may have no controller, and without a
+ * score for the OOM killer below zero, which takes CAP_SYS_RESOURCE.
+ */
 const runc = `#!/bin/sh
 for word; do
-  [ "$previous" != --bundle ] || sed --in-place 's/"cpu":{"shares":[0-9]*}/"cpu":{}/' "$word/config.json"
+  [ "$previous" != --bundle ] || sed --in-place 's/"shares": *[0-9]*,*//; s/"oomScoreAdj": *-[0-9]*/"oomScoreAdj":0/' "$word/config.json"
   previous=$word
 done
 exec /usr/sbin/runc "$@"
