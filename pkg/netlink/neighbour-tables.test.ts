@@ -14,8 +14,8 @@ const statistics = (...last: number[]) => [84 + last.length, 0, 7, 0, ...new Uin
 const parametersOfLink = hex`02 00 0000 0e00 0100 6172705f636163686500 0000`
 const decnet = hex`0c 00 0000 0800 0400 00040000`
 
-test("a table tells its entries and how many it takes; the parameters of links and other families are passed over", () => {
-  expect(listNeighbourTables(listing(arp, parametersOfLink, decnet))).toEqual([
+test("a table tells its entries and how many it takes; once; the parameters of links and other families are passed over", () => {
+  expect(listNeighbourTables(listing(arp, parametersOfLink, decnet, arp, parametersOfLink))).toEqual([
     { family: 2, entries: 42, most: 1024, refused: 0 },
   ])
 })

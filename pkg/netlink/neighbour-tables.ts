@@ -41,10 +41,13 @@ export interface NeighbourTable {
 
 const families: readonly Family[] = [AF_INET, AF_INET6]
 
-/** The tables of neighbours and how full they are, like `ip ntable show`. Throws `NetlinkError`. */
+/**
+ * The tables of neighbours and how full they are, like `ip ntable show`; the kernel tells of one again in each datagram that goes on with the
+ * parameters of its links, of which a node with containers has hundreds. Throws `NetlinkError`.
+ */
 export function listNeighbourTables(route: NetlinkSocket): NeighbourTable[] {
   const request = { type: RTM_GETNEIGHTBL, what: "list neighbour tables", payload: new Uint8Array(4) }
-  return route.dump(request, (message): NeighbourTable | undefined => {
+  const found = route.dump(request, (message): NeighbourTable | undefined => {
     const { header, attributes } = tablePayload.decode(message.payload)
     const family = families.find((each) => each === header.family)
     const { most, config, statistics = new Uint8Array() } = attributes
@@ -53,4 +56,5 @@ export function listNeighbourTables(route: NetlinkSocket): NeighbourTable[] {
     const refused = statistics.length >= REFUSED_AT + u64.size ? Number(u64.get(statistics, REFUSED_AT)) : 0
     return { family, entries: config.entries, most, refused }
   })
+  return [...new Map(found.map((table) => [table.family, table])).values()]
 }

@@ -26,12 +26,14 @@ export function about(one: NodeAttachment, patient: Patient) {
   }
 }
 
-/** Likewise, of what a plugin of this suite makes again for a container that has its interface. */
-export function aboutRules(one: NodeAttachment, patient: Patient) {
+/** Likewise, of rules and limits that a plugin has lost on the host: one of this suite makes them again, and leaves the interface alone. */
+export function aboutRules(one: NodeAttachment, patient: Patient, type: string) {
   const common = about(one, patient)
+  if (!patient.plugin(type)?.version?.startsWith("cni-plugins ")) return common
   return {
     ...common,
-    note: `${common.note}. cni reconcile makes what these plugins have lost on the host, and leaves interfaces alone`,
+    remedy: cniCommand(patient, "reconcile", [one.network]),
+    note: "it makes again what the plugins of this suite have lost on the host, and leaves interfaces alone",
   }
 }
 
@@ -71,7 +73,7 @@ function missingMasquerade(one: NodeAttachment, patient: Patient): Finding[] {
   const table = `${family} ${wanting.raw.ipMasqBackend === "iptables" ? "nat" : "cni_masquerade"}`
   return [
     {
-      ...aboutRules(one, patient),
+      ...aboutRules(one, patient, wanting.type),
       rule: "missing-masquerade",
       cause: `table ${table}`,
       what: `there is no masquerade for ${nameOf(one)}, and its network has "ipMasq": ${describeTable(patient, table)}`,
@@ -89,7 +91,7 @@ function missingPorts(one: NodeAttachment, patient: Patient): Finding[] {
   const table = hasIptables ? "ip nat" : "ip cni_hostports"
   return [
     {
-      ...aboutRules(one, patient),
+      ...aboutRules(one, patient, "portmap"),
       rule: "missing-ports",
       affected: [{ ...affectedBy(one), detail: ports }],
       cause: `table ${table}`,

@@ -11,8 +11,9 @@ import {
 } from "../../pkg/libc/mod.ts"
 import { isJsonObject, type JsonValue } from "../../pkg/types/mod.ts"
 import { attachmentAsJson } from "../ps.ts"
+import { inspectPlugin } from "./binaries.ts"
 import type { Examination } from "./examine.ts"
-import { inspectPlugin, neededPlugins } from "./plugins.ts"
+import { neededPlugins } from "./plugins.ts"
 import { asJson } from "./report.ts"
 import { tarOf } from "./tar.ts"
 

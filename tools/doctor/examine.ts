@@ -14,6 +14,7 @@ import {
 } from "../node/mod.ts"
 import { checkHostArp } from "./arp.ts"
 import { checkComplete, checkDuplicates } from "./attachments.ts"
+import { inspectPlugin, type PluginBinary } from "./binaries.ts"
 import { checkOwnMac, checkPorts, checkSpanningTree } from "./bridge-ports.ts"
 import { checkBridges, checkGateways } from "./bridges.ts"
 import { byCause } from "./causes.ts"
@@ -166,6 +167,7 @@ function readPatient(places: NodePlaces, flags: readonly string[]): Patient {
   const insides = readInsides(attachments, settingsOf)
   const examined = examinedOf(attachments, insides)
   const members = membersOf(node)
+  const binaries = new Map<string, PluginBinary | undefined>()
   const settings = new Map<string, string | undefined>() // each is read once, however many containers it concerns
   return {
     node,
@@ -177,6 +179,7 @@ function readPatient(places: NodePlaces, flags: readonly string[]): Patient {
     traffic: tryReadTraffic({ node, attachments, members }),
     members,
     flags,
+    plugin: (type) => binaries.getOrInsertComputed(type, () => inspectPlugin(type, places.binDirs)),
     sysctl: (path) => settings.getOrInsertComputed(path, readSysctl),
   }
 }

@@ -10,6 +10,7 @@ import type {
   NotInside,
   TrafficFilter,
 } from "../node/mod.ts"
+import type { PluginBinary } from "./binaries.ts"
 import type { Examined } from "./inside.ts"
 import type { FindingName } from "./names.ts"
 import { type Command, sh } from "./remedy.ts"
@@ -90,6 +91,8 @@ export interface Patient {
   readonly traffic: readonly TrafficFilter[] | undefined
   /** A network's plugins, of its file and, of networks that are used, of the cache: each configuration once. */
   readonly members: readonly Member[]
+  /** A plugin's executable in the directories of plugins, which is asked for its version once; undefined where it is in none. */
+  plugin(type: string): PluginBinary | undefined
   /** The flags that say where the node's files are, as they were given: for commands of the tool in remedies. */
   readonly flags: readonly string[]
   /** A value below /proc/sys in this namespace; undefined where the kernel has none. */
@@ -182,6 +185,11 @@ export function cniCommand(
   words: readonly string[],
   own: readonly string[] = [],
 ): Command {
-  const before = [verb, ...flags, ...own]
+  const before = [verb, ...(verb === "reconcile" ? withoutConfDir(flags) : flags), ...own]
   return words.length > 0 ? sh`cni ${before} ${words}` : sh`cni ${before}`
+}
+
+/** What was attached is in the cache alone. */
+function withoutConfDir(flags: readonly string[]): string[] {
+  return flags.filter((_, at) => flags[at] !== "--conf-dir" && flags[at - 1] !== "--conf-dir")
 }

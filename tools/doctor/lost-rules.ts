@@ -25,7 +25,7 @@ function missingSpoofCheck(one: NodeAttachment, patient: Patient): Finding[] {
   if (!isAsked || ofOthers || one.rules.some(({ place }) => place.startsWith(`${table} `))) return []
   return [
     {
-      ...aboutRules(one, patient),
+      ...aboutRules(one, patient, "bridge"),
       rule: "missing-spoof-check",
       cause: `table ${table}`,
       what: `the MACs that ${nameOf(one)} sends from are not checked, and its network has "macspoofchk": ${describeTable(patient, table)}`,
@@ -50,7 +50,7 @@ function missingPolicy(one: NodeAttachment, patient: Patient): Finding[] {
   if (one.rules.some(({ place }) => place.startsWith(`${table} `))) return []
   return [
     {
-      ...aboutRules(one, patient),
+      ...aboutRules(one, patient, "firewall"),
       rule: "missing-policy",
       cause: `table ${table}`,
       what: `"ingressPolicy": "${policy}" is not in force for ${nameOf(one)}: ${describeTable(patient, table)}`,
@@ -79,7 +79,7 @@ function missingLimit(one: NodeAttachment, patient: Patient): Finding[] {
     const limited = key === "ingressRate" ? "gets" : "sends"
     return [
       {
-        ...aboutRules(one, patient),
+        ...aboutRules(one, patient, "bandwidth"),
         severity: "warning",
         rule: "missing-limit",
         cause: `limits of network ${one.network} ${key}`,

@@ -1,38 +1,10 @@
-import { decodeUtf8 } from "../../pkg/engine/mod.ts"
-import {
-  dirname,
-  exists,
-  findStat,
-  isErrno,
-  isRegularFile,
-  join,
-  type Stat,
-  spawn,
-  unlessErrno,
-} from "../../pkg/libc/mod.ts"
+import { dirname, exists } from "../../pkg/libc/mod.ts"
 import { member } from "../../pkg/types/mod.ts"
 import { describedPlugins as suite } from "../../suite/plugins.ts"
 import { ipamOf } from "../node/mod.ts"
 import type { Check, Finding, Patient } from "./finding.ts"
 import { mountOf } from "./mounts.ts"
 import { type Command, sh } from "./remedy.ts"
-
-/** A plugin's file, and what it says of itself when it is run without a command. */
-export interface PluginBinary {
-  readonly type: string
-  readonly file: string
-  readonly mode: number
-  readonly owner: number
-  /** "cni-plugins v0.1.0", "CNI bridge plugin v1.1.1"; undefined when it cannot be run. */
-  readonly version?: string
-  /** The reason why the kernel cannot start it: ENOEXEC for a program of another machine, or a file that is damaged. */
-  readonly unstartable?: string
-}
-
-/** A plugin that does not answer in this time is broken; it needs some milliseconds, and on a busy machine seconds. */
-const PATIENCE_MS = 20_000
-/** A version is a line or two. */
-const OUTPUT_MAX = 1 << 20
 
 /** The plugins that a node's networks name, IPAM plugins included, each with the networks that need it. */
 export function neededPlugins({ members }: Patient): Map<string, string[]> {
@@ -48,37 +20,13 @@ export function neededPlugins({ members }: Patient): Map<string, string[]> {
   return needed
 }
 
-/** Finds a plugin in the directories and asks for its version; undefined when it is in none. */
-export function inspectPlugin(type: string, directories: readonly string[]): PluginBinary | undefined {
-  for (const directory of directories) {
-    const file = join(directory, type)
-    const found = unlessErrno(() => findStat(file), "ENOTDIR")
-    if (found && isRegularFile(found))
-      return { type, file, mode: found.mode & 0o7777, owner: found.user, ...versionOf(file, found) }
-  }
-  return undefined
-}
-
-/** A plugin of this suite introduces itself by two lines on stderr, one of the reference suite by one line. */
-function versionOf(file: string, { mode }: Stat): Pick<PluginBinary, "version" | "unstartable"> {
-  if ((mode & 0o111) === 0) return {}
-  try {
-    const { stderr } = spawn({ path: file, env: {}, timeoutMs: PATIENCE_MS, outputLimit: OUTPUT_MAX })
-    const said = decodeUtf8(stderr)
-    const [version] = /^cni-plugins v[\w.+-]+/m.exec(said) ?? /^CNI .* v?[\w.+-]+$/m.exec(said) ?? []
-    return version === undefined ? {} : { version }
-  } catch (error) {
-    return { unstartable: isErrno(error) ? error.errno : String(error) }
-  }
-}
-
 /** The executables: are they there, may they be run, are they of one suite. */
 export const checkPlugins: Check = (patient) => {
   const directories = patient.node.places.binDirs
   const found: Finding[] = []
   const suites = new Map<string, string[]>()
   for (const [type, networks] of neededPlugins(patient)) {
-    const plugin = inspectPlugin(type, directories)
+    const plugin = patient.plugin(type)
     const why = `no container can be attached to ${networks.map((name) => `"${name}"`).join(", ")}`
     const add = (fault: Omit<Finding, "severity" | "why"> & Partial<Finding>) => {
       const about = { severity: "error" as const, why, affected: [{ name: `"${type}"` }] }

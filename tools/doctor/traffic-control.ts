@@ -1,5 +1,6 @@
 import type { NodeAttachment, NodeLink, TrafficFilter } from "../node/mod.ts"
-import { affectedBy, type Check, cniCommand, containerLinks, type Finding, nameOf, type Patient } from "./finding.ts"
+import { aboutRules } from "./attachments.ts"
+import { affectedBy, type Check, containerLinks, type Finding, nameOf, type Patient } from "./finding.ts"
 import { inContainer } from "./inside.ts"
 import { type Command, sh } from "./remedy.ts"
 
@@ -58,11 +59,10 @@ function remedyOf(
 ): Pick<Finding, "remedy" | "note"> {
   const [one] = concerned
   const isLimit = found.target === 0 && one?.result?.interfaces.some(({ name }) => /^bwp/.test(name))
-  if (one && isLimit)
-    return {
-      remedy: cniCommand(patient, "reconcile", [one.network]),
-      note: "it makes the limit again that the filter leads to",
-    }
+  if (one && isLimit) {
+    const { remedy, note } = aboutRules(one, patient, "bandwidth")
+    return { remedy, note }
+  }
   return { remedy: deletionOf(found), note: "it may be meant to be there" }
 }
 

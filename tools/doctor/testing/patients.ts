@@ -1,5 +1,6 @@
 import type { FoundRule } from "../../../pkg/nftables/mod.ts"
 import { type FilterView, type Node, type NodeAttachment, type NodeLink, noIpsec } from "../../node/mod.ts"
+import { inspectPlugin } from "../binaries.ts"
 import { byCause, describe } from "../causes.ts"
 import type { Finding, Member, Patient } from "../finding.ts"
 import { examinedOf } from "../inside.ts"
@@ -17,6 +18,7 @@ export interface Parts extends Partial<Omit<Node, "rules" | "networks" | "stores
   networks?: object[]
   stores?: object[]
   flags?: readonly string[]
+  plugin?: Patient["plugin"]
   /** What /proc/sys has. */
   sysctls?: Readonly<Record<string, string>>
 }
@@ -29,6 +31,7 @@ export function patientOf({
   ports = [],
   sysctls = {},
   flags = [],
+  plugin = (type) => inspectPlugin(type, node.places?.binDirs ?? []),
   insides = new Map(),
   tables = {},
   ...node
@@ -50,6 +53,7 @@ export function patientOf({
     traffic,
     members,
     flags,
+    plugin,
     sysctl: (path) => sysctls[path],
   }
 }

@@ -1,0 +1,43 @@
+import { decodeUtf8 } from "../../pkg/engine/mod.ts"
+import { findStat, isErrno, isRegularFile, join, type Stat, spawn, unlessErrno } from "../../pkg/libc/mod.ts"
+
+/** A plugin's file, and what it says of itself when it is run without a command. */
+export interface PluginBinary {
+  readonly type: string
+  readonly file: string
+  readonly mode: number
+  readonly owner: number
+  /** "cni-plugins v0.1.0", "CNI bridge plugin v1.1.1"; undefined when it cannot be run. */
+  readonly version?: string
+  /** The reason why the kernel cannot start it: ENOEXEC for a program of another machine, or a file that is damaged. */
+  readonly unstartable?: string
+}
+
+/** A plugin that does not answer in this time is broken; it needs some milliseconds, and on a busy machine seconds. */
+const PATIENCE_MS = 20_000
+/** A version is a line or two. */
+const OUTPUT_MAX = 1 << 20
+
+/** Finds a plugin in the directories and asks for its version; undefined when it is in none. */
+export function inspectPlugin(type: string, directories: readonly string[]): PluginBinary | undefined {
+  for (const directory of directories) {
+    const file = join(directory, type)
+    const found = unlessErrno(() => findStat(file), "ENOTDIR")
+    if (found && isRegularFile(found))
+      return { type, file, mode: found.mode & 0o7777, owner: found.user, ...versionOf(file, found) }
+  }
+  return undefined
+}
+
+/** A plugin of this suite introduces itself by two lines on stderr, one of the reference suite by one line. */
+function versionOf(file: string, { mode }: Stat): Pick<PluginBinary, "version" | "unstartable"> {
+  if ((mode & 0o111) === 0) return {}
+  try {
+    const { stderr } = spawn({ path: file, env: {}, timeoutMs: PATIENCE_MS, outputLimit: OUTPUT_MAX })
+    const said = decodeUtf8(stderr)
+    const [version] = /^cni-plugins v[\w.+-]+/m.exec(said) ?? /^CNI .* v?[\w.+-]+$/m.exec(said) ?? []
+    return version === undefined ? {} : { version }
+  } catch (error) {
+    return { unstartable: isErrno(error) ? error.errno : String(error) }
+  }
+}
