@@ -104,3 +104,18 @@ test("a connection is made with the newest files: a server is trusted after its 
   expect(await get().catch(() => "refused")).toBe("refused")
   expect(requests).toBe(1)
 })
+
+test("no proxy of the environment is asked: a store is reached directly", async () => {
+  await using store = Bun.serve({ hostname: "127.0.0.1", port: 0, fetch: () => new Response("the store") })
+  await using proxy = Bun.serve({ hostname: "127.0.0.1", port: 0, fetch: () => new Response("a proxy") })
+  const before = process.env.http_proxy
+  process.env.http_proxy = proxy.url.href
+  try {
+    using connections = new Connections(new TlsFiles())
+    expect(await (await fetch(store.url.href)).text()).toBe("a proxy")
+    expect(await (await connections.fetch(store.url.href, {})).text()).toBe("the store")
+  } finally {
+    if (before === undefined) delete process.env.http_proxy
+    else process.env.http_proxy = before
+  }
+})

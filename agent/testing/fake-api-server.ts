@@ -53,6 +53,8 @@ export class FakeApiServer implements AsyncDisposable {
   readonly tokens = new Map<string, Account>([["admin-token", "all"]])
   /** Each request: "POST /apis/cni-agent.internal/v1/blocks". */
   readonly requests: string[] = []
+  /** The form of answer that each of them asked for. */
+  readonly accepted: string[] = []
   /** Lists have no objects, as those of a server that has lost sight of its store. */
   emptyLists = false
   /** How long each answer takes. */
@@ -129,6 +131,12 @@ export class FakeApiServer implements AsyncDisposable {
     for (const watch of watches) watch.expire()
   }
 
+  /** Forgets the history without a word: a watch that is opened again has to begin after it. */
+  forget(): void {
+    this.#compacted = this.#revision
+    this.#history.length = 0
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     this.cutWatches()
     this.#server?.closeAllConnections()
@@ -144,6 +152,7 @@ export class FakeApiServer implements AsyncDisposable {
     const { method = "GET", url = "/" } = request
     const { pathname, searchParams } = new URL(url, "http://fake")
     this.requests.push(`${method} ${pathname}`)
+    this.accepted.push(request.headers.accept ?? "")
     let text = ""
     for await (const chunk of request) text += chunk
     if (this.delayMs > 0) await Bun.sleep(this.delayMs)

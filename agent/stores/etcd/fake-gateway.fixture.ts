@@ -121,7 +121,12 @@ const denied = (status: number, message: string) => Response.json({ error: messa
 /** One member: its gateway on loopback. */
 export class FakeGateway implements AsyncDisposable {
   /** All requests so far. */
-  readonly requests: { readonly path: string; readonly body: Body; readonly token: string | null }[] = []
+  readonly requests: {
+    readonly path: string
+    readonly body: Body
+    readonly token: string | null
+    readonly asksForLeader: boolean
+  }[] = []
   odd: Odd | undefined
   readonly #etcd: FakeEtcd
   readonly #server: Bun.Server<undefined>
@@ -150,7 +155,7 @@ export class FakeGateway implements AsyncDisposable {
     const path = new URL(request.url).pathname
     const body = (await request.json()) as Body
     const token = request.headers.get("authorization")
-    this.requests.push({ path, body, token })
+    this.requests.push({ path, body, token, asksForLeader: request.headers.get("grpc-metadata-hasleader") === "true" })
     const odd = await this.odd?.(path, body, request)
     if (odd) return odd
     if (path === "/v3/auth/authenticate") return this.#authenticate(body)

@@ -21,6 +21,23 @@ test("a record is a key below the prefix, with JSON as its value", async () => {
   expect([...cluster.etcd.keys.keys()]).toContain("/site/a/block/pods/10.64.3.0/26")
 })
 
+test("each request asks the member whether it knows a leader: one that does not says so at once", async () => {
+  await using cluster = new Cluster()
+  const store = cluster.store()
+  await make(store)
+  await store.list("block")
+  const ended = new AbortController()
+  const { requests } = cluster.first
+  const reading = (async () => {
+    for await (const _ of store.watch("block", ended.signal));
+  })()
+  while (!requests.some(({ path }) => path === "/v3/watch")) await Bun.sleep(1)
+  ended.abort()
+  await reading
+  expect(new Set(requests.map(({ path }) => path))).toEqual(new Set(["/v3/kv/txn", "/v3/kv/range", "/v3/watch"]))
+  expect(requests.filter(({ asksForLeader }) => !asksForLeader)).toEqual([])
+})
+
 test("revisions and ids beyond the integers of a number stay what they are", async () => {
   await using cluster = new Cluster()
   const store = cluster.store()

@@ -2,7 +2,7 @@ import { afterAll, describe, expect, test } from "bun:test"
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { serviceAccount } from "./connection.ts"
+import { ConnectionTls, secretInFile, serviceAccount } from "./connection.ts"
 import { parseKubeconfig, readKubeconfig } from "./kubeconfig.ts"
 
 const directory = mkdtempSync(join(tmpdir(), "cni-kubeconfig-"))
@@ -89,6 +89,26 @@ describe("a kubeconfig", () => {
     )
   })
 })
+
+test.each(["ca", "certificate", "key"] as const)(
+  "connections are made anew when the file of the %s has changed, and kept while none has",
+  async (part) => {
+    const path = (name: string) => join(directory, `${part}-${name}`)
+    for (const name of ["ca", "certificate", "key"]) writeFileSync(path(name), `first ${name}`)
+    const tls = new ConnectionTls({
+      server: "https://192.0.2.1",
+      ca: secretInFile(path("ca")),
+      certificate: secretInFile(path("certificate")),
+      key: secretInFile(path("key")),
+    })
+    const first = await tls.read()
+    expect(first).toEqual({ ca: "first ca", cert: "first certificate", key: "first key" })
+    expect(await tls.read()).toBe(first)
+    writeFileSync(path(part), `another ${part}`)
+    const name = part === "certificate" ? "cert" : part
+    expect(await tls.read()).toEqual({ ...first, [name]: `another ${part}` })
+  },
+)
 
 describe("the service account of a pod", () => {
   test("is where Kubernetes puts it, also with IPv6", () => {

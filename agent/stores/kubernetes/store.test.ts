@@ -34,6 +34,9 @@ async function errorOf(call: Promise<unknown>): Promise<StoreError> {
   throw new Error("The call succeeded")
 }
 
+/** How many watches of blocks were opened: each list is one request, and each watch another one. */
+const watches = ({ requests }: FakeApiServer) => requests.filter((line) => line === `GET ${blocks}`).length - 1
+
 /** Waits for a state that an event brings; a state that never comes runs into the time limit of the test. */
 async function until(isTrue: () => boolean | Promise<boolean>): Promise<void> {
   while (!(await isTrue())) await Bun.sleep(5)
@@ -183,6 +186,43 @@ describe("a watch", () => {
     expect(seen).toEqual(["all", "put"])
   })
 
+  test("goes on from a bookmark, where the history of other kinds up to there was forgotten", async () => {
+    await using it = await start()
+    const seen: string[] = []
+    const ended = new AbortController()
+    const reading = (async () => {
+      for await (const event of it.store.watch("block", ended.signal)) seen.push(event.type)
+    })()
+    const isOpen = (times: number) => until(() => it.fake.watching === 1 && watches(it.fake) === times)
+    await isOpen(1)
+    await setNodes(it.fake, ["node-1", "node-2"])
+    it.fake.cutWatches()
+    await isOpen(2) // it is told how far the server has come
+    it.fake.forget()
+    it.fake.cutWatches()
+    await isOpen(3)
+    await it.store.create("block", key, block)
+    await until(() => seen.length === 2)
+    ended.abort()
+    await reading
+    expect(seen).toEqual(["all", "put"])
+  })
+
+  test("that finds its history forgotten begins anew by itself", async () => {
+    await using it = await start()
+    const seen: string[] = []
+    const ended = new AbortController()
+    const reading = (async () => {
+      for await (const event of it.store.watch("block", ended.signal)) seen.push(event.type)
+    })()
+    await until(() => it.fake.watching === 1)
+    await it.fake.compact(async () => void (await it.store.create("block", key, block)))
+    await until(() => seen.length === 2)
+    ended.abort()
+    await reading
+    expect(seen).toEqual(["all", "all"])
+  })
+
   test("throws when the server cannot be reached again", async () => {
     await using it = await start()
     const reading = (async () => {
@@ -208,6 +248,26 @@ test("the members are read without the status of the nodes, which is a hundred t
   await using it = await start()
   const nodes = await setNodes(it.fake, ["node-1", "node-2"])
   expect(await it.store.members()).toEqual(nodes)
+  expect(it.fake.accepted.at(-1)).toContain("as=PartialObjectMetadataList")
+})
+
+test("the cluster is known by the UID of its namespace kube-system", async () => {
+  await using one = await start()
+  await using two = await start()
+  const { body } = await ask(one.fake, "GET", "/api/v1/namespaces/kube-system")
+  expect((await one.store.identity()).cluster).toBe(body.metadata.uid)
+  expect((await two.store.identity()).cluster).not.toBe(body.metadata.uid)
+})
+
+test("an object is replaced and removed by its UID, too: a server that was restored uses versions again", async () => {
+  await using it = await start()
+  const stored = (await it.store.create("block", key, block)) ?? expect.unreachable()
+  const [uid = "", version = ""] = stored.version.split(" ")
+  const former = { ...stored, version: `${crypto.randomUUID()} ${version}` }
+  expect(uid).not.toBe("")
+  expect(await it.store.replace(former, { ...block, epoch: 2 })).toBeUndefined()
+  expect(await it.store.remove(former)).toBe(false)
+  expect(await it.store.find("block", key)).toEqual(stored)
 })
 
 test("a server that lists nothing has no members: the caller must not believe that all nodes are gone", async () => {
