@@ -3,9 +3,9 @@
  * (`tar -C /opt/cni/bin -xzf FILE`), with manual pages, units and schemas below `share`, and beside each its SHA-256, which `sha256sum -c` reads, and its bill of materials,
  * `.cdx.json`.
  *
- *   npm run dist            both machines
- *   npm run dist -- arm64   one of them
- *   npm run release         the packages of release/packages.ts besides, and what lists them all
+ *   npm run archives            both machines
+ *   npm run archives -- arm64   one of them
+ *   npm run dist                the packages of release/packages.ts besides, and what lists them all
  *
  * The same commit gives the same bytes. Files are as old as the commit, or as `SOURCE_DATE_EPOCH` says: an upgrade by
  * `cp -u` or `rsync -u` takes what is newer.

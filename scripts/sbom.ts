@@ -1,6 +1,6 @@
 /**
  * The bill of materials of a release (CycloneDX 1.6): what is inside an executable, with versions, hashes, licences and where each
- * comes from, and what has made it. Written beside each archive by `npm run dist`; scanners such as `grype` or `trivy sbom` read it.
+ * comes from, and what has made it. Written beside each archive by `npm run archives`; scanners such as `grype` or `trivy sbom` read it.
  */
 import { readFileSync } from "node:fs"
 import { basename, join } from "node:path"

@@ -2,7 +2,7 @@
  * Fetches what a build needs from package registries into a directory, for a build without a network:
  *
  *   npm run vendor DIR
- *   CNI_VENDOR=DIR npm run dist
+ *   CNI_VENDOR=DIR npm run archives
  *
  * npm packages, Bun among them, the engine's source archive, and Debian's package of musl for arm64. `SHA256SUMS` in it lists the files,
  * and `packages.txt` the Debian packages that it does not have: a packager's own system supplies these. docs/packaging.md tells the whole.

@@ -33,12 +33,12 @@ async function checkOut(name: string): Promise<string> {
   return copy
 }
 
-/** Runs `npm run dist` in a checkout, in a network namespace without an interface, with an empty cache of builds. */
+/** Runs `npm run archives` in a checkout, in a network namespace without an interface, with an empty cache of builds. */
 async function buildAlone(copy: string, env: Readonly<Record<string, string>>, ...asked: string[]): Promise<void> {
   const steps = [
     `test -z "$(ip link show up)"`,
     `test -z "$(ip -4 route show table all)$(ip -6 route show table all)"`,
-    `cd ${copy} && exec npm run --silent dist -- "$@"`,
+    `cd ${copy} && exec npm run --silent archives -- "$@"`,
   ]
   const places = { HOME: "/nonexistent", XDG_CACHE_HOME: join(copy, "cache"), SOURCE_DATE_EPOCH: String(age) }
   await mustRun(["unshare", "--net", "sh", "-ec", steps.join("\n"), "sh", ...asked], {
