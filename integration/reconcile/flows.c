@@ -1,6 +1,6 @@
 // Begins a new flow each millisecond, and counts those that are answered: each takes its way through all rules. A TCP connection is
-// answered when it is there before its first packet is sent again. Ends at end of stdin, waits a second for what is on its way, and
-// prints JSON.
+// answered when it is there before its first packet is sent again. Each has the source port of its millisecond, so that no flow of the
+// minute before, which the kernel may track still, has the same. Ends at end of stdin, waits a second for what is on its way, and prints JSON.
 //
 //   flows udp|tcp ADDRESS PORT
 #include <arpa/inet.h>
@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MOST = 200000, OPEN = 16000, LAST_MS = 1000, AGAIN_MS = 950 };
+enum { MOST = 200000, OPEN = 16000, LAST_MS = 1000, AGAIN_MS = 950, FIRST_PORT = 1100, PORTS = 64000 };
 
 static double sent_at[MOST];
 static char answered[MOST];
@@ -35,14 +35,16 @@ union address {
   struct sockaddr_in6 in6;
 };
 
-static int send_one(const union address *to, int watch, uint32_t number) {
+static int send_one(const union address *to, int watch, uint32_t number, double due_ms) {
   int fd = socket(to->any.sa_family, (is_tcp ? SOCK_STREAM : SOCK_DGRAM) | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (fd < 0) return -1;
   struct linger at_once = {.l_onoff = 1, .l_linger = 0};
   setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+  union address own = {.any = {.sa_family = to->any.sa_family}};
+  own.in.sin_port = htons((uint16_t)(FIRST_PORT + (uint64_t)due_ms % PORTS)); // where sockaddr_in6 has its port
+  socklen_t size = to->any.sa_family == AF_INET ? sizeof to->in : sizeof to->in6;
   sent_at[number] = now_ms();
-  int status = connect(fd, &to->any, to->any.sa_family == AF_INET ? sizeof to->in : sizeof to->in6);
-  if (status != 0 && errno != EINPROGRESS) {
+  if (bind(fd, &own.any, size) != 0 || (connect(fd, &to->any, size) != 0 && errno != EINPROGRESS)) {
     close(fd);
     return -1;
   }
@@ -96,7 +98,7 @@ int main(int argc, char **argv) {
     if (left < -100) next = now_ms(); // it was held up itself: those are no losses
     next += 1;
     if (count >= OPEN && sockets[count - OPEN] >= 0) close(sockets[count - OPEN]);
-    sockets[count] = send_one(&to, watch, count);
+    sockets[count] = send_one(&to, watch, count, next);
     if (sockets[count] >= 0) count++;
     receive(watch, 0);
   }

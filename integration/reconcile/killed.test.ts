@@ -7,9 +7,9 @@ import { existsSync } from "node:fs"
 import { readFile } from "node:fs/promises"
 import { join } from "node:path"
 import { type Call, type Point, parseCalls, pointsOf } from "../faults/points.ts"
-import { Chance, CProgram, extent, isLong, patient, programEnv, seed, tellFigure, waitFor } from "../lab/mod.ts"
+import { Chance, CProgram, extent, patient, programEnv, seed, tellFigure, waitFor } from "../lab/mod.ts"
 import { RunningListener } from "./listener-lab.ts"
-import { ReconcileLab, withoutLocalnetRecord } from "./reconcile-lab.ts"
+import { ReconcileLab, some, withoutLocalnetRecord } from "./reconcile-lab.ts"
 
 let [killAt, faultAt]: CProgram[] = []
 beforeAll(async () => {
@@ -80,12 +80,6 @@ class Meeting implements AsyncDisposable {
   [Symbol.asyncDispose](): Promise<void> {
     return this.lab[Symbol.asyncDispose]()
   }
-}
-
-/** Some of a list, spread over it and shifted by the seed; all in the long form. */
-function some<T>(all: readonly T[], quick: number): T[] {
-  const step = Math.max(1, Math.floor(all.length / quick))
-  return isLong ? [...all] : all.filter((_, at) => at % step === seed % step)
 }
 
 test(

@@ -11,10 +11,12 @@ import {
   expectUnchanged,
   type HostNamespace,
   isAllocationTrace,
+  isLong,
   type Namespace,
   outside,
   programEnv,
   type Snapshot,
+  seed,
   takeSnapshot,
   uplink,
   waitFor,
@@ -192,6 +194,12 @@ export class RuleMonitor implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#kill()
   }
+}
+
+/** Some of a list, spread over it and shifted by the seed; all in the long form. */
+export function some<T>(all: readonly T[], quick: number): T[] {
+  const step = Math.max(1, Math.floor(all.length / quick))
+  return isLong ? [...all] : all.filter((_, at) => at % step === seed % step)
 }
 
 /** What `cni reconcile` says of one attachment. */

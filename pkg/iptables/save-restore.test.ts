@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test"
 import fc from "fast-check"
 import { commentOf, destinationOf, isSameRule, printRule, sourceOf, targetOf } from "./rule.ts"
-import { chain, parseSave, printRestore, removalChanges, rule } from "./save-restore.ts"
+import { applied, chain, parseSave, printRestore, removalChanges, rule } from "./save-restore.ts"
 
 const jump = { chain: "POSTROUTING", words: ["-s", "10.1.0.2/32", "-m", "comment", "--comment", "a b", "-j", "X"] }
 
@@ -28,6 +28,27 @@ test("a removal takes the rules that lead to a chain, then what is in it, then t
 -X X
 COMMIT
 `)
+})
+
+test("what a table has after changes is what the next plan begins with", () => {
+  const [a, b] = [jump, { chain: "X", words: ["-j", "RETURN"] }]
+  const found = { chains: ["POSTROUTING", "X", "Y"], rules: [a, b, b], dropping: ["POSTROUTING"] }
+  expect(applied(found, [rule.remove(b)])).toEqual({ ...found, rules: [a, b] })
+  expect(applied(found, [rule.remove({ chain: "Y", words: b.words })])).toEqual(found)
+  expect(
+    applied(found, [chain.create("Z"), rule.append({ ...b, chain: "Z" }), rule.prepend({ ...a, chain: "Z" })]),
+  ).toEqual({
+    ...found,
+    chains: [...found.chains, "Z"],
+    rules: [{ ...a, chain: "Z" }, a, b, b, { ...b, chain: "Z" }],
+  })
+  expect(applied(found, [chain.reset("X"), rule.append(a)])).toEqual({ ...found, rules: [a, a] })
+  expect(applied(found, [chain.delete("X")])).toEqual({
+    ...found,
+    chains: ["POSTROUTING", "Y"],
+    rules: [a],
+  })
+  expect(found.rules).toEqual([a, b, b])
 })
 
 // iptables-save v1.8.9 (nf_tables), with counters in one of the lines as `-c` prints them.

@@ -44,7 +44,8 @@ export {
   verdict,
   verdictMap,
 } from "./statements.ts"
-export { commentsIn, type Removal, TableCopies, type TableCopy, tableOfMessage } from "./table-copies.ts"
+export { type Removal, TableCopies } from "./table-copies.ts"
+export { commentsIn, type TableCopy, tableOfMessage } from "./table-copy.ts"
 export * from "./tables.ts"
 export {
   atomically,
