@@ -138,11 +138,13 @@ function carryOut(layout: Layout, { kind, steps }: Change, isLater: boolean): vo
 
 function moveAll(from: string, to: string): void {
   const names = unlessErrno(() => readDirectory(from), "ENOENT") ?? []
-  if (names.length > 0) makeDirectories(to)
+  if (names.length === 0) return
+  makeDirectories(to)
   for (const name of names) {
     tryUnlink(`${to}/${name}`) // a rename between two names of one file would do nothing
     rename(`${from}/${name}`, `${to}/${name}`)
   }
+  syncPath(to)
 }
 
 /** Removes what is kept and no manifest names. */

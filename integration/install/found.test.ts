@@ -1,0 +1,74 @@
+import { afterAll, beforeAll, expect, test } from "bun:test"
+import { mkdir, readdir } from "node:fs/promises"
+import { dirname, join } from "node:path"
+import { builtPlugins, mustRun, type Output, runProgram, TemporaryDirectory } from "../lab/mod.ts"
+
+/** A node's root directory, with the tool and the plugins in /srv. */
+let root: TemporaryDirectory
+beforeAll(async () => {
+  root = await TemporaryDirectory.create("cni-found", dirname(builtPlugins))
+  for (const name of ["srv", "proc"]) await mkdir(root.join(name))
+  await mustRun(["cp", "--link", "--recursive", join(builtPlugins, "../cni"), builtPlugins, root.join("srv")])
+})
+afterAll(() => root[Symbol.asyncDispose]())
+
+/** Runs `cni install` in the root, which has these directories and files besides. */
+async function install(directories: readonly string[], files: Record<string, string>, ...flags: string[]) {
+  await mustRun(["sh", "-ec", `cd ${root.path}; rm -rf etc opt usr var own`])
+  for (const directory of directories) await mkdir(root.join(directory), { recursive: true })
+  for (const [file, text] of Object.entries(files)) await Bun.write(root.join(file), text)
+  const script = `mount -t proc proc ${root.path}/proc; exec chroot ${root.path} /srv/cni install "$@"`
+  return await runProgram(["unshare", "--mount", "--propagation=private", "sh", "-ec", script, "sh", ...flags])
+}
+
+const told = ({ exitCode, stderr }: Output) => [exitCode, stderr.split("\n")[0]]
+const containerd = (directory: string) =>
+  `version = 2\n[plugins."io.containerd.grpc.v1.cri".cni]\n  bin_dir = "${directory}"\n`
+const crio = (directory: string) => `[crio.network]\nplugin_dirs = ["${directory}"]\n`
+const rancher = "var/lib/rancher"
+
+test.each([
+  ["kubeadm", "/etc/containerd/config.toml", containerd("/own/bin")],
+  ["k3s", `/${rancher}/k3s/agent/etc/containerd/config.toml`, containerd("/own/bin")],
+  ["RKE2", `/${rancher}/rke2/agent/etc/containerd/config.toml`, containerd("/own/bin")],
+  ["CRI-O", "/etc/crio/crio.conf.d/10-own.conf", crio("/own/bin")],
+])("on a node of %s the runtime's configuration says where plugins go, before what is there", async (_, file, text) => {
+  const output = await install(["own/bin", "opt/cni/bin", "usr/lib/cni"], { [file]: text })
+  expect(told(output)).toEqual([0, `Directory of plugins: /own/bin, as ${file} says`])
+  expect(await readdir(root.join("own/bin"))).toContain("bridge")
+  expect([await readdir(root.join("opt/cni/bin")), await readdir(root.join("usr/lib/cni"))]).toEqual([[], []])
+})
+
+test.each([
+  ["kubeadm", ["opt/cni/bin", "usr/lib/cni"], "/opt/cni/bin"],
+  ["Debian", ["usr/lib/cni"], "/usr/lib/cni"],
+  ["Fedora", ["usr/libexec/cni"], "/usr/libexec/cni"],
+  ["CRI-O, with a read-only /usr", ["var/lib/cni/bin"], "/var/lib/cni/bin"],
+  ["k3s", [`${rancher}/k3s/data/cni`], `/${rancher}/k3s/data/cni`],
+])("where no runtime says it, on a node of %s, the directory that is there is taken", async (_, directories, found) => {
+  const output = await install(directories, {}, "--dry-run")
+  expect(told(output)).toEqual([0, `Directory of plugins: ${found}, which is there`])
+})
+
+test("the directory is told before anything is written", async () => {
+  const output = await install([], { "etc/containerd/config.toml": containerd("/own/bin") })
+  expect([output.exitCode, output.stderr]).toEqual([
+    1,
+    expect.stringMatching(
+      /^Directory of plugins: \/own\/bin, as .*\ncni install: Cannot install into "\/own\/bin": there is no such directory\n/,
+    ),
+  ])
+  expect(told(await install([], {}))).toEqual([1, "Directory of plugins: /opt/cni/bin, the default"])
+})
+
+test("runtimes that name different directories are told, and nothing is installed", async () => {
+  const files = { "etc/containerd/config.toml": containerd("/own/bin"), "etc/crio/crio.conf": crio("/opt/cni/bin") }
+  const { exitCode, stderr } = await install(["own/bin", "opt/cni/bin"], files)
+  expect([exitCode, stderr]).toEqual([
+    2,
+    expect.stringContaining(
+      "runtimes use /own/bin (/etc/containerd/config.toml) and /opt/cni/bin (/etc/crio/crio.conf); name one with --bin-dir",
+    ),
+  ])
+  expect([await readdir(root.join("own/bin")), await readdir(root.join("opt/cni/bin"))]).toEqual([[], []])
+})
