@@ -1,8 +1,9 @@
 import { Blocks } from "../blocks.ts"
-import { keyOf, type Pool, type PoolPrefix } from "../records.ts"
+import { type Block, keyOf, type Pool, type PoolPrefix } from "../records.ts"
 import type { Stored } from "../store.ts"
-import { type Agent, blocksOf, keyOfBlock, ownedBy, ownerOf, say } from "./agent.ts"
+import { type Agent, blocksOf, isOwn, keyOfBlock, ownedBy, ownerOf, say } from "./agent.ts"
 import { type Held, withBlock, writeHeld } from "./held.ts"
+import { LOST } from "./memory.ts"
 import { type Answer, isMade } from "./resend.ts"
 
 /**
@@ -42,15 +43,28 @@ export async function use(
 }
 
 async function claimFree(agent: Agent, pool: Pool, prefix: PoolPrefix): Promise<Answer<"block"> | undefined> {
-  const { resend, view } = agent
-  const isTaken = (block: string) => view.find("block", keyOfBlock(pool.name, block)) !== undefined
+  const isTaken = (block: string) => agent.view.find("block", keyOfBlock(pool.name, block)) !== undefined
   for (const block of Blocks.of(prefix).candidates(ownerOf(agent).name, isTaken)) {
     const value = ownedBy(agent, pool.name, block, 1)
-    const answer = await resend.create("block", keyOf.block(value), value)
-    view.put(answer.stored)
+    const answer = await createBlock(agent, value)
     if (isMade(answer, value)) return answer
   }
   return undefined
+}
+
+/**
+ * Creates the record of a block. Where the block was lost before, its new epoch is on the disk first: an agent that starts after a crash knows
+ * the record as its own, also when a container of this node has an address of the block. It stays lost where another node has it.
+ */
+export async function createBlock(agent: Agent, value: Block): Promise<Answer<"block">> {
+  const { memory, resend, view } = agent
+  const key = keyOf.block(value)
+  const isLost = memory.content.epochs[key] === LOST
+  if (isLost) memory.setEpoch(key, value.epoch, 0n)
+  const answer = await resend.create("block", key, value)
+  view.put(answer.stored)
+  if (isLost && !isOwn(agent, answer.stored.value.owner)) memory.setEpoch(key, LOST, 0n)
+  return answer
 }
 
 /**

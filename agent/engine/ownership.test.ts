@@ -272,6 +272,32 @@ test("a record with our name and another nonce is not the claim that was made", 
   await world.stop()
 })
 
+test("a claim that was killed midway is taken into use also of a block that was lost before, and in which a late ADD has a container", async () => {
+  const world = new World({ prefixes: [{ prefix: "10.64.0.0/28", blockLength: 28, reserved: [] }] }) // 1 block
+  const node = world.node("a")
+  const first = world.start("a")
+  await world.clock.advance(2000)
+  const [block = ""] = world.blocksOf("a")
+  const before = record(world, block)
+  if (!before) throw new Error("no record")
+  world.cluster.put("block", before.key, { ...before.value, owner: world.node("b").owner, epoch: 2, nonce: "of b" })
+  await world.clock.advance(2000)
+  expect(world.blocksOf("a")).not.toContain(block)
+  node.step = (what) => {
+    if (what === `create block ${before.key}: done`) throw new Killed(what)
+  }
+  world.cluster.drop("block", before.key) // b has given it back
+  await world.clock.advance(2000)
+  expect(first.error).toBeInstanceOf(Killed)
+  node.step = () => {}
+  node.taken.set("10.64.0.5", { address: "10.64.0.5", id: "late", ifName: "eth0" }) // by the file of before
+  const second = world.start("a")
+  await world.clock.advance(2000)
+  expect(world.blocksOf("a")).toEqual([block])
+  expect(second.error).toBeUndefined()
+  await world.stop()
+})
+
 describe("a store that comes from a backup", () => {
   inWorld(
     "stops claims and releases; what the files have is written to it again, and an operator ends it",
@@ -421,6 +447,33 @@ describe("a store from a backup that does not know a block, while the file that 
     await world.clock.advance(60_000)
     expect(record(world, block)).toBeUndefined()
   })
+
+  inWorld(
+    "is told of no lost block either that this node has tried to claim since, and another has got",
+    async (world) => {
+      const restore = world.cluster.backup()
+      world.start("a")
+      await world.clock.advance(2000)
+      world.node("a").add("pod")
+      const [block = ""] = world.blocksOf("a")
+      const before = record(world, block)
+      if (!before) throw new Error("no record")
+      const ofB: Block = { ...before.value, owner: world.node("b").owner, epoch: 2, nonce: "of b" }
+      world.cluster.put("block", before.key, ofB)
+      await world.clock.advance(2000)
+      let tries = 0
+      world.cluster.fateOf = ({ call, key }) => {
+        if (call === "create" && key === before.key && tries++ === 0) world.cluster.put("block", key, ofB)
+        return "done"
+      }
+      world.cluster.drop("block", before.key)
+      await world.clock.advance(2000)
+      expect([tries, world.blocksOf("a").includes(block)]).toEqual([1, false])
+      restore()
+      await world.clock.advance(60_000)
+      expect(record(world, block)).toBeUndefined()
+    },
+  )
 
   inWorld(
     "is told of no lost block that an ADD gets an address of afterwards: it has read the file before",

@@ -2,7 +2,7 @@ import { Blocks } from "../blocks.ts"
 import type { Block, Pool } from "../records.ts"
 import type { Stored } from "../store.ts"
 import { type Agent, blocksOf, isOwn, keyOfBlock, ownedBy, prefixOf, say, usedOf } from "./agent.ts"
-import { use } from "./claim.ts"
+import { createBlock, use } from "./claim.ts"
 import { type Held, withBlock, writeHeld } from "./held.ts"
 import { LOST } from "./memory.ts"
 import { removeUnused } from "./release.ts"
@@ -106,15 +106,9 @@ export async function claimUsed(agent: Agent, pool: Pool, held: Held): Promise<H
   for (const block of usedOf(agent, pool).keys()) {
     const isFree = !held.blocks.has(block) && !agent.view.find("block", keyOfBlock(pool.name, block))
     if (!isFree || !isUsable(pool, block)) continue
-    const key = keyOfBlock(pool.name, block)
     const value = ownedAgain(agent, pool, block)
-    const isLost = agent.memory.content.epochs[key] === LOST
-    if (isLost) agent.memory.setEpoch(key, value.epoch, 0n) // known also to the agent that starts after a crash: the record is its own
-    const answer = await agent.resend.create("block", key, value)
-    agent.view.put(answer.stored)
-    const isOthers = !isOwn(agent, answer.stored.value.owner)
+    const answer = await createBlock(agent, value)
     if (isMade(answer, value)) now = await use(agent, pool, now, answer)
-    else if (isLost && isOthers) agent.memory.setEpoch(key, LOST, 0n)
   }
   return now
 }
