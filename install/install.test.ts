@@ -188,6 +188,24 @@ test("what cannot be installed into is refused before anything changes", () => {
   expect(() => at.kept()).toThrow("ENOENT")
 })
 
+test("a source that changes during the call is not installed, and what changes in the directory meanwhile is not replaced", () => {
+  using at = new Site()
+  install(at.suite("version 1"))
+  const suite = at.suite("version 2")
+  const asked: string[] = []
+  const source = (name: string) => {
+    if (asked.includes(name)) writeFileSync(suite.source(name), "another")
+    asked.push(name)
+    return suite.source(name)
+  }
+  const changed = { code: 11, message: expect.stringContaining("it was changed during the call") }
+  expect(() => install({ ...suite, source })).toThrow(expect.objectContaining(changed))
+  expect(at.files()).toEqual(first)
+  const introduce = () => void at.foreign("bridge", "theirs")
+  expect(() => install({ ...at.suite("version 2"), introduce })).toThrow(expect.objectContaining(changed))
+  expect(at.files()).toEqual({ ...first, bridge: "theirs" })
+})
+
 test("a rollback puts back what was there before, and a second one changes nothing", () => {
   using at = new Site()
   install(at.suite("version 1"))
@@ -246,7 +264,11 @@ test("what differs from the installation is told", () => {
   const names = ["bridge", "dhcp", "loopback", "portmap", "vrf"]
   install({ ...at.suite("version 1", names), introduce: () => "cni-plugins v1" })
   for (const isQuick of [false, true]) expect(verify(at.directory, { isQuick })).toMatchObject({ differences: [] })
-  expect(verify(at.directory)?.manifest.files.bridge).toMatchObject({ version: "cni-plugins v1" })
+  const { from, files } = verify(at.directory)?.manifest ?? expect.unreachable()
+  expect([from, files.bridge]).toEqual([
+    at.suite("version 1").from,
+    { content: expect.stringMatching(/^sha256:/), version: "cni-plugins v1" },
+  ])
   const file = (name: string) => join(at.directory, name)
   writeFileSync(file("bridge"), "theirs, theirs!!!") // in place, with the same length
   rmSync(file("dhcp"))
