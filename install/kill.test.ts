@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from "bun:test"
-import { cpSync } from "node:fs"
+import { cpSync, writeFileSync } from "node:fs"
 import { engine } from "../pkg/engine/mod.ts"
 import { install } from "./install.ts"
 import { rollback } from "./rollback.ts"
@@ -123,6 +123,38 @@ describe("an installer that is killed at any of its calls", () => {
         expect(site.files()).toEqual(files)
       },
     )
+  })
+
+  test("is finished by the next one, but for a file that others have placed since", () => {
+    killAtEach(
+      upgraded,
+      (site) => install(site.suite("version 2", names)),
+      (site) => {
+        const verified = verify(site.directory)
+        expect(verified?.differences).toEqual([])
+        if (verified?.interrupted === undefined) return
+        site.foreign("vrf", "theirs, vrf")
+        expect(() => install(site.suite("version 2", names))).toThrow('"vrf" was placed by others')
+        expect(site.files()).toMatchObject({ bridge: "version 2, bridge", vrf: "theirs, vrf" })
+      },
+    )
+  })
+
+  test("is not finished by one that does not know its manifest", () => {
+    let count = 0
+    killAtEach(
+      upgraded,
+      (site) => install(site.suite("version 2", names)),
+      (site) => {
+        if (verify(site.directory)?.interrupted === undefined) return
+        const files = site.files()
+        writeFileSync(`${site.directory}/.cni-install/manifest.json`, JSON.stringify({ format: 2 }))
+        expect(() => install(site.suite("version 2", names))).toThrow("it is of a newer version of this installer")
+        expect([site.files(), site.kept()]).toEqual([files, expect.arrayContaining(["ready/steps.json"])])
+        count++
+      },
+    )
+    expect(count).toBeGreaterThan(3)
   })
 
   test("leaves a directory of others as it was, once it is taken back", () => {

@@ -58,6 +58,11 @@ export class Layout {
     return `${this.home}/displaced`
   }
 
+  /** Where a change that is prepared or decided keeps what it displaces of a name. */
+  kept(name: string): string[] {
+    return [this.staging, this.ready].flatMap((place) => [`${place}/before/${name}`, `${place}/displaced/${name}`])
+  }
+
   /** A directory that is there for a moment only, see `wakeWatchers`. */
   get wake(): string {
     return `${this.directory}/.cni-wake`

@@ -4,6 +4,7 @@ import { install } from "./install.ts"
 import { InstallerRun } from "./last.ts"
 import { rollback } from "./rollback.ts"
 import { Site } from "./testing.ts"
+import { uninstall } from "./uninstall.ts"
 import { verify } from "./verify.ts"
 
 afterEach(() => void setSystemTime())
@@ -94,6 +95,7 @@ test("what a manifest says that another user may have written is not followed in
   at.installBoth("version 2", "version 2")
   chmodSync(`${at.directory}/.cni-install`, 0o777)
   expect(() => rollback([at.directory])).toThrow("is not the installer's own")
+  expect(() => uninstall(at)).toThrow("is not the installer's own")
   expect(at.both()).toEqual(["version 2", "version 2"])
 })
 

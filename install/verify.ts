@@ -41,9 +41,10 @@ export function verify(directory: string, { isQuick = false, mode = 0o755 } = {}
     if (found === undefined) return [{ name, is: "missing" }]
     if (decided && found === noted?.files[name]?.content) return []
     if (found !== content) return [{ name, is: "replaced", content: found }]
-    const { mode: has, links } = stat(file)
+    const { mode: has, links, inode } = stat(file)
     if ((has & mode) !== mode) return [{ name, is: "not executable" }]
-    return links === 1 ? [] : [{ name, is: "shared" }]
+    const kept = layout.kept(name).filter((path) => findStat(path, true)?.inode === inode) // by an installer that was killed
+    return links === 1 + kept.length ? [] : [{ name, is: "shared" }]
   })
   return { manifest, differences, interrupted: decided?.kind }
 }
