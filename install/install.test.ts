@@ -188,7 +188,7 @@ test("what cannot be installed into is refused before anything changes", () => {
   expect(() => at.kept()).toThrow("ENOENT")
 })
 
-test("a source that changes during the call is not installed, and what changes in the directory meanwhile is not replaced", () => {
+test("a source that changes during the call is not installed, and a file that changes during it is not replaced", () => {
   using at = new Site()
   install(at.suite("version 1"))
   const suite = at.suite("version 2")
