@@ -65,7 +65,7 @@ Examples:
 }
 
 function look(args: Arguments, terminal: Terminal): { node: Node; shown: NodeAttachment[] } {
-  const node = readNode(placesOf(args, terminal))
+  const node = readNode(placesOf(args, terminal), { hasRoutes: false })
   for (const { what, reason } of node.unread) terminal.stderr(`Warning: cannot see the ${what}: ${reason}\n`)
   const [name] = args.words
   const namespace = given(args, "all-namespaces") ? undefined : text(args, "namespace")

@@ -166,8 +166,9 @@ export function cachedAttachments(
   return listDirectory(directory)
     .sort((a, b) => (a < b ? -1 : 1))
     .flatMap((name) => {
-      const value = readValue(join(directory, name))
-      if (value === undefined) passOver(join(directory, name))
+      const file = `${directory}/${name}`
+      const value = readValue(file)
+      if (value === undefined) passOver(file)
       const attachment = value?.kind === cacheKind ? decodeCached(value, decodeConfig) : undefined
       if (attachment === undefined) return []
       return containerId === undefined || attachment.containerId === containerId ? [attachment] : []

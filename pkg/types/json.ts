@@ -71,9 +71,8 @@ function lookInto(value: JsonValue, level: number): "too deep" | "lost digits" |
   if (typeof value !== "object" || value === null) return undefined
   if (level > deepest) return "too deep"
   let found: ReturnType<typeof lookInto>
-  const members = value as Record<string, JsonValue>
-  for (const key in members) {
-    const member = members[key] ?? null
+  const members = Array.isArray(value) ? value : Object.values(value)
+  for (const member of members) {
     if (typeof member === "string") continue // as most are: a call for each doubles the time
     const inside = lookInto(member, level + 1)
     if (inside === "too deep") return inside

@@ -49,9 +49,10 @@ function isSafe(name: string): boolean {
 export function isPlain(text: string, others = ""): boolean {
   for (let at = 0; at < text.length; at++) {
     const code = text.charCodeAt(at)
+    if (code >= 0x30 && code <= 0x39) continue
     const letter = code | 0x20 // in lower case
-    const isAlphanumeric = (letter >= 0x61 && letter <= 0x7a) || (code >= 0x30 && code <= 0x39)
-    if (!isAlphanumeric && !others.includes(text[at] ?? "")) return false
+    if (letter >= 0x61 && letter <= 0x7a) continue
+    if (!others.includes(text.charAt(at))) return false
   }
   return true
 }

@@ -16,7 +16,7 @@ import {
   u8,
   u32,
 } from "../../pkg/netlink/mod.ts"
-import { formatCidr, formatIp } from "../../pkg/types/mod.ts"
+import { type Cidr, formatCidr, formatIp } from "../../pkg/types/mod.ts"
 
 /** The counters of a link, as its namespace sees them. */
 export interface Counters {
@@ -105,10 +105,8 @@ const STATS64_SIZE = 64
  */
 export function readLinks(): NodeLink[] {
   using host = RouteSocket.open()
-  const addresses = new Map<number, string[]>()
-  for (const { index, ip, prefix } of listAddresses(host)) {
-    addresses.getOrInsert(index, []).push(formatCidr({ ip, prefix }))
-  }
+  const addresses = new Map<number, Cidr[]>()
+  for (const { index, ip, prefix } of listAddresses(host)) addresses.getOrInsert(index, []).push({ ip, prefix })
   const own = listLinks(host).map((link) => describeLink(link, undefined, addresses.get(link.index)))
   const known = new Set(own.map(({ peerNsid }) => peerNsid)) // one question for each of the others
   const others = listNsids(host).filter((nsid) => !known.has(nsid))
@@ -118,12 +116,13 @@ export function readLinks(): NodeLink[] {
   return [...own, ...inside]
 }
 
-/** Its counters, its XDP program and what it is as a port are read when they are looked at: they are most of the work. */
-function describeLink(link: Link, nsid: number | undefined, addresses: readonly string[] = []): NodeLink {
+/** Its addresses as text, its counters, its XDP program and what it is as a port are made when they are looked at: they are most of the work. */
+function describeLink(link: Link, nsid: number | undefined, addresses: readonly Cidr[] = []): NodeLink {
   const { index, name, kind, mac, mtu, flags, attributes } = link
   const { alias, master, link: peer, linkNetnsId: peerNsid, operState, qdisc } = attributes
   const vlanId = linkData(link, "vlan")?.id
   const hasStp = (linkData(link, "bridge")?.stpState ?? 0) !== 0
+  let texts: readonly string[] | undefined
   return {
     index,
     name,
@@ -141,7 +140,10 @@ function describeLink(link: Link, nsid: number | undefined, addresses: readonly 
     ...(vlanId === undefined ? {} : { vlanId }),
     ...(qdisc === undefined ? {} : { qdisc }),
     ...(hasStp ? { hasStp } : {}),
-    addresses,
+    get addresses() {
+      texts ??= addresses.map(formatCidr)
+      return texts
+    },
     get counters() {
       return countersOf(link)
     },

@@ -83,8 +83,11 @@ export interface Node {
   readonly unread: readonly Unread[]
 }
 
-/** Reads a node. Never throws for a part that cannot be read: that is told in `unread`. */
-export function readNode(places: NodePlaces): Node {
+/**
+ * Reads a node. Never throws for a part that cannot be read: that is told in `unread`. Without `hasRoutes` the routes are left out, for
+ * commands that do not look at them.
+ */
+export function readNode(places: NodePlaces, { hasRoutes = true } = {}): Node {
   const unread: Unread[] = []
   const attempt = <T>(what: Unread["what"], read: () => T, otherwise: T): T => {
     try {
@@ -106,7 +109,7 @@ export function readNode(places: NodePlaces): Node {
     stores: attempt("leases", () => readStores(places.dataDir, networks), []),
     pools: readPools(networks),
     links,
-    routes: attempt("routes", () => readRoutes(links), []),
+    routes: hasRoutes ? attempt("routes", () => readRoutes(links), []) : [],
     rules: attempt("rules", readOwnedRules, { owned: [], ports: [] }),
     unread,
   }
