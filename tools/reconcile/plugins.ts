@@ -1,5 +1,6 @@
-import { encodeUtf8 } from "../../pkg/engine/mod.ts"
+import { decodeUtf8, encodeUtf8 } from "../../pkg/engine/mod.ts"
 import { execPlugin, formatCniArgs, pluginEnvironment, requirePlugin } from "../../pkg/invoke/mod.ts"
+import { spawn, unlessErrno } from "../../pkg/libc/mod.ts"
 import { RESTORE, type RestoreAnswer, type RestoreRequest } from "../../pkg/skel/mod.ts"
 import { type ErrorObject, newestVersion, parseJsonObject, stringifyJson, toErrorObject } from "../../pkg/types/mod.ts"
 import { describedPlugins as suite } from "../../suite/plugins.ts"
@@ -39,12 +40,14 @@ interface Restorer {
   readonly chains: readonly CachedChain[]
 }
 
-/** How long an executable may take to say what it is. */
+/** How long an executable may take to say what it is, and how much it may say. */
 const PATIENCE_MS = 20_000
+const SAID_BYTES = 1 << 20
 
 /**
  * Has every plugin of this suite make again what the host has lost of these attachments: one call for each executable, first those
- * that make interfaces. Executables that do not say that they are of this suite get no call of ours. Never throws for a plugin.
+ * that make interfaces. Executables that do not say that they are of this suite get no call of ours; where that cannot be told it is a
+ * failure. Never throws for a plugin.
  */
 export function restoreChains(
   chains: readonly CachedChain[],
@@ -53,39 +56,53 @@ export function restoreChains(
   isWanted: (type: string, owner: CachedChain) => boolean = () => true,
 ): Outcome {
   const foreign = new Map<string, Foreign>()
+  const unknown: Restoration[] = []
   const types = [...new Set(chains.flatMap(({ chain }) => chain.map(({ type }) => type)))]
   const restorers = types.flatMap((type): Restorer[] => {
     const row = suite.find(({ name }) => name === type)
     const ours = chains.filter(({ chain }) => chain.some((member) => member.type === type))
     const wanted = ours.filter((chain) => isWanted(type, chain))
     if (wanted.length === 0) return []
-    if (row && isOfSuite(type, runs))
-      return row.restores || (options.containers && row.restoresInside) ? [{ type, chains: wanted }] : []
+    try {
+      if (row && isOfSuite(type, runs))
+        return row.restores || (options.containers && row.restoresInside) ? [{ type, chains: wanted }] : []
+    } catch (error) {
+      unknown.push(failed(type, error))
+      return []
+    }
     for (const { network } of ours) foreign.set(`${network} ${type}`, { network, type })
     return []
   })
   const rank = ({ type }: Restorer) => (suite.find(({ name }) => name === type)?.kind === "interface" ? 0 : 1)
   restorers.sort((a, b) => rank(a) - rank(b))
   return {
-    restorations: restorers.map((restorer) => restore(restorer, options, runs)),
+    restorations: [...unknown, ...restorers.map((restorer) => restore(restorer, options, runs))],
     foreign: [...foreign.values()],
   }
 }
 
-/** Whether an executable says that it is of this suite, when it is run as a person runs it. One that is missing is not. */
-function isOfSuite(type: string, { path, env }: PluginRuns): boolean {
-  let said = ""
-  const log = (text: string) => {
-    said += text
-  }
+/**
+ * Whether an executable says that it is of this suite, when it is run as a person runs it. One that is missing, or is no program, is
+ * not. Throws where it could not be started, or did not end by itself.
+ */
+function isOfSuite(type: string, { path, env: { PATH = "" } }: PluginRuns): boolean {
+  let file: string
   try {
-    const { PATH } = env
-    const file = requirePlugin(type, path.join(":"))
-    execPlugin({ path: file, env: { PATH }, stdin: new Uint8Array(), timeoutMs: PATIENCE_MS, log })
+    file = requirePlugin(type, path.join(":"))
   } catch {
     return false
   }
-  return /^cni-plugins v/m.test(said)
+  const program = {
+    path: file,
+    env: { PATH },
+    stdin: new Uint8Array(),
+    timeoutMs: PATIENCE_MS,
+    outputLimit: SAID_BYTES,
+  }
+  const ended = unlessErrno(() => spawn(program), "ENOENT", "EACCES", "ENOEXEC")
+  if (ended?.timedOut || ended?.signal !== undefined)
+    throw new Error(`Cannot tell whether "${file}" is of this suite: it did not end by itself`)
+  return /^cni-plugins v/m.test(decodeUtf8(ended?.stderr ?? new Uint8Array()))
 }
 
 /**
@@ -132,6 +149,10 @@ function restore(
     const { restored, failed } = parseJsonObject(stdout, `answer of "${type}"`) as unknown as RestoreAnswer
     return { type, restored, failed }
   } catch (error) {
-    return { type, restored: [], failed: [{ error: toErrorObject(error, newestVersion) satisfies ErrorObject }] }
+    return failed(type, error)
   }
+}
+
+function failed(type: string, error: unknown): Restoration {
+  return { type, restored: [], failed: [{ error: toErrorObject(error, newestVersion) satisfies ErrorObject }] }
 }
