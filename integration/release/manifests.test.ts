@@ -71,6 +71,25 @@ test("the DaemonSet mounts what it names, states its privileges, and has the ver
   }
 })
 
+test("the DaemonSet runs on every node before pods have a network, is replaced node by node, and removes nothing when it goes", async () => {
+  for (const name of overlays) {
+    const object = await readOverlay(name)
+    const { template, updateStrategy } = object.spec as typeof object.spec & { updateStrategy: object }
+    expect(updateStrategy).toEqual({ type: "RollingUpdate", rollingUpdate: { maxUnavailable: "10%" } })
+    expect(template.spec).toMatchObject({
+      hostNetwork: true,
+      priorityClassName: "system-node-critical",
+      tolerations: [{ operator: "Exists" }],
+      automountServiceAccountToken: false,
+    })
+    expect(JSON.stringify(object)).not.toContain("lifecycle") // such as preStop
+    const { initContainers, containers, volumes } = template.spec
+    expect(initContainers.map(({ args }) => args[0])).toEqual(["install"])
+    const mounted = [...initContainers, ...containers].flatMap(({ volumeMounts }) => volumeMounts)
+    expect(new Set(mounted.map((mount) => mount.name))).toEqual(new Set(volumes.map((volume) => volume.name)))
+  }
+})
+
 test("kustomization files name every resource, and patch the DaemonSet alone", async () => {
   expect(overlays.sort()).toEqual(["k3s", "kind", "kubeadm", "talos"])
   for (const name of overlays) {
