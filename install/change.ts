@@ -140,10 +140,7 @@ function moveAll(from: string, to: string): void {
   const names = unlessErrno(() => readDirectory(from), "ENOENT") ?? []
   if (names.length === 0) return
   makeDirectories(to)
-  for (const name of names) {
-    tryUnlink(`${to}/${name}`) // a rename between two names of one file would do nothing
-    rename(`${from}/${name}`, `${to}/${name}`)
-  }
+  for (const name of names) rename(`${from}/${name}`, `${to}/${name}`)
   syncPath(to)
 }
 

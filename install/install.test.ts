@@ -222,8 +222,10 @@ test("the rollback of a first installation leaves the directory as it was", () =
   using at = new Site()
   at.foreign("bridge", "theirs")
   install({ ...at.suite("version 1"), adopt: true })
+  expect(at.kept()).toContain("displaced/bridge")
   expect(did(at.back())).toEqual(["restored", "removed"])
   expect(at.files()).toEqual({ bridge: "theirs" })
+  expect(at.kept()).not.toContain("displaced/bridge")
 })
 
 test("a rollback leaves files that others have put in place since, without adopt", () => {
@@ -256,6 +258,15 @@ test("an uninstallation leaves nothing of ours, and what others have placed sinc
   expect(at.files()).toEqual({ loopback: "theirs" })
   expect(() => at.kept()).toThrow("ENOENT")
   expect(() => uninstall(at)).toThrow("it has no manifest")
+})
+
+test("an uninstallation leaves what others have placed since, also where an older file of theirs was displaced", () => {
+  using at = new Site()
+  at.foreign("bridge", "theirs, older")
+  install({ ...at.suite("version 1"), adopt: true })
+  at.foreign("bridge", "theirs, newer")
+  expect(did(uninstall(at))).toEqual(["left", "removed"])
+  expect(at.files()).toEqual({ bridge: "theirs, newer" })
 })
 
 test("what differs from the installation is told", () => {

@@ -2,10 +2,10 @@ import { findStat } from "../pkg/libc/mod.ts"
 import { CniError, Code } from "../pkg/types/mod.ts"
 import { apply, findDecided, makeReady, type Step } from "./change.ts"
 import { carryAttributes, contentOf, copyWhole } from "./content.ts"
-import { InstallerRun } from "./last.ts"
 import { asOnlyInstaller, Layout, orRefused, requireDirectory } from "./layout.ts"
 import { type Manifest, type Placed, readManifest } from "./manifest.ts"
 import { type Outcome, plan, type Wish } from "./plan.ts"
+import { InstallerRun } from "./run.ts"
 import { noteSeen } from "./seen.ts"
 
 /** Files to install, and their directory. */

@@ -24,7 +24,7 @@ export interface Placed {
 }
 
 /** The files of a suite by their names. */
-export type Placements = Readonly<Record<string, Placed>>
+type Placements = Readonly<Record<string, Placed>>
 
 /** What is installed in a directory, and what was before. */
 export interface Manifest {

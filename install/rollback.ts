@@ -2,10 +2,10 @@ import { findStat } from "../pkg/libc/mod.ts"
 import { CniError, Code } from "../pkg/types/mod.ts"
 import { apply, makeReady, type Step } from "./change.ts"
 import { contentOf, keep } from "./content.ts"
-import { findLast, knownOf, requireManifest } from "./last.ts"
 import { asOnlyInstaller, Layout, orRefused, requireDirectory } from "./layout.ts"
 import { type Manifest, type Placed, readManifest } from "./manifest.ts"
 import { type Outcome, type Plan, plan, type Wish } from "./plan.ts"
+import { findLast, knownOf, requireManifest } from "./run.ts"
 import { noteSeen } from "./seen.ts"
 
 /** How an installation is taken back. */

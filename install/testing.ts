@@ -13,9 +13,9 @@ import {
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { type Installation, install } from "./install.ts"
-import { InstallerRun } from "./last.ts"
 import type { Outcome } from "./plan.ts"
 import { type Manner, rollback } from "./rollback.ts"
+import { InstallerRun } from "./run.ts"
 
 /** A directory to install into, and suites to install; it goes with its scope. */
 export class Site implements Disposable {

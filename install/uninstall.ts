@@ -1,10 +1,10 @@
 import { findStat, tryRemoveDirectory } from "../pkg/libc/mod.ts"
 import { apply, findDecided, makeReady } from "./change.ts"
-import { requireManifest } from "./last.ts"
 import { asOnlyInstaller, Layout, orRefused, requireDirectory } from "./layout.ts"
 import type { Manifest } from "./manifest.ts"
 import { type Outcome, type Plan, plan } from "./plan.ts"
 import { bringBack } from "./rollback.ts"
+import { requireManifest } from "./run.ts"
 
 /** A directory in which something was installed. */
 export interface Place {

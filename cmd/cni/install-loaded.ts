@@ -73,7 +73,7 @@ async function askOne(socket: string, { confDir, name }: Installed): Promise<Ans
 }
 
 /** Whether one of the networks was read of this text. What a runtime makes of a single plugin's file it writes in its own way. */
-export function hasText({ networks }: LoadedNetworks, text: string): boolean {
+function hasText({ networks }: LoadedNetworks, text: string): boolean {
   const wanted = canonical(text)
   return networks.some(({ sources }) => sources.some((source) => source === text || canonical(source) === wanted))
 }

@@ -15,9 +15,7 @@ export class InstallerRun {
   readonly #installed: string
   #isBegun: boolean
 
-  /**
-   * Goes on with a run that ended between two directories. Throws code 5 for a manifest that is damaged, or of a newer version.
-   */
+  /** Goes on with a run that ended between two directories. Throws code 5 for a manifest that is damaged, or of a newer version. */
   constructor(directories: readonly string[]) {
     this.directories = directories
     const known = knownOf(directories)
