@@ -80,6 +80,7 @@ export const linkAttributes = attrs({
   linkNetnsId: [37, i32],
   portName: [38, text], // IFLA_PHYS_PORT_NAME: which one of the ports that a device on a bus has
   targetNetnsId: [46, i32], // only in requests: the namespace that is asked about
+  xdp: [43, bytes], // IFLA_XDP
   newIndex: [49, i32], // only in requests that move a link: the index that it gets there, since Linux 5.12
   altNames: [52, listOf(53, nameText)], // IFLA_PROP_LIST of IFLA_ALT_IFNAME
   altName: [53, nameText], // only in requests

@@ -90,8 +90,7 @@ export interface NodeRoute {
 /** RTN_BLACKHOLE, RTN_UNREACHABLE, RTN_PROHIBIT, <linux/rtnetlink.h> */
 const CLOSED: readonly number[] = [6, 7, 8]
 
-/** IFLA_XDP, and in it IFLA_XDP_ATTACHED and IFLA_XDP_PROG_ID, <linux/if_link.h> */
-const IFLA_XDP = 43
+/** IFLA_XDP_ATTACHED and IFLA_XDP_PROG_ID of IFLA_XDP, <linux/if_link.h> */
 const xdpAttributes = attrs({ attached: [2, u8], id: [4, u32] })
 /** `XDP_ATTACHED_*`; several at once have no word of their own. */
 const xdpModes = ["", "xdpdrv", "xdpgeneric", "xdpoffload", "xdp"] as const
@@ -171,10 +170,9 @@ function portOf({ attributes: { linkInfo } }: Link): NodeLink["port"] {
   return { state, isIsolated: isolated === 1, isHairpin: hairpin === 1, settings }
 }
 
-function xdpOf({ attributes: { unknown = [] } }: Link): NodeLink["xdp"] {
-  const payload = unknown.find(({ type }) => type === IFLA_XDP)?.payload
-  if (payload === undefined) return undefined
-  const { attached = 0, id = 0 } = xdpAttributes.decode(payload)
+function xdpOf({ attributes: { xdp } }: Link): NodeLink["xdp"] {
+  if (xdp === undefined) return undefined
+  const { attached = 0, id = 0 } = xdpAttributes.decode(xdp)
   return attached === 0 ? undefined : { mode: xdpModes[attached] ?? "xdp", id }
 }
 
