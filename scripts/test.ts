@@ -133,7 +133,7 @@ const withLongForm = [
   "integration/executable/memory.test.ts",
   "integration/install/{killed,power-cut}.test.ts",
   "integration/migrate/{killed,switch}.test.ts",
-  "integration/reconcile/{killed,orders,outage,storm}.test.ts",
+  "integration/reconcile/{killed,killed-command,orders,outage,storm}.test.ts",
   "integration/cni/faults*.test.ts",
   "integration/dhcp/{hostile,killed-daemon,many}.test.ts",
   "ipam/dhcp/protocol/fuzz.test.ts",
