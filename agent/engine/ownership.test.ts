@@ -432,6 +432,32 @@ describe("a store from a backup that does not know a block, while the file that 
     expect(world.holderOf(address)).toBe("a")
   })
 
+  inWorld(
+    "is told of it also where the record is of its owner before, who has reservations left in it",
+    async (world) => {
+      for (const name of ["a", "b"]) world.start(name)
+      await world.clock.advance(2000)
+      const [block = ""] = world.blocksOf("b")
+      const before = record(world, block)
+      if (!before) throw new Error("no record")
+      const restore = world.cluster.backup()
+      const [address = ""] = world.node("b").add("left by a reboot") ?? []
+      world.cluster.put("block", before.key, { ...before.value, owner: world.node("a").owner, epoch: 2, nonce: "of a" })
+      await world.clock.advance(2000)
+      expect([world.blocksOf("a").includes(block), world.blocksOf("b").includes(block)]).toEqual([true, false])
+      const mine = address.replace(/\d+$/, (last) => String(Number(last) + 1))
+      world.node("a").taken.set(mine, { address: mine, id: "pod", ifName: "eth0" })
+      await world.clock.advance(2000)
+      restore()
+      world.node("a").files.clear()
+      await world.clock.advance(60_000)
+      expect(record(world, block)?.value).toMatchObject({ owner: { name: "a" }, epoch: 3 })
+      for (const name of ["b", "a"]) world.engines.get(name)?.engine.acceptStore()
+      await world.clock.advance(60_000)
+      expect([world.blocksOf("a").includes(block), world.blocksOf("b").includes(block)]).toEqual([true, false])
+    },
+  )
+
   inWorld("is told of no block that was lost to another node before", async (world) => {
     const restore = world.cluster.backup()
     world.start("a")

@@ -123,7 +123,8 @@ function isUsable(pool: Pool, block: string): boolean {
  * While the store is one that went backwards: what the file has is written to the store again, also over a record that came from the
  * backup, and nothing is given up or taken. `restored` is the revision at which that was found: what was written since is another
  * agent's word, and stands. An agent that found it later may have claimed a block that another file has: each takes back what its own file has not got.
- * The file may have been torn and not be whole again: blocks of containers of ours that were not lost are this node's, too.
+ * The file may have been torn and not be whole again: blocks of containers of ours that were not lost are this node's, too, where
+ * the record is of an owner before: its epoch is a smaller one.
  */
 export async function reassert(agent: Agent, pool: Pool, held: Held, restored: bigint): Promise<void> {
   const { epochs } = agent.memory.content
@@ -135,7 +136,7 @@ export async function reassert(agent: Agent, pool: Pool, held: Held, restored: b
     if (isOurs(agent, stored) && stored?.value.state === "owned") continue
     const found = await agent.surroundings.store.find("block", key)
     if (!found || isOurs(agent, found)) await regain(agent, pool, block)
-    else if (held.blocks.has(block) && found.revision <= restored) {
+    else if ((held.blocks.has(block) || found.value.epoch < (epochs[key] ?? 0)) && found.revision <= restored) {
       const epoch = Math.max(found.value.epoch, epochs[key] ?? 0) + 1
       agent.memory.setEpoch(key, epoch, 0n)
       const made = await agent.resend.replace(found, ownedBy(agent, pool.name, block, epoch))
