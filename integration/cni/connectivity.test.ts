@@ -227,6 +227,112 @@ for (const [whose, list] of [
   )
 }
 
+/** Frames between pods pass the rules where br_netfilter sends them there. */
+const discovery = "icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert } accept"
+const betweenPods = "ip6 saddr fd00:85::/64 ct original ip6 daddr fd00:85::/64 accept"
+
+/** Faults of IPv6 alone on a node whose pods have both families: each probe of it fails by at least one of them. */
+const ofIpv6: readonly Fault[] = [
+  {
+    name: "a rule of the host drops what it forwards",
+    failed: ["pod to outside", "port from outside", "port from pod", "hairpin"],
+    skipped: ["mtu to outside"],
+    says: /pod to outside: no answer in \d+ s; .*dropped by rule \d+ of chain inet guard c/,
+    seed: (lab) => nft(lab, "filter hook forward priority 0", discovery, betweenPods, "meta nfproto ipv6 drop"),
+  },
+  {
+    name: "the host answers no pod",
+    failed: ["pod to gateway", "pod to host"],
+    says: /pod to gateway: no answer in \d+ s; .*dropped by rule \d+ of chain inet guard c/,
+    seed: (lab) => nft(lab, "filter hook input priority 0", 'iifname "cni0" icmpv6 type echo-request drop'),
+  },
+  {
+    name: "the second container takes no connections",
+    failed: ["pod to pod", ...ports],
+    says: /pod to pod: no answer in \d+ s; undefined/, // rules inside the container are not followed
+    seed: (_, server) => nftInside(server, "filter hook input priority 0", "meta nfproto ipv6 meta l4proto tcp drop"),
+  },
+  {
+    name: "the container has lost its address",
+    failed: ["pod to pod", "pod to gateway", "pod to host", "pod to outside", "port from pod"],
+    skipped: ["mtu to pod", "mtu to outside"],
+    says: /pod to pod: connect: .*\(ENETUNREACH\)|pod to pod: connect: .*\(EADDRNOTAVAIL\)/,
+    seed: (_, __, client) => client.exec("ip", ["-6", "address", "flush", "dev", "eth0"]),
+  },
+  {
+    name: "the rules of published ports were flushed",
+    failed: ports,
+    says: /port from outside: .*\(ECONNREFUSED\); no process listens on TCP port 8002 on the host/,
+    seed: ({ host }) => host.exec("nft", ["delete", "table", "ip6", "cni_hostports"]),
+  },
+  {
+    name: "nothing comes in from outside",
+    failed: ["port from outside"],
+    says: /port from outside: no answer in \d+ s; dropped by rule \d+ of chain inet guard c/,
+    seed: (lab) =>
+      nft(lab, "filter hook prerouting priority 0", 'meta nfproto ipv6 iifname "cnitest*" tcp dport 80 drop'),
+  },
+  {
+    name: "the host itself may not send to containers",
+    failed: ["port from host"],
+    says: /port from host: (no answer in \d+ s|connect: .*\(EPERM\)); undefined/,
+    seed: (lab) => nft(lab, "filter hook output priority 0", "meta nfproto ipv6 tcp dport 80 drop"),
+  },
+  {
+    name: "a rule drops what comes from the first container for the second by the host",
+    failed: ["port from pod"],
+    says: /port from pod: no answer in \d+ s; dropped by rule \d+ of chain inet guard c/,
+    seed: (lab) =>
+      nft(lab, "filter hook forward priority 0", betweenPods, "ip6 saddr fd00:85::2 ip6 daddr fd00:85::3 drop"),
+  },
+  {
+    name: "a rule drops what comes back to the second container",
+    failed: ["hairpin"],
+    says: /hairpin: no answer in \d+ s; dropped by rule \d+ of chain inet guard c/,
+    seed: (lab) => nft(lab, "filter hook forward priority 0", "ip6 saddr fd00:85::3 ip6 daddr fd00:85::3 drop"),
+  },
+  {
+    name: "long packets are lost without a word",
+    failed: ["mtu to pod", "mtu to outside"],
+    says: /mtu to pod: packets of more than 1400 bytes are lost and the sender is not told: the MTU of "eth0" is 1500/,
+    seed: (_, __, client) =>
+      nftInside(client, "filter hook postrouting priority 0", "meta nfproto ipv6 meta length > 1400 drop"),
+  },
+]
+
+const nftInside = (pod: ContainerNamespace, hook: string, rule: string) =>
+  pod.exec("nft", ["-f", "-"], { input: `table inet guard {\n chain c {\n type ${hook};\n${rule}\n}\n}\n` })
+
+test.each(ofIpv6.map((fault) => [fault.name, fault] as const))(
+  "of IPv6 alone: %s, and its probes that meet it fail, and none of IPv4",
+  async (_, { failed, skipped = [], says, seed }) => {
+    const { lab, client, server } = await scene(dualNetwork)
+    await using _lab = lab
+    await seed?.(lab, server, client)
+    const { probes, exitCode } = await cniTest(lab, "--timeout", patience, "--containers", `shop/client,${server.name}`)
+    const known = probes.filter(({ probe }) => probe !== "dns")
+    const named = (family: string, outcome: string) =>
+      known.filter((each) => each.family === family && each.outcome === outcome).map(({ probe }) => probe)
+    expect({ failed: named("ipv6", "failed"), skipped: named("ipv6", "skipped") }).toEqual({
+      failed: [...failed],
+      skipped: [...skipped],
+    })
+    expect(named("ipv4", "ok")).toEqual(all)
+    const ofFailed = known.filter(({ outcome }) => outcome === "failed")
+    expect(ofFailed.map(({ probe, reason, stops }) => `${probe}: ${reason}; ${stops}`).join("\n")).toMatch(says)
+    expect(exitCode).toBe(3)
+  },
+)
+
+test("a port of the bridge that sends nothing back by itself: the probe of that alone fails", async () => {
+  const { lab, server } = await scene(dualNetwork)
+  await using _lab = lab
+  await lab.host.exec("bridge", ["link", "set", "dev", await portOf(lab, server), "hairpin", "off"])
+  const { failed, probes } = await cniTest(lab, "--timeout", patience, "--containers", `shop/client,${server.name}`)
+  expect(failed).toEqual(["hairpin", "hairpin"])
+  expect(probes.find(({ probe }) => probe === "hairpin")?.stops).toMatch(/has hairpin off/)
+})
+
 const near = {
   type: "host-local",
   ranges: [[{ subnet: "192.0.2.0/24", rangeStart: "192.0.2.50", gateway: "192.0.2.1" }]],
@@ -451,6 +557,24 @@ test("name servers of the result are asked for the root, and for a name", async 
     outcome: "failed",
     exitCode: 3,
     reason: expect.stringMatching(/^192\.0\.2\.1: the server answers NXDOMAIN for missing\.example\.com/),
+  })
+})
+
+test("a name server of each family is asked by it: one that does not answer by IPv6 fails there alone", async () => {
+  const plugins = [{ ...dualNetwork.plugins[0], dns: { nameservers: ["192.0.2.1", "2001:db8::1"] } }, portmap]
+  const { lab, outside } = await scene({ ...dualNetwork, plugins })
+  await using _lab = lab
+  await startDaemon(outside.commandLine([process.execPath, "-e", nameServer]))
+  const listeners = async () => (await outside.exec("cat", ["/proc/net/udp"])).stdout
+  await waitFor(async () => (await listeners()).includes(":0035 "), "the name server")
+  const { probes, exitCode } = await cniTest(lab, "--timeout", patience)
+  const asked = probes.filter(({ probe }) => probe === "dns")
+  expect({ asked, exitCode }).toMatchObject({
+    asked: [
+      { family: "ipv4", outcome: "ok" },
+      { family: "ipv6", outcome: "failed", reason: expect.stringMatching(/^2001:db8::1: connect: Connection refused/) },
+    ],
+    exitCode: 3,
   })
 })
 

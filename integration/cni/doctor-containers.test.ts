@@ -116,6 +116,20 @@ const faults: readonly Fault[] = [
     says: /\(pod shop\/line\) is down$/,
   },
   {
+    rule: "container-route-closed",
+    severity: "warning",
+    where: "a",
+    break: "ip route add blackhole 0.0.0.0/1",
+    says: /^"pods\/[^"]+" \(pod shop\/a\) has a route of type blackhole to 0\.0\.0\.0\/1$/,
+  },
+  {
+    rule: "container-route-closed",
+    severity: "warning",
+    where: "line",
+    break: "ip -6 route add unreachable 2001:db8::/32",
+    says: /\(pod shop\/line\) has a route of type unreachable to 2001:db8::\/32$/,
+  },
+  {
     rule: "container-no-carrier",
     severity: "error",
     where: "host",

@@ -2,7 +2,7 @@ import { expect } from "bun:test"
 import { existsSync } from "node:fs"
 import { copyFile, mkdir } from "node:fs/promises"
 import { join } from "node:path"
-import { CProgram } from "../lab/mod.ts"
+import { type ContainerNamespace, CProgram } from "../lab/mod.ts"
 import type { Fault } from "./faults-table.ts"
 import type { NodeLab } from "./node-lab.ts"
 
@@ -12,6 +12,12 @@ const endOf = async ({ host }: NodeLab) =>
   (await host.json<{ ifname: string }[]>("ip", ["-j", "link", "show", "type", "veth"]))[0]?.ifname ?? ""
 const setPort = async (lab: NodeLab, ...words: string[]) =>
   lab.host.exec("bridge", ["link", "set", "dev", await endOf(lab), ...words])
+/** The MAC of a pod, and the host's end of another one. */
+async function macAndOtherEnd({ host }: NodeLab, pod: ContainerNamespace | undefined): Promise<[string, string]> {
+  const [link] = (await pod?.json<{ address: string }[]>("ip", ["-j", "link", "show", "eth0"])) ?? []
+  const ends = await host.json<{ ifname: string; ifalias: string }[]>("ip", ["-j", "link", "show", "type", "veth"])
+  return [link?.address ?? "", ends.find(({ ifalias }) => !ifalias.includes(pod?.name ?? ""))?.ifname ?? ""]
+}
 const store = "/var/lib/cni/networks/pods"
 const xfrm = (lab: NodeLab, ...words: string[]) => lab.host.exec("ip", ["xfrm", "policy", ...words])
 
@@ -256,5 +262,41 @@ export const faultsOnPaths: readonly Fault[] = [
       ])
       await lab.host.exec("ip", ["link", "set", "veth-old", "up", "alias", `pods/${pod?.name}/eth0`])
     },
+  },
+  {
+    rule: "bridge-entry-wrong",
+    how: "to another port",
+    severity: "error",
+    names:
+      /^bridge "cni0" has a fixed entry that sends frames for [0-9a-f:]{17}, the MAC of "eth0" of .*, to port "veth[^"]+"$/,
+    seed: async (lab, [pod]) => {
+      const [mac, end] = await macAndOtherEnd(lab, pod)
+      await lab.host.exec("bridge", ["fdb", "replace", mac, "dev", end, "master", "static", "sticky"])
+      expect((await lab.host.tryExec("ping", ["-c1", "-W1", "10.85.0.2"])).exitCode).toBe(1)
+    },
+  },
+  {
+    rule: "bridge-entry-wrong",
+    how: "to the host",
+    severity: "error",
+    names:
+      /^bridge "cni0" has a fixed entry that sends frames for [0-9a-f:]{17}, the MAC of "eth0" of .*, to the host itself$/,
+    seed: async (lab, [pod]) => {
+      const [mac] = await macAndOtherEnd(lab, pod)
+      await lab.host.exec("bridge", ["fdb", "replace", mac, "dev", "cni0", "self", "local"])
+      expect((await lab.host.tryExec("ping", ["-c1", "-W1", "10.85.0.2"])).exitCode).toBe(1)
+    },
+  },
+  {
+    rule: "uplink-down",
+    severity: "error",
+    names: /^"out0", by which the host's default route goes, has no carrier$/,
+    seed: ({ host }) =>
+      host.exec("sh", [
+        "-ec",
+        "ip link add out0 type veth peer out1; ip link set out0 up; ip address add 192.0.2.2/24 dev out0; ip route add default via 192.0.2.1",
+      ]),
+    words: /^see to its cable, or to the other end of it: ip -d link show out0$/,
+    mend: ({ host }) => host.exec("ip", ["link", "set", "out1", "up"]),
   },
 ]

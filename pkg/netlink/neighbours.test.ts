@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test"
 import { AF_INET } from "../types/mod.ts"
 import type { Ifindex } from "./links.ts"
-import { findForwardingEntry, listNeighbours, NeighbourState } from "./neighbours.ts"
+import { findForwardingEntry, listFixedEntries, listNeighbours, NeighbourState } from "./neighbours.ts"
 import { NETLINK_ROUTE, NetlinkSocket } from "./socket.ts"
 import {
   acknowledge,
@@ -70,4 +70,19 @@ test("a MAC that a bridge does not know is undefined", () => {
   const kernel = new ScriptedKernel((request) => [acknowledge(request, 2)]) // ENOENT
   const route = new NetlinkSocket(NETLINK_ROUTE, 0, kernel)
   expect(findForwardingEntry(route, linkNumber(5, "cni0"), "0a:00:00:00:00:01")).toBeUndefined()
+})
+
+// Of the kernel's answer to `bridge fdb show br br0`: struct ndmsg, NDA_LLADDR.
+test("the entries of a bridge that do not age are those set by hand and the bridge's own; learned ones and those of interfaces are passed over", () => {
+  const mac = "0a00 0200 0a580a550002 0000"
+  const entry = (state: string, flags = "00", index = "05000000") =>
+    Uint8Array.fromHex(`07000000 ${index} ${state} ${flags} 00 ${mac}`.replaceAll(" ", ""))
+  const found = listFixedEntries(
+    listing(entry("4000"), entry("8000", "00", "03000000"), entry("8000", "02"), entry("0200"), entry("0400")),
+    linkNumber(3, "br0"),
+  )
+  expect(found).toEqual([
+    { index: 5 as Ifindex, isLocal: false, mac: "0a:58:0a:55:00:02" },
+    { index: 3 as Ifindex, isLocal: true, mac: "0a:58:0a:55:00:02" },
+  ])
 })

@@ -61,3 +61,28 @@ export function findForwardingEntry(route: NetlinkSocket, bridge: NamedLink, mac
     return { index: header.index as Ifindex, isLocal: (header.state & NeighbourState.Permanent) !== 0 }
   })
 }
+
+/** An entry of a forwarding database that no frame has made, and none changes. */
+export interface FixedEntry extends ForwardingEntry {
+  mac: string
+}
+
+/** NTF_SELF, <linux/neighbour.h>: of the interface itself, not of the bridge. */
+const NTF_SELF = 2
+
+/**
+ * The entries of a bridge that do not age, like `bridge fdb show br BRIDGE static` and those that are `permanent`; what the bridge has learned is
+ * passed over at a glance. Frames that a container sends make entries: ask by a socket with a budget. Throws `NetlinkError`.
+ */
+export function listFixedEntries(route: NetlinkSocket, bridge: NamedLink): FixedEntry[] {
+  const payload = neighbourPayload.encode({ family: AF_BRIDGE }, { master: bridge.index })
+  const what = `list the forwarding database of "${bridge.name}"`
+  return route.dump({ type: RTM_GETNEIGH, what, payload }, (message) => {
+    const state = message.payload[8] ?? 0 // the lower byte of `state`
+    if ((state & (NeighbourState.Permanent | NeighbourState.NoArp)) === 0) return undefined
+    const { header, attributes } = neighbourPayload.decode(message.payload)
+    if (header.flags & NTF_SELF || !attributes.mac) return undefined
+    const isLocal = (state & NeighbourState.Permanent) !== 0
+    return { index: header.index as Ifindex, isLocal, mac: attributes.mac }
+  })
+}

@@ -163,3 +163,31 @@ export const checkOwnMac: Check = ({ examined, hostTables, node }) =>
       },
     ]
   })
+
+/** Entries of bridges that were set by hand for MACs of containers, and lead to another port or to the host. */
+export const checkFixedEntries: Check = ({ examined, hostTables, node }) =>
+  examined.flatMap(({ one, interfaces }) =>
+    interfaces.flatMap(({ name: ifName, link }): Finding[] => {
+      const end = one.link
+      const entries =
+        end?.nsid === undefined && end?.master !== undefined ? hostTables.fixedEntries.get(end.master) : []
+      const wrong = entries?.find(
+        ({ mac, index, isLocal }) => link?.kind === "veth" && mac === link.mac && (isLocal || index !== end?.index),
+      )
+      const bridge = node.links.find(({ index, nsid }) => nsid === undefined && index === end?.master)?.name
+      const at = node.links.find(({ index, nsid }) => nsid === undefined && index === wrong?.index)?.name
+      if (wrong === undefined || bridge === undefined || at === undefined) return []
+      const to = wrong.isLocal ? "the host itself" : `port "${at}"`
+      return [
+        {
+          rule: "bridge-entry-wrong",
+          severity: "error",
+          network: one.network,
+          affected: [affectedBy(one)],
+          what: `bridge "${bridge}" has a fixed entry that sends frames for ${wrong.mac}, the MAC of "${ifName}" of ${nameOf(one)}, to ${to}`,
+          why: "what is sent to the container does not reach it",
+          remedy: sh`bridge fdb delete ${wrong.mac} dev ${at} ${at === bridge ? "self" : "master"}`,
+        },
+      ]
+    }),
+  )

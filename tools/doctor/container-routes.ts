@@ -1,8 +1,8 @@
-import { NeighbourState, RTN_UNICAST } from "../../pkg/netlink/mod.ts"
+import { NeighbourState, RT_TABLE_MAIN, RTN_UNICAST, RTPROT_KERNEL } from "../../pkg/netlink/mod.ts"
 import { AF_INET6, familyOf, formatCidr, formatIp, parseIp, sameBytes } from "../../pkg/types/mod.ts"
 import { takesFrames } from "../node/mod.ts"
 import { about } from "./containers.ts"
-import { type Check, type Finding, nameOf, type Patient } from "./finding.ts"
+import { affectedBy, type Check, type Finding, nameOf, type Patient } from "./finding.ts"
 import {
   type Address,
   type Examined,
@@ -26,7 +26,7 @@ export const checkContainerRoutes: Check = (patient) =>
     if (interfaces.some((one) => isTakenOver(examined, one))) return []
     const lost = interfaces.flatMap((one) => lostAddresses(examined, one, patient))
     if (lost.length > 0) return lost
-    return [...lostRoutes(examined), ...wrongNeighbours(examined, patient)]
+    return [...lostRoutes(examined), ...closedRoutes(examined), ...wrongNeighbours(examined, patient)]
   })
 
 /** gVisor takes the addresses of its container, their routes, and all frames by a packet socket. */
@@ -111,6 +111,39 @@ function lostRoutes(examined: Examined): Finding[] {
       remedy,
     },
   ]
+}
+
+/** RTN_BLACKHOLE, RTN_UNREACHABLE, RTN_PROHIBIT, <linux/rtnetlink.h>, by the words that `ip route` has for them. */
+const CLOSED = new Map([
+  [6, "blackhole"],
+  [7, "unreachable"],
+  [8, "prohibit"],
+])
+
+/** Routes of the main table that drop packets, but for the kernel's own. */
+function closedRoutes({ one, inside }: Examined): Finding[] {
+  const closed = (inside.routes ?? []).filter(
+    ({ type, table, protocol, prefix }) =>
+      CLOSED.has(type) && table === RT_TABLE_MAIN && protocol !== RTPROT_KERNEL && prefix > 0,
+  )
+  return closed.slice(0, 1).map((route): Finding => {
+    const to = formatCidr({ ip: route.dst, prefix: route.prefix })
+    const type = CLOSED.get(route.type) ?? ""
+    return {
+      rule: "container-route-closed",
+      severity: "warning",
+      network: one.network,
+      cause: `${type} ${to}`,
+      affected: [affectedBy(one)],
+      what: `${nameOf(one)} has a route of type ${type} to ${to}`,
+      ofMany: (count) => `${count} containers have a route of type ${type} to ${to}`,
+      why: "what they send there goes nowhere",
+      remedy: inContainer(inside, [
+        sh`ip ${familyOf(route.dst) === AF_INET6 ? ["-6"] : []} route delete ${[type, to]} metric ${route.priority ?? 0}`,
+      ]),
+      note: "it may be meant to be there",
+    }
+  })
 }
 
 /** The interface that a route belongs to: the one with an address in the family, and the gateway's network if there is one. */

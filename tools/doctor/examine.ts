@@ -15,7 +15,7 @@ import {
 import { checkHostArp } from "./arp.ts"
 import { checkComplete, checkDuplicates } from "./attachments.ts"
 import { inspectPlugin, type PluginBinary } from "./binaries.ts"
-import { checkOwnMac, checkPorts, checkSpanningTree } from "./bridge-ports.ts"
+import { checkFixedEntries, checkOwnMac, checkPorts, checkSpanningTree } from "./bridge-ports.ts"
 import { checkBridges, checkGateways } from "./bridges.ts"
 import { byCause } from "./causes.ts"
 import { checkContainerRoutes } from "./container-routes.ts"
@@ -53,7 +53,14 @@ import { checkStatus } from "./status.ts"
 import { checkStores } from "./stores.ts"
 import { checkQueues, checkTrafficFilters } from "./traffic-control.ts"
 import { checkTwins } from "./twins.ts"
-import { checkDefaultRoute, checkDns, checkLocalnet, checkUplinkFilters, dnsServersOf } from "./uplinks.ts"
+import {
+  checkDefaultRoute,
+  checkDns,
+  checkLocalnet,
+  checkUplinkFilters,
+  checkUplinkState,
+  dnsServersOf,
+} from "./uplinks.ts"
 
 /** All that look, in the order in which their findings are told. */
 const checks: readonly Check[] = [
@@ -97,6 +104,7 @@ const checks: readonly Check[] = [
   checkPorts,
   checkSpanningTree,
   checkOwnMac,
+  checkFixedEntries,
   checkHostRoutes,
   checkHostRules,
   checkMainTables,
@@ -109,6 +117,7 @@ const checks: readonly Check[] = [
   checkTrafficFilters,
   checkQueues,
   checkDefaultRoute,
+  checkUplinkState,
   checkUplinkFilters,
   checkLocalnet,
   checkDns,
@@ -210,6 +219,7 @@ const noTables: Patient["hostTables"] = {
   neighbours: [],
   routesTo: new Map(),
   deafBridges: new Set(),
+  fixedEntries: new Map(),
   neighbourTables: [],
   ipsec: noIpsec,
 }

@@ -142,7 +142,7 @@ export const checkRoutes: Check = (patient) => {
           rule: "route-overlap",
           severity: "error",
           network: network.name,
-          what: `the host's route to ${clash.dst} by ${clash.dev ?? clash.gateway} overlaps ${subnetOf(range)} of network "${network.name}"`,
+          what: `the host's route to ${clash.dst} ${wayOf(clash)} overlaps ${subnetOf(range)} of network "${network.name}"`,
           why: "either the containers or what is behind that route cannot be reached",
           remedy: `give the network another subnet, in ${file}; or remove the route, if nothing needs it: ${deletionOf(clash)}`,
           consequenceOf: ["bridge-renamed"],
@@ -150,6 +150,10 @@ export const checkRoutes: Check = (patient) => {
         return [finding]
       })
   })
+}
+
+function wayOf({ dev, gateway, isClosed = false }: Patient["node"]["routes"][number]): string {
+  return isClosed ? "that drops packets" : `by ${dev ?? gateway}`
 }
 
 function deletionOf({ dst, dev, gateway }: Patient["node"]["routes"][number]): string {

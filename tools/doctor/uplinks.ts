@@ -58,6 +58,29 @@ export const checkDefaultRoute: Check = (patient) => {
   })
 }
 
+/** Every default route of a family goes by an interface without a carrier: no packet leaves by it. A bridge without ports has none, too. */
+export const checkUplinkState: Check = ({ node, attachments }) => {
+  if (attachments.length === 0) return []
+  const isCut = ({ kind, state }: NodeLink) => kind !== "bridge" && (state === "down" || state === "lowerlayerdown")
+  const found = families.flatMap(([, all, name]): Finding[] => {
+    const devices = new Set(node.routes.flatMap(({ dst, dev }) => (dst === all && dev !== undefined ? [dev] : [])))
+    const links = node.links.filter((link) => link.nsid === undefined && devices.has(link.name))
+    const [first] = links
+    if (first === undefined || !links.every(isCut)) return []
+    return [
+      {
+        rule: "uplink-down",
+        severity: "error",
+        affected: [{ name: `"${first.name}"` }],
+        what: `"${first.name}", by which the host's ${name} goes, has no carrier`,
+        why: "what containers send beyond the host's own networks goes nowhere, and nothing comes in by it",
+        remedy: `see to its cable, or to the other end of it: ip -d link show ${first.name}`,
+      },
+    ]
+  })
+  return found.slice(0, 1)
+}
+
 /** The default route of a family that counts, where it drops packets. */
 function closedDefault({ node }: Patient, all: string): NodeRoute | undefined {
   const defaults = node.routes.filter(({ dst }) => dst === all)

@@ -1,9 +1,12 @@
 import { unlessErrno } from "../../pkg/libc/mod.ts"
 import {
   askRoute,
+  Budget,
+  type FixedEntry,
   findForwardingEntry,
   type Ifindex,
   type ListedRoute,
+  listFixedEntries,
   listNeighbours,
   listNeighbourTables,
   listRoutes,
@@ -34,6 +37,8 @@ export interface HostTables {
   readonly routesTo: ReadonlyMap<string, ListedRoute | RouteRefusal>
   /** The bridges that do not take frames for their own MAC, by their indexes. */
   readonly deafBridges: ReadonlySet<number>
+  /** The entries of these bridges' forwarding databases that do not age, by the bridges' indexes; none of one that is too long to be read. */
+  readonly fixedEntries: ReadonlyMap<number, readonly FixedEntry[]>
   /** How many entries the tables of neighbours have, with those of all namespaces. */
   readonly neighbourTables: readonly NeighbourTable[]
   readonly ipsec: HostIpsec
@@ -54,6 +59,7 @@ export function readHostTables(addresses: readonly Uint8Array[], bridges: readon
     neighbours: listNeighbours(host).filter(isPermanent),
     routesTo,
     deafBridges: new Set(bridges.filter((bridge) => isDeaf(host, bridge)).map(({ index }) => index)),
+    fixedEntries: new Map(bridges.map((bridge) => [bridge.index, fixedEntriesOf(bridge)])),
     neighbourTables: listNeighbourTables(host),
     ipsec: readHostIpsec(),
   }
@@ -68,6 +74,22 @@ function isDeaf(host: RouteSocket, { index, name, mac }: NodeLink): boolean {
     "EINVAL",
   )
   return entry === "unknown" || entry?.isLocal === false
+}
+
+/** The datagrams that are read of one forwarding database, which containers make longer by the MACs that they send from. */
+const DATAGRAMS = 64
+
+function fixedEntriesOf({ index, name }: NodeLink): FixedEntry[] {
+  using own = RouteSocket.open(new Budget(0, DATAGRAMS))
+  return (
+    unlessErrno(
+      () => listFixedEntries(own, { index: index as Ifindex, name }),
+      "ETIME",
+      "EOPNOTSUPP",
+      "ENODEV",
+      "EINVAL",
+    ) ?? []
+  )
 }
 
 function isPermanent({ state }: Neighbour): boolean {

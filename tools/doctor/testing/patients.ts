@@ -42,7 +42,13 @@ export function patientOf({
   const read = { ...empty, rules: { owned: [], ports }, ...node } as never
   const examined = examinedOf(attachments, insides)
   const lists = { rules: [], withoutMain: [], routes: [], neighbours: [], neighbourTables: [], ipsec: noIpsec }
-  const hostTables = { ...lists, routesTo: new Map(), deafBridges: new Set<number>(), ...tables }
+  const hostTables = {
+    ...lists,
+    routesTo: new Map(),
+    deafBridges: new Set<number>(),
+    fixedEntries: new Map(),
+    ...tables,
+  }
   return {
     node: read,
     attachments,
