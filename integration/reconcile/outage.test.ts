@@ -89,6 +89,19 @@ test("a firewalld that leaves iptables alone is heard of by D-Bus: when it has r
   await heard(3)
 })
 
+test("firewalld is looked at as soon as it makes its table: it answers that first when it has loaded its rules", async () => {
+  await using lab = await ReconcileLab.create(zoned)
+  await startBus(lab.host)
+  await runFirewalld(lab.host)
+  await lab.addPods(1)
+  await using listener = await RunningListener.start(lab.node)
+  await lab.host.exec("nft", ["delete table inet firewalld; add table inet firewalld"])
+  await listener.until(
+    ({ counts }) => counts.some(({ trigger }) => trigger === "firewalld"),
+    "firewalld to be looked at without a word of it",
+  )
+})
+
 test(
   "firewall-cmd --reload: the sources of pods are in their zone again, and a port that firewalld itself opens again is the measure",
   async () => {

@@ -47,3 +47,12 @@ test("what has held for an hour is forgiven", () => {
   fights.note("other", 70_000 + 63 * MINUTE)
   expect(fight(70_000 + 63 * MINUTE)).toBe(MINUTE)
 })
+
+test("what two looks beside each other have made again is one loss", () => {
+  const fights = new Fights()
+  fights.note("a", 300, 0)
+  fights.note("a", 400, 100)
+  expect(fights.isOver("a", 500)).toBe(false)
+  fights.note("a", 10_300, 10_000)
+  expect(fights.isOver("a", 10_500)).toBe(true)
+})

@@ -37,8 +37,12 @@ export class Fights {
     item.times = []
   }
 
-  /** Notes that something was made again. What has held for an hour is forgiven. */
-  note(what: string, now: number): void {
+  /**
+   * Notes that something was made again by a look that began at `since`, unless another one beside it has noted it since: that was the same
+   * loss. What has held for an hour is forgiven.
+   */
+  note(what: string, now: number, since = now): void {
+    if ((this.#items.get(what)?.times.at(-1) ?? Number.NEGATIVE_INFINITY) > since) return
     for (const [name, { times, until }] of this.#items)
       if (Math.max(times.at(-1) ?? 0, until) < now - LONGEST_PAUSE_MS) this.#items.delete(name)
     const item = this.#items.get(what) ?? { times: [], until: 0, pauseMs: PAUSE_MS }

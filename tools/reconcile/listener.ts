@@ -132,8 +132,10 @@ class Listener implements Disposable {
     const { retryAt } = this.#firewalld
     const isDue = news.isFirewalld || (retryAt !== undefined && retryAt <= monotonicMs())
     if (isDue && this.#firewalld.connect()) this.#suspect("firewalld")
+    // While it loads its rules it answers nothing: a look that has begun by then gets the first answers.
+    if (news.isFirewalld && this.#firewalld.fd !== undefined) this.#isFirewalldNew = true
     if (!this.#firewalld.take()) return
-    this.#isFirewalldNew = true
+    this.#isFirewalldNew ||= this.#firewalldLook === undefined
     this.#suspect("firewalld")
   }
 
@@ -197,7 +199,7 @@ class Listener implements Disposable {
     } catch {} // the look at everything that follows tells it
     const now = monotonicMs()
     const { restored = [], failed = [] } = looked ?? {}
-    for (const item of restored) this.#fights.note(keyOf(item), now)
+    for (const item of restored) this.#fights.note(keyOf(item), now, since)
     if (restored.length > 0) this.#tally.outage(now - since)
     const isFailed = !looked || failed.length > 0
     this.#tally.count("firewalld", isFailed ? "failed" : restored.length > 0 ? "restored" : "complete")
@@ -224,7 +226,7 @@ class Listener implements Disposable {
     const now = monotonicMs()
     this.#restUntil = now + REST * (now - began)
     const { restored = [], left = [], failed = [], unread = [] } = looked ?? {}
-    for (const item of restored) this.#fights.note(keyOf(item), now)
+    for (const item of restored) this.#fights.note(keyOf(item), now, began)
     for (const item of left) this.#fights.leave(keyOf(item), now)
     if (restored.length > 0) this.#tally.outage(now - since)
     const tables = over.filter((what) => what.startsWith("table ")).map((what) => ({ what, reason: FOUGHT }))
