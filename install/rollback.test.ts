@@ -80,6 +80,17 @@ test("the last installation is the last one also where the clock was set back be
   expect(at.both()).toEqual(["version 1", "version 1"])
 })
 
+test("what one directory refuses is told before another is changed", () => {
+  using at = new Site()
+  at.installBoth("version 1", "version 1")
+  at.installBoth("version 2", "version 2")
+  at.foreign("bridge", "theirs")
+  expect(() => rollback(both(at))).toThrow('"bridge" was placed by others')
+  expect(at.files(at.other)).toEqual({ cni: "version 2, cni" })
+  rollback(both(at), { adopt: true })
+  expect(at.both()).toEqual(["version 1", "version 1"])
+})
+
 test("directories that are gone, or that nothing was installed into, are passed over", () => {
   using at = new Site()
   at.installBoth("version 1", "version 1")

@@ -37,10 +37,13 @@ export function rollback(directories: readonly string[], manner: Manner = {}): r
   const isBack = its.some(({ manifest }) => manifest.before === undefined)
   // The other directories forget older installations first: a second rollback is not to take back those.
   const inOrder = [...named.filter((one) => !isOfIt(one)), ...its.reverse()]
-  return inOrder.map(({ layout }) => ({
-    directory: layout.directory,
-    outcomes: orRefused(layout, () => rollbackOne(layout, isBack ? undefined : last.installed, manner)),
-  }))
+  const take = (manner: Manner) =>
+    inOrder.map(({ layout }) => ({
+      directory: layout.directory,
+      outcomes: orRefused(layout, () => rollbackOne(layout, isBack ? undefined : last.installed, manner)),
+    }))
+  const planned = take({ ...manner, dryRun: true }) // what one directory refuses is told before another is changed
+  return manner.dryRun ? planned : take(manner)
 }
 
 /** Takes back an installation in one directory; none when `installed` is undefined. */
