@@ -1,4 +1,4 @@
-import { findVersion, install, type Outcome, uninstall, verify } from "../../install/mod.ts"
+import { install, type Outcome, uninstall, verify } from "../../install/mod.ts"
 import { dirname, executablePath, exists, join, resolve } from "../../pkg/libc/mod.ts"
 import { statusNetwork } from "../../pkg/libcni/mod.ts"
 import { CniError, Code, isCniError, messageOf } from "../../pkg/types/mod.ts"
@@ -16,6 +16,7 @@ import {
   UsageError,
 } from "../../tools/command.ts"
 import { defaults, type Terminal } from "../../tools/environment.ts"
+import { isOfThisSuite, OtherSuite } from "../../tools/migrate/other-suite.ts"
 import { type Direction, describeSteps, planPods, podAsJson, podTable, type Switch } from "../../tools/migrate/plan.ts"
 import { podsOf } from "../../tools/migrate/pods.ts"
 import { type Remaining, remaining, sweep } from "../../tools/migrate/remains.ts"
@@ -110,18 +111,8 @@ function requireSeen({ unread, brokenRecords = [] }: Node): void {
 
 function switchOf({ direction, place, binDir }: Scene, node: Node, files: readonly Outcome[]): Switch {
   const installed = verify(place.directory, { mode: place.mode })?.manifest.files ?? {}
-  const known = new Map<string, boolean>()
-  const isTheirs = (file: string) => exists(file) && findVersion(file)?.startsWith(OURS) !== true
-  const hasAfterBack = (type: string) =>
-    known.getOrInsertComputed(type, () => {
-      const placed = installed[type]
-      return placed ? placed.displaced !== undefined : isTheirs(join(binDir, type))
-    })
-  return { direction, binDir, files, pods: podsOf(node), hasAfterBack }
+  return { direction, binDir, files, pods: podsOf(node), other: new OtherSuite(binDir, installed) }
 }
-
-/** The beginning of what plugins of this suite say of themselves. */
-const OURS = "cni-plugins v"
 
 /** The tables whose rules move to iptables. */
 const MOVES = / cni_(masquerade|hostports|firewall)$/
@@ -190,9 +181,7 @@ function goBack(scene: Scene, args: Arguments, terminal: Terminal): void {
 function requireWayBack({ binDir, place }: Scene): void {
   const installed = verify(binDir, { mode: place.mode })?.manifest.files
   const isKept = Object.values(installed ?? {}).some(({ displaced }) => displaced !== undefined)
-  const bridge = join(binDir, "bridge")
-  const isOurs = exists(bridge) && findVersion(bridge)?.startsWith(OURS) === true
-  if (isKept || (!installed && !isOurs)) return
+  if (isKept || (!installed && !isOfThisSuite(join(binDir, "bridge")))) return
   throw new CniError(Code.Io, `Cannot go back in "${binDir}": no file of another suite is kept there`, {
     details: "plugins that replaced none are removed by cni install --uninstall",
   })

@@ -3,7 +3,7 @@ import { chmod, mkdir, rm, writeFile } from "node:fs/promises"
 import { join } from "node:path"
 import { builtPlugins, type Change, chooseIptables, expectUnchanged, isAllocationTrace } from "../lab/mod.ts"
 import { RunningListener } from "../reconcile/listener-lab.ts"
-import { MigrateLab } from "./migrate-lab.ts"
+import { MigrateLab, network } from "./migrate-lab.ts"
 
 test("the plan has each pod with what it has, and changes nothing", async () => {
   await using lab = await MigrateLab.create()
@@ -54,6 +54,34 @@ test("pods with a plugin that the Go suite has not close the way back: they are 
   await lab.report(["--back"], 3) // records of tuning stay until the pod is gone
   await lab.remove([first])
   await lab.report(["--back"])
+})
+
+test("pods of a version that the Go suite does not speak close the way back; pods beside them do not", async () => {
+  await using lab = await MigrateLab.create()
+  const [bridge] = network.plugins
+  const other = { ...bridge, bridge: "cni1", ipam: { type: "host-local", ranges: [[{ subnet: "10.86.0.0/24" }]] } }
+  const newer = { cniVersion: "1.0.0", cniVersions: ["1.0.0", "1.1.0"], name: "newer", plugins: [other] }
+  await lab.node.writeNetwork("20-newer.conflist", newer)
+  await lab.report(["--apply"])
+  const [pod] = await lab.add(1)
+  const [late] = await lab.add(1, "newer")
+  if (!pod || !late) throw new Error("no containers")
+  const before = await lab.snapshot()
+  for (const flags of [["--plan", "--back"], ["--back"]]) {
+    const { done, pods } = await lab.report(flags, 3)
+    expect(done).toBeFalse()
+    expect(pods.flatMap(({ attachment, closes }) => (closes === undefined ? [] : [[attachment, closes]]))).toEqual([
+      [
+        expect.stringMatching(/^newer\//),
+        'its runtime calls by version 1.1.0, which the other suite\'s "bridge", "host-local" does not speak',
+      ],
+    ])
+  }
+  expectUnchanged(before, await lab.snapshot())
+  await lab.remove([late], "newer")
+  await lab.migrate(["--back"])
+  expect(await lab.files()).toEqual(await lab.goFiles())
+  await lab.remove([pod]) // by the Go plugins
 })
 
 test("rules of a pod that no cache knows, and pods without iptables on the node, close the way back", async () => {

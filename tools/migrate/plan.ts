@@ -4,6 +4,7 @@ import { PacketFilter } from "../../pkg/nftables/mod.ts"
 import { AF_INET, AF_INET6, ownerComment } from "../../pkg/types/mod.ts"
 import { describedPlugins } from "../../suite/plugins.ts"
 import { fittedTable, type Screen } from "../screen.ts"
+import type { OtherSuite } from "./other-suite.ts"
 import type { MigratingPod, Place } from "./pods.ts"
 
 export type Direction = "apply" | "back"
@@ -23,14 +24,14 @@ export interface Switch {
   readonly binDir: string
   readonly files: readonly Outcome[]
   readonly pods: readonly MigratingPod[]
-  /** Whether a plugin of this name is there after the way back. */
-  hasAfterBack(type: string): boolean
+  /** What is there after the way back. */
+  readonly other: OtherSuite
 }
 
 /** What the switch means for each pod: to these plugins nothing of it is changed; back, its rules move to where the Go plugins look. */
-export function planPods({ direction, pods, hasAfterBack }: Switch): PodPlan[] {
+export function planPods({ direction, pods, other }: Switch): PodPlan[] {
   return pods.map((pod) => {
-    const closes = whyClosed(pod, hasAfterBack)
+    const closes = whyClosed(pod, other)
     const after = direction === "apply" ? afterApply(pod) : afterBack(pod)
     return { pod, after, ...(closes !== undefined && { closes }) }
   })
@@ -71,9 +72,15 @@ function isOfSuite(type: string): boolean {
 }
 
 /** Why the Go plugins could not delete a pod. */
-function whyClosed(pod: MigratingPod, hasAfterBack: Switch["hasAfterBack"]): string | undefined {
-  const missing = pod.plugins.filter((type) => isOfSuite(type) && !hasAfterBack(type))
-  if (missing.length > 0) return `the other suite has no plugin ${missing.map((type) => `"${type}"`).join(", ")}`
+function whyClosed(pod: MigratingPod, other: OtherSuite): string | undefined {
+  const quote = (types: readonly string[]) => types.map((type) => `"${type}"`).join(", ")
+  const ofSuite = pod.plugins.filter(isOfSuite)
+  const missing = ofSuite.filter((type) => !other.has(type))
+  if (missing.length > 0) return `the other suite has no plugin ${quote(missing)}`
+  const { cniVersion } = pod
+  const behind = cniVersion === undefined ? [] : ofSuite.filter((type) => !other.speaks(type, cniVersion))
+  if (behind.length > 0)
+    return `its runtime calls by version ${cniVersion}, which the other suite's ${quote(behind)} does not speak`
   if (pod.madeBy !== "this suite") return undefined
   if (pod.plugins.includes("flannel")) return "the other suite's flannel does not find what this one keeps of it"
   if (inNftables(pod).length === 0) return undefined

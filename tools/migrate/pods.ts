@@ -15,6 +15,8 @@ export interface MigratingPod extends Owner {
   readonly addresses: readonly string[]
   /** The plugins of its chain as of its ADD, with those for addresses; empty where no cache knows it. */
   readonly plugins: readonly string[]
+  /** The version of the specification by which its runtime has called ADD, and will call DEL; undefined where no cache knows it. */
+  readonly cniVersion?: string
   /** Whether these plugins made it: they put their mark on links and rules, and the Go plugins put none. */
   readonly madeBy: "this suite" | "another suite"
   readonly masquerade?: Place
@@ -68,6 +70,7 @@ function podOf(one: NodeAttachment, node: Node, accepted: ReadonlySet<string>): 
   const sources = addresses.flatMap((address) => sourceOf(address) ?? [])
   const found = {
     netns,
+    cniVersion: versionOfAdd(one),
     masquerade: placeOf(inIptables(/ nat (POSTROUTING|CNI-[0-9a-f]{24})$/), isInTable(one, TABLES.masquerade)),
     portsBy,
     firewall: placeOf(
@@ -108,6 +111,12 @@ function isOurs(one: NodeAttachment): boolean {
     return backend === "nftables" ? / cni_(masquerade|hostports|firewall|spoofcheck) /.test(place) : owner === mark
   })
   return isMarked || one.link?.alias === mark
+}
+
+/** By the result: a list may have several versions, and an older library takes another one of them than a newer one. */
+function versionOfAdd({ cached }: NodeAttachment): string | undefined {
+  const version = cached?.result && member(cached.result, "cniVersion")
+  return typeof version === "string" ? version : undefined
 }
 
 function pluginsOf({ cached }: NodeAttachment): string[] {

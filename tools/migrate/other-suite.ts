@@ -1,0 +1,64 @@
+import { findVersion, type Manifest } from "../../install/mod.ts"
+import { encodeUtf8 } from "../../pkg/engine/mod.ts"
+import { readVersions } from "../../pkg/invoke/mod.ts"
+import { exists, isErrno, join, spawn } from "../../pkg/libc/mod.ts"
+import { isCniError, newestVersion } from "../../pkg/types/mod.ts"
+
+/** The beginning of what plugins of this suite say of themselves. */
+const OURS = "cni-plugins v"
+
+/** A plugin that does not say in this time which versions it speaks is broken. */
+const PATIENCE_MS = 10_000
+const OUTPUT_LIMIT = 64 << 10
+
+/** Whether a file is a plugin of this suite. */
+export function isOfThisSuite(file: string): boolean {
+  return exists(file) && findVersion(file)?.startsWith(OURS) === true
+}
+
+/** The plugins that a directory has once those of this suite are gone from it; each is asked once. */
+export class OtherSuite {
+  readonly #binDir: string
+  readonly #files: Manifest["files"]
+  readonly #versions = new Map<string, readonly string[] | undefined>()
+  readonly #paths = new Map<string, string | undefined>()
+
+  /** `files` are those that were installed in the directory. */
+  constructor(binDir: string, files: Manifest["files"]) {
+    this.#binDir = binDir
+    this.#files = files
+  }
+
+  has(type: string): boolean {
+    return this.#pathOf(type) !== undefined
+  }
+
+  /** Whether a plugin that is there speaks a version of the specification; one that does not answer speaks all: its DEL will tell. */
+  speaks(type: string, version: string): boolean {
+    const path = this.#pathOf(type)
+    if (path === undefined) return false
+    return this.#versions.getOrInsertComputed(type, () => findSpoken(path))?.includes(version) ?? true
+  }
+
+  /** Where the file is now; undefined where there is none. */
+  #pathOf(type: string): string | undefined {
+    return this.#paths.getOrInsertComputed(type, () => {
+      const placed = this.#files[type]
+      if (placed) return placed.displaced && `${this.#binDir}/.cni-install/displaced/${type}`
+      const path = join(this.#binDir, type)
+      return exists(path) && !isOfThisSuite(path) ? path : undefined
+    })
+  }
+}
+
+/** The versions of the specification that a plugin speaks, by VERSION; undefined where it does not say. */
+function findSpoken(path: string): readonly string[] | undefined {
+  const env = { CNI_COMMAND: "VERSION" }
+  const stdin = encodeUtf8(JSON.stringify({ cniVersion: newestVersion }))
+  try {
+    return readVersions(spawn({ path, env, stdin, timeoutMs: PATIENCE_MS, outputLimit: OUTPUT_LIMIT }).stdout)
+  } catch (error) {
+    if (isErrno(error) || isCniError(error)) return undefined
+    throw error
+  }
+}
