@@ -1,11 +1,14 @@
 /** The units of packages, as systemd itself reads them. */
 import { expect, test } from "bun:test"
+import { readFileSync } from "node:fs"
 import { readdir, readFile } from "node:fs/promises"
 import { join } from "node:path"
+import { place } from "../../scripts/release/place.ts"
+import { layTree } from "../../scripts/release/stage.ts"
 import { builtPlugins, mustRun, TemporaryDirectory } from "../lab/mod.ts"
 
 const root = join(import.meta.dir, "../..")
-const names = (await readdir(join(root, "share/systemd"))).filter((name) => !name.startsWith("cni-agent"))
+const names = (await readdir(join(root, "share/systemd"))).filter((name) => /^cni-(gc|metrics|reconcile)\./.test(name))
 const read = (name: string) => readFile(join(root, "share/systemd", name), "utf8")
 
 test("systemd understands each key of each unit, and finds what they run", async () => {
@@ -41,4 +44,40 @@ test("the listener starts behind the firewalls, and goes on when they stop; it a
     expect(/^SystemCallFilter=(.+)$/m.exec(unit)?.[1]?.split(" ")).toContain("@system-service")
     expect(unit).toContain("\nSystemCallArchitectures=native\n")
   }
+})
+
+test("no unit of the packages is enabled where systemd enables what no preset disables", async () => {
+  await using directory = await TemporaryDirectory.create()
+  const files = await Promise.all(
+    ["ipam/dhcp/systemd", "share/systemd"].flatMap(async (from) => {
+      const found = (await readdir(join(root, from))).filter((name) => !name.startsWith("cni-agent"))
+      return found.map(
+        (name) => ({ kind: "unit", name, mode: 0o644, bytes: readFileSync(join(root, from, name)) }) as const,
+      )
+    }),
+  )
+  const layout = {
+    plugin: "usr/lib/cni",
+    unit: "usr/lib/systemd/system",
+    document: "usr/share/doc",
+    zsh: "usr/share/zsh",
+  }
+  const placed = place(files.flat(), layout)
+  layTree(directory.path, placed, 0)
+  const systemctl = ["systemctl", `--root=${directory.path}`]
+  await mustRun([...systemctl, "preset-all"])
+  const { stdout } = await mustRun([...systemctl, "list-unit-files", "--no-legend", "--plain", "cni-*"])
+  const states = stdout
+    .trim()
+    .split("\n")
+    .map((line) => line.split(/ +/).slice(0, 2).join(" "))
+  expect(states.sort()).toEqual([
+    "cni-dhcp.service disabled",
+    "cni-dhcp.socket disabled",
+    "cni-gc.service static",
+    "cni-gc.timer disabled",
+    "cni-metrics.service static",
+    "cni-metrics.timer disabled",
+    "cni-reconcile.service disabled",
+  ])
 })

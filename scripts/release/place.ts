@@ -25,6 +25,7 @@ export const about = {
 /** The directories of a package, from the root, without a slash before them. */
 export interface Layout {
   readonly plugin: string
+  /** systemd's presets lie in the directory with "-preset" behind its name. */
   readonly unit: string
   readonly document: string
   readonly zsh: string
@@ -53,9 +54,10 @@ export const textFile = (path: string, content: string | Uint8Array): PlacedFile
 function directoryOf(kind: StagedFile["kind"], name: string, layout: Layout): string {
   switch (kind) {
     case "plugin":
-    case "unit":
     case "document":
       return layout[kind]
+    case "unit":
+      return name.endsWith(".preset") ? `${layout.unit}-preset` : layout.unit
     case "tool":
       return "usr/bin"
     case "manual":

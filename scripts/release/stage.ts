@@ -72,7 +72,7 @@ export async function stageFiles(target: Target): Promise<StagedFile[]> {
   const executables = [...(await plugins(target)), await tool(target)]
   const all = [
     ...units("ipam/dhcp/systemd"),
-    ...units("share/systemd", /^cni-(gc|metrics|reconcile)\./),
+    ...units("share/systemd", /^cni-(gc|metrics|reconcile)\.|\.preset$/),
     ...schemas(),
     ...completions(),
   ]
@@ -113,7 +113,7 @@ function completions(): StagedFile[] {
   return shells.map((shell) => text("completion", names[shell] ?? shell, completionScript("cni", shell) ?? ""))
 }
 
-/** The units of a directory, those of what packages have. */
+/** The units of a directory, and what systemd is to do with them, those of what packages have. */
 function units(directory: string, which = /./): StagedFile[] {
   const names = readdirSync(join(root, directory)).filter((name) => which.test(name))
   return names.sort().map((name) => text("unit", name, readFileSync(join(root, directory, name))))
