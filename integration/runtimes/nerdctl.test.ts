@@ -2,6 +2,7 @@
 import { expect, test } from "bun:test"
 import { askFromHost, askName, imageName } from "../interop/busybox.ts"
 import { Containerd } from "../interop/containerd.ts"
+import { expectAnswersThroughFlushes } from "../interop/flushes.ts"
 import { runtimeEnv } from "../interop/runtime-host.ts"
 import { type Change, expectUnchanged, isAllocationTrace } from "../lab/mod.ts"
 
@@ -13,6 +14,12 @@ function nerdctlOn({ host }: Containerd) {
   }
 }
 
+/** The arguments that start a container in the background, with its name as its host's. */
+const runArguments = (network: string, name: string, ...more: string[]) => {
+  const named = ["--network", network, "--name", name, "--hostname", name]
+  return ["run", "--detach", "--pull", "never", ...named, ...more, imageName]
+}
+
 test("nerdctl runs containers on networks of its own: names, ports, isolation; their removal leaves nothing", async () => {
   await using containerd = await Containerd.create()
   const nerdctl = nerdctlOn(containerd)
@@ -20,21 +27,7 @@ test("nerdctl runs containers on networks of its own: names, ports, isolation; t
   const before = await containerd.host.snapshot()
   await nerdctl("network", "create", "--subnet", "10.61.0.0/24", "one")
   await nerdctl("network", "create", "--subnet", "10.62.0.0/24", "two")
-  const run = (network: string, name: string, ...more: string[]) =>
-    nerdctl(
-      "run",
-      "--detach",
-      "--pull",
-      "never",
-      "--network",
-      network,
-      "--name",
-      name,
-      "--hostname",
-      name,
-      ...more,
-      imageName,
-    )
+  const run = (...of: Parameters<typeof runArguments>) => nerdctl(...runArguments(...of))
   await run("one", "web", "--publish", "8080:80")
   await run("one", "near")
   await run("two", "far")
@@ -54,4 +47,13 @@ test("nerdctl runs containers on networks of its own: names, ports, isolation; t
     await containerd.host.snapshot(),
     (change) => isAllocationTrace(change) || isForwarding(change),
   )
+}, 300_000)
+
+test("nerdctl: a published port answers again after each flush of all rules, while the listener runs", async () => {
+  await using containerd = await Containerd.create()
+  const nerdctl = nerdctlOn(containerd)
+  await nerdctl("network", "create", "--subnet", "10.61.0.0/24", "one")
+  await nerdctl(...runArguments("one", "web", "--publish", "8080:80"))
+  await expectAnswersThroughFlushes(containerd.host)
+  await nerdctl("rm", "--force", "web")
 }, 300_000)
