@@ -35,17 +35,17 @@ for device in null zero full random urandom tty; do
   mount --bind "/dev/$device" "$root/dev/$device"
 done
 ln -s /proc/self/fd "$root/dev/fd"
-mkdir "$root/dev/pts" "$root/dev/shm" "$root/sys/fs/cgroup/systemd" "$root/tmp/scene" "$root/tmp/dist"
+mkdir -p "$root/dev/pts" "$root/dev/shm" "$root/sys/fs/cgroup/systemd" "$root/tmp/scene" "$root/opt/dist"
 mount -t cgroup -o none,name=systemd cgroup "$root/sys/fs/cgroup/systemd"
 mount --bind "$directory" "$root/tmp/scene"
-mount --bind "$dist" "$root/tmp/dist"
+mount --bind "$dist" "$root/opt/dist"
 touch "$root/dev/console" "$directory/console"
 mount --bind "$directory/console" "$root/dev/console"
 rm -rf "$root/var/lib/cni" "$root/etc/cni"
 mkdir -p "$root/etc/cni/net.d" "$root/etc/systemd/system"
 cp "$directory"/*.conflist "$root/etc/cni/net.d/"
 for unit in "$units"/cni-*; do
-  sed 's|/usr/local/bin/cni |/tmp/dist/cni |; s|^\(ExecStart=.*/cni [a-z]*\)\(.*\)|\1 --bin-dir /tmp/dist/bin\2|; s|^OnBootSec=.*|OnActiveSec=1s|; s|^RandomizedDelaySec=.*|AccuracySec=1s|' \
+  sed 's|/usr/local/bin/cni |/opt/dist/cni |; s|^\(ExecStart=.*/cni [gr][a-z]*\)\(.*\)|\1 --bin-dir /opt/dist/bin\2|; s|^OnBootSec=.*|OnActiveSec=1s|; s|^RandomizedDelaySec=.*|AccuracySec=1s|' \
     "$unit" >"$root/etc/systemd/system/${unit##*/}"
 done
 cat >"$root/etc/systemd/system/scene.service" <<'END'

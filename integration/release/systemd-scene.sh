@@ -1,6 +1,6 @@
 # What an operator does with the units; run by systemd. Says one line for each thing that is as it should be.
-export CNI_PATH=/tmp/dist/bin
-cni=/tmp/dist/cni
+export CNI_PATH=/opt/dist/bin
+cni=/opt/dist/cni
 until_() {
   attempt=0
   until eval "$1" >/dev/null 2>&1; do
@@ -42,4 +42,9 @@ until_ '[ $(ls /var/lib/cni/results | wc -l) = 1 ] && ! ls /var/lib/cni/networks
 until_ '[ "$(property cni-gc.service ActiveState)" = inactive ]' "gc has ended"
 [ "$(property cni-gc.service Result)" = success ] && echo "ok: gc did all"
 nft list map ip cni_hostports ports | grep -q 8080 && echo "ok: the other one keeps its port"
+
+mkdir -p /var/lib/prometheus/node-exporter
+systemctl start cni-metrics.service
+[ "$(property cni-metrics.service Result)" = success ] && grep -q '^cni_attachments' /var/lib/prometheus/node-exporter/cni.prom &&
+  echo "ok: the metrics are written"
 echo end

@@ -7,7 +7,7 @@ import { builtPlugins, programEnv, TemporaryDirectory, waitFor } from "../lab/mo
 
 const units = join(import.meta.dir, "../../share/systemd")
 
-test("the listener restores, is confined, restarted and stopped; the timer collects what is gone, and nothing else", async () => {
+test("the listener restores, is confined, restarted and stopped; the timer collects what is gone, and nothing else; metrics are written", async () => {
   await using directory = await TemporaryDirectory.create()
   await Bun.write(directory.join("10-pods.conflist"), JSON.stringify(podsNetwork))
   await Bun.write(directory.join("scene.sh"), Bun.file(join(import.meta.dir, "systemd-scene.sh")))
@@ -31,6 +31,7 @@ test("the listener restores, is confined, restarted and stopped; the timer colle
       "ok: gc has ended",
       "ok: gc did all",
       "ok: the other one keeps its port",
+      "ok: the metrics are written",
       "end",
     ])
   } finally {

@@ -34,12 +34,12 @@ test("no service may get new privileges, memory that is written and run, or capa
   }
 })
 
-test("the listener starts behind the firewalls, and goes on when they stop; it and the collector have a list of system calls", async () => {
+test("the listener starts behind the firewalls, and goes on when they stop; all services have a list of system calls", async () => {
   const listener = await read("cni-reconcile.service")
   for (const name of ["firewalld.service", "nftables.service"])
     expect(/^After=(.+)$/m.exec(listener)?.[1]).toContain(name)
   expect(listener).not.toMatch(/^(PartOf|BindsTo|Requires)=/m) // it hears of their restarts itself
-  for (const name of ["cni-reconcile.service", "cni-gc.service"]) {
+  for (const name of ["cni-reconcile.service", "cni-gc.service", "cni-metrics.service"]) {
     const unit = await read(name)
     expect(/^SystemCallFilter=(.+)$/m.exec(unit)?.[1]?.split(" ")).toContain("@system-service")
     expect(unit).toContain("\nSystemCallArchitectures=native\n")
