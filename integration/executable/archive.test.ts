@@ -65,6 +65,7 @@ test("the archive is unpacked like that of the reference plugins, and its sum is
         "metrics.timer",
         "reconcile.service",
       ].map((name) => `share/systemd/cni-${name}`),
+      "share/systemd/80-cni-plugins.preset",
       ...[...plugins, "conflist"].map((name) => `share/schemas/${name}.json`),
     ].sort(),
   )
