@@ -92,11 +92,14 @@ function rowsOf(fields: AttributeFields): Rows {
   return { byName, byType }
 }
 
-/** Gives a value its `unknown`, taken apart when it is looked at first: a link comes with dozens, of which few are ever read. */
+/**
+ * Gives a value its `unknown`, taken apart when it is looked at first: a link comes with dozens, of which few are ever read. The getter does
+ * not know the value: of a cycle an engine that counts references would keep the memory.
+ */
 function keepUnknown(value: object, found: Uint8Array, known: Rows["byType"]): void {
+  let unknown: UnknownAttribute[] | undefined
   const get = () => {
-    const unknown = readAttributes(found, (type) => !known[type])
-    Object.defineProperty(value, "unknown", { value: unknown, enumerable: true, configurable: true })
+    unknown ??= readAttributes(found, (type) => !known[type])
     return unknown
   }
   Object.defineProperty(value, "unknown", { get, enumerable: true, configurable: true })
