@@ -65,8 +65,7 @@ class Meeting implements AsyncDisposable {
       async () => hasEnded || (await this.#isWhole()) || (mayLose && (await read())?.losses.length > 0),
       `the rules to be there again, or the listener to end, with "${under.slice(1).join(" ")}"`,
     )
-    const isOver = hasEnded
-    if (!hasEnded && pid !== undefined) process.kill(pid, "SIGTERM")
+    const isOver = hasEnded || (pid !== undefined && !askToEnd(pid))
     await program.exited
     return { said: await said, hasEnded: isOver }
   }
@@ -82,6 +81,16 @@ class Meeting implements AsyncDisposable {
 
   [Symbol.asyncDispose](): Promise<void> {
     return this.lab[Symbol.asyncDispose]()
+  }
+}
+
+/** Sends SIGTERM. Whether the process was still there: one that is killed may be so just now. */
+function askToEnd(pid: number): boolean {
+  try {
+    return process.kill(pid, "SIGTERM")
+  } catch (error) {
+    if (error instanceof Error && "code" in error && error.code === "ESRCH") return false
+    throw error
   }
 }
 
