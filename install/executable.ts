@@ -2,8 +2,8 @@ import { decodeUtf8 } from "../pkg/engine/mod.ts"
 import { FileDescriptor, isErrno, Open, readAt, spawn, statOpen } from "../pkg/libc/mod.ts"
 import { CniError, Code } from "../pkg/types/mod.ts"
 
-/** A plugin that does not say its version in this time is broken. */
-const PATIENCE_MS = 10_000
+/** A plugin that does not say its version in this time is broken: it needs some milliseconds, and on a busy machine seconds. */
+const PATIENCE_MS = 20_000
 const OUTPUT_LIMIT = 64 << 10
 
 /** `e_machine` of <linux/elf-em.h>. */
@@ -42,10 +42,32 @@ function read(path: string) {
   }
 }
 
-/** What a plugin says of itself: "cni-plugins v0.1.0", "CNI bridge plugin v1.1.1"; undefined when it says nothing, or cannot be run. */
+/** What a plugin says of itself when it is run without a command. */
+export interface Introduction {
+  /** "cni-plugins v0.1.0", "CNI bridge plugin v1.1.1"; undefined when it says neither. */
+  readonly version?: string
+  /** False when it was ended by a signal, or by this caller since it took too long. */
+  readonly hasEnded: boolean
+}
+
+/** Runs a plugin without a command: one of this suite says two lines on stderr, one of the reference suite one. Throws `SyscallError` when it cannot be started. */
+export function introductionOf(file: string): Introduction {
+  const ended = spawn({ path: file, env: {}, timeoutMs: PATIENCE_MS, outputLimit: OUTPUT_LIMIT })
+  const text = decodeUtf8(ended.stderr)
+  const [version] = /^cni-plugins v[\w.+-]+/m.exec(text) ?? /^CNI .* v?[\w.+-]+$/m.exec(text) ?? []
+  const hasEnded = !ended.timedOut && ended.signal === undefined
+  return { hasEnded, ...(version !== undefined && { version }) }
+}
+
+/** Whether a version is that of a plugin of this suite. */
+export function isOfThisSuite(version: string | undefined): boolean {
+  return version?.startsWith("cni-plugins v") === true
+}
+
+/** The version that a plugin says; undefined when it says none, or cannot be run. */
 export function findVersion(file: string): string | undefined {
   try {
-    return said(file)
+    return introductionOf(file).version
   } catch (error) {
     if (isErrno(error)) return undefined
     throw error
@@ -57,18 +79,11 @@ export function requireVersion(file: string): string {
   const name = file.slice(file.lastIndexOf("/") + 1)
   let version: string | undefined
   try {
-    version = said(file)
+    version = introductionOf(file).version
   } catch (cause) {
     const details = isErrno(cause, "EACCES") ? "the directory may be mounted noexec" : undefined
     throw new CniError(Code.Io, `Cannot run the new "${name}"`, { cause, ...(details && { details }) })
   }
   if (version !== undefined) return version
   throw new CniError(Code.Io, `Cannot install "${name}": it does not say its version, as plugins do`)
-}
-
-function said(file: string): string | undefined {
-  const { stderr } = spawn({ path: file, env: {}, timeoutMs: PATIENCE_MS, outputLimit: OUTPUT_LIMIT })
-  const text = decodeUtf8(stderr)
-  const [version] = /^cni-plugins v[\w.+-]+/m.exec(text) ?? /^CNI .* v?[\w.+-]+$/m.exec(text) ?? []
-  return version
 }

@@ -11,6 +11,7 @@ export interface Held {
   readonly blocks: ReadonlyMap<string, "owned" | "draining">
   /** The addresses that pods keep, by "NAMESPACE/NAME/INTERFACE"; none for a pod that waits for them. */
   readonly fixed: Readonly<Record<string, readonly string[]>>
+  /** Further pods that wait, by their digests, as in the file. */
   readonly fixedElsewhere?: string
   /** How often the node has lost blocks to others. */
   readonly epoch: number

@@ -16,7 +16,7 @@ import {
   UsageError,
 } from "../../tools/command.ts"
 import { defaults, type Terminal } from "../../tools/environment.ts"
-import { isOfThisSuite, OtherSuite } from "../../tools/migrate/other-suite.ts"
+import { isOurs, OtherSuite } from "../../tools/migrate/other-suite.ts"
 import { type Direction, describeSteps, planPods, podAsJson, podTable, type Switch } from "../../tools/migrate/plan.ts"
 import { podsOf } from "../../tools/migrate/pods.ts"
 import { type Remaining, remaining, sweep } from "../../tools/migrate/remains.ts"
@@ -181,7 +181,7 @@ function goBack(scene: Scene, args: Arguments, terminal: Terminal): void {
 function requireWayBack({ binDir, place }: Scene): void {
   const installed = verify(binDir, { mode: place.mode })?.manifest.files
   const isKept = Object.values(installed ?? {}).some(({ displaced }) => displaced !== undefined)
-  if (isKept || (!installed && !isOfThisSuite(join(binDir, "bridge")))) return
+  if (isKept || (!installed && !isOurs(join(binDir, "bridge")))) return
   throw new CniError(Code.Io, `Cannot go back in "${binDir}": no file of another suite is kept there`, {
     details: "plugins that replaced none are removed by cni install --uninstall",
   })

@@ -1,3 +1,4 @@
+import { isOfThisSuite } from "../../install/mod.ts"
 import { join } from "../../pkg/libc/mod.ts"
 import { isJsonObject, ownerComment } from "../../pkg/types/mod.ts"
 import { ipamOf, type NodeAttachment, recordedPlugins } from "../node/mod.ts"
@@ -29,7 +30,7 @@ export function about(one: NodeAttachment, patient: Patient) {
 /** Likewise, of rules and limits that a plugin has lost on the host: one of this suite makes them again, and leaves the interface alone. */
 export function aboutRules(one: NodeAttachment, patient: Patient, type: string) {
   const common = about(one, patient)
-  if (!patient.plugin(type)?.version?.startsWith("cni-plugins ")) return common
+  if (!isOfThisSuite(patient.plugin(type)?.version)) return common
   return {
     ...common,
     remedy: cniCommand(patient, "reconcile", [one.network]),

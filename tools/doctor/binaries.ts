@@ -1,5 +1,5 @@
-import { decodeUtf8 } from "../../pkg/engine/mod.ts"
-import { findStat, isErrno, isRegularFile, join, type Stat, spawn, unlessErrno } from "../../pkg/libc/mod.ts"
+import { introductionOf } from "../../install/mod.ts"
+import { findStat, isErrno, isRegularFile, join, type Stat, unlessErrno } from "../../pkg/libc/mod.ts"
 
 /** A plugin's file, and what it says of itself when it is run without a command. */
 export interface PluginBinary {
@@ -13,11 +13,6 @@ export interface PluginBinary {
   readonly unstartable?: string
 }
 
-/** A plugin that does not answer in this time is broken; it needs some milliseconds, and on a busy machine seconds. */
-const PATIENCE_MS = 20_000
-/** A version is a line or two. */
-const OUTPUT_MAX = 1 << 20
-
 /** Finds a plugin in the directories and asks for its version; undefined when it is in none. */
 export function inspectPlugin(type: string, directories: readonly string[]): PluginBinary | undefined {
   for (const directory of directories) {
@@ -29,13 +24,10 @@ export function inspectPlugin(type: string, directories: readonly string[]): Plu
   return undefined
 }
 
-/** A plugin of this suite introduces itself by two lines on stderr, one of the reference suite by one line. */
 function versionOf(file: string, { mode }: Stat): Pick<PluginBinary, "version" | "unstartable"> {
   if ((mode & 0o111) === 0) return {}
   try {
-    const { stderr } = spawn({ path: file, env: {}, timeoutMs: PATIENCE_MS, outputLimit: OUTPUT_MAX })
-    const said = decodeUtf8(stderr)
-    const [version] = /^cni-plugins v[\w.+-]+/m.exec(said) ?? /^CNI .* v?[\w.+-]+$/m.exec(said) ?? []
+    const { version } = introductionOf(file)
     return version === undefined ? {} : { version }
   } catch (error) {
     return { unstartable: isErrno(error) ? error.errno : String(error) }

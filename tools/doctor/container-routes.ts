@@ -1,6 +1,6 @@
 import { NeighbourState, RT_TABLE_MAIN, RTN_UNICAST, RTPROT_KERNEL } from "../../pkg/netlink/mod.ts"
 import { AF_INET6, familyOf, formatCidr, formatIp, parseIp, sameBytes } from "../../pkg/types/mod.ts"
-import { takesFrames } from "../node/mod.ts"
+import { CLOSED, takesFrames } from "../node/mod.ts"
 import { about } from "./containers.ts"
 import { affectedBy, type Check, type Finding, nameOf, type Patient } from "./finding.ts"
 import {
@@ -112,13 +112,6 @@ function lostRoutes(examined: Examined): Finding[] {
     },
   ]
 }
-
-/** RTN_BLACKHOLE, RTN_UNREACHABLE, RTN_PROHIBIT, <linux/rtnetlink.h>, by the words that `ip route` has for them. */
-const CLOSED = new Map([
-  [6, "blackhole"],
-  [7, "unreachable"],
-  [8, "prohibit"],
-])
 
 /** Routes of the main table that drop packets, but for the kernel's own. */
 function closedRoutes({ one, inside }: Examined): Finding[] {

@@ -9,7 +9,7 @@ import {
   parseIp,
   sameBytes,
 } from "../../pkg/types/mod.ts"
-import { familiesWithoutMain, isUsual } from "../node/mod.ts"
+import { CLOSED, familiesWithoutMain, isUsual } from "../node/mod.ts"
 import { affectedBy, type Check, type Finding, nameOf } from "./finding.ts"
 import { type Examined, inContainer } from "./inside.ts"
 import { type Command, sh } from "./remedy.ts"
@@ -166,8 +166,7 @@ function fateOf(rule: Rule, ip: Uint8Array, routes: readonly ListedRoute[], { in
 /** "from 10.85.0.2 lookup 100", as `ip rule` shows it. */
 export function describeRule({ src, dst, table, action, priority }: Rule): string {
   const to = dst ? ` to ${formatCidr(dst)}` : ""
-  const actions: Readonly<Record<number, string>> = { 6: "blackhole", 7: "unreachable", 8: "prohibit" }
-  const does = action === undefined ? `lookup ${table}` : (actions[action] ?? `action ${action}`)
+  const does = action === undefined ? `lookup ${table}` : (CLOSED.get(action) ?? `action ${action}`)
   return `${priority ?? 0}: from ${src ? formatCidr(src) : "all"}${to} ${does}`
 }
 

@@ -1,19 +1,16 @@
-import { findVersion, type Manifest } from "../../install/mod.ts"
+import { findVersion, isOfThisSuite, type Manifest } from "../../install/mod.ts"
 import { encodeUtf8 } from "../../pkg/engine/mod.ts"
 import { readVersions } from "../../pkg/invoke/mod.ts"
 import { exists, isErrno, join, spawn } from "../../pkg/libc/mod.ts"
 import { isCniError, newestVersion } from "../../pkg/types/mod.ts"
-
-/** The beginning of what plugins of this suite say of themselves. */
-const OURS = "cni-plugins v"
 
 /** A plugin that does not say in this time which versions it speaks is broken. */
 const PATIENCE_MS = 10_000
 const OUTPUT_LIMIT = 64 << 10
 
 /** Whether a file is a plugin of this suite. */
-export function isOfThisSuite(file: string): boolean {
-  return exists(file) && findVersion(file)?.startsWith(OURS) === true
+export function isOurs(file: string): boolean {
+  return exists(file) && isOfThisSuite(findVersion(file))
 }
 
 /** The plugins that a directory has once those of this suite are gone from it; each is asked once. */
@@ -40,13 +37,13 @@ export class OtherSuite {
     return this.#versions.getOrInsertComputed(type, () => findSpoken(path))?.includes(version) ?? true
   }
 
-  /** Where the file is now; undefined where there is none. */
+  /** Where the file lies; undefined for one that is missing. */
   #pathOf(type: string): string | undefined {
     return this.#paths.getOrInsertComputed(type, () => {
       const placed = this.#files[type]
       if (placed) return placed.displaced && `${this.#binDir}/.cni-install/displaced/${type}`
       const path = join(this.#binDir, type)
-      return exists(path) && !isOfThisSuite(path) ? path : undefined
+      return exists(path) && !isOurs(path) ? path : undefined
     })
   }
 }

@@ -87,8 +87,12 @@ export interface NodeRoute {
   readonly protocol: number
 }
 
-/** RTN_BLACKHOLE, RTN_UNREACHABLE, RTN_PROHIBIT, <linux/rtnetlink.h> */
-const CLOSED: readonly number[] = [6, 7, 8]
+/** The types of routes that drop packets, RTN_*, <linux/rtnetlink.h>, and such actions of rules, FR_ACT_*, <linux/fib_rules.h>, by `ip`'s words. */
+export const CLOSED: ReadonlyMap<number, string> = new Map([
+  [6, "blackhole"],
+  [7, "unreachable"],
+  [8, "prohibit"],
+])
 
 /** IFLA_XDP_ATTACHED and IFLA_XDP_PROG_ID of IFLA_XDP, <linux/if_link.h> */
 const xdpAttributes = attrs({ attached: [2, u8], id: [4, u32] })
@@ -203,7 +207,7 @@ export function readRoutes(links: readonly NodeLink[]): NodeRoute[] {
       ...(gateway === undefined ? {} : { gateway: formatIp(gateway) }),
       ...(dev === undefined ? {} : { dev }),
       ...(priority === undefined ? {} : { metric: priority }),
-      ...(CLOSED.includes(type) ? { isClosed: true } : {}),
+      ...(CLOSED.has(type) ? { isClosed: true } : {}),
       protocol,
     }
   })

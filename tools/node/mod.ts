@@ -24,7 +24,15 @@ export {
   whyBlocked,
 } from "./ipsec.ts"
 export { type BrokenName, type LeaseStore, readStores } from "./leases.ts"
-export { type Counters, type NodeLink, type NodeRoute, type PortSetting, readLinks, readRoutes } from "./links.ts"
+export {
+  CLOSED,
+  type Counters,
+  type NodeLink,
+  type NodeRoute,
+  type PortSetting,
+  readLinks,
+  readRoutes,
+} from "./links.ts"
 export { ipamOf, type NetworkFile, readNetworks } from "./networks.ts"
 export {
   chainsAt,

@@ -1,6 +1,7 @@
-import { decodeUtf8, encodeUtf8 } from "../../pkg/engine/mod.ts"
+import { introductionOf, isOfThisSuite } from "../../install/mod.ts"
+import { encodeUtf8 } from "../../pkg/engine/mod.ts"
 import { execPlugin, formatCniArgs, pluginEnvironment, requirePlugin } from "../../pkg/invoke/mod.ts"
-import { spawn, unlessErrno } from "../../pkg/libc/mod.ts"
+import { unlessErrno } from "../../pkg/libc/mod.ts"
 import { RESTORE, type RestoreAnswer, type RestoreRequest } from "../../pkg/skel/mod.ts"
 import { type ErrorObject, newestVersion, parseJsonObject, stringifyJson, toErrorObject } from "../../pkg/types/mod.ts"
 import { describedPlugins as suite } from "../../suite/plugins.ts"
@@ -39,10 +40,6 @@ interface Restorer {
   readonly type: string
   readonly chains: readonly CachedChain[]
 }
-
-/** How long an executable may take to say what it is, and how much it may say. */
-const PATIENCE_MS = 20_000
-const SAID_BYTES = 1 << 20
 
 /**
  * Has every plugin of this suite make again what the host has lost of these attachments: one call for each executable, first those
@@ -85,24 +82,17 @@ export function restoreChains(
  * Whether an executable says that it is of this suite, when it is run as a person runs it. One that is missing, or is no program, is
  * not. Throws where it could not be started, or did not end by itself.
  */
-function isOfSuite(type: string, { path, env: { PATH = "" } }: PluginRuns): boolean {
+function isOfSuite(type: string, { path }: PluginRuns): boolean {
   let file: string
   try {
     file = requirePlugin(type, path.join(":"))
   } catch {
     return false
   }
-  const program = {
-    path: file,
-    env: { PATH },
-    stdin: new Uint8Array(),
-    timeoutMs: PATIENCE_MS,
-    outputLimit: SAID_BYTES,
-  }
-  const ended = unlessErrno(() => spawn(program), "ENOENT", "EACCES", "ENOEXEC")
-  if (ended?.timedOut || ended?.signal !== undefined)
+  const introduction = unlessErrno(() => introductionOf(file), "ENOENT", "EACCES", "ENOEXEC")
+  if (introduction?.hasEnded === false)
     throw new Error(`Cannot tell whether "${file}" is of this suite: it did not end by itself`)
-  return /^cni-plugins v/m.test(decodeUtf8(ended?.stderr ?? new Uint8Array()))
+  return isOfThisSuite(introduction?.version)
 }
 
 /**
