@@ -62,7 +62,7 @@ export class FakeApiServer implements AsyncDisposable {
   readonly #resources = new Map<string, FakeResource>()
   readonly #objects = new Map<FakeResource, Map<string, FakeObject>>()
   readonly #history: Event[] = []
-  readonly #watches = new Set<{ take(event: Event): void; cut(): void; expire(): void }>()
+  readonly #watches = new Set<{ take(event: Event): void; cut(): void; end(): void; expire(): void }>()
   readonly #pages = new Map<string, { readonly rest: FakeObject[]; readonly revision: string }>()
   readonly #fates: ("lost answer" | "lost request" | Answer)[] = []
   #server: Server | undefined
@@ -115,9 +115,14 @@ export class FakeApiServer implements AsyncDisposable {
     return this.#watches.size
   }
 
-  /** Breaks the connection of every watch. */
+  /** Breaks the connection of every watch: what was not read yet is lost. */
   cutWatches(): void {
     for (const watch of this.#watches) watch.cut()
+  }
+
+  /** Ends every watch as its time limit does: all that was written is read first. */
+  endWatches(): void {
+    for (const watch of this.#watches) watch.end()
   }
 
   /** Forgets the history: watches end with 410, and lists cannot go on. While it is `quiet`, watches hear nothing before that. */
@@ -323,6 +328,7 @@ export class FakeApiServer implements AsyncDisposable {
         }
       },
       cut: () => void request.socket.destroy(),
+      end: () => void response.end(),
       expire: () => {
         const message = `too old resource version: ${from} (${this.#compacted})`
         response.end(`${JSON.stringify({ type: "ERROR", object: failure(410, "Expired", message).body })}\n`)
@@ -337,7 +343,7 @@ export class FakeApiServer implements AsyncDisposable {
     if (query.get("allowWatchBookmarks") === "true")
       write("BOOKMARK", { apiVersion, kind, metadata: { resourceVersion: String(this.#revision) }, spec: {} })
     this.#watches.add(watch)
-    const limit = setTimeout(() => response.end(), Number(query.get("timeoutSeconds") ?? 1800) * 1000)
+    const limit = setTimeout(watch.end, Number(query.get("timeoutSeconds") ?? 1800) * 1000)
     response.on("close", () => {
       clearTimeout(limit)
       this.#watches.delete(watch)

@@ -197,9 +197,9 @@ describe("a watch", () => {
     await isOpen(1)
     await setNodes(it.fake, ["node-1", "node-2"])
     it.fake.cutWatches()
-    await isOpen(2) // it is told how far the server has come
+    await isOpen(2)
     it.fake.forget()
-    it.fake.cutWatches()
+    it.fake.endWatches() // it has read how far the server had come
     await isOpen(3)
     await it.store.create("block", key, block)
     await until(() => seen.length === 2)
