@@ -1,5 +1,6 @@
+import { closeSync, openSync } from "node:fs"
+import { readFile } from "node:fs/promises"
 import { join } from "node:path"
-import { execa } from "execa"
 import { parseTestCases, type TestCase } from "./test-cases.ts"
 
 /** How long one test, and all tests of one run together, may take. */
@@ -15,6 +16,8 @@ export interface Attempt {
   readonly exitCode: number | undefined
   readonly output: string
   readonly seconds: number
+  /** The processor time of all its programs. */
+  readonly cpuSeconds: number
 }
 
 /** Runs test files with one `bun test`; `report` is the path for its report. */
@@ -26,17 +29,24 @@ export async function attempt(
 ): Promise<Attempt> {
   const options = [`--timeout=${testMs}`, "--reporter=junit", `--reporter-outfile=${report}`]
   const begun = performance.now()
-  const { exitCode, all } = await execa(process.execPath, ["test", ...options, ...files], {
+  // One file for both streams keeps their order.
+  const printed = openSync(`${report}.log`, "w")
+  const child = Bun.spawn([process.execPath, "test", ...options, ...files], {
     cwd,
     stdin: "ignore",
-    all: true,
-    reject: false,
+    stdout: printed,
+    stderr: printed,
     timeout: fileMs,
     killSignal: "SIGKILL",
   })
+  closeSync(printed)
+  await child.exited
+  const seconds = (performance.now() - begun) / 1000
+  const cpuSeconds = Number(child.resourceUsage()?.cpuTime.total ?? 0) / 1e6
   const file = Bun.file(report)
   const cases = (await file.exists()) ? parseTestCases(await file.text()) : []
-  return { cases, exitCode, output: all, seconds: (performance.now() - begun) / 1000 }
+  const output = await readFile(`${report}.log`, "utf8")
+  return { cases, exitCode: child.exitCode ?? undefined, output, seconds, cpuSeconds }
 }
 
 /** How many tests are in a state. */

@@ -37,10 +37,12 @@ async function run(files: Files, call: "eachFile" | "tests" = "eachFile") {
 
 test("each file that passes is one line, which has its number; what it prints is in the log", async () => {
   const { lines, exitCode, log } = await run({ a: 'console.log("noise")', b: good })
-  const shown = lines.filter((line) => line.startsWith("file ")).map((line) => line.replace(/[\d.]+ s$/, "1 s"))
+  const shown = lines
+    .filter((line) => line.startsWith("file "))
+    .map((line) => line.replace(/[\d.]+ s, [\d.]+ s of/, "1 s, 1 s of"))
   expect(shown.map((line) => line.replace(/[ab]\.test/, "x.test"))).toEqual([
-    "file 1 of 2: ./x.test.ts: 1 passed, 1 s",
-    "file 2 of 2: ./x.test.ts: 1 passed, 1 s",
+    "file 1 of 2: ./x.test.ts: 1 passed, 1 s, 1 s of a processor",
+    "file 2 of 2: ./x.test.ts: 1 passed, 1 s, 1 s of a processor",
   ])
   expect(lines.join("\n")).not.toContain("noise")
   expect(log).toContain("noise")
@@ -54,7 +56,7 @@ test.each(["eachFile", "tests"] as const)(
     const flaky = lines.filter((line) => line.startsWith("FLAKY: "))
     expect(flaky).toHaveLength(2)
     expect(flaky[0]).toMatch(/: 1 failed$/)
-    expect(flaky[1]).toMatch(/^FLAKY: once more, alone: .*: 1 passed, [\d.]+ s$/)
+    expect(flaky[1]).toMatch(/^FLAKY: once more, alone: .*: 1 passed, [\d.]+ s, [\d.]+ s of a processor$/)
     expect(lines.slice(lines.findIndex((line) => line.startsWith("FLAKY"))).join("\n")).toContain("too slow")
     expect([exitCode, lines.at(-1)]).toEqual([0, "2 passed, 0 failed"])
   },

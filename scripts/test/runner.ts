@@ -38,7 +38,7 @@ interface Doubtful {
 /** So many files that fail are no accident: they do not run once more. */
 const mostDoubtful = 10
 
-/** How many of the slowest files are named at the end. */
+/** How many of the slowest files, and of those with the most processor time, are named at the end. */
 const slowest = 20
 
 /** Runs the steps of a test run, says in a line how each has ended, and counts. What tests print is in the log. */
@@ -47,7 +47,7 @@ export class Runner {
   readonly #failures: string[] = []
   readonly #flaky: string[] = []
   readonly #testCases: TestCase[] = []
-  readonly #times: { file: string; seconds: number }[] = []
+  readonly #times: { file: string; seconds: number; cpuSeconds: number }[] = []
   /** How many tests were left out for want of a feature of the kernel. */
   readonly #leftOut = new Map<string, number>()
   readonly #summary: string[] = []
@@ -101,7 +101,7 @@ export class Runner {
     const work = async () => {
       for (let file = waiting.shift(); file !== undefined; file = waiting.shift()) {
         const first = await this.#attempt([file], limits)
-        this.#times.push({ file, seconds: first.seconds })
+        this.#times.push({ file, seconds: first.seconds, cpuSeconds: first.cpuSeconds })
         this.#print(lineOf(`file ${++ended} of ${files.length}: ${file}`, first))
         if (isGood(first)) this.#keep(first)
         else doubtful.push({ title: file, files: [file], limits, first })
@@ -181,10 +181,15 @@ export class Runner {
   }
 
   #printTimes(): void {
-    const sorted = this.#times.toSorted((a, b) => b.seconds - a.seconds).slice(0, slowest)
-    if (sorted.length > 1) this.#print("The slowest files:")
-    for (const { file, seconds } of sorted.length > 1 ? sorted : [])
-      this.#print(`  ${seconds.toFixed(0).padStart(4)} s ${file}`)
+    if (this.#times.length < 2) return
+    for (const [title, key] of [
+      ["The slowest files", "seconds"],
+      ["The files with the most processor time", "cpuSeconds"],
+    ] as const) {
+      this.#print(`${title}:`)
+      for (const { file, [key]: seconds } of this.#times.toSorted((a, b) => b[key] - a[key]).slice(0, slowest))
+        this.#print(`  ${seconds.toFixed(0).padStart(4)} s ${file}`)
+    }
   }
 
   #print(line: string): void {
@@ -195,7 +200,7 @@ export class Runner {
 
 function lineOf(title: string, one: Attempt): string {
   const failed = isGood(one) ? "" : `, ${failuresOf(one)} FAILED`
-  return `${title}: ${count(one.cases, "passed")} passed${failed}, ${one.seconds.toFixed(1)} s`
+  return `${title}: ${count(one.cases, "passed")} passed${failed}, ${one.seconds.toFixed(1)} s, ${one.cpuSeconds.toFixed(1)} s of a processor`
 }
 
 /** Makes the log, empty, also where root has made the one before. */
