@@ -2,7 +2,6 @@ import { expect, test } from "bun:test"
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { within } from "../integration/lab/mod.ts"
 import { randomHex } from "../pkg/libc/mod.ts"
 import type { ListedRoute } from "../pkg/netlink/mod.ts"
 import { formatCidr, formatIp, parseIp } from "../pkg/types/mod.ts"
@@ -114,7 +113,7 @@ async function withRoutes() {
     },
     async [Symbol.asyncDispose]() {
       ended.abort()
-      await within(running, "the agent to end")
+      await running
       await world.stop()
     },
   }

@@ -1,4 +1,3 @@
-import { within } from "../../integration/lab/mod.ts"
 import { formatAddress, type PoolFile } from "../../ipam/host-local/main.ts"
 import { Blocks, liesIn, toPrefix } from "../blocks.ts"
 import { Engine, type EngineOptions } from "../engine/engine.ts"
@@ -287,7 +286,7 @@ export class Running {
 
   async stop(): Promise<void> {
     this.#ended.abort()
-    await within(this.#done, "the agent to end")
+    await this.#done
   }
 }
 

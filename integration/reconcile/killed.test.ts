@@ -3,11 +3,9 @@
  * started next makes all good. `npm run test:faults -- reconcile` has every call.
  */
 import { afterAll, beforeAll, expect, test } from "bun:test"
-import { existsSync } from "node:fs"
-import { readFile } from "node:fs/promises"
 import { join } from "node:path"
 import { type Call, type Point, parseCalls, pointsOf } from "../faults/points.ts"
-import { Chance, CProgram, extent, patient, programEnv, seed, tellFigure, waitFor } from "../lab/mod.ts"
+import { Chance, CProgram, extent, patient, seed, tellFigure, waitFor } from "../lab/mod.ts"
 import { RunningListener } from "./listener-lab.ts"
 import { ReconcileLab, some, withoutLocalnetRecord } from "./reconcile-lab.ts"
 
@@ -43,31 +41,19 @@ class Meeting implements AsyncDisposable {
 
   /**
    * Runs a listener under a program, loses the rules when it listens, and ends it when they are there again, or, where a call fails for good
-   * (`mayLose`), when its record says what it could not make again. Returns what was said.
+   * (`mayLose`), when it says what it could not make again. Returns what it said.
    */
   async meet(under: readonly string[], mayLose = false): Promise<{ said: string; hasEnded: boolean }> {
-    const { host, node } = { host: this.lab.host, node: this.lab.node }
-    const env = { ...programEnv, ...node.env() }
-    const command = node.commandLine(["reconcile", "--listen"], under)
-    await host.exec("rm", ["-f", "/run/cni/reconcile.json"])
-    const program = Bun.spawn(command, { env, stdio: ["ignore", "ignore", "pipe"] })
-    const said = program.stderr.text()
-    let hasEnded = false
-    void program.exited.then(() => {
-      hasEnded = true
-    })
-    const record = host.file("/run/cni/reconcile.json")
-    const read = async () => (existsSync(record) ? JSON.parse(await readFile(record, "utf8")) : undefined)
-    await waitFor(async () => hasEnded || (await read()) !== undefined, "the listener to listen, or to end")
-    const pid = (await read())?.pid
-    await host.exec("nft", ["flush", "ruleset"])
+    await using listener = await RunningListener.startUnder(this.lab.node, under)
+    await this.lab.host.exec("nft", ["flush", "ruleset"])
+    const where = `under "${under.slice(1).join(" ")}"`
     await waitFor(
-      async () => hasEnded || (await this.#isWhole()) || (mayLose && (await read())?.losses.length > 0),
-      `the rules to be there again, or the listener to end, with "${under.slice(1).join(" ")}"`,
+      async () => listener.hasEnded || (await this.#isWhole()) || (mayLose && listener.said.includes(": left: ")),
+      `the rules to be there again, or the listener to end, ${where}`,
     )
-    const isOver = hasEnded || (pid !== undefined && !askToEnd(pid))
-    await program.exited
-    return { said: await said, hasEnded: isOver }
+    const hasEnded = listener.hasEnded || !(await listener.askToEnd())
+    await waitFor(() => listener.hasEnded, `the listener to end after SIGTERM, ${where}`)
+    return { said: await listener.ended, hasEnded }
   }
 
   /** The listener that is started next makes all good. */
@@ -81,16 +67,6 @@ class Meeting implements AsyncDisposable {
 
   [Symbol.asyncDispose](): Promise<void> {
     return this.lab[Symbol.asyncDispose]()
-  }
-}
-
-/** Sends SIGTERM. Whether the process was still there: one that is killed may be so just now. */
-function askToEnd(pid: number): boolean {
-  try {
-    return process.kill(pid, "SIGTERM")
-  } catch (error) {
-    if (error instanceof Error && "code" in error && error.code === "ESRCH") return false
-    throw error
   }
 }
 
@@ -120,6 +96,11 @@ test(
   patient(extent(600_000, 7_200_000)),
 )
 
+/** A line that says why it ended. */
+const WHY_ENDED = /^(cni reconcile: (?!listening|restored|left)|Cannot |SyscallError: )/m
+/** What fails for good is not told again and again. */
+const FEW_LINES = 30
+
 /** What fails for a request of netlink as well as for a disk, but for what never ends. */
 const isOfCall = ({ fault }: Point) =>
   fault.startsWith("fail:") || fault.startsWith("always:") || fault.startsWith("disk:")
@@ -136,7 +117,8 @@ test(
     const points = some(pointsOf(calls, new Chance(seed)).filter(isOfCall), 30)
     for (const { fault, call } of points) {
       const { said, hasEnded } = await meeting.meet([path, log, fault], !fault.startsWith("fail:"))
-      if (hasEnded) expect({ fault, call, said }).toMatchObject({ said: expect.stringMatching(/^(cni[ :]|Cannot )/m) })
+      if (hasEnded) expect({ fault, call, said }).toMatchObject({ said: expect.stringMatching(WHY_ENDED) })
+      if (said.split("\n").length > FEW_LINES) throw new Error(`with ${fault} the listener goes on telling: ${said}`)
       await meeting.expectConverged(`${fault} at ${JSON.stringify(call)}`)
     }
     await tellFigure({ what: "the listener with a system call that fails", tried: points.length, held: points.length })

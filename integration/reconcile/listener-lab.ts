@@ -1,4 +1,5 @@
-import { readFile } from "node:fs/promises"
+import { existsSync } from "node:fs"
+import { readFile, rm } from "node:fs/promises"
 import { join } from "node:path"
 import type { NodeLab } from "../cni/node-lab.ts"
 import { CProgram, type EchoQuestion, type Namespace, programEnv, waitFor } from "../lab/mod.ts"
@@ -16,25 +17,42 @@ export class RunningListener implements AsyncDisposable {
   readonly node: NodeLab
   readonly #program: Bun.Subprocess<"ignore", "ignore", "pipe">
   said = ""
+  hasEnded = false
+  /** Resolves with what it has said, when it has ended. */
+  readonly ended: Promise<string>
 
-  private constructor(node: NodeLab, program: Bun.Subprocess<"ignore", "ignore", "pipe">) {
+  private constructor(node: NodeLab, under: readonly string[]) {
+    const command = node.commandLine(["reconcile", "--listen"], under)
     this.node = node
-    this.#program = program
-    void this.#read()
+    this.#program = Bun.spawn(command, { env: { ...programEnv, ...node.env() }, stdio: ["ignore", "ignore", "pipe"] })
+    this.ended = this.#read()
   }
 
-  async #read(): Promise<void> {
+  async #read(): Promise<string> {
     const decoder = new TextDecoder()
     for await (const chunk of this.#program.stderr) this.said += decoder.decode(chunk)
+    await this.#program.exited
+    this.hasEnded = true
+    return this.said
   }
 
-  /** Starts it, under a program if there is one, and waits until it has looked at everything. */
-  static async start(node: NodeLab, under: readonly string[] = []): Promise<RunningListener> {
-    const command = node.commandLine(["reconcile", "--listen"], under)
+  /** Starts it under a program, and waits until it listens, as it says or as its record does, cannot write that, or has ended. */
+  static async startUnder(node: NodeLab, under: readonly string[]): Promise<RunningListener> {
+    const record = node.host.file("/run/cni/reconcile.json")
+    await rm(record, { force: true })
+    const listener = new RunningListener(node, under)
+    await waitFor(
+      () => listener.hasEnded || /listening|cannot write/.test(listener.said) || existsSync(record),
+      `the listener to listen, or to end, under "${under.slice(1).join(" ")}"`,
+    )
+    return listener
+  }
+
+  /** Starts it, and waits until it has looked at everything. */
+  static async start(node: NodeLab): Promise<RunningListener> {
     const record = Bun.file(node.host.file("/run/cni/reconcile.json"))
     const { pid: former } = (await record.exists()) ? ((await record.json()) as ListenerRecord) : { pid: 0 }
-    const program = Bun.spawn(command, { env: { ...programEnv, ...node.env() }, stdio: ["ignore", "ignore", "pipe"] })
-    const listener = new RunningListener(node, program)
+    const listener = new RunningListener(node, [])
     await listener.until(
       ({ pid, counts }) => pid !== former && counts.some(({ trigger }) => trigger === "start"),
       "the first look",
@@ -44,6 +62,18 @@ export class RunningListener implements AsyncDisposable {
 
   get pid(): number {
     return this.#program.pid
+  }
+
+  /** Sends SIGTERM to it, not to the program that it runs under. Whether it was still there. */
+  async askToEnd(): Promise<boolean> {
+    const children = await readFile(`/proc/${this.pid}/task/${this.pid}/children`, "utf8").catch(() => "")
+    const pid = Number(children.split(" ")[0])
+    try {
+      return pid > 0 && process.kill(pid, "SIGTERM")
+    } catch (error) {
+      if (error instanceof Error && "code" in error && error.code === "ESRCH") return false
+      throw error
+    }
   }
 
   async record(): Promise<ListenerRecord> {

@@ -1,3 +1,4 @@
+import { acceptsRa, type Link } from "../netlink/mod.ts"
 import {
   findSysctl,
   readSysctl,
@@ -6,7 +7,7 @@ import {
   tryWriteSysctl,
   writeSysctl,
 } from "../sysctl/mod.ts"
-import { AF_INET, AF_INET6, type Family, orCannot } from "../types/mod.ts"
+import { AF_INET, AF_INET6, CniError, Code, type Family, orCannot } from "../types/mod.ts"
 import { mismatch } from "./check.ts"
 
 const FORWARDING = { [AF_INET]: "net/ipv4/ip_forward", [AF_INET6]: "net/ipv6/conf/all/forwarding" } as const
@@ -48,6 +49,14 @@ export function isForwarding(family: Family): boolean {
  */
 export function refuseRouterAdvertisements(name: string): string | undefined {
   return tryReplaceSysctl(acceptRa(name), "0")
+}
+
+/** Throws where a link goes on to accept router advertisements: its setting could not be read or written. */
+export function requireNoRouterAdvertisements(link: Link): void {
+  if (!acceptsRa(link)) return
+  throw new CniError(Code.Internal, `Cannot refuse router advertisements at "${link.name}"`, {
+    details: `"/proc/sys/${acceptRa(link.name)}" cannot be read or written`,
+  })
 }
 
 /** Takes back what `refuseRouterAdvertisements` has changed. */

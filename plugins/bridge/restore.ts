@@ -4,7 +4,12 @@ import {
   type RestorableInterface,
   type RestoringInterfaces,
 } from "../../pkg/attachment/mod.ts"
-import { enableForwarding, isForwarding, refuseRouterAdvertisements } from "../../pkg/ip/mod.ts"
+import {
+  enableForwarding,
+  isForwarding,
+  refuseRouterAdvertisements,
+  requireNoRouterAdvertisements,
+} from "../../pkg/ip/mod.ts"
 import {
   acceptsRa,
   findLink,
@@ -85,6 +90,8 @@ function restoreBridge(restoring: Restoring, placed: readonly Placed[]): void {
     bridge = ensureBridge(host, wanted, undo, present)
     const mac = present ? undefined : findRecordedOnHost(newest.result, bridge)?.mac
     if (mac) setLink(host, bridge, { mac })
+    const { index } = bridge
+    if (lost !== undefined) attempt(newest, () => requireNoRouterAdvertisements(getLink(host, index)))
   }
   using _held = bridge && !isDry ? holdBridge(bridge) : undefined
   for (const each of placed) attempt(each.one, () => restorePort(restoring, bridge, each))
@@ -127,7 +134,9 @@ function restorePort({ host, isDry }: Restoring, bridge: Link | undefined, { one
     preparePort(host, { bridge, port: port.name }, config)
     refuseRouterAdvertisements(port.name)
     setLink(host, port, { up: true })
-    checkPort(host, { bridge, port: getLink(host, port.index) }, owner, expected)
+    const made = getLink(host, port.index)
+    checkPort(host, { bridge, port: made }, owner, expected)
+    requireNoRouterAdvertisements(made)
   }
   tell(`port "${port.name}" of bridge "${config.bridge}"`)
 }

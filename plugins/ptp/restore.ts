@@ -1,5 +1,5 @@
 import { HostEnds, type RestorableInterface, type RestoringInterfaces } from "../../pkg/attachment/mod.ts"
-import { enableForwarding, isForwarding } from "../../pkg/ip/mod.ts"
+import { enableForwarding, isForwarding, requireNoRouterAdvertisements } from "../../pkg/ip/mod.ts"
 import {
   acceptsRa,
   findRoute,
@@ -60,5 +60,7 @@ function missingOf(host: RouteSocket, end: Link, { ips }: Ours["recorded"]): Pic
 
 function restoreEnd(host: RouteSocket, end: Link, { recorded }: Ours, families: readonly Family[]): void {
   raiseHostEnd(host, end.name, families)
-  configureHostEnd(host, getLink(host, end.index), missingOf(host, end, recorded), { isRepeated: true })
+  const raised = getLink(host, end.index)
+  configureHostEnd(host, raised, missingOf(host, end, recorded), { isRepeated: true })
+  requireNoRouterAdvertisements(raised)
 }

@@ -76,9 +76,10 @@ export function readCaches(
     }
     const netns = one.netns || sandboxOf(one.result)
     if (netns === undefined) return skip("the cache names no namespace, so it is not known whether it is there", true)
+    const isThere = isNamespace(netns)
+    if (isThere === undefined) return skip(`its namespace "${netns}" cannot be looked at`, true)
     // The number of a process can be another one's by now, which has the host's namespace.
-    if (isNamespace(netns) !== true || isSameFile(findStat(netns), own))
-      return skip(`its namespace "${netns}" is gone`, false)
+    if (!isThere || isSameFile(findStat(netns), own)) return skip(`its namespace "${netns}" is gone`, false)
     if (isBeingDeleted(one)) return skip("its DEL has begun", false)
     try {
       const chain = withDelegates(chainOf(one, networks), one, (reason) => skip(reason, true))

@@ -57,6 +57,8 @@ export class LinkWatch implements Disposable {
   readonly #links = new Map<number, Known>()
   /** Interfaces that have lost something; a loss if they are still there in the end. */
   readonly #shaken = new Set<number>()
+  /** Notifications were taken, and not followed to the end: something failed. */
+  #isBehind = false
 
   /** Listens, and looks at what is there. Throws `SyscallError`, `NetlinkError`. */
   constructor() {
@@ -77,20 +79,20 @@ export class LinkWatch implements Disposable {
     })
   }
 
-  /** Takes what has been heard since. Throws `NetlinkError`. */
+  /** Takes what has been heard since. After it has thrown, the next one lists all interfaces anew. Throws `SyscallError`, `NetlinkError`. */
   take(): LinkNews {
-    let [isSuspect, isSetting] = [false, false]
+    let [isSuspect, isSetting, isOverrun] = [false, false, this.#isBehind]
+    this.#isBehind = true
     for (let messages = this.#events.takeEvents(); messages; messages = this.#events.takeEvents()) {
-      if (messages.length === 0) {
-        this.#look()
-        return { isSuspect: true, isSetting, isOverrun: true }
-      }
+      isOverrun ||= messages.length === 0
       for (const message of messages) {
         if (message.type === NEWNETCONF) isSetting ||= this.#isOff(message)
         else isSuspect ||= this.#hear(message)
       }
     }
-    return { isSuspect, isSetting, isOverrun: false }
+    if (isOverrun) this.#look()
+    this.#isBehind = false
+    return { isSuspect: isSuspect || isOverrun, isSetting, isOverrun }
   }
 
   /** Whether something hangs no more on an interface that is still there. Asked when no more is heard for a while. */

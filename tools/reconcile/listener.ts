@@ -1,12 +1,12 @@
 import { collectGarbage, monotonicMs } from "../../pkg/engine/mod.ts"
 import { isErrno, Poll, processId } from "../../pkg/libc/mod.ts"
-import { anyOf, newStop, readyOf, type Stop } from "../../pkg/loop/mod.ts"
+import { anyOf, newStop, readyOf, type Stop, sleep } from "../../pkg/loop/mod.ts"
 import type { TableCopy } from "../../pkg/nftables/mod.ts"
 import { messageOf } from "../../pkg/types/mod.ts"
 import { Fights } from "./fights.ts"
 import { FirewalldWatch } from "./firewalld-watch.ts"
 import { LinkWatch } from "./link-watch.ts"
-import { exceptFlags, keyOf, type ListenerOptions, type Looked, look, nameOfItem } from "./look.ts"
+import { exceptFlags, isTable, keyOf, type ListenerOptions, type Looked, look, lossesOf } from "./look.ts"
 import { becomeListener, Tally, type Trigger } from "./record.ts"
 import { nameOf, type RuleNews, RuleWatch } from "./rule-watch.ts"
 
@@ -21,6 +21,8 @@ const REST = 9
 const AGAIN_MS = 3000
 /** After a failure it is tried again later and later, at last once an hour. */
 const LONGEST_PAUSE_MS = 3_600_000
+/** The pause after a call that the kernel refused, and how many such pauses in a row end the listener. */
+const [FAILED_MS, FAILURES] = [100, 20]
 
 /** Losses that are to be answered together. */
 interface Burst {
@@ -62,6 +64,8 @@ class Listener implements Disposable {
   /** firewalld has begun anew: its sources are gone until they are made again, so that nothing is waited for. */
   #isFirewalldNew = false
   #firewalldLook: Promise<void> | undefined
+  /** So often in a row something could not be heard or done. */
+  #failures = 0
   /** Ends the wait for what happens. */
   #wake: Stop = newStop()
 
@@ -79,18 +83,29 @@ class Listener implements Disposable {
     log("listening")
     this.#tally.write()
     while (!signal.aborted) {
-      await this.#wait()
-      try {
-        this.#hear()
-        this.#act()
-      } catch (error) {
-        if (!isErrno(error)) throw error
-        log(`${messageOf(error)}; everything is looked at`)
-        this.#suspect("overrun")
-      }
+      await (this.#failures === 0 ? this.#wait() : sleep(FAILED_MS, signal))
+      this.#goOn([() => this.#hear(), () => this.#act()])
     }
     await Promise.all([this.#look, this.#firewalldLook])
     this.#tally.remove()
+  }
+
+  /** Takes these steps, each also when the one before has failed. Throws after too many failures in a row: a new process may do better. */
+  #goOn(steps: readonly (() => void)[]): void {
+    let reason: string | undefined
+    for (const step of steps) {
+      try {
+        step()
+      } catch (error) {
+        if (!isErrno(error)) throw error
+        reason = messageOf(error)
+      }
+    }
+    this.#failures = reason === undefined ? 0 : this.#failures + 1
+    if (reason === undefined) return
+    if (this.#failures === FAILURES) throw new Error(`Cannot listen: ${reason}, ${FAILURES} times in a row`)
+    if (this.#failures === 1) this.#options.log(`${reason}; everything is looked at`)
+    this.#suspect("overrun")
   }
 
   async #wait(): Promise<void> {
@@ -176,11 +191,15 @@ class Listener implements Disposable {
 
   #restoreTables({ since }: Burst): void {
     const now = monotonicMs()
-    const tables = [...this.#lost].filter(([name]) => !this.#fights.isOver(name, now)).map(([, table]) => table)
-    for (const name of this.#lost.keys()) if (this.#fights.isOver(name, now)) this.#fights.leave(name, now)
+    const lost = new Map(this.#lost)
     this.#lost.clear()
     this.#lostBurst = undefined
-    const restored = this.#rules.restore(tables, this.#generation)
+    // What is gone together comes back together: some of the tables alone would let some of the traffic through.
+    if ([...lost.keys()].every((name) => this.#fights.isOver(name, now))) {
+      for (const name of lost.keys()) this.#fights.leave(name, now)
+      return
+    }
+    const restored = this.#rules.restore([...lost.values()], this.#generation)
     if (restored.length === 0) return
     this.#restoredAt = monotonicMs()
     this.#hasRestored = true
@@ -213,7 +232,8 @@ class Listener implements Disposable {
   /** Has `cni reconcile` look at everything, in a process of its own, whose memory goes with it. Never throws. */
   async #lookAtAll(trigger: Trigger, since: number): Promise<void> {
     const began = monotonicMs()
-    const over = this.#fights.over(began)
+    // A table comes back by its copy: it is excepted only while it is left.
+    const over = this.#fights.over(began).filter((what) => !isTable(what) || this.#fights.isLeft(what, began))
     const flows = this.#hasRestored ? ["--flows"] : []
     this.#hasRestored = false
     let looked: Looked | undefined
@@ -229,14 +249,7 @@ class Listener implements Disposable {
     for (const item of restored) this.#fights.note(keyOf(item), now, began)
     for (const item of left) this.#fights.leave(keyOf(item), now)
     if (restored.length > 0) this.#tally.outage(now - since)
-    const tables = over.filter((what) => what.startsWith("table ")).map((what) => ({ what, reason: FOUGHT }))
-    this.#tally.losses = [
-      ...(looked ? [] : [{ what: "everything", reason }]),
-      ...(left.length > 0 ? tables : []),
-      ...left.map((item) => ({ what: nameOfItem(item), reason: FOUGHT })),
-      ...failed.map((item) => ({ what: nameOfItem(item), reason: item.error.msg })),
-      ...unread.map((reason) => ({ what: "what a cache has", reason })),
-    ]
+    this.#tally.losses = looked ? lossesOf(looked, over) : [{ what: "everything", reason }]
     const isFailed = !looked || failed.length + unread.length > 0
     this.#tally.count(
       trigger,
@@ -261,8 +274,6 @@ class Listener implements Disposable {
     this.#rules[Symbol.dispose]()
   }
 }
-
-const FOUGHT = "it was removed three times in a minute"
 
 function endOf({ since, last }: Burst): number {
   return Math.min(last + QUIET_MS, since + BURST_MS)

@@ -2,6 +2,7 @@ import { decodeUtf8 } from "../../pkg/engine/mod.ts"
 import { ownCommand } from "../../pkg/libc/mod.ts"
 import { runProgram } from "../../pkg/loop/mod.ts"
 import { messageOf, parseJsonObject } from "../../pkg/types/mod.ts"
+import type { Loss } from "./record.ts"
 
 /** A look that takes longer is ended. */
 const LOOK_MS = 60_000
@@ -47,12 +48,14 @@ export async function look({ flags, env, signal }: ListenerOptions, more: readon
   const args = [...own, "reconcile", "-o", "json", ...flags, ...more]
   const limits = { timeoutMs: LOOK_MS, outputLimit: OUTPUT_BYTES, ownSession: true }
   const { stdout, stderr, stopped } = await runProgram({ path, args, env, ...limits }, signal)
-  if (stopped) return { restored: [], left: [], failed: [], unread: [] }
+  const nothing = { restored: [], left: [], failed: [], unread: [] }
+  if (stopped) return nothing
   const unread = decodeUtf8(stderr)
     .split("\n")
     .filter((line) => line.startsWith("Cannot restore "))
   try {
-    return { ...(parseJsonObject(decodeUtf8(stdout), "answer of cni reconcile") as unknown as Looked), unread }
+    const answer = parseJsonObject(decodeUtf8(stdout), "answer of cni reconcile") as unknown as Looked
+    return { ...nothing, ...answer, unread }
   } catch (error) {
     throw new Error(decodeUtf8(stderr).trim() || messageOf(error))
   }
@@ -69,6 +72,35 @@ export function keyOf({ network = "*", plugin, containerId, ifName }: Item): str
   return [network, plugin, ...(containerId === undefined ? [] : [containerId, ifName])].join("/")
 }
 
-export function nameOfItem(item: Item): string {
+/** What is gone after a look that has left these alone, and why. What a plugin has is left with its table: that is one loss for all containers. */
+export function lossesOf({ left, failed, unread }: Looked, over: readonly string[]): Loss[] {
+  const isOver = (item: Item) => over.includes(keyOf(item))
+  const withTables = Map.groupBy(
+    left.filter((item) => !isOver(item)),
+    ({ plugin }) => plugin,
+  )
+  const fought = [
+    ...(left.length > 0 ? over.filter(isTable) : []),
+    ...[...withTables].map(([plugin, items]) => `what ${plugin} has of ${containersOf(items)}`),
+    ...left.filter(isOver).map(nameOf),
+  ]
+  return [
+    ...fought.map((what) => ({ what, reason: "it was removed three times in a minute" })),
+    ...failed.map((item) => ({ what: nameOf(item), reason: item.error.msg })),
+    ...unread.map((reason) => ({ what: "what a cache has", reason })),
+  ]
+}
+
+function containersOf(items: readonly Item[]): string {
+  const ids = new Set(items.flatMap(({ containerId }) => containerId ?? []))
+  return ids.size === 1 ? `container ${[...ids][0]}` : `${ids.size} containers`
+}
+
+function nameOf(item: Item): string {
   return `${item.what ?? "what it has on the host"} of ${keyOf(item)}`
+}
+
+/** Whether that is a table, as the watch of rules names it, and not an item. */
+export function isTable(what: string): boolean {
+  return what.startsWith("table ")
 }

@@ -9,6 +9,7 @@ import {
   tryLock,
   tryLockShared,
   tryUnlink,
+  unlessErrno,
   writeFile,
 } from "../../pkg/libc/mod.ts"
 import { findExposure } from "../../pkg/records/mod.ts"
@@ -118,7 +119,7 @@ export class Tally {
     return this.#losses
   }
 
-  /** Writes it all. Where that fails, as on a full disk, it is said once, and the listener goes on. */
+  /** Writes it all. Where that fails, as on a full disk, that is said once, the old record is removed, and the listener goes on. */
   write(): void {
     const record: ListenerRecord = {
       pid: this.#pid,
@@ -131,15 +132,15 @@ export class Tally {
       rename(DRAFT, RECORD)
       this.#isFailing = false
     } catch (error) {
-      tryUnlink(DRAFT)
       if (!isErrno(error)) throw error
+      this.remove()
       if (!this.#isFailing) this.#log(`cannot write "${RECORD}": ${error.message}`)
       this.#isFailing = true
     }
   }
 
-  /** Takes the record away, at the end. */
+  /** Takes the record away, which would go on to tell what is so no longer. */
   remove(): void {
-    if (!this.#isFailing) tryUnlink(RECORD)
+    for (const path of [DRAFT, RECORD]) unlessErrno(() => tryUnlink(path))
   }
 }

@@ -5,6 +5,7 @@ import {
   commentsIn,
   type Generation,
   openNetfilter,
+  type RuleChange,
   RuleEvents,
   TableCopies,
   type TableCopy,
@@ -41,6 +42,8 @@ export class RuleWatch implements Disposable {
   readonly #announcements = new Announcements()
   readonly #events: RuleEvents
   readonly #cacheDir: string
+  /** Notifications were taken, and not followed to the end: something failed. */
+  #isBehind = false
 
   /** Listens, and copies what is there. Throws `SyscallError`, `NetlinkError`. */
   constructor(cacheDir: string) {
@@ -54,12 +57,20 @@ export class RuleWatch implements Disposable {
     return this.#events.fd
   }
 
-  /** Takes what has been heard since. Throws `NetlinkError`. */
+  /** Takes what has been heard since. After it has thrown, the next one reads all tables anew. Throws `SyscallError`, `NetlinkError`. */
   take(): RuleNews {
-    const lost = new Map<string, TableCopy>()
-    let [isSuspect, isFirewalld, generation] = [false, false, 0 as Generation]
+    const wasBehind = this.#isBehind
+    this.#isBehind = true
     const changes = this.#events.take()
     this.#announcements.read()
+    const news = this.#follow(wasBehind ? undefined : changes)
+    this.#isBehind = false
+    return news
+  }
+
+  #follow(changes: readonly RuleChange[] | undefined): RuleNews {
+    const lost = new Map<string, TableCopy>()
+    let [isSuspect, isFirewalld, generation] = [false, false, 0 as Generation]
     if (!changes) {
       for (const table of this.#copies.load()) lost.set(nameOf(table), table)
       return {
