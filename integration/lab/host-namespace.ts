@@ -1,6 +1,13 @@
 import { mkdir, readFile, rm, rmdir, stat } from "node:fs/promises"
 import { join } from "node:path"
-import { ContainerNamespace, Namespace, namespacePids, removeNamespace, uniqueNamespaceName } from "./namespace.ts"
+import {
+  ContainerNamespace,
+  Namespace,
+  namespacePids,
+  namespacePrefix,
+  removeNamespace,
+  uniqueNamespaceName,
+} from "./namespace.ts"
 import { mustRun, startDaemon } from "./program.ts"
 import { setIpv4Defaults } from "./sysctl.ts"
 import { waitFor } from "./wait-for.ts"
@@ -107,8 +114,8 @@ async function startHolder(name: string): Promise<number> {
 
 /** Starts the one keeper of this process. */
 function startKeeper(): Promise<unknown> {
-  const script = join(import.meta.dir, "keeper.ts")
-  keeper ??= startDaemon([process.execPath, script, String(process.pid)])
+  const script = join(import.meta.dir, "keeper.sh")
+  keeper ??= startDaemon(["sh", script, String(process.pid), namespacePrefix(process.pid)])
   return keeper
 }
 

@@ -1,3 +1,4 @@
+import { readdirSync, statSync } from "node:fs"
 import { readdir } from "node:fs/promises"
 import { mustRun, type Output, type ProgramOptions, runProgram } from "./program.ts"
 import { waitFor } from "./wait-for.ts"
@@ -63,10 +64,22 @@ export async function listNamespaces(prefix: string): Promise<string[]> {
   return names.filter((name) => name.startsWith(prefix)).sort()
 }
 
-/** The processes inside a namespace, like `ip netns pids`; none when the namespace is gone. */
+/** The processes inside a namespace, like `ip netns pids`; none when the namespace is gone. It starts no program: each host asks several times. */
 export async function namespacePids(name: string): Promise<number[]> {
-  const { stdout, exitCode } = await runProgram(["ip", "netns", "pids", name])
-  return exitCode === 0 ? stdout.split("\n").filter(Boolean).map(Number) : []
+  const id = namespaceId(`${directory}/${name}`)
+  if (id === undefined) return []
+  const pids = readdirSync("/proc").filter((entry) => /^\d+$/.test(entry))
+  return pids.filter((pid) => namespaceId(`/proc/${pid}/ns/net`) === id).map(Number)
+}
+
+/** Device and inode, which tell a namespace from all others; undefined for a process that has ended. */
+function namespaceId(path: string): string | undefined {
+  try {
+    const { dev, ino } = statSync(path)
+    return `${dev}:${ino}`
+  } catch {
+    return undefined
+  }
 }
 
 /** Removes a namespace, like `ip netns del`, after it has killed every process inside. One that is gone is fine. */
