@@ -114,6 +114,12 @@ test("the DaemonSet takes the place of the reference plugins, is upgraded and ro
   const late = await node.runPod("late", { portMappings: [{ containerPort: 80, hostPort: 8081 }] })
   await host.exec("nft", ["flush", "ruleset"])
   expect(await askFromHost(host, "127.0.0.1", 8081)).toBe("late")
+  // And a deleted bridge, with settings below /proc/sys, which no container but a privileged one may write at its usual place.
+  await host.exec("ip", ["link", "delete", "cni0"])
+  await host.exec("sysctl", ["-w", "net.ipv4.ip_forward=0"])
+  expect(await askFromHost(host, "127.0.0.1", 8081)).toBe("late")
+  const settings = ["net.ipv4.conf.cni0.route_localnet", "net.ipv4.ip_forward"]
+  expect((await host.exec("sysctl", ["-n", ...settings])).stdout).toBe("1\n1\n")
   await node.removePod(late)
 
   expect(await execInDaemon(node, third, "install", "--bin-dir", "/host/bin", "--verify")).toMatchObject({

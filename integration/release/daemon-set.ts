@@ -20,7 +20,6 @@ interface ContainerSpec {
   readonly args: readonly string[]
   readonly securityContext: {
     readonly runAsUser: number
-    readonly privileged?: boolean
     readonly allowPrivilegeEscalation?: boolean
     readonly readOnlyRootFilesystem: boolean
     readonly capabilities?: { readonly drop: readonly string[]; readonly add: readonly string[] }
@@ -77,11 +76,10 @@ export async function runDaemon(containerd: Containerd, pod: PodSpec, image: str
     if (hostPath.type === "DirectoryOrCreate") await containerd.host.exec("mkdir", ["-p", hostPath.path])
   }
   const namespaceOptions = { network: pod.hostNetwork ? "NODE" : "POD" }
-  const isPrivileged = pod.containers.some(({ securityContext }) => securityContext.privileged)
   const sandboxConfig = {
     metadata: { name: "cni-plugins", uid: crypto.randomUUID(), namespace: "kube-system" },
     logDirectory: "/run/daemon-logs",
-    linux: { securityContext: { namespaceOptions, privileged: isPrivileged } },
+    linux: { securityContext: { namespaceOptions } },
   }
   using cri = containerd.connect()
   await mustRun(["mkdir", "-p", containerd.host.file("/run/daemon-logs")])
@@ -138,7 +136,6 @@ function containerConfig(spec: ContainerSpec, pod: PodSpec, image: string, names
       securityContext: {
         namespaceOptions,
         runAsUser: { value: context.runAsUser },
-        privileged: context.privileged ?? false,
         readonlyRootfs: context.readOnlyRootFilesystem,
         noNewPrivs: context.allowPrivilegeEscalation === false,
         capabilities: { addCapabilities: context.capabilities?.add, dropCapabilities: context.capabilities?.drop },

@@ -64,10 +64,13 @@ test("the DaemonSet mounts what it names, states its privileges, and has the ver
       expect(one.securityContext).toMatchObject({ runAsUser: 0, readOnlyRootFilesystem: true })
       for (const mount of one.volumeMounts) expect(volumes.map((volume) => volume.name)).toContain(mount.name)
     }
-    expect(initContainers[0]?.securityContext.capabilities).toEqual({
+    const ofInstaller = ["DAC_OVERRIDE", "FOWNER", "SETFCAP"]
+    expect(initContainers[0]?.securityContext.capabilities).toEqual({ drop: ["ALL"], add: ofInstaller })
+    expect(containers[0]?.securityContext.capabilities).toEqual({
       drop: ["ALL"],
-      add: ["DAC_OVERRIDE", "FOWNER", "SETFCAP"],
+      add: [...ofInstaller, "NET_ADMIN", "NET_RAW", "SYS_ADMIN"].sort(),
     })
+    expect(JSON.stringify(containers)).not.toContain("privileged")
   }
 })
 

@@ -1,4 +1,5 @@
 import {
+  exists,
   FileDescriptor,
   isErrno,
   Open,
@@ -10,6 +11,9 @@ import {
 } from "../libc/mod.ts"
 
 const ROOT = "/proc/sys/"
+
+/** Where a container whose own /proc/sys is read-only may have the host's /proc/sys/net, to be written: `deploy/plugins`. */
+const WRITABLE = "/host/proc/sys/"
 
 /**
  * The file of a kernel setting. As in sysctl(8) the first separator decides: after a dot ("net.ipv4.conf.eth0/100.x")
@@ -74,14 +78,26 @@ export function writeSysctl(name: string, value: string, present?: string | unde
 }
 
 function writeSetting(path: string, value: string): void {
-  writeExisting(path, value === "" ? "\n" : value) // the kernel takes no notice of a write without bytes
+  const text = value === "" ? "\n" : value // the kernel takes no notice of a write without bytes
+  whereWritable(path, (file) => writeExisting(file, text))
+}
+
+/** Does what writes a setting with its file, or in a container with that of `WRITABLE`. Throws the first `SyscallError` where there is none. */
+function whereWritable(path: string, write: (file: string) => void): void {
+  try {
+    write(path)
+  } catch (error) {
+    const other = WRITABLE + path.slice(ROOT.length)
+    if (!isErrno(error, "EROFS") || !exists(other)) throw error
+    write(other)
+  }
 }
 
 /** Throws `SyscallError` when `writeSysctl` would, as far as that can be told without writing: /proc/sys is read-only. */
 export function requireSettable(name: string, value: string): void {
   const path = sysctlPath(name)
   if (findSetting(path) === value) return
-  FileDescriptor.open(path, Open.WriteOnly)[Symbol.dispose]()
+  whereWritable(path, (file) => FileDescriptor.open(file, Open.WriteOnly)[Symbol.dispose]())
 }
 
 /**
