@@ -44,22 +44,31 @@ async function compileAgent(outfile: string): Promise<void> {
 }
 
 /** Copies the executable of each plugin into a directory, whole files in one step each, and removes what else is there. */
-export function layPlugins(directory: string, executable: (name: string) => string): void {
+export function layPlugins(
+  directory: string,
+  executable: (name: string) => string,
+  names: readonly string[] = pluginNames,
+): void {
   mkdirSync(directory, { recursive: true })
-  for (const name of pluginNames) {
+  for (const name of names) {
     copyExecutable(executable(name), join(directory, `.${name}`))
     renameSync(join(directory, `.${name}`), join(directory, name))
   }
-  for (const name of readdirSync(directory)) if (!pluginNames.includes(name)) rmSync(join(directory, name))
+  for (const name of readdirSync(directory)) if (!names.includes(name)) rmSync(join(directory, name))
 }
 
-/** Builds the plugins into a directory, as they are installed: a file for each. */
-export async function buildPlugins(directory: string, target?: Target, start: Start = "snapshot"): Promise<void> {
+/** Builds the plugins, or some of them, into a directory, as they are installed: a file for each. */
+export async function buildPlugins(
+  directory: string,
+  target?: Target,
+  start: Start = "snapshot",
+  names: readonly string[] = pluginNames,
+): Promise<void> {
   mkdirSync(dirname(directory), { recursive: true })
   const scratch = mkdtempSync(join(dirname(directory), ".plugins-"))
   try {
-    await buildEach(scratch, target ? { target } : {}, start)
-    layPlugins(directory, (name) => join(scratch, name))
+    await buildEach(scratch, target ? { target } : {}, start, names)
+    layPlugins(directory, (name) => join(scratch, name), names)
   } finally {
     rmSync(scratch, { recursive: true, force: true })
   }

@@ -1,4 +1,4 @@
-/** The packages for arm64, with the executables that are built for it, read back by the tools of their distributions. */
+/** Packages for arm64 of a sample of the plugins, with the executables that are built for it, read back by the tools of their distributions. */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { chmod, mkdir, readdir, readFile } from "node:fs/promises"
 import { join } from "node:path"
@@ -9,8 +9,8 @@ import { makeImage } from "../../scripts/release/image.ts"
 import { makeRpm } from "../../scripts/release/rpm.ts"
 import { type StagedFile, stageFiles } from "../../scripts/release/stage.ts"
 import { makeSysext } from "../../scripts/release/sysext.ts"
-import { pluginNames } from "../../suite/plugins.ts"
 import { mustRun, patient, TemporaryDirectory } from "../lab/mod.ts"
+import { samplePlugins } from "../release/sample.ts"
 
 const { arm64 } = targets
 const limitMs = patient(600_000)
@@ -20,7 +20,7 @@ let files: readonly StagedFile[]
 
 beforeAll(async () => {
   directory = await TemporaryDirectory.create("cni-arm64-packages")
-  files = await stageFiles(arm64)
+  files = await stageFiles(arm64, samplePlugins)
 }, limitMs)
 afterAll(() => directory[Symbol.asyncDispose]())
 
@@ -32,7 +32,7 @@ const AARCH64 = 183
 
 /** Plugins and tool below a root are those that were built, for arm64, and run there. */
 async function expectExecutables(root: string, plugins: string, tools: string): Promise<void> {
-  expect((await readdir(join(root, plugins))).filter((name) => name !== "cni").sort()).toEqual([...pluginNames])
+  expect((await readdir(join(root, plugins))).filter((name) => name !== "cni").sort()).toEqual(samplePlugins)
   for (const { kind, name, bytes } of files.filter(({ kind }) => kind === "plugin" || kind === "tool")) {
     const placed = await readFile(join(root, kind === "plugin" ? plugins : tools, name))
     expect({ name, machine: machineOf(placed), isSame: placed.equals(bytes) }).toEqual({

@@ -2,37 +2,24 @@
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { cp, open, readdir, readFile, rename, truncate, writeFile } from "node:fs/promises"
 import { version } from "../../package.json"
-import { targets } from "../../scripts/engine.ts"
-import { makeDeb } from "../../scripts/release/deb.ts"
-import { makeImage } from "../../scripts/release/image.ts"
-import { makeRpm } from "../../scripts/release/rpm.ts"
-import { stageFiles } from "../../scripts/release/stage.ts"
 import { pluginNames } from "../../suite/plugins.ts"
 import { Podman } from "../interop/podman.ts"
 import { mustRun, TemporaryDirectory } from "../lab/mod.ts"
 import { FreshRoot, minimalDebian, rpmOfTheSystem } from "./fresh-root.ts"
 import { Page } from "./page.ts"
-import { age, makeForPages, sampleOf } from "./sample.ts"
+import { arm64Image, laterVersion, type Made, madeFiles } from "./sample.ts"
 
-let release: TemporaryDirectory
+let release: Made
 let install: Page
 let upgrade: Page
-const versions = { OLD: version, NEW: "99.0.0" }
+const versions = { OLD: version, NEW: laterVersion }
 
 const deb = `cni-plugins_${versions.NEW}-1_amd64.deb`
 const rpm = `cni-plugins-${versions.NEW}-1.x86_64.rpm`
 const archive = `cni-plugins-linux-amd64-v${versions.NEW}.tgz`
 
 beforeAll(async () => {
-  release = await TemporaryDirectory.create("cni-bad-files")
-  await makeForPages(release.path)
-  await makeForPages(release.path, versions.NEW)
-  const files = sampleOf(await stageFiles(targets.amd64))
-  for (const make of [makeDeb, makeRpm])
-    await make(targets.arm64, files, { directory: release.path, age, version: versions.NEW })
-  await using image = await TemporaryDirectory.create("cni-arm64-image", release.path)
-  await makeImage(new Map([[targets.arm64, files]]), image.path, age)
-  await rename(image.join(`cni-plugins-image-${version}.tar`), `${release.path}/arm64.tar`)
+  release = await madeFiles("upgrade")
   install = await Page.read("docs/install.md")
   upgrade = await Page.read("docs/upgrade.md")
   // On a machine that has them not yet: no test is to wait for them.
@@ -97,8 +84,8 @@ const cut = (file: string, share: number) => async (host: FreshRoot) => {
 const swap = (file: string, other: string) => (host: FreshRoot) =>
   cp(`${release.path}/${other}`, host.file(`/root/${file}`))
 
-const arm64Deb = `cni-plugins_${versions.NEW}-1_arm64.deb`
-const arm64Rpm = `cni-plugins-${versions.NEW}-1.aarch64.rpm`
+const arm64Deb = `cni-plugins_${versions.OLD}-1_arm64.deb`
+const arm64Rpm = `cni-plugins-${versions.OLD}-1.aarch64.rpm`
 
 test.each<[string, RegExp, (host: FreshRoot) => Promise<unknown>]>([
   ["of which half is there", /Could not read meta data|unexpected end of file/, cut(deb, 0.5)],
@@ -239,7 +226,7 @@ test("an image of another machine, of which half is there, or with a byte that w
     expect({ exitCode, stderr }).toMatchObject({ exitCode: 125, stderr: expect.stringMatching(message) })
     expect(await readdir(bin.path)).toEqual([])
   }
-  await cp(`${release.path}/arm64.tar`, image)
+  await cp(`${release.path}/${arm64Image}`, image)
   await refuse(/no image found in (manifest list|image index) for architecture.*amd64/)
   await cp(`${release.path}/cni-plugins-image-${version}.tar`, image)
   await truncate(image, Bun.file(image).size >> 1)

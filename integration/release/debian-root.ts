@@ -16,6 +16,7 @@ mount --make-rshared . # a system extension appears by propagation
 mount -t proc proc proc
 mount --rbind /dev dev
 mount --bind ${shared} mnt
+rm -f var/lib/man-db/auto-update # an index of all manual pages would be made with each package
 mount -t tmpfs tmpfs run
 exec chroot . /bin/sh -ec "$1"`
   const isolated = ["unshare", "--mount", "--net", "--pid", "--fork", "--propagation", "private"]

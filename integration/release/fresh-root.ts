@@ -56,6 +56,7 @@ const makeRoot = `
 mount -t tmpfs -o mode=755 cni-test "$2"
 mkdir "$2/up" "$2/work" "$2/root"
 mount -t overlay overlay -o "lowerdir=$1,upperdir=$2/up,workdir=$2/work" "$2/root"
+rm -f "$2/root/var/lib/man-db/auto-update" # an index of all manual pages would be made with each package
 mount --bind "$3" "$2/root/mnt"
 cd "$2/root"
 mount --make-rshared . # system extensions and named namespaces appear by propagation

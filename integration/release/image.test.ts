@@ -2,27 +2,26 @@ import { afterAll, beforeAll, expect, test } from "bun:test"
 import { readdir } from "node:fs/promises"
 import { join } from "node:path"
 import { version } from "../../package.json"
-import { targets } from "../../scripts/engine.ts"
-import { makeImage } from "../../scripts/release/image.ts"
-import { stageFiles } from "../../scripts/release/stage.ts"
 import { pluginNames } from "../../suite/plugins.ts"
 import { Containerd } from "../interop/containerd.ts"
 import { Podman } from "../interop/podman.ts"
 import { mustRun, TemporaryDirectory } from "../lab/mod.ts"
-import { age, sampleOf } from "./sample.ts"
+import { type Made, madeFiles } from "./sample.ts"
 
 let directory: TemporaryDirectory
+let release: Made
 let image: string
 const name = `cni-plugins:${version}`
 
 beforeAll(async () => {
   directory = await TemporaryDirectory.create("cni-image")
-  const files = await stageFiles(targets.amd64)
-  const machines = new Map([[targets.amd64, files] as const, [targets.arm64, sampleOf(files)] as const])
-  await makeImage(machines, directory.path, age)
-  image = directory.join(`cni-plugins-image-${version}.tar`)
+  release = await madeFiles("release")
+  image = `${release.path}/cni-plugins-image-${version}.tar`
 }, 600_000)
-afterAll(() => directory[Symbol.asyncDispose]())
+afterAll(async () => {
+  await directory[Symbol.asyncDispose]()
+  await release[Symbol.asyncDispose]()
+})
 
 const skopeo = async (...words: string[]) => (await mustRun(["skopeo", ...words])).stdout
 

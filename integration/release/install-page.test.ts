@@ -7,14 +7,13 @@ import { Podman, podmanEnv, podmanPlaces } from "../interop/podman.ts"
 import { programEnv, startDaemon, TemporaryDirectory, waitFor } from "../lab/mod.ts"
 import { FreshRoot, minimalDebian, rpmOfTheSystem } from "./fresh-root.ts"
 import { Page } from "./page.ts"
-import { makeForPages, samplePlugins } from "./sample.ts"
+import { type Made, madeFiles, samplePlugins } from "./sample.ts"
 
-let release: TemporaryDirectory
+let release: Made
 let page: Page
 
 beforeAll(async () => {
-  release = await TemporaryDirectory.create("cni-pages")
-  await makeForPages(release.path)
+  release = await madeFiles("release")
   page = await Page.read("docs/install.md")
   // On a machine that has them not yet: no test is to wait for them.
   await minimalDebian()
@@ -156,7 +155,7 @@ test("the image goes into a registry, for both machines in one index", async () 
   await host.follow(page.commands("registry"), { REGISTRY: "127.0.0.1:5000" })
   const { stdout } = await host.exec("skopeo", ["inspect", "--raw", `docker://127.0.0.1:5000/cni-plugins:${version}`])
   const { manifests } = JSON.parse(stdout) as { manifests: { platform: { architecture: string } }[] }
-  expect(manifests.map(({ platform }) => platform.architecture)).toEqual(["amd64"]) // the test's image has one of them
+  expect(manifests.map(({ platform }) => platform.architecture)).toEqual(["amd64", "arm64"])
 }, 300_000)
 
 /** A registry without TLS, and the word that skopeo may use it. */

@@ -3,16 +3,14 @@ import { readdir, readFile } from "node:fs/promises"
 import { version } from "../../package.json"
 import { mustRun, runProgram, TemporaryDirectory } from "../lab/mod.ts"
 import { emptyRoot, runInDebian } from "./debian-root.ts"
-import { makeSample, samplePlugins } from "./sample.ts"
+import { type Made, madeFiles, samplePlugins } from "./sample.ts"
 
-let directory: TemporaryDirectory
-let names: readonly string[]
+let release: Made
 
 beforeAll(async () => {
-  directory = await TemporaryDirectory.create("cni-release")
-  names = await makeSample(directory.path)
+  release = await madeFiles("release")
 }, 600_000)
-afterAll(() => directory[Symbol.asyncDispose]())
+afterAll(() => release[Symbol.asyncDispose]())
 
 const deb = `cni-plugins_${version}-1_amd64.deb`
 const rpm = `cni-plugins-${version}-1.x86_64.rpm`
@@ -24,8 +22,8 @@ async function askVersion(plugin: string): Promise<object> {
   return JSON.parse((await mustRun([plugin], { env: { CNI_COMMAND: "VERSION" } })).stdout)
 }
 
-test("a release has an archive's bills, packages of both machines, and one image", () => {
-  expect([...names].sort()).toEqual([
+test("a release has an archive with its sum and bills, packages of both machines, and one image", async () => {
+  expect((await readdir(release.path)).sort()).toEqual([
     "SHA256SUMS",
     `cni-plugins-${version}-1.aarch64.rpm`,
     rpm,
@@ -35,6 +33,7 @@ test("a release has an archive's bills, packages of both machines, and one image
     `cni-plugins-linux-amd64-v${version}.cdx.json`,
     `cni-plugins-linux-amd64-v${version}.spdx.json`,
     `cni-plugins-linux-amd64-v${version}.tgz`,
+    `cni-plugins-linux-amd64-v${version}.tgz.sha256`,
     `cni-plugins-v${version}.intoto.json`,
     deb,
     `cni-plugins_${version}-1_arm64.deb`,
@@ -52,25 +51,26 @@ test("every file, made elsewhere, later and with other settings, has the same by
     DEB_BUILD_OPTIONS: "parallel=7",
   }
   const made = elsewhere.join("made")
-  const script = 'umask 077 && mkdir "$2" && cd / && exec "$0" "$1" "$2"'
+  const script = 'umask 077 && mkdir "$2" && cd / && exec "$0" "$1" "$2" release'
   const sample = `${import.meta.dir}/sample.ts`
   await mustRun(["sh", "-c", script, process.execPath, sample, made], {
     env: { ...process.env, ...settings } as Record<string, string>,
     timeoutMs: 600_000,
   })
-  expect(await readFile(`${made}/SHA256SUMS`, "utf8")).toBe(await readFile(directory.join("SHA256SUMS"), "utf8"))
+  const sums = await readFile(`${release.path}/SHA256SUMS`, "utf8")
+  expect(await readFile(`${made}/SHA256SUMS`, "utf8")).toBe(sums)
   const { stdout } = await mustRun(["sh", "-c", `cd ${made} && sha256sum --check --strict SHA256SUMS`])
-  expect(lines(stdout).length).toBe(names.length - 1)
+  expect(lines(stdout).length).toBe(lines(sums).length)
 }, 700_000)
 
 test("lintian finds no error in the .deb", async () => {
-  const found = await runProgram(["lintian", "--allow-root", "--fail-on", "error", directory.join(deb)])
+  const found = await runProgram(["lintian", "--allow-root", "--fail-on", "error", `${release.path}/${deb}`])
   expect(found).toMatchObject({ exitCode: 0, stdout: expect.not.stringMatching(/^E:/m) })
 })
 
 test("apt takes the .deb for Debian's plugins, and keeps podman and containerd", async () => {
   const simulate = `apt-get install --simulate podman containerd /mnt/${deb}`
-  const { stdout, exitCode } = await runInDebian(simulate, directory.path)
+  const { stdout, exitCode } = await runInDebian(simulate, release.path)
   expect(exitCode).toBe(0)
   const steps = lines(stdout).filter((line) => /^(Inst|Remv|Conf) /.test(line))
   expect(steps.map((line) => line.split(" ").slice(0, 2).join(" "))).toEqual([
@@ -98,9 +98,9 @@ test ! -e /opt/cni/bin/bridge
 test -s /usr/share/bash-completion/completions/cni
 test -s /usr/share/zsh/vendor-completions/_cni
 dpkg --force-depends --purge cni-plugins
-find / -xdev -name '*cni-bridge*' -path '/usr/share/man/*' >&3
+find /usr/share/man -name '*cni-bridge*' >&3
 find /usr/lib/cni /usr/share/doc/cni-plugins /lib/systemd/system/cni-dhcp.service >&3 || true`
-  const { stdout, stderr, exitCode } = await runInDebian(script, directory.path)
+  const { stdout, stderr, exitCode } = await runInDebian(script, release.path)
   expect({ exitCode, stderr }).toMatchObject({ exitCode: 0 })
   const [answer = ""] = lines(stdout).filter((line) => line.startsWith("{"))
   expect(JSON.parse(answer)).toMatchObject(protocol)
@@ -115,14 +115,14 @@ find /usr/lib/cni /usr/share/doc/cni-plugins /lib/systemd/system/cni-dhcp.servic
 })
 
 test("the .rpm is whole, says in whose place it is installed, and goes into a root and out of it", async () => {
-  const told = await mustRun(["rpm", "--checksig", "--verbose", directory.join(rpm)])
+  const told = await mustRun(["rpm", "--checksig", "--verbose", `${release.path}/${rpm}`])
   expect(
     lines(told.stdout)
       .slice(1)
       .every((line) => line.endsWith(": OK")),
   ).toBe(true)
   const query = async (...words: string[]) =>
-    lines((await mustRun(["rpm", "--query", ...words, "--package", directory.join(rpm)])).stdout)
+    lines((await mustRun(["rpm", "--query", ...words, "--package", `${release.path}/${rpm}`])).stdout)
   expect(await query("--queryformat", "%{name} %{version} %{arch} %{license} %{buildhost} %{buildtime}")).toEqual([
     `cni-plugins ${version} x86_64 Apache-2.0 localhost 1700000000`,
   ])
@@ -136,7 +136,7 @@ test("the .rpm is whole, says in whose place it is installed, and goes into a ro
 
   await using root = await emptyRoot()
   const inRoot = (...words: string[]) => mustRun(["rpm", "--root", root.path, ...words])
-  await inRoot("--install", "--nodeps", "--noscripts", directory.join(rpm))
+  await inRoot("--install", "--nodeps", "--noscripts", `${release.path}/${rpm}`)
   await inRoot("--verify", "--nodeps", "cni-plugins")
   expect((await readdir(root.join("usr/libexec/cni"))).sort()).toEqual(samplePlugins)
   expect(await askVersion(root.join("usr/libexec/cni/bridge"))).toMatchObject(protocol)
@@ -158,7 +158,7 @@ ls /usr/lib/cni
 CNI_COMMAND=VERSION /usr/lib/cni/bridge
 systemd-sysext unmerge >&2
 ls /usr/lib/cni`
-  const { stdout, stderr, exitCode } = await runInDebian(script, directory.path)
+  const { stdout, stderr, exitCode } = await runInDebian(script, release.path)
   expect({ exitCode, stderr }).toMatchObject({ exitCode: 0 })
   expect(lines(stdout).slice(0, 3)).toEqual(samplePlugins)
   expect(JSON.parse(lines(stdout)[3] ?? "")).toMatchObject(protocol)
@@ -172,7 +172,7 @@ mkdir -p /run/systemd /var/lib/extensions
 unsquashfs -quiet -no-progress -dest /var/lib/extensions/cni-plugins /mnt/cni-plugins-${version}-arm64.raw >&2
 systemd-sysext merge >&2 || true
 ls /usr/lib/cni`
-  const { stdout, stderr, exitCode } = await runInDebian(script, directory.path)
+  const { stdout, stderr, exitCode } = await runInDebian(script, release.path)
   expect({ exitCode, stdout }).toEqual({ exitCode: 0, stdout: "" })
   expect(stderr).toContain("No suitable extensions found")
 })

@@ -1,4 +1,4 @@
-import { readdir, rename } from "node:fs/promises"
+import { cp, mkdir, readdir, rename } from "node:fs/promises"
 import { basename, join } from "node:path"
 import { version } from "../../package.json"
 import { makeArchive } from "../../scripts/dist.ts"
@@ -12,41 +12,49 @@ import { type StagedFile, stageFiles } from "../../scripts/release/stage.ts"
 import { makeSysext } from "../../scripts/release/sysext.ts"
 import { TemporaryDirectory } from "../lab/mod.ts"
 
-/** What the sample's files are as old as. */
+/** What the files are as old as. */
 export const age = 1_700_000_000
 
-/** Few plugins, of which packages are made fast. */
-export function sampleOf(files: readonly StagedFile[]): StagedFile[] {
-  return files.filter(({ kind, name }) => kind !== "plugin" || samplePlugins.includes(name))
-}
+/** The version of an upgrade's files. */
+export const laterVersion = "99.0.0"
 
-/** In alphabetical order. */
+/** The plugins of packages, in alphabetical order: few, of which packages are made fast. */
 export const samplePlugins = ["bridge", "dhcp", "host-local"]
 
-/** Makes a release of the sample in a directory, for arm64 of the same files: returns the names of its files. */
-export async function makeSample(directory: string): Promise<string[]> {
+/** Names an image for arm64 alone, beside the files of an upgrade. */
+export const arm64Image = "arm64.tar"
+
+const sampleOf = (files: readonly StagedFile[]) =>
+  files.filter(({ kind, name }) => kind !== "plugin" || samplePlugins.includes(name))
+
+/**
+ * Makes a release in a directory: archive and image with all plugins, packages with those of the sample; those for arm64 are of this
+ * machine's files. Returns the names of its files.
+ */
+async function makeRelease(directory: string, files: readonly StagedFile[]): Promise<string[]> {
   const source = await findSource(root)
-  const files = sampleOf(await stageFiles(targets.amd64))
   const archive = await makeArchive(targets.amd64, files, directory, age)
-  const machines = new Map(Object.values(targets).map((target) => [target, files]))
-  return completeRelease([archive], await makePackages(machines, directory, age), directory, { age, source })
+  const sample = new Map(Object.values(targets).map((target) => [target, sampleOf(files)]))
+  const packages = await makePackages(sample, directory, age)
+  await makeImage(new Map(sample).set(targets.amd64, [...files]), directory, age) // the tool installs a whole suite alone
+  return completeRelease([archive], packages, directory, { age, source })
 }
 
 /**
- * Makes the files that pages install, with `SHA256SUMS`, in a directory: the archive and the image have all plugins, packages those of the
- * sample. `later` is the version of packages, whose executables then end with it, behind what is loaded.
+ * Makes in a directory, which has a release, the files of a later version for amd64, whose executables end with its name, behind what is
+ * loaded; an image for arm64; and sums of all.
  */
-export async function makeForPages(directory: string, later?: string): Promise<void> {
-  const built = await stageFiles(targets.amd64)
-  const files = later === undefined ? built : built.map((file) => markedWith(later, file))
-  const making = { directory, age, ...(later && { version: later }) }
-  await using scratch = await TemporaryDirectory.create("cni-archive", directory)
-  const archive = await makeArchive(targets.amd64, files, scratch.path, age)
-  await rename(archive, join(directory, basename(archive).replace(version, later ?? version)))
-  for (const make of [makeDeb, makeRpm, makeSysext]) await make(targets.amd64, sampleOf(files), making)
-  if (!later) await makeImage(new Map([[targets.amd64, files]]), directory, age)
-  const names = (await readdir(directory)).filter((name) => name.startsWith("cni-plugins"))
-  await Bun.write(join(directory, sumsName), sumsOf(directory, names))
+async function makeLater(directory: string, files: readonly StagedFile[]): Promise<void> {
+  await using scratch = await TemporaryDirectory.create("cni-later", directory)
+  const later = files.map((file) => markedWith(laterVersion, file))
+  const archive = await makeArchive(targets.amd64, later, scratch.path, age)
+  await rename(archive, join(directory, basename(archive).replace(version, laterVersion)))
+  for (const make of [makeDeb, makeRpm, makeSysext])
+    await make(targets.amd64, sampleOf(later), { directory, age, version: laterVersion })
+  await makeImage(new Map([[targets.arm64, sampleOf(files)]]), scratch.path, age)
+  await rename(scratch.join(`cni-plugins-image-${version}.tar`), join(directory, arm64Image))
+  const names = (await readdir(directory)).filter((name) => /^cni-plugins[-_]\w/.test(name))
+  await Bun.write(join(directory, sumsName), sumsOf(directory, names.sort()))
 }
 
 function markedWith(mark: string, file: StagedFile): StagedFile {
@@ -55,4 +63,31 @@ function markedWith(mark: string, file: StagedFile): StagedFile {
     : file
 }
 
-if (import.meta.main) await makeSample(process.argv[2] ?? "")
+/** Makes `release` and `upgrade` in a directory: a release, and the same with the files of a later version besides. */
+export async function makeBoth(directory: string): Promise<void> {
+  const files = await stageFiles(targets.amd64)
+  await mkdir(join(directory, "release"), { recursive: true })
+  await makeRelease(join(directory, "release"), files)
+  await cp(join(directory, "release"), join(directory, "upgrade"), { recursive: true })
+  await makeLater(join(directory, "upgrade"), files)
+}
+
+/** A directory of `makeBoth`, which no test changes. */
+export interface Made extends AsyncDisposable {
+  readonly path: string
+}
+
+/** The directory that `npm run test:release` has made for all tests, `CNI_TEST_RELEASE`; without it one is made for this test. */
+export async function madeFiles(which: "release" | "upgrade"): Promise<Made> {
+  const made = process.env.CNI_TEST_RELEASE
+  if (made) return { path: join(made, which), [Symbol.asyncDispose]: async () => {} }
+  const own = await TemporaryDirectory.create("cni-release")
+  await makeBoth(own.path)
+  return { path: own.join(which), [Symbol.asyncDispose]: () => own[Symbol.asyncDispose]() }
+}
+
+if (import.meta.main) {
+  const [, , directory = "", what] = process.argv
+  if (what === "release") await makeRelease(directory, await stageFiles(targets.amd64))
+  else await makeBoth(directory)
+}

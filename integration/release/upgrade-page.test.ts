@@ -2,23 +2,20 @@
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { readFile } from "node:fs/promises"
 import { version } from "../../package.json"
-import { TemporaryDirectory } from "../lab/mod.ts"
 import { FreshRoot, minimalDebian, rpmOfTheSystem } from "./fresh-root.ts"
 import { Load } from "./load.ts"
 import { Page } from "./page.ts"
-import { makeForPages } from "./sample.ts"
+import { laterVersion, type Made, madeFiles } from "./sample.ts"
 
-let release: TemporaryDirectory
+let release: Made
 let page: Page
 let install: Page
 
 /** Versions as the page names them. */
-const versions = { OLD: version, NEW: "99.0.0" }
+const versions = { OLD: version, NEW: laterVersion }
 
 beforeAll(async () => {
-  release = await TemporaryDirectory.create("cni-upgrades")
-  await makeForPages(release.path)
-  await makeForPages(release.path, versions.NEW)
+  release = await madeFiles("upgrade")
   page = await Page.read("docs/upgrade.md")
   install = await Page.read("docs/install.md")
   // On a machine that has them not yet: no test is to wait for them.

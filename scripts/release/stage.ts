@@ -61,15 +61,15 @@ export const bundles = async () => [
   await bundle("tool", toolPrograms),
 ]
 
-/** Builds everything for a target, and returns it. */
-export async function stageFiles(target: Target): Promise<StagedFile[]> {
+/** Builds everything for a target, or of the plugins only some, and returns it. */
+export async function stageFiles(target: Target, names: readonly string[] = pluginNames): Promise<StagedFile[]> {
   const read = (name: string) => readFileSync(join(root, name))
   const documents = [
     text("document", "LICENSE", read("LICENSE")),
     text("document", "NOTICE", await notice(target, await bundles())),
     ...["README.md", "CHANGELOG.md"].map((name) => text("document", name, read(name))),
   ]
-  const executables = [...(await plugins(target)), await tool(target)]
+  const executables = [...(await plugins(target, names)), await tool(target)]
   const all = [
     ...units("ipam/dhcp/systemd"),
     ...units("share/systemd", /^cni-(gc|metrics|reconcile)\.|\.preset$/),
@@ -79,11 +79,11 @@ export async function stageFiles(target: Target): Promise<StagedFile[]> {
   return [...executables, ...manual(), ...all, ...documents]
 }
 
-async function plugins(target: Target): Promise<StagedFile[]> {
+async function plugins(target: Target, wanted: readonly string[]): Promise<StagedFile[]> {
   const scratch = mkdtempSync(join(tmpdir(), "cni-stage-"))
   try {
     const built = join(scratch, "bin")
-    await buildPlugins(built, target)
+    await buildPlugins(built, target, "snapshot", wanted)
     const names = readdirSync(built).sort()
     return names.map((name) => ({ kind: "plugin", name, mode: 0o755, bytes: readFileSync(join(built, name)) }))
   } finally {
