@@ -3,6 +3,7 @@
  * file system. Needs root, a built `dist/`, and the Debian packages of `scripts/setup.sh tools peers vm`.
  *
  *   npm run test:vm                          on all of them
+ *   npm run test:vm -- --sample              of the cases that plugins share one plugin's, of those that are alike
  *   bun integration/vm/main.ts qemu|uml      on one; also uml-without-ipv6, and qemu-without-ipv6, of which the first has a part
  *   bun integration/vm/main.ts suspend       the machine that is suspended, of `suspend.ts`
  *   bun integration/vm/main.ts power         a sample of the power cuts of `power-cuts.ts`
@@ -13,7 +14,7 @@
  */
 import { join } from "node:path"
 import { parseArgs } from "node:util"
-import { allFeatures, type LeftOut, leftOutLine, leftOutTests, runProgram } from "../lab/mod.ts"
+import { allFeatures, type LeftOut, leftOutLine, leftOutTests, programEnv, runProgram } from "../lab/mod.ts"
 import { inReports } from "./job.ts"
 import { type Judgement, judge } from "./judge.ts"
 import type { Kernel } from "./kernel.ts"
@@ -35,10 +36,11 @@ const alone = { suspend: testSuspend, power: () => testPowerCuts(1) }
 const AT_ONCE = 2
 
 /** The tests that the kernel of this machine cannot run; no test runs to find out. */
-async function leftOutHere(files: TestFiles): Promise<LeftOut[]> {
+async function leftOutHere(files: TestFiles, kinds: Readonly<Record<string, string>>): Promise<LeftOut[]> {
   const paths = featureFiles(files, allFeatures).map((name) => join(import.meta.dir, "..", name))
   if (paths.length === 0) return []
-  const { stdout, stderr } = await runProgram([process.execPath, "test", "--test-name-pattern=(?!)", ...paths])
+  const list = [process.execPath, "test", "--test-name-pattern=(?!)", ...paths]
+  const { stdout, stderr } = await runProgram(list, { env: { ...programEnv, ...kinds } })
   const hasRunNone = /matched 0 tests|^Ran 0 tests /m.test(stderr) // the latter where all are left out
   if (!hasRunNone) throw new Error(`Cannot list the tests that are left out here: ${stderr}`)
   return leftOutTests(stdout)
@@ -60,13 +62,18 @@ function longEnv(): Record<string, string> {
 }
 
 /**
- * Runs machines, some at once, and answers how many tests passed and how much failed. With `word` they run the long form of the
+ * Runs machines, some at once, and answers how many tests passed and how much failed. With `faults` they run the long form of the
  * tests of faults whose name begins with it.
  */
-async function runMachines(names: readonly KernelName[], word?: string): Promise<{ passed: number; failed: number }> {
+async function runMachines(
+  names: readonly KernelName[],
+  { faults: word, sample = false }: { faults?: string | undefined; sample?: boolean | undefined },
+): Promise<{ passed: number; failed: number }> {
+  const kinds = { ...(sample && { CNI_TEST_KINDS: "sample" }) }
+
   const all = await readTestFiles(join(import.meta.dir, ".."))
   const files = new Map([...all].filter(([name]) => word === undefined || name.startsWith(`faults/${word}`)))
-  const here = await leftOutHere(files)
+  const here = await leftOutHere(files, kinds)
   const missing = allFeatures.filter((feature) => here.some((test) => test.missing.includes(feature)))
   const long = word === undefined ? {} : { files: [], limitMs: 14_400_000 }
   const isComplete = names.length === kernelNames.length && word === undefined
@@ -74,7 +81,7 @@ async function runMachines(names: readonly KernelName[], word?: string): Promise
   // The features that others show are theirs, whether they run or not.
   const planned = kernelNames.map((name): Kernel => ({ ...kernels[name], ...whole, ...long }))
   const jobs = planJobs(planned, files, missing).filter((_, at) => names.some((name) => name === kernelNames[at]))
-  const env = word === undefined ? {} : longEnv()
+  const env = { ...kinds, ...(word !== undefined && longEnv()) }
   const results: Awaited<ReturnType<typeof runMachine>>[] = []
   const waiting = jobs.entries() // shared: where one machine has ended the next begins
   const runSome = async () => {
@@ -94,7 +101,8 @@ async function runMachines(names: readonly KernelName[], word?: string): Promise
 }
 
 if (import.meta.main) {
-  const { values, positionals: asked } = parseArgs({ allowPositionals: true, options: { faults: { type: "string" } } })
+  const options = { faults: { type: "string" }, sample: { type: "boolean" } } as const
+  const { values, positionals: asked } = parseArgs({ allowPositionals: true, options })
   const known = [...kernelNames, ...Object.keys(alone)]
   const unknown = asked.find((name) => !known.includes(name))
   if (unknown !== undefined) {
@@ -103,7 +111,7 @@ if (import.meta.main) {
   }
   const isAsked = (name: string) => asked.length === 0 || asked.includes(name)
   const names = kernelNames.filter(isAsked)
-  const results = names.length > 0 ? [await runMachines(names, values.faults)] : []
+  const results = names.length > 0 ? [await runMachines(names, values)] : []
   for (const [name, run] of Object.entries(alone))
     if (values.faults === undefined && isAsked(name)) results.push(await run())
   const passed = results.reduce((sum, each) => sum + each.passed, 0)

@@ -17,7 +17,7 @@ export const uml: Kernel = {
     "spare_disk",
     "spare_nic",
   ],
-  shows: ["no_nf_tables", "ipvlan", "vlan", "vrf", "dummy"],
+  shows: ["no_nf_tables", "vlan_filtering", "ipvlan", "vlan", "vrf", "dummy"],
   files: ["every-plugin/kernels.test.ts"],
   patience: 10,
   limitMs: 3_600_000,
