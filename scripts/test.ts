@@ -11,6 +11,7 @@
  * The last line is `N passed, N failed`, and the exit code 0 when nothing failed; a step that is not a test counts
  * as one failure when it fails, and so does a test file that dies or hangs, and each statement of docs/conformance.md that does not hold.
  */
+import { rm } from "node:fs/promises"
 import { availableParallelism } from "node:os"
 import { join } from "node:path"
 import { readFigures, TemporaryDirectory } from "../integration/lab/mod.ts"
@@ -78,13 +79,29 @@ const watched = [
   "tuning/{add,undo}",
 ]
 
-async function sanitized(runner: Runner): Promise<void> {
+/** What `--sample` has of these: each plugin, each verb, both packet filters, what is undone, and one of the tool's reports. */
+const watchedSample = [
+  "bridge/{add,masquerade,undo}",
+  "cni/{gc,ps}",
+  "dhcp/lease",
+  "every-plugin/{bad-input,interface-del,unwritten-answer}",
+  "flannel/add",
+  "host-local/interop",
+  "loopback/loopback",
+  "portmap/{add,nftables}",
+  "ptp/{add,undo}",
+  "sbr/sbr",
+  "static/static",
+  "tuning/{add,undo}",
+]
+
+async function sanitized(runner: Runner, words: readonly string[]): Promise<void> {
   if (!isRoot(runner)) return
   const build = [process.execPath, "scripts/sanitized.ts"]
   if (!(await runner.step("build with sanitizers", build, 1_800_000))) return // the engine takes a while
   process.env.CNI_TEST_PLUGINS = sanitizedPlugins
   const files: string[] = []
-  for (const pattern of watched) {
+  for (const pattern of words.includes("--sample") ? watchedSample : watched) {
     const names = [...new Bun.Glob(`${pattern}.test.ts`).scanSync(join(root, "integration"))]
     if (names.length === 0) runner.fail(`No test file is called integration/${pattern}`)
     files.push(...names.map((name) => `./integration/${name}`))
@@ -206,6 +223,16 @@ async function runtimes(runner: Runner): Promise<void> {
   await integration(runner, [...byContainerd, ...integrationFiles("runtimes")])
 }
 
+/** Tests of the files of a release, which are made once for all of them. */
+async function release(runner: Runner): Promise<void> {
+  const files = join(root, "dist/release-under-test")
+  await rm(files, { recursive: true, force: true })
+  const make = [process.execPath, "integration/release/sample.ts", files]
+  if (!isRoot(runner) || !(await runner.step("the files of a release", make, 1_800_000))) return
+  process.env.CNI_TEST_RELEASE = files
+  await integration(runner, integrationFiles("release"))
+}
+
 async function everything(runner: Runner): Promise<void> {
   await gate(runner)
   await integration(runner, integrationFiles())
@@ -251,12 +278,12 @@ const modes: Readonly<Record<string, Mode>> = {
   /** The newest containerd, nerdctl, CRI-O and kubelet, which are built when this machine has not got them: that takes three quarters of an hour. */
   runtimes,
   /** Packages of a sample of files, read back by the programs of their distributions, and run. */
-  release: (runner) => integration(runner, integrationFiles("release")),
+  release,
   /** The plugins for arm64, under QEMU. */
   arm64: (runner) => integration(runner, integrationFiles("arm64")),
   /** Archives that are built without a network, from a directory that was filled before, and with what a packager brings. */
   offline: (runner) => integration(runner, integrationFiles("offline")),
-  /** Integration tests of each plugin and verb with plugins that AddressSanitizer and UndefinedBehaviorSanitizer watch, and calls by chance. */
+  /** Integration tests of each plugin and verb with plugins that AddressSanitizer and UndefinedBehaviorSanitizer watch, and calls by chance; with `--sample` a part of them. */
   sanitized,
   /** The long form of what `npm test` has of kills, errors, storms and garbage; with words the files that have one in their path. */
   faults,
