@@ -581,6 +581,74 @@ const ofSettings: readonly Fault[] = [
   },
 ]
 
+/** A container's own packet filter, with one chain. */
+const ownChain = (table: string, hook: string, ...rules: string[]) =>
+  [
+    `nft 'add table ${table}; add chain ${table} c { type filter hook ${hook}; }'`,
+    ...rules.map((rule) => `nft add rule ${table} c ${rule}`),
+  ].join("; ")
+
+const ofTheirOwn: readonly Fault[] = [
+  {
+    rule: "container-link-down",
+    severity: "error",
+    where: "a",
+    // No record has this interface, and that it was up tells its address.
+    break: "ip link set lo up; ip link set lo down",
+    says: /^interface "lo" of "pods\/.*shop\/a\) is down$/,
+  },
+  {
+    rule: "container-not-local",
+    severity: "error",
+    where: "a",
+    break: "ip route delete local 10.85.0.2 table local",
+    says: /^"pods\/.*shop\/a\) does not take 10\.85\.0\.2 of "eth0" for its own: its route is not in table local$/,
+  },
+  {
+    rule: "container-not-local",
+    severity: "error",
+    where: "line",
+    break: "ip -6 route delete local fd86::2 table local",
+    says: /^"line\/.*shop\/line\) does not take fd86::2 of "eth0" for its own: its route is not in table local$/,
+  },
+  {
+    rule: "container-not-local",
+    severity: "error",
+    where: "lan",
+    break: "ip rule delete priority 0",
+    says: /^"lan\/.*shop\/lan\) does not take 10\.87\.0\.1 of "eth0" for its own: no rule looks up table local$/,
+  },
+  {
+    rule: "container-drop",
+    severity: "error",
+    where: "a",
+    break: ownChain("inet guard", "input priority 0; policy drop", "iif lo accept", "counter"),
+    says: /^the packet filter in "pods\/.*shop\/a\) drops all packets that it gets: table inet guard, chain c, by its policy$/,
+  },
+  {
+    rule: "container-drop",
+    severity: "error",
+    where: "line",
+    break: ownChain("ip6 guard", "output priority 0", "tcp dport 25 drop", 'oifname "eth0" reject'),
+    says: /^the packet filter in "line\/.*shop\/line\) drops all IPv6 packets that it sends: table ip6 guard, chain c, handle \d+$/,
+  },
+  {
+    rule: "container-drop",
+    severity: "error",
+    where: "b",
+    break:
+      "iptables-nft -P INPUT DROP; iptables-nft -A INPUT -i lo -j ACCEPT; iptables-nft -A OUTPUT -o eth0 -j REJECT",
+    says: /^the packet filter in "pods\/.*shop\/b\) drops all IPv4 packets that it gets: table ip filter, chain INPUT, by its policy$/,
+  },
+  {
+    rule: "container-drop",
+    severity: "error",
+    where: "lan",
+    break: ownChain("netdev guard", "ingress device eth0 priority 0; policy drop"),
+    says: /^the packet filter in "lan\/.*shop\/lan\) drops all frames that it gets: table netdev guard, chain c, by its policy$/,
+  },
+]
+
 const ofBridges: readonly Fault[] = [
   {
     rule: "bridge-mac-lost",
@@ -598,12 +666,39 @@ const ofBridges: readonly Fault[] = [
   },
 ]
 
+/** What containers have on purpose: a part passes, or it is not known what does. */
+const meant = [
+  [["inet", "input", "drop"], "ct state established,related accept"],
+  [["inet", "input", "drop"], "iifname lo accept", "tcp dport 80 accept"],
+  [["inet", "output", "accept"], "ip daddr 10.0.0.0/8 drop", "ip daddr 169.254.169.254 reject"],
+  [["inet", "output", "accept"], 'oifname "other*" drop', "oifname != eth0 drop"],
+  [["ip6", "input", "drop"]], // which the pod has no addresses of
+  [["ip", "forward", "drop"]],
+] as const
+
+test.each(meant)(
+  "a packet filter in a container that is its own affair, %p: nothing is found",
+  async (chain, ...rules) => {
+    const [family, hook, policy] = chain
+    const pod = node.pods.a
+    try {
+      await pod.exec("sh", [
+        "-ec",
+        ownChain(`${family} own`, `${hook} priority 0; policy ${policy}`, ...rules.map((rule) => `'${rule}'`)),
+      ])
+      expect(await findings(node)).toEqual([])
+    } finally {
+      await pod.exec("nft", ["delete", "table", family, "own"])
+    }
+  },
+)
+
 test("the node is healthy", async () => {
   expect(await findings(node)).toEqual([])
 })
 
 test.each(
-  [...faults, ...more, ...ofUplinks, ...ofOperators, ...ofSettings, ...ofBridges].map(
+  [...faults, ...more, ...ofUplinks, ...ofOperators, ...ofSettings, ...ofBridges, ...ofTheirOwn].map(
     (fault) => [`${fault.rule}: ${fault.break}, on ${fault.where}`, fault] as const,
   ),
 )("%s: found, mended by the pasted remedy, and found no more", async (_, fault) => {

@@ -2,12 +2,13 @@ import { expect, test } from "bun:test"
 import { join } from "node:path"
 import { findingNames } from "../../tools/doctor/names.ts"
 import { isLong, seed, testWith, waitFor } from "../lab/mod.ts"
+import { faultsOutside } from "./faults-outside.ts"
 import { faultsOnPaths } from "./faults-paths.ts"
 import { type Fault, faults as usual } from "./faults-table.ts"
 import { faultsOfTraffic } from "./faults-traffic.ts"
 import { type Finding, NodeLab } from "./node-lab.ts"
 
-const faults = [...usual, ...faultsOnPaths, ...faultsOfTraffic]
+const faults = [...usual, ...faultsOnPaths, ...faultsOfTraffic, ...faultsOutside]
 
 /** The features that some faults need, by name in this file: so `npm run test:vm` finds the machine for them. */
 const features = [

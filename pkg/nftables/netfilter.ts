@@ -1,6 +1,7 @@
 import { findBytes } from "../engine/mod.ts"
 import { unlessErrno } from "../libc/mod.ts"
 import {
+  type Budget,
   concat,
   type Message,
   NETLINK_NETFILTER,
@@ -15,9 +16,12 @@ import type { Table } from "./rule-set.ts"
 /** What this room needs of a netlink socket. */
 export type Netfilter = Pick<NetlinkSocket, "fd" | "get" | "dump" | "transact">
 
-/** Opens a socket to the packet filter of the thread's namespace. Throws `EPROTONOSUPPORT` when the kernel has none. */
-export function openNetfilter(): NetlinkSocket {
-  return new NetlinkSocket(NETLINK_NETFILTER)
+/**
+ * Opens a socket to the packet filter of the thread's namespace, with a budget where that is a container's. Throws `EPROTONOSUPPORT` when
+ * the kernel has none.
+ */
+export function openNetfilter(budget?: Budget): NetlinkSocket {
+  return new NetlinkSocket(NETLINK_NETFILTER, 0, undefined, budget)
 }
 
 /** Returns a message about a table: struct nfgenmsg, and attributes. */

@@ -12,122 +12,15 @@ import {
   readTrafficFilters,
   recordedPlugins,
 } from "../node/mod.ts"
-import { checkHostArp } from "./arp.ts"
-import { checkComplete, checkDuplicates } from "./attachments.ts"
 import { inspectPlugin, type PluginBinary } from "./binaries.ts"
-import { checkFixedEntries, checkOwnMac, checkPorts, checkSpanningTree } from "./bridge-ports.ts"
-import { checkBridges, checkGateways } from "./bridges.ts"
 import { byCause } from "./causes.ts"
-import { checkContainerRoutes } from "./container-routes.ts"
-import { checkContainerLinks, checkInsides } from "./containers.ts"
-import { checkDrops, checkShadows } from "./filters.ts"
-import { type Check, containerLinks, type Finding, type Member, type Patient, readSysctl } from "./finding.ts"
-import { checkDeviceHooks, checkFrames, checkXdp } from "./frames.ts"
-import { checkBroken, checkClock, checkDisk, checkRecords, checkUnread } from "./host.ts"
-import { checkHostNeighbours, checkHostRoutes } from "./host-routes.ts"
+import { checks } from "./checks.ts"
+import { containerLinks, type Finding, type Member, type Patient, readSysctl } from "./finding.ts"
 import { examinedOf } from "./inside.ts"
-import { checkIpsec } from "./ipsec.ts"
-import {
-  checkBridgeFiltering,
-  checkConntrack,
-  checkForwarding,
-  checkIpv6,
-  checkNeighbourTables,
-  checkReversePath,
-} from "./kernel.ts"
-import { checkLinks, checkMtu } from "./links.ts"
-import { checkListeners } from "./listeners.ts"
-import { checkLostRules } from "./lost-rules.ts"
-import { checkExposedFiles, checkFiles, checkPools, checkRoutes, checkSubnets } from "./networks.ts"
-import { checkLostPaths, checkOrphans } from "./orphans.ts"
-import { checkOtherHooks } from "./other-hooks.ts"
-import { checkOwnTables } from "./own-tables.ts"
-import { checkPlaced } from "./placed.ts"
-import { checkPlugins } from "./plugins.ts"
-import { checkClusterPools } from "./pools.ts"
-import { checkReconcileListener } from "./reconcile-listener.ts"
-import { checkContainerRules, checkHostRules, checkMainTables } from "./rules.ts"
-import { checkFailedAddresses, checkSegments } from "./segments.ts"
-import { checkSettings, settingsOf } from "./settings.ts"
+import { samplesOfClosed } from "./outside.ts"
+import { settingsOf } from "./settings.ts"
 import { checkStatus } from "./status.ts"
-import { checkStores } from "./stores.ts"
-import { checkQueues, checkTrafficFilters } from "./traffic-control.ts"
-import { checkTwins } from "./twins.ts"
-import {
-  checkDefaultRoute,
-  checkDns,
-  checkLocalnet,
-  checkUplinkFilters,
-  checkUplinkState,
-  dnsServersOf,
-} from "./uplinks.ts"
-
-/** All that look, in the order in which their findings are told. */
-const checks: readonly Check[] = [
-  checkUnread,
-  checkDisk,
-  checkClock,
-  checkRecords,
-  checkBroken,
-  checkStores,
-  checkFiles,
-  checkExposedFiles,
-  checkPlugins,
-  checkPlaced,
-  checkSubnets,
-  checkRoutes,
-  checkPools,
-  checkClusterPools,
-  checkForwarding,
-  checkReversePath,
-  checkIpv6,
-  checkConntrack,
-  checkNeighbourTables,
-  checkDrops,
-  checkShadows,
-  checkOtherHooks,
-  checkOwnTables,
-  checkBridgeFiltering,
-  checkLinks,
-  checkBridges,
-  checkGateways,
-  checkMtu,
-  checkTwins,
-  checkLostPaths,
-  checkInsides,
-  checkContainerLinks,
-  checkContainerRoutes,
-  checkContainerRules,
-  checkSettings,
-  checkSegments,
-  checkFailedAddresses,
-  checkPorts,
-  checkSpanningTree,
-  checkOwnMac,
-  checkFixedEntries,
-  checkHostRoutes,
-  checkHostRules,
-  checkMainTables,
-  checkHostNeighbours,
-  checkHostArp,
-  checkIpsec,
-  checkFrames,
-  checkDeviceHooks,
-  checkXdp,
-  checkTrafficFilters,
-  checkQueues,
-  checkDefaultRoute,
-  checkUplinkState,
-  checkUplinkFilters,
-  checkLocalnet,
-  checkDns,
-  checkComplete,
-  checkLostRules,
-  checkDuplicates,
-  checkListeners,
-  checkReconcileListener,
-  checkOrphans,
-]
+import { dnsServersOf } from "./uplinks.ts"
 
 /** The objects that were checked, and the findings, one for each cause. */
 export interface Examination {
@@ -225,16 +118,17 @@ const noTables: Patient["hostTables"] = {
 }
 
 /** Empty where the kernel does not answer, which `cannot-look` says of the routes. */
-function tryReadHostTables(examined: Patient["examined"], { links }: Patient["node"]): Patient["hostTables"] {
+function tryReadHostTables(examined: Patient["examined"], node: Patient["node"]): Patient["hostTables"] {
+  const { links } = node
   const masters = new Set(examined.map(({ one: { link } }) => (link?.nsid === undefined ? link?.master : undefined)))
   const bridges = links.filter(({ nsid, kind, index }) => nsid === undefined && kind === "bridge" && masters.has(index))
-  const addresses = examined.flatMap((one) => [
+  const ofContainers = examined.flatMap((one) => [
     ...one.interfaces.flatMap(({ addresses }) => addresses.map(({ ip }) => ip)),
     ...dnsServersOf(one),
     ...(one.one.result?.ips ?? []).flatMap(({ gateway }) => (gateway ? (parseIp(gateway) ?? []) : [])),
   ])
   try {
-    return readHostTables(addresses, bridges)
+    return readHostTables([...ofContainers, ...samplesOfClosed(node, examined)], bridges)
   } catch {
     return noTables
   }

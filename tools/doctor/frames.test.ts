@@ -90,7 +90,8 @@ describe("addresses that ebtables matches", () => {
   ]
   const found = (...parts: Part[]) => {
     const one = patient.attachments[0] ?? expect.unreachable()
-    const inside = { path: "/n", inode: 1n, links: [], addresses: [], rules: [], routes: [], neighbours: [] }
+    const lists = { links: [], addresses: [], rules: [], routes: [], neighbours: [], routesTo: new Map() }
+    const inside = { path: "/n", inode: 1n, ...lists, filter: undefined }
     return checkFrames(
       patientOf({
         ...patient,

@@ -16,7 +16,7 @@ import type { Address, Examined } from "./inside.ts"
 import { type Command, sh } from "./remedy.ts"
 
 /** RTN_LOCAL, <linux/rtnetlink.h> */
-const RTN_LOCAL = 2
+export const RTN_LOCAL = 2
 
 /** Addresses of containers that the host itself has, or sends elsewhere than to the container. */
 export const checkHostRoutes: Check = (patient) =>

@@ -133,9 +133,11 @@ export const checkRoutes: Check = (patient) => {
       .flatMap(({ rangeSets }) => rangeSets.flat())
       .flatMap((range) => {
         const subnet = parseCidr(subnetOf(range))
-        const clash = patient.node.routes.find(({ dst, dev }) => {
+        const clash = patient.node.routes.find(({ dst, dev, isClosed }) => {
           const cidr = parseCidr(dst)
-          return subnet && cidr && cidr.prefix > 0 && !own.has(dev ?? "") && overlap(subnet, cidr)
+          if (!subnet || !cidr || cidr.prefix === 0 || own.has(dev ?? "")) return false
+          // A host that drops what is private and leads nowhere has a wider route than the containers'.
+          return !(isClosed && cidr.prefix < subnet.prefix) && overlap(subnet, cidr)
         })
         if (!clash) return []
         const finding: Finding = {

@@ -90,7 +90,7 @@ function closedDefault({ node }: Patient, all: string): NodeRoute | undefined {
 }
 
 /** The host's interfaces that are up, have an address of the family, and are not there for containers. */
-function uplinksOf(patient: Patient, family: Family): NodeLink[] {
+export function uplinksOf(patient: Patient, family: Family): NodeLink[] {
   const own = new Set(containerLinks(patient))
   return patient.node.links.filter(({ name, nsid, isUp, kind, state, addresses }) => {
     const hasCarrier = state === "up" || (state === "unknown" && kind !== "bridge")
@@ -191,6 +191,7 @@ export const checkDns: Check = (patient) =>
             "container-rule",
             "container-main-table",
             "host-no-default-route",
+            "uplink-no-address",
             "host-main-table",
           ],
         },

@@ -31,7 +31,7 @@ export interface HostTables {
   readonly withoutMain: readonly Family[]
   /** The routes of the tables that these look up. */
   readonly routes: readonly ListedRoute[]
-  /** The entries that were set by hand. */
+  /** The entries that were set by hand, and those of neighbours that have not answered. */
   readonly neighbours: readonly Neighbour[]
   /** The kernel's answer for each address, or why it sends nothing there. */
   readonly routesTo: ReadonlyMap<string, ListedRoute | RouteRefusal>
@@ -43,6 +43,9 @@ export interface HostTables {
   readonly neighbourTables: readonly NeighbourTable[]
   readonly ipsec: HostIpsec
 }
+
+/** The states of neighbours that are told. */
+const TOLD = NeighbourState.Permanent | NeighbourState.Failed
 
 /** Asks the kernel for the host's route to each of the addresses, and of each bridge whether it knows itself, once. Throws `NetlinkError`. */
 export function readHostTables(addresses: readonly Uint8Array[], bridges: readonly NodeLink[]): HostTables {
@@ -56,7 +59,7 @@ export function readHostTables(addresses: readonly Uint8Array[], bridges: readon
     rules,
     withoutMain: familiesWithoutMain(all),
     routes: [...tables.values()].flatMap(({ family, table }) => (table > 0 ? listRoutes(host, family, { table }) : [])),
-    neighbours: listNeighbours(host).filter(isPermanent),
+    neighbours: listNeighbours(host).filter(({ state }) => (state & TOLD) !== 0),
     routesTo,
     deafBridges: new Set(bridges.filter((bridge) => isDeaf(host, bridge)).map(({ index }) => index)),
     fixedEntries: new Map(bridges.map((bridge) => [bridge.index, fixedEntriesOf(bridge)])),
@@ -90,8 +93,4 @@ function fixedEntriesOf({ index, name }: NodeLink): FixedEntry[] {
       "EINVAL",
     ) ?? []
   )
-}
-
-function isPermanent({ state }: Neighbour): boolean {
-  return (state & NeighbourState.Permanent) !== 0
 }

@@ -1,6 +1,7 @@
-import { isErrno, readTextFile } from "../../pkg/libc/mod.ts"
+import { isErrno, readTextFile, unlessErrno } from "../../pkg/libc/mod.ts"
 import {
   type Address,
+  askRoute,
   Budget,
   type Link,
   type ListedRoute,
@@ -10,14 +11,17 @@ import {
   listRoutes,
   listRules,
   type Neighbour,
+  type RouteRefusal,
   RouteSocket,
   RT_TABLE_MAIN,
   type Rule,
 } from "../../pkg/netlink/mod.ts"
 import { Netns } from "../../pkg/netns/mod.ts"
+import { type Netfilter, openNetfilter } from "../../pkg/nftables/mod.ts"
 import { findSysctl } from "../../pkg/sysctl/mod.ts"
-import { type Family, messageOf } from "../../pkg/types/mod.ts"
+import { type Family, messageOf, parseCidr } from "../../pkg/types/mod.ts"
 import type { NodeAttachment } from "./attachments.ts"
+import { type FilterView, readBaseChains } from "./packet-filter.ts"
 
 /** The namespace of one or more attachments, as it is now. A list is undefined where it is too long to be read whole. */
 export interface Inside {
@@ -30,6 +34,10 @@ export interface Inside {
   /** Of the main table, and of all tables where rules lead to others. */
   readonly routes: readonly ListedRoute[] | undefined
   readonly neighbours: readonly Neighbour[] | undefined
+  /** How the namespace sends to the addresses that its attachments have, by these as the attachments have them. */
+  readonly routesTo: ReadonlyMap<string, ListedRoute | RouteRefusal>
+  /** The base chains of its own packet filter with their own rules; undefined where it has none, or it may not be read. */
+  readonly filter: FilterView | undefined
   /** The values below /proc/sys that were asked for, by path; those that the kernel has. */
   readonly settings: ReadonlyMap<string, string>
   /** The lists that were not read whole. */
@@ -49,13 +57,13 @@ export interface NotInside {
 const DATAGRAMS = 128
 
 /**
- * Reads links, addresses, rules, routes and neighbours of a namespace, by one socket, like `ip -n`; undefined where it is gone, or is
+ * Reads links, addresses, rules, routes and neighbours of a namespace, like `ip -n` and `nft list chains`; undefined where it is gone, or is
  * the thread's own. Never throws: what cannot be read is told.
  */
 function readInside(
   path: string,
   own: bigint,
-  settings: Iterable<string>,
+  { settings, addresses }: { settings: Iterable<string>; addresses: Iterable<string> },
   known: Map<string, Rule>,
 ): Inside | NotInside | undefined {
   try {
@@ -65,9 +73,17 @@ function readInside(
     const entered = sandbox.run(() => ({
       values: readSettings(settings),
       route: RouteSocket.open(new Budget(0, DATAGRAMS)),
+      filter: unlessErrno(() => openNetfilter(new Budget(0, DATAGRAMS)), "EPROTONOSUPPORT", "EAFNOSUPPORT"),
     }))
     using route = entered.route
-    return { path, inode, ...readLists(route, known), settings: entered.values }
+    using filter = entered.filter
+    return {
+      path,
+      inode,
+      ...readLists({ route, filter }, known),
+      routesTo: routesTo(route, addresses),
+      settings: entered.values,
+    }
   } catch (error) {
     return { path, reason: messageOf(error) }
   }
@@ -89,7 +105,11 @@ export function readInsides(
   return new Map(
     [...byPath].flatMap(([path, ofPath]) => {
       if (path === undefined) return []
-      const inside = readInside(path, inode, new Set(ofPath.flatMap(settingsOf)), known)
+      const asked = {
+        settings: new Set(ofPath.flatMap(settingsOf)),
+        addresses: new Set(ofPath.flatMap((one) => one.addresses)),
+      }
+      const inside = readInside(path, inode, asked, known)
       return inside ? [[path, inside] as const] : []
     }),
   )
@@ -104,7 +124,19 @@ function readSettings(paths: Iterable<string>): Map<string, string> {
   )
 }
 
-function readLists(route: RouteSocket, known: Map<string, Rule>): Omit<Inside, "path" | "inode" | "settings"> {
+function routesTo(route: RouteSocket, addresses: Iterable<string>): Inside["routesTo"] {
+  return new Map(
+    [...addresses].flatMap((text) => {
+      const cidr = parseCidr(text)
+      return cidr ? [[text, askRoute(route, { dst: cidr.ip })] as const] : []
+    }),
+  )
+}
+
+function readLists(
+  { route, filter }: { route: RouteSocket; filter: Netfilter | undefined },
+  known: Map<string, Rule>,
+): Omit<Inside, "path" | "inode" | "settings" | "routesTo"> {
   const notWhole: string[] = []
   const whole = <T>(what: string, list: () => T): T | undefined => {
     try {
@@ -118,10 +150,11 @@ function readLists(route: RouteSocket, known: Map<string, Rule>): Omit<Inside, "
   const links = whole("links", () => listLinks(route))
   const addresses = whole("addresses", () => listAddresses(route))
   const rules = whole("rules", () => listRules(route, undefined, { known }))
-  const filter = rules?.every(isUsual) ? { table: RT_TABLE_MAIN } : {}
-  const routes = whole("routes", () => listRoutes(route, undefined, filter))
+  const ofMain = rules?.every(isUsual) ? { table: RT_TABLE_MAIN } : {}
+  const routes = whole("routes", () => listRoutes(route, undefined, ofMain))
   const neighbours = whole("neighbours", () => listNeighbours(route))
-  return { links, addresses, rules, routes, neighbours, notWhole }
+  const chains = filter && whole("rules of the packet filter", () => unlessErrno(() => readBaseChains(filter), "EPERM"))
+  return { links, addresses, rules, routes, neighbours, filter: chains, notWhole }
 }
 
 /** The priorities of the rules that every namespace begins with: local, main, default. */

@@ -4,8 +4,10 @@ import {
   type FoundRule,
   isDormant,
   listBaseChains,
+  listRules,
   listTableRules,
   listTables,
+  type Netfilter,
   PacketFilter,
   type Table,
 } from "../../pkg/nftables/mod.ts"
@@ -35,6 +37,17 @@ export function readPacketFilter(): FilterView | undefined {
     tables,
     dormant,
   }
+}
+
+/**
+ * Reads the base chains of a namespace, those of dormant tables left out, with the rules in them and not in what they jump to; undefined where
+ * there are none, as in most containers, which takes one question. Throws `NetlinkError`, `ETIME` where the socket's budget is over.
+ */
+export function readBaseChains(socket: Netfilter): FilterView | undefined {
+  const bases = listBaseChains(socket)
+  if (bases.length === 0) return undefined
+  const awake = bases.filter(({ table }) => !isDormant(socket, table))
+  return { bases: awake, rules: awake.flatMap((base) => listRules(socket, base)) }
 }
 
 /** `enum nft_verdicts`, as they travel. */

@@ -40,7 +40,7 @@ export class ChainWalk {
   readonly perhapsAccepting: string[] = []
   /** The rule that decided. */
   decidedBy: string | undefined
-  mapped: { mapping: Mapping; rule: string } | undefined
+  mapped: { mapping: Mapping; rule: string; by: FoundRule } | undefined
   readonly #questions: FilterQuestions
   readonly #table: Table
 
@@ -104,7 +104,7 @@ export class ChainWalk {
   }
 
   #map(rule: FoundRule, mapping: Mapping): ChainEnd {
-    this.mapped = { mapping, rule: ruleName(rule) }
+    this.mapped = { mapping, rule: ruleName(rule), by: rule }
     this.packet = mappedPacket(this.packet, mapping, this.#questions.kernel)
     if (mapping.isOpen)
       this.notes.push({ what: `${ruleName(rule)} takes one of several addresses or ports`, passes: "perhaps" })

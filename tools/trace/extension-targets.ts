@@ -20,6 +20,7 @@ interface Done {
 /** Reads a target of iptables by the name that the kernel has for it; structs of <linux/netfilter/xt_*.h>. */
 export function targetOf(name: string, revision: number, info: Uint8Array, packet: Packet): Done {
   const view = new DataView(info.buffer, info.byteOffset, info.length)
+  const isIpv4 = familyOf(packet.source) === AF_INET
   try {
     switch (name) {
       case "REJECT":
@@ -27,11 +28,11 @@ export function targetOf(name: string, revision: number, info: Uint8Array, packe
       case "MASQUERADE":
         return { action: { kind: "source", from: "output", isOpen: false } }
       case "DNAT":
-        return { action: mappingOf("destination", view, info, revision, packet) }
+        return { action: mappingOf("destination", info, revision, isIpv4) }
       case "SNAT":
-        return { action: mappingOf("source", view, info, revision, packet) }
+        return { action: mappingOf("source", info, revision, isIpv4) }
       case "REDIRECT":
-        return { action: { ...mappingOf("destination", view, info, revision, packet), ip: undefined, from: "input" } }
+        return { action: { ...mappingOf("destination", info, revision, isIpv4), ip: undefined, from: "input" } }
       case "MARK": // struct xt_mark_tginfo2
         return { packet: { ...packet, mark: setBits(packet.mark, view.getUint32(0, true), view.getUint32(4, true)) } }
       case "CONNMARK":
@@ -76,15 +77,12 @@ function connectionMarked(view: DataView, packet: Packet): Packet {
 const MAP_IPS = 1
 const PROTO_SPECIFIED = 2
 
-/** struct nf_nat_range, and for IPv4's older revisions nf_nat_ipv4_multi_range_compat, which has a count before it. */
-function mappingOf(
-  kind: Mapping["kind"],
-  view: DataView,
-  info: Uint8Array,
-  revision: number,
-  { source }: Packet,
-): Mapping {
-  const isIpv4 = familyOf(source) === AF_INET
+/**
+ * Reads what DNAT and SNAT give a packet: struct nf_nat_range, and for IPv4's older revisions nf_nat_ipv4_multi_range_compat, which has a
+ * count before it. Throws `RangeError` for one that is too short.
+ */
+export function mappingOf(kind: Mapping["kind"], info: Uint8Array, revision: number, isIpv4: boolean): Mapping {
+  const view = new DataView(info.buffer, info.byteOffset, info.length)
   const isOld = revision === 0 && isIpv4
   const [flagsAt, minAt, maxAt, portAt] = isOld ? [4, 8, 12, 16] : [0, 4, 20, 36]
   const size = isIpv4 ? 4 : 16

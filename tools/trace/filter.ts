@@ -1,4 +1,4 @@
-import type { BaseChain } from "../../pkg/nftables/mod.ts"
+import type { BaseChain, FoundRule } from "../../pkg/nftables/mod.ts"
 import { AF_INET, familyOf, formatIp } from "../../pkg/types/mod.ts"
 import type { Mapping } from "./actions.ts"
 import { ChainWalk, type FilterQuestions, type Note, placeOf } from "./chain-walk.ts"
@@ -12,7 +12,7 @@ export interface HookResult {
   /** The rule or policy that decided, and rules that may have decided. */
   readonly notes: readonly Note[]
   /** The changes of its addresses, in order, with the rules that made them. */
-  readonly mappings: readonly { readonly mapping: Mapping; readonly rule: string }[]
+  readonly mappings: readonly { readonly mapping: Mapping; readonly rule: string; readonly by: FoundRule }[]
 }
 
 /** `NF_IP_PRI_NAT_DST` and `NF_IP_PRI_NAT_SRC`: the priority of all chains of type nat, with any priority among themselves. */

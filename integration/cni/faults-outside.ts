@@ -1,0 +1,134 @@
+import { expect } from "bun:test"
+import { type ContainerNamespace, chooseIptables, waitFor } from "../lab/mod.ts"
+import type { Fault } from "./faults-table.ts"
+import type { NodeLab } from "./node-lab.ts"
+
+const OUTSIDE = "192.0.2.1"
+
+/** A machine outside, which is the host's gateway. */
+async function addOutside({ host }: NodeLab): Promise<ContainerNamespace> {
+  const outside = await host.addContainer()
+  await host.exec("ip", ["link", "add", "up0", "up", "type", "veth", "peer", "name", "eth0", "netns", outside.name])
+  await host.exec("ip", ["address", "add", "192.0.2.2/24", "dev", "up0"])
+  await host.exec("ip", ["route", "add", "default", "via", OUTSIDE])
+  await outside.exec("sh", ["-ec", `ip address add ${OUTSIDE}/24 dev eth0; ip link set eth0 up`])
+  return outside
+}
+
+/** Checks that the pods reach what is outside, or none of them does. */
+async function expectOutside(pods: readonly ContainerNamespace[], isReached: boolean): Promise<void> {
+  for (const pod of pods) {
+    const ping = async () => (await pod.tryExec("ping", ["-c1", "-W1", OUTSIDE])).exitCode === 0
+    if (isReached) await waitFor(ping, "what is outside to answer a pod")
+    else expect(await ping()).toBe(false)
+  }
+}
+
+const snat = ({ host }: NodeLab, to: string) =>
+  host.exec("nft", ["-f", "-"], {
+    input: `table ip other; delete table ip other; table ip other {
+      chain c { type nat hook postrouting priority 90; ip saddr 10.85.0.0/24 oifname "up0" counter snat to ${to}; }
+    }`,
+  })
+
+/** Faults on the host's way to what lies outside. */
+export const faultsOutside: readonly Fault[] = [
+  {
+    rule: "source-not-local",
+    severity: "warning",
+    names:
+      /^a rule in table ip other, chain c, handle \d+, gives what 2 containers send outside the source 192\.0\.2\.77, which the host does not have: /,
+    seed: async (lab, pods) => {
+      await addOutside(lab)
+      // An address of the host's own, and one of no network here, which may be routed to this host.
+      for (const to of ["192.0.2.2", "203.0.113.9"]) {
+        await snat(lab, to)
+        expect((await lab.doctor()).findings).toEqual([])
+      }
+      await snat(lab, "192.0.2.77")
+      await expectOutside(pods, false)
+      // The host answers for an address to which a route of its own leads.
+      const proxy = "neighbour $1 proxy 192.0.2.77 dev up0; ip route $1 192.0.2.77 dev cni0"
+      await lab.host.exec("sh", ["-ec", `ip ${proxy}`, "sh", "add"])
+      await expectOutside(pods, true)
+      expect((await lab.doctor()).findings).toEqual([])
+      await lab.host.exec("sh", ["-ec", `ip ${proxy}`, "sh", "delete"])
+    },
+  },
+  {
+    rule: "source-not-local",
+    how: "by iptables, of one pod",
+    severity: "warning",
+    names:
+      /^a rule in table ip nat, chain POSTROUTING, handle \d+, gives what "pods\/.*shop\/web-2\) sends outside the source 192\.0\.2\.77, which the host does not have$/,
+    seed: async (lab, pods) => {
+      await addOutside(lab)
+      await chooseIptables(lab.host, "nf_tables")
+      const rule = ["-t", "nat", "-I", "POSTROUTING", "-s", "10.85.0.3", "-j", "SNAT", "--to-source", "192.0.2.77"]
+      await lab.host.exec("iptables", rule)
+      await expectOutside(pods.slice(0, 1), true)
+      await expectOutside(pods.slice(1), false)
+    },
+  },
+  {
+    rule: "host-gateway-silent",
+    severity: "warning",
+    names: /^192\.0\.2\.1, the gateway of the host's default route by "up0", has not answered when it was last asked/,
+    seed: async (lab, pods) => {
+      const outside = await addOutside(lab)
+      await outside.exec("ip", ["link", "set", "eth0", "arp", "off"])
+      await expectOutside(pods, false)
+      const entry = async () => (await lab.host.exec("ip", ["neighbour", "show", "dev", "up0"])).stdout
+      await waitFor(async () => (await entry()).includes("FAILED"), "the host to give up asking for its gateway")
+    },
+  },
+  {
+    rule: "outside-route-closed",
+    severity: "warning",
+    names: /^the host's route to 128\.0\.0\.0\/1 leads nowhere, and containers send there by the host$/,
+    seed: async (lab, pods) => {
+      await addOutside(lab)
+      // What many hosts have on purpose: what is private, and single networks.
+      for (const network of ["10.0.0.0/8", "172.16.0.0/12", "224.0.0.0/4", "198.51.100.0/24"])
+        await lab.host.exec("ip", ["route", "add", "blackhole", network])
+      expect((await lab.doctor()).findings).toEqual([])
+      await lab.host.exec("ip", ["route", "add", "blackhole", "128.0.0.0/1", "metric", "7"])
+      const { stdout } = await lab.cni(["trace", "pods", pods[0]?.path ?? "", "--to", "198.51.99.1"])
+      expect(stdout).toMatch(/^STOP/m)
+    },
+  },
+  {
+    rule: "outside-route-closed",
+    how: "to what a network has a route to",
+    severity: "error",
+    names:
+      /^the host's route to 10\.99\.0\.0\/16 leads nowhere, and ADD has given "far\/.*\(pod shop\/far\) a route there by the host$/,
+    seed: async (lab) => {
+      await addOutside(lab)
+      const ipam = { ranges: [[{ subnet: "10.87.0.0/24" }]], routes: [{ dst: "10.99.7.0/24" }] }
+      const bridge = { type: "bridge", bridge: "cni1", isGateway: true, ipMasq: true }
+      const plugins = [{ ...bridge, ipam: { type: "host-local", ...ipam } }]
+      await lab.writeNetwork("20-far.conflist", { cniVersion: "1.1.0", name: "far", plugins })
+      await lab.addPod("far", "far")
+      expect((await lab.doctor()).findings).toEqual([])
+      await lab.host.exec("ip", ["route", "add", "unreachable", "10.99.0.0/16"])
+    },
+  },
+  {
+    rule: "uplink-no-address",
+    severity: "error",
+    names:
+      /^the host has no IPv4 address but those of its containers' networks, and 2 containers are masqueraded; without one is interface "up0"$/,
+    seed: async (lab, pods) => {
+      await addOutside(lab)
+      await expectOutside(pods, true)
+      expect((await lab.doctor()).findings).toEqual([])
+      await lab.host.exec("ip", ["address", "flush", "dev", "up0"])
+    },
+    words: /^give the uplink its address and the default route again: networkctl reconfigure up0, /,
+    mend: async ({ host }) => {
+      await host.exec("ip", ["address", "add", "192.0.2.2/24", "dev", "up0"])
+      await host.exec("ip", ["route", "add", "default", "via", OUTSIDE])
+    },
+  },
+]

@@ -1,0 +1,116 @@
+import { checkHostArp } from "./arp.ts"
+import { checkComplete, checkDuplicates } from "./attachments.ts"
+import { checkFixedEntries, checkOwnMac, checkPorts, checkSpanningTree } from "./bridge-ports.ts"
+import { checkBridges, checkGateways } from "./bridges.ts"
+import { checkContainerFilters } from "./container-filters.ts"
+import { checkLocalRoutes, checkLoopbacks } from "./container-own.ts"
+import { checkContainerRoutes } from "./container-routes.ts"
+import { checkContainerLinks, checkInsides } from "./containers.ts"
+import { checkDrops, checkShadows } from "./filters.ts"
+import type { Check } from "./finding.ts"
+import { checkDeviceHooks, checkFrames, checkXdp } from "./frames.ts"
+import { checkBroken, checkClock, checkDisk, checkRecords, checkUnread } from "./host.ts"
+import { checkHostNeighbours, checkHostRoutes } from "./host-routes.ts"
+import { checkIpsec } from "./ipsec.ts"
+import {
+  checkBridgeFiltering,
+  checkConntrack,
+  checkForwarding,
+  checkIpv6,
+  checkNeighbourTables,
+  checkReversePath,
+} from "./kernel.ts"
+import { checkLinks, checkMtu } from "./links.ts"
+import { checkListeners } from "./listeners.ts"
+import { checkLostRules } from "./lost-rules.ts"
+import { checkExposedFiles, checkFiles, checkPools, checkRoutes, checkSubnets } from "./networks.ts"
+import { checkLostPaths, checkOrphans } from "./orphans.ts"
+import { checkOtherHooks } from "./other-hooks.ts"
+import { checkHostGateways, checkOutsideRoutes, checkUplinkAddress } from "./outside.ts"
+import { checkOwnTables } from "./own-tables.ts"
+import { checkPlaced } from "./placed.ts"
+import { checkPlugins } from "./plugins.ts"
+import { checkClusterPools } from "./pools.ts"
+import { checkReconcileListener } from "./reconcile-listener.ts"
+import { checkContainerRules, checkHostRules, checkMainTables } from "./rules.ts"
+import { checkFailedAddresses, checkSegments } from "./segments.ts"
+import { checkSettings } from "./settings.ts"
+import { checkSourceNat } from "./source-nat.ts"
+import { checkStores } from "./stores.ts"
+import { checkQueues, checkTrafficFilters } from "./traffic-control.ts"
+import { checkTwins } from "./twins.ts"
+import { checkDefaultRoute, checkDns, checkLocalnet, checkUplinkFilters, checkUplinkState } from "./uplinks.ts"
+
+/** All that look, in the order in which their findings are told. */
+export const checks: readonly Check[] = [
+  checkUnread,
+  checkDisk,
+  checkClock,
+  checkRecords,
+  checkBroken,
+  checkStores,
+  checkFiles,
+  checkExposedFiles,
+  checkPlugins,
+  checkPlaced,
+  checkSubnets,
+  checkRoutes,
+  checkPools,
+  checkClusterPools,
+  checkForwarding,
+  checkReversePath,
+  checkIpv6,
+  checkConntrack,
+  checkNeighbourTables,
+  checkDrops,
+  checkShadows,
+  checkSourceNat,
+  checkOtherHooks,
+  checkOwnTables,
+  checkBridgeFiltering,
+  checkLinks,
+  checkBridges,
+  checkGateways,
+  checkMtu,
+  checkTwins,
+  checkLostPaths,
+  checkInsides,
+  checkContainerLinks,
+  checkLoopbacks,
+  checkContainerRoutes,
+  checkLocalRoutes,
+  checkContainerFilters,
+  checkContainerRules,
+  checkSettings,
+  checkSegments,
+  checkFailedAddresses,
+  checkPorts,
+  checkSpanningTree,
+  checkOwnMac,
+  checkFixedEntries,
+  checkHostRoutes,
+  checkHostRules,
+  checkMainTables,
+  checkHostNeighbours,
+  checkHostArp,
+  checkIpsec,
+  checkFrames,
+  checkDeviceHooks,
+  checkXdp,
+  checkTrafficFilters,
+  checkQueues,
+  checkDefaultRoute,
+  checkUplinkAddress,
+  checkUplinkState,
+  checkHostGateways,
+  checkOutsideRoutes,
+  checkUplinkFilters,
+  checkLocalnet,
+  checkDns,
+  checkComplete,
+  checkLostRules,
+  checkDuplicates,
+  checkListeners,
+  checkReconcileListener,
+  checkOrphans,
+]

@@ -1,0 +1,69 @@
+import { IFA_F_DADFAILED, IFA_F_TENTATIVE, RT_TABLE_LOCAL } from "../../pkg/netlink/mod.ts"
+import { AF_INET6, familyOf, formatIp, sameBytes } from "../../pkg/types/mod.ts"
+import { about } from "./containers.ts"
+import { affectedBy, type Check, type Finding, nameOf } from "./finding.ts"
+import { RTN_LOCAL } from "./host-routes.ts"
+import { type Address, type Examined, type ExaminedInterface, inContainer, isLoopback, isUp } from "./inside.ts"
+import { sh } from "./remedy.ts"
+
+/**
+ * Loopback interfaces that were up and are down, where no attachment has them: the kernel gives `lo` 127.0.0.1 when it is brought up, and
+ * leaves it the address then. One that was never up is what a virtual machine's namespace has.
+ */
+export const checkLoopbacks: Check = ({ examined }) => {
+  const first = new Map(examined.map((each) => [each.inside.inode, each] as const).reverse())
+  return [...first.values()].flatMap((each): Finding[] => {
+    const { inside, linkNames } = each
+    const lo = inside.links?.find(isLoopback)
+    const wasUp = inside.addresses?.some(({ index }) => index === lo?.index)
+    if (lo === undefined || isUp(lo) || !wasUp || linkNames.has(lo.name)) return []
+    const { common, what, ofMany } = about(each, lo)
+    return [
+      {
+        ...common,
+        rule: "container-link-down",
+        severity: "error",
+        what: `${what} is down`,
+        ofMany: ofMany("is down"),
+        why: "the container reaches neither 127.0.0.1 nor its own addresses",
+        remedy: inContainer(inside, [sh`ip link set ${lo.name} up`]),
+      },
+    ]
+  })
+}
+
+/** Addresses that a container has and does not take packets for: their routes in its table local are gone. */
+export const checkLocalRoutes: Check = ({ examined }) =>
+  examined.flatMap((each) =>
+    each.interfaces.flatMap((one) => one.addresses.flatMap((address) => notLocal(each, one, address))),
+  )
+
+/** An interface in a VRF has its local routes in the VRF's table. */
+function notLocal(examined: Examined, { name, link }: ExaminedInterface, { ip, text }: Address): Finding[] {
+  const { one, inside } = examined
+  const answer = inside.routesTo.get(text)
+  const own = inside.addresses?.find((each) => each.index === link?.index && sameBytes(each.ip, ip))
+  if (link === undefined || !isUp(link) || link.attributes.master !== undefined || own === undefined) return []
+  const isPending = (own.flags & (IFA_F_TENTATIVE | IFA_F_DADFAILED)) !== 0
+  if (answer === undefined || isPending || (typeof answer === "object" && answer.type === RTN_LOCAL)) return []
+  const address = formatIp(ip)
+  const isV6 = familyOf(ip) === AF_INET6
+  const isLookedUp = inside.rules?.some(({ family, table }) => family === familyOf(ip) && table === RT_TABLE_LOCAL)
+  const route = sh`ip ${isV6 ? ["-6"] : []} route replace local ${address} dev ${name} table local proto kernel ${isV6 ? [] : ["scope", "host", "src", address]}`
+  const rule = sh`ip ${isV6 ? ["-6"] : []} rule add priority 0 lookup local`
+  const lost = isLookedUp === false ? "no rule looks up table local" : "its route is not in table local"
+  return [
+    {
+      rule: "container-not-local",
+      severity: "error",
+      network: one.network,
+      cause: `${lost} in network ${one.network}`,
+      affected: [affectedBy(one)],
+      what: `${nameOf(one)} does not take ${address} of "${name}" for its own: ${lost}`,
+      ofMany: (count) => `${count} containers do not take their addresses for their own: ${lost}`,
+      why: "the container drops what is sent to the address, answers to what it asks included",
+      remedy: inContainer(inside, [isLookedUp === false ? rule : route]),
+      consequenceOf: ["container-main-table", "container-rule"],
+    },
+  ]
+}

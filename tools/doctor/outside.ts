@@ -1,0 +1,168 @@
+import { NeighbourState, RTPROT_KERNEL } from "../../pkg/netlink/mod.ts"
+import {
+  AF_INET,
+  AF_INET6,
+  type Cidr,
+  contains,
+  familyOf,
+  formatIp,
+  networkOf,
+  parseCidr,
+} from "../../pkg/types/mod.ts"
+import type { Node, NodeLink, NodeRoute } from "../node/mod.ts"
+import { isGateway } from "./bridges.ts"
+import { affectedBy, type Check, containerLinks, type Finding, nameOf, type Patient, someOf } from "./finding.ts"
+import type { Examined } from "./inside.ts"
+import { sh } from "./remedy.ts"
+import { uplinksOf } from "./uplinks.ts"
+
+/** A host without an IPv4 address for masqueraded packets: its uplink has lost the last one, and all routes by it with that. */
+export const checkUplinkAddress: Check = (patient) => {
+  const { examined, node, hostTables } = patient
+  const masqueraded = examined.filter(
+    ({ plugins, interfaces }) =>
+      plugins.some(({ raw }) => raw.ipMasq === true) &&
+      interfaces.some(({ addresses }) => addresses.some(({ ip }) => familyOf(ip) === AF_INET)),
+  )
+  const isRouted =
+    node.routes.some(({ dst, gateway }) => !dst.includes(":") && (dst === "0.0.0.0/0" || gateway !== undefined)) ||
+    hostTables.routes.some(({ dst, prefix }) => prefix === 0 && familyOf(dst) === AF_INET)
+  if (masqueraded.length === 0 || isRouted || uplinksOf(patient, AF_INET).length > 0) return []
+  const bare = bareLinks(patient)
+  if (bare.length === 0) return []
+  const count = masqueraded.length === 1 ? "a container is" : `${masqueraded.length} containers are`
+  const names = bare.map(({ name }) => `"${name}"`)
+  const first = sh`networkctl reconfigure ${bare[0]?.name ?? ""}`.line
+  return [
+    {
+      rule: "uplink-no-address",
+      severity: "error",
+      what: `the host has no IPv4 address but those of its containers' networks, and ${count} masqueraded; without one is ${someOf("interface", names)}`,
+      why: "what containers send beyond the host's own networks has no source to leave with, and no route: an interface loses its routes with its last address",
+      remedy: `give the uplink its address and the default route again: ${first}, nmcli device reapply, a DHCP client, or ip address add ADDRESS/PREFIX and ip route add default via GATEWAY`,
+    },
+  ]
+}
+
+/** The host's interfaces that are up and could be uplinks, and have no IPv4 address: not containers', and no ports of others. */
+function bareLinks(patient: Patient): NodeLink[] {
+  const own = new Set(containerLinks(patient))
+  return patient.node.links.filter(
+    ({ name, nsid, isUp, state, kind, master, addresses }) =>
+      nsid === undefined &&
+      isUp &&
+      name !== "lo" &&
+      !own.has(name) &&
+      master === undefined &&
+      (state === "up" || (state === "unknown" && kind !== "bridge")) &&
+      !addresses.some((each) => !each.includes(":")),
+  )
+}
+
+/** Gateways of the host's default routes that have not answered when they were last asked for their MAC. */
+export const checkHostGateways: Check = ({ node, hostTables, attachments }) => {
+  if (attachments.length === 0) return []
+  return ["0.0.0.0/0", "::/0"].flatMap((all) =>
+    defaultRoutes(node, all).flatMap(({ gateway, dev }): Finding[] => {
+      const link = node.links.find(({ name, nsid }) => nsid === undefined && name === dev)
+      const entry = hostTables.neighbours.find(({ ip, index }) => index === link?.index && formatIp(ip) === gateway)
+      if (link === undefined || gateway === undefined || !entry || !(entry.state & NeighbourState.Failed)) return []
+      return [
+        {
+          rule: "host-gateway-silent",
+          severity: "warning",
+          affected: [{ name: `"${link.name}"` }],
+          what: `${gateway}, the gateway of the host's ${all.includes(":") ? "IPv6 " : ""}default route by "${link.name}", has not answered when it was last asked for its MAC`,
+          why: "what containers send beyond the host's own networks goes nowhere as long as the gateway does not answer",
+          remedy: sh`ip neighbour delete ${gateway} dev ${link.name}`,
+          note: "then the kernel asks again: what is found once more is at the gateway, the cable, the VLAN, or the address in the route",
+          consequenceOf: ["uplink-down", "netdev-drop"],
+        },
+      ]
+    }),
+  )
+}
+
+/** The default routes of a family that count: those of the least metric. */
+function defaultRoutes({ routes }: Pick<Node, "routes">, all: string): NodeRoute[] {
+  const alike = routes.filter(({ dst }) => dst === all)
+  const least = Math.min(...alike.map(({ metric = 0 }) => metric))
+  return alike.filter(({ metric = 0 }) => metric === least)
+}
+
+/** Routes of the host that drop what a network has a route to, or a great part of what lies outside. */
+export const checkOutsideRoutes: Check = ({ node, examined, hostTables }) => {
+  const isDropped = (to: Cidr) => typeof hostTables.routesTo.get(formatIp(sampleOf(to))) === "string"
+  return closedRoutes(node).flatMap(({ route, to }): Finding[] => {
+    const isMuch = isWide(to) && isDropped(to)
+    const wanted = (each: Examined) => destinationsOf(each).filter((dst) => dst.prefix >= to.prefix && isDropped(dst))
+    const behind = isMuch ? [] : examined.filter((each) => wanted(each).some(({ ip }) => contains(to, ip)))
+    const [one] = behind
+    if (!isMuch && one === undefined) return []
+    const leads = `the host's route to ${route.dst} leads nowhere`
+    return [
+      {
+        rule: "outside-route-closed",
+        severity: isMuch ? "warning" : "error",
+        affected: behind.map((each) => affectedBy(each.one)),
+        what:
+          one === undefined
+            ? `${leads}, and containers send there by the host`
+            : `${leads}, and ADD has given ${nameOf(one.one)} a route there by the host`,
+        ofMany: (count) => `${leads}, and ADD has given ${count} containers a route there by the host`,
+        why: "what containers send there goes nowhere",
+        remedy: sh`ip ${familyOf(to.ip) === AF_INET6 ? ["-6"] : ["-4"]} route delete ${route.dst} metric ${route.metric ?? 0}`,
+        ...(isMuch ? { note: "it may be meant to be there" } : {}),
+        consequenceOf: ["host-main-table"],
+      },
+    ]
+  })
+}
+
+/** What the kernel has to be asked for `checkOutsideRoutes`: an address of each network that a closed route may drop. */
+export function samplesOfClosed(node: Pick<Node, "routes">, examined: readonly Examined[]): Uint8Array[] {
+  const closed = closedRoutes(node).map(({ to }) => to)
+  const wanted = closed.length === 0 ? [] : examined.flatMap(destinationsOf)
+  return [...closed.filter(isWide), ...wanted].map(sampleOf)
+}
+
+/** The host's routes that drop packets and count for their destination, but for the default route and the kernel's own. */
+function closedRoutes(node: Pick<Node, "routes">): { route: NodeRoute; to: Cidr }[] {
+  const open = new Map<string, number>()
+  for (const { isClosed, dst, metric = 0 } of node.routes)
+    if (!isClosed) open.set(dst, Math.min(metric, open.get(dst) ?? metric))
+  return node.routes.flatMap((route) => {
+    const { dst, isClosed, protocol, metric = 0 } = route
+    if (!isClosed || protocol === RTPROT_KERNEL || (open.get(dst) ?? metric) < metric) return []
+    const to = parseCidr(dst)
+    return to && to.prefix > 0 ? [{ route, to }] : []
+  })
+}
+
+/** The destinations of an attachment's routes by the host, but for the default route. */
+function destinationsOf({ one, plugins }: Examined): Cidr[] {
+  if (!plugins.some(({ type, raw }) => type === "ptp" || isGateway({ type, raw, network: one.network }))) return []
+  return (one.result?.routes ?? []).flatMap(({ dst }) => parseCidr(dst) ?? []).filter(({ prefix }) => prefix > 0)
+}
+
+/** Registries of a continent get blocks of this length. */
+const WIDE = { 4: 8, 16: 12 } as const
+/** What is not used on the Internet: RFC 6890, and all of IPv6 that no registry gives out. */
+const NOT_OUTSIDE = ["0.0.0.0/8", "10.0.0.0/8", "127.0.0.0/8", "224.0.0.0/3"].flatMap((each) => parseCidr(each) ?? [])
+const GIVEN_OUT = { ip: Uint8Array.of(0x20, ...new Array(15).fill(0)), prefix: 3 }
+
+/** Whether a network is a great part of what lies outside. */
+function isWide(to: Cidr): boolean {
+  if (to.ip.length === 4)
+    return to.prefix <= WIDE[4] && !NOT_OUTSIDE.some((own) => to.prefix >= own.prefix && contains(own, to.ip))
+  return to.prefix <= WIDE[16] && (contains(GIVEN_OUT, to.ip) || contains(to, GIVEN_OUT.ip))
+}
+
+/** An address in the middle of a network. */
+function sampleOf(to: Cidr): Uint8Array {
+  const ip = networkOf(to)
+  const bit = Math.min(to.prefix, 8 * ip.length - 1)
+  ip[bit >> 3] = (ip[bit >> 3] ?? 0) | (0x80 >> (bit & 7))
+  ip[ip.length - 1] = (ip.at(-1) ?? 0) | 1
+  return ip
+}
