@@ -149,7 +149,7 @@ const withLongForm = [
   "integration/faults/*.test.ts",
   "integration/executable/memory.test.ts",
   "integration/install/{killed,power-cut}.test.ts",
-  "integration/migrate/{killed,switch}.test.ts",
+  "integration/migrate/{killed,moves,switch}.test.ts",
   "integration/reconcile/{killed,killed-command,orders,outage,storm}.test.ts",
   "integration/cni/faults*.test.ts",
   "integration/dhcp/{hostile,killed-daemon,many}.test.ts",
