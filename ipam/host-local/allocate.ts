@@ -52,8 +52,8 @@ export interface Granted {
 }
 
 /**
- * Reserves an address of each range set for an owner, all or none. An owner that already holds some is refused while it
- * may be alive; else it gets the same addresses again. Throws `CniError` 999 with upstream's texts.
+ * Reserves an address of each range set for an owner, or no address. An owner that already has addresses is refused
+ * while it may be alive; else it gets the same addresses again. Throws `CniError` 999 with upstream's texts.
  */
 export function allocate(session: Session, lease: PreparedLease, request: Request): Granted[] {
   const { owner, netns } = request
@@ -158,7 +158,10 @@ function findFree({ session, lease, index, set }: Choice): Address | undefined {
   }
 }
 
-/** Takes back what the owner holds, if it is gone, and returns it. Throws if it may be alive. */
+/**
+ * Releases the addresses of a former container with the same owner, and returns them. Throws when that container may be
+ * alive.
+ */
 function takeFromFormer(session: Session, { owner, ranges }: Request): Address[] {
   const holding = session.holding(owner)
   const [first] = holding?.addresses ?? []
@@ -180,7 +183,7 @@ function takeFromFormer(session: Session, { owner, ranges }: Request): Address[]
   return holding.addresses.flatMap((text) => parseAddress(text) ?? [])
 }
 
-/** Part of the way back from another error, which must not be buried. */
+/** Part of the undo after another error, which must not be hidden by a new one. */
 function giveBack(session: Session, address: Address): void {
   try {
     session.free(formatAddress(address))
@@ -205,9 +208,9 @@ function failure(message: string, options: { details?: string } = {}): CniError 
 
 /**
  * The address to hand out next: the first free one after the cursor, which is the address handed out last, around
- * through all ranges of the set and up to the cursor itself. So an address that was freed rests as long as possible.
- * A cursor outside of the set counts as none: from the first range's start on. `undefined` when the set is full. `nextFree` returns
- * the first free address of two and those between.
+ * through all ranges of the set and up to the cursor itself. So a freed address is reused as late as possible. Without
+ * a cursor, or with one outside of the set, the search begins at the first range's start. `undefined` when the set is
+ * full. `nextFree` returns the first free address of two and those between.
  */
 export function nextAddress(
   set: RangeSet,
@@ -239,8 +242,9 @@ export function walk(set: RangeSet, cursor: Address | undefined): [first: Addres
 }
 
 /**
- * Releases what containers of earlier boots hold whose namespaces are gone; says so on stderr. Reads every reservation: it
- * is the last resort before an ADD is refused. `surveyStore` tells beforehand what it would release.
+ * Releases the reservations of containers of earlier boots whose namespaces no longer exist; logs them on stderr. It
+ * reads every reservation, and is called only before an ADD would be refused. `surveyStore` lists what it would
+ * release.
  */
 function reclaimDead(session: Session): void {
   for (const owner of session.owners()) {

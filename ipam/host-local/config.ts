@@ -157,7 +157,7 @@ function directoryOf({ name }: NetworkConfig, raw: JsonObject): string {
   return `${parent.endsWith("/") ? parent.slice(0, -1) : parent}/${name}`
 }
 
-/** The addresses of all sources together; a prefix length that comes with one says nothing. */
+/** The requested addresses of all sources; their prefix lengths are ignored. */
 function parseRequested(wishes: readonly string[]): Address[] {
   const requested = new Map<string, Address>()
   for (const written of wishes) {
@@ -186,7 +186,7 @@ function isDigit(char: number): boolean {
   return char >= 0x30 && char <= 0x39
 }
 
-/** Results below 0.3.0 have room for one address of a family. */
+/** Results below 0.3.0 can have one address of each family. */
 function checkFamilies(sets: readonly RangeSet[], version: string): void {
   const count = { [AF_INET]: 0, [AF_INET6]: 0 }
   for (const set of sets) if (set[0]) count[set[0].start.family]++

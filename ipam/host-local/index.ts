@@ -15,7 +15,7 @@ export class Index {
   /** The addresses that each owner holds. */
   readonly records: Owners
   readonly #pages = new Map<string, Uint8Array>()
-  /** Whether the bitmap is made anew: what memory has not is then empty, also where the disk has it. */
+  /** Whether the bitmap is rebuilt: words that are not in memory then count as empty, also when the file has them. */
   #isNew = false
   #isWritten = true
 
@@ -89,7 +89,7 @@ export class Index {
     this.records.replaceAll(names, numbers, { renew, attempt: (write) => this.attempt(write) })
   }
 
-  /** Has the next call make the index anew: something was found that it cannot hold. */
+  /** Makes the next call rebuild the index, because a file was found that the index cannot represent. */
   distrust(): void {
     this.#isWritten = false
   }

@@ -48,7 +48,7 @@ export function* listAddresses(files: Files, directory: string): Iterable<[strin
   }
 }
 
-/** The owner that the file of an address names; `undefined` without such a file. */
+/** Reads the owner from the file of an address; `undefined` when the file does not exist. */
 export function readHolder(
   files: Files,
   directory: string,
@@ -144,7 +144,10 @@ export class PreparedLease implements Disposable {
   }
 }
 
-/** Removes what was made in vain; the error that led here says more than one of this. A rebuild of the index sees to it. */
+/**
+ * Removes a file after a failure. Its own errors are ignored, since the first error is more useful; a rebuild of the
+ * index handles a remaining file.
+ */
 export function withdraw(files: Files, path: string): void {
   try {
     files.unlink(path)

@@ -47,8 +47,8 @@ function isUnchanged(files: Files, directory: string, { addresses, written }: Le
 }
 
 /**
- * Whether a power cut, or another end of an earlier boot, has ended the owner of a reservation: what is torn of it is free. False
- * where other hosts use the store, whose boots are none of ours.
+ * Whether the owner of a reservation has ended with an earlier boot, as by a power cut: a torn reservation of that boot
+ * is free. False when other hosts use the store, whose boots are unknown.
  */
 export function isEnded({ files, directory, bootId }: StorePlace, { bootId: recorded, netns }: LeaseRecord): boolean {
   const isHere = netns !== undefined && namespaceExists(files, netns)

@@ -115,7 +115,7 @@ function readResolvConf(path: string): Dns {
 
 /**
  * Reads what resolv.conf(5) says about name servers, domain, search list and options. Values are not checked; other
- * keywords are passed over.
+ * keywords are ignored.
  */
 export function parseResolvConf(text: string): Dns {
   const dns: Required<Pick<Dns, "nameservers" | "search" | "options">> & Dns = {

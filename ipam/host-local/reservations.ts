@@ -35,7 +35,7 @@ export function reserve(store: Store, request: Request): Granted[] {
   })
 }
 
-/** Part of the way back from another error, which must not be buried. */
+/** Part of the undo after another error, which must not be hidden by a new one. */
 function takeBack(store: Store, owner: Owner): void {
   try {
     release(store, owner)

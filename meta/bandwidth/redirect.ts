@@ -105,9 +105,9 @@ interface Parts {
 }
 
 /**
- * Takes away the filters that lead to devices that are removed or no longer exist, the hook if it is left without a filter, the limit of
- * the link, and the devices. These come last, and not at all when a step before has failed: as long as one is there, the next try
- * knows that there is something to do. Returns whether it got to them.
+ * Removes the filters that redirect to removed devices, the clsact qdisc if no filter is left in it, the limit of the
+ * link, and the devices. The devices are deleted last, and not at all after a failure: an existing device tells the
+ * next try that work remains. Returns whether it has deleted them.
  */
 export function removeParts({ route, link, filters, ifbs }: Parts, failures: Failures): boolean {
   if (link && !stopRedirection(route, link, filters, ifbs, failures)) return false
@@ -143,8 +143,8 @@ function stopRedirection(
 }
 
 /**
- * Deletes filters, and what the filters of a priority share, if all of these go: by itself the kernel keeps that. Throws `ETIME` when
- * a container has put more there than time is left for.
+ * Deletes filters, and the shared part of a priority when all its filters are deleted, which the kernel keeps
+ * otherwise. Throws `ETIME` when a container has added more filters than the time limit allows.
  */
 function deleteWholly(route: NetlinkSocket, link: Link, own: readonly Filter[], all: readonly Filter[]): void {
   const inAll = Map.groupBy(all, ({ priority }) => priority)

@@ -151,7 +151,9 @@ export class Firewall implements Disposable {
     failures.throwIfAny()
   }
 
-  /** Checks that all is as `add` has left it. Throws `CniError` that tells what was expected and what was found. */
+  /**
+   * Checks that everything that `add` has made is unchanged. Throws `CniError` with the expected and the found state.
+   */
   check(spec: FirewallSpec, { backend, firewalldZone }: FirewallConfig): void {
     const failures = new Failures()
     failures.attempt("check the firewall", () => this.#rules.check({ ...spec, zone: undefined }, filterOf(backend)))
@@ -172,8 +174,9 @@ export class Firewall implements Disposable {
   }
 
   /**
-   * Removes what `add` has made, found by the attachment's names alone, from all places; of what the Go suite has made it has to be
-   * told the addresses. Goes through all steps even when one fails, and then throws `CniError`. Nothing there is success.
+   * Removes everything that `add` has made for an attachment, found by its owner; rules of the Go suite are found by
+   * the addresses in the hints. Goes through all steps also after a failure, and throws `CniError` at the end. Missing
+   * rules are no error.
    */
   remove(owner: Owner, { backend, firewalldZone, iptablesAdminChainName }: FirewallConfig, hints: DelHints): void {
     const failures = new Failures()
@@ -189,7 +192,7 @@ export class Firewall implements Disposable {
     failures.throwIfAny()
   }
 
-  /** Removes what belongs to none of the valid attachments of a network, like `remove`. */
+  /** Removes what belongs to no valid attachment of a network, like `remove`. */
   gc(
     network: string,
     valid: readonly Owner[],

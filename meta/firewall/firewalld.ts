@@ -60,7 +60,10 @@ export class Firewalld implements Disposable {
     return Array.isArray(sources) ? sources : []
   }
 
-  /** Throws `DbusError` with the first line of what firewalld says: after it comes all that it told the kernel. */
+  /**
+   * Throws `DbusError` with the first line of firewalld's message; the lines after it are the whole rule set that it
+   * sent to the kernel.
+   */
   #call(member: string, ...args: string[]) {
     try {
       return this.#bus.call({ ...ZONES, member, args })

@@ -21,7 +21,7 @@ export interface ZonedSpec extends FirewallSpec {
   zone: string | undefined
 }
 
-/** What `prevResult` tells DEL of an attachment. It may be nothing, or wrong. */
+/** Data of `prevResult` for DEL. It may be absent or wrong. */
 export interface DelHints {
   addresses: readonly Uint8Array[]
   bridge: string | undefined
@@ -31,7 +31,7 @@ export interface DelHints {
 export interface HostLink {
   /** That the host routes to: the bridge, its VLAN's interface, or the host's end of a pair without a bridge. */
   bridge: string
-  /** The port of the bridge; undefined where there is no bridge, or no result says which. */
+  /** The port of the bridge; `undefined` without a bridge, or when no result names it. */
   port: string | undefined
 }
 
@@ -60,8 +60,8 @@ export function readNote(text = ""): Note {
 }
 
 /**
- * What an attachment needs, by the result of the plugins before. `findMaster` tells the bridge that an interface of the host is a
- * port of now, if it is. Throws code 7 for a policy that has no interface to go by.
+ * The rules of an attachment, from the result of earlier plugins. `findMaster` returns the bridge of a host interface,
+ * if it is a port now. Throws code 7 for a policy without an interface.
  */
 export function specOf(
   owner: Owner,

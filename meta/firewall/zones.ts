@@ -67,9 +67,9 @@ export interface AddingSources {
 }
 
 /**
- * Makes addresses sources of a zone, and all others again that the table has a note of: firewalld forgets them when it is reloaded
- * or started anew. Of these a failure is one line of the log, and so is any where all rules of firewalld were flushed: then it drops
- * nothing, and its reload is followed by the next ADD. Throws `CniError`.
+ * Adds addresses as sources of a zone, and all noted ones of other attachments that firewalld has lost by a reload or
+ * restart. A failure for one of the others is logged. After a flush of firewalld's rules every failure is only logged:
+ * nothing is dropped then, and the next ADD after firewalld's reload adds the sources. Throws `CniError`.
  */
 export function addSources(
   { firewalld, zone, socket, log, isFiltering }: AddingSources,
@@ -101,7 +101,10 @@ export function addSources(
   tell(failures, "the next ADD tries again", log)
 }
 
-/** Makes addresses sources again that firewalld has forgotten, each zone listed once. What is refused is told to its attachment. */
+/**
+ * Adds the sources again that firewalld has lost; each zone is listed once. A refusal becomes the outcome of its
+ * attachment.
+ */
 export function restoreSources(
   firewalld: Firewalld,
   wanted: readonly { one: Pick<Restorable<unknown>, "tell" | "refuse">; sources: readonly Source[] }[],

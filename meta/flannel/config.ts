@@ -38,7 +38,7 @@ export function parseFlannelConfig({ name, ipam = {}, runtimeConfig }: NetworkCo
     name,
     subnetFile: subnetFile || "/run/flannel/subnet.env",
     dataDir: dataDir || "/var/lib/cni/flannel",
-    /** What the delegate's configuration is to have, as it was written. */
+    /** The keys for the delegate's configuration, unchanged. */
     delegate: lenient ? tryReadDelegate(raw) : readDelegate(raw),
     ipam,
     runtimeConfig,

@@ -22,7 +22,7 @@ export class KeptConfigs {
     this.#records = new Records(directory, "delegate's configuration", true)
   }
 
-  /** The one of an attachment; undefined when there is none. Throws `CniError`. */
+  /** Reads the kept configuration of an attachment; `undefined` when it does not exist. Throws `CniError`. */
   find(owner: Owner): Kept | undefined {
     const own = this.#find(recordName(owner))
     if (own) return own
@@ -40,7 +40,7 @@ export class KeptConfigs {
     this.#records.write(recordName(owner), encodeConfig(config))
   }
 
-  /** Removes one, and what a killed ADD of the attachment has left. Throws `CniError`. */
+  /** Removes an attachment's kept configuration, and temporary files of a killed ADD. Throws `CniError`. */
   remove(owner: Owner, kept?: Kept): void {
     for (const name of new Set([recordName(owner), kept?.name ?? recordName(owner)])) this.#records.remove(name)
   }
@@ -55,7 +55,10 @@ export class KeptConfigs {
     })
   }
 
-  /** Removes those of a network that belong to none of these owners, killed drafts among them. Throws `CniError`. */
+  /**
+   * Removes the kept configurations of a network that belong to none of these owners, and temporary files of killed
+   * calls. Throws `CniError`.
+   */
   removeStale(network: string, valid: readonly Owner[]): void {
     const keep = new Set(valid.flatMap((owner) => [recordName(owner), owner.containerId]))
     const drafts = this.#records.list().filter((name) => name.startsWith(".") && isRecordOf(name.slice(1), network))
@@ -67,7 +70,7 @@ export class KeptConfigs {
     failures.throwIfAny()
   }
 
-  /** Throws `CniError` when none could be kept. */
+  /** Throws `CniError` when a configuration could not be kept. */
   requireWritable(): void {
     this.#records.requireWritable()
   }

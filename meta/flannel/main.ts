@@ -59,7 +59,7 @@ function addByDelegate(call: Call, config: FlannelConfig): Answered {
   return call.answer(result, undo)
 }
 
-/** A delegate that fails is run with DEL, which would take back what the first ADD has made. */
+/** Refuses a repeated ADD: a failing delegate gets DEL, which would undo the first ADD. */
 function refuseRepetition(call: Call): void {
   using sandbox = Netns.open(call.namespace)
   using inside = sandbox.openRoute()
@@ -75,7 +75,7 @@ function unlessNotFound(run: () => void): void {
   }
 }
 
-/** Adds to a delegate's error what to do, if the subnet of the node has changed since other attachments were made. */
+/** Extends a delegate's error by what to do, when the node's subnet has changed since other attachments were made. */
 function explaining<T>(config: FlannelConfig, { subnets }: NodeSubnets, run: () => T): T {
   try {
     return run()
@@ -158,8 +158,9 @@ function deleteByDelegate(call: Call, config: FlannelConfig): void {
 }
 
 /**
- * Nothing was added, or its configuration was deleted: a delegate that finds by itself what is the attachment's takes it back,
- * and one that needs more than it is told is no reason to fail.
+ * Runs DEL of the delegate without a kept configuration, when nothing was added or the file was deleted. A delegate
+ * that finds the attachment's objects by the owner removes them; errors of one that needs the configuration are
+ * ignored.
  */
 function deleteWithoutKept(call: Call, config: FlannelConfig): void {
   const present = requiredParts(config)

@@ -21,7 +21,10 @@ const knownKeys: readonly string[] = [...networkKeys, ...subnetKeys, MTU, IPMASQ
 
 const WHERE_TO_LOOK = "look at the log of the flannel pod of this node"
 
-/** Reads what flanneld has written. Throws code 11 as long as it has written nothing, else code 999 that names the key. */
+/**
+ * Reads flanneld's file. Throws code 11 while the file does not exist, and code 999 that names the key when it is
+ * invalid.
+ */
 export function readSubnetFile(path: string): NodeSubnets {
   return parseSubnetFile(decodeUtf8(readBytes(path)), path)
 }

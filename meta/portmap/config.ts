@@ -85,7 +85,7 @@ export function parsePortmapConfig(_network: NetworkConfig, { verb, raw }: Confi
     markMasqBit: read.markMasqBit ?? 13,
     /** The chain of iptables that marks instead. */
     externalSetMarkChain: read.externalSetMarkChain || undefined,
-    /** What packets must meet besides, as parts of a rule of the backend's program. */
+    /** Additional conditions for packets, as parts of a rule of the backend's program. */
     conditions: {
       [AF_INET]: wordsOf("conditionsV4", read.conditionsV4, lenient),
       [AF_INET6]: wordsOf("conditionsV6", read.conditionsV6, lenient),
@@ -93,7 +93,7 @@ export function parsePortmapConfig(_network: NetworkConfig, { verb, raw }: Confi
   }
 }
 
-/** A line end or a semicolon would begin a new command for `nft`; no program can be told a NUL. */
+/** A line end or a semicolon would begin a new `nft` command; an argument of a program cannot contain NUL. */
 function checkConditionWord(text: string): string | undefined {
   return /[\n\r\0;]/.test(text) ? undefined : text
 }
@@ -131,7 +131,9 @@ function refuseContradictions(mappings: readonly Mapping[]): void {
   }
 }
 
-/** The words of a rule; none where the first is empty. Throws code 7 for an empty one among them, which no program takes. */
+/**
+ * The words of a rule; empty when the first word is empty. Throws code 7 for another empty word, which programs refuse.
+ */
 function wordsOf(key: string, words: readonly string[], lenient: boolean): readonly string[] {
   if (words[0] === "") return []
   const empty = words.indexOf("")

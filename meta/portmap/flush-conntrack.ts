@@ -52,8 +52,8 @@ export function flushEntriesOf(socket: NetlinkSocket, deleted: readonly DnatMapp
 }
 
 /**
- * Flushes the conntrack entries to mapped ports that began while the mappings were gone: what came went to the host itself, which has not
- * answered. Throws `NetlinkError`.
+ * Flushes the conntrack entries of mapped ports that began while the mappings were missing: their packets went to the
+ * host itself, which has not answered. Throws `NetlinkError`.
  */
 export function flushUnmapped(socket: NetlinkSocket, specs: readonly Pick<PortmapSpec, "addresses">[]): void {
   const addresses = specs.flatMap((spec) => spec.addresses)

@@ -85,7 +85,7 @@ export class Hostports extends OwnedRules<PortmapSpec, HostportHints, readonly U
     onFlows(this.#filter, (socket) => flushUnmapped(socket, specs))
   }
 
-  /** Flushes the conntrack entries of UDP from before the mappings, so that the kernel judges the next packets anew. */
+  /** Flushes the conntrack entries of UDP from before the mappings, so that the kernel translates the next packets. */
   flushOlderEntries(addresses: readonly MappedAddress[], ahead: readonly Uint8Array[]): void {
     onFlows(this.#filter, (socket) => flushOlderEntries(socket, addresses, ahead))
   }

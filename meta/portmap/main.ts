@@ -56,7 +56,10 @@ function checkPortmap(call: Call, config: PortmapConfig): void {
   if (localnet !== undefined) checkLocalnet(localnet)
 }
 
-/** What it is told of mappings says where to look first, and never that there are none: the kernel is the record. */
+/**
+ * The configured mappings are hints where to look first. The kernel's rules are the record, also without configured
+ * mappings.
+ */
 function deletePortmap(call: Call, { portMappings = [] }: PortmapConfig): void {
   const { prevResult } = call.network
   using hostports = Hostports.open()

@@ -60,11 +60,11 @@ export interface PortmapSpec {
   mappings: readonly Mapping[]
   snat: boolean
   masqAll: boolean
-  /** What packets must meet besides, as parts of a rule of the backend's program. */
+  /** Additional conditions for packets, as parts of a rule of the backend's program. */
   conditions: Readonly<Record<Family, readonly string[]>>
   /** For iptables: the bit of the packet's mark that asks for the masquerade. */
   markMasqBit: number
-  /** For iptables: a chain of others that sets such a mark, and then the masquerade is theirs too. */
+  /** For iptables: an existing chain that sets such a mark; its owner then does the masquerade, too. */
   externalSetMarkChain: string | undefined
   /** The interface that needs `route_localnet` and outlives the container: the setting is not to outlive the mappings. */
   localnetLink: string | undefined

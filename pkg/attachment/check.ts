@@ -24,8 +24,8 @@ export function readRecorded(call: { network: { prevResult?: Result | undefined 
 }
 
 /**
- * The container's interface, which has to be of this kind; of any kind for undefined, where an earlier plugin of the chain
- * may have made it. Throws `CniError` when there is none.
+ * Returns the container's interface. It must be of this kind; `undefined` accepts any kind, for interfaces that an
+ * earlier plugin of the chain may have made. Throws `CniError` when it does not exist.
  */
 export function expectInterface(
   inside: NetlinkSocket,
@@ -81,8 +81,8 @@ export function checkUp({ flags, name }: Link, what: string): void {
 }
 
 /**
- * Looks whether the host's end of a pair is up, has this owner's alias or none, and has the MTU that is known of it, if one
- * is. Throws `CniError`.
+ * Checks that the host's end of a pair is up, has this owner's alias or no alias, and has the given MTU, if one is
+ * given. Throws `CniError`.
  */
 export function checkHostEnd(end: Link, owner: Owner, { mtu }: { mtu?: number | undefined }): void {
   checkUp(end, "host interface")

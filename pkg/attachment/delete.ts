@@ -90,8 +90,8 @@ function deleteInside({ namespace, ifName }: Place, comment: string, kind: Inter
 }
 
 /**
- * Deletes the interfaces that belong to this network and to none of the valid attachments. In the namespaces of containers
- * that live they are found without entering one: the host has an nsid for each, see `assignNsid`. Throws `NetlinkError`.
+ * Deletes the interfaces of this network that belong to no valid attachment. Those in running containers are found by
+ * nsid, without entering a namespace, see `assignNsid`. Throws `NetlinkError`.
  */
 export function deleteOrphans(
   { network, valid, log }: { network: string; valid: readonly Owner[]; log: (line: string) => void },

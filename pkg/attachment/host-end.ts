@@ -14,8 +14,9 @@ export function findHostEnd(host: NetlinkSocket, sandbox: Sandbox, inside: Link)
 }
 
 /**
- * What `findHostEnd` returns, unless two namespaces have links of the same indexes by chance, which is not rare: indexes are
- * small, and begin anew in every namespace. For callers who know the link by something else.
+ * Like `findHostEnd`, but may return the end of another pair: two namespaces often have links with the same indexes,
+ * because indexes are small and count from 1 in every namespace. For callers that also check something else of the
+ * link.
  */
 export function findLikelyHostEnd(host: NetlinkSocket, inside: Link): Link | undefined {
   if (inside.kind !== "veth") return undefined

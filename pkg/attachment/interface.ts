@@ -29,7 +29,7 @@ export interface MasterConfig {
   linkInContainer: boolean
 }
 
-/** The master that a configuration means. Throws code 7 when there is none. */
+/** Returns the master that a configuration names, or the default one. Throws code 7 when it does not exist. */
 export function requireMaster(
   { call, host, inside }: Pick<Sides, "call" | "host" | "inside">,
   { master, linkInContainer }: MasterConfig,
@@ -57,8 +57,8 @@ export function checkMaster({ host, inside, link }: Checking, { master, linkInCo
 }
 
 /**
- * The master of every ADD; undefined where each has its own, in the container or in an earlier plugin's result: an
- * attachment without an IPAM plugin may have both master and addresses from there. Throws code 7 when there is none.
+ * Returns the master of every ADD. `undefined` when each ADD has its own master, in the container or in an earlier
+ * plugin's result. Throws code 7 when the master does not exist.
  */
 export function findMasterForStatus(
   host: NetlinkSocket,
@@ -68,9 +68,9 @@ export function findMasterForStatus(
 }
 
 /**
- * The link that a container's interface sits on: the one of this name, else the one of the default route with the lowest
- * metric, of IPv4 before IPv6, and of several next hops the first. `isInside` says whose namespace the socket is in. Throws
- * code 7 when there is none.
+ * Returns the link below a container's interface: the link of this name, or without a name that of the default route
+ * with the lowest metric; IPv4 before IPv6, and the first of several next hops. `isInside` is true when the socket is
+ * in the container's namespace. Throws code 7 when the link does not exist.
  */
 export function requireParent(route: NetlinkSocket, name: string | undefined, isInside = false): Link {
   const parent = name === undefined ? findDefault(route) : findLink(route, name)

@@ -35,13 +35,14 @@ export interface Sides {
   filter: PacketFilter | undefined
 }
 
-/** An attachment on the way to being made. */
+/** An attachment during its ADD. */
 export interface Attaching extends Sides {
   /** Every change of the host is followed by its reverse; what lies in the container goes with the interface. */
   undo: Undo
   /**
-   * Leases the addresses, unless the IPAM plugin needs the interface for it, as dhcp does. To be called between looking for what
-   * has to be there and the first change: an ADD that cannot succeed takes no address, and one that gets none changes nothing.
+   * Leases the addresses, unless the IPAM plugin needs the interface first, as dhcp does. Call it after the checks and
+   * before the first change, so that an ADD that cannot succeed takes no address, and an ADD without an address changes
+   * nothing.
    */
   leaseEarly(): void
 }
@@ -121,7 +122,10 @@ export interface InterfacePlugin<C extends AttachmentConfig> {
   restore?(restoring: RestoringInterfaces<C>): void
   /** Takes back for DEL what neither goes with the interface nor is one of the `rules`. Throws `CniError`. */
   detach?(call: Call, config: C, owner: Owner): void
-  /** Takes back for GC what belongs to none of these owners, of what `detach` takes back. Throws `CniError`. */
+  /**
+   * For GC: does the work of `detach` for all objects of the network that belong to none of these owners. Throws
+   * `CniError`.
+   */
   detachOrphans?(call: Call, valid: readonly Owner[]): void
   /** Whether the container gets a device without an interface, which its own driver runs from user space. */
   isUserspace?(config: C): boolean

@@ -60,13 +60,16 @@ export class HostEnds {
     }
   }
 
-  /** The end of an attachment, by its owner's name; the Go suite has named it in the result alone. Undefined when it is gone. */
+  /**
+   * Returns the host's end of an attachment, found by its owner's alias, or by the name in the result when the Go suite
+   * has made it. `undefined` when it was deleted.
+   */
   findEnd({ owner, result }: Pick<RestorableInterface<unknown>, "owner" | "result">): Link | undefined {
     const named = result.interfaces.flatMap(({ name, sandbox }) => (sandbox ? [] : (this.#byName.get(name) ?? [])))
     return this.#byAlias.get(ownerComment(owner)) ?? named[0]
   }
 
-  /** The same; throws `CniError` when it is gone. */
+  /** Like `findEnd`; throws `CniError` when the end was deleted. */
   endOf(one: Pick<RestorableInterface<unknown>, "owner" | "result">): Link {
     const end = this.findEnd(one)
     if (end) return end

@@ -14,8 +14,8 @@ interface Place {
 }
 
 /**
- * Opens a container's namespace for a chained plugin. Throws `CniError` with code 4 when there is none, and when its interface is
- * that of another container: the path led elsewhere when the interface was made.
+ * Opens a container's namespace for a chained plugin. Throws `CniError` with code 4 when the namespace does not exist,
+ * or when the interface in it belongs to another container.
  */
 export function openSandbox({ namespace, containerId, ifName }: Place): Netns {
   return prepared(Netns.open(namespace), (sandbox) => {
@@ -32,9 +32,9 @@ export function openSandbox({ namespace, containerId, ifName }: Place): Netns {
 }
 
 /**
- * A container's namespace for a DEL that changes what lies inside and has no owner's name; undefined when it no longer exists. It
- * no longer exists, too, when the path is another container's by now, as /proc/PID/ns/net can be: interfaces there have that one as their
- * owner, and none has this one. Throws `CniError` and `NetlinkError`.
+ * Returns a container's namespace for a DEL that changes objects without an owner in it. `undefined` when it no longer
+ * exists, or when the path now leads to another container's namespace, as /proc/PID/ns/net can: its interfaces then
+ * have another owner. Throws `CniError` and `NetlinkError`.
  */
 export function findSandbox({
   namespace,
@@ -76,7 +76,7 @@ function isAnothers(sandbox: Netns, containerId: string, ifName: string): boolea
   return hasOther
 }
 
-/** A pair that ends in the container itself has none, however many of them a container makes. */
+/** A pair with both ends in the container has no owner; a container can make many of these. */
 function mayHaveOwner({ kind, attributes: { alias, linkNetnsId, altNames } }: Link): boolean {
   return kind === "veth" ? linkNetnsId !== undefined : alias !== undefined || altNames !== undefined
 }

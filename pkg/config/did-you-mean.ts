@@ -1,7 +1,4 @@
-/**
- * The known word that is nearest; undefined when none is near: more than a third of its letters
- * would have to change.
- */
+/** Returns the known word that is most similar; `undefined` when each differs in more than a third of its letters. */
 export function didYouMean(word: string, known: readonly string[]): string | undefined {
   const near = known
     .map((candidate) => ({ candidate, distance: distanceOf(simple(word), simple(candidate)) }))

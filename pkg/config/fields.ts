@@ -22,7 +22,7 @@ export const interfaceName = {
   pattern: "^(?!\\.\\.?$)[^/:%\\s\\u0000]{1,15}$",
 } as const
 
-/** The name of a link that is there, or one of its alternative names, which have up to 127 bytes; "" for none. */
+/** The name of an existing link, or one of its alternative names, which have up to 127 bytes; "" stands for no name. */
 export const linkNameOrNone = {
   ...interfaceName,
   check: (name: string) => (/^$|^[!-.0-~]{16,127}$/.test(name) ? name : checkInterfaceName(name)),
@@ -35,7 +35,10 @@ const MAC_PATTERN =
   "|(-[0-9A-Fa-f]{2}){5}|(-[0-9A-Fa-f]{2}){7}|(-[0-9A-Fa-f]{2}){19})" +
   "|[0-9A-Fa-f]{4}((\\.[0-9A-Fa-f]{4}){2}|(\\.[0-9A-Fa-f]{4}){3}|(\\.[0-9A-Fa-f]{4}){9}))"
 
-/** A hardware address that one interface may have: of 6 bytes the kernel takes none of a group, and no zeros. */
+/**
+ * Reads a hardware address that an interface can have. Of 6 bytes it must be no multicast address and not all zeros,
+ * which the kernel refuses.
+ */
 function parseOwnMac(text: string): Uint8Array | undefined {
   const mac = parseMac(text)
   const isOwn = mac?.length !== 6 || (((mac[0] ?? 0) & 1) === 0 && mac.some((byte) => byte !== 0))
@@ -51,14 +54,14 @@ export const macAddress = {
   pattern: `^${MAC_PATTERN}$`,
 } as const
 
-/** A hardware address, or "" for none. */
+/** A hardware address; "" stands for no address. */
 export const macAddressOrNone = {
   ...macAddress,
   check: (text: string) => (text === "" ? text : parseOwnMac(text)),
   pattern: `^(${MAC_PATTERN})?$`,
 } as const
 
-/** The path of a file or directory, or "" for none. */
+/** The path of a file or directory; "" stands for no path. */
 export const pathOrNone = {
   kind: "text",
   expected: "a path",
@@ -161,8 +164,8 @@ export function ownDns(fields: InterfaceKeys["dns"] = {}, dns: Dns = {}): Dns | 
 }
 
 /**
- * The hardware address that the container's interface shall have: `runtimeConfig.mac`, else `args.cni.mac`, else `MAC` in
- * `CNI_ARGS`, else `mac`; undefined when none of them has one. Throws code 4 for unreadable `CNI_ARGS`, unless `lenient`.
+ * The requested hardware address of the container's interface: `runtimeConfig.mac`, else `args.cni.mac`, else `MAC` in
+ * `CNI_ARGS`, else `mac`; `undefined` when all are absent. Throws code 4 for unreadable `CNI_ARGS`, unless `lenient`.
  */
 export function requestedMac(
   { runtimeConfig, args, mac: own = "" }: Pick<InterfaceKeys, "runtimeConfig" | "args" | "mac">,

@@ -39,7 +39,7 @@ export const entryAttributes = attrs({ original: [1, tupleAttributes], reply: [2
 const statusAttributes = attrs({ status: [3, u32be] })
 const SEEN_REPLY = 2
 
-/** The body of a deletion: the tuple as it was listed, byte for byte, attributes unknown here included. */
+/** The body of a delete request: the tuple as the kernel has listed it, byte for byte, with unknown attributes. */
 const rawEntryAttributes = attrs({ original: [1, { ...bytes, nested: true }], id: [12, bytes], zone: [18, bytes] })
 
 /** `CTA_TUPLE_ORIG` with the protocol and perhaps the port, which tells at a glance what an entry is for, and `CTA_FILTER`. */
@@ -66,13 +66,13 @@ export interface ConntrackEntry {
   reply: Tuple
 }
 
-/** The part of a `NETLINK_NETFILTER` socket that this room uses. */
+/** The part of a `NETLINK_NETFILTER` socket that this package uses. */
 export type ConntrackSocket = Pick<NetlinkSocket, "dump" | "execute">
 
 /**
  * Flushes the entries of a protocol to these ports that `isStale`, like `conntrack -D`, so that the next packets are
- * translated anew. Ports are those of the original direction, before translation. The kernel picks the entries out (Linux
- * 5.8; older ones list all), and of what it lists only what is stale is held. Throws `NetlinkError`.
+ * translated again. Ports are those of the original direction, before translation. Since Linux 5.8 the kernel filters
+ * the list; an older one lists all entries. Only stale entries are kept in memory. Throws `NetlinkError`.
  */
 export function flushConntrack(
   socket: ConntrackSocket,

@@ -56,7 +56,10 @@ export class Bus implements Disposable {
     this.#deadline = monotonicMs() + patienceMs
   }
 
-  /** Connects to the system's bus. Undefined where there is none. Throws `DbusError` when it does not accept us. */
+  /**
+   * Connects to the system bus. `undefined` when there is no bus. Throws `DbusError` when the bus refuses the
+   * connection.
+   */
   static findSystem(patienceMs = PATIENCE_MS): Bus | undefined {
     const address = readEnvironment().DBUS_SYSTEM_BUS_ADDRESS || SYSTEM_BUS
     for (const path of pathsIn(address)) {
@@ -112,7 +115,7 @@ export class Bus implements Disposable {
     this.call({ ...DAEMON, member: "AddMatch", args: [rule] })
   }
 
-  /** Takes the signals that have come by now, and waits for none. Throws `DbusError` when the bus has ended. */
+  /** Returns the signals that were received so far, without waiting. Throws `DbusError` when the bus has ended. */
   takeSignals(): Message[] {
     while (poll(this.#socket.fd, Poll.In, 0)) this.#receiveMore()
     const signals: Message[] = []
@@ -164,7 +167,7 @@ export class Bus implements Disposable {
     return taken
   }
 
-  /** Waits until so many bytes have been received. */
+  /** Waits until `length` bytes have been received. */
   #fill(length: number): void {
     while (this.#received.length < length) {
       this.#wait(Poll.In)

@@ -42,7 +42,7 @@ export interface Message {
 /** A method that has answered by an error, a bus that does not answer, or bytes that are no message. */
 export class DbusError extends Error {
   override readonly name = "DbusError"
-  /** The error's name, "org.freedesktop.DBus.Error.AccessDenied"; undefined where none came. */
+  /** The error's name, "org.freedesktop.DBus.Error.AccessDenied"; `undefined` for a message without one. */
   readonly errorName: string | undefined
 
   constructor(message: string, errorName?: string) {
@@ -166,7 +166,7 @@ class Reader {
     return this.#view.getUint32(this.at - 4, this.#isLittle)
   }
 
-  /** A text of so many bytes, and the zero behind it. */
+  /** Reads a text of `length` bytes and the zero byte after it. */
   #text(length: number): string {
     return decodeUtf8(this.#take(length + 1).subarray(0, length))
   }

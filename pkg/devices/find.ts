@@ -63,8 +63,9 @@ export function findInside(host: NetlinkSocket, sandbox: Netns, record: DeviceRe
 }
 
 /**
- * The device among the links of its namespace: the one at its index, unless that is a port with another MAC of its own, beside one
- * that has the device's; a container can exchange the indexes of two ports. The owner of a virtual function may change such a MAC.
+ * Returns the device among the links of its namespace: the link at its index. When that is a port with another
+ * permanent MAC, and another port has the device's, it returns the latter: a container can exchange the indexes of two
+ * ports. The host may have changed the MAC of a virtual function.
  */
 export function chooseInside(
   device: Identity,

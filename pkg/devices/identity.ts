@@ -44,8 +44,9 @@ export function identityOf(link: Link, { nsid, hostNsid, isAlone = false }: View
 }
 
 /**
- * Whether it is a device of the machine. A container can make links of every kind that netlink makes, but none that has a parent
- * on a bus and sits on no other link; nor, for kernels before 5.14, which do not say the parent, one of no kind with a MAC of its own.
+ * Whether a link is a hardware device. A container can make links of every netlink kind, but no link that has a parent
+ * on a bus and no lower link. Kernels before 5.14 do not tell the parent; there it is a link without a kind and with a
+ * permanent MAC.
  */
 export function isHardware({ kind, parent, bus, permanentMac, other }: Identity): boolean {
   if (other !== undefined) return false
@@ -53,8 +54,8 @@ export function isHardware({ kind, parent, bus, permanentMac, other }: Identity)
 }
 
 /**
- * Whether nothing of a container can be at the other end of a device: it is hardware, its other end is known, or it has none. Of
- * a tap or a tunnel with the right index the container may have made another in the place of the one that it was given.
+ * Whether a container cannot have replaced this device: it is hardware, or its peer is known, or its kind has no peer.
+ * A container can replace a tap or a tunnel by another one with the same index.
  */
 export function isVouchedFor(device: Identity): boolean {
   return isHardware(device) || device.other !== undefined || device.kind === "dummy"

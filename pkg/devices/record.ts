@@ -7,7 +7,7 @@ import { readSysctl } from "../sysctl/mod.ts"
 import { isJsonObject, type Owner, ownerComment, parseJson } from "../types/mod.ts"
 import { type Identity, identityOf } from "./identity.ts"
 
-/** The directory of the records. A reboot empties it, and makes every device anew. */
+/** The directory of the records. A reboot empties it, and creates every device again. */
 const DIRECTORY = "/run/cni/host-device"
 
 /** The state of a device on the host, which DEL restores. */
@@ -93,8 +93,9 @@ export function encodeRecord({ former, device, hostIndex, netns, nsid, index }: 
 }
 
 /**
- * Undefined for what makes no sense, and for a record of an earlier boot: its device is another by now. Throws `SyscallError` when the
- * kernel does not tell which boot this is: a record that may be right must not be taken for an old one.
+ * Returns `undefined` for a malformed record, and for a record of an earlier boot, whose device no longer exists.
+ * Throws `SyscallError` when the kernel's boot id cannot be read, because a valid record must not be mistaken for an
+ * old one.
  */
 export function decodeRecord(bytes: Uint8Array): DeviceRecord | undefined {
   const current = bootId()
@@ -169,7 +170,7 @@ export class DeviceRecords {
     return [...new Set(names)].flatMap((name) => (isRecordOf(name, network) ? (ownerOfRecord(name) ?? []) : []))
   }
 
-  /** Throws `CniError` when none could be written. */
+  /** Throws `CniError` when a record could not be written. */
   requireWritable(): void {
     this.#files.requireWritable()
   }

@@ -10,8 +10,9 @@ import { moveHome, restoreDevice } from "./restore.ts"
 import { RETURN_DEADLINE_MS, returnUnrecorded, type Unrecorded } from "./unrecorded.ts"
 
 /**
- * Makes an attachment's device the host's again, as it was: on the host itself, where the kernel may have put it, or out of the
- * namespace that it was given to. That it is nowhere is success. Throws `CniError`.
+ * Moves an attachment's device back to the host with its former name and settings, from the namespace it was moved to.
+ * When the kernel has already moved it to the host, it is renamed there. A device that no longer exists is success.
+ * Throws `CniError`.
  */
 export function returnDevice(host: RouteSocket, { owner, ...place }: { owner: Owner } & Unrecorded): void {
   const kept = readAndReturn(host, owner, place.namespace)
@@ -85,7 +86,7 @@ export function restoreAllReturned(host: RouteSocket): void {
   restoreReturned(host)
 }
 
-/** Makes devices the host's again that belong to this network and to none of the valid attachments. Throws `CniError`. */
+/** Moves the devices of this network that belong to no valid attachment back to the host. Throws `CniError`. */
 export function returnOrphans(network: string, valid: readonly Owner[]): void {
   using host = RouteSocket.open()
   const records = new DeviceRecords()

@@ -105,7 +105,7 @@ function findFreeIndex(inside: NetlinkSocket): number {
   return free
 }
 
-/** The mark is for people: it is left out when another link has it, or the kernel has no room. */
+/** The mark is for administrators. It is left out when another link has it, or when it is too long for the kernel. */
 function mark(host: NetlinkSocket, device: Link, owner: Owner): void {
   const add = () => addAltNames(host, device, [markOf(owner)])
   unlessErrno(add, "EEXIST", "EINVAL", "ENOSPC", "ENOMEM", "EOPNOTSUPP")

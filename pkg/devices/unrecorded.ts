@@ -93,7 +93,10 @@ export function findReturnedByKernel(host: NetlinkSocket, name: string): Link | 
   return found.length === 1 && interfaceName.check(name) !== undefined ? found[0] : undefined
 }
 
-/** Gives such a device its name, down, without the alias and with `accept_ra` 0. Throws `NetlinkError`. */
+/**
+ * Gives such a device its former name, sets it down, removes the alias, and sets `accept_ra` to 0. Throws
+ * `NetlinkError`.
+ */
 export function renameReturnedByKernel(host: NetlinkSocket, { index }: Link, name: string): Link {
   setLink(host, getLink(host, index), { up: false })
   setLink(host, getLink(host, index), { name, alias: "" })

@@ -26,7 +26,7 @@ const systemCalls = Object.fromEntries(
   callNames.map((name) => [name, (...values: unknown[]) => call(name, ...values)]),
 ) as unknown as Pick<Engine, CallName>
 
-/** The door on Bun: for the tests, for `bun plugins/bridge/main.ts` and for the tool `cni`. */
+/** The engine interface on Bun: for the tests, for `bun plugins/bridge/main.ts` and for `cni-agent`. */
 export const engine: Engine = {
   ...systemCalls,
   ioctlIfreq,

@@ -1,9 +1,10 @@
 import type { TypedArray } from "./engine.ts"
 
 /**
- * The system calls of the door by their arguments, for the back ends in TypeScript. The letters are those of `host/door.c`: `i`
- * and `l` integers of 32 and 53 bits, `s` a text, `b` an array and its length, `[N]` an array of at least N bytes, `n` the length
- * of that array for the kernel, `0` a zero, `@` the working directory: these three are not given by the caller.
+ * The system calls of the engine interface with their argument types, for the back ends in TypeScript. The letters are
+ * those of `host/door.c`: `i` and `l` integers of 32 and 53 bits, `s` a text, `b` an array and its length, `[N]` an
+ * array of at least N bytes, `n` the length of that array for the kernel, `0` a zero, `@` the working directory: these
+ * three are not given by the caller.
  */
 const calls = {
   open: "sii",
@@ -85,7 +86,7 @@ export function bytesOf(value: unknown): TypedArray {
   return value as TypedArray
 }
 
-/** A typed array of so many bytes at least, or an exception. */
+/** Returns a typed array of at least `least` bytes, or throws. */
 export function requireBytes(value: unknown, least: number): TypedArray {
   const bytes = bytesOf(value)
   if (bytes.byteLength < least) throw new RangeError(`expected an array of ${least} bytes`)
@@ -106,7 +107,7 @@ export function text(value: unknown): Uint8Array {
   return encoder.encode(`${value}\0`)
 }
 
-/** Throws for a wrong argument of a call, as the door does. Returns whether a text has NUL in it: `EINVAL`. */
+/** Throws for a wrong argument of a call, as the native host does. Returns whether a text has NUL in it: `EINVAL`. */
 export function checkArguments(name: CallName, values: readonly unknown[]): boolean {
   let given = 0
   let hasNul = false

@@ -1,12 +1,14 @@
 /**
- * What a plugin's process needs of the outside, as an engine has to give it: system calls, programs, text, the clock, the
- * process itself. There are three back ends: the native host (`host/door.c`), Bun (`bun.ts`), and Node (`node.ts`), and one contract,
+ * Everything that a plugin's process needs from the engine: system calls, programs, text, the clock, the process
+ * itself. There are three back ends: the native host (`host/door.c`), Bun (`bun.ts`), and Node (`node.ts`), and one
+ * contract,
  * `contract.fixture.ts`. Node's is for the npm package `libcni`: it has what a runtime's library needs, and answers `ENOSYS` to the
  * other system calls.
  *
- * A system call returns what the kernel returns: a number, and the negative number of an error (<asm-generic/errno.h>) when
- * it fails. Wrong arguments never reach the kernel: what is no number, text or typed array throws `TypeError`, and so does a
- * detached array; a number that is no integer of the range, and an array that is too short for a struct, throw
+ * A system call returns what the kernel returns: a number, and the negative number of an error (<asm-generic/errno.h>)
+ * when it fails. Wrong arguments never reach the kernel: what is no number, text or typed array throws `TypeError`, and
+ * so does a detached array; a number that is no integer of the range, and an array that is too short for a struct,
+ * throw
  * `RangeError`. A text with NUL inside is the kernel's `EINVAL`. What is called `into` or `bytes` is read or written to its
  * whole length.
  */
@@ -22,7 +24,7 @@ export interface Engine {
   fsync(fd: number): number
   flock(fd: number, operation: number): number
   fcntl(fd: number, command: number, value: number): number
-  /** ioctl(2) of a request whose argument is a number, or that has none. */
+  /** ioctl(2) of a request with a number as argument, or without an argument. */
   ioctl(fd: number, request: number, value: number): number
   /** ioctl(2) of a request that takes a struct ifreq of 40 bytes, <linux/if.h>, and no more. */
   ioctlIfreq(fd: number, request: number, ifreq: TypedArray): number
@@ -127,7 +129,9 @@ export interface Engine {
    * Only where promises are not driven by the engine's own loop.
    */
   runJobs?(): void
-  /** Has the engine's own loop call a function after so many milliseconds, once. Returns how that is called off. */
+  /**
+   * Calls a function once after `ms` milliseconds, by the engine's own event loop. Returns a function that cancels it.
+   */
   later?(ms: number, act: () => void): () => void
   /** Has the engine's own loop call a function for each signal of a number. Returns how that ends. */
   onSignal?(signal: number, act: () => void): () => void

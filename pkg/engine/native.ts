@@ -1,7 +1,7 @@
 import type { Engine, ExactJson, Exhaustion } from "./engine.ts"
 import { findPosition } from "./positions.ts"
 
-/** The native host's functions (`host/door.c`), which it leaves in `globalThis` before any of our code runs. */
+/** The native host's functions (`host/door.c`), which it puts into `globalThis` before this code runs. */
 declare const host: Engine & { positions(): string }
 
 export const engine: Engine = host
@@ -25,7 +25,7 @@ export function locate(bundle: string, line: number, column: number): string | u
 /** RFC 4648, section 4: the language's own. */
 export const encodeBase64 = (bytes: Uint8Array) => bytes.toBase64()
 
-/** The bytes of such a text; undefined for a text that is not base64. */
+/** Decodes base64. `undefined` for a text that is not base64. */
 export function decodeBase64(text: string): Uint8Array<ArrayBuffer> | undefined {
   try {
     const bytes = Uint8Array.fromBase64(text, { lastChunkHandling: "strict" })

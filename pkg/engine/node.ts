@@ -75,7 +75,7 @@ function getrandom(into: TypedArray, flags: number): number {
   return bytes.length
 }
 
-/** What Node has functions for; what it has none for is `ENOSYS`. */
+/** The system calls that Node has functions for; all others return `ENOSYS`. */
 const served: { readonly [name in CallName]?: (...values: never[]) => number | undefined } = {
   open: (path: string, flags: number, mode: number) => fs.openSync(path, flags, mode),
   close: (fd: number) =>
@@ -174,8 +174,8 @@ function notStarted(startError: number): ProgramEnd {
 const none = new Uint8Array()
 
 /**
- * The door on Node: files, programs, digests, text and the environment by Node's own modules. What needs a foreign function
- * interface (sockets, namespaces, locks, pipes) answers `ENOSYS`.
+ * The engine interface on Node: files, programs, digests, text and the environment by Node's own modules. Calls that
+ * need a foreign function interface (sockets, namespaces, locks, pipes) return `ENOSYS`.
  */
 export const engine: Engine = {
   ...systemCalls,

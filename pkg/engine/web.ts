@@ -19,7 +19,7 @@ export function textsOf(file: string): string[] {
   return texts
 }
 
-/** The part of the door that is about text, and the clock. */
+/** The part of the engine interface for text and the clock. */
 export const textEngine: Pick<
   Engine,
   "encodeUtf8" | "decodeUtf8" | "decodeLatin1" | "crc32" | "findBytes" | "monotonicMs"
@@ -57,7 +57,7 @@ export const environment = () => textsOf("/proc/self/environ")
 /** The longest time that setTimeout knows, 24 days: for a longer one it acts at once. */
 export const LONGEST_MS = 2 ** 31 - 1
 
-/** The part of the door that is about the engine's own loop. */
+/** The part of the engine interface for the engine's own event loop. */
 export const loopEngine: Pick<Engine, "later" | "onSignal" | "newStop"> = {
   later(ms, act) {
     const timer = setTimeout(act, Math.min(ms, LONGEST_MS))
@@ -74,7 +74,7 @@ export const loopEngine: Pick<Engine, "later" | "onSignal" | "newStop"> = {
 /** RFC 4648, section 4. */
 export const encodeBase64 = (bytes: Uint8Array) => Buffer.from(bytes).toString("base64")
 
-/** The bytes of such a text; undefined for a text that is not base64. */
+/** Decodes base64. `undefined` for a text that is not base64. */
 export function decodeBase64(text: string): Uint8Array<ArrayBuffer> | undefined {
   const bytes = Buffer.from(text, "base64")
   return bytes.toString("base64") === text ? new Uint8Array(bytes) : undefined

@@ -46,7 +46,10 @@ export interface Numbered {
   readonly line: FlightLine
 }
 
-/** The lines of a ring, the oldest first; undefined for bytes that are none. A slot that is just being written is left out. */
+/**
+ * Returns the lines of a ring, the oldest first; `undefined` when the bytes are not a ring. A slot that is being
+ * written is left out.
+ */
 export function readRing(bytes: Uint8Array): Numbered[] | undefined {
   if (readHead(bytes) === undefined) return undefined
   const found: Numbered[] = []

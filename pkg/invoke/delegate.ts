@@ -25,7 +25,7 @@ export interface DelegateContext {
   /** Passed on unchanged, but for `CNI_COMMAND`. */
   env: Environment
   stdin: Uint8Array
-  /** The version of a result that names none. */
+  /** The version of a result that does not name its version. */
   configVersion: string
   builtins: Builtins
   log: (text: string) => void

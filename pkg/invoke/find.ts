@@ -98,7 +98,7 @@ const headersLength = 4096
 const longestNote = 4096
 const PT_NOTE = 4
 
-/** The notes of an ELF file, elf(5): `readelf --notes` shows the build's id. Throws where there are none. */
+/** The notes of an ELF file, elf(5): `readelf --notes` shows the build's id. Throws when there are no notes. */
 function identityOf(path: string): string {
   using file = FileDescriptor.open(path, Open.ReadOnly)
   const headers = new Uint8Array(headersLength)

@@ -22,7 +22,7 @@ import { waitForDetection } from "./wait.ts"
 /** RFC 8200: a link with less has no IPv6, and the kernel takes no address for it. */
 const IPV6_MIN_MTU = 1280
 
-/** A container's interface on the way to being used. */
+/** A container's interface during its configuration. */
 export interface ContainerLink {
   sandbox: Netns
   /** A socket inside the sandbox. */

@@ -33,7 +33,10 @@ function destinationOf(route: Route): Cidr {
   return required(parseCidr(route.dst), route.dst)
 }
 
-/** A gateway's bytes; undefined for none, and for the unspecified address, by which some say "none". */
+/**
+ * The bytes of a gateway; `undefined` without one, and for the unspecified address, which some plugins use for "no
+ * gateway".
+ */
 export function gatewayOf(text: string | undefined): Uint8Array | undefined {
   const gateway = text === undefined ? undefined : required(parseIp(text), text)
   return gateway && sameBytes(gateway, new Uint8Array(gateway.length)) ? undefined : gateway

@@ -33,8 +33,8 @@ export function randomVethName(): string {
 
 /**
  * Creates a veth pair in one request, both ends down: the host's with a random name, which it returns, the container's
- * directly in its namespace and under its final name. Throws `CniError` when the container has an interface of that name, with
- * code 11 since it had none a moment before, and then nothing was made.
+ * directly in its namespace and under its final name. Throws `CniError` with code 11 (try again later) when an
+ * interface of that name was made in the container since the check; nothing was made then.
  */
 export function createVethPair(host: NetlinkSocket, { sandbox, ifName, mtu, mac, master, alias }: VethPair): string {
   for (let attempt = 1; ; attempt++) {

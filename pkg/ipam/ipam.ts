@@ -26,9 +26,9 @@ export interface IpamCaller {
 }
 
 /**
- * Has the IPAM plugin reserve addresses; returns its result, which has at least one. Whenever this throws, the plugin's
- * DEL has been run: nothing stays reserved. Throws the plugin's error, code 7 when none is configured, code 999 when it
- * gave no address.
+ * Runs ADD of the IPAM plugin; returns its result, which has at least one address. Throws the plugin's error, code 7
+ * without a configured IPAM plugin, code 999 for a result without addresses. Before it throws it runs the plugin's DEL,
+ * so that nothing stays reserved.
  */
 function addIpam({ network, delegate, log }: IpamCaller): Result {
   const type = network.ipam?.type

@@ -9,7 +9,10 @@ import { type Content, type Removal, type Rule, type TableName, targetOf } from 
 import { changeTable, readTable } from "./run.ts"
 import { removalChanges } from "./save-restore.ts"
 
-/** Where the tables of the older kind are listed; a namespace has none until a program asks for one. */
+/**
+ * The files that list the tables of iptables-legacy. A namespace has such a table only after a program has asked for
+ * it.
+ */
 type Lists = Readonly<Record<Family, string>>
 const LISTS: Lists = {
   [AF_INET]: "/proc/thread-self/net/ip_tables_names",

@@ -67,7 +67,10 @@ export function findInKernel(
   }
 }
 
-/** The rules of one chain, or of many only those that have the name of one of `targets` in them; none where there is no such chain. */
+/**
+ * Returns the rules of one chain; of a long chain only those that mention one of `targets`. Empty when the chain does
+ * not exist.
+ */
 export function listKernelRules(
   socket: NetlinkSocket,
   family: Family,

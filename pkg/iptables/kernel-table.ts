@@ -34,7 +34,10 @@ const BASES: Readonly<Record<string, Chain["base"]>> = {
   "filter FORWARD": { type: "filter", hook: "forward", priority: 0, policy: "accept" },
 }
 
-/** All chains and rules of a table of `iptables-nft`, in the words of `iptables-save`; none where there is no such table. */
+/**
+ * All chains and rules of a table of `iptables-nft`, as `iptables-save` prints them. Empty when the table does not
+ * exist.
+ */
 export function readKernelTable(socket: NetlinkSocket, family: Family, name: TableName): Content<KernelRule> {
   const table = { family: tableFamily[family], name }
   const rules = listTableRules(socket, table)

@@ -35,7 +35,7 @@ export function commentOf(rule: Rule): string | undefined {
   return wordAfter(rule, "--comment")
 }
 
-/** The packets' source that a rule asks for, "10.1.0.2/32"; undefined when it asks for none, or for any other. */
+/** The source address that a rule matches, "10.1.0.2/32"; `undefined` when it matches no source, or a negated one. */
 export function sourceOf(rule: Rule): string | undefined {
   return wordAfter(rule, "-s")
 }
@@ -45,7 +45,7 @@ export function destinationOf(rule: Rule): string | undefined {
   return wordAfter(rule, "-d")
 }
 
-/** The interface that packets come in by, as a rule asks for it; undefined when it asks for none, or for any other. */
+/** The input interface that a rule matches; `undefined` when it matches no interface, or a negated one. */
 export function inputOf(rule: Rule): string | undefined {
   return wordAfter(rule, "-i")
 }

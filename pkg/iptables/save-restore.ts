@@ -25,7 +25,7 @@ export function removalChanges({ rules, chains }: Removal): Change[] {
   return [...rules.map(rule.remove), ...chains.map(chain.delete)]
 }
 
-/** The input by which `iptables-restore --noflush` makes all these changes, or none. */
+/** The input for `iptables-restore --noflush`, which makes all these changes or no change. */
 export function printRestore(table: TableName, changes: readonly Change[]): string {
   return [`*${table}`, ...changes.flatMap(printChange), "COMMIT", ""].join("\n")
 }

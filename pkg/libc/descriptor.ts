@@ -97,12 +97,15 @@ export function write(fd: Fd, bytes: Uint8Array): number {
   return check("write", `descriptor ${fd}`, () => engine.write(fd, bytes))
 }
 
-/** Writes all of the bytes. Throws `SyscallError`; some may have been written by then. */
+/** Writes all of the bytes. Throws `SyscallError`; a part may have been written. */
 export function writeAll(fd: Fd, bytes: Uint8Array): void {
   for (let done = 0; done < bytes.length; ) done += write(fd, bytes.subarray(done))
 }
 
-/** ioctl(2) of a request whose argument is a number, or that has none; `name` is its name. Throws `SyscallError`. */
+/**
+ * ioctl(2) of a request with a number as argument, or without an argument; `name` is the request's name. Throws
+ * `SyscallError`.
+ */
 export function ioctl(fd: Fd, name: string, request: number, value = 0): number {
   return check("ioctl", name, () => engine.ioctl(fd, request, value))
 }

@@ -76,15 +76,18 @@ export function createFile(path: string, bytes: Uint8Array, mode = 0o600): void 
   }
 }
 
-/** Writes a file, in place of what was in it; makes it when there is none, like `echo -n text > path`. Throws `SyscallError`. */
+/**
+ * Writes a file and replaces its content; creates it when it does not exist, like `echo -n text > path`. Throws
+ * `SyscallError`.
+ */
 export function writeFile(path: string, content: string | Uint8Array, mode = 0o644): void {
   using file = FileDescriptor.open(path, Open.WriteOnly | Open.Create | Open.Truncate, mode)
   writeAll(file.fd, bytesOf(content))
 }
 
 /**
- * Writes a file that readers see either as it was or whole, by a file beside it that is given the name. Throws `SyscallError`, and
- * leaves nothing then.
+ * Replaces a file atomically: writes a temporary file beside it and renames it, so that readers see the old or the new
+ * content. Throws `SyscallError`, and leaves no temporary file.
  */
 export function replaceFile(path: string, content: string | Uint8Array, mode = 0o644): void {
   const draft = `${path}.${randomHex(4)}.tmp`
@@ -105,8 +108,8 @@ function bytesOf(content: string | Uint8Array): Uint8Array {
 const unnamed = [0o20200000, 0o20040000]
 
 /**
- * Makes a file without a name in a directory, which is gone when this returns, or when the process is killed. False where the file
- * system has none. Throws `SyscallError` as `createFile` would.
+ * Creates a file without a name (O_TMPFILE) in a directory, which is deleted when this returns or the process is
+ * killed. Returns false when the file system does not support that. Throws `SyscallError` as `createFile` would.
  */
 export function tryUnnamedFile(directory: string): boolean {
   for (const flags of unnamed) {
@@ -189,8 +192,8 @@ export function changeMode(path: string, mode: number): void {
 const XATTR_SIZE_MAX = 65536
 
 /**
- * An extended attribute of a file, or of a symbolic link itself, like `getfattr -h -n NAME`; undefined when it has none of that name,
- * also where the file system has none at all. Throws `SyscallError`.
+ * An extended attribute of a file, or of a symbolic link itself, like `getfattr -h -n NAME`; `undefined` when it has no
+ * such attribute, or when the file system does not support attributes. Throws `SyscallError`.
  */
 export function findAttribute(path: string, name: string): Uint8Array | undefined {
   const into = new Uint8Array(XATTR_SIZE_MAX)

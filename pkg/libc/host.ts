@@ -55,5 +55,5 @@ export function isExecutableFile(path: string): boolean {
   return found !== undefined && isRegularFile(found) && (found.mode & 0o111) !== 0
 }
 
-/** A file on whose way there is something else than a directory, or one that may not be entered. */
+/** Errors of a path whose directories do not exist or cannot be entered. */
 const unseen = ["ENOTDIR", "EACCES", "ELOOP", "ENAMETOOLONG"] as const

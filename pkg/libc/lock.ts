@@ -24,8 +24,9 @@ export function tryLockShared(fd: Fd): boolean {
 }
 
 /**
- * Asks for a lock once a millisecond, for so many milliseconds; returns whether it was to be had. For those that others hold
- * for a moment, and that nothing depends on: a process that can open the file can also keep it for ever.
+ * Tries to take a lock once a millisecond, for `ms` milliseconds; returns whether it was taken. For locks that other
+ * processes hold briefly, and without which the caller can go on: any process that can open the file can also hold its
+ * lock for ever.
  */
 export function lockWithin(ms: number, isLocked: () => boolean): boolean {
   const end = monotonicMs() + ms

@@ -54,7 +54,10 @@ export class PacketSocket extends FileDescriptor {
     check("sendto", "a packet socket", () => engine.sendto(this.fd, frame, MSG_DONTWAIT))
   }
 
-  /** Receives the next frame into a buffer, which cuts it off; undefined when there is none. Throws `ENETDOWN` once the link goes down. */
+  /**
+   * Receives the next frame into a buffer, which truncates it; `undefined` when there is none. Throws `ENETDOWN` once
+   * the link goes down.
+   */
   receive(into: Uint8Array): Uint8Array | undefined {
     const next = () => engine.recvfrom(this.fd, into, MSG_DONTWAIT, this.#sender)
     const length = unlessErrno(() => check("recvfrom", "a packet socket", next), "EAGAIN")

@@ -5,7 +5,7 @@ import { check, EINTR, SyscallError } from "./errno.ts"
 const EAGAIN = 11
 const EPIPE = 32
 const F_SETFL = 4
-/** poll(2) looks past it. */
+/** poll(2) ignores it. */
 export const NO_FD = -1 as Fd
 
 /** Both ends of a pipe. */
@@ -28,7 +28,7 @@ export function openPipe(): Pipe & { readonly writing: FileDescriptor } {
   }
 }
 
-/** What a program reads that gets nothing from us. */
+/** The stdin of a program that gets no input. */
 export function inputOf(reading: FileDescriptor): Pipe {
   return { reading, writing: undefined, [Symbol.dispose]: () => reading[Symbol.dispose]() }
 }
@@ -50,7 +50,7 @@ export class Input {
     return (this.#rest.length > 0 && this.#pipe?.fd) || NO_FD
   }
 
-  /** A program that reads no more is no error of ours; one that gets a part of its input must not take it for the whole. */
+  /** A program that stops reading is no error. A program must not mistake a part of its input for the whole. */
   write(): void {
     const written = engine.write(this.fd, this.#rest)
     if (written === -EAGAIN || written === -EINTR) return

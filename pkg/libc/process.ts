@@ -27,7 +27,7 @@ export function sleep(ms: number): void {
   for (let left = ms; left > 0; left = end - monotonicMs()) engine.poll(new Int32Array(), Math.ceil(left))
 }
 
-/** The environment of this process; of a name that stands there twice the first value counts, as for getenv(3). */
+/** The environment of this process. When a name occurs twice the first value counts, as with getenv(3). */
 export function readEnvironment(): Record<string, string> {
   const variables: Record<string, string> = {}
   for (const entry of engine.environment()) {
@@ -52,7 +52,10 @@ export function programArguments(): string[] {
 /** <asm-generic/ioctls.h> */
 const TIOCGWINSZ = 0x5413
 
-/** The width of a terminal in characters, 0 where it has none; undefined for what is no terminal. Never throws. */
+/**
+ * The width of a terminal in characters, 0 for a terminal without a width; `undefined` when the descriptor is not a
+ * terminal. Never throws.
+ */
 export function terminalColumns(fd: Fd): number | undefined {
   const size = new Uint16Array(4) // struct winsize: rows, columns
   return engine.ioctlWinsize(fd, TIOCGWINSZ, size) < 0 ? undefined : (size[1] ?? 0)

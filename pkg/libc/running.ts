@@ -9,7 +9,7 @@ import type { PollRequest } from "./service.ts"
 export interface Spawn {
   /** Absolute. */
   readonly path: string
-  /** The name that it is called by; by default the path. */
+  /** argv[0]; by default the path. */
   readonly name?: string
   /** The arguments, without the program's name. */
   readonly args?: readonly string[]
@@ -21,11 +21,11 @@ export interface Spawn {
   readonly stdin?: Uint8Array
   /** After this long the program is killed; by default never. */
   readonly timeoutMs?: number
-  /** With more output than this on either stream, in bytes, the program is killed. */
+  /** The limit of each output stream in bytes; a program that writes more is killed. */
   readonly outputLimit: number
 }
 
-/** What can be said besides of a program that runs while others do. */
+/** Further options of a program that runs beside others. */
 export interface Program extends Omit<Spawn, "stdin"> {
   /** "inherit" is our own. */
   readonly stdin?: Uint8Array | "inherit"
@@ -33,7 +33,7 @@ export interface Program extends Omit<Spawn, "stdin"> {
   readonly ownSession?: boolean
   /** How long to wait, when it has ended, for descendants that have its stdout or stderr open; by default until they close them. */
   readonly drainMs?: number
-  /** Gets what comes on a stream as it comes; nothing of it is kept, and it has no limit. */
+  /** Receives each chunk of a stream when it arrives; the output is not kept, and has no limit. */
   readonly onStdout?: (chunk: Uint8Array) => void
   readonly onStderr?: (chunk: Uint8Array) => void
 }
@@ -46,7 +46,7 @@ export function execveTexts({ path, name, args = [], env }: Program): { argv: st
   return { argv: [name ?? path, ...args], environment: Object.entries(env).map(([key, value]) => `${key}=${value}`) }
 }
 
-/** A program that runs: what is to be waited for, and what is to be done then. Killed at the latest by its disposal. */
+/** A running program: the descriptors to wait for, and what to do with their events. Its disposal kills it. */
 export class Running implements Disposable {
   readonly #resources: DisposableStack
   readonly #child: Child
@@ -85,7 +85,7 @@ export class Running implements Disposable {
     return this.#child.pid
   }
 
-  /** What to wait for, for `leftMs` at most, until `isOver`; then `serve` gets what is so. */
+  /** The descriptors to wait for, for `leftMs` at most, until `isOver`; pass the result of the wait to `serve`. */
   get requests(): readonly PollRequest[] {
     const events = Poll.In
     const reading = this.#output.map(({ fd }) => ({ fd: this.#isStopped ? NO_FD : fd, events }))
@@ -123,7 +123,7 @@ export class Running implements Disposable {
     this.#isStopped = true
   }
 
-  /** How it has ended, once it is over. */
+  /** Its exit status and output, once `isOver`. */
   end(): Spawned {
     const [stdout, stderr] = this.#output
     const wroteTooMuch = this.#output.some((stream) => stream.isTooMuch)
@@ -135,7 +135,10 @@ export class Running implements Disposable {
   }
 }
 
-/** What a program reads: what we read, what we write, or nothing; in a bare root, which has no /dev/null, a pipe that ends at once. */
+/**
+ * Opens a program's stdin: this process' own, a pipe with the given bytes, or /dev/null. Without /dev/null, as in an
+ * empty root directory, a pipe that ends at once.
+ */
 function openInput(stdin: Program["stdin"]): Pipe {
   if (stdin === "inherit") return inputOf(new FileDescriptor(duplicate(0 as Fd)))
   if (stdin !== undefined) return openPipe()

@@ -11,7 +11,7 @@ const SET_SIZE = 8
 /** <asm-generic/resource.h> */
 const RLIMIT_NOFILE = 7
 
-/** Has these signals wait to be read from a descriptor instead of ending the process, signalfd(2). Throws `SyscallError`. */
+/** Blocks these signals and returns a descriptor that reads them, signalfd(2). Throws `SyscallError`. */
 export function watchSignals(...signals: number[]): FileDescriptor {
   const set = setOf(signals)
   check("rt_sigprocmask", "", () => engine.rt_sigprocmask(SIG_BLOCK, set, SET_SIZE))
@@ -19,7 +19,10 @@ export function watchSignals(...signals: number[]): FileDescriptor {
   return new FileDescriptor(check("signalfd4", "", () => engine.signalfd4(-1, set, SET_SIZE, flags)) as Fd)
 }
 
-/** Has these signals end the process again; those that nothing has read since do so at once. Throws `SyscallError`. */
+/**
+ * Unblocks these signals, so that they end the process again; signals that were not read take effect at once. Throws
+ * `SyscallError`.
+ */
 export function unwatchSignals(...signals: number[]): void {
   check("rt_sigprocmask", "", () => engine.rt_sigprocmask(SIG_UNBLOCK, setOf(signals), SET_SIZE))
 }
@@ -41,8 +44,8 @@ export interface PollRequest {
 }
 
 /**
- * Waits until one of several descriptors is ready or broken, poll(2), `timeoutMs` at most; for ever when that is undefined.
- * Returns what is so of each, 0 for nothing.
+ * Waits until one of several descriptors is ready or broken, poll(2), `timeoutMs` at most; for ever when that is
+ * undefined. Returns the events of each descriptor, 0 for no event.
  */
 export function pollAll(requests: readonly PollRequest[], timeoutMs: number | undefined): Uint16Array {
   const array = new Int32Array(2 * requests.length) // struct pollfd { int fd; short events, revents; }

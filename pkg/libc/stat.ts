@@ -10,8 +10,8 @@ const STATX_ATTR_MOUNT_ROOT = 0x2000
 const ST_RDONLY = 1
 
 /**
- * A file's attributes, by statx(2). Each field is decoded when it is read: 64-bit arithmetic is slow, and host-local looks
- * at 30,000 files to make its index anew.
+ * A file's attributes, by statx(2). Each field is decoded when it is read: 64-bit arithmetic is slow, and host-local
+ * reads the attributes of 30,000 files to rebuild its index.
  */
 export class Stat {
   /** struct statx in words of 32 bits, low ones first; <linux/stat.h>: one layout for all architectures. */
@@ -49,7 +49,10 @@ export class Stat {
     return this.#word(6)
   }
 
-  /** Immutable or append-only, as `lsattr` shows by "i" and "a": it can be neither renamed nor removed, and what is in such a directory neither. */
+  /**
+   * Immutable or append-only, as `lsattr` shows by "i" and "a": neither it nor a file in such a directory can be
+   * renamed or removed.
+   */
   get isFrozen(): boolean {
     return (this.#word(2) & (STATX_ATTR_IMMUTABLE | STATX_ATTR_APPEND)) !== 0
   }
@@ -111,12 +114,12 @@ export function findStat(path: string, noFollow = false): Stat | undefined {
   return look(path, noFollow, find)
 }
 
-/** Whether there is something of this name that can be looked at; a symbolic link without a file is nothing. Never throws. */
+/** Whether a file of this name exists and can be read by stat(2); false for a dangling symbolic link. Never throws. */
 export function exists(path: string): boolean {
   return engine.statx(AT_FDCWD, path, 0, STATX_BASIC_STATS, new Uint32Array(64)) >= 0
 }
 
-/** What a file system has, and how much of it is left to users other than root. */
+/** The size of a file system, and how much of it is free for users other than root. */
 export interface FileSystem {
   readonly isReadOnly: boolean
   /** Bytes. */
@@ -127,7 +130,7 @@ export interface FileSystem {
   readonly freeFiles: number
 }
 
-/** What the file system that a path is on has, like `df` and `df -i`. Throws `SyscallError`. */
+/** Size and free space of the file system of a path, like `df` and `df -i`. Throws `SyscallError`. */
 export function statFileSystem(path: string): FileSystem {
   const words = new BigUint64Array(15) // struct statfs: type, bsize, blocks, bfree, bavail, files, ffree, fsid, namelen, frsize, flags
   check("statfs", JSON.stringify(path), () => engine.statfs(path, words))

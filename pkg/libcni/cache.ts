@@ -146,9 +146,10 @@ export function removeCache(cacheDir: string, key: CacheKey): void {
 }
 
 /**
- * All cached attachments in the order of their file names, or those of one container. Files that are not attachments are
- * passed over; `passOver` gets the paths of those that hold no JSON object. Attachments with the same configuration share its bytes.
- * Throws code 5 when the directory cannot be listed, or a file in it not be read: "none" would be a dangerous answer.
+ * All cached attachments in the order of their file names, or those of one container. Files that are not attachments
+ * are skipped; `passOver` gets the paths of those without a JSON object. Attachments with the same configuration share
+ * its bytes. Throws code 5 when the directory or a file in it cannot be read: an empty list would be a dangerous
+ * answer.
  */
 export function cachedAttachments(
   cacheDir: string,
@@ -202,7 +203,7 @@ function readValue(file: string): JsonObject | undefined {
   }
 }
 
-/** The text of a file; undefined when there is none, and for the errors that say so. */
+/** The text of a file; `undefined` when the file does not exist, and for the errors in `alsoNone`. */
 function textOf(file: string, ...alsoNone: ErrnoName[]): string | undefined {
   const bytes = unlessErrno(() => findFile(file), ...alsoNone)
   return bytes && decodeUtf8(bytes)

@@ -97,10 +97,10 @@ export type CacheState =
   | { readonly state: "unreadable"; readonly error: CniError }
 
 /**
- * What CHECK and DEL work with: the network list, its version included, that the cache has from ADD, also when the files have
- * changed since. A plugin that was added to the network later is not run, one that was taken out of it is. Arguments and
- * capability values are the caller's, or those of ADD when the caller gives none. Without a cache file, or when it is damaged,
- * all is as given: removing the file is the way to delete by the configuration of today.
+ * The input of CHECK and DEL: the network list of the ADD with its version, from the cache, also when the files have
+ * changed since. A plugin that was added to the network later is not run; one that was removed from it is. Arguments
+ * and capability values are the caller's, or those of ADD when the caller gives none. Without a cache file, or with a
+ * damaged one, everything is the caller's: removing the file is the way to delete by the configuration of today.
  */
 export function asAdded(cached: CacheState, { network, attachment }: Attached): Attached {
   if (cached.state !== "valid") return { network, attachment }

@@ -16,11 +16,11 @@ export class CheckNotSupported extends CniError {
 }
 
 /**
- * Asks every plugin, in order, whether the attachment is still as the cached result says; stops at the first that says
- * no and throws its error as it is. As in `delNetwork` the plugins are those that the cache has from ADD. Throws
+ * Runs CHECK of every plugin in order; stops at the first failure and throws the plugin's error unchanged. As in
+ * `delNetwork` the plugins are those of the cached ADD. Throws
  * `CheckNotSupported` for a configuration below 0.4.0, code 4 when nothing of this attachment is cached, and code 6 when
- * what is cached cannot be used, code 5 when it cannot be read: there is nothing to compare with. Never code 3, which would
- * say that there is nothing to clean up either.
+ * what is cached cannot be used, code 5 when it cannot be read: there is nothing to compare with. Never code 3, which
+ * would say that there is nothing to clean up either.
  *
  * Returns false when nothing was asked: the network has `disableCheck`, or had it at ADD.
  */
@@ -39,7 +39,7 @@ export async function checkNetwork(runtime: Runtime, network: Network, attachmen
   })
 }
 
-/** What a plugin has said to CHECK; `error` is undefined where all is as it was made. */
+/** A plugin's answer to CHECK; `error` is undefined when CHECK succeeded. */
 export interface CheckAnswer {
   readonly type: string
   readonly error: CniError | undefined

@@ -28,7 +28,7 @@ export interface Outcome {
  * without root, plugins in a container or on another machine. What is left out is done as without it.
  */
 export interface Exec {
-  /** Returns the executable of a plugin, an absolute path; throws where there is none. */
+  /** Returns the absolute path of a plugin's executable; throws when it does not exist. */
   findPlugin?(type: string, path: readonly string[]): string | Promise<string>
   /** Runs an executable to its end. Throws when it cannot be started, or had to be ended. */
   run?(execution: Execution): Promise<Outcome>

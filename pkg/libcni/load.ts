@@ -12,7 +12,7 @@ export interface BrokenFile {
 /**
  * Finds the network `name` in a directory such as /etc/cni/net.d: among the `.conflist` files in the order of their
  * names, then among `.conf` and `.json`. A broken file does not hide the networks after it: it becomes a warning of the
- * network that is found, and a part of the error when none is. Throws code 7.
+ * network that is found, or a part of the error when the network is not found. Throws code 7.
  */
 export function loadNetwork(directory: string, name: string): Network {
   const files = networkFiles(directory)
@@ -87,7 +87,10 @@ export function networkFiles(directory: string): string[] {
   return [...filesIn(directory, [".conflist"]), ...filesIn(directory, [".conf", ".json"])]
 }
 
-/** The files directly in a directory that have one of these extensions, sorted as text; none if there is no directory. */
+/**
+ * The files directly in a directory that have one of these extensions, sorted as text; empty when the directory does
+ * not exist.
+ */
 function filesIn(directory: string, extensions: string[]): string[] {
   try {
     return readEntries(directory)
@@ -100,7 +103,9 @@ function filesIn(directory: string, extensions: string[]): string[] {
   }
 }
 
-/** What is from the last dot of a file's name on: ".conf"; a name that starts with its only dot has none. */
+/**
+ * The extension of a file's name, from the last dot on: ".conf"; "" for a name whose only dot is its first character.
+ */
 function extensionOf(file: string): string {
   const name = basename(file)
   const at = name.lastIndexOf(".")

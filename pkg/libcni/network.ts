@@ -6,7 +6,7 @@ import type { CapabilityArgs } from "./typed.ts"
 /** A network: what its file says, checked, with its version chosen and the plugins of its directory appended. */
 export interface Network {
   readonly name: string
-  /** The version that requests carry; "" when the file names none, which plugins read as 0.1.0. */
+  /** The version in the plugins' configurations; "" when the file has no version, which plugins read as 0.1.0. */
   readonly cniVersion: string
   readonly disableCheck: boolean
   readonly disableGC: boolean

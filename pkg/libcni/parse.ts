@@ -123,9 +123,9 @@ function isBoolean(value: unknown): boolean {
 }
 
 /**
- * The version that a network list asks for: the highest of `cniVersion` and `cniVersions` that this library speaks.
- * Without `cniVersions`, and when none of them will do, `cniVersion` as it is written, "" when absent. Throws code 7
- * (CNI 1.1.0, "Network configuration").
+ * The version that a network list asks for: the highest of `cniVersion` and `cniVersions` that this library supports.
+ * Without `cniVersions`, and when this library supports none of these, `cniVersion` as it is written, "" when absent.
+ * Throws code 7 (CNI 1.1.0, "Network configuration").
  */
 export function chooseVersion(list: JsonObject): string {
   const written = list.cniVersion ?? ""

@@ -2,7 +2,7 @@ import type { Dns, Interface, JsonObject, Route } from "../types/mod.ts"
 
 /** A result of ADD as the network's version has it, checked: what a runtime keeps and reads. */
 export interface ResultDocument {
-  /** The network's version; "0.1.0" when it names none. */
+  /** The network's version; "0.1.0" when it has no `cniVersion`. */
   readonly cniVersion: string
   /** From version 0.3.0 on. */
   readonly interfaces?: readonly Interface[]

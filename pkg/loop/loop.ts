@@ -97,7 +97,10 @@ class Loop {
 /** A process has one. */
 export const loop = new Loop()
 
-/** Waits until one of several descriptors is ready or broken. Returns what is so of each, as `pollAll`; 0 for all when the wait ended before. */
+/**
+ * Waits until one of several descriptors is ready or broken. Returns the events of each descriptor, like `pollAll`; 0
+ * for all when the wait has ended before.
+ */
 export function readyOf(requests: readonly PollRequest[], { timeoutMs, signal }: Until = {}): Promise<Uint16Array> {
   return waiting(requests.length, timeoutMs, signal, (act) => loop.watch({ requests, isBackground: false, act }))
 }

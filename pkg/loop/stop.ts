@@ -37,7 +37,9 @@ export function anyOf(...signals: readonly (AbortSignal | undefined)[]): Stop & 
 
 type Listener = (event: { readonly type: "abort" }) => void
 
-/** `AbortController` and its signal in one, for an engine that has none. */
+/**
+ * `AbortController` and its signal in one, for an engine without them.
+ */
 class OwnStop implements Stop {
   reason: unknown
   #isAborted = false

@@ -114,7 +114,7 @@ export class IptablesMasquerade
   }
 }
 
-/** The first rule that is missing, and what is there instead; undefined when there are all. */
+/** The first missing rule, and the rule in its place; `undefined` when no rule is missing. */
 function findFault(
   { comment, accepts, masquerade, jumps }: MasqueradeRules,
   { rules }: Content,
@@ -129,8 +129,9 @@ function describe(rules: readonly Rule[], { chain }: Rule, comment: string): str
 }
 
 /**
- * The addresses that a container has on its other interfaces, each as "10.1.0.2/32". None when the container's namespace is deleted,
- * and none for a container with too many to list in time: then the rules go, and only that container misses them.
+ * The addresses that a container has on its other interfaces, each as "10.1.0.2/32". Empty when the container's
+ * namespace no longer exists, or has too many addresses to list in time: then the rules are removed, which concerns
+ * only that container.
  */
 function addressesBeside(namespace: NamespaceFile, ifName: string): Set<string> {
   using sandbox = Netns.find(namespace)

@@ -31,7 +31,10 @@ import {
   prefixIn,
 } from "./nftables-layout.ts"
 
-/** Returns the prefix lengths that a table has sets of networks for; none where there is no table. Throws `NetlinkError`. */
+/**
+ * Returns the prefix lengths for which a table has sets of networks; empty when the table does not exist. Throws
+ * `NetlinkError`.
+ */
 export function listPrefixes(queues: KeyQueues, { table }: MasqueradeLayout): number[] {
   return queues.namesIn(table).flatMap((name) => prefixIn(name) ?? [])
 }

@@ -65,7 +65,7 @@ export function toAddAddress(link: NamedLink, address: NewAddress): Request {
   return { type: RTM_NEWADDR, flags: NLM_F_CREATE | NLM_F_EXCL, what, payload }
 }
 
-/** The request that gives a link an address again which it has lost, as it was; for `executeAll`. */
+/** The request that restores an address that a link has lost, with its flags and lifetimes; for `executeAll`. */
 export function toRestoreAddress({ ip, prefix, index, flags, lifetimes }: Address): Request {
   const given = flags & GIVEN
   const payload = addressPayload.encode(

@@ -82,7 +82,7 @@ export function listPortVlans(route: NetlinkSocket, port?: Pick<Link, "index">):
   return new Map(found)
 }
 
-/** "100 pvid untagged, 200-210", as `bridge vlan` takes them; "none". */
+/** "100 pvid untagged, 200-210", as `bridge vlan` takes them; "none" for an empty list. */
 export function describeVlans(vlans: readonly VlanRange[]): string {
   const ranges = vlans.map(({ first, last, pvid, untagged }) => {
     const ids = first === last ? `${first}` : `${first}-${last}`

@@ -12,11 +12,13 @@ const AT_MOST = { list: 5, clock: 30 } as const
 const FREE_STEPS = { call: 32, share: 4 } as const
 
 /**
- * The time that a call has for what a container can multiply: its links, addresses, routes, rules. Only the time spent on these
- * counts, so that a slow disk or a DHCP server takes nothing of it. Work that is not done by then is left to the namespace's end.
+ * The time limit of a call for work whose amount a container controls: its links, addresses, routes, rules. Only the
+ * time spent on these counts, not a slow disk or a DHCP server. Work that is not done in time is left to the deletion
+ * of the namespace.
  *
- * Beside other programs the work takes longer by the clock and no longer for the kernel. Beyond the limit its time is that of the clock times
- * the share of the processor that the thread had of what it wanted: the time that the same takes on a quiet machine, with the kernel's waits.
+ * Beside other programs the work takes longer by the clock and no longer for the kernel. Beyond the limit its time is
+ * that of the clock times the share of the processor that the thread had of what it wanted: the time that the same
+ * takes on a quiet machine, with the kernel's waits.
  */
 export class Budget {
   #leftMs: number
@@ -54,8 +56,9 @@ export class Budget {
   }
 
   /**
-   * To be called before each step of work whose length a container decides, such as a request of many. Throws `NetlinkError`, `ETIME`,
-   * when no time is left; `what` is what is not gone on with. One of several containers has its part by the clock and no more.
+   * Call it before each step of work whose amount a container controls, such as one of many requests. Throws
+   * `NetlinkError`, `ETIME`, when no time is left; `what` names the work that is given up. One of several containers
+   * has its part by the clock and no more.
    */
   step(what: string): void {
     this.#take(what, 1)

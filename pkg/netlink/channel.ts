@@ -5,7 +5,7 @@ import { appendMessage, type Message, NetlinkError, NLM_F_REQUEST, NLMSG_OVERRUN
 import { encoded, type Output } from "./output.ts"
 import type { Transport } from "./transport.ts"
 
-/** One request: a message type, its flags besides `NLM_F_REQUEST`, and the bytes after the header. */
+/** One request: a message type, its flags in addition to `NLM_F_REQUEST`, and the bytes after the header. */
 export interface Request {
   type: number
   flags?: number
@@ -82,8 +82,8 @@ export class Channel implements Disposable {
   }
 
   /**
-   * The next datagram of the joined multicast groups that is there already. Undefined when there is none, and an empty list when some
-   * were dropped (`ENOBUFS`) or cannot be read.
+   * Returns the next received datagram of the joined multicast groups. `undefined` when there is none, and an empty
+   * list when the kernel has dropped some (`ENOBUFS`) or one cannot be read.
    */
   takeEvents(): Message[] | undefined {
     try {

@@ -14,10 +14,10 @@ export interface Refusal<R extends Request = Request> {
 const BATCH = 100
 
 /**
- * Sends requests of which none depends on another's answer, many in one datagram, and waits until the kernel has processed all of
- * them: one that it refuses stops no other. Returns the refusals. Throws `NetlinkError`, when an answer is lost for good, and `ETIME` when
- * the socket's budget is over before the last one. With `isBounded` false it goes to its end: the way back of an ADD, what a configuration
- * asks for.
+ * Sends independent requests, many in one datagram, and waits until the kernel has processed all of them; a refused one
+ * does not stop the others. Returns the refusals. Throws `NetlinkError` when an answer is lost repeatedly, and `ETIME`
+ * when the socket's budget ends before the last request. `isBounded` false ignores the budget: for the undo of an ADD,
+ * and for requests of a configuration.
  */
 export function executeAll<R extends Request>(
   route: NetlinkSocket,
@@ -39,7 +39,7 @@ export function throwFirst(refusals: readonly Refusal[], ...tolerated: ErrnoName
   for (const { error } of refusals) if (!tolerated.some((name) => isErrno(error, name))) throw error
 }
 
-/** When an answer is lost each is asked for by itself: what was done by then is passed over. */
+/** When an answer is lost each request is sent again alone; refusals because it was already done are ignored. */
 function executeSome<R extends Request>(route: NetlinkSocket, batch: readonly R[]): Refusal<R>[] {
   try {
     return executeBatch(route, batch)
@@ -49,7 +49,10 @@ function executeSome<R extends Request>(route: NetlinkSocket, batch: readonly R[
   }
 }
 
-/** The last one is acknowledged: by then the kernel has processed the others, of which it answers refusals alone. */
+/**
+ * Only the last request asks for an acknowledgement: the kernel has then processed the others, and has answered only
+ * refusals of these.
+ */
 function executeBatch<R extends Request>(route: NetlinkSocket, batch: readonly R[]): Refusal<R>[] {
   const last = batch.length - 1
   const flagsOf = ({ flags = 0 }: Request, at: number) => (at === last ? flags | NLM_F_ACK : flags)

@@ -30,7 +30,7 @@ export interface Filter {
   parent: number
   protocol: number
   priority: number
-  /** Of another chain than 0: such a filter sees what an action of another one sends there. */
+  /** Another chain than 0: its filters see packets that an action of a filter sends there. */
   chain?: number
   /** The options, for the known kinds. */
   options?: FilterOptions<"u32"> & FilterOptions<"bpf">
@@ -47,7 +47,10 @@ export function addFilter<K extends FilterKind>(route: NetlinkSocket, device: Na
   route.execute({ type: RTM_NEWTFILTER, flags, what: `add a filter to "${device.name}"`, payload })
 }
 
-/** The filters below a qdisc or at a hook, like `tc filter show dev LINK parent PARENT`; none where that is not there. */
+/**
+ * The filters below a qdisc or at a hook, like `tc filter show dev LINK parent PARENT`; empty when the parent does not
+ * exist.
+ */
 export function listFilters(route: NetlinkSocket, device: NamedLink, parent: number): Filter[] {
   const payload = trafficPayload.encode({ index: device.index, parent })
   return route.dump({ type: RTM_GETTFILTER, what: `list the filters of "${device.name}"`, payload }, (message) => {

@@ -89,7 +89,10 @@ export interface Ipsec {
 
 const none: Ipsec = { policies: [], states: [], blockedByDefault: [] }
 
-/** Lists policies and states, like `ip xfrm policy` and `ip xfrm state`; none on a kernel without them. Throws `NetlinkError`. */
+/**
+ * Lists policies and states, like `ip xfrm policy` and `ip xfrm state`; empty on a kernel without them. Throws
+ * `NetlinkError`.
+ */
 export function readIpsec(): Ipsec {
   try {
     using socket = new NetlinkSocket(NETLINK_XFRM)
@@ -114,7 +117,7 @@ export function listIpsec(socket: Pick<NetlinkSocket, "dump" | "get">): Ipsec {
   return { policies: policies.sort((a, b) => a.priority - b.priority), states, blockedByDefault }
 }
 
-/** struct xfrm_userpolicy_default: in, fwd, out; kernels before 5.14 have none. */
+/** struct xfrm_userpolicy_default: in, fwd, out; kernels before 5.14 do not have it. */
 function readDefaults(socket: Pick<NetlinkSocket, "get">): IpsecDirection[] {
   const request = { type: XFRM_MSG_GETDEFAULT, what: "find the default IPsec policy", payload: new Uint8Array(3) }
   try {

@@ -68,7 +68,7 @@ export function addAliasedLink<K extends LinkKind>(route: NetlinkSocket, spec: L
   }
 }
 
-/** Part of the way back from another error, which must not be buried. */
+/** Part of the undo after another error, which must not be hidden by a new one. */
 function tryDelete(route: NetlinkSocket, name: string): void {
   try {
     const left = findLink(route, name)

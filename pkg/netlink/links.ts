@@ -101,7 +101,7 @@ export function listLinks(
   return listLinksOf(route, undefined, isWanted, filter)
 }
 
-/** Those of the namespace that the socket's own knows by this nsid; none when it no longer exists. */
+/** Lists the links of the namespace with this nsid; empty when it no longer exists. */
 export function listLinksInside(
   route: NetlinkSocket,
   nsid: number,

@@ -65,8 +65,9 @@ export class Lists {
   }
 
   /**
-   * After a lost answer the kernel may be in the middle of the list, and begins no other before its end. For the first
-   * list of a socket it has a page of room (`EMSGSIZE` for a longer entry), for the next one as much as was asked for by recv(2).
+   * After a lost answer the kernel may be in the middle of the list, and starts no other list before its end. The first
+   * list of a socket has datagrams of a page (`EMSGSIZE` for a longer entry), the next one has datagrams as large as
+   * the buffer of recv(2).
    */
   #allOrAgain<T>(request: Request, pick: (message: Message) => T | undefined): T[] | undefined {
     try {

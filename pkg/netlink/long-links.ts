@@ -35,7 +35,7 @@ export function decodeAttributes(found: Uint8Array): Infer<typeof linkAttributes
   return linkAttributes.decode(found)
 }
 
-/** The list ends where an attribute is no name: at the top level there are none. */
+/** The list ends at the first attribute that is not a name; names occur only in this list, not at the top level. */
 function withLongList(found: Uint8Array, start: number): Infer<typeof linkAttributes> {
   const altNames: string[] = []
   let at = start + HEADER

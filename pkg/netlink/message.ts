@@ -98,7 +98,7 @@ export function readAcknowledgement(message: Message): Acknowledgement {
   }
 }
 
-/** Reads an `NLMSG_DONE` message: the outcome of a dump, of which old kernels say nothing. */
+/** Reads an `NLMSG_DONE` message: the outcome of a dump, which old kernels leave out. */
 export function readDone(message: Message): Acknowledgement {
   if (message.payload.length < 4) return { errno: 0 }
   return { errno: 0 - i32.get(message.payload, 0), ...extackIn(message, 4) }

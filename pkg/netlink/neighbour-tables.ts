@@ -33,7 +33,10 @@ const tablePayload = payloadOf(
 export interface NeighbourTable {
   family: Family
   entries: number
-  /** The number of entries at which the kernel takes no more, gc_thresh3: it drops those that it can do without, and refuses if there are none. */
+  /**
+   * gc_thresh3, the largest number of entries: beyond it the kernel drops unused entries, and refuses a new one when it
+   * cannot drop any.
+   */
   most: number
   /** How often it has refused one since it started. */
   refused: number

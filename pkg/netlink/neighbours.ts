@@ -62,7 +62,7 @@ export function findForwardingEntry(route: NetlinkSocket, bridge: NamedLink, mac
   })
 }
 
-/** An entry of a forwarding database that no frame has made, and none changes. */
+/** A static entry of a forwarding database: not learned from a frame, and not changed by frames. */
 export interface FixedEntry extends ForwardingEntry {
   mac: string
 }

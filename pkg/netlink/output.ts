@@ -8,13 +8,13 @@ const ALIGNMENT = 4
  * each piece costs more than all that is written into it.
  */
 export class Output {
-  /** The bytes so far, up to `end`, and room behind them, in which anything may stand. Another array after `reserve`. */
+  /** The buffer: the encoded bytes up to `end`, and undefined bytes after them. `reserve` may replace the array. */
   room = new Uint8Array(FIRST_BYTES)
   end = 0
   /** Kept, since to ask an array for its length is a call. */
   private capacity = FIRST_BYTES
 
-  /** Returns `room`, in which so many bytes fit behind `end`, and as many as align what follows. */
+  /** Makes space for `size` more bytes after `end`, and for the padding after them. Returns `room`. */
   reserve(size: number): Uint8Array {
     if (this.end + size + ALIGNMENT > this.capacity) this.#grow(size)
     return this.room
@@ -27,7 +27,7 @@ export class Output {
     this.capacity = larger.length
   }
 
-  /** Adds zeros up to the next multiple of four, for which `reserve` has left room. */
+  /** Adds zeros up to the next multiple of four; `reserve` has made space for them. */
   align(): void {
     while (this.end & 3) this.room[this.end++] = 0
   }
@@ -38,7 +38,7 @@ export class Output {
     this.end += bytes.length
   }
 
-  /** Adds so many zeros. */
+  /** Adds `count` zeros. */
   addZeros(count: number): void {
     this.reserve(count).fill(0, this.end, this.end + count)
     this.end += count

@@ -45,8 +45,9 @@ export type RouteRefusal = (typeof refusals)[number]
 const refusals = ["ENETUNREACH", "EHOSTUNREACH", "EACCES", "EINVAL", "EXDEV", "ESRCH"] as const
 
 /**
- * Asks the kernel for the route of a packet, like `ip route get DST from SRC iif DEV mark MARK ipproto PROTOCOL dport PORT`, by all
- * tables and rules. Returns the route with its table, or why there is none. Throws `NetlinkError`.
+ * Asks the kernel for the route of a packet, like `ip route get DST from SRC iif DEV mark MARK ipproto PROTOCOL dport
+ * PORT`, by all tables and rules. Returns the route with its table, or the reason why there is no route. Throws
+ * `NetlinkError`.
  */
 export function askRoute(
   route: Pick<NetlinkSocket, "get">,

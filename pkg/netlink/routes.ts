@@ -104,7 +104,10 @@ export function toAddRoute(spec: RouteSpec, mode: Mode): Request & { spec: Route
   return { type: RTM_NEWROUTE, flags, what: `${mode} route ${showRoute(spec)}`, payload: encodeRoute(spec), spec }
 }
 
-/** Deletes the route of any origin that matches all that is given, like `ip route del unicast`. Throws `ESRCH` when there is none. */
+/**
+ * Deletes the route that matches all given attributes, of any protocol, like `ip route del unicast`. Throws `ESRCH`
+ * when no route matches.
+ */
 export function deleteRoute(route: NetlinkSocket, spec: RouteSpec): void {
   route.execute(toDeleteRoute(spec))
 }
@@ -116,8 +119,8 @@ export function toDeleteRoute(spec: RouteSpec): Request & { spec: RouteSpec } {
 }
 
 /**
- * Likewise for a route as it was listed, but only while it is still of its protocol, like `ip route del PREFIX proto PROTOCOL`: a route
- * that another program has put in its place since then stays, and the refusal is `ESRCH`.
+ * The same for a listed route, but only while it has the same protocol, like `ip route del PREFIX proto PROTOCOL`. A
+ * route that another program has put in its place stays; the refusal is `ESRCH`.
  */
 export function toDeleteListedRoute(listed: ListedRoute): Request & { spec: ListedRoute } {
   const what = `delete route ${showRoute(listed)}`
@@ -140,8 +143,8 @@ export interface RouteFilter {
 }
 
 /**
- * The routes of a family, or of both, caches left out, like `ip route show table TABLE dev NAME`; none of a table or a link that is not there. A
- * host may have a million of them: ask for few. Throws `NetlinkError`.
+ * The routes of a family, or of both, caches left out, like `ip route show table TABLE dev NAME`; empty when the table
+ * or link does not exist. A host may have a million routes: give table and link. Throws `NetlinkError`.
  */
 export function listRoutes(
   route: NetlinkSocket,
@@ -175,8 +178,8 @@ function isBy({ index, nextHops }: ListedRoute, wanted: Ifindex): boolean {
 }
 
 /**
- * The route of packets to an address, like `ip route get IP`: one question, however many routes there are. Undefined when
- * there is none. Throws `NetlinkError`.
+ * Returns the route of packets to an address, like `ip route get IP`: one request, independent of the number of routes.
+ * `undefined` when there is no route. Throws `NetlinkError`.
  */
 export function findRoute(route: Pick<NetlinkSocket, "get">, ip: Uint8Array): ListedRoute | undefined {
   const payload = routePayload.encode({ family: familyOf(ip), dstPrefix: 8 * ip.length }, { dst: ip })

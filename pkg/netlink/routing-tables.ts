@@ -11,8 +11,9 @@ const RTA_TABLE = 15
 const ATTRIBUTE = 4
 
 /**
- * The routing tables of a family that are not empty, each with the links that its routes are by, 0 for a route by none or several,
- * like `ip route show table all`. No more is read of each route, however many there are. Throws `NetlinkError`.
+ * The routing tables of a family that are not empty, each with the output links of its routes, 0 for a route without a
+ * link or with several, like `ip route show table all`. Nothing else is decoded, because there may be many routes.
+ * Throws `NetlinkError`.
  */
 export function listRoutingTables(route: NetlinkSocket, family: Family): Map<number, Set<number>> {
   const tables = new Map<number, Set<number>>()

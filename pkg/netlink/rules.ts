@@ -79,7 +79,7 @@ export interface Rule {
   /** User IDs of the sockets. */
   users?: NumberRange | undefined
   tunnelId?: bigint | undefined
-  /** A route with a prefix of so many bits or less does not count: 0 passes over default routes. */
+  /** Routes with a prefix of at most so many bits are ignored: 0 ignores default routes. */
   suppressPrefixLength?: number | undefined
   /** A route by a link of this group does not count. */
   suppressGroup?: number | undefined
@@ -101,7 +101,10 @@ export function addRule(route: NetlinkSocket, rule: Rule): void {
   route.execute({ type: RTM_NEWRULE, flags, what: `add rule ${showRule(rule)}`, payload: encodeRule(rule) })
 }
 
-/** The request that deletes the rule which matches all that is given, like `ip rule del`; for `executeAll`. `ENOENT` when there is none. */
+/**
+ * The request that deletes the rule which matches all given attributes, like `ip rule del`; for `executeAll`. The
+ * kernel answers `ENOENT` when no rule matches.
+ */
 export function toDeleteRule(rule: Rule): Request {
   return { type: RTM_DELRULE, what: `delete rule ${showRule(rule)}`, payload: encodeRule(rule) }
 }
@@ -166,7 +169,7 @@ function readRule(message: Message): Rule {
   }
 }
 
-/** The kernel says -1 for "none". */
+/** The kernel reports -1 when it is not set. */
 function ifAny(suppressed: number | undefined): number | undefined {
   return suppressed === -1 ? undefined : suppressed
 }

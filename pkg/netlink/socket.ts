@@ -46,8 +46,8 @@ export class NetlinkSocket implements Disposable {
   }
 
   /**
-   * Sends a request and waits until the kernel has done it. When the answer is lost, as for want of memory, it may have done it or
-   * not: it is asked once more, and what is made or gone by then was done. Throws `NetlinkError`.
+   * Sends a request and waits until the kernel has done it. After a lost answer, as for lack of memory, the request is
+   * sent once more; `EEXIST` or "not found" then means that the first one was done. Throws `NetlinkError`.
    */
   execute(request: Request): void {
     try {
@@ -86,8 +86,8 @@ export class NetlinkSocket implements Disposable {
   }
 
   /**
-   * Like `get`, and undefined when the kernel refuses with this errno: that there is nothing is no failure. Nor is an
-   * acknowledgement alone, where the request asks for one (`NLM_F_ACK`).
+   * Like `get`, but returns `undefined` when the kernel refuses with the errno `nothing`, and for a bare
+   * acknowledgement, when the request asks for one (`NLM_F_ACK`).
    */
   find<T>(request: Request, nothing: number, read: (message: Message) => T): T | undefined {
     const answer = retryLostAnswer(() => this.#ask(request))
@@ -105,7 +105,7 @@ export class NetlinkSocket implements Disposable {
     return answer
   }
 
-  /** Sends a request, and returns the message that answers it. `look` sees the datagrams on the way to it. */
+  /** Sends a request, and returns the message that answers it. `look` gets all datagrams up to it. */
   #ask(request: Request, look?: (datagram: readonly Message[]) => void): Message | Acknowledgement {
     const sequence = this.#channel.send([request])
     for (;;) {
@@ -136,14 +136,14 @@ export class NetlinkSocket implements Disposable {
     return this.#budget ? this.#budget.spend(work) : work()
   }
 
-  /** To be called before each of many requests. Throws `NetlinkError`, `ETIME`, when nothing of the budget is left. */
+  /** Call it before each of many requests. Throws `NetlinkError`, `ETIME`, when the budget is used up. */
   step(what: string): void {
     this.#budget?.step(what)
   }
 
   /**
-   * Sends several messages in one datagram, as nf_tables' transactions need, and waits for the outcome of all.
-   * Throws the first refusal as `NetlinkError`; the kernel has then done none of them, unless the error is one of a lost answer.
+   * Sends several messages in one datagram, as nf_tables' transactions need, and waits for the outcome of all. Throws
+   * the first refusal as `NetlinkError`; then the kernel has changed nothing, unless the error is a lost answer.
    */
   transact(requests: readonly Request[]): void {
     const pending = new Set<Request>(requests.filter(({ flags = 0 }) => flags & NLM_F_ACK))
@@ -180,7 +180,10 @@ export class NetlinkSocket implements Disposable {
     return this.#channel.nextEvents(timeoutMs)
   }
 
-  /** Likewise, and undefined at once when none has come yet: for a process that waits for several things. */
+  /**
+   * Like `nextEvents`, but returns `undefined` at once when no event was received: for a process that waits for
+   * several descriptors.
+   */
   takeEvents(): Message[] | undefined {
     return this.#channel.takeEvents()
   }

@@ -144,7 +144,7 @@ const selectorHeader = struct({
 const selectorKey = struct({ mask: u32be, value: u32be, offset: i32, offsetMask: i32 })
 const TC_U32_TERMINAL = 1
 
-/** struct tc_u32_sel: keys that have all to match; no bits of none match every packet. */
+/** struct tc_u32_sel: all keys must match. A key with mask 0 matches every packet. */
 const selector: Codec<U32Key[]> = codec(
   (keys, to) => {
     selectorHeader.append({ flags: TC_U32_TERMINAL, keys: keys.length }, to)

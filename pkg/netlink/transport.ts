@@ -52,9 +52,9 @@ export interface Transport extends Disposable {
 }
 
 /**
- * The buffer for every datagram of the process, before its bytes are copied. It lies in the process's image, of which only the pages that
- * are written to become memory of its own. As large as the datagrams of a list: the kernel makes none larger, but for a single entry
- * that is.
+ * The buffer for every datagram of the process, before its bytes are copied. It lies in the heap image, of which only
+ * written pages take memory of the process. It has the size of the datagrams of a list; only a single large entry makes
+ * the kernel send a larger one.
  */
 const arrivals = new Uint8Array(32_768)
 /** A page of it, which the kernel fills much faster where a list is not wanted to its end. */
@@ -69,12 +69,15 @@ function roomFor(protocol: number): Uint8Array {
 export class KernelTransport implements Transport {
   readonly #protocol: number
   #fd: Fd
-  /** Not to be guessed, and with so much room above it that the numbers of no process come to their end. */
+  /** Random, so that it cannot be guessed, and small enough that the sequence numbers of a process never overflow. */
   readonly firstSequence = new DataView(randomBytes(4).buffer).getUint32(0) >>> 1
   readonly #sender = new NetlinkSender()
-  /** What datagrams go into. The kernel makes those of lists as large as the largest room that the socket was ever given. */
+  /**
+   * The receive buffer. The kernel makes the datagrams of a list as large as the largest buffer that the socket was
+   * ever read with.
+   */
   #room: Uint8Array
-  /** Whether something has come that was larger than the room for it. */
+  /** Whether a datagram was larger than the buffer. */
   #hasLarge = false
   #open = true
 

@@ -41,8 +41,8 @@ function findTarget(path: string): string | undefined {
 }
 
 /**
- * A path to the network namespace of this inode, as far as it is mounted, or a process is in it that /proc shows; undefined when
- * there is none. No namespace is opened for it, and only the first that fits is looked at further.
+ * Returns a path to the network namespace with this inode: a mount of it, or /proc/PID/ns/net of a visible process in
+ * it. `undefined` when there is no such path. Opens no namespace.
  */
 export function findNamespacePath(inode: bigint): string | undefined {
   const named = mounted(`net:[${inode}]`)

@@ -20,7 +20,9 @@ const OWN = "/proc/thread-self/ns/net"
 
 const EXPECTED = "expected a path such as /run/netns/NAME or /proc/PID/ns/net"
 
-/** A value that is there when the call returns: code after an `await` runs in the namespace that the thread has entered by then. */
+/**
+ * A value that is not a promise: code after an `await` would run in whichever namespace the thread is in at that time.
+ */
 export type Sync<T> = T extends PromiseLike<unknown> ? never : T
 
 /**
@@ -93,9 +95,9 @@ export class Netns implements Disposable {
   }
 
   /**
-   * Opens the namespace at a path such as /run/netns/NAME or /proc/PID/ns/net. Throws `CniError` with code 4 when there
-   * is nothing at the path, or something else. Not with code 3: that would tell the runtime that there is nothing to clean
-   * up, and leases and what earlier plugins of the chain made outlive the namespace.
+   * Opens the namespace at a path such as /run/netns/NAME or /proc/PID/ns/net. Throws `CniError` with code 4 when the
+   * path does not exist or is not a network namespace. Code 3 would tell the runtime that there is nothing to clean up,
+   * but leases and the work of earlier plugins outlive the namespace.
    */
   static open(place: string | NamespaceFile): Netns {
     const path = pathOf(place)
@@ -113,8 +115,8 @@ export class Netns implements Disposable {
   }
 
   /**
-   * Like `open`, and undefined when the namespace no longer exists: the path is empty, nothing is there, or what is there is the
-   * file that it was mounted on, or something else that is no namespace.
+   * Like `open`, but returns `undefined` when the namespace no longer exists: the path is empty, does not exist, or is
+   * a file that is not a namespace, such as the former mount point.
    */
   static find(place: string | NamespaceFile): Netns | undefined {
     const file = pathOf(place) === "" ? undefined : findFileAt(place)

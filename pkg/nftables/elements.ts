@@ -39,8 +39,9 @@ export function findElements(
 }
 
 /**
- * Returns an element that `isSought`, with `needle` in its bytes: the first that is listed. Looks at the beginning of the list first,
- * and reads the rest only if it has to. Undefined when there is none. Throws `NetlinkError`.
+ * Returns the first listed element that has `needle` in its bytes and for which `isSought` is true. Reads the beginning
+ * of the list first, and the rest only when necessary. `undefined` when there is no such element. Throws
+ * `NetlinkError`.
  */
 export function findElement(
   socket: Pick<Netfilter, "get" | "dump">,
@@ -83,7 +84,7 @@ function search(
   })
 }
 
-/** Returns the comments of a set's elements; none when there is no such set. */
+/** Returns the comments of a set's elements; empty when the set does not exist. */
 export function listElementComments(socket: Pick<Netfilter, "dump">, set: Pick<NamedSet, "table" | "name">): string[] {
   const read = (answer: Message) => {
     const comments: string[] = []
@@ -120,8 +121,8 @@ export function getElement(
 const CATCH_ALL = 2
 
 /**
- * Returns the element for keys that have none of their own, `*` in `nft list set`, which the kernel gives for no key that is asked for
- * (since 5.13). Undefined when there is none. Throws `NetlinkError`.
+ * Returns the catch-all element of a set (since Linux 5.13), `*` in `nft list set`, which the kernel does not return
+ * for a requested key. `undefined` when the set has none. Throws `NetlinkError`.
  */
 export function findCatchAll(socket: Pick<Netfilter, "dump">, set: NamedSet): Element | undefined {
   let found: Element | undefined
@@ -140,7 +141,7 @@ export function findCatchAll(socket: Pick<Netfilter, "dump">, set: NamedSet): El
 
 /** The beginning of a set. */
 export interface Sample {
-  /** How many elements were looked at: all that there are, or ten besides those with the comment, or some more. */
+  /** The number of elements that were read: all elements, or those with the comment and at least ten others. */
   count: number
   /** How many of them have the comment. */
   commented: number
@@ -158,7 +159,10 @@ export function sampleElements(socket: Pick<Netfilter, "get">, set: NamedSet, co
   return readBeginning(socket, set, read) ?? { count: 0, commented: 0 }
 }
 
-/** Returns whether a beginning of so many elements is the whole list: at least ten of the longest fit into one answer. */
+/**
+ * Returns whether a list beginning with `count` elements is complete: at least ten of the longest elements fit into one
+ * answer.
+ */
 export function isWholeList(count: number): boolean {
   return count < 10
 }
@@ -180,7 +184,7 @@ function elementsIn(answer: Message): Uint8Array {
   return rawElementListAttributes.decode(attributesOf(answer)).elements ?? new Uint8Array(0)
 }
 
-/** Returns an element as it was given. */
+/** Decodes an element into the form in which it was added. */
 function readElement(set: NamedSet, { key, data, userdata }: Infer<typeof elementAttributes>): Element {
   const element: Element = { key: splitParts(set.key, key?.value ?? new Uint8Array(0)) }
   if (data?.value && set.value) element.value = splitParts(set.value, data.value)

@@ -59,7 +59,7 @@ type Tables = typeof expressionTables
 /** One expression of a rule, as the kernel has it. */
 export type Expression = { [N in keyof Tables]: { name: N; data: Infer<Tables[N]> } }[keyof Tables]
 
-/** An expression that no table knows, as it was found. */
+/** An expression without a codec here, with its bytes. */
 export interface UnknownExpression {
   name: string
   data: Uint8Array

@@ -57,7 +57,7 @@ export class KeyQueues {
     return { set, key, members }
   }
 
-  /** The names of a table's sets; none when there is no such table. Throws `NetlinkError`. */
+  /** The names of a table's sets; empty when the table does not exist. Throws `NetlinkError`. */
   namesIn(table: Table): readonly string[] {
     const id = `${table.family} ${table.name}`
     const known = this.#names.get(id) ?? listSetNames(this.#socket, table)
@@ -98,7 +98,7 @@ export class QueueChanges {
     }
   }
 
-  /** Puts an owner's element in its place in a queue, at the end if it has none yet, and takes the stale ones out. */
+  /** Keeps an owner's element at its place in a queue, or adds it at the end, and removes stale elements. */
   claim(queue: KeyQueue, element: Element, isStale: (member: Element) => boolean): void {
     const others = membersOf(queue).flatMap((one) =>
       one.comment === element.comment ? [element] : isStale(one) ? [] : [one],
@@ -163,7 +163,10 @@ export function findQueues(
   return { found, others }
 }
 
-/** Removes the sets in which no element is left. `isAll` tells whether a set has so many elements. Throws `NetlinkError`. */
+/**
+ * Removes the sets that have become empty. `isAll` tells whether a set has exactly so many elements. Throws
+ * `NetlinkError`.
+ */
 export function removeEmptied(
   socket: Pick<Netfilter, "dump">,
   { removed, created }: QueueChanges,

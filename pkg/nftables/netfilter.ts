@@ -13,12 +13,12 @@ import {
 import { familyNumber } from "./attributes.ts"
 import type { Table } from "./rule-set.ts"
 
-/** What this room needs of a netlink socket. */
+/** The part of a netlink socket that this package uses. */
 export type Netfilter = Pick<NetlinkSocket, "fd" | "get" | "dump" | "transact">
 
 /**
- * Opens a socket to the packet filter of the thread's namespace, with a budget where that is a container's. Throws `EPROTONOSUPPORT` when
- * the kernel has none.
+ * Opens a socket to the packet filter of the thread's namespace, with a budget in a container's namespace. Throws
+ * `EPROTONOSUPPORT` on a kernel without nf_tables.
  */
 export function openNetfilter(budget?: Budget): NetlinkSocket {
   return new NetlinkSocket(NETLINK_NETFILTER, 0, undefined, budget)
@@ -39,7 +39,7 @@ export function ifThere<T>(read: () => T): T | undefined {
   return unlessErrno(read, "ENOENT")
 }
 
-/** Returns where the first of `needles` begins in bytes, at `from` or behind it; Infinity where there is none. */
+/** Returns the offset of the first of `needles` in bytes, at `from` or after it; Infinity when none occurs. */
 export function placeOf(needles: readonly Uint8Array[], bytes: Uint8Array, from = 0): number {
   let first = Number.POSITIVE_INFINITY
   for (const needle of needles) {

@@ -51,7 +51,10 @@ export interface RuleComment {
   comment: string | undefined
 }
 
-/** Returns the comments of a chain's rules in their order, or of all rules of a table; none when there is no such thing. */
+/**
+ * Returns the comments of a chain's rules in their order, or of all rules of a table; empty when the chain or table
+ * does not exist.
+ */
 export function listComments(socket: Pick<Netfilter, "dump">, table: Table, chain?: string): RuleComment[] {
   return dumpRules(socket, table, chain, (answer): RuleComment | undefined => {
     const found = commentedRuleAttributes.decode(attributesOf(answer))

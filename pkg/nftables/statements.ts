@@ -198,7 +198,7 @@ export function verdictData(verdict: Verdict): Data {
   return { verdict: { code: NFT_JUMP, chain: verdict.jump } }
 }
 
-/** The verdict that the kernel has in a map; undefined for none, and for one that no rule here has. */
+/** Decodes a verdict of a map; `undefined` for an absent or unknown one. */
 export function readVerdict({ verdict }: Data): Verdict | undefined {
   const { code, chain = "" } = verdict ?? {}
   if (code === NFT_RETURN) return "return"

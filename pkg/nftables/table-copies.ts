@@ -20,11 +20,11 @@ import { readComment } from "./userdata.ts"
 
 /** What a transaction has taken away of the tables. */
 export interface Removal {
-  /** Tables that are gone, as they were before. */
+  /** Copies of the deleted tables. */
   readonly tables: readonly TableCopy[]
-  /** The comments of elements and rules that are gone from tables that are still there. */
+  /** The comments of elements and rules that were deleted from existing tables. */
   readonly comments: readonly string[]
-  /** Whether chains, sets, or rules and elements without a comment are gone from these. */
+  /** Whether chains, sets, or rules and elements without a comment were deleted from these tables. */
   readonly isBroken: boolean
 }
 
@@ -39,7 +39,7 @@ export class TableCopies {
     this.#isWanted = isWanted
   }
 
-  /** Reads all tables anew. Returns those that were known and are gone. Throws `NetlinkError`. */
+  /** Reads all tables again. Returns the copies of those that were deleted. Throws `NetlinkError`. */
   load(): TableCopy[] {
     const request = { type: NFT_MSG_GETTABLE, what: "list tables", payload: netfilterHeader(0) }
     const found = this.#socket.dump(request, (answer) => {
@@ -86,7 +86,7 @@ export class TableCopies {
     return { tables, comments, isBroken }
   }
 
-  /** Returns the comments of what is gone; undefined for what has none. */
+  /** Returns the comments of deleted objects; `undefined` for an object without a comment. */
   #followOne(message: Message, copy: TableCopy | undefined, reread: () => void): (string | undefined)[] {
     if (message.type === NFT_MSG_NEWSETELEM || message.type === NFT_MSG_DELSETELEM) {
       const { set = "", elements = new Uint8Array() } = rawElementListAttributes.decode(attributesOf(message))
@@ -108,7 +108,9 @@ export class TableCopies {
     return message.type === NFT_MSG_DELCHAIN || message.type === NFT_MSG_DELSET ? [undefined] : []
   }
 
-  /** Takes a table as it is now. One that is gone stays as it was: that it was deleted is still to be heard of. */
+  /**
+   * Copies the present state of a table. The copy of a deleted table is kept until the notification of its deletion.
+   */
   #read(family: number, name: string): void {
     const copy = readCopy(this.#socket, family, name)
     if (copy) this.#tables.set(keyOf(copy), copy)

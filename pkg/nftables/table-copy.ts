@@ -63,7 +63,7 @@ export interface TableCopy {
   readonly rules: readonly Uint8Array[]
 }
 
-/** Copies a table as it is now. Undefined when there is none. Throws `NetlinkError`. */
+/** Copies the present state of a table. `undefined` when it does not exist. Throws `NetlinkError`. */
 export function readCopy(socket: Pick<Netfilter, "get" | "dump">, family: number, name: string): TableCopy | undefined {
   const ask = (type: number, attributes: Uint8Array, what: string): Request => {
     return { type, what: `${what} of table ${name}`, payload: concat([netfilterHeader(family), attributes]) }
@@ -101,7 +101,7 @@ export function* commentsIn({ sets }: TableCopy): Iterable<string> {
     }
 }
 
-/** The requests that make a table again as it was, but for elements whose comment is `isLeft`. */
+/** The requests that create a table again from its copy, without elements whose comment is `isLeft`. */
 export function requestsFor(
   { family, name, table, chains, sets, rules }: TableCopy,
   isLeft: (comment: string) => boolean,

@@ -69,7 +69,7 @@ export class PacketFilter implements Disposable {
   }
 }
 
-/** Returns all tables, like `nft list tables`; none of families that this room does not know. Throws `NetlinkError`. */
+/** Returns all tables, like `nft list tables`, without those of unknown families. Throws `NetlinkError`. */
 export function listTables(socket: Pick<Netfilter, "dump">): Table[] {
   const families = Object.keys(familyNumber) as TableFamily[]
   const request = { type: NFT_MSG_GETTABLE, what: "list tables", payload: netfilterHeader(0), isShort: true } as const
@@ -123,7 +123,7 @@ function getChain<T>(
   return ifThere(() => socket.get(request, read))
 }
 
-/** Returns the chains of a table; none when there is no such table. Throws `NetlinkError`. */
+/** Returns the chains of a table; empty when the table does not exist. Throws `NetlinkError`. */
 export function listChains(socket: Pick<Netfilter, "dump">, table: Table): Chain[] {
   const what = `list the chains of table ${table.family} ${table.name}`
   return socket.dump(tableRequest(table, NFT_MSG_GETCHAIN, what, chainAttributes.encode({})), (answer) => {
@@ -138,7 +138,7 @@ export interface BaseChain {
   name: string
   /** "filter", "nat", "route" */
   type: string
-  /** "forward", or the number of a hook that this room has no name for. */
+  /** "forward", or the number of a hook without a name here. */
   hook: string
   priority: number
   policy: "accept" | "drop"
@@ -176,13 +176,13 @@ function deviceHooksOf(family: TableFamily): Readonly<Record<string, number>> {
 /** What a set's elements are made of, in bytes. */
 export interface SetLayout {
   keyLength: number
-  /** 0 for a set without values; a map of verdicts has none either. */
+  /** 0 for a set without values, and for a verdict map. */
   valueLength: number
   hasVerdicts: boolean
   isInterval: boolean
 }
 
-/** Returns how a set or map is laid out; undefined when there is none of this name. Throws `NetlinkError`. */
+/** Returns the layout of a set or map; `undefined` when it does not exist. Throws `NetlinkError`. */
 export function findSetLayout(socket: Pick<Netfilter, "get">, table: Table, name: string): SetLayout | undefined {
   const what = `find set ${table.family} ${table.name} ${name}`
   const request = tableRequest(table, NFT_MSG_GETSET, what, setNameAttributes.encode({ table: table.name, name }))
@@ -200,7 +200,7 @@ export function findSetLayout(socket: Pick<Netfilter, "get">, table: Table, name
   )
 }
 
-/** Returns the names of a table's sets and maps; none when there is no such table. Throws `NetlinkError`. */
+/** Returns the names of a table's sets and maps; empty when the table does not exist. Throws `NetlinkError`. */
 export function listSetNames(socket: Pick<Netfilter, "dump">, table: Table): string[] {
   const what = `list the sets of table ${table.family} ${table.name}`
   const request = tableRequest(table, NFT_MSG_GETSET, what, setNameAttributes.encode({ table: table.name }))

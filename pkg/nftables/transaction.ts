@@ -35,8 +35,8 @@ export function hasNftables(socket: Pick<Netfilter, "get">): boolean {
 }
 
 /**
- * Makes all changes at once, or none, like `nft -f`. Throws `NetlinkError` with the operation that was refused as `nft`
- * would write it; `ERESTART` when `generation` is given and no longer the present one.
+ * Makes all changes in one transaction, like `nft -f`. Throws `NetlinkError` with the operation that was refused as
+ * `nft` would write it; `ERESTART` when `generation` is given and no longer the present one.
  */
 export function commit(
   socket: Pick<Netfilter, "fd" | "transact">,
@@ -75,9 +75,9 @@ const end: Request = {
 }
 
 /**
- * Returns whether the kernel has made changes that depend on nothing that was read; other transactions do not disturb them. False,
- * and nothing has changed, when something is in the way or missing; false, too, when the answer is lost, and then all may be there.
- * Throws `NetlinkError` for other refusals.
+ * Commits changes that do not depend on the present rule set, so that other transactions do not matter. Returns true
+ * when the kernel has made them. Returns false without a change when an object already exists or is missing, and also
+ * after a lost answer, when all changes may have been made. Throws `NetlinkError` for other refusals.
  */
 function tryCommit(socket: Pick<Netfilter, "fd" | "transact">, operations: readonly Operation[]): boolean {
   try {
@@ -111,9 +111,9 @@ export function dryRun(
 }
 
 /**
- * Makes the changes that `plan` decides on after reading the rule set, on the very rule set that it has read: when another
- * transaction came in between, the kernel refuses this one, and `plan` is asked again, as it is when the answer is lost, to what may
- * be done by then. An empty plan sends nothing. Throws `NetlinkError`.
+ * Makes the changes that `plan` computes from the rule set, on exactly the rule set that it has read. When another
+ * transaction came in between the kernel refuses this one, and `plan` is called again; also after a lost answer, when
+ * the changes may have been made. An empty plan sends nothing. Throws `NetlinkError`.
  *
  * @example
  * atomically(socket, () => listRules(socket, chain).filter(isOurs).map((rule) => remove.rule(rule)))

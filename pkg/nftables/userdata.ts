@@ -55,7 +55,7 @@ export function elementUserdata({ comment, note }: Pick<Element, "comment" | "no
   return encodeUserdata(comment === undefined ? [noted] : [commentEntry(comment), noted])
 }
 
-/** What an element's user data has beside the comment; undefined when there is nothing of the kind. */
+/** The note in an element's user data, beside the comment; `undefined` without a note. */
 export function readNote(userdata: Uint8Array | undefined): string | undefined {
   return readEntry(userdata, NOTE)
 }

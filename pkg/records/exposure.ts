@@ -26,10 +26,11 @@ export function requireOwn(directory: string, inside?: string): void {
 }
 
 /**
- * Why others than the administrator could change what is in a directory, or take it away, in words; undefined when they
- * cannot. What leads to it counts as well, links among it. Of others are: another owner than root, us, or that of "/" (root
- * itself, where a user namespace does not map it); and who may write to it, group root excepted. A directory on the way may
- * be for everybody when it is sticky, like /tmp. What is not there yet says nothing.
+ * Returns the reason why users other than the administrator could change or replace the content of a directory;
+ * `undefined` when they cannot. All directories and links of its path count. Others are: an owner other than root, the
+ * user of this process, or the owner of "/" (root, where a user namespace does not map it); and users that may write to
+ * it, except for group root. A directory on the way may be for everybody when it is sticky, like /tmp. What is not
+ * there yet says nothing.
  */
 export function findExposure(directory: string, inside?: string): string | undefined {
   return unlessErrno(() => new Walk().along(directory, inside), ...nothingThere)

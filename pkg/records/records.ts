@@ -18,7 +18,7 @@ import {
 import { CniError, Code, type Owner, orCannot } from "../types/mod.ts"
 import { requireOwn } from "./exposure.ts"
 
-/** Errors that say that there is no file, besides ENOENT: one with a name that is too long cannot exist either. */
+/** Errors that mean "no such file" in addition to ENOENT: a file whose name is too long cannot exist. */
 const nothingThere = ["ENOTDIR", "ENAMETOOLONG"] as const
 
 /** The time that a call waits for the lock of the directory: each call holds it for some hundredths of a second. */
@@ -42,9 +42,9 @@ export function isRecordOf(name: string, network: string): boolean {
 }
 
 /**
- * Files in a directory with what DEL has to know of each attachment and the kernel cannot tell. They can be read by root alone,
- * and are whole or not there. After a power cut those that are not durable may be empty, or be missing: such a record is about what
- * the power has ended, and what cannot be read of it counts as absent.
+ * Files in a directory with the data of each attachment that DEL needs and the kernel cannot store. Only root can read
+ * them; each is whole or does not exist. After a power cut records that are not durable may be empty or missing. They
+ * concern only objects that no longer exist after a reboot, and an unreadable one counts as absent.
  */
 export class Records {
   readonly directory: string
@@ -97,7 +97,7 @@ export class Records {
     )
   }
 
-  /** The content of the file of this name; undefined when there is none. Throws `CniError`. */
+  /** Reads the file of this name; `undefined` when it does not exist. Throws `CniError`. */
   read(name: string): Uint8Array | undefined {
     const path = this.pathOf(name)
     this.#requireOwn()
@@ -133,16 +133,20 @@ export class Records {
     })
   }
 
-  /** The names in the directory, drafts among them; none when there is no such directory. Throws `SyscallError` or `CniError`. */
+  /**
+   * The names in the directory, temporary files among them; empty when the directory does not exist. Throws
+   * `SyscallError` or `CniError`.
+   */
   list(): string[] {
     this.#requireOwn()
     return unlessErrno(() => readDirectory(this.directory), "ENOENT", "ENOTDIR") ?? []
   }
 
   /**
-   * Throws `CniError` when none could be written: the directory, or what leads to it, is a file, is read-only, or can be changed
-   * by others. Tries in what there is of the path by a file without a name; where there are none, by a directory that it makes
-   * and removes: of one name, so that a killed call leaves no more than one.
+   * Throws `CniError` when a record could not be written: a part of the path is a file, is read-only, or can be changed
+   * by others. Tries it in the existing part of the path with a file without a name; where the file system has no such
+   * files, with a directory that it creates and removes, always of the same name, so that killed calls leave one at
+   * most.
    */
   requireWritable(): void {
     orIo(`Cannot keep ${this.#what}s in "${this.directory}"`, () => {

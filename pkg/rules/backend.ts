@@ -28,7 +28,7 @@ export interface RuleBackend<Spec, Hints = unknown, Made = void> {
   add(spec: Spec, undo: Undo, lost: (isWhole?: (other: Spec) => boolean) => void): Made
   /** Throws `CniError` with what was expected and what was found, unless all rules are there. */
   check(spec: Spec): void
-  /** Whether there may be rules to remove. Mostly there are none, and then `remove` and `gc` are not called. */
+  /** Whether there may be rules to remove. When false, `remove` and `gc` are not called. */
   mayHold(): boolean
   /** Removes an attachment's rules, found by their owner. `hints` tell where to look first, and may be wrong. */
   remove(owner: Owner, hints: Hints): void

@@ -105,7 +105,7 @@ export abstract class NftablesBackend<
   Hints = unknown,
   F extends Filter<Netfilter> = Filter<Netfilter>,
 > extends InTable<F> {
-  /** Removes what is sought in one transaction; the table goes with the last rule. Throws `NetlinkError`. */
+  /** Removes the matching rules in one transaction, and the table with its last rule. Throws `NetlinkError`. */
   protected abstract removeAll(sought: Sought, hints?: Hints): void
 
   remove(owner: Owner, hints?: Hints): void {
@@ -117,8 +117,8 @@ export abstract class NftablesBackend<
   }
 
   /**
-   * The reverse of `add`. That there is nothing is success. Not for a change that was refused: a table in the way may be another
-   * program's.
+   * The reverse of `add`. Missing rules are no error. Do not call it after a refused change: an existing table may be
+   * another program's.
    */
   protected takeBack(owner: Owner): void {
     this.filter.forgetTables()
@@ -129,7 +129,9 @@ export abstract class NftablesBackend<
 /** What is to be removed, by its comment. */
 export interface Sought {
   isStale(comment: string): boolean
-  /** An object with such a comment has one of these in its bytes; undefined where each object is to be looked at. */
+  /**
+   * An object with a matching comment has one of these in its bytes; `undefined` when every object has to be decoded.
+   */
   readonly needles?: readonly Uint8Array[]
   /** The one attachment that it is of, if it is one. */
   readonly owner?: Owner

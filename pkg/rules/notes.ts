@@ -40,8 +40,8 @@ export interface Note<Spec> {
 }
 
 /**
- * Notes of the rules that ADD makes, a file for each attachment: for the next ADD, which makes them again when it finds their table gone.
- * They are needed for nothing else, and a note that cannot be written, or is torn, is one that is not there.
+ * Notes of the rules that ADD makes, one file for each attachment. The next ADD that finds the table deleted makes the
+ * rules again from the notes. Nothing else uses them; a note that cannot be written, or is torn, counts as absent.
  */
 export class RuleNotes<Spec extends { readonly owner: Owner }> {
   readonly #root: string
@@ -118,8 +118,8 @@ export class RuleNotes<Spec extends { readonly owner: Owner }> {
   }
 
   /**
-   * Before the rules are removed, since an ADD that makes them again looks for the note afterwards. Returns
-   * whether there was one. Never throws: where no note can be removed none could be written.
+   * Call it before the rules are removed, because an ADD that restores them checks for the note afterwards. Returns
+   * whether the note existed. Never throws: where a note cannot be removed it could not be written.
    */
   remove(owner: Owner): boolean {
     let isRemoved = false

@@ -30,7 +30,7 @@ export interface Feature<Spec> {
   isAlone?(spec: Spec): boolean
 }
 
-/** How to tell whether rules are gone: by those of one other attachment of the same backend. */
+/** The rules of one other attachment of the same backend: when they are missing, all are. */
 interface Sample<Spec> {
   readonly asked: BackendName | undefined
   isWhole(other: Spec): boolean
@@ -64,9 +64,10 @@ export class OwnedRules<Spec extends { readonly owner: Owner }, Hints = unknown,
   }
 
   /**
-   * Adds the rules, by nf_tables unless `asked` says otherwise; by iptables where the kernel cannot and nothing is asked. When that
-   * fails too, the error has both reasons. To add them again changes nothing. Rules of a `container` are noted; where their table is
-   * gone, those of others that are noted are made again before them. Throws `CniError`; `undo` takes back what has changed.
+   * Adds the rules by the backend `asked`. Without `asked`: by nf_tables, or by iptables when nf_tables fails; when
+   * both fail the error has both reasons. Adding them again changes nothing. With `container` a note of the rules is
+   * written; when the table was deleted, the noted rules of other attachments are restored first. Throws `CniError`;
+   * `undo` removes what was added.
    */
   add(spec: Spec, asked: BackendName | undefined, undo: Undo, container?: Container): Made {
     if (!container) return this.#add(spec, asked, undo, () => {})
@@ -103,8 +104,9 @@ export class OwnedRules<Spec extends { readonly owner: Owner }, Hints = unknown,
   }
 
   /**
-   * Makes again the rules that others have lost, and takes back those of attachments that were deleted in the meantime: their notes
-   * are gone, and a DEL that removes a note later finds the rules. Never throws: the ADD at hand goes on.
+   * Restores the rules that other attachments have lost, and removes those of attachments that were deleted in the
+   * meantime, whose notes no longer exist. A DEL that removes its note later finds the rules. Never throws: the current
+   * ADD continues.
    */
   #restoreOthers(own: Owner, log: (line: string) => void, sample?: Sample<Spec>): void {
     try {
@@ -255,7 +257,10 @@ export class OwnedRules<Spec extends { readonly owner: Owner }, Hints = unknown,
     }
   }
 
-  /** Flushes the tracked flows of attachments that began while the rules were gone: the kernel would go on as with their first packet. */
+  /**
+   * Flushes the conntrack flows of attachments that began while the rules were missing: the kernel treats later packets
+   * of a flow like the first one.
+   */
   protected flushFlows(_specs: readonly Spec[]): void {}
 
   /** Throws code 50 with the reason when this node cannot add the rules, for STATUS. Runs no program. */
@@ -271,8 +276,8 @@ export class OwnedRules<Spec extends { readonly owner: Owner }, Hints = unknown,
 }
 
 /**
- * Changes the flows that the kernel tracks, by the filter's socket, or without nf_tables by one of its own. A kernel without connection
- * tracking over netlink has none. Throws `NetlinkError`.
+ * Calls `act` with a netfilter socket for conntrack: the filter's, or a new one without nf_tables. Does nothing on a
+ * kernel without conntrack over netlink. Throws `NetlinkError`.
  */
 export function onFlows(filter: Pick<Filter, "socket"> | undefined, act: (socket: NetlinkSocket) => void): void {
   const actOnce = () => {

@@ -16,9 +16,8 @@ import { announce } from "./announce.ts"
 import type { Answered, Call, Plugin } from "./plugin.ts"
 
 /**
- * Runs the verb of a call; a result of ADD goes out by `write`, the other verbs have none. Throws what the plugin throws until it has
- * answered; what it throws later is logged. Throws code 999 when ADD returns something that `call.answer` did not make, or returns a
- * promise: nothing is waited for.
+ * Runs the verb of a call; `write` gets the result of ADD. Throws the plugin's errors until it has answered; later ones
+ * are logged. Throws code 999 when ADD returns something that `call.answer` did not make, or returns a promise.
  */
 export function perform<C>(plugin: Plugin<C>, parts: Omit<Call, "answer">, write: (text: string) => void): void {
   const answers = new Set<unknown>()

@@ -17,7 +17,7 @@ import type { Verb } from "./plugin.ts"
 
 type Variable = "CNI_CONTAINERID" | "CNI_NETNS" | "CNI_IFNAME" | "CNI_PATH"
 
-/** The variables without which a verb is refused. DEL alone does without a namespace: it may be gone. */
+/** The variables that a verb requires. Only DEL does not require a namespace, which may no longer exist. */
 const required: Readonly<Record<Verb, readonly Variable[]>> = {
   ADD: ["CNI_CONTAINERID", "CNI_NETNS", "CNI_IFNAME", "CNI_PATH"],
   DEL: ["CNI_CONTAINERID", "CNI_IFNAME", "CNI_PATH"],

@@ -18,7 +18,10 @@ export type Verb = "ADD" | "DEL" | "CHECK" | "GC" | "STATUS" | "VERSION"
 export interface Call {
   readonly verb: Verb
   readonly containerId: string
-  /** Path of the container's network namespace, to be told. Never the plugin's own, and on DEL perhaps "" or gone. */
+  /**
+   * Path of the container's network namespace, for messages and results. Never the plugin's own namespace; on DEL it
+   * may be "" or no longer exist.
+   */
   readonly netns: string
   /** What is at that path, opened once, before anything else: what is worked on, also when the path changes. */
   readonly namespace: NamespaceFile

@@ -125,7 +125,7 @@ const IPV4 = `${OCTET}(?:\\.${OCTET}){3}`
 const IPV4_ADDRESS = new RegExp(`^${IPV4}$`)
 const IPV4_CIDR = new RegExp(`^${IPV4}/(?:3[0-2]|[12]?\\d)$`)
 
-/** An address in its normal form, "2001:db8::1", "192.0.2.1"; `undefined` for what is no address. */
+/** An address in its normal form, "2001:db8::1", "192.0.2.1"; `undefined` when it is not an address. */
 export function normalIp(text: string): string | undefined {
   if (IPV4_ADDRESS.test(text)) return text
   const ip = parseIp(text)
@@ -144,7 +144,7 @@ export function formatCidr({ ip, prefix }: Cidr): string {
   return `${formatIp(ip)}/${prefix}`
 }
 
-/** Returns an address with the prefix length of one host: "10.1.0.2/32". */
+/** Returns an address with the prefix length of a single host: "10.1.0.2/32". */
 export function hostCidr(ip: Uint8Array): string {
   return formatCidr({ ip, prefix: 8 * ip.length })
 }

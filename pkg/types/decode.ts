@@ -68,7 +68,7 @@ export class Decoder {
     return this.#mayHave(key) ? member(this.#object, key) : undefined
   }
 
-  /** Whether there is such a key, its value `null` included. */
+  /** Whether the key exists, also with the value `null`. */
   has(key: string): boolean {
     return this.#mayHave(key) && Object.keys(this.#object).some((name) => isSameKey(name, key))
   }

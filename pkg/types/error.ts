@@ -24,9 +24,9 @@ export interface ErrorObject {
 }
 
 /**
- * The one error that leaves a plugin. `message` says what could not be done, to what, and why; `details` carries
- * the rest, by default the texts of the `cause` chain. With a cause that will pass, code 999 becomes 11: how often an error
- * is wrapped on its way does not change what the caller may do about it.
+ * The one error that leaves a plugin. `message` says what could not be done, to what, and why; `details` carries the
+ * rest, by default the texts of the `cause` chain. With a temporary cause (`willPass`) code 999 becomes 11, also when
+ * the error was wrapped several times.
  */
 export class CniError extends Error {
   override readonly name = "CniError"
@@ -53,8 +53,8 @@ export class CniError extends Error {
 }
 
 /**
- * What an ADD asks for is there by an earlier one, which is in use: nothing of it is this ADD's to take back, and a delegate that
- * throws it gets no DEL.
+ * The container is already attached by an earlier ADD, and uses the attachment. This ADD must not undo anything of it,
+ * and a delegate that throws this error gets no DEL.
  */
 export class AlreadyAttached extends CniError {}
 
@@ -63,7 +63,7 @@ export function isCniError(error: unknown, code?: number): error is CniError {
   return error instanceof CniError && (code === undefined || error.code === code)
 }
 
-/** Whether a check finds all as it has to be. Throws what is no `CniError`. */
+/** Runs a check; returns false when it throws a `CniError`. Other errors are thrown on. */
 export function isWhole(check: () => void): boolean {
   try {
     check()
@@ -89,8 +89,8 @@ export function orCannot<T>(message: string, act: () => T, code: number = Code.I
 }
 
 /**
- * Whether an error, or one of its causes, is about a condition that will pass: it has code 11, or says so itself, as the
- * errors of rooms do that know nothing of codes.
+ * Whether an error, or one of its causes, is about a temporary condition: it has code 11, or its own `willPass`, which
+ * errors without codes have.
  */
 export function willPass(error: unknown): boolean {
   let at = error

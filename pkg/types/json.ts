@@ -65,7 +65,7 @@ const tooDeep = (what: string) =>
 /** More levels than any configuration has; far fewer than those that exhaust the stack of `JSON.stringify`. */
 const deepest = 1000
 
-/** Looks for what a value should not have in it: too many levels, or a number that may not be the one that was written. */
+/** Checks a value for too many levels, and for numbers that lost digits. */
 function lookInto(value: JsonValue, level: number): "too deep" | "lost digits" | undefined {
   if (typeof value === "number") return isBeyondDigits(value) ? "lost digits" : undefined
   if (typeof value !== "object" || value === null) return undefined
@@ -101,7 +101,7 @@ export function stringifyJson(value: unknown): string {
   return escapeAsUpstream(json.stringify(value))
 }
 
-/** Go's encoder also escapes what would matter inside a web page; outside of strings JSON has none of these. */
+/** Go's encoder also escapes <, >, & and line separators; in JSON these occur only in strings. */
 function escapeAsUpstream(text: string): string {
   let escaped = text
   for (const char of "<>&\u2028\u2029") {

@@ -3,7 +3,10 @@ import { CniError, Code } from "./error.ts"
 
 const safeNameText = 'expected letters, digits, "_", "." and "-", the first a letter or a digit'
 
-/** Checks a container ID (CNI 1.0.0, "Parameters"). Throws code 3 when empty, code 4 when it has other characters. */
+/**
+ * Checks a container ID (CNI 1.0.0, "Parameters"). Throws code 3 when it is empty, code 4 when it has invalid
+ * characters.
+ */
 export function validateContainerId(id: string): void {
   if (id === "") throw new CniError(Code.UnknownContainer, "missing containerID (CNI_CONTAINERID)")
   if (isSafe(id)) return

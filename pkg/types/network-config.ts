@@ -8,7 +8,7 @@ import { layoutOf } from "./version.ts"
 
 /** The keys of a plugin's configuration that the specification defines, decoded. */
 export interface NetworkConfig {
-  /** "0.1.0" when the configuration names none. Not checked: the skeleton compares it with what the plugin supports. */
+  /** "0.1.0" when absent. Not checked here: `pkg/skel` compares it with the versions that the plugin supports. */
   cniVersion: string
   name: string
   /** The plugin's name; "" when absent. */
@@ -79,14 +79,16 @@ function decodeIpam(from: Decoder): IpamConfig | undefined {
   return type === undefined ? ipam : { type, ...ipam }
 }
 
-/** Left alone when the version is unknown: the skeleton refuses that version with code 1, the error that says more. */
+/**
+ * Not decoded when the version is unknown: `pkg/skel` refuses that version with code 1, which is the more useful error.
+ */
 function decodePrevResult(from: Decoder, cniVersion: string): Result | undefined {
   const object = from.object("prevResult")
   if (!object || !layoutOf(cniVersion)) return undefined
   return orCannot('Cannot use "prevResult"', () => decodeResultOf(cniVersion, object), Code.Decoding)
 }
 
-/** Strict: an attachment that is skipped here would be taken for gone, and its resources deleted. */
+/** Strict, because GC would delete the resources of an attachment that is skipped here. */
 function decodeAttachments(value: JsonValue): Attachment[] {
   if (!Array.isArray(value)) throw wrongType(validAttachments, "a list", value)
   return value.map((element, index) => {

@@ -26,7 +26,9 @@ export function ownersOf(network: string, attachments: readonly Attachment[]): O
   return attachments.map(({ containerID, ifname }) => ({ network, containerId: containerID, ifName: ifname }))
 }
 
-/** Bytes that the parts get; with the slashes 127, what a comment of nf_tables holds besides its NUL. */
+/**
+ * The largest number of bytes of each part; with the slashes 127, the length of an nf_tables comment without its NUL.
+ */
 const NETWORK_BYTES = 44
 const CONTAINER_BYTES = 64
 const NAME_BYTES = 17
@@ -44,7 +46,9 @@ export function isOwnerOf(comment: string, network: string): boolean {
   return comment.split("/").length === 3 && comment.startsWith(`${shorten(network, NETWORK_BYTES)}/`)
 }
 
-/** Returns the test for comments of owners in this network that are none of the valid ones: what GC removes. */
+/**
+ * Returns a test for comments whose owner is in this network and not among the valid ones: the objects that GC removes.
+ */
 export function staleOf(network: string, valid: readonly Owner[]): (comment: string) => boolean {
   const kept = new Set(valid.map(ownerComment))
   return (comment) => isOwnerOf(comment, network) && !kept.has(comment)

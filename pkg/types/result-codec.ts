@@ -17,8 +17,8 @@ import {
 import { layoutOf, supportedVersions } from "./version.ts"
 
 /**
- * Reads what a plugin printed for ADD, in the layout of the version it names, or of `configVersion` when it names none.
- * `null` reads as `{}`. Unknown keys are ignored. Throws code 6 for what is no result, code 1 for an unknown version.
+ * Reads what a plugin printed for ADD, in the layout of its `cniVersion`, or of `configVersion` without one.
+ * `null` reads as `{}`. Unknown keys are ignored. Throws code 6 when it is not a result, code 1 for an unknown version.
  */
 export function decodeResult(json: unknown, configVersion: string): Result {
   const document = asObject(json)

@@ -3,9 +3,9 @@ import { Decoder, present, readString, wrongType } from "./decode.ts"
 import type { JsonObject, JsonValue } from "./json.ts"
 
 /**
- * A result of ADD, in the form of CNI 1.1.0 without its version label: what plugins compute with. Addresses are text in
- * their normal form (`normalIp`): "10.1.2.3/24" where a prefix belongs, "10.1.2.1" where none does. Results of older versions are read into this form
- * by `decodeResult` and written from it by `encodeResult`.
+ * A result of ADD, in the form of CNI 1.1.0 without its version. Plugins work with this form. Addresses are text in
+ * their normal form (`normalIp`): "10.1.2.3/24" for addresses with a prefix, "10.1.2.1" for gateways. Results of older
+ * versions are read into this form by `decodeResult` and written from it by `encodeResult`.
  */
 export interface Result {
   interfaces: Interface[]
@@ -87,7 +87,7 @@ export function decodeInterface(value: JsonValue, path: string): Interface {
   })
 }
 
-/** Any integer is a valid index: old plugins write -1 for "none". */
+/** Any integer is a valid index: old plugins write -1 for no interface. */
 export function decodeIpConfig(value: JsonValue, path: string): IpConfig {
   const from = new Decoder(value, path)
   return present<IpConfig>({

@@ -86,8 +86,9 @@ export class Failures {
   readonly #givenUp: readonly ErrnoName[]
 
   /**
-   * With a log, what was given up for want of time (`ETIME`), or since the kernel cannot list what is so long (`EMSGSIZE`), is a line
-   * there, and no failure: it lies in a container, and goes with its namespace. Without, it is one. `others` are more such errors.
+   * With `log`, work that was given up for lack of time (`ETIME`), or because an entry is too long for the kernel to
+   * list (`EMSGSIZE`), is logged and does not count as a failure: it concerns objects in a container, which are deleted
+   * with the namespace. Without `log` it counts as a failure. `others` are further errors of this kind.
    */
   constructor(log?: (line: string) => void, others: readonly ErrnoName[] = []) {
     this.#log = log
@@ -134,7 +135,7 @@ export class Failures {
   }
 }
 
-/** Whether something is so of an error or of a cause of it. */
+/** Whether a condition holds for an error or one of its causes. */
 function hasCause(error: unknown, isSo: (cause: Error) => boolean): boolean {
   for (let at = error; at instanceof Error; at = at.cause) if (isSo(at)) return true
   return false

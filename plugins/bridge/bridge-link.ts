@@ -50,10 +50,10 @@ import { needsFiltering } from "./vlans.ts"
 const NET_ADDR_SET = "3"
 
 /**
- * The bridge of the configuration, made when there is none, up, with an address that stays, and promiscuous when that is
- * asked for. Containers can make no routes of the host's by it. Throws `CniError` when the name belongs to something else,
- * or to a bridge that does not tell VLANs apart where the configuration has some. `seen` is the bridge where the caller has seen it: when
- * it was removed since, changing it fails with `ENODEV`.
+ * Creates the configured bridge if it does not exist. Brings it up with a fixed MAC, promiscuous if configured, and
+ * with `accept_ra` 0, so that containers cannot add routes to the host by router advertisements. Throws `CniError` when
+ * the name belongs to another kind of link, or to a bridge without `vlan_filtering` while the configuration has VLANs.
+ * `seen` is the bridge where the caller has seen it: when it was removed since, changing it fails with `ENODEV`.
  */
 export function ensureBridge(host: RouteSocket, config: BridgeConfig, undo: Undo, seen?: Link): Link {
   const existing = seen ?? findPresent(host, config.bridge)
@@ -212,7 +212,10 @@ export function requireRoomFor(
   })
 }
 
-/** The host may have it off for new links, or for all; where the kernel has none, adding the address says so. */
+/**
+ * IPv6 may be disabled for new links, or for all links. On a kernel without IPv6 the error comes from adding the
+ * address.
+ */
 function enableIpv6(name: string, undo: Undo): void {
   const setting = `net/ipv6/conf/${name}/disable_ipv6`
   if (findSysctl(setting) !== "1") return

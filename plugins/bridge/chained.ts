@@ -18,10 +18,10 @@ interface EarlierInterface {
 }
 
 /**
- * Makes the host's interface of an earlier plugin of the chain a port of the bridge, in place of one of ours, with all that
- * is asked of a port, and returns the earlier result with the bridge at its end (CONVENTIONS, "chaining"). Addresses are the
- * earlier plugin's business. Undefined when the container's interface is still to be made, or is on the bridge, as when an
- * ADD is repeated. Throws code 7 when none or several may be meant.
+ * Makes the host's interface of an earlier plugin of the chain a port of the bridge, instead of creating a veth pair,
+ * with all configured port settings. Returns the earlier result with the bridge appended (CONVENTIONS, "chaining").
+ * Addresses are the earlier plugin's task. Undefined when the container's interface is still to be made, or is on the
+ * bridge, as when an ADD is repeated. Throws code 7 when none or several may be meant.
  */
 export function joinEarlierInterface(attaching: Attaching, config: BridgeConfig): Result | undefined {
   const earlier = findEarlierInterface(attaching, config)
@@ -94,8 +94,8 @@ function refuseAddressing(call: Call, { ipam, isGateway, ipMasq }: BridgeConfig)
 }
 
 /**
- * Takes what an earlier plugin has made out of the bridge, for as long as it is there. A result that begins with the bridge
- * is one of an interface that we have made. Throws `NetlinkError`.
+ * Removes an earlier plugin's interface from the bridge, if it still exists. A result that begins with the bridge
+ * belongs to an interface that this plugin has made. Throws `NetlinkError`.
  */
 export function leaveBridge({ network }: Call, { bridge }: BridgeConfig, owner: Owner): void {
   const { prevResult } = network

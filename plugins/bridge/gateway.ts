@@ -17,10 +17,10 @@ import type { BridgeConfig } from "./config.ts"
 export const CONTAINER_INDEX = 2
 
 /**
- * The IPAM plugin's result as this plugin gives it to the runtime: addresses belong to the container's interface; in gateway mode each
- * has a gateway, the network's first address unless the IPAM plugin gave one; in default gateway mode each family has a
- * default route; DNS of the configuration goes before the IPAM plugin's. Throws `CniError` when a network has no room
- * for a gateway.
+ * Completes the IPAM plugin's result for the runtime: addresses belong to the container's interface. With `isGateway`
+ * each has a gateway, by default the network's first address; with `isDefaultGateway` each family has a default route.
+ * DNS of the configuration replaces the IPAM plugin's. Throws `CniError` when a network has no free address for a
+ * gateway.
  */
 export function completeResult(leased: Result, config: BridgeConfig): Result {
   const ips: IpConfig[] = []

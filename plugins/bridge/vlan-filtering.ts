@@ -9,7 +9,7 @@ export function noVlanFiltering(bridge: string, cause?: unknown): CniError {
   return new CniError(Code.Internal, `Cannot use VLANs on bridge "${bridge}": ${reason}`, options)
 }
 
-/** Throws `CniError` for a bridge that does not tell VLANs apart, and says how that is switched on. */
+/** Throws `CniError` for a bridge without `vlan_filtering`; the message says how to enable it. */
 export function requireVlanFiltering(bridge: Link): void {
   const { vlanFiltering, vlanDefaultPvid } = linkData(bridge, "bridge") ?? {}
   if (vlanFiltering === 1) return
@@ -33,7 +33,7 @@ export function setPortVlans(host: NetlinkSocket, bridge: Link, port: Link, vlan
   })
 }
 
-/** The VLAN that a bridge puts every new port into; 0 for none. */
+/** The default VLAN of a bridge's new ports (`vlan_default_pvid`); 0 for no VLAN. */
 export function defaultVlanOf(bridge: Link): number {
   return linkData(bridge, "bridge")?.vlanDefaultPvid ?? 0
 }

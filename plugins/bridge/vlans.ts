@@ -1,7 +1,7 @@
 import type { VlanRange } from "../../pkg/netlink/mod.ts"
 import { CniError, Code } from "../../pkg/types/mod.ts"
 
-/** The VLANs that 802.1Q has room for; 0 means "none" and 4095 is reserved. */
+/** The valid VLAN ids of 802.1Q; 0 means "no VLAN" and 4095 is reserved. */
 const FIRST = 1
 const LAST = 4094
 
@@ -14,9 +14,12 @@ export interface TrunkEntry {
 
 /** The VLANs that a configuration asks for. */
 export interface VlanConfig {
-  /** The VLAN of frames without a tag; 0 for none. */
+  /** The VLAN of frames without a tag; 0 for no VLAN. */
   native: number
-  /** The VLANs of frames with a tag: sorted, none twice. Undefined without a `vlanTrunk`, which is not the same as an empty one. */
+  /**
+   * The VLANs of frames with a tag: sorted, without duplicates. Undefined without a `vlanTrunk`, which is not the same
+   * as an empty one.
+   */
   trunk: readonly VlanRange[] | undefined
   /** Whether the port stays in the VLAN that the bridge puts every new port into. */
   preserveDefault: boolean

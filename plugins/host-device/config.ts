@@ -63,7 +63,7 @@ export function parseHostDeviceConfig(network: NetworkConfig, { verb, raw }: Con
 
 type Selecting = Partial<Record<"device" | "hwaddr" | "kernelpath" | "pciBusID" | "deviceID", string | undefined>>
 
-/** What the runtime has chosen for this container comes before what the network says for all. */
+/** The runtime's choice for this container has priority over the network's configuration. */
 function selectorOf({ device, hwaddr, kernelpath, pciBusID, deviceID }: Selecting): Selector | undefined {
   const path = (key: string, text: string, ...directories: readonly string[]) =>
     ({ by: "path", key, text, directories }) as const

@@ -56,7 +56,7 @@ export function requireUp(inside: RouteSocket): void {
   if ((getLink(inside, "lo").flags & IFF_UP) === 0) throw mismatch('"lo": loopback interface is down', "up", "down")
 }
 
-/** Down again, as it was in a new namespace. */
+/** Sets `lo` down, its state in a new namespace. */
 function deleteLoopback(call: Call): void {
   using sandbox = findSandbox(call)
   using inside = sandbox?.openRoute()

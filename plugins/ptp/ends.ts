@@ -55,8 +55,8 @@ export function configureContainerEnd(container: ContainerLink, result: Result):
 }
 
 /**
- * Gives the host's end the gateway addresses, and the host routes to the container. All of it goes with the link. Where it `isRepeated`
- * what is there already stays.
+ * Adds the gateway addresses to the host's end, and the host routes to the container. All are deleted with the link.
+ * With `isRepeated` existing ones are no error.
  */
 export function configureHostEnd(
   host: NetlinkSocket,

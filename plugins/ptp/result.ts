@@ -15,7 +15,7 @@ import type { PtpConfig } from "./config.ts"
 /** The container's interface in the result: after the host's end of the pair. */
 export const CONTAINER_INDEX = 1
 
-/** 169.254.1.1 and fe80::1. They need no room in any network: a gateway is known on its own pair only. */
+/** 169.254.1.1 and fe80::1. A gateway is used on its own pair only, so it needs no address of a network. */
 const linkLocalIpv4 = [169, 254, 1, 1]
 const linkLocalIpv6 = [0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]
 
@@ -35,8 +35,8 @@ export function completeResult(leased: Result, { dns }: Pick<PtpConfig, "dns">):
 }
 
 /**
- * The gateway of an address that came without one: the first address of its network, as with the bridge plugin, where
- * there is room for it besides the container's own addresses; a link-local one where not.
+ * Chooses the gateway of an address without one: the first address of its network, as the bridge plugin does, unless it
+ * is a container's address; then a link-local one.
  */
 function chooseGateway(address: Cidr, own: readonly Cidr[]): Uint8Array {
   const bits = address.ip.length * 8

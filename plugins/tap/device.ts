@@ -49,7 +49,9 @@ function set(fd: Fd, name: keyof typeof requests, value: number): void {
   ioctl(fd, `${name} ${value}`, requests[name], value)
 }
 
-/** Says whose the device is. In a user namespace not every number is that of a user. Throws `SyscallError`, or code 7 for such a number. */
+/**
+ * Sets the owner of the device. Throws code 7 for an id that is not mapped in the user namespace, else `SyscallError`.
+ */
 export function setUser(fd: Fd, key: "owner" | "group", id: number): void {
   try {
     set(fd, key === "owner" ? "TUNSETOWNER" : "TUNSETGROUP", id)

@@ -31,7 +31,7 @@ function attachTap(attaching: Attaching, lease: Lease, config: TapConfig): Inter
   return configureInterface(attaching, addTap(attaching, config, bridge), lease)
 }
 
-/** The bridge in the container that the tap becomes a port of. Throws code 7 when there is none of that name. */
+/** Returns the bridge in the container whose port the tap becomes. Throws code 7 when it does not exist. */
 export function requireBridge({ call, inside }: Attaching, name: string): Link {
   const found = findLink(inside, name)
   if (found?.kind === "bridge") return found

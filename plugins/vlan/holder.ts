@@ -20,8 +20,8 @@ export function requireFreeVlan(route: RouteSocket, parent: Link, config: VlanCo
 }
 
 /**
- * The error for a VLAN that the kernel says is there already: of each VLAN a master has one interface, which may lie in any
- * namespace. Undefined when it was the name that was taken.
+ * Returns the error for a VLAN that already exists on the master: the kernel allows one interface for each VLAN and
+ * master, in all namespaces. `undefined` when only the name was taken.
  */
 export function findVlanTaken(
   { call, host, inside, sandbox }: Sides,

@@ -114,7 +114,10 @@ export class Holder {
     this.#noticeDeletion()
   }
 
-  /** Does what is due. Returns false when ADD has run out of time: the leases are released, and the holder is to be forgotten. */
+  /**
+   * Handles passed deadlines. Returns false when ADD has run out of time: the leases are then released, and the caller
+   * removes the holder.
+   */
   onTime(): boolean {
     const now = this.#env.now()
     if (this.#giveUpAt !== undefined && now >= this.#giveUpAt) {

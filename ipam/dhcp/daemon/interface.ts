@@ -118,8 +118,8 @@ function show(route: RouteSpec): string {
 }
 
 /**
- * Deletes the routes and addresses that the kernel has made of router advertisements: they would be in the way of those of a lease.
- * Throws `NetlinkError`.
+ * Deletes the routes and addresses that the kernel has made from router advertisements, because they conflict with
+ * those of a lease. Throws `NetlinkError`.
  */
 export function deleteLearned(inside: RouteSocket, link: Link): void {
   const isLearned = ({ protocol, index }: ListedRoute) => protocol === RTPROT_RA && index === link.index

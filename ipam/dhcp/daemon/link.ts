@@ -146,7 +146,7 @@ export class KernelLink {
     this.#onLink(setDown)
   }
 
-  /** Changes the interface for what has become of a lease. Throws `CniError`. */
+  /** Applies a change of a lease to the interface. Throws `CniError`. */
   apply(change: Change, config: DhcpConfig): void {
     this.#onLink((inside, link) => applyChange({ inside, link, config }, change))
   }

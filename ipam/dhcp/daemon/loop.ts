@@ -28,7 +28,7 @@ const COLLECT_MS = 60_000
 /** How long nothing is done for a holder after an unexpected error. */
 const PAUSE_MS = 10_000
 
-/** The descriptors that the daemon polls besides those of holders and sessions. */
+/** The descriptors that the daemon polls in addition to those of holders and sessions. */
 interface Sources {
   readonly signals: Fd
   /** The listening socket. */
@@ -105,7 +105,7 @@ class Loop {
     }
   }
 
-  /** Calls `act` for a holder. An error closes this holder for a while, and leaves the others alone. */
+  /** Calls `act` for a holder. An error closes this holder for a while; other holders are not affected. */
   #attend(holder: Holder, act: () => void): void {
     try {
       act()
@@ -133,7 +133,7 @@ class Loop {
     this.#deadlines.add(due, holder)
   }
 
-  /** After a change of the host's links: a container may have been deleted, whose namespace is not to be kept. */
+  /** Called after a change of the host's links: releases the namespaces of deleted containers. */
   #checkNamespaces(hostEvents: Fd): void {
     try {
       for (;;) receive(hostEvents, this.#buffer, MSG_DONTWAIT, this.#sender)

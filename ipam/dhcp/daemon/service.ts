@@ -20,8 +20,8 @@ export class Service {
   }
 
   /**
-   * Goes on with the leases in the journal. A lease that was being acquired for an ADD that is not answered, or was being released, is
-   * released; records of an earlier boot are removed, since its containers are gone.
+   * Resumes the leases in the journal. A lease of an unanswered ADD, or one that was being released, is released.
+   * Records of an earlier boot are removed, because its containers no longer exist.
    */
   resume(): void {
     const { journal, bootId, log } = this.#env
@@ -93,7 +93,7 @@ export class Service {
     }
   }
 
-  /** Has a holder do what is due, and forgets it once its ADD has run out of time. */
+  /** Calls `onTime` of a holder, and removes the holder when its ADD has run out of time. */
   onTime(holder: Holder): void {
     if (!holder.onTime() && this.holders.get(holder.key) === holder) this.holders.delete(holder.key)
   }

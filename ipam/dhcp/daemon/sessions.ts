@@ -85,7 +85,7 @@ export class Sessions {
     return true
   }
 
-  /** The bytes that have arrived: undefined for none yet, empty once the peer has closed. */
+  /** Reads the received bytes: `undefined` when there are none yet, empty after the peer has closed. */
   #read({ socket }: Session, buffer: Uint8Array): Uint8Array | undefined {
     try {
       return buffer.subarray(0, read(socket.fd, buffer))

@@ -106,7 +106,7 @@ function onFrame(state: ClientState, frame: Uint8Array, moment: Moment): Step {
   return answer ? onAnswer(changed(state, { seen: answer.seen }), answer, moment) : stepTo(state)
 }
 
-/** A server has answered what this state has sent. */
+/** Handles a server's answer to this state's request. */
 function onAnswer(state: ClientState, answer: Answer, moment: Moment): Step {
   const { phase, lease, config } = state
   switch (answer.kind) {
@@ -214,7 +214,7 @@ function lose(state: ClientState, moment: Moment, why?: string): Step {
   return andThen(lost, (free) => begin(free, "selecting", moment))
 }
 
-/** Releases what a server has given, or may have given by an answer that was lost. */
+/** Releases the lease that a server has given, or may have given by a lost answer. */
 function release(state: ClientState, moment: Moment): Step {
   const { lease = state.phase === "selecting" ? undefined : state.offer } = state
   const transaction = { xid: randomXid(state, moment), begunAt: moment.now, deadline: undefined }

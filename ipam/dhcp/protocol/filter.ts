@@ -18,7 +18,7 @@ const Bpf = {
  */
 const longestFrame = 2048
 
-/** Takes the whole frame, or nothing of it. */
+/** Accepts the whole frame. */
 const take: FilterInstruction = [Bpf.Return, 0, 0, longestFrame]
 const drop: FilterInstruction = [Bpf.Return, 0, 0, 0]
 

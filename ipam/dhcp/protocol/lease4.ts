@@ -27,8 +27,8 @@ const defaultSeconds = 3600
 const minimalMtu = 68
 
 /**
- * The lease of an OFFER or ACK, or what is wrong with it, in words. An answer without mask or server has those of `before`, the lease
- * that goes on.
+ * The lease of an OFFER or ACK, or a text that says what is wrong with it. An answer without mask or server has those
+ * of `before`, the lease that is renewed.
  */
 export function leaseOf(message: Given, serverMac: string, moment: Moment, before?: Lease): Lease | string {
   const { options, yourAddress } = message
@@ -81,8 +81,9 @@ function wayOut({ options }: Given, network: Cidr): Pick<Lease, "gateway" | "rou
 }
 
 /**
- * Routes in an order that the kernel accepts, those on the link first. A router outside of the leased network and of the networks on the
- * link gets a route on the link: clouds give a mask of /32, or such a router. A route by an address that no router can have is left out.
+ * Routes in an order that the kernel accepts, those on the link first. A router outside of the leased network and of
+ * the networks on the link gets a route on the link: clouds give a mask of /32, or such a router. A route with an
+ * invalid gateway is left out.
  */
 function withRouters(routes: readonly Route[], network: Cidr): Route[] {
   const onLink = routes.filter(isOnLink)

@@ -75,8 +75,8 @@ function isUnicast(ip: Uint8Array): boolean {
 }
 
 /**
- * A lease with the advertisement of a router: prefix length, gateway, routes, MTU, and names if the server gave none. A router whose
- * lifetime has passed is no gateway.
+ * A lease with the advertisement of a router: prefix length, gateway, routes, MTU, and DNS names if the server gave
+ * none. A router whose lifetime has passed is not used as gateway.
  */
 export function withRouter(lease: Lease, router: RouterSeen | undefined, now: number): Lease {
   const said = router && advertisementOf(router)

@@ -31,7 +31,7 @@ const MessageType6 = {
 const clientPort6 = 546
 const serverPort6 = 547
 
-/** The options that a result has room for: name servers, search list, time servers (RFC 3646, 5908, 4075). */
+/** The options that a result can contain: name servers, search list, time servers (RFC 3646, 5908, 4075). */
 export const usualRequests6: readonly number[] = [23, 24, 56, 31]
 
 /** Reads the payload of a datagram; undefined when it is not a message of DHCPv6 (RFC 8415, 8). */

@@ -49,7 +49,10 @@ const waits6: Partial<Record<Phase, { firstMs: number; longestMs: number }>> = {
   rebinding: { firstMs: 10_000, longestMs: 600_000 },
 }
 
-/** The deadline of the request that a state sends now, at the latest T2 or the end of its lease; and the wait that the next one goes by. */
+/**
+ * The deadline for the answer to the request that is sent now, at the latest T2 or the end of the lease; and the wait
+ * for the next retransmission.
+ */
 export function nextWait(state: ClientState, moment: Moment): Pick<ClientState, "waitMs"> & { deadline: number } {
   const { phase, waitMs, lease, begunAt, config } = state
   const { now } = moment
@@ -82,7 +85,7 @@ function retransmission(
   return Math.round(next > longestMs ? longestMs * (1 + factor) : next)
 }
 
-/** The age of a transaction as DHCPv4 says it. */
+/** The age of a transaction, the field `secs` of DHCPv4. */
 export function secondsSince(then: number, now: number): number {
   return Math.min(0xffff, Math.max(0, Math.floor((now - then) / 1000)))
 }

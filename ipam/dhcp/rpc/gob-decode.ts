@@ -98,7 +98,7 @@ export class GobDecoder {
   }
 }
 
-/** The type that a definition, a value of `wireType`, stands for. */
+/** The type that is defined by a value of `wireType`. */
 function definedBy({ SliceT, StructT }: GobObject): Struct | Slice {
   if (isGobObject(SliceT)) return { name: "", element: { id: Number(SliceT.Elem ?? 0) } }
   if (!isGobObject(StructT)) throw new GobError("a definition of neither a list nor a struct")

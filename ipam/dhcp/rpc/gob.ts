@@ -9,7 +9,7 @@ import { encodeUtf8 } from "../../../pkg/engine/mod.ts"
  */
 export type GobType = Numbered | Struct | Slice
 
-/** A type by its number: one that every sender has, or, in what was read, one that its sender has defined. */
+/** A type by its number: a predefined one, or one that the sender has defined before. */
 interface Numbered {
   readonly id: number
 }
@@ -74,7 +74,7 @@ type Bytes = (number | Uint8Array)[]
 export interface Definition {
   readonly type: Struct
   readonly id: number
-  /** The messages that define it and what it is made of, but for what an earlier type of the sender has defined. */
+  /** The messages that define it and its component types, without those that an earlier type has defined. */
   readonly messages: Uint8Array
 }
 

@@ -24,10 +24,11 @@ import { planAcceptMarked } from "./plan.ts"
 import { acceptMarked, FORWARD, isAcceptMarked, isJumpToAdmin, PARENT, TABLE } from "./rules.ts"
 
 /**
- * Has iptables' chain `FORWARD` accept what the table of nf_tables lets through: an accept of one table does not overrule the drop
- * of another. One rule for all containers, made when it is missing: in each place where iptables has a table, and where this host's `iptables`
- * would make one, so that it is there before docker has `FORWARD` drop. Only the older tables need a program. Returns what
- * it could not change where nothing is dropped, in words, for the log. Throws `CniError`, `NetlinkError`.
+ * Adds a rule to iptables' chain `FORWARD` that accepts packets which this plugin's nf_tables table accepts, because an
+ * accept in one table does not overrule a drop in another. One rule serves all containers. It is added to each existing
+ * filter table of iptables, legacy and nft, and to the one that this host's `iptables` would create, so that it exists
+ * before docker sets the policy of `FORWARD` to DROP. Only iptables-legacy needs a program. Returns what it could not
+ * change where nothing is dropped, in words, for the log. Throws `CniError`, `NetlinkError`.
  */
 export function ensureAcceptMarked(
   filter: PacketFilter,
@@ -65,8 +66,8 @@ function ensureLegacy(family: Family, plan: Plan): void {
 }
 
 /**
- * The reverse, when the table of nf_tables is removed: the rule goes, and what led to it where nothing else is left there. An ADD
- * that comes in between keeps it. Throws `CniError` after having gone through all places.
+ * The reverse, when the nf_tables table is removed: deletes the rule, and chain and table when they are empty and were
+ * made for it. An ADD that runs at the same time keeps the rule. Throws `CniError` after all tables were tried.
  */
 export function removeAcceptMarked(filter: PacketFilter | undefined, adminChain: string): void {
   if (!filter || !isTableInUse(filter, TABLE)) return

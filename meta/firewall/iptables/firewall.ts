@@ -91,8 +91,8 @@ export class IptablesFirewall extends IptablesBackend<FirewallSpec> implements R
   }
 
   /**
-   * Rules are found by their labels or, of what upstream has made, by the addresses; the policy of a bridge goes with the last that
-   * asks for one. Needs no program except for the older tables. Throws `CniError`.
+   * Rules are found by their labels, those of the Go plugin by the addresses. The policy of a bridge is removed with
+   * its last user. Needs a program only for iptables-legacy. Throws `CniError`.
    */
   remove(owner: Owner, { addresses, bridge }: DelHints = { addresses: [], bridge: undefined }): void {
     const comment = ownerComment(owner)
@@ -118,8 +118,8 @@ export function listAccepted(socket: NetlinkSocket | undefined): string[] {
 }
 
 /**
- * Removes the chain of labels, which no packet comes to: without them DEL finds rules by the addresses, as for what the Go suite has
- * made. Returns whether there was one. Throws `CniError`.
+ * Removes the chain of labels, which no packet traverses: without labels DEL finds rules by the addresses, as those of
+ * the Go suite. Returns whether the chain existed. Throws `CniError`.
  */
 export function removeLabels(socket: NetlinkSocket | undefined): boolean {
   const search = { chains: [OWNERS], parents: [] }

@@ -70,8 +70,8 @@ export function textsOf({ rules }: Content): Texts {
 }
 
 /**
- * Makes the rules of an attachment be there, in upstream's order; what it has left for other addresses goes, and so does what its
- * network has left in its labels. `found` is the whole table.
+ * Plans the rules of an attachment, in upstream's order, and the removal of its rules for other addresses and of stale
+ * labels of its network. `found` is the whole table.
  */
 export function planAdd(spec: IptablesSpec, found: Content): Change[] {
   const { network, owner, labels, adminChain } = spec
@@ -168,14 +168,15 @@ function rulesOf<R extends Rule>({ rules }: Content<R>, bridge: string): R[] {
 /** What is to go of a table. */
 export interface Stale {
   isOwnerStale(owner: string): boolean
-  /** Addresses that are gone, "10.1.0.2/32", and bridges: upstream's rules do not say whose they are. */
+  /** Addresses of deleted containers, "10.1.0.2/32", and bridges: upstream's rules have no owner. */
   addresses: readonly string[]
   bridges: readonly string[]
 }
 
 /**
- * The accept rules of stale attachments, unless another one has the address by now, and their labels; with the last one that asks
- * for a policy the bridge's rules. Upstream's containers ask for what is there. Chains that all containers share stay.
+ * Plans the removal of stale attachments' accept rules and labels, unless another attachment has the address now, and
+ * of a bridge's policy rules with their last user. Existing rules of the Go plugin count as used. Chains that all
+ * containers share stay.
  */
 export function planRemove<R extends Rule>(found: Content<R>, { isOwnerStale, addresses, bridges }: Stale): Removal<R> {
   const labels = found.rules.flatMap((rule) => {
@@ -204,8 +205,8 @@ export function planRemove<R extends Rule>(found: Content<R>, { isOwnerStale, ad
 }
 
 /**
- * The first rule of an attachment that is not there, or not in its place; undefined when all is right. Of what upstream has made
- * there are no labels.
+ * Returns the first rule of an attachment that is missing or in the wrong place; `undefined` when no rule is. Rules of
+ * the Go plugin have no labels.
  */
 export function findMissing(spec: IptablesSpec, found: Content, texts: Texts = textsOf(found)): string | undefined {
   const { labels, adminChain } = spec

@@ -13,8 +13,8 @@ export const STAGE_1 = "CNI-ISOLATION-STAGE-1"
 export const STAGE_2 = "CNI-ISOLATION-STAGE-2"
 
 /**
- * A chain that no packet comes to: it says whose the addresses in `FORWARD` are, and which policy they ask for on which bridge.
- * Upstream's rules must be as they are, comments included, for its DEL to find them.
+ * A chain that no packet traverses. Its rules record the owner of each address in `FORWARD`, and its policy and bridge.
+ * The accept rules themselves must equal upstream's, comments included, for the Go plugin's DEL to find them.
  */
 export const OWNERS = "CNI-FIREWALL-OWNERS"
 
@@ -57,7 +57,7 @@ export const acceptMarked: Rule = {
   words: [...comment(MARKED), "-m", "mark", "--mark", `${mark}/${mark}`, "-j", "ACCEPT"],
 }
 
-/** Whether a rule is that one, as far as it is told by what lies in the kernel. */
+/** Whether a rule of the kernel is that rule. */
 export function isAcceptMarked(rule: Rule): boolean {
   return rule.chain === FORWARD && rule.words.includes(MARKED) && targetOf(rule) === "ACCEPT"
 }

@@ -77,8 +77,9 @@ function removeUnneeded(socket: Reader, operations: readonly Operation[]): Opera
 type Commented = { comment?: string | undefined }
 
 /**
- * All that an attachment has, by the addresses that DEL is told and what is noted beside them, which costs the same with a thousand
- * containers. Undefined where that is not all, or where no others are left: then lists are to be read.
+ * Finds everything that belongs to an attachment by the addresses in DEL's hints and the notes beside them, at a cost
+ * independent of the number of containers. `undefined` when that may be incomplete, or when no other attachment is
+ * left: then the lists have to be read.
  */
 function findByAddresses(
   socket: Reader,
@@ -108,7 +109,7 @@ function hasOthers(socket: Reader, comment: string): boolean {
   })
 }
 
-/** Kernels that cannot filter on bridges have none. */
+/** Kernels without nf_tables for bridges do not have it. */
 function hasPortsTable(socket: Reader): boolean {
   return findElements(socket, isolatedPorts, []) !== undefined
 }

@@ -153,7 +153,8 @@ export function findAddresses(socket: NetlinkSocket, addresses: readonly Uint8Ar
 }
 
 /**
- * Checks that all is as `addFirewall` has left it. Throws `CniError` that tells what was expected and what was found, and
+ * Checks that everything that `addFirewall` has made is unchanged. Throws `CniError` with the expected and the found
+ * state, and
  * `NetlinkError` when the rule set cannot be read.
  */
 export function checkFirewall(socket: NetlinkSocket, spec: FirewallSpec): void {

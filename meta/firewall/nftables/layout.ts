@@ -22,8 +22,8 @@ import { AF_INET, AF_INET6 } from "../../../pkg/types/mod.ts"
 export const FIREWALL_TABLE = "cni_firewall"
 
 /**
- * The bit of a packet's mark that says that the table lets it through: rules of others at the same hook can go by it. Set and
- * cleared within the hook `forward`, around the priority of filters.
+ * The bit of a packet's mark for packets that the table accepts; rules of other programs at the same hook can match it.
+ * Set and cleared within the hook `forward`, before and after priority `filter`.
  */
 export const ACCEPT_MARK = 0x1000
 
@@ -102,7 +102,10 @@ function admitRules(version: string, family: Uint8Array, set: NamedSet, source: 
   ]
 }
 
-/** Stand before the others of their chain while a bridge has a policy: no packet pays for policies that there are not. */
+/**
+ * Rules at the beginning of their chain while a bridge has a policy. Without a policy they are removed, so that packets
+ * do not pass them.
+ */
 export const policyRules: readonly Rule[] = [
   { chain: forward, statements: [verdictMap([input, output], within)], comment: "on one bridge" },
   {

@@ -79,9 +79,9 @@ export function planNew(socket: Reader, spec: FirewallSpec, zone?: string): Oper
 }
 
 /**
- * What is missing for an attachment: the table, if need be, and elements of this owner. What it has left elsewhere goes, and what
- * its network has left at its addresses, since a network gives an address to one container at a time; its network's policy on
- * the bridge becomes this one. Throws `NetlinkError`.
+ * Plans the missing elements of an attachment, and the table if it does not exist. Removes the owner's elements for
+ * other addresses, and other owners of the same network at its addresses, since a network gives an address to one
+ * container at a time. The network's policy on the bridge becomes this attachment's. Throws `NetlinkError`.
  */
 export function planAdd(
   socket: Reader,

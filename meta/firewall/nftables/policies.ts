@@ -34,13 +34,19 @@ export interface Asked {
 
 const verdicts = { "same-bridge": { goto: "admit" }, isolated: "drop" } as const satisfies Record<string, Verdict>
 
-/** What an attachment on this link asks for; of a bridge without a port, containers are told apart by their ids. */
+/**
+ * The policy request of an attachment on this link. For a bridge without a known port the container's ID tells requests
+ * apart.
+ */
 export function askedBy(policy: Policy, link: HostLink, containerId: string, comment: string): Asked[] {
   const port = ifnameValue(link.port ?? containerId.slice(0, 15))
   return policy === "open" ? [] : [{ policy, bridge: ifnameValue(link.bridge), port, comment }]
 }
 
-/** Returns what is asked for, or of much only what has one of `needles` in it: a comment, a bridge. Throws `NetlinkError`. */
+/**
+ * Returns the policy requests; of a long list only those that contain one of `needles`, such as a comment or a bridge.
+ * Throws `NetlinkError`.
+ */
 export function listAsked(socket: Reader, needles?: readonly Uint8Array[]): Asked[] {
   return (["isolated", "same-bridge"] as const).flatMap((policy) =>
     (findElements(socket, asked[policy], needles)?.elements ?? []).map((element) => askedIn(policy, element)),
@@ -59,7 +65,9 @@ export function isPoliced(socket: Reader, bridge: Uint8Array): boolean {
   return getElement(socket, policed, [bridge]) !== undefined
 }
 
-/** What an attachment asks for instead of what it has asked for; its network asks for the same on the bridge from now on. */
+/**
+ * Plans the replacement of an attachment's policy request; the requests of its network on the bridge become the same.
+ */
 export function planPolicy(
   socket: Reader,
   { owner, policy, link }: FirewallSpec,
@@ -161,7 +169,7 @@ function keyOf({ policy, bridge, port }: Asked): string {
   return `${policy} ${bridge} ${port}`
 }
 
-/** The element of `asked` that says it. */
+/** Encodes the request as an element of the set `asked`. */
 export function elementOf({ bridge, port, comment }: Asked): Element {
   return { key: [bridge, port], comment }
 }
@@ -195,8 +203,8 @@ export function countPoliced(socket: Reader, operations: readonly Operation[]): 
 }
 
 /**
- * Ports of isolated containers, in the table that comes with the first and goes with the last. Where it has not as many as are asked
- * for, a program has removed some, and all are added again.
+ * Plans the ports of isolated containers. Their table is created with the first port and removed with the last. When
+ * ports are missing, because another program has removed some, all are added again.
  */
 function planPorts(socket: Reader, gone: readonly Asked[], come: readonly Asked[]): Operation[] {
   const count = (set: NamedSet) => findElements(socket, set, [])?.count

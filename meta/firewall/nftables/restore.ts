@@ -16,8 +16,9 @@ import {
 } from "./policies.ts"
 
 /**
- * Plans what is missing of many attachments: addresses, policies, and the table; and what became of each. An address that another
- * container of the network has by now stays that one's. Of a network the newest policy on a bridge is in force, as ADD has it. Throws
+ * Plans the missing addresses, policies and table of many attachments, and returns the outcome for each. An address
+ * that another container of the network has now is not changed. Of several policies of a network on a bridge the newest
+ * counts, as with ADD. Throws
  * `NetlinkError`.
  */
 export function planRestore(

@@ -36,7 +36,9 @@ import {
 
 /** The rules of one attachment in its container's chain. */
 export interface AttachmentRules<R extends Rule = Rule> {
-  /** "network/container/interface" from the label before them; undefined without one: upstream's rules have none. */
+  /**
+   * "network/container/interface" from the label before them; `undefined` for upstream's rules, which have no label.
+   */
   owner: string | undefined
   /** The path of the container's namespace; undefined when it is not known. */
   netns: string | undefined
@@ -62,9 +64,9 @@ function jumpsTo<R extends Rule>({ rules }: Content<R>, chain: string): R[] {
 }
 
 /**
- * Makes the rules be there, and what this attachment has left in the container's chain go; its other attachments' rules
- * stay. `found` is the whole table. `isGone` says of another's rules whether their owner is provably gone. Throws `CniError`
- * that names the holder of a port who is not.
+ * Plans the rules, and the removal of this attachment's old rules in the container's chain; rules of the container's
+ * other attachments stay. `found` is the whole table. `isGone` tells whether the owner of other rules certainly no
+ * longer exists. Throws `CniError` that names the owner of a port when it may exist.
  */
 export function planAdd(spec: IptablesRules, found: Content, isGone: (holder: AttachmentRules) => boolean): Change[] {
   const { chain, owner, shared, entries, label, content, jumps } = spec
@@ -93,7 +95,10 @@ export function planAdd(spec: IptablesRules, found: Content, isGone: (holder: At
   ]
 }
 
-/** What containers who are gone, or who have had this container's address before, have in the way. */
+/**
+ * Plans the removal of conflicting rules of containers that no longer exist, or that had this container's address
+ * before.
+ */
 function planTakeOver(spec: IptablesRules, found: Content, isGone: (holder: AttachmentRules) => boolean): Removal {
   const ports = hostPortsOf(spec)
   // In the order in which packets come to them: an error names the one who is reached.

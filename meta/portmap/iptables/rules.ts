@@ -99,7 +99,7 @@ export function jumpComments(owner: Owner): string[] {
   return PREFIXES.map((prefix) => containerComment(owner, prefix))
 }
 
-/** Whether such a comment is one of this container's, in any network. A comment that was cut is of none. */
+/** Whether such a comment is one of this container's, in any network. A truncated comment matches no container. */
 export function isJumpCommentOf(comment: string, containerId: string): boolean {
   const isJumps = PREFIXES.some((prefix) => comment.startsWith(`${prefix}name: `))
   return isJumps && comment.endsWith(` id: ${JSON.stringify(containerId)}`)
@@ -141,7 +141,9 @@ function mappingRules(
   ]
 }
 
-/** For all host ports, also those of the other family, as upstream has it: the container's chain sorts them out. */
+/**
+ * Jumps for all host ports, also those of the other family, like upstream; the container's chain has the exact rules.
+ */
 function jumpsForPorts(
   chain: string,
   owner: Owner,
@@ -164,7 +166,10 @@ function comment(text: string): string[] {
   return ["-m", "comment", "--comment", text]
 }
 
-/** A label names the owner, and where the container's namespace is, so that it can be told when it is gone. */
+/**
+ * A label has the owner and the path of the container's namespace, which shows later whether the container still
+ * exists.
+ */
 function labelText(owner: string, netns: string): string {
   const text = `${owner} ${netns}`
   return text.length <= COMMENT_LENGTH && /^[\x20-\x7e]*$/.test(text) ? text : owner
