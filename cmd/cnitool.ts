@@ -85,7 +85,9 @@ const completables: Readonly<Record<string, Completable>> = {
   help: { words: ["COMMAND"], flags: {} },
 }
 
-/** `cnitool completion [SHELL]`; upstream's flag about descriptions is accepted, there are none. */
+/**
+ * `cnitool completion [SHELL]`; upstream's flag `--no-descriptions` is accepted and has no effect.
+ */
 function completion(args: readonly string[]): string {
   const shell = args.find((word) => !word.startsWith("-"))
   if (shell === undefined || args.includes("--help") || args.includes("-h")) return commandUsage("completion")

@@ -1,6 +1,6 @@
 import { networkNames } from "../pkg/libcni/mod.ts"
 
-/** The part of a command that completion goes by. */
+/** The part of a command that completion uses. */
 export interface Completable {
   /** The kinds of its words, in brackets when optional: `NETWORK`, `SHELL` and `COMMAND` can be completed. */
   readonly words: readonly string[]
@@ -49,7 +49,7 @@ complete --command ${tool} --no-files --arguments '(__${tool}_complete)'
 `,
 }
 
-/** The shells that there is a script for. */
+/** The supported shells. */
 export const shells: readonly string[] = Object.keys(scripts)
 
 /**

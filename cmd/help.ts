@@ -1,11 +1,11 @@
 import type { Command, Flag } from "../tools/command.ts"
 
-/** An executable for people: its commands, and what its help says. */
+/** A command line tool: its commands and the texts of its help. */
 export interface Tool {
   readonly name: string
   /** By name, in the order of the help; a name has up to three words: "ipam pool ls". */
   readonly commands: Readonly<Record<string, Command>>
-  /** What begins the names of several commands, and what these are for: "ipam". */
+  /** The summary of each group of commands, by the first word of their names: "ipam". */
   readonly groups: Readonly<Record<string, string>>
   /** The first sentence of the help, without a full stop. */
   readonly about: string

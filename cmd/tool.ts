@@ -83,7 +83,10 @@ function isHelpFlag(word: string): boolean {
   return word === "--help" || word === "-h"
 }
 
-/** The words of a command line with the command in one piece: some have several words, as "ipam ls". "" when there is none. */
+/**
+ * Splits a command line into the command's name, which may have several words such as "ipam ls", and the rest. The name
+ * is "" when no command matches.
+ */
 function nameFirst(tool: Tool, args: readonly string[]): [string, ...string[]] {
   const [first = ""] = args
   if (first === "--version") return ["version", ...args.slice(1)]

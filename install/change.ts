@@ -83,7 +83,7 @@ export function makeReady(layout: Layout): Kind | undefined {
   return finished
 }
 
-/** Carries out a change that an installer decided and did not finish. Returns its kind; undefined when there is none. */
+/** Finishes a change that an interrupted installer had decided. Returns its kind; `undefined` when there is none. */
 function finish(layout: Layout): Kind | undefined {
   const change = findDecided(layout)
   if (change) carryOut(layout, change, true)

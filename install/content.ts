@@ -91,7 +91,7 @@ export function keep(file: string, kept: string): void {
   }
 }
 
-/** Removes a file, or a directory with all that is in it; nothing when there is none, like `rm -rf`. Follows no link. */
+/** Removes a file, or a directory with its content, if it exists, like `rm -rf`. Follows no link. */
 export function removeTree(path: string): void {
   const found = findStat(path, true)
   if (!found) return

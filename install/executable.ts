@@ -64,7 +64,7 @@ export function isOfThisSuite(version: string | undefined): boolean {
   return version?.startsWith("cni-plugins v") === true
 }
 
-/** The version that a plugin says; undefined when it says none, or cannot be run. */
+/** The version that a plugin prints; `undefined` when it prints none, or cannot be run. */
 export function findVersion(file: string): string | undefined {
   try {
     return introductionOf(file).version

@@ -32,7 +32,7 @@ export interface Manifest {
   readonly generation: number
   /** When the run of the installer began, as Date.toISOString has it; the same in all of its directories, and greater in those of a later run. */
   readonly installed: string
-  /** The directories that the run was about, this one among them, in its order; none after a rollback. */
+  /** The directories of the installation, this one among them, in its order; empty after a rollback. */
   readonly directories: readonly string[]
   /** The directory that the files came from. */
   readonly from: string
@@ -44,7 +44,7 @@ export interface Manifest {
 /** What an installation found. */
 export type Before = Pick<Manifest, "installed" | "from" | "files">
 
-/** Reads a manifest; undefined when there is none. Throws code 5 for one that is damaged, or of a newer version. */
+/** Reads a manifest; `undefined` when it does not exist. Throws code 5 for a damaged one, or one of a newer version. */
 export function readManifest(path: string): Manifest | undefined {
   const root = readDocument(path, "manifest")
   if (root === undefined) return undefined
@@ -86,7 +86,7 @@ export function isFileName(name: string): boolean {
   return name !== "" && !name.startsWith(".") && !name.includes("/") && !name.includes("\0")
 }
 
-/** Reads a JSON object that this installer or a newer one wrote; undefined when there is none. */
+/** Reads a JSON file that this installer or a newer one wrote; `undefined` when it does not exist. */
 export function readDocument(path: string, what: string): JsonObject | undefined {
   const bytes = findFile(path)
   if (bytes === undefined) return undefined

@@ -82,7 +82,7 @@ export function runtimeSockets(root = ""): string[] {
   return [...new Set(sockets)]
 }
 
-/** The first known directory of plugins that is there; undefined when none is. */
+/** The first of the usual plugin directories that exists; `undefined` when none of them does. */
 export function knownBinDir(root = ""): string | undefined {
   return knownBinDirs.find((directory) => {
     const found = findStat(`${root}${directory}`)

@@ -38,7 +38,10 @@ interface Rules {
   readonly isBack?: boolean
 }
 
-/** Compares what is there with what is wished for. Throws code 5 when files of others are in the way, or a directory is. */
+/**
+ * Compares the directory with the wanted files. Throws code 5 when a file of another program, or a directory, has one
+ * of the names.
+ */
 export function plan(layout: Layout, wishes: readonly Wish[], rules: Rules): Plan {
   const planned = wishes.map((wish) => planOne(layout, wish, rules))
   for (const { step } of planned) if (step) requireReplaceable(layout, step)

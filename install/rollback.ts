@@ -23,10 +23,11 @@ export interface Returned {
 }
 
 /**
- * Takes back the last installation that these directories know of, in each directory that it changed, also in those that are not named
- * here: its files, those of others that it displaced, and no file where there was none. A directory that it did not change stays as it
- * is. An installation that was interrupted is carried out first, so that this is the state before it; a rollback that was interrupted
- * is carried out, and a second one changes nothing. Throws code 5.
+ * Undoes the last installation that these directories have recorded, in each directory that it changed, also in those
+ * that are not named here: restores its former files and the displaced files of other programs, and removes new files.
+ * A directory that it did not change stays as it is. An installation that was interrupted is carried out first, so that
+ * this is the state before it; a rollback that was interrupted is carried out, and a second one changes nothing. Throws
+ * code 5.
  */
 export function rollback(directories: readonly string[], manner: Manner = {}): readonly Returned[] {
   const named = knownOf(directories)
@@ -46,7 +47,7 @@ export function rollback(directories: readonly string[], manner: Manner = {}): r
   return manner.dryRun ? planned : take(manner)
 }
 
-/** Takes back an installation in one directory; none when `installed` is undefined. */
+/** Undoes an installation in one directory; does nothing when `installed` is undefined. */
 function rollbackOne(layout: Layout, installed: string | undefined, manner: Manner): readonly Outcome[] {
   requireDirectory(layout.directory)
   if (manner.dryRun) return planBack(layout, requireManifest(layout), installed, manner).outcomes

@@ -14,8 +14,9 @@ export interface Place {
 }
 
 /**
- * Removes what was installed into a directory, puts back what it displaced of others, and leaves nothing of its own. A file that others
- * have placed since stays. Whether a container still needs the plugins is the caller's affair. Throws code 5.
+ * Removes what was installed into a directory, puts back what it displaced of others, and leaves nothing of its own. A
+ * file that another program has installed since stays. The caller has checked that no container needs the plugins.
+ * Throws code 5.
  */
 export function uninstall(place: Place): readonly Outcome[] {
   const layout = new Layout(place.directory)

@@ -22,8 +22,9 @@ export interface Verified {
 }
 
 /**
- * Compares the files of a directory with what was installed into it; undefined when nothing was. `isQuick`: a file whose inode is as it was
- * noted is not read. Waits for an installer that is at work. Throws code 5, code 11 when that takes long, and `SyscallError`.
+ * Compares the files of a directory with its manifest; `undefined` without a manifest. `isQuick`: a file whose inode
+ * and times are unchanged is not read. Waits for a running installer. Throws code 5, code 11 when that takes long, and
+ * `SyscallError`.
  */
 export function verify(directory: string, { isQuick = false, mode = 0o755 } = {}): Verified | undefined {
   const layout = new Layout(directory)

@@ -34,16 +34,19 @@ export interface Flag extends FlagSyntax {
 export interface Command {
   /** One line for the list of commands. */
   readonly summary: string
-  /** The words it wants, as the help names them: in brackets, at the end, those that may be left out; "…" at the end is for more. */
+  /**
+   * The positional arguments, as the help shows them: optional ones in brackets at the end; "…" for a repeatable last
+   * one.
+   */
   readonly words: readonly string[]
   readonly flags: Readonly<Record<string, Flag>>
   /** The values of a word for completion, by its name in `words`. */
   readonly choices?: Readonly<Record<string, readonly string[]>>
   /** Details and examples. */
   readonly help: string
-  /** All that follows the name comes as `words`, flags too, for another program to read. */
+  /** Everything after the name is passed as `words`, flags included, for another program to parse. */
   readonly takesAll?: true
-  /** It runs until it is stopped, and shows no progress. */
+  /** The command runs until it is stopped, and shows no progress. */
   readonly isService?: true
   /** Runs the command. An error becomes a message and exit code 1 */
   run(args: Arguments, terminal: Terminal): Promise<void>
@@ -52,7 +55,7 @@ export interface Command {
 /** The command line cannot be understood: exit code 2, with a pointer to the help. */
 export class UsageError extends Error {}
 
-/** The command has done what it was asked for and said all; the exit code tells what it found. */
+/** The command has finished and printed everything; the exit code tells the outcome. */
 export class Found extends Error {
   readonly exitCode: number
 
@@ -82,7 +85,7 @@ export function given(args: Arguments, flag: string): boolean {
   return args.flags[flag] === true
 }
 
-/** The word at a place; the tool has checked that it is there. */
+/** The positional argument at an index; the tool has checked that it exists. */
 export function word(args: Arguments, index: number): string {
   return args.words[index] ?? ""
 }
@@ -100,7 +103,7 @@ export const outputFlags = {
   "no-headers": { type: "boolean", help: "print the rows of tables alone" },
 } as const satisfies Record<string, Flag>
 
-/** The flags of a command that is worth looking at again and again. */
+/** The flags of commands with `--watch`. */
 export const watchFlags = {
   watch: { type: "boolean", short: "w", help: "show it again when it has changed, until Ctrl-C; exit code 0" },
   interval: { type: "string", value: "SECONDS", help: "how often --watch looks (default 1)" },
@@ -115,7 +118,7 @@ export const runtimeFlags = {
   ...outputFlags,
 } as const satisfies Record<string, Flag>
 
-/** The flags that say which interface of which container it is. */
+/** The flags that select an interface of a container. */
 export const attachmentFlags = {
   ifname: { type: "string", short: "i", value: "NAME", help: "interface inside the namespace (CNI_IFNAME, else eth0)" },
   "container-id": { type: "string", value: "ID", help: "default: made from the namespace's path, as cnitool does" },
@@ -130,7 +133,7 @@ export const nodeFlags = {
   ...outputFlags,
 } as const satisfies Record<string, Flag>
 
-/** The directories of a node, by flags and environment. */
+/** The directories of a node, from flags and environment. */
 export function placesOf(args: Arguments, { env }: Terminal): NodePlaces {
   return {
     confDir: resolve(text(args, "conf-dir") ?? (env.NETCONFPATH || defaults.confDir)),
@@ -145,19 +148,19 @@ export function wantsJson({ flags }: Pick<Arguments, "flags">): boolean {
   return flags.json === true || flags.output === "json"
 }
 
-/** The screen that a command's text is made for; one that is `isWide` has no limit. */
+/** The screen for a command's text; with `isWide` its width is unlimited. */
 export function screenOf(args: Arguments, { columns, colour = false }: Terminal): Screen {
   const isWide = args.flags.output === "wide"
   return { columns: isWide ? undefined : columns, colour, isWide, hasHeads: !given(args, "no-headers") }
 }
 
-/** Prints what a command has found: as JSON where that was asked for, on one line for `--watch`; else as text. */
+/** Prints a command's output: as JSON when requested, on one line with `--watch`; else as text. */
 export function print(args: Arguments, terminal: Terminal, found: { json(): unknown; text(screen: Screen): string }) {
   if (!wantsJson(args)) terminal.stdout(found.text(screenOf(args, terminal)))
   else terminal.stdout(`${given(args, "watch") ? stringifyJson(found.json()) : printJson(found.json())}\n`)
 }
 
-/** The runtime that the flags and the environment ask for. */
+/** The runtime of the flags and the environment. */
 export function runtimeOf(args: Arguments, { env, stderr, signal }: Terminal): Runtime {
   const timeout = text(args, "timeout")
   return {
@@ -170,14 +173,14 @@ export function runtimeOf(args: Arguments, { env, stderr, signal }: Terminal): R
   }
 }
 
-/** Loads the network of that name; what is odd about the files goes to stderr. */
+/** Loads the network of that name; warnings about the files go to stderr. */
 export function networkOf(name: string, args: Arguments, { env, stderr }: Terminal): Network {
   const network = loadNetwork(text(args, "conf-dir") ?? (env.NETCONFPATH || defaults.confDir), name)
   for (const warning of network.warnings) stderr(`Warning: ${warning}\n`)
   return network
 }
 
-/** A namespace as a path: what `ip netns` calls "demo" is /run/netns/demo. Its existence is the plugins' affair. */
+/** The path of a namespace: "demo" of `ip netns` is /run/netns/demo. The plugins check that it exists. */
 export function netnsPath(given: string): string {
   const named = `/run/netns/${given}`
   return !given.includes("/") && !exists(given) && exists(named) ? named : resolve(given)

@@ -157,7 +157,7 @@ async function readAll(fd: Fd, signal: AbortSignal): Promise<string> {
   }
 }
 
-/** The exit code of a program whose reader is gone, as shells show a death by SIGPIPE: `ls | head` has it, too. */
+/** The exit code after a closed stdout: 128 + SIGPIPE, as shells show it for `ls | head`. */
 const READER_GONE = 141
 
 /** Writes all of it. Ends the process, without a word, when the pipe has no reader any more. */
@@ -174,5 +174,5 @@ function writeAll(fd: Fd, text: string | Uint8Array): void {
   }
 }
 
-/** How long to wait for room in a pipe before another attempt. */
+/** How long to wait for a full pipe before another attempt. */
 const FULL_MS = 1000

@@ -73,7 +73,7 @@ export function wrapped(text: string, { columns = 100 }: ScreenSize, indent = ""
   return [...lines, current].map((line) => `${indent}${line}\n`).join("")
 }
 
-/** The same for text behind a label of so many characters: its first line has no indent. */
+/** Like `wrapped`, for text after a label of `width` characters: the first line has no indent. */
 export function hanging(text: string, screen: ScreenSize, width: number): string {
   return wrapped(text, screen, " ".repeat(width)).slice(width)
 }
@@ -97,7 +97,7 @@ interface Fitted {
   readonly width: number
 }
 
-/** The columns that are shown, with widths that fit; wider ones when nothing more can be taken from them. */
+/** The shown columns with widths that fit; wider than the screen when no column can be narrowed further. */
 function fitInto(columns: readonly Fitted[], room: number | undefined): readonly Fitted[] {
   if (room === undefined) return columns
   const narrow = narrowed(columns, room)
@@ -112,7 +112,7 @@ function fitInto(columns: readonly Fitted[], room: number | undefined): readonly
       )
 }
 
-/** Takes from the widest column that may be cut until all fit, or all of them are as narrow as they may be. */
+/** Narrows the widest column that may be cut, until all columns fit or have their smallest width. */
 function narrowed(columns: readonly Fitted[], room: number): readonly Fitted[] {
   const spare = ({ column, width }: Fitted) =>
     typeof column !== "string" && column.isWhole ? 0 : Math.max(0, width - Math.max(LEAST_WIDTH, headOf(column).length))
@@ -126,7 +126,7 @@ function narrowed(columns: readonly Fitted[], room: number): readonly Fitted[] {
   return fitted
 }
 
-/** By how much lines are too long, with two blanks between columns. */
+/** The number of characters by which lines are too long, with two blanks between columns. */
 function excessOf(columns: readonly Fitted[], room: number): number {
   return columns.reduce((sum, { width }) => sum + width + 2, -2) - room
 }

@@ -99,7 +99,7 @@ function findFilter(): PacketFilter | undefined {
   return unlessErrno(PacketFilter.find, "EPERM")
 }
 
-/** Tells what a name on a thing says: an attachment of this network, and none that is valid. */
+/** Returns a test for owners in this network that are not among the valid attachments. */
 function staleness(network: string, valid: readonly AttachmentId[]): (owner: string) => boolean {
   const owners = new Set(valid.map(({ containerId, ifName }) => ownerComment({ network, containerId, ifName })))
   // `name: "NETWORK" id: "CONTAINER"`, with words before it: the reference suite's, for any interface

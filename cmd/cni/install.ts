@@ -211,7 +211,10 @@ function waitOf(args: Arguments): number {
   return readSeconds("--wait", seconds)
 }
 
-/** The attachments of this node, as messages name them. Throws when the runtime's records cannot be read: unknown is not none. */
+/**
+ * The attachments of this node, for messages. Throws when the runtime's cache cannot be read, because an empty list
+ * would be wrong.
+ */
 function attachedContainers(places: NodePlaces): string[] {
   const node = readNode(places)
   const unread = node.unread.find(({ what }) => what === "cache")
@@ -220,7 +223,7 @@ function attachedContainers(places: NodePlaces): string[] {
   return attachmentsOf(node).map(({ network, containerId, ifName }) => `${network} ${containerId} ${ifName}`)
 }
 
-/** Prints what is not as it was installed. Ends with exit code 3 when there is anything. */
+/** Prints the files that differ from the installed ones. Exit code 3 when there are any. */
 function tellDifferences(args: Arguments, terminal: Terminal, places: readonly InstallPlace[]): void {
   const found = places.filter(isInstalled).map(({ title, directory, mode }) => {
     const verified = verify(directory, { mode })

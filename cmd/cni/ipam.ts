@@ -120,14 +120,16 @@ function poolOf(name: string, args: Arguments, terminal: Terminal) {
   return { store: new Store({ directory, log }), rangeSets: configs.flatMap(rangeSetsOf) }
 }
 
-/** The stores of the addresses of a network; none when it does without host-local. */
+/** The address stores of a network; empty for a network without host-local. */
 export function storesOf(name: string, args: Arguments, terminal: Terminal): Store[] {
   const log = (line: string) => terminal.stderr(`${line}\n`)
   const directories = new Set(configsOf(name, args, terminal).map(({ directory }) => directory))
   return [...directories].map((directory) => new Store({ directory, log }))
 }
 
-/** host-local's configurations in a network; none when the network is configured nowhere, or does without host-local. */
+/**
+ * host-local's configurations in a network; empty without a configuration of the network, or without host-local in it.
+ */
 function configsOf(name: string, args: Arguments, { env, stderr }: Terminal): HostLocalConfig[] {
   const confDir = text(args, "conf-dir") ?? (env.NETCONFPATH || defaults.confDir)
   try {

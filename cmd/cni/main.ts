@@ -81,7 +81,7 @@ export const groups: Readonly<Record<string, string>> = {
   ipam: "Show the addresses that host-local has handed out, and take them back",
 }
 
-/** The tool, as its help has it. */
+/** The tool `cni`. */
 export const cniTool: Tool = {
   name: "cni",
   commands,

@@ -187,7 +187,7 @@ function requireWayBack({ binDir, place }: Scene): void {
   })
 }
 
-/** Puts the files of the other suite back; none where they are back. */
+/** Puts the files of the other suite back, unless that was done already. */
 function restoreFiles({ place, binDir }: Scene): readonly Outcome[] {
   return exists(`${binDir}/.cni-install`) ? uninstall(place) : []
 }

@@ -13,7 +13,7 @@ export function subheading(text: string): string {
   return `.SS ${quoted(text)}\n`
 }
 
-/** A term, and what there is to say of it, indented below. Both are Markdown of one line. */
+/** A term with its indented description below. Both are one line of Markdown. */
 export function term(words: string, meaning: string): string {
   return `.TP\n${inline(words)}\n${inline(meaning)}\n`
 }

@@ -12,7 +12,9 @@ const VERSION = 1
 /** In bytes. 1,000 blocks, and 31,000 pods with fixed addresses on other nodes, take 0.6 MB. */
 const POOL_FILE_MAX = 1 << 20
 
-/** The blocks of one family that a node owns. All have one length, so that an address tells the name of its block. */
+/**
+ * The blocks of one family that a node owns. All have the same prefix length, so that an address determines its block.
+ */
 export interface PoolSet {
   /** The prefix of the whole pool: "10.64.0.0/16", "fd00:64::/48". */
   readonly prefix: string
@@ -32,9 +34,9 @@ export interface PoolSet {
 export interface PoolFile {
   readonly version: typeof VERSION
   readonly pool: string
-  /** Higher each time that the node has lost its blocks and starts anew. */
+  /** Incremented each time the node has lost its blocks and starts again. */
   readonly epoch: number
-  /** The node that owns the blocks. `machineId` is that of machine-id(5), "" where there is none. */
+  /** The node that owns the blocks. `machineId` is that of machine-id(5), "" when the file does not exist. */
   readonly node: { readonly name: string; readonly uid: string; readonly machineId: string }
   /** The directory of the reservations of the one network that uses the pool: "/var/lib/cni/networks/pods-net". */
   readonly store: string
@@ -43,8 +45,8 @@ export interface PoolFile {
   /** The routes of results. */
   readonly routes: readonly Route[]
   /**
-   * The addresses of pods that keep theirs, by "NAMESPACE/NAME/INTERFACE". They lie in the pool, and in none of its blocks. An empty list is a
-   * pod's whose addresses this node has not got: it gets none until they are here.
+   * Fixed addresses of pods, by "NAMESPACE/NAME/INTERFACE". They lie in the pool, outside of its blocks. An empty list
+   * means that the pod's addresses are not on this node yet; its ADD fails until they are.
    */
   readonly fixed: Readonly<Record<string, readonly string[]>>
   /** Further pods that wait in the same way, where there are too many for their names: their `fixedDigest`s, one after the other. */

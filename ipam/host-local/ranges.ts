@@ -162,7 +162,10 @@ export function parseRange({ subnet = "", rangeStart, rangeEnd, gateway }: Range
   }
 }
 
-/** The addresses of a subnet, first and last. Throws code 7: also for host bits, and for a subnet without room for two hosts. */
+/**
+ * The addresses of a subnet, first and last. Throws code 7 for invalid text, for host bits, and for a subnet with fewer
+ * than two host addresses.
+ */
 export function parseSubnet(text: string): { network: Address; last: Address; prefix: number } {
   const subnet = parseCidr(text)
   if (!subnet) throw refuse(`subnet ${describe(text)} is not an address with a prefix length, like "10.1.0.0/24"`)

@@ -9,8 +9,8 @@ import { renewRecords, scanStore } from "./survey.ts"
 const abandonedNs = 600_000_000_000n
 
 /**
- * Makes the index from the files of the reservations, read one by one, and repairs what is torn: needed once for each
- * boot, and whenever another program has made or removed a reservation. The store must be locked.
+ * Rebuilds the index from the files of the reservations, read one by one, and repairs torn files. Necessary once for
+ * each boot, and after another program has created or removed a reservation. The store must be locked.
  */
 export function rebuildIndex(store: StorePlace): Index {
   const { files, directory, log } = store
@@ -32,7 +32,7 @@ export function rebuildIndex(store: StorePlace): Index {
   return index
 }
 
-/** The names in the index; none when there is no index that can be read. */
+/** The names in the index; empty without a readable index. */
 function readNames({ files, directory }: StorePlace, index: Index): string[] {
   let names: string[] = []
   index.attempt(() => {
@@ -52,8 +52,8 @@ function removeAbandoned(files: Files, directory: string): void {
 }
 
 /**
- * A torn file: restored where a record says whose it is. Any other is removed: its maker never got an answer, or lost
- * its container with the power. What could not be done is said on stderr, and tried again by the next call.
+ * Repairs a torn file: restores it when a record has its owner, else removes it, because its ADD was never answered, or
+ * its container ended with the power cut. Failures are logged, and the next call tries again.
  */
 function repair({ files, directory, log }: StorePlace, index: Index, address: string, owner?: Owner): void {
   const path = `${directory}/${address}`
@@ -78,8 +78,8 @@ function repair({ files, directory, log }: StorePlace, index: Index, address: st
 const sealed = 631_152_000_000_000_000n
 
 /**
- * Whether nothing has changed in the store, nor in the index, since `seal`. Times of change, which cannot be set, tell
- * a directory restored by a backup; the boot tells what survived a power cut only in part.
+ * Whether nothing has changed in the store, nor in the index, since `seal`. Change times, which programs cannot set,
+ * reveal a directory that was restored from a backup; the boot id reveals a power cut.
  */
 export function isSealed(place: StorePlace): boolean {
   const expected = ifPresent(() => sealText(place))

@@ -10,7 +10,7 @@ export interface LeaseRecord {
   readonly addresses: readonly string[]
   /** The boot in which the reservation was made, or was first seen when another program made it. */
   readonly bootId: string
-  /** When the file of each address was written, in nanoseconds since 1970: tells them from later ones. */
+  /** When the file of each address was written, in nanoseconds since 1970: distinguishes the files from later ones. */
   readonly written: readonly bigint[]
   /** The container's network namespace; absent when another program made the reservation. */
   readonly netns?: NamespaceRecord
@@ -30,7 +30,7 @@ export function ownerKey({ containerId, ifName }: Owner): string {
 
 /**
  * Writes a record as one line: a checksum, then owner, addresses, boot id, times, namespace and its path, separated by
- * blanks. The checksum tells a line that was written in part.
+ * blanks. The checksum reveals a partly written line.
  */
 export function formatRecord({ owner, addresses, bootId, written, netns }: LeaseRecord): string {
   const fields = [ownerKey(owner), addresses.join(","), bootId, written.join(",")]

@@ -15,8 +15,8 @@ import { formatAddress, isBetween, parseAddress, type RangeSet, rangeOf } from "
 import type { Session, Store } from "./store.ts"
 
 /**
- * Reserves an address of each range set, all or none; they are on the disk when this returns. Throws `CniError`, with
- * upstream's texts where upstream has one.
+ * Reserves an address of each range set, or no address; the reservations are written when this returns. Throws
+ * `CniError`, with upstream's texts where upstream has one.
  */
 export function reserve(store: Store, request: Request): Granted[] {
   return saying(`Cannot reserve addresses in "${store.directory}"`, () => {
@@ -60,7 +60,7 @@ export function release(store: Store, owner: Owner): boolean {
   })
 }
 
-/** Releases one address by hand, with the others of its owner; returns whom it was reserved for, if there is a file. */
+/** Releases one address by hand, and the others of its owner; returns the owner, if the address was reserved. */
 export function releaseAddress(store: Store, address: string): ReturnType<Session["holder"]> {
   return saying(`Cannot release ${address} in "${store.directory}"`, () =>
     store.locked((session) => {
@@ -73,7 +73,10 @@ export function releaseAddress(store: Store, address: string): ReturnType<Sessio
   )
 }
 
-/** Releases what the owners hold that are not to be kept, all that can be; throws one error at the end. */
+/**
+ * Releases the reservations of all owners for which `isKept` is false. Goes on after failures, and throws one error at
+ * the end.
+ */
 export function releaseOthers(store: Store, isKept: (owner: Owner) => boolean): void {
   saying(`Cannot clean up "${store.directory}"`, () => {
     const failures = new Failures()
@@ -98,8 +101,8 @@ export interface Reservation {
 }
 
 /**
- * The reservations in a network prefix such as "10.64.3.0/26" or "10.64.200.7/32", while no other call works on the store: an ADD that comes later
- * reads what its caller has written before. None without a store.
+ * The reservations in a network prefix such as "10.64.3.0/26" or "10.64.200.7/32", read under the store's lock: a later
+ * ADD sees everything that the caller has written before. Empty without a store.
  */
 export function reservationsIn(store: Store, prefix: string): Reservation[] {
   const [text = "", length = ""] = prefix.split("/")

@@ -67,9 +67,9 @@ export class Store {
   }
 
   /**
-   * Runs `work` while no other process works on the store; `undefined` when there is no store. What `work` throws leaves
-   * the seal broken, so that the next session looks at every file. Throws code 11 when the lock is held for too long, code 5
-   * when others can change what is in the store.
+   * Runs `work` under the store's lock; `undefined` when there is no store. After an error of `work` the seal stays
+   * broken, so that the next session reads every file. Throws code 11 when the lock is held for too long, code 5 when
+   * users other than root can change the store.
    */
   locked<T>(work: (session: Session) => T): T | undefined {
     this.#requireOwn()
@@ -87,8 +87,9 @@ export class Store {
   }
 
   /**
-   * Writes the file of a reservation. Where other hosts use the store it is on the disk before it has the name of an address.
-   * Elsewhere nothing waits for the disk: what a power cut takes, or tears, is of containers that it has ended, see `isEnded`.
+   * Writes the file of a reservation. When other hosts use the store the file is synced before it is renamed to the
+   * address. Otherwise nothing is synced: a power cut can destroy only reservations of containers that it has ended,
+   * see `isEnded`.
    */
   prepareLease(owner: Owner): PreparedLease {
     this.#requireOwn()
@@ -165,7 +166,7 @@ export class Session {
     this.#isSealed = false
   }
 
-  /** Reads everything anew; returns who holds something. */
+  /** Reads all reservations again; returns their owners. */
   owners(): Owner[] {
     this.#rebuild()
     return this.#index.records.list()
@@ -201,7 +202,7 @@ export class Session {
     return isOurs
   }
 
-  /** Writes down what an owner has got; after `reserve`. */
+  /** Writes the record of an owner's addresses; after `reserve`. */
   remember(record: LeaseRecord): void {
     this.#isSealed = false
     this.#index.put(record)
@@ -243,7 +244,7 @@ export class Session {
     writeSmall(files, `${directory}/last_reserved_ip.${index}`, formatAddress(address))
   }
 
-  /** To be called when all is done: declares the index complete, if the disk has it. */
+  /** Call it at the end: seals the index, if it was written. */
   close(): void {
     if (!this.#isSealed && this.#index.isWritten) this.#index.attempt(() => seal(this.place))
   }

@@ -21,7 +21,7 @@ export interface Holding {
   readonly addresses: string[]
 }
 
-/** Is told of each address that has a file: the address, its text, and what the file holds. */
+/** Called for each address with a file: the address, its text, and the owner in the file. */
 type Take = (address: Address, name: string, holder: Owner | "torn" | "foreign") => void
 
 /** Reads every reservation of a store. Throws `SyscallError` when the directory cannot be read. */
@@ -74,8 +74,9 @@ export interface Survey {
 }
 
 /**
- * Reads every reservation of a store, without locking it and without changing anything, and returns what an ADD would
- * find: STATUS and `cni ipam ls` say by this what could be reclaimed. `take` is told of each address that has a file.
+ * Reads every reservation of a store, without locking it and without changing anything, and returns the state that an
+ * ADD would find. STATUS and `cni ipam ls` use it to show reclaimable addresses. `take` is called for each address with
+ * a file.
  */
 export function surveyStore(store: StorePlace, take: Take = () => {}): Survey {
   const { files, directory } = store
@@ -97,9 +98,9 @@ export function surveyStore(store: StorePlace, take: Take = () => {}): Survey {
 }
 
 /**
- * The records of all owners in one file of the index: the `known` record where it fits the files of the
- * reservations, else one of this boot. Torn files of which a record says whose they are count as that owner's, unless the power
- * that tore them has ended it; `restore` is told of them, and they are taken off the scan's list.
+ * The records of all owners in one file of the index: the `known` record where it fits the files of the reservations,
+ * else one of this boot. Torn files with a record count as the record's owner's, unless the power cut has ended that
+ * owner. `restore` is called for them, and they are removed from the scan's list.
  */
 export function renewRecords(
   store: StorePlace,

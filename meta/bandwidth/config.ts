@@ -39,12 +39,12 @@ export interface Subnets {
 /** The configuration, checked. */
 export type BandwidthConfig = ReturnType<typeof parseBandwidthConfig>
 
-/** Bits of burst that runtimes say when none is asked for: containerd's, and that of kubelet's time. */
+/** The bursts, in bits, that runtimes send for "no limit": containerd's, and that of dockershim. */
 const unlimitedBursts = [2 ** 32 - 1, 2 ** 31 - 1]
 
 /**
- * Reads the configuration. Limits at the top go before those of the runtime; zeros are none. For DEL and GC what is wrong
- * counts as absent. Throws code 7 that names the key.
+ * Reads the configuration. Limits of the configuration have priority over those of the runtime; zero means no limit.
+ * For DEL and GC invalid values count as absent. Throws code 7 that names the key.
  */
 export function parseBandwidthConfig(_network: NetworkConfig, { verb, raw }: ConfigCall) {
   const lenient = isCleanup(verb)

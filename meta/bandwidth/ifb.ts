@@ -63,7 +63,7 @@ export function startIfb(route: NetlinkSocket, { upstreamName }: IfbOwner, link:
   return link
 }
 
-/** The facts by which the owner of upstream's device is found: upstream writes none on it. */
+/** The data by which the owner of upstream's ifb device is found, which has no alias. */
 export interface Traces extends IfbOwner {
   /** The links that the interface's filters lead to; undefined when the interface is not known. */
   redirects: readonly number[] | undefined

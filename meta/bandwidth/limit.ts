@@ -19,7 +19,7 @@ const LATENCY_US = 25_000
 const MIN_DEFAULT_BURST = 32 * 1024
 const DEFAULT_BURST_SECONDS = 0.02
 
-/** The burst of a limit that has none: what goes in 20 ms, and at least 32 KiB. */
+/** The default burst of a limit: the bytes of 20 ms, and at least 32 KiB. */
 export function defaultBurst(rate: number): number {
   return Math.min(Math.max(Math.trunc(rate * DEFAULT_BURST_SECONDS), MIN_DEFAULT_BURST), MAX_U32 - 1)
 }
@@ -47,13 +47,13 @@ function hasExactTicks(limit: Limit): boolean {
   return ticks >= 1 && ticks <= MAX_U32
 }
 
-/** Where the field has 32 bits, a large rate is all ones, and stands in another attribute. */
+/** A rate beyond 32 bits is all ones in the 32-bit field; the 64-bit attribute has the real rate. */
 const shortRate = (rate: number) => Math.min(rate, MAX_U32)
 const longRate = (rate: number) => (rate > MAX_U32 ? BigInt(rate) : undefined)
 
 /**
- * The qdisc tbf of a limit: upstream's bytes, and the burst in bytes besides where its ticks do not fit into 32 bits, as for
- * a large burst at a low rate.
+ * The tbf qdisc of a limit, with the same bytes as upstream's. A burst whose ticks do not fit into 32 bits, as for a
+ * large burst at a low rate, is also given in bytes.
  */
 export function tbfOptions(limit: Limit): QdiscOptions<"tbf"> {
   const { rate, burst } = limit

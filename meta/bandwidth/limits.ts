@@ -43,7 +43,7 @@ export function checkLimits({ route, link, sends, receives, ...whose }: LimitedP
   checkShaper(route, ifb, receives)
 }
 
-/** Makes again the limits on the host's ends of pairs. Where such an end is gone, so is the container's interface. */
+/** Restores the limits on the host's ends of pairs. When such an end was deleted, so was the container's interface. */
 export function restoreLimits({ attachments, isDry, log }: Restoring<BandwidthConfig>): void {
   const wanted = attachments.filter(({ config }) => config.ingress || config.egress)
   if (wanted.length === 0) return

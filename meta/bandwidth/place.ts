@@ -51,14 +51,14 @@ export class Sides implements Disposable {
     return new Sides(call, openSandbox(call))
   }
 
-  /** Likewise for DEL, which needs none. */
+  /** Likewise for DEL, which needs no interface. */
   static find(call: Call): Sides {
     return new Sides(call, findSandbox(call))
   }
 
   /**
-   * Where the limits of an attachment are: the host's end of a veth pair that an earlier plugin has made, unless the
-   * configuration says otherwise; else the interface in the container. Throws `CniError` when there is no interface, or no such end.
+   * Returns the link that has the limits of an attachment: the host's end of an earlier plugin's veth pair, unless the
+   * configuration says otherwise; else the interface in the container. Throws `CniError` when the link does not exist.
    */
   getPlace(config: BandwidthConfig): LimitedPlace {
     const { shapeIn } = config

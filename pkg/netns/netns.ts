@@ -21,7 +21,7 @@ const OWN = "/proc/thread-self/ns/net"
 const EXPECTED = "expected a path such as /run/netns/NAME or /proc/PID/ns/net"
 
 /**
- * A value that is not a promise: code after an `await` would run in whichever namespace the thread is in at that time.
+ * A value that is not a promise: code after an `await` would run in the namespace that the thread is in at that time.
  */
 export type Sync<T> = T extends PromiseLike<unknown> ? never : T
 

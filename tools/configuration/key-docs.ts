@@ -41,7 +41,7 @@ const ofSpecification: Readonly<Record<string, string>> = {
   "routes[].scope": "the scope, the kernel's number: 0 global, 253 link, 254 host",
 }
 
-/** The rows of the table of keys on a plugin's page, in its order; none where the page has no such table. */
+/** The rows of the table of keys on a plugin's page, in its order; empty when the page has no such table. */
 export function keyDocs({ keys, kind }: Pick<Known, "keys" | "kind">): KeyDoc[] {
   const [heads = [], , ...rows] = firstTable(keys)
   const column = (name: string) => heads.indexOf(name)

@@ -95,8 +95,8 @@ export class OwnContainers implements AsyncDisposable {
 }
 
 /**
- * An existing container of a network: by its ID, the name of its pod, or its namespace. Throws where there is none, and where its
- * namespace no longer exists.
+ * An existing container of a network: by its ID, the name of its pod, or its namespace. Throws when the container or
+ * its namespace does not exist.
  */
 export function existingContainer(attachments: readonly NodeAttachment[], network: string, name: string): Container {
   const own = attachments.filter((one) => one.network === network && one.result !== undefined)

@@ -107,8 +107,9 @@ export interface PathMtu {
 }
 
 /**
- * The length of the longest packet with DF that is answered, of those up to `mtu`, like `ping -M do -s`; undefined where none is answered.
- * The longest goes first and alone, since a sender that is told goes by that. Throws `SyscallError`.
+ * The length of the longest answered packet with DF, up to `mtu`, like `ping -M do -s`; `undefined` when none is
+ * answered. The longest is sent first and alone, because an ICMP error changes the kernel's path MTU. Throws
+ * `SyscallError`.
  */
 export async function pathMtu(
   netns: Netns,

@@ -120,7 +120,7 @@ function toOutside(scene: Scene): Plan | string {
   return { from: a, to: echoTo(place.ip), run }
 }
 
-/** A place that does not answer the host either tells nothing of the network; one that was asked for is missed nevertheless. */
+/** An address that does not answer the host either is no fault of the network, unless the user has named it. */
 function comparedWithHost(failure: Failure, ofHost: Failure, isGuess: boolean): Outcome {
   if (failure === undefined || ofHost === undefined) return judged(failure)
   if (!isGuess) return judged(`${failure}; the host has no answer, either (${ofHost})`)

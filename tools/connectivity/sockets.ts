@@ -25,7 +25,7 @@ export interface Patience {
   readonly signal: AbortSignal
 }
 
-/** An address with a port; 0 for none. */
+/** An address with a port; 0 for no port. */
 export interface Place {
   readonly ip: Uint8Array
   readonly port: number

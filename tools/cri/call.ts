@@ -16,8 +16,9 @@ export interface UnaryCall {
 }
 
 /**
- * Makes one call of gRPC over a stream socket at a path, on a connection of its own. Returns the answer's message; undefined where
- * nothing listens. Throws `GrpcError` for the server's own error, `Http2Error` when it says nothing in time or nothing of use, `SyscallError`.
+ * Makes one gRPC call over a Unix socket, on a new connection. Returns the answer's message; `undefined` when nothing
+ * listens. Throws `GrpcError` for the server's error, `Http2Error` for a time-out or an invalid answer, and
+ * `SyscallError`.
  */
 export async function callOver(
   socket: string,

@@ -163,7 +163,7 @@ export class Exchange {
   }
 }
 
-/** The room of a message behind its head. */
+/** The buffer for a message's body. */
 function roomFor(head: Uint8Array): Uint8Array {
   const length = new DataView(head.buffer).getUint32(1)
   if (length > LARGEST_ANSWER) throw new Http2Error(`an answer of more than ${LARGEST_ANSWER} bytes`)

@@ -6,7 +6,10 @@ export interface Fields {
   readonly bytes: ReadonlyMap<number, readonly Uint8Array[]>
 }
 
-/** Reads a message of Protocol Buffers <https://protobuf.dev/programming-guides/encoding/>. Throws `Http2Error` for bytes that are none. */
+/**
+ * Reads a message of Protocol Buffers <https://protobuf.dev/programming-guides/encoding/>. Throws `Http2Error` for
+ * invalid bytes.
+ */
 export function readMessage(message: Uint8Array): Fields {
   const numbers = new Map<number, number>()
   const bytes = new Map<number, Uint8Array[]>()

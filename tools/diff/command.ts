@@ -100,7 +100,7 @@ function hasGateway({ raw }: NetworkPlugin): boolean {
   return member(raw, "isGateway") === true || member(raw, "isDefaultGateway") === true
 }
 
-/** As diff(1) marks lines: "-" is what ADD has made, "+" what is there. */
+/** Like diff(1): "-" marks what ADD has made, "+" what exists now. */
 function asText({ what, expected, found }: Difference, screen: ScreenSize): string {
   const line = (mark: string, text: string) => (text === "" ? "" : wrapped(text, screen, "  ").replace(/^ /, mark))
   return `${tinted(what, "strong", screen)}\n${line("-", expected)}${line("+", found)}`

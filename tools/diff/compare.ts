@@ -35,7 +35,7 @@ export interface Difference {
 
 const NOTHING = "nothing"
 
-/** Compares a result of ADD with what is there. `netns` is the container's namespace. Throws `NetlinkError`. */
+/** Compares a result of ADD with the kernel's state. `netns` is the container's namespace. Throws `NetlinkError`. */
 export function compareWithKernel(result: Result, netns: string): Difference[] {
   using host = RouteSocket.open()
   using sandbox = Netns.find(netns)
@@ -91,7 +91,7 @@ function compareAddresses(route: RouteSocket, link: Link, expected: readonly str
   ]
 }
 
-/** Routes of the result that are gone, and default routes that ADD has not made. */
+/** Missing routes of the result, and default routes that ADD has not made. */
 function compareRoutes(inside: RouteSocket, { routes, ips }: Result): Difference[] {
   const gateways = ips.flatMap(({ gateway }) => gateway ?? [])
   const all = listRoutes(inside, undefined).filter(({ type }) => type === 1)

@@ -95,7 +95,7 @@ export interface Patient {
   plugin(type: string): PluginBinary | undefined
   /** The flags that say where the node's files are, as they were given: for commands of the tool in remedies. */
   readonly flags: readonly string[]
-  /** A value below /proc/sys in this namespace; undefined where the kernel has none. */
+  /** A value below /proc/sys in this namespace; `undefined` when it does not exist. */
   sysctl(path: string): string | undefined
 }
 

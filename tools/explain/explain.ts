@@ -2,7 +2,7 @@ import { isJsonObject, member } from "../../pkg/types/mod.ts"
 import { Candidates } from "./candidates.ts"
 import { type KnownMessage, knownMessages } from "./known.ts"
 
-/** An error as it was found in a text. */
+/** An error that was found in a text. */
 export interface Said {
   /** The innermost words, without what runtimes put around them. */
   readonly message: string

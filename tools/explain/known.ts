@@ -3,7 +3,7 @@ import lintPage from "../../docs/lint.md" with { type: "text" }
 import messagesPage from "../../docs/messages.md" with { type: "text" }
 import { cellsOf, plain } from "../configuration/key-docs.ts"
 
-/** A message that is known, and what there is to say of it. */
+/** A known message and its explanation. */
 export interface KnownMessage {
   /** As the page has it, "…" for what is filled in. */
   readonly pattern: string

@@ -7,7 +7,7 @@ export const HOST_WIDTH = 212
 export const SEGMENT_WIDTH = 196
 const LINE = 15
 const FIRST_LINE = 19
-/** Characters of the smaller font that a box has room for. */
+/** The width of a box in characters of the smaller font. */
 const ROOM = 30
 
 /** The height that a container's box needs. */
@@ -144,7 +144,7 @@ function shortened(content: string, room: number): string {
   return content.length <= room ? content : `${content.slice(0, room - 1)}…`
 }
 
-/** Text as it stands in XML and HTML; characters that XML has none of are left out. */
+/** Escapes text for XML and HTML; characters that XML does not allow are left out. */
 export function escaped(content: string): string {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: nearly all texts have none of these
   if (!/[\x00-\x08\x0b\x0c\x0e-\x1f&<>"]/.test(content)) return content

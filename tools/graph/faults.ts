@@ -26,7 +26,7 @@ export function withFaults(graph: Graph, findings: readonly Finding[]): Graph {
 
 const NODE = "node"
 
-/** The ids of the objects that a finding is about; none for one about containers that are not drawn. */
+/** The ids of the objects that a finding concerns; empty when its containers are not drawn. */
 function placesOf({ affected = [], cause = "", what, network }: Finding, { uplinks, segments }: Graph): string[] {
   const owners = affected.flatMap(({ attachment }) => (attachment === undefined ? [] : [attachment]))
   const ids = new Set(owners.map((one) => `attachment ${one.network}/${one.containerId}/${one.ifName}`))

@@ -85,7 +85,7 @@ export function memberOf(node: Node | undefined, key: string): Member | undefine
   return exact ?? node.members.findLast((member) => member.key.toLowerCase() === folded)
 }
 
-/** The value at a path of keys and indexes; undefined where there is none. */
+/** The value at a path of keys and indexes; `undefined` when it does not exist. */
 export function nodeAt(node: Node | undefined, path: readonly (string | number)[]): Node | undefined {
   let found = node
   for (const step of path) found = typeof step === "number" ? itemOf(found, step) : memberOf(found, step)?.value
@@ -96,7 +96,7 @@ function itemOf(node: Node | undefined, index: number): Node | undefined {
   return node?.kind === "list" ? node.items[index] : undefined
 }
 
-/** The text at a path; undefined where there is none, or another kind of value. */
+/** The text at a path; `undefined` when it does not exist, or is not a text. */
 export function textAt(node: Node | undefined, path: readonly (string | number)[]): string | undefined {
   const found = nodeAt(node, path)
   return found?.kind === "scalar" && typeof found.value === "string" ? found.value : undefined
@@ -108,7 +108,7 @@ export function isOn(node: Node | undefined, path: readonly (string | number)[])
   return found?.kind === "scalar" && found.value === true
 }
 
-/** The items of the list at a path; none where there is no list. */
+/** The items of the list at a path; empty when there is no list. */
 export function itemsAt(node: Node | undefined, path: readonly (string | number)[]): readonly Node[] {
   const found = nodeAt(node, path)
   return found?.kind === "list" ? found.items : []

@@ -3,7 +3,7 @@ import { type Rule, rules, type Severity } from "./rules.ts"
 
 /** A file, and its tree when it is JSON. */
 export interface Source {
-  /** The path, as it was asked for. */
+  /** The path, as given by the user. */
   readonly file: string
   readonly text: string
   readonly tree: Node | undefined

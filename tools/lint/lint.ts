@@ -14,7 +14,7 @@ import {
 } from "./node.ts"
 import { checkBetweenNetworks, checkRanges } from "./ranges.ts"
 
-/** The input besides the files. */
+/** The input in addition to the files. */
 export interface LintOptions {
   /** This node: its interfaces and routes, and the plugins that are installed. */
   readonly node?: Runtime | undefined

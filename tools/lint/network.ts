@@ -127,7 +127,10 @@ function entryOf(source: Source, node: Node): Entry {
   return { source, node, type, known, ipam: ipam?.kind === "ipam" && isRunBy(known) ? ipam : undefined }
 }
 
-/** Whether the plugin runs the IPAM plugin by what is written here: a chained one runs none, and flannel writes it anew. */
+/**
+ * Whether the plugin runs the IPAM plugin of this configuration: a chained plugin runs none, and flannel writes its
+ * own.
+ */
 function isRunBy(known: Known | undefined): boolean {
   return known?.kind !== "chained" && known?.delegates === undefined
 }

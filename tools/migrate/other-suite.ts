@@ -13,7 +13,7 @@ export function isOurs(file: string): boolean {
   return exists(file) && isOfThisSuite(findVersion(file))
 }
 
-/** The plugins that a directory has once those of this suite are gone from it; each is asked once. */
+/** The plugins that a directory would have without this suite; the result for each is cached. */
 export class OtherSuite {
   readonly #binDir: string
   readonly #files: Manifest["files"]

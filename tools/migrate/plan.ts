@@ -28,7 +28,10 @@ export interface Switch {
   readonly other: OtherSuite
 }
 
-/** What the switch means for each pod: to these plugins nothing of it is changed; back, its rules move to where the Go plugins look. */
+/**
+ * Plans the switch for each pod: to these plugins nothing of the pod changes; back, its rules move to iptables, where
+ * the Go plugins look.
+ */
 export function planPods({ direction, pods, other }: Switch): PodPlan[] {
   return pods.map((pod) => {
     const closes = whyClosed(pod, other)

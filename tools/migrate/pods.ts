@@ -17,7 +17,10 @@ export interface MigratingPod extends Owner {
   readonly plugins: readonly string[]
   /** The version of the specification by which its runtime has called ADD, and will call DEL; undefined where no cache knows it. */
   readonly cniVersion?: string
-  /** Whether these plugins made it: they put their mark on links and rules, and the Go plugins put none. */
+  /**
+   * The suite that made it: links and rules of this suite have their owner as alias or comment, those of the Go plugins
+   * do not.
+   */
   readonly madeBy: "this suite" | "another suite"
   readonly masquerade?: Place
   /** Its published ports, and where they are mapped. */
@@ -35,7 +38,7 @@ export interface MigratingPod extends Owner {
 /** The tables of these plugins, by what is in them. */
 const TABLES = { masquerade: "cni_masquerade", portsBy: "cni_hostports", firewall: "cni_firewall" } as const
 
-/** The table in which a plugin of this suite keeps rules that iptables can have instead; undefined for one that keeps none. */
+/** The nf_tables table of a plugin whose rules can also be in iptables; `undefined` for other plugins. */
 export function tableOf(type: string): string | undefined {
   if (type === "portmap") return TABLES.portsBy
   if (type === "firewall") return TABLES.firewall
@@ -47,7 +50,7 @@ export function isInTable({ rules }: Pick<NodeAttachment, "rules">, table: strin
   return rules.some(({ backend, place }) => backend === "nftables" && place.split(" ")[1] === table)
 }
 
-/** The attachments of containers that are not known to be gone, each with what it has. Throws `NetlinkError`. */
+/** The attachments of containers that may still exist, each with its objects. Throws `NetlinkError`. */
 export function podsOf(node: Node): MigratingPod[] {
   const accepted = acceptedByIptables()
   const living = attachmentsOf(node).filter(({ ifName, isAlive, cached, link }) => {

@@ -24,8 +24,8 @@ const DEVICES = "/run/cni/host-device"
 const WITH_POD = "with a call of this command after the pods are gone"
 
 /**
- * Removes what these plugins have on the node and no pod needs any more: tables in which no attachment has anything, rules and backups of
- * containers that are gone, notes, labels. Goes on after errors. Returns what it has removed, what remains, and what has failed.
+ * Removes objects of these plugins that no pod needs any more: tables without attachments, rules and backups of deleted
+ * containers, notes, labels. Goes on after errors. Returns what it has removed, what remains, and what has failed.
  */
 export function sweep(node: Node): { removed: string[]; remaining: Remaining[]; failures: string[] } {
   const removed: string[] = []
@@ -56,7 +56,10 @@ function livingOwners(node: Node): (comment: string) => boolean {
   return (comment) => comments.has(comment)
 }
 
-/** Of a container that is gone, while its runtime has not called DEL yet: the Go plugins would leave what is in nf_tables. */
+/**
+ * Whether the container no longer exists, and its runtime has not called DEL yet: the Go plugins would leave its
+ * nf_tables rules.
+ */
 function isAbandoned({ cached, isAlive, rules }: NodeAttachment): boolean {
   return cached !== undefined && isAlive === false && rules.some(({ place }) => OURS.test(place))
 }
@@ -121,7 +124,7 @@ function namesIn(directory: string): string[] {
   return found && isDirectory(found) && findExposure(directory) === undefined ? readDirectory(directory) : []
 }
 
-/** Removes the files of attachments that are gone, in a directory and those below it, and what is empty then. */
+/** Removes the files of deleted attachments in a directory and its subdirectories, and then empty directories. */
 function removeFiles(directory: string, isKept: (owner: string) => boolean): string[] {
   const removed: string[] = []
   for (const name of namesIn(directory)) {

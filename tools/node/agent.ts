@@ -76,7 +76,7 @@ function look(named: ReturnType<typeof namedPools>, socket: string) {
   return { pools, agent }
 }
 
-/** Where a file is unlike the store; `undefined` also where that is not known, or the store is not to be trusted. */
+/** The difference between a pool file and the store; `undefined` also when the store is unknown or not accepted. */
 export function differenceOf({ name, file }: NodePool, agent: AgentAnswer): BlockDifference | undefined {
   if (!file || "reason" in agent || agent.status.store.stopped !== undefined) return undefined
   const told = agent.status.pools.find((pool) => pool.name === name)?.prefixes

@@ -52,7 +52,7 @@ interface Draft {
   addedMs?: number | undefined
   cached?: CacheEntry
   result?: Result | undefined
-  /** Whether its lease is of a container that is known to be gone. */
+  /** Whether its lease belongs to a container that certainly no longer exists. */
   isLeaseStale?: boolean
 }
 

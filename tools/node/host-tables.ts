@@ -37,7 +37,10 @@ export interface HostTables {
   readonly routesTo: ReadonlyMap<string, ListedRoute | RouteRefusal>
   /** The bridges that do not take frames for their own MAC, by their indexes. */
   readonly deafBridges: ReadonlySet<number>
-  /** The entries of these bridges' forwarding databases that do not age, by the bridges' indexes; none of one that is too long to be read. */
+  /**
+   * The entries of these bridges' forwarding databases that do not age, by the bridges' indexes; empty for a database
+   * that is too long to read.
+   */
   readonly fixedEntries: ReadonlyMap<number, readonly FixedEntry[]>
   /** How many entries the tables of neighbours have, with those of all namespaces. */
   readonly neighbourTables: readonly NeighbourTable[]

@@ -3,7 +3,7 @@ import { findNsid, RouteSocket } from "../../pkg/netlink/mod.ts"
 import { Netns } from "../../pkg/netns/mod.ts"
 import type { NodeLink } from "./links.ts"
 
-/** Finds a process in the namespace that a link of the host leads to; undefined where there is none, or none can be seen. */
+/** Finds a process in the namespace of a link's peer; `undefined` when no process is visible. */
 export type FindInhabitant = (link: Pick<NodeLink, "nsid" | "peerNsid">) => number | undefined
 
 /** Such a function, which goes through the processes once, when it is first asked. Never throws. */

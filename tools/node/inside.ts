@@ -57,8 +57,8 @@ export interface NotInside {
 const DATAGRAMS = 128
 
 /**
- * Reads links, addresses, rules, routes and neighbours of a namespace, like `ip -n` and `nft list chains`; undefined where it is gone, or is
- * the thread's own. Never throws: what cannot be read is told.
+ * Reads links, addresses, rules, routes and neighbours of a namespace, like `ip -n` and `nft list chains`; `undefined`
+ * when it no longer exists, or is the thread's own. Never throws: unreadable parts are reported in the result.
  */
 function readInside(
   path: string,
@@ -164,7 +164,7 @@ const usual: ReadonlyMap<number, number> = new Map([
   [32767, 253],
 ])
 
-/** The families of which there are rules, and none that looks up the main table, as after `ip rule flush`. */
+/** The families that have rules, but no rule for the main table, as after `ip rule flush`. */
 export function familiesWithoutMain(rules: readonly Rule[]): Family[] {
   const families = [...new Set(rules.map(({ family }) => family))]
   return families.filter((family) => !rules.some((rule) => rule.family === family && rule.table === RT_TABLE_MAIN))

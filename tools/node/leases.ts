@@ -20,7 +20,7 @@ export interface LeaseStore {
   readonly network: string
   readonly directory: string
   readonly leases: readonly Lease[]
-  /** The range sets of the network's configuration; none when it is configured nowhere. */
+  /** The range sets of the network's configuration; empty without a configuration. */
   readonly rangeSets: readonly RangeUse[]
   /** Names that host-local uses as files, or as a directory, and that are something else, with what they are. */
   readonly broken: readonly BrokenName[]
@@ -95,13 +95,13 @@ function brokenNames(directory: string): BrokenName[] {
 /** The directory of files that are made ready before they have the name of an address. */
 const DRAFTS = "new"
 
-/** Those of what is no file, or may be none; a store has thousands of files. */
+/** The names of entries that are not, or may not be, regular files; a store has thousands of files. */
 function namesIn(directory: string): string[] {
   const entries = unlessErrno(() => readEntries(directory), "ENOENT", "ENOTDIR") ?? []
   return entries.flatMap(({ name, isFile }) => (isFile ? [] : [name]))
 }
 
-/** Undefined where there is nothing of this name. */
+/** `undefined` when the name does not exist. */
 function kindOf(path: string): BrokenName["kind"] | undefined {
   const found = findStat(path)
   if (found === undefined) return findStat(path, true) === undefined ? undefined : "a link to nothing"

@@ -48,8 +48,8 @@ export interface NodeLink {
   readonly peerNsid?: number
   readonly vlanId?: number
   /**
-   * Of a bridge's port: its state, 3 for one that forwards, whether it passes nothing to other isolated ports, and whether frames
-   * go back where they came from; and the settings that are on of those that `bridge link set` has besides.
+   * For a bridge port: its state (3 is forwarding), whether it is isolated, whether it has hairpin mode, and the names
+   * of the other enabled settings of `bridge link set`.
    */
   readonly port?:
     | {
@@ -60,7 +60,7 @@ export interface NodeLink {
         readonly settings: Readonly<Partial<Record<PortSetting, boolean>>>
       }
     | undefined
-  /** The kind of the qdisc at the root, "noqueue" where none was made. */
+  /** The kind of the root qdisc, "noqueue" by default. */
   readonly qdisc?: string
   /** Of a bridge: the spanning tree protocol is on. */
   readonly hasStp?: boolean

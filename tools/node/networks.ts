@@ -15,7 +15,7 @@ export interface NetworkFile {
   readonly file: string
   readonly network?: Network
   readonly error?: string
-  /** The range sets of host-local; none for a network without host-local. */
+  /** The range sets of host-local; empty for a network without host-local. */
   readonly pools: readonly HostLocalConfig[]
 }
 

@@ -68,7 +68,7 @@ export function verdictOf({ expressions }: FoundRule): "accept" | "drop" | { jum
   return undefined
 }
 
-/** Whether a rule asks nothing of a packet: it may count, and decides. */
+/** Whether a rule matches every packet; it may have a counter. */
 export function isUnconditional({ expressions }: FoundRule): boolean {
   return expressions.every(({ name }) => ["counter", "immediate", "reject", "log"].includes(name))
 }

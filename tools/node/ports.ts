@@ -10,7 +10,7 @@ export interface AskedMapping {
   readonly protocol: string
 }
 
-/** The ports that ADD was to map; none for a network without portmap, which runtimes give the same values. */
+/** The ports that ADD had to map; empty for a network without portmap, although runtimes pass the same values to it. */
 export function askedMappings({ config, capabilityArgs }: CachedAttachment): AskedMapping[] {
   const { portMappings } = capabilityArgs
   if (!Array.isArray(portMappings) || findBytes(config, encodeUtf8('"portmap"'), 0) === -1) return []

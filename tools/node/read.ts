@@ -16,11 +16,11 @@ export interface NodePlaces {
   readonly binDirs: readonly string[]
   /** The runtime's; others may be below it (`cacheDirs`). */
   readonly cacheDir: string
-  /** host-local's, for networks whose configuration names none, or that have none any more. */
+  /** host-local's directory, for networks whose configuration has no `dataDir` or no longer exists. */
   readonly dataDir: string
 }
 
-/** A part of the node that could not be read, and why: "none" would be a wrong answer. */
+/** A part of the node that could not be read, and the reason; an empty list would be a wrong answer. */
 export interface Unread {
   readonly what: "networks" | "cache" | "leases" | "links" | "routes" | "rules"
   readonly reason: string
@@ -31,7 +31,7 @@ export interface CacheEntry extends CachedAttachment {
   readonly writtenMs: number | undefined
   /** The cache in which it was found. */
   readonly cacheDir?: string
-  /** The network as it was at ADD, one for all entries that have the same configuration. */
+  /** The network at the time of ADD; entries with the same configuration share one value. */
   readonly recorded?: RecordedNetwork
 }
 

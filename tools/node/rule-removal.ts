@@ -6,8 +6,8 @@ import type { Owner } from "../../pkg/types/mod.ts"
 import { Failures } from "../../pkg/undo/mod.ts"
 
 /**
- * Deletes the published ports and the masquerade that a container which is gone has left in either packet filter, made by either
- * suite, as DEL of this suite's plugins does. Those of the other suite name no interface: `ifName` is then empty. Needs no
+ * Deletes the published ports and the masquerade of a deleted container from both packet filters, made by either suite,
+ * like DEL of this suite's plugins. Rules of the other suite have no interface name; `ifName` is then empty. Needs no
  * plugin. Throws `CniError` after all steps.
  */
 export function deleteRulesOf(owner: Owner): void {

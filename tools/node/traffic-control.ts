@@ -21,11 +21,11 @@ export interface TrafficFilter {
   readonly filter: Filter
   /** "decides": a program or a limit, of which what it drops cannot be read. */
   readonly effect: "drops" | "redirects" | "decides"
-  /** It asks nothing of a packet but its protocol. */
+  /** It matches every packet of its protocol. */
   readonly isForAll: boolean
   /** What decides: "police", or the name of a program. */
   readonly by?: string
-  /** Where it redirects to: the index of a link, 0 for one that is gone. */
+  /** The index of the link it redirects to, 0 for a deleted link. */
   readonly target?: number
 }
 
@@ -85,7 +85,7 @@ export function describeFilter(filter: Filter): Pick<TrafficFilter, "effect" | "
   return options.police ? [{ effect: "decides", isForAll, by: "police" }] : []
 }
 
-/** What flower says besides what it compares: the protocol, flags, and counts of hardware; `TCA_FLOWER_*`. */
+/** Attributes of flower that are not match keys: the protocol, flags, and hardware counts; `TCA_FLOWER_*`. */
 const PLAIN_OF_FLOWER: readonly number[] = [8, 22, 86]
 
 function asksNothing({ kind, options, chain }: Filter): boolean {

@@ -120,7 +120,7 @@ function nothingListens({ protocol, destinationPort }: Packet, where: string): s
 /** The state of a socket that listens in TCP, and of one that is not connected in UDP: proc_net_tcp(5). */
 const LISTENING = { tcp: "0A", udp: "07" } as const
 
-/** Whether a socket of the thread's namespace takes a packet; true for ICMP, which needs none. */
+/** Whether a socket of the thread's namespace takes a packet; true for ICMP, which needs no socket. */
 function isListening({ protocol, destination, destinationPort }: Packet): boolean {
   const name = protocol === IPPROTO.tcp ? "tcp" : protocol === IPPROTO.udp ? "udp" : undefined
   if (name === undefined) return true

@@ -43,8 +43,8 @@ function filtersFrames(packet: Packet): boolean {
 }
 
 /**
- * The reason why an answer does not come back, where the host has sent a container's packet to another port of the same bridge, or to the
- * same one; undefined where nothing of the kind is wrong. The connection's addresses are changed back by the host alone.
+ * The reason why an answer is lost after the host has translated a container's packet and sent it to a port of the same
+ * bridge; `undefined` when it is not lost. Only the host can translate the addresses back.
  */
 export function answerLost(trip: Trip, other: NodeAttachment, packet: Packet): string | undefined {
   const { attachment, kernel } = trip

@@ -12,7 +12,7 @@ export function describeRefusal(refusal: RouteRefusal, ip: Uint8Array): string {
   return `has no route to ${formatIp(ip)}`
 }
 
-/** ", by table 100" for a route that is in none of the tables which are always there: default, main, local. */
+/** ", by table 100" for a route outside of the standard tables default, main and local. */
 export function tableText(table: number): string {
   return table === 0 || (table >= 253 && table <= 255) ? "" : `, by table ${table}`
 }
@@ -45,7 +45,7 @@ export function isConntrackFull(): boolean {
   return count !== undefined && most !== undefined && most > 0 && count >= most
 }
 
-/** A value below /proc/sys in this namespace; undefined where the kernel has none. */
+/** A value below /proc/sys in this namespace; `undefined` when it does not exist. */
 export function sysctl(path: string): string | undefined {
   return readIfThere(`/proc/sys/${path}`)?.trim()
 }

@@ -30,7 +30,7 @@ export const RTN = { unicast: 1, local: 2, broadcast: 3, anycast: 4, multicast: 
 
 /** What rules look up in the kernel for a packet that is traced. Tests give the answers themselves. */
 export interface Kernel {
-  /** The layout of a set or map; undefined where there is none. */
+  /** The layout of a set or map; `undefined` when it does not exist. */
   layoutOf(table: Table, set: string): SetLayout | undefined
   /** The element that a lookup finds, also by a range, else the one for all other keys. */
   elementOf(table: Table, set: string, layout: SetLayout, key: Uint8Array): Element | undefined
@@ -52,7 +52,7 @@ export class HostKernel implements Kernel, Disposable {
   readonly #filter = PacketFilter.find()
   readonly #answers = new Map<string, unknown>()
 
-  /** The route of a packet by all tables and rules, or why it has none. */
+  /** The route of a packet by all tables and rules, or the reason why it has no route. */
   routeOf(question: RouteQuestion): ListedRoute | RouteRefusal {
     const { dst, src, input, mark, destinationPort } = question
     return this.#once(
@@ -96,7 +96,7 @@ export class HostKernel implements Kernel, Disposable {
     return all === undefined || all.elements.some(({ key: [key] }) => key && mayBe(bits, key))
   }
 
-  /** The element for all keys that have none of their own. */
+  /** The catch-all element of the set. */
   #others(set: NamedSet): Element | undefined {
     const socket = this.#filter?.socket
     const { table, name } = set
@@ -171,7 +171,7 @@ function groupOf(ip: Uint8Array): { isMulticast: boolean; isBroadcast: boolean }
   }
 }
 
-/** The text of a file; undefined where there is none. */
+/** The text of a file; `undefined` when it does not exist. */
 export function readIfThere(path: string): string | undefined {
   try {
     return readTextFile(path)

@@ -11,7 +11,7 @@ export interface Packet {
   readonly destination: Uint8Array
   /** `IPPROTO_*` */
   readonly protocol: number
-  /** 0 for none: ICMP, and an answer, which goes to a port that is not known. */
+  /** 0 for no port (ICMP), and for an answer, whose port is unknown. */
   readonly destinationPort: number
   /** The port of an answer, 0 for ICMP; undefined for the packet that begins the connection: its source port is the client's choice. */
   readonly sourcePort?: number

@@ -81,7 +81,7 @@ export function passQueue(way: Way, device: string, qdisc: string | undefined): 
   return false
 }
 
-/** Why an IPsec policy of the host drops a packet; undefined where none does. */
+/** The reason why an IPsec policy of the host drops a packet; `undefined` when no policy does. */
 export function whyBlockedByIpsec(
   { kernel: { ipsec } }: Trip,
   direction: IpsecDirection,

@@ -1,7 +1,7 @@
 /** The way of a packet. */
 export interface Destination {
   readonly ip: Uint8Array
-  /** 0 for none: ICMP. */
+  /** 0 for no port: ICMP. */
   readonly port: number
   readonly protocol: "tcp" | "udp" | "icmp"
 }
