@@ -65,6 +65,24 @@ test("what DEL, also the last one, and GC remove is not made again", async () =>
   expect(listener.said.match(/restored/g)).toHaveLength(1)
 })
 
+test("tables that another program makes again before the listener hears of their loss are not made twice", async () => {
+  await using lab = await ReconcileLab.create()
+  const pods = await lab.addPods(2)
+  await using listener = await RunningListener.start(lab.node)
+  const before = await lab.ruleSet()
+  process.kill(listener.pid, "SIGSTOP")
+  await lab.host.exec("sh", [
+    "-ec",
+    "nft -s list ruleset > /run/rules; nft flush ruleset; nft -f /run/rules; rm /run/rules",
+  ])
+  process.kill(listener.pid, "SIGCONT")
+  await listener.until(({ counts }) => counts.some(({ trigger }) => trigger === "rules"), "a look at everything")
+  expect(await lab.ruleSet()).toEqual(before)
+  await untilRestored(listener, () => flush(lab))
+  expect(await lab.ruleSet()).toEqual(before)
+  await lab.expectTraffic(pods)
+})
+
 test.each(sabotages)("$what: the listener makes it good", async ({ act, network }) => {
   await using lab = await ReconcileLab.create(network)
   const pods = await lab.addPods(2)

@@ -6,6 +6,7 @@ import {
   type Message,
   NLM_F_APPEND,
   NLM_F_CREATE,
+  NLM_F_EXCL,
   netfilterHeader,
   type Request,
   text,
@@ -101,7 +102,7 @@ export function* commentsIn({ sets }: TableCopy): Iterable<string> {
     }
 }
 
-/** The requests that create a table again from its copy, without elements whose comment is `isLeft`. */
+/** The requests that create a table again from its copy, without elements whose comment is `isLeft`. The kernel refuses them (EEXIST) where it exists. */
 export function requestsFor(
   { family, name, table, chains, sets, rules }: TableCopy,
   isLeft: (comment: string) => boolean,
@@ -111,7 +112,7 @@ export function requestsFor(
   }
   let id = 0
   return [
-    make(NFT_MSG_NEWTABLE, table, 0),
+    make(NFT_MSG_NEWTABLE, table, NLM_F_CREATE | NLM_F_EXCL), // rules would come twice into one that is there
     ...chains.map((chain) => make(NFT_MSG_NEWCHAIN, chain)),
     ...[...sets.values()].map(({ attributes }) => {
       return make(NFT_MSG_NEWSET, concat([attributes, attribute(NFTA_SET_ID, u32be.encode(++id))]))

@@ -30,9 +30,11 @@ test("a table that was left and is there again is no loss", () => {
 
 test("what failed, and what could not be read, is a loss with its message", () => {
   const failed = [{ ...web, error: { msg: "no room" } }]
-  expect(lossesOf({ ...nothing, failed, unread: ["Cannot restore what a cache has: torn"] }, [])).toEqual([
+  const unread = ["Cannot restore what a cache has: open: denied", 'Cannot restore "pods/web/eth0": its record is torn']
+  expect(lossesOf({ ...nothing, failed, unread }, [])).toEqual([
     { what: "masquerade of pods/bridge/web/eth0", reason: "no room" },
-    { what: "what a cache has", reason: "Cannot restore what a cache has: torn" },
+    { what: "what a cache has", reason: "open: denied" },
+    { what: '"pods/web/eth0"', reason: "its record is torn" },
   ])
 })
 

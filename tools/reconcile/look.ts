@@ -87,7 +87,11 @@ export function lossesOf({ left, failed, unread }: Looked, over: readonly string
   return [
     ...fought.map((what) => ({ what, reason: "it was removed three times in a minute" })),
     ...failed.map((item) => ({ what: nameOf(item), reason: item.error.msg })),
-    ...unread.map((reason) => ({ what: "what a cache has", reason })),
+    ...unread.map((line) => {
+      const [, what = "what a cache has", reason = line] =
+        /^Cannot restore (what a cache has|"[^"]*"): (.*)$/.exec(line) ?? []
+      return { what, reason }
+    }),
   ]
 }
 
