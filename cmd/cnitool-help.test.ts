@@ -30,7 +30,7 @@ Usage:
 
 Commands:
   add         Attach a network namespace to a network and print the result
-  check       Ask the plugins whether an attachment is still as it was made
+  check       Ask the plugins whether an attachment is still as ADD made it
   del         Detach a network namespace from a network
   gc          Delete EVERY attachment of a network, of all containers (see 'cni gc' for a choice)
   status      Ask the plugins whether a network can be used

@@ -100,13 +100,13 @@ export const outputFlags = {
     help: "text, wide (every column, nothing cut) or json (default text)",
   },
   json: { type: "boolean", help: "the same as -o json; errors are JSON, too" },
-  "no-headers": { type: "boolean", help: "print the rows of tables alone" },
+  "no-headers": { type: "boolean", help: "print tables without their header row" },
 } as const satisfies Record<string, Flag>
 
 /** The flags of commands with `--watch`. */
 export const watchFlags = {
-  watch: { type: "boolean", short: "w", help: "show it again when it has changed, until Ctrl-C; exit code 0" },
-  interval: { type: "string", value: "SECONDS", help: "how often --watch looks (default 1)" },
+  watch: { type: "boolean", short: "w", help: "print again after each change, until Ctrl-C; exit code 0" },
+  interval: { type: "string", value: "SECONDS", help: "how often --watch checks for changes (default 1)" },
 } as const satisfies Record<string, Flag>
 
 /** The flags of every command that runs plugins. */

@@ -36,18 +36,18 @@ export const ps: Command = {
   summary: "Show the attachments on this node, and what was left behind",
   words: ["[NETWORK]"],
   flags: {
-    orphans: { type: "boolean", help: "only what belongs to no container that lives; exit code 3 when there is any" },
-    namespace: { type: "string", short: "n", value: "NAME", help: "only pods of this namespace of Kubernetes" },
-    "all-namespaces": { type: "boolean", short: "A", help: "those of every namespace, which is the default" },
+    orphans: { type: "boolean", help: "only leftovers of deleted containers; exit code 3 if there are any" },
+    namespace: { type: "string", short: "n", value: "NAME", help: "only pods of this Kubernetes namespace" },
+    "all-namespaces": { type: "boolean", short: "A", help: "pods of every namespace (the default)" },
     ...watchFlags,
     ...nodeFlags,
   },
   help: `One row for each interface of a container: pod or container, addresses, published ports, the host's end, whether the network
-namespace is there ("?": noted nowhere), age. It is read from the runtime's cache, host-local's store, the links and the packet
-filter together; NOTES say what does not fit: a lease without namespace, rules without lease, a link without cache entry.
-Rows are sorted by their first columns. It only looks. Only root sees the packet filter.
+namespace exists ("?": not recorded), age. The sources are the runtime's cache, host-local's store, the links and the packet
+filter. NOTES show contradictions: a lease without namespace, rules without lease, a link without cache entry.
+Rows are sorted by their first columns. Nothing is changed. Only root can read the packet filter.
 
-Exit code 0. With --orphans: 0 when there are none, 3 when there are some. 1: it could not look.
+Exit code 0: success. 1: the node could not be read. With --orphans: 0 without orphans, 3 with orphans.
 
 Examples:
   cni ps

@@ -27,22 +27,23 @@ import { configOf, storeFlags, withStore } from "./ipam/store.ts"
 
 const migrateFlags = {
   pool: { type: "string", value: "POOL", help: "the pool (default: the network's name)" },
-  "dry-run": { type: "boolean", help: "tell every step, and change nothing" },
-  back: { type: "boolean", help: "the way back: the configuration as it was" },
+  "dry-run": { type: "boolean", help: "print every step, and change nothing" },
+  back: { type: "boolean", help: "undo the migration: put the former configuration back" },
   "conf-dir": { type: "string", value: "DIR", help: "network configurations (NETCONFPATH, else /etc/cni/net.d)" },
   ...storeFlags,
 } as const
 
 /** `cni-agent migrate host-local` */
 export const migrateHostLocal: Command = {
-  summary: "Have a network of this node take addresses of a pool in place of ranges",
+  summary: "Change a network of this node from ranges to a pool",
   words: ["NETWORK"],
   flags: migrateFlags,
-  help: `First the blocks of the pool in which containers have addresses become this node's, then the configuration is changed: host-local's
-reservations stay as they are, and no other node hands out one of these addresses. Make the pool before, with the ranges of nodes
-that are not migrated yet as --reserved: each node takes its own ranges out of them. When it was ended midway, run it again.
+  help: `First this node claims the blocks of the pool in which its containers have addresses, then the configuration is changed. host-local's
+reservations stay unchanged, and no other node hands out these addresses. Create the pool before, with the ranges of all nodes that
+are not yet migrated as --reserved; each node removes its own ranges from these. After an interruption run the command again.
 
---back puts the ranges back, and into the reserved prefixes of the pool. It is refused when other nodes own blocks in the ranges by then.
+--back puts the ranges back into the configuration, and into the reserved prefixes of the pool. It is refused when other nodes own blocks in
+the ranges.
 
 Examples:
   cni-agent ipam pool create pods --prefix 10.85.0.0/16 --block-length 24 --reserved 10.85.0.0/17
@@ -58,7 +59,7 @@ Examples:
 
 /** `cni-agent migrate whereabouts` */
 export const migrateWhereabouts: Command = {
-  summary: "Have a network take addresses of a pool in place of whereabouts",
+  summary: "Change a network from whereabouts to a pool",
   words: ["NETWORK"],
   flags: {
     ...migrateFlags,
@@ -83,9 +84,9 @@ export const migrateWhereabouts: Command = {
       help: "the gateway of the link, where whereabouts names none (default: the first address)",
     },
   },
-  help: `In two parts, since two plugins that hand out one range give addresses twice. First, on every node: the configuration names host-local and
-the pool, and ADDs wait (code 11). Then, once, with --ippools: the pool is made, and keeps back every address that whereabouts has
-handed out, until its entry is gone. Run the second part again from time to time: it frees what whereabouts has freed.
+  help: `The migration has two parts, because two plugins that share a range would hand out addresses twice. Part one, on every node: the configuration
+changes to host-local with the pool, and ADD answers code 11 (try again later). Part two, once, with --ippools: the pool is created, and reserves every
+address that whereabouts has handed out. Run part two again from time to time: it frees the addresses that whereabouts has freed.
 
 Examples:
   cni-agent migrate whereabouts lan --dry-run

@@ -9,8 +9,8 @@ export const runCommand: Command = {
   words: [],
   flags: configFlag,
   isService: true,
-  help: `One on each node. It logs to stderr. SIGHUP has it read configuration, tokens and certificates anew; SIGTERM ends it: blocks stay
-claimed, files and routes stay, and plugins go on to hand out addresses.
+  help: `Run one on each node. It logs to stderr. On SIGHUP it reads configuration, tokens and certificates again. SIGTERM ends it: its blocks stay
+claimed, files and routes stay, and plugins continue to hand out addresses.
 
 Examples:
   cni-agent run

@@ -5,14 +5,14 @@ import { configFlag } from "./flags.ts"
 
 /** `cni-agent status` */
 export const statusCommand: Command = {
-  summary: "Show what the agent of this node says of itself",
+  summary: "Show the state of this node's agent",
   words: [],
   flags: {
     ...configFlag,
     socket: { type: "string", value: "PATH", help: "the agent's socket (default: that of the configuration)" },
     ...outputFlags,
   },
-  help: `The store, the pools with the blocks of this node, blocks that were lost, and routes to other nodes. It asks the agent by its socket.
+  help: `Shows the store, the pools with the blocks of this node, lost blocks, and the routes to other nodes. It asks the agent through its socket.
 
 Examples:
   cni-agent status

@@ -37,7 +37,7 @@ export const add: Command = {
   flags: attachmentFlags,
   help: `${environmentHelp}
 
-When a plugin of the chain fails, what the others did is undone.
+When a plugin of the chain fails, everything that the others made is undone.
 
 Examples:
   cni add mynet demo
@@ -55,12 +55,12 @@ Examples:
 
 /** `cni check` */
 export const check: Command = {
-  summary: "Ask the plugins whether an attachment is still as it was made",
+  summary: "Ask the plugins whether an attachment is still as ADD made it",
   words: ["NETWORK", "NETNS"],
   flags: attachmentFlags,
   help: `${environmentHelp}
 
-Exit code 0: it is. 1: it is not, and the message says what is different.
+Exit code 0: it is unchanged. 1: it differs, and the message says how.
 
 Example:
   cni check mynet demo`,
@@ -79,9 +79,9 @@ export const del: Command = {
   words: ["NETWORK", "NETNS"],
   flags: attachmentFlags,
   help: `${environmentHelp}
-Without them, those of the "cni add" are used again; so is the network's configuration as it was then, if it is cached.
+Without them, the arguments of "cni add" are used again. The network's configuration is that of "cni add", if it is cached.
 
-Works also when the namespace is gone, and twice. Every plugin is run even when another one fails.
+Works also without the namespace, and a second time. Every plugin is run even when another one fails.
 
 Example:
   cni del mynet demo`,
@@ -99,8 +99,8 @@ export const status: Command = {
   summary: "Ask the plugins whether a network can take containers",
   words: ["NETWORK"],
   flags: { ...watchFlags, ...runtimeFlags },
-  help: `Exit code 0: it can. 1: it cannot, and the message says why. Only for configurations from version 1.1.0 on.
-It is about the next container; a warning on stderr says where containers that live have lost their bridge.
+  help: `Exit code 0: the next ADD can succeed. 1: it cannot, and the message says why. Needs a configuration of version 1.1.0 or newer.
+A warning on stderr names running containers that have lost their bridge.
 
 Example:
   cni status mynet`,

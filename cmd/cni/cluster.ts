@@ -22,7 +22,7 @@ export const ipamBlocks = handedOver("ipam blocks", {
 
 /** `cni ipam release-node` */
 export const ipamReleaseNode = handedOver("ipam release-node", {
-  summary: "Take back the blocks of a cluster's node that is gone for good",
+  summary: "Release the blocks of a node that has left the cluster for good",
   words: ["NODE"],
   examples: ["release-node node-7"],
 })

@@ -29,8 +29,8 @@ export const dhcpList: Command = {
     "state-dir": { type: "string", value: "DIR", help: `the daemon's -statedir (default ${DEFAULT_STATE})` },
     ...outputFlags,
   },
-  help: `For each lease: its address and server, when it is to be renewed (T1), when any server may renew it (T2), when it ends, and
-whether the container's network namespace is still there. It reads what the daemon has on disk, and only looks.
+  help: `For each lease: its address and server, the time of renewal (T1), the time of rebinding (T2), its end, and
+whether the container's network namespace exists. Reads the daemon's files on disk; nothing is changed.
 
 Examples:
   cni dhcp ls

@@ -37,21 +37,21 @@ import { storesOf } from "./ipam.ts"
 
 /** `cni gc` */
 export const gc: Command = {
-  summary: "Delete what containers that are gone left behind in a network",
+  summary: "Delete what deleted containers left behind in a network",
   words: ["[NETWORK]"],
   flags: {
-    keep: { type: "string", multiple: true, value: "ID/IFNAME", help: "an attachment to leave alone; repeat for each" },
+    keep: { type: "string", multiple: true, value: "ID/IFNAME", help: "an attachment to keep; may be repeated" },
     auto: { type: "boolean", help: "keep every attachment whose namespace still exists" },
-    "dry-run": { type: "boolean", help: "only say what would be kept and deleted" },
+    "dry-run": { type: "boolean", help: "only print what would be kept and deleted" },
     ...runtimeFlags,
   },
-  help: `Everything of this network is deleted that is not kept, so say what to keep: a list, or --auto, or both.
---auto knows the attachments in --cache-dir, and in "multus" below it, only: it must be the one of the runtime that made them. Both with and without
---dry-run it prints every attachment in the cache, and every lease, link and rule that is deleted. What the plugins leave of that, such
-as those that know no GC, is deleted by this command. Exit code 1: something of it is still there, and a message names it.
+  help: `Deletes everything of this network that belongs to no kept attachment. Say what to keep: by --keep, by --auto, or by both.
+--auto reads the attachments from --cache-dir, and from "multus" below it: this must be the cache of the runtime that made them. With and without
+--dry-run it prints every attachment in the cache, and every lease, link and rule to delete. Plugins that have no GC may leave some of these;
+then this command deletes them itself. Exit code 1: something was not deleted, and a message names it.
 
-Where the caches know no attachment of a network, and containers have interfaces in it, --auto deletes nothing of it: it is the wrong cache,
-or an empty one. Without NETWORK --auto goes through all networks of --conf-dir; as JSON that is one list.
+When containers have interfaces in a network, and the caches have no attachment of it, --auto deletes nothing of it: the cache is the wrong one,
+or empty. Without NETWORK --auto goes through all networks of --conf-dir; as JSON that is one list.
 
 Examples:
   cni gc mynet --auto --dry-run

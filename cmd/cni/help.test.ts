@@ -99,22 +99,22 @@ describe("what is printed", () => {
 
   test("of a command", async () => {
     expect(await say("ipam", "release", "--help")).toBe(
-      `Take back addresses by hand, when no DEL will come any more.
+      `Release addresses by hand, when no DEL will follow.
 
 Usage:
   cni ipam release NETWORK [flags]
 
 Flags:
-  --address IP          this address, with the others of its container's interface
+  --address IP          this address, and the others of the same container interface
   --container ID        the addresses of this container
   --ifname NAME         only those of this interface (with --container; default eth0)
   --data-dir DIR        reservations (default: the network's, else /var/lib/cni/networks)
   --conf-dir DIR        network configurations (NETCONFPATH, else /etc/cni/net.d)
   -o, --output FORMAT   text, wide (every column, nothing cut) or json (default text)
   --json                the same as -o json; errors are JSON, too
-  --no-headers          print the rows of tables alone
+  --no-headers          print tables without their header row
 
-Make sure that they are not in use: they are given to the next container that asks.
+Make sure that no container uses the addresses: host-local gives them to another one.
 
 Examples:
   cni ipam release mynet --address 10.22.0.7
@@ -134,19 +134,19 @@ Usage:
   cni recorder COMMAND [arguments]
 
 Commands:
-  recorder on   Have every call of a plugin leave a line
-  recorder off  Stop recording, and remove the lines
+  recorder on   Record every plugin call in the flight recorder
+  recorder off  Stop recording, and delete the recorded calls
 
 "cni recorder COMMAND --help" says more about one command.
 `,
     )
     expect(await say("dhcp")).toStartWith("Show the leases that dhcp's daemon keeps.\n")
-    expect(await say("ipam")).toStartWith("Show the addresses that host-local has handed out, and take them back.\n")
+    expect(await say("ipam")).toStartWith("Show the addresses that host-local has handed out, and release them.\n")
     expect(Object.keys(groups)).toEqual(["dhcp", "recorder", "ipam"])
     const tool = await say()
     const lines = all.map(([name, { summary }]) => `  ${name.padEnd(19)}${summary}\n`)
     expect(tool).toStartWith(
-      "Attaches containers to CNI networks by hand, looks at a node, checks configurations, cleans up, and installs the plugins.\n\nUsage:\n  cni COMMAND [arguments]\n\n",
+      "Attaches containers to CNI networks by hand, inspects a node, checks configurations, cleans up, and installs the plugins.\n\nUsage:\n  cni COMMAND [arguments]\n\n",
     )
     expect(tool).toContain(`Commands:\n${lines.join("")}\nTry it:\n`)
     expect(tool).toEndWith('\n"cni COMMAND --help" says more about one command.\n')

@@ -28,57 +28,63 @@ const ways = ["verify", "rollback", "uninstall"] as const
 
 /** `cni install` */
 export const installCommand: Command = {
-  summary: "Put the plugins into a directory, say what became of them, or take them back",
+  summary: "Install the plugins into a directory, verify them, roll back or uninstall",
   words: [],
   flags: {
-    "bin-dir": { type: "string", value: "DIR", help: "where to; must exist (default: the runtime's directory)" },
+    "bin-dir": { type: "string", value: "DIR", help: "directory for the plugins; must exist (default: the runtime's)" },
     "tool-dir": {
       type: "string",
       value: "DIR",
-      help: "put this tool there too, as cni and cnitool, and cni-agent; not by default",
+      help: "also install cni, cnitool and cni-agent into this directory",
     },
     config: {
       type: "string",
       value: "FILE",
-      help: "a network configuration, which is installed last, when STATUS of its plugins succeeds",
+      help: "a network configuration; installed last, after STATUS of its plugins has succeeded",
     },
     "conf-dir": {
       type: "string",
       value: "DIR",
-      help: "where the configuration goes (default: the runtime's directory)",
+      help: "directory for the configuration (default: the runtime's)",
     },
     "runtime-socket": {
       type: "string",
       value: "SOCKET",
-      help: "of the runtime that is asked whether it has loaded it (default: containerd's, CRI-O's, k3s')",
+      help: "CRI socket of the runtime that has to load the configuration (default: containerd's, CRI-O's, k3s')",
     },
     "cache-dir": runtimeFlags["cache-dir"],
-    adopt: { type: "boolean", help: "also replace files that others placed, and keep them" },
-    verify: { type: "boolean", help: "say which files were replaced, removed or changed since; exit code 3 then" },
+    adopt: { type: "boolean", help: "also replace files that other programs installed, and keep copies" },
+    verify: {
+      type: "boolean",
+      help: "list files that were replaced, removed or changed since; exit code 3 if there are any",
+    },
     rollback: {
       type: "boolean",
-      help: "put back what was there before the last installation, in all directories that it changed",
+      help: "undo the last installation, in all directories that it changed",
     },
     uninstall: {
       type: "boolean",
-      help: "remove all once no container is attached, and put back what --adopt displaced",
+      help: "remove everything once no container is attached, and put back the files that --adopt replaced",
     },
-    wait: { type: "string", value: "SECONDS", help: "with --uninstall: wait so long for the last container to go" },
-    "dry-run": { type: "boolean", help: "only say what would be done" },
+    wait: {
+      type: "string",
+      value: "SECONDS",
+      help: "with --uninstall: how long to wait for the DEL of the last container",
+    },
+    "dry-run": { type: "boolean", help: "only print what would be done" },
     ...outputFlags,
   },
-  help: `Installs ${pluginNames.join(", ")}, which lie beside this tool,
-each as a file of its own, so that an installer that writes over one of them spoils no other. A file of one of these names
-that was placed by others is replaced with --adopt only, and kept; other files are not touched. Containers and plugins that
-run are not disturbed, and doing it again changes nothing. An installation that was interrupted is finished by the next
-one, or taken back by --rollback.
+  help: `Installs ${pluginNames.join(", ")}, from the directory of this tool.
+Each plugin is a file of its own, not a link. A file of one of these names that another program installed is replaced only with
+--adopt, which keeps a copy; other files are not touched. Running containers and plugins are not disturbed. A second installation
+of the same files changes nothing. The next installation finishes one that was interrupted; --rollback undoes it.
 
-Without --bin-dir the directory is that of the configuration of containerd, CRI-O, k3s or RKE2, else the first of /opt/cni/bin,
-/usr/lib/cni and /usr/libexec/cni that is there. --uninstall removes the configuration at once, and the plugins when no container is
-attached any more; until then it says which are, and ends with exit code 3. With --wait it waits for the last one to be deleted.
+Without --bin-dir the directory is that in the configuration of containerd, CRI-O, k3s or RKE2, else the first of /opt/cni/bin,
+/usr/lib/cni and /usr/libexec/cni that exists. --uninstall removes the configuration at once, and the plugins once no container is
+attached; until then it lists the attached ones, and ends with exit code 3. With --wait it waits for the DEL of the last one.
 
-After --config containerd or CRI-O is asked whether it has loaded the configuration, and made to look again when it has not. Exit code 3
-means that it uses another one; the answer says which.
+After --config, containerd or CRI-O is asked whether it has loaded the configuration, and made to read it again when it has not.
+Exit code 3 means that the runtime uses another one; the message says which.
 
 Examples:
   cni install --dry-run

@@ -39,7 +39,7 @@ export const ipamList: Command = {
   summary: "Show the addresses that host-local has handed out",
   words: ["[NETWORK]"],
   flags: {
-    cluster: { type: "boolean", help: "the nodes of the cluster instead, and their blocks: by cni-agent" },
+    cluster: { type: "boolean", help: "show the nodes of the cluster and their blocks instead (runs cni-agent)" },
     config: {
       type: "string",
       value: "FILE",
@@ -48,8 +48,8 @@ export const ipamList: Command = {
     ...places,
   },
   help: `For each network: its ranges, how much of them is used, and per address the container, its interface, its age and
-whether its network namespace is still there ("?": not noted when it was reserved). "reclaimable" is what an ADD that
-finds no free address takes back. It only looks.
+whether its network namespace still exists ("?": not recorded when the address was reserved). "reclaimable" addresses are
+reused by an ADD that finds no free one. Nothing is changed.
 
 Examples:
   cni ipam ls
@@ -69,15 +69,15 @@ Examples:
 
 /** `cni ipam release` */
 export const ipamRelease: Command = {
-  summary: "Take back addresses by hand, when no DEL will come any more",
+  summary: "Release addresses by hand, when no DEL will follow",
   words: ["NETWORK"],
   flags: {
-    address: { type: "string", value: "IP", help: "this address, with the others of its container's interface" },
+    address: { type: "string", value: "IP", help: "this address, and the others of the same container interface" },
     container: { type: "string", value: "ID", help: "the addresses of this container" },
     ifname: { type: "string", value: "NAME", help: "only those of this interface (with --container; default eth0)" },
     ...places,
   },
-  help: `Make sure that they are not in use: they are given to the next container that asks.
+  help: `Make sure that no container uses the addresses: host-local gives them to another one.
 
 Examples:
   cni ipam release mynet --address 10.22.0.7

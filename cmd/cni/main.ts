@@ -78,7 +78,7 @@ export const commands: Readonly<Record<string, Command>> = {
 export const groups: Readonly<Record<string, string>> = {
   dhcp: "Show the leases that dhcp's daemon keeps",
   recorder: "Switch the flight recorder on and off: one line for each call of a plugin",
-  ipam: "Show the addresses that host-local has handed out, and take them back",
+  ipam: "Show the addresses that host-local has handed out, and release them",
 }
 
 /** The tool `cni`. */
@@ -87,9 +87,9 @@ export const cniTool: Tool = {
   commands,
   groups,
   about:
-    "Attaches containers to CNI networks by hand, looks at a node, checks configurations, cleans up, and installs the plugins",
+    "Attaches containers to CNI networks by hand, inspects a node, checks configurations, cleans up, and installs the plugins",
   example: `Try it:
-  ip netns add demo                  # a namespace to play the container
+  ip netns add demo                  # a namespace that stands for the container
   cni add mynet demo                 # network "mynet" from /etc/cni/net.d
   ip netns exec demo ip address
   cni del mynet demo

@@ -31,9 +31,12 @@ export const migrate: Command = {
   summary: "Switch a node with running pods from the Go plugins to these, and back",
   words: [],
   flags: {
-    plan: { type: "boolean", help: "say what would be done, and what each pod has; with --back, of the way back" },
-    apply: { type: "boolean", help: "put these plugins in the place of the Go plugins, which are kept" },
-    back: { type: "boolean", help: "put the Go plugins back, and what pods have into the form that they delete" },
+    plan: { type: "boolean", help: "print what would be done, and what each pod has; with --back, for the way back" },
+    apply: { type: "boolean", help: "replace the Go plugins by these plugins, and keep copies of the Go plugins" },
+    back: {
+      type: "boolean",
+      help: "put the Go plugins back, and convert the pods' rules to those that the Go plugins delete",
+    },
     "bin-dir": { type: "string", value: "DIR", help: "where the plugins are (default: the runtime's directory)" },
     "conf-dir": { type: "string", value: "DIR", help: "network configurations (default: the runtime's directory)" },
     "cache-dir": runtimeFlags["cache-dir"],
@@ -42,14 +45,14 @@ export const migrate: Command = {
   help: `Directories are found as "cni install" finds them. Nothing restarts, and pods keep their network.
 
 --plan changes nothing. It prints the steps, and for each pod what it has on the host (bridge, masquerade, published ports, firewall rules,
-each with the packet filter that has it, address) and what becomes of that. Exit code 3: pods close the way back, and the table says why.
+each with the packet filter that has it, address) and what would happen to it. Exit code 3: some pods make --back impossible, and the table says why.
 
---apply replaces the files of the Go plugins, and keeps them beside. Of pods nothing is changed: these plugins delete, check and collect
+--apply replaces the files of the Go plugins, and keeps copies. It changes nothing of the pods: DEL, CHECK and GC of these plugins handle
 what the Go plugins have made.
 
---back moves rules of pods that these plugins have made from nf_tables to iptables, where the Go plugins' DEL finds them, then puts the files
-back, and removes what no pod needs any more. Exit code 3: pods close the way back, and nothing was changed, or something of these plugins
-remains until its pods are gone; call it again then. Each may be called again at any time, also after it was killed.
+--back moves the rules that these plugins have made for pods from nf_tables to iptables, where the Go plugins' DEL finds them. Then it puts
+the files back, and removes rules that no pod needs. Exit code 3: some pods make --back impossible, and nothing was changed; or something of these
+plugins has to stay until its pods are deleted: run it again then. Each command may be run again at any time, also after it was killed.
 
 Examples:
   cni migrate --plan

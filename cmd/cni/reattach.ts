@@ -5,15 +5,15 @@ import { attachmentsOf, ipamOf, type NodeAttachment, readNode } from "../../tool
 
 /** `cni reattach` */
 export const reattach: Command = {
-  summary: "Make attachments anew, as they were: after a flush of rules, or when an interface was deleted",
+  summary: "Run DEL and ADD again with the same addresses: after a flush of rules, or when an interface was deleted",
   words: ["ATTACHMENT…"],
   flags: { timeout: runtimeFlags.timeout, ...nodeFlags },
-  help: `ATTACHMENT is NETWORK/CONTAINER/INTERFACE, as cni doctor and cni ps name it, or NETWORK for all of its containers that live.
-Runs DEL and ADD with the configuration, the arguments and the namespace of the first ADD, which the runtime's cache has, and asks
-host-local for the same addresses. The container goes on running; its interface is made anew, and has no network for that moment.
-The cache keeps its record all the while: after a failure, or when this was ended midway, the same command tries again.
+  help: `ATTACHMENT is NETWORK/CONTAINER/INTERFACE, as cni doctor and cni ps print it, or NETWORK for all of its running containers.
+Runs DEL and ADD with the configuration, the arguments and the namespace of the first ADD, from the runtime's cache, and asks
+host-local for the same addresses. The container keeps running; it has no network until its new interface is up.
+The record stays in the cache: after a failure, or when this command was killed, run it again.
 
-Exit code 1: one could not be made anew, and a message says which and why.
+Exit code 1: an attachment could not be restored, and a message says which and why.
 
 Examples:
   cni reattach pods

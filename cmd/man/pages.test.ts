@@ -99,18 +99,18 @@ test("headlines of three levels, lists with stars, tables without a default, and
   expect(fromMarkdown("")).toBe("")
 })
 
-test("the page of a command has its name, synopsis, what there is to know, and options", () => {
+test("the page of a command has its name, synopsis, description and options", () => {
   const page = (name: string) =>
     wordsOf(pages[`man1/cni-${name}.1`] ?? "").replace(/cni-plugins [^"]+/, "cni-plugins VERSION")
   expect(page("recorder-off")).toBe(
     `.TH "CNI-RECORDER-OFF" 1 "" "cni-plugins VERSION" "CNI plugins"
 .SH "NAME"
-cni-recorder-off - stop recording, and remove the lines
+cni-recorder-off - stop recording, and delete the recorded calls
 .SH "SYNOPSIS"
 cni recorder off [flags]
 .SH "DESCRIPTION"
 .PP
-Removes /run/cni/flight-recorder. Twice does no harm.
+Removes /run/cni/flight-recorder, if it exists.
 .SH "SEE ALSO"
 cni(1)
 `,
@@ -121,7 +121,7 @@ cni(1)
   expect(trace).toContain(`.SH "OPTIONS"
 .TP
 --to ADDRESS[:PORT]
-where it goes; an IPv6 address with a port in brackets
+destination; with a port an IPv6 address is in brackets
 .TP
 --udp
 UDP instead of TCP

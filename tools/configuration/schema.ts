@@ -5,20 +5,20 @@ import { knownPlugins } from "./plugins.ts"
 
 /** `cni schema` */
 export const schemaCommand: Command = {
-  summary: "Print the JSON Schema of a network's list or of one plugin",
+  summary: "Print the JSON Schema of a network list or of one plugin",
   words: ["[PLUGIN]"],
   choices: { PLUGIN: ["conflist", ...knownPlugins.map(({ name }) => name)] },
   flags: {
-    strict: { type: "boolean", help: "refuse unknown keys, which plugins let through" },
+    strict: { type: "boolean", help: "refuse unknown keys, which the plugins ignore" },
     write: { type: "string", value: "DIR", help: "write all schemas into a directory instead of printing one" },
-    json: { type: "boolean", help: "changes nothing: a schema is JSON" },
+    json: { type: "boolean", help: "no effect: a schema is always JSON" },
   },
-  help: `Without PLUGIN it is the schema of a whole network's list, a .conflist, with all plugins; with the name of a plugin that of
-its object in "plugins". Editors complete and check by it:
+  help: `Without PLUGIN it is the schema of a network list, a .conflist, with all plugins; with PLUGIN that of
+its object in "plugins". To use it in an editor:
   "$schema": "./schemas/conflist.json"     as first key of the file, or
   "json.schemas": [{ "fileMatch": ["*.conflist"], "url": "./conflist.json" }]     in VS Code's settings
 
-A schema says less than "cni lint": nothing of keys that contradict each other, of addresses, and of keys in another letter case.
+A schema finds less than "cni lint": not keys that contradict each other, wrong addresses, or keys in another letter case.
 
 Examples:
   cni schema > conflist.json

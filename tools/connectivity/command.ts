@@ -37,21 +37,29 @@ const PATIENCE_S = 2
 
 /** `cni test` */
 export const testCommand: Command = {
-  summary: "Send packets through a network, and tell which arrive",
+  summary: "Send packets through a network, and show which arrive",
   words: ["[NETWORK]"],
   flags: {
-    containers: { type: "string", value: "CONTAINERS", help: "two existing ones, A,B: ID, NAMESPACE/POD, or netns" },
-    outside: { type: "string", value: "ADDRESS[:PORT]", help: "a place outside (default: the host's default gateway)" },
-    name: { type: "string", value: "NAME", help: "name that the name servers are asked for (default: the root)" },
-    timeout: { type: "string", value: "SECONDS", help: `the time that each answer has (default ${PATIENCE_S})` },
+    containers: {
+      type: "string",
+      value: "CONTAINERS",
+      help: "use two existing containers, A,B; each an ID, NAMESPACE/POD, or netns",
+    },
+    outside: {
+      type: "string",
+      value: "ADDRESS[:PORT]",
+      help: "the address outside (default: the host's default gateway)",
+    },
+    name: { type: "string", value: "NAME", help: "name to look up at the DNS servers (default: the root)" },
+    timeout: { type: "string", value: "SECONDS", help: `how long to wait for each answer (default ${PATIENCE_S})` },
     ...nodeFlags,
   },
-  help: `Attaches two containers to a network, as "cni add" does, the first network of the directory unless it is named, and sends packets: from
-one to the other, to the gateway, to the host and outside, to a port of the second one that the host publishes, to name servers, and with the
-longest packets that the interface allows. Both families are tried where the network has them. The containers have a namespace of their own and
-no process; all is taken back in the end, also after an error and Ctrl-C. What a killed test has left is deleted by the next one.
+  help: `Attaches two containers to a network, as "cni add" does, and sends packets: from one to the other, to the gateway, to the host and
+outside, to a published port of the second one, to DNS servers, and with the longest packets that the interface allows. Without NETWORK
+it takes the first network of --conf-dir. IPv4 and IPv6 are tried where the network has them. The containers are network namespaces
+without a process. Everything is removed at the end, also after an error and Ctrl-C; the next test removes what a killed one has left.
 
-Exit code 0: what was tried arrives. 3: something does not, and a line says why, and where "cni trace" sees it end.
+Exit code 0: all packets arrive. 3: some do not, and a line says why, and where "cni trace" sees them end.
 
 Examples:
   cni test

@@ -21,13 +21,15 @@ import { compareGateways, compareRules, compareWithKernel, type Difference } fro
 
 /** `cni diff` */
 export const diffCommand: Command = {
-  summary: "Show what differs between what ADD made and what is there",
+  summary: "Show the differences between what ADD made and what exists now",
   words: ["NETWORK", "NETNS"],
   flags: attachmentFlags,
-  help: `NETNS is a path, a name from "ip netns list", or what "cni ps" shows of the container: its ID, or NAMESPACE/POD. The record of the ADD is compared with interfaces, MACs, MTUs, addresses and routes, all
-of them; then every plugin is asked by CHECK, also after one that says no, which adds rules, leases and settings. Nothing is changed.
+  help: `NETNS is a path, a name from "ip netns list", or what "cni ps" shows of the container: its ID, or NAMESPACE/POD.
 
-Exit code 0: nothing differs. ${FOUND_FAULTS}: something does. 1: it could not be looked at.
+Compares the cached result of ADD with all interfaces, MACs, MTUs, addresses and routes. Then it runs CHECK of every plugin, also after one
+has failed, for rules, leases and settings. Nothing is changed.
+
+Exit code 0: no difference. ${FOUND_FAULTS}: a difference. 1: the comparison failed.
 
 Examples:
   cni diff mynet demo

@@ -25,22 +25,22 @@ import { asJson, report, summary } from "./report.ts"
 
 /** `cni doctor` */
 export const doctor: Command = {
-  summary: "Look for what is wrong with this node's networks, with a reason and a remedy for each",
+  summary: "Find faults in this node's networks, with a reason and a remedy for each",
   words: ["[NETWORK]"],
   flags: {
-    all: { type: "boolean", help: "name every object that a finding concerns, instead of three" },
-    fix: { type: "boolean", help: "delete what containers that are provably gone left behind, after showing it" },
-    bundle: { type: "string", value: "FILE", help: "write a tar for a maintainer, secrets taken out" },
+    all: { type: "boolean", help: "list every object that a finding concerns, instead of three" },
+    fix: { type: "boolean", help: "delete what deleted containers left behind, after printing it" },
+    bundle: { type: "string", value: "FILE", help: "write a tar archive for a bug report, without secrets" },
     timeout: runtimeFlags.timeout,
     ...watchFlags,
     ...nodeFlags,
   },
-  help: `Looks at kernel settings, the packet filter, links, routes, configurations, plugin files, pools, leases, disk and clock,
-and asks the plugins of every network for their STATUS. It only looks, unless --fix is given. cni explain NAME tells more of a finding.
+  help: `Checks kernel settings, the packet filter, links, routes, configurations, plugin files, pools, leases, disk and clock,
+and runs STATUS of the plugins of every network. Nothing is changed without --fix. "cni explain NAME" explains a finding.
 Objects with the same fault and the same cause are one finding; a remedy that is a command can be pasted into a shell.
 
---fix runs the plugins' DEL for attachments that no link leads to and whose namespace is gone, deletes their rules, made by either
-suite, and nothing else. Then it looks again: the last line counts what is left.
+--fix runs the plugins' DEL for attachments without a link and without a namespace, and deletes their rules, made by either
+suite; nothing else. Then it checks again: the last line counts the remaining findings.
 
 Exit code 0: no errors, perhaps warnings. 3: errors were found. 1: it could not look, or a fix failed.
 

@@ -12,12 +12,12 @@ export const dryRunCommand: Command = {
   words: ["ADD", "NETWORK"],
   choices: { ADD: ["ADD"] },
   flags: attachmentFlags,
-  help: `Runs the real plugins, in namespaces of their own that are gone a moment later: a network with a copy of this host's bridges, addresses,
-routes and rules, where stand-ins have the names of its devices, and file systems that are read-only but for a copy of host-local's
-store. What is printed is what they have made there: interfaces, addresses, routes, settings, files, and rules as nft writes them.
+  help: `Runs the real plugins in temporary namespaces: a network namespace with a copy of this host's bridges, addresses, routes and rules,
+and dummy interfaces in place of its devices; and file systems that are read-only, except for a copy of host-local's store. It
+prints what they have made there: interfaces, addresses, routes, settings, files, and rules as nft prints them.
 
-Another ADD may take the address first. Names and MACs that are chosen by chance will be others. Devices have no carrier but their
-stand-ins': what a switch or a DHCP server would say is not known, and daemons are not asked. Needs root and util-linux, and nft for the rules.
+A real ADD may get another address, and other random names and MACs. Switches, DHCP servers and daemons are not asked. Needs root and
+util-linux, and nft for the rules.
 
 CNI_ARGS and CAP_ARGS are read as by "cni add". Exit code 0: ADD would succeed. 1: it would not, and the message says why.
 

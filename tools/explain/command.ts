@@ -12,17 +12,17 @@ const names = [...new Set([...findingNames, ...ruleNames])].sort()
 
 /** `cni explain` */
 export const explainCommand: Command = {
-  summary: "Say what an error means, why it came, and what to do",
+  summary: "Explain an error: what it means, its cause, and what to do",
   words: ["ERROR|CODE|NAME|-…"],
   choices: { "ERROR|CODE|NAME|-…": names },
   flags: outputFlags,
   help: `ERROR is a message of a plugin or a runtime, a line of a log, or an error object in JSON; CODE a code of the specification; NAME a
-finding of "cni doctor", or a rule of "cni lint". With - it is read from stdin: a log, of which each kind of message is explained once,
-an error object, or what "cni doctor" has printed, as text or JSON.
-Known are the messages of this suite, and those of Kubernetes, containerd, CRI-O, podman, upstream's library and plugins, and of some
-other suites. Nothing is asked of a network.
+finding of "cni doctor", or a rule of "cni lint". With - it reads stdin: a log (each kind of message is explained once),
+an error object, or the output of "cni doctor", as text or JSON.
+It knows the messages of this suite, of Kubernetes, containerd, CRI-O, podman, the reference library and plugins, and of some
+other suites. It works without a network.
 
-Exit code 0: it is explained. 1: nothing is known of it.
+Exit code 0: the error is explained. 1: it is unknown.
 
 Examples:
   cni explain 'plugin type="bridge" failed (add): failed to allocate for range 0: no IP addresses available in range set: 10.22.0.1-10.22.0.254'

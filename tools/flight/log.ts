@@ -11,21 +11,21 @@ const FOLLOW_MS = 200
 
 /** `cni log` */
 export const log: Command = {
-  summary: "Show the calls of plugins that the flight recorder has kept",
+  summary: "Show the plugin calls in the flight recorder",
   words: [],
   flags: {
-    follow: { type: "boolean", short: "f", help: "go on with what comes, until Ctrl-C" },
-    container: { type: "string", value: "ID", help: "only calls for containers whose ID begins so" },
+    follow: { type: "boolean", short: "f", help: "also print new calls, until Ctrl-C" },
+    container: { type: "string", value: "ID", help: "only calls for containers whose ID begins with ID" },
     network: { type: "string", value: "NETWORK", help: "only calls for this network" },
     failed: { type: "boolean", help: "only calls that failed" },
     otlp: { type: "boolean", help: "print spans as OTLP JSON, for a collector of OpenTelemetry" },
     ...fileFlag,
     ...outputFlags,
   },
-  help: `One line for each call: when, which plugin and verb, container, how long, what was changed or what went wrong. Off until
-"cni recorder on". As JSON it is one object a line.
+  help: `One line for each call: time, plugin and verb, container, duration, and what was changed or what failed. The recorder is off until
+"cni recorder on". JSON output is one object per line.
 
-Exit code 0. 1: the recorder is off.
+Exit code 0: success. 1: the recorder is off.
 
 Examples:
   cni log --failed

@@ -15,15 +15,16 @@ export const metrics: Command = {
   summary: "Print this node's networks as metrics for Prometheus",
   words: [],
   flags: {
-    write: { type: "string", value: "FILE", help: "write a file in one step, for node_exporter's textfile collector" },
+    write: { type: "string", value: "FILE", help: "write to FILE by rename, for node_exporter's textfile collector" },
     ...fileFlag,
     "conf-dir": nodeFlags["conf-dir"],
     "cache-dir": nodeFlags["cache-dir"],
     output: { ...outputFlags.output, choices: ["text", "json"], help: "text or json (default text)" },
     json: outputFlags.json,
   },
-  help: `Attachments, orphans, addresses used and free, while it runs what the listener of cni reconcile has made again, and, while the flight recorder is on, calls, errors and durations of what its
-ring holds: the last 1024 calls. share/systemd has a timer that writes the file, share/grafana a dashboard. -o json prints the samples as JSON.
+  help: `Attachments, orphans, addresses used and free. While the listener of cni reconcile runs: its repairs. While the flight recorder is
+on: calls, errors and durations of the last 1024 calls. share/systemd has a timer that writes the file, share/grafana a dashboard.
+-o json prints the samples as JSON.
 
 Examples:
   cni metrics
@@ -92,13 +93,13 @@ function reconciled({ counts, outage, losses }: ListenerRecord): Family[] {
     {
       name: "cni_reconcile_total",
       type: "counter",
-      help: "How often the listener of cni reconcile was set off, by what, and what came of it.",
+      help: "Runs of the cni reconcile listener, by trigger and result.",
       samples: counts.map(({ trigger, result, count }) => ({ labels: { trigger, result }, value: count })),
     },
     {
       name: "cni_reconcile_outage_seconds",
       type: "histogram",
-      help: "From hearing of a loss to having made it good.",
+      help: "Seconds from the notification of a loss to its repair.",
       samples: [
         ...[...bounds, { le: "+Inf", value: count }].map(({ le, value }) => ({
           suffix: "_bucket",
@@ -112,7 +113,7 @@ function reconciled({ counts, outage, losses }: ListenerRecord): Family[] {
     {
       name: "cni_reconcile_losses",
       type: "gauge",
-      help: "What is gone and is left so.",
+      help: "Losses that the listener does not repair, since they recur.",
       samples: [{ labels: {}, value: losses.length }],
     },
   ]

@@ -9,11 +9,11 @@ export const fileFlag = {
 
 /** `cni recorder on` */
 export const recorderOn: Command = {
-  summary: "Have every call of a plugin leave a line",
+  summary: "Record every plugin call in the flight recorder",
   words: [],
   flags: {},
-  help: `Makes ${FLIGHT_FILE}, a ring of ${RING_SLOTS} lines in 1 MiB that never grows; root alone reads it. Where it is, the
-plugins of this suite write a line for each call. It goes with the next boot. A ring that is there stays.
+  help: `Makes ${FLIGHT_FILE}, a ring of ${RING_SLOTS} lines in 1 MiB that never grows, readable by root only. While it exists, the
+plugins of this suite write a line for each call. A reboot deletes it. An existing ring is kept.
 
 Example:
   cni recorder on; cni log --follow`,
@@ -28,10 +28,10 @@ Example:
 
 /** `cni recorder off` */
 export const recorderOff: Command = {
-  summary: "Stop recording, and remove the lines",
+  summary: "Stop recording, and delete the recorded calls",
   words: [],
   flags: {},
-  help: `Removes ${FLIGHT_FILE}. Twice does no harm.`,
+  help: `Removes ${FLIGHT_FILE}, if it exists.`,
   async run(_args, terminal) {
     tryUnlink(FLIGHT_FILE)
     if (terminal.interactive) terminal.stdout("Recording is off\n")

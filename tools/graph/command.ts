@@ -14,12 +14,12 @@ export const graph: Command = {
   summary: "Draw this node's container networks",
   words: ["[NETWORK]"],
   flags: {
-    write: { type: "string", value: "FILE", help: "write it there (default: stdout)" },
+    write: { type: "string", value: "FILE", help: "write to FILE (default: stdout)" },
     theme: {
       type: "string",
       value: "THEME",
       choices: ["light", "dark", "auto"],
-      help: "light, dark or auto: what the viewer's system prefers (default auto)",
+      help: "light, dark or auto (the viewer's system setting; default auto)",
     },
     ...watchFlags,
     ...nodeFlags,
@@ -31,9 +31,9 @@ export const graph: Command = {
       help: "svg, html (one page that needs no network), dot, text (a tree), wide or json (default svg)",
     },
   },
-  help: `Bridges, containers, addresses, published ports, masquerade, routes, the parents of macvlan, ipvlan and vlan, and the kernel's
-packet counters. Pointing at a box shows the configuration that made it. What "cni doctor" finds is marked at the box that it is about,
-but for the STATUS of plugins, which are not run. It only looks.
+  help: `Shows bridges, containers, addresses, published ports, masquerade, routes, the parents of macvlan, ipvlan and vlan, and the kernel's
+packet counters. Pointing at a box shows the configuration that made it. Findings of "cni doctor" are marked at the box that they
+concern, except for STATUS: no plugin is run. Nothing is changed.
 
 Examples:
   cni graph --write node.svg

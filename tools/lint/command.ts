@@ -20,26 +20,26 @@ import type { Severity } from "./rules.ts"
 
 /** `cni lint` */
 export const lintCommand: Command = {
-  summary: "Find what is wrong with network configurations",
+  summary: "Find faults in network configurations",
   words: ["[FILE|DIR]"],
   flags: {
     "conf-dir": runtimeFlags["conf-dir"],
     "bin-dir": runtimeFlags["bin-dir"],
-    node: { type: "boolean", help: "also look at this node; done anyway where no FILE or DIR is named" },
+    node: { type: "boolean", help: "also check this node; the default without FILE or DIR" },
     "service-range": {
       type: "string",
       multiple: true,
       value: "CIDR",
-      help: "addresses of Kubernetes services; repeat for each",
+      help: "address range of Kubernetes services; may be repeated",
     },
     strict: { type: "boolean", help: "warnings count as errors" },
     timeout: runtimeFlags.timeout,
     ...outputFlags,
   },
-  help: `Checks every key of every plugin, the order of the chain, addresses, and the files of a directory together: by the same tables and
-parsers that the plugins read by. Each finding has file, line and column, a severity and the name of a rule; "cni explain RULE" says
-what is meant and what to do. Without FILE or DIR it is --conf-dir, and this node is looked at, too: interfaces, routes, installed
-plugins (their VERSION is run, which changes nothing), and on a control plane the range of services.
+  help: `Checks every key of every plugin, the order of the chain, addresses, and the files of a directory together, with the same tables and
+parsers that the plugins use. Each finding has file, line and column, a severity and the name of a rule; "cni explain RULE" says
+what it means and what to do. Without FILE or DIR it checks --conf-dir, and also this node: interfaces, routes, installed
+plugins (runs their VERSION, which changes nothing), and on a control plane the range of services.
 
 Exit code 0: no errors. 1: errors, or warnings with --strict.
 

@@ -21,22 +21,25 @@ import { type Outcome, restoreChains, takeBackDeleted } from "./plugins.ts"
 
 /** `cni reconcile` */
 export const reconcile: Command = {
-  summary: "Make again what the host has lost of attachments: rules, bridges, settings",
+  summary: "Restore what attachments have lost on the host: rules, bridges, settings",
   words: ["[NETWORK]"],
   flags: {
-    "dry-run": { type: "boolean", help: "only say what would be made" },
-    listen: { type: "boolean", help: "go on, and make again at once what is lost from now on" },
+    "dry-run": { type: "boolean", help: "only print what would be restored" },
+    listen: { type: "boolean", help: "keep running, and restore losses as soon as they happen" },
     containers: {
       type: "boolean",
-      help: "also make again what is missing in the containers: addresses, routes, settings",
+      help: "also restore what is missing inside containers: addresses, routes, settings",
     },
-    flows: { type: "boolean", help: "flush flows that began without rules also where all rules are there by now" },
-    only: { type: "string", value: "PLUGIN", help: "restore what this plugin has alone" },
+    flows: {
+      type: "boolean",
+      help: "flush conntrack flows that began without rules, even when no rule is missing now",
+    },
+    only: { type: "string", value: "PLUGIN", help: "restore only what this plugin has made" },
     except: {
       type: "string",
       multiple: true,
       value: "NETWORK/PLUGIN[/ID/IFNAME]",
-      help: "leave this alone, and say whether it is missing; repeat for each",
+      help: "do not restore this, only report whether it is missing; may be repeated",
     },
     "cache-dir": runtimeFlags["cache-dir"],
     "bin-dir": runtimeFlags["bin-dir"],
@@ -45,14 +48,14 @@ export const reconcile: Command = {
     json: runtimeFlags.json,
     "no-headers": runtimeFlags["no-headers"],
   },
-  help: `For the time after a flush of rules, a restart of another firewall, or a deleted bridge: containers go on running, and get back what
-ADD made for them on the host. The runtime's cache in --cache-dir, and those below it, say which containers there are and how they
-were attached; each plugin of this suite makes what is missing, for all of them at once. What is there stays as it is. What lies in
-containers is touched with --containers alone, and of other suites' plugins nothing is restored: both are named. It may run at any time, also twice at once.
+  help: `Use it after a flush of rules, a restart of another firewall, or the deletion of a bridge: running containers get back what ADD made for
+them on the host. The runtime's cache in --cache-dir, and the caches below it, have the containers and their configurations. Each plugin of
+this suite adds what is missing, for all of them at once. Existing objects are not changed. Objects inside containers are restored only with
+--containers. Attachments of other suites' plugins are not restored, and are named. The command may run at any time, also twice at once.
 
---listen is for a service: it hears of lost rules, bridges and settings by the kernel, and of firewalld by D-Bus, until SIGTERM.
+--listen is for a service: until SIGTERM it is notified of lost rules, bridges and settings by the kernel, and of firewalld's reloads by D-Bus.
 
-Exit code 1: something could not be made, and a message says why.
+Exit code 1: something could not be restored, and a message says why.
 
 Examples:
   cni reconcile --dry-run

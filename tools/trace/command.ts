@@ -24,41 +24,41 @@ import type { Destination, Hop } from "./way.ts"
 
 /** `cni trace` */
 export const trace: Command = {
-  summary: "Tell the way of a packet from a container, or from outside, and where it ends",
+  summary: "Show the path of a packet from a container, or from outside, and where it ends",
   words: ["[NETWORK]", "[NETNS]"],
   flags: {
-    to: { type: "string", value: "ADDRESS[:PORT]", help: "where it goes; an IPv6 address with a port in brackets" },
+    to: { type: "string", value: "ADDRESS[:PORT]", help: "destination; with a port an IPv6 address is in brackets" },
     udp: { type: "boolean", help: "UDP instead of TCP" },
     ifname: { type: "string", short: "i", value: "NAME", help: "interface inside the namespace (default eth0)" },
-    probe: { type: "boolean", help: "prove it: begin a TCP connection from the container, and close it" },
+    probe: { type: "boolean", help: "verify: open a TCP connection from the container, and close it" },
     from: {
       type: "string",
       value: "ADDRESS",
-      help: "it comes from there, outside of the host, and not from a container",
+      help: "the packet comes from this address outside, not from a container",
     },
     "to-port": {
       type: "string",
       value: "PORT",
-      help: "with --from: to that port of the host, at its address towards there",
+      help: "with --from: to this port of the host, at the address that the route to --from uses",
     },
     in: {
       type: "string",
       value: "NAME",
-      help: "with --from: in by that interface (default: that of the route to there)",
+      help: "with --from: the interface that receives it (default: that of the route to --from)",
     },
     ...nodeFlags,
   },
   help: `NETNS is a path, a name from "ip netns list", or what "cni ps" shows of the container: its ID, or NAMESPACE/POD.
 
-Follows the first packet of a connection: the kernel is asked for its routes in the container and on the host, and the rules of the
-packet filter are read in their order, with published ports, services, masquerade and the table of connections. Where chance decides,
-as for a service with several endpoints, each way is followed. A rule that looks at what is not known here (limits, the source port)
-is told as one that may decide. It changes nothing; --probe sends packets.
+Follows the first packet of a connection. It asks the kernel for routes, in the container and on the host, and evaluates the rules of the
+packet filter in their order: published ports, services, masquerade and the conntrack table. A random choice, such as
+between the endpoints of a service, is followed to each result. A rule with an unknown condition (limits, the source port)
+is shown as one that may match. Nothing is changed; only --probe sends packets.
 
-With --from it follows a packet from outside to the host or to a port that it publishes: in by an interface, to the container, whether
-a process listens there, and the way of the answer.
+With --from it follows a packet from outside to the host or to a published port: the receiving interface, the container, whether
+a process listens there, and the path of the answer.
 
-Exit code 0: it arrives, or may. 3: it ends on the way, or on one of several ways, or the probe had no answer.
+Exit code 0: the packet arrives, or may arrive. 3: it is lost on the path, or on one of several paths, or the probe had no answer.
 
 Examples:
   cni trace pods demo --to 192.0.2.7:443

@@ -4,12 +4,12 @@ import { configOf, storeFlags } from "./store.ts"
 
 /** `cni-agent ipam accept-store` */
 export const acceptStore: Command = {
-  summary: "Have this node trust a store that was replaced or restored from a backup",
+  summary: "Accept a store that was replaced or restored from a backup",
   words: [],
   flags: storeFlags,
-  help: `An agent whose store went backwards neither claims nor gives back blocks: the store may have forgotten who owns a block. Until then the
-agents write again what their nodes have. Look at "cni-agent ipam blocks" when all agents run, and then accept it on each node. Where
-no agent runs, what this node remembers of the store is removed from its file.
+  help: `An agent that sees an older state of its store than before neither claims nor releases blocks, because owners may be missing there. The agents
+write the blocks of their nodes to the store again. Check "cni-agent ipam blocks" while all agents run, then run this command on each node.
+Without a running agent the command deletes the recorded state of the store from this node's file.
 
 Examples:
   cni-agent ipam accept-store`,

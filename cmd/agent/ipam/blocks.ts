@@ -15,8 +15,8 @@ export const blockList: Command = {
   summary: "Show the blocks that nodes own",
   words: ["[POOL]"],
   flags: storeFlags,
-  help: `For each block its node, its state and its epoch, the ordinal of its owner. "used" counts addresses of containers; only the agent of a
-block's own node knows them. States: "owned"; "draining", on its way back; "quarantined", its node is gone.
+  help: `For each block its node, its state and its epoch, which counts the owners it has had. "used" counts addresses of containers; only the
+agent of the block's node knows them. States: "owned"; "draining" (being released); "quarantined" (its node is missing).
 
 Examples:
   cni-agent ipam blocks

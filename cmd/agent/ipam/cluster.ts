@@ -23,7 +23,7 @@ export const clusterList: Command = {
     cluster: { type: "boolean", help: "required: addresses of this node's containers are shown by cni ipam ls" },
     ...storeFlags,
   },
-  help: `For each node and pool how many blocks it owns. A node that is "gone" has no Node object, or has been released: its blocks wait in
+  help: `For each node and pool the number of blocks that it owns. A node that is "gone" has no Node object, or was released: its blocks are in
 quarantine.
 
 Examples:

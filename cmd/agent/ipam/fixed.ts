@@ -21,19 +21,19 @@ const interfaceFlag = {
 
 /** `cni-agent ipam fixed set` */
 export const fixedSet: Command = {
-  summary: "Have a pod keep its addresses, on any node",
+  summary: "Give a pod fixed addresses, which it has on any node",
   words: ["POD", "ADDRESS…"],
   flags: {
     ...interfaceFlag,
     node: {
       type: "string",
       value: "NODE",
-      help: "the node of the pod, where the store knows no pods (etcd, a directory)",
+      help: "the node of the pod, for stores without pods (etcd, a directory)",
     },
     ...storeFlags,
   },
-  help: `The addresses are of one pool, which has a gateway, and lie in prefixes that it reserves: so no block has them. POD is NAMESPACE/NAME.
-The agent of the node that the pod is bound to writes them to its file before the pod is attached.
+  help: `The addresses belong to one pool with a gateway, and lie in its reserved prefixes, where there are no blocks. POD is NAMESPACE/NAME.
+The agent of the pod's node writes them to the pool's file before the pod is attached.
 
 Examples:
   cni-agent ipam fixed set db/mysql-0 192.0.2.5
@@ -67,7 +67,7 @@ Examples:
 
 /** `cni-agent ipam fixed ls` */
 export const fixedList: Command = {
-  summary: "Show the pods that keep their addresses, and the nodes that have them now",
+  summary: "Show the pods with fixed addresses, and the nodes that have these now",
   words: [],
   flags: storeFlags,
   help: `Examples:
@@ -89,14 +89,14 @@ const columns = ["POD", "INTERFACE", "ADDRESS", "POOL", "NODE"].map((head) => ({
 
 /** `cni-agent ipam fixed rm` */
 export const fixedRemove: Command = {
-  summary: "Have a pod keep its addresses no longer",
+  summary: "Remove the fixed addresses of a pod",
   words: ["POD"],
   flags: {
     ...interfaceFlag,
     now: { type: "boolean", help: "also while a node has the addresses: only when no container uses them" },
     ...storeFlags,
   },
-  help: `Refuses while a node has the addresses: a container may use them.
+  help: `Fails while a node has the addresses, because a container may use them.
 
 Examples:
   cni-agent ipam fixed rm db/mysql-0`,

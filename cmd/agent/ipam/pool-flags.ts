@@ -40,7 +40,7 @@ export const poolFlags = {
   quarantine: {
     type: "string",
     value: "TIME",
-    help: `how long blocks of a node that is gone are not used (default ${DEFAULT_QUARANTINE})`,
+    help: `how long the blocks of a missing node are not reused (default ${DEFAULT_QUARANTINE})`,
   },
   routing: {
     type: "string",

@@ -8,12 +8,12 @@ import { type PoolUse, readPoolUses } from "./use.ts"
 
 /** `cni-agent ipam pool create` */
 export const poolCreate: Command = {
-  summary: "Make a pool of addresses that the nodes of the cluster share",
+  summary: "Create a pool of addresses that the nodes of the cluster share",
   words: ["NAME"],
   flags: { ...poolFlags, ...storeFlags },
-  help: `Every agent sees it at once, claims a block of it for its node, and writes the file of which host-local takes addresses by
-{"type": "host-local", "pool": "NAME"}. A pool never overlaps another one. Prefix and block length cannot be changed later. The same
-command for a pool that is being removed keeps it.
+  help: `Every agent claims a block of it for its node at once, and writes the file that host-local reads with
+{"type": "host-local", "pool": "NAME"}. Pools cannot overlap. Prefix and block length cannot be changed later. For a pool
+that is being removed this command cancels the removal.
 
 Examples:
   cni-agent ipam pool create pods --prefix 10.64.0.0/16 --block-length 26 --route 0.0.0.0/0 --routing host-gw
@@ -32,7 +32,7 @@ Examples:
 
 /** `cni-agent ipam pool ls` */
 export const poolList: Command = {
-  summary: "Show the pools of the cluster and how much of them nodes own",
+  summary: "Show the pools of the cluster, and how many of their blocks nodes own",
   words: [],
   flags: storeFlags,
   help: `Examples:
@@ -52,7 +52,7 @@ export const poolShow: Command = {
   summary: "Show one pool with its nodes",
   words: ["POOL"],
   flags: storeFlags,
-  help: `Its prefixes, gateway, routes and reserved addresses, and for each node how many blocks it owns. "cni-agent ipam blocks" has the
+  help: `Shows prefixes, gateway, routes and reserved addresses, and the number of blocks of each node. "cni-agent ipam blocks" lists the
 blocks.
 
 Examples:
@@ -68,8 +68,8 @@ export const poolRemove: Command = {
   summary: "Remove a pool of which no node owns a block",
   words: ["POOL"],
   flags: storeFlags,
-  help: `From then on no node claims a block of it. Where nodes own blocks it is refused and names them: containers may have addresses of
-these. Each agent gives back what is not used, so take the pool out of the networks, remove the containers, and run it again.
+  help: `From now on no node claims a block of it. While nodes own blocks the command fails and names the nodes, because containers may have
+addresses of these blocks. Agents release unused blocks: remove the pool from the networks, delete the containers, and run the command again.
 
 Examples:
   cni-agent ipam pool rm pods`,

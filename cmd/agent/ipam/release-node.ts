@@ -12,15 +12,15 @@ export interface Release {
 
 /** `cni-agent ipam release-node` */
 export const releaseNode: Command = {
-  summary: "Take back the blocks of a node that is gone for good",
+  summary: "Release the blocks of a node that has left the cluster for good",
   words: ["NODE"],
   flags: {
-    now: { type: "boolean", help: "free them at once, without quarantine: only when the machine is certain to be off" },
-    "dry-run": { type: "boolean", help: "tell what would be done, and change nothing" },
+    now: { type: "boolean", help: "free them at once, without quarantine; only when the machine is certainly off" },
+    "dry-run": { type: "boolean", help: "print what would be done, and change nothing" },
     ...storeFlags,
   },
-  help: `Puts its blocks into quarantine: after the time that each pool names other nodes claim them. A node that returns before takes them
-back. Where the cluster has no Node objects (etcd, a directory) this is how a node leaves it.
+  help: `Puts its blocks into quarantine. After the quarantine time of each pool other nodes may claim them; a node that returns earlier takes them
+back. With stores without Node objects (etcd, a directory) this command is the way for a node to leave the cluster.
 
 --now frees the blocks at once. Containers of the node that still run keep their addresses, and other nodes hand out the same ones.
 
