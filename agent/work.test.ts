@@ -2,6 +2,7 @@ import { expect, test } from "bun:test"
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
+import { within } from "../integration/lab/mod.ts"
 import { randomHex } from "../pkg/libc/mod.ts"
 import type { ListedRoute } from "../pkg/netlink/mod.ts"
 import { formatCidr, formatIp, parseIp } from "../pkg/types/mod.ts"
@@ -113,7 +114,7 @@ async function withRoutes() {
     },
     async [Symbol.asyncDispose]() {
       ended.abort()
-      await running
+      await within(running, "the agent to end")
       await world.stop()
     },
   }

@@ -2,6 +2,7 @@ import { expect, test } from "bun:test"
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
+import { within } from "../../integration/lab/mod.ts"
 import { FileDescriptor, Open, tryLock } from "../../pkg/libc/mod.ts"
 import { podPool } from "../testing/world.ts"
 import { poolFileOf } from "./held.ts"
@@ -117,7 +118,7 @@ test("an armed watch hears of the next ADD or DEL, once, also of an ADD that fin
     watch.arm()
     at.node.reservationsIn("pods-net", "10.64.0.0/24")
     at.node.takenAddresses("pods-net")
-    return new Promise<void>((resolve) => (wake = resolve))
+    return within(new Promise<void>((resolve) => (wake = resolve)), "a change that the watch tells")
   }
   const draft = changed()
   writeFileSync(join(store, ".index/new/0123abcd"), "abc\r\neth0") // a draft, with which each ADD begins

@@ -1,4 +1,5 @@
 import { expect, test } from "bun:test"
+import { within } from "../../integration/lab/mod.ts"
 import type { Clock, LogEvent } from "../engine/surroundings.ts"
 import type { Node, Registry } from "../records.ts"
 import { RouteKeeper } from "./keeper.ts"
@@ -88,7 +89,7 @@ test("addresses are published at once, and again when they have changed; the tab
   await settle()
   expect(published.slice(2)).toEqual([["2001:db8::7", "192.0.2.7"]])
   end.abort()
-  await running
+  await within(running, "the keeper to end")
 })
 
 test("many changes are one pass, and no pass follows without a change", async () => {
@@ -103,7 +104,7 @@ test("many changes are one pass, and no pass follows without a change", async ()
   expect(plans).toHaveLength(before + 1)
   expect(slept.filter((ms) => ms >= 100).length).toBe(slept.length)
   end.abort()
-  await running
+  await within(running, "the keeper to end")
 })
 
 test("records that change no route do not lead to a look at the host's network", async () => {
@@ -130,7 +131,7 @@ test("records that change no route do not lead to a look at the host's network",
   await settle()
   expect([plans.length, looks()]).toEqual([before.plans + 2, before.looks + 1])
   end.abort()
-  await running
+  await within(running, "the keeper to end")
 })
 
 test("a failure and a fault are in the status and in the log once, and go with their cause", async () => {
@@ -156,7 +157,7 @@ test("a failure and a fault are in the status and in the log once, and go with t
   await settle()
   expect(keeper.status).toEqual({ wanted: 0, faults: [] })
   end.abort()
-  await running
+  await within(running, "the keeper to end")
 })
 
 test("the number of wanted routes is that of the plan", async () => {
@@ -173,5 +174,5 @@ test("the number of wanted routes is that of the plan", async () => {
   await settle()
   expect(keeper.status.wanted).toBe(1)
   end.abort()
-  await running
+  await within(running, "the keeper to end")
 })

@@ -2,6 +2,7 @@ import { expect, test } from "bun:test"
 import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
+import { waitFor } from "../../integration/lab/mod.ts"
 import type { Want } from "../records.ts"
 import { DirectoryStore } from "./directory.ts"
 
@@ -51,7 +52,10 @@ test("a process that is killed at any moment leaves whole records, and versions 
     const writer = Bun.spawn([process.execPath, script], { stdout: "pipe", stderr: "inherit" })
     await writer.stdout.getReader().read()
     const begun = (await store.identity()).revision
-    while ((await store.identity()).revision < begun + BigInt(20 + round * 7)) await Bun.sleep(0)
+    await waitFor(
+      async () => (await store.identity()).revision >= begun + BigInt(20 + round * 7),
+      "changes of the writer",
+    )
     writer.kill("SIGKILL")
     await writer.exited
     const records = await store.list("want")

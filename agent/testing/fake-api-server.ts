@@ -110,7 +110,7 @@ export class FakeApiServer implements AsyncDisposable {
     this.#fates.push({ ...failure(status, reasonOf[status] ?? "InternalError", "an answer for the test"), headers })
   }
 
-  /** How many watches there are now. */
+  /** How many watches are open now. One that was cut or ended does not count, also before its client has noticed. */
   get watching(): number {
     return this.#watches.size
   }
@@ -327,8 +327,14 @@ export class FakeApiServer implements AsyncDisposable {
           write("DELETED", { ...(after ?? before), metadata: { ...before.metadata, resourceVersion } })
         }
       },
-      cut: () => void request.socket.destroy(),
-      end: () => void response.end(),
+      cut: () => {
+        this.#watches.delete(watch)
+        request.socket.destroy()
+      },
+      end: () => {
+        this.#watches.delete(watch)
+        response.end()
+      },
       expire: () => {
         const message = `too old resource version: ${from} (${this.#compacted})`
         response.end(`${JSON.stringify({ type: "ERROR", object: failure(410, "Expired", message).body })}\n`)

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "bun:test"
+import { waitFor, within } from "../../integration/lab/mod.ts"
 import type { Block, FixedAddress, Kind, Node, Owner, Pool, Registry, Want } from "../records.ts"
 import { keyOf } from "../records.ts"
 import { type Store, type Stored, StoreError, type WatchEvent } from "../store.ts"
@@ -16,8 +17,6 @@ export interface StoreUnderTest extends AsyncDisposable {
   /** Has every watch miss changes for good, as after a compaction; `during` makes some that no watch can hear of one by one. */
   makeGap?(during: () => Promise<void>): Promise<void>
 }
-
-const DEADLINE_MS = 20_000
 
 /** What every store must do, as cases for `bun test`. `makeStore` makes an empty store; it is called once for each case. */
 export function testStoreContract(name: string, makeStore: () => Promise<StoreUnderTest>): void {
@@ -240,7 +239,10 @@ export function testStoreContract(name: string, makeStore: () => Promise<StoreUn
       if (!under.loseNextAnswer) return
       under.loseNextAnswer()
       expect(await outcomeOf(store.create("block", key(1), block(1)))).toBe("unknown")
-      await eventually(async () => (await store.find("block", key(1)))?.value.nonce === block(1).nonce)
+      await waitFor(
+        async () => (await store.find("block", key(1)))?.value.nonce === block(1).nonce,
+        "the late creation",
+      )
       expect(await store.create("block", key(1), block(1))).toBeUndefined()
     })
 
@@ -249,12 +251,12 @@ export function testStoreContract(name: string, makeStore: () => Promise<StoreUn
       const first = defined(await store.create("block", key(1), block(1)))
       under.loseNextAnswer()
       expect(await outcomeOf(store.replace(first, block(1, { epoch: 2 })))).toBe("unknown")
-      await eventually(async () => (await store.find("block", key(1)))?.value.epoch === 2)
+      await waitFor(async () => (await store.find("block", key(1)))?.value.epoch === 2, "the late replacement")
       expect(await store.replace(first, block(1, { epoch: 2 }))).toBeUndefined()
       const second = defined(await store.find("block", key(1)))
       under.loseNextAnswer()
       expect(await outcomeOf(store.remove(second))).toBe("unknown")
-      await eventually(async () => (await store.find("block", key(1))) === undefined)
+      await waitFor(async () => (await store.find("block", key(1))) === undefined, "the late removal")
     })
 
     withStore(
@@ -288,7 +290,6 @@ class Watch<K extends Kind> implements AsyncDisposable {
   readonly events: WatchEvent<K>[] = []
   readonly #ended = new AbortController()
   readonly #done: Promise<void>
-  #changed = () => {}
 
   constructor(store: Store, kind: K) {
     this.#done = this.#follow(store, kind)
@@ -311,41 +312,17 @@ class Watch<K extends Kind> implements AsyncDisposable {
       for (const record of event.records) this.records.set(record.key, record)
     } else if (event.type === "put") this.records.set(event.record.key, event.record)
     else this.records.delete(event.key)
-    this.#changed()
   }
 
   /** Waits until the records are as they should be. */
   async until(isTrue: (records: ReadonlyMap<string, Stored<K>>) => boolean): Promise<void> {
-    const wait = async () => {
-      while (!isTrue(this.records)) {
-        const { promise, resolve } = Promise.withResolvers<void>()
-        this.#changed = resolve
-        await promise
-      }
-    }
-    await within(wait(), `the watch; it has ${this.records.size} records after ${this.events.length} events`)
+    await waitFor(() => isTrue(this.records), "the watch to have told the records")
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#ended.abort()
     await within(this.#done, "the watch to end")
   }
-}
-
-async function within<T>(work: Promise<T>, what: string): Promise<T> {
-  const { promise, reject } = Promise.withResolvers<never>()
-  const timer = setTimeout(() => reject(new Error(`waited ${DEADLINE_MS / 1000} s for ${what}`)), DEADLINE_MS)
-  try {
-    return await Promise.race([work, promise])
-  } finally {
-    clearTimeout(timer)
-  }
-}
-
-/** Asks until it is true: a change without an answer may be made later. */
-async function eventually(isTrue: () => Promise<boolean>): Promise<void> {
-  const end = performance.now() + DEADLINE_MS
-  while (!(await isTrue())) if (performance.now() > end) throw new Error("it did not become true")
 }
 
 async function outcomeOf(call: Promise<unknown>): Promise<string> {

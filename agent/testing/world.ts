@@ -1,3 +1,4 @@
+import { within } from "../../integration/lab/mod.ts"
 import { formatAddress, type PoolFile } from "../../ipam/host-local/main.ts"
 import { Blocks, liesIn, toPrefix } from "../blocks.ts"
 import { Engine, type EngineOptions } from "../engine/engine.ts"
@@ -286,7 +287,7 @@ export class Running {
 
   async stop(): Promise<void> {
     this.#ended.abort()
-    await this.#done
+    await within(this.#done, "the agent to end")
   }
 }
 

@@ -37,3 +37,19 @@ export async function waitFor<T>(
     await Bun.sleep(intervalMs)
   }
 }
+
+/**
+ * The value of `work`, which a mistake could keep from ever ending: the answer of a peer, the end of a loop. Throws after `deadlineMs` with `what`
+ * in the message.
+ * @example await within(reading, "the watch to end")
+ */
+export async function within<T>(work: Promise<T>, what: string, deadlineMs = waitLimitMs): Promise<T> {
+  const limitMs = patient(deadlineMs)
+  const { promise, reject } = Promise.withResolvers<never>()
+  const timer = setTimeout(() => reject(new Error(`Waited ${limitMs} ms in vain for: ${what}`)), limitMs)
+  try {
+    return await Promise.race([work, promise])
+  } finally {
+    clearTimeout(timer)
+  }
+}

@@ -89,8 +89,3 @@ export async function errorOf(call: Promise<unknown>): Promise<StoreError> {
 /** Makes block 1, or another. */
 export const make = (store: Store, at = 1): Promise<Stored<"block"> | undefined> =>
   store.create("block", keyOfBlock(at), block(at))
-
-/** Waits until a condition holds. */
-export async function until(condition: () => boolean): Promise<void> {
-  while (!condition()) await Bun.sleep(1)
-}

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "bun:test"
+import { waitFor, within } from "../../../integration/lab/mod.ts"
 import type { Kind } from "../../records.ts"
 import type { Store, StoreError, WatchEvent } from "../../store.ts"
 import { testStoreContract } from "../../testing/store-contract.ts"
@@ -31,9 +32,9 @@ test("each request asks the member whether it knows a leader: one that does not 
   const reading = (async () => {
     for await (const _ of store.watch("block", ended.signal));
   })()
-  while (!requests.some(({ path }) => path === "/v3/watch")) await Bun.sleep(1)
+  await waitFor(() => requests.some(({ path }) => path === "/v3/watch"), "the request for a watch")
   ended.abort()
-  await reading
+  await within(reading, "the watch to end")
   expect(new Set(requests.map(({ path }) => path))).toEqual(new Set(["/v3/kv/txn", "/v3/kv/range", "/v3/watch"]))
   expect(requests.filter(({ asksForLeader }) => !asksForLeader)).toEqual([])
 })

@@ -2,6 +2,7 @@ import { expect, test } from "bun:test"
 import { chmodSync, mkdirSync, mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
+import { waitFor, within } from "../../../integration/lab/mod.ts"
 import { runAgent } from "../../run.ts"
 import { askAgent } from "../../server/serve.ts"
 import { FakeApiServer } from "../../testing/fake-api-server.ts"
@@ -49,17 +50,9 @@ async function start(fake: FakeApiServer, store: object) {
     },
     async [Symbol.asyncDispose]() {
       ended.abort()
-      await running
+      await within(running, "the agent to end")
       rmSync(directory, { recursive: true })
     },
-  }
-}
-
-async function until<T>(value: () => Promise<T | undefined | false>): Promise<T> {
-  for (;;) {
-    const found = await value()
-    if (found !== undefined && found !== false) return found
-    await Bun.sleep(10)
   }
 }
 
@@ -69,16 +62,16 @@ test("the agent copies the pod CIDRs of its node into the file of a pool, and ne
   await using fake = await FakeApiServer.start({ isBare: true })
   const { body: made } = await ask(fake, "POST", "/api/v1/nodes", { body: node({ podCIDRs: ["10.244.1.0/24"] }) })
   await using agent = await start(fake, { source: "podCIDRs", network: "pods" })
-  const first = await until(() => agent.poolFile())
+  const first = await waitFor(() => agent.poolFile(), "the file of the pool")
   expect(first).toMatchObject({ pool: "pods", node: { name: "node-1", uid: made.metadata.uid } })
   expect(first.sets).toMatchObject([{ prefix: "10.244.1.0/24", blockLength: 24, blocks: ["10.244.1.0/24"] }])
   expect((await askAgent(agent.socket)).store.fault).toBeUndefined()
   const podCIDRs = ["10.244.1.0/24", "fd00:244:1::/64"]
   await ask(fake, "PUT", "/api/v1/nodes/node-1", { body: { ...made, spec: { podCIDRs } } })
-  const second = await until(async () => {
+  const second = await waitFor(async () => {
     const file = await agent.poolFile()
     return file.sets.length === 2 && file
-  })
+  }, "the file with both prefixes")
   expect(second.sets.map(({ prefix }: { prefix: string }) => prefix)).toEqual(podCIDRs)
   expect(fake.requests.filter((line) => !line.startsWith("GET /api/v1/nodes") && !/^P\w+ /.test(line))).toEqual([])
 }, 900_000)
@@ -86,9 +79,13 @@ test("the agent copies the pod CIDRs of its node into the file of a pool, and ne
 test("an agent that starts before its Node is there waits for it", async () => {
   await using fake = await FakeApiServer.start({ isBare: true })
   await using agent = await start(fake, { source: "podCIDRs", network: "pods" })
-  await until(async () => fake.requests.some((line) => line.startsWith("GET /api/v1/nodes")))
+  await waitFor(
+    () => fake.requests.some((line) => line.startsWith("GET /api/v1/nodes")),
+    "the agent to ask for its Node",
+  )
   await ask(fake, "POST", "/api/v1/nodes", { body: node({ podCIDRs: ["10.244.1.0/24"] }) })
-  expect(await until(() => agent.poolFile())).toMatchObject({ pool: "pods", node: { name: "node-1" } })
+  const file = await waitFor(() => agent.poolFile(), "the file of the pool")
+  expect(file).toMatchObject({ pool: "pods", node: { name: "node-1" } })
 }, 900_000)
 
 test("the agent registers a pool that a user wrote, claims a block of it and writes the file of the pool", async () => {
@@ -98,10 +95,10 @@ test("the agent registers a pool that a user wrote, claims a block of it and wri
   const spec = { prefixes: [{ prefix: "10.64.0.0/16", blockLength: 26 }] }
   const pool = { apiVersion: "cni-agent.internal/v1", kind: "Pool", metadata: { name: "pods" }, spec }
   await ask(fake, "POST", "/apis/cni-agent.internal/v1/pools", { body: pool, account: "operator" })
-  const file = await until(async () => {
+  const file = await waitFor(async () => {
     const now = await agent.poolFile()
     return now?.sets[0]?.blocks.length > 0 && now
-  })
+  }, "a block in the file of the pool")
   const { body } = await ask(fake, "GET", "/apis/cni-agent.internal/v1/blocks")
   expect(body.items.map((block: { spec: { prefix: string } }) => block.spec.prefix)).toEqual(file.sets[0].blocks)
   expect(JSON.stringify(await askAgent(agent.socket))).toContain("10.64.0.0/16")

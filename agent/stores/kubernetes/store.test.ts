@@ -2,6 +2,7 @@ import { describe, expect, test } from "bun:test"
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
+import { waitFor, within } from "../../../integration/lab/mod.ts"
 import { heldAddresses } from "../../migrate/whereabouts.ts"
 import { putPool } from "../../pools.ts"
 import type { Block } from "../../records.ts"
@@ -37,9 +38,17 @@ async function errorOf(call: Promise<unknown>): Promise<StoreError> {
 /** How many watches of blocks were opened: each list is one request, and each watch another one. */
 const watches = ({ requests }: FakeApiServer) => requests.filter((line) => line === `GET ${blocks}`).length - 1
 
-/** Waits for a state that an event brings; a state that never comes runs into the time limit of the test. */
-async function until(isTrue: () => boolean | Promise<boolean>): Promise<void> {
-  while (!(await isTrue())) await Bun.sleep(5)
+/** Waits until one watch is open, at the server's side, too. */
+const isWatched = ({ fake }: { fake: FakeApiServer }) => waitFor(() => fake.watching === 1, "one open watch")
+
+/** Waits until a watch has told so much. */
+const hasSeen = (seen: readonly unknown[], count: number) =>
+  waitFor(() => seen.length >= count, `${count} events of the watch`)
+
+/** Aborts a loop and waits for its end. */
+async function end(ended: AbortController, ...loops: readonly Promise<void>[]): Promise<void> {
+  ended.abort()
+  await within(Promise.all(loops), "the loop to end")
 }
 
 test("the addresses of whereabouts are read by the operator's account, in all namespaces, and not by the agent's", async () => {
@@ -177,12 +186,11 @@ describe("a watch", () => {
     const reading = (async () => {
       for await (const event of it.store.watch("block", ended.signal)) seen.push(event.type)
     })()
-    await until(() => it.fake.watching === 1)
+    await isWatched(it)
     it.fake.cutWatches()
     await it.store.create("block", key, block)
-    await until(() => seen.length === 2)
-    ended.abort()
-    await reading
+    await hasSeen(seen, 2)
+    await end(ended, reading)
     expect(seen).toEqual(["all", "put"])
   })
 
@@ -193,7 +201,8 @@ describe("a watch", () => {
     const reading = (async () => {
       for await (const event of it.store.watch("block", ended.signal)) seen.push(event.type)
     })()
-    const isOpen = (times: number) => until(() => it.fake.watching === 1 && watches(it.fake) === times)
+    const isOpen = (times: number) =>
+      waitFor(() => it.fake.watching === 1 && watches(it.fake) >= times, `watch ${times} to be open`)
     await isOpen(1)
     await setNodes(it.fake, ["node-1", "node-2"])
     it.fake.cutWatches()
@@ -202,9 +211,8 @@ describe("a watch", () => {
     it.fake.endWatches() // it has read how far the server had come
     await isOpen(3)
     await it.store.create("block", key, block)
-    await until(() => seen.length === 2)
-    ended.abort()
-    await reading
+    await hasSeen(seen, 2)
+    await end(ended, reading)
     expect(seen).toEqual(["all", "put"])
   })
 
@@ -215,11 +223,10 @@ describe("a watch", () => {
     const reading = (async () => {
       for await (const event of it.store.watch("block", ended.signal)) seen.push(event.type)
     })()
-    await until(() => it.fake.watching === 1)
+    await isWatched(it)
     await it.fake.compact(async () => void (await it.store.create("block", key, block)))
-    await until(() => seen.length === 2)
-    ended.abort()
-    await reading
+    await hasSeen(seen, 2)
+    await end(ended, reading)
     expect(seen).toEqual(["all", "all"])
   })
 
@@ -228,9 +235,9 @@ describe("a watch", () => {
     const reading = (async () => {
       for await (const _ of it.store.watch("block", new AbortController().signal));
     })()
-    await until(() => it.fake.watching === 1)
+    await isWatched(it)
     await it.fake[Symbol.asyncDispose]()
-    expect((await errorOf(reading)).outcome).toBe("refused")
+    expect((await errorOf(within(reading, "the watch to throw"))).outcome).toBe("refused")
   })
 
   test("waits for a server that asks for patience", async () => {
@@ -291,15 +298,14 @@ test("bound pods are those of the node that have not ended", async () => {
   const reading = (async () => {
     for await (const pods of it.store.boundPods("node-1", ended.signal)) seen.push(pods.map(({ pod }) => pod).join())
   })()
-  await until(() => it.fake.watching === 1)
+  await isWatched(it)
   await pod("mysql-2", "node-1")
-  await until(() => seen.length === 2)
+  await hasSeen(seen, 2)
   const path = "/api/v1/namespaces/db/pods/mysql-0"
   const { body } = await ask(it.fake, "GET", path)
   await ask(it.fake, "PUT", path, { body: { ...body, status: { phase: "Failed" } } })
-  await until(() => seen.length === 3)
-  ended.abort()
-  await reading
+  await hasSeen(seen, 3)
+  await end(ended, reading)
   expect(seen).toEqual(["mysql-0", "mysql-0,mysql-2", "mysql-2"])
 })
 
@@ -310,15 +316,14 @@ test("podCIDRs are told once for each change of them, and not for other changes 
   const reading = (async () => {
     for await (const state of it.store.podCidrs("node-1", ended.signal)) seen.push(state)
   })()
-  await until(() => it.fake.watching === 1)
+  await isWatched(it)
   const node = { apiVersion: "v1", kind: "Node", metadata: { name: "node-1" }, spec: { podCIDRs: ["10.244.1.0/24"] } }
   const { body: made } = await ask(it.fake, "POST", "/api/v1/nodes", { body: node })
   const { body: beat } = await ask(it.fake, "PUT", "/api/v1/nodes/node-1", { body: { ...made, status: { beat: 1 } } })
   const podCIDRs = ["10.244.1.0/24", "fd00:244:1::/64"]
   await ask(it.fake, "PUT", "/api/v1/nodes/node-1", { body: { ...beat, spec: { podCIDRs } } })
-  await until(() => seen.length === 2)
-  ended.abort()
-  await reading
+  await hasSeen(seen, 2)
+  await end(ended, reading)
   expect(seen).toEqual([["10.244.1.0/24"], podCIDRs])
 })
 
@@ -335,11 +340,10 @@ describe("Pool objects", () => {
     const running = [it.store, other].map((store) => store.registerPools((pool) => putPool(store, pool), ended.signal))
     await ask(it.fake, "POST", pools, { body: poolObject("pods", "10.64.0.0/16"), account: "operator" })
     const statusOf = async (name: string) => (await ask(it.fake, "GET", `${pools}/${name}`)).body.status
-    await until(async () => (await statusOf("pods"))?.state === "Registered")
+    await waitFor(async () => (await statusOf("pods"))?.state === "Registered", "the pool to be registered")
     await ask(it.fake, "POST", pools, { body: poolObject("more", "10.64.128.0/17"), account: "operator" })
-    await until(async () => (await statusOf("more")) !== undefined)
-    ended.abort()
-    await Promise.all(running)
+    await waitFor(() => statusOf("more"), "the other pool to be looked at")
+    await end(ended, ...running)
     expect(await statusOf("pods")).toEqual({ state: "Registered", reason: "", observedGeneration: 1 })
     expect(await statusOf("more")).toMatchObject({ state: "Refused", reason: expect.stringContaining("overlaps") })
     const registry = await it.store.find("registry", "pools")
@@ -360,9 +364,8 @@ describe("Pool objects", () => {
     await ask(it.fake, "POST", pools, { body: poolObject("pods6", "fd00:64::/48") })
     const ended = new AbortController()
     const running = it.store.registerPools((pool) => putPool(it.store, pool), ended.signal)
-    await until(async () => (await it.store.find("registry", "pools")) !== undefined)
-    ended.abort()
-    await running
+    await waitFor(() => it.store.find("registry", "pools"), "the pool to be registered")
+    await end(ended, running)
     expect((await it.store.find("registry", "pools"))?.value.pools.pods6?.prefixes[0]?.blockLength).toBe(122)
   }, 900_000)
 })
