@@ -54,6 +54,36 @@ describe("the blocks of a prefix", () => {
     expect(full.claimable).toBe(63n)
   })
 
+  test.each<[string, PoolPrefix, string, readonly string[]]>([
+    [
+      "IPv4",
+      { prefix: "10.64.0.0/24", blockLength: 32, reserved: [] },
+      "10.64.0.9/32",
+      ["10.64.0.9", "10.64.0.9/31", "10.64.1.9/32", "10.64.0.09/32", "10.64.0.9/032", "::ffff:10.64.0.9/128", ""],
+    ],
+    [
+      "IPv6",
+      { prefix: "fd00:64::/48", blockLength: 80, reserved: [] },
+      "fd00:64:0:1::/80",
+      ["fd00:64:0:1:0::/80", "FD00:64:0:1::/80", "fd00:64:0:1::1/80", "fd00:64:0:1::/81", "fd00:65::/80"],
+    ],
+  ])("of %s have one form each; any other text is no block, and not usable", (_, prefix, block, others) => {
+    const blocks = Blocks.of(prefix)
+    expect(blocks.has(block)).toBe(true)
+    for (const text of others) expect([text, blocks.has(text), blocks.isUsable(text)]).toEqual([text, false, false])
+  })
+
+  test("of which a few addresses are kept back are usable only where one is left", () => {
+    for (const [reserved, isUsable] of [
+      [["10.64.0.11"], true],
+      [["10.64.0.10", "10.64.0.11"], true],
+      [["10.64.0.8/30"], false],
+    ] as const) {
+      const small = Blocks.of({ prefix: "10.64.0.0/24", blockLength: 30, gateway: "10.64.0.1", reserved })
+      expect([reserved, small.isUsable("10.64.0.8/30")]).toEqual([reserved, isUsable])
+    }
+  })
+
   const shapes: readonly PoolPrefix[] = [
     four,
     { ...four, reserved: ["10.64.0.3", "10.64.0.8/30"] },

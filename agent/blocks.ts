@@ -19,6 +19,9 @@ export interface Prefix {
 /** A reserved prefix that is smaller than its block is written to pool files address by address, up to so many; a block with more is not claimed. */
 const RESERVED_MAX = 256n
 
+/** A block keeps back so many addresses besides: those of the gateway, the network and the broadcast. */
+const KEPT_MAX = 3n
+
 function bitsOf(family: Family): number {
   return family === AF_INET ? 32 : 128
 }
@@ -129,17 +132,23 @@ export class Blocks {
     }
   }
 
-  /** Whether a text is a block of this prefix in its one form. */
-  readonly has = remembered((block: string): boolean => {
+  /** The index of a block of this prefix, written in its one form; `undefined` for any other text. */
+  readonly #at = remembered((block: string): bigint | undefined => {
     const parsed = parsePrefix(block)
-    const isBlock = parsed !== undefined && parsed.length === this.#of.blockLength && liesIn(parsed, this.#whole)
-    return isBlock && formatPrefix(parsed) === block
+    if (!parsed || parsed.length !== this.#of.blockLength || !liesIn(parsed, this.#whole)) return undefined
+    const isNormal = parsed.family === AF_INET ? block.includes("/") : formatPrefix(parsed) === block
+    return isNormal ? this.#indexOf(parsed.first) : undefined
   })
+
+  /** Whether a text is a block of this prefix in its one form. */
+  has(block: string): boolean {
+    return this.#at(block) !== undefined
+  }
 
   /** Whether addresses of a block may be handed out: it lies in no reserved prefix, and not too many of its addresses are reserved. */
   readonly isUsable = remembered((block: string): boolean => {
-    const at = this.#indexOf(toPrefix(block).first)
-    return this.#afterReserved(at) === at && this.#isClaimable(at)
+    const at = this.#at(block)
+    return at !== undefined && this.#afterReserved(at) === at && this.#isClaimable(at)
   })
 
   /** The block of an address; `undefined` for one that is not of this prefix. */
@@ -200,14 +209,18 @@ export class Blocks {
     const last = first + this.#size - 1n
     const inside = this.#reserved.filter((each) => each.first >= first && each.last <= last)
     const reserved = inside.reduce((sum, each) => sum + each.last - each.first + 1n, 0n)
-    return reserved <= RESERVED_MAX && this.capacityOf(this.#block(at)) > 0n
+    if (reserved > RESERVED_MAX) return false
+    return this.#size > KEPT_MAX + reserved || this.capacityOf(this.#block(at)) > 0n
   }
 }
 
 const made = new WeakMap<PoolPrefix, Blocks>()
 
-/** So many answers are kept of each question: an agent asks the same of each of its blocks and addresses in every pass. */
-const REMEMBERED_MAX = 4096
+/**
+ * So many answers are kept of each question: an agent asks the same of each of its blocks and addresses in every pass, and of each block of the
+ * cluster whenever it is asked for its status.
+ */
+const REMEMBERED_MAX = 32_768
 
 /** The same function, which remembers what it has answered. */
 function remembered<K, V>(answer: (of: K) => V): (of: K) => V {
