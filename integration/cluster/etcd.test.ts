@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { type Block, keyOf, type Store, type Stored, StoreError } from "../../agent/mod.ts"
 import { type StoreUnderTest, testStoreContract } from "../../agent/testing/store-contract.ts"
-import { patient, waitFor } from "../lab/mod.ts"
+import { patient, waitFor, within } from "../lab/mod.ts"
 import { EtcdCluster, type EtcdOptions } from "./etcd-cluster.ts"
 import { StoreProcess } from "./remote-store.ts"
 
@@ -133,8 +133,8 @@ describe("three members of etcd", () => {
         }
       }
     })
-    await Promise.all(work)
-    const stored = await (clients[0] as Store).list("block")
+    await within(Promise.all(work), "all claims", 300_000)
+    const stored = await waitFor(() => (clients[0] as Store).list("block"), "the list of what was claimed")
     expect(stored.map(({ value }) => `${value.prefix} ${value.nonce}`).sort()).toEqual(
       winners.map((each) => each.replace(/^(\d+)/, "10.64.$1.0/26")).sort(),
     )
@@ -173,13 +173,13 @@ describe("three members of etcd", () => {
     const leader = await etcd.leader()
     const [own, other] = etcd.members.filter((member) => member !== leader)
     const endpoints = [own, other, leader].flatMap((member) => member?.endpoint ?? [])
-    const store = await bench.clients.open({ ...etcd.storeConfig, endpoints }, { requestMs: 1_000, idleMs: 200 })
+    const store = await bench.clients.open({ ...etcd.storeConfig, endpoints }, { requestMs: 3_000, idleMs: 200 })
     const writer = await bench.clients.open({ ...etcd.storeConfig, endpoints: [leader.endpoint] })
     const ended = new AbortController()
     const events = store.watch("block", ended.signal)[Symbol.asyncIterator]()
     expect((await events.next()).value).toEqual({ type: "all", records: [] })
     const put = async (at: number) => {
-      const next = events.next()
+      const next = within(events.next(), "an event of the watch")
       await claimed(writer, at)
       return (await next).value
     }
@@ -197,16 +197,16 @@ describe("three members of etcd", () => {
     await fresh()
     const { etcd, clients } = bench
     const [first] = etcd.members
-    const store = await bench.open()
+    const store = await bench.open({ requestMs: 120_000 }) // it stays with the member that stands still
     const writer = await clients.open({ ...etcd.storeConfig, endpoints: etcd.endpoints.slice(1) })
     await claimed(writer, 1)
     const ended = new AbortController()
     const events = store.watch("block", ended.signal)[Symbol.asyncIterator]()
     expect((await events.next()).value).toMatchObject({ type: "all", records: [{ key: keyOf.block(block(1)) }] })
-    const second = events.next()
+    const second = within(events.next(), "an event of the watch")
     const made = await claimed(writer, 2)
     expect((await second).value).toMatchObject({ type: "put" })
-    const next = events.next()
+    const next = within(events.next(), "all records")
     await first?.stop()
     await waitFor(() => writer.identity(), "a leader among the others")
     await waitFor(async () => (await writer.remove(made)) || !(await writer.find("block", made.key)), "the removal")
@@ -242,7 +242,7 @@ describe("one member of etcd", () => {
     await using bench = await Bench.start({ members: 1 })
     const { lan } = bench.etcd
     const store = await bench.open({ requestMs: 500 })
-    await make(store, 1)
+    await claimed(store, 1) // half a second may be too short for a busy machine
     await lan.exec("nft", ["-f", "-"], { input: dropAnswers })
     const error = await errorOf(make(store, 2, "mine"))
     expect([error.outcome, error.message]).toEqual([
@@ -258,9 +258,8 @@ describe("one member of etcd", () => {
   test("a version from before a backup was restored fits no record of after it, even at the same revision", async () => {
     await using bench = await Bench.start({ members: 1 })
     const { etcd } = bench
-    const store = await bench.open({ requestMs: 1_000 })
-    const first = await make(store, 1)
-    if (!first) throw new Error("not made")
+    const store = await bench.open()
+    const first = await claimed(store, 1)
     const before = await store.identity()
     const backup = await etcd.snapshot()
     const lost = await store.replace(first, block(1, { epoch: 2, nonce: "lost" }))
