@@ -95,7 +95,7 @@ test("from host-local: blocks in which containers have addresses are claimed bef
   expect(words(planned)).toEqual([
     'keep "/net.d/10-pods.conflist" as it is now, for --back',
     'claim block 10.85.0.0/24 of pool "pods" for this node: 10.85.0.2 of container c1, interface eth0 and 1 more',
-    'the ranges of this node are free for blocks: pool "pods" keeps back 10.85.0.0/32, 10.85.0.255/32, 10.85.1.0/24, 10.85.2.0/23',
+    'have pool "pods" keep back 10.85.0.0/32, 10.85.0.255/32, 10.85.1.0/24, 10.85.2.0/23: the ranges of this node are free for blocks',
     'wait until the agent has written 10.85.0.0/24 to the file of pool "pods" on this node',
     'write "/net.d/10-pods.conflist": host-local takes addresses of pool "pods" in place of ranges',
     "look again at the reservations, and claim the blocks of addresses that were handed out since",

@@ -75,7 +75,7 @@ export function describeStep(step: Step): string {
     case "register":
       return `make pool "${step.pool.name}": ${step.pool.prefixes.map(describePrefix).join("; ")}`
     case "reserve":
-      return `${step.why}: pool "${step.pool}" keeps back ${step.prefixes.flatMap(({ reserved }) => reserved).join(", ") || "nothing"}`
+      return `have pool "${step.pool}" keep back ${step.prefixes.flatMap(({ reserved }) => reserved).join(", ") || "nothing"}: ${step.why}`
     case "await":
       return `wait until the agent has written ${step.blocks.join(", ")} to the file of pool "${step.pool}" on this node`
     case "write":
