@@ -52,6 +52,8 @@ class ClusterNode implements AsyncDisposable {
       routing: "none",
     })
     await node.start()
+    const file = Bun.file(lab.host.file(poolFile))
+    await waitFor(async () => (await file.json()).sets[0].blocks.length > 0, "a block of the pool")
     return node
   }
 
