@@ -66,10 +66,12 @@ export class AgentHost implements AsyncDisposable {
     await Bun.write(this.host.file("/run/cni/agent.json"), JSON.stringify(config))
   }
 
-  /** Starts the agent; ends when it answers on its socket. */
+  /** Starts the agent; ends when it is ready and has a block of each prefix: the first file of a node names none. */
   async start(): Promise<void> {
     this.#agent = new AgentProcess(this.host, { config: "/run/cni/agent.json", log: this.#log })
     await waitFor(async () => (await this.ask("/readyz")).startsWith("ok"), `the agent of ${this.name} to be ready`)
+    const hasAll = async () => (await this.#sets()).every(({ blocks }) => blocks.length > 0)
+    await waitFor(hasAll, `a block of each prefix for ${this.name}`)
   }
 
   /** All that the agents of this host have logged. */
@@ -118,8 +120,12 @@ export class AgentHost implements AsyncDisposable {
 
   /** The blocks that the pool's file of this host names. */
   async blocks(): Promise<string[]> {
-    const { sets } = await Bun.file(this.host.file("/var/lib/cni/pools/pods.json")).json()
-    return sets.flatMap(({ blocks }: { blocks: string[] }) => blocks)
+    return (await this.#sets()).flatMap(({ blocks }) => blocks)
+  }
+
+  /** The file of the pool by its prefixes. */
+  async #sets(): Promise<readonly { readonly blocks: readonly string[] }[]> {
+    return (await Bun.file(this.host.file("/var/lib/cni/pools/pods.json")).json()).sets
   }
 
   /** The routes that others have to have to the blocks of this host. */
