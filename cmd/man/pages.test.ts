@@ -143,7 +143,7 @@ cni trace --from 198.51.100.7 --to 192.0.2.2:8080 --in eth1
 .RE
 .SH "OPTIONS"`)
   expect(page("trace")).toContain(
-    "\nExit code 0: it arrives, or may. 3: it ends on the way, or on one of several ways, or the probe had no answer.\n",
+    "\nExit code 0: the packet arrives, or may arrive. 3: it is lost on the path, or on one of several paths, or the probe had no answer.\n",
   )
 })
 
