@@ -85,5 +85,8 @@ export function requireVersion(file: string): string {
     throw new CniError(Code.Io, `Cannot run the new "${name}"`, { cause, ...(details && { details }) })
   }
   if (version !== undefined) return version
-  throw new CniError(Code.Io, `Cannot install "${name}": it does not say its version, as plugins do`)
+  throw new CniError(
+    Code.Io,
+    `Cannot install "${name}": it does not print its version when it is run without a command, as plugins do`,
+  )
 }

@@ -85,7 +85,7 @@ export function asOnlyInstaller<T>({ directory }: Layout, act: () => T): T {
 }
 
 export function busy(directory: string): CniError {
-  return new CniError(Code.TryAgainLater, `Cannot lock "${directory}": another installer is at work there`)
+  return new CniError(Code.TryAgainLater, `Cannot lock "${directory}": another installer is running`)
 }
 
 function openDirectory(directory: string): FileDescriptor {

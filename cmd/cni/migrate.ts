@@ -165,7 +165,7 @@ function goBack(scene: Scene, args: Arguments, terminal: Terminal): void {
   const runs = { path: [scene.from], env, log: stderr }
   const first = moveToIptables(node, runs)
   if (first.failures.length > 0)
-    throw new CniError(Code.Internal, "Cannot move rules of pods to iptables, and leaves the plugins that are there", {
+    throw new CniError(Code.Internal, "Cannot move rules of pods to iptables: the plugins were not replaced", {
       details: first.failures.join("; "),
     })
   const files = restoreFiles(scene)

@@ -116,7 +116,7 @@ for (const maker of ["macvlan", "ipvlan"] as const) {
     expect(result.interfaces.at(-1)).toEqual({ name: ifbName, mac: address, mtu: 1500, sandbox: pod.path })
     expect(await limited.bandwidth.check(result)).toMatchObject({ exitCode: 0, stdout: "" })
     const asked = await limited.bandwidth.run("ADD", { shapeIn: "host" })
-    expect(asked.json).toMatchObject({ code: 7, msg: 'Cannot limit "eth0" on the host: it has no end there' })
+    expect(asked.json).toMatchObject({ code: 7, msg: 'Cannot limit "eth0" on the host: it has no peer there' })
     await limited.bandwidth.del()
     expect(await qdiscsOf(pod)).toEqual([])
     expect(await ifbsOf(pod)).toEqual([])

@@ -133,7 +133,7 @@ test("a bus that says nothing is an error of ADD where firewalld's rules are in 
   const pod = await lab.connectPod()
   await using bus = await startBus(directory, "REJECTED\r\nERROR\r\n")
   const env = { DBUS_SYSTEM_BUS_ADDRESS: `unix:path=${bus.path}` }
-  expect((await fail(pod.firewall.run("ADD", {}, { env }))).msg).toBe("Cannot ask the bus for firewalld")
+  expect((await fail(pod.firewall.run("ADD", {}, { env }))).msg).toBe("Cannot ask the system bus for firewalld")
   await expectNothing(lab)
 })
 

@@ -120,7 +120,7 @@ describe("refused with one message, and nothing is changed:", () => {
         await handle.write(Uint8Array.of(183, 0), 0, 2, 18) // e_machine, EM_AARCH64
       },
     ],
-    "an executable that is no plugin": ["it does not say its version", (file) => copyFile("/bin/true", file)],
+    "an executable that is no plugin": ["it does not print its version", (file) => copyFile("/bin/true", file)],
   }
   test.each(Object.entries(spoils))("%s", async (_, [says, spoil]) => {
     const file = suites.path("B/bin/vrf")

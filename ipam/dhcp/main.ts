@@ -96,9 +96,13 @@ function actOnJournal(log: (line: string) => void, act: (service: Service) => vo
   if (!journal.exists) return false
   using lock = journal.tryLock()
   if (!lock) {
-    throw new CniError(Code.TryAgainLater, `Cannot use the leases in "${journal.directory}": a daemon has them`, {
-      details: 'the daemon is starting, or listens on another socket than "ipam.daemonSocketPath"',
-    })
+    throw new CniError(
+      Code.TryAgainLater,
+      `Cannot use the leases in "${journal.directory}": another daemon uses them`,
+      {
+        details: 'the daemon is starting, or listens on another socket than "ipam.daemonSocketPath"',
+      },
+    )
   }
   const service = new Service(env)
   service.resume()

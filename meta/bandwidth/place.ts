@@ -75,7 +75,7 @@ export class Sides implements Disposable {
     if (shapeIn !== "host") {
       return limitedPlace(config, { ...common, route: inside, link, isInside: true })
     }
-    throw new CniError(Code.InvalidNetworkConfig, `Cannot limit "${ifName}" on the host: it has no end there`, {
+    throw new CniError(Code.InvalidNetworkConfig, `Cannot limit "${ifName}" on the host: it has no peer there`, {
       details: `it is of kind "${link.kind}": leave "shapeIn" out, or set it to "container"`,
     })
   }

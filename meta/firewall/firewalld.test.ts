@@ -65,14 +65,14 @@ test("firewalld is found by its name on the bus; a bus without it is closed agai
 
 test("a bus that does not let us in, or does not answer, is an error, and closed", () => {
   const refuse = (): never => {
-    throw new DbusError("Cannot log in to the bus")
+    throw new DbusError("Cannot authenticate at the system bus")
   }
   const silent = answering(() => [], refuse)
   for (const find of [refuse, () => silent.bus])
     expect(refusalOf(() => Firewalld.find(find))).toMatchObject({
       code: 999,
-      message: "Cannot ask the bus for firewalld",
-      details: expect.stringContaining("Cannot log in to the bus"),
+      message: "Cannot ask the system bus for firewalld",
+      details: expect.stringContaining("Cannot authenticate at the system bus"),
     })
   expect(silent.state.closed).toBe(1)
 })

@@ -26,7 +26,7 @@ export class Firewalld implements Disposable {
       return undefined
     } catch (cause) {
       bus?.[Symbol.dispose]()
-      throw new CniError(Code.Internal, "Cannot ask the bus for firewalld", { cause })
+      throw new CniError(Code.Internal, "Cannot ask the system bus for firewalld", { cause })
     }
   }
 

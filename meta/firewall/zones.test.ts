@@ -135,15 +135,15 @@ test.each(["nftables", "iptables"] as const)("for backend %s firewalld is not lo
 test("a bus that does not let us in is an error where firewalld is asked for or filters, and else a line of the log", () => {
   const log: string[] = []
   const refuse = () => {
-    throw new Error("Cannot log in to the bus")
+    throw new Error("Cannot authenticate at the system bus")
   }
   const note = (line: string) => void log.push(line)
   const no = () => false
-  expect(() => findFirewalld("firewalld", note, no, refuse)).toThrow("Cannot log in to the bus")
+  expect(() => findFirewalld("firewalld", note, no, refuse)).toThrow("Cannot authenticate at the system bus")
   expect(log).toEqual([])
   expect(findFirewalld(undefined, note, no, refuse)).toBeUndefined()
-  expect(log).toEqual(["Error: Cannot log in to the bus"])
-  expect(() => findFirewalld(undefined, note, () => true, refuse)).toThrow("Cannot log in to the bus")
+  expect(log).toEqual(["Error: Cannot authenticate at the system bus"])
+  expect(() => findFirewalld(undefined, note, () => true, refuse)).toThrow("Cannot authenticate at the system bus")
   const firewalld = asFirewalld(new Zones([]))
   for (const backend of ["firewalld", undefined] as const)
     expect(findFirewalld(backend, note, no, () => firewalld)).toBe(firewalld)

@@ -31,7 +31,7 @@ test.each<[JsonObject, string]>([
   [{ delegate: [] }, 'Cannot use "delegate": expected an object'],
   [{ delegate: { type: "" } }, 'Cannot use "delegate.type": expected the name of a plugin, found ""'],
   [{ delegate: { TYPE: 7 } }, 'Cannot use "delegate.type": expected the name of a plugin, found 7'],
-  [{ delegate: { type: "flannel" } }, 'Cannot delegate to "flannel": it is the plugin that delegates'],
+  [{ delegate: { type: "flannel" } }, 'Cannot delegate to "flannel": a plugin cannot delegate to itself'],
   [{ delegate: { Name: "x" } }, 'Cannot use "delegate.name": it is set by flannel'],
   [{ delegate: { IPAM: {} } }, 'Cannot use "delegate.ipam": it is set by flannel'],
 ])("%j is code 7, and counts as absent for DEL", (raw, message) => {

@@ -54,7 +54,7 @@ function readDelegate(raw: JsonObject): JsonObject {
   if (type !== undefined && (typeof type !== "string" || type === ""))
     throw invalidConfig("delegate.type", "the name of a plugin", type)
   if (type === "flannel")
-    throw new CniError(Code.InvalidNetworkConfig, 'Cannot delegate to "flannel": it is the plugin that delegates')
+    throw new CniError(Code.InvalidNetworkConfig, 'Cannot delegate to "flannel": a plugin cannot delegate to itself')
   for (const key of ["name", "ipam"]) {
     if (key in delegate)
       throw new CniError(Code.InvalidNetworkConfig, `Cannot use "delegate.${key}": it is set by flannel`)

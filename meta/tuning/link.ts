@@ -56,7 +56,7 @@ export function setValue(route: NetlinkSocket, link: Link, key: keyof LinkValues
   const what = `set "${key}" of "${link.name}" to ${values[key]}`
   if (key === "mac" && link.mac !== "" && values.mac?.length !== link.mac.length) {
     // The kernel would take the first bytes of a longer one.
-    throw new CniError(Code.InvalidNetworkConfig, `Cannot ${what}: its addresses are as long as ${link.mac}`)
+    throw new CniError(Code.InvalidNetworkConfig, `Cannot ${what}: expected an address of the length of ${link.mac}`)
   }
   try {
     setLink(route, link, { [changeNames[key]]: values[key] })

@@ -92,7 +92,7 @@ test("an answer of many thousand bytes is read whole", async () => {
 
 test.each([
   [4095, undefined],
-  [4096, "Cannot log in to the bus: it says too much"],
+  [4096, "Cannot authenticate at the system bus: its answer is too long"],
 ])("a line of %d bytes with its end is read: %p", async (length, refusal) => {
   const line = `OK ${"0".repeat(length - 5)}\r\n`
   await using server = await startBus(directory, `DATA\r\n${line}`, answerTo(1))
@@ -107,7 +107,7 @@ test.each([
   ["DATA\rx\nx\r\nOKAY\r\n", '"DATA\rx\nx", "OKAY"'],
 ])("a bus that says %j does not let us in, and is quoted", async (says, quoted) => {
   await using server = await startBus(directory, says)
-  expect(() => Bus.find(server.path)).toThrow(`Cannot log in to the bus: it says ${quoted}`)
+  expect(() => Bus.find(server.path)).toThrow(`Cannot authenticate at the system bus: it answered ${quoted}`)
 })
 
 test("the system's bus is the first that listens of those in DBUS_SYSTEM_BUS_ADDRESS", async () => {
@@ -141,7 +141,7 @@ test("patience is for the whole connection: messages to others do not lengthen i
   const signal = answerTo(0).slice(0, 16)
   await using server = await startBus(directory, welcome, answerTo(1), { forever: signal })
   using bus = Bus.find(server.path, 500)
-  const late = "Cannot talk to the bus: no answer within 500 ms"
+  const late = "Cannot use the system bus: no answer within 500 ms"
   expect(refusalsOf(bus)).toEqual([late, late])
   expect(await server.received(3)).toHaveLength(3)
 })
@@ -149,15 +149,19 @@ test("patience is for the whole connection: messages to others do not lengthen i
 test("after bytes that are no answer the next call does not take the rest of it for its own", async () => {
   await using server = await startBus(directory, welcome, answerTo(1), [1, 2, 3, ...Array(13).fill(0), ...answerTo(3)])
   using bus = Bus.find(server.path)
-  const garbage = "the bytes do not begin like a message"
+  const garbage = "the bytes are not the beginning of a D-Bus message"
   expect(refusalsOf(bus)).toEqual([garbage, garbage])
 })
 
 test.each([
-  ["does not let us in", ["REJECTED EXTERNAL\r\nERROR\r\n"], "Cannot log in to the bus"],
-  ["says too much", ["x".repeat(9000)], "Cannot log in to the bus: it says too much"],
+  ["refuses the login", ["REJECTED EXTERNAL\r\nERROR\r\n"], "Cannot authenticate at the system bus"],
+  [
+    "sends a line that is too long",
+    ["x".repeat(9000)],
+    "Cannot authenticate at the system bus: its answer is too long",
+  ],
   ["closes the connection", [welcome, "end"], "it has closed the connection"],
-  ["answers with other bytes", [welcome, "HTTP/1.1 400 Bad Request\r\n"], "do not begin like a message"],
+  ["answers with other bytes", [welcome, "HTTP/1.1 400 Bad Request\r\n"], "not the beginning of a D-Bus message"],
   ["answers a third thing", [welcome, answerTo(1).with(17, 66)], "neither a value nor an error"],
   ["does not answer", [welcome], "no answer within 100 ms"],
 ])("a bus that %s is an error", async (_, answers, says) => {

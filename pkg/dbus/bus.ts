@@ -89,7 +89,7 @@ export class Bus implements Disposable {
     this.#send(encodeUtf8("\0AUTH EXTERNAL\r\nDATA\r\nBEGIN\r\n"))
     const lines = [this.#readLine(), this.#readLine()]
     if (lines[0] === "DATA" && lines[1]?.startsWith("OK ")) return
-    throw new DbusError(`Cannot log in to the bus: it says "${lines.join('", "')}"`)
+    throw new DbusError(`Cannot authenticate at the system bus: it answered "${lines.join('", "')}"`)
   }
 
   /** Whether a program has this name on the bus, and so is running. Throws `DbusError`. */
@@ -157,7 +157,7 @@ export class Bus implements Disposable {
         return decodeUtf8(this.#take(length)).trimEnd()
       }
     }
-    throw new DbusError("Cannot log in to the bus: it says too much")
+    throw new DbusError("Cannot authenticate at the system bus: its answer is too long")
   }
 
   /** Takes what has been received. */
@@ -178,7 +178,7 @@ export class Bus implements Disposable {
   #receiveMore(): void {
     const into = new Uint8Array(4096)
     const count = read(this.#socket.fd, into)
-    if (count === 0) throw new DbusError("Cannot talk to the bus: it has closed the connection")
+    if (count === 0) throw new DbusError("Cannot use the system bus: it has closed the connection")
     const all = new Uint8Array(this.#received.length + count)
     all.set(this.#received)
     all.set(into.subarray(0, count), this.#received.length)
@@ -195,7 +195,7 @@ export class Bus implements Disposable {
   #wait(events: number): void {
     const left = this.#deadline - monotonicMs() // over, too, when others' messages never end
     if (left > 0 && poll(this.#socket.fd, events, left)) return
-    throw new DbusError(`Cannot talk to the bus: no answer within ${this.#patienceMs} ms`)
+    throw new DbusError(`Cannot use the system bus: no answer within ${this.#patienceMs} ms`)
   }
 
   [Symbol.dispose](): void {

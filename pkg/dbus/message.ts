@@ -117,7 +117,7 @@ export function decodeMessage(bytes: Uint8Array): Message {
     if (code === Field.Interface && typeof value === "string") message.interface = value
     if (code === Field.Member && typeof value === "string") message.member = value
     if (code === Field.Signature && typeof value === "string") signature = value
-    if (value === undefined) throw new DbusError(`field ${code} is of a type that no field has`)
+    if (value === undefined) throw new DbusError(`field ${code} has an unknown type`)
   }
   reader.align(8)
   for (const type of signature.match(/as|./g) ?? []) {
@@ -140,7 +140,7 @@ class Reader {
     this.#view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
     this.#isLittle = bytes[0] === LITTLE_ENDIAN
     if (bytes.length < PREAMBLE_SIZE || (!this.#isLittle && bytes[0] !== BIG_ENDIAN)) {
-      throw new DbusError("the bytes do not begin like a message")
+      throw new DbusError("the bytes are not the beginning of a D-Bus message")
     }
   }
 

@@ -64,7 +64,7 @@ describe("a delegate", () => {
     pool.script("bridge", `echo bridge >> ${pool.path}/calls`)
     for (const verb of ["add", "check", "del", "status", "gc"] as const)
       expect(() => pool.delegate[verb]("bridge")).toThrow(
-        'Cannot delegate to "bridge": it is the plugin that delegates',
+        'Cannot delegate to "bridge": a plugin cannot delegate to itself',
       )
     pool.delegate.del("bridge", new Uint8Array())
     expect(pool.calls).toEqual(["bridge"])

@@ -46,9 +46,13 @@ export function delegateTo(context: DelegateContext): Delegate {
     const key = stdin === undefined ? "ipam.type" : "delegate.type"
     if (stdin === undefined && type === context.self) {
       const details = `"${key}" names it`
-      throw new CniError(Code.InvalidNetworkConfig, `Cannot delegate to "${type}": it is the plugin that delegates`, {
-        details,
-      })
+      throw new CniError(
+        Code.InvalidNetworkConfig,
+        `Cannot delegate to "${type}": a plugin cannot delegate to itself`,
+        {
+          details,
+        },
+      )
     }
     return requirePlugin(type, context.env.CNI_PATH ?? "", key)
   }

@@ -147,6 +147,6 @@ test("#43 a change that others are always faster with is code 11 in the end", as
   const programs = pretendPrograms(bin.path, "*nat\n:X - [0:0]\n", faster)
   let plans = 0
   const refused = refusalOf(() => changeTable(programs, "nat", () => [chain.create(`Z${++plans}`)]))
-  expect(refused).toMatchObject({ code: 11, message: "Cannot change table nat: others keep changing it" })
+  expect(refused).toMatchObject({ code: 11, message: "Cannot change table nat: other programs keep changing it" })
   expect(plans).toBe(10)
 })

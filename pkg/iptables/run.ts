@@ -58,7 +58,7 @@ export function changeTable(programs: Programs, table: TableName, plan: (found: 
       const now = readTable(programs, table)
       if (JSON.stringify(now) === JSON.stringify(found)) throw error
       if (attempt === ATTEMPTS) {
-        throw new CniError(Code.TryAgainLater, `Cannot change table ${table}: others keep changing it`, {
+        throw new CniError(Code.TryAgainLater, `Cannot change table ${table}: other programs keep changing it`, {
           cause: error,
         })
       }

@@ -166,7 +166,7 @@ export function tree(bytes: Uint8Array, { header = 0, nested = {}, texts = [] }:
     const type = view.getUint16(at + 2, true) & 0x3fff
     const payload = bytes.subarray(at + 4, at + length)
     const layout = nested[type]
-    if (type in found) throw new Error(`attribute ${type} is there twice`)
+    if (type in found) throw new Error(`attribute ${type} occurs twice`)
     found[type] = layout ? tree(payload, layout) : payload.toHex().replace(texts.includes(type) ? /(00)$/ : /$^/, "")
     at += length + ((4 - (length % 4)) % 4)
   }

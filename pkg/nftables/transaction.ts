@@ -131,7 +131,7 @@ export function atomically(socket: Pick<Netfilter, "fd" | "get" | "transact">, p
       }
       if (!(error instanceof NetlinkError) || error.errno !== "ERESTART") throw error
       if (attempt === ATTEMPTS)
-        throw new NetlinkError("change the rule set", "ERESTART", "others keep changing it", { willPass: true })
+        throw new NetlinkError("change the rule set", "ERESTART", "other programs keep changing it", { willPass: true })
     }
   }
 }

@@ -145,7 +145,7 @@ describe("stdout that is non-blocking", () => {
   test("is given up when its reader does not read", async () => {
     const child = write('pipe(R, W); open(STDOUT, ">&W")', 50)
     expect(await child.exited).toBe(1)
-    expect(await child.stderr.text()).toContain("its reader has not read for 0.05 s")
+    expect(await child.stderr.text()).toContain("the reader of stdout has not read for 0.05 s")
   })
 })
 

@@ -96,7 +96,7 @@ function writeText(fd: Fd, text: string, fullMs: number): void {
       done += write(fd, bytes.subarray(done))
     } catch (error) {
       if (!isErrno(error, "EAGAIN")) throw error // a pipe that the caller, or a process before us, made non-blocking
-      if (!poll(fd, Poll.Out, fullMs)) throw new Error(`its reader has not read for ${fullMs / 1000} s`)
+      if (!poll(fd, Poll.Out, fullMs)) throw new Error(`the reader of stdout has not read for ${fullMs / 1000} s`)
     }
   }
 }

@@ -77,7 +77,7 @@ test("#44 code 3, which says that there is nothing to clean up, is for a contain
 })
 
 test("#43 an error that will pass is code 11, however often it is wrapped, and any other code stays", () => {
-  const others = Object.assign(new Error("others keep changing it"), { willPass: true })
+  const others = Object.assign(new Error("other programs keep changing it"), { willPass: true })
   const wrapped = new CniError(Code.Internal, "Cannot remove the rules", {
     cause: new Error("plan", { cause: others }),
   })

@@ -31,7 +31,7 @@ test.each(["10.9.0.5/32", "10.9.0.5/31", "fd00::5/128", "fd00::5/127"])(
     const refusal = refusalOf(() => completeResult(leased({ address }), config({ isGateway: true })))
     expect(refusal).toMatchObject({
       code: 7,
-      message: `Cannot choose a gateway for ${address}: the network has no room`,
+      message: `Cannot choose a gateway for ${address}: the network has no free address`,
       details: expect.stringContaining('give a "gateway"'),
     })
     const given = { address, gateway: "10.9.0.4" }

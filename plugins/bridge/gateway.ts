@@ -53,9 +53,13 @@ function firstAddress(address: string): string | undefined {
   const cidr = parseCidr(address)
   if (!cidr) return undefined
   if (cidr.prefix > cidr.ip.length * 8 - 2) {
-    throw new CniError(Code.InvalidNetworkConfig, `Cannot choose a gateway for ${address}: the network has no room`, {
-      details: 'give a "gateway" in the IPAM configuration, or a network of /30 (IPv4) or /126 (IPv6) and larger',
-    })
+    throw new CniError(
+      Code.InvalidNetworkConfig,
+      `Cannot choose a gateway for ${address}: the network has no free address`,
+      {
+        details: 'give a "gateway" in the IPAM configuration, or a network of /30 (IPv4) or /126 (IPv6) and larger',
+      },
+    )
   }
   return formatIp(nextAddress(networkOf(cidr)))
 }

@@ -159,7 +159,7 @@ function poolOf(pools: readonly Pool[], addresses: readonly string[]): Pool {
 async function ownerOf(store: Store, node: string): Promise<Owner> {
   const found = await store.find("node", node)
   if (found) return found.value.owner
-  throw new CniError(Code.InvalidNetworkConfig, `Cannot find node "${node}": its agent has not told of it`)
+  throw new CniError(Code.InvalidNetworkConfig, `Cannot find node "${node}": its agent has not registered it`)
 }
 
 /** Throws where another pod keeps one of the addresses. */

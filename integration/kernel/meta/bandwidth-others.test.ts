@@ -108,7 +108,7 @@ describe("CHECK", () => {
     await pod.exec("ip", ["link", "add", "eth0", "type", "bridge"])
     expect(call("ADD", { ...both, shapeIn: "host" }).json).toMatchObject({
       code: 7,
-      msg: 'Cannot limit "eth0" on the host: it has no end there',
+      msg: 'Cannot limit "eth0" on the host: it has no peer there',
       details: 'it is of kind "bridge": leave "shapeIn" out, or set it to "container"',
     })
     add(both)

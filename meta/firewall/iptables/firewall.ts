@@ -74,7 +74,7 @@ export class IptablesFirewall extends IptablesBackend<FirewallSpec> implements R
       const again = super.restore(specs, false)
       if (!again.includes("missing")) break
       if (attempt === ATTEMPTS)
-        throw new CniError(Code.TryAgainLater, `Cannot change table ${TABLE}: others keep changing it`)
+        throw new CniError(Code.TryAgainLater, `Cannot change table ${TABLE}: other programs keep changing it`)
     }
     return became
   }
@@ -165,7 +165,7 @@ function addRules(
     const isOnlyChange = netfilter && before !== undefined && getGeneration(netfilter) === before + 1
     if (isOnlyChange || findMissing(rules, readTable(programs, TABLE)) === undefined) return
   }
-  throw new CniError(Code.TryAgainLater, `Cannot change table ${TABLE}: others keep changing it`)
+  throw new CniError(Code.TryAgainLater, `Cannot change table ${TABLE}: other programs keep changing it`)
 }
 
 /** The addresses, "10.1.0.2/32", that labels of iptables know, with their owners. Throws `CniError`, `NetlinkError`. */
