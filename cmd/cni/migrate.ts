@@ -245,7 +245,7 @@ function doneText({ direction, binDir, files, pods }: Switch): string {
   const changed = files.filter(({ did }) => did !== "unchanged" && did !== "left").length
   const what = changed === 0 ? "has" : "has now"
   const which = direction === "apply" ? "these plugins" : "the other suite's plugins"
-  return `${binDir} ${what} ${which}: ${changed} files changed, ${pods.length} pods go on\n`
+  return `${binDir} ${what} ${which}; files changed: ${changed}, running pods: ${pods.length}\n`
 }
 
 function remainsTable(remains: readonly Remaining[], screen: Screen): string {

@@ -77,5 +77,5 @@ export { buildStation, type Job, type Outcome, type Sample, Station, stationProg
 export { runTraced } from "./strace.ts"
 export { readSysctl, setIpv4Defaults, writeSysctl } from "./sysctl.ts"
 export { TemporaryDirectory } from "./temporary-directory.ts"
-export { type LeftOut, leftOutLine, leftOutTests, testWith, titlesWith } from "./test-with.ts"
+export { type LeftOut, leftOutLine, leftOutTests, testWith, titlesWith, titlesWithAll } from "./test-with.ts"
 export { patient, waitFor, waitLimitMs, within } from "./wait-for.ts"

@@ -37,6 +37,11 @@ export function titlesWith(features: readonly string[]): string {
   return `\\(needs (\\w+, )*(${features.join("|")})(, \\w+)*\\)$`
 }
 
+/** Matches the titles of tests that need all of these features. */
+export function titlesWithAll(features: readonly string[]): string {
+  return `\\(needs ${features.map((name) => `(?=(\\w+, )*${name}[,)])`).join("")}[\\w, ]+\\)$`
+}
+
 /** The line that says that a test was left out. */
 export function leftOutLine({ title, missing }: LeftOut): string {
   return `not on this kernel: ${title}; missing: ${missing.join(", ")}`

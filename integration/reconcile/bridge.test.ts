@@ -60,7 +60,7 @@ const guardedNetwork = {
 }
 
 testWith(
-  ["vlan_filtering", "nf_tables_bridge"],
+  ["vlan_filtering", "nf_tables", "nf_tables_bridge"],
   "cni reconcile makes again VLANs, the host's interface in them, isolation and the check of MACs",
   async () => {
     await using lab = await ReconcileLab.create(guardedNetwork)

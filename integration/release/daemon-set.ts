@@ -116,6 +116,12 @@ export async function execInDaemon(containerd: Containerd, { containerId }: Daem
   return { stdout: stdout.toString(), stderr: stderr.toString(), exitCode }
 }
 
+/** What kubelet has a runtime hide and protect in each container that is not privileged: containerd does nothing of it by itself. */
+const protectedPaths = {
+  maskedPaths: ["/proc/acpi", "/proc/kcore", "/proc/keys", "/proc/timer_list", "/proc/scsi", "/sys/firmware"],
+  readonlyPaths: ["/proc/asound", "/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"],
+}
+
 const exited = (status: ContainerStatus) => (status.state === "CONTAINER_EXITED" ? status : undefined)
 
 function containerConfig(spec: ContainerSpec, pod: PodSpec, image: string, namespaceOptions: object): object {
@@ -134,6 +140,7 @@ function containerConfig(spec: ContainerSpec, pod: PodSpec, image: string, names
     })),
     linux: {
       securityContext: {
+        ...protectedPaths,
         namespaceOptions,
         runAsUser: { value: context.runAsUser },
         readonlyRootfs: context.readOnlyRootFilesystem,

@@ -40,6 +40,21 @@ test("what is missing outside is shown by the first kernel that has it, unless o
   expect(titles(["nf_tables"])).toEqual(["no_nf_tables", "vlan, nf_tables"])
 })
 
+test("a test that needs what a kernel shows with what it lacks is for the first kernel that has both", () => {
+  const bridges = new Map([["v.test.ts", 'testWith(["vlan_filtering", "nf_tables"], …']])
+  const kernels = [
+    { ...stock, files: [], shows: ["selinux"], lacks: [] },
+    { ...other, shows: ["vlan_filtering"], lacks: ["nf_tables"] },
+  ] as const
+  const [first, second] = planJobs(kernels, bridges, []).map(({ job }) => job.runs[0])
+  const runs = (run: typeof first, title: string) => new RegExp(run?.pattern ?? "(?!)").test(title)
+  expect(first?.files).toEqual(["./integration/v.test.ts"])
+  expect(runs(first, "a bridge (needs vlan_filtering, nf_tables)")).toBe(true)
+  expect(runs(first, "a bridge (needs vlan_filtering, nf_tables_bridge)")).toBe(false)
+  expect(runs(first, "a bridge (needs vlan_filtering)")).toBe(false)
+  expect(runs(second, "a bridge (needs vlan_filtering)")).toBe(true)
+})
+
 test("a file that no longer exists is an error, not one file less", () => {
   expect(() => planJobs([{ ...stock, files: ["x.test.ts"] }], files, [])).toThrow("Cannot find integration/x.test.ts")
 })

@@ -1,5 +1,5 @@
 import { join } from "node:path"
-import { type Feature, neededByPlugins, titlesWith } from "../lab/mod.ts"
+import { type Feature, neededByPlugins, titlesWith, titlesWithAll } from "../lab/mod.ts"
 import type { Job } from "./job.ts"
 import type { Kernel } from "./kernel.ts"
 
@@ -41,7 +41,8 @@ export interface Plan<K> {
 
 /**
  * What runs on each of some kernels: its own files whole, and of all others the tests that need what it shows.
- * A feature that is missing on the machine outside, and that none of them shows, is shown by the first that has it.
+ * A feature that is missing on the machine outside, and that none of them shows, is shown by the first that has it. A test that needs what a kernel
+ * shows, and also what that kernel lacks, runs on the first that has both.
  */
 export function planJobs<K extends Plannable>(
   kernels: readonly K[],
@@ -52,23 +53,37 @@ export function planJobs<K extends Plannable>(
   const orphans = missing.filter((feature) => !shown.includes(feature))
   return kernels.map((kernel) => {
     const adopted = orphans.filter((feature) => kernels.find(({ lacks }) => !lacks.includes(feature)) === kernel)
-    return { kernel, job: planJob(kernel, all, [...kernel.shows, ...adopted]) }
+    return { kernel, job: planJob(kernel, all, [...kernel.shows, ...adopted], pairsFor(kernel, kernels)) }
   })
+}
+
+/** A feature that a kernel shows with one that it lacks: tests that need both are for the first kernel that has both. */
+type Pair = readonly [shown: Feature, lacked: Feature]
+
+function pairsFor<K extends Plannable>(kernel: K, kernels: readonly K[]): Pair[] {
+  const pairs = kernels.flatMap(({ shows, lacks }) =>
+    shows.flatMap((shown) => lacks.map((lacked): Pair => [shown, lacked])),
+  )
+  const isFor = (pair: Pair) => kernels.find(({ lacks }) => !pair.some((feature) => lacks.includes(feature))) === kernel
+  return pairs.filter((pair) => isFor(pair) && !pair.some((feature) => kernel.shows.includes(feature)))
 }
 
 function planJob(
   { files, only, rebooted = [], patience }: Plannable,
   all: TestFiles,
   features: readonly Feature[],
+  pairs: readonly Pair[],
 ): Job {
   const gone = files.filter((name) => !all.has(name))
   if (gone.length > 0) throw new Error(`Cannot find integration/${gone.join(", integration/")}`)
-  const others = featureFiles(all, features).filter((name) => !files.includes(name))
+  const shown = [...features, ...pairs.map(([feature]) => feature)]
+  const others = featureFiles(all, shown).filter((name) => !files.includes(name))
   const path = (name: string) => `./integration/${name}`
   const whole = { title: files.join(" "), files: files.map(path) }
   const title = `tests that need one of: ${features.join(", ")}`
   const ofPlugins = only ? `^(${only.join("|")}): .*` : ""
-  const selected = { title, files: others.map(path), pattern: `${ofPlugins}${titlesWith(features)}` }
+  const pattern = [titlesWith(features), ...pairs.map(titlesWithAll)].map((titles) => ofPlugins + titles).join("|")
+  const selected = { title, files: others.map(path), pattern }
   const again = rebooted.filter((name) => all.has(name))
   const afterReboot = { title: `${again.join(" ")}, after a reboot`, files: again.map(path), isAfterReboot: true }
   return { patience, runs: [whole, selected, afterReboot].filter((run) => run.files.length > 0) }
