@@ -5,6 +5,7 @@ import { copyExecutable } from "../install/mod.ts"
 import { pluginNames } from "../suite/plugins.ts"
 import type { Target } from "./engine.ts"
 import { buildEach, buildTool as linkTool, type Start } from "./native.ts"
+import { inputsOf, isUnchanged, noteBuild } from "./unchanged.ts"
 
 const root = join(import.meta.dir, "..")
 
@@ -103,7 +104,17 @@ export async function build(start: Start = "snapshot"): Promise<void> {
   renameSync(join(dist, ".cnitool"), join(dist, "cnitool"))
 }
 
+/** Builds, unless the files of the last build are there and everything is as it was. */
+async function buildIfChanged(start: Start): Promise<void> {
+  const [dist, made] = [join(root, "dist"), ["bin", "cni", "cnitool", "cni-agent", "man"]]
+  const inputs = await inputsOf(root, start)
+  if (isUnchanged(dist, made, inputs)) return
+  noteBuild(dist, made, undefined)
+  await build(start)
+  noteBuild(dist, made, inputs)
+}
+
 if (import.meta.main) {
-  await build(process.argv.includes("--bytecode") ? "bytecode" : "snapshot")
+  await buildIfChanged(process.argv.includes("--bytecode") ? "bytecode" : "snapshot")
   console.log(`Built dist/cni, dist/cnitool, dist/cni-agent, dist/man and dist/bin: ${pluginNames.join(", ")}`)
 }

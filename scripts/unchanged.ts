@@ -1,0 +1,65 @@
+/** Whether a build would make again what is there: every command of tests begins with one. */
+import { createHash } from "node:crypto"
+import { existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
+import { execa } from "execa"
+import { muslCompiler } from "./engine.ts"
+
+/** What a build has left, beside its files. */
+interface Stamp {
+  /** The digest of all that it was made from. */
+  readonly inputs: string
+  /** The digest of each file that it made, by path below the directory of the stamp. */
+  readonly outputs: Readonly<Record<string, string>>
+}
+
+const digestOf = (...parts: (string | Uint8Array)[]) => {
+  const hash = createHash("sha256")
+  for (const part of parts) hash.update(part).update("\0")
+  return hash.digest("hex")
+}
+
+/**
+ * The digest of what a build in a checkout may depend on: each file that git tracks or would, the compiler, Bun, the settings. Undefined
+ * where git does not know the files.
+ */
+export async function inputsOf(checkout: string, ...settings: string[]): Promise<string | undefined> {
+  const list = ["ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+  const { stdout, exitCode } = await execa("git", list, { cwd: checkout, reject: false })
+  if (exitCode !== 0 || stdout === "") return undefined
+  const compiler = await execa(muslCompiler, ["--version"], { reject: false })
+  const env = Object.entries(process.env).filter(([name]) => /^(CNI_|SOURCE_DATE_EPOCH$)/.test(name))
+  const parts: (string | Uint8Array)[] = [Bun.version, compiler.stdout ?? "", JSON.stringify(env.sort()), ...settings]
+  for (const name of stdout.split("\0").filter(Boolean).sort()) {
+    const path = join(checkout, name)
+    if (existsSync(path) && statSync(path).isFile()) parts.push(name, readFileSync(path))
+  }
+  return digestOf(...parts)
+}
+
+const stampOf = (directory: string) => join(directory, ".built")
+
+/** The digests of files, and of all files in directories, below a directory. */
+function outputsOf(directory: string, names: readonly string[]): Record<string, string> {
+  const isFile = (name: string) => statSync(join(directory, name)).isFile()
+  const inside = (name: string) => readdirSync(join(directory, name), { recursive: true, encoding: "utf8" })
+  const all = names.flatMap((name) => (isFile(name) ? [name] : inside(name).map((entry) => join(name, entry))))
+  const files = all.filter(isFile).sort()
+  return Object.fromEntries(files.map((file) => [file, digestOf(readFileSync(join(directory, file)))]))
+}
+
+/** Whether the last build into a directory was from these inputs, and its files are as it made them. */
+export function isUnchanged(directory: string, names: readonly string[], inputs: string | undefined): boolean {
+  try {
+    const stamp = JSON.parse(readFileSync(stampOf(directory), "utf8")) as Stamp
+    return inputs === stamp.inputs && Bun.deepEquals(stamp.outputs, outputsOf(directory, names))
+  } catch {
+    return false
+  }
+}
+
+/** Notes what a build has made of its inputs, or with none that its files are of no known build. */
+export function noteBuild(directory: string, names: readonly string[], inputs: string | undefined): void {
+  if (inputs === undefined) rmSync(stampOf(directory), { force: true })
+  else writeFileSync(stampOf(directory), JSON.stringify({ inputs, outputs: outputsOf(directory, names) }))
+}
