@@ -41,11 +41,11 @@ export function readPacketFilter(): FilterView | undefined {
 
 /**
  * Reads the base chains of a namespace, those of dormant tables left out, with the rules in them and not in what they jump to; undefined where
- * there are none, as in most containers, which takes one question. Throws `NetlinkError`, `ETIME` where the socket's budget is over.
+ * there are no tables, as in most containers, which takes one question. Throws `NetlinkError`, `ETIME` where the socket's budget is over.
  */
 export function readBaseChains(socket: Netfilter): FilterView | undefined {
+  if (listTables(socket).length === 0) return undefined
   const bases = listBaseChains(socket)
-  if (bases.length === 0) return undefined
   const awake = bases.filter(({ table }) => !isDormant(socket, table))
   return { bases: awake, rules: awake.flatMap((base) => listRules(socket, base)) }
 }
