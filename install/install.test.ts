@@ -172,7 +172,7 @@ test("what cannot be installed into is refused before anything changes", () => {
     expect.objectContaining({
       code: 5,
       message: `Cannot install into "${missing}": there is no such directory`,
-      details: expect.stringContaining("make it first: mkdir -p"),
+      details: expect.stringContaining(`make it first: mkdir -p ${missing}`),
     }),
   )
   expect(() => install({ ...suite, directory: suite.source("bridge") })).toThrow("it is no directory")

@@ -142,7 +142,8 @@ export function refusal(directory: string, reason: string, details?: string): Cn
 function refusalOf(directory: string, cause: unknown): CniError {
   if (isCniError(cause)) return cause
   const [, reason, details] = reasons.find(([names]) => isErrno(cause, ...names)) ?? []
-  if (reason !== undefined) return refusal(directory, reason, `${messageOf(cause)}; ${details}`)
+  const way = isErrno(cause, "ENOENT") ? ` ${directory}` : ""
+  if (reason !== undefined) return refusal(directory, reason, `${messageOf(cause)}; ${details}${way}`)
   return new CniError(Code.Io, `Cannot install into "${directory}"`, { cause })
 }
 

@@ -140,6 +140,10 @@ test("a directory without a configuration is an error; a command that is not the
   await lab.host.exec("mkdir", [empty])
   const { stdout, exitCode } = await lab.cni(["doctor", "--json", "--conf-dir", empty])
   expect({ stdout, exitCode }).toEqual({ stdout: expect.stringContaining('"config-none"'), exitCode: 3 })
+  const { stderr } = await lab.cni(["doctor", "pdos"])
+  expect(stderr).toMatch(
+    /^cni doctor: no configuration in ".*" and no attachment is of network "pdos"; did you mean "pods"\?\n$/,
+  )
   const [one, two] = [await lab.cni(["docter"]), await lab.cni(["ipam", "lst"])]
   expect([one.exitCode, one.stderr]).toEqual([
     2,

@@ -14,6 +14,12 @@ test("#170 a plugin object without a type is refused", () => {
   expect(() => parsePlugin(new TextEncoder().encode("{}"))).toThrow("missing 'type'")
 })
 
+test("a list where one plugin belongs is told by its file's name", () => {
+  expect(() => parsePlugin(JSON.stringify({ name: "net", plugins }))).toThrow(
+    expect.objectContaining({ details: expect.stringContaining("ends with .conflist") }),
+  )
+})
+
 test("#171 a list without a name, or with one that is no string, is refused", () => {
   for (const name of [undefined, "", 5, null]) expect(() => parse({ name, plugins })).toThrow("missing 'name'")
 })

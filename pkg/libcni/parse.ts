@@ -83,7 +83,13 @@ function parsePlugins(value: unknown): NetworkPlugin[] {
 
 function checkPlugin(raw: JsonObject): NetworkPlugin {
   const type = member(raw, "type")
-  if (type === undefined || type === "") throw invalid("error parsing configuration: missing 'type'")
+  if (type === undefined || type === "") {
+    const isList = Array.isArray(member(raw, "plugins"))
+    throw invalid(
+      "error parsing configuration: missing 'type'",
+      isList ? "it has 'plugins': a list is a file whose name ends with .conflist" : undefined,
+    )
+  }
   if (typeof type !== "string") throw invalid("Cannot use plugin: 'type' must be a string")
   const expect = (key: string, wanted: string, holds: boolean) => {
     if (!holds) throw invalid(`Cannot use plugin "${type}": '${key}' must be ${wanted}`)
@@ -152,8 +158,8 @@ function order(a: string, b: string): number {
   }
 }
 
-function invalid(message: string): CniError {
-  return new CniError(Code.InvalidNetworkConfig, message)
+function invalid(message: string, details?: string): CniError {
+  return new CniError(Code.InvalidNetworkConfig, message, details === undefined ? {} : { details })
 }
 
 function kind(value: unknown): string {

@@ -49,9 +49,13 @@ function notLocal(examined: Examined, { name, link }: ExaminedInterface, { ip, t
   const address = formatIp(ip)
   const isV6 = familyOf(ip) === AF_INET6
   const isLookedUp = inside.rules?.some(({ family, table }) => family === familyOf(ip) && table === RT_TABLE_LOCAL)
-  const route = sh`ip ${isV6 ? ["-6"] : []} route replace local ${address} dev ${name} table local proto kernel ${isV6 ? [] : ["scope", "host", "src", address]}`
-  const rule = sh`ip ${isV6 ? ["-6"] : []} rule add priority 0 lookup local`
-  const lost = isLookedUp === false ? "no rule looks up table local" : "its route is not in table local"
+  const isRule = isLookedUp === false
+  const source = isV6 ? [] : ["scope", "host", "src", address]
+  const words = isRule
+    ? ["rule", "add", "priority", "0", "lookup", "local"]
+    : ["route", "replace", "local", address, "dev", name, "table", "local", "proto", "kernel", ...source]
+  const lost = isRule ? "no rule looks up table local" : "its route is not in table local"
+  const lostOfMany = isRule ? lost : "their routes are not in table local"
   return [
     {
       rule: "container-not-local",
@@ -60,9 +64,9 @@ function notLocal(examined: Examined, { name, link }: ExaminedInterface, { ip, t
       cause: `${lost} in network ${one.network}`,
       affected: [affectedBy(one)],
       what: `${nameOf(one)} does not take ${address} of "${name}" for its own: ${lost}`,
-      ofMany: (count) => `${count} containers do not take their addresses for their own: ${lost}`,
+      ofMany: (count) => `${count} containers do not take their addresses for their own: ${lostOfMany}`,
       why: "the container drops what is sent to the address, answers to what it asks included",
-      remedy: inContainer(inside, [isLookedUp === false ? rule : route]),
+      remedy: inContainer(inside, [sh`ip ${[...(isV6 ? ["-6"] : []), ...words]}`]),
       consequenceOf: ["container-main-table", "container-rule"],
     },
   ]
