@@ -1,6 +1,7 @@
 import {
   type Attachment,
   addNetwork,
+  cachedAttachments,
   checkNetwork,
   delNetwork,
   type Network,
@@ -23,7 +24,7 @@ import {
   word,
 } from "../../tools/command.ts"
 import { attachmentOf, type Terminal } from "../../tools/environment.ts"
-import { attachmentsOf, describeLostBridge, lostBridge, readNode } from "../../tools/node/mod.ts"
+import { attachmentsOf, describeLostBridge, lostBridge, readNode, recordedNetwork } from "../../tools/node/mod.ts"
 import { resultTable } from "../../tools/tables.ts"
 
 const environmentHelp = `NETNS is a path, or a name from "ip netns list". Arguments for the plugins come from the environment:
@@ -86,7 +87,7 @@ Works also without the namespace, and a second time. Every plugin is run even wh
 Example:
   cni del mynet demo`,
   async run(args, terminal) {
-    const prepared = prepare(args, terminal)
+    const prepared = prepareDel(args, terminal)
     const { runtime, network, attachment } = prepared
     await delNetwork(runtime, network, attachment)
     const detached = `Detached ${attachment.ifName} in ${attachment.netns} from network "${network.name}"`
@@ -126,9 +127,27 @@ interface Prepared {
 function prepare(args: Arguments, terminal: Terminal): Prepared {
   const runtime = runtimeOf(args, terminal)
   const network = networkOf(word(args, 0), args, terminal)
-  const netns = netnsPath(word(args, 1))
+  return { runtime, network, attachment: askedAttachment(args, terminal) }
+}
+
+function askedAttachment(args: Arguments, terminal: Terminal): Attachment {
   const named = { containerId: text(args, "container-id"), ifName: text(args, "ifname") }
-  return { runtime, network, attachment: attachmentOf(terminal.env, netns, named) }
+  return attachmentOf(terminal.env, netnsPath(word(args, 1)), named)
+}
+
+/** The same for DEL, of a network that no file has any more, too, as after `cni install --uninstall`: then it is that of the ADD's record. */
+function prepareDel(args: Arguments, terminal: Terminal): Prepared {
+  try {
+    return prepare(args, terminal)
+  } catch (error) {
+    const [runtime, attachment, name] = [runtimeOf(args, terminal), askedAttachment(args, terminal), word(args, 0)]
+    const cached = cachedAttachments(runtime.cacheDir, attachment.containerId).find(
+      (one) => one.network === name && one.ifName === attachment.ifName,
+    )
+    const network = recordedNetwork(cached)
+    if (network === undefined) throw error
+    return { runtime, network, attachment }
+  }
 }
 
 function idOf({ network, attachment: { containerId, ifName } }: Prepared): JsonObject {

@@ -103,3 +103,14 @@ test("after --fix the last line counts what is left, not what was found", async 
     /WARNING stale-cache.*Fixing: DEL of pods.*\n0 errors, [01] warnings?, 0 attachments looked at, after 1 deletion\r?\n$/s,
   )
 })
+
+test("a container whose network's file is gone, as after cni install --uninstall, is detached by the record of its ADD", async () => {
+  await using lab = await NodeLab.create()
+  const pod = await lab.addPod()
+  await lab.host.exec("rm", [`${lab.confDir}/10-pods.conflist`])
+  const del = ["del", "pods", pod.path, "--container-id", pod.name]
+  expect(await lab.cni(del)).toMatchObject({ exitCode: 0, stderr: "" })
+  expect((await pod.exec("ip", ["-br", "link"])).stdout).not.toContain("eth0")
+  expect((await lab.cni(["ps", "--no-headers"])).stdout).not.toContain(pod.name)
+  expect(await lab.cni(del)).toMatchObject({ exitCode: 1, stderr: expect.stringContaining("no net configuration") })
+})
