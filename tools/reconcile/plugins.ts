@@ -80,13 +80,14 @@ export function restoreChains(
 
 /**
  * Whether an executable says that it is of this suite, when it is run as a person runs it. One that is missing, or is no program, is
- * not. Throws where it could not be started, or did not end by itself.
+ * not. Throws where it could not be looked for or started, or did not end by itself.
  */
 function isOfSuite(type: string, { path }: PluginRuns): boolean {
   let file: string
   try {
     file = requirePlugin(type, path.join(":"))
-  } catch {
+  } catch (error) {
+    if (error instanceof Error && error.cause !== undefined) throw error // a directory that may have it cannot be searched
     return false
   }
   const introduction = unlessErrno(() => introductionOf(file), "ENOENT", "EACCES", "ENOEXEC")
