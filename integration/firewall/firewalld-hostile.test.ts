@@ -99,7 +99,7 @@ test("firewalld that dies while it is asked: ADD fails and leaves nothing, DEL e
 /** What a bus may say instead of an answer to the first call to firewalld, and what is then said of it. */
 const answers = [
   ["hangs up", "end", "it has closed the connection"],
-  ["answers with bytes of another kind", "HTTP/1.1 400 Bad Request\r\n\r\n", "do not begin like a message"],
+  ["answers with bytes of another kind", "HTTP/1.1 400 Bad Request\r\n\r\n", "not the beginning of a D-Bus message"],
   ["announces a message of 4 GiB", [0x6c, 2, 1, 1, 255, 255, 255, 255, 9, 0, 0, 0, 0, 0, 0, 0], "bytes"],
   [
     "answers with a message that ends too early",
