@@ -44,12 +44,16 @@ export const checkUplinkAddress: Check = (patient) => {
   ]
 }
 
+/** Kinds of links that uplinks are of; a device of its own has none. One end of a pair is where the host itself is a container. */
+const UPLINKS = new Set(["", "bond", "team", "vlan", "bridge"])
+
 /** The host's interfaces that are up and could be uplinks, and have no IPv4 address: not containers', and no ports of others. */
 function bareLinks(patient: Patient): NodeLink[] {
   const own = new Set(containerLinks(patient))
   return patient.node.links.filter(
-    ({ name, nsid, isUp, state, kind, master, addresses }) =>
+    ({ name, nsid, isUp, state, kind, master, peerNsid, addresses }) =>
       nsid === undefined &&
+      (UPLINKS.has(kind) || (kind === "veth" && peerNsid !== undefined)) &&
       isUp &&
       name !== "lo" &&
       !own.has(name) &&
