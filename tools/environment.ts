@@ -15,6 +15,7 @@ import type { Attachment } from "../pkg/libcni/mod.ts"
 import { leave, onSignal, ready, type Stop, stopOnceAsked } from "../pkg/loop/mod.ts"
 import { concat } from "../pkg/netlink/mod.ts"
 import { CniError, Code, isJsonObject, type JsonObject, parseJson } from "../pkg/types/mod.ts"
+import { type ScreenSize, visible } from "./screen.ts"
 
 type Env = Readonly<Record<string, string | undefined>>
 
@@ -81,9 +82,9 @@ export function readPath(text: string): string[] {
 }
 
 /** The terminal and the variables of a command line tool: tests pass their own. */
-export interface Terminal {
+export interface Terminal extends ScreenSize {
   readonly env: Readonly<Record<string, string | undefined>>
-  /** Writes text as it is, without a newline of its own. */
+  /** Writes text without a newline of its own, its control characters as escapes (`visible`); bytes as they are. */
   readonly stdout: (text: string | Uint8Array) => void
   readonly stderr: (text: string | Uint8Array) => void
   /** All of stdin, to its end. */
@@ -92,10 +93,6 @@ export interface Terminal {
   readonly interactive: boolean
   /** Whether stderr is a terminal. */
   readonly watched?: boolean
-  /** The width of stdout in characters, at this moment; undefined where there is no limit. */
-  readonly columns?: number | undefined
-  /** Whether stdout shows colours and its user wants them: <https://no-color.org>. */
-  readonly colour?: boolean
   /** Ctrl-C, or the service manager's "stop". */
   readonly signal: AbortSignal
 }
@@ -162,7 +159,7 @@ const READER_GONE = 141
 
 /** Writes all of it. Ends the process, without a word, when the pipe has no reader any more. */
 function writeAll(fd: Fd, text: string | Uint8Array): void {
-  let rest = typeof text === "string" ? encodeUtf8(text) : text
+  let rest = typeof text === "string" ? encodeUtf8(visible(text)) : text
   while (rest.length > 0) {
     try {
       rest = rest.subarray(write(fd, rest))

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import { type Column, containerText, fittedTable, tinted, wrapped } from "./screen.ts"
+import { type Column, containerText, fittedTable, tinted, visible, wrapped } from "./screen.ts"
 
 const rows = [
   ["lab", "0123456789abcdef0123456789abcdef", { text: "alive", tone: "good" as const }],
@@ -114,4 +114,24 @@ test.each([
 ] as const)("what is %s has a colour of its own", (tone, parameters) => {
   expect(tinted("x", tone, { colour: true })).toBe(`\x1b[${parameters}mx\x1b[0m`)
   expect(tinted("", tone, { colour: true })).toBe("")
+})
+
+test.each([
+  ["eth0\x1b[2J\x1b[H", "eth0\\u001b[2J\\u001b[H"],
+  ["a\x1b[H\x1b[J", "a\\u001b[H\\u001b[J"],
+  ["\x1b[8mhidden\x1b]0;title\x07", "\\u001b[8mhidden\\u001b]0;title\\u0007"],
+  ["up\r\x9b2Jdown\x00\x7f", "up\\u000d\\u009b2Jdown\\u0000\\u007f"],
+  ["\u202e0hte", "\\u202e0hte"],
+])("control characters are shown as escapes: %j", (text, shown) => {
+  expect(visible(text)).toBe(shown)
+})
+
+test.each([
+  "a line\n\tand another one\n",
+  tinted("bad", "bad", { colour: true }) + tinted("quiet", "quiet", { colour: true }),
+  "\x1b[H\x1b[Jcni ps\n",
+  "\r\x1b[Kcni add: at work",
+  "größer → 東京\n",
+])("what the tools write stays as it is: %j", (text) => {
+  expect(visible(text)).toBe(text)
 })

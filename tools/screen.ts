@@ -1,5 +1,3 @@
-import type { Terminal } from "./environment.ts"
-
 /** The tone of a text. Colour only repeats the words. */
 export type Tone = "good" | "warning" | "bad" | "quiet" | "strong"
 
@@ -9,8 +7,13 @@ const parameters: Readonly<Record<Tone, string>> = { good: "32", warning: "33", 
 /** A cell of a table. */
 export type Cell = string | { readonly text: string; readonly tone: Tone }
 
-/** The width of a terminal, and whether it has colours. */
-export type ScreenSize = Pick<Terminal, "columns" | "colour">
+/** What text on stdout is made to fit. */
+export interface ScreenSize {
+  /** The width of stdout in characters, at this moment; undefined where there is no limit. */
+  readonly columns?: number | undefined
+  /** Whether stdout shows colours and its user wants them: <https://no-color.org>. */
+  readonly colour?: boolean
+}
 
 /** What text is made for: `isWide` has every column, and without `hasHeads` tables are their rows alone. */
 export interface Screen extends ScreenSize {
@@ -27,6 +30,21 @@ const LEAST_WIDTH = 8
 /** The text in the colour of its tone, where there are colours. */
 export function tinted(text: string, tone: Tone, { colour }: ScreenSize): string {
   return colour && text !== "" ? `\x1b[${parameters[tone]}m${text}\x1b[0m` : text
+}
+
+/** What the tools themselves write: a cleared screen or line at the beginning, and the tones. Then controls, C0 and C1, and those that turn the direction of text. */
+const CONTROLS =
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for
+  /^(?:\x1b\[H\x1b\[J|\r\x1b\[K)|\x1b\[(?:0|1|2|31;1|32|33)m|[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]/g
+
+/**
+ * The text with each control character as its escape, such as `\u001b`, which JSON has too: a container can put them into the name of an interface, where
+ * they would clear the screen or hide a line. Newlines, tabs and the colours of `tinted` stay.
+ */
+export function visible(text: string): string {
+  return text.replace(CONTROLS, (found) => {
+    return found.length > 1 ? found : `\\u${found.charCodeAt(0).toString(16).padStart(4, "0")}`
+  })
 }
 
 /**

@@ -49,6 +49,13 @@ describe("what is printed", () => {
     }
   })
 
+  test("has the control characters of a name as escapes [S145]", async () => {
+    await using lab = await NodeLab.create()
+    const { stderr } = await lab.cni(["doctor", "pods\x1b[2J\x1b[H"])
+    expect(stderr).toContain('"pods\\u001b[2J\\u001b[H"')
+    expect(stderr).not.toContain("\x1b")
+  })
+
   test("without heads is rows alone, for awk and its like", async () => {
     await using lab = await NodeLab.create()
     await lab.addPod("web-10")
