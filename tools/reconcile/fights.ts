@@ -28,11 +28,6 @@ export class Fights {
     return [...this.#items.keys()].filter((what) => this.isOver(what, now))
   }
 
-  /** Whether something is left now. */
-  isLeft(what: string, now: number): boolean {
-    return now < (this.#items.get(what)?.until ?? 0)
-  }
-
   /** Leaves what is gone once more. */
   leave(what: string, now: number): void {
     const item = this.#items.get(what)

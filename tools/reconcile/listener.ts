@@ -6,7 +6,7 @@ import { messageOf } from "../../pkg/types/mod.ts"
 import { Fights } from "./fights.ts"
 import { FirewalldWatch } from "./firewalld-watch.ts"
 import { LinkWatch } from "./link-watch.ts"
-import { exceptFlags, isTable, keyOf, type ListenerOptions, type Looked, look, lossesOf } from "./look.ts"
+import { exceptFlags, keyOf, type ListenerOptions, type Looked, look, lossesOf } from "./look.ts"
 import { becomeListener, Tally, type Trigger } from "./record.ts"
 import { nameOf, type RuleNews, RuleWatch } from "./rule-watch.ts"
 
@@ -232,8 +232,7 @@ class Listener implements Disposable {
   /** Has `cni reconcile` look at everything, in a process of its own, whose memory goes with it. Never throws. */
   async #lookAtAll(trigger: Trigger, since: number): Promise<void> {
     const began = monotonicMs()
-    // A table comes back by its copy: it is excepted only while it is left.
-    const over = this.#fights.over(began).filter((what) => !isTable(what) || this.#fights.isLeft(what, began))
+    const over = this.#fights.over(began)
     const flows = this.#hasRestored ? ["--flows"] : []
     this.#hasRestored = false
     let looked: Looked | undefined

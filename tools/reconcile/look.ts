@@ -105,6 +105,6 @@ function nameOf(item: Item): string {
 }
 
 /** Whether that is a table, as the watch of rules names it, and not an item. */
-export function isTable(what: string): boolean {
+function isTable(what: string): boolean {
   return what.startsWith("table ")
 }
