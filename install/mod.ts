@@ -6,7 +6,14 @@
  * rollback(["/opt/cni/bin"])
  */
 export { copyExecutable } from "./content.ts"
-export { findVersion, introductionOf, isOfThisSuite, requireExecutable, requireVersion } from "./executable.ts"
+export {
+  findVersion,
+  type Introduction,
+  introductionOf,
+  isOfThisSuite,
+  requireExecutable,
+  requireVersion,
+} from "./executable.ts"
 export { type Installation, install } from "./install.ts"
 export { wakeWatchers } from "./layout.ts"
 export type { Manifest, Placed } from "./manifest.ts"

@@ -1,7 +1,7 @@
-import { introductionOf, isOfThisSuite } from "../../install/mod.ts"
+import { type Introduction, introductionOf, isOfThisSuite } from "../../install/mod.ts"
 import { encodeUtf8 } from "../../pkg/engine/mod.ts"
 import { execPlugin, formatCniArgs, pluginEnvironment, requirePlugin } from "../../pkg/invoke/mod.ts"
-import { unlessErrno } from "../../pkg/libc/mod.ts"
+import { isErrno, SyscallError } from "../../pkg/libc/mod.ts"
 import { RESTORE, type RestoreAnswer, type RestoreRequest } from "../../pkg/skel/mod.ts"
 import { type ErrorObject, newestVersion, parseJsonObject, stringifyJson, toErrorObject } from "../../pkg/types/mod.ts"
 import { describedPlugins as suite } from "../../suite/plugins.ts"
@@ -90,10 +90,21 @@ function isOfSuite(type: string, { path }: PluginRuns): boolean {
     if (error instanceof Error && error.cause !== undefined) throw error // a directory that may have it cannot be searched
     return false
   }
-  const introduction = unlessErrno(() => introductionOf(file), "ENOENT", "EACCES", "ENOEXEC")
+  const introduction = findIntroduction(file)
   if (introduction?.hasEnded === false)
     throw new Error(`Cannot tell whether "${file}" is of this suite: it did not end by itself`)
   return isOfThisSuite(introduction?.version)
+}
+
+/** What an executable prints of itself; undefined for a file that the kernel does not run. Throws `SyscallError` where another call failed. */
+function findIntroduction(file: string): Introduction | undefined {
+  try {
+    return introductionOf(file)
+  } catch (error) {
+    const isExecve = error instanceof SyscallError && error.call === "execve"
+    if (isExecve && isErrno(error, "ENOENT", "EACCES", "ENOEXEC")) return undefined
+    throw error
+  }
 }
 
 /**
