@@ -43,6 +43,8 @@ interface Known {
 /** What was heard of the host's interfaces, addresses, routes and settings. */
 export interface LinkNews {
   readonly isSuspect: boolean
+  /** An interface has lost something, and may be on its way out: `isShaken` decides later. */
+  readonly isUnsure: boolean
   /** A setting below /proc/sys was changed. */
   readonly isSetting: boolean
   readonly isOverrun: boolean
@@ -57,6 +59,7 @@ export class LinkWatch implements Disposable {
   readonly #links = new Map<number, Known>()
   /** Interfaces that have lost something; a loss if they are still there in the end. */
   readonly #shaken = new Set<number>()
+  #isUnsure = false
   /** Notifications were taken, and not followed to the end: something failed. */
   #isBehind = false
 
@@ -83,6 +86,7 @@ export class LinkWatch implements Disposable {
   take(): LinkNews {
     let [isSuspect, isSetting, isOverrun] = [false, false, this.#isBehind]
     this.#isBehind = true
+    this.#isUnsure = false
     for (let messages = this.#events.takeEvents(); messages; messages = this.#events.takeEvents()) {
       isOverrun ||= messages.length === 0
       for (const message of messages) {
@@ -92,7 +96,8 @@ export class LinkWatch implements Disposable {
     }
     if (isOverrun) this.#look()
     this.#isBehind = false
-    return { isSuspect: isSuspect || isOverrun, isSetting, isOverrun }
+    const isUnsure = this.#isUnsure && this.#shaken.size > 0
+    return { isSuspect: isSuspect || isOverrun, isUnsure, isSetting, isOverrun }
   }
 
   /** Whether something hangs no more on an interface that is still there. Asked when no more is heard for a while. */
@@ -102,16 +107,16 @@ export class LinkWatch implements Disposable {
     return isThere
   }
 
-  /** Whether anything was heard that `isShaken` decides on. */
-  get isUnsure(): boolean {
-    return this.#shaken.size > 0
+  #shake(index: number): void {
+    this.#shaken.add(index)
+    this.#isUnsure = true
   }
 
   #hear(message: Message): boolean {
     const { type, payload } = message
     if (type === NEWLINK || type === DELLINK) return this.#hearOfLink(message)
-    if (type === DELADDR || type === DELQDISC) this.#shaken.add(u32.get(payload, 4))
-    if (type === DELROUTE && payload[4] === MAIN_TABLE) this.#shaken.add(readRoute(message).index ?? 0)
+    if (type === DELADDR || type === DELQDISC) this.#shake(u32.get(payload, 4))
+    if (type === DELROUTE && payload[4] === MAIN_TABLE) this.#shake(readRoute(message).index ?? 0)
     for (const index of this.#shaken) if (!this.#links.has(index)) this.#shaken.delete(index)
     return false
   }
@@ -122,7 +127,7 @@ export class LinkWatch implements Disposable {
     if (header.family === AF_BRIDGE) {
       // A port's own settings say nothing of what they were: long after it was set up they are not changed by ADDs.
       const isOld = known !== undefined && (type === DELLINK || monotonicMs() - known.since > SET_UP_MS)
-      if (isOld) this.#shaken.add(header.index)
+      if (isOld) this.#shake(header.index)
       return false
     }
     if (type === DELLINK) {
@@ -135,8 +140,8 @@ export class LinkWatch implements Disposable {
     const now = knownOf(link, known?.since ?? monotonicMs())
     this.#links.set(header.index, now)
     if (!known) return false
-    if (known.isUp && !now.isUp) this.#shaken.add(header.index)
-    if (known.master !== 0 && known.master !== now.master) this.#shaken.add(header.index)
+    if (known.isUp && !now.isUp) this.#shake(header.index)
+    if (known.master !== 0 && known.master !== now.master) this.#shake(header.index)
     return now.isBridge && known.mac !== now.mac
   }
 

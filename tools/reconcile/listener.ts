@@ -143,7 +143,7 @@ class Listener implements Disposable {
     const links = this.#links.take()
     if (links.isOverrun) this.#suspect("overrun")
     if (links.isSetting) this.#suspect("settings")
-    if (links.isSuspect || this.#links.isUnsure) this.#suspect("links", links.isSuspect)
+    if (links.isSuspect || links.isUnsure) this.#suspect("links", links.isSuspect)
     const { retryAt } = this.#firewalld
     const isDue = news.isFirewalld || (retryAt !== undefined && retryAt <= monotonicMs())
     if (isDue && this.#firewalld.connect()) this.#suspect("firewalld")
