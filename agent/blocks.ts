@@ -136,7 +136,8 @@ export class Blocks {
   readonly #at = remembered((block: string): bigint | undefined => {
     const parsed = parsePrefix(block)
     if (!parsed || parsed.length !== this.#of.blockLength || !liesIn(parsed, this.#whole)) return undefined
-    const isNormal = parsed.family === AF_INET ? block.includes("/") : formatPrefix(parsed) === block
+    // IPv4 has one form but for "::ffff:10.0.0.0", and is not written anew to be compared.
+    const isNormal = parsed.family === AF_INET ? /^[\d.]+\//.test(block) : formatPrefix(parsed) === block
     return isNormal ? this.#indexOf(parsed.first) : undefined
   })
 
