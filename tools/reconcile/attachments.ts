@@ -41,6 +41,8 @@ export interface Skipped extends Partial<Owner> {
 export interface Cached {
   readonly chains: readonly CachedChain[]
   readonly skipped: readonly Skipped[]
+  /** The networks of all attachments that the caches have. */
+  readonly networks: readonly string[]
 }
 
 /**
@@ -66,7 +68,7 @@ export function readCaches(
   })
   const wanted = found.filter(({ one }) => network === undefined || one.network === network)
   wanted.sort((a, b) => (a.added < b.added ? -1 : a.added > b.added ? 1 : 0))
-  const networks = new Map<Uint8Array, Network>()
+  const parsed = new Map<Uint8Array, Network>()
   const own = stat("/proc/self/ns/net")
   const chains = wanted.flatMap(({ one, record }): CachedChain[] => {
     const { network, containerId, ifName } = one
@@ -82,13 +84,13 @@ export function readCaches(
     if (!isThere || isSameFile(findStat(netns), own)) return skip(`its namespace "${netns}" is gone`, false)
     if (isBeingDeleted(one)) return skip("its DEL has begun", false)
     try {
-      const chain = withDelegates(chainOf(one, networks), one, (reason) => skip(reason, true))
+      const chain = withDelegates(chainOf(one, parsed), one, (reason) => skip(reason, true))
       return [{ network, containerId, ifName, netns, args: one.args, chain, record }]
     } catch (error) {
       return skip(messageOf(error), true)
     }
   })
-  return { chains, skipped }
+  return { chains, skipped, networks: [...new Set(found.map(({ one }) => one.network))] }
 }
 
 /** Whether an attachment was deleted since it was read: its record or its namespace is gone. */

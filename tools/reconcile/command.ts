@@ -1,3 +1,4 @@
+import { didYouMean } from "../../pkg/config/mod.ts"
 import { unlessErrno } from "../../pkg/libc/mod.ts"
 import type { JsonObject } from "../../pkg/types/mod.ts"
 import {
@@ -71,7 +72,10 @@ Examples:
     const flows = given(args, "flows")
     const runs = { path, env, log: stderr, ...(timeoutMs === undefined ? {} : { timeoutMs }) }
     if (!isDry) openAnnouncements()
-    const cached = readCaches(cacheDir, args.words[0], readDeleted())
+    const [network] = args.words
+    const cached = readCaches(cacheDir, network, readDeleted())
+    if (network !== undefined && !cached.networks.includes(network))
+      stderr(`cni reconcile: ${unknown(network, cached)}\n`)
     const excepted = texts(args, "except")
     const isExcepted = exceptions(excepted)
     const only = text(args, "only")
@@ -95,6 +99,12 @@ Examples:
     for (const line of failures) stderr(`${line}\n`)
     if (failures.length > 0) throw new Found(1)
   },
+}
+
+/** Says that no attachment is of a network: a slip is not a network that has lost nothing. */
+function unknown(name: string, { networks }: Cached): string {
+  const meant = didYouMean(name, networks)
+  return `no attachment is of network "${name}"${meant === undefined ? "" : `; did you mean "${meant}"?`}`
 }
 
 /** Goes on until the signal says stop, and tells on stderr what it does. */
