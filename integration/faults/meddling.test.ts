@@ -15,6 +15,7 @@ import {
   takeSnapshot,
   tellFigure,
   testPlugins,
+  waitFor,
 } from "../lab/mod.ts"
 import { between, endedBefore, expectClean, useBetween } from "./between.ts"
 
@@ -48,8 +49,12 @@ async function look({ host }: Stage): Promise<string> {
   return stdout
 }
 
-/** One call during which a container meddles before the n-th system call. Whether the call lasted as long. */
-async function meddleOnce(stage: Stage, verb: (typeof verbs)[number], lines: string[], nth: number): Promise<boolean> {
+/** One call during which a container meddles before the n-th system call, and what is left is deleted. Whether the call lasted as long. */
+async function meddleOnce(
+  stage: Stage,
+  verb: (typeof verbs)[number],
+  { lines, nth, idle }: { lines: string[]; nth: number; idle: string },
+): Promise<boolean> {
   const at = await stage.attach()
   const { attachment, pod, ifName } = at
   const command = lines.map((line) => `ip -n ${pod.name} ${line.replace("IF", ifName)}`).join("; ")
@@ -64,8 +69,12 @@ async function meddleOnce(stage: Stage, verb: (typeof verbs)[number], lines: str
   await succeed(attachment.run("GC", { "cni.dev/valid-attachments": [] }))
   await at.maker?.del()
   await stage.host.removeContainer(pod)
-  // What the container has hidden from DEL in another namespace is remembered for as long as the container lives.
-  await succeed(attachment.run("GC", { "cni.dev/valid-attachments": [] }))
+  // What the container has hidden from DEL in another namespace is remembered until the kernel has ended the container's, in its own time.
+  const isIdle = async () => {
+    await succeed(attachment.run("GC", { "cni.dev/valid-attachments": [] }))
+    return (await look(stage)) === idle
+  }
+  await waitFor(isIdle, "GC to leave nothing").catch(() => {}) // what is left is told by who compares it
   return !ended
 }
 
@@ -93,7 +102,7 @@ testPlugins(
         const before = await takeSnapshot(stage.host)
         const idle = await look(stage)
         for (let round = 0; goOn && round < triesOfStage; round++) {
-          goOn = await meddleOnce(stage, verb, meddles[what]?.(other) ?? [], nth)
+          goOn = await meddleOnce(stage, verb, { lines: meddles[what]?.(other) ?? [], nth, idle })
           if (goOn) tried++
           const now = await look(stage)
           expect({ verb, nth, now }).toEqual({ verb, nth, now: idle })
