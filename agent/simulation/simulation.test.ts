@@ -5,7 +5,7 @@ import { runSchedule, runSchedules, type Verdict } from "./schedule.ts"
 import { runInProcesses } from "./slices.ts"
 import { engine } from "./subject.ts"
 
-/** A hundred seconds of processor time in `npm test`; `npm run test:cluster -- --schedules 10000000` is the long form. */
+/** A hundred seconds of processor time in `npm test`; `.ci/run` goes on to 100,000; `npm run test:cluster -- --schedules 10000000` is the long form. */
 const schedules = Number(process.env.CNI_SCHEDULES ?? extent(40_000, 1_000_000))
 
 /** With more schedules it is worth the time that another process takes to compile the engine. */
