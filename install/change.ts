@@ -83,7 +83,7 @@ export function makeReady(layout: Layout): Kind | undefined {
   return finished
 }
 
-/** Finishes a change that an interrupted installer had decided. Returns its kind; `undefined` when there is none. */
+/** Finishes a change that an interrupted installer had decided. Returns its kind; `undefined` without such a change. */
 function finish(layout: Layout): Kind | undefined {
   const change = findDecided(layout)
   if (change) carryOut(layout, change, true)

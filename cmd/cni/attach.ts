@@ -135,7 +135,7 @@ function askedAttachment(args: Arguments, terminal: Terminal): Attachment {
   return attachmentOf(terminal.env, netnsPath(word(args, 1)), named)
 }
 
-/** The same for DEL, of a network that no file has any more, too, as after `cni install --uninstall`: then it is that of the ADD's record. */
+/** As `prepare`, for DEL. A network whose file is gone, as after `cni install --uninstall`, is read from the record of its ADD. */
 function prepareDel(args: Arguments, terminal: Terminal): Prepared {
   try {
     return prepare(args, terminal)

@@ -55,7 +55,7 @@ export class PacketSocket extends FileDescriptor {
   }
 
   /**
-   * Receives the next frame into a buffer, which truncates it; `undefined` when there is none. Throws `ENETDOWN` once
+   * Receives the next frame into a buffer, which truncates it; `undefined` when no frame waits. Throws `ENETDOWN` once
    * the link goes down.
    */
   receive(into: Uint8Array): Uint8Array | undefined {

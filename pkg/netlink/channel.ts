@@ -82,7 +82,7 @@ export class Channel implements Disposable {
   }
 
   /**
-   * Returns the next received datagram of the joined multicast groups. `undefined` when there is none, and an empty
+   * Returns the next received datagram of the joined multicast groups. `undefined` when no datagram waits, and an empty
    * list when the kernel has dropped some (`ENOBUFS`) or one cannot be read.
    */
   takeEvents(): Message[] | undefined {

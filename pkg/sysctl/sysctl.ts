@@ -82,7 +82,7 @@ function writeSetting(path: string, value: string): void {
   whereWritable(path, (file) => writeExisting(file, text))
 }
 
-/** Does what writes a setting with its file, or in a container with that of `WRITABLE`. Throws the first `SyscallError` where there is none. */
+/** Calls `write` with the path, and where /proc/sys is read-only with the file below `WRITABLE`. Throws the first `SyscallError` when that file is missing. */
 function whereWritable(path: string, write: (file: string) => void): void {
   try {
     write(path)
