@@ -136,6 +136,39 @@ for (const name of interfacePlugins(({ masquerades }) => masquerades)) {
     },
   )
 
+  for (const ipMasqBackend of backends) {
+    testPlugin(name, `${name}: with ${ipMasqBackend}, ipMasqBeyond keeps the address within a cluster`, async () => {
+      const { host, internet } = await connectedHost()
+      await using _ = host
+      // Another node of the cluster, as its routes have it: a container there sees containers as they are.
+      const remote = ["10.200.0.9", "fd00:ffff::9"]
+      for (const [at, address] of remote.entries()) {
+        await internet.exec("ip", ["address", "add", address, "dev", "lo"])
+        await host.exec("ip", ["route", "add", address, "via", outside[at]?.address ?? ""])
+      }
+      for (const { first } of plugin.pairs)
+        await internet.exec("ip", [
+          "route",
+          "add",
+          first,
+          "via",
+          first.includes(":") ? "2001:db8:113::1" : "203.0.113.1",
+        ])
+      const pod = await host.addContainer()
+      const keys = { ipMasq: true, ipMasqBackend, ipMasqBeyond: ["192.168.0.0/16", "10.0.0.0/8", "fd00::/16"] }
+      const attachment = new Attachment(host, pod, plugin.network({ ...plugin.dualStack, ...keys }))
+      const result = await attachment.add()
+      await using peer = await EchoPeer.start(internet)
+      const seenAt = async (address: string) =>
+        unmapped((await askEcho(pod, { transport: "tcp", address, port: peer.port })).from.address)
+      expect(await Promise.all(remote.map(seenAt))).toEqual(plugin.pairs.map(({ first }) => first))
+      for (const { address, seen } of outside) expect(await seenAt(address)).toBe(seen)
+      expect(await attachment.check(result)).toMatchObject({ exitCode: 0 })
+      await attachment.del({}, { netns: "" })
+      expect((await host.exec("nft", ["list", "ruleset"])).stdout).not.toContain(pod.name)
+    })
+  }
+
   testPlugin(name, `${name}: the masquerade ends with DEL`, async () => {
     const { host, internet } = await connectedHost()
     await using _ = host

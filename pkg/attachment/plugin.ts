@@ -15,6 +15,8 @@ export interface AttachmentConfig extends Omit<InterfaceConfig, "mac"> {
   hasRules?: boolean
   /** What the container sends beyond its networks leaves with the host's address. */
   ipMasq?: boolean
+  /** Networks that an address in them reaches without masquerade, instead of its own network only. */
+  ipMasqBeyond?: readonly string[]
   /** Undefined: the one that the kernel can do. */
   ipMasqBackend?: BackendName | undefined
   /** The interface stays down. */

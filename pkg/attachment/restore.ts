@@ -3,7 +3,7 @@ import { type Link, listLinks, RouteSocket } from "../netlink/mod.ts"
 import { NamespaceFile } from "../netns/mod.ts"
 import { PacketFilter } from "../nftables/mod.ts"
 import type { Restorable, Restoring } from "../skel/mod.ts"
-import { CniError, Code, ownerComment } from "../types/mod.ts"
+import { type Cidr, CniError, Code, contains, ownerComment, parseCidr } from "../types/mod.ts"
 import { readRecorded } from "./check.ts"
 import type { AttachmentConfig, InterfacePlugin, RestorableInterface } from "./plugin.ts"
 
@@ -28,12 +28,21 @@ export function restoreAttachments<C extends AttachmentConfig>(
   const masqueraded = attachments.filter(({ config }) => masquerades(config))
   if (masqueraded.length === 0) return
   const wanted = masqueraded.map(({ owner, recorded, config, tell, refuse }) => ({
-    spec: { owner, addresses: recorded.addresses },
+    spec: { owner, addresses: masqueradedOf(config, recorded.addresses) },
     asked: config.ipMasqBackend,
     made: () => tell("masquerade"),
     refuse,
   }))
   new Masquerade(filter).restore(wanted, restoring)
+}
+
+/** Returns the addresses, each with the prefix length of the network that it reaches without masquerade. */
+export function masqueradedOf({ ipMasqBeyond = [] }: AttachmentConfig, addresses: readonly Cidr[]): Cidr[] {
+  const networks = ipMasqBeyond.flatMap((text) => parseCidr(text) ?? [])
+  return addresses.map((address) => {
+    const wider = networks.find((network) => network.prefix < address.prefix && contains(network, address.ip))
+    return wider ? { ...address, prefix: wider.prefix } : address
+  })
 }
 
 /** Removes the rules of attachments that were deleted in the meantime. Throws `CniError`. */

@@ -18,7 +18,7 @@ import { checkInterface, checkUp, expectInterface, readRecorded } from "./check.
 import { deleteInterface, deleteOrphans } from "./delete.ts"
 import { interfaceKinds, requireKind } from "./kinds.ts"
 import type { Attaching, AttachmentConfig, InterfacePlugin } from "./plugin.ts"
-import { restoreAttachments, takeBackRules } from "./restore.ts"
+import { masqueradedOf, restoreAttachments, takeBackRules } from "./restore.ts"
 import { restoreInterface } from "./restore-inside.ts"
 
 /**
@@ -97,7 +97,8 @@ function leaseAll<C extends AttachmentConfig>(plugin: InterfacePlugin<C>, attach
   requireMtu(config.mtu, result)
   const addresses = addressesOf(result)
   if (masquerades(config) && addresses.length > 0) {
-    new Masquerade(filter).add({ owner, addresses }, config.ipMasqBackend, undo, call)
+    const spec = { owner, addresses: masqueradedOf(config, addresses) }
+    new Masquerade(filter).add(spec, config.ipMasqBackend, undo, call)
   }
   return result
 }
@@ -147,7 +148,8 @@ function checkAttachment<C extends AttachmentConfig>(plugin: InterfacePlugin<C>,
   checkAddresses(inside, link, recorded.addresses)
   if (plugin.checkRoutes) plugin.checkRoutes(checking)
   else checkRoutes(inside, link, recorded.prevResult)
-  if (masquerades(config)) new Masquerade(filter).check({ owner, addresses: recorded.addresses }, config.ipMasqBackend)
+  if (!masquerades(config)) return
+  new Masquerade(filter).check({ owner, addresses: masqueradedOf(config, recorded.addresses) }, config.ipMasqBackend)
 }
 
 function deleteAttachment<C extends AttachmentConfig>(plugin: InterfacePlugin<C>, call: Call, config: C): void {

@@ -52,12 +52,13 @@ test("an interface may not have the hardware address of a group, or zeros", () =
 })
 
 test("masquerading is off, and its backend open, unless the configuration says so", () => {
-  expect(parseConfig(masqueradeKeys, {})).toEqual({ ipMasq: false })
+  expect(parseConfig(masqueradeKeys, {})).toEqual({ ipMasq: false, ipMasqBeyond: [] })
   for (const backend of ["iptables", "nftables"] as const)
-    expect(parseConfig(masqueradeKeys, { ipMasqBackend: backend })).toEqual({ ipMasq: false, ipMasqBackend: backend })
+    expect(parseConfig(masqueradeKeys, { ipMasqBackend: backend })).toMatchObject({ ipMasqBackend: backend })
   expect(() => parseConfig(masqueradeKeys, { ipMasqBackend: "pf" })).toThrow(
     'expected "nftables" or "iptables", found "pf"',
   )
+  expect(() => parseConfig(masqueradeKeys, { ipMasqBeyond: ["10.0.0.0"] })).toThrow("a network such as 10.244.0.0/16")
 })
 
 test("without any member DNS is the IPAM plugin's business", () => {

@@ -3,6 +3,7 @@ import {
   type Dns,
   formatMac,
   type NetworkConfig,
+  parseCidr,
   parseMac,
   readCniArgs,
   validateInterfaceName,
@@ -106,9 +107,13 @@ export const interfaceKeys = {
   runtimeConfig: withMac,
 } as const satisfies Fields
 
+/** A network with the length of its prefix. */
+const network = { kind: "text", expected: "a network such as 10.244.0.0/16", check: parseCidr } as const
+
 /** The keys of masquerading; without `ipMasqBackend` it is done by what the kernel has. */
 export const masqueradeKeys = {
   ipMasq: off,
+  ipMasqBeyond: { kind: "list", of: network, default: [] },
   ipMasqBackend: { kind: "choice", of: ["nftables", "iptables"], expected: '"nftables" or "iptables"' },
 } as const satisfies Fields
 
