@@ -15,14 +15,7 @@ const plain = ({ section, sign, line }: Change) =>
     .replaceAll(/([0-9a-f]{2}:){5}[0-9a-f]{2}/g, "MAC")
     .replaceAll(/bench\/\w+\/eth0/g, "OWNER")
 
-/** Notes of rules are files, which the floor does not write: it is what the kernel needs. */
-const isNote = ({ line }: Change) => line.startsWith("/run/cni/rules/")
-
-const plainDifference = (before: Snapshot, after: Snapshot) =>
-  diffSnapshots(before, after)
-    .filter((change) => !isNote(change))
-    .map(plain)
-    .sort()
+const plainDifference = (before: Snapshot, after: Snapshot) => diffSnapshots(before, after).map(plain).sort()
 
 test("the kernel floor leaves what the chain leaves, and takes all of it back", async () => {
   await using node = await Node.open({ name: "ours", directory: join(import.meta.dir, "../../dist/bin") }, chainOf(1))

@@ -1,4 +1,4 @@
-import { mkdir, readFile, rm, rmdir, stat } from "node:fs/promises"
+import { mkdir, readFile } from "node:fs/promises"
 import { join } from "node:path"
 import {
   ContainerNamespace,
@@ -88,15 +88,7 @@ export class HostNamespace extends Namespace implements AsyncDisposable {
     ]
   }
 
-  /** Removes the notes of rules that plugins have written which were called in this process: their files are this machine's. */
-  async forgetNotes(): Promise<void> {
-    const found = await stat(this.path).catch(() => undefined)
-    if (found) await rm(`/run/cni/rules/${found.ino}`, { recursive: true, force: true })
-    await rmdir("/run/cni/rules").catch(() => {}) // others may have notes there
-  }
-
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.forgetNotes()
     for (const { name } of this.#containers.splice(0)) await removeNamespace(name)
     await removeNamespace(this.name)
   }

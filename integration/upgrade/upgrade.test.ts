@@ -39,10 +39,12 @@ const nodes = recordings.flatMap(([version, recording]) => [
   { title: `a version after ${version}`, recording, change: later },
 ])
 
-/** The lines of a host that speak of a container: its name, its addresses, its end of a pair; the place in a range stays on purpose. */
+/** The lines of a host that speak of a container: its name, its addresses, its end of a pair; the place in a range stays on purpose, notes of rules until the next boot. */
 async function linesAboutContainers(host: HostNamespace): Promise<string[]> {
   const all = Object.entries(await takeSnapshot(host)).flatMap(([section, lines]) =>
-    lines.filter((line) => !/\/(last_reserved_ip\.|\.index\/)/.test(line)).map((line) => `${section}: ${line}`),
+    lines
+      .filter((line) => !/\/(last_reserved_ip\.|\.index\/)|^\/run\/cni\/rules\//.test(line))
+      .map((line) => `${section}: ${line}`),
   )
   return all.filter((line) => /\bpod-|\b10\.2\d\.0\.2\b|\bfd00:2\d::2\b|\bveth[0-9a-f]{8}/.test(line))
 }

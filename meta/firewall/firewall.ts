@@ -1,5 +1,5 @@
 import { type Element, PacketFilter } from "../../pkg/nftables/mod.ts"
-import { type Container, type Feature, OwnedRules, type RestoreOptions } from "../../pkg/rules/mod.ts"
+import { type Feature, OwnedRules, type RestoreOptions } from "../../pkg/rules/mod.ts"
 import { CniError, Code, hostCidr, type Owner, ownerComment } from "../../pkg/types/mod.ts"
 import { Failures, type Undo } from "../../pkg/undo/mod.ts"
 import type { FirewallConfig } from "./config.ts"
@@ -39,7 +39,6 @@ const feature: Feature<ZonedSpec> = {
   does: () => "filter",
   needs: "the kernel needs nf_tables with connection tracking",
   key: "backend",
-  notes: "firewall",
 }
 
 const NO_FIREWALLD = 'firewalld is not running, or its bus cannot be reached, and "backend" asks for it'
@@ -73,12 +72,12 @@ export class Firewall implements Disposable {
   readonly #isFiltering = () => this.#filter?.hasTable(/^firewalld/) ?? true
 
   /** Doing it again changes nothing. Throws `CniError`; `undo` takes back what has changed. */
-  add(spec: FirewallSpec, { backend, firewalldZone }: FirewallConfig, undo: Undo, container?: Container): void {
+  add(spec: FirewallSpec, { backend, firewalldZone }: FirewallConfig, undo: Undo, log?: (line: string) => void): void {
     const socket = this.#filter?.socket
     using firewalld = this.#findFirewalld(backend, this.#log, this.#isFiltering)
     if (backend === "firewalld" && !firewalld) throw noFirewalld()
     const former = firewalld ? sourcesOfOwner(socket, spec.owner) : []
-    this.#rules.add({ ...spec, zone: firewalld && firewalldZone }, filterOf(backend), undo, container)
+    this.#rules.add({ ...spec, zone: firewalld && firewalldZone }, filterOf(backend), undo, log)
     if (!firewalld) return
     addSources(
       { firewalld, zone: firewalldZone, socket, log: this.#log, isFiltering: this.#isFiltering },

@@ -37,7 +37,7 @@ function addFirewall(call: Call, config: FirewallConfig): Answered {
   if (spec.addresses.length === 0) return call.answer(result)
   using filter = new Firewall(call.log)
   using undo = new Undo(call.log)
-  filter.add(spec, config, undo, call)
+  filter.add(spec, config, undo, call.log)
   return call.answer(result, undo)
 }
 

@@ -4,14 +4,7 @@ import type { Owner } from "../../pkg/types/mod.ts"
 import { Failures } from "../../pkg/undo/mod.ts"
 import { flushEntriesOf, flushOlderEntries, flushUnmapped } from "./flush-conntrack.ts"
 import { IptablesHostports } from "./iptables/hostports.ts"
-import {
-  type DnatMapping,
-  dnatMappings,
-  families,
-  type HostportHints,
-  type MappedAddress,
-  type PortmapSpec,
-} from "./mapping.ts"
+import { type DnatMapping, dnatMappings, type HostportHints, type MappedAddress, type PortmapSpec } from "./mapping.ts"
 import { NftablesHostports, UpstreamHostports } from "./nftables/hostports.ts"
 import { localnetStays } from "./route-localnet.ts"
 
@@ -20,8 +13,6 @@ const feature: Feature<PortmapSpec> = {
   does: () => "map ports",
   needs: "the kernel needs nf_tables with NAT and the expression fib",
   key: "backend",
-  notes: "portmap",
-  isAlone: ({ conditions }) => families.some((family) => conditions[family].length > 0),
 }
 
 /**

@@ -35,7 +35,7 @@ function addPortmap(call: Call, config: PortmapConfig): Answered {
   const { spec, localnet } = prepare({ owner: ownerOf(call), netns: call.netns }, config, addresses)
 
   using undo = new Undo(call.log)
-  const ahead = hostports.add(spec, config.backend, undo, call)
+  const ahead = hostports.add(spec, config.backend, undo, call.log)
   if (localnet !== undefined && !isLocalnetOn(localnet)) switchLocalnetOn(localnet)
   const answer = call.answer(result, undo)
   try {

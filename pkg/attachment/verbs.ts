@@ -98,7 +98,7 @@ function leaseAll<C extends AttachmentConfig>(plugin: InterfacePlugin<C>, attach
   const addresses = addressesOf(result)
   if (masquerades(config) && addresses.length > 0) {
     const spec = { owner, addresses: masqueradedOf(config, addresses) }
-    new Masquerade(filter).add(spec, config.ipMasqBackend, undo, call)
+    new Masquerade(filter).add(spec, config.ipMasqBackend, undo, call.log)
   }
   return result
 }

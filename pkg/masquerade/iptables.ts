@@ -18,15 +18,13 @@ import { findLink, listAddresses } from "../netlink/mod.ts"
 import { type NamespaceFile, Netns } from "../netns/mod.ts"
 import { tableFamily } from "../nftables/mod.ts"
 import { IptablesBackend, missingRules, type RuleBackend, type TablePart } from "../rules/mod.ts"
-import { CniError, Code, formatCidr, hostCidr, isCniError, isWhole, type Owner, ownerComment } from "../types/mod.ts"
+import { CniError, Code, formatCidr, hostCidr, isCniError, type Owner, ownerComment } from "../types/mod.ts"
 import type { Undo } from "../undo/mod.ts"
 import { planAdd, planGc, planRemove } from "./iptables-plan.ts"
 import { ANY_CHAIN, type MasqueradeRules, masqueradeRules, masqueradeSearch, PARENT, TABLE } from "./iptables-rules.ts"
 import { byFamily, type MasqueradeSpec } from "./spec.ts"
 
 const NOTHING = { chains: [], rules: [] } as const
-
-type Lost = Parameters<RuleBackend<MasqueradeSpec>["add"]>[2]
 
 /** The masquerade by upstream's chains and rules, of either suite. `hints`: the container's namespace. */
 export class IptablesMasquerade
@@ -36,7 +34,7 @@ export class IptablesMasquerade
   protected readonly table = TABLE
 
   /** One `iptables-restore` for each address family. Throws `CniError`. */
-  add({ owner, addresses }: MasqueradeSpec, undo: Undo, lost: Lost = () => {}): void {
+  add({ owner, addresses }: MasqueradeSpec, undo: Undo): void {
     const variant = chooseVariant(this.socket)
     const search = masqueradeSearch(owner)
     const mark = ownerComment(owner)
@@ -45,7 +43,6 @@ export class IptablesMasquerade
       const parts = byFamily(addresses).map(([family, addresses]) => {
         return { programs: requirePrograms(family, variant), rules: masqueradeRules(family, owner, addresses) }
       })
-      if (found.length === 0) lost((other) => isWhole(() => this.check(other))) // else the container has another interface
       undo.defer("masquerade", () => this.#removeMarked(owner, () => true))
       for (const { programs, rules } of parts) {
         const isNew = !found.some(({ family }) => family === programs.family) // nothing to read: nothing to lose

@@ -12,7 +12,6 @@ const feature: Feature<MasqueradeSpec> = {
   does: (spec) => ["masquerade", spec?.addresses.map(formatCidr).join(" and ")].filter(Boolean).join(" "),
   needs: "the kernel needs nf_tables with NAT",
   key: "ipMasqBackend",
-  notes: "masquerade",
 }
 
 /**

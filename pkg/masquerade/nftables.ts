@@ -58,7 +58,7 @@ export class NftablesMasquerade extends NftablesBackend implements RuleBackend<M
    * chain, sets and rules where they are missing. An address that another owner in this network has left behind becomes this
    * one's; it is shared with another network, which may have the same addresses on a bridge of its own. Throws `NetlinkError`.
    */
-  add({ owner, addresses }: MasqueradeSpec, undo: Undo, lost = () => {}): void {
+  add({ owner, addresses }: MasqueradeSpec, undo: Undo, onNewTable = () => {}): void {
     const { socket } = this
     const groups = groupByLayout(addresses)
     if (groups.length === 0) return
@@ -66,7 +66,7 @@ export class NftablesMasquerade extends NftablesBackend implements RuleBackend<M
       groups.flatMap(({ layout, addresses }) => planAdd(layout, readState(socket, layout, addresses), addresses, owner))
     // Not complete for the first address with its prefix length; refused when an address is held.
     const isComplete = groups.every(({ layout, addresses }) => hasMasqueradeRulesAsleep(socket, layout, addresses))
-    if (!isComplete && !this.mayHold()) lost()
+    if (!isComplete && !this.mayHold()) onNewTable()
     const planAll = () => groups.flatMap(({ layout, addresses }) => planNew(layout, addresses, ownerComment(owner)))
     const change = () => commitQuickly(socket, isComplete ? planAll() : undefined, planMissing)
     undo.defer("masquerade", () => this.takeBack(owner), change)

@@ -21,11 +21,10 @@ export interface RuleBackend<Spec, Hints = unknown, Made = void> {
   /** Whether the node has what `add` needs, for this spec or in general. Changes nothing. */
   isUsable(spec?: Spec): boolean
   /**
-   * Adds the rules; to add them again changes nothing. Each change goes to `undo` with its reverse. `lost` is called before that where
-   * the table is not there, as far as the backend finds that out without another question; a backend that cannot hands over a test for
-   * the rules of another attachment, which is then asked of one.
+   * Adds the rules; adding them again changes nothing. Each change goes to `undo` with its reverse. A backend in nf_tables calls
+   * `onNewTable` before it adds its table.
    */
-  add(spec: Spec, undo: Undo, lost: (isWhole?: (other: Spec) => boolean) => void): Made
+  add(spec: Spec, undo: Undo, onNewTable: () => void): Made
   /** Throws `CniError` with what was expected and what was found, unless all rules are there. */
   check(spec: Spec): void
   /** Whether there may be rules to remove. When false, `remove` and `gc` are not called. */

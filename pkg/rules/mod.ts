@@ -9,6 +9,5 @@
  */
 export type { BackendName, Filter, ForeignRules, Restored, RuleBackend } from "./backend.ts"
 export * from "./backends.ts"
-export type { Container } from "./notes.ts"
 export { type Feature, OwnedRules, onFlows } from "./owned-rules.ts"
 export type { RestorableRules, RestoreOptions } from "./restore.ts"

@@ -10,7 +10,7 @@ type Verb = "add" | "check" | "remove" | "gc" | "isUsable" | "mayHold"
 /** What a backend throws, by verb; false for a question that it answers with no. */
 type Answers = Partial<Record<Verb, Error | false>>
 
-const feature = { rules: "lights", does: () => "light", needs: "the kernel needs lamps", notes: "test", key: "backend" }
+const feature = { rules: "lights", does: () => "light", needs: "the kernel needs lamps", key: "backend" }
 
 /** The rules of three places that answer like this, and what they were asked in its order. */
 function play(nftables: Answers | undefined, iptables: Answers | undefined, other?: Answers) {

@@ -1,18 +1,10 @@
 import { unlessErrno } from "../libc/mod.ts"
-import type { NetlinkSocket } from "../netlink/mod.ts"
+import { type Link, listLinks, type NetlinkSocket, RouteSocket } from "../netlink/mod.ts"
 import { openNetfilter } from "../nftables/mod.ts"
 import { CniError, Code, isCniError, messageOf, type Owner, ownerComment } from "../types/mod.ts"
 import { Failures, type Undo } from "../undo/mod.ts"
 import type { BackendName, Backends, Filter, ForeignRules, RuleBackend } from "./backend.ts"
-import { type Container, RuleNotes } from "./notes.ts"
-import {
-  isForeign,
-  mayHold,
-  moveToIptables,
-  type RestorableRules,
-  type RestoreOptions,
-  restoreRules,
-} from "./restore.ts"
+import { isForeign, moveToIptables, type RestorableRules, type RestoreOptions, restoreRules } from "./restore.ts"
 
 /** What errors say of a feature. */
 export interface Feature<Spec> {
@@ -24,16 +16,6 @@ export interface Feature<Spec> {
   readonly needs: string
   /** The key of the configuration that names the backend; undefined where there is no choice. */
   readonly key?: string
-  /** The name of the directory with notes of its rules. */
-  readonly notes: string
-  /** Whether rules need a transaction of their own. */
-  isAlone?(spec: Spec): boolean
-}
-
-/** The rules of one other attachment of the same backend: when they are missing, all are. */
-interface Sample<Spec> {
-  readonly asked: BackendName | undefined
-  isWhole(other: Spec): boolean
 }
 
 const NO_PROGRAM = 'the program "iptables-restore" is missing (Debian\'s package is called "iptables")'
@@ -50,7 +32,6 @@ export class OwnedRules<Spec extends { readonly owner: Owner }, Hints = unknown,
   readonly #feature: Feature<Spec>
   readonly #filter: Pick<Filter, "forgetTables"> | undefined
   readonly #backends: Backends<Spec, Hints, Made>
-  readonly #notes: RuleNotes<Spec>
 
   constructor(
     feature: Feature<Spec>,
@@ -60,89 +41,46 @@ export class OwnedRules<Spec extends { readonly owner: Owner }, Hints = unknown,
     this.#feature = feature
     this.#filter = filter
     this.#backends = backends
-    this.#notes = new RuleNotes(feature.notes)
   }
 
   /**
    * Adds the rules by the backend `asked`. Without `asked`: by nf_tables, or by iptables when nf_tables fails; when
-   * both fail the error has both reasons. Adding them again changes nothing. With `container` a note of the rules is
-   * written; when the table was deleted, the noted rules of other attachments are restored first. Throws `CniError`;
-   * `undo` removes what was added.
+   * both fail the error has both reasons. Adding them again changes nothing. `log` gets a line when the table was missing although
+   * other containers are attached. Throws `CniError`; `undo` removes what was added.
    */
-  add(spec: Spec, asked: BackendName | undefined, undo: Undo, container?: Container): Made {
-    if (!container) return this.#add(spec, asked, undo, () => {})
-    const former = this.#notes.write(container, { spec, asked })
-    try {
-      const made = this.#add(spec, asked, undo, (isWhole) =>
-        this.#restoreOthers(spec.owner, container.log, isWhole && { isWhole, asked }),
-      )
-      undo.defer("note the rules", () => this.#notes.putBack(spec.owner, former))
-      return made
-    } catch (error) {
-      this.#notes.putBack(spec.owner, former)
-      throw error
-    }
-  }
-
-  #add(
-    spec: Spec,
-    asked: BackendName | undefined,
-    undo: Undo,
-    lost: (isWhole?: (other: Spec) => boolean) => void,
-  ): Made {
+  add(spec: Spec, asked: BackendName | undefined, undo: Undo, log?: (line: string) => void): Made {
     this.#filter?.forgetTables()
     const { nftables, iptables } = this.#backends
-    if (iptables && asked === "iptables") return this.#addByIptables(iptables, spec, undo, lost)
+    if (iptables && asked === "iptables") return this.#addByIptables(iptables, spec, undo)
     try {
-      return this.#requireNftables(spec).add(spec, undo, lost)
+      return this.#requireNftables(spec).add(spec, undo, () => this.#reportNewTable(spec.owner, log))
     } catch (error) {
       const isLacking = !nftables || !canUse(nftables, spec)
       const failure = this.#toCniError(error, spec, isLacking ? `nftables: ${this.#feature.needs}` : "nftables")
       if (asked || !iptables || !isLacking) throw failure
-      return this.#addByIptables(iptables, spec, undo, lost, failure)
+      return this.#addByIptables(iptables, spec, undo, failure)
     }
   }
 
-  /**
-   * Restores the rules that other attachments have lost, and removes those of attachments that were deleted in the
-   * meantime, whose notes no longer exist. A DEL that removes its note later finds the rules. Never throws: the current
-   * ADD continues.
-   */
-  #restoreOthers(own: Owner, log: (line: string) => void, sample?: Sample<Spec>): void {
+  /** The kernel knows who is attached: the host's end of a pair has its owner as alias. Never throws. */
+  #reportNewTable({ containerId }: Owner, log: ((line: string) => void) | undefined): void {
+    if (!log) return
     try {
-      if (sample) {
-        const [other] = this.#notes.readOthers(own, log, sample)
-        if (!other || sample.isWhole(other.spec)) return
+      using route = RouteSocket.open()
+      const isOther = ({ attributes: { alias = "" } }: Link) => {
+        const [, id, ...more] = alias.split("/")
+        return more.length === 1 && id !== containerId
       }
-      const refuse = (error: unknown) => log(`Cannot make again what another container has lost: ${messageOf(error)}`)
-      const wanted = this.#notes.readOthers(own, log).map(({ spec, asked }) => {
-        return { spec, asked, isAlone: this.#feature.isAlone?.(spec) ?? false, made: () => {}, refuse }
-      })
-      if (wanted.length === 0) return
-      this.restore(wanted, { isDry: false, log })
-      for (const { spec } of wanted) if (!this.#notes.has(spec.owner)) this.#takeBack(spec.owner)
-      this.#filter?.forgetTables()
-    } catch (error) {
-      log(`Cannot make again the ${this.#feature.rules} that others have lost: ${messageOf(error)}`)
-    }
-  }
-
-  #takeBack(owner: Owner): void {
-    this.#filter?.forgetTables()
-    const { nftables, iptables } = this.#backends
-    for (const place of [iptables, nftables]) if (place?.mayHold()) place.remove(owner, undefined as Hints)
+      if (listLinks(route, isOther, { kind: "veth" }).length === 0) return
+      const { rules } = this.#feature
+      log(`The node has no ${rules}, and other containers are attached: if a flush removed theirs, run "cni reconcile"`)
+    } catch {}
   }
 
   /** `before` is the error of nf_tables, where that was tried first. */
-  #addByIptables(
-    iptables: RuleBackend<Spec, Hints, Made>,
-    spec: Spec,
-    undo: Undo,
-    lost: (isWhole?: (other: Spec) => boolean) => void,
-    before?: CniError,
-  ): Made {
+  #addByIptables(iptables: RuleBackend<Spec, Hints, Made>, spec: Spec, undo: Undo, before?: CniError): Made {
     try {
-      return iptables.add(spec, undo, lost)
+      return iptables.add(spec, undo, () => {})
     } catch (cause) {
       const error = this.#toCniError(cause, spec, "iptables")
       if (!before) throw error
@@ -191,14 +129,11 @@ export class OwnedRules<Spec extends { readonly owner: Owner }, Hints = unknown,
    * `failures`; without it they are thrown at the end, as one `CniError`.
    */
   remove(owner: Owner, hints: Hints, failures?: Failures): void {
-    const isNoted = this.#notes.remove(owner)
-    if (isNoted && !mayHold(this.#backends.nftables)) this.#filter?.forgetTables() // an ADD may make it again just now
     this.#removeFromAll("", `of ${ownerComment(owner)}`, (place) => place.remove(owner, hints), failures)
   }
 
   /** Removes the rules of all attachments to a network but the valid ones, like `remove`. */
   gc(network: string, valid: readonly Owner[], failures?: Failures): void {
-    this.#notes.gc(network, valid)
     this.#filter?.forgetTables()
     this.#removeFromAll("stale ", `of network "${network}"`, (place) => place.gc?.(network, valid), failures)
   }
@@ -236,7 +171,7 @@ export class OwnedRules<Spec extends { readonly owner: Owner }, Hints = unknown,
   restore(wanted: readonly RestorableRules<Spec>[], options: RestoreOptions): void {
     this.#filter?.forgetTables()
     if (options.toIptables) {
-      moveToIptables(this.#backends, wanted, options, (owner) => this.#notes.remove(owner))
+      moveToIptables(this.#backends, wanted, options)
       return
     }
     const restored: Spec[] = []

@@ -57,13 +57,12 @@ export function restoreRules<Spec, Hints, Made>(
 
 /**
  * Makes by iptables what attachments have in nf_tables, and removes it there after that: at each moment one of the two has the rules. What
- * iptables refuses stays in nf_tables. `unnote` is called before the removal, as for a DEL.
+ * iptables refuses stays in nf_tables.
  */
 export function moveToIptables<Spec extends { readonly owner: Owner }, Hints, Made>(
   { nftables, iptables }: Backends<Spec, Hints, Made>,
   wanted: readonly RestorableRules<Spec>[],
   { isDry, log }: RestoreOptions,
-  unnote: (owner: Owner) => void,
 ): void {
   if (!nftables || !iptables || !mayHold(nftables)) return
   for (const { spec, made, refuse } of wanted) {
@@ -71,7 +70,6 @@ export function moveToIptables<Spec extends { readonly owner: Owner }, Hints, Ma
       if (!isDry) {
         using undo = new Undo(log)
         iptables.add(spec, undo, () => {})
-        unnote(spec.owner)
         nftables.remove(spec.owner, undefined as Hints)
         undo.keep()
       }

@@ -37,7 +37,7 @@ export function joinEarlierInterface(attaching: Attaching, config: BridgeConfig)
     throw new CniError(Code.Internal, `Cannot join "${port.name}" to bridge "${bridge.name}": it belongs to "${other}"`)
   }
   if (config.macspoofchk) {
-    new SpoofCheck(filter).add({ owner, port: port.name, mac: link.mac }, undefined, undo, call)
+    new SpoofCheck(filter).add({ owner, port: port.name, mac: link.mac }, undefined, undo, call.log)
   }
   const accepted = refuseRouterAdvertisements(port.name)
   undo.defer(`ignore routers on "${port.name}"`, () => restoreAcceptRa(port.name, accepted))

@@ -52,7 +52,7 @@ function attachToBridge(attaching: Attaching, lease: Lease, config: BridgeConfig
   const { bridge, port } = joinBridge(host, config, { sandbox, ifName, alias: ownerComment(owner), seen }, undo)
   preparePort(host, { bridge, port }, config)
   const link = getLink(inside, ifName)
-  if (config.macspoofchk) new SpoofCheck(filter).add({ owner, port, mac: link.mac }, undefined, undo, call)
+  if (config.macspoofchk) new SpoofCheck(filter).add({ owner, port, mac: link.mac }, undefined, undo, call.log)
   refuseRouterAdvertisements(port)
   setLink(host, port, { up: true }) // from here on frames can pass
   const { disableContainerInterface, enabledad } = config

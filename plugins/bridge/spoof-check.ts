@@ -59,7 +59,6 @@ const feature: Feature<GuardSpec> = {
   does: (spec) =>
     spec ? `guard port "${spec.port}" against other MACs than ${spec.mac}` : "check the source MACs of containers",
   needs: "the kernel needs nf_tables for bridges (CONFIG_NF_TABLES_BRIDGE)",
-  notes: "spoof-check",
 }
 
 /** The check that a container's frames come from its own MAC (`macspoofchk`), in the thread's namespace. There is no other backend. */
@@ -88,11 +87,11 @@ class NftablesSpoofCheck extends NftablesBackend implements RuleBackend<GuardSpe
    * `… allowed { "veth0" . 0a:00:00:00:00:01 comment … }`, with table, chain, sets and the one rule where they are missing.
    * To be called before the port forwards. Throws `NetlinkError`.
    */
-  add({ owner, ...port }: GuardSpec, undo: Undo, lost = () => {}): void {
+  add({ owner, ...port }: GuardSpec, undo: Undo, onNewTable = () => {}): void {
     const { socket } = this
     const comment = ownerComment(owner)
     const isThere = isComplete(socket)
-    if (!isThere && !this.mayHold()) lost()
+    if (!isThere && !this.mayHold()) onNewTable()
     const planMissing = () =>
       planGuard({ isComplete: isComplete(socket), ...find(socket, [ifnameValue(port.port)]) }, port, comment)
     // Refused when the port has elements.

@@ -67,15 +67,12 @@ export function sealFiles({ scratch, written, seen }: SealPlan): { layers: Map<s
   return { layers, cacheDir }
 }
 
-/** Notes of rules lie by the number of the host's namespace, which is that of the copy here: they are left out. */
-const NOTES = "/run/cni/rules/"
-
 /** The files that were written into the directories that were kept apart, by their paths on the host. */
 export function filesWritten(layers: ReadonlyMap<string, string>): string[] {
   const found = [...layers].flatMap(([directory, upper]) =>
     filesBelow(upper).map((path) => join(directory, path.slice(upper.length))),
   )
-  return found.filter((path) => !path.startsWith(NOTES)).sort()
+  return found.sort()
 }
 
 function filesBelow(directory: string): string[] {

@@ -1,5 +1,5 @@
 import { removeAcceptMarked, removeLabels } from "../../meta/firewall/main.ts"
-import { findStat, isDirectory, readDirectory, stat, tryRemoveDirectory, tryUnlink } from "../../pkg/libc/mod.ts"
+import { findStat, isDirectory, readDirectory, tryRemoveDirectory, tryUnlink } from "../../pkg/libc/mod.ts"
 import { deleteLink, findLink, RouteSocket } from "../../pkg/netlink/mod.ts"
 import { atomically, listCommented, listTables, PacketFilter, remove, type Table } from "../../pkg/nftables/mod.ts"
 import { findExposure, ownerOfRecord } from "../../pkg/records/mod.ts"
@@ -17,15 +17,13 @@ export interface Remaining {
   readonly goes: string
 }
 
-/** By the inode of the host's namespace: others may have the same /run. */
-const NOTES = "/run/cni/rules"
 const BACKUPS = "/run/cni/tuning"
 const DEVICES = "/run/cni/host-device"
 const WITH_POD = "with a call of this command after the pods are gone"
 
 /**
  * Removes objects of these plugins that no pod needs any more: tables without attachments, rules and backups of deleted
- * containers, notes, labels. Goes on after errors. Returns what it has removed, what remains, and what has failed.
+ * containers, labels. Goes on after errors. Returns what it has removed, what remains, and what has failed.
  */
 export function sweep(node: Node): { removed: string[]; remaining: Remaining[]; failures: string[] } {
   const removed: string[] = []
@@ -42,8 +40,6 @@ export function sweep(node: Node): { removed: string[]; remaining: Remaining[]; 
   attempt(() => removeTables(isLiving))
   attempt(labels)
   attempt(() => removeLinks(node, isLiving))
-  attempt(() => removeFiles(`${NOTES}/${stat("/proc/self/ns/net").inode}`, () => false))
-  tryRemoveDirectory(NOTES)
   attempt(() => removeFiles(BACKUPS, isLiving))
   attempt(() => (tryUnlink(ANNOUNCEMENTS) ? [ANNOUNCEMENTS] : []))
   return { removed, remaining: remaining(), failures }

@@ -31,7 +31,6 @@ export function useHost(): void {
   })
   afterEach(async () => {
     await host.exec("nft", ["flush", "ruleset"])
-    await host.forgetNotes() // else the next ADD makes all of it again
   })
   afterAll(() => host[Symbol.asyncDispose]())
 }

@@ -20,7 +20,6 @@ export function useHost(): void {
   })
   afterEach(async () => {
     await host.exec("sh", ["-c", "nft flush ruleset; sysctl -qw net.ipv4.conf.br0.route_localnet=0"])
-    await host.forgetNotes() // else the next ADD makes all of it again
   })
   afterAll(() => host[Symbol.asyncDispose]())
 }

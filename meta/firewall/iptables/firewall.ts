@@ -30,7 +30,7 @@ import {
 } from "../../../pkg/types/mod.ts"
 import type { Undo } from "../../../pkg/undo/mod.ts"
 import type { DelHints, FirewallSpec } from "../spec.ts"
-import { findMissing, hasWay, type IptablesSpec, planAdd, planRemove, type Texts, textsOf } from "./plan.ts"
+import { findMissing, type IptablesSpec, planAdd, planRemove, type Texts, textsOf } from "./plan.ts"
 import { acceptedAddress, FORWARD, firewallSearch, labelsOf, OWNERS, readLabel, TABLE } from "./rules.ts"
 
 /** Each time, another caller has removed a rule that it shares with the attachment. */
@@ -42,7 +42,7 @@ export class IptablesFirewall extends IptablesBackend<FirewallSpec> implements R
   #printed: { found: Content; texts: Texts } | undefined
 
   /** One `iptables-restore` for each address family. Throws `CniError`. */
-  add(spec: FirewallSpec, undo: Undo, lost = () => {}): void {
+  add(spec: FirewallSpec, undo: Undo): void {
     const variant = chooseVariant(this.socket)
     const families = iptablesSpecs(spec).map(({ family, rules }) => ({
       rules,
@@ -50,7 +50,7 @@ export class IptablesFirewall extends IptablesBackend<FirewallSpec> implements R
     }))
     undo.defer("let traffic through", () => this.remove(spec.owner))
     const netfilter = variant === "default" ? this.socket : undefined
-    for (const { programs, rules } of families) addRules(netfilter, programs, rules, lost)
+    for (const { programs, rules } of families) addRules(netfilter, programs, rules)
   }
 
   protected partsOf(spec: FirewallSpec): TablePart[] {
@@ -143,25 +143,10 @@ function iptablesSpecs(spec: FirewallSpec): { family: Family; rules: IptablesSpe
  * there for both: so the table is changed again until nothing is missing. Nothing is where the generation of the rule set, of which
  * `netfilter` tells if iptables keeps its rules there, says that no other change came in between.
  */
-function addRules(
-  netfilter: NetlinkSocket | undefined,
-  programs: Programs,
-  rules: IptablesSpec,
-  lost: () => void,
-): void {
-  let isLossTold = false
+function addRules(netfilter: NetlinkSocket | undefined, programs: Programs, rules: IptablesSpec): void {
   for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
     const before = netfilter && getGeneration(netfilter)
-    let isLost = false
-    changeTable(programs, TABLE, (found) => {
-      isLost = !isLossTold && !hasWay(found)
-      return isLost ? [] : planAdd(rules, found)
-    })
-    if (isLost) {
-      isLossTold = true
-      lost()
-      continue
-    }
+    changeTable(programs, TABLE, (found) => planAdd(rules, found))
     const isOnlyChange = netfilter && before !== undefined && getGeneration(netfilter) === before + 1
     if (isOnlyChange || findMissing(rules, readTable(programs, TABLE)) === undefined) return
   }

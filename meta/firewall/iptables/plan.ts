@@ -52,11 +52,6 @@ const indexOf = ({ rules }: Content, sought: Rule) => {
   return rules.findIndex((rule) => rule.chain === sought.chain && textOf(rule) === text)
 }
 
-/** Whether forwarded packets come to the chain of all containers. */
-export function hasWay(found: Content): boolean {
-  return has(found, jumpToForward)
-}
-
 /** The places of a table's rules by their text, each printed once. */
 export type Texts = ReadonlyMap<string, number>
 

@@ -56,7 +56,7 @@ export class NftablesFirewall
     return canFilter(this.socket, spec?.adminChain ?? ADMIN_CHAIN)
   }
 
-  add(spec: ZonedSpec, undo: Undo, lost = () => {}): void {
+  add(spec: ZonedSpec, undo: Undo, onNewTable = () => {}): void {
     const { filter } = this
     const revert = () => {
       this.takeBack(spec.owner)
@@ -64,7 +64,7 @@ export class NftablesFirewall
       removeAcceptMarked(filter, spec.adminChain)
     }
     const incomplete = () => {
-      if (!this.mayHold()) lost()
+      if (!this.mayHold()) onNewTable()
     }
     const isWhole = undo.defer("let traffic through", revert, () =>
       addFirewall(filter.socket, spec, spec.zone, incomplete),

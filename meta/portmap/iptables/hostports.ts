@@ -10,7 +10,6 @@ import {
   removeEverywhere,
   requirePrograms,
   restoreTable,
-  targetOf,
 } from "../../../pkg/iptables/mod.ts"
 import type { NetlinkSocket } from "../../../pkg/netlink/mod.ts"
 import {
@@ -49,26 +48,22 @@ export class IptablesHostports
   }
 
   /** One `iptables-restore` for each address family. Throws `CniError` that names the holder of a port that is taken. */
-  add(spec: PortmapSpec, undo: Undo, lost = () => {}): readonly Uint8Array[] {
+  add(spec: PortmapSpec, undo: Undo): readonly Uint8Array[] {
     if (spec.openedLink !== undefined) this.#localnet?.guard(spec.openedLink, undo)
     try {
-      return this.#addRules(spec, undo, lost)
+      return this.#addRules(spec, undo)
     } catch (error) {
       throw namingKeys(spec, error)
     }
   }
 
-  #addRules(spec: PortmapSpec, undo: Undo, lost: () => void): readonly Uint8Array[] {
+  #addRules(spec: PortmapSpec, undo: Undo): readonly Uint8Array[] {
     const variant = chooseVariant(this.socket)
     const families = spec.addresses.map((mapped) => {
       const programs = requirePrograms(mapped.family, variant)
       const rules = iptablesRules(spec, mapped)
       const plan = (found: Content) => planAdd(rules, found, isGone)
-      let found = readTable(programs, TABLE)
-      if (!found.rules.some((rule) => targetOf(rule) === DNAT)) {
-        lost()
-        found = readTable(programs, TABLE)
-      }
+      const found = readTable(programs, TABLE)
       return { programs, plan, changes: plan(found), ahead: findAhead(rules, found) } // a port that is taken shows before any change
     })
     undo.defer("map ports", () => this.remove(spec.owner))

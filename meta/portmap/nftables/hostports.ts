@@ -4,7 +4,6 @@ import {
   atomically,
   type FoundRule,
   hasRules,
-  hasRulesAsleep,
   listRules,
   type PacketFilter,
   remove,
@@ -49,11 +48,9 @@ export class NftablesHostports
     return (spec?.addresses ?? [{ family: AF_INET }]).every(({ family }) => canMapPorts(this.socket, family))
   }
 
-  add(spec: PortmapSpec, undo: Undo, lost = () => {}): readonly Uint8Array[] {
-    const layouts = families.map(tableLayout)
+  add(spec: PortmapSpec, undo: Undo, onNewTable = () => {}): readonly Uint8Array[] {
     const made = addHostports(this.socket, spec, () => {
-      // A table may be there with the guard alone.
-      if (!layouts.some(({ table, rules }) => hasRulesAsleep(this.socket, table, rules))) lost()
+      if (!this.mayHold()) onNewTable()
     })
     undo.defer("map ports", () => undoAddHostports(this, spec, made))
     if (made.mustPromote) promoteNext(this.socket, spec)
