@@ -5,13 +5,11 @@ import { bandwidths } from "./rows/bandwidth.ts"
 import { bridges } from "./rows/bridge.ts"
 import { bursts } from "./rows/burst.ts"
 import { chains } from "./rows/chain.ts"
-import { clusters } from "./rows/cluster.ts"
 import { delegates } from "./rows/delegates.ts"
 import { dhcps } from "./rows/dhcp.ts"
 import { firewalls } from "./rows/firewall.ts"
 import { hostLocals } from "./rows/host-local.ts"
 import { interfaces, leftOut } from "./rows/interfaces.ts"
-import { podRows } from "./rows/pods.ts"
 import { portmaps } from "./rows/portmap.ts"
 import { tools } from "./rows/tools.ts"
 import { traffics } from "./rows/traffic.ts"
@@ -45,8 +43,6 @@ export function allScenarios(suites: readonly Suite[]): Scenario[] {
     delegates,
     dhcps,
     hostLocals,
-    clusters,
-    podRows,
     firewalls,
     portmaps,
     bandwidths,

@@ -1,10 +1,8 @@
 import { type LoadKind, loads } from "./load.ts"
 import { atATime, containers } from "./rows/burst.ts"
 import { floorName } from "./rows/chain.ts"
-import { clusterAdd, fromBlocks, fromRange } from "./rows/cluster.ts"
 import { withContainers } from "./rows/firewall.ts"
 import { withLeases } from "./rows/host-local.ts"
-import { ampleAddresses, fixedRanges, podAdds, withAddresses } from "./rows/pods.ts"
 import { withMappings } from "./rows/portmap.ts"
 import { besideMappings, mappings, masqueradeRow, publishedRow, wayRows } from "./rows/traffic.ts"
 
@@ -141,18 +139,6 @@ export const targets: readonly Target[] = [
   ),
   toGo("100 host-local ADDs by 8 processes", "host-local, 8 processes, 0 leases, 100 ADDs", [1.2, 0.8]),
   toGo("dhcp ADD, a lease of dnsmasq", "dhcp ADD", [1.2, 0.8]),
-  target(
-    "host-local ADD from a pool to ADD from a range",
-    [clusterAdd, fromBlocks(64)],
-    [clusterAdd, fromRange],
-    [1.1],
-  ),
-  target(
-    "1,000 pods on 10 nodes from a pool of 1,096 addresses to fixed ranges",
-    [podAdds, withAddresses(ampleAddresses)],
-    [podAdds, fixedRanges],
-    [1.2],
-  ),
   ...inLargeNodes,
   ...dataPath,
 ]

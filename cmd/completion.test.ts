@@ -118,7 +118,7 @@ COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
     expect(offeredByBash(lab, ["cnitool", "add", ""])).toEqual(["lab", "lan"])
     expect(offeredByBash(lab, ["cnitool", "--ifname", "=", "eth1", "del", "lan"])).toEqual(["lan"])
     expect(offeredByBash(lab, ["cnitool", "add", "lab", ""])).toEqual([])
-    expect(offeredByBash(lab, ["cni", "ipam", ""])).toEqual(["ls", "release", "pool", "blocks", "release-node"])
+    expect(offeredByBash(lab, ["cni", "ipam", ""])).toEqual(["ls", "release"])
     expect(offeredByBash(lab, ["cni", "status", "lab", "--j"])).toEqual(["--json"])
   })
 

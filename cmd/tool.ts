@@ -124,7 +124,6 @@ async function runCommand(
       return 1
     }
   }
-  if (command.takesAll) return outcome(terminal, () => command.run({ flags: {}, words }, terminal))
   return outcome(terminal, async () => {
     const args = parse(words, command.flags)
     const { flags } = args

@@ -74,8 +74,8 @@ const mayImport: Readonly<Record<string, readonly string[] | RegExp>> = {
   cmd: /./,
   "integration/lab": /^(pkg\/|suite$|cmd$)/,
   integration: /./,
-  bench: ["agent", "cmd", "install", "ipam/host-local", "suite", "integration/cluster", "integration/lab"],
-  scripts: /^(pkg\/|suite$|install$|tools$|cmd$|integration\/(cluster|lab)$)/,
+  bench: ["agent", "cmd", "install", "ipam/host-local", "suite", "integration/lab"],
+  scripts: /^(pkg\/|suite$|install$|tools$|cmd$|integration\/lab$)/,
 }
 
 /** What the tests of a room may import besides: those of a tool run it by its command line. */
@@ -146,9 +146,6 @@ const knowEnvironment = [
   "scripts",
 ]
 
-/** The cluster's laboratory, which the benchmark and the demo use by this door. */
-const clusterDoor = "integration/cluster/mod.ts"
-
 /** The room that a file lies in: `pkg/x`, `plugins/x`, …; `undefined` for files beside the rooms. */
 function roomOf(file: string): string | undefined {
   return /^(?:(?:pkg|plugins|ipam|meta)\/[^/]+|integration\/lab|agent|install|suite|tools|cmd|integration|bench|scripts)(?=\/)/.exec(
@@ -204,15 +201,12 @@ function violations(file: string, source: string): string[] {
     }
     const target = relative(root, join(root, dirname(file), from))
     if (target.endsWith(".md")) continue // a page for people, which the tool prints
-    const other: string | undefined =
-      room !== "integration" && target === clusterDoor ? "integration/cluster" : roomOf(target)
+    const other: string | undefined = roomOf(target)
     if (other === undefined || other === room) continue
     const isForTests = isTest && testsMayImport[room]?.includes(other) === true
     const isAllowed = isForTests || (allowed instanceof RegExp ? allowed.test(other) : allowed.includes(other))
     if (!isAllowed) found.push(`${file} imports ${target}; ${room} may not import ${other}`)
-    const door = /^(pkg\/|integration\/(cluster|lab)$|agent$|install$)/.test(other)
-      ? `${other}/mod.ts`
-      : `${other}/main.ts`
+    const door = /^(pkg\/|integration\/lab$|agent$|install$)/.test(other) ? `${other}/mod.ts` : `${other}/main.ts`
     const isDoor = target === door || (isTest && forTests.test(target)) || behindDoors.test(file)
     if (!/^(suite|tools|cmd|scripts|bench)$/.test(other) && !isDoor)
       found.push(`${file} imports ${target}; the door of ${other} is ${door}`)

@@ -1,5 +1,5 @@
 /**
- * Programs that tests need and that no package of pip, npm or apt has: servers of the agents' stores, and the newest container runtimes. They
+ * Programs that tests need and that no package of pip, npm or apt has: kube-apiserver, kubelet and the newest container runtimes. They
  * are compiled from the Go module proxy, at the lowest priority. The sums of modules are in Go's checksum database, or in the go.sum of one that is there.
  *
  *   bun scripts/go-programs.ts kube-apiserver     builds it when it is not there, in some 12 minutes, and prints its path
@@ -27,11 +27,6 @@ interface Release {
   readonly ofC?: Readonly<Record<string, string>>
 }
 
-function etcd(version: string): Release {
-  const programs = { etcd: "go.etcd.io/etcd/server/v3", etcdutl: "go.etcd.io/etcd/etcdutl/v3" }
-  return { version, modules: Object.values(programs), programs }
-}
-
 /** A release whose programs lie in `cmd` of one module. */
 function commands(module: string, version: string, names: readonly string[], tags: readonly string[] = []): Release {
   const programs = Object.fromEntries(names.map((name) => [name, `${module}/cmd/${name}`]))
@@ -40,8 +35,6 @@ function commands(module: string, version: string, names: readonly string[], tag
 
 /** What is built in a wrapper module that requires it; the newest that the proxy and the checksum database have. */
 const releases = {
-  "etcd-3.5": etcd("3.5.35"),
-  "etcd-3.6": etcd("3.6.16"),
   containerd: commands(
     "github.com/containerd/containerd/v2",
     "2.4.2",

@@ -6,7 +6,7 @@
 #   dhcp      the DHCP servers that leases come from in the tests, and tcpdump, which decodes what is sent
 #   peers     the Go reference plugins that the interop tests and the benchmark compare with
 #   browser   Chromium, which looks at the pictures that cni draws
-#   cluster   etcd, in which the tests keep a cluster's pools, its etcdctl, what makes certificates, and what changes the clock of a process
+#   kubernetes  etcd behind kube-apiserver, and what makes its certificates
 #   runtimes  podman and containerd, which the interop tests drive
 #   go        Go's compiler and its libcni, which the npm package is tested beside
 #   vm        QEMU, user-mode Linux and what their machines are made with
@@ -55,7 +55,7 @@ for group in "$@"; do
     dhcp) for package in dnsmasq-base isc-dhcp-server kea-dhcp4-server kea-dhcp6-server tcpdump; do need "$package"; done ;;
     peers) for package in containernetworking-plugins iptables; do need "$package"; done ;;
     browser) for package in chromium fonts-dejavu-core; do need "$package"; done ;;
-    cluster) for package in etcd-server etcd-client openssl faketime; do need "$package"; done ;;
+    kubernetes) for package in etcd-server openssl; do need "$package"; done ;;
     runtimes) for package in podman conmon crun containerd runc busybox-static; do need "$package"; done ;;
     go) for package in golang-go golang-github-appc-cni-dev; do need "$package"; done ;;
     vm) for package in qemu-system-x86 busybox-static cpio kmod user-mode-linux secilc e2fsprogs xfsprogs; do need "$package"; done ;;

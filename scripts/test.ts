@@ -15,7 +15,7 @@ import { rm } from "node:fs/promises"
 import { availableParallelism } from "node:os"
 import { join } from "node:path"
 import { readFigures, TemporaryDirectory } from "../integration/lab/mod.ts"
-import { goPrograms, isGoRelease } from "./go-programs.ts"
+import { goPrograms } from "./go-programs.ts"
 import { readReports, sanitizedPlugins } from "./sanitized.ts"
 import { type Conformance, failuresOf, judge } from "./test/conformance.ts"
 import { formatReport, jsonReport, summaryOf } from "./test/conformance-report.ts"
@@ -176,39 +176,6 @@ async function beginLongForm(): Promise<string> {
   return figures
 }
 
-/** The tests that need etcd itself: the contract of stores, members that fail, a cluster whose store is restored. */
-const withEtcd = ["etcd", "claims", "fenced"].map((name) => `./integration/cluster/${name}.test.ts`)
-
-/** Runs the tests that need etcd with another release than Debian's, which is built first. */
-async function otherEtcd(runner: Runner, release: string): Promise<void> {
-  const name = `etcd-${release}`
-  if (!isGoRelease(name)) return runner.fail(`There is no etcd "${release}" to test with: choose 3.5 or 3.6`)
-  const build = [process.execPath, "scripts/go-programs.ts", name]
-  if (!(await runner.step(`etcd ${release}`, build, 10_800_000))) return
-  process.env.CNI_ETCD_PROGRAMS = await goPrograms(name)
-  await integration(runner, withEtcd)
-}
-
-/**
- * The long form of the tests of a cluster: 30 nodes, and so many schedules of the simulation as `--schedules` says, with `--from` from that seed on.
- * With `--etcd 3.6` what needs etcd, with this release.
- */
-async function cluster(runner: Runner, words: readonly string[]): Promise<void> {
-  const etcdAt = words.indexOf("--etcd")
-  if (etcdAt >= 0) return otherEtcd(runner, words[etcdAt + 1] ?? "")
-  const at = words.indexOf("--schedules")
-  process.env.CNI_SCHEDULES = at >= 0 ? (words[at + 1] ?? "") : "1000000"
-  const from = words.indexOf("--from")
-  if (from >= 0) process.env.CNI_TEST_SEED = words[from + 1] ?? ""
-  const figures = await beginLongForm()
-  const simulation = ["agent/simulation/simulation.test.ts"]
-  await runner.tests("simulation", simulation, { testMs: 86_400_000, fileMs: 86_400_000 })
-  if (at >= 0 || !isRoot(runner) || !(await runner.step("build", [process.execPath, "scripts/build.ts"]))) return
-  const files = testFiles(["integration"]).filter((file) => file.startsWith("./integration/cluster/"))
-  await runner.eachFile(files, { testMs: 7_200_000, fileMs: 14_400_000 }, 1)
-  for (const row of readFigures(await Bun.file(figures).text())) console.log(row)
-}
-
 /** The newest container runtimes that the Go module proxy has whole, and what renders the manifests of deploy. */
 const newestRuntimes = ["containerd", "nerdctl", "cri-o", "kustomize"] as const
 
@@ -287,11 +254,6 @@ const modes: Readonly<Record<string, Mode>> = {
   sanitized,
   /** The long form of what `npm test` has of kills, errors, storms and garbage; with words the files that have one in their path. */
   faults,
-  /**
-   * The long form of the tests of a cluster; with `--schedules 10000000` so many schedules of the simulation, and nothing else; `--from SEED` goes
-   * on with them. With `--etcd 3.6` the tests that need etcd, with this release.
-   */
-  cluster,
   /** The tests that hold statements of docs/conformance.md, and what holds each; with `--json` as JSON. */
   conformance,
 }

@@ -44,8 +44,6 @@ export interface Command {
   readonly choices?: Readonly<Record<string, readonly string[]>>
   /** Details and examples. */
   readonly help: string
-  /** Everything after the name is passed as `words`, flags included, for another program to parse. */
-  readonly takesAll?: true
   /** The command runs until it is stopped, and shows no progress. */
   readonly isService?: true
   /** Runs the command. An error becomes a message and exit code 1 */

@@ -1,10 +1,6 @@
 import { version } from "../../package.json"
 import type { Command } from "../../tools/command.ts"
 import { completionCommand, type Tool } from "../tool.ts"
-import { ipamCommands, ipamGroups } from "./ipam/commands.ts"
-import { migrateCommands } from "./migrate.ts"
-import { runCommand } from "./run.ts"
-import { statusCommand } from "./status.ts"
 
 /** `cni-agent version` */
 const versionCommand: Command = {
@@ -21,17 +17,11 @@ const versionCommand: Command = {
 export const agentTool: Tool = {
   name: "cni-agent",
   commands: {
-    run: runCommand,
-    status: statusCommand,
-    ...ipamCommands,
-    ...migrateCommands,
     completion: completionCommand("cni-agent"),
     version: versionCommand,
   },
-  groups: { ...ipamGroups, migrate: "Have networks take addresses of a pool in place of another IPAM" },
-  about:
-    "Keeps the addresses of a cluster's node: claims blocks of pools in the cluster's store, and writes the files that host-local reads",
+  groups: {},
+  about: "The agent of a Kubernetes node",
   example: `Try it:
-  cni-agent run --config /etc/cni/agent.json
-  cni-agent status`,
+  cni-agent version`,
 }

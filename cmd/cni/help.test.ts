@@ -41,11 +41,8 @@ test("these are the commands with their words and flags", () => {
     "recorder on",
     "recorder off",
     `dhcp ls [NETWORK] : --state-dir=DIR ${OUTPUT}`,
-    `ipam ls [NETWORK] : --cluster --config=FILE --data-dir=DIR --conf-dir=DIR ${OUTPUT}`,
+    `ipam ls [NETWORK] : --data-dir=DIR --conf-dir=DIR ${OUTPUT}`,
     `ipam release NETWORK : --address=IP --container=ID --ifname=NAME --data-dir=DIR --conf-dir=DIR ${OUTPUT}`,
-    "ipam pool VERB [ARGUMENT…]",
-    "ipam blocks [POOL]",
-    "ipam release-node NODE",
     `dry-run ADD NETWORK : ${ATTACHMENT}`,
     `diff NETWORK NETNS : ${ATTACHMENT}`,
     `explain ERROR|CODE|NAME|-… : ${OUTPUT}`,
@@ -144,7 +141,7 @@ Commands:
     expect(await say("ipam")).toStartWith("Show the addresses that host-local has handed out, and release them.\n")
     expect(Object.keys(groups)).toEqual(["dhcp", "recorder", "ipam"])
     const tool = await say()
-    const lines = all.map(([name, { summary }]) => `  ${name.padEnd(19)}${summary}\n`)
+    const lines = all.map(([name, { summary }]) => `  ${name.padEnd(14)}${summary}\n`)
     expect(tool).toStartWith(
       "Attaches containers to CNI networks by hand, inspects a node, checks configurations, cleans up, and installs the plugins.\n\nUsage:\n  cni COMMAND [arguments]\n\n",
     )

@@ -6,7 +6,6 @@ import {
   listNetworks,
   parseAddress,
   parseHostLocalConfig,
-  rangeSetsOf,
   release,
   releaseAddress,
   Store,
@@ -22,11 +21,10 @@ import {
   parseNetworkConfig,
   validateNetworkName,
 } from "../../pkg/types/mod.ts"
-import { type Arguments, type Command, given, outputFlags, print, text, UsageError, word } from "../../tools/command.ts"
+import { type Arguments, type Command, outputFlags, print, text, UsageError, word } from "../../tools/command.ts"
 import { defaults, type Terminal } from "../../tools/environment.ts"
 import { DEFAULT_DATA_DIR } from "../../tools/node/mod.ts"
 import { leaseTable, type NetworkUse, useAsJson } from "../../tools/tables.ts"
-import { handOver, wordsOf } from "./cluster.ts"
 
 const places = {
   "data-dir": { type: "string", value: "DIR", help: `reservations (default: the network's, else ${DEFAULT_DATA_DIR})` },
@@ -38,25 +36,15 @@ const places = {
 export const ipamList: Command = {
   summary: "Show the addresses that host-local has handed out",
   words: ["[NETWORK]"],
-  flags: {
-    cluster: { type: "boolean", help: "show the nodes of the cluster and their blocks instead (runs cni-agent)" },
-    config: {
-      type: "string",
-      value: "FILE",
-      help: "with --cluster: the agent's configuration (default /etc/cni/agent.json)",
-    },
-    ...places,
-  },
+  flags: places,
   help: `For each network: its ranges, how much of them is used, and per address the container, its interface, its age and
 whether its network namespace still exists ("?": not recorded when the address was reserved). "reclaimable" addresses are
 reused by an ADD that finds no free one. Nothing is changed.
 
 Examples:
   cni ipam ls
-  cni ipam ls mynet --json
-  cni ipam ls --cluster`,
+  cni ipam ls mynet --json`,
   async run(args, terminal) {
-    if (given(args, "cluster")) return handOver(["ipam", "ls", ...wordsOf(args)], terminal)
     const dataDir = text(args, "data-dir") ?? DEFAULT_DATA_DIR
     const networks = args.words.length > 0 ? [word(args, 0)] : listNetworks(dataDir).sort()
     const uses = networks.map((name) => useOf(name, args, terminal))
@@ -117,7 +105,7 @@ function poolOf(name: string, args: Arguments, terminal: Terminal) {
   const dataDir = text(args, "data-dir")
   const directory = (dataDir === undefined && configs[0]?.directory) || join(dataDir ?? DEFAULT_DATA_DIR, name)
   const log = (line: string) => terminal.stderr(`${line}\n`)
-  return { store: new Store({ directory, log }), rangeSets: configs.flatMap(rangeSetsOf) }
+  return { store: new Store({ directory, log }), rangeSets: configs.flatMap(({ rangeSets }) => rangeSets) }
 }
 
 /** The address stores of a network; empty for a network without host-local. */

@@ -156,13 +156,7 @@ test("a group's help lists its commands, for each way to ask", async () => {
   expect(help).toMatchObject({ code: 0, err: "" })
   expect(help.out).toContain("Usage:\n  cni ipam COMMAND")
   const listed = help.out.split("\n").filter((line) => line.startsWith("  ipam "))
-  expect(listed.map((line) => line.split(/ {2,}/)[1])).toEqual([
-    "ipam ls",
-    "ipam release",
-    "ipam pool",
-    "ipam blocks",
-    "ipam release-node",
-  ])
+  expect(listed.map((line) => line.split(/ {2,}/)[1])).toEqual(["ipam ls", "ipam release"])
   for (const words of [
     ["ipam", "--help"],
     ["ipam", "-h"],
@@ -256,7 +250,7 @@ test("every command line can be completed, with the networks where the configura
   for (const command of ["add", "check", "del", "status", "gc", "ipam ls", "ipam release"]) {
     expect(await offers(...command.split(" "), "")).toEqual(["net"])
   }
-  expect(await offers("ipam", "")).toEqual(["ls", "release", "pool", "blocks", "release-node"])
+  expect(await offers("ipam", "")).toEqual(["ls", "release"])
   expect(await offers("gc", "net", "--d")).toEqual(["--dry-run"])
   expect(await offers("status", "--conf-dir", "/does/not/exist", "")).toEqual([])
 })

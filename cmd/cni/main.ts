@@ -20,7 +20,6 @@ import { reconcile } from "../../tools/reconcile/command.ts"
 import { trace } from "../../tools/trace/command.ts"
 import { completionCommand, runTool, type Tool } from "../tool.ts"
 import { add, check, del, status } from "./attach.ts"
-import { ipamBlocks, ipamPool, ipamReleaseNode } from "./cluster.ts"
 import { dhcpList } from "./dhcp.ts"
 import { gc } from "./gc.ts"
 import { installCommand } from "./install.ts"
@@ -60,9 +59,6 @@ export const commands: Readonly<Record<string, Command>> = {
   "dhcp ls": dhcpList,
   "ipam ls": ipamList,
   "ipam release": ipamRelease,
-  "ipam pool": ipamPool,
-  "ipam blocks": ipamBlocks,
-  "ipam release-node": ipamReleaseNode,
   "dry-run": dryRunCommand,
   diff: diffCommand,
   explain: explainCommand,

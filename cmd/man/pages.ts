@@ -66,16 +66,10 @@ const cniText: ToolText = {
 }
 
 const agentText: ToolText = {
-  name: "keep the addresses of a cluster's node: blocks of pools, and routes to other nodes",
-  description:
-    "One process on each node, `cni-agent run`. It claims blocks of addresses in the cluster's store, and writes the files of pools that host-local reads. Plugins never wait for it. Every command has `--help`.",
-  variables: [["NODE_NAME", "the name of the node, where the configuration has none; else the name of the host"]],
-  files: [
-    ["/etc/cni/agent.json", "the configuration"],
-    ["/var/lib/cni/pools", "the files of pools, what the agent remembers, and its lock"],
-    ["/var/lib/cni/networks", "host-local's reservations"],
-    ["/run/cni-agent/agent.sock", "the socket on which it answers, HTTP: GET /status"],
-  ],
+  name: "the agent of a Kubernetes node",
+  description: "One process on each node. Plugins never wait for it. Every command has `--help`.",
+  variables: [],
+  files: [],
   seeAlso: ["cni(1)", "cni-host-local(8)"],
 }
 

@@ -22,27 +22,10 @@ import type { Session } from "./store.ts"
 export interface Request {
   readonly owner: Owner
   readonly netns: NamespaceRecord | undefined
-  /** The range sets to take from, as they are under the store's lock; those of addresses that the container wants are among them. */
-  readonly ranges: (chooser: Chooser, wanted: readonly Address[]) => Ranges
+  /** The range sets to take from. */
+  readonly ranges: readonly RangeSet[]
   /** Addresses that it must get. */
   readonly requested: readonly Address[]
-}
-
-/** The state of a store by which ranges are chosen. */
-export interface Chooser {
-  /** The address that was handed out last from range set `index`. */
-  cursor(index: number): Address | undefined
-  /** The first free address of `first` to `last`. */
-  nextFree(first: Address, last: Address): Address | undefined
-}
-
-/** The range sets of an ADD. */
-export interface Ranges {
-  readonly sets: readonly RangeSet[]
-  /** Addresses that the container keeps; it must get them. */
-  readonly fixed?: readonly Address[]
-  /** The error for a set that has no free address, where it is another than upstream's. */
-  readonly full?: (index: number) => CniError
 }
 
 /** An address that an ADD has got, and the range that it is of. */
@@ -56,14 +39,12 @@ export interface Granted {
  * while it may be alive; else it gets the same addresses again. Throws `CniError` 999 with upstream's texts.
  */
 export function allocate(session: Session, lease: PreparedLease, request: Request): Granted[] {
-  const { owner, netns } = request
+  const { owner, netns, ranges: sets } = request
   const former = takeFromFormer(session, request)
-  const { sets, fixed = [], full } = request.ranges(session, [...former, ...request.requested])
-  const wanted = [...request.requested, ...fixed]
+  const wanted = [...request.requested]
   const taken: Address[] = []
   try {
-    for (const set of sets)
-      taken.push(allocateOne({ session, lease, index: taken.length, set, wanted, former, owner, full }))
+    for (const set of sets) taken.push(allocateOne({ session, lease, index: taken.length, set, wanted, former, owner }))
     if (wanted.length > 0) {
       throw failure(`failed to allocate all requested IPs: ${wanted.map(formatAddress).join(" ")}`, {
         details: `outside of the range sets: ${sets.map(formatRangeSet).join("; ")}`,
@@ -81,11 +62,7 @@ export function allocate(session: Session, lease: PreparedLease, request: Reques
   }
   session.remember({ owner, addresses, bootId: session.place.bootId, written, ...(netns && { netns }) })
   let index = 0
-  for (const address of taken) {
-    const isFixed = fixed.some((each) => isSameAddress(each, address)) // it lies outside of the ranges that the cursor goes through
-    if (!isFixed) moveCursor(session, index, address)
-    index++
-  }
+  for (const address of taken) moveCursor(session, index++, address)
   return taken.map((address, at) => grantedFrom(sets[at] ?? [], address))
 }
 
@@ -105,11 +82,10 @@ interface Choice {
   /** The addresses that the owner had before it was lost. */
   readonly former: readonly Address[]
   readonly owner: Owner
-  readonly full: Ranges["full"]
 }
 
 function allocateOne(choice: Choice): Address {
-  const { session, lease, index, set, wanted, former, full } = choice
+  const { session, lease, index, set, wanted, former } = choice
   for (const requested of wanted) {
     if (!rangeOf(set, requested)) continue
     wanted.splice(wanted.indexOf(requested), 1)
@@ -120,7 +96,6 @@ function allocateOne(choice: Choice): Address {
   }
   const found = findFree(choice) ?? afterReclaiming(session, () => findFree(choice))
   if (found) return found
-  if (full) throw full(index)
   throw failure(
     `failed to allocate for range ${index}: no IP addresses available in range set: ${formatRangeSet(set)}`,
     {
@@ -168,8 +143,7 @@ function takeFromFormer(session: Session, { owner, ranges }: Request): Address[]
   if (!holding || first === undefined) return []
   if (livenessOf(session.place, holding) === "alive") {
     const address = parseAddress(first)
-    const { sets } = ranges(session, address ? [address] : [])
-    const index = sets.findIndex((set) => address && rangeOf(set, address))
+    const index = ranges.findIndex((set) => address && rangeOf(set, address))
     const text = `${first} has been allocated to ${owner.containerId}, duplicate allocation is not allowed`
     throw new AlreadyAttached(Code.Internal, `failed to allocate for range ${Math.max(index, 0)}: ${text}`, {
       details: [
@@ -215,7 +189,7 @@ function failure(message: string, options: { details?: string } = {}): CniError 
 export function nextAddress(
   set: RangeSet,
   cursor: Address | undefined,
-  nextFree: Chooser["nextFree"],
+  nextFree: (first: Address, last: Address) => Address | undefined,
 ): Address | undefined {
   for (const [first, last] of walk(set, cursor)) {
     for (let at = first; at.value <= last.value; ) {

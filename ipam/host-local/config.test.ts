@@ -74,7 +74,7 @@ describe("is refused, whole:", () => {
 
   test.each([
     ["no ipam", {}, [7, "IPAM config missing 'ipam' key", 'network "net" says nothing of its addresses']],
-    ["no range", { ipam: {} }, [7, "no IP ranges specified", 'set "ipam.ranges" or "ipam.pool" of network "net"']],
+    ["no range", { ipam: {} }, [7, "no IP ranges specified", 'set "ipam.ranges" of network "net"']],
     ["a wish that is no address", { ipam: { subnet }, runtimeConfig: { ips: ["10.1.0.5/x"] } }, wished("10.1.0.5/x")],
     ["a wish that is a prefix length", { ipam: { subnet }, runtimeConfig: { ips: ["/24"] } }, wished("/24")],
     ["a wish that is a number", { ipam: { subnet }, args: { cni: { ips: ["24"] } } }, wished("24")],

@@ -8,14 +8,12 @@ import {
   Code,
   decodeResultOf,
   isJsonObject,
-  isPlain,
   type JsonObject,
   member,
   type NetworkConfig,
   type Route,
   readCniArgs,
 } from "../../pkg/types/mod.ts"
-import { defaultPoolDir } from "./pool-file.ts"
 import { type Address, formatAddress, parseAddress, parseRangeSets, type RangeSet, type RangeText } from "./ranges.ts"
 
 const defaultDataDir = "/var/lib/cni/networks"
@@ -35,18 +33,6 @@ const addresses = {
   default: [],
 } as const
 
-const poolName = {
-  kind: "text",
-  check: (name: string) => (isPlain(name, "_.-") && !name.startsWith(".") ? name : undefined),
-  form: "letters, digits, '_', '.' and '-'",
-  pattern: "^([A-Za-z0-9_-][A-Za-z0-9_.-]*)?$",
-} as const
-const pod = {
-  kind: "object",
-  fields: { namespace: { ...text, required: true }, name: { ...text, required: true } },
-  expected: "namespace and name of a pod",
-} as const
-
 /** The keys of its configuration. */
 export const hostLocalFields = {
   ipam: {
@@ -56,18 +42,15 @@ export const hostLocalFields = {
       dataDir: pathOrNone,
       resolvConf: pathOrNone,
       ranges: rangeSets,
-      pool: poolName,
-      poolDir: pathOrNone,
     },
     required: true,
   },
-  args: { kind: "object", fields: { cni: { kind: "object", fields: { ips: addresses, pod } } } },
+  args: { kind: "object", fields: { cni: { kind: "object", fields: { ips: addresses } } } },
   runtimeConfig: { kind: "object", fields: { ips: addresses, ipRanges: rangeSets } },
 } as const satisfies Fields
 
 const asText = (value: string) => value
-const ipArgs: { [key in "IP" | "K8S_POD_NAMESPACE" | "K8S_POD_NAME"]?: typeof asText } = { IP: asText }
-const podArgs = { IP: asText, K8S_POD_NAMESPACE: asText, K8S_POD_NAME: asText }
+const ipArgs = { IP: asText }
 
 /** The configuration of host-local, checked. */
 export type HostLocalConfig = ReturnType<typeof parseHostLocalConfig>
@@ -85,8 +68,6 @@ export function parseHostLocalConfig(network: NetworkConfig, { verb, args, raw }
       requested: [],
       routes: [],
       resolvConf: undefined,
-      pool: undefined,
-      pod: undefined,
     }
   if (member(raw, "ipam") === undefined) {
     throw new CniError(Code.InvalidNetworkConfig, "IPAM config missing 'ipam' key", {
@@ -94,11 +75,7 @@ export function parseHostLocalConfig(network: NetworkConfig, { verb, args, raw }
     })
   }
   const { ipam, runtimeConfig, ...read } = parseConfig(hostLocalFields, raw)
-  const {
-    IP = "",
-    K8S_POD_NAMESPACE,
-    K8S_POD_NAME,
-  } = args === "" ? {} : readCniArgs(args, ipam.pool ? podArgs : ipArgs)
+  const { IP = "" } = args === "" ? {} : readCniArgs(args, ipArgs)
   // The conventions: a plugin that knows `args` ignores the same wish in CNI_ARGS.
   const hinted = read.args?.cni?.ips.length ? read.args.cni.ips : IP === "" ? [] : [readArg(IP)]
   const wished = runtimeConfig?.ips ?? []
@@ -109,15 +86,9 @@ export function parseHostLocalConfig(network: NetworkConfig, { verb, args, raw }
   for (const [at, set] of (runtimeConfig?.ipRanges ?? []).entries()) note(`runtimeConfig.ipRanges[${at}]`, set)
   if (ipam.subnet !== undefined) note("ipam.subnet", [ipam])
   for (const [at, set] of ipam.ranges.entries()) note(`ipam.ranges[${at}]`, set)
-  const pool = ipam.pool ? { name: ipam.pool, directory: ipam.poolDir || defaultPoolDir } : undefined
-  if (pool && keys[0] !== undefined) {
-    throw new CniError(Code.InvalidNetworkConfig, `Cannot use "ipam.pool" beside "${keys[0]}"`, {
-      details: `the ranges of pool "${pool.name}" are those of its file`,
-    })
-  }
-  if (!pool && sets.length === 0) {
+  if (sets.length === 0) {
     throw new CniError(Code.InvalidNetworkConfig, "no IP ranges specified", {
-      details: `set "ipam.ranges" or "ipam.pool" of network "${network.name}"`,
+      details: `set "ipam.ranges" of network "${network.name}"`,
     })
   }
   const rangeSets = parseRangeSets(sets, keys)
@@ -132,12 +103,6 @@ export function parseHostLocalConfig(network: NetworkConfig, { verb, args, raw }
     routes: parseRoutes(raw),
     /** A file in the form of resolv.conf(5) to report as `dns`. */
     resolvConf: ipam.resolvConf || undefined,
-    /** The pool whose file on this node has the ranges; then `rangeSets` is empty. */
-    pool,
-    /** The pod that the container is of, where fixed addresses are asked for. */
-    pod:
-      read.args?.cni?.pod ??
-      (K8S_POD_NAMESPACE && K8S_POD_NAME ? { namespace: K8S_POD_NAMESPACE, name: K8S_POD_NAME } : undefined),
   }
 }
 

@@ -2,29 +2,17 @@ import { readTextFile } from "../../pkg/libc/mod.ts"
 import { type Answered, type Call, definePlugin, requireForAdd, runPlugin } from "../../pkg/skel/mod.ts"
 import { type Attachment, CniError, Code, type Dns, type IpConfig } from "../../pkg/types/mod.ts"
 import { Undo } from "../../pkg/undo/mod.ts"
-import type { Granted, Request } from "./allocate.ts"
+import type { Granted } from "./allocate.ts"
 import { type HostLocalConfig, hostLocalFields, parseHostLocalConfig } from "./config.ts"
 import { checkStatus } from "./inventory.ts"
 import { describeOwner, type Owner, toolHint } from "./lease-file.ts"
-import { Pool } from "./pool.ts"
-import { formatAddress, type RangeSet } from "./ranges.ts"
+import { formatAddress } from "./ranges.ts"
 import { checkReservation, release, releaseAddress, releaseOthers, reserve } from "./reservations.ts"
 import { Store } from "./store.ts"
 
 export { type Files, kernelFiles } from "./files.ts"
 export { type Lease, listLeases, listNetworks, takenAddresses, usageOf } from "./inventory.ts"
-export {
-  fixedDigest,
-  formatPoolFile,
-  type PoolFile,
-  type PoolPlace,
-  type PoolSet,
-  poolPath,
-  readPoolFile,
-} from "./pool-file.ts"
 export { type Address, capacityOf, formatAddress, formatRangeSet, parseAddress, type Range } from "./ranges.ts"
-export { type Reservation, reservationsIn } from "./reservations.ts"
-
 export { type HostLocalConfig, parseHostLocalConfig, release, releaseAddress, Store }
 
 /** Address management in files of this host: one address from each range set, for as long as the container lives. */
@@ -40,30 +28,21 @@ export const hostLocal = definePlugin<HostLocalConfig>({
 })
 
 function addHostLocal(call: Call, config: HostLocalConfig): Answered {
-  const { resolvConf, rangeSets, requested, directory, pool: place, pod } = config
+  const { resolvConf, rangeSets, requested, directory, routes } = config
   const dns = resolvConf === undefined ? {} : readResolvConf(resolvConf)
   const store = new Store({ directory, log: call.log })
   const owner = ownerOf(call)
   const { identity } = call.namespace
   const netns = identity === undefined ? undefined : { path: call.netns, identity }
   using undo = new Undo(call.log)
-  let { routes } = config
-  const ranges: Request["ranges"] = (chooser, wanted) => {
-    if (!place) return { sets: rangeSets }
-    const pool = new Pool(place, directory)
-    const fixed = pod ? pool.fixedFor(pod, call.ifName) : []
-    if (routes.length === 0) routes = [...pool.routes]
-    return { sets: pool.choose(chooser, wanted, fixed), fixed, full: (index) => pool.full(index) }
-  }
-  const granted = reserve(store, { owner, netns, ranges, requested })
+  const granted = reserve(store, { owner, netns, ranges: rangeSets, requested })
   undo.defer("reserve addresses", () => release(store, owner))
-  return call.answer({ interfaces: [], ips: granted.map(ipConfig), routes: [...routes], dns }, undo)
+  return call.answer({ interfaces: [], ips: granted.map(ipConfig), routes, dns }, undo)
 }
 
-function checkHostLocal(call: Call, { directory, rangeSets, pool }: HostLocalConfig): void {
+function checkHostLocal(call: Call, { directory, rangeSets }: HostLocalConfig): void {
   const store = new Store({ directory, log: call.log })
-  const sets = pool ? new Pool(pool, directory).whole : rangeSets
-  checkReservation(store, ownerOf(call), sets, call.network.prevResult?.ips ?? [])
+  checkReservation(store, ownerOf(call), rangeSets, call.network.prevResult?.ips ?? [])
 }
 
 function deleteHostLocal(call: Call, { directory }: HostLocalConfig): void {
@@ -77,18 +56,9 @@ function deleteHostLocal(call: Call, { directory }: HostLocalConfig): void {
   )
 }
 
-function requireAddresses(call: Call, config: HostLocalConfig): void {
-  const { directory, resolvConf } = config
+function requireAddresses(call: Call, { directory, rangeSets, resolvConf }: HostLocalConfig): void {
   if (resolvConf !== undefined) requireForAdd(() => readResolvConf(resolvConf))
-  checkStatus(
-    new Store({ directory, log: call.log }),
-    requireForAdd(() => rangeSetsOf(config)),
-  )
-}
-
-/** The ranges that a configuration hands out of: its own, or those of its pool on this node. Throws code 11 for a pool without a file, code 7 for one of another network. */
-export function rangeSetsOf({ rangeSets, pool, directory }: HostLocalConfig): readonly RangeSet[] {
-  return pool ? new Pool(pool, directory).rangeSets : rangeSets
+  checkStatus(new Store({ directory, log: call.log }), rangeSets)
 }
 
 function collectGarbage(call: Call, { directory }: HostLocalConfig, attachments: readonly Attachment[]): void {

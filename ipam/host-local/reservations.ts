@@ -1,17 +1,9 @@
 import { SyscallError } from "../../pkg/libc/mod.ts"
-import { AF_INET, CniError, Code, type IpConfig } from "../../pkg/types/mod.ts"
+import { CniError, Code, type IpConfig } from "../../pkg/types/mod.ts"
 import { Failures } from "../../pkg/undo/mod.ts"
 import { allocate, type Granted, type Request } from "./allocate.ts"
-import {
-  describeOwner,
-  draftPrefix,
-  formatOwner,
-  isHeldBy,
-  listAddresses,
-  type Owner,
-  readHolder,
-} from "./lease-file.ts"
-import { formatAddress, isBetween, parseAddress, type RangeSet, rangeOf } from "./ranges.ts"
+import { describeOwner, draftPrefix, formatOwner, isHeldBy, type Owner } from "./lease-file.ts"
+import { formatAddress, parseAddress, type RangeSet, rangeOf } from "./ranges.ts"
 import type { Session, Store } from "./store.ts"
 
 /**
@@ -92,34 +84,6 @@ export function releaseOthers(store: Store, isKept: (owner: Owner) => boolean): 
     })
     failures.throwIfAny()
   })
-}
-
-/** The file of one address: "torn" and "foreign" are files without an owner, whose addresses are taken all the same. */
-export interface Reservation {
-  readonly address: string
-  readonly holder: Owner | "torn" | "foreign"
-}
-
-/**
- * The reservations in a network prefix such as "10.64.3.0/26" or "10.64.200.7/32", read under the store's lock: a later
- * ADD sees everything that the caller has written before. Empty without a store.
- */
-export function reservationsIn(store: Store, prefix: string): Reservation[] {
-  const [text = "", length = ""] = prefix.split("/")
-  const network = parseAddress(text)
-  if (!network) throw new RangeError(`Cannot list the reservations in "${prefix}": it is not a network prefix`)
-  const hostBits = BigInt((network.family === AF_INET ? 32 : 128) - Number(length))
-  const last = { ...network, value: network.value | ((1n << hostBits) - 1n) }
-  const list = () => {
-    const found: Reservation[] = []
-    for (const [address, value] of listAddresses(store.files, store.directory)) {
-      if (!isBetween(value, network, last)) continue
-      const holder = readHolder(store.files, store.directory, address)
-      if (holder !== undefined) found.push({ address, holder })
-    }
-    return found
-  }
-  return saying(`Cannot list the reservations in "${store.directory}"`, () => store.locked(list) ?? [])
 }
 
 function saying<T>(message: string, action: () => T): T {

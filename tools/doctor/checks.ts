@@ -28,9 +28,7 @@ import { checkLostPaths, checkOrphans } from "./orphans.ts"
 import { checkOtherHooks } from "./other-hooks.ts"
 import { checkHostGateways, checkOutsideRoutes, checkUplinkAddress } from "./outside.ts"
 import { checkOwnTables } from "./own-tables.ts"
-import { checkPlaced } from "./placed.ts"
 import { checkPlugins } from "./plugins.ts"
-import { checkClusterPools } from "./pools.ts"
 import { checkReconcileListener } from "./reconcile-listener.ts"
 import { checkContainerRules, checkHostRules, checkMainTables } from "./rules.ts"
 import { checkFailedAddresses, checkSegments } from "./segments.ts"
@@ -52,11 +50,9 @@ export const checks: readonly Check[] = [
   checkFiles,
   checkExposedFiles,
   checkPlugins,
-  checkPlaced,
   checkSubnets,
   checkRoutes,
   checkPools,
-  checkClusterPools,
   checkForwarding,
   checkReversePath,
   checkIpv6,

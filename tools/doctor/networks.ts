@@ -163,12 +163,10 @@ function deletionOf({ dst, dev, gateway }: Patient["node"]["routes"][number]): s
   return sh`ip route delete ${[dst, ...way]}`.line
 }
 
-/** Checks the use of host-local's ranges; of a pool of the cluster's, whose agent claims more blocks before it is full, when the agent does not answer. */
+/** Checks the use of host-local's ranges. */
 export const checkPools: Check = (patient) =>
   patient.node.stores.flatMap(({ network, rangeSets }) =>
     rangeSets.flatMap(({ ranges, used, total, reclaimable }): Finding[] => {
-      const { pools, agent } = patient.node.pools
-      if (agent && "status" in agent && pools.some((pool) => pool.network === network)) return []
       if (total === 0n || used < NEARLY_FULL * Number(total)) return []
       const isFull = BigInt(used - reclaimable) >= total
       return [
@@ -196,11 +194,6 @@ function poolRemedy(
   const gc = cniCommand(patient, "gc", [network], ["--auto"])
   if (used - stale < NEARLY_FULL * total)
     return { remedy: gc, note: `${stale} of them are of containers that are gone: ${list} shows which` }
-  const pool = patient.node.pools.pools.find((one) => one.network === network)
-  if (pool)
-    return {
-      remedy: `start the agent, which claims further blocks of pool "${pool.name}": ${list} shows who holds the addresses`,
-    }
   const file = patient.node.networks.find((one) => one.network?.name === network)?.file ?? "its configuration"
   return { remedy: `add a range to "ranges" in ${file}: ${list} shows who holds the addresses` }
 }

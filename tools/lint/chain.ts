@@ -140,7 +140,7 @@ function checkOneForAll({ source, node, known }: Entry, findings: Findings): voi
 function checkDefaultRoute({ source, node, known, ipam }: Entry, findings: Findings): void {
   if (known?.name !== "bridge" || ipam === undefined || !isOn(node, ["ipMasq"]) || isOn(node, ["isDefaultGateway"]))
     return
-  if (itemsAt(node, ["ipam", "routes"]).length > 0 || textAt(node, ["ipam", "pool"]) !== undefined) return // a pool's file has routes
+  if (itemsAt(node, ["ipam", "routes"]).length > 0) return
   const message = '"ipMasq" is for traffic to other networks, and containers get no route to any'
   findings.add(source, memberOf(node, "ipMasq")?.keyNode, "no-default-route", message, {
     hint: 'write "isDefaultGateway": true, or "routes": [{ "dst": "0.0.0.0/0" }] in "ipam"',

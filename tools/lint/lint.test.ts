@@ -102,11 +102,6 @@ test("another suite's IPAM plugin may have any keys and capabilities", async () 
   expect(await findingsOf({ files: { "10-lab.conflist": JSON.stringify({ ...right, plugins }) } })).toEqual([])
 })
 
-test("a network takes ranges and routes from a pool", async () => {
-  const plugins = [{ type: "bridge", isGateway: true, ipMasq: true, ipam: { type: "host-local", pool: "pods" } }]
-  expect(await findingsOf({ files: { "10-lab.conflist": JSON.stringify({ ...right, plugins }) } })).toEqual([])
-})
-
 test("another suite's plugin may make the interface that chained plugins change", async () => {
   const plugins = [{ type: "calico" }, { type: "portmap", capabilities: { portMappings: true } }]
   expect(await findingsOf({ files: { "10-lab.conflist": JSON.stringify({ ...right, plugins }) } })).toEqual([])

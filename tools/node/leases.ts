@@ -7,12 +7,10 @@ import {
   listLeases,
   listNetworks,
   parseAddress,
-  rangeSetsOf,
   Store,
   usageOf,
 } from "../../ipam/host-local/main.ts"
 import { basename, findStat, isDirectory, isRegularFile, join, readEntries, unlessErrno } from "../../pkg/libc/mod.ts"
-import { isCniError } from "../../pkg/types/mod.ts"
 import type { NetworkFile } from "./networks.ts"
 
 /** The addresses that host-local has handed out in one network. */
@@ -47,20 +45,10 @@ export function readStores(dataDir: string, networks: readonly NetworkFile[]): L
   const directories = new Map<string, HostLocalConfig["rangeSets"]>()
   for (const config of networks.flatMap(({ pools }) => pools)) {
     const { directory } = config
-    directories.set(directory, [...(directories.get(directory) ?? []), ...knownRanges(config)])
+    directories.set(directory, [...(directories.get(directory) ?? []), ...config.rangeSets])
   }
   for (const name of listNetworks(dataDir)) directories.getOrInsert(join(dataDir, name), [])
   return [...directories].map(([directory, sets]) => readStore(directory, sets)).sort(byName)
-}
-
-/** None for a pool whose file cannot be used. */
-function knownRanges(config: HostLocalConfig): ReturnType<typeof rangeSetsOf> {
-  try {
-    return rangeSetsOf(config)
-  } catch (error) {
-    if (isCniError(error)) return []
-    throw error
-  }
 }
 
 function readStore(directory: string, sets: HostLocalConfig["rangeSets"]): LeaseStore {

@@ -7,7 +7,6 @@
  * for (const { network, containerId, faults } of attachmentsOf(node)) …
  */
 
-export type { AgentAnswer, NodePool, NodePools } from "./agent.ts"
 export { attachmentsOf, isCalled, isNamespace, type NodeAttachment, type Source } from "./attachments.ts"
 export { describeLostBridge, type LostBridge, lostBridge } from "./bridges.ts"
 export { containerChains, type FilterRules, type OwnedRule, readOwnedRules } from "./filter-rules.ts"

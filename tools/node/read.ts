@@ -1,6 +1,5 @@
 import { findStat, isDirectory, isErrno, join, readEntries, readTextFile, unlessErrno } from "../../pkg/libc/mod.ts"
 import { type CachedAttachment, cachedAttachments, cacheFile } from "../../pkg/libcni/mod.ts"
-import { type NodePools, readPools } from "./agent.ts"
 import { type FilterRules, readOwnedRules } from "./filter-rules.ts"
 import { type LeaseStore, readStores } from "./leases.ts"
 import { type NodeLink, type NodeRoute, readLinks, readRoutes } from "./links.ts"
@@ -74,8 +73,6 @@ export interface Node {
   /** The files of the caches that are empty, cut short or no regular files, and hold no record. */
   readonly brokenRecords?: readonly string[]
   readonly stores: readonly LeaseStore[]
-  /** The pools that networks take their addresses from, and what the cluster's agent says of them. */
-  readonly pools: NodePools
   /** The links of the host's namespace, and of namespaces in which it has no end of a pair. */
   readonly links: readonly NodeLink[]
   readonly routes: readonly NodeRoute[]
@@ -107,7 +104,6 @@ export function readNode(places: NodePlaces, { hasRoutes = true } = {}): Node {
     cache,
     brokenRecords,
     stores: attempt("leases", () => readStores(places.dataDir, networks), []),
-    pools: readPools(networks),
     links,
     routes: hasRoutes ? attempt("routes", () => readRoutes(links), []) : [],
     rules: attempt("rules", readOwnedRules, { owned: [], ports: [] }),

@@ -37,8 +37,7 @@ export function patientOf({
   ...node
 }: Parts = {}): Patient {
   const places = { confDir: "/etc/cni/net.d", binDirs: [], cacheDir: "/nowhere/cache", dataDir: "/nowhere/data" }
-  const pools = { pools: [], socket: "/run/cni-agent/agent.sock" }
-  const empty = { places, readMs: 0, networks: [], cache: [], stores: [], pools, links: [], routes: [], unread: [] }
+  const empty = { places, readMs: 0, networks: [], cache: [], stores: [], links: [], routes: [], unread: [] }
   const read = { ...empty, rules: { owned: [], ports }, ...node } as never
   const examined = examinedOf(attachments, insides)
   const lists = { rules: [], withoutMain: [], routes: [], neighbours: [], neighbourTables: [], ipsec: noIpsec }
