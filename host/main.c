@@ -1,5 +1,5 @@
 /*
- * The executable: a plugin, under that plugin's name. A plugin is a function of TypeScript that reads
+ * The executable: a plugin, under any name of its file. A plugin is a function of TypeScript that reads
  * its input, answers and ends the process; all else here is for the case that it cannot.
  */
 #include <errno.h>

@@ -60,11 +60,11 @@ async function compile(shop: Workshop, programs: readonly Program[], name = "plu
 }
 
 /** An executable that evaluates bytecode at each start, position independent. Returns its path. */
-async function linkBytecode(shop: Workshop, compiled: Compiled): Promise<string> {
+async function linkBytecode(shop: Workshop, compiled: Compiled, plugin?: string): Promise<string> {
   const blobs = shop.blobs(".data.rel.ro", { ...compiled })
   const objects = await shop.host("host/main.c", "host/door.c", shop.flavour.memory, "host/bytecode.c")
   const way = shop.isSanitized ? ["-pie"] : await staticPieFlags(shop.flavour.target)
-  return shop.link("from-bytecode", [...objects, blobs], way)
+  return shop.link("from-bytecode", [...objects, blobs, shop.note(plugin)], way)
 }
 
 /** Below 2 GB, as code that is not position independent needs it, with room for each to grow. */
@@ -79,9 +79,16 @@ const fixedFlags = [
 ]
 
 /** An executable with fixed addresses, with the image of a file or none. */
-async function linkFixed(shop: Workshop, name: string, positions: string, image?: string): Promise<string> {
+async function linkFixed(
+  shop: Workshop,
+  name: string,
+  positions: string,
+  image?: string,
+  plugin?: string,
+): Promise<string> {
   const objects = await shop.host("host/main.c", "host/door.c", shop.flavour.memory, "host/snapshot.c", "host/maker.c")
-  return shop.link(name, [...objects, shop.blobs(".blobs", { positions }), shop.image(image)], fixedFlags)
+  const data = [shop.blobs(".blobs", { positions }), shop.image(image), shop.note(plugin)]
+  return shop.link(name, [...objects, ...data], fixedFlags)
 }
 
 /**
@@ -97,7 +104,7 @@ async function linkSnapshot(
   const maker = await shop.once("maker", () => linkFixed(shop.room("maker"), "maker", shop.at("nothing")))
   writeFileSync(shop.at("names"), usedNamesOf(programs).join("\n"))
   writeFileSync(shop.at("heap"), await run([...shop.flavour.target.emulator, maker, bytecode, shop.at("names")]))
-  const linked = await linkFixed(shop, "from-snapshot", positions, shop.at("heap"))
+  const linked = await linkFixed(shop, "from-snapshot", positions, shop.at("heap"), programs[0])
   requireSameSections(maker, linked)
   return linked
 }
@@ -121,9 +128,9 @@ export type Start = "snapshot" | "bytecode"
 /** An executable of programs. Throws when one with a heap image answers otherwise than one from bytecode. Returns its path. */
 async function link(shop: Workshop, start: Start, programs: readonly Program[]): Promise<string> {
   const compiled = await compile(shop, programs)
-  if (start === "bytecode") return linkBytecode(shop, compiled)
+  if (start === "bytecode") return linkBytecode(shop, compiled, programs[0]?.name)
   const names = programs.map(({ name }) => name)
-  const linked = await Promise.all([linkSnapshot(shop, compiled, names), linkBytecode(shop, compiled)])
+  const linked = await Promise.all([linkSnapshot(shop, compiled, names), linkBytecode(shop, compiled, names[0])])
   await requireSameAnswers(linked, names, shop.flavour.target.emulator, shop.at("verify"))
   return linked[0]
 }

@@ -13,10 +13,11 @@ export { pluginNames }
 /** The plugins that listen to the network: they start from bytecode. */
 export const listeners: readonly string[] = pluginNames.filter((name) => requirePlugin(name).listens)
 
-/** Plugins in one executable, with what it is under other names. */
+/** Plugins in one executable. One that is alone there runs under each name that its file has: users ship copies and links. */
 export async function programsOf(...names: readonly string[]): Promise<readonly Program[]> {
-  const unknown = { name: "unknown", run: { main: join(root, "suite/unknown.ts"), name: "runUnknown" } }
-  return [...(await Promise.all(names.map(programOf))), unknown]
+  const programs = await Promise.all(names.map(programOf))
+  const [alone, another] = programs
+  return alone && !another ? [alone, { ...alone, name: "unknown" }] : programs
 }
 
 /** The tool: one program, under each of its names. */

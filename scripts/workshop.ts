@@ -44,6 +44,9 @@ interface Shared {
   readonly made: Map<string, Promise<string>>
 }
 
+/** Longer than each plugin's name. */
+const noteSize = 16
+
 /** A text as a string of C; paths in our builds hold nothing that assembly would have to escape. */
 const quoted = (text: string) => JSON.stringify(text)
 
@@ -139,6 +142,21 @@ export class Workshop {
   image(file?: string): string {
     const content = file === undefined ? ".zero 4096" : `.incbin ${quoted(file)}`
     return this.assembly("image", `.section .image,"aw",@progbits\n.global image_section\nimage_section: ${content}`)
+  }
+
+  /**
+   * A note, elf(5), that names the plugin which an executable is, for `pkg/invoke`. It has the same size in each executable, and nothing
+   * after it moves.
+   */
+  note(plugin = ""): string {
+    const name = [`.ascii ${quoted(plugin)}`, `.zero ${noteSize - plugin.length}`]
+    return this.assembly(
+      "note",
+      `.section .note.cni,"a",@note\n.balign 4`,
+      `.long 4, ${noteSize}, 1`,
+      `.asciz "CNI"`,
+      ...name,
+    )
   }
 
   /** Assembly in a file of its own. */

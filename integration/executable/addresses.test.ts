@@ -1,16 +1,7 @@
 import { expect, test } from "bun:test"
-import { copyFile, readFile, readlink, realpath } from "node:fs/promises"
+import { readFile, readlink, realpath } from "node:fs/promises"
 import { join } from "node:path"
-import {
-  builtPlugins,
-  fail,
-  HostNamespace,
-  programEnv,
-  runPlugin,
-  runProgram,
-  TemporaryDirectory,
-  waitFor,
-} from "../lab/mod.ts"
+import { builtPlugins, fail, HostNamespace, programEnv, runPlugin, TemporaryDirectory, waitFor } from "../lab/mod.ts"
 
 /** What a process has in memory, as /proc/PID/maps has it: `rw-p` and the file or the area, by its address. */
 type Mappings = ReadonlyMap<string, { readonly access: string; readonly what: string }>
@@ -111,14 +102,4 @@ test("a plugin runs dhcp in its own process, though that file starts in another 
     ([, path]) => path,
   )
   expect(started).toEqual([join(builtPlugins, "ptp")])
-})
-
-test("the file of dhcp has no other plugin [S116]", async () => {
-  await using directory = await TemporaryDirectory.create("cni-renamed", join(builtPlugins, ".."))
-  await copyFile(join(builtPlugins, "dhcp"), directory.join("bridge"))
-  const { stdout, exitCode } = await runProgram([directory.join("bridge")], { env: { CNI_COMMAND: "VERSION" } })
-  expect({ exitCode, answer: JSON.parse(stdout) }).toMatchObject({
-    exitCode: 1,
-    answer: { msg: 'Cannot act as "bridge": no such plugin' },
-  })
 })

@@ -37,16 +37,25 @@ function makeOtherBuild(bytes: Buffer, id: Buffer): void {
   bytes.writeUInt8(bytes.readUInt8(at + 19) ^ 1, at + 19)
 }
 
-test("a plugin's file alone is that plugin: hard link, symbolic link, copy, found by PATH", async () => {
-  const places = { dhcp: copyFile, bridge: link, loopback: symlink, "host-local": copyFile } as const
-  for (const [name, place] of Object.entries(places)) {
+test("a plugin's file alone is that plugin under any name: hard link, symbolic link, copy, found by PATH [S113]", async () => {
+  const places = [
+    ["dhcp", "cnv-dhcp", copyFile],
+    ["bridge", "bridge", link],
+    ["bridge", "bridge.distrib", link],
+    ["bridge", "loopback", link],
+    ["bridge", "constructor", link],
+    ["tuning", "cnv-tuning", symlink],
+    ["flannel", "flannel-wg", copyFile],
+    ["host-local", "host-local", copyFile],
+  ] as const
+  for (const [plugin, name, place] of places) {
     await using bin = await TemporaryDirectory.create("cni-names", join(project, "dist"))
-    await place(join(builtPlugins, name), bin.join(name))
+    await place(join(builtPlugins, plugin), bin.join(name))
     for (const command of [[bin.join(name)], ["/usr/bin/env", `PATH=${bin.path}`, name]]) {
       const { stderr, exitCode } = await runProgram(command, { env: {} })
       expect({ name, exitCode, stderr: stderr.split("\n")[0] }).toMatchObject({
         exitCode: 0,
-        stderr: expect.stringContaining(`CNI ${name} plugin v`),
+        stderr: expect.stringContaining(`CNI ${plugin} plugin v`),
       })
     }
   }
@@ -61,22 +70,35 @@ test("VERSION is one line with every supported version, and does not wait for st
   })
 })
 
-// "loopback" is a plugin, but not the one of this file; what runs in bridge's process is no name of it either.
-test.each(["brigde", "loopback", "host-local", "constructor"])(
-  "a file under the name %p, which it does not know, is an error on stdout for a runtime, and help on stderr for a human [S113]",
-  async (name) => {
+test.each(["copy", "symlink"])(
+  "a %s of bridge and one of host-local under other names attach like them, in one process [S116]",
+  async (how) => {
+    await using host = await HostNamespace.create()
     await using bin = await TemporaryDirectory.create("cni-names", join(project, "dist"))
-    await link(executable, bin.join(name))
-    const asked = await runProgram([bin.join(name)], version)
-    expect(asked.exitCode).toBe(1)
-    expect(JSON.parse(asked.stdout)).toEqual({
-      cniVersion: "1.1.0",
-      code: 4,
-      msg: `Cannot act as "${name}": no such plugin`,
-      details: "names that this executable answers to: bridge",
-    })
-    const bare = await runProgram([bin.join(name)], { env: {} })
-    expect(bare).toMatchObject({ exitCode: 1, stdout: "", stderr: expect.stringMatching(/answers to: bridge\n$/) })
+    const place = how === "copy" ? copyFile : symlink
+    await place(executable, bin.join("cnv-bridge"))
+    await place(join(builtPlugins, "host-local"), bin.join("our-pool"))
+    await place(executable, bin.join("host-local")) // a plugin, but not the one that its name says
+    const pod = await host.addContainer()
+    const { ipam, ...rest } = bridgeNetwork({ isGateway: true })
+    const config = { ...rest, type: "cnv-bridge", ipam: { ...ipam, type: "our-pool" } }
+    const attachment = new Attachment(host, pod, config, { bin: bin.join("cnv-bridge") })
+    const call = { verb: "ADD", containerId: pod.name, netns: pod.path, ifName: "eth0", config } as const
+    const strace = ["strace", "-f", "-o", bin.join("trace"), "-e", "trace=execve"]
+    const added = await succeed(runPlugin(host, { bin: bin.join("cnv-bridge"), under: strace, ...call }))
+    const started = [...(await readFile(bin.join("trace"), "utf8")).matchAll(/execve\("([^"]*)/g)].map(
+      ([, path]) => path,
+    )
+    expect(started).toEqual([bin.join("cnv-bridge")])
+    expect(added.json).toMatchObject({ ips: [{ address: "10.22.0.2/16" }] })
+    await succeed(attachment.check(added.json as PluginResult))
+    await succeed(attachment.run("STATUS"))
+    const itself = { ...config, ipam: { ...ipam, type: "host-local" } }
+    expect((await attachment.run("STATUS", itself)).json).toMatchObject({ code: 7 })
+    await succeed(attachment.run("GC", { "cni.dev/valid-attachments": [{ containerID: pod.name, ifname: "eth0" }] }))
+    expect(await pod.json("ip", ["-j", "link", "show", "eth0"])).toHaveLength(1)
+    await succeed(attachment.run("DEL"))
+    expect(await pod.json<object[]>("ip", ["-j", "link", "show", "type", "veth"])).toEqual([])
   },
 )
 

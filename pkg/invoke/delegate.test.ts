@@ -191,14 +191,21 @@ describe("a plugin inside this executable", () => {
   const builtins = { pool: () => ({ stdout: oneAddress, exitCode: 0 }) }
 
   /** The delegates of a directory in which "pool" leads to `target`. */
-  function linked(directory: PluginDirectory, target: string, table = builtins) {
+  function linked(directory: PluginDirectory, target: string, table = builtins, self?: string) {
     symlinkSync(target, join(directory.path, "pool"))
-    return delegateTo({ env: { CNI_PATH: directory.path }, stdin, configVersion: "0.4.0", builtins: table, log() {} })
+    return delegateTo({
+      env: { CNI_PATH: directory.path },
+      stdin,
+      configVersion: "0.4.0",
+      builtins: table,
+      log() {},
+      ...(self && { self }),
+    })
   }
 
-  test("is called when the name in CNI_PATH leads to this executable", () => {
+  test("is called when the name in CNI_PATH leads to a file of this build that is the plugin, under any name", () => {
     using directory = new PluginDirectory()
-    expect(linked(directory, process.execPath).add("pool").ips).toHaveLength(1)
+    expect(linked(directory, directory.ownPlugin("fast-pool", "pool")).add("pool").ips).toHaveLength(1)
   })
 
   test("is not called when another file is found there", () => {
@@ -206,16 +213,27 @@ describe("a plugin inside this executable", () => {
     expect(() => linked(directory, "/bin/false").add("pool")).toThrow("exit status 1")
   })
 
+  test("that is a copy of the plugin that calls is refused: it would call itself without end", () => {
+    using directory = new PluginDirectory()
+    const delegate = linked(directory, directory.ownPlugin("fast-pool", "pool"), builtins, "pool-of-pools")
+    expect(delegate.add("pool").ips).toHaveLength(1)
+    using other = new PluginDirectory()
+    const itself = linked(other, other.ownPlugin("copy", "bridge"), builtins, "bridge")
+    expect(() => itself.add("pool")).toThrow('Cannot delegate to "pool": a plugin cannot delegate to itself')
+  })
+
   test("answers by text: its error object is read as that of a process would be", () => {
     using directory = new PluginDirectory()
     const failing = { pool: () => ({ stdout: '{"code":11,"msg":"pool is full"}', exitCode: 1 }) }
-    const delegate = linked(directory, process.execPath, failing)
+    const delegate = linked(directory, directory.ownPlugin("fast-pool", "pool"), failing)
     expect(() => delegate.add("pool")).toThrow(expect.objectContaining({ code: 11, message: "pool is full" }))
   })
 
   test("that fails without a word is told by its exit status", () => {
     using directory = new PluginDirectory()
-    const delegate = linked(directory, process.execPath, { pool: () => ({ stdout: "", exitCode: 3 }) })
+    const delegate = linked(directory, directory.ownPlugin("fast-pool", "pool"), {
+      pool: () => ({ stdout: "", exitCode: 3 }),
+    })
     const refused = { code: 0, message: "netplugin failed with no error message: exit status 3" }
     expect(() => delegate.check("pool")).toThrow(expect.objectContaining(refused))
   })
@@ -229,7 +247,7 @@ describe("a plugin inside this executable", () => {
         return { stdout: "", exitCode: 0 }
       },
     }
-    linked(directory, process.execPath, spy).del("pool")
+    linked(directory, directory.ownPlugin("fast-pool", "pool"), spy).del("pool")
     expect(seen).toEqual([{ env: { CNI_PATH: directory.path, CNI_COMMAND: "DEL" }, stdin }])
   })
 })

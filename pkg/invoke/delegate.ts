@@ -1,6 +1,6 @@
 import { AlreadyAttached, CniError, Code, messageOf, type Result } from "../types/mod.ts"
 import { type Environment, execPlugin } from "./exec.ts"
-import { type Builtins, builtinAt, PluginNotFound, requirePlugin } from "./find.ts"
+import { type Builtins, builtinAt, findPluginName, PluginNotFound, requirePlugin } from "./find.ts"
 import { pluginError, readResult } from "./printed.ts"
 
 /**
@@ -34,8 +34,8 @@ export interface DelegateContext {
 }
 
 /**
- * The delegates of one call: found in its `CNI_PATH`, run with its environment and configuration. A plugin that names itself
- * is refused with code 7: with the same configuration it would call itself again, without end.
+ * The delegates of one call: found in its `CNI_PATH`, run with its environment and configuration. A plugin that names itself,
+ * or a copy of itself, is refused with code 7: with the same configuration it would call itself again, without end.
  */
 export function delegateTo(context: DelegateContext): Delegate {
   const run = (command: string, path: string, stdin = context.stdin, ifName?: string) => {
@@ -44,17 +44,14 @@ export function delegateTo(context: DelegateContext): Delegate {
   }
   const find = (type: string, stdin?: Uint8Array) => {
     const key = stdin === undefined ? "ipam.type" : "delegate.type"
-    if (stdin === undefined && type === context.self) {
-      const details = `"${key}" names it`
-      throw new CniError(
-        Code.InvalidNetworkConfig,
-        `Cannot delegate to "${type}": a plugin cannot delegate to itself`,
-        {
-          details,
-        },
-      )
+    const itself = () => {
+      const message = `Cannot delegate to "${type}": a plugin cannot delegate to itself`
+      return new CniError(Code.InvalidNetworkConfig, message, { details: `"${key}" names it` })
     }
-    return requirePlugin(type, context.env.CNI_PATH ?? "", key)
+    if (stdin === undefined && type === context.self) throw itself()
+    const path = requirePlugin(type, context.env.CNI_PATH ?? "", key)
+    if (stdin === undefined && context.self !== undefined && findPluginName(path) === context.self) throw itself()
+    return path
   }
   return {
     add(type, stdin, ifName) {

@@ -1,6 +1,7 @@
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { dirname, join } from "node:path"
+import { FileDescriptor, Open, readAt } from "../libc/mod.ts"
 
 /** A directory for plugins of a test, removed when the scope ends. */
 export class PluginDirectory implements Disposable {
@@ -15,7 +16,50 @@ export class PluginDirectory implements Disposable {
     return path
   }
 
+  /** Writes a plugin of the build that this process has; returns its path. */
+  ownPlugin(file: string, plugin: string): string {
+    const path = join(this.path, file)
+    writeFileSync(path, elf(buildNote(ownBuild()), nameNote(plugin)), { mode: 0o755 })
+    return path
+  }
+
   [Symbol.dispose](): void {
     rmSync(this.path, { recursive: true, force: true })
   }
+}
+
+/** The build's id of the program that runs this test. */
+export function ownBuild(): Buffer {
+  using file = FileDescriptor.open("/proc/self/exe", Open.ReadOnly)
+  const bytes = Buffer.alloc(4096)
+  readAt(file.fd, bytes, 0)
+  const id = bytes.lastIndexOf("GNU\0") + 4
+  return bytes.subarray(id, id + bytes.readUInt32LE(id - 12))
+}
+
+/** The note in which a linker writes a build's id. */
+export const buildNote = (id: Uint8Array) => note("GNU", 3, id)
+
+/** The note in which our build writes a plugin's name. */
+export const nameNote = (name: string) => note("CNI", 1, Buffer.from(name.padEnd(16, "\0")))
+
+/** A note, elf(5): the lengths of owner and content, a type, and both. */
+function note(owner: string, type: number, content: Uint8Array): Buffer {
+  const head = Buffer.alloc(12)
+  for (const [at, word] of [owner.length + 1, content.length, type].entries()) head.writeUInt32LE(word, at * 4)
+  return Buffer.concat([head, Buffer.from(`${owner}\0`), content])
+}
+
+/** An ELF file of notes: struct elf64_hdr and one struct elf64_phdr, <linux/elf.h>. */
+export function elf(...notes: readonly Uint8Array[]): Buffer {
+  const content = Buffer.concat(notes)
+  const bytes = Buffer.concat([Buffer.alloc(120), content])
+  bytes.write("\x7fELF\x02\x01")
+  bytes.writeBigUInt64LE(64n, 32)
+  bytes.writeUInt16LE(56, 54)
+  bytes.writeUInt16LE(1, 56)
+  bytes.writeUInt32LE(4, 64)
+  bytes.writeBigUInt64LE(120n, 72)
+  bytes.writeBigUInt64LE(BigInt(content.length), 96)
+  return bytes
 }

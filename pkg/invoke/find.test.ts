@@ -1,9 +1,8 @@
 import { describe, expect, test } from "bun:test"
-import { mkdirSync, statSync, symlinkSync, truncateSync, writeFileSync } from "node:fs"
+import { mkdirSync, symlinkSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
-import { FileDescriptor, Open, readAt } from "../libc/mod.ts"
 import { refusalOf } from "../types/testing.ts"
-import { PluginDirectory } from "./directory.fixture.ts"
+import { buildNote, elf, nameNote, ownBuild, PluginDirectory } from "./directory.fixture.ts"
 import { builtinAt, requirePlugin } from "./find.ts"
 
 describe("requirePlugin", () => {
@@ -95,51 +94,34 @@ describe("requirePlugin", () => {
   })
 })
 
-function beginOf(path: string): Buffer {
-  using file = FileDescriptor.open(path, Open.ReadOnly)
-  const bytes = Buffer.alloc(4096)
-  readAt(file.fd, bytes, 0)
-  return bytes
-}
-
 describe("a plugin in this process", () => {
   const builtin = () => ({ stdout: "", exitCode: 0 })
-  // elf(5): a note has its owner's name, "GNU\0", before what it says; the last one is the build's id
-  const size = statSync("/proc/self/exe").size
-  const begin = beginOf("/proc/self/exe")
-  const id = begin.lastIndexOf("GNU\0") + 4
+  const own = ownBuild()
+  const other = Buffer.from(own.map((byte) => byte ^ 1))
+  const [build, bridge] = [buildNote(own), nameNote("bridge")]
+  const executable = elf(build, bridge)
 
-  /** Whether it runs in the place of a file that begins as this executable does, but for some bytes, and is of that size. */
-  function runsInPlaceOf(changed: readonly number[], length: number): boolean {
+  test.each<[string, Uint8Array, boolean]>([
+    ["the plugin of this build", executable, true],
+    ["its notes in another order", elf(bridge, build), true],
+    ["another build's", elf(buildNote(other), bridge), false],
+    ["another plugin", elf(build, nameNote("ptp")), false],
+    ["a name that every object has", elf(build, nameNote("toString")), false],
+    ["no name", elf(build), false],
+    ["no build's id", elf(bridge), false],
+    ["notes that end too early", elf(build, bridge.subarray(0, -16)), false],
+    ["too few bytes for a header", executable.subarray(0, 63), false],
+    ["no executable", Buffer.from("#!/bin/sh\n"), false],
+  ])("goes by what a file is, under any name: %s", (_what, bytes, isBridge) => {
     using directory = new PluginDirectory()
-    const path = join(directory.path, "bridge")
-    const bytes = Uint8Array.from(begin, (byte, at) => (changed.includes(at) ? byte ^ 1 : byte))
-    writeFileSync(path, bytes)
-    truncateSync(path, length)
-    return builtinAt(path, { bridge: builtin }) === builtin
-  }
-
-  test.each([
-    ["the same notes", [], size, true],
-    ["other bytes than the notes'", [4000], size, true],
-    ["another id", [id], size, false],
-    ["an id that ends otherwise", [id + 7], size, false],
-    ["another first note", [begin.indexOf("GNU\0") + 4], size, false],
-    ["another size, as of a file that starts in another way", [], size + 1, true],
-    ["too few bytes for a header", [], 63, false],
-    ["a table of headers that lies elsewhere", [39], size, false],
-  ])("is told from another file by build: %s", (_what, changed, length, same) => {
-    expect(runsInPlaceOf(changed, length)).toBe(same)
+    for (const file of ["bridge", "cnv-bridge", "ptp"]) {
+      const path = join(directory.path, file)
+      writeFileSync(path, bytes)
+      expect(builtinAt(path, { bridge: builtin, sbr: () => builtin() }) === builtin).toBe(isBridge)
+    }
   })
 
-  test("runs in the place of a file of the same build, of its own name", () => {
-    using directory = new PluginDirectory()
-    symlinkSync("/proc/self/exe", join(directory.path, "bridge"))
-    expect(builtinAt(join(directory.path, "bridge"), { bridge: builtin })).toBe(builtin)
-    expect(builtinAt(join(directory.path, "bridge"), { ptp: builtin })).toBeUndefined()
-    symlinkSync("/proc/self/exe", join(directory.path, "toString"))
-    expect(builtinAt(join(directory.path, "toString"), { bridge: builtin })).toBeUndefined()
-    for (const other of [join(directory.path, "not/there/bridge"), directory.script("one/bridge", ""), "/bin/cat"])
-      expect(builtinAt(other, { bridge: builtin, cat: builtin })).toBeUndefined()
+  test("does not run in place of a file that is not there", () => {
+    expect(builtinAt("/not/there/bridge", { bridge: builtin })).toBeUndefined()
   })
 })

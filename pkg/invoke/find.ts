@@ -76,41 +76,68 @@ export type Builtin = (call: { env: Environment; stdin: Uint8Array }) => Reply
 export type Builtins = Readonly<Record<string, Builtin>>
 
 /**
- * The plugin inside this executable that the file at `path` is, if any: the file is of the same build as this executable, and
- * its name is the plugin's. A plugin is called by no other name than that of its file.
+ * Returns the plugin inside this executable that can run in place of the file at `path`: the file is of the same build, and is that plugin
+ * under any name.
  */
 export function builtinAt(path: string, builtins: Builtins): Builtin | undefined {
-  const name = path.slice(path.lastIndexOf("/") + 1)
-  const builtin = Object.hasOwn(builtins, name) ? builtins[name] : undefined
-  return builtin && isSameBuild(path) ? builtin : undefined
+  const { plugin, build } = stampOf(path)
+  const builtin = plugin !== undefined && Object.hasOwn(builtins, plugin) ? builtins[plugin] : undefined
+  return builtin && build !== undefined && build === stampOf("/proc/self/exe").build ? builtin : undefined
 }
 
-/** Each plugin is a file of its own, so it is not the inode that tells: all files of one build have its id, for each plugin and each way to start. */
-function isSameBuild(path: string): boolean {
-  try {
-    return identityOf(path) === identityOf("/proc/self/exe")
-  } catch {
-    return false
-  }
+/** Returns the name of the plugin of this suite that an executable is under any name; undefined for any other file. */
+export function findPluginName(path: string): string | undefined {
+  return stampOf(path).plugin
+}
+
+/** What a build writes into each executable. All files of one build have its id, for each plugin and each way to start. */
+interface Stamp {
+  readonly build?: string | undefined
+  readonly plugin?: string | undefined
 }
 
 const headersLength = 4096
-const longestNote = 4096
+const longestNotes = 4096
 const PT_NOTE = 4
 
-/** The notes of an ELF file, elf(5): `readelf --notes` shows the build's id. Throws when there are no notes. */
-function identityOf(path: string): string {
-  using file = FileDescriptor.open(path, Open.ReadOnly)
-  const headers = new Uint8Array(headersLength)
-  const view = new DataView(headers.buffer, 0, readAt(file.fd, headers, 0))
-  const [table, size, count] = [Number(view.getBigUint64(32, true)), view.getUint16(54, true), view.getUint16(56, true)]
-  for (let at = table; at < table + count * size; at += size) {
-    if (view.getUint32(at, true) !== PT_NOTE) continue
-    const length = view.getBigUint64(at + 32, true) // the file may be anything: not to be believed
-    if (length > longestNote) break
-    const note = new Uint8Array(Number(length))
-    if (readAt(file.fd, note, Number(view.getBigUint64(at + 8, true))) !== note.length) break
-    return decodeLatin1(note)
-  }
-  throw new Error(`No note in ${path}`)
+/** Returns what the notes of an ELF file say, elf(5), and nothing for any other file: `readelf --notes` shows them. */
+function stampOf(path: string): Stamp {
+  try {
+    using file = FileDescriptor.open(path, Open.ReadOnly)
+    const headers = new Uint8Array(headersLength)
+    const view = new DataView(headers.buffer, 0, readAt(file.fd, headers, 0))
+    const [table, size, count] = [
+      Number(view.getBigUint64(32, true)),
+      view.getUint16(54, true),
+      view.getUint16(56, true),
+    ]
+    for (let at = table; at < table + count * size; at += size) {
+      if (view.getUint32(at, true) !== PT_NOTE) continue
+      const length = view.getBigUint64(at + 32, true) // the file may be anything: not to be believed
+      if (length > longestNotes) break
+      const notes = new Uint8Array(Number(length))
+      if (readAt(file.fd, notes, Number(view.getBigUint64(at + 8, true))) !== notes.length) break
+      return stampIn(notes)
+    }
+  } catch {} // no executable, or none that can be read
+  return {}
 }
+
+/** `scripts/workshop.ts` writes two notes: the build's id of owner "GNU", and the plugin's name of owner "CNI", filled up with zeros. */
+function stampIn(notes: Uint8Array): Stamp {
+  const view = new DataView(notes.buffer)
+  const found = new Map<string, string>()
+  for (let at = 0; at < notes.length; ) {
+    const [ownerLength, length] = [view.getUint32(at, true), view.getUint32(at + 4, true)]
+    const start = at + NOTE_HEADER + padded(ownerLength)
+    const owner = decodeLatin1(notes.subarray(at + NOTE_HEADER, at + NOTE_HEADER + ownerLength))
+    found.set(owner, decodeLatin1(notes.subarray(start, start + length)))
+    at = start + padded(length)
+  }
+  return { build: found.get("GNU\0"), plugin: found.get("CNI\0")?.replace(/\0+$/, "") }
+}
+
+/** Three words: the lengths of the owner's name and of the content, and the type. */
+const NOTE_HEADER = 12
+
+const padded = (length: number) => (length + 3) & ~3
