@@ -36,8 +36,10 @@ export async function askWhetherLoaded(installed: Installed, terminal: Terminal)
     terminal.stderr(`The runtime at ${each} ${said}\n`)
     answers.push(isLoaded)
   }
-  if (answers.length === 0)
+  if (answers.length === 0) {
+    wakeWatchers(installed.confDir) // of a runtime whose socket this container does not have
     terminal.stderr(`No runtime listens at ${sockets.join(", ")}: none was asked whether it has loaded ${name}\n`)
+  }
   return !answers.includes(false) && (answers.length > 0 || socket === undefined)
 }
 

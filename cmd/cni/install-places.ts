@@ -31,10 +31,11 @@ export function installPlaces(args: Arguments): InstallPlaces {
   const found = findDirectories(args)
   const { binDir, confDir } = found
   const common = { adopt: given(args, "adopt"), dryRun: given(args, "dry-run") }
-  const installation = () => plugins({ ...common, directory: binDir })
-  const places: InstallPlace[] = [{ ...common, title: "PLUGIN", directory: binDir, mode: 0o755, installation }]
   const toolDir = text(args, "tool-dir")
-  if (toolDir !== undefined) {
+  const isShared = toolDir !== undefined && resolve(toolDir) === binDir
+  const installation = () => (isShared ? pluginsAndTools : plugins)({ ...common, directory: binDir })
+  const places: InstallPlace[] = [{ ...common, title: "PLUGIN", directory: binDir, mode: 0o755, installation }]
+  if (toolDir !== undefined && !isShared) {
     const directory = resolve(toolDir)
     const installation = () => tools({ ...common, directory })
     places.push({ ...common, title: "TOOL", directory, mode: 0o755, installation })
@@ -48,7 +49,7 @@ export function installPlaces(args: Arguments): InstallPlaces {
   }
   for (const [at, { directory }] of places.entries())
     if (places.findIndex((place) => place.directory === directory) < at)
-      throw new UsageError(`cannot use ${directory} twice: plugins, tool and configuration have a directory each`)
+      throw new UsageError(`cannot use ${directory} twice: the configuration has a directory of its own`)
   return { ...found, places, config }
 }
 
@@ -87,6 +88,18 @@ function tools(common: Common): Installation {
   const names = ["cni", "cnitool", ...(exists(agent) ? ["cni-agent"] : [])]
   const source = (name: string) => (name === "cni-agent" ? agent : own)
   return { ...common, inspect: requireExecutable, from, source, names }
+}
+
+/** Plugins and tools in one directory, as a container has them. */
+function pluginsAndTools(common: Common): Installation {
+  const [ours, beside] = [plugins(common), tools(common)]
+  const isTool = (name: string) => beside.names.includes(name)
+  return {
+    ...ours,
+    names: [...ours.names, ...beside.names],
+    source: (name) => (isTool(name) ? beside : ours).source(name),
+    introduce: (file) => (isTool(basename(file)) ? undefined : requireVersion(file)),
+  }
 }
 
 function configuration(common: Common, file: string | undefined): Installation {

@@ -42,6 +42,10 @@ export const installCommand: Command = {
       value: "FILE",
       help: "a network configuration; installed last, after STATUS of its plugins has succeeded",
     },
+    "skip-status": {
+      type: "boolean",
+      help: "with --config: install it without asking its plugins for STATUS",
+    },
     "conf-dir": {
       type: "string",
       value: "DIR",
@@ -116,7 +120,7 @@ Examples:
     const done: Done[] = []
     for (const place of named) {
       // Plugins that cannot serve on this kernel are told before the runtime hears of the network.
-      if (place.title === "CONFIGURATION" && found.config && !place.dryRun)
+      if (place.title === "CONFIGURATION" && found.config && !place.dryRun && !given(args, "skip-status"))
         await statusNetwork({ ...runtimeOf(args, terminal), path: [binDir] }, found.config.network)
       done.push({ ...place, outcomes: install({ ...place.installation(), run }) })
     }

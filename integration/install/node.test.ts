@@ -108,6 +108,9 @@ test("a network whose plugins say that every ADD would fail is not installed, an
   expect([exitCode, stderr]).toEqual([1, expect.stringContaining("none0")])
   expect(await readdir(node.conf)).toEqual([])
   expect(await readdir(node.bin)).toContain("macvlan")
+  // The program that makes the network usable may not run yet.
+  expect(await node.install("--config", node.file, "--skip-status")).toMatchObject({ exitCode: 0 })
+  expect(await readdir(node.conf)).toContain("10-lab.conflist")
 })
 
 test("one rollback takes back one installation: what it did not change stays, and what it changed need not be named", async () => {
@@ -144,9 +147,19 @@ test("a directory for the tool that is not there is told before plugins are inst
   expect(await readdir(node.bin)).toEqual([])
 })
 
-test("one directory for plugins and the tool is refused before anything is done", async () => {
+test("plugins and the tool share a directory, and go together", async () => {
   await using node = await makeNode(network)
-  const { exitCode, stderr } = await node.install("--tool-dir", node.bin)
+  expect(await node.install("--tool-dir", node.bin)).toMatchObject({ exitCode: 0 })
+  expect(await readdir(node.bin)).toEqual(expect.arrayContaining(["bridge", "cni", "cnitool"]))
+  await node.host.exec(join(node.bin, "cni"), ["install", "--bin-dir", node.bin, "--verify"])
+  expect(await node.install("--uninstall")).toMatchObject({ exitCode: 0 })
+  expect(await readdir(node.bin)).toEqual([])
+})
+
+test("one directory for plugins and the configuration is refused before anything is done", async () => {
+  await using node = await makeNode(network)
+  const words = ["install", "--bin-dir", node.bin, "--conf-dir", node.bin, "--config", node.file]
+  const { exitCode, stderr } = await node.host.tryExec(join(builtPlugins, "../cni"), words)
   expect([exitCode, stderr]).toEqual([2, expect.stringContaining(`cannot use ${node.bin} twice`)])
   expect(await readdir(node.bin)).toEqual([])
 })
