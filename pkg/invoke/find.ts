@@ -12,13 +12,7 @@ import type { Environment } from "./exec.ts"
  * where the configuration names it, for errors.
  */
 export function requirePlugin(type: string, cniPath: string, key = "type"): string {
-  if (type === "")
-    throw new CniError(Code.InvalidNetworkConfig, "no plugin name provided", { details: `"${key}" is empty` })
-  if (type.includes("/") || type.includes("\\") || type.includes("\0") || type === "." || type === "..") {
-    throw new CniError(Code.InvalidNetworkConfig, `invalid plugin name: ${type}`, {
-      details: `"${key}" is the name of a file, without a directory`,
-    })
-  }
+  validatePluginName(type, key)
   const directories = cniPath.split(":").filter((directory) => directory.startsWith("/"))
   if (directories.length === 0) {
     const skipped = cniPath !== "" ? `; not absolute: ${JSON.stringify(cniPath)}` : ""
@@ -31,6 +25,26 @@ export function requirePlugin(type: string, cniPath: string, key = "type"): stri
   if (found !== undefined) return found
   const message = `failed to find plugin ${JSON.stringify(type)} in path [${directories.join(" ")}]`
   throw new PluginNotFound(message, key, hidden[0])
+}
+
+/**
+ * Checks a `type`, before it becomes part of a path or is run: it is the name of a file without a directory. Throws code 7. `key` is where the
+ * configuration names it.
+ */
+export function validatePluginName(type: string, key = "type"): void {
+  if (type === "")
+    throw new CniError(Code.InvalidNetworkConfig, "no plugin name provided", { details: `"${key}" is empty` })
+  if (type.includes("/") || type.includes("\\") || type.includes("\0") || type === "." || type === "..") {
+    throw new CniError(Code.InvalidNetworkConfig, `invalid plugin name: ${type}`, {
+      details: `"${key}" is the name of a file, without a directory`,
+    })
+  }
+}
+
+/** The path of a plugin in a directory, the only place where a `type` becomes a path. Throws code 7 for what is no name. */
+export function pluginPath(directory: string, type: string): string {
+  validatePluginName(type)
+  return `${directory}${directory.endsWith("/") ? "" : "/"}${type}`
 }
 
 /** No directory of `CNI_PATH` has the plugin, or, where `cause` is defined, one may have it that cannot be looked into. */
@@ -49,7 +63,7 @@ function firstFile(
   hidden: SyscallError[],
 ): string | undefined {
   for (const directory of directories) {
-    const path = `${directory}${directory.endsWith("/") ? "" : "/"}${name}`
+    const path = pluginPath(directory, name)
     try {
       const found = stat(path)
       if (isRegularFile(found) && (!executable || (found.mode & 0o111) !== 0)) return path

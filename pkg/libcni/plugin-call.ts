@@ -1,4 +1,4 @@
-import { formatCniArgs, pluginEnvironment, pluginError, requirePlugin } from "../invoke/mod.ts"
+import { formatCniArgs, pluginEnvironment, pluginError, requirePlugin, validatePluginName } from "../invoke/mod.ts"
 import { CniError, Code, isCniError, type JsonObject, member, stringifyJson } from "../types/mod.ts"
 import type { Execution, Outcome } from "./exec.ts"
 import { execute } from "./execute.ts"
@@ -50,6 +50,7 @@ function tell(runtime: Runtime, chunk: Uint8Array): void {
 }
 
 async function findPlugin({ exec, path }: Runtime, type: string): Promise<string> {
+  validatePluginName(type)
   if (!exec?.findPlugin) return requirePlugin(type, path.join(":"))
   try {
     return await exec.findPlugin(type, path)

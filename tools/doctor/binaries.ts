@@ -1,5 +1,6 @@
 import { introductionOf } from "../../install/mod.ts"
-import { findStat, isErrno, isRegularFile, join, type Stat, unlessErrno } from "../../pkg/libc/mod.ts"
+import { pluginPath, validatePluginName } from "../../pkg/invoke/mod.ts"
+import { findStat, isErrno, isRegularFile, type Stat, unlessErrno } from "../../pkg/libc/mod.ts"
 
 /** A plugin's file, and what it says of itself when it is run without a command. */
 export interface PluginBinary {
@@ -13,15 +14,25 @@ export interface PluginBinary {
   readonly unstartable?: string
 }
 
-/** Finds a plugin in the directories and asks for its version; undefined when it is in none. */
+/** Finds a plugin in the directories and asks for its version; undefined when it is in none, as a `type` that is no name is. */
 export function inspectPlugin(type: string, directories: readonly string[]): PluginBinary | undefined {
-  for (const directory of directories) {
-    const file = join(directory, type)
+  for (const directory of isPluginName(type) ? directories : []) {
+    const file = pluginPath(directory, type)
     const found = unlessErrno(() => findStat(file), "ENOTDIR")
     if (found && isRegularFile(found))
       return { type, file, mode: found.mode & 0o7777, owner: found.user, ...versionOf(file, found) }
   }
   return undefined
+}
+
+/** Whether a `type` is the name of a plugin's file. */
+export function isPluginName(type: string): boolean {
+  try {
+    validatePluginName(type)
+    return true
+  } catch {
+    return false
+  }
 }
 
 function versionOf(file: string, { mode }: Stat): Pick<PluginBinary, "version" | "unstartable"> {

@@ -2,6 +2,7 @@ import { dirname, exists } from "../../pkg/libc/mod.ts"
 import { member } from "../../pkg/types/mod.ts"
 import { describedPlugins as suite } from "../../suite/plugins.ts"
 import { ipamOf } from "../node/mod.ts"
+import { isPluginName } from "./binaries.ts"
 import type { Check, Finding, Patient } from "./finding.ts"
 import { mountOf } from "./mounts.ts"
 import { type Command, sh } from "./remedy.ts"
@@ -31,6 +32,14 @@ export const checkPlugins: Check = (patient) => {
     const add = (fault: Omit<Finding, "severity" | "why"> & Partial<Finding>) => {
       const about = { severity: "error" as const, why, affected: [{ name: `"${type}"` }] }
       found.push(...networks.map((network): Finding => ({ ...about, network, ...fault })))
+    }
+    if (!isPluginName(type)) {
+      add({
+        rule: "plugin-missing",
+        what: `"${type}" is not the name of a plugin: it is no file's name without a directory`,
+        remedy: `correct the "type" in the network's configuration: ${sh`cni lint`.line} shows where it is`,
+      })
+      continue
     }
     if (!plugin) {
       add({
@@ -62,8 +71,7 @@ export const checkPlugins: Check = (patient) => {
         cause: point,
         what: `${shown} lies on a file system that is mounted noexec`,
         ofMany: (count) => `${count} plugins lie on "${point}", which is mounted noexec`,
-        remedy: sh`mount -o remount,exec ${point}`,
-        note: "or install them elsewhere and set the runtime's bin_dir",
+        remedy: `install them elsewhere and set the runtime's bin_dir, or mount it without noexec: ${sh`findmnt ${point}`.line} shows how it is mounted`,
       })
     } else if (unstartable !== undefined) {
       add({

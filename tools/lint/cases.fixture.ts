@@ -51,6 +51,9 @@ export const cases: readonly Case[] = [
     "a key of a range",
     `"type": "bridge", ${ipam('[{ "subnet": "10.22.0.0/24", «"gatway": "10.22.0.9" }]')}`,
   ),
+  onePlugin("refused", "a plugin's name that leads out of the directory", `"type": «"../../evil"`),
+  onePlugin("refused", "an IPAM plugin's name that does", `"type": "bridge", "ipam": { "type": «"../../evil" }`),
+  onePlugin("refused", "a delegate's name that does", `"type": "flannel", "delegate": { "type": «"../evil" }`),
   onePlugin("unknown-key", "a key of another plugin", `"type": "ptp", «"vlan": 5, ${pool}`),
   oneFile("unknown-key", "a key of the list", list(bridge).replace('  "name"', '  «"disableChek": true,\n  "name"')),
   onePlugin(

@@ -1,4 +1,5 @@
 import { encodeUtf8 } from "../../pkg/engine/mod.ts"
+import { validatePluginName } from "../../pkg/invoke/mod.ts"
 import { parseNetworkList, parseSinglePlugin } from "../../pkg/libcni/mod.ts"
 import { isCniError, type JsonObject, parseJson, parseNetworkConfig, validateNetworkName } from "../../pkg/types/mod.ts"
 import { anything, mergeFields, networkKeys, pluginKeys, reservedKeys } from "../configuration/key-tables.ts"
@@ -136,6 +137,8 @@ function isRunBy(known: Known | undefined): boolean {
 }
 
 function checkEntry({ source, node, known, ipam }: Entry, findings: Findings, isList: boolean): void {
+  for (const path of [["type"], ["ipam", "type"], ["delegate", "type"]])
+    checkPluginName(source, nodeAt(node, path), findings)
   if (known?.kind === "ipam") return // the rule ipam-in-chain
   const fields = mergeFields(known?.fields ?? pluginKeys, ipam?.fields ?? {})
   const also = [...reservedKeys, ...(isList ? [] : Object.keys(networkKeys))]
@@ -144,6 +147,19 @@ function checkEntry({ source, node, known, ipam }: Entry, findings: Findings, is
   const table = isForeign || ownIpam === undefined ? { ...rest, ipam: anything } : fields
   checkKeys({ source, findings, also, isComplete: known !== undefined }, node, table)
   if (known?.delegates !== undefined) checkDelegate(source, nodeAt(node, ["delegate"]), known.delegates[0], findings)
+}
+
+/** A name that leads out of the directories of plugins: no program runs it. */
+function checkPluginName(source: Source, node: Node | undefined, findings: Findings): void {
+  if (node?.kind !== "scalar" || typeof node.value !== "string" || node.value === "") return
+  try {
+    validatePluginName(node.value)
+  } catch (error) {
+    if (!isCniError(error)) throw error
+    findings.add(source, node, "refused", error.message, {
+      hint: "write the name of a plugin's file, without a directory",
+    })
+  }
 }
 
 /** The keys of the plugin that makes the interface for another. */

@@ -1,7 +1,7 @@
 import { findVersion, isOfThisSuite, type Manifest } from "../../install/mod.ts"
 import { encodeUtf8 } from "../../pkg/engine/mod.ts"
-import { readVersions } from "../../pkg/invoke/mod.ts"
-import { exists, isErrno, join, spawn } from "../../pkg/libc/mod.ts"
+import { pluginPath, readVersions } from "../../pkg/invoke/mod.ts"
+import { exists, isErrno, spawn } from "../../pkg/libc/mod.ts"
 import { isCniError, newestVersion } from "../../pkg/types/mod.ts"
 
 /** A plugin that does not say in this time which versions it speaks is broken. */
@@ -40,9 +40,9 @@ export class OtherSuite {
   /** Where the file lies; undefined for one that is missing. */
   #pathOf(type: string): string | undefined {
     return this.#paths.getOrInsertComputed(type, () => {
-      const placed = this.#files[type]
-      if (placed) return placed.displaced && `${this.#binDir}/.cni-install/displaced/${type}`
-      const path = join(this.#binDir, type)
+      const placed = Object.hasOwn(this.#files, type) ? this.#files[type] : undefined
+      if (placed) return placed.displaced && pluginPath(`${this.#binDir}/.cni-install/displaced`, type)
+      const path = pluginPath(this.#binDir, type)
       return exists(path) && !isOurs(path) ? path : undefined
     })
   }

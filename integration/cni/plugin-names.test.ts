@@ -1,0 +1,76 @@
+import { expect, test } from "bun:test"
+import { existsSync } from "node:fs"
+import { chmod } from "node:fs/promises"
+import { NodeLab, podsNetwork } from "./node-lab.ts"
+
+const OUT = "../evil"
+
+/** A node whose files name a program beside the directory of plugins, which notes that it was run. */
+async function createLab(change: (lab: NodeLab, evil: string) => Promise<unknown>) {
+  const lab = await NodeLab.create()
+  const ran = lab.directory.join("ran")
+  await lab.useOwnPlugins(async () => {})
+  const evil = lab.directory.join("evil")
+  await Bun.write(evil, `#!/bin/sh\necho "$CNI_COMMAND" >> ${ran}\necho 'CNI evil plugin v1'\n`)
+  await chmod(evil, 0o755)
+  await change(lab, evil)
+  return { lab, hasRun: () => existsSync(ran) }
+}
+
+const list = (plugin: object) => ({ cniVersion: "1.1.0", name: "bad", plugins: [plugin] })
+const [bridge, ...others] = podsNetwork.plugins
+
+/** Ways in which a file leads to the program. */
+const ways: Readonly<Record<string, (lab: NodeLab) => Promise<unknown>>> = {
+  "a type": (lab) => lab.writeNetwork("20-bad.conflist", list({ type: OUT })),
+  "an ipam.type": (lab) =>
+    lab.writeNetwork("20-bad.conflist", list({ ...bridge, bridge: "cni1", ipam: { type: OUT } })),
+  "a delegate's type": (lab) => lab.writeNetwork("20-bad.conflist", list({ type: "flannel", delegate: { type: OUT } })),
+  "a type of a cached result": async (lab) => {
+    const pod = await lab.addPod()
+    const path = `/var/lib/cni/results/pods-${pod.name}-eth0`
+    const entry = JSON.parse((await lab.host.exec("cat", [path])).stdout)
+    const plugins = [bridge, { ...others[0], type: OUT }, { ...bridge, ipam: { type: OUT } }]
+    const config = Buffer.from(JSON.stringify({ ...podsNetwork, plugins })).toString("base64")
+    await lab.host.exec("tee", [path], { input: JSON.stringify({ ...entry, config }) })
+  },
+}
+
+const commands = [
+  ["doctor"],
+  ["doctor", "--fix"],
+  ["doctor", "--bundle", "/run/cni/bundle.tar"],
+  ["graph"],
+  ["ps"],
+  ["lint"],
+  ["status"],
+  ["reconcile"],
+  ["gc", "--auto", "pods"],
+]
+
+test.each(Object.entries(ways))(
+  "%s that leads out of the directory of plugins: no command runs the program [S303]",
+  async (_, way) => {
+    const { lab, hasRun } = await createLab(way)
+    await using _lab = lab
+    await lab.host.exec("mkdir", ["-p", "/run/cni"])
+    for (const words of commands) {
+      await lab.cni(words)
+      expect({ words, hasRun: hasRun() }).toEqual({ words, hasRun: false })
+    }
+  },
+)
+
+test("doctor says that it is no plugin's name, and lint where it stands", async () => {
+  const { lab } = await createLab((lab) => ways["a type"]?.(lab) ?? Promise.resolve())
+  await using _lab = lab
+  const { findings } = await lab.doctor()
+  expect(findings.filter(({ rule }) => rule === "plugin-missing")).toMatchObject([
+    { network: "bad", pasteable: false, what: expect.stringMatching(/^"\.\.\/evil" is not the name of a plugin/) },
+  ])
+  const { stdout, exitCode } = await lab.cni(["lint", lab.confDir])
+  expect({ stdout, exitCode }).toMatchObject({
+    stdout: expect.stringContaining("invalid plugin name: ../evil"),
+    exitCode: 1,
+  })
+})
