@@ -45,32 +45,21 @@ export const faultsOnPaths: readonly Fault[] = [
     rule: "netdev-drop",
     how: "a policy at the ingress of the bridge",
     severity: "error",
-    names:
-      /^table netdev guard, chain c, at ingress of "cni0", drops what no rule of it accepts, and none accepts containers$/,
+    names: /^table netdev guard, chain c, at ingress drops everything of interface "cni0", by its policy$/,
     seed: (lab) => nft(lab, "netdev guard", "filter hook ingress device cni0 priority 0; policy drop"),
+    words: /"nft -a list chain netdev guard c" shows it$/,
+    mend: ({ host }) => host.exec("nft", ["delete table netdev guard"]),
   },
   {
     rule: "netdev-drop",
-    how: "rules at the egress of a container's end",
+    how: "a rule at the egress of a container's end",
     severity: "error",
     names:
-      /^a rule in table netdev guard, chain c, at egress of "veth[^"]+", drops packets of containers: chain c, handle \d+; chain c, handle \d+$/,
+      /^a rule in table netdev guard, chain c, at egress drops everything of interface "veth[^"]+": chain c, handle \d+$/,
     seed: async (lab) =>
-      nft(
-        lab,
-        "netdev guard",
-        `filter hook egress device ${await endOf(lab)} priority 0`,
-        "ether type arp counter drop\n ip daddr 10.85.0.0/24 drop\n tcp dport 2645 drop\n ip saddr 10.85.0.1 drop",
-      ),
-  },
-  {
-    rule: "netdev-drop",
-    how: "a rule of family inet at the ingress of a container's end",
-    severity: "error",
-    names:
-      /^a rule in table inet guard, chain c, at ingress of "veth[^"]+", drops packets of containers: chain c, handle \d+$/,
-    seed: async (lab) =>
-      nft(lab, "inet guard", `filter hook ingress device ${await endOf(lab)} priority 0`, "ip saddr 10.85.0.0/24 drop"),
+      nft(lab, "netdev guard", `filter hook egress device ${await endOf(lab)} priority 0`, "counter drop"),
+    words: /"nft -a list chain netdev guard c" shows it$/,
+    mend: ({ host }) => host.exec("nft", ["delete table netdev guard"]),
   },
   {
     rule: "xdp-program",
@@ -86,24 +75,11 @@ export const faultsOnPaths: readonly Fault[] = [
       expect(stdout).toMatch(/^\? +filter +an XDP program \(id \d+\) at "veth.*may drop it before all rules$/m)
       expect((await pod?.tryExec("ping", ["-c1", "-W1", "10.85.0.1"]))?.exitCode).toBe(1)
     },
-  },
-  {
-    rule: "frames-dropped",
-    how: "by an address of IP that ebtables matches",
-    needs: "nf_tables_bridge",
-    severity: "error",
-    names: /^a rule in table bridge filter, chain FORWARD, drops frames of containers: handle \d+$/,
-    seed: ({ host }) =>
-      host.exec("ebtables-nft", ["-A", "FORWARD", "-p", "IPv4", "--ip-source", "10.85.0.0/24", "-j", "DROP"]),
-  },
-  {
-    rule: "frames-dropped",
-    how: "by an address of ARP that ebtables matches",
-    needs: "nf_tables_bridge",
-    severity: "error",
-    names: /^a rule in table bridge filter, chain INPUT, drops frames of containers: handle \d+$/,
-    seed: ({ host }) =>
-      host.exec("ebtables-nft", ["-A", "INPUT", "-p", "ARP", "--arp-ip-src", "10.85.0.3", "-j", "DROP"]),
+    words: /^it may be meant to be there: .*"bpftool prog show id \d+" shows it$/,
+    mend: async (lab) => {
+      for (const mode of ["xdpdrv", "xdpgeneric"])
+        await lab.host.tryExec("ip", ["link", "set", "dev", await endOf(lab), mode, "off"])
+    },
   },
   {
     rule: "port-setting",
@@ -138,6 +114,8 @@ export const faultsOnPaths: readonly Fault[] = [
       /^the policy "src 10\.85\.0\.0\/24 dst 0\.0\.0\.0\/0 dir fwd" of IPsec is about packets of containers, and blocks them: /,
     seed: (lab) =>
       xfrm(lab, "add", "src", "10.85.0.0/24", "dst", "0.0.0.0/0", "dir", "fwd", "priority", "9", "action", "block"),
+    words: /^have the policy leave out packets of containers, by the program that made it; "ip xfrm policy" shows it$/,
+    mend: (lab) => xfrm(lab, "flush"),
   },
   {
     rule: "ipsec-policy",
@@ -149,6 +127,8 @@ export const faultsOnPaths: readonly Fault[] = [
       const tunnel = "tmpl src 192.0.2.2 dst 192.0.2.9 proto esp reqid 7 mode tunnel".split(" ")
       return xfrm(lab, "add", "src", "10.85.0.0/24", "dst", "0.0.0.0/0", "dir", "out", ...tunnel)
     },
+    words: /^have the policy leave out packets of containers, by the program that made it; "ip xfrm policy" shows it$/,
+    mend: (lab) => xfrm(lab, "flush"),
   },
   {
     rule: "ipsec-policy",
@@ -160,6 +140,8 @@ export const faultsOnPaths: readonly Fault[] = [
       await xfrm(lab, "setdefault", "fwd", "block", "in", "block")
       await xfrm(lab, "add", "src", "0.0.0.0/0", "dst", "10.85.0.0/24", "dir", "in", "action", "allow")
     },
+    words: /^have the policy leave out packets of containers, by the program that made it; "ip xfrm policy" shows it$/,
+    mend: (lab) => xfrm(lab, "setdefault", "fwd", "accept", "in", "accept"),
   },
   {
     rule: "store-broken",
@@ -274,6 +256,11 @@ export const faultsOnPaths: readonly Fault[] = [
       await lab.host.exec("bridge", ["fdb", "replace", mac, "dev", end, "master", "static", "sticky"])
       expect((await lab.host.tryExec("ping", ["-c1", "-W1", "10.85.0.2"])).exitCode).toBe(1)
     },
+    words: /"bridge fdb get [0-9a-f:]{17} br cni0" shows it$/,
+    mend: async (lab, [pod]) => {
+      const [mac, end] = await macAndOtherEnd(lab, pod)
+      await lab.host.exec("bridge", ["fdb", "delete", mac, "dev", end, "master"])
+    },
   },
   {
     rule: "bridge-entry-wrong",
@@ -285,6 +272,11 @@ export const faultsOnPaths: readonly Fault[] = [
       const [mac] = await macAndOtherEnd(lab, pod)
       await lab.host.exec("bridge", ["fdb", "replace", mac, "dev", "cni0", "self", "local"])
       expect((await lab.host.tryExec("ping", ["-c1", "-W1", "10.85.0.2"])).exitCode).toBe(1)
+    },
+    words: /"bridge fdb get [0-9a-f:]{17} br cni0" shows it$/,
+    mend: async (lab, [pod]) => {
+      const [mac] = await macAndOtherEnd(lab, pod)
+      await lab.host.exec("bridge", ["fdb", "delete", mac, "dev", "cni0", "self"])
     },
   },
   {

@@ -93,7 +93,7 @@ export const faults: readonly Fault[] = [
   {
     rule: "forward-drop",
     severity: "error",
-    names: /ip filter, chain FORWARD \(made by docker\)/,
+    names: /ip filter, chain FORWARD \(made by docker\) drops every packet of containers of "cni0", by its policy/,
     how: "docker",
     seed: async ({ host }) => {
       await chooseIptables(host, "nf_tables")
@@ -109,18 +109,19 @@ export const faults: readonly Fault[] = [
         }`,
       })
     },
+    words: /^let packets that come by "cni0" or leave by it pass there: its chain DOCKER-USER is for rules such as/,
+    mend: ({ host }) =>
+      host.exec("nft", [
+        'add rule ip filter DOCKER-USER iifname "cni0" accept; add rule ip filter DOCKER-USER oifname "cni0" accept',
+      ]),
   },
   {
     rule: "forward-drop-rule",
     severity: "error",
     names: /inet guard.*chain c/,
     seed: (lab) => nft(lab, "inet guard", "filter hook forward priority 0", 'iifname "cni0" counter drop'),
-  },
-  {
-    rule: "port-shadowed",
-    severity: "error",
-    names: /ip other.*8001/,
-    seed: (lab) => nft(lab, "ip other", "nat hook prerouting priority -110", "tcp dport 8001 dnat to 192.0.2.1"),
+    words: /^let packets .* pass there, by the program that made it; "nft -a list chain inet guard c" shows it$/,
+    mend: ({ host }) => host.exec("nft", ["delete table inet guard"]),
   },
   {
     rule: "table-dormant",
@@ -364,6 +365,8 @@ export const faults: readonly Fault[] = [
     severity: "warning",
     names: /10-pods\.conflist and in 20-pods\.conflist/,
     seed: (lab) => lab.writeNetwork("20-pods.conflist", podsNetwork),
+    words: /^rename one of the networks, or move the file away that is not meant: .*10-pods.*20-pods\.conflist$/,
+    mend: (lab) => rm(`${lab.confDir}/20-pods.conflist`),
   },
   {
     rule: "config-exposed",
@@ -390,7 +393,7 @@ export const faults: readonly Fault[] = [
       await lab.host.exec("ip", ["address", "add", "10.86.0.1/16", "dev", "lan0"])
       await lab.host.exec("ip", ["link", "set", "lan0", "up"])
     },
-    words: /ip route delete 10\.86\.0\.0\/16 dev lan0$/,
+    words: /^give the network another subnet, in .*20-second\.conflist, or what made the route another one$/,
     mend: ({ host }) => host.exec("sh", ["-c", "ip route delete 10.86.0.0/16 dev lan0"]),
   },
   {
@@ -446,6 +449,8 @@ export const faults: readonly Fault[] = [
     severity: "error",
     names: /"\/var\/lib\/cni"/,
     seed: ({ host }) => host.exec("mount", ["-o", "remount,ro", "/var/lib/cni"]),
+    words: /^see why, then mount it for writing: findmnt \/var\/lib\/cni shows/,
+    mend: ({ host }) => host.exec("mount", ["-o", "remount,rw", "/var/lib/cni"]),
   },
   {
     rule: "disk-full",
@@ -470,14 +475,16 @@ export const faults: readonly Fault[] = [
     rule: "forward-drop",
     how: "a policy",
     severity: "error",
-    names: /inet strict, chain c drops what no rule of it accepts/,
+    names: /inet strict, chain c drops every packet of containers of "cni0", by its policy/,
     seed: (lab) => nft(lab, "inet strict", "filter hook forward priority 10; policy drop"),
+    words: /"nft -a list chain inet strict c" shows it$/,
+    mend: ({ host }) => host.exec("nft", ["delete table inet strict"]),
   },
   {
     rule: "forward-drop",
     how: "a policy by iptables, and containers without a bridge",
     severity: "error",
-    names: /ip filter, chain FORWARD drops what no rule of it accepts/,
+    names: /ip filter, chain FORWARD drops every packet of containers of "cni0", by its policy/,
     seed: async (lab) => {
       await chooseIptables(lab.host, "nf_tables")
       await lab.writeNetwork("20-second.conflist", {
@@ -488,25 +495,32 @@ export const faults: readonly Fault[] = [
       await lab.addPod("other", "second")
       await lab.host.exec("iptables", ["-P", "FORWARD", "DROP"])
     },
+    words: /"nft -a list chain ip filter FORWARD" shows it$/,
+    mend: ({ host }) => host.exec("iptables", ["-P", "FORWARD", "ACCEPT"]),
   },
   {
     rule: "forward-drop-rule",
-    how: "of iptables about their network",
+    how: "of iptables about their bridge, in a chain of its own",
     severity: "error",
-    names: /ip filter, chain FORWARD drops packets of containers: chain FORWARD, handle \d+; chain other, handle \d+/,
+    names: /ip filter, chain FORWARD drops every packet of containers of "cni0": chain other, handle \d+/,
     seed: async ({ host }) => {
       await chooseIptables(host, "nf_tables")
-      await host.exec("iptables", ["-I", "FORWARD", "-s", "10.85.0.0/16", "-j", "DROP"])
-      await host.exec("nft", ["add chain ip filter other; add rule ip filter FORWARD jump other"])
-      await host.exec("nft", ["add rule ip filter other ip daddr 10.85.0.0/24 drop"])
+      await host.exec("sh", [
+        "-ec",
+        "iptables -N other; iptables -A FORWARD -j other; iptables -A other -i cni0 -j DROP",
+      ])
     },
+    words: /"nft -a list chain ip filter other" shows it$/,
+    mend: ({ host }) => host.exec("iptables", ["-F", "other"]),
   },
   {
     rule: "forward-drop-rule",
     how: "for all",
     severity: "error",
-    names: /inet guard, chain c drops all packets.*chain c, handle \d+/,
+    names: /inet guard, chain c drops every packet of containers of "cni0": chain c, handle \d+/,
     seed: (lab) => nft(lab, "inet guard", "filter hook forward priority 0", "counter drop"),
+    words: /"nft -a list chain inet guard c" shows it$/,
+    mend: ({ host }) => host.exec("nft", ["delete table inet guard"]),
   },
   {
     rule: "rp-filter-strict",
@@ -694,5 +708,7 @@ export const faults: readonly Fault[] = [
       await lab.host.exec("mount", ["--bind", lab.binDir, lab.binDir])
       await lab.host.exec("mount", ["-o", "remount,bind,noexec", lab.binDir])
     },
+    words: /^install them elsewhere .* or mount it without noexec: findmnt /,
+    mend: (lab) => lab.host.exec("mount", ["-o", "remount,bind,exec", lab.binDir]),
   },
 ]

@@ -17,6 +17,12 @@ async function addFilter(lab: NodeLab, device: string, place: string, filter: st
   await lab.host.exec("tc", words)
 }
 
+/** Takes away the queues with such filters from all of the host's interfaces. */
+const deleteClsact = async (lab: NodeLab) => {
+  for (const device of ["cni0", ...(await endsOf(lab))])
+    await lab.host.tryExec("tc", ["qdisc", "del", "dev", device, "clsact"])
+}
+
 /** A pod of a network that limits what it sends. */
 async function addLimited(lab: NodeLab): Promise<void> {
   const ipam = { type: "host-local", ranges: [[{ subnet: "10.87.0.0/24" }]] }
@@ -49,6 +55,8 @@ export const faultsOfTraffic: readonly Fault[] = [
         /^STOP +tc +the tc filter at ingress of "veth[^"]+", pref 7, drops it\nSTOP +end +dropped by traffic control\n$/m,
       )
     },
+    words: /^it may be meant to be there: .*"tc filter show dev [^"]+ (in|e)gress" shows it$/,
+    mend: deleteClsact,
   },
   {
     rule: "tc-filter",
@@ -56,6 +64,8 @@ export const faultsOfTraffic: readonly Fault[] = [
     severity: "error",
     names: /^a tc filter at "cni0" \(egress, pref 7, bpf\), the bridge of 2 containers, drops all packets: /,
     seed: (lab) => addFilter(lab, "cni0", "egress", `pref 7 ${dropAll}`),
+    words: /^it may be meant to be there: .*"tc filter show dev [^"]+ (in|e)gress" shows it$/,
+    mend: deleteClsact,
   },
   {
     rule: "tc-filter",
@@ -66,6 +76,8 @@ export const faultsOfTraffic: readonly Fault[] = [
     seed: async (lab) => {
       for (const end of await endsOf(lab)) await addFilter(lab, end, "ingress", `pref 7 ${dropArp}`)
     },
+    words: /^it may be meant to be there: .*"tc filter show dev [^"]+ (in|e)gress" shows it$/,
+    mend: deleteClsact,
   },
   {
     rule: "tc-filter",
@@ -86,6 +98,8 @@ export const faultsOfTraffic: readonly Fault[] = [
       await lab.host.exec("ip", ["link", "delete", "tap0"])
       expect(await waysOfCutOff(lab, pods)).toMatch(/pref 7, sends it to an interface that\s+is down or gone instead\n/)
     },
+    words: /^it may be meant to be there: .*"tc filter show dev [^"]+ (in|e)gress" shows it$/,
+    mend: deleteClsact,
   },
   {
     rule: "tc-filter",
@@ -125,6 +139,10 @@ export const faultsOfTraffic: readonly Fault[] = [
     seed: async (lab) => {
       for (const end of await endsOf(lab)) await lab.host.exec("tc", ["qdisc", "add", "dev", end, "root", "blackhole"])
     },
+    words: /^a test of faults may be at work: .*"(nsenter [^"]+ )?tc qdisc show dev [^"]+" shows it$/,
+    mend: async (lab) => {
+      for (const end of await endsOf(lab)) await lab.host.exec("tc", ["qdisc", "del", "dev", end, "root"])
+    },
   },
   {
     rule: "queue-drops",
@@ -136,6 +154,8 @@ export const faultsOfTraffic: readonly Fault[] = [
       await pods[0]?.exec("tc", ["qdisc", "add", "dev", "eth0", "root", "blackhole"])
       expect(await waysOfCutOff(lab, pods)).toMatch(/^STOP +tc +the qdisc blackhole of "eth0" drops it$/m)
     },
+    words: /^a test of faults may be at work: .*"(nsenter [^"]+ )?tc qdisc show dev [^"]+" shows it$/,
+    mend: (_, pods) => pods[0]?.exec("tc", ["qdisc", "del", "dev", "eth0", "root"]),
   },
   {
     rule: "queue-drops",
@@ -148,5 +168,7 @@ export const faultsOfTraffic: readonly Fault[] = [
       await host.exec("ip", ["route", "add", "default", "via", "192.0.2.1"])
       await host.exec("tc", ["qdisc", "add", "dev", "out0", "root", "blackhole"])
     },
+    words: /^a test of faults may be at work: .*"(nsenter [^"]+ )?tc qdisc show dev [^"]+" shows it$/,
+    mend: ({ host }) => host.exec("tc", ["qdisc", "del", "dev", "out0", "root"]),
   },
 ]

@@ -1,6 +1,6 @@
 import type { NodeAttachment, NodeLink, PortSetting } from "../node/mod.ts"
 import { affectedBy, bridgesOf, type Check, type Finding, linkOnHost, nameOf } from "./finding.ts"
-import { sh } from "./remedy.ts"
+import { ofOthers, sh } from "./remedy.ts"
 
 /** BR_STATE_*, <linux/if_bridge.h>: a port that passes nothing. Those between are the spanning tree's, for seconds. */
 const CLOSED: Readonly<Record<number, string>> = { 0: "disabled", 4: "blocking" }
@@ -186,7 +186,7 @@ export const checkFixedEntries: Check = ({ examined, hostTables, node }) =>
           affected: [affectedBy(one)],
           what: `bridge "${bridge}" has a fixed entry that sends frames for ${wrong.mac}, the MAC of "${ifName}" of ${nameOf(one)}, to ${to}`,
           why: "what is sent to the container does not reach it",
-          remedy: sh`bridge fdb delete ${wrong.mac} dev ${at} ${at === bridge ? "self" : "master"}`,
+          remedy: ofOthers("have the entry lead to the container's port", sh`bridge fdb get ${wrong.mac} br ${bridge}`),
         },
       ]
     }),

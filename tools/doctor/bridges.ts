@@ -11,7 +11,7 @@ import {
   nameOf,
   type Patient,
 } from "./finding.ts"
-import { type Command, giveAddress, inOneLine, setSysctl, sh } from "./remedy.ts"
+import { type Command, giveAddress, inOneLine, localRoute, setSysctl, sh } from "./remedy.ts"
 
 /** RTN_LOCAL, <linux/rtnetlink.h> */
 const RTN_LOCAL = 2
@@ -168,8 +168,6 @@ function isLocal(address: string, { master }: NodeLink, { hostTables }: Patient)
 }
 
 function notLocal(one: NodeAttachment, gateway: string, device: string): Finding {
-  const isV6 = gateway.includes(":")
-  const to = [...(isV6 ? ["-6"] : []), "route", "replace", "local", gateway, "dev", device, "table", "local"]
   return {
     rule: "gateway-not-local",
     severity: "error",
@@ -180,7 +178,7 @@ function notLocal(one: NodeAttachment, gateway: string, device: string): Finding
     ofMany: (count) =>
       `the host does not take ${gateway} of "${device}", the gateway of ${count} containers, for its own: the route is not in table local`,
     why: "the gateway answers no container",
-    remedy: sh`ip ${[...to, "proto", "kernel", ...(isV6 ? [] : ["scope", "host", "src", gateway])]}`,
+    remedy: localRoute(gateway, device),
     consequenceOf: ["host-main-table"],
   }
 }

@@ -6,7 +6,7 @@ import { checkContainerFilters } from "./container-filters.ts"
 import { checkLocalRoutes, checkLoopbacks } from "./container-own.ts"
 import { checkContainerRoutes } from "./container-routes.ts"
 import { checkContainerLinks, checkInsides } from "./containers.ts"
-import { checkDrops, checkShadows } from "./filters.ts"
+import { checkDrops } from "./filters.ts"
 import type { Check } from "./finding.ts"
 import { checkDeviceHooks, checkFrames, checkXdp } from "./frames.ts"
 import { checkBroken, checkClock, checkDisk, checkRecords, checkUnread } from "./host.ts"
@@ -25,7 +25,6 @@ import { checkListeners } from "./listeners.ts"
 import { checkLostRules } from "./lost-rules.ts"
 import { checkExposedFiles, checkFiles, checkPools, checkRoutes, checkSubnets } from "./networks.ts"
 import { checkLostPaths, checkOrphans } from "./orphans.ts"
-import { checkOtherHooks } from "./other-hooks.ts"
 import { checkHostGateways, checkOutsideRoutes, checkUplinkAddress } from "./outside.ts"
 import { checkOwnTables } from "./own-tables.ts"
 import { checkPlugins } from "./plugins.ts"
@@ -33,7 +32,6 @@ import { checkReconcileListener } from "./reconcile-listener.ts"
 import { checkContainerRules, checkHostRules, checkMainTables } from "./rules.ts"
 import { checkFailedAddresses, checkSegments } from "./segments.ts"
 import { checkSettings } from "./settings.ts"
-import { checkSourceNat } from "./source-nat.ts"
 import { checkStores } from "./stores.ts"
 import { checkQueues, checkTrafficFilters } from "./traffic-control.ts"
 import { checkTwins } from "./twins.ts"
@@ -59,9 +57,6 @@ export const checks: readonly Check[] = [
   checkConntrack,
   checkNeighbourTables,
   checkDrops,
-  checkShadows,
-  checkSourceNat,
-  checkOtherHooks,
   checkOwnTables,
   checkBridgeFiltering,
   checkLinks,

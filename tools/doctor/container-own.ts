@@ -4,7 +4,7 @@ import { about } from "./containers.ts"
 import { affectedBy, type Check, type Finding, nameOf } from "./finding.ts"
 import { RTN_LOCAL } from "./host-routes.ts"
 import { type Address, type Examined, type ExaminedInterface, inContainer, isLoopback, isUp } from "./inside.ts"
-import { sh } from "./remedy.ts"
+import { localRoute, sh } from "./remedy.ts"
 
 /**
  * Loopback interfaces that were up and are down, where no attachment has them: the kernel gives `lo` 127.0.0.1 when it is brought up, and
@@ -50,10 +50,7 @@ function notLocal(examined: Examined, { name, link }: ExaminedInterface, { ip, t
   const isV6 = familyOf(ip) === AF_INET6
   const isLookedUp = inside.rules?.some(({ family, table }) => family === familyOf(ip) && table === RT_TABLE_LOCAL)
   const isRule = isLookedUp === false
-  const source = isV6 ? [] : ["scope", "host", "src", address]
-  const words = isRule
-    ? ["rule", "add", "priority", "0", "lookup", "local"]
-    : ["route", "replace", "local", address, "dev", name, "table", "local", "proto", "kernel", ...source]
+  const lookUp = isV6 ? sh`ip -6 rule add priority 0 lookup local` : sh`ip rule add priority 0 lookup local`
   const lost = isRule ? "no rule looks up table local" : "its route is not in table local"
   const lostOfMany = isRule ? lost : "their routes are not in table local"
   return [
@@ -66,7 +63,7 @@ function notLocal(examined: Examined, { name, link }: ExaminedInterface, { ip, t
       what: `${nameOf(one)} does not take ${address} of "${name}" for its own: ${lost}`,
       ofMany: (count) => `${count} containers do not take their addresses for their own: ${lostOfMany}`,
       why: "the container drops what is sent to the address, answers to what it asks included",
-      remedy: inContainer(inside, [sh`ip ${[...(isV6 ? ["-6"] : []), ...words]}`]),
+      remedy: inContainer(inside, [isRule ? lookUp : localRoute(address, name)]),
       consequenceOf: ["container-main-table", "container-rule"],
     },
   ]

@@ -16,7 +16,7 @@ import {
   routeCommand,
   type WantedRoute,
 } from "./inside.ts"
-import { sh } from "./remedy.ts"
+import { ofOthers, sh } from "./remedy.ts"
 
 /** Addresses and routes of a result that are no longer in the container: the first that is missing, from which others follow. */
 export const checkContainerRoutes: Check = (patient) =>
@@ -131,10 +131,7 @@ function closedRoutes({ one, inside }: Examined): Finding[] {
       what: `${nameOf(one)} has a route of type ${type} to ${to}`,
       ofMany: (count) => `${count} containers have a route of type ${type} to ${to}`,
       why: "what they send there goes nowhere",
-      remedy: inContainer(inside, [
-        sh`ip ${familyOf(route.dst) === AF_INET6 ? ["-6"] : []} route delete ${[type, to]} metric ${route.priority ?? 0}`,
-      ]),
-      note: "it may be meant to be there",
+      remedy: ofOthers("it may be meant to be there", inContainer(inside, [sh`ip route show ${to}`])),
     }
   })
 }
@@ -176,7 +173,6 @@ function wrongNeighbours(examined: Examined, patient: Patient): Finding[] {
     if (one === undefined) return []
     const { common, what, ofMany } = about(examined, one)
     const ip = formatIp(neighbour.ip)
-    const remedy = inContainer(inside, [sh`ip neighbour delete ${ip} dev ${one.name}`])
     if (neighbour.state & NeighbourState.Permanent) {
       const real = macsOf(neighbour.ip, patient)
       if (real.length === 0 || real.includes(neighbour.mac)) return []
@@ -190,7 +186,10 @@ function wrongNeighbours(examined: Examined, patient: Patient): Finding[] {
           why: isGateway
             ? "the container reaches nothing beyond its own network"
             : "the container does not reach that address",
-          remedy,
+          remedy: ofOthers(
+            "take the entry away, or give it that MAC",
+            inContainer(inside, [sh`ip neighbour show ${ip} dev ${one.name}`]),
+          ),
         },
       ]
     }
@@ -203,7 +202,7 @@ function wrongNeighbours(examined: Examined, patient: Patient): Finding[] {
         what: `the gateway ${ip} has not answered ${what} when it was last asked for its MAC`,
         ofMany: (count) => `the gateway ${ip} has not answered ${count} containers when it was last asked for its MAC`,
         why: "the container reaches nothing beyond its own network as long as the gateway does not answer",
-        remedy,
+        remedy: inContainer(inside, [sh`ip neighbour delete ${ip} dev ${one.name}`]),
         consequenceOf: [
           "gateway-missing",
           "link-down",

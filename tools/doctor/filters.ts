@@ -1,58 +1,92 @@
-import { type FoundRule, ifnameValue } from "../../pkg/nftables/mod.ts"
-import { networkOf, parseCidr } from "../../pkg/types/mod.ts"
-import { chainsAt, comparesWith, type FilterView, isUnconditional, verdictOf } from "../node/mod.ts"
-import { acceptance } from "./acceptance.ts"
-import { affectedBy, bridgesOf, type Check, containerLinks, type Finding, type Patient } from "./finding.ts"
-import { inOneLine, sh } from "./remedy.ts"
+import { parseCidr } from "../../pkg/types/mod.ts"
+import { type FilterView, verdictOf } from "../node/mod.ts"
+import { type Base, type Closed, closedBy, indexed, type Rule, type RulesOf, shownChain } from "./closed-chains.ts"
+import { affectedBy, type Check, type Finding, linkOnHost, type Patient, routedLinks } from "./finding.ts"
+import { ofOthers } from "./remedy.ts"
 
 /** Tables of this suite, and of the reference suite. */
 const OURS = /^cni_/
 
-/** The chain of iptables in which the plugin firewall, of either suite, accepts its containers. */
-const FIREWALL_CHAIN = "CNI-FORWARD"
+/** The hooks that routed packets of containers come through, and the interface that is known there. */
+const DIRECTIONS: Readonly<Record<string, readonly ("in" | "out")[]>> = {
+  prerouting: ["in"],
+  forward: ["in", "out"],
+  postrouting: ["out"],
+}
 
-/** Rules of others that drop what containers send or get. */
+/**
+ * Base chains of others that drop every packet which the host forwards for containers of an interface: by a rule or by the policy. A chain
+ * that lets any packet pass is its maker's affair.
+ */
 export const checkDrops: Check = (patient) => {
   const { filter, attachments } = patient
   if (!filter || attachments.length === 0) return []
-  const values = valuesOf(patient)
-  const bases = filter.bases.filter(
-    ({ hook, type, table }) =>
-      hook === "forward" && type === "filter" && table.family !== "bridge" && !OURS.test(table.name),
-  )
-  return bases.flatMap((base): Finding[] => {
-    const rules = rulesOf(filter, base.table, chainsAt(filter, base))
-    const maker = makerOf(filter, base.table.name)
-    const { family, name } = base.table
-    const place = `table ${family} ${name}, chain ${base.name}${maker === undefined ? "" : ` (made by ${maker})`}`
-    const about = {
-      severity: "error" as const,
-      cause: place,
-      affected: attachments.map(affectedBy),
-      why: whyOf(patient),
-    }
-    const mentions = (rule: FoundRule) => comparesWith(rule, values)
-    const explicit = rules.filter((rule) => verdictOf(rule) === "drop" && mentions(rule) && !isUnconditional(rule))
-    const shown = (rule: FoundRule) => `chain ${rule.chain.name}, handle ${rule.handle}`
-    if (explicit.length > 0) {
-      const what = `a rule in ${place} drops packets of containers: ${explicit.map(shown).join("; ")}`
-      const remedy = inOneLine(explicit.map(deletionOf))
-      return [{ ...about, rule: "forward-drop-rule", what, ofMany: () => what, remedy }]
-    }
-    const letsThrough = (rule: FoundRule) =>
-      mentions(rule) || isUnconditional(rule) || rule.chain.name === FIREWALL_CHAIN
-    if (rules.some((rule) => verdictOf(rule) === "accept" && letsThrough(rule))) return []
-    const last = rules.find(
-      (rule) => rule.chain.name === base.name && verdictOf(rule) === "drop" && isUnconditional(rule),
-    )
-    if (last === undefined && base.policy === "accept") return []
+  const rulesOf = indexed(filter)
+  const devices = routedLinks(patient).filter((name) => linkOnHost(patient, name))
+  return filter.bases.flatMap((base): Finding[] => {
+    const { type, table, hook } = base
+    if (type !== "filter" || OURS.test(table.name) || !(hook in DIRECTIONS)) return []
+    if (!["inet", "ip", "ip6"].includes(table.family)) return []
+    const closed = devices.flatMap((device) => {
+      const found =
+        concernedBy(device, base, patient).length > 0 ? closedFor(base, device, rulesOf, patient) : undefined
+      return found ? [{ device, found }] : []
+    })
+    const [first] = closed
+    if (first === undefined) return []
+    const affected = closed.flatMap(({ device }) => concernedBy(device, base, patient))
+    const maker = makerOf(filter, table.name)
+    const place = `table ${table.family} ${table.name}, chain ${base.name}${maker === undefined ? "" : ` (made by ${maker})`}`
+    const { rule } = first.found
     const what =
-      last === undefined
-        ? `${place} drops what no rule of it accepts, and none accepts containers`
-        : `a rule in ${place} drops all packets, and none accepts those of containers: ${shown(last)}`
-    const rule = last === undefined ? "forward-drop" : "forward-drop-rule"
-    return [{ ...about, rule, what, ofMany: () => what, ...acceptance(patient, base, maker) }]
+      rule === undefined
+        ? `${place} drops every packet of containers of "${first.device}", by its policy`
+        : `a rule in ${place} drops every packet of containers of "${first.device}": chain ${rule.chain.name}, handle ${rule.handle}`
+    return [
+      {
+        rule: rule === undefined ? "forward-drop" : "forward-drop-rule",
+        severity: "error",
+        cause: place,
+        affected: [...new Set(affected)].map(affectedBy),
+        what,
+        ofMany: () => what,
+        why: whyOf(patient),
+        remedy: ofOthers(
+          `let packets that come by "${first.device}" or leave by it pass there${hintOf(maker, first.device)}`,
+          shownChain(rule?.chain ?? base),
+        ),
+      },
+    ]
   })
+}
+
+/**
+ * What drops all that containers of an interface send, or all that they get. A chain for forwarded packets that accepts those of connections which
+ * exist, and none that begins one, is closed as well: no connection comes to be.
+ */
+function closedFor(base: Base, device: string, rulesOf: RulesOf, patient: Patient): Closed | undefined {
+  const index = linkOnHost(patient, device)?.index
+  const directions = DIRECTIONS[base.hook] ?? []
+  const closed = (isNew: boolean) =>
+    directions.flatMap((direction) => closedBy(base, { direction, device, index, isNew }, rulesOf) ?? [])
+  const [first] = closed(false)
+  if (first !== undefined || base.hook !== "forward") return first
+  const begun = closed(true)
+  return begun.length === directions.length ? begun[0] : undefined
+}
+
+/** The attachments of an interface that have an address of a table's family. */
+function concernedBy(device: string, { table }: Base, patient: Patient): Patient["attachments"] {
+  const link = linkOnHost(patient, device)
+  const vlanOf = link?.kind === "vlan" ? link.peer : undefined
+  const isOf = (index: number | undefined) => index !== undefined && (index === link?.index || index === vlanOf)
+  const length = { ip: 4, ip6: 16 }[table.family as string]
+  return patient.attachments.filter(
+    ({ link: end, addresses }) =>
+      end?.nsid === undefined &&
+      (isOf(end?.index) || isOf(end?.master)) &&
+      (length === undefined || addresses.some((address) => parseCidr(address)?.ip.length === length)),
+  )
 }
 
 function whyOf({ sysctl }: Patient): string {
@@ -63,82 +97,24 @@ function whyOf({ sysctl }: Patient): string {
     : why
 }
 
-function deletionOf({ chain: { table, name }, handle }: FoundRule) {
-  return sh`nft delete rule ${[table.family, table.name, name]} handle ${String(handle)}`
+/** Where a program wants to be told, in words. */
+function hintOf(maker: string | undefined, device: string): string {
+  if (maker === "docker") return `: its chain DOCKER-USER is for rules such as "-i ${device} -j ACCEPT"`
+  if (maker === "firewalld") return `: "${device}" belongs into a zone that forwards, such as trusted`
+  return maker === "ufw" ? `: "ufw route allow in on ${device}" and "out on ${device}" say so` : ""
 }
 
 /** The program that owns the rules of a table, by its chains' names. */
 function makerOf({ rules, bases }: FilterView, table: string): string | undefined {
   if (table === "firewalld") return "firewalld"
-  const names = new Set(
-    [...rules.map(({ chain }) => chain), ...bases]
-      .filter((chain) => chain.table.name === table)
-      .map(({ name }) => name),
-  )
-  const targets = rules.filter(({ chain }) => chain.table.name === table).map(verdictOf)
-  for (const target of targets) if (typeof target === "object") names.add(target.jump)
+  const inTable = rules.filter(({ chain }) => chain.table.name === table)
+  const names = [...inTable.map(({ chain }) => chain.name), ...inTable.flatMap(jumpOf)]
+  names.push(...bases.filter((base) => base.table.name === table).map(({ name }) => name))
   const signs = { docker: /^DOCKER/, ufw: /^ufw-/, "kube-proxy": /^KUBE-/ }
-  return Object.entries(signs).find(([, sign]) => [...names].some((name) => sign.test(name)))?.[0]
+  return Object.entries(signs).find(([, sign]) => names.some((name) => sign.test(name)))?.[0]
 }
 
-function rulesOf({ rules }: FilterView, table: { family: string; name: string }, chains: readonly string[]) {
-  return rules.filter(
-    ({ chain }) =>
-      chain.table.name === table.name && chain.table.family === table.family && chains.includes(chain.name),
-  )
-}
-
-/** The operands of rules about containers: interfaces by name, and networks by prefix. */
-export function valuesOf(patient: Patient): Uint8Array[] {
-  const names = [...new Set([...containerLinks(patient), ...bridgesOf(patient)])]
-  const networks = patient.attachments.flatMap(({ addresses }) =>
-    addresses.flatMap((address) => {
-      const cidr = parseCidr(address)
-      return cidr && cidr.prefix > 0 ? [networkOf(cidr).subarray(0, Math.max(1, cidr.prefix >> 3))] : []
-    }),
-  )
-  return [...names.map(ifnameValue), ...networks]
-}
-
-/** NAT of others that comes before ours at the same hook and has rules for the containers' own packets. */
-export const checkShadows: Check = (patient) => {
-  const { filter } = patient
-  const hasPorts = patient.node.rules.ports.length > 0
-  if (!filter || !hasPorts) return []
-  const own = filter.bases.find(({ table, hook }) => table.name === "cni_hostports" && hook === "prerouting")
-  const ports = new Map(patient.node.rules.ports.map(({ port, hostPort }) => [port, hostPort]))
-  const bases = filter.bases.filter(
-    ({ type, hook, table, priority }) =>
-      type === "nat" && hook === "prerouting" && !OURS.test(table.name) && priority <= (own?.priority ?? -100),
-  )
-  return bases.flatMap((base) =>
-    rulesOf(filter, base.table, chainsAt(filter, base)).flatMap((rule): Finding[] => {
-      const isNat = rule.expressions.some(({ name }) => name === "nat" || name === "redir" || name === "target")
-      const port = isNat ? [...ports.keys()].find((each) => comparesWithPort(rule, each)) : undefined
-      if (port === undefined) return []
-      return [
-        {
-          rule: "port-shadowed",
-          severity: "error",
-          what: `a rule in table ${base.table.family} ${base.table.name}, chain ${rule.chain.name}, takes port ${ports.get(port)} first`,
-          why: "packets to that port of the host do not reach the container",
-          cause: `table ${base.table.family} ${base.table.name}, chain ${rule.chain.name}`,
-          affected: [{ name: `port ${ports.get(port)}` }],
-          ofMany: (count) =>
-            `rules in table ${base.table.family} ${base.table.name}, chain ${rule.chain.name}, take ${count} published ports first`,
-          remedy: deletionOf(rule),
-          note: "or choose another port",
-        },
-      ]
-    }),
-  )
-}
-
-/** Whether a rule compares two bytes with a port, in a comparison of nf_tables or in the match tcp of iptables. */
-function comparesWithPort({ expressions }: FilterView["rules"][number], port: number): boolean {
-  return expressions.some(({ name, data }) => {
-    if (name !== "cmp" || data instanceof Uint8Array) return false
-    const value = data.data?.value
-    return value?.length === 2 && value[0] === port >> 8 && value[1] === (port & 0xff)
-  })
+function jumpOf(rule: Rule): string[] {
+  const verdict = verdictOf(rule)
+  return typeof verdict === "object" ? [verdict.jump] : []
 }

@@ -13,7 +13,7 @@ import { lostBridge, type NodeLink } from "../node/mod.ts"
 import { isGateway } from "./bridges.ts"
 import { affectedBy, type Check, type Finding, nameOf, type Patient } from "./finding.ts"
 import type { Address, Examined } from "./inside.ts"
-import { type Command, sh } from "./remedy.ts"
+import { type Command, ofOthers, sh } from "./remedy.ts"
 
 /** RTN_LOCAL, <linux/rtnetlink.h> */
 export const RTN_LOCAL = 2
@@ -53,14 +53,16 @@ function hostFault({ one }: Examined, address: Address, out: NodeLink, patient: 
     const holder = node.links.find(
       (link) => link.nsid === undefined && link.addresses.some((each) => each.split("/")[0] === ip),
     )
-    const held = holder?.addresses.find((each) => each.split("/")[0] === ip)
     return [
       {
         ...about,
         rule: "host-has-address",
         what: `the host itself has ${ip}, the address of ${nameOf(one)}${holder ? `, on "${holder.name}"` : ""}`,
         why: "packets for the container end on the host",
-        remedy: holder ? sh`ip address delete ${held ?? ip} dev ${holder.name}` : "ip address shows the address",
+        remedy: ofOthers(
+          "take the address from the host, or give the container another one",
+          sh`ip address show to ${ip}`,
+        ),
       },
     ]
   }
@@ -83,7 +85,7 @@ function hostFault({ one }: Examined, address: Address, out: NodeLink, patient: 
         what: `the host drops what it sends to ${ip} of ${nameOf(one)}: its route to ${closed.dst} leads nowhere`,
         ofMany: (count) => `the host's route to ${closed.dst} leads nowhere, and ${count} containers are behind it`,
         why,
-        remedy: sh`ip ${isV6 ? ["-6"] : ["-4"]} route delete ${closed.dst}`,
+        remedy: ofOthers("have the route leave out the container", sh`ip route show ${closed.dst}`),
       },
     ]
   return [
@@ -140,7 +142,10 @@ export const checkHostNeighbours: Check = ({ hostTables, examined, node }) =>
         affected: [affectedBy(first.one)],
         what: `the host has a static neighbour ${ip} on "${dev}" with MAC ${neighbour.mac}, and ${nameOf(first.one)} has ${first.mac}`,
         why: "what the host sends or forwards to the container does not reach it",
-        remedy: sh`ip neighbour delete ${ip} dev ${dev}`,
+        remedy: ofOthers(
+          "take the entry away, or give it the MAC of the container",
+          sh`ip neighbour show ${ip} dev ${dev}`,
+        ),
       },
     ]
   })

@@ -34,7 +34,7 @@ export const checkDisk: Check = ({ node: { places, stores } }) => {
     const { isReadOnly, size, free, files, freeFiles } = statFileSystem(existing)
     if (isReadOnly) {
       const what = `"${existing}" cannot be written to: its file system is mounted read-only`
-      const remedy = sh`mount -o remount,rw ${mountOf(existing).point}`
+      const remedy = `see why, then mount it for writing: ${sh`findmnt ${mountOf(existing).point}`.line} shows how it is mounted, the kernel's log whether the disk is at fault`
       return [{ rule: "disk-read-only", severity: "error", what, why: WHEN_FULL, remedy }]
     }
     const isFull = free === 0 || (files > 0 && freeFiles === 0)

@@ -186,9 +186,6 @@ export function renameCommands(
 export function routeCommand({ dst, prefix, gateway, origin, source, route }: WantedRoute, name: string): Command {
   const option = (key: string, value: string | number | undefined) => (value === undefined ? [] : [key, String(value)])
   const words = [
-    ...(familyOf(dst) === AF_INET6 ? ["-6"] : []),
-    "route",
-    "replace",
     prefix === 0 ? "default" : formatCidr({ ip: dst, prefix }),
     ...option("via", gateway && formatIp(gateway)),
     ...["dev", name],
@@ -200,7 +197,7 @@ export function routeCommand({ dst, prefix, gateway, origin, source, route }: Wa
     ...option("mtu", route?.mtu),
     ...option("advmss", route?.advmss),
   ]
-  return sh`ip ${words}`
+  return familyOf(dst) === AF_INET6 ? sh`ip -6 route replace ${words}` : sh`ip route replace ${words}`
 }
 
 export function hasAddress({ addresses }: Inside, link: Link | undefined, { ip, prefix }: Cidr): boolean {

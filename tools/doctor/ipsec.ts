@@ -1,8 +1,8 @@
 import type { IpsecDirection } from "../../pkg/netlink/mod.ts"
-import { type Cidr, contains, familyOf, formatCidr, parseCidr } from "../../pkg/types/mod.ts"
+import { type Cidr, contains, familyOf, parseCidr } from "../../pkg/types/mod.ts"
 import { describePolicy, type FoundPolicy, policiesOf, whyBlocked } from "../node/mod.ts"
 import { affectedBy, type Check, type Finding, type Patient } from "./finding.ts"
-import { type Command, inOneLine, sh } from "./remedy.ts"
+import { ofOthers, sh } from "./remedy.ts"
 
 /** The kernel's IPsec policies that drop what containers send to all others, or get from them. */
 export const checkIpsec: Check = (patient) => {
@@ -28,8 +28,7 @@ export const checkIpsec: Check = (patient) => {
       what,
       ofMany: () => what,
       why: "the kernel drops the packets behind all rules of the packet filter: containers do not reach the host, or nothing beyond it",
-      remedy: inOneLine(blockers.map(removalOf)),
-      note: "ip xfrm policy shows all; a daemon such as strongSwan makes its own again",
+      remedy: ofOthers("have the policy leave out packets of containers", sh`ip xfrm policy`),
     }
   })
 }
@@ -63,9 +62,4 @@ function isBroad(cidr: Cidr, direction: IpsecDirection, { node }: Patient): bool
     const ip = parseCidr(text)?.ip
     return ip !== undefined && familyOf(ip) === familyOf(cidr.ip) && contains(cidr, ip)
   })
-}
-
-function removalOf({ policy: { src, dst, direction }, isDefault }: FoundPolicy): Command {
-  if (isDefault) return sh`ip xfrm policy setdefault ${direction} accept`
-  return sh`ip xfrm policy delete src ${formatCidr(src)} dst ${formatCidr(dst)} dir ${direction}`
 }

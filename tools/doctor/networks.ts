@@ -4,7 +4,7 @@ import { describedPlugins } from "../../suite/plugins.ts"
 import type { NodeAttachment } from "../node/mod.ts"
 import { type Check, cniCommand, containerLinks, type Finding, type Patient } from "./finding.ts"
 import { NEARLY_FULL } from "./kernel.ts"
-import { inOneLine, sh } from "./remedy.ts"
+import { sh } from "./remedy.ts"
 
 /** Files that no runtime can use, or that hide one another. */
 export const checkFiles: Check = ({ node: { networks, places, unread } }) => {
@@ -36,8 +36,7 @@ export const checkFiles: Check = ({ node: { networks, places, unread } }) => {
         network,
         what: `network "${network}" is in ${files.join(" and in ")} of ${places.confDir}`,
         why: `"${files[0]}" counts, and changes of the others do nothing`,
-        remedy: inOneLine(found.slice(1).map(({ file }) => sh`mv ${file} ${`${file}.disabled`}`)),
-        note: "or rename one of the networks",
+        remedy: `rename one of the networks, or move the file away that is not meant: ${found.map(({ file }) => file).join(", ")}`,
       },
     ]
   })
@@ -146,7 +145,7 @@ export const checkRoutes: Check = (patient) => {
           network: network.name,
           what: `the host's route to ${clash.dst} ${wayOf(clash)} overlaps ${subnetOf(range)} of network "${network.name}"`,
           why: "either the containers or what is behind that route cannot be reached",
-          remedy: `give the network another subnet, in ${file}; or remove the route, if nothing needs it: ${deletionOf(clash)}`,
+          remedy: `give the network another subnet, in ${file}, or what made the route another one`,
           consequenceOf: ["bridge-renamed"],
         }
         return [finding]
@@ -156,11 +155,6 @@ export const checkRoutes: Check = (patient) => {
 
 function wayOf({ dev, gateway, isClosed = false }: Patient["node"]["routes"][number]): string {
   return isClosed ? "that drops packets" : `by ${dev ?? gateway}`
-}
-
-function deletionOf({ dst, dev, gateway }: Patient["node"]["routes"][number]): string {
-  const way = [...(gateway === undefined ? [] : ["via", gateway]), ...(dev === undefined ? [] : ["dev", dev])]
-  return sh`ip route delete ${[dst, ...way]}`.line
 }
 
 /** Checks the use of host-local's ranges. */

@@ -1,19 +1,10 @@
 import { NeighbourState, RTPROT_KERNEL } from "../../pkg/netlink/mod.ts"
-import {
-  AF_INET,
-  AF_INET6,
-  type Cidr,
-  contains,
-  familyOf,
-  formatIp,
-  networkOf,
-  parseCidr,
-} from "../../pkg/types/mod.ts"
+import { AF_INET, type Cidr, contains, familyOf, formatIp, networkOf, parseCidr } from "../../pkg/types/mod.ts"
 import type { Node, NodeLink, NodeRoute } from "../node/mod.ts"
 import { isGateway } from "./bridges.ts"
 import { affectedBy, type Check, containerLinks, type Finding, nameOf, type Patient, someOf } from "./finding.ts"
 import type { Examined } from "./inside.ts"
-import { sh } from "./remedy.ts"
+import { ofOthers, sh } from "./remedy.ts"
 import { uplinksOf } from "./uplinks.ts"
 
 /** A host without an IPv4 address for masqueraded packets: its uplink has lost the last one, and all routes by it with that. */
@@ -32,14 +23,13 @@ export const checkUplinkAddress: Check = (patient) => {
   if (bare.length === 0) return []
   const count = masqueraded.length === 1 ? "a container is" : `${masqueraded.length} containers are`
   const names = bare.map(({ name }) => `"${name}"`)
-  const first = sh`networkctl reconfigure ${bare[0]?.name ?? ""}`.line
   return [
     {
       rule: "uplink-no-address",
       severity: "error",
       what: `the host has no IPv4 address but those of its containers' networks, and ${count} masqueraded; without one is ${someOf("interface", names)}`,
       why: "what containers send beyond the host's own networks has no source to leave with, and no route: an interface loses its routes with its last address",
-      remedy: `give the uplink its address and the default route again: ${first}, nmcli device reapply, a DHCP client, or ip address add ADDRESS/PREFIX and ip route add default via GATEWAY`,
+      remedy: `give the uplink its address and the default route again: networkctl reconfigure ${bare[0]?.name}, nmcli device reapply, a DHCP client, or ip address add ADDRESS/PREFIX and ip route add default via GATEWAY`,
     },
   ]
 }
@@ -115,8 +105,10 @@ export const checkOutsideRoutes: Check = ({ node, examined, hostTables }) => {
             : `${leads}, and ADD has given ${nameOf(one.one)} a route there by the host`,
         ofMany: (count) => `${leads}, and ADD has given ${count} containers a route there by the host`,
         why: "what containers send there goes nowhere",
-        remedy: sh`ip ${familyOf(to.ip) === AF_INET6 ? ["-6"] : ["-4"]} route delete ${route.dst} metric ${route.metric ?? 0}`,
-        ...(isMuch ? { note: "it may be meant to be there" } : {}),
+        remedy: ofOthers(
+          isMuch ? "it may be meant to be there" : "have the route leave out what containers send there",
+          sh`ip route show ${route.dst}`,
+        ),
         consequenceOf: ["host-main-table"],
       },
     ]

@@ -107,6 +107,21 @@ export function continued(line: string, room: number): string[] {
   return [...lines, current]
 }
 
+/** The command that gives table local the route of an address again, as the kernel makes it. */
+export function localRoute(address: string, device: string): Command {
+  return address.includes(":")
+    ? sh`ip -6 route replace local ${address} dev ${device} table local proto kernel`
+    : sh`ip route replace local ${address} dev ${device} table local proto kernel scope host src ${address}`
+}
+
+/**
+ * The remedy for what another program or an operator has made: words, with a command that only shows it. Doctor never has a command that deletes
+ * or changes what is not this suite's.
+ */
+export function ofOthers(todo: string, shown: Command): string {
+  return `${todo}, by the program that made it; "${shown.line}" shows it`
+}
+
 /** The command that writes a value below /proc/sys: the name of an interface may have dots, and then the slashes stay. */
 export function setSysctl(path: string, value: string | number): Command {
   const name = path.includes(".") ? path : path.replaceAll("/", ".")

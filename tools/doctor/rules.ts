@@ -12,7 +12,7 @@ import {
 import { CLOSED, familiesWithoutMain, isUsual } from "../node/mod.ts"
 import { affectedBy, type Check, type Finding, nameOf } from "./finding.ts"
 import { type Examined, inContainer } from "./inside.ts"
-import { type Command, sh } from "./remedy.ts"
+import { type Command, ofOthers, sh } from "./remedy.ts"
 
 /** Rules in containers that take their own packets before the main table does, and drop them or send them to another gateway. */
 export const checkContainerRules: Check = ({ examined }) =>
@@ -35,7 +35,10 @@ export const checkContainerRules: Check = ({ examined }) =>
             what: `the rule "${describeRule(rule)}" in ${nameOf(each.one)} takes what ${formatIp(ip)} sends: ${fate}`,
             ofMany: (count) => `the rule "${describeRule(rule)}" is in ${count} containers: ${fate}`,
             why: "the container does not reach what its main table leads to",
-            remedy: inContainer(each.inside, [deleteRule(rule)]),
+            remedy: ofOthers(
+              "have the rule leave out what the container sends",
+              inContainer(each.inside, [shownRules(rule)]),
+            ),
           },
         ]
       }),
@@ -73,7 +76,9 @@ export const checkMainTables: Check = ({ examined, hostTables }) => [
 
 /** The rule that every namespace begins with. */
 function lookUpMain(family: Family): Command {
-  return sh`ip ${family === AF_INET6 ? ["-6", "rule"] : ["rule"]} add priority 32766 lookup main`
+  return family === AF_INET6
+    ? sh`ip -6 rule add priority 32766 lookup main`
+    : sh`ip rule add priority 32766 lookup main`
 }
 
 /** The host's rules that take what comes from or goes to containers before the main table does. */
@@ -104,7 +109,7 @@ export const checkHostRules: Check = ({ examined, hostTables: { rules, routes, r
               ofMany: (count) =>
                 `the host's rule "${describeRule(rule)}" takes packets of ${count} containers: ${fate}`,
               why: "the container reaches nothing beyond the host, or nothing reaches it",
-              remedy: deleteRule(rule),
+              remedy: ofOthers("have the rule leave out packets of containers", shownRules(rule)),
             },
           ]
         }),
@@ -170,12 +175,6 @@ export function describeRule({ src, dst, table, action, priority }: Rule): strin
   return `${priority ?? 0}: from ${src ? formatCidr(src) : "all"}${to} ${does}`
 }
 
-function deleteRule({ family, src, dst, priority = 0 }: Rule): Command {
-  const words = [
-    ...(family === AF_INET6 ? ["-6"] : []),
-    ...["rule", "delete", "priority", String(priority)],
-    ...(src ? ["from", formatCidr(src)] : []),
-    ...(dst ? ["to", formatCidr(dst)] : []),
-  ]
-  return sh`ip ${words}`
+function shownRules({ family }: Rule): Command {
+  return family === AF_INET6 ? sh`ip -6 rule show` : sh`ip rule show`
 }

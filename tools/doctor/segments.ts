@@ -2,7 +2,7 @@ import { IFA_F_DADFAILED } from "../../pkg/netlink/mod.ts"
 import { formatIp, sameBytes } from "../../pkg/types/mod.ts"
 import { affectedBy, type Check, type Finding, nameOf, type Patient } from "./finding.ts"
 import { type Examined, type ExaminedInterface, inContainer } from "./inside.ts"
-import { type Command, giveAddress, inOneLine, sh } from "./remedy.ts"
+import { type Command, giveAddress, inOneLine, ofOthers, sh } from "./remedy.ts"
 
 /** An interface of a container on a segment: a bridge's VLAN, or what macvlans sit on. */
 interface Station {
@@ -71,7 +71,10 @@ function addressesOfBridges(stations: readonly Station[], { links }: Patient["no
           what: `interface "${name}" of ${nameOf(one)} has ${ip}, which the host has on "${device.name}"`,
           ofMany: (count) => `${count} containers have ${ip}, which the host has on "${device.name}"`,
           why: "containers that ask for their gateway may get this container's MAC, and what they send beyond their network ends there",
-          remedy: inContainer(inside, [sh`ip address delete ${`${ip}/${address.prefix}`} dev ${name}`]),
+          remedy: ofOthers(
+            "take the address from the container",
+            inContainer(inside, [sh`ip address show dev ${name}`]),
+          ),
         },
       ]
     })
@@ -95,7 +98,7 @@ function addressesTwice(stations: readonly Station[]): Finding[] {
     return own.map((address) => ({ station, address, ip: formatIp(address.ip) }))
   })
   return twice(held, ({ station, ip }) => `${station.segment} ${ip}`).map((holders): Finding => {
-    const added = holders.filter(({ station, ip }) => !station.one.addresses.some((each) => formatIp(each.ip) === ip))
+    const added = holders.find(({ station, ip }) => !station.one.addresses.some((each) => formatIp(each.ip) === ip))
     const [{ ip = "" } = {}] = holders
     return {
       ...common(holders),
@@ -103,13 +106,12 @@ function addressesTwice(stations: readonly Station[]): Finding[] {
       what: `several containers have the same address on one segment, ${ip}`,
       ofMany: (count) => `${count} containers have the same address on one segment, ${ip}`,
       why: "each gets some of the other's packets",
-      remedy: mended(
-        added.map(({ station, address, ip }) =>
-          inContainer(station.examined.inside, [
-            sh`ip address delete ${`${ip}/${address.prefix}`} dev ${station.one.name}`,
-          ]),
-        ),
-      ),
+      remedy: added
+        ? ofOthers(
+            `take the address from ${nameOf(added.station.examined.one)}`,
+            inContainer(added.station.examined.inside, [sh`ip address show dev ${added.station.one.name}`]),
+          )
+        : START_AGAIN,
       consequenceOf: ["duplicate-address"],
     }
   })
@@ -152,7 +154,9 @@ function common(holders: readonly { station: Station }[]): Pick<Finding, "severi
   }
 }
 
-/** Where ADD has given the same to several, one has to be started again. */
+/** Where ADD has given the same to several. */
+const START_AGAIN = "delete one of them and start it again"
+
 function mended(commands: readonly Command[]): Finding["remedy"] {
-  return commands.length > 0 ? inOneLine(commands) : "delete one of them and start it again"
+  return commands.length > 0 ? inOneLine(commands) : START_AGAIN
 }

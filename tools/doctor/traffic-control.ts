@@ -2,7 +2,7 @@ import type { NodeAttachment, NodeLink, TrafficFilter } from "../node/mod.ts"
 import { aboutRules } from "./attachments.ts"
 import { affectedBy, type Check, containerLinks, type Finding, nameOf, type Patient } from "./finding.ts"
 import { inContainer } from "./inside.ts"
-import { type Command, sh } from "./remedy.ts"
+import { type Command, ofOthers, sh } from "./remedy.ts"
 
 /** The names of programs that network plugins put at containers' ends by themselves: Cilium's, Calico's, those of AWS. */
 const OF_NETWORK_PLUGINS = /^(cil_|bpf_(lxc|host|overlay)|cali|handle_(in|e)gress)/
@@ -51,7 +51,7 @@ function deedOf({ effect, isForAll, by, target: index }: TrafficFilter, target: 
   return `sends ${packets} to ${lost}: they are dropped`
 }
 
-/** A limit of the plugin bandwidth, whose ifb was deleted, is made again; other filters are deleted. */
+/** A limit of the plugin bandwidth, whose ifb was deleted, is made again; other filters are others' affair. */
 function remedyOf(
   found: TrafficFilter,
   concerned: readonly NodeAttachment[],
@@ -63,18 +63,13 @@ function remedyOf(
     const { remedy, note } = aboutRules(one, patient, "bandwidth")
     return { remedy, note }
   }
-  return { remedy: deletionOf(found), note: "it may be meant to be there" }
-}
-
-function deletionOf({ link, place, filter: { priority, handle, kind } }: TrafficFilter): Command {
-  const number = kind === "u32" ? u32Handle(handle) : `0x${handle.toString(16)}`
-  return sh`tc filter delete dev ${link.name} ${place.split(" ")} pref ${priority} handle ${number} ${kind}`
-}
-
-/** The hash table, the bucket and the node of a filter, as tc writes them: "800::800". */
-function u32Handle(handle: number): string {
-  const [table, bucket, node] = [handle >>> 20, (handle >>> 12) & 0xff, handle & 0xfff]
-  return `${table.toString(16)}:${bucket === 0 ? "" : bucket.toString(16)}:${node.toString(16)}`
+  const { link, place } = found
+  return {
+    remedy: ofOthers(
+      "it may be meant to be there: if it is not, take it away",
+      sh`tc filter show dev ${link.name} ${place.split(" ")}`,
+    ),
+  }
 }
 
 /** Kinds of qdiscs that lose packets, each with what it does. */
@@ -103,7 +98,7 @@ function queuesOnHost(patient: Patient): Finding[] {
         uplinks.has(link.name)
           ? `the interfaces by which ${count} containers go out`
           : `interfaces of ${count} containers`,
-      remedy: sh`tc qdisc delete dev ${link.name} root`,
+      shown: sh`tc qdisc show dev ${link.name}`,
     }),
   )
 }
@@ -116,19 +111,20 @@ function queuesInContainers({ examined }: Patient): Finding[] {
         affected: [one],
         where: `interface "${name}" of ${nameOf(one)}`,
         ofMany: (count) => `interfaces "${name}" in ${count} containers`,
-        remedy: inContainer(inside, [sh`tc qdisc delete dev ${name} root`]),
+        shown: inContainer(inside, [sh`tc qdisc show dev ${name}`]),
       }),
     ),
   )
 }
 
-interface Queue extends Pick<Finding, "cause" | "remedy"> {
+interface Queue extends Pick<Finding, "cause"> {
+  readonly shown: Command
   readonly affected: readonly NodeAttachment[]
   readonly where: string
   readonly ofMany: (count: number) => string
 }
 
-function queueFinding(kind = "", { cause = "", affected, where, ofMany, remedy }: Queue): Finding[] {
+function queueFinding(kind = "", { cause = "", affected, where, ofMany, shown }: Queue): Finding[] {
   const does = LOSING[kind]
   if (does === undefined) return []
   return [
@@ -140,8 +136,7 @@ function queueFinding(kind = "", { cause = "", affected, where, ofMany, remedy }
       what: `${where} has the qdisc ${kind}, which ${does}`,
       ofMany: (count) => `${ofMany(count)} have the qdisc ${kind}, which ${does}`,
       why: "packets are lost or late behind all rules, and no rule shows it",
-      remedy,
-      note: "a test of faults may be at work, and may want it there",
+      remedy: ofOthers("a test of faults may be at work: if it is not, take the qdisc away", shown),
     },
   ]
 }

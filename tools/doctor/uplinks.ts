@@ -13,7 +13,7 @@ import type { NodeLink, NodeRoute } from "../node/mod.ts"
 import { isGateway } from "./bridges.ts"
 import { affectedBy, type Check, containerLinks, type Finding, nameOf, type Patient } from "./finding.ts"
 import { type Examined, isUp, localMappings } from "./inside.ts"
-import { sh } from "./remedy.ts"
+import { ofOthers, sh } from "./remedy.ts"
 
 const families: readonly (readonly [Family, string, string])[] = [
   [AF_INET, "0.0.0.0/0", "default route"],
@@ -38,7 +38,10 @@ export const checkDefaultRoute: Check = (patient) => {
           severity: "error",
           what: `the host's ${name} drops what it takes: it is a blackhole or an unreachable route, and ${count} masqueraded`,
           why: "what containers send beyond the host's own networks goes nowhere",
-          remedy: sh`ip ${family === AF_INET6 ? ["-6"] : []} route delete default metric ${closed.metric ?? 0}`,
+          remedy: ofOthers(
+            "give the host a default route of a lower metric, or take this one away",
+            family === AF_INET6 ? sh`ip -6 route show default` : sh`ip route show default`,
+          ),
         },
       ]
     const isRouted = node.routes.some(

@@ -33,14 +33,7 @@ export {
   readRoutes,
 } from "./links.ts"
 export { ipamOf, type NetworkFile, readNetworks } from "./networks.ts"
-export {
-  chainsAt,
-  comparesWith,
-  type FilterView,
-  isUnconditional,
-  readPacketFilter,
-  verdictOf,
-} from "./packet-filter.ts"
+export { type FilterView, readPacketFilter, verdictOf } from "./packet-filter.ts"
 export { type AskedMapping, askedMappings } from "./ports.ts"
 export {
   brokenRecords,

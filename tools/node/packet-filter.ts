@@ -1,4 +1,3 @@
-import { decodeLatin1 } from "../../pkg/engine/mod.ts"
 import {
   type BaseChain,
   type FoundRule,
@@ -53,51 +52,20 @@ export function readBaseChains(socket: Netfilter): FilterView | undefined {
 /** `enum nft_verdicts`, as they travel. */
 const DROP = 0
 const ACCEPT = 1
+const GOTO = -4 >>> 0
 
-/** The verdict of a rule; undefined for a rule without one, or whose target is an extension. */
-export function verdictOf({ expressions }: FoundRule): "accept" | "drop" | { jump: string } | undefined {
+/** The verdict of a rule; undefined for a rule without one, and for one that returns or whose target is an extension. */
+export function verdictOf({
+  expressions,
+}: FoundRule): "accept" | "drop" | { jump: string; isGoto: boolean } | undefined {
   for (const { name, data } of expressions) {
     if (name === "reject") return "drop"
     if (name !== "immediate" || data instanceof Uint8Array) continue
     const verdict = data.data?.verdict
     if (verdict === undefined) continue
-    if (verdict.chain !== undefined) return { jump: verdict.chain }
+    if (verdict.chain !== undefined) return { jump: verdict.chain, isGoto: verdict.code === GOTO }
     if (verdict.code === DROP) return "drop"
     if (verdict.code === ACCEPT) return "accept"
   }
   return undefined
-}
-
-/** Whether a rule matches every packet; it may have a counter. */
-export function isUnconditional({ expressions }: FoundRule): boolean {
-  return expressions.every(({ name }) => ["counter", "immediate", "reject", "log"].includes(name))
-}
-
-/** Whether a rule compares with one of these values, an interface's name or an address among them. */
-export function comparesWith({ expressions }: FoundRule, values: readonly Uint8Array[]): boolean {
-  return expressions.some(({ name, data }, at) => {
-    if (name !== "cmp" || data instanceof Uint8Array) return false
-    const compared = decodeLatin1(data.data?.value ?? new Uint8Array(0))
-    // One byte may be the start of an address, but also a family: NFPROTO_IPV6 is 10.
-    if (compared.length < 2 && expressions[at - 1]?.name !== "payload") return false
-    return values.some((value) => {
-      const sought = decodeLatin1(value)
-      return compared.length > 0 && (compared.startsWith(sought) || sought.startsWith(compared))
-    })
-  })
-}
-
-/** The chains that packets of a hook may come through: base chains, and what their rules jump to. */
-export function chainsAt(view: FilterView, base: BaseChain): string[] {
-  const found = [base.name]
-  const inTable = view.rules.filter(
-    ({ chain: { table } }) => table.name === base.table.name && table.family === base.table.family,
-  )
-  for (const name of found) {
-    for (const rule of inTable) {
-      const verdict = rule.chain.name === name ? verdictOf(rule) : undefined
-      if (typeof verdict === "object" && !found.includes(verdict.jump)) found.push(verdict.jump)
-    }
-  }
-  return found
 }

@@ -81,7 +81,7 @@ const PROTO_SPECIFIED = 2
  * Reads what DNAT and SNAT give a packet: struct nf_nat_range, and for IPv4's older revisions nf_nat_ipv4_multi_range_compat, which has a
  * count before it. Throws `RangeError` for one that is too short.
  */
-export function mappingOf(kind: Mapping["kind"], info: Uint8Array, revision: number, isIpv4: boolean): Mapping {
+function mappingOf(kind: Mapping["kind"], info: Uint8Array, revision: number, isIpv4: boolean): Mapping {
   const view = new DataView(info.buffer, info.byteOffset, info.length)
   const isOld = revision === 0 && isIpv4
   const [flagsAt, minAt, maxAt, portAt] = isOld ? [4, 8, 12, 16] : [0, 4, 20, 36]

@@ -91,7 +91,7 @@ test.each<[string, string, string, string[]]>([
     "size=8k",
     "true",
     [
-      `error\ndisk-read-only\n"DIR" cannot be written to: its file system is mounted read-only\n${WHY}\nmount -o remount,rw DIR`,
+      `error\ndisk-read-only\n"DIR" cannot be written to: its file system is mounted read-only\n${WHY}\nsee why, then mount it for writing: findmnt DIR shows how it is mounted, the kernel's log whether the disk is at fault`,
     ],
   ],
 ])("a file system that %s", async (_, options, fill, expected) => {
@@ -114,9 +114,8 @@ test("plugins on a file system from which nothing may be executed", async () => 
       fixable: false,
       what: `2 plugins lie on "${bin}", which is mounted noexec: "bridge", "host-local"`,
       why: 'no container can be attached to "pods"',
-      remedy: `mount -o remount,exec ${bin}`,
-      pasteable: true,
-      note: "or install them elsewhere and set the runtime's bin_dir",
+      remedy: `install them elsewhere and set the runtime's bin_dir, or mount it without noexec: findmnt ${bin} shows how it is mounted`,
+      pasteable: false,
       affected: [{ name: '"bridge"' }, { name: '"host-local"' }],
     },
   ])
