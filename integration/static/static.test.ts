@@ -52,3 +52,16 @@ test("an address without a prefix is refused, and nothing was made", async () =>
   expect(`${error.msg}; ${error.details ?? ""}`).toContain("10.44.0.7")
   expect(await host.json<object[]>("ip", ["-j", "link"])).toHaveLength(1)
 })
+
+test("the runtime's address takes the place of a placeholder, and gets the prefix length of the network that holds it", async () => {
+  await using host = await HostNamespace.create()
+  const [first, second] = [await host.addContainer(), await host.addContainer()]
+  const placeholder = { type: "static", addresses: [{ gateway: "10.66.0.1" }] }
+  const runtimeConfig = { ips: ["10.66.0.5/24"] }
+  const attachment = new Attachment(host, first, bridgeNetwork({ ipam: placeholder, runtimeConfig }))
+  expect((await attachment.check(await attachment.add())).exitCode).toBe(0)
+  expect(await addressesOf(first)).toEqual(["10.66.0.5/24"])
+  const args = "IP=10.44.0.100"
+  expect((await new Attachment(host, second, bridgeNetwork({ ipam }), { args }).run("ADD")).exitCode).toBe(0)
+  expect(await addressesOf(second)).toContain("10.44.0.100/24")
+})

@@ -4,6 +4,7 @@ import {
   AF_INET,
   AF_INET6,
   atLeast,
+  type Cidr,
   CniError,
   Code,
   contains,
@@ -17,6 +18,7 @@ import {
   type IpConfig,
   isJsonObject,
   type JsonObject,
+  type JsonValue,
   member,
   type NetworkConfig,
   parseCidr,
@@ -41,8 +43,9 @@ export type StaticConfig = ReturnType<typeof parseStaticConfig>
 
 /**
  * Reads the configuration. The addresses are `ipam.addresses` and those of `IP` in `CNI_ARGS`, unless `args.cni.ips` has
- * any, or, before all, `runtimeConfig.ips`. Throws code 7 that names the address; code 4 for `CNI_ARGS`. DEL and GC read
- * nothing: there is nothing to be cleaned up.
+ * any, or, before all, `runtimeConfig.ips`. Entries that these replace are not looked at: they may be placeholders. An address without
+ * a prefix length gets that of the network of `ipam.addresses` which holds it. Throws code 7 that names the address; code 4
+ * for `CNI_ARGS`. DEL and GC read nothing: there is nothing to be cleaned up.
  */
 export function parseStaticConfig(
   network: NetworkConfig,
@@ -52,33 +55,77 @@ export function parseStaticConfig(
   const ipam = member(raw, "ipam")
   if (ipam === undefined)
     throw invalid("IPAM config missing 'ipam' key", `network "${network.name}" says nothing of its addresses`)
-  const read = parseConfig(staticFields, raw)
-  const configured = read.ipam.addresses.map(({ address, gateway }) =>
+  const { ipam: _, ...wishFields } = staticFields
+  const wish = parseConfig(wishFields, raw)
+  const wanted = [wish.runtimeConfig?.ips, wish.args?.cni?.ips].find((texts) => texts && texts.length > 0)
+  // STATUS has no container, so the runtime's addresses are still to come
+  const isReplaced = wanted !== undefined || (verb === "STATUS" && takesAddresses(raw))
+  const read = isReplaced ? withoutAddresses(raw) : raw
+  const configured = parseConfig(staticFields, read).ipam.addresses.map(({ address, gateway }) =>
     ipConfig(address, gateway, "the 'address' field is expected to be in CIDR notation"),
   )
+  const networks = networksOf(isJsonObject(ipam) ? member(ipam, "addresses") : undefined)
   const { IP, GATEWAY } = readCniArgs(args, { IP: (value) => value, GATEWAY: (value) => value })
   // The conventions: a plugin that knows `args` does not look at the same wish in CNI_ARGS.
-  const others = replacement(read.args?.cni?.ips) ?? [...configured, ...askedAddresses(IP, GATEWAY)]
-  const ips = replacement(read.runtimeConfig?.ips) ?? others
+  const ips = wanted ? replacement(wanted, networks) : [...configured, ...askedAddresses(networks, IP, GATEWAY)]
   checkAddresses(ips, network.cniVersion)
   return { ips, ...parseRest(isJsonObject(ipam) ? ipam : {}) }
 }
 
+/** Whether the network takes addresses from its runtime. */
+function takesAddresses(raw: JsonObject): boolean {
+  const capabilities = member(raw, "capabilities")
+  return isJsonObject(capabilities) && member(capabilities, "ips") === true
+}
+
+function withoutAddresses(raw: JsonObject): JsonObject {
+  const without = (object: JsonObject, name: string) =>
+    Object.fromEntries(Object.entries(object).filter(([key]) => key.toLowerCase() !== name))
+  const ipam = member(raw, "ipam")
+  return { ...without(raw, "ipam"), ipam: isJsonObject(ipam) ? without(ipam, "addresses") : (ipam ?? null) }
+}
+
+/** The networks of `ipam.addresses`, as far as they can be read. */
+function networksOf(addresses: JsonValue | undefined): Cidr[] {
+  if (!Array.isArray(addresses)) return []
+  return addresses.flatMap((entry) => {
+    const address = isJsonObject(entry) ? member(entry, "address") : undefined
+    return (typeof address === "string" && parseCidr(address)) || []
+  })
+}
+
+/** Reads an address of a runtime; one without a prefix length has that of its network. */
+function wantedCidr(text: string, networks: readonly Cidr[]): Cidr | undefined {
+  const ip = parseIp(text)
+  const network = ip && networks.find((each) => contains(each, ip))
+  return network ? { ip, prefix: network.prefix } : parseCidr(text)
+}
+
 /** The addresses of `IP` in `CNI_ARGS`; each gateway of `GATEWAY` is that of all of them whose subnet it lies in. */
-function askedAddresses(IP = "", GATEWAY = ""): IpConfig[] {
+function askedAddresses(networks: readonly Cidr[], IP = "", GATEWAY = ""): IpConfig[] {
   const list = (value: string) => (value === "" ? [] : value.split(",").map((each) => each.trim()))
   const gateways = list(GATEWAY).map((each) => parseIp(each) ?? refuseArg(`invalid gateway address: ${each}`))
   return list(IP).map((each) => {
-    const cidr = parseCidr(each) ?? refuseArg(`the 'ip' field is expected to be in CIDR notation, got: '${each}'`)
+    const expectation = "the 'ip' field is expected to be in CIDR notation"
+    const cidr = wantedCidr(each, networks) ?? refuseArg(`${expectation}, got: '${each}'`, withoutNetwork(each))
     const gateway = gateways.findLast((candidate) => contains(cidr, candidate))
     return { address: formatCidr(cidr), ...(gateway && { gateway: formatIp(gateway) }) }
   })
 }
 
-/** Addresses that take the place of others; an empty list does not. */
-function replacement(texts: readonly string[] | undefined): IpConfig[] | undefined {
-  if (!texts || texts.length === 0) return undefined
-  return texts.map((each) => ipConfig(each, undefined, "an entry in the 'ips' field is NOT in CIDR notation"))
+/** Addresses that take the place of the others. */
+function replacement(texts: readonly string[], networks: readonly Cidr[]): IpConfig[] {
+  return texts.map((each) => {
+    const cidr = wantedCidr(each, networks)
+    if (!cidr)
+      throw invalid(`an entry in the 'ips' field is NOT in CIDR notation, got: '${each}'`, withoutNetwork(each))
+    return { address: formatCidr(cidr) }
+  })
+}
+
+/** Why an address without a prefix length cannot be used. */
+function withoutNetwork(text: string): string {
+  return parseIp(text) ? 'no network of "ipam.addresses" holds it, so its prefix length is unknown' : ""
 }
 
 function ipConfig(address: string, gateway = "", expectation: string): IpConfig {
@@ -115,8 +162,8 @@ function checkAddresses(ips: readonly IpConfig[], version: string): void {
   )
 }
 
-function refuseArg(reason: string): never {
-  throw new CniError(Code.InvalidEnvironment, `CNI_ARGS: ${reason}`)
+function refuseArg(reason: string, details = ""): never {
+  throw new CniError(Code.InvalidEnvironment, `CNI_ARGS: ${reason}`, { details })
 }
 
 function invalid(message: string, details = ""): CniError {

@@ -62,6 +62,28 @@ describe("ADD", () => {
     expect(call({ ...two, runtimeConfig: { ips: [] } }).answer.ips).toHaveLength(2)
   })
 
+  const placeholders = [[{ gateway: "10.1.2.1" }], [{}], [null], ["dummy"], [{ address: "dummy" }], {}, null, "dummy"]
+  test.each(placeholders)("does not look at ipam.addresses that the runtime replaces: %j", (addresses) => {
+    const ipam = { addresses, dns: { nameservers: ["10.1.2.53"] } }
+    for (const wish of [{ args: { cni: { ips: ["10.3.0.3/24"] } } }, { runtimeConfig: { ips: ["10.3.0.3/24"] } }]) {
+      const { answer } = call({ ipam, ...wish })
+      expect(answer).toMatchObject({ ips: [{ address: "10.3.0.3/24" }], dns: ipam.dns })
+      expect(call({ ipam, ...wish, prevResult: answer }, { verb: "CHECK" }).exitCode).toBe(0)
+    }
+    expect(call({ ipam, capabilities: { ips: true } }, { verb: "STATUS" }).exitCode).toBe(0)
+  })
+
+  test("gives an address without a prefix length that of the configured network which holds it", () => {
+    expect(call(two, { args: "IP=10.1.2.100,fd00::64;GATEWAY=10.1.2.1" }).answer.ips.slice(2)).toEqual([
+      { address: "10.1.2.100/24", gateway: "10.1.2.1" },
+      { address: "fd00::64/64" },
+    ])
+    const ips = ["10.1.2.100", "fd00::64", "10.9.0.5/16"]
+    const wanted = [{ address: "10.1.2.100/24" }, { address: "fd00::64/64" }, { address: "10.9.0.5/16" }]
+    expect(call({ ...two, runtimeConfig: { ips } }).answer.ips).toEqual(wanted)
+    expect(call({ ...two, args: { cni: { ips } } }).answer.ips).toEqual(wanted)
+  })
+
   test("without any address answers a result without addresses, where the version can hold it", () => {
     const { exitCode, answer } = call({ ipam: {} })
     expect(exitCode).toBe(0)
@@ -81,7 +103,11 @@ describe("a configuration is refused with code 7, in upstream's words, for", () 
       { ipam: { addresses: [{ address: "10.1.2.3" }] } },
       "the 'address' field is expected to be in CIDR notation, got: '10.1.2.3'",
     ],
-    ["no address", { ipam: { addresses: [{ gateway: "10.1.2.1" }] } }, '"ipam.addresses[0].address"'],
+    [
+      "no address",
+      { ipam: { addresses: [{ gateway: "10.1.2.1" }] } },
+      'Cannot use "ipam.addresses[0].address": expected a text, found nothing',
+    ],
     [
       "a bad gateway",
       { ipam: { addresses: [{ address: "10.1.2.3/24", gateway: "x" }] } },
@@ -106,7 +132,7 @@ describe("a configuration is refused with code 7, in upstream's words, for", () 
     expect(exitCode).toBe(1)
     expect(answer.code).toBe(7)
     expect(answer.msg).toContain(message)
-    expect(answer.details ?? "").toMatch(/^$|^network "net" /)
+    expect(answer.details ?? "").toMatch(/^$|^network "net" |^no network of /)
   })
 
   test("two addresses of a family below 0.3.0, and no ipam: others compare these whole", () => {
@@ -124,7 +150,7 @@ describe("a configuration is refused with code 7, in upstream's words, for", () 
 })
 
 test.each([
-  ["IP=10.1.2.3", "the 'ip' field is expected to be in CIDR notation, got: '10.1.2.3'"],
+  ["IP=10.9.2.3", "the 'ip' field is expected to be in CIDR notation, got: '10.9.2.3'"],
   ["IP=10.1.2.3/24;GATEWAY=nowhere", "invalid gateway address: nowhere"],
   ["MAC=02:00:00:00:00:01", "unknown args"],
 ])("CNI_ARGS %s are refused with code 4", (args, message) => {

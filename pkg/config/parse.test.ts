@@ -41,9 +41,11 @@ test("a value deep inside is named by its whole path", () => {
   expect(refusal({ runtimeConfig: { mac: "zz" } }).message).toContain('found "zz"')
 })
 
-test("a key that has to be there is missed by its path, in the words of its object", () => {
+test("a key that has to be there is missed by its path, in the words of its object, if it has any", () => {
   const missing = refusal({ runtimeConfig: { ports: [{ hostPort: 1 }, {}] } })
-  expect(missing.message).toBe('Cannot use "runtimeConfig.ports[1].hostPort": expected an object, found nothing')
+  expect(missing.message).toBe(
+    'Cannot use "runtimeConfig.ports[1].hostPort": expected a whole number from 1 to 65535, found nothing',
+  )
   const pair = { kind: "object", fields: { first: { ...macAddress, required: true } }, expected: "a pair" } as const
   expect(refusal({ pair: {} }, { pair }).message).toBe('Cannot use "pair.first": expected a pair, found nothing')
 })

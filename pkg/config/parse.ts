@@ -48,7 +48,7 @@ function readObject(schema: ObjectSchema, object: JsonObject, path: string, leni
       if (!lenient || !isCniError(error)) throw error
     }
     if (value === undefined) {
-      if (field.required) throw invalidConfig(at, expectation(schema), undefined)
+      if (field.required) throw invalidConfig(at, schema.expected ?? expectation(field), undefined)
       value = field.default
     }
     if (value !== undefined) read[key] = value
