@@ -61,7 +61,7 @@ test("the runtime's address takes the place of a placeholder, and gets the prefi
   const attachment = new Attachment(host, first, bridgeNetwork({ ipam: placeholder, runtimeConfig }))
   expect((await attachment.check(await attachment.add())).exitCode).toBe(0)
   expect(await addressesOf(first)).toEqual(["10.66.0.5/24"])
-  const args = "IP=10.44.0.100"
+  const args = "IgnoreUnknown=1;IP=10.44.0.100"
   expect((await new Attachment(host, second, bridgeNetwork({ ipam }), { args }).run("ADD")).exitCode).toBe(0)
   expect(await addressesOf(second)).toContain("10.44.0.100/24")
 })
