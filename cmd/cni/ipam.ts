@@ -1,6 +1,7 @@
 import {
   formatRangeSet,
   type HostLocalConfig,
+  knownRangeSets,
   type Lease,
   listLeases,
   listNetworks,
@@ -105,7 +106,7 @@ function poolOf(name: string, args: Arguments, terminal: Terminal) {
   const dataDir = text(args, "data-dir")
   const directory = (dataDir === undefined && configs[0]?.directory) || join(dataDir ?? DEFAULT_DATA_DIR, name)
   const log = (line: string) => terminal.stderr(`${line}\n`)
-  return { store: new Store({ directory, log }), rangeSets: configs.flatMap(({ rangeSets }) => rangeSets) }
+  return { store: new Store({ directory, log }), rangeSets: configs.flatMap(knownRangeSets) }
 }
 
 /** The address stores of a network; empty for a network without host-local. */

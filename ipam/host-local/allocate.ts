@@ -22,8 +22,8 @@ import type { Session } from "./store.ts"
 export interface Request {
   readonly owner: Owner
   readonly netns: NamespaceRecord | undefined
-  /** The range sets to take from. */
-  readonly ranges: readonly RangeSet[]
+  /** The range sets to take from, which are asked for under the store's lock. */
+  readonly ranges: () => readonly RangeSet[]
   /** Addresses that it must get. */
   readonly requested: readonly Address[]
 }
@@ -39,8 +39,9 @@ export interface Granted {
  * while it may be alive; else it gets the same addresses again. Throws `CniError` 999 with upstream's texts.
  */
 export function allocate(session: Session, lease: PreparedLease, request: Request): Granted[] {
-  const { owner, netns, ranges: sets } = request
-  const former = takeFromFormer(session, request)
+  const { owner, netns } = request
+  const sets = request.ranges()
+  const former = takeFromFormer(session, owner, sets)
   const wanted = [...request.requested]
   const taken: Address[] = []
   try {
@@ -137,13 +138,13 @@ function findFree({ session, lease, index, set }: Choice): Address | undefined {
  * Releases the addresses of a former container with the same owner, and returns them. Throws when that container may be
  * alive.
  */
-function takeFromFormer(session: Session, { owner, ranges }: Request): Address[] {
+function takeFromFormer(session: Session, owner: Owner, sets: readonly RangeSet[]): Address[] {
   const holding = session.holding(owner)
   const [first] = holding?.addresses ?? []
   if (!holding || first === undefined) return []
   if (livenessOf(session.place, holding) === "alive") {
     const address = parseAddress(first)
-    const index = ranges.findIndex((set) => address && rangeOf(set, address))
+    const index = sets.findIndex((set) => address && rangeOf(set, address))
     const text = `${first} has been allocated to ${owner.containerId}, duplicate allocation is not allowed`
     throw new AlreadyAttached(Code.Internal, `failed to allocate for range ${Math.max(index, 0)}: ${text}`, {
       details: [

@@ -35,8 +35,7 @@ test.each(["DEL", "GC"] as const)("%s reads nothing else, and takes a directory 
     requested: [],
     routes: [],
     resolvConf: undefined,
-    pool: undefined,
-    pod: undefined,
+    rangesFile: undefined,
   }
   const directory = "/var/lib/cni/networks/net"
   for (const ipam of [{ subnet: "x", routes: 5, resolvConf: "/x" }, { dataDir: 5 }, 5, null])
@@ -74,7 +73,11 @@ describe("is refused, whole:", () => {
 
   test.each([
     ["no ipam", {}, [7, "IPAM config missing 'ipam' key", 'network "net" says nothing of its addresses']],
-    ["no range", { ipam: {} }, [7, "no IP ranges specified", 'set "ipam.ranges" of network "net"']],
+    [
+      "no range",
+      { ipam: {} },
+      [7, "no IP ranges specified", 'set "ipam.ranges" or "ipam.rangesFile" of network "net"'],
+    ],
     ["a wish that is no address", { ipam: { subnet }, runtimeConfig: { ips: ["10.1.0.5/x"] } }, wished("10.1.0.5/x")],
     ["a wish that is a prefix length", { ipam: { subnet }, runtimeConfig: { ips: ["/24"] } }, wished("/24")],
     ["a wish that is a number", { ipam: { subnet }, args: { cni: { ips: ["24"] } } }, wished("24")],

@@ -42,6 +42,7 @@ export const hostLocalFields = {
       dataDir: pathOrNone,
       resolvConf: pathOrNone,
       ranges: rangeSets,
+      rangesFile: pathOrNone,
     },
     required: true,
   },
@@ -68,6 +69,7 @@ export function parseHostLocalConfig(network: NetworkConfig, { verb, args, raw }
       requested: [],
       routes: [],
       resolvConf: undefined,
+      rangesFile: undefined,
     }
   if (member(raw, "ipam") === undefined) {
     throw new CniError(Code.InvalidNetworkConfig, "IPAM config missing 'ipam' key", {
@@ -86,9 +88,15 @@ export function parseHostLocalConfig(network: NetworkConfig, { verb, args, raw }
   for (const [at, set] of (runtimeConfig?.ipRanges ?? []).entries()) note(`runtimeConfig.ipRanges[${at}]`, set)
   if (ipam.subnet !== undefined) note("ipam.subnet", [ipam])
   for (const [at, set] of ipam.ranges.entries()) note(`ipam.ranges[${at}]`, set)
-  if (sets.length === 0) {
+  const rangesFile = ipam.rangesFile || undefined
+  if (rangesFile && keys[0] !== undefined) {
+    throw new CniError(Code.InvalidNetworkConfig, `Cannot use "ipam.rangesFile" beside "${keys[0]}"`, {
+      details: "the file has all ranges of the network",
+    })
+  }
+  if (!rangesFile && sets.length === 0) {
     throw new CniError(Code.InvalidNetworkConfig, "no IP ranges specified", {
-      details: `set "ipam.ranges" of network "${network.name}"`,
+      details: `set "ipam.ranges" or "ipam.rangesFile" of network "${network.name}"`,
     })
   }
   const rangeSets = parseRangeSets(sets, keys)
@@ -103,6 +111,8 @@ export function parseHostLocalConfig(network: NetworkConfig, { verb, args, raw }
     routes: parseRoutes(raw),
     /** A file in the form of resolv.conf(5) to report as `dns`. */
     resolvConf: ipam.resolvConf || undefined,
+    /** The file with the ranges that the cluster has given to this node; then `rangeSets` is empty, and an ADD reads the file under the store's lock. */
+    rangesFile,
   }
 }
 

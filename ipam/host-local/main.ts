@@ -1,17 +1,19 @@
 import { readTextFile } from "../../pkg/libc/mod.ts"
 import { type Answered, type Call, definePlugin, requireForAdd, runPlugin } from "../../pkg/skel/mod.ts"
-import { type Attachment, CniError, Code, type Dns, type IpConfig } from "../../pkg/types/mod.ts"
+import { type Attachment, CniError, Code, type Dns, type IpConfig, isCniError } from "../../pkg/types/mod.ts"
 import { Undo } from "../../pkg/undo/mod.ts"
 import type { Granted } from "./allocate.ts"
 import { type HostLocalConfig, hostLocalFields, parseHostLocalConfig } from "./config.ts"
 import { checkStatus } from "./inventory.ts"
 import { describeOwner, type Owner, toolHint } from "./lease-file.ts"
-import { formatAddress } from "./ranges.ts"
+import { nodeRangeSets } from "./node-ranges.ts"
+import { formatAddress, type RangeSet } from "./ranges.ts"
 import { checkReservation, release, releaseAddress, releaseOthers, reserve } from "./reservations.ts"
 import { Store } from "./store.ts"
 
 export { type Files, kernelFiles } from "./files.ts"
 export { type Lease, listLeases, listNetworks, takenAddresses, usageOf } from "./inventory.ts"
+export { findNodeRanges, type NodeRanges, RANGES_DIRECTORY } from "./node-ranges.ts"
 export { type Address, capacityOf, formatAddress, formatRangeSet, parseAddress, type Range } from "./ranges.ts"
 export { type HostLocalConfig, parseHostLocalConfig, release, releaseAddress, Store }
 
@@ -28,19 +30,20 @@ export const hostLocal = definePlugin<HostLocalConfig>({
 })
 
 function addHostLocal(call: Call, config: HostLocalConfig): Answered {
-  const { resolvConf, rangeSets, requested, directory, routes } = config
+  const { resolvConf, requested, directory, routes } = config
   const dns = resolvConf === undefined ? {} : readResolvConf(resolvConf)
   const store = new Store({ directory, log: call.log })
   const owner = ownerOf(call)
   const { identity } = call.namespace
   const netns = identity === undefined ? undefined : { path: call.netns, identity }
   using undo = new Undo(call.log)
-  const granted = reserve(store, { owner, netns, ranges: rangeSets, requested })
+  const granted = reserve(store, { owner, netns, ranges: () => rangeSetsOf(config), requested })
   undo.defer("reserve addresses", () => release(store, owner))
   return call.answer({ interfaces: [], ips: granted.map(ipConfig), routes, dns }, undo)
 }
 
 function checkHostLocal(call: Call, { directory, rangeSets }: HostLocalConfig): void {
+  // Of a file with ranges the container's may be gone: that it holds an address is looked up alone.
   const store = new Store({ directory, log: call.log })
   checkReservation(store, ownerOf(call), rangeSets, call.network.prevResult?.ips ?? [])
 }
@@ -56,9 +59,28 @@ function deleteHostLocal(call: Call, { directory }: HostLocalConfig): void {
   )
 }
 
-function requireAddresses(call: Call, { directory, rangeSets, resolvConf }: HostLocalConfig): void {
+function requireAddresses(call: Call, config: HostLocalConfig): void {
+  const { directory, resolvConf } = config
   if (resolvConf !== undefined) requireForAdd(() => readResolvConf(resolvConf))
-  checkStatus(new Store({ directory, log: call.log }), rangeSets)
+  checkStatus(
+    new Store({ directory, log: call.log }),
+    requireForAdd(() => rangeSetsOf(config)),
+  )
+}
+
+/** The ranges that a configuration hands out of: its own, or those of its file. Throws code 11 for a file without ranges. */
+export function rangeSetsOf({ rangeSets, rangesFile }: HostLocalConfig): readonly RangeSet[] {
+  return rangesFile === undefined ? rangeSets : nodeRangeSets(rangesFile)
+}
+
+/** The same for tools, which show what they can: none of a file that cannot be used. */
+export function knownRangeSets(config: HostLocalConfig): readonly RangeSet[] {
+  try {
+    return rangeSetsOf(config)
+  } catch (error) {
+    if (isCniError(error)) return []
+    throw error
+  }
 }
 
 function collectGarbage(call: Call, { directory }: HostLocalConfig, attachments: readonly Attachment[]): void {

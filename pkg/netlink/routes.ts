@@ -20,6 +20,7 @@ export const RTPROT_KERNEL = 2
 const RTPROT_BOOT = 3
 export const RTPROT_RA = 9
 export const RTN_UNICAST = 1
+export const RTN_UNREACHABLE = 7
 
 export const RT_TABLE_MAIN = 254
 export const RT_TABLE_LOCAL = 255
@@ -53,7 +54,7 @@ const routeAttributes = attrs({
 })
 const routePayload = payloadOf(routeHeader, routeAttributes)
 
-/** A unicast route. `dst` without host bits; addresses have 4 or 16 bytes, network order. */
+/** A route, unicast when `type` is undefined. `dst` without host bits; addresses have 4 or 16 bytes, network order. */
 export interface RouteSpec {
   dst: Uint8Array
   prefix: number
@@ -73,6 +74,8 @@ export interface RouteSpec {
   nextHops?: NextHop[] | undefined
   /** RTPROT_*, which program has made it: 3, boot, when undefined. */
   protocol?: number | undefined
+  /** RTN_*: 1 unicast, 7 unreachable. */
+  type?: number | undefined
 }
 
 /** A route as the kernel lists it. */
@@ -81,7 +84,7 @@ export interface ListedRoute extends RouteSpec {
   scope: number
   /** RTPROT_*: 2 kernel, 3 boot, 4 static. */
   protocol: number
-  /** RTN_*: 1 unicast, 2 local, 3 broadcast. */
+  /** RTN_*: 1 unicast, 2 local, 3 broadcast, 7 unreachable. */
   type: number
   /** RTNH_F_* and RTM_F_* bits. */
   flags: number
@@ -195,7 +198,7 @@ function encodeRoute(spec: RouteSpec, protocol = spec.protocol ?? RTPROT_BOOT): 
     table: table < 256 ? table : 0,
     protocol,
     scope: spec.scope ?? RouteScope.Universe,
-    type: RTN_UNICAST,
+    type: spec.type ?? RTN_UNICAST,
     flags: spec.onLink ? RTNH_F_ONLINK : 0,
   }
   const attributes = {

@@ -3,6 +3,7 @@ import {
   formatRangeSet,
   type HostLocalConfig,
   kernelFiles,
+  knownRangeSets,
   type Lease,
   listLeases,
   listNetworks,
@@ -45,7 +46,7 @@ export function readStores(dataDir: string, networks: readonly NetworkFile[]): L
   const directories = new Map<string, HostLocalConfig["rangeSets"]>()
   for (const config of networks.flatMap(({ pools }) => pools)) {
     const { directory } = config
-    directories.set(directory, [...(directories.get(directory) ?? []), ...config.rangeSets])
+    directories.set(directory, [...(directories.get(directory) ?? []), ...knownRangeSets(config)])
   }
   for (const name of listNetworks(dataDir)) directories.getOrInsert(join(dataDir, name), [])
   return [...directories].map(([directory, sets]) => readStore(directory, sets)).sort(byName)
