@@ -1,6 +1,8 @@
 import { version } from "../../package.json"
 import type { Command } from "../../tools/command.ts"
 import { completionCommand, type Tool } from "../tool.ts"
+import { runCommand } from "./run.ts"
+import { statusCommand } from "./status.ts"
 
 /** `cni-agent version` */
 const versionCommand: Command = {
@@ -17,11 +19,15 @@ const versionCommand: Command = {
 export const agentTool: Tool = {
   name: "cni-agent",
   commands: {
+    run: runCommand,
+    status: statusCommand,
     completion: completionCommand("cni-agent"),
     version: versionCommand,
   },
   groups: {},
-  about: "The agent of a Kubernetes node",
+  about:
+    "The agent of a Kubernetes node: writes the range that host-local takes addresses from, and keeps routes to other nodes",
   example: `Try it:
-  cni-agent version`,
+  cni-agent run --network pods
+  cni-agent status`,
 }

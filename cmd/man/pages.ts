@@ -67,9 +67,17 @@ const cniText: ToolText = {
 
 const agentText: ToolText = {
   name: "the agent of a Kubernetes node",
-  description: "One process on each node. Plugins never wait for it. Every command has `--help`.",
-  variables: [],
-  files: [],
+  description:
+    "One process on each node, `cni-agent run`. It follows the Node objects, writes this node's range for host-local, and keeps routes to the ranges of the other nodes. Plugins never wait for it. Every command has `--help`.",
+  variables: [
+    ["NODE_NAME", "the name of this node's Node object; else the name of the host"],
+    ["KUBERNETES_SERVICE_HOST", "with `KUBERNETES_SERVICE_PORT`, the API server, where no `--kubeconfig` is given"],
+  ],
+  files: [
+    ["/run/cni/ranges/NETWORK.json", "this node's range, which host-local reads"],
+    ["/run/cni/agent.sock", "the socket on which it answers, HTTP: GET /status"],
+    ["/var/lib/cni/networks", "host-local's reservations"],
+  ],
   seeAlso: ["cni(1)", "cni-host-local(8)"],
 }
 

@@ -22,7 +22,7 @@ export interface NodeRanges {
 }
 
 /**
- * Reads the file of a node's ranges; undefined without one. Throws code 11 for a file that is none, and code 5 when others than root can
+ * Reads the file of a node's ranges; undefined without one. Throws code 11 for a file of another kind, and code 5 when others than root can
  * change its directory.
  */
 export function findNodeRanges(path: string): NodeRanges | undefined {

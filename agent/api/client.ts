@@ -1,0 +1,123 @@
+import { messageOf } from "../../pkg/types/mod.ts"
+import type { Connection } from "./connection.ts"
+
+/** How long one request may take until its answer begins. */
+const ANSWER_MS = 30_000
+/** How often a request is sent again that the server had no time for (429), and how long at most it waits for that. */
+const TRIES_MAX = 5
+const WAIT_MAX_MS = 30_000
+
+interface TlsMaterial {
+  readonly ca?: string
+  readonly cert?: string
+  readonly key?: string
+}
+
+/** The history that a list or a watch should go on from is no longer kept: HTTP 410. */
+export class GoneError extends Error {}
+
+/** A client of the API server. Certificates and the token are those that are in their files when a request is sent: they rotate. */
+export class ApiClient implements Disposable {
+  readonly #connection: Connection
+  #material: TlsMaterial = {}
+  #session: Bun.FetchSession | undefined
+
+  constructor(connection: Connection) {
+    this.#connection = connection
+  }
+
+  get server(): string {
+    return this.#connection.server
+  }
+
+  /**
+   * Sends a GET request and returns the answer while it comes. A server that has no time (429) is asked again when it says. Throws
+   * `GoneError` for HTTP 410, and an error that names the reason for every other answer than 200.
+   */
+  async get(path: string, query: Readonly<Record<string, string>>, signal: AbortSignal): Promise<Response> {
+    for (let tries = 1; ; tries++) {
+      const response = await this.#send(`${path}?${new URLSearchParams(query)}`, signal)
+      if (response.status === 200) return response
+      const text = await response.text().catch(() => "")
+      if (response.status !== 429 || tries === TRIES_MAX) throw refusal(response.status, text)
+      await pause(retryAfterMs(response), signal)
+    }
+  }
+
+  async #send(path: string, signal: AbortSignal): Promise<Response> {
+    const late = new AbortController()
+    const timer = setTimeout(() => late.abort(new Error(`no answer within ${ANSWER_MS / 1000} s`)), ANSWER_MS)
+    try {
+      const token = await this.#connection.token?.read()
+      const headers = {
+        accept: "application/json",
+        ...(token !== undefined && { authorization: `Bearer ${token.trim()}` }),
+      }
+      const session = await this.#sessionNow()
+      const all = AbortSignal.any([signal, late.signal])
+      return await session.fetch(`${this.server}${path}`, { headers, signal: all, redirect: "manual" })
+    } catch (cause) {
+      throw new Error(`Cannot ask the API server ${this.server}: ${messageOf(cause)}`, { cause })
+    } finally {
+      clearTimeout(timer)
+    }
+  }
+
+  /** Connections are kept for later requests; new certificates mean new connections. No proxy is used. */
+  async #sessionNow(): Promise<Bun.FetchSession> {
+    const { ca, certificate, key } = this.#connection
+    const tls: TlsMaterial = {
+      ...(ca && { ca: await ca.read() }),
+      ...(certificate && { cert: await certificate.read() }),
+      ...(key && { key: await key.read() }),
+    }
+    if (this.#session === undefined || !Bun.deepEquals(tls, this.#material)) {
+      this.#session?.close()
+      this.#session = new Bun.FetchSession({ tls: { ...tls }, proxy: false })
+      this.#material = tls
+    }
+    return this.#session
+  }
+
+  [Symbol.dispose](): void {
+    this.#session?.close()
+    this.#session = undefined
+  }
+}
+
+/** The error for an answer that is not the one that was asked for. */
+export function refusal(status: number, text: string): Error {
+  const message = `The API server answers HTTP ${status}: ${messageIn(text)}${hints[status] ?? ""}`
+  return status === 410 ? new GoneError(message) : new Error(message)
+}
+
+const hints: Readonly<Record<number, string>> = {
+  401: "; the token is missing, expired or of another cluster",
+  403: "; the account needs get, list and watch of nodes",
+}
+
+/** What a `Status` says; a gateway before the server answers in HTML or plain text. */
+function messageIn(text: string): string {
+  try {
+    const { message } = JSON.parse(text)
+    if (typeof message === "string" && message !== "") return message
+  } catch {}
+  return text.trim().slice(0, 200) || "no reason given"
+}
+
+function retryAfterMs(response: Response): number {
+  const seconds = Number(response.headers.get("retry-after") ?? 1)
+  return Math.min(Number.isFinite(seconds) ? seconds * 1000 : 1000, WAIT_MAX_MS)
+}
+
+/** Waits, and no longer than until `signal` is aborted. */
+export async function pause(ms: number, signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return
+  const { promise, resolve } = Promise.withResolvers<void>()
+  const end = () => resolve()
+  const timer = setTimeout(end, ms)
+  signal.addEventListener("abort", end)
+  await promise
+  signal.removeEventListener("abort", end)
+  clearTimeout(timer)
+}

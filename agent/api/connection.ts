@@ -1,0 +1,58 @@
+import { readFile, stat } from "node:fs/promises"
+import { CniError, Code, messageOf } from "../../pkg/types/mod.ts"
+
+/** A certificate, key or token: a text, or a file that is read again when it has changed. */
+export interface Secret {
+  read(): Promise<string>
+}
+
+/** How to reach an API server, and as whom. */
+export interface Connection {
+  /** "https://10.96.0.1:443" */
+  readonly server: string
+  readonly ca?: Secret
+  readonly certificate?: Secret
+  readonly key?: Secret
+  readonly token?: Secret
+}
+
+/** A secret in a file, which programs replace when it expires. */
+export class SecretFile implements Secret {
+  readonly path: string
+  #seen: { readonly mark: string; readonly text: string } | undefined
+
+  constructor(path: string) {
+    this.path = path
+  }
+
+  /** Returns the text as the file has it now. Throws an error that names the file. */
+  async read(): Promise<string> {
+    try {
+      const { ino, size, mtimeNs } = await stat(this.path, { bigint: true })
+      const mark = `${ino} ${size} ${mtimeNs}`
+      if (this.#seen?.mark !== mark) this.#seen = { mark, text: await readFile(this.path, "utf8") }
+      return this.#seen.text
+    } catch (cause) {
+      throw new Error(`Cannot read "${this.path}": ${messageOf(cause)}`, { cause })
+    }
+  }
+}
+
+/** Where Kubernetes puts the service account of a pod. */
+const ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
+
+/** The connection of a pod with its service account. Throws code 7 outside of a pod. `directory` is another one in tests. */
+export function serviceAccount(env: Readonly<Record<string, string | undefined>>, directory = ACCOUNT): Connection {
+  const { KUBERNETES_SERVICE_HOST: host, KUBERNETES_SERVICE_PORT: port } = env
+  if (!host || !port) {
+    throw new CniError(
+      Code.InvalidNetworkConfig,
+      "Cannot find the API server: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set; outside of a pod give --kubeconfig",
+    )
+  }
+  return {
+    server: `https://${host.includes(":") ? `[${host}]` : host}:${port}`,
+    ca: new SecretFile(`${directory}/ca.crt`),
+    token: new SecretFile(`${directory}/token`),
+  }
+}

@@ -1,0 +1,92 @@
+import { readFileSync } from "node:fs"
+import { dirname, resolve } from "node:path"
+import { CniError, Code, isJsonObject, type JsonObject, messageOf } from "../../pkg/types/mod.ts"
+import { type Connection, type Secret, SecretFile } from "./connection.ts"
+
+/** Reads a kubeconfig from its file. Throws code 7, with the reason, for one that cannot be used. */
+export function readKubeconfig(path: string): Connection {
+  let text: string
+  try {
+    text = readFileSync(path, "utf8")
+  } catch (cause) {
+    throw refuse(path, `it cannot be read: ${messageOf(cause)}`)
+  }
+  return parseKubeconfig(text, path)
+}
+
+/**
+ * The connection of a kubeconfig's current context. Relative paths begin at the file's directory. Programs that
+ * make credentials (`exec`, `auth-provider`) are not run: the agent has neither their files nor their environment.
+ */
+export function parseKubeconfig(text: string, path: string): Connection {
+  let config: unknown
+  try {
+    config = Bun.YAML.parse(text)
+  } catch (cause) {
+    throw refuse(path, `it is not YAML: ${messageOf(cause)}`)
+  }
+  if (!isJsonObject(config)) throw refuse(path, "it is not an object")
+  const current = textOf(config, "current-context", path)
+  if (!current) throw refuse(path, 'it has no "current-context"')
+  const context = named(config, "contexts", "context", current, path)
+  const cluster = named(config, "clusters", "cluster", textOf(context, "cluster", path), path)
+  const user = named(config, "users", "user", textOf(context, "user", path), path)
+  return connectionOf(cluster, user, path)
+}
+
+/** The element of a list like `users: [{name, user}]` that has a name. */
+function named(config: JsonObject, list: string, key: string, name: string, path: string): JsonObject {
+  const entries = Array.isArray(config[list]) ? config[list] : []
+  const entry = entries.find((each) => isJsonObject(each) && each.name === name)
+  if (!isJsonObject(entry)) throw refuse(path, `it has no ${key} "${name}"`)
+  return isJsonObject(entry[key]) ? entry[key] : {}
+}
+
+/** A text, "" when it is absent. */
+function textOf(object: JsonObject, key: string, path: string): string {
+  const value = object[key] ?? ""
+  if (typeof value === "string") return value
+  throw refuse(path, `"${key}" is not a text`)
+}
+
+/** What the agent does not do. Each would be a weaker connection, or another identity, than the one that is meant. */
+const notSupported = {
+  cluster: ["insecure-skip-tls-verify", "tls-server-name", "proxy-url"],
+  user: ["exec", "auth-provider", "username", "as"],
+} as const
+
+function connectionOf(cluster: JsonObject, user: JsonObject, path: string): Connection {
+  for (const [from, keys] of [[cluster, notSupported.cluster] as const, [user, notSupported.user] as const]) {
+    const key = keys.find((each) => from[each] !== undefined && from[each] !== null && from[each] !== false)
+    if (key) throw refuse(path, `"${key}" is not supported: use certificates, "token" or "tokenFile"`)
+  }
+  const server = textOf(cluster, "server", path)
+  if (!URL.canParse(server) || !/^https?:$/.test(new URL(server).protocol))
+    throw refuse(path, `"${server}" is not a URL`)
+  const token = secretOf(user, "token", "tokenFile", path, (text) => text)
+  const secrets = {
+    ca: secretOf(cluster, "certificate-authority-data", "certificate-authority", path),
+    certificate: secretOf(user, "client-certificate-data", "client-certificate", path),
+    key: secretOf(user, "client-key-data", "client-key", path),
+  }
+  return {
+    server: server.replace(/\/+$/, ""),
+    ...(secrets.ca && { ca: secrets.ca }),
+    ...(secrets.certificate && { certificate: secrets.certificate }),
+    ...(secrets.key && { key: secrets.key }),
+    ...(token && { token }),
+  }
+}
+
+/** As kubectl has it: data in the file comes before a path. Certificates and keys are in base64 there. */
+function secretOf(from: JsonObject, data: string, file: string, path: string, decode = fromBase64): Secret | undefined {
+  const [text, name] = [textOf(from, data, path), textOf(from, file, path)]
+  if (text) return { read: async () => decode(text) }
+  return name ? new SecretFile(resolve(dirname(path), name)) : undefined
+}
+
+const fromBase64 = (text: string) => Buffer.from(text, "base64").toString()
+
+function refuse(path: string, reason: string): CniError {
+  return new CniError(Code.InvalidNetworkConfig, `Cannot use kubeconfig "${path}": ${reason}`)
+}

@@ -1,0 +1,83 @@
+import { normalCidr, normalIp } from "../pkg/types/mod.ts"
+import type { ApiObject, Follower } from "./api/follow.ts"
+
+/** What is kept of a Node object. */
+export interface NodeFacts {
+  /** Its ranges: `spec.podCIDRs`, in canonical form. */
+  readonly ranges: readonly string[]
+  /** Its addresses of type `InternalIP`. */
+  readonly addresses: readonly string[]
+  /** `status.nodeInfo.bootID`, of the own Node alone; absent until kubelet has written it. */
+  readonly bootId?: string
+}
+
+/** The Nodes of the cluster, as the API server tells them. A list that fails midway changes nothing. */
+export class Nodes implements Follower {
+  readonly path = "/api/v1/nodes"
+  readonly kind = "NodeList"
+  /** The name of this node. */
+  readonly own: string
+  readonly #changed: () => void
+  readonly #report: (fault: string | undefined) => void
+  #known: Map<string, NodeFacts> | undefined
+  /** What a list that is on its way has told. */
+  #coming: Map<string, NodeFacts> | undefined
+  #puts = 0
+
+  constructor(own: string, changed: () => void, report: (fault: string | undefined) => void) {
+    this.own = own
+    this.#changed = changed
+    this.#report = report
+  }
+
+  /** The Nodes by name; undefined until the first complete list. */
+  get known(): ReadonlyMap<string, NodeFacts> | undefined {
+    return this.#known
+  }
+
+  begin(): void {
+    this.#coming = new Map()
+  }
+
+  put(object: ApiObject): void {
+    const name: string = object.metadata.name
+    const facts = factsOf(object, name === this.own)
+    const nodes = this.#coming ?? this.#known
+    if (nodes === undefined || Bun.deepEquals(nodes.get(name), facts)) return
+    nodes.set(name, facts)
+    if (!this.#coming) this.#changed()
+    if (++this.#puts % COLLECT_EVERY === 0) Bun.gc(false)
+  }
+
+  /** A cluster in which this agent runs has a Node: no Node at all is the answer of a server that has lost its data. */
+  complete(): void {
+    if (this.#coming?.size === 0) throw new Error("The API server has no Node object at all; files and routes stay")
+    this.#known = this.#coming
+    this.#coming = undefined
+    Bun.gc(true) // the objects are a thousand times what is kept of them
+    this.#changed()
+  }
+
+  removed(object: ApiObject): void {
+    if (this.#known?.delete(object.metadata.name)) this.#changed()
+  }
+
+  fault(message: string | undefined): void {
+    if (message !== undefined) this.#coming = undefined
+    this.#report(message)
+  }
+}
+
+/** Changes of Nodes between two collections of garbage. */
+const COLLECT_EVERY = 1_000
+
+function factsOf({ spec, status }: ApiObject, isOwn: boolean): NodeFacts {
+  const ranges: unknown[] = spec?.podCIDRs ?? (spec?.podCIDR ? [spec.podCIDR] : [])
+  const addresses: ApiObject[] = status?.addresses ?? []
+  const bootId: unknown = isOwn ? status?.nodeInfo?.bootID : undefined
+  return {
+    ranges: ranges.flatMap((text) => normalCidr(String(text)) ?? []),
+    addresses: addresses.flatMap(({ type, address }) => (type === "InternalIP" ? (normalIp(address) ?? []) : [])),
+    ...(typeof bootId === "string" && bootId !== "" && { bootId }),
+  }
+}

@@ -1,0 +1,149 @@
+import {
+  findNodeRanges,
+  type Lease,
+  listLeases,
+  listNetworks,
+  type NodeRanges,
+  Store,
+  takenAddresses,
+} from "../ipam/host-local/main.ts"
+import {
+  basename,
+  dirname,
+  exists,
+  makeDirectories,
+  readEntries,
+  replaceFile,
+  unlessErrno,
+  unlink,
+} from "../pkg/libc/mod.ts"
+import { deleteAddress, getLink, listAddresses, type RouteSocket } from "../pkg/netlink/mod.ts"
+import { type Cidr, contains, isCniError, nextAddress, parseCidr, parseIp, sameBytes } from "../pkg/types/mod.ts"
+
+/** A network whose containers get addresses of the node's ranges. */
+export interface RangedNetwork {
+  readonly name: string
+  /** "/run/cni/ranges/pods.json" */
+  readonly file: string
+  /** host-local's reservations: "/var/lib/cni/networks/pods". */
+  readonly directory: string
+}
+
+/**
+ * Says that containers of another network have addresses of these ranges, which would be handed out twice; undefined where none has. What
+ * an earlier boot left behind does not count: host-local takes it back.
+ */
+export function otherHolder(dataDir: string, { name }: RangedNetwork, ranges: readonly string[]): string | undefined {
+  const wanted = ranges.flatMap((text) => parseCidr(text) ?? [])
+  const isWanted = (ip: Uint8Array | undefined) => ip !== undefined && wanted.some((range) => contains(range, ip))
+  for (const other of listNetworks(dataDir)) {
+    if (other === name) continue
+    const store = new Store({ directory: `${dataDir}/${other}`, log: () => {} })
+    if (!takenAddresses(store).some((address) => isWanted(parseIp(address)))) continue
+    const held = listLeases(store).filter(({ address, reclaimable }) => !reclaimable && isWanted(parseIp(address)))
+    if (held.length > 0) return `${held.length} addresses of it are of containers of network "${other}"`
+  }
+  return undefined
+}
+
+/** A container with an address that is not of the node's ranges. */
+export interface Stray {
+  readonly network: string
+  readonly address: string
+  readonly container: string
+  readonly ifName: string
+}
+
+/**
+ * Makes the file of a network say which ranges the node has. Those of before stay in it as `former` until `retire` has taken them back.
+ * Returns the ranges that it has replaced; undefined when nothing changed. Throws `SyscallError`.
+ */
+export function writeRanges(
+  network: RangedNetwork,
+  node: string,
+  ranges: readonly string[],
+): readonly string[] | undefined {
+  const before = readRanges(network)
+  const former = [...new Set([...(before?.former ?? []), ...(before?.ranges ?? [])])].filter(
+    (one) => !ranges.includes(one),
+  )
+  const isSame = before?.node === node && Bun.deepEquals([before.ranges, before.former], [ranges, former])
+  if (isSame) return undefined
+  write(network, { version: 1, node, ranges, former })
+  return before?.ranges ?? []
+}
+
+/** Removes the files of other networks, which an agent with another `--network` has left: two networks would hand out one address. Returns their names. */
+export function removeOtherFiles({ file }: RangedNetwork): string[] {
+  const directory = dirname(file)
+  const names = (unlessErrno(() => readEntries(directory), "ENOENT") ?? []).map(({ name }) => name)
+  const others = names.filter((name) => name.endsWith(".json") && name !== basename(file))
+  for (const name of others) unlink(`${directory}/${name}`)
+  return others
+}
+
+/** The file of a network; undefined where there is none that can be used. */
+export function readRanges({ file }: RangedNetwork): NodeRanges | undefined {
+  try {
+    return findNodeRanges(file)
+  } catch (error) {
+    if (isCniError(error)) return undefined
+    throw error
+  }
+}
+
+/**
+ * Takes back former ranges of which no container has an address any more: their gateway's address leaves the link that has it, and with it the
+ * connected route, which would hide the range's next node. Returns what it has removed. Throws `NetlinkError`, `SyscallError`.
+ */
+export function retire(route: RouteSocket, network: RangedNetwork): string[] {
+  const file = readRanges(network)
+  if (file === undefined || file.former.length === 0) return []
+  const taken = takenNow(network).flatMap((text) => parseIp(text) ?? [])
+  const isUsed = (range: Cidr) => taken.some((ip) => contains(range, ip))
+  const unused = file.former.filter((text) => {
+    const range = parseCidr(text)
+    return range === undefined || !isUsed(range)
+  })
+  const removed = unused.flatMap((text) => removeGateway(route, text))
+  // Last: an agent that is killed before begins again.
+  if (unused.length > 0) write(network, { ...file, former: file.former.filter((one) => !unused.includes(one)) })
+  return removed
+}
+
+/** Under the store's lock: an ADD that has read the file as it was before has written its reservation by then. */
+function takenNow({ directory }: RangedNetwork): string[] {
+  if (!exists(directory)) return []
+  const store = new Store({ directory, log: () => {} })
+  return store.locked(() => takenAddresses(store)) ?? []
+}
+
+/** Removes the first address of a range, with the range's prefix length, from the link that has it: bridge and ptp give it to the host. */
+function removeGateway(route: RouteSocket, text: string): string[] {
+  const range = parseCidr(text)
+  if (range === undefined) return []
+  const gateway = nextAddress(range.ip)
+  const found = listAddresses(route).filter(({ ip, prefix }) => prefix === range.prefix && sameBytes(ip, gateway))
+  return found.map(({ index, ip, prefix }) => {
+    const link = getLink(route, index)
+    deleteAddress(route, link, { ip, prefix })
+    return `${text} from "${link.name}"`
+  })
+}
+
+/** The containers of a network whose addresses are not of the node's ranges. Throws `SyscallError`. */
+export function straysOf(network: RangedNetwork): Stray[] {
+  const ranges = readRanges(network)?.ranges.flatMap((text) => parseCidr(text) ?? [])
+  if (ranges === undefined || !exists(network.directory)) return []
+  const leases: Lease[] = listLeases(new Store({ directory: network.directory, log: () => {} }))
+  return leases.flatMap(({ address, holder }) => {
+    const ip = parseIp(address)
+    if (ip === undefined || typeof holder === "string" || ranges.some((range) => contains(range, ip))) return []
+    return [{ network: network.name, address, container: holder.containerId, ifName: holder.ifName }]
+  })
+}
+
+function write({ file }: RangedNetwork, content: NodeRanges): void {
+  makeDirectories(dirname(file))
+  replaceFile(file, `${JSON.stringify(content)}\n`)
+}

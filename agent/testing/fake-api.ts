@@ -1,0 +1,270 @@
+/**
+ * A fake API server with Node objects alone: lists in pages, watches with bookmarks, answers and errors in the words of the real one. The cases
+ * that hold for it run against a real kube-apiserver, too (integration/kubernetes).
+ *
+ *   bun agent/testing/fake-api.ts ADDRESS PORT     serves until it is killed
+ */
+import type { ApiObject } from "../api/follow.ts"
+
+interface Event {
+  readonly revision: number
+  readonly type: "ADDED" | "MODIFIED" | "DELETED"
+  readonly object: ApiObject
+}
+
+/** What goes wrong, as tests say: `POST /fake` with these keys changes them. */
+export interface Troubles {
+  /** So many requests are answered with 429, and with this `Retry-After`. */
+  overload?: number
+  retryAfterS?: number
+  /** All lists are empty: `"items": null`. */
+  empty?: boolean
+  /** Another answer to each list, such as that of a proxy. */
+  wrong?: string
+  /** The tokens that are taken; all when absent. `forbidden` of them may not read nodes. */
+  tokens?: readonly string[]
+  forbidden?: readonly string[]
+}
+
+const PATH = "/api/v1/nodes"
+
+export class FakeApi implements AsyncDisposable {
+  readonly #server: Bun.Server<undefined>
+  readonly #nodes = new Map<string, ApiObject>()
+  readonly #watches = new Set<(event: Event) => void>()
+  readonly #ends = new Set<() => void>()
+  #events: Event[] = []
+  #revision = 1
+  /** What is older than this is no longer known. */
+  #oldest = 0
+  troubles: Troubles = {}
+  /** The requests that have come, as paths with their query. */
+  readonly requests: string[] = []
+
+  constructor(options: { hostname?: string; port?: number; tls?: { cert: string; key: string } } = {}) {
+    const { hostname = "127.0.0.1", port = 0, tls } = options
+    this.#server = Bun.serve({
+      hostname,
+      port,
+      ...(tls && { tls }),
+      idleTimeout: 0,
+      fetch: (request) => this.#answer(request),
+    })
+  }
+
+  get url(): string {
+    return this.#server.url.href.replace(/\/$/, "")
+  }
+
+  /** Makes a Node, or changes it. */
+  put(object: ApiObject): void {
+    const { name } = object.metadata
+    const before = this.#nodes.get(name)
+    const uid = before?.metadata.uid ?? crypto.randomUUID()
+    const metadata = { ...object.metadata, uid, resourceVersion: String(++this.#revision) }
+    const now = { kind: "Node", apiVersion: "v1", ...object, metadata }
+    this.#nodes.set(name, now)
+    this.#tell({ revision: this.#revision, type: before ? "MODIFIED" : "ADDED", object: now })
+  }
+
+  remove(name: string): boolean {
+    const object = this.#nodes.get(name)
+    if (object === undefined) return false
+    this.#nodes.delete(name)
+    const metadata = { ...object.metadata, resourceVersion: String(++this.#revision) }
+    this.#tell({ revision: this.#revision, type: "DELETED", object: { ...object, metadata } })
+    return true
+  }
+
+  /** Forgets the history, as a compaction does: watches and pages that go on from before are answered with 410. */
+  forget(): void {
+    this.#oldest = ++this.#revision
+    this.#events = []
+    this.endWatches()
+  }
+
+  /** Ends all watches, as a restart of the server does. */
+  endWatches(): void {
+    for (const end of [...this.#ends]) end()
+  }
+
+  /** Sends each watch a bookmark, as the real one does each minute. */
+  bookmark(): void {
+    const metadata = { resourceVersion: String(this.#revision), creationTimestamp: null }
+    const object = { kind: "Node", apiVersion: "v1", metadata, spec: {}, status: {} }
+    for (const watch of this.#watches) watch({ revision: this.#revision, type: "BOOKMARK" as Event["type"], object })
+  }
+
+  #tell(event: Event): void {
+    this.#events.push(event)
+    for (const watch of this.#watches) watch(event)
+  }
+
+  async #answer(request: Request): Promise<Response> {
+    const url = new URL(request.url)
+    const { pathname, searchParams } = url
+    if (pathname === "/readyz") return new Response("ok")
+    if (pathname === "/fake") return this.#control((await request.json()) as Troubles)
+    this.requests.push(pathname + url.search)
+    const refused = this.#refuse(request)
+    if (refused) return refused
+    const name = pathname.slice(PATH.length + 1).replace(/\/status$/, "")
+    if (pathname !== PATH && !pathname.startsWith(`${PATH}/`))
+      return status(404, "NotFound", "the server could not find the requested resource")
+    if (request.method === "GET" && name !== "") return this.#one(name)
+    if (request.method === "GET")
+      return searchParams.has("watch") ? this.#watch(searchParams) : this.#list(searchParams)
+    if (request.method === "DELETE") return this.#delete(name)
+    const object = (await request.json()) as ApiObject
+    if (request.method === "POST" && this.#nodes.has(object.metadata.name))
+      return status(409, "AlreadyExists", `nodes "${object.metadata.name}" already exists`)
+    this.put(pathname.endsWith("/status") ? { ...this.#nodes.get(name), status: object.status } : object)
+    return Response.json(this.#nodes.get(object.metadata.name), { status: request.method === "POST" ? 201 : 200 })
+  }
+
+  #control(changes: Troubles & { forget?: boolean; endWatches?: boolean }): Response {
+    const { forget, endWatches, ...troubles } = changes
+    Object.assign(this.troubles, troubles)
+    if (forget) this.forget()
+    if (endWatches) this.endWatches()
+    return new Response("ok")
+  }
+
+  #refuse(request: Request): Response | undefined {
+    const { overload = 0, retryAfterS = 1, tokens, forbidden = [] } = this.troubles
+    if (overload > 0) {
+      this.troubles.overload = overload - 1
+      return status(429, "TooManyRequests", "too many requests, please try again later", {
+        "retry-after": String(retryAfterS),
+      })
+    }
+    const token = request.headers.get("authorization")?.replace(/^Bearer /, "") ?? ""
+    if (tokens && !tokens.includes(token)) return status(401, "Unauthorized", "Unauthorized")
+    if (!forbidden.includes(token)) return undefined
+    return status(
+      403,
+      "Forbidden",
+      `nodes is forbidden: User "${token}" cannot list resource "nodes" in API group "" at the cluster scope`,
+    )
+  }
+
+  #one(name: string): Response {
+    const object = this.#nodes.get(name)
+    return object ? Response.json(object) : status(404, "NotFound", `nodes "${name}" not found`)
+  }
+
+  #delete(name: string): Response {
+    const names = name === "" ? [...this.#nodes.keys()] : [name]
+    const isThere = names.map((each) => this.remove(each)).every(Boolean)
+    return isThere ? status(200, "", "") : status(404, "NotFound", `nodes "${name}" not found`)
+  }
+
+  #list(query: URLSearchParams): Response {
+    const { empty, wrong } = this.troubles
+    if (wrong !== undefined) return new Response(wrong, { headers: { "content-type": "application/json" } })
+    // A page goes on in the list as it was: names are taken in order, and what was made since may be missing.
+    const [revision = "", from = ""] = (query.get("continue") ?? "").split(" ")
+    if (revision !== "" && Number(revision) < this.#oldest)
+      return status(410, "Expired", "The provided continue parameter is too old to display a consistent list result")
+    const names = [...this.#nodes.keys()].sort().filter((name) => from === "" || name > from)
+    const limit = Number(query.get("limit") ?? 0) || names.length
+    const page = empty ? [] : names.slice(0, limit)
+    const at = revision || String(this.#revision)
+    const isMore = !empty && names.length > page.length
+    const metadata = {
+      resourceVersion: at,
+      ...(isMore && { continue: `${at} ${page.at(-1)}`, remainingItemCount: names.length - page.length }),
+    }
+    const items = page.map((name) => this.#nodes.get(name))
+    return Response.json({ kind: "NodeList", apiVersion: "v1", metadata, items: items.length === 0 ? null : items })
+  }
+
+  #watch(query: URLSearchParams): Response {
+    const from = Number(query.get("resourceVersion") ?? 0)
+    const [watches, ends] = [this.#watches, this.#ends]
+    const past = this.#events.filter(({ revision }) => revision > from)
+    const isExpired = from < this.#oldest
+    const encoder = new TextEncoder()
+    let tell: ((event: Event) => void) | undefined
+    let end: (() => void) | undefined
+    const body = new ReadableStream<Uint8Array>({
+      start(controller) {
+        const send = (type: string, object: unknown) =>
+          controller.enqueue(encoder.encode(`${JSON.stringify({ type, object })}\n`))
+        tell = ({ type, object }) => send(type, object)
+        end = () => {
+          if (tell) watches.delete(tell)
+          if (end) ends.delete(end)
+          controller.close()
+        }
+        if (isExpired) {
+          send("ERROR", statusObject(410, "Expired", `too old resource version: ${from}`))
+          return end()
+        }
+        for (const event of past) tell(event)
+        watches.add(tell)
+        ends.add(end)
+        controller.enqueue(encoder.encode("")) // the headers go at once
+      },
+      cancel() {
+        if (tell) watches.delete(tell)
+        if (end) ends.delete(end)
+      },
+    })
+    return new Response(body, { headers: { "content-type": "application/json" } })
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#server.stop(true)
+  }
+}
+
+function statusObject(code: number, reason: string, message: string): object {
+  return {
+    kind: "Status",
+    apiVersion: "v1",
+    metadata: {},
+    status: code < 400 ? "Success" : "Failure",
+    message,
+    reason,
+    code,
+  }
+}
+
+function status(code: number, reason: string, message: string, headers: Record<string, string> = {}): Response {
+  return Response.json(statusObject(code, reason, message), { status: code, headers })
+}
+
+/** A Node object as kubelet and the controller of ranges write it; `padding` makes it as long as a real one. */
+export function nodeObject(
+  name: string,
+  podCIDRs: readonly string[],
+  addresses: readonly string[],
+  padding = 0,
+): ApiObject {
+  const images = Array.from({ length: Math.ceil(padding / 200) }, (_, at) => ({
+    names: [
+      `registry.example/team/image-${at}@sha256:${String(at).padStart(64, "0")}`,
+      `registry.example/team/image-${at}:v1.2.3`,
+    ],
+    sizeBytes: 1_000_000 + at,
+  }))
+  return {
+    apiVersion: "v1",
+    kind: "Node",
+    metadata: { name, labels: { "kubernetes.io/hostname": name } },
+    spec: podCIDRs.length === 0 ? {} : { podCIDR: podCIDRs[0], podCIDRs },
+    status: {
+      addresses: [
+        ...addresses.map((address) => ({ type: "InternalIP", address })),
+        { type: "Hostname", address: name },
+      ],
+      ...(images.length > 0 && { images }),
+    },
+  }
+}
+
+if (import.meta.main) {
+  const [hostname = "127.0.0.1", port = "0"] = process.argv.slice(2)
+  console.log(new FakeApi({ hostname, port: Number(port) }).url)
+}
