@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import { addressesOf, linkOf, type Namespace, ping, pingOnce, waitFor } from "../lab/mod.ts"
+import { Attachment, addressesOf, linkOf, type Namespace, newest, ping, pingOnce, waitFor } from "../lab/mod.ts"
 import { Sniffer } from "./packets.ts"
 import { type Server, startDhcpd, startDnsmasq } from "./servers.ts"
 import { Site, startDaemon, type Way } from "./site.ts"
@@ -88,6 +88,49 @@ describe.each(ways)("over %s", (way) => {
     await attachment.del()
     await server.running.waitFor(new RegExp(`DHCPRELEASE of ${ip} from ${mac} via eth0 \\(found\\)`))
   })
+})
+
+test.each(["tuning", "ip link"])("a lease survives another hardware address, set by %s after ADD", async (by) => {
+  await using site = await Site.create("bridge")
+  await using server = await startDhcpd(site.server, site.path("dhcpd"))
+  await using sniffer = await Sniffer.start(site.server, "eth0")
+  const { pod, attachment } = await site.attach()
+  const added = await attachment.add()
+  const mac = "02:00:00:00:00:77"
+  if (by === "ip link") await pod.exec("ip", ["link", "set", "eth0", "address", mac])
+  const config = { cniVersion: newest, name: "net", type: "tuning", mac, prevResult: added }
+  const result = by === "tuning" ? await new Attachment(site.host, pod, config).add() : added
+  const ip = added.ips[0]?.address.replace("/24", "") ?? ""
+  await waitFor(() => sniffer.packets("Request").filter(({ from }) => from === mac).length >= 3, "three renewals")
+  for (const renewal of sniffer.packets("Request").slice(1)) {
+    expect(renewal).toMatchObject({ from: mac, source: ip, clientIp: ip })
+    expect(renewal.text).toContain(`"${pod.name}/net/eth0"`)
+  }
+  await server.running.waitFor(new RegExp(`DHCPACK on ${ip} to ${mac}`))
+  expect(sniffer.packets("Discover")).toHaveLength(1)
+  expect(await addressesOf(pod, "eth0")).toEqual([`${ip}/24`])
+  expect(await ping(pod, "10.1.2.1")).toBe(true)
+  expect(site.daemon.text).toContain(`the hardware address is ${mac}`)
+  if (by === "tuning") expect(await attachment.check(result)).toMatchObject({ exitCode: 0 })
+  await attachment.del()
+  await server.running.waitFor(new RegExp(`DHCPRELEASE of ${ip} from ${mac} via eth0 \\(found\\)`))
+})
+
+test("a default route that the configuration has not asked for stays out of the container, though the server forces it", async () => {
+  await using site = await Site.create("bridge")
+  await using _server = await startDnsmasq(site.server, site.directory.path, [
+    "--dhcp-range=10.1.2.50,10.1.2.60,255.255.255.0,2m",
+    "--dhcp-option-force=option:router,10.1.2.1",
+    "--dhcp-option-force=121,192.168.0.0/16,10.1.2.9,0.0.0.0/0,10.1.2.1",
+  ])
+  const { pod, attachment } = await site.attach({ request: [{ skipDefault: true }, { option: "subnet-mask" }] })
+  const result = await attachment.add()
+  expect(result.routes).toEqual([{ dst: "192.168.0.0/16", gw: "10.1.2.9" }])
+  expect(result.ips[0]).not.toHaveProperty("gateway")
+  expect(await defaultRoute(pod)).toBeUndefined()
+  const asking = await site.attach()
+  await asking.attachment.add()
+  expect(await defaultRoute(asking.pod)).toBe("10.1.2.1")
 })
 
 test("a renewal that brings another router and MTU changes the interface", async () => {

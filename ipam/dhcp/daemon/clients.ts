@@ -66,6 +66,12 @@ export class Clients {
     return due.map(([at]) => [at, { kind: this.#overdue.delete(at) ? "start" : "time" }])
   }
 
+  /** Has a client send from these addresses from now on. */
+  readdress(at: number, addresses: Partial<Pick<ClientConfig, "mac" | "linkLocal">>): void {
+    const state = this.states[at]
+    if (state) this.#set(at, { ...state, config: { ...state.config, ...addresses } })
+  }
+
   /** Gives a client an event, and returns its step with the state before. Undefined when there is no such client. */
   advance(at: number, event: ClientEvent, moment: Moment): (Step & { readonly before: ClientState }) | undefined {
     const before = this.states[at]

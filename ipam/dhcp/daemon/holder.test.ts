@@ -35,6 +35,7 @@ class FakeLink implements ContainerLink {
   checkAt: number | undefined = 1_002_000
   passesFrames = true
   linkLocal = undefined
+  mac = record.link.mac
   descriptors = []
   #received: Uint8Array[] = []
   #last: Pick<ClientConfig, "mac"> & { xid: number } = { mac: "", xid: 0 }
@@ -135,6 +136,28 @@ test("nothing is sent before frames pass, or five seconds are over", () => {
   expect([since(), now]).toEqual([["up"], 1_004_000])
   pass()
   expect([since(), now]).toEqual([["DISCOVER"], 1_005_000])
+})
+
+test("a renewal comes from the hardware address that the link has by then, and its answer is for that", () => {
+  hold()
+  link.mac = "02:00:00:00:00:09"
+  pass()
+  expect(since()).toEqual([
+    "box/net/eth0: the hardware address is 02:00:00:00:00:09, and was 0a:58:0a:01:02:03",
+    "REQUEST",
+  ])
+  link.answer(ACK)
+  expect(since()).toEqual(["renewed", "held, on disk"])
+  pass()
+  expect(since()).toEqual(["REQUEST"])
+})
+
+test("the end of renewals with the link is logged once", () => {
+  hold()
+  link.isGone = true
+  holder.checkNamespace()
+  holder.checkNamespace()
+  expect(since()).toEqual(['box/net/eth0: the leases are not renewed any more: "eth0" in "/run/netns/box" was deleted'])
 })
 
 test("a renewal is sent at T1, changes the interface, and is on disk; the link is closed again", () => {

@@ -1,4 +1,4 @@
-import type { Result } from "../../../pkg/types/mod.ts"
+import { AF_INET6, type Result } from "../../../pkg/types/mod.ts"
 import type { DhcpConfig } from "../config.ts"
 import type { Change, ClientEvent, ClientState } from "../protocol/types.ts"
 import { Clients } from "./clients.ts"
@@ -29,6 +29,7 @@ export class Holder {
   readonly #waiters = new Set<Waiter>()
   #progress: LeaseRecord["progress"]
   #giveUpAt: number | undefined
+  #isToldGone = false
   /** The end of the wait for frames to pass; undefined once all clients have started. */
   #startBy: number | undefined
 
@@ -168,8 +169,12 @@ export class Holder {
 
   #noticeDeletion(): void {
     if (!this.isGone) return
+    const { message } = deletedError(this.subject)
+    if (!this.#isToldGone && this.#progress === "held")
+      this.#env.log(`${this.key}: the leases are not renewed any more: ${message}`)
+    this.#isToldGone = true
     this.#startBy = undefined
-    this.close(deletedError(this.subject).message)
+    this.close(message)
   }
 
   /** Starts the clients that have not started, as far as possible: frames have to pass, and DHCPv6 needs a link-local address. */
@@ -194,6 +199,7 @@ export class Holder {
   /** Gives a client an event and carries out its step, in an order in which a kill between any two parts does no harm. */
   #advance(at: number, event: ClientEvent): void {
     const { now, random } = this.#env
+    if (event.kind !== "frame") this.#readdress(at)
     const step = this.clients.advance(at, event, { now: now(), random })
     if (!step) return
     const { before, state, send, changes } = step
@@ -204,6 +210,16 @@ export class Holder {
     if (this.isGone) return
     this.#keep(changes)
     if (!this.clients.areListening && this.#startBy === undefined) this.#closeLink()
+  }
+
+  /** Has a client send from the addresses that the link has now: `tuning` sets another one after ADD, and so do bonds and bridges. */
+  #readdress(at: number): void {
+    const config = this.clients.states[at]?.config
+    const mac = config && this.link.mac
+    if (mac === undefined || mac === config?.mac) return
+    this.#env.log(`${this.key}: the hardware address is ${mac}, and was ${config?.mac}`)
+    const linkLocal = config?.family === AF_INET6 ? this.link.linkLocal : undefined
+    this.clients.readdress(at, { mac, ...(linkLocal !== undefined && { linkLocal }) })
   }
 
   #send({ config, lease }: ClientState, frame: Uint8Array): void {

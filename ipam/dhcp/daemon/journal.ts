@@ -59,7 +59,7 @@ export interface LeaseRecord {
   readonly network: string
   readonly ifName: string
   readonly namespace: NamespaceRecord
-  /** Index and hardware address tell it from a later link of the same name. */
+  /** The index tells it from a later link of the same name. The hardware address is that at ADD: others may change it. */
   readonly link: { readonly name: string; readonly index: number; readonly mac: string }
   readonly config: DhcpConfig
   /** "acquiring" until ADD is answered, "releasing" from DEL on: then the next daemon releases what may be leased. */

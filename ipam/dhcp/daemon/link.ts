@@ -106,8 +106,12 @@ export class KernelLink {
 
   get #isThere(): boolean {
     if (this.#awaitsCarrier) return true // from Linux 6.8 on RTM_GETLINK makes the kernel deal with the carrier of this end alone
-    const found = this.#inside((inside) => findLink(inside, this.#index))
-    return found !== undefined && found.mac === this.record.link.mac
+    return this.mac !== undefined
+  }
+
+  /** The hardware address that it has now; undefined when the link was deleted. */
+  get mac(): string | undefined {
+    return this.#inside((inside) => findLink(inside, this.#index)?.mac)
   }
 
   get #index(): Ifindex {

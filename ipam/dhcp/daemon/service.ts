@@ -3,7 +3,7 @@ import { parseDhcpConfig } from "../config.ts"
 import type { CallArguments } from "../rpc/messages.ts"
 import type { Environment, Waiter } from "./environment.ts"
 import { Holder } from "./holder.ts"
-import { keyOf, NoLinkError, type Owner } from "./journal.ts"
+import { keyOf, NoLinkError, namespaceLives, type Owner } from "./journal.ts"
 
 /** A call that the daemon refuses; its message is sent to the caller. */
 export class Refusal extends Error {
@@ -72,7 +72,12 @@ export class Service {
     const holder = this.holders.get(keyOf(owner))
     if (!holder) throw new Refusal(`no lease is known for ${keyOf(owner)}`)
     if (!this.#isAbout(holder, this.#pathOf(call))) {
-      throw new Refusal(`the lease of ${keyOf(owner)} is of another interface than "${call.ifName}" in "${call.netns}"`)
+      const { namespace, link } = holder.subject
+      const isMoved = !namespaceLives({ ...namespace, path: this.#pathOf(call) })
+      const what = `the lease of ${keyOf(owner)} is of another interface than "${call.ifName}" in "${call.netns}"`
+      throw new Refusal(
+        `${what}: ${isMoved ? "that is another namespace now" : `link ${link.index}, "${link.name}", was deleted`}`,
+      )
     }
     const held = holder.clients.leases.map(({ address }) => address)
     const isHeld = (address: string) => held.some((each) => sameIp(ipOf(each), ipOf(address)))

@@ -7,14 +7,14 @@ import { messageOf, serverMac } from "./testing/link.ts"
 const moment = { now: 5000, random: () => 0 }
 
 describe("a lease", () => {
-  const leaseWith = (options: Record<number, string>, before?: Parameters<typeof leaseOf>[3]) => {
+  const leaseWith = (options: Record<number, string>, before?: Parameters<typeof leaseOf>[4], asked = [3, 1, 121]) => {
     const message = messageOf(captured.ack)
     const changed = new Map(message.options)
     for (const [code, value] of Object.entries(options)) {
       if (value === "") changed.delete(Number(code))
       else changed.set(Number(code), fromHex(value))
     }
-    return leaseOf({ ...message, options: changed }, serverMac, moment, before)
+    return leaseOf({ ...message, options: changed }, serverMac, moment, asked, before)
   }
 
   test("is for an hour, half and seven eighths of it, when the server does not say", () => {
@@ -58,8 +58,24 @@ describe("a lease", () => {
     }
   })
 
+  test("has no gateway and no default route where routers were not asked for, though the server sends them", () => {
+    // RFC 3442: 10.9.0.0/24 by 10.1.2.9, default by 10.1.2.1
+    const classless = { 3: "0a010201", 121: "180a09000a010209000a010201" }
+    const routes = [{ dst: "10.9.0.0/24", gw: "10.1.2.9" }]
+    for (const asked of [[1], [1, 33, 51]]) {
+      const lease = leaseWith(classless, undefined, asked)
+      expect(lease).toMatchObject({ routes })
+      expect(lease).not.toHaveProperty("gateway")
+      expect(leaseWith({ 3: "0a010201", 121: "", 33: "" }, undefined, asked)).toMatchObject({ routes: [] })
+    }
+    const byRouter = { dst: "0.0.0.0/0", gw: "10.1.2.1" }
+    expect(leaseWith(classless, undefined, [3])).toMatchObject({ gateway: "10.1.2.1", routes: [...routes, byRouter] })
+    expect(leaseWith(classless, undefined, [121])).toMatchObject({ routes: [...routes, byRouter] })
+    expect(leaseWith({ 3: "0a010201", 121: "", 33: "" }, undefined, [121])).toMatchObject({ routes: [] })
+  })
+
   test("is renewed a little sooner by chance", () => {
-    const late = leaseOf(messageOf(captured.ack), serverMac, { now: 5000, random: () => 0.999 })
+    const late = leaseOf(messageOf(captured.ack), serverMac, { now: 5000, random: () => 0.999 }, [3])
     expect(late).toMatchObject({ renewAt: 63_127, rebindAt: 106_722, expiresAt: 125_000 })
   })
 
@@ -73,7 +89,7 @@ describe("a lease", () => {
   })
 
   test.each(["0.0.0.0", "127.0.0.1", "224.0.0.1", "255.255.255.255"])("is not of %s", (yourAddress) => {
-    expect(leaseOf({ ...messageOf(captured.ack), yourAddress }, serverMac, moment)).toBe(
+    expect(leaseOf({ ...messageOf(captured.ack), yourAddress }, serverMac, moment, [3])).toBe(
       `${yourAddress} is not an address of a host`,
     )
   })

@@ -23,14 +23,24 @@ interface Given {
 /** The lease time of an answer without one, as upstream has it. */
 const defaultSeconds = 3600
 
+/** Codes of options; RFC 2132, 3.5; RFC 3442. */
+const ROUTERS = 3
+const CLASSLESS_ROUTES = 121
+
 /** The smallest MTU of IPv4; RFC 791, 3.2. */
 const minimalMtu = 68
 
 /**
  * The lease of an OFFER or ACK, or a text that says what is wrong with it. An answer without mask or server has those
- * of `before`, the lease that is renewed.
+ * of `before`, the lease that is renewed. `asked` are the codes of the options that were asked for: a server may send others.
  */
-export function leaseOf(message: Given, serverMac: string, moment: Moment, before?: Lease): Lease | string {
+export function leaseOf(
+  message: Given,
+  serverMac: string,
+  moment: Moment,
+  asked: readonly number[],
+  before?: Lease,
+): Lease | string {
   const { options, yourAddress } = message
   const ip = parseIp(yourAddress) ?? new Uint8Array(4)
   if (!isUsable(ip)) return `${yourAddress} is not an address of a host`
@@ -56,7 +66,7 @@ export function leaseOf(message: Given, serverMac: string, moment: Moment, befor
       },
       moment,
     ),
-    ...wayOut(message, network),
+    ...wayOut(message, network, asked),
     nameservers: optionOf(options, "nameservers") ?? [],
     search: optionOf(options, "search") ?? [],
     ntp: optionOf(options, "ntp") ?? [],
@@ -71,11 +81,17 @@ export function leaseOf(message: Given, serverMac: string, moment: Moment, befor
   return lease
 }
 
-/** The gateway is the first router. With classless routes there are no other routes, nor one by the routers; RFC 3442. */
-function wayOut({ options }: Given, network: Cidr): Pick<Lease, "gateway" | "routes"> {
-  const gateway = optionOf(options, "routers")?.find((router) => isUsable(parseIp(router) ?? new Uint8Array(4)))
-  const classless = optionOf(options, "classlessRoutes")
-  const fixed = optionOf(options, "staticRoutes") ?? []
+/**
+ * The gateway is the first router. With classless routes there are no other routes, nor one by the routers; RFC 3442. Routers that were
+ * not asked for are not used: a container with several networks has its way out by another.
+ */
+function wayOut({ options }: Given, network: Cidr, asked: readonly number[]): Pick<Lease, "gateway" | "routes"> {
+  const asksRouters = asked.includes(ROUTERS)
+  const isAsked = ({ dst }: Route) => asksRouters || asked.includes(CLASSLESS_ROUTES) || dst !== "0.0.0.0/0"
+  const routers = asksRouters ? optionOf(options, "routers") : undefined
+  const gateway = routers?.find((router) => isUsable(parseIp(router) ?? new Uint8Array(4)))
+  const classless = optionOf(options, "classlessRoutes")?.filter(isAsked)
+  const fixed = optionOf(options, "staticRoutes")?.filter(isAsked) ?? []
   if (gateway === undefined) return { routes: withRouters(classless ?? fixed, network) }
   return { gateway, routes: withRouters(classless ?? [...fixed, { dst: "0.0.0.0/0", gw: gateway }], network) }
 }
