@@ -1,26 +1,13 @@
 import { version } from "../../package.json"
 import { decodeUtf8 } from "../../pkg/engine/mod.ts"
-import {
-  findStat,
-  hostName,
-  isRegularFile,
-  kernelVersion,
-  machine,
-  readTextFile,
-  replaceFile,
-} from "../../pkg/libc/mod.ts"
-import { isJsonObject, type JsonValue } from "../../pkg/types/mod.ts"
+import { hostName, kernelVersion, machine, readTextFile } from "../../pkg/libc/mod.ts"
 import { attachmentAsJson } from "../ps.ts"
+import { redact, redactMember, redactText, writePrivateFile } from "../secrets.ts"
 import { inspectPlugin } from "./binaries.ts"
 import type { Examination } from "./examine.ts"
 import { neededPlugins } from "./plugins.ts"
 import { asJson } from "./report.ts"
 import { tarOf } from "./tar.ts"
-
-/** Keys whose values must not leave the node. */
-const SECRET_KEY = /pass|secret|token|credential|auth|private|apikey|api_key|psk|certificate/i
-/** The text in place of a secret. */
-const REMOVED = "(removed)"
 
 /** Files of the kernel that tell of a node's network, and hold no secrets. */
 const KERNEL_FILES = [
@@ -42,14 +29,9 @@ const SYSCTLS = [
   "net/netfilter/nf_conntrack_max",
 ]
 
-/**
- * Writes everything that a maintainer needs as a tar, mode 0600, secrets taken out: a new file, in place of one that has the name. Throws
- * what writing throws, and for a name that is a link, which may be another user's and lead anywhere, a directory or a device.
- */
+/** Writes everything that a maintainer needs as a tar, secrets taken out. Throws as `writePrivateFile` does. */
 export async function writeBundle(file: string, examination: Examination): Promise<void> {
-  const found = findStat(file, true)
-  if (found && !isRegularFile(found)) throw new Error(`Cannot write "${file}": it exists and is no regular file`)
-  replaceFile(file, tarOf(bundleFiles(examination), Date.now()), 0o600)
+  writePrivateFile(file, tarOf(bundleFiles(examination), Date.now()))
 }
 
 /** The files of a bundle: name and content. */
@@ -84,16 +66,25 @@ export function bundleFiles(examination: Examination): Map<string, string> {
   )
   for (const { file } of node.networks) files.set(`net.d/${file.slice(file.lastIndexOf("/") + 1)}`, readRedacted(file))
   for (const { network, containerId, ifName, netns, args, capabilityArgs, result, config } of node.cache) {
-    const cached = { network, containerId, ifName, netns, args: args.map(redactPair), capabilityArgs, result }
+    const cached = {
+      network,
+      containerId,
+      ifName,
+      netns,
+      args: args.map(([key, each]) => [key, redactMember(key, each)]),
+      capabilityArgs,
+      result,
+    }
     json(`cache/${network}-${containerId}-${ifName}.json`, redact({ ...cached, config: parsed(config) } as never))
   }
-  for (const path of KERNEL_FILES) files.set(path.slice(1), tryRead(path))
+  for (const path of KERNEL_FILES) files.set(path.slice(1), redactText(tryRead(path)))
   return files
 }
 
-/** Counters are `bigint`, and keys of sets are bytes. */
+/** Counters are `bigint`, and keys of sets are bytes; texts may quote a URL. */
 function plain(_key: string, value: unknown): unknown {
   if (typeof value === "bigint") return Number(value)
+  if (typeof value === "string") return redactText(value)
   return value instanceof Uint8Array ? value.toHex() : value
 }
 
@@ -121,17 +112,4 @@ function parsed(config: Uint8Array): unknown {
   } catch {
     return "(no JSON)"
   }
-}
-
-/** The value with the values of keys that sound secret replaced, however deep. */
-export function redact(value: JsonValue): JsonValue {
-  if (Array.isArray(value)) return value.map(redact)
-  if (!isJsonObject(value)) return value
-  return Object.fromEntries(
-    Object.entries(value).map(([key, each]) => [key, SECRET_KEY.test(key) ? REMOVED : redact(each as JsonValue)]),
-  )
-}
-
-function redactPair([key, value]: readonly [string, string]): [string, string] {
-  return [key, SECRET_KEY.test(key) ? REMOVED : value]
 }

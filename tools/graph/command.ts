@@ -1,7 +1,8 @@
-import { hostName, writeFile } from "../../pkg/libc/mod.ts"
+import { hostName } from "../../pkg/libc/mod.ts"
 import { type Arguments, type Command, nodeFlags, placesOf, screenOf, text, wantsJson, watchFlags } from "../command.ts"
 import { examineNode } from "../doctor/examine.ts"
 import type { Terminal } from "../environment.ts"
+import { writePrivateFile } from "../secrets.ts"
 import { dotOf } from "./dot.ts"
 import { withFaults } from "./faults.ts"
 import { htmlOf } from "./html.ts"
@@ -51,7 +52,7 @@ Examples:
     const drawn = draw(withFaults(graphOf(node, attachments), findings), args, terminal)
     const file = text(args, "write")
     if (file === undefined) terminal.stdout(drawn)
-    else writeFile(file, drawn)
+    else writePrivateFile(file, drawn)
   },
 }
 

@@ -1,5 +1,6 @@
 import { sentenceOf } from "../doctor/causes.ts"
 import type { Finding } from "../doctor/finding.ts"
+import { redactText } from "../secrets.ts"
 import type { Fault, Graph, Member } from "./model.ts"
 
 /**
@@ -9,7 +10,11 @@ import type { Fault, Graph, Member } from "./model.ts"
 export function withFaults(graph: Graph, findings: readonly Finding[]): Graph {
   const placed = new Map<string, Fault[]>()
   for (const finding of findings) {
-    const fault = { rule: finding.rule, severity: finding.severity, text: `${sentenceOf(finding)}: ${finding.why}` }
+    const fault = {
+      rule: finding.rule,
+      severity: finding.severity,
+      text: redactText(`${sentenceOf(finding)}: ${finding.why}`),
+    }
     for (const id of placesOf(finding, graph)) placed.getOrInsert(id, []).push(fault)
   }
   const at = <T extends { readonly id: string }>(one: T): T & { faults?: readonly Fault[] } => {

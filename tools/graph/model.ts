@@ -10,6 +10,7 @@ import {
   type NodeAttachment,
   type NodeLink,
 } from "../node/mod.ts"
+import { redact } from "../secrets.ts"
 import { sortedByNames } from "../tables.ts"
 
 /** A picture's content: the host's ways out, what connects containers, and the containers' interfaces. */
@@ -221,9 +222,10 @@ function uplinksOf(
   }))
 }
 
+/** The configuration without its secrets: pictures are shown around. */
 function configOf(bytes: Uint8Array): JsonObject | undefined {
   try {
-    return parseJsonObject(bytes)
+    return redact(parseJsonObject(bytes)) as JsonObject
   } catch {
     return undefined
   }

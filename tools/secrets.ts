@@ -1,0 +1,39 @@
+import { findStat, isRegularFile, replaceFile } from "../pkg/libc/mod.ts"
+import { isJsonObject, type JsonValue } from "../pkg/types/mod.ts"
+
+/** Keys whose values must not leave the node. */
+const SECRET_KEY = /pass|secret|token|credential|auth|private|apikey|api_key|psk|certificate/i
+/** The user and the password in a URL: `//user:password@`, and `//token@`. */
+const USER_INFO = /\/\/(?:[^\s"'<>/@:]*:[^\s"'<>]*|[^\s"'<>/@:]+)@/g
+/** The text in place of a secret. */
+const REMOVED = "(removed)"
+
+/** The value with the values of keys that sound secret replaced, however deep, and without users and passwords in URLs. */
+export function redact(value: JsonValue): JsonValue {
+  if (typeof value === "string") return redactText(value)
+  if (Array.isArray(value)) return value.map(redact)
+  if (!isJsonObject(value)) return value
+  return Object.fromEntries(
+    Object.entries(value).map(([key, each]) => [redactText(key), redactMember(key, each as JsonValue)]),
+  )
+}
+
+/** The value of a key, or what stands in its place. */
+export function redactMember(key: string, value: JsonValue): JsonValue {
+  return SECRET_KEY.test(key) ? REMOVED : redact(value)
+}
+
+/** The text without users and passwords in URLs. */
+export function redactText(text: string): string {
+  return text.includes("@") ? text.replace(USER_INFO, `//${REMOVED}@`) : text
+}
+
+/**
+ * Writes a file that its owner alone reads: a new file, renamed into the place of one that has the name. Throws what writing throws, and for a name
+ * that is a link, which may be another user's and lead anywhere, a directory or a device.
+ */
+export function writePrivateFile(file: string, content: string | Uint8Array): void {
+  const found = findStat(file, true)
+  if (found && !isRegularFile(found)) throw new Error(`Cannot write "${file}": it exists and is no regular file`)
+  replaceFile(file, content, 0o600)
+}
