@@ -35,7 +35,7 @@ export function tinted(text: string, tone: Tone, { colour }: ScreenSize): string
 /** What the tools themselves write: a cleared screen or line at the beginning, and the tones. Then controls, C0 and C1, and those that turn the direction of text. */
 const CONTROLS =
   // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for
-  /^(?:\x1b\[H\x1b\[J|\r\x1b\[K)|\x1b\[(?:0|1|2|31;1|32|33)m|[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]/g
+  /^(?:\x1b\[H\x1b\[J|\r\x1b\[K)|\x1b\[(?:0|1|2|31;1|32|33)m|[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufffe\uffff]/g
 
 /**
  * The text with each control character as its escape, such as `\u001b`, which JSON has too: a container can put them into the name of an interface, where

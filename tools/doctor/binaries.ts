@@ -1,6 +1,7 @@
 import { introductionOf } from "../../install/mod.ts"
 import { pluginPath, validatePluginName } from "../../pkg/invoke/mod.ts"
 import { findStat, isErrno, isRegularFile, type Stat, unlessErrno } from "../../pkg/libc/mod.ts"
+import { foreign } from "../node/mod.ts"
 
 /** A plugin's file, and what it says of itself when it is run without a command. */
 export interface PluginBinary {
@@ -39,7 +40,7 @@ function versionOf(file: string, { mode }: Stat): Pick<PluginBinary, "version" |
   if ((mode & 0o111) === 0) return {}
   try {
     const { version } = introductionOf(file)
-    return version === undefined ? {} : { version }
+    return version === undefined ? {} : { version: foreign(version) }
   } catch (error) {
     return { unstartable: isErrno(error) ? error.errno : String(error) }
   }

@@ -1,11 +1,22 @@
-import { readDirectory, readlink, readTextFile } from "../../pkg/libc/mod.ts"
+import { basename, dirname, findStat, readDirectory, readlink, readTextFile } from "../../pkg/libc/mod.ts"
+import { foreign } from "../node/mod.ts"
 import type { Check } from "./finding.ts"
 
 /**
- * Runtimes that listen on a published port, so that no other process takes it, and never accept a connection. nerdctl's OCI hook
- * leaves its sockets to a process of `sleep infinity`.
+ * Programs of runtimes that listen on a published port, so that no other process takes it, and never accept a connection. nerdctl's OCI hook leaves its
+ * sockets to a process of `sleep infinity`.
  */
 const RESERVES = new Set(["conmon", "crio", "podman", "rootlessport", "sleep"])
+/** Where distributions have programs that only root can change. */
+const PROGRAM_DIRS = [
+  "/usr/bin",
+  "/bin",
+  "/usr/sbin",
+  "/usr/libexec/podman",
+  "/usr/lib/podman",
+  "/usr/libexec/crio",
+  "/usr/local/bin",
+]
 
 /** Ports of the host that lead to containers, and that a process of the host listens on as well. */
 export const checkListeners: Check = ({ node }) => {
@@ -15,7 +26,7 @@ export const checkListeners: Check = ({ node }) => {
   return mapped.flatMap(({ port, hostPort, to, owner }) => {
     const inodes = listeners.filter((listener) => listener.port === port).map(({ inode }) => inode)
     const holders = inodes.length === 0 ? [] : processesWith(new Set(inodes))
-    const strangers = holders.filter(({ name }) => !RESERVES.has(name))
+    const strangers = holders.filter(({ isReserving }) => !isReserving)
     if (inodes.length === 0 || (holders.length > 0 && strangers.length === 0)) return []
     const who = strangers.map(({ name, pid }) => `${name} (process ${pid})`).join(", ") || "a process"
     return [
@@ -45,18 +56,29 @@ function socketsIn(file: string): { port: number; inode: string }[] {
 }
 
 /** The processes that have one of these sockets, as far as this user may look. */
-function processesWith(inodes: ReadonlySet<string>): { pid: string; name: string }[] {
+function processesWith(inodes: ReadonlySet<string>): { pid: string; name: string; isReserving: boolean }[] {
   const links = new Set([...inodes].map((inode) => `socket:[${inode}]`))
   return readDirectory("/proc")
     .filter((entry) => /^\d+$/.test(entry))
     .flatMap((pid) => {
       try {
         const has = readDirectory(`/proc/${pid}/fd`).some((fd) => links.has(targetOf(`/proc/${pid}/fd/${fd}`)))
-        return has ? [{ pid, name: readTextFile(`/proc/${pid}/comm`).trim() }] : []
+        if (!has) return []
+        return [{ pid, name: foreign(readTextFile(`/proc/${pid}/comm`).trim()), isReserving: isReserving(pid) }]
       } catch {
         return [] // it has ended
       }
     })
+}
+
+/** Whether a process runs one of the host's own programs that reserve ports: by its file, since each process chooses its name. */
+function isReserving(pid: string): boolean {
+  const path = targetOf(`/proc/${pid}/exe`)
+  if (!RESERVES.has(basename(path)) || !PROGRAM_DIRS.includes(dirname(path))) return false
+  const [runs, own] = [findStat(`/proc/${pid}/exe`), findStat(path)]
+  return (
+    runs !== undefined && own !== undefined && runs.device === own.device && runs.inode === own.inode && own.user === 0
+  )
 }
 
 function targetOf(link: string): string {

@@ -147,8 +147,8 @@ function shortened(content: string, room: number): string {
 /** Escapes text for XML and HTML; characters that XML does not allow are left out. */
 export function escaped(content: string): string {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: nearly all texts have none of these
-  if (!/[\x00-\x08\x0b\x0c\x0e-\x1f&<>"]/.test(content)) return content
+  if (!/[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff&<>"]/.test(content)) return content
   // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is left out
-  const text = content.replace(/[\x00-\x08\x0b\x0c\x0e-\x1f]/g, "")
+  const text = content.toWellFormed().replace(/[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]/g, "")
   return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;").replaceAll('"', "&quot;")
 }

@@ -1,3 +1,4 @@
+import { foreign } from "../node/mod.ts"
 import { type Node, type Position, parseTree, positionOf } from "./document.ts"
 import { type Rule, rules, type Severity } from "./rules.ts"
 
@@ -59,8 +60,8 @@ export class Findings {
       endColumn: end?.line === line ? end.column : column + 1,
       severity: more.severity ?? rules[rule],
       rule,
-      message,
-      ...(more.hint === undefined ? {} : { hint: more.hint }),
+      message: foreign(message), // it may quote the file
+      ...(more.hint === undefined ? {} : { hint: foreign(more.hint) }),
     }
     this.#found.push(finding)
   }

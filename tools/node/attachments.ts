@@ -2,6 +2,7 @@ import { fileSystemType, isErrno } from "../../pkg/libc/mod.ts"
 import type { CachedAttachment } from "../../pkg/libcni/mod.ts"
 import { decodeResult, isJsonObject, type Owner, ownerComment, type Result } from "../../pkg/types/mod.ts"
 import type { OwnedRule } from "./filter-rules.ts"
+import { foreign } from "./foreign.ts"
 import { type FindInhabitant, inhabitants } from "./inhabitants.ts"
 import type { NodeLink } from "./links.ts"
 import { askedPorts } from "./ports.ts"
@@ -265,7 +266,7 @@ export function isNamespace(path: string): boolean | undefined {
 function podOf({ args }: CachedAttachment): NodeAttachment["pod"] {
   const values = new Map(args)
   const name = values.get("K8S_POD_NAME")
-  return name ? { namespace: values.get("K8S_POD_NAMESPACE") ?? "", name } : undefined
+  return name ? { namespace: foreign(values.get("K8S_POD_NAMESPACE") ?? ""), name: foreign(name) } : undefined
 }
 
 /** The container that upstream's `name: "NETWORK" id: "CONTAINER"` is about; its portmap with nf_tables names the container alone. */

@@ -1,6 +1,7 @@
 import { type PortRule, portRulesIn } from "../../meta/portmap/main.ts"
 import { commentOf, findEverywhere } from "../../pkg/iptables/mod.ts"
 import { listCommented, PacketFilter, tableFamily } from "../../pkg/nftables/mod.ts"
+import { foreign } from "./foreign.ts"
 
 /** A rule, or an element of a set, that names an attachment. */
 export interface OwnedRule {
@@ -46,7 +47,8 @@ export function readOwnedRules(): FilterRules {
  * The owner of a rule: "network/container/interface", or the reference suite's shorter name; undefined for
  * a comment that names no attachment.
  */
-function ownerIn(table: string, comment: string): string | undefined {
+function ownerIn(table: string, text: string): string | undefined {
+  const comment = foreign(text)
   if (table === UPSTREAM_PORTS) return `id: ${JSON.stringify(comment)}`
   const [, network, ifName, containerId] =
     /^[0-9a-f]{16}-[0-9a-f]{16}, net: (.*), if: (.*), id: (.*)$/.exec(comment) ?? []

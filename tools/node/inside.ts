@@ -21,6 +21,7 @@ import { type Netfilter, openNetfilter } from "../../pkg/nftables/mod.ts"
 import { findSysctl } from "../../pkg/sysctl/mod.ts"
 import { type Family, messageOf, parseCidr } from "../../pkg/types/mod.ts"
 import type { NodeAttachment } from "./attachments.ts"
+import { foreign } from "./foreign.ts"
 import { type FilterView, readBaseChains } from "./packet-filter.ts"
 
 /** The namespace of one or more attachments, as it is now. A list is undefined where it is too long to be read whole. */
@@ -147,7 +148,7 @@ function readLists(
       return undefined
     }
   }
-  const links = whole("links", () => listLinks(route))
+  const links = whole("links", () => listLinks(route).map(named))
   const addresses = whole("addresses", () => listAddresses(route))
   const rules = whole("rules", () => listRules(route, undefined, { known }))
   const ofMain = rules?.every(isUsual) ? { table: RT_TABLE_MAIN } : {}
@@ -155,6 +156,12 @@ function readLists(
   const neighbours = whole("neighbours", () => listNeighbours(route))
   const chains = filter && whole("rules of the packet filter", () => unlessErrno(() => readBaseChains(filter), "EPERM"))
   return { links, addresses, rules, routes, neighbours, filter: chains, notWhole }
+}
+
+/** The link with a name that can be shown: the container has chosen it. */
+function named(link: Link): Link {
+  const name = foreign(link.name)
+  return name === link.name ? link : { ...link, name }
 }
 
 /** The priorities of the rules that every namespace begins with: local, main, default. */

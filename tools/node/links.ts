@@ -17,6 +17,7 @@ import {
   u32,
 } from "../../pkg/netlink/mod.ts"
 import { type Cidr, formatCidr, formatIp } from "../../pkg/types/mod.ts"
+import { foreign } from "./foreign.ts"
 
 /** The counters of a link, as its namespace sees them. */
 export interface Counters {
@@ -121,8 +122,10 @@ export function readLinks(): NodeLink[] {
 
 /** Its addresses as text, its counters, its XDP program and what it is as a port are made when they are looked at: they are most of the work. */
 function describeLink(link: Link, nsid: number | undefined, addresses: readonly Cidr[] = []): NodeLink {
-  const { index, name, kind, mac, mtu, flags, attributes } = link
-  const { alias, master, link: peer, linkNetnsId: peerNsid, operState, qdisc } = attributes
+  const { index, kind, mac, mtu, flags, attributes } = link
+  const name = foreign(link.name)
+  const alias = attributes.alias === undefined ? undefined : foreign(attributes.alias)
+  const { master, link: peer, linkNetnsId: peerNsid, operState, qdisc } = attributes
   const vlanId = linkData(link, "vlan")?.id
   const hasStp = (linkData(link, "bridge")?.stpState ?? 0) !== 0
   let texts: readonly string[] | undefined

@@ -9,6 +9,8 @@ import {
   newestVersion,
   parseNetworkConfig,
 } from "../../pkg/types/mod.ts"
+import { foreign } from "./foreign.ts"
+import { foreignNetwork } from "./recorded.ts"
 
 /** A file of the configuration directory: the network in it, or why it cannot be used. */
 export interface NetworkFile {
@@ -23,10 +25,10 @@ export interface NetworkFile {
 export function readNetworks(confDir: string): NetworkFile[] {
   return networkFiles(confDir).map((file): NetworkFile => {
     try {
-      const network = loadNetworkFile(file)
+      const network = foreignNetwork(loadNetworkFile(file))
       return { file, network, ...poolsOf(network) }
     } catch (error) {
-      return { file, error: `${basename(file)}: ${messageOf(error)}`, pools: [] }
+      return { file, error: foreign(`${basename(file)}: ${messageOf(error)}`), pools: [] }
     }
   })
 }
@@ -35,7 +37,7 @@ function poolsOf(network: Network): { pools: HostLocalConfig[]; error?: string }
   try {
     return { pools: network.plugins.flatMap(({ raw }) => hostLocalOf(network.name, raw) ?? []) }
   } catch (error) {
-    return { pools: [], error: messageOf(error) }
+    return { pools: [], error: foreign(messageOf(error)) }
   }
 }
 

@@ -1,6 +1,7 @@
 import { encodeUtf8, findBytes } from "../../pkg/engine/mod.ts"
 import type { CachedAttachment } from "../../pkg/libcni/mod.ts"
 import { isJsonObject, member } from "../../pkg/types/mod.ts"
+import { foreign } from "./foreign.ts"
 
 /** A port that the runtime has asked to be mapped. */
 export interface AskedMapping {
@@ -21,10 +22,10 @@ export function askedMappings({ config, capabilityArgs }: CachedAttachment): Ask
     if (!(hostPort > 0)) return []
     return [
       {
-        hostIp: typeof hostIp === "string" && !/^(0\.0\.0\.0|::)$/.test(hostIp) ? hostIp : "",
+        hostIp: typeof hostIp === "string" && !/^(0\.0\.0\.0|::)$/.test(hostIp) ? foreign(hostIp) : "",
         hostPort,
         containerPort: Number(member(mapping, "containerPort")),
-        protocol: typeof protocol === "string" && protocol !== "" ? protocol.toLowerCase() : "tcp",
+        protocol: typeof protocol === "string" && protocol !== "" ? foreign(protocol.toLowerCase()) : "tcp",
       },
     ]
   })

@@ -1,6 +1,7 @@
 import { findStat, isDirectory, isErrno, join, readEntries, readTextFile, unlessErrno } from "../../pkg/libc/mod.ts"
 import { type CachedAttachment, cachedAttachments, cacheFile } from "../../pkg/libcni/mod.ts"
 import { type FilterRules, readOwnedRules } from "./filter-rules.ts"
+import { foreign } from "./foreign.ts"
 import { type LeaseStore, readStores } from "./leases.ts"
 import { type NodeLink, type NodeRoute, readLinks, readRoutes } from "./links.ts"
 import { type NetworkFile, readNetworks } from "./networks.ts"
@@ -90,7 +91,7 @@ export function readNode(places: NodePlaces, { hasRoutes = true } = {}): Node {
     try {
       return read()
     } catch (error) {
-      unread.push({ what, reason: reasonOf(error) })
+      unread.push({ what, reason: foreign(reasonOf(error)) })
       return otherwise
     }
   }
@@ -121,7 +122,12 @@ function readCached(runtimes: string): { cache: CacheEntry[]; brokenRecords: str
     })
     for (const one of attachments) {
       const recorded = networks.getOrInsertComputed(one.config, (config) => new RecordedNetwork(config))
-      found.cache.push({ ...one, cacheDir, recorded, writtenMs: modifiedMs(cacheFile(cacheDir, one)) })
+      const owner = {
+        network: foreign(one.network),
+        containerId: foreign(one.containerId),
+        ifName: foreign(one.ifName),
+      }
+      found.cache.push({ ...one, ...owner, cacheDir, recorded, writtenMs: modifiedMs(cacheFile(cacheDir, one)) })
     }
   }
   return found

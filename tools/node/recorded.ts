@@ -1,4 +1,5 @@
 import { type Network, type NetworkPlugin, parseNetworkList } from "../../pkg/libcni/mod.ts"
+import { foreign, foreignValue } from "./foreign.ts"
 
 /** The network list that a record has of the ADD: read when it is first looked at, since a node has hundreds of the same. */
 export class RecordedNetwork {
@@ -34,9 +35,19 @@ export function recordedPlugins(cached: WithNetwork | undefined): readonly Netwo
   return recordedNetwork(cached)?.plugins
 }
 
+/** The network with types and values that can be shown. */
+export function foreignNetwork<T extends Network>(network: T): T {
+  const plugins = network.plugins.map((plugin) => ({
+    ...plugin,
+    type: foreign(plugin.type),
+    raw: foreignValue(plugin.raw),
+  }))
+  return { ...network, plugins }
+}
+
 function tryParse(config: Uint8Array): Network | undefined {
   try {
-    return parseNetworkList(config)
+    return foreignNetwork(parseNetworkList(config))
   } catch {
     return undefined
   }
