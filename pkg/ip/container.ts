@@ -1,3 +1,4 @@
+import { unlessErrno } from "../libc/mod.ts"
 import {
   executeAll,
   isNoFamily,
@@ -9,6 +10,7 @@ import {
   type Request,
   RouteGroup,
   RouteSocket,
+  setLink,
   toAddAddress,
   toAddRoute,
   toSetLink,
@@ -69,6 +71,15 @@ export function configureLink(
     waitForDetection(inside, link, events)
     takeSteps(inside, routes)
   } else takeSteps(inside, [...steps, ...routes])
+}
+
+/**
+ * Tells the neighbours who has the addresses of a container's interface, like `arping -U` and an unsolicited neighbour
+ * advertisement for each. The kernel does so when the interface comes up (`arp_notify`, `ndisc_notify`), but a bridge whose port has no
+ * carrier yet drops that: call it once the link is operational. A MAC that is set makes the kernel do so again, also the same one.
+ */
+export function announceAddresses(inside: NetlinkSocket, link: Link): void {
+  unlessErrno(() => setLink(inside, link, { mac: link.mac }), "EOPNOTSUPP", "EBUSY")
 }
 
 /** A request, and what it is for, as errors say it. */

@@ -136,23 +136,17 @@ export function setLink(route: NetlinkSocket, which: string | NamedLink, change:
 /** The request of `setLink`, for `executeAll`. */
 export function toSetLink(which: string | NamedLink, change: LinkChange): Request {
   const { up, promiscuous, allMulticast, options, ...attributes } = change
-  let flags = (options ?? 0) & LINK_OPTIONS
-  let mask = options === undefined ? 0 : LINK_OPTIONS
-  for (const [bit, wanted] of [
-    [IFF_UP, up],
-    [IFF_PROMISC, promiscuous],
-    [IFF_ALLMULTI, allMulticast],
-  ] as const) {
-    if (wanted === undefined) continue
-    mask |= bit
-    if (wanted) flags |= bit
-  }
+  // Written out, as every ADD changes some links: a loop over the flags is a tenth of the work.
+  const known = (up === undefined ? 0 : IFF_UP) | (promiscuous === undefined ? 0 : IFF_PROMISC)
+  const mask = known | (allMulticast === undefined ? 0 : IFF_ALLMULTI) | (options === undefined ? 0 : LINK_OPTIONS)
+  const on = (up ? IFF_UP : 0) | (promiscuous ? IFF_PROMISC : 0) | (allMulticast ? IFF_ALLMULTI : 0)
+  const flags = on | ((options ?? 0) & LINK_OPTIONS)
   const [name, index] = typeof which === "string" ? [which] : [which.name, which.index]
   const payload = linkPayload.encode(
     { index, flags, change: mask },
     index === undefined ? { name, ...attributes } : attributes,
   )
-  const changed = Object.entries(change).flatMap(([key, value]) => (value === undefined ? [] : [key]))
+  const changed = Object.keys(change).filter((key) => change[key as keyof LinkChange] !== undefined)
   return { type: RTM_NEWLINK, what: `set ${changed.join(", ")} of link "${name}"`, payload }
 }
 

@@ -6,6 +6,7 @@ import {
   type Sides,
 } from "../../pkg/attachment/mod.ts"
 import {
+  announceAddresses,
   configureLink,
   enableForwarding,
   refuseRouterAdvertisements,
@@ -60,6 +61,7 @@ function attachToBridge(attaching: Attaching, lease: Lease, config: BridgeConfig
   if (!disableContainerInterface) configureLink({ sandbox, inside, link }, result, { detectDuplicates: enabledad })
   const end = getLink(host, port)
   const portLink = disableContainerInterface ? end : waitOperational(host, end)
+  if (!disableContainerInterface && result.ips.length > 0) announceAddresses(inside, link)
 
   const gateways = config.isGateway ? gatewaysOf(result) : []
   const vlan = config.vlanGateway ? { name: config.vlanGateway, bridge, vlans: config.vlans } : undefined
