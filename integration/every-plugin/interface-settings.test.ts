@@ -2,6 +2,7 @@ import { expect, test } from "bun:test"
 import { readFileSync } from "node:fs"
 import {
   Attachment,
+  type ContainerNamespace,
   hostFor,
   interfacePlugin,
   interfacePlugins,
@@ -27,12 +28,17 @@ const ipam = {
 const plugins = [...interfacePlugins(), "host-device"]
 
 /** The configuration of the shared cases, with these addresses. */
-function networkOf(plugin: string): Record<string, unknown> {
+function networkOf(plugin: string, more: object = {}): Record<string, unknown> {
   if (plugin === "host-device") {
     const keys = pluginRow(plugin).keys({ network: "lab", port: 8080 })
-    return { cniVersion: newest, name: "lab", type: plugin, ...keys, ipam }
+    return { cniVersion: newest, name: "lab", type: plugin, ...keys, ipam, ...more }
   }
-  return interfacePlugin(plugin).network({ ipam })
+  return interfacePlugin(plugin).network({ ipam, ...more })
+}
+
+/** Whether the kernel takes routes from router advertisements, and whether it makes itself addresses of them. */
+function advertisementSettings(pod: ContainerNamespace): Promise<string[]> {
+  return Promise.all(["accept_ra", "autoconf"].map((key) => readSysctl(pod, `net/ipv6/conf/eth0/${key}`)))
 }
 
 type Address = { local: string; nodad?: boolean; tentative?: boolean }
@@ -48,6 +54,7 @@ for (const plugin of plugins) {
     expect(result.dns).toEqual(dns)
     const settings = ["ipv4/conf/eth0/arp_notify", "ipv6/conf/eth0/ndisc_notify", "ipv6/conf/eth0/accept_dad"]
     expect(await Promise.all(settings.map((name) => readSysctl(pod, `net/${name}`)))).toEqual(["1", "1", "0"])
+    expect(await advertisementSettings(pod)).toEqual(["0", "0"])
     const [link] = await pod.json<{ addr_info: Address[] }[]>("ip", ["-6", "-j", "addr", "show", "eth0"])
     const address = link?.addr_info.find(({ local }) => local === "fd00:22::5")
     expect(address?.nodad).toBe(true)
@@ -60,6 +67,29 @@ for (const plugin of plugins) {
       expect(found?.metrics).toEqual([{ mtu, advmss }])
     }
   })
+}
+
+const ipv4 = { type: "static", addresses: [{ address: "10.22.0.5/24", gateway: "10.22.0.1" }] }
+
+const heeding: readonly (readonly [when: string, keys: object, expected: (plugin: string) => string])[] = [
+  [
+    "with IPv4 addresses alone, unless the host is the router",
+    { ipam: ipv4 },
+    (plugin) => (plugin === "ptp" ? "0" : "1"),
+  ],
+  ["as acceptRa says, false with IPv4 addresses", { ipam: ipv4, acceptRa: false }, () => "0"],
+  ["as acceptRa says, true with IPv6 addresses", { acceptRa: true }, () => "1"],
+]
+
+for (const [when, keys, expected] of heeding) {
+  for (const plugin of plugins) {
+    testWhereItRuns(plugin, `${plugin}: the interface heeds router advertisements ${when} [S171]`, async () => {
+      await using host = await hostFor(plugin)
+      const pod = await host.addContainer()
+      await new Attachment(host, pod, networkOf(plugin, keys)).add()
+      expect(await advertisementSettings(pod)).toEqual([expected(plugin), expected(plugin)])
+    })
+  }
 }
 
 /** What is different from the reference plugins for each of them, in the words of its page's table. */

@@ -4,11 +4,15 @@ import {
   advertised,
   advertiseRouter,
   bridgeNetwork,
+  type ContainerNamespace,
   connect,
   HostNamespace,
+  interfacePlugin,
   interfacePlugins,
   learnt,
   linkNames,
+  linkOf,
+  type Namespace,
   readSysctl,
   Stage,
   testPlugins,
@@ -93,3 +97,87 @@ for (const operators of [false, true]) {
     },
   )
 }
+
+testPlugins(
+  interfacePlugins(({ masquerades }) => masquerades),
+  "%s: the host keeps the default route that a router on its uplink has advertised, and heeds later advertisements [S170]",
+  async (plugin) => {
+    await using host = await HostNamespace.create()
+    const router = await host.addContainer()
+    await connect({ namespace: host, link: "uplink" }, { namespace: router, link: "lan" })
+    const isDefault = async () => (await learnt(host)).includes("default via fe80:")
+    await advertiseRouter(router, "lan", host)
+    await waitFor(isDefault, "the default route")
+    const { network, dualStack } = interfacePlugin(plugin)
+    await new Attachment(host, await host.addContainer(), network(dualStack)).add()
+    expect(await readSysctl(host, "net/ipv6/conf/all/forwarding")).toBe("1")
+    expect(await learnt(host)).toContain("default via fe80:")
+    await host.exec("ip", ["-6", "route", "delete", "default", "proto", "ra"])
+    await advertiseRouter(router, "lan", host)
+    await waitFor(isDefault, "the default route of a later advertisement")
+  },
+)
+
+for (const accepted of ["0", "2"]) {
+  test(`an uplink's accept_ra of ${accepted} is left as it is when the host begins to forward`, async () => {
+    await using host = await HostNamespace.create()
+    const router = await host.addContainer()
+    await connect({ namespace: host, link: "uplink" }, { namespace: router, link: "lan" })
+    await writeSysctl(host, "net/ipv6/conf/uplink/accept_ra", accepted)
+    await host.exec("ip", ["-6", "route", "add", "default", "via", "fe80::1", "dev", "uplink", "proto", "ra"])
+    const { network, dualStack } = interfacePlugin("bridge")
+    await new Attachment(host, await host.addContainer(), network(dualStack)).add()
+    expect(await readSysctl(host, "net/ipv6/conf/uplink/accept_ra")).toBe(accepted)
+  })
+}
+
+test("an uplink without routes by advertisements keeps its accept_ra", async () => {
+  await using host = await HostNamespace.create()
+  await connect({ namespace: host, link: "uplink" }, { namespace: await host.addContainer(), link: "lan" })
+  const { network, dualStack } = interfacePlugin("bridge")
+  await new Attachment(host, await host.addContainer(), network(dualStack)).add()
+  expect(await readSysctl(host, "net/ipv6/conf/uplink/accept_ra")).toBe("1")
+})
+
+/** Sends an advertisement to a container, once its kernel has noticed the carrier: what comes before that it drops. */
+async function advertiseTo(pod: ContainerNamespace, from: Namespace, link: string): Promise<void> {
+  await waitFor(async () => (await linkOf(pod, "eth0")).operstate === "UP", "the container's interface to be up")
+  await advertiseRouter(from, link, pod)
+}
+
+for (const [when, keys] of [
+  ["whose router is the host", { isGateway: true }],
+  ["whose router is the host, by default", { isDefaultGateway: true }],
+  ["with IPv6 addresses of IPAM", interfacePlugin("bridge").dualStack],
+] as const) {
+  for (const acceptRa of [undefined, true]) {
+    const does = acceptRa ? "learns from a neighbour's advertisements with acceptRa" : "learns nothing from a neighbour"
+    test(`bridge: a container ${when} ${does} [S172]`, async () => {
+      await using host = await HostNamespace.create()
+      const [neighbour, pod] = [await host.addContainer(), await host.addContainer()]
+      const config = bridgeNetwork(acceptRa === undefined ? keys : { ...keys, acceptRa })
+      await new Attachment(host, neighbour, config).add()
+      await new Attachment(host, pod, config).add()
+      await advertiseTo(pod, neighbour, "eth0")
+      if (acceptRa) await waitFor(async () => (await learnt(pod)).includes("default via fe80:"), "the default route")
+      else expect(await learnt(pod)).toBe("")
+    })
+  }
+}
+
+test("ptp: nor does one that is connected to the host alone, from the host [S173]", async () => {
+  await using host = await HostNamespace.create()
+  const pod = await host.addContainer()
+  const { interfaces } = await new Attachment(host, pod, interfacePlugin("ptp").network()).add()
+  await advertiseTo(pod, host, interfaces[0]?.name ?? "")
+  expect(await learnt(pod)).toBe("")
+})
+
+test("bridge: a container of a segment with a router of its own configures itself, as the kernel does", async () => {
+  await using host = await HostNamespace.create()
+  const [router, pod] = [await host.addContainer(), await host.addContainer()]
+  await new Attachment(host, router, bridgeNetwork()).add()
+  await new Attachment(host, pod, bridgeNetwork()).add()
+  await advertiseTo(pod, router, "eth0")
+  await waitFor(async () => (await learnt(pod)).includes("default via fe80:"), "the default route")
+})

@@ -159,8 +159,13 @@ export function addInterface<K extends InterfaceKind>(
  * Gives a container's interface the addresses and routes of the lease, and brings it up. Returns it as the result's only interface.
  * Throws `CniError`.
  */
-export function configureInterface({ call, sandbox, inside }: Attaching, link: Link, lease: Lease): Interface[] {
-  configureLink({ sandbox, inside, link }, lease())
+export function configureInterface(
+  { call, sandbox, inside }: Attaching,
+  link: Link,
+  lease: Lease,
+  { acceptRa }: Pick<AttachmentConfig, "acceptRa">,
+): Interface[] {
+  configureLink({ sandbox, inside, link }, lease(), { acceptRa })
   return [{ ...describeInterface(link), sandbox: call.netns }]
 }
 

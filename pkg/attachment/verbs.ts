@@ -1,4 +1,4 @@
-import { addressesOf, checkAddresses, checkRoutes, requireMtu } from "../ip/mod.ts"
+import { addressesOf, checkAddresses, checkRoutes, requireMtu, setAcceptRa } from "../ip/mod.ts"
 import { expectedIps, ipam } from "../ipam/mod.ts"
 import { Masquerade } from "../masquerade/mod.ts"
 import { assignNsid, findLink, RouteSocket } from "../netlink/mod.ts"
@@ -92,7 +92,9 @@ function addAttachment<C extends AttachmentConfig>(plugin: InterfacePlugin<C>, c
 
 /** The addresses of an attachment, with the masquerade of what has them. */
 function leaseAll<C extends AttachmentConfig>(plugin: InterfacePlugin<C>, attaching: Attaching, config: C): Result {
-  const { call, owner, filter, undo } = attaching
+  const { call, owner, sandbox, filter, undo } = attaching
+  // dhcp brings the interface up, before its addresses are known.
+  if (ipam.usesInterface(config.ipam)) sandbox.run(() => setAcceptRa(call.ifName, config.acceptRa))
   const result = completeResult(plugin, config.ipam ? lease(call, undo) : givenAddresses(plugin, call), config)
   requireMtu(config.mtu, result)
   const addresses = addressesOf(result)

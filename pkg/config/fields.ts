@@ -101,6 +101,7 @@ const withMac = { kind: "object", fields: { mac: macAddress } } as const
 /** The keys that interface plugins share; `readInterfaceKeys` makes of them what a plugin works with. */
 export const interfaceKeys = {
   mtu: mtuOrNone,
+  acceptRa: { kind: "boolean" },
   dns,
   ipam: { kind: "object", fields: { type: text("the name of an IPAM plugin") } },
   args: { kind: "object", fields: { cni: withMac } },
@@ -122,6 +123,8 @@ export interface InterfaceConfig {
   mtu: number | undefined
   /** Of the container's interface, in lower case. */
   mac: string | undefined
+  /** Whether the container's interface takes routes and addresses from router advertisements; undefined where the configuration says nothing. */
+  acceptRa?: boolean | undefined
   /** Replaces the IPAM plugin's; empty when the configuration takes that away. */
   dns: Dns | undefined
   /** The IPAM plugin; undefined for an attachment without addresses. */
@@ -146,6 +149,7 @@ export function readInterfaceKeys(
   return {
     mtu: linkMtu(read.mtu, lenient),
     mac: requestedMac(read, args, lenient),
+    acceptRa: read.acceptRa,
     dns: ownDns(read.dns, network.dns),
     ipam: read.ipam?.type || undefined,
   }

@@ -16,7 +16,7 @@ import {
   toSetLink,
 } from "../netlink/mod.ts"
 import type { Netns } from "../netns/mod.ts"
-import { tryWriteSysctl } from "../sysctl/mod.ts"
+import { tryOverwriteSysctl, tryWriteSysctl } from "../sysctl/mod.ts"
 import { AF_INET, AF_INET6, CniError, Code, familyOf, formatCidr, type Result } from "../types/mod.ts"
 import { addressesOf, planRoutes } from "./result.ts"
 import { waitForDetection } from "./wait.ts"
@@ -36,6 +36,8 @@ export interface ContainerLink {
 export interface BringUp {
   /** Waits for the kernel to make sure that no other host has the IPv6 addresses; else they are usable at once. */
   detectDuplicates?: boolean
+  /** Undefined: not with IPv6 addresses of the result, and otherwise as the kernel has it. See `setAcceptRa`. */
+  acceptRa?: boolean | undefined
 }
 
 /**
@@ -46,14 +48,17 @@ export interface BringUp {
 export function configureLink(
   { sandbox, inside, link }: ContainerLink,
   result: Result,
-  { detectDuplicates = false }: BringUp = {},
+  { detectDuplicates = false, acceptRa }: BringUp = {},
 ): void {
   const addresses = addressesOf(result)
   const hasIpv6 = addresses.some(({ ip }) => familyOf(ip) === AF_INET6)
   using events =
     hasIpv6 && detectDuplicates ? sandbox.run(() => RouteSocket.subscribe(RouteGroup.Ipv6Address)) : undefined
-  // Without addresses of ours it is for the program that adds some to look for duplicates.
-  if (addresses.length > 0) sandbox.run(() => setInterfaceSysctls(link.name, { hasIpv6, detectDuplicates }))
+  sandbox.run(() => {
+    setAcceptRa(link.name, acceptRa ?? (hasIpv6 ? false : undefined))
+    // Without addresses of ours it is for the program that adds some to look for duplicates.
+    if (addresses.length > 0) setInterfaceSysctls(link.name, { hasIpv6, detectDuplicates })
+  })
   const steps: Step[] = [
     ...addresses.map((address) => ({
       ...toAddAddress(link, { ...address, noDad: !detectDuplicates }),
@@ -116,17 +121,28 @@ export function requireMtu(mtu: number | undefined, result: Pick<Result, "ips">)
 }
 
 /**
+ * Has an interface of the thread's namespace take routes and addresses from router advertisements, or not, like
+ * `sysctl -w net.ipv6.conf.NAME.accept_ra=0 net.ipv6.conf.NAME.autoconf=0`. Best effort, as below. To be called before it is up: the kernel asks for routers
+ * at once.
+ */
+export function setAcceptRa(name: string, accepts: boolean | undefined): void {
+  if (accepts === undefined) return
+  const value = accepts ? "1" : "0"
+  for (const key of ["accept_ra", "autoconf"]) tryOverwriteSysctl(`net/ipv6/conf/${name}/${key}`, value)
+}
+
+/**
  * Settings of the interface, in the namespace that the thread is in. All are best effort: below an MTU of 1280, and
  * where IPv6 is off, the kernel has no IPv6 settings for it, and adding an IPv6 address then says what is wrong.
  */
 function setInterfaceSysctls(name: string, options: { hasIpv6: boolean; detectDuplicates: boolean }): void {
-  tryWriteSysctl(`net/ipv4/conf/${name}/arp_notify`, "1") // tells the neighbours at once who has the address now
+  tryOverwriteSysctl(`net/ipv4/conf/${name}/arp_notify`, "1") // tells the neighbours at once who has the address now
   const ipv6 = `net/ipv6/conf/${name}`
-  if (options.detectDuplicates) tryWriteSysctl(`${ipv6}/enhanced_dad`, "1")
-  tryWriteSysctl(`${ipv6}/accept_dad`, options.detectDuplicates ? "1" : "0")
+  if (options.detectDuplicates) tryOverwriteSysctl(`${ipv6}/enhanced_dad`, "1")
+  tryOverwriteSysctl(`${ipv6}/accept_dad`, options.detectDuplicates ? "1" : "0")
   if (!options.hasIpv6) return
   tryWriteSysctl("net/ipv6/conf/lo/disable_ipv6", "0") // some runtimes switch IPv6 off in new namespaces
   tryWriteSysctl(`${ipv6}/disable_ipv6`, "0")
-  tryWriteSysctl(`${ipv6}/ndisc_notify`, "1") // as arp_notify, for IPv6
-  tryWriteSysctl(`${ipv6}/keep_addr_on_down`, "1")
+  tryOverwriteSysctl(`${ipv6}/ndisc_notify`, "1") // as arp_notify, for IPv6
+  tryOverwriteSysctl(`${ipv6}/keep_addr_on_down`, "1")
 }

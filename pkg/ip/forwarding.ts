@@ -1,4 +1,4 @@
-import { acceptsRa, type Link } from "../netlink/mod.ts"
+import { acceptsRa, findLink, type Ifindex, type Link, listRoutes, RouteSocket, RTPROT_RA } from "../netlink/mod.ts"
 import {
   findSysctl,
   readSysctl,
@@ -14,10 +14,29 @@ const FORWARDING = { [AF_INET]: "net/ipv4/ip_forward", [AF_INET6]: "net/ipv6/con
 
 /**
  * Lets the thread's namespace forward packets of a family, like `sysctl -w net.ipv4.ip_forward=1`. Never switched off again:
- * others rely on it. Throws `CniError`.
+ * others rely on it. The routes that routers have advertised stay. Throws `CniError`.
  */
 export function enableForwarding(family: Family): void {
-  setForwarding(family, writeSysctl)
+  setForwarding(family, (name, value) => {
+    const present = findSysctl(name)
+    if (family === AF_INET6 && present !== value) keepAdvertisedRoutes()
+    writeSysctl(name, value, present)
+  })
+}
+
+/**
+ * Has each link that has routes by router advertisements heed them also where the host forwards, like
+ * `sysctl -w net.ipv6.conf.NAME.accept_ra=2`. With 1 the kernel deletes the default routes when forwarding is switched on
+ * (rt6_purge_dflt_routers in net/ipv6/route.c), and heeds no later advertisement. Never taken back: without forwarding 2 means the same as 1.
+ */
+function keepAdvertisedRoutes(): void {
+  using host = RouteSocket.open()
+  const advertised = listRoutes(host, AF_INET6, { protocol: RTPROT_RA })
+  const indexes = advertised.flatMap(({ index, nextHops }) => nextHops?.map((hop) => hop.index) ?? [index])
+  for (const index of new Set(indexes)) {
+    const link = index === undefined ? undefined : findLink(host, index as Ifindex)
+    if (link && findSysctl(acceptRa(link.name)) === "1") writeSysctl(acceptRa(link.name), "2", "1")
+  }
 }
 
 /** Throws where `enableForwarding` would, and changes nothing. For STATUS. */

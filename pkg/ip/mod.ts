@@ -6,7 +6,7 @@
  * configureLink({ sandbox, inside, link: getLink(inside, "eth0") }, result)
  */
 export { checkAddresses, checkRouteSpecs, checkRoutes, mismatch } from "./check.ts"
-export { announceAddresses, type ContainerLink, configureLink, requireMtu } from "./container.ts"
+export { announceAddresses, type ContainerLink, configureLink, requireMtu, setAcceptRa } from "./container.ts"
 export * from "./forwarding.ts"
 export * from "./link-routes.ts"
 export { addressesOf, gatewayOf, planRoutes, type ResultAddress } from "./result.ts"

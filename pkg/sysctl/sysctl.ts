@@ -15,6 +15,9 @@ const ROOT = "/proc/sys/"
 /** Where a container whose own /proc/sys is read-only may have the host's /proc/sys/net, to be written: `deploy/plugins`. */
 const WRITABLE = "/host/proc/sys/"
 
+/** A part of a path that is empty, "." or "..". */
+const NOT_A_PART = /(?:^|\/)\.{0,2}(?:\/|$)/
+
 /**
  * The file of a kernel setting. As in sysctl(8) the first separator decides: after a dot ("net.ipv4.conf.eth0/100.x")
  * dots separate and slashes stand for dots, after a slash the name is a path as it is. Throws `RangeError` for a name
@@ -25,11 +28,7 @@ export function sysctlPath(name: string): string {
   const slash = name.indexOf("/")
   const isDotted = dot >= 0 && (slash < 0 || dot < slash)
   const path = isDotted ? name.replace(/[./]/g, (separator) => (separator === "." ? "/" : ".")) : name
-  for (const part of path.split("/")) {
-    if (part === "" || part === "." || part === "..") {
-      throw new RangeError(`"${name}" is not the name of a kernel setting`)
-    }
-  }
+  if (NOT_A_PART.test(path)) throw new RangeError(`"${name}" is not the name of a kernel setting`)
   return ROOT + path
 }
 
@@ -106,6 +105,11 @@ export function requireSettable(name: string, value: string): void {
  */
 export function tryWriteSysctl(name: string, value: string): boolean {
   return tryWrite(() => writeSysctl(name, value))
+}
+
+/** Like `tryWriteSysctl`, without looking whether it has the value already: for a new interface, which has none of ours. */
+export function tryOverwriteSysctl(name: string, value: string): boolean {
+  return tryWrite(() => writeSetting(sysctlPath(name), value))
 }
 
 /**

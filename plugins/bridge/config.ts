@@ -70,6 +70,8 @@ export function parseBridgeConfig(network: NetworkConfig, call: ConfigCall) {
     ...read,
     ...common,
     isGateway,
+    /** Of a container that has its addresses and the host for its router no neighbour is to make another one. */
+    acceptRa: read.acceptRa ?? (isGateway && ipam ? false : undefined),
     vlans,
     /** The interface by which the host is in the VLAN; undefined where the bridge itself has the gateway addresses. */
     vlanGateway: isGateway && ipam && vlans.native !== 0 ? gatewayName(read.bridge, vlans.native) : undefined,

@@ -56,9 +56,10 @@ function attachToBridge(attaching: Attaching, lease: Lease, config: BridgeConfig
   if (config.macspoofchk) new SpoofCheck(filter).add({ owner, port, mac: link.mac }, undefined, undo, call.log)
   refuseRouterAdvertisements(port)
   setLink(host, port, { up: true }) // from here on frames can pass
-  const { disableContainerInterface, enabledad } = config
+  const { disableContainerInterface, enabledad, acceptRa } = config
   const result = lease()
-  if (!disableContainerInterface) configureLink({ sandbox, inside, link }, result, { detectDuplicates: enabledad })
+  if (!disableContainerInterface)
+    configureLink({ sandbox, inside, link }, result, { detectDuplicates: enabledad, acceptRa })
   const end = getLink(host, port)
   const portLink = disableContainerInterface ? end : waitOperational(host, end)
   if (!disableContainerInterface && result.ips.length > 0) announceAddresses(inside, link)

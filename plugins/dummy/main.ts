@@ -20,10 +20,11 @@ export const dummy = defineInterfacePlugin<InterfaceConfig>({
 })
 
 /** Makes the interface. Throws `CniError`. */
-export function attachDummy(attaching: Attaching, lease: Lease, { mtu, mac }: InterfaceConfig): Interface[] {
+export function attachDummy(attaching: Attaching, lease: Lease, config: InterfaceConfig): Interface[] {
+  const { mtu, mac } = config
   attaching.leaseEarly()
   const link = addInterface(attaching, { kind: "dummy", mtu, mac, data: {} })
-  return configureInterface(attaching, link, lease)
+  return configureInterface(attaching, link, lease, config)
 }
 
 if (import.meta.main) runPlugin(dummy)

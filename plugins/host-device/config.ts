@@ -28,6 +28,7 @@ export const hostDeviceFields = {
   pciBusID: deviceId,
   capabilities: { kind: "object", fields: { deviceID: { kind: "boolean" } } },
   runtimeConfig: { kind: "object", fields: { deviceID: deviceId } },
+  acceptRa: interfaceKeys.acceptRa,
   dns,
   ipam: interfaceKeys.ipam,
 } as const satisfies Fields
@@ -56,6 +57,7 @@ export function parseHostDeviceConfig(network: NetworkConfig, { verb, raw }: Con
     /** The device on the PCI bus, if it is known: it may have a driver for user space. */
     pciBusID: (deviceID ?? read.pciBusID) || undefined,
     mtu: undefined,
+    acceptRa: read.acceptRa,
     dns: ownDns(read.dns, network.dns),
     ipam: read.ipam?.type || undefined,
   }

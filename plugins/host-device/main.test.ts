@@ -6,7 +6,14 @@ import { attachDevice, checkDevice, hostDevice } from "./main.ts"
 
 const byName: Selector = { by: "name", key: "device", text: "ens5" }
 const configFor = (selector: Selector | undefined) =>
-  ({ selector, pciBusID: undefined, mtu: undefined, dns: undefined, ipam: undefined }) satisfies HostDeviceConfig
+  ({
+    selector,
+    pciBusID: undefined,
+    mtu: undefined,
+    acceptRa: undefined,
+    dns: undefined,
+    ipam: undefined,
+  }) satisfies HostDeviceConfig
 
 /** The device as the Go suite has moved it. */
 const moved: KernelLink = { index: 7, name: "eth0", mac: "0a:00:00:00:00:77", alias: "ens5" }

@@ -41,7 +41,7 @@ export function attachDevice(attaching: Attaching, lease: Lease, config: HostDev
   const { call } = attaching
   const { selector } = config
   if (!selector || isUserspace(config)) return [{ name: call.ifName, sandbox: call.netns }]
-  return configureInterface(attaching, takeSelected(attaching, selector), lease)
+  return configureInterface(attaching, takeSelected(attaching, selector), lease, config)
 }
 
 function takeSelected(attaching: Attaching, selector: Selector): Link {

@@ -1,6 +1,7 @@
 import {
   dns,
   type Fields,
+  interfaceKeys,
   isCleanup,
   linkNameOrNone,
   mtuOrNone,
@@ -25,6 +26,7 @@ export const ipvlanFields = {
   },
   mtu: mtuOrNone,
   linkInContainer: off,
+  acceptRa: interfaceKeys.acceptRa,
   dns,
 } as const satisfies Fields
 

@@ -35,7 +35,7 @@ export function attachIpvlan(attaching: Attaching, lease: Lease, config: IpvlanC
   const data = { mode: ipvlanModes[mode], flags: ipvlanFlags[flag] }
   const spec = { kind: "ipvlan", parent, parentInside: linkInContainer, mtu, mac: undefined, data } as const
   const link = addInterface(attaching, spec)
-  return configureInterface(attaching, link, lease)
+  return configureInterface(attaching, link, lease, config)
 }
 
 /** Compares mode, flag and master. Mode and flag are the master's: the last interface made on it sets them for all. */

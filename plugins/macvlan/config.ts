@@ -27,6 +27,7 @@ export const macvlanFields = {
   mtu: { ...mtuOrNone, min: 0 },
   mac: macAddress,
   linkInContainer: off,
+  acceptRa: interfaceKeys.acceptRa,
   bcqueuelen: { kind: "integer", min: 0, max: 2 ** 32 - 1, default: 0 },
   dns,
   ipam: interfaceKeys.ipam,

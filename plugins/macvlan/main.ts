@@ -36,7 +36,7 @@ export function attachMacvlan(attaching: Attaching, lease: Lease, config: Macvla
   attaching.leaseEarly()
   const data = { mode: macvlanModes[mode], broadcastQueueLength: bcqueuelen }
   const link = addInterface(attaching, { kind: "macvlan", parent, parentInside: linkInContainer, mtu, mac, data })
-  return configureInterface(attaching, link, lease)
+  return configureInterface(attaching, link, lease, config)
 }
 
 /** Compares mode and master with the configuration. Throws `CniError`. */

@@ -29,5 +29,7 @@ export function parsePtpConfig(network: NetworkConfig, { verb, args, raw }: Conf
   }
   // Upstream's ptp does not look at CNI_ARGS: keys that only others know must not become an error.
   const call = { verb, args: args === "" ? "" : `IgnoreUnknown=1;${args}` }
-  return { ...read, ...readInterfaceKeys(read, network, call), hasRules: read.ipMasq }
+  const common = readInterfaceKeys(read, network, call)
+  // The host is the only router on the link.
+  return { ...read, ...common, acceptRa: read.acceptRa ?? false, hasRules: read.ipMasq }
 }

@@ -40,9 +40,9 @@ export function raiseHostEnd(host: NetlinkSocket, name: string, families: readon
  * Gives the container's end its addresses and routes, and brings it up. All of it goes with the link. Routes are appended:
  * another interface of the container may have the same, to the same gateway or by default, and keeps them.
  */
-export function configureContainerEnd(container: ContainerLink, result: Result): void {
+export function configureContainerEnd(container: ContainerLink, result: Result, acceptRa: boolean): void {
   const { inside, link } = container
-  configureLink(container, { ...result, routes: [] })
+  configureLink(container, { ...result, routes: [] }, { acceptRa })
   const { first, networks, last } = planContainerRoutes(result, link)
   orCannot(`Cannot add the routes of "${link.name}"`, () => {
     for (const route of first) addRoute(inside, route, "append")

@@ -60,7 +60,7 @@ function attachPtp(
   const families = familiesOf(result)
   raiseHostEnd(host, name, families)
   const link = getLink(inside, ifName)
-  configureContainerEnd({ sandbox, inside, link }, result)
+  configureContainerEnd({ sandbox, inside, link }, result, config.acceptRa)
   const end = waitOperational(host, getLink(host, name))
   configureHostEnd(host, end, result)
   for (const family of families) enableForwarding(family) // at the end: it is never taken back

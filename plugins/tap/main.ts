@@ -28,7 +28,7 @@ export const tap = defineInterfacePlugin<TapConfig>({
 function attachTap(attaching: Attaching, lease: Lease, config: TapConfig): Interface[] {
   const bridge = config.bridge === undefined ? undefined : requireBridge(attaching, config.bridge)
   attaching.leaseEarly()
-  return configureInterface(attaching, addTap(attaching, config, bridge), lease)
+  return configureInterface(attaching, addTap(attaching, config, bridge), lease, config)
 }
 
 /** Returns the bridge in the container whose port the tap becomes. Throws code 7 when it does not exist. */

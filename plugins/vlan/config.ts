@@ -1,6 +1,7 @@
 import {
   dns,
   type Fields,
+  interfaceKeys,
   isCleanup,
   linkNameOrNone,
   mtuOrNone,
@@ -26,6 +27,7 @@ export const vlanFields = {
   },
   mtu: { ...mtuOrNone, min: 0 },
   linkInContainer: off,
+  acceptRa: interfaceKeys.acceptRa,
   dns,
 } as const satisfies Fields
 

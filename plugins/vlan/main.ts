@@ -35,7 +35,7 @@ export function attachVlan(attaching: Attaching, lease: Lease, config: VlanConfi
   const parent = requireMaster(attaching, config)
   requireFit(parent, config)
   const link = addVlan(attaching, parent, config) // before an address is leased: only the kernel knows that the VLAN is taken
-  return configureInterface(attaching, link, lease)
+  return configureInterface(attaching, link, lease, config)
 }
 
 function addVlan(attaching: Attaching, parent: Link, config: VlanConfig): Link {
