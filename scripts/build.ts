@@ -17,9 +17,9 @@ const root = join(import.meta.dir, "..")
  * - autoloading closed: no `.env` or `bunfig.toml` of the caller's working directory runs as root
  * - the last three flags: no code from strings, no addons, no C compiler inside
  *
- * Never strip it: the program sits behind Bun's sections.
+ * Never strip it: the program sits behind Bun's sections. `runtime` is the Bun of another machine.
  */
-async function compileAgent(outfile: string): Promise<void> {
+export async function compileAgent(outfile: string, runtime?: string): Promise<void> {
   const scratch = mkdtempSync(join(dirname(outfile), ".build-"))
   try {
     const built = join(scratch, basename(outfile))
@@ -33,6 +33,7 @@ async function compileAgent(outfile: string): Promise<void> {
       define: { "process.env.NODE_ENV": '"production"' },
       compile: {
         outfile: built,
+        ...(runtime !== undefined && { executablePath: runtime }),
         autoloadDotenv: false,
         autoloadBunfig: false,
         execArgv: ["--disallow-code-generation-from-strings=strict", "--no-addons", "--no-ffi-cc"],

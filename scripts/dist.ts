@@ -15,9 +15,10 @@ import { mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync
 import { join } from "node:path"
 import { gzipSync } from "node:zlib"
 import { root, run, type Target, targets } from "./engine.ts"
+import { agentFiles } from "./release/agent.ts"
 import { completeRelease, makePackages } from "./release/packages.ts"
 import { findSource } from "./release/provenance.ts"
-import { layTree, type StagedFile, stageFiles } from "./release/stage.ts"
+import { layTree, type PlacedFile, type StagedFile, stageFiles } from "./release/stage.ts"
 import { makeBill } from "./sbom.ts"
 
 /**
@@ -113,7 +114,9 @@ if (import.meta.main) {
     console.log(`Built ${archives.at(-1)}`)
   }
   if (process.argv.includes("--packages")) {
-    const packages = await makePackages(machines, directory, age)
+    const agents = new Map<Target, PlacedFile[]>()
+    for (const target of machines.keys()) agents.set(target, await agentFiles(target))
+    const packages = await makePackages(machines, directory, age, agents)
     const all = await completeRelease(archives, packages, directory, { age, source })
     console.log(`Built ${all.map((name) => join(directory, name)).join("\n  ")}`)
   }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes a fresh checkout ready: the npm packages, what compiles the executable, and on request more Debian packages.
-#   tools     programs that the demo and the tests judge with (ip, nft, ping, strace, sysctl, conntrack, busybox, groff, man, mkfs), kernel headers
+#   tools     programs that the demo and the tests judge with (ip, nft, ping, strace, sysctl, conntrack, busybox, groff, man, mkfs, openssl), kernel headers
 #   firewall  firewalld, and the bus that it is asked over
 #   arm64     the cross compiler, and QEMU, which runs its programs; the build itself fetches the C library (scripts/musl.ts)
 #   dhcp      the DHCP servers that leases come from in the tests, and tcpdump, which decodes what is sent
@@ -47,7 +47,7 @@ fi
 need() { dpkg-query -W -f='${Status}' "$1" 2>/dev/null | grep -q 'ok installed' || missing+=("$1"); }
 for group in "$@"; do
   case "$group" in
-    tools) for package in iproute2 nftables iputils-ping strace procps conntrack busybox-static libc6-dev groff-base man-db e2fsprogs xfsprogs; do need "$package"; done ;;
+    tools) for package in iproute2 nftables openssl iputils-ping strace procps conntrack busybox-static libc6-dev groff-base man-db e2fsprogs xfsprogs; do need "$package"; done ;;
     firewall) for package in firewalld dbus-daemon dbus-bin; do need "$package"; done ;;
     arm64)
       [ -n "${CNI_CC_ARM64:-}" ] || need_programs aarch64-linux-gnu-gcc:gcc-aarch64-linux-gnu
@@ -55,7 +55,7 @@ for group in "$@"; do
     dhcp) for package in dnsmasq-base isc-dhcp-server kea-dhcp4-server kea-dhcp6-server tcpdump; do need "$package"; done ;;
     peers) for package in containernetworking-plugins iptables; do need "$package"; done ;;
     browser) for package in chromium fonts-dejavu-core; do need "$package"; done ;;
-    kubernetes) for package in etcd-server openssl; do need "$package"; done ;;
+    kubernetes) for package in etcd-server; do need "$package"; done ;;
     runtimes) for package in podman conmon crun containerd runc busybox-static; do need "$package"; done ;;
     go) for package in golang-go golang-github-appc-cni-dev; do need "$package"; done ;;
     vm) for package in qemu-system-x86 busybox-static cpio kmod user-mode-linux secilc e2fsprogs xfsprogs; do need "$package"; done ;;

@@ -6,14 +6,17 @@ import { targets } from "../../scripts/engine.ts"
 import { makeImage } from "../../scripts/release/image.ts"
 import type { StagedFile } from "../../scripts/release/stage.ts"
 import { pluginNames } from "../../suite/plugins.ts"
+import { readDaemonSet } from "../deploy/manifests.ts"
 import { askFromHost } from "../interop/busybox.ts"
 import { binDir, Containerd } from "../interop/containerd.ts"
 import { builtPlugins, mustRun, TemporaryDirectory, waitFor } from "../lab/mod.ts"
-import { execInDaemon, readOverlay, runDaemon } from "./daemon-set.ts"
+import { execInDaemon, runDaemon } from "./daemon-set.ts"
 import { age } from "./sample.ts"
 
 /** Debian's reference plugins, as kubeadm's package has them in the directory of the runtime. */
 const referencePlugins = "/usr/lib/cni"
+
+const isOfConfiguration = (word: string) => /^--(config|conf-dir|skip-status)\b/.test(word)
 
 /** What an image is made of, as it was built for this machine. */
 async function builtFiles(): Promise<StagedFile[]> {
@@ -78,7 +81,16 @@ test("the DaemonSet takes the place of the reference plugins, is upgraded and ro
   const { host } = node
   await host.exec("sh", ["-ec", `rm -rf ${binDir} && cp -a ${referencePlugins} ${binDir}`])
   const images = { a: await importImage(node, "a", suite("a")), b: await importImage(node, "b", suite("b")) }
-  const { spec } = (await readOverlay("kubeadm")).spec.template
+  const { spec: whole } = (await readDaemonSet()).spec.template
+  // The agent has no API server here: the node keeps the configuration that it has.
+  const spec = {
+    ...whole,
+    initContainers: whole.initContainers.map((one) => ({
+      ...one,
+      args: one.args.filter((word) => !isOfConfiguration(word)),
+    })),
+    containers: whole.containers.filter(({ name }) => name === "reconcile"),
+  }
   const isOf = async (name: string) =>
     (await readFile(host.file(join(binDir, "bridge")))).toString("latin1").endsWith(name)
 

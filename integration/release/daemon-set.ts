@@ -1,67 +1,11 @@
 import { join } from "node:path"
+import { type ContainerSpec, type PodSpec, protectedPaths, readConflist } from "../deploy/manifests.ts"
 import type { Containerd } from "../interop/containerd.ts"
 import type { ContainerStatus } from "../interop/cri.ts"
 import { mustRun, waitFor } from "../lab/mod.ts"
 
-/** What a DaemonSet says of its pods, as far as the tests read it. */
-interface PodSpec {
-  readonly hostNetwork?: boolean
-  readonly initContainers: readonly ContainerSpec[]
-  readonly containers: readonly ContainerSpec[]
-  readonly volumes: readonly {
-    readonly name: string
-    readonly hostPath: { readonly path: string; readonly type: string }
-  }[]
-}
-
-interface ContainerSpec {
-  readonly name: string
-  readonly image: string
-  readonly args: readonly string[]
-  readonly securityContext: {
-    readonly runAsUser: number
-    readonly allowPrivilegeEscalation?: boolean
-    readonly readOnlyRootFilesystem: boolean
-    readonly capabilities?: { readonly drop: readonly string[]; readonly add: readonly string[] }
-  }
-  readonly volumeMounts: readonly {
-    readonly name: string
-    readonly mountPath: string
-    readonly readOnly?: boolean
-    readonly mountPropagation?: "HostToContainer"
-  }[]
-}
-
-const deploy = join(import.meta.dir, "../../deploy/plugins")
-
-interface Patch {
-  readonly op: "add" | "replace"
-  readonly path: string
-  readonly value: unknown
-}
-
-/** The DaemonSet of an overlay, as `kubectl kustomize deploy/plugins/overlays/NAME` prints it. */
-export async function readOverlay(name: string): Promise<{ spec: { template: { spec: PodSpec } } }> {
-  const read = async (path: string) => Bun.YAML.parse(await Bun.file(join(deploy, path)).text())
-  const object = await read("base/daemonset.yaml")
-  const { resources, patches } = (await read(`overlays/${name}/kustomization.yaml`)) as {
-    resources: string[]
-    patches: { target: object; patch: string }[]
-  }
-  if (resources.join() !== "../../base") throw new Error(`The overlay ${name} is not made of the base alone`)
-  for (const { patch } of patches) for (const one of Bun.YAML.parse(patch) as Patch[]) apply(object, one)
-  return object as Awaited<ReturnType<typeof readOverlay>>
-}
-
-/** RFC 6902, as far as overlays use it. */
-function apply(object: unknown, { op, path, value }: Patch): void {
-  const words = path.split("/").slice(1)
-  const last = words.pop() ?? ""
-  const parent = words.reduce((at, word) => (at as Record<string, unknown>)[word], object) as Record<string, unknown>
-  if (Array.isArray(parent) && last === "-" && op === "add") parent.push(value)
-  else if (!Array.isArray(parent) && (op === "add" || last in parent)) parent[last] = value
-  else throw new Error(`Cannot apply "${op}" to ${path}`)
-}
+/** Where a node of a test has the volumes that are no directories of the host. */
+const volumes = "/run/volumes"
 
 /** A pod of a DaemonSet that runs. */
 export interface Daemon {
@@ -72,8 +16,9 @@ export interface Daemon {
 
 /** Runs a pod of a DaemonSet as kubelet does: its directories, the init containers one after the other, then the one that stays. */
 export async function runDaemon(containerd: Containerd, pod: PodSpec, image: string): Promise<Daemon> {
-  for (const { hostPath } of pod.volumes) {
-    if (hostPath.type === "DirectoryOrCreate") await containerd.host.exec("mkdir", ["-p", hostPath.path])
+  for (const { name, hostPath, configMap } of pod.volumes) {
+    if (hostPath?.type === "DirectoryOrCreate") await containerd.host.exec("mkdir", ["-p", hostPath.path])
+    if (configMap) await containerd.host.write(`${volumes}/${name}/10-pods.conflist`, await readConflist())
   }
   const namespaceOptions = { network: pod.hostNetwork ? "NODE" : "POD" }
   const sandboxConfig = {
@@ -116,25 +61,20 @@ export async function execInDaemon(containerd: Containerd, { containerId }: Daem
   return { stdout: stdout.toString(), stderr: stderr.toString(), exitCode }
 }
 
-/** What kubelet has a runtime hide and protect in each container that is not privileged: containerd does nothing of it by itself. */
-const protectedPaths = {
-  maskedPaths: ["/proc/acpi", "/proc/kcore", "/proc/keys", "/proc/timer_list", "/proc/scsi", "/sys/firmware"],
-  readonlyPaths: ["/proc/asound", "/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"],
-}
-
 const exited = (status: ContainerStatus) => (status.state === "CONTAINER_EXITED" ? status : undefined)
 
 function containerConfig(spec: ContainerSpec, pod: PodSpec, image: string, namespaceOptions: object): object {
   const { securityContext: context } = spec
-  const pathOf = (name: string) => pod.volumes.find((volume) => volume.name === name)?.hostPath.path
+  const pathOf = (name: string) =>
+    pod.volumes.find((volume) => volume.name === name)?.hostPath?.path ?? `${volumes}/${name}`
   return {
     metadata: { name: spec.name },
     image: { image },
     args: spec.args,
     logPath: spec.name,
-    mounts: spec.volumeMounts.map(({ name, mountPath, readOnly = false, mountPropagation }) => ({
+    mounts: spec.volumeMounts.map(({ name, mountPath, subPath = "", readOnly = false, mountPropagation }) => ({
       containerPath: mountPath,
-      hostPath: pathOf(name),
+      hostPath: join(pathOf(name), subPath),
       readonly: readOnly,
       propagation: mountPropagation === undefined ? "PROPAGATION_PRIVATE" : "PROPAGATION_HOST_TO_CONTAINER",
     })),
@@ -145,6 +85,7 @@ function containerConfig(spec: ContainerSpec, pod: PodSpec, image: string, names
         runAsUser: { value: context.runAsUser },
         readonlyRootfs: context.readOnlyRootFilesystem,
         noNewPrivs: context.allowPrivilegeEscalation === false,
+        seccomp: { profileType: context.seccompProfile.type },
         capabilities: { addCapabilities: context.capabilities?.add, dropCapabilities: context.capabilities?.drop },
       },
     },

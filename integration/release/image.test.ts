@@ -41,7 +41,7 @@ test("skopeo finds an image for each machine in one index, and every blob as it 
   }
 })
 
-test("an image has the plugins, the tool and the licences, of root, and no shell", async () => {
+test("an image has the plugins, the tool, the agent and the licences, of root, and no shell", async () => {
   const { Layers } = JSON.parse(await skopeo("inspect", `oci-archive:${image}:${name}`))
   await mustRun(["tar", "--extract", "--file", image, "--directory", directory.path])
   expect(Layers.length).toBe(1)
@@ -54,19 +54,30 @@ test("an image has the plugins, the tool and the licences, of root, and no shell
   expect(entries.map((words) => [words[0], words[1], words.at(-1)])).toEqual([
     ["-rw-r--r--", "0/0", "LICENSE"],
     ["-rw-r--r--", "0/0", "NOTICE"],
+    ["-rw-r--r--", "0/0", "NOTICE.cni-agent"],
+    ["drwxr-xr-x", "0/0", "lib/"],
+    ...["libc.so.6", "libdl.so.2", "libm.so.6", "libpthread.so.0"].map((name) => ["-rwxr-xr-x", "0/0", `lib/${name}`]),
+    ["drwxr-xr-x", "0/0", "lib64/"],
+    ["-rwxr-xr-x", "0/0", "lib64/ld-linux-x86-64.so.2"],
     ["drwxr-xr-x", "0/0", "opt/"],
     ["drwxr-xr-x", "0/0", "opt/cni/"],
     ["drwxr-xr-x", "0/0", "opt/cni/bin/"],
     ...[...pluginNames, "cni"].sort().map((name) => ["-rwxr-xr-x", "0/0", `opt/cni/bin/${name}`]),
+    ["drwxr-xr-x", "0/0", "usr/"],
+    ["drwxr-xr-x", "0/0", "usr/local/"],
+    ["drwxr-xr-x", "0/0", "usr/local/bin/"],
+    ["-rwxr-xr-x", "0/0", "usr/local/bin/cni-agent"],
   ])
 })
 
-test("podman runs the image, with a root that is read-only: it installs the plugins into a directory of the host", async () => {
+test("podman runs the image, with a root that is read-only: it installs the plugins into a directory of the host, and its agent starts", async () => {
   await using podman = await Podman.create()
   await using bin = await TemporaryDirectory.create("cni-image-bin")
   await podman.run("pull", "--quiet", `oci-archive:${image}`)
   const run = ["run", "--rm", "--read-only", "--network", "none", "--volume", `${bin.path}:/host/bin`]
   await podman.run(...run, `localhost/${name}`, "install", "--bin-dir", "/host/bin")
+  const agent = ["--entrypoint", "/usr/local/bin/cni-agent", `localhost/${name}`, "version"]
+  expect(await podman.run("run", "--rm", "--read-only", "--network", "none", ...agent)).toBe(`cni-agent ${version}`)
   const installed = (await readdir(bin.path)).filter((file) => !file.startsWith("."))
   expect(installed.sort()).toEqual([...pluginNames])
   const { stdout } = await mustRun([bin.join("bridge")], { env: { CNI_COMMAND: "VERSION" } })

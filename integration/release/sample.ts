@@ -3,6 +3,7 @@ import { basename, join } from "node:path"
 import { version } from "../../package.json"
 import { makeArchive } from "../../scripts/dist.ts"
 import { root, targets } from "../../scripts/engine.ts"
+import { agentFiles } from "../../scripts/release/agent.ts"
 import { makeDeb } from "../../scripts/release/deb.ts"
 import { makeImage } from "../../scripts/release/image.ts"
 import { completeRelease, makePackages, sumsName } from "../../scripts/release/packages.ts"
@@ -28,7 +29,7 @@ const sampleOf = (files: readonly StagedFile[]) =>
   files.filter(({ kind, name }) => kind !== "plugin" || samplePlugins.includes(name))
 
 /**
- * Makes a release in a directory: archive and image with all plugins, packages with those of the sample; those for arm64 are of this
+ * Makes a release in a directory: archive and image with all plugins, the image with the agent, packages with those of the sample; those for arm64 are of this
  * machine's files. Returns the names of its files.
  */
 async function makeRelease(directory: string, files: readonly StagedFile[]): Promise<string[]> {
@@ -36,7 +37,8 @@ async function makeRelease(directory: string, files: readonly StagedFile[]): Pro
   const archive = await makeArchive(targets.amd64, files, directory, age)
   const sample = new Map(Object.values(targets).map((target) => [target, sampleOf(files)]))
   const packages = await makePackages(sample, directory, age)
-  await makeImage(new Map(sample).set(targets.amd64, [...files]), directory, age) // the tool installs a whole suite alone
+  const agents = new Map([[targets.amd64, await agentFiles(targets.amd64)]])
+  await makeImage(new Map(sample).set(targets.amd64, [...files]), directory, age, agents) // the tool installs a whole suite alone
   return completeRelease([archive], packages, directory, { age, source })
 }
 

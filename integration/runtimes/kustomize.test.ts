@@ -1,24 +1,39 @@
-/** kustomize itself renders the base and each overlay of deploy/plugins, as `kubectl apply -k` does. */
+/** kustomize itself renders deploy/kubernetes, as `kubectl apply -k` does. */
 import { expect, test } from "bun:test"
-import { readdir } from "node:fs/promises"
-import { join } from "node:path"
+import { cp } from "node:fs/promises"
+import { kustomization, type Manifest, readDeployment } from "../deploy/manifests.ts"
 import { runtimeEnv } from "../interop/runtime-host.ts"
-import { mustRun } from "../lab/mod.ts"
-import { readOverlay } from "../release/daemon-set.ts"
+import { mustRun, TemporaryDirectory } from "../lab/mod.ts"
 
-const deploy = join(import.meta.dir, "../../deploy/plugins")
-const overlays = await readdir(join(deploy, "overlays"))
-
-async function render(directory: string): Promise<unknown> {
-  const { stdout, stderr } = await mustRun(["kustomize", "build", join(deploy, directory)], { env: runtimeEnv })
+async function render(directory: string): Promise<Manifest[]> {
+  const { stdout, stderr } = await mustRun(["kustomize", "build", directory], { env: runtimeEnv })
   expect(stderr).toBe("") // such as a key that is deprecated
-  return Bun.YAML.parse(stdout)
+  return [Bun.YAML.parse(stdout) as Manifest | Manifest[]].flat()
 }
 
-test("the base is the DaemonSet", async () => {
-  expect(await render("base")).toEqual(Bun.YAML.parse(await Bun.file(join(deploy, "base/daemonset.yaml")).text()))
+/** By kind and name, the name of a generated ConfigMap without its sum. */
+function byName(objects: readonly Manifest[]): Record<string, Manifest> {
+  const text = JSON.stringify(objects).replaceAll(/"network-[0-9a-z]{10}"/g, '"network"')
+  return Object.fromEntries((JSON.parse(text) as Manifest[]).map((one) => [`${one.kind} ${one.metadata.name}`, one]))
+}
+
+test("the objects are those that the tests read", async () => {
+  expect(byName(await render(kustomization))).toEqual(byName(await readDeployment()))
 })
 
-test.each(overlays)("the overlay %s is what the tests of the DaemonSet run", async (name) => {
-  expect(await render(`overlays/${name}`)).toEqual(await readOverlay(name))
+test("another configuration is another ConfigMap, which the DaemonSet names, and an image is set by its name", async () => {
+  await using directory = await TemporaryDirectory.create("cni-kustomize")
+  await cp(kustomization, directory.path, { recursive: true })
+  const before = await render(directory.path)
+  const file = directory.join("10-pods.conflist")
+  await Bun.write(file, (await Bun.file(file).text()).replace('"cni0"', '"cni1"'))
+  const image = "registry.example/cni-plugins:0.1.0"
+  const edit = `kustomize edit set image cni-plugins=${image}`
+  await mustRun(["sh", "-ec", `cd ${directory.path} && ${edit}`], { env: runtimeEnv })
+  const after = await render(directory.path)
+  const nameIn = (objects: readonly Manifest[]) => objects.find(({ kind }) => kind === "ConfigMap")?.metadata.name ?? ""
+  expect(nameIn(after)).not.toBe(nameIn(before))
+  const daemonSet = JSON.stringify(after.find(({ kind }) => kind === "DaemonSet"))
+  expect(daemonSet).toContain(`"configMap":{"name":"${nameIn(after)}"}`)
+  expect([...(daemonSet.match(/"image":"[^"]*"/g) ?? [])]).toEqual(Array(3).fill(`"image":"${image}"`))
 })

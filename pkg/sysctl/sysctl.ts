@@ -12,7 +12,7 @@ import {
 
 const ROOT = "/proc/sys/"
 
-/** Where a container whose own /proc/sys is read-only may have the host's /proc/sys/net, to be written: `deploy/plugins`. */
+/** Where a container whose own /proc/sys is read-only may have the host's /proc/sys/net, to be written: `deploy/kubernetes`. */
 const WRITABLE = "/host/proc/sys/"
 
 /** A part of a path that is empty, "." or "..". */

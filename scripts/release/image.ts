@@ -1,7 +1,7 @@
 /**
  * Makes the container image, out of nothing but the release's files, for all machines in one index: an OCI image layout in a tar file,
  * `cni-plugins-image-X.Y.Z.tar`, which `skopeo copy oci-archive:FILE …`, `podman pull oci-archive:FILE` and `ctr images import FILE`
- * read. In it is no shell and no library: /opt/cni/bin with the plugins and the tool, and the licences.
+ * read. In it is no shell: /opt/cni/bin with the plugins and the tool, the agent with its libraries, and the licences.
  *
  * OCI image specification 1.1: image-layout.md, image-index.md, manifest.md, config.md, layer.md
  */
@@ -16,8 +16,16 @@ import { layTree, type PlacedFile, type StagedFile } from "./stage.ts"
 /** What an image is made of: the files of each machine. */
 export type FilesOf = ReadonlyMap<Target, readonly StagedFile[]>
 
-/** Makes the image, its files `age` seconds after 1970, in a directory. */
-export async function makeImage(machines: FilesOf, directory: string, age: number): Promise<void> {
+/** What an image has of the agent, for each machine. */
+export type AgentsOf = ReadonlyMap<Target, readonly PlacedFile[]>
+
+/** Makes the image, its files `age` seconds after 1970, in a directory; without the agent where there is none. */
+export async function makeImage(
+  machines: FilesOf,
+  directory: string,
+  age: number,
+  agents: AgentsOf = new Map(),
+): Promise<void> {
   const blobs: PlacedFile[] = []
   const keep = (mediaType: string, bytes: Uint8Array): Descriptor => {
     const hexadecimal = digestOf(bytes)
@@ -29,7 +37,7 @@ export async function makeImage(machines: FilesOf, directory: string, age: numbe
 
   const manifests: Descriptor[] = []
   for (const [target, files] of machines) {
-    const tar = await tarOf(filesInImage(files), age)
+    const tar = await tarOf([...filesInImage(files), ...(agents.get(target) ?? [])], age)
     const layer = keep(`${types}.layer.v1.tar+gzip`, compress(tar))
     const config = keepJson(`${types}.config.v1+json`, configOf(target, files, tar, created))
     const manifest = { schemaVersion: 2, mediaType: `${types}.manifest.v1+json`, config, layers: [layer] }

@@ -3,21 +3,26 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, 
 import { basename, join } from "node:path"
 import { root } from "../engine.ts"
 import { makeDeb } from "./deb.ts"
-import { type FilesOf, makeImage } from "./image.ts"
+import { type AgentsOf, type FilesOf, makeImage } from "./image.ts"
 import { findSource, provenanceName, provenanceOf, type Source, sumsOf } from "./provenance.ts"
 import { makeRpm } from "./rpm.ts"
 import { spdxOf } from "./spdx.ts"
 import { makeSysext } from "./sysext.ts"
 
-/** Makes the package of each kind for each machine, and the image of them all, in a directory. Returns their paths. */
-export async function makePackages(machines: FilesOf, directory: string, age: number): Promise<string[]> {
+/** Makes the package of each kind for each machine, and the image of them all with the agents, in a directory. Returns their paths. */
+export async function makePackages(
+  machines: FilesOf,
+  directory: string,
+  age: number,
+  agents: AgentsOf = new Map(),
+): Promise<string[]> {
   mkdirSync(directory, { recursive: true })
   const scratch = mkdtempSync(join(directory, ".packages-"))
   try {
     const ofMachines = [...machines].map(async ([target, files]) => {
       for (const make of [makeDeb, makeRpm, makeSysext]) await make(target, files, { directory: scratch, age })
     })
-    await Promise.all([...ofMachines, makeImage(machines, scratch, age)])
+    await Promise.all([...ofMachines, makeImage(machines, scratch, age, agents)])
     const made = readdirSync(scratch).sort()
     for (const name of made) renameSync(join(scratch, name), join(directory, name))
     return made.map((name) => join(directory, name))

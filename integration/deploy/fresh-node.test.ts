@@ -1,0 +1,71 @@
+/** The containers of deploy/kubernetes make a working pod network on a node on which nothing was ever installed. */
+import { expect, test } from "bun:test"
+import { pluginNames } from "../../suite/plugins.ts"
+import { addressesOf, askEcho, connectOutside, EchoPeer, ping, waitFor } from "../lab/mod.ts"
+import { apiEnv, NodeApi } from "./api.ts"
+import { readDaemonSet } from "./manifests.ts"
+import { FreshNode } from "./node.ts"
+
+const places = ["/opt/cni/bin", "/etc/cni/net.d", "/run/cni", "/var/lib/cni"]
+const nodeObject = {
+  metadata: { name: "node-1" },
+  spec: { podCIDR: "10.244.1.0/24", podCIDRs: ["10.244.1.0/24", "fd00:10:244:1::/64"] },
+  status: { addresses: [{ type: "InternalIP", address: "192.0.2.1" }] },
+}
+
+test("a fresh node gets plugins and configuration, its range, pods, and its rules back; and is left clean", async () => {
+  const { spec } = (await readDaemonSet()).spec.template
+  await using node = await FreshNode.create(spec)
+  const { host } = node
+  for (const path of places) expect(await node.list(path)).toEqual([])
+
+  const installed = await node.run("install")
+  expect({ exitCode: installed.exitCode, stderr: installed.stderr }).toMatchObject({ exitCode: 0 })
+  expect(await node.list("/opt/cni/bin")).toEqual([...pluginNames, "cni", "cnitool"].sort())
+  expect(await node.list("/etc/cni/net.d")).toEqual(["10-pods.conflist"])
+
+  // Before the agent has told the node's range.
+  const [pod, other] = [await host.addContainer(), await host.addContainer()]
+  await using peer = await EchoPeer.start(pod)
+  const ports = JSON.stringify({ portMappings: [{ hostPort: 8080, containerPort: peer.port, protocol: "tcp" }] })
+  const add = () => node.cni(["add", "pods", pod.path], { CAP_ARGS: ports })
+  expect(await add()).toMatchObject({ exitCode: 1, stderr: expect.stringContaining("/run/cni/ranges/pods.json") })
+
+  await using api = await NodeApi.start(host, [nodeObject])
+  await node.writeAccount("ca.crt", api.ca)
+  await node.writeAccount("token", "the token")
+  const agent = await node.start("agent", { NODE_NAME: "node-1", HOST_IP: "127.0.0.1", ...apiEnv })
+  const listener = await node.start("reconcile")
+  const ready = () => host.tryExec("busybox", ["wget", "-q", "-O", "-", "http://127.0.0.1:9817/readyz"])
+  const isReady = async () => {
+    if (agent.exitCode !== null) throw new Error(await node.logOf("agent"))
+    return (await ready()).exitCode === 0
+  }
+  await waitFor(isReady, "the agent to be ready")
+  expect(await node.list("/run/cni/ranges")).toEqual(["pods.json"])
+
+  expect(await add()).toMatchObject({ exitCode: 0 })
+  expect(await node.cni(["add", "pods", other.path])).toMatchObject({ exitCode: 0 })
+  expect(await addressesOf(pod, "eth0")).toEqual(expect.arrayContaining(["10.244.1.2/24", "fd00:10:244:1::2/64"]))
+  for (const address of ["10.244.1.2", "fd00:10:244:1::2"]) expect(await ping(other, address)).toBe(true)
+  const outside = await connectOutside(host)
+  const answers = () => askEcho(outside, { transport: "tcp", address: "203.0.113.1", port: 8080 })
+  expect((await answers()).from.address).toContain("203.0.113.9")
+
+  // What the host loses comes back: rules, the bridge, settings.
+  await host.exec("nft", ["flush", "ruleset"])
+  await host.exec("ip", ["link", "delete", "cni0"])
+  await host.exec("sysctl", ["-w", "net.ipv4.ip_forward=0"])
+  const isBack = async () => (await host.tryExec("sysctl", ["-n", "net.ipv4.ip_forward"])).stdout === "1\n"
+  await waitFor(isBack, "the listener to restore the host")
+  await waitFor(async () => (await answers()).from.address.includes("203.0.113.9"), "the published port to answer")
+
+  // As README.md says to uninstall: in the pod, while it runs.
+  const uninstall = () => node.run("reconcile", ["install", "--bin-dir=/host/bin", "--uninstall"])
+  expect(await uninstall()).toMatchObject({ exitCode: 3 }) // pods are attached
+  expect(await node.list("/etc/cni/net.d")).toEqual([])
+  for (const { path } of [pod, other]) expect(await node.cni(["del", "pods", path])).toMatchObject({ exitCode: 0 })
+  expect(await uninstall()).toMatchObject({ exitCode: 0 })
+  expect(await node.list("/opt/cni/bin")).toEqual([])
+  expect([agent.exitCode, listener.exitCode]).toEqual([null, null])
+}, 300_000)

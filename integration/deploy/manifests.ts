@@ -1,0 +1,129 @@
+import { join } from "node:path"
+import { version } from "../../package.json"
+
+/** An object in a file of `deploy/`. */
+export interface Manifest {
+  readonly apiVersion: string
+  readonly kind: string
+  readonly metadata: {
+    readonly name: string
+    readonly namespace?: string
+    readonly labels?: Readonly<Record<string, string>>
+  }
+  readonly [other: string]: unknown
+}
+
+/** A container of the DaemonSet, as far as tests read it. */
+export interface ContainerSpec {
+  readonly name: string
+  readonly image: string
+  readonly command?: readonly string[]
+  readonly args: readonly string[]
+  readonly env?: readonly { readonly name: string; readonly valueFrom?: object; readonly value?: string }[]
+  readonly securityContext: {
+    readonly runAsUser: number
+    readonly allowPrivilegeEscalation?: boolean
+    readonly privileged?: boolean
+    readonly readOnlyRootFilesystem: boolean
+    readonly capabilities: { readonly drop: readonly string[]; readonly add: readonly string[] }
+    readonly seccompProfile: { readonly type: string }
+  }
+  readonly resources: { readonly requests: object; readonly limits: object }
+  readonly livenessProbe?: object
+  readonly readinessProbe?: object
+  readonly volumeMounts: readonly {
+    readonly name: string
+    readonly mountPath: string
+    readonly subPath?: string
+    readonly readOnly?: boolean
+    readonly mountPropagation?: "HostToContainer"
+  }[]
+}
+
+/** A volume: a path of the host, a ConfigMap, or the projected account. */
+export interface Volume {
+  readonly name: string
+  readonly hostPath?: { readonly path: string; readonly type: string }
+  readonly configMap?: { readonly name: string }
+  readonly projected?: object
+}
+
+/** What the DaemonSet says of its pods, as far as tests read it. */
+export interface PodSpec {
+  readonly hostNetwork?: boolean
+  readonly initContainers: readonly ContainerSpec[]
+  readonly containers: readonly ContainerSpec[]
+  readonly volumes: readonly Volume[]
+}
+
+/** The DaemonSet. */
+export interface DaemonSet extends Manifest {
+  readonly spec: {
+    readonly template: { readonly metadata: object; readonly spec: PodSpec }
+    readonly updateStrategy: object
+  }
+}
+
+const root = join(import.meta.dir, "../..")
+/** The directory of the kustomization. */
+export const kustomization = join(root, "deploy/kubernetes")
+
+const read = (file: string) => Bun.file(join(kustomization, file)).text()
+
+/** The objects of a file. */
+export async function readManifests(file: string): Promise<Manifest[]> {
+  return [Bun.YAML.parse(await read(file)) as Manifest | Manifest[]].flat()
+}
+
+/** What kustomization.yaml says, as far as `readDeployment` understands it. */
+interface Kustomization {
+  readonly namespace: string
+  readonly resources: readonly string[]
+  readonly configMapGenerator: readonly { readonly name: string; readonly files: readonly string[] }[]
+  readonly images: readonly { readonly name: string; readonly newTag: string }[]
+}
+
+/**
+ * The objects that `kubectl apply -k deploy/kubernetes` creates; the ConfigMap without the sum in its name. `kustomize.test.ts` compares them
+ * with what kustomize makes.
+ */
+export async function readDeployment(): Promise<Manifest[]> {
+  const { namespace, resources, configMapGenerator, images } = Bun.YAML.parse(
+    await read("kustomization.yaml"),
+  ) as Kustomization
+  const objects = (await Promise.all(resources.map(readManifests))).flat()
+  const maps = configMapGenerator.map(async ({ name, files }): Promise<Manifest> => {
+    const data = Object.fromEntries(await Promise.all(files.map(async (file) => [file, await read(file)] as const)))
+    return { apiVersion: "v1", kind: "ConfigMap", metadata: { name }, data }
+  })
+  const all = [...objects, ...(await Promise.all(maps))].map((object) =>
+    /^(Namespace|ClusterRole|ClusterRoleBinding)$/.test(object.kind)
+      ? object
+      : { ...object, metadata: { ...object.metadata, namespace } },
+  )
+  let text = JSON.stringify(all)
+  for (const { name, newTag } of images) text = text.replaceAll(`"image":"${name}"`, `"image":"${name}:${newTag}"`)
+  return JSON.parse(text)
+}
+
+/** The DaemonSet of `readDeployment`. */
+export async function readDaemonSet(): Promise<DaemonSet> {
+  const found = (await readDeployment()).find(({ kind }) => kind === "DaemonSet")
+  if (!found) throw new Error("deploy/kubernetes has no DaemonSet")
+  return found as DaemonSet
+}
+
+/** The text of the network's configuration. */
+export const readConflist = () => read("10-pods.conflist")
+
+/** The image's name, with the version of the project. */
+export const image = `cni-plugins:${version}`
+
+/** What a container of the image runs without a command: the image's entrypoint. */
+export const entrypoint = "/opt/cni/bin/cni"
+
+/** What kubelet has a runtime hide and protect in each container that is not privileged. */
+export const protectedPaths = {
+  maskedPaths: ["/proc/acpi", "/proc/kcore", "/proc/keys", "/proc/timer_list", "/proc/scsi", "/sys/firmware"],
+  readonlyPaths: ["/proc/asound", "/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"],
+}

@@ -1,0 +1,79 @@
+/**
+ * The agent as the image has it: one executable, and the parts of glibc that Bun, its runtime, needs. The image has no other library.
+ */
+import { createHash } from "node:crypto"
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { compileAgent } from "../build.ts"
+import { cached, root, run, type Target } from "../engine.ts"
+import { textFile } from "./place.ts"
+import type { PlacedFile } from "./stage.ts"
+
+/** Where glibc has its files: the compiler that knows them, and the loader, whose path stands in the executable. */
+const glibc = {
+  amd64: { compiler: "gcc", loader: "lib64/ld-linux-x86-64.so.2" },
+  arm64: { compiler: "aarch64-linux-gnu-gcc", loader: "lib/ld-linux-aarch64.so.1" },
+} as const
+
+/** What the executable of Bun names as needed, besides the loader; `readelf --dynamic`. */
+const libraries = ["libc.so.6", "libdl.so.2", "libm.so.6", "libpthread.so.0"]
+
+/** Returns the files of the agent for a machine, with the terms of what is inside. */
+export async function agentFiles(target: Target): Promise<PlacedFile[]> {
+  const scratch = mkdtempSync(join(tmpdir(), "cni-agent-"))
+  try {
+    const executable = join(scratch, "cni-agent")
+    await compileAgent(executable, target.name === "amd64" ? undefined : await bunFor(target))
+    const files = await libraryFiles(target)
+    const agent = { path: "usr/local/bin/cni-agent", mode: 0o755, bytes: readFileSync(executable) }
+    return [agent, ...files, textFile("NOTICE.cni-agent", termsOf(files))]
+  } finally {
+    rmSync(scratch, { recursive: true, force: true })
+  }
+}
+
+/** Returns the loader and the libraries that the agent is linked with. */
+export async function libraryFiles(target: Target): Promise<PlacedFile[]> {
+  const { compiler, loader } = glibc[target.name]
+  const find = async (path: string): Promise<PlacedFile> => {
+    const found = await run([compiler, `-print-file-name=${path.replace(/^.*\//, "")}`])
+    return { path, mode: 0o755, bytes: readFileSync(Buffer.from(found).toString().trim()) }
+  }
+  return await Promise.all([loader, ...libraries.map((name) => `lib/${name}`)].map(find))
+}
+
+/** The Bun of another machine: npm's package, as package-lock.json pins it. */
+async function bunFor(target: Target): Promise<string> {
+  const name = `@oven/bun-linux-${target.name === "arm64" ? "aarch64" : "x64"}`
+  const lock = JSON.parse(readFileSync(join(root, "package-lock.json"), "utf8"))
+  const { version, integrity } = lock.packages[`node_modules/${name}`]
+  const directory = await cached(`bun-${target.name}-${version}`, async (into) => {
+    console.error(`Fetching Bun for ${target.name}: ${name}@${version}`)
+    await run(["npm", "pack", "--silent", "--pack-destination", into, `${name}@${version}`])
+    const archive = join(into, readdirSync(into)[0] ?? "")
+    const digest = createHash("sha512").update(readFileSync(archive)).digest("base64")
+    if (`sha512-${digest}` !== integrity)
+      throw new Error(`Cannot use ${name}@${version}: it is not the file that package-lock.json pins`)
+    await run(["tar", "--extract", "--file", archive, "--directory", into, "package/bin/bun"])
+    rmSync(archive)
+  })
+  return join(directory, "package/bin/bun")
+}
+
+/** The terms of glibc and of Bun. */
+function termsOf(files: readonly PlacedFile[]): string {
+  const library = files.find(({ path }) => path === "lib/libc.so.6")?.bytes ?? new Uint8Array()
+  const [version] = /GNU C Library \([^)]*\)/.exec(Buffer.from(library).toString("latin1")) ?? []
+  if (version === undefined) throw new Error("Cannot tell the version of the C library")
+  return `These works of others are in this image for /usr/local/bin/cni-agent, beside those that the file NOTICE names:
+
+  Bun ${Bun.version} (MIT; JavaScriptCore inside it LGPL 2.1): the runtime. Its sources are at
+  https://github.com/oven-sh/bun/tree/bun-v${Bun.version}, and the terms of its parts at https://bun.com/docs/project/license
+
+  ${version} (LGPL 2.1): the C library, in /lib and /lib64, as Debian has built it; its sources are Debian's
+  source package glibc, at https://sources.debian.org/src/glibc/. Its terms follow.
+
+${readFileSync("/usr/share/doc/libc6/copyright", "utf8").trim()}
+`
+}
