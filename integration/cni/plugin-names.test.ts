@@ -1,6 +1,7 @@
 import { expect, test } from "bun:test"
 import { existsSync } from "node:fs"
-import { chmod } from "node:fs/promises"
+import { chmod, rename } from "node:fs/promises"
+import { join } from "node:path"
 import { NodeLab, podsNetwork } from "./node-lab.ts"
 
 const OUT = "../evil"
@@ -73,4 +74,22 @@ test("doctor says that it is no plugin's name, and lint where it stands", async 
     stdout: expect.stringContaining("invalid plugin name: ../evil"),
     exitCode: 1,
   })
+})
+
+test("a copy of bridge under another name is bridge to lint, ps and doctor", async () => {
+  const [{ ...copied }, ...rest] = podsNetwork.plugins
+  await using lab = await NodeLab.create({ ...podsNetwork, plugins: [{ ...copied, type: "cnv-bridge" }, ...rest] })
+  await lab.useOwnPlugins((directory) => rename(join(directory, "bridge"), join(directory, "cnv-bridge")))
+  const pod = await lab.addPod()
+  expect((await lab.doctor()).findings).toEqual([])
+  const [row] = JSON.parse((await lab.cni(["ps", "--json"])).stdout)
+  expect(row).toMatchObject({ network: "pods", containerId: pod.name })
+  await lab.host.exec("ip", ["link", "delete", "cni0"])
+  expect((await lab.doctor()).findings.map(({ rule }) => rule)).toContain("bridge-missing")
+  await lab.writeNetwork("20-typo.conflist", {
+    cniVersion: "1.1.0",
+    name: "typo",
+    plugins: [{ ...copied, type: "cnv-bridge", bridge: "cni1", isGatway: true }],
+  })
+  expect((await lab.cni(["lint"])).stdout).toContain("isGatway")
 })

@@ -4,6 +4,7 @@ import {
   attachmentsOf,
   type FilterView,
   type NodePlaces,
+  namesOfFiles,
   noIpsec,
   readHostTables,
   readInsides,
@@ -134,12 +135,15 @@ function tryReadHostTables(examined: Patient["examined"], node: Patient["node"])
   }
 }
 
-function membersOf({ networks, cache }: Patient["node"]): Member[] {
+function membersOf({ networks, cache, places }: Patient["node"]): Member[] {
   const members = new Map<string, Member>()
   const add = (network: string, { type, raw }: Pick<Member, "type" | "raw">) => {
     members.getOrInsert(`${network} ${JSON.stringify(raw)}`, { network, type, raw })
   }
-  for (const { network } of networks) for (const plugin of network?.plugins ?? []) add(network?.name ?? "", plugin)
+  const nameOf = namesOfFiles(places.binDirs)
+  for (const { network } of networks) {
+    for (const { type, raw } of network?.plugins ?? []) add(network?.name ?? "", { type: nameOf(type), raw })
+  }
   const seen = new Set<readonly NetworkPlugin[]>()
   for (const entry of cache) {
     const plugins = recordedPlugins(entry) ?? []

@@ -10,10 +10,11 @@ import { type Command, sh } from "./remedy.ts"
 /** The plugins that a node's networks name, IPAM plugins included, each with the networks that need it. */
 export function neededPlugins({ members }: Patient): Map<string, string[]> {
   const needed = new Map<string, string[]>()
-  for (const { network, type, raw } of members) {
-    const ipam = ipamOf(raw)
+  for (const { network, raw } of members) {
+    const [type, ipam] = [member(raw, "type"), ipamOf(raw)]
     const ipamType = ipam && member(ipam, "type")
-    for (const name of [type, ...(typeof ipamType === "string" && ipamType !== "" ? [ipamType] : [])]) {
+    for (const name of [type, ipamType]) {
+      if (typeof name !== "string" || name === "") continue
       const networks = needed.getOrInsert(name, [])
       if (!networks.includes(network)) networks.push(network)
     }

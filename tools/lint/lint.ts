@@ -1,5 +1,6 @@
 import { findStat, isDirectory, unlessErrno } from "../../pkg/libc/mod.ts"
 import type { Runtime } from "../../pkg/libcni/mod.ts"
+import { namesOfFiles } from "../node/mod.ts"
 import { checkChain } from "./chain.ts"
 import { besideNetwork, checkDirectory, readSourceFile, sourcesIn } from "./directory.ts"
 import { type Finding, Findings, type Source } from "./findings.ts"
@@ -31,6 +32,7 @@ export interface LintReport {
 /** Looks at a file, or at all files of a directory, those that lie beside a network included. Throws for a path that is not there. */
 export async function lint(path: string, { node, serviceRanges }: LintOptions): Promise<LintReport> {
   const findings = new Findings()
+  const nameOf = namesOfFiles(node?.path ?? [])
   const isWhole = isDirectoryAt(path)
   const sources = isWhole ? sourcesIn(path) : [readSourceFile(path)]
   const all = [...sources]
@@ -40,7 +42,7 @@ export async function lint(path: string, { node, serviceRanges }: LintOptions): 
       all.push(...found)
       return found
     }
-    return readLintNetwork(source, findings, beside) ?? []
+    return readLintNetwork(source, findings, beside, nameOf) ?? []
   })
   for (const network of networks) checkChain(network, findings)
   const ranges = networks.flatMap((network) => checkRanges(network, findings))

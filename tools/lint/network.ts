@@ -12,6 +12,7 @@ import { checkDuplicates, checkKeys, plainValue, startOf } from "./keys.ts"
 export interface Entry {
   readonly source: Source
   readonly node: Node
+  /** The plugin's own name, which may not be that of its file. */
   readonly type: string
   /** Undefined for a plugin of another suite. */
   readonly known: Known | undefined
@@ -38,6 +39,7 @@ export function readLintNetwork(
   source: Source,
   findings: Findings,
   beside: (name: string) => readonly Source[],
+  nameOf: (type: string) => string,
 ): LintNetwork | undefined {
   if (!checkSyntax(source, findings)) return undefined
   const { tree, file } = source
@@ -68,8 +70,8 @@ export function readLintNetwork(
   }
   checkDuplicates(source, tree, findings)
   const name = textAt(tree, ["name"]) ?? ""
-  const inFile = isList ? listEntries(source, tree, findings) : [entryOf(source, tree)]
-  const entries = [...inFile, ...(isList ? besideEntries(tree, beside(name), findings) : [])]
+  const inFile = isList ? listEntries(source, tree, findings, nameOf) : [entryOf(source, tree, nameOf)]
+  const entries = [...inFile, ...(isList ? besideEntries(tree, beside(name), findings, nameOf) : [])]
   if (isList && !looksLikeList && entries.length === 0) {
     const message = `"plugins" is missing, and no plugin lies in a directory "${name}" beside the file`
     findings.add(source, startOf(tree), "missing-key", message)
@@ -106,26 +108,38 @@ function hintFor(text: string, reason: string): string | undefined {
   return undefined
 }
 
-function listEntries(source: Source, tree: Node, findings: Findings): Entry[] {
+function listEntries(source: Source, tree: Node, findings: Findings, nameOf: (type: string) => string): Entry[] {
   checkKeys({ source, findings, also: ["plugins"], isComplete: true, isShared: true }, tree, networkKeys)
-  return itemsAt(tree, ["plugins"]).map((node) => entryOf(source, node))
+  return itemsAt(tree, ["plugins"]).map((node) => entryOf(source, node, nameOf))
 }
 
-function besideEntries(tree: Node, sources: readonly Source[], findings: Findings): Entry[] {
+function besideEntries(
+  tree: Node,
+  sources: readonly Source[],
+  findings: Findings,
+  nameOf: (type: string) => string,
+): Entry[] {
   const only = nodeAt(tree, ["loadOnlyInlinedPlugins"])
   if (only?.kind === "scalar" && only.value === true) return []
   return sources.flatMap((source) => {
     if (!checkSyntax(source, findings) || source.tree === undefined) return []
     checkDuplicates(source, source.tree, findings)
-    return [entryOf(source, source.tree)]
+    return [entryOf(source, source.tree, nameOf)]
   })
 }
 
-function entryOf(source: Source, node: Node): Entry {
+/** `nameOf` tells which plugin a type leads to: that of its file. */
+function entryOf(source: Source, node: Node, nameOf: (type: string) => string): Entry {
   const type = textAt(node, ["type"]) ?? ""
-  const known = findPlugin(type)
-  const ipam = findPlugin(textAt(node, ["ipam", "type"]) ?? "")
-  return { source, node, type, known, ipam: ipam?.kind === "ipam" && isRunBy(known) ? ipam : undefined }
+  const known = findPlugin(nameOf(type))
+  const ipam = findPlugin(nameOf(textAt(node, ["ipam", "type"]) ?? ""))
+  return {
+    source,
+    node,
+    type: known?.name ?? type,
+    known,
+    ipam: ipam?.kind === "ipam" && isRunBy(known) ? ipam : undefined,
+  }
 }
 
 /**

@@ -135,7 +135,8 @@ export async function checkInstalled(
 ): Promise<void> {
   const asked = new Map<string, readonly string[] | Error>()
   for (const { entries, version } of networks) {
-    for (const { source, node, type } of entries) {
+    for (const { source, node } of entries) {
+      const type = textAt(node, ["type"]) ?? ""
       const ipam = textAt(node, ["ipam", "type"]) ?? ""
       for (const [name, path] of [
         [type, ["type"]],

@@ -5,6 +5,7 @@ import { foreign } from "./foreign.ts"
 import { type LeaseStore, readStores } from "./leases.ts"
 import { type NodeLink, type NodeRoute, readLinks, readRoutes } from "./links.ts"
 import { type NetworkFile, readNetworks } from "./networks.ts"
+import { namesOfFiles } from "./plugin-names.ts"
 import { RecordedNetwork } from "./recorded.ts"
 
 /** The default directory of host-local's files. */
@@ -97,7 +98,7 @@ export function readNode(places: NodePlaces, { hasRoutes = true } = {}): Node {
   }
   const networks = attempt("networks", () => readNetworks(places.confDir), [])
   const links = attempt("links", readLinks, [])
-  const { cache, brokenRecords } = attempt("cache", () => readCached(places.cacheDir), { cache: [], brokenRecords: [] })
+  const { cache, brokenRecords } = attempt("cache", () => readCached(places), { cache: [], brokenRecords: [] })
   return {
     places,
     readMs: Date.now(),
@@ -113,15 +114,16 @@ export function readNode(places: NodePlaces, { hasRoutes = true } = {}): Node {
 }
 
 /** Each file of the caches is read once. Throws what reading throws. */
-function readCached(runtimes: string): { cache: CacheEntry[]; brokenRecords: string[] } {
+function readCached({ cacheDir: runtimes, binDirs }: NodePlaces): { cache: CacheEntry[]; brokenRecords: string[] } {
   const networks = new Map<Uint8Array, RecordedNetwork>()
+  const nameOf = namesOfFiles(binDirs)
   const found = { cache: [] as CacheEntry[], brokenRecords: [] as string[] }
   for (const cacheDir of cacheDirs(runtimes)) {
     const attachments = cachedAttachments(cacheDir, undefined, (file) => {
       if (isBroken(file)) found.brokenRecords.push(file)
     })
     for (const one of attachments) {
-      const recorded = networks.getOrInsertComputed(one.config, (config) => new RecordedNetwork(config))
+      const recorded = networks.getOrInsertComputed(one.config, (config) => new RecordedNetwork(config, nameOf))
       const owner = {
         network: foreign(one.network),
         containerId: foreign(one.containerId),

@@ -1,14 +1,18 @@
 import { type Network, type NetworkPlugin, parseNetworkList } from "../../pkg/libcni/mod.ts"
 import { foreign, foreignValue } from "./foreign.ts"
+import type { NameOf } from "./plugin-names.ts"
 
 /** The network list that a record has of the ADD: read when it is first looked at, since a node has hundreds of the same. */
 export class RecordedNetwork {
   readonly #config: Uint8Array
+  readonly #nameOf: NameOf
   #read = false
   #network: Network | undefined
+  #plugins: readonly NetworkPlugin[] | undefined
 
-  constructor(config: Uint8Array) {
+  constructor(config: Uint8Array, nameOf: NameOf = (type) => type) {
     this.#config = config
+    this.#nameOf = nameOf
   }
 
   /** Undefined where it cannot be read. */
@@ -16,6 +20,12 @@ export class RecordedNetwork {
     if (!this.#read) this.#network = tryParse(this.#config)
     this.#read = true
     return this.#network
+  }
+
+  /** Its plugins by their own names; undefined where it cannot be read. */
+  get plugins(): readonly NetworkPlugin[] | undefined {
+    this.#plugins ??= this.network?.plugins.map((plugin) => ({ ...plugin, type: this.#nameOf(plugin.type) }))
+    return this.#plugins
   }
 }
 
@@ -32,7 +42,7 @@ export function recordedNetwork(cached: WithNetwork | undefined): Network | unde
 
 /** The plugins of the network at the ADD of an attachment; undefined where that is not known. */
 export function recordedPlugins(cached: WithNetwork | undefined): readonly NetworkPlugin[] | undefined {
-  return recordedNetwork(cached)?.plugins
+  return cached && (cached.recorded ?? new RecordedNetwork(cached.config)).plugins
 }
 
 /** The network with types and values that can be shown. */

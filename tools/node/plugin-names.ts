@@ -1,0 +1,24 @@
+import { findPluginName, requirePlugin } from "../../pkg/invoke/mod.ts"
+import { isCniError } from "../../pkg/types/mod.ts"
+import { describedPlugins } from "../../suite/plugins.ts"
+
+/** Returns the name of the plugin that a network's `type` leads to. */
+export type NameOf = (type: string) => string
+
+/**
+ * Names plugins by what their files are: a copy of bridge may lie there as `cnv-bridge`. A type without a file of this suite in the
+ * directories keeps its name. Each file is read once.
+ */
+export function namesOfFiles(binDirs: readonly string[]): NameOf {
+  const names = new Map<string, string>(describedPlugins.map(({ name }) => [name, name]))
+  return (type) => names.getOrInsertComputed(type, () => nameOfFile(type, binDirs) ?? type)
+}
+
+function nameOfFile(type: string, binDirs: readonly string[]): string | undefined {
+  try {
+    return findPluginName(requirePlugin(type, binDirs.join(":")))
+  } catch (error) {
+    if (isCniError(error)) return undefined // another finding says that it is missing
+    throw error
+  }
+}
