@@ -8,18 +8,9 @@
 
 /* memory.c: where the engine's memory comes from */
 extern const JSMallocFunctions memory_functions;
-/* A block that was made for an image. */
-struct place {
-    char *block;
-    size_t size;
-    bool is_free;
-};
-/*
- * From now on blocks are made for an image: the n-th goes to the n-th of `where`, those beyond `count` one after the other from `start` on.
- * `record` gets them in their order, and at the end, by `memory_made`, whether each has been freed. Returns how many there are.
- */
-void memory_make(char *start, struct place *record, const struct place *where, size_t count);
-size_t memory_made(void);
+/* From now on all blocks come from this room, one after the other: an image is made there. `memory_end` is where the last one ends. */
+void memory_begin(char *start, size_t size);
+char *memory_end(void);
 /* main.c: ends the process with an error object. */
 _Noreturn void out_of_memory(void);
 /* door.c: the language and what TypeScript can ask of the system. NULL without memory. */

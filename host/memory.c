@@ -1,9 +1,9 @@
 /*
- * Memory for a process that lives for milliseconds: a block of one of 8 sizes for each power of two is taken from the list
- * of freed ones, else from the end of a chunk. Nothing goes back to the kernel. With musl's allocator an ADD takes a sixth
+ * Memory for a process that lives for milliseconds: a block of some size (multiples of 8, beyond 2 KB 8 sizes for each power of two) is
+ * taken from the list of freed ones, else from the end of a chunk. Nothing goes back to the kernel. With musl's allocator an ADD takes a sixth
  * more CPU time; one that never reuses anything touches twice the pages.
  *
- * The size of a block lies in the 8 bytes before it. Blocks lie at multiples of 16, those of an image at multiples of 8.
+ * The size of a block lies in the 8 bytes before it. Blocks lie at multiples of 8.
  *
  * Without memory the process ends, with an error object: the engine has places where it goes on with half an object instead, and
  * a message to the kernel with another index in it was one. What had been made goes with the next DEL, as after a kill.
@@ -20,6 +20,8 @@
 #define CHUNK ((size_t)1 << 20)
 #define HEADER sizeof(size_t)
 #define MOST ((size_t)1 << 30) /* more than any call needs */
+#define SMALL_BITS 11
+#define SMALL ((size_t)1 << SMALL_BITS)
 
 struct freed {
     struct freed *next;
@@ -28,21 +30,16 @@ struct freed {
 #define AHEAD ((size_t)32 << 10) /* so much is asked of the kernel at a time: one fault for 8 pages */
 
 static char *position, *limit, *populated;
+static bool room_is_fixed; /* of an image that is made */
 static size_t mapped;
-static struct freed *lists[8 * 64];
+static struct freed *lists[SMALL / 8 + 8 * (31 - SMALL_BITS) + 1];
 
 #ifndef FAILS /* a build for tests has allocations that fail */
 #define FAILS() false
 #endif
 
-/* While an image is made nothing is handed out twice, and each block goes to the place that is known for it, or to the next one. */
-static char *making;
-static struct place *places;
-static const struct place *known;
-static size_t made, known_count;
-#define FREED ((size_t)1) /* in the header of a block that was given back */
-
 static void grow(size_t size) {
+    if (room_is_fixed) out_of_memory();
     size_t length = size > CHUNK - HEADER ? (size + HEADER + 4095) & ~(size_t)4095 : CHUNK;
     if (length > MOST - mapped) out_of_memory();
     char *chunk = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -63,30 +60,20 @@ static void populate(char *up_to) {
 
 /* A block with its header: `*size` rounded up, and which list such blocks are in once they are freed. */
 static size_t list_of(size_t *size) {
-    size_t whole = *size + HEADER;
-    if (whole <= 128) {
-        *size = (whole + 15) & ~(size_t)15;
-        return *size / 16;
+    size_t whole = ((*size > sizeof(struct freed) ? *size : sizeof(struct freed)) + HEADER + 7) & ~(size_t)7;
+    if (whole <= SMALL) {
+        *size = whole;
+        return whole / 8;
     }
     unsigned half = 63u - (unsigned)__builtin_clzl(whole - 1); /* 2^half < whole <= 2^(half + 1) */
     size_t unit = (size_t)1 << (half - 3);
     *size = (whole + unit - 1) & ~(unit - 1);
-    return 8 * (half - 6) + (*size >> (half - 3)) - 8;
+    return SMALL / 8 + 8 * (half - SMALL_BITS) + (*size >> (half - 3)) - 8;
 }
 
 static size_t *header_of(const void *block) { return (size_t *)(uintptr_t)block - 1; }
 
-static void *make(size_t size) {
-    size = (size + 7) & ~(size_t)7;
-    char *block = made < known_count ? known[made].block : making + HEADER;
-    if (made >= known_count) making = block + size;
-    places[made++] = (struct place){.block = block, .size = size};
-    *header_of(block) = size;
-    return block;
-}
-
 static void *take(size_t size) {
-    if (making) return make(size);
     if (size > MOST || FAILS()) out_of_memory();
     size_t list = list_of(&size);
     struct freed *freed = lists[list];
@@ -106,27 +93,19 @@ static size_t usable_size(const void *block) { return block ? *header_of(block) 
 
 static void give(void *, void *block) {
     if (!block) return;
-    if (making) {
-        *header_of(block) |= FREED;
-        return;
-    }
     size_t size = usable_size(block), list = list_of(&size);
     struct freed *freed = block;
     freed->next = lists[list];
     lists[list] = freed;
 }
 
-void memory_make(char *start, struct place *record, const struct place *where, size_t count) {
-    making = start;
-    places = record;
-    known = where;
-    known_count = count;
+void memory_begin(char *start, size_t size) {
+    position = start + HEADER;
+    limit = start + size;
+    room_is_fixed = true;
 }
 
-size_t memory_made(void) {
-    for (size_t at = 0; at < made; at++) places[at].is_free = *header_of(places[at].block) & FREED;
-    return made;
-}
+char *memory_end(void) { return position - HEADER; }
 
 static void *allocate(void *, size_t size) { return take(size); }
 

@@ -7,7 +7,6 @@
 import { cpSync, existsSync, readdirSync, readFileSync, rmSync } from "node:fs"
 import { basename, join } from "node:path"
 import { cached, hashOf, hostDirectory, run } from "./cache.ts"
-import { sectionsOf } from "./elf.ts"
 import { fetchEngine, findVendored, pinnedEngine } from "./sources.ts"
 
 export { cacheDirectory, cached, hashOf, hostDirectory, root, run } from "./cache.ts"
@@ -38,9 +37,9 @@ export const engineSources = ["dtoa.c", "libregexp.c", "libunicode.c", "quickjs.
 
 /**
  * The engine's C sources with a patch of ours: `engine` for what runs on a node, `compiler` on top of it for the program that
- * compiles scripts, `record` on top of it for the one that tells what calls use (`used.ts`).
+ * compiles scripts.
  */
-export async function engineSource(patched: "engine" | "compiler" | "record" = "engine"): Promise<string> {
+export async function engineSource(patched: "engine" | "compiler" = "engine"): Promise<string> {
   const below = patched === "engine" ? await publishedSource() : await engineSource()
   const patch = join(hostDirectory, `${patched}.patch`)
   return cached(`${patched}-source-${hashOf(basename(below), readFileSync(patch)).slice(0, 16)}`, async (directory) => {
@@ -88,28 +87,12 @@ export interface EngineFlavour {
   readonly engineFlags: readonly string[]
 }
 
-/** The engine's functions of C that calls use, written by `used.ts`: they lie together in an executable, on few pages. */
-export const usedFunctions = join(hostDirectory, "used-functions.txt")
-
-/** Moves the functions that calls use to the sections that linkers put together, `.text.hot`. */
-async function gatherUsed(object: string, compiler: string): Promise<void> {
-  const used = new Set(readFileSync(usedFunctions, "utf8").split("\n"))
-  const renamed = [...sectionsOf(readFileSync(object)).keys()].flatMap((section) => {
-    const name = /^\.text\.(\w+)/.exec(section)?.[1] // what follows a dot is the compiler's: a part, a copy
-    return name && used.has(name) ? [`--rename-section=${section}=.text.hot${section.slice(".text".length)}`] : []
-  })
-  const objcopy = Buffer.from(await run([compiler, "-print-prog-name=objcopy"]))
-    .toString()
-    .trim()
-  await run([objcopy, ...renamed, object])
-}
-
 /** The engine's objects for a target; they do not know where they were compiled. */
 export async function engineObjects(source: string, flavour: EngineFlavour): Promise<string[]> {
   const { target, compiler } = flavour
   const flags = [...optimize, ...engineFlags, ...flavour.engineFlags]
   const version = await run([compiler, "--version"])
-  const key = hashOf(basename(source), compiler, version, ...flags, readFileSync(usedFunctions)).slice(0, 16)
+  const key = hashOf(basename(source), compiler, version, ...flags).slice(0, 16)
   const directory = await cached(`engine-${target.name}-${key}`, async (into) => {
     const what = [target.name, ...flavour.engineFlags].join(" ")
     console.error(`Compiling the engine for ${what}: once, it takes about a minute`)
@@ -118,7 +101,6 @@ export async function engineObjects(source: string, flavour: EngineFlavour): Pro
       engineSources.map(async (file) => {
         const all = [...flags, `-ffile-prefix-map=${source}=engine`]
         await run([compiler, ...all, "-c", "-o", join(into, `${file}.o`), join(source, file)])
-        await gatherUsed(join(into, `${file}.o`), compiler)
         console.error(`  ${++done} of ${engineSources.length}: ${file}`)
       }),
     )
@@ -130,7 +112,7 @@ export async function engineObjects(source: string, flavour: EngineFlavour): Pro
 export async function scriptCompiler(): Promise<string> {
   const source = await engineSource("compiler")
   const script = join(import.meta.dir, "compile.c")
-  const objects = await engineObjects(source, { target: targets.amd64, compiler: muslCompiler, engineFlags: [] })
+  const objects = await engineObjects(source, { target: targets.amd64, compiler: muslCompiler, engineFlags: ["-O0"] })
   const directory = await cached(`compile-${hashOf(readFileSync(script), ...objects).slice(0, 16)}`, async (into) => {
     const flags = [...optimize, ...hostFlags, "-static", "-isystem", source]
     await run([muslCompiler, ...flags, "-o", join(into, "compile"), script, ...objects, "-lm"])

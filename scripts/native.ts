@@ -2,10 +2,10 @@
  * Builds the plugins' executables: the engine (`engine.ts`), the native host (`host/`) and the compiled TypeScript, linked
  * statically. Two builds are the same byte for byte, in every directory.
  */
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { basename, dirname, join } from "node:path"
 import { bundle, type Program } from "./bundle.ts"
-import { hostDirectory, run, type Target } from "./engine.ts"
+import { run, type Target } from "./engine.ts"
 import { muslOf } from "./musl.ts"
 import { listeners, pluginNames, programsOf, toolPrograms } from "./programs.ts"
 import { requireSameAnswers, requireSameSections } from "./verify.ts"
@@ -28,23 +28,6 @@ async function staticPieFlags(target: Target): Promise<string[]> {
   const { libraries } = await muslOf(target)
   const start = ["rcrt1.o", "crti.o", "crtn.o"].map((file) => join(libraries, file))
   return ["-static", "-nostartfiles", "-Wl,-pie,--no-dynamic-linker,-z,text", ...start]
-}
-
-/**
- * The names of functions and properties that calls use, written by `used.ts`: what has them lies together in a heap image. A name, and
- * the plugins whose executables use it; all do when there are none.
- */
-export const usedNames = join(hostDirectory, "used-names.txt")
-
-/** The names that the executable of these programs uses; all names when it was not recorded. */
-export function usedNamesOf(programs: readonly string[]): string[] {
-  const lines = readFileSync(usedNames, "utf8").trimEnd().split("\n")
-  const rows = lines.map((line) => line.split("\t"))
-  const recorded = new Set(rows.flatMap(([, ...plugins]) => plugins))
-  const isKnown = programs.some((program) => recorded.has(program))
-  return rows.flatMap(([name = "", ...plugins]) =>
-    !isKnown || plugins.length === 0 || plugins.some((plugin) => programs.includes(plugin)) ? [name] : [],
-  )
 }
 
 /** What is made of programs before they are linked: files. */
@@ -95,16 +78,11 @@ async function linkFixed(
  * An executable whose heap is an image of one that has evaluated the bytecode. Throws when the image does not belong to it:
  * code and constants of both links must be the same, byte for byte. Returns its path.
  */
-async function linkSnapshot(
-  shop: Workshop,
-  { bytecode, positions }: Compiled,
-  programs: readonly string[],
-): Promise<string> {
+async function linkSnapshot(shop: Workshop, { bytecode, positions }: Compiled, program?: string): Promise<string> {
   writeFileSync(shop.at("nothing"), "")
   const maker = await shop.once("maker", () => linkFixed(shop.room("maker"), "maker", shop.at("nothing")))
-  writeFileSync(shop.at("names"), usedNamesOf(programs).join("\n"))
-  writeFileSync(shop.at("heap"), await run([...shop.flavour.target.emulator, maker, bytecode, shop.at("names")]))
-  const linked = await linkFixed(shop, "from-snapshot", positions, shop.at("heap"), programs[0])
+  writeFileSync(shop.at("heap"), await run([...shop.flavour.target.emulator, maker, bytecode]))
+  const linked = await linkFixed(shop, "from-snapshot", positions, shop.at("heap"), program)
   requireSameSections(maker, linked)
   return linked
 }
@@ -118,7 +96,7 @@ export async function buildTool(out: string, flavour: Flavour = {}, start: Start
     const flags = [...(toolFlavour.flags ?? []), ...(flavour.flags ?? [])]
     const shop = await Workshop.open(scratch, { ...toolFlavour, ...flavour, flags }, toolPrograms)
     const compiled = await compile(shop, toolPrograms, "tool")
-    shop.finish(await (start === "bytecode" ? linkBytecode(shop, compiled) : linkSnapshot(shop, compiled, [])), out)
+    shop.finish(await (start === "bytecode" ? linkBytecode(shop, compiled) : linkSnapshot(shop, compiled)), out)
   })
 }
 
@@ -130,7 +108,8 @@ async function link(shop: Workshop, start: Start, programs: readonly Program[]):
   const compiled = await compile(shop, programs)
   if (start === "bytecode") return linkBytecode(shop, compiled, programs[0]?.name)
   const names = programs.map(({ name }) => name)
-  const linked = await Promise.all([linkSnapshot(shop, compiled, names), linkBytecode(shop, compiled, names[0])])
+  const [name] = names
+  const linked = await Promise.all([linkSnapshot(shop, compiled, name), linkBytecode(shop, compiled, name)])
   await requireSameAnswers(linked, names, shop.flavour.target.emulator, shop.at("verify"))
   return linked[0]
 }

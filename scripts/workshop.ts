@@ -28,8 +28,6 @@ export interface Flavour {
   readonly engineFlags?: readonly string[]
   /** The file of `host/` that the engine's memory comes from; `memory.c` by default. */
   readonly memory?: string
-  /** Which of our patches the engine has: `record` tells what calls use. */
-  readonly engine?: "engine" | "record"
 }
 
 /** What all executables of one suite have in common. */
@@ -62,22 +60,15 @@ export class Workshop {
 
   /** `suite` is all that is built together, in this executable or others. */
   static async open(scratch: string, asked: Flavour, suite: readonly Program[]): Promise<Workshop> {
-    const {
-      target = targets.amd64,
-      flags = [],
-      engineFlags = [],
-      memory = "host/memory.c",
-      engine: patched = "engine",
-    } = asked
+    const { target = targets.amd64, flags = [], engineFlags = [], memory = "host/memory.c" } = asked
     const flavour = {
       target,
       compiler: asked.compiler ?? (await muslOf(target)).compiler,
       flags,
       engineFlags,
       memory,
-      engine: patched,
     }
-    const source = await engineSource(patched)
+    const source = await engineSource()
     const [engine, compiler] = await Promise.all([engineObjects(source, flavour), scriptCompiler()])
     const { script } = await bundle("plugins", suite)
     const name = named(script, engine, flavour)
@@ -168,14 +159,10 @@ export class Workshop {
   /** Links an executable, without symbols, but for one whose reports need them. */
   async link(name: string, objects: readonly string[], flags: readonly string[]): Promise<string> {
     const { flavour, engine, name: suite } = this.#shared
-    const least = this.hasSymbols ? [] : ["-s", "-Wl,--gc-sections"]
+    const least = this.isSanitized ? [] : ["-s", "-Wl,--gc-sections"]
     const all = [...flavour.flags, ...least, ...flags, suite]
     await run([flavour.compiler, ...all, "-o", this.at(name), ...engine, ...objects, "-lm"])
     return this.at(name)
-  }
-
-  get hasSymbols(): boolean {
-    return this.isSanitized || this.flavour.engine === "record"
   }
 
   get isSanitized(): boolean {
