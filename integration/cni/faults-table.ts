@@ -2,10 +2,13 @@ import { expect } from "bun:test"
 import { chmod, copyFile, rm } from "node:fs/promises"
 import type { FindingName } from "../../tools/doctor/names.ts"
 import {
+  advertiseRouter,
   builtPlugins,
   type ContainerNamespace,
   chooseIptables,
+  connect,
   type Feature,
+  learnt,
   mountOver,
   startDaemon,
   waitFor,
@@ -66,6 +69,25 @@ export const faults: readonly Fault[] = [
     severity: "error",
     names: /conf\/cni0\/forwarding is 0/,
     seed: ({ host }) => writeSysctl(host, "net/ipv4/conf/cni0/forwarding", "0"),
+  },
+  {
+    rule: "router-ignored",
+    severity: "error",
+    names: /"uplink".* accept_ra is 1/,
+    seed: async ({ host }) => {
+      const router = await host.addContainer()
+      const uplink = { namespace: host, link: "uplink", addresses: ["198.51.100.1/24"] }
+      await connect(uplink, { namespace: router, link: "lan", addresses: ["198.51.100.2/24"] })
+      await host.exec("ip", ["route", "add", "default", "via", "198.51.100.2"])
+      await advertiseRouter(router, "lan", host)
+      await waitFor(async () => (await learnt(host)).includes("2001:db8:bad:"), "an address by the advertisement")
+      await writeSysctl(host, "net/ipv6/conf/all/forwarding", "1")
+    },
+    words: /accept_ra 2/,
+    mend: async ({ host }) => {
+      await writeSysctl(host, "net/ipv6/conf/uplink/accept_ra", "2")
+      await host.exec("ip", ["-6", "route", "add", "default", "via", "fe80::1", "dev", "uplink", "proto", "ra"])
+    },
   },
   {
     rule: "rp-filter-strict",

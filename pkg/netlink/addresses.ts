@@ -19,6 +19,8 @@ export const IFA_F_NODAD = 0x02
 export const IFA_F_DADFAILED = 0x08
 export const IFA_F_TENTATIVE = 0x40
 export const IFA_F_PERMANENT = 0x80
+/** The kernel has made it of a router advertisement, or a program that asks for temporary addresses beside it. */
+export const IFA_F_MANAGETEMPADDR = 0x100
 /** <linux/if_addr.h>; those that an address can be added with. */
 const GIVEN = IFA_F_NODAD | 0x10 | 0x100 | 0x200 | 0x400 // HOMEADDRESS, MANAGETEMPADDR, NOPREFIXROUTE, MCAUTOJOIN
 

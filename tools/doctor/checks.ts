@@ -13,6 +13,7 @@ import { checkBroken, checkClock, checkDisk, checkRecords, checkUnread } from ".
 import { checkHostNeighbours, checkHostRoutes } from "./host-routes.ts"
 import { checkIpsec } from "./ipsec.ts"
 import {
+  checkAdvertisedRoutes,
   checkBridgeFiltering,
   checkConntrack,
   checkForwarding,
@@ -53,6 +54,7 @@ export const checks: readonly Check[] = [
   checkPools,
   checkForwarding,
   checkReversePath,
+  checkAdvertisedRoutes,
   checkIpv6,
   checkConntrack,
   checkNeighbourTables,

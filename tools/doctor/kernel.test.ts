@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test"
-import type { NodeAttachment } from "../node/mod.ts"
+import type { NodeAttachment, NodeRoute } from "../node/mod.ts"
 import {
+  checkAdvertisedRoutes,
   checkBridgeFiltering,
   checkConntrack,
   checkForwarding,
@@ -64,6 +65,36 @@ the kernel forwards nothing that comes in there
 sysctl -w net.ipv4.conf.cni0.forwarding=1`,
     ])
     expect(found({ ...one, [IPV4]: "0" })).toEqual([])
+  })
+})
+
+describe("router advertisements", () => {
+  const settings = (accepted: string, forwarding = "1") => ({
+    "net/ipv6/conf/uplink/accept_ra": accepted,
+    "net/ipv6/conf/uplink/forwarding": forwarding,
+  })
+  const uplink = linkOf(2, "uplink", { isAutoconfigured: true })
+  const found = (sysctls: Record<string, string>, link = uplink, routes: readonly NodeRoute[] = []) =>
+    checkAdvertisedRoutes(patientOf({ links: [link], sysctls, routes })).map(
+      ({ rule, severity }) => `${severity} ${rule}`,
+    )
+
+  test("are missed where the host forwards and the link, which has addresses by them, heeds none", () => {
+    expect(found(settings("1"))).toEqual(["error router-ignored"])
+    const byHand = { dst: "::/0", gateway: "fe80::1", dev: "uplink", protocol: 3 }
+    expect(found(settings("1"), uplink, [byHand])).toEqual(["warning router-ignored"])
+  })
+
+  test("are not missed where they are heeded, refused, never came, or their route is there", () => {
+    for (const [accepted, forwarding] of [
+      ["2", "1"],
+      ["0", "1"],
+      ["1", "0"],
+    ])
+      expect(found(settings(accepted ?? "", forwarding))).toEqual([])
+    expect(found(settings("1"), linkOf(2, "uplink"))).toEqual([])
+    expect(found(settings("1"), { ...uplink, nsid: 1 })).toEqual([])
+    expect(found(settings("1"), uplink, [{ dst: "::/0", dev: "uplink", protocol: 9 }])).toEqual([])
   })
 })
 

@@ -1,3 +1,4 @@
+import { RTPROT_RA } from "../../pkg/netlink/mod.ts"
 import { AF_INET, familyOf, parseCidr } from "../../pkg/types/mod.ts"
 import { gatewaysOn, isGateway } from "./bridges.ts"
 import { affectedBy, bridgeOf, bridgesOf, type Check, type Finding, type Patient, routedLinks } from "./finding.ts"
@@ -63,6 +64,31 @@ function defaultUplinks({ node }: Patient): string[] {
 
 function familyOfText(address: string): 4 | 6 {
   return address.includes(":") ? 6 : 4
+}
+
+/**
+ * Links of the host that have configured themselves by router advertisements, and heed none since the host forwards: the kernel has
+ * deleted the default route that came by them.
+ */
+export const checkAdvertisedRoutes: Check = ({ node, sysctl }) => {
+  const defaults = node.routes.filter(({ dst, isClosed }) => dst === "::/0" && !isClosed)
+  return node.links.flatMap(({ name, nsid, isUp, isAutoconfigured }): Finding[] => {
+    const setting = (key: string) => sysctl(`net/ipv6/conf/${name}/${key}`)
+    if (nsid !== undefined || !isUp || !isAutoconfigured) return []
+    if (setting("accept_ra") !== "1" || setting("forwarding") !== "1") return []
+    if (defaults.some(({ dev, protocol }) => dev === name && protocol === RTPROT_RA)) return []
+    const lost = defaults.length === 0 ? "the host has no IPv6 default route, and" : "the host"
+    return [
+      {
+        rule: "router-ignored",
+        severity: defaults.length === 0 ? "error" : "warning",
+        affected: [{ name: `"${name}"` }],
+        what: `"${name}" has addresses by router advertisements, and heeds none any more: its accept_ra is 1, and the host forwards`,
+        why: `${lost} loses these addresses when their time is over`,
+        remedy: `give "${name}" accept_ra 2, also in /etc/sysctl.d: it is a setting of the host's own, and the next advertisement brings the route back`,
+      },
+    ]
+  })
 }
 
 /** Strict reverse path filtering; what counts is the larger of the value for all and the interface's. */

@@ -32,6 +32,7 @@ export const findingNames = [
   "kernel-feature",
   "forwarding-off",
   "forwarding-off-link",
+  "router-ignored",
   "rp-filter-strict",
   "rp-filter-uplink",
   "ipv6-disabled",

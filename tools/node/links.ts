@@ -1,6 +1,7 @@
 import {
   attrs,
   bridgePortData,
+  IFA_F_MANAGETEMPADDR,
   IFF_NOARP,
   IFF_UP,
   type Link,
@@ -69,6 +70,8 @@ export interface NodeLink {
   readonly xdp?: { readonly mode: string; readonly id: number } | undefined
   /** With prefix length; of links on the host only. */
   readonly addresses: readonly string[]
+  /** It has an address that the kernel has made of a router advertisement. */
+  readonly isAutoconfigured?: boolean
   readonly counters?: Counters | undefined
 }
 
@@ -110,8 +113,15 @@ const STATS64_SIZE = 64
 export function readLinks(): NodeLink[] {
   using host = RouteSocket.open()
   const addresses = new Map<number, Cidr[]>()
-  for (const { index, ip, prefix } of listAddresses(host)) addresses.getOrInsert(index, []).push({ ip, prefix })
-  const own = listLinks(host).map((link) => describeLink(link, undefined, addresses.get(link.index)))
+  const autoconfigured = new Set<number>()
+  for (const { index, ip, prefix, flags } of listAddresses(host)) {
+    addresses.getOrInsert(index, []).push({ ip, prefix })
+    if (flags & IFA_F_MANAGETEMPADDR) autoconfigured.add(index)
+  }
+  const own = listLinks(host).map((link) => {
+    const described = describeLink(link, undefined, addresses.get(link.index))
+    return autoconfigured.has(link.index) ? Object.assign(described, { isAutoconfigured: true }) : described
+  })
   const known = new Set(own.map(({ peerNsid }) => peerNsid)) // one question for each of the others
   const others = listNsids(host).filter((nsid) => !known.has(nsid))
   const inside = others.flatMap((nsid) =>
