@@ -41,7 +41,15 @@ function testFiles(rooms: readonly string[]): string[] {
 
 async function gate(runner: Runner): Promise<void> {
   await runner.step("format and lint", [tool("biome"), "ci", "--colors=off", "."])
-  await runner.step("types", [tool("tsc"), "-p", ".", "--noEmit"])
+  await runner.step("types", [
+    tool("tsc"),
+    "-p",
+    ".",
+    "--noEmit",
+    "--incremental",
+    "--tsBuildInfoFile",
+    "dist/types.tsbuildinfo",
+  ])
   await unit(runner, testFiles(unitRooms))
 }
 
