@@ -115,6 +115,7 @@ const noTables: Patient["hostTables"] = {
   deafBridges: new Set(),
   fixedEntries: new Map(),
   neighbourTables: [],
+  countedNeighbours: new Map(),
   ipsec: noIpsec,
 }
 

@@ -1,5 +1,6 @@
 import { RTPROT_RA } from "../../pkg/netlink/mod.ts"
 import { AF_INET, familyOf, parseCidr } from "../../pkg/types/mod.ts"
+import { countedOf } from "../node/mod.ts"
 import { gatewaysOn, isGateway } from "./bridges.ts"
 import { affectedBy, bridgeOf, bridgesOf, type Check, type Finding, type Patient, routedLinks } from "./finding.ts"
 import { giveAddress, inOneLine, setSysctl, sh } from "./remedy.ts"
@@ -151,23 +152,27 @@ export const checkConntrack: Check = (patient) => {
  * The tables of neighbours, which all namespaces share. At its limit the kernel drops the entries that it can do without, those of
  * multicast first, and so a full table is no fault: one that has refused an entry is.
  */
-export const checkNeighbourTables: Check = ({ hostTables }) =>
-  hostTables.neighbourTables.flatMap(({ family, entries, most, refused }): Finding[] => {
+export const checkNeighbourTables: Check = ({ hostTables, examined }) => {
+  const containers = [...new Map(examined.map(({ inside }) => [inside.inode, inside])).values()]
+  return hostTables.neighbourTables.flatMap(({ family, most, refused }): Finding[] => {
+    const inContainers = containers.map(({ neighbours = [] }) => countedOf(neighbours, family))
+    const entries = inContainers.reduce((sum, each) => sum + each, hostTables.countedNeighbours.get(family) ?? 0)
     const name = family === AF_INET ? "ipv4" : "ipv6"
     const path = `net/${name}/neigh/default/gc_thresh3`
     if (most === 0 || entries < NEARLY_FULL * most) return []
-    const counted = `${entries} of ${most} entries, those of all containers included`
+    const counted = `${entries} of ${most} entries, those of its containers included`
     return [
       {
         rule: "neighbours-full",
         severity: refused > 0 ? "error" : "warning",
         what: `the kernel's table of ${family === AF_INET ? "IPv4" : "IPv6"} neighbours has ${counted}${refused > 0 ? `, and has refused ${refused} since the machine started` : ""}`,
         why: 'where all are in use the kernel finds no new neighbours: connections of the host and of containers fail with "No buffer space available", or hang',
-        remedy: setSysctl(path, 2 * Math.max(entries, most)),
+        remedy: setSysctl(path, 2 * most), // not a number that a container could make larger
         note: "ip -s ntable shows the tables; gc_thresh1 and gc_thresh2 beside it are raised with it; a container that asks for many addresses fills it, too",
       },
     ]
   })
+}
 
 /** IPv6 switched off where containers have IPv6 addresses. */
 export const checkIpv6: Check = (patient) => {

@@ -51,6 +51,11 @@ export const cases: readonly Case[] = [
     "a key of a range",
     `"type": "bridge", ${ipam('[{ "subnet": "10.22.0.0/24", «"gatway": "10.22.0.9" }]')}`,
   ),
+  onePlugin(
+    "requested-address",
+    "static with addresses by choice of the pod",
+    `"type": "ptp", "capabilities": { "ips": «true }, "ipam": { "type": "static" }`,
+  ),
   onePlugin("refused", "a plugin's name that leads out of the directory", `"type": «"../../evil"`),
   onePlugin("refused", "an IPAM plugin's name that does", `"type": "bridge", "ipam": { "type": «"../../evil" }`),
   onePlugin("refused", "a delegate's name that does", `"type": "flannel", "delegate": { "type": «"../evil" }`),

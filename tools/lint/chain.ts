@@ -113,6 +113,13 @@ function checkCapabilities({ source, node, known, ipam, type }: Entry, findings:
       { hint },
     )
   }
+  if (ipam?.name === "static" && isOn(node, ["capabilities", "ips"])) {
+    const message =
+      'a pod chooses its addresses by "ips", and static checks none: it can have another one\'s, or the host route to it'
+    findings.add(source, nodeAt(node, ["capabilities", "ips"]), "requested-address", message, {
+      hint: "host-local gives only addresses of its ranges, each once",
+    })
+  }
   if (type !== "portmap" || isOn(node, ["capabilities", "portMappings"])) return
   const message = `without the capability "portMappings" the runtime hands over no ports: none is ever published`
   findings.add(source, nodeAt(node, ["type"]), "missing-capability", message, {

@@ -85,6 +85,16 @@ test("says nothing of a network that is right", async () => {
   expect(await findingsOf({ files: { "10-lab.conflist": JSON.stringify(right, undefined, 2) } })).toEqual([])
 })
 
+test("static with addresses that a pod chooses is warned of [S309]", async () => {
+  const plugin = { type: "bridge", capabilities: { ips: true }, ipam: { type: "static" } }
+  const of = (more: object) => {
+    const text = JSON.stringify({ cniVersion: "1.1.0", name: "net", plugins: [{ ...plugin, ...more }] })
+    return findingsOf({ files: { "10-net.conflist": text } })
+  }
+  expect(await of({})).toMatchObject([{ rule: "requested-address", severity: "warning" }])
+  expect(await of({ capabilities: {}, ipam: { type: "static", addresses: [{ address: "192.0.2.9/24" }] } })).toEqual([])
+})
+
 test("lists of nerdctl have keys of its own", async () => {
   const text = JSON.stringify({ ...right, nerdctlID: "17f2", nerdctlLabels: {} })
   expect(await findingsOf({ files: { "nerdctl-lab.conflist": text } })).toEqual([])

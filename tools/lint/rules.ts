@@ -20,6 +20,7 @@ export const rules = {
   "second-interface": "error",
   "missing-capability": "warning",
   "unused-capability": "warning",
+  "requested-address": "warning",
   "shared-mac": "warning",
   "tuning-interface": "warning",
   "no-default-route": "warning",

@@ -18,7 +18,7 @@ import {
   RouteSocket,
   type Rule,
 } from "../../pkg/netlink/mod.ts"
-import { type Family, formatIp } from "../../pkg/types/mod.ts"
+import { AF_INET, AF_INET6, type Family, familyOf, formatIp } from "../../pkg/types/mod.ts"
 import { familiesWithoutMain, isUsual } from "./inside.ts"
 import { type HostIpsec, readHostIpsec } from "./ipsec.ts"
 import type { NodeLink } from "./links.ts"
@@ -42,10 +42,14 @@ export interface HostTables {
    * that is too long to read.
    */
   readonly fixedEntries: ReadonlyMap<number, readonly FixedEntry[]>
-  /** How many entries the tables of neighbours have, with those of all namespaces. */
+  /** The limits of the tables of neighbours, which are one for all namespaces, and whether they were reached. */
   readonly neighbourTables: readonly NeighbourTable[]
+  /** The host's own entries in them that count for the limit, by family: not those that were set by hand. */
+  readonly countedNeighbours: ReadonlyMap<Family, number>
   readonly ipsec: HostIpsec
 }
+
+const FAMILIES: readonly Family[] = [AF_INET, AF_INET6]
 
 /** The states of neighbours that are told. */
 const TOLD = NeighbourState.Permanent | NeighbourState.Failed
@@ -58,17 +62,24 @@ export function readHostTables(addresses: readonly Uint8Array[], bridges: readon
   const tables = new Map(rules.map(({ family, table }) => [`${family} ${table}`, { family, table }]))
   const routesTo = new Map<string, ListedRoute | RouteRefusal>()
   for (const dst of addresses) routesTo.getOrInsertComputed(formatIp(dst), () => askRoute(host, { dst }))
+  const neighbours = listNeighbours(host)
   return {
     rules,
     withoutMain: familiesWithoutMain(all),
     routes: [...tables.values()].flatMap(({ family, table }) => (table > 0 ? listRoutes(host, family, { table }) : [])),
-    neighbours: listNeighbours(host).filter(({ state }) => (state & TOLD) !== 0),
+    neighbours: neighbours.filter(({ state }) => (state & TOLD) !== 0),
     routesTo,
     deafBridges: new Set(bridges.filter((bridge) => isDeaf(host, bridge)).map(({ index }) => index)),
     fixedEntries: new Map(bridges.map((bridge) => [bridge.index, fixedEntriesOf(bridge)])),
     neighbourTables: listNeighbourTables(host),
+    countedNeighbours: new Map(FAMILIES.map((family) => [family, countedOf(neighbours, family)])),
     ipsec: readHostIpsec(),
   }
+}
+
+/** How many entries count for the limit of the kernel's table: `neigh_alloc` in net/core/neighbour.c leaves permanent ones out. */
+export function countedOf(neighbours: readonly Neighbour[], family: Family): number {
+  return neighbours.filter(({ ip, state }) => familyOf(ip) === family && !(state & NeighbourState.Permanent)).length
 }
 
 /** Whether a bridge's forwarding database does not know its own MAC for the host's; of kernels before 5.0 that cannot be asked. */

@@ -11,7 +11,7 @@ export { attachmentsOf, isCalled, isNamespace, type NodeAttachment, type Source 
 export { describeLostBridge, type LostBridge, lostBridge } from "./bridges.ts"
 export { containerChains, type FilterRules, type OwnedRule, readOwnedRules } from "./filter-rules.ts"
 export { foreign } from "./foreign.ts"
-export { type HostTables, readHostTables } from "./host-tables.ts"
+export { countedOf, type HostTables, readHostTables } from "./host-tables.ts"
 export { familiesWithoutMain, type Inside, isUsual, type NotInside, readInsides, takesFrames } from "./inside.ts"
 export {
   describePolicy,

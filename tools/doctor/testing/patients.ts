@@ -46,6 +46,7 @@ export function patientOf({
     routesTo: new Map(),
     deafBridges: new Set<number>(),
     fixedEntries: new Map(),
+    countedNeighbours: new Map(),
     ...tables,
   }
   return {
