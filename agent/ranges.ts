@@ -1,6 +1,5 @@
 import {
   findNodeRanges,
-  type Lease,
   listLeases,
   listNetworks,
   type NodeRanges,
@@ -135,12 +134,13 @@ function removeGateway(route: RouteSocket, text: string): string[] {
 export function straysOf(network: RangedNetwork): Stray[] {
   const ranges = readRanges(network)?.ranges.flatMap((text) => parseCidr(text) ?? [])
   if (ranges === undefined || !exists(network.directory)) return []
-  const leases: Lease[] = listLeases(new Store({ directory: network.directory, log: () => {} }))
-  return leases.flatMap(({ address, holder }) => {
+  const leases = listLeases(new Store({ directory: network.directory, log: () => {} }))
+  const strays = leases.flatMap(({ address, holder }) => {
     const ip = parseIp(address)
     if (ip === undefined || typeof holder === "string" || ranges.some((range) => contains(range, ip))) return []
     return [{ network: network.name, address, container: holder.containerId, ifName: holder.ifName }]
   })
+  return strays.sort((a, b) => (a.address < b.address ? -1 : 1))
 }
 
 function write({ file }: RangedNetwork, content: NodeRanges): void {

@@ -42,8 +42,10 @@ export interface AgentOptions {
 const TOGETHER_MS = 100
 /** A pass takes a twentieth of the time at most. */
 const REST = 20
-/** The kernel does not tell of all that removes a route, and no one of a reservation that is gone. */
+/** The kernel does not tell of all that removes a route. */
 const CHECK_MS = 60_000
+/** While containers have addresses of a former range: no event tells of a reservation that is gone. */
+const FORMER_MS = 1_000
 
 /**
  * Keeps ranges and routes of this node until `signal` is aborted; files and routes stay then. Throws where it cannot begin: the socket or the
@@ -74,6 +76,7 @@ class Agent {
   #plan: RoutePlan | undefined
   #routeFaults: readonly string[] = []
   #mustLook = true
+  #formerTimer: Timer | undefined
 
   constructor(options: AgentOptions) {
     this.#options = options
@@ -87,6 +90,7 @@ class Agent {
       this.#mustLook = true
       this.#bell.ring()
     }
+    using _ = { [Symbol.dispose]: () => clearTimeout(this.#formerTimer) }
     await Promise.all([
       follow(client, this.#nodes, signal),
       followKernel(look, signal),
@@ -136,6 +140,11 @@ class Agent {
       fault = this.#writeOwn(network)
       using route = RouteSocket.open()
       for (const what of retire(route, network)) log("info", `Removed the gateway of the former range ${what}`)
+      if (readRanges(network)?.former.length && this.#formerTimer === undefined)
+        this.#formerTimer = setTimeout(() => {
+          this.#formerTimer = undefined
+          this.#keepRanges(network)
+        }, FORMER_MS)
     } catch (error) {
       fault = `Cannot keep "${network.file}": ${messageOf(error)}`
     }

@@ -130,7 +130,7 @@ const whileLoading =
 const behindDoors = /^integration\/faults\/garbage\//
 
 /** Tests, and what only tests import: neither is part of the executable. */
-const forTests = /\.(test|fixture)\.ts$|\/testing(\.ts$|\/)|\/simulation\//
+const forTests = /\.(test|fixture)\.ts$|\/testing(\.ts$|\/)/
 
 /** Rooms that read the environment, or make that of a plugin. */
 const knowEnvironment = [

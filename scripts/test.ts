@@ -238,17 +238,12 @@ const modes: Readonly<Record<string, Mode>> = {
   /** The pictures that cni draws, in headless Chromium. */
   browser: (runner) => integration(runner, integrationFiles("browser")),
   /**
-   * The agents with a real kube-apiserver, which is built when this machine has not got it: that takes 12 minutes. Prints what kubectl
-   * shows of a cluster.
+   * The agents with a real kube-apiserver, which is built when this machine has not got it: that takes 12 minutes.
    */
   async kubernetes(runner) {
     const build = [process.execPath, "scripts/go-programs.ts", "kube-apiserver"]
     if (!(await runner.step("kube-apiserver", build, 10_800_000))) return
-    const view = join(root, "dist/kubectl.txt")
-    await Bun.write(view, "")
-    process.env.CNI_KUBERNETES_VIEW = view
     await integration(runner, integrationFiles("kubernetes"))
-    runner.summarize(await Bun.file(view).text())
   },
   /** The newest containerd, nerdctl, CRI-O and kubelet, which are built when this machine has not got them: that takes three quarters of an hour. */
   runtimes,

@@ -17,6 +17,8 @@ export interface Troubles {
   /** So many requests are answered with 429, and with this `Retry-After`. */
   overload?: number
   retryAfterS?: number
+  /** Every request is answered with 503. */
+  down?: boolean
   /** All lists are empty: `"items": null`. */
   empty?: boolean
   /** Another answer to each list, such as that of a proxy. */
@@ -131,13 +133,14 @@ export class FakeApi implements AsyncDisposable {
   }
 
   #refuse(request: Request): Response | undefined {
-    const { overload = 0, retryAfterS = 1, tokens, forbidden = [] } = this.troubles
+    const { overload = 0, retryAfterS = 1, down, tokens, forbidden = [] } = this.troubles
     if (overload > 0) {
       this.troubles.overload = overload - 1
       return status(429, "TooManyRequests", "too many requests, please try again later", {
         "retry-after": String(retryAfterS),
       })
     }
+    if (down) return status(503, "ServiceUnavailable", "the server is currently unable to handle the request")
     const token = request.headers.get("authorization")?.replace(/^Bearer /, "") ?? ""
     if (tokens && !tokens.includes(token)) return status(401, "Unauthorized", "Unauthorized")
     if (!forbidden.includes(token)) return undefined

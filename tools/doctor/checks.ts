@@ -25,6 +25,7 @@ import { checkLinks, checkMtu } from "./links.ts"
 import { checkListeners } from "./listeners.ts"
 import { checkLostRules } from "./lost-rules.ts"
 import { checkExposedFiles, checkFiles, checkPools, checkRoutes, checkSubnets } from "./networks.ts"
+import { checkNodeRanges } from "./node-ranges.ts"
 import { checkLostPaths, checkOrphans } from "./orphans.ts"
 import { checkHostGateways, checkOutsideRoutes, checkUplinkAddress } from "./outside.ts"
 import { checkOwnTables } from "./own-tables.ts"
@@ -52,6 +53,7 @@ export const checks: readonly Check[] = [
   checkSubnets,
   checkRoutes,
   checkPools,
+  checkNodeRanges,
   checkForwarding,
   checkReversePath,
   checkAdvertisedRoutes,

@@ -28,6 +28,7 @@ export const findingNames = [
   "route-overlap",
   "pool-nearly-full",
   "pool-full",
+  "address-outside",
   "status",
   "kernel-feature",
   "forwarding-off",

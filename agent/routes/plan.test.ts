@@ -1,0 +1,62 @@
+import { expect, test } from "bun:test"
+import type { ListedRoute } from "../../pkg/netlink/mod.ts"
+import { formatCidr, formatIp, parseCidr, parseIp } from "../../pkg/types/mod.ts"
+import type { NodeFacts } from "../nodes.ts"
+import { changesFor, planRoutes, type RangeRoute } from "./plan.ts"
+
+const own = { ranges: ["10.244.1.0/24", "fd00:1::/64"], addresses: ["192.0.2.1", "fd99::1"] }
+const plan = (others: Readonly<Record<string, NodeFacts>>, self: NodeFacts | undefined = own) =>
+  planRoutes("a", new Map([...(self ? [["a", self] as const] : []), ...Object.entries(others)]))
+const show = ({ range, gateway }: RangeRoute) =>
+  `${formatCidr(range)} ${gateway ? `via ${formatIp(gateway)}` : "unreachable"}`
+
+test("the own ranges are unreachable, and those of others by their internal address of the same family", () => {
+  const { wanted, faults } = plan({
+    b: { ranges: ["10.244.2.0/24", "fd00:2::/64"], addresses: ["fd99::2", "192.0.2.2"] },
+  })
+  expect(wanted.map(show)).toEqual([
+    "10.244.1.0/24 unreachable",
+    "fd00:1::/64 unreachable",
+    "10.244.2.0/24 via 192.0.2.2",
+    "fd00:2::/64 via fd99::2",
+  ])
+  expect(faults).toEqual([])
+})
+
+test("a range that cannot be routed to is a fault, and the others have their routes", () => {
+  const { wanted, faults } = plan({
+    b: { ranges: ["10.244.2.0/24", "fd00:2::/64"], addresses: ["192.0.2.2"] },
+    c: { ranges: ["10.244.2.0/24"], addresses: ["192.0.2.3"] },
+    d: { ranges: ["10.244.0.0/16"], addresses: ["192.0.2.4"] },
+    e: { ranges: ["10.245.0.0/24"], addresses: ["192.0.2.1"] },
+    f: { ranges: ["0.0.0.0/0"], addresses: ["192.0.2.6"] },
+  })
+  expect(wanted.map(show).slice(2)).toEqual(["10.244.2.0/24 via 192.0.2.2"])
+  expect(faults).toEqual([
+    'Cannot route to the IPv4 range of node "c": node "b" has 10.244.2.0/24, too',
+    'Cannot route to the IPv4 range of node "d": node "a" has 10.244.0.0/16, too',
+    'Cannot route to the IPv4 range of node "e": it has the address of this node',
+    'Cannot route to the IPv6 range of node "b": it has no IPv6 address of type InternalIP',
+  ])
+})
+
+const listed = (text: string, gateway?: string): ListedRoute => {
+  const { ip, prefix } = parseCidr(text) ?? { ip: new Uint8Array(4), prefix: 0 }
+  const more = gateway === undefined ? {} : { gateway: parseIp(gateway) }
+  return { dst: ip, prefix, ...more, table: 254, scope: 0, protocol: 73, type: gateway === undefined ? 7 : 1, flags: 0 }
+}
+
+test("routes of nodes that are gone go, those by another gateway are made anew, and without the own Node all stay", () => {
+  const present = [
+    listed("10.244.1.0/24"),
+    listed("10.244.2.0/24", "192.0.2.9"),
+    listed("10.244.9.0/24", "192.0.2.9"),
+    listed("fd00:1::/64", "fd99::9"),
+  ]
+  const others = { b: { ranges: ["10.244.2.0/24"], addresses: ["192.0.2.2"] } }
+  const changes = changesFor(plan(others), present)
+  expect(changes.removed).toEqual(present.slice(1))
+  expect(changes.added.map(show)).toEqual(["fd00:1::/64 unreachable", "10.244.2.0/24 via 192.0.2.2"])
+  const kept = changesFor(planRoutes("a", new Map(Object.entries(others))), present)
+  expect(kept.removed).toEqual(present.slice(1, 2))
+})

@@ -1,0 +1,46 @@
+import { findNodeRanges } from "../../ipam/host-local/main.ts"
+import { contains, isCniError, parseCidr, parseIp } from "../../pkg/types/mod.ts"
+import { affectedBy, type Check, cniCommand, type Finding } from "./finding.ts"
+
+/** Containers whose addresses are not of the node's range: they were attached before the range changed. */
+export const checkNodeRanges: Check = (patient) =>
+  patient.node.networks.flatMap(({ network, pools }) =>
+    pools.flatMap(({ rangesFile, directory }): Finding[] => {
+      const ranges = rangesFile === undefined ? [] : rangesIn(rangesFile)
+      if (network === undefined || ranges.length === 0) return [] // STATUS of host-local tells that there is no range
+      const leases = patient.node.stores.find((store) => store.directory === directory)?.leases ?? []
+      const outside = leases.filter(({ address }) => {
+        const ip = parseIp(address)
+        return ip !== undefined && !ranges.some(({ cidr }) => contains(cidr, ip))
+      })
+      const isOf = new Set(outside.map(({ address }) => address))
+      const affected = patient.attachments.filter(
+        (one) => one.network === network.name && one.addresses.some((text) => isOf.has(text.replace(/\/.*/, ""))),
+      )
+      return outside.length === 0
+        ? []
+        : [
+            {
+              rule: "address-outside",
+              severity: "warning",
+              network: network.name,
+              affected: affected.map((one) => affectedBy(one)),
+              what: `${outside.map(({ address }) => address).join(", ")} ${outside.length === 1 ? "is" : "are"} not of this node's range, ${ranges.map(({ text }) => text).join(" and ")}`,
+              why: "the range belongs to another node, or will: other nodes do not route to these containers",
+              remedy: `delete the pods, so that they are made again with addresses of the range: ${cniCommand(patient, "ipam", ["ls", network.name]).line} shows the containers`,
+            },
+          ]
+    }),
+  )
+
+function rangesIn(file: string) {
+  try {
+    return (findNodeRanges(file)?.ranges ?? []).flatMap((text) => {
+      const cidr = parseCidr(text)
+      return cidr ? [{ text, cidr }] : []
+    })
+  } catch (error) {
+    if (isCniError(error)) return []
+    throw error
+  }
+}
