@@ -1,17 +1,18 @@
 /** The containers of deploy/kubernetes make a working pod network on a node on which nothing was ever installed. */
 import { expect, test } from "bun:test"
 import { pluginNames } from "../../suite/plugins.ts"
-import { addressesOf, askEcho, connectOutside, EchoPeer, ping, waitFor } from "../lab/mod.ts"
+import { addressesOf, askEcho, connectOutside, EchoPeer, isOfMachine, ping, waitFor } from "../lab/mod.ts"
 import { apiEnv, NodeApi } from "./api.ts"
 import { readDaemonSet } from "./manifests.ts"
 import { FreshNode } from "./node.ts"
 
 const places = ["/opt/cni/bin", "/etc/cni/net.d", "/run/cni", "/var/lib/cni"]
-const nodeObject = {
-  metadata: { name: "node-1" },
-  spec: { podCIDR: "10.244.1.0/24", podCIDRs: ["10.244.1.0/24", "fd00:10:244:1::/64"] },
-  status: { addresses: [{ type: "InternalIP", address: "192.0.2.1" }] },
-}
+/** A Node object as kubelet and the controller of ranges write it. */
+const nodeObject = (number: number, addresses: readonly string[]) => ({
+  metadata: { name: `node-${number}` },
+  spec: { podCIDRs: [`10.244.${number}.0/24`, `fd00:10:244:${number}::/64`] },
+  status: { addresses: addresses.map((address) => ({ type: "InternalIP", address })) },
+})
 
 test("a fresh node gets plugins and configuration, its range, pods, and its rules back; and is left clean", async () => {
   const { spec } = (await readDaemonSet()).spec.template
@@ -31,7 +32,21 @@ test("a fresh node gets plugins and configuration, its range, pods, and its rule
   const add = () => node.cni(["add", "pods", pod.path], { CAP_ARGS: ports })
   expect(await add()).toMatchObject({ exitCode: 1, stderr: expect.stringContaining("/run/cni/ranges/pods.json") })
 
-  await using api = await NodeApi.start(host, [nodeObject])
+  // The second node is the other end of the link, with a pod's addresses of its range.
+  const outside = await connectOutside(host, "node-2")
+  const links = [
+    ["203.0.113.1", "2001:db8:113::1"],
+    ["203.0.113.9", "2001:db8:113::9"],
+  ] as const
+  for (const via of links[1]) await host.exec("ip", ["route", "add", "default", "via", via])
+  const remote = ["10.244.2.2", "fd00:10:244:2::2"]
+  for (const address of remote) await outside.exec("ip", ["address", "add", address, "dev", "lo"])
+  for (const [at, range] of ["10.244.1.0/24", "fd00:10:244:1::/64"].entries())
+    await outside.exec("ip", ["route", "add", range, "via", links[0][at] ?? ""])
+  await using api = await NodeApi.start(
+    host,
+    links.map((addresses, at) => nodeObject(at + 1, addresses)),
+  )
   await node.writeAccount("ca.crt", api.ca)
   await node.writeAccount("token", "the token")
   const agent = await node.start("agent", { NODE_NAME: "node-1", HOST_IP: "127.0.0.1", ...apiEnv })
@@ -48,7 +63,18 @@ test("a fresh node gets plugins and configuration, its range, pods, and its rule
   expect(await node.cni(["add", "pods", other.path])).toMatchObject({ exitCode: 0 })
   expect(await addressesOf(pod, "eth0")).toEqual(expect.arrayContaining(["10.244.1.2/24", "fd00:10:244:1::2/64"]))
   for (const address of ["10.244.1.2", "fd00:10:244:1::2"]) expect(await ping(other, address)).toBe(true)
-  const outside = await connectOutside(host)
+  // A pod of the other node sees this one's own address, what is outside of the cluster the node's.
+  await using far = await EchoPeer.start(outside)
+  const seenAt = async (address: string) =>
+    (await askEcho(pod, { transport: "tcp", address, port: far.port })).from.address.replace("::ffff:", "")
+  expect(await Promise.all([...remote, ...links[1]].map(seenAt))).toEqual([
+    "10.244.1.2",
+    "fd00:10:244:1::2",
+    ...links[0],
+  ])
+  const routes = await host.json<{ dst: string; gateway?: string }[]>("ip", ["-j", "route", "show", "proto", "73"])
+  expect(routes).toContainEqual(expect.objectContaining({ dst: "10.244.2.0/24", gateway: "203.0.113.9" }))
+
   const answers = () => askEcho(outside, { transport: "tcp", address: "203.0.113.1", port: 8080 })
   expect((await answers()).from.address).toContain("203.0.113.9")
 
@@ -59,6 +85,11 @@ test("a fresh node gets plugins and configuration, its range, pods, and its rule
   const isBack = async () => (await host.tryExec("sysctl", ["-n", "net.ipv4.ip_forward"])).stdout === "1\n"
   await waitFor(isBack, "the listener to restore the host")
   await waitFor(async () => (await answers()).from.address.includes("203.0.113.9"), "the published port to answer")
+
+  // As README.md says to verify: the tool looks into the namespaces of pods.
+  const { stdout } = await node.run("reconcile", ["doctor", "--json"])
+  const findings = (JSON.parse(stdout) as { findings: { rule: string }[] }).findings.map(({ rule }) => rule)
+  expect(findings.filter((rule) => !isOfMachine(rule))).toEqual([])
 
   // As README.md says to uninstall: in the pod, while it runs.
   const uninstall = () => node.run("reconcile", ["install", "--bin-dir=/host/bin", "--uninstall"])
