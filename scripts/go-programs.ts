@@ -2,7 +2,7 @@
  * Programs that tests need and that no package of pip, npm or apt has: kube-apiserver, kubelet and the newest container runtimes. They
  * are compiled from the Go module proxy, at the lowest priority. The sums of modules are in Go's checksum database, or in the go.sum of one that is there.
  *
- *   bun scripts/go-programs.ts kube-apiserver     builds it when it is not there, in some 12 minutes, and prints its path
+ *   bun scripts/go-programs.ts kube-apiserver     builds it and kube-proxy when they are not there, in some 14 minutes, and prints its path
  *   bun scripts/go-programs.ts NAME...            the same of others, `releases` below has their names; prints their directories
  *
  * `CNI_KUBERNETES_CACHE` names the directory that they are kept in; without it that is the cache of the build.
@@ -70,29 +70,36 @@ export function isGoRelease(text: string): text is GoRelease {
   return Object.hasOwn(releases, text)
 }
 
+/** Programs of Kubernetes that are built together, since the same tests need them: they share most of their objects. */
+const kubernetesGroups = [["kube-apiserver", "kube-proxy"], ["kubelet"]] as const
+
 /** The programs of Kubernetes that tests need. */
-export const kubernetesPrograms = ["kube-apiserver", "kubelet"] as const
+export const kubernetesPrograms = kubernetesGroups.flat()
 
 /** The path of a program of Kubernetes, which is built when this machine has not got it yet. */
 export async function kubernetesProgram(name: (typeof kubernetesPrograms)[number]): Promise<string> {
-  const program = join(keptIn(), `${name}-${kubernetes}`)
-  await buildOnce(program, async (go, sources, built) => {
+  const pathOf = (program: string) => join(keptIn(), `${program}-${kubernetes}`)
+  const group = kubernetesGroups.find((programs) => programs.some((program) => program === name)) ?? [name]
+  const missing = group.filter((program) => !existsSync(pathOf(program)))
+  await buildOnce(missing.map(pathOf), async (go, sources, built) => {
     // The sources of Kubernetes name their own modules by paths beside them, which the proxy's archive has not got: they are modules, too.
     writeFileSync(join(sources, "go.mod"), "module kubernetes\n")
     const { GoMod } = JSON.parse(await go("mod", "download", "-json", `k8s.io/kubernetes@v${kubernetes}`))
     writeFileSync(join(sources, "go.mod"), kubernetesModule(readFileSync(GoMod, "utf8")))
     const stamp = `-X k8s.io/component-base/version.gitVersion=v${kubernetes}`
-    const flags = ["-trimpath", `-ldflags=-s -w ${stamp}`, "-o", built]
-    await go("build", ...flags, `k8s.io/kubernetes/cmd/${name}`)
+    for (const [at, program] of missing.entries()) {
+      const flags = ["-trimpath", `-ldflags=-s -w ${stamp}`, "-o", built[at] ?? ""]
+      await go("build", ...flags, `k8s.io/kubernetes/cmd/${program}`)
+    }
   })
-  return program
+  return pathOf(name)
 }
 
 /** The directory of the programs of a release, which are built when this machine has not got them yet. */
 export async function goPrograms(name: GoRelease): Promise<string> {
   const { version, modules, programs, tags = [], isMain = false, ofC = {} }: Release = releases[name]
   const directory = join(keptIn(), `${name.replace(/-[\d.]+$/, "")}-${version}`)
-  await buildOnce(directory, async (go, sources, built) => {
+  await buildOnce([directory], async (go, sources, [built = ""]) => {
     if (isMain) {
       const { Dir } = JSON.parse(await go("mod", "download", "-json", `${modules[0]}@v${version}`))
       cpSync(Dir, sources, { recursive: true })
@@ -118,17 +125,18 @@ function keptIn(): string {
 
 type Go = (...args: string[]) => Promise<string>
 
-/** Has `build` make `target` under another name, unless it is there. `build` gets Go, which works in the directory `sources`. */
+/** Has `build` make the targets under other names, unless all are there. `build` gets Go, which works in the directory `sources`. */
 async function buildOnce(
-  target: string,
-  build: (go: Go, sources: string, built: string) => Promise<void>,
+  targets: readonly string[],
+  build: (go: Go, sources: string, built: readonly string[]) => Promise<void>,
 ): Promise<void> {
-  if (existsSync(target)) return
-  const [directory, name] = [dirname(target), basename(target)]
-  console.error(`Building ${name} in ${directory}: this takes minutes`)
-  const [sources, built] = [join(directory, `build-${name}`), `${target}.new`]
+  const [first] = targets
+  if (first === undefined || targets.every((target) => existsSync(target))) return
+  const [directory, name] = [dirname(first), basename(first)]
+  console.error(`Building ${targets.map((target) => basename(target)).join(", ")} in ${directory}: this takes minutes`)
+  const [sources, built] = [join(directory, `build-${name}`), targets.map((target) => `${target}.new`)]
   const caches = { GOMODCACHE: join(directory, `modules-${name}`), GOCACHE: join(directory, `objects-${name}`) }
-  rmSync(built, { recursive: true, force: true })
+  for (const each of built) rmSync(each, { recursive: true, force: true })
   mkdirSync(sources, { recursive: true })
   const go = await findGo(directory)
   const env = {
@@ -143,7 +151,7 @@ async function buildOnce(
     return stdout
   }
   await build(runGo, sources, built)
-  renameSync(built, target)
+  for (const [at, target] of targets.entries()) renameSync(built[at] ?? "", target)
   for (const rest of [sources, ...Object.values(caches)]) rmSync(rest, { recursive: true, force: true })
 }
 

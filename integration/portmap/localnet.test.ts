@@ -130,6 +130,24 @@ for (const backend of ruleBackends)
     },
   )
 
+test.each([
+  { what: "ADD without ports", run: (_: MappedPod, other: MappedPod) => other.portmap.run("ADD", {}) },
+  { what: "CHECK without ports", run: (_: MappedPod, other: MappedPod) => other.portmap.run("CHECK", {}) },
+  { what: "CHECK of what was flushed", run: (pod: MappedPod) => pod.check() },
+  { what: "STATUS", run: (pod: MappedPod) => pod.portmap.run("STATUS", { prevResult: undefined }) },
+])("when all rules were flushed, $what restores the guard of route_localnet [S154]", async ({ what, run }) => {
+  await using lab = await PortmapLab.create(ruleBackends[0])
+  const [pod, other] = [await lab.addPod(), await lab.addPod()]
+  const { service, ask, expectGuarded } = await startService(lab, other)
+  await using _ = service
+  await succeed(pod.map([web]))
+  await lab.host.exec("nft", ["flush", "ruleset"])
+  await ask() // what the guard kept out gets in
+  const { exitCode } = await run(pod, other)
+  expect(exitCode).toBe(what === "CHECK of what was flushed" ? 1 : 0)
+  await expectGuarded()
+})
+
 test("the guard goes with the bridge that it was for, at the next DEL or GC", async () => {
   await using lab = await PortmapLab.create(ruleBackends[0])
   const pod = await lab.addPod()

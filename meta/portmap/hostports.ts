@@ -11,7 +11,7 @@ import { localnetStays } from "./route-localnet.ts"
 const feature: Feature<PortmapSpec> = {
   rules: "port mappings",
   does: () => "map ports",
-  needs: "the kernel needs nf_tables with NAT and the expression fib",
+  needs: "the kernel needs nf_tables with NAT, the expression fib and conntrack labels",
   key: "backend",
 }
 
@@ -54,6 +54,11 @@ export class Hostports extends OwnedRules<PortmapSpec, HostportHints, readonly U
     this.#guardOpenLinks([], failures)
     this.#finish([], failures)
     failures.throwIfAny()
+  }
+
+  /** Guards 127.0.0.0/8 again where `route_localnet` is on for these interfaces; nothing where the kernel has no nf_tables. */
+  restoreGuard(open: readonly string[]): void {
+    this.#nftables?.restoreGuard(open)
   }
 
   #guardOpenLinks(addresses: readonly Uint8Array[], failures: Failures): void {

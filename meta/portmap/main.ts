@@ -1,6 +1,6 @@
 import { addressesOf } from "../../pkg/ip/mod.ts"
 import { type Answered, type Call, defineRestorable, requireForAdd, runPlugin } from "../../pkg/skel/mod.ts"
-import { type Attachment, CniError, Code, ownerOf, ownersOf, type Result } from "../../pkg/types/mod.ts"
+import { AF_INET, type Attachment, CniError, Code, ownerOf, ownersOf, type Result } from "../../pkg/types/mod.ts"
 import { Undo } from "../../pkg/undo/mod.ts"
 import { type PortmapConfig, parsePortmapConfig, portmapFields } from "./config.ts"
 import { Hostports } from "./hostports.ts"
@@ -9,7 +9,7 @@ import { requireNft } from "./nftables/conditions.ts"
 import { type PortRule, portRulesIn } from "./nftables/inventory.ts"
 import { prepare } from "./prepare.ts"
 import { restorePortmap, takeBackPortmap } from "./restore.ts"
-import { checkLocalnet, isLocalnetOn, switchLocalnetOn } from "./route-localnet.ts"
+import { checkLocalnet, isLocalnetOn, openLinksAmong, switchLocalnetOn } from "./route-localnet.ts"
 
 export { Hostports, type PortRule, portRulesIn }
 
@@ -30,6 +30,8 @@ export const portmap = defineRestorable<PortmapConfig>({
 function addPortmap(call: Call, config: PortmapConfig): Answered {
   const result = requirePrevResult(call)
   const addresses = mappedAddresses(result, call.ifName, config.portMappings ?? [])
+  // Where IPv4 is mapped in nf_tables the table comes with its guard.
+  if (config.backend === "iptables" || !addresses.some(({ family }) => family === AF_INET)) tryRestoreGuard(call)
   if (addresses.length === 0) return call.answer(result)
   using hostports = Hostports.open()
   const { spec, localnet } = prepare({ owner: ownerOf(call), netns: call.netns }, config, addresses)
@@ -47,7 +49,26 @@ function addPortmap(call: Call, config: PortmapConfig): Answered {
   return answer
 }
 
+/** Restores what keeps 127.0.0.0/8 closed, before anything else: a flush takes the guard, and leaves the setting `route_localnet`. Throws `NetlinkError`. */
+function restoreGuard({ network: { prevResult } }: Call): void {
+  const names = prevResult?.interfaces.flatMap(({ name, sandbox }) => (sandbox ? [] : [name]))
+  const open = openLinksAmong(names)
+  if (open.length === 0) return
+  using hostports = Hostports.open()
+  hostports.restoreGuard(open)
+}
+
+/** The same for a call that has its own work to do, whatever becomes of the guard. */
+function tryRestoreGuard(call: Call): void {
+  try {
+    restoreGuard(call)
+  } catch (error) {
+    call.log(`Cannot guard 127.0.0.0/8, which route_localnet opens: ${error}`)
+  }
+}
+
 function checkPortmap(call: Call, config: PortmapConfig): void {
+  restoreGuard(call)
   const addresses = mappedAddresses(requirePrevResult(call), call.ifName, config.portMappings ?? [])
   if (addresses.length === 0) return
   using hostports = Hostports.open()
@@ -67,7 +88,8 @@ function deletePortmap(call: Call, { portMappings = [] }: PortmapConfig): void {
   hostports.remove(ownerOf(call), { mappings: portMappings, addresses })
 }
 
-function statusPortmap(_call: Call, { backend, conditions }: PortmapConfig): void {
+function statusPortmap(call: Call, { backend, conditions }: PortmapConfig): void {
+  tryRestoreGuard(call)
   using hostports = Hostports.open()
   hostports.requireUsable(backend)
   if (backend === "nftables" && families.some((family) => conditions[family].length > 0)) requireForAdd(requireNft)

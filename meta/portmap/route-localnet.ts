@@ -196,6 +196,12 @@ export function findOpenLinks(addresses: readonly Uint8Array[]): string[] {
   return [...new Set(names)].filter((name) => name !== undefined && name !== "lo" && isLocalnetOnLink(name)) as string[]
 }
 
+/** Returns those of these interfaces, or of all where none are told, that have the setting on. Throws `NetlinkError`. */
+export function openLinksAmong(names: readonly string[] | undefined): string[] {
+  if (names) return names.filter(isLocalnetOnLink)
+  return findOpenLinks([])
+}
+
 function elementOf(link: string) {
   return { key: [ifnameValue(link)] }
 }

@@ -6,6 +6,7 @@ import {
   masquerade,
   matchPrefix,
   matchSet,
+  NF_IP_PRI_NAT_SRC,
   prefixOf,
   type Rule,
   type SharedSet,
@@ -79,7 +80,7 @@ function makeLayout(family: Family): MasqueradeLayout {
     name: MASQUERADE_TABLE,
     comment: "CNI: elements are commented network/containerID/ifname",
   }
-  const base = { type: "nat", hook: "postrouting", priority: 100, policy: "accept" } as const
+  const base = { type: "nat", hook: "postrouting", priority: NF_IP_PRI_NAT_SRC, policy: "accept" } as const
   const chain = { table, name: "postrouting", base }
   const containers = sharedSet({ table, name: "containers", key: [type], comment: "whose traffic is masqueraded" })
   const group = new Uint8Array(type.size)

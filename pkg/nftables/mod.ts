@@ -36,6 +36,7 @@ export {
   match,
   matchBits,
   matchExtension,
+  matchLabel,
   matchPrefix,
   matchSet,
   NFT_CMP,

@@ -113,8 +113,12 @@ function printStatement(statement: Statement): string {
       return `${statement.field.name} ${statement.field.type.print(u32.encode(statement.mask))}`
     case "lookup":
       return `${join(statement.fields)} ${not(statement.op)}@${statement.set.name}`
-    case "dnat":
-      return `dnat to ${join(statement.fields)} map @${statement.map.name}`
+    case "label":
+      return `ct label ${statement.bit}`
+    case "dnat": {
+      const { fields, map, label } = statement
+      return `${label === undefined ? "" : `ct label set ${label} `}dnat to ${join(fields)} map @${map.name}`
+    }
     case "vmap":
       return `${join(statement.fields)} vmap @${statement.map.name}`
     case "mark": {

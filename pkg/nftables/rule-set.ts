@@ -16,6 +16,11 @@ export interface Table {
   comment?: string | undefined
 }
 
+/** The kernel's priorities of hooks, <linux/netfilter_ipv4.h>; those of IPv6 are the same. `nft` calls them raw, dstnat and srcnat. */
+export const NF_IP_PRI_RAW = -300
+export const NF_IP_PRI_NAT_DST = -100
+export const NF_IP_PRI_NAT_SRC = 100
+
 /** A chain of rules; with `base` it hangs in the packets' way. */
 export interface Chain {
   table: Table
@@ -24,7 +29,7 @@ export interface Chain {
     | {
         type: "filter" | "nat" | "route"
         hook: keyof typeof hookNumber
-        /** The lower goes first: 100 is srcnat, -100 dstnat. */
+        /** The lower goes first. Of two that are equal, the chain that was made last. */
         priority: number
         policy: keyof typeof policyNumber
       }
@@ -63,7 +68,8 @@ export type Statement =
   | { kind: "prefix"; field: Field; op: Comparison; ip: Uint8Array; length: number }
   | { kind: "bits"; field: Field; mask: number }
   | { kind: "lookup"; fields: readonly Field[]; op: Comparison; set: NamedSet }
-  | { kind: "dnat"; fields: readonly Field[]; map: NamedSet }
+  | { kind: "label"; bit: number }
+  | { kind: "dnat"; fields: readonly Field[]; map: NamedSet; label: number | undefined }
   | { kind: "vmap"; fields: readonly Field[]; map: NamedSet }
   | { kind: "mark"; bits: number; isSet: boolean }
   | { kind: "masquerade" }

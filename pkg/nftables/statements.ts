@@ -31,9 +31,17 @@ export function matchSet(fields: readonly Field[], op: Comparison, set: NamedSet
   return { kind: "lookup", fields, op, set }
 }
 
-/** `dnat to meta l4proto . th dport map @ports`: to the address, or the address and port, that the map says. */
-export function dnatMap(fields: readonly Field[], map: NamedSet): Statement {
-  return { kind: "dnat", fields, map }
+/**
+ * `dnat to meta l4proto . th dport map @ports`: to the address, or the address and port, that the map says. With `label`, flows that
+ * the map has, and no others, get this bit of conntrack's labels: `ct label set 127 dnat to …`.
+ */
+export function dnatMap(fields: readonly Field[], map: NamedSet, label?: number): Statement {
+  return { kind: "dnat", fields, map, label }
+}
+
+/** `ct label 127`: the flow has this bit of conntrack's labels. */
+export function matchLabel(bit: number): Statement {
+  return { kind: "label", bit }
 }
 
 /** `iifname . oifname vmap @verdicts`: the verdict that the map has for the fields, if it has one. */
@@ -73,6 +81,10 @@ const NFT_BITWISE_MASK_XOR = 0
 const NFT_NAT_DNAT = 1
 /** `enum nft_meta_keys` */
 const NFT_META_MARK = 3
+/** `enum nft_ct_keys`, <linux/netfilter/nf_tables.h> */
+const NFT_CT_LABELS = 13
+/** `NF_CT_LABELS_MAX_SIZE`, <linux/netfilter/xt_connlabel.h>: 128 bits. */
+const LABEL_BYTES = 16
 
 /**
  * The statement as the kernel's expressions, the same ones that `nft` makes of it. `idOf` numbers the sets that
@@ -97,7 +109,12 @@ export function compile(statement: Statement, idOf: (set: NamedSet) => number): 
       return [...load(fields), { name: "lookup", data }]
     }
     case "dnat":
-      return dnat(statement.fields, statement.map, idOf(statement.map))
+      return dnat(statement, idOf(statement.map))
+    case "label": {
+      const none = new Uint8Array(LABEL_BYTES)
+      const loaded: Expression = { name: "ct", data: { key: NFT_CT_LABELS, dreg: NFT_REG_1 } }
+      return [loaded, maskWith(labelBits(statement.bit), NFT_REG_1, NFT_BITWISE_MASK_XOR), compare("!=", none)]
+    }
     case "vmap": {
       const { fields, map } = statement
       const data = { sreg: NFT_REG_1, dreg: NFT_REG_VERDICT, set: map.name, setId: idOf(map) }
@@ -158,7 +175,13 @@ function comparePrefix(field: Field, op: Comparison, ip: Uint8Array, length: num
   return [field.load(NFT_REG_1, ip.length), maskWith(prefixMask(ip.length, length)), compare(op, ip)]
 }
 
-function dnat(fields: readonly Field[], map: NamedSet, setId: number): Expression[] {
+/** A set of one label: the kernel has a bitmap of words in the host's byte order, which is little-endian here. */
+function labelBits(bit: number): Uint8Array {
+  return new Uint8Array(LABEL_BYTES).with(bit >> 3, 1 << (bit & 7))
+}
+
+/** The label is set between the lookup, which ends the rule for a flow that the map does not have, and the translation. */
+function dnat({ fields, map, label }: Extract<Statement, { kind: "dnat" }>, setId: number): Expression[] {
   const [address, port] = map.value ?? []
   if (address === undefined) throw new RangeError(`map "${map.name}" holds no addresses`)
   const nat = {
@@ -170,7 +193,17 @@ function dnat(fields: readonly Field[], map: NamedSet, setId: number): Expressio
   return [
     ...load(fields),
     { name: "lookup", data: { sreg: NFT_REG_1, dreg: NFT_REG_1, set: map.name, setId } },
+    ...(label === undefined ? [] : setLabel(label)),
     { name: "nat", data: nat },
+  ]
+}
+
+/** By the third register: the address and the port are in the first and second. */
+function setLabel(bit: number): Expression[] {
+  const register = NFT_REG_1 + 2
+  return [
+    { name: "immediate", data: { dreg: register, data: { value: labelBits(bit) } } },
+    { name: "ct", data: { key: NFT_CT_LABELS, sreg: register } },
   ]
 }
 

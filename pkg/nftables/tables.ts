@@ -113,6 +113,14 @@ export function findChainPolicy(socket: Pick<Netfilter, "get">, chain: Chain): "
   })
 }
 
+/** Returns the priority of a chain that hangs in the packets' way; undefined when there is no such chain. Throws `NetlinkError`. */
+export function findChainPriority(socket: Pick<Netfilter, "get">, chain: Chain): number | undefined {
+  return getChain(socket, chain, (answer) => {
+    const { hook } = chainAttributes.decode(attributesOf(answer))
+    return hook?.priority === undefined ? undefined : hook.priority | 0
+  })
+}
+
 function getChain<T>(
   socket: Pick<Netfilter, "get">,
   { table, name }: Chain,

@@ -4,7 +4,7 @@ import { type Element, extensionAttributes, type FoundRule, type SetLayout } fro
 import { Choices } from "./choices.ts"
 import { evaluate } from "./evaluate.ts"
 import type { Kernel } from "./kernel.ts"
-import { type Packet, u32Bits } from "./packet.ts"
+import { NO_LABELS, type Packet, u32Bits } from "./packet.ts"
 
 const source = Uint8Array.of(10, 1, 0, 2)
 const destination = Uint8Array.of(192, 0, 2, 1)
@@ -17,6 +17,7 @@ const packet: Packet = {
   output: "eth0",
   mark: u32Bits(0),
   connectionMark: u32Bits(0),
+  connectionLabels: NO_LABELS,
   tracking: "new",
   original: { source, destination, destinationPort: 8080 },
   isDestinationMapped: false,

@@ -36,6 +36,7 @@ const LIMITING = new Set([2, 4, 5])
 const INVERTED = 1
 const META_MARK = 3
 const CT_MARK = 3
+const CT_LABELS = 13
 
 /** One rule on its way over one packet. */
 class Run {
@@ -70,6 +71,8 @@ class Run {
         if (data.dreg !== undefined) return this.#load(data.dreg, ctOf(this.packet, data.key ?? 0, data.direction))
         if (data.key === CT_MARK)
           this.#change({ ...this.packet, connectionMark: this.#registers.read(data.sreg ?? 1, 4) })
+        if (data.key === CT_LABELS)
+          this.#change({ ...this.packet, connectionLabels: this.#registers.read(data.sreg ?? 1, 16) })
         return undefined
       case "fib":
         return this.#load(data.dreg ?? 1, fibOf(this.packet, this.#kernel, data.result ?? 0, data.flags ?? 0))

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test"
 import { parseIp } from "../../pkg/types/mod.ts"
 import { virtualServers } from "./ipvs.ts"
-import { type Packet, u32Bits } from "./packet.ts"
+import { NO_LABELS, type Packet, u32Bits } from "./packet.ts"
 
 function packetTo(ip: string, destinationPort: number, protocol = 6): Packet {
   const destination = parseIp(ip) ?? expect.unreachable()
@@ -14,6 +14,7 @@ function packetTo(ip: string, destinationPort: number, protocol = 6): Packet {
     output: "",
     mark: u32Bits(0),
     connectionMark: u32Bits(0),
+    connectionLabels: NO_LABELS,
     tracking: "new",
     original: { source: destination, destination, destinationPort },
     isDestinationMapped: false,

@@ -21,6 +21,8 @@ export interface Packet {
   readonly mark: Bits
   /** The connection's mark, a u32. */
   readonly connectionMark: Bits
+  /** The connection's labels, 128 bits. */
+  readonly connectionLabels: Bits
   /** "none" before the kernel has looked for a connection, at prerouting before priority -200. */
   readonly tracking: "none" | "new" | "established" | "untracked"
   /** Destination and port as the container wrote them. */
@@ -39,8 +41,11 @@ export function agreeingPacket(before: Packet, after: Packet): Packet {
     ...before,
     mark: agreeing(before.mark, after.mark, "the mark"),
     connectionMark: agreeing(before.connectionMark, after.connectionMark, "the connection's mark"),
+    connectionLabels: agreeing(before.connectionLabels, after.connectionLabels, "the connection's labels"),
   }
 }
+
+export const NO_LABELS: Bits = knownBits(new Uint8Array(16))
 
 /** The first packet of a connection, as it comes to the host by an interface. */
 export function firstPacket(source: Uint8Array, destination: Destination, input: string): Packet {
@@ -54,6 +59,7 @@ export function firstPacket(source: Uint8Array, destination: Destination, input:
     output: "",
     mark: u32Bits(0),
     connectionMark: u32Bits(0),
+    connectionLabels: NO_LABELS,
     tracking: "new",
     original: { source, destination: ip, destinationPort: port },
     isDestinationMapped: false,
@@ -132,6 +138,7 @@ const Ct = {
   destination: 9,
   protocol: 10,
   protocolDestination: 12,
+  labels: 13,
   zone: 17,
   sourceIp: 19,
   destinationIp: 20,
@@ -175,6 +182,7 @@ export function ctOf(packet: Packet, key: number, direction: number | undefined)
   if (key === Ct.zone) return knownBits(new Uint8Array(2))
   if (key === Ct.status) return u32Bits(statusOf(packet))
   if (key === Ct.mark) return packet.connectionMark
+  if (key === Ct.labels) return packet.connectionLabels
   if (key === Ct.l3protocol) return knownBits(Uint8Array.of(familyOf(original.source)))
   if (key === Ct.protocol) return knownBits(Uint8Array.of(packet.protocol))
   if (key === Ct.source || key === Ct.sourceIp || key === Ct.sourceIp6) return knownBits(original.source)

@@ -6,7 +6,7 @@ import { readPacketFilter } from "../../../tools/node/mod.ts"
 import { Choices } from "../../../tools/trace/choices.ts"
 import { evaluate } from "../../../tools/trace/evaluate.ts"
 import { HostKernel } from "../../../tools/trace/kernel.ts"
-import { type Packet, u32Bits } from "../../../tools/trace/packet.ts"
+import { NO_LABELS, type Packet, u32Bits } from "../../../tools/trace/packet.ts"
 import { createScene, type Scene } from "./tracing.fixture.ts"
 
 let scene: Scene
@@ -27,6 +27,7 @@ const arriving: Packet = {
   output: "",
   mark: u32Bits(0),
   connectionMark: u32Bits(0),
+  connectionLabels: NO_LABELS,
   tracking: "new",
   original: { source, destination, destinationPort: 80 },
   isDestinationMapped: false,

@@ -112,6 +112,7 @@ describe("undoing it", () => {
     const changes = addHostports(kernel.socket, spec)
     undoAddHostports(contextOf(kernel), spec, changes)
     expect(kernel.sent.at(-1)).toEqual([
+      "add chain ip cni_hostports prerouting { type nat hook prerouting priority -95; policy accept; }",
       "delete element ip cni_hostports ports { tcp . 8080 }",
       "delete element ip cni_hostports address_ports { 192.0.2.1 . tcp . 8443 }",
       "delete element ip cni_hostports hairpin { 10.1.0.0 . 10.1.0.2 }",

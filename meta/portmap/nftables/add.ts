@@ -24,9 +24,9 @@ import { addLocalnetEntry, type LocalnetEntry, missingLocalnetEntry, undoLocalne
 import { addPromotedConditions, commitByNft, deleteConditions, printConditions } from "./conditions.ts"
 import { type DeleteContext, deleteEmptyTables, deleteHostports } from "./delete.ts"
 import { decodeNote, type TableSpec, tableSpecs } from "./elements.ts"
-import { listHairpinPrefixes } from "./find.ts"
+import { replaceTable } from "./find.ts"
 import { isStale, mayShare, planAdd, planNew, printKey } from "./plan.ts"
-import { addTable, isComplete, requiredRules } from "./table.ts"
+import { isComplete, requiredRules } from "./table.ts"
 
 /** What an ADD has changed. */
 export interface TableChanges {
@@ -134,7 +134,7 @@ function missingRules(socket: NetlinkSocket, { layout, hairpinPrefix }: TableSpe
   if (isComplete(socket, layout, hairpinPrefix)) return []
   const own = hairpinPrefix === undefined ? [] : [hairpinPrefix]
   if (isComplete(socket, layout, undefined)) return own.map((prefix) => add.rule(layout.hairpinRule(prefix)))
-  return addTable(layout, new Set([...listHairpinPrefixes(socket, layout), ...own]))
+  return replaceTable(socket, layout, own)
 }
 
 /** Brings into force what stood by for a mapping that was deleted while nft ran: nft does not know for which rule set it was called. */

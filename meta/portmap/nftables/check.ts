@@ -14,7 +14,7 @@ import type { CniError } from "../../../pkg/types/mod.ts"
 import type { PortmapSpec } from "../mapping.ts"
 import { conditionsChain } from "./conditions.ts"
 import { type TableSpec, tableSpecs } from "./elements.ts"
-import { isComplete, requiredRules } from "./table.ts"
+import { isCompleteAsEver, requiredRules } from "./table.ts"
 
 /**
  * Checks that all is in nf_tables as `addHostports` has left it: in force, or standing by while another attachment of the
@@ -23,7 +23,7 @@ import { isComplete, requiredRules } from "./table.ts"
 export function checkHostports(socket: NetlinkSocket, portmap: PortmapSpec): void {
   for (const spec of tableSpecs(portmap)) {
     const { layout, comment, groups, hairpinPrefix } = spec
-    if (!isComplete(socket, layout, hairpinPrefix)) {
+    if (!isCompleteAsEver(socket, layout, hairpinPrefix)) {
       const rules = requiredRules(layout, hairpinPrefix).map((rule) => `"${printRule(rule)}"`)
       throw missing(
         comment,

@@ -72,6 +72,7 @@ test("conditions go with the mappings, the rule and the chain that it leads to; 
   deleteHostports(contextOf(kernel), ofOwner(owner), [web])
   expect(kernel.sent).toEqual([
     [
+      "add chain ip cni_hostports prerouting { type nat hook prerouting priority -95; policy accept; }",
       "delete rule ip cni_hostports conditions handle 5",
       `flush chain ip cni_hostports ${chains[0]}`,
       `delete chain ip cni_hostports ${chains[0]}`,

@@ -1,12 +1,14 @@
+import { isErrno } from "../../../pkg/libc/mod.ts"
 import type { NetlinkSocket } from "../../../pkg/netlink/mod.ts"
-import { atomically, type Operation, remove, removeEmptied } from "../../../pkg/nftables/mod.ts"
+import { add, atomically, type Operation, remove, removeEmptied } from "../../../pkg/nftables/mod.ts"
 import type { Sought } from "../../../pkg/rules/mod.ts"
 import { ownerComment } from "../../../pkg/types/mod.ts"
 import type { DnatMapping, Mapping } from "../mapping.ts"
 import { guardOnly, readLocalnetRecord, switchLocalnetOff } from "../route-localnet.ts"
 import { addPromotedConditions, deleteConditions } from "./conditions.ts"
 import { readDnat } from "./elements.ts"
-import { findByComment, findByPorts, hasOnly, type TableRemoval } from "./find.ts"
+import { findByComment, findByPorts, hasOnly, replaceTable, type TableRemoval } from "./find.ts"
+import { removeOldChains } from "./table.ts"
 
 /** What deleting works with. */
 export interface DeleteContext {
@@ -56,15 +58,21 @@ function deleteFound(context: DeleteContext, find: () => TableRemoval[]): Delete
     guard = layout
     return staying
   }
-  atomically(context.socket, () => {
+  const plan = (isOld: boolean) => () => {
     const removals = find()
     const mappings = removals.flatMap(({ elements }) => elements.flatMap((one) => readDnat(one) ?? []))
     if (mappings.length > 0) deleted = mappings // by an answer that was lost, if there are none the next time
     if (!removals.some(({ layout, isLast }) => layout.guards.length > 0 && isLast)) keepOff([])
     return removals.flatMap((each) =>
-      each.isLast ? deleteTable(context, each, keepOff) : deleteElements(context, each),
+      each.isLast ? deleteTable(context, each, keepOff) : deleteElements(context, each, isOld),
     )
-  })
+  }
+  try {
+    atomically(context.socket, plan(false))
+  } catch (error) {
+    if (!isErrno(error, "EOPNOTSUPP", "EEXIST", "EBUSY")) throw error
+    atomically(context.socket, plan(true))
+  }
   return { deleted, stillOn: staying }
 }
 
@@ -84,12 +92,17 @@ function deleteTable(
   return [remove.table(layout.table), ...guardOnly(layout, { links: recorded, guarded })]
 }
 
-function deleteElements(context: DeleteContext, removal: TableRemoval): Operation[] {
+/** With `isOld` the chains of an earlier build are replaced; without it they refuse the change, by EOPNOTSUPP, EEXIST or EBUSY: that depends on the kernel. */
+function deleteElements(context: DeleteContext, removal: TableRemoval, isOld: boolean): Operation[] {
   const { layout, changes, elements, conditions } = removal
-  return [
+  const operations = [
     ...deleteConditions(context.socket, layout, conditions, elements),
     ...changes.operations,
     ...addPromotedConditions(context.socket, layout, changes),
     ...removeEmptied(context.socket, changes, (set, count) => hasOnly(context.socket, set, count)),
   ]
+  // To add the chain that is there costs less than to ask for its priority.
+  if (operations.length > 0 && !isOld) return [add.chain(layout.dnatChains[0]), ...operations]
+  const isCurrent = removeOldChains(context.socket, layout).length === 0
+  return [...(isCurrent ? [] : replaceTable(context.socket, layout, [])), ...operations]
 }

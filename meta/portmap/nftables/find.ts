@@ -9,6 +9,7 @@ import {
   listRules,
   membersOf,
   type NamedSet,
+  type Operation,
   QueueChanges,
   type SharedSet,
   sampleElements,
@@ -16,10 +17,23 @@ import {
 import type { Sought } from "../../../pkg/rules/mod.ts"
 import { families, type Mapping, mappingsFor } from "../mapping.ts"
 import { decodeNote, masqueradeKeys, portKey, readDnat } from "./elements.ts"
-import { type TableLayout, tableLayout } from "./table.ts"
+import { addTable, removeOldChains, type TableLayout, tableLayout } from "./table.ts"
 
-/** The prefix lengths that elements need a hairpin rule for. Throws `NetlinkError`. */
-export function listHairpinPrefixes(socket: Pick<NetlinkSocket, "dump">, { hairpin }: TableLayout): number[] {
+/**
+ * Adds all rules, with the hairpin rules that present elements need and those for `prefixes`, in place of those that an earlier build has
+ * made. Elements stay. Throws `NetlinkError`.
+ */
+export function replaceTable(
+  socket: Pick<NetlinkSocket, "dump" | "get">,
+  layout: TableLayout,
+  prefixes: readonly number[],
+): Operation[] {
+  const all = new Set([...listHairpinPrefixes(socket, layout), ...prefixes])
+  return [...removeOldChains(socket, layout), ...addTable(layout, all)]
+}
+
+/** The prefix lengths that elements need a hairpin rule for. */
+function listHairpinPrefixes(socket: Pick<NetlinkSocket, "dump">, { hairpin }: TableLayout): number[] {
   const elements = [hairpin, hairpin.standby].flatMap((set) => findElements(socket, set)?.elements ?? [])
   return elements.flatMap(({ note }) => decodeNote(note)?.prefix ?? [])
 }

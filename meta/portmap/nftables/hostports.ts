@@ -91,6 +91,13 @@ export class NftablesHostports
     })
   }
 
+  /** Restores the guard for these interfaces, whose `route_localnet` is on, where rules were flushed; changes nothing where it is there. */
+  restoreGuard(open: readonly string[]): void {
+    const { table, guards } = tableLayout(AF_INET)
+    if (hasRules(this.socket, table, guards) || !this.isUsable()) return
+    for (const link of open) guardLocalnet(this.socket, link)
+  }
+
   /** The setting `route_localnet` is not left on without the guard, as `nft flush ruleset` leaves it. */
   guardOpenLinks(addresses: readonly Uint8Array[]): void {
     for (const link of findOpenLinks(addresses)) if (this.isUsable()) guardLocalnet(this.socket, link)

@@ -5,9 +5,9 @@ import { families, type PortmapSpec } from "../mapping.ts"
 import { isHolderGone } from "../port-holder.ts"
 import { addLocalnetEntry, type LocalnetEntry, unrecordedLocalnetEntry } from "../route-localnet.ts"
 import { decodeNote, type TableSpec, tableSpecs } from "./elements.ts"
-import { listHairpinPrefixes } from "./find.ts"
+import { replaceTable } from "./find.ts"
 import { mayShare, taken } from "./plan.ts"
-import { addTable, isComplete, tableLayout } from "./table.ts"
+import { isComplete, tableLayout } from "./table.ts"
 
 /**
  * Plans what is missing of the mappings of many attachments, and what became of each. A port that another container has by now stays
@@ -61,7 +61,7 @@ function missingRules(
   if (!layout) return { rules: [], lacking: () => false }
   if (!isComplete(socket, layout, undefined))
     return {
-      rules: addTable(layout, new Set([...listHairpinPrefixes(socket, layout), ...prefixes])),
+      rules: replaceTable(socket, layout, prefixes),
       lacking: () => true,
     }
   const missing = prefixes.filter((prefix) => !isComplete(socket, layout, prefix))

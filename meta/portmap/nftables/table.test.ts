@@ -13,21 +13,21 @@ add set ip6 cni_hostports hairpin { type ipv6_addr . ipv6_addr; comment "in whic
 add set ip6 cni_hostports everybody { type ipv6_addr; comment "masqAll"; }
 add chain ip6 cni_hostports conditions
 add chain ip6 cni_hostports hostports
-add chain ip6 cni_hostports prerouting { type nat hook prerouting priority dstnat; policy accept; }
-add chain ip6 cni_hostports output { type nat hook output priority -100; policy accept; }
+add chain ip6 cni_hostports prerouting { type nat hook prerouting priority -95; policy accept; }
+add chain ip6 cni_hostports output { type nat hook output priority -95; policy accept; }
 add chain ip6 cni_hostports postrouting { type nat hook postrouting priority srcnat; policy accept; }
 flush chain ip6 cni_hostports hostports
 flush chain ip6 cni_hostports prerouting
 flush chain ip6 cni_hostports output
 flush chain ip6 cni_hostports postrouting
 add rule ip6 cni_hostports hostports ip6 daddr ::1 return comment "answers would get lost"
-add rule ip6 cni_hostports prerouting fib daddr type local jump hostports comment "from elsewhere"
-add rule ip6 cni_hostports output fib daddr type local jump hostports comment "from the host itself"
+add rule ip6 cni_hostports prerouting fib daddr type local jump hostports comment "after services, from elsewhere"
+add rule ip6 cni_hostports output fib daddr type local jump hostports comment "after services, from the host itself"
 add rule ip6 cni_hostports hostports jump conditions comment "may end here"
-add rule ip6 cni_hostports hostports dnat to ip6 daddr . meta l4proto . th dport map @address_ports comment "one address first"
-add rule ip6 cni_hostports hostports dnat to meta l4proto . th dport map @ports comment "then all"
-add rule ip6 cni_hostports postrouting ct status dnat ip6 daddr @everybody masquerade comment "from everywhere"
-add rule ip6 cni_hostports postrouting ct status dnat ip6 saddr & ffff:ffff:ffff:ffff:: . ip6 daddr @hairpin masquerade comment "from beside the container, /64"
+add rule ip6 cni_hostports hostports ct label set 127 dnat to ip6 daddr . meta l4proto . th dport map @address_ports comment "one address first"
+add rule ip6 cni_hostports hostports ct label set 127 dnat to meta l4proto . th dport map @ports comment "then all"
+add rule ip6 cni_hostports postrouting ct label 127 ip6 daddr @everybody masquerade comment "mapped here, from everywhere"
+add rule ip6 cni_hostports postrouting ct label 127 ip6 saddr & ffff:ffff:ffff:ffff:: . ip6 daddr @hairpin masquerade comment "mapped here, from beside the container, /64"
 `,
   )
 })

@@ -7,18 +7,23 @@ import {
   dryRun,
   encodeAhead,
   fields,
+  findChainPriority,
   flush,
   hasRules,
   ifnameValue,
   masquerade,
   match,
-  matchBits,
+  matchLabel,
   matchPrefix,
   matchSet,
   type NamedSet,
+  NF_IP_PRI_NAT_DST,
+  NF_IP_PRI_NAT_SRC,
+  NF_IP_PRI_RAW,
   type Operation,
   prefixOf,
   type Rule,
+  remove,
   type SharedSet,
   type Statement,
   sharedSet,
@@ -33,6 +38,20 @@ export const HOSTPORTS_TABLE = "cni_hostports"
 
 /** The set of interfaces whose `route_localnet` was off before. */
 export const LOCALNET_LINKS = "localnet_links"
+
+/**
+ * A hostPort takes no traffic of a service: the chains that translate come after kube-proxy's, which has `dstnat` in its modes iptables
+ * and nftables (pkg/proxy/nftables/proxier.go). The first chain that translates a flow is the last that sees it. Before those of
+ * firewalld, `dstnat + 10` (`NFT_HOOK_OFFSET`, firewall/core/nftables.py), so that a published port wins over a forwarded one.
+ */
+export const DNAT_PRIORITY = NF_IP_PRI_NAT_DST + 5
+
+/**
+ * The bit of conntrack's labels by which the masquerades know the flows that a map here has translated: those of a service lead to the
+ * same containers. A label is the connection's alone: a mark of the packet decides on routes, others restore it, and each of its bits is
+ * another program's somewhere. The last of 128, since names of `connlabel.conf` begin with the first.
+ */
+export const MAPPED_LABEL = 127
 
 /** The table of one address family: base chains with a few rules, and the maps and sets that these look into. */
 export interface TableLayout {
@@ -63,6 +82,8 @@ export interface TableLayout {
   /** Of attachments with conditions: each has a rule here that leads packets to its ports to a chain of its own. */
   conditions: Chain
   chains: readonly Chain[]
+  /** Those of them that translate: for packets from elsewhere, and for those of the host itself. */
+  dnatChains: readonly [prerouting: Chain, output: Chain]
   rules: readonly Rule[]
   /** The rule for `hairpin` with networks of this prefix length. There is one for each length in use. */
   hairpinRule(prefix: number): Rule
@@ -104,22 +125,25 @@ function makeLayout(family: Family): TableLayout {
     ({ base: { type, hook, priority, policy: "accept" } }) as const
   const conditions: Chain = { table, name: "conditions" }
   const hostports: Chain = { table, name: "hostports" }
-  const prerouting: Chain = { table, name: "prerouting", ...base("nat", "prerouting", -100) }
-  const output: Chain = { table, name: "output", ...base("nat", "output", -100) }
-  const postrouting: Chain = { table, name: "postrouting", ...base("nat", "postrouting", 100) }
-  const raw: Chain = { table, name: "raw", ...base("filter", "prerouting", -300) }
+  const prerouting: Chain = { table, name: "prerouting", ...base("nat", "prerouting", DNAT_PRIORITY) }
+  const output: Chain = { table, name: "output", ...base("nat", "output", DNAT_PRIORITY) }
+  const postrouting: Chain = { table, name: "postrouting", ...base("nat", "postrouting", NF_IP_PRI_NAT_SRC) }
+  const raw: Chain = { table, name: "raw", ...base("filter", "prerouting", NF_IP_PRI_RAW) }
 
   const toHost = [match(fields.destinationType, "==", LOCAL), verdict({ jump: hostports.name })]
-  const isMapped = matchBits(fields.ctStatus, "dnat")
+  const isMapped = matchLabel(MAPPED_LABEL)
   const hostPort = [fields.protocol, fields.destinationPort]
   const toEverybody = [isMapped, matchSet([destination], "==", everybody), masquerade]
+  const toOne = dnatMap([destination, ...hostPort], addressPorts, MAPPED_LABEL)
+  const toAll = dnatMap(hostPort, ports, MAPPED_LABEL)
+  // A rule is known by its comment. These end as in builds before the label, which so take the table for theirs after a way back.
   const rules: Rule[] = [
-    { chain: prerouting, statements: toHost, comment: "from elsewhere" },
-    { chain: output, statements: toHost, comment: "from the host itself" },
+    { chain: prerouting, statements: toHost, comment: "after services, from elsewhere" },
+    { chain: output, statements: toHost, comment: "after services, from the host itself" },
     { chain: hostports, statements: [verdict({ jump: conditions.name })], comment: "may end here" },
-    { chain: hostports, statements: [dnatMap([destination, ...hostPort], addressPorts)], comment: "one address first" },
-    { chain: hostports, statements: [dnatMap(hostPort, ports)], comment: "then all" },
-    { chain: postrouting, statements: toEverybody, comment: "from everywhere" },
+    { chain: hostports, statements: [toOne], comment: "one address first" },
+    { chain: hostports, statements: [toAll], comment: "then all" },
+    { chain: postrouting, statements: toEverybody, comment: "mapped here, from everywhere" },
   ]
   const guards: Rule[] = []
   if (isIpv4) {
@@ -132,7 +156,8 @@ function makeLayout(family: Family): TableLayout {
     guard(toLoopback, "route_localnet would let them in")
     guard(fromLoopback, "nor as if from the host itself")
     const toLocalhost = [isMapped, fromLoopback, matchSet([destination], "==", localhost), masquerade]
-    rules.push(...guards, { chain: postrouting, statements: toLocalhost, comment: "from the host as 127.0.0.1" })
+    const comment = "mapped here, from the host as 127.0.0.1"
+    rules.push(...guards, { chain: postrouting, statements: toLocalhost, comment })
   } else {
     const toLoopback = match(destination, "==", new Uint8Array(16).with(15, 1))
     rules.unshift({ chain: hostports, statements: [toLoopback, verdict("return")], comment: "answers would get lost" })
@@ -151,18 +176,30 @@ function makeLayout(family: Family): TableLayout {
     guards,
     conditions,
     chains: [conditions, hostports, prerouting, output, postrouting, ...(isIpv4 ? [raw] : [])],
+    dnatChains: [prerouting, output],
     rules,
     hairpinRule: (prefix) => ({
       chain: postrouting,
       statements: [isMapped, matchSet([prefixOf(source, prefix), destination], "==", hairpin), masquerade],
-      comment: `from beside the container, /${prefix}`,
+      comment: `mapped here, from beside the container, /${prefix}`,
     }),
   }
 }
 
+/** Removes the chains that an earlier build has made with another priority, for `addTable`. Throws `NetlinkError`. */
+export function removeOldChains(socket: Pick<NetlinkSocket, "get">, { dnatChains }: TableLayout): Operation[] {
+  const isOld = (chain: Chain) => {
+    const priority = findChainPriority(socket, chain)
+    return priority !== undefined && priority !== DNAT_PRIORITY
+  }
+  const [prerouting, output] = dnatChains
+  if (!isOld(prerouting)) return []
+  return [prerouting, ...(isOld(output) ? [output] : [])].flatMap((chain) => [flush.chain(chain), remove.chain(chain)])
+}
+
 /**
  * Adds all of the table, with hairpin rules for these prefix lengths. What is there already stays, except for rules in our
- * chains that are not ours.
+ * chains that are not ours; `removeOldChains` goes before.
  */
 export function addTable(layout: TableLayout, hairpinPrefixes: Iterable<number>): Operation[] {
   const { table, ports, addressPorts, hairpin, everybody, localhost, localnetLinks, conditions, chains, rules } = layout
@@ -193,11 +230,29 @@ export function isComplete(
   return hasRules(socket, layout.table, requiredRules(layout, hairpinPrefix))
 }
 
+/** The same, where the rules may also be those of an earlier build: its comments are the ends of ours. */
+export function isCompleteAsEver(
+  socket: Pick<NetlinkSocket, "dump" | "get">,
+  layout: TableLayout,
+  hairpinPrefix: number | undefined,
+): boolean {
+  const ends = requiredRules(layout, hairpinPrefix).map(({ comment = "" }) =>
+    comment.replace(/^(after services|mapped here), /, ""),
+  )
+  return hasRules(
+    socket,
+    layout.table,
+    ends.map((comment) => ({ comment })),
+  )
+}
+
 /**
- * Whether this kernel can do what `addHostports` needs for a family: nf_tables with NAT and `fib`. Where nothing is mapped
+ * Whether this kernel can do what `addHostports` needs for a family: nf_tables with NAT, `fib` and conntrack's labels. Where nothing is mapped
  * yet it is asked by `dryRun`. Throws `EPERM` without CAP_NET_ADMIN, and what is no answer of the kernel's.
  */
 export function canMapPorts(socket: NetlinkSocket, family: Family): boolean {
   const layout = tableLayout(family)
-  return dryRun(socket, layout.table, () => (isComplete(socket, layout, undefined) ? [] : addTable(layout, [24])))
+  return dryRun(socket, layout.table, () =>
+    isComplete(socket, layout, undefined) ? [] : [...removeOldChains(socket, layout), ...addTable(layout, [24])],
+  )
 }

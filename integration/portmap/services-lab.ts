@@ -1,0 +1,133 @@
+import { join } from "node:path"
+import { askEcho, EchoPeer, type Namespace, outside, ruleBackends, succeed } from "../lab/mod.ts"
+import { hostAddresses, type MappedPod, type PodKeys, type PortMapping, PortmapLab } from "./portmap-lab.ts"
+
+/** The service of the captured rule sets: a NodePort of each family, and ClusterIPs. It leads to the lab's first container. */
+export const service = {
+  nodePort: 30080,
+  clusterIps: ["10.96.0.80", "fd00:96::80"],
+  port: 80,
+  endpoints: ["10.22.0.2", "fd00:22::2"],
+  endpointPort: 80,
+} as const
+
+/** What a container maps that wants the traffic of the service, as far as a mapping can say so. */
+export const greedy: readonly PortMapping[] = [
+  { hostPort: service.nodePort, containerPort: 80, protocol: "tcp" },
+  { hostPort: service.port, containerPort: 80, protocol: "tcp" },
+  ...service.clusterIps.map((hostIP) => ({
+    hostPort: service.port,
+    containerPort: 80,
+    protocol: "tcp" as const,
+    hostIP,
+  })),
+]
+
+/** The modes of kube-proxy that nothing but a packet filter is needed for. */
+export const captured = ["iptables", "nftables"] as const
+
+/** What kube-proxy has written for `service` in one mode: files of this directory, captured by `npm run test:kubernetes`. */
+export function capturedFile(mode: (typeof captured)[number], family: "ip" | "ip6"): string {
+  return join(import.meta.dir, "kube-proxy", `${mode}.${family}`)
+}
+
+/** The host's rules of kube-proxy as text, without what changes from run to run, and without its counters, which are objects of their own. */
+export async function captureRules(host: Namespace, mode: (typeof captured)[number], family: "ip" | "ip6") {
+  const program = family === "ip" ? "iptables-save" : "ip6tables-save"
+  const command = mode === "iptables" ? [program] : ["nft", "list", "table", family, "kube-proxy"]
+  const { stdout } = await host.exec(command[0] ?? "", command.slice(1))
+  return stdout
+    .replaceAll(/^#.*\n/gm, "")
+    .replaceAll(/\[\d+:\d+\]/g, "[0:0]")
+    .replaceAll(/packets \d+ bytes \d+/g, "packets 0 bytes 0")
+    .replaceAll(/ -m nfacct --nfacct-name +\S+/g, "")
+}
+
+/** A host with a container that a service leads to, one that maps ports, one that asks, and another host. */
+export class ServicesLab implements AsyncDisposable {
+  readonly lab: PortmapLab
+  readonly endpoint: MappedPod
+  readonly mapped: MappedPod
+  readonly other: MappedPod
+  readonly #owned: AsyncDisposableStack
+
+  private constructor(lab: PortmapLab, pods: readonly [MappedPod, MappedPod, MappedPod], owned: AsyncDisposableStack) {
+    this.lab = lab
+    ;[this.endpoint, this.mapped, this.other] = pods
+    this.#owned = owned
+  }
+
+  static async create(keys: PodKeys = {}): Promise<ServicesLab> {
+    await using stack = new AsyncDisposableStack()
+    const lab = stack.use(await PortmapLab.create({ ...ruleBackends[0], iptables: "nf_tables" }))
+    await lab.host.exec("ip", ["route", "add", "default", "via", outside.ip])
+    await lab.host.exec("ip", ["-6", "route", "add", "default", "via", outside.ip6])
+    const pods = [await lab.addPod(keys), await lab.addPod(keys), await lab.addPod(keys)] as const
+    // As on every node: else what a neighbor answers does not come through the host.
+    await lab.host.exec("sysctl", [
+      "-qw",
+      "net.bridge.bridge-nf-call-iptables=1",
+      "net.bridge.bridge-nf-call-ip6tables=1",
+    ])
+    for (const { namespace } of pods.slice(0, 2)) stack.use(await EchoPeer.start(namespace, { port: 80 }))
+    return new ServicesLab(lab, pods, stack.move())
+  }
+
+  /** Loads what kube-proxy has written, as it does: all of one family at once. */
+  async loadCaptured(mode: (typeof captured)[number]): Promise<void> {
+    for (const family of ["ip", "ip6"] as const) {
+      const input = await Bun.file(capturedFile(mode, family)).text()
+      const restore = family === "ip" ? "iptables-restore" : "ip6tables-restore"
+      const [program = "", ...args] = mode === "iptables" ? [restore, "--noflush"] : ["nft", "-f", "-"]
+      await this.lab.host.exec(program, args, { input })
+    }
+  }
+
+  async mapGreedily(): Promise<void> {
+    await succeed(this.mapped.map(greedy))
+  }
+
+  /** Removes all rules, and the flows that went by them. */
+  async clear(): Promise<void> {
+    await succeed(this.mapped.unmap())
+    await this.lab.host.exec("nft", ["flush", "ruleset"])
+  }
+
+  /** Who answers whom at a port of the host, and at the service's ClusterIPs: "service", or the mapping. */
+  async answers(port: number = service.nodePort): Promise<Record<string, string>> {
+    const { ip, ip6 } = hostAddresses
+    const { host, outside } = this.lab
+    const nodePorts = [ip, ip6].map((address) => ({ address, port }))
+    const clusterIps = service.clusterIps
+      .map((address) => ({ address, port: service.port }))
+      .filter(() => port === service.nodePort)
+    const questions = [
+      { who: "outside", from: outside, targets: nodePorts },
+      { who: "node", from: host, targets: [...nodePorts, ...clusterIps] },
+      { who: "pod", from: this.other.namespace, targets: [...nodePorts, ...clusterIps] },
+    ]
+    const answers: Record<string, string> = {}
+    for (const { who, from, targets } of questions) {
+      for (const { address, port } of targets) {
+        const { to } = await askEcho(from, { transport: "tcp", address, port })
+        answers[`${who} to ${address}`] = [this.endpoint.ip, this.endpoint.ip6].includes(to.address)
+          ? "service"
+          : "mapping"
+      }
+    }
+    return answers
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#owned[Symbol.asyncDispose]()
+  }
+}
+
+/** What `answers` says when the service has all that is its own. */
+export const serviceAnswers: Readonly<Record<string, string>> = Object.fromEntries(
+  [
+    ["outside", [hostAddresses.ip, hostAddresses.ip6]] as const,
+    ["node", [hostAddresses.ip, hostAddresses.ip6, ...service.clusterIps]] as const,
+    ["pod", [hostAddresses.ip, hostAddresses.ip6, ...service.clusterIps]] as const,
+  ].flatMap(([who, addresses]) => addresses.map((address) => [`${who} to ${address}`, "service"])),
+)
