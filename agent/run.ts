@@ -16,7 +16,7 @@ import {
   writeRanges,
 } from "./ranges.ts"
 import { followKernel } from "./routes/events.ts"
-import { planRoutes, type RoutePlan } from "./routes/plan.ts"
+import { planRoutes } from "./routes/plan.ts"
 import { syncRoutes } from "./routes/sync.ts"
 import { type Endpoint, serveHttp, serveSocket } from "./server.ts"
 import type { Status } from "./status.ts"
@@ -46,6 +46,8 @@ const REST = 20
 const CHECK_MS = 60_000
 /** While containers have addresses of a former range: no event tells of a reservation that is gone. */
 const FORMER_MS = 1_000
+/** So many routes leave garbage behind that a process at rest would keep. */
+const MANY_ROUTES = 100
 
 /**
  * Keeps ranges and routes of this node until `signal` is aborted; files and routes stay then. Throws where it cannot begin: the socket or the
@@ -73,34 +75,35 @@ class Agent {
   #apiFault: string | undefined
   /** Why the network's file has no ranges. */
   #rangeFault: string | undefined
-  #plan: RoutePlan | undefined
+  #routesWanted = 0
   #routeFaults: readonly string[] = []
   #mustLook = true
   #formerTimer: Timer | undefined
 
   constructor(options: AgentOptions) {
     this.#options = options
-    const wake = () => this.#bell.ring()
-    this.#nodes = new Nodes(options.node, wake, (fault) => this.#reportApi(fault))
+    this.#nodes = new Nodes(options.node, this.#look, (fault) => this.#reportApi(fault))
+  }
+
+  /** Nodes or the host's network have changed. */
+  readonly #look = () => {
+    this.#mustLook = true
+    this.#bell.ring()
   }
 
   async run(signal: AbortSignal): Promise<void> {
     using client = new ApiClient(this.#options.connection)
-    const look = () => {
-      this.#mustLook = true
-      this.#bell.ring()
-    }
     using _ = { [Symbol.dispose]: () => clearTimeout(this.#formerTimer) }
     await Promise.all([
       follow(client, this.#nodes, signal),
-      followKernel(look, signal),
-      this.#tick(look, signal),
+      followKernel(this.#look, signal),
+      this.#tick(signal),
       this.#keep(signal),
     ])
   }
 
-  async #tick(look: () => void, signal: AbortSignal): Promise<void> {
-    for (; !signal.aborted; await pause(CHECK_MS, signal)) look()
+  async #tick(signal: AbortSignal): Promise<void> {
+    for (; !signal.aborted; await pause(CHECK_MS, signal)) this.#look()
   }
 
   async #keep(signal: AbortSignal): Promise<void> {
@@ -116,15 +119,16 @@ class Agent {
     const known = this.#nodes.known
     this.#keepRanges(this.#options.network)
     if (known === undefined || !this.#options.hasRoutes) return
-    const plan = planRoutes(this.#options.node, known)
-    if (!this.#mustLook && Bun.deepEquals(plan, this.#plan)) return
+    if (!this.#mustLook) return
     const before = this.#routeFaults
     try {
       using route = RouteSocket.open()
+      const plan = planRoutes(this.#options.node, known)
       const { added, removed, faults } = syncRoutes(route, plan)
       this.#routeFaults = faults
-      this.#plan = plan
+      this.#routesWanted = plan.wanted.length
       this.#mustLook = false
+      if (added + removed > MANY_ROUTES) Bun.gc(true)
       if (added + removed > 0) this.#options.log("info", `Changed the routes: ${added} added, ${removed} removed`)
     } catch (error) {
       this.#routeFaults = [`Cannot keep the routes to other nodes: ${messageOf(error)}`]
@@ -203,7 +207,7 @@ class Agent {
       ...(this.#apiFault !== undefined && { fault: this.#apiFault }),
       ...(this.#nodes.known && { nodes: this.#nodes.known.size }),
       network: { name, file, ranges, former, ...(fault !== undefined && { fault }), strays: straysOf(network) },
-      ...(hasRoutes && { routes: { wanted: this.#plan?.wanted.length ?? 0, faults: this.#routeFaults } }),
+      ...(hasRoutes && { routes: { wanted: this.#routesWanted, faults: this.#routeFaults } }),
     }
   }
 }

@@ -10,6 +10,7 @@ import { dhcps } from "./rows/dhcp.ts"
 import { firewalls } from "./rows/firewall.ts"
 import { hostLocals } from "./rows/host-local.ts"
 import { interfaces, leftOut } from "./rows/interfaces.ts"
+import { nodeRanges } from "./rows/node-ranges.ts"
 import { portmaps } from "./rows/portmap.ts"
 import { tools } from "./rows/tools.ts"
 import { traffics } from "./rows/traffic.ts"
@@ -43,6 +44,7 @@ export function allScenarios(suites: readonly Suite[]): Scenario[] {
     delegates,
     dhcps,
     hostLocals,
+    nodeRanges,
     firewalls,
     portmaps,
     bandwidths,

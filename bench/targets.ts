@@ -3,6 +3,7 @@ import { atATime, containers } from "./rows/burst.ts"
 import { floorName } from "./rows/chain.ts"
 import { withContainers } from "./rows/firewall.ts"
 import { withLeases } from "./rows/host-local.ts"
+import { fromConfiguration, fromFile, nodeRangesAdd } from "./rows/node-ranges.ts"
 import { withMappings } from "./rows/portmap.ts"
 import { besideMappings, mappings, masqueradeRow, publishedRow, wayRows } from "./rows/traffic.ts"
 
@@ -139,6 +140,12 @@ export const targets: readonly Target[] = [
   ),
   toGo("100 host-local ADDs by 8 processes", "host-local, 8 processes, 0 leases, 100 ADDs", [1.2, 0.8]),
   toGo("dhcp ADD, a lease of dnsmasq", "dhcp ADD", [1.2, 0.8]),
+  target(
+    "host-local ADD with the agent's file to ADD with a range in the configuration",
+    [nodeRangesAdd, fromFile],
+    [nodeRangesAdd, fromConfiguration],
+    [1.02],
+  ),
   ...inLargeNodes,
   ...dataPath,
 ]

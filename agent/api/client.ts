@@ -1,8 +1,6 @@
 import { messageOf } from "../../pkg/types/mod.ts"
 import type { Connection } from "./connection.ts"
 
-/** How long one request may take until its answer begins. */
-const ANSWER_MS = 30_000
 /** How often a request is sent again that the server had no time for (429), and how long at most it waits for that. */
 const TRIES_MAX = 5
 const WAIT_MAX_MS = 30_000
@@ -45,8 +43,6 @@ export class ApiClient implements Disposable {
   }
 
   async #send(path: string, signal: AbortSignal): Promise<Response> {
-    const late = new AbortController()
-    const timer = setTimeout(() => late.abort(new Error(`no answer within ${ANSWER_MS / 1000} s`)), ANSWER_MS)
     try {
       const token = await this.#connection.token?.read()
       const headers = {
@@ -54,12 +50,9 @@ export class ApiClient implements Disposable {
         ...(token !== undefined && { authorization: `Bearer ${token.trim()}` }),
       }
       const session = await this.#sessionNow()
-      const all = AbortSignal.any([signal, late.signal])
-      return await session.fetch(`${this.server}${path}`, { headers, signal: all, redirect: "manual" })
+      return await session.fetch(`${this.server}${path}`, { headers, signal, redirect: "manual" })
     } catch (cause) {
       throw new Error(`Cannot ask the API server ${this.server}: ${messageOf(cause)}`, { cause })
-    } finally {
-      clearTimeout(timer)
     }
   }
 

@@ -61,7 +61,7 @@ test("a list of many pages, then each change; what is kept are ranges and intern
     ranges: ["10.244.1.0/24", "fd00::1:0/112"],
     addresses: ["192.0.2.1", "fd99::1"],
   })
-  expect(api.requests.filter((path) => path.includes("limit=100")).length).toBe(3)
+  expect(api.requests.filter((path) => path.includes("limit=50")).length).toBe(5)
   put(api, "other")
   api.remove("node-0")
   await waitFor(async () => nodes.known?.has("other") && !nodes.known.has("node-0"), "the changes")

@@ -21,13 +21,15 @@ export interface Follower {
   fault(message: string | undefined): void
 }
 
-/** Small pages: what one takes in memory is 100 nodes of some 15 kB each. */
-const PAGE = "100"
+/** Small pages: what one takes in memory is 50 nodes of some 15 kB each, as text and as objects. */
+const PAGE = "50"
 /** How long a server lets one watch run, and how long a silent one is believed: about each minute a bookmark comes. */
 const WATCH_S = 300
 const SILENCE_MS = 150_000
 /** A watch that ends sooner than this is opened again after a pause. */
 const SHORT_MS = 1_000
+/** How long one page may take: a busy server needs some seconds for the first. */
+const PAGE_MS = 60_000
 const RETRY_MIN_MS = 500
 const RETRY_MAX_MS = 30_000
 
@@ -57,13 +59,15 @@ export async function follow(client: ApiClient, follower: Follower, signal: Abor
 async function list(client: ApiClient, follower: Follower, signal: AbortSignal): Promise<string> {
   follower.begin()
   for (let next = ""; ; ) {
-    const response = await client.get(follower.path, { limit: PAGE, ...(next && { continue: next }) }, signal)
+    const limited = AbortSignal.any([signal, AbortSignal.timeout(PAGE_MS)])
+    const response = await client.get(follower.path, { limit: PAGE, ...(next && { continue: next }) }, limited)
     const { kind, items, metadata }: ApiObject = await response.json()
     // An answer that is no list must not pass for one without objects: every node would look gone. Go writes an empty list as null.
     const isList = kind === follower.kind && (items === null || Array.isArray(items))
     if (!isList || typeof metadata?.resourceVersion !== "string")
       throw new Error(`The API server ${client.server} answers something else than a ${follower.kind}`)
     for (const item of items ?? []) follower.put(item)
+    Bun.gc(false)
     next = metadata.continue ?? ""
     if (next !== "") continue
     follower.complete()

@@ -207,7 +207,7 @@ export class FakeApi implements AsyncDisposable {
         for (const event of past) tell(event)
         watches.add(tell)
         ends.add(end)
-        controller.enqueue(encoder.encode("")) // the headers go at once
+        controller.enqueue(encoder.encode("\n")) // the headers go at once
       },
       cancel() {
         if (tell) watches.delete(tell)

@@ -14,7 +14,7 @@ const read = (name: string) => readFile(join(root, "share/systemd", name), "utf8
 test("systemd understands each key of each unit, and finds what they run", async () => {
   expect(names).toContain("cni-reconcile.service")
   await using directory = await TemporaryDirectory.create()
-  const files = names.map(async (name) => {
+  const files = [...names, "cni-agent.service"].map(async (name) => {
     const text = (await read(name)).replaceAll("/usr/local/bin/cni", join(builtPlugins, "../cni"))
     await Bun.write(directory.join(name), text)
     return directory.join(name)
