@@ -131,7 +131,7 @@ test("the way back is refused while a listener would make rules again, and where
       "Cannot go back: the listener of cni reconcile would make rules again",
     ])
   }
-  expectUnchanged(before, await lab.snapshot(), ({ line }) => /^\/run\/cni\/(announcements|reconcile)/.test(line))
+  expectUnchanged(before, await lab.snapshot(), ({ line }) => /^\/run\/cni\/(deletions|reconcile)/.test(line))
   const own = lab.node.directory.join("own")
   await mkdir(own)
   for (const step of ["nothing was installed", "these plugins replaced none"]) {

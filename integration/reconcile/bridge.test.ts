@@ -88,7 +88,7 @@ test("cni reconcile names a container whose end on the host was deleted, and res
   await lab.host.exec("nft", ["flush", "ruleset"])
   const { stdout, stderr, exitCode } = await lab.node.cni(["reconcile", "-o", "json"])
   expect(exitCode).toBe(1)
-  expect(stderr).toContain(`bridge of pods/${pods[0]?.pod.name}/eth0: Cannot restore`)
+  expect(stderr).toContain(`Cannot restore "pods/${pods[0]?.pod.name}/eth0": its interface was deleted`)
   expect(JSON.parse(stdout).restored).toContainEqual(madeFor(pods[1] as Published, "portmap", "published ports"))
   await lab.expectTraffic(pods.slice(1))
 })

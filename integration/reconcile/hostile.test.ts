@@ -46,7 +46,7 @@ test.each(wild)(
   async ({ commands }) => {
     await using lab = await ReconcileLab.create(network)
     const [hostile, neighbour] = (await lab.addPods(2)) as [Published, Published]
-    await lab.reconcile() // makes the ring of announcements
+    await lab.reconcile() // makes the directory of marks
     const before = await takeSnapshot(lab.host)
     const failing = await hostile.pod.tryExec("ip", ["-force", "-batch", "-"], { input: `${commands.join("\n")}\n` })
     expect(failing.stderr).toBe("")
@@ -68,7 +68,7 @@ test.each(wild)(
 test("a path that leads to another container, or to the host, by now is refused, and nothing changes there", async () => {
   await using lab = await ReconcileLab.create(network)
   const [swapped, other] = (await lab.addPods(2)) as [Published, Published]
-  await lab.reconcile() // makes the ring of announcements
+  await lab.reconcile() // makes the directory of marks
   const before = await takeSnapshot(lab.host)
   const lookInside = () => other.pod.exec("ip", ["-batch", "-"], { input: "address\nroute show table all\nrule\n" })
   const inside = (await lookInside()).stdout

@@ -118,7 +118,7 @@ test("an interface that was deleted is told with the command that makes it anew,
   await emptied.pod.exec("ip", ["address", "flush", "dev", "eth0"])
   const { stdout, stderr, exitCode } = await lab.node.cni(["reconcile", "--containers", "-o", "json"])
   expect(exitCode).toBe(1)
-  expect(stderr).toContain(`"cni reattach pods/${deleted.pod.name}/eth0" makes the interface anew`)
+  expect(stderr).toContain(`"cni reattach pods/${deleted.pod.name}/eth0" makes a new one`)
   expect(JSON.parse(stdout).restored).toEqual([madeFor(emptied, "bridge", inContainer)])
   await lab.expectTraffic([emptied])
 })

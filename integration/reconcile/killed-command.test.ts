@@ -44,8 +44,8 @@ class Loss implements AsyncDisposable {
         const [file, real] = [join(directory, name), join(directory, "real", name)]
         await Bun.write(join(directory, "real", "none"), "")
         await rename(file, real)
-        const traced = `[ "$CNI_COMMAND" != RESTORE ] || exec $(cat '${file}.under' 2>/dev/null) '${real}'`
-        await Bun.write(file, `#!/bin/sh\n${traced}\nexec '${real}'\n`)
+        const traced = `[ "$1" != restore ] || exec $(cat '${file}.under' 2>/dev/null) '${real}' "$@"`
+        await Bun.write(file, `#!/bin/sh\n${traced}\nexec '${real}' "$@"\n`)
         await chmod(file, 0o755)
       }
     })

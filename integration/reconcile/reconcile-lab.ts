@@ -57,7 +57,9 @@ export class ReconcileLab implements AsyncDisposable {
     this.network = network
   }
 
-  static async create(network: { name: string; plugins: readonly object[] } = podsNetwork): Promise<ReconcileLab> {
+  static async create(
+    network: { cniVersion?: string; name: string; plugins: readonly object[] } = podsNetwork,
+  ): Promise<ReconcileLab> {
     const node = await NodeLab.create(network)
     const other = await connectOutside(node.host)
     const lab = new ReconcileLab({ node, outside: other, before: await takeSnapshot(node.host), network: network.name })
@@ -93,7 +95,7 @@ export class ReconcileLab implements AsyncDisposable {
     await this.removePods(pods)
     await this.host.tryExec("ip", ["link", "delete", "cni0"])
     await this.host.exec("sysctl", ["-qw", "net.ipv4.ip_forward=0"])
-    await this.host.exec("rm", ["-f", "/run/cni/announcements", "/run/cni/reconcile.lock"])
+    await this.host.exec("rm", ["-rf", "/run/cni/deletions", "/run/cni/reconcile.lock"])
     const isExpected = (change: Change) => isAllocationTrace(change) || isGuard(change)
     expectUnchanged(this.before, await takeSnapshot(this.host), isExpected)
   }

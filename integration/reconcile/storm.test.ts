@@ -1,8 +1,10 @@
 /** Sabotage after sabotage while a listener runs, in an order by chance; the long form goes on for hundreds of rounds. */
 import { expect, test } from "bun:test"
+import { podsNetwork } from "../cni/node-lab.ts"
+import { runFirewalld, startBus } from "../firewall/firewalld-lab.ts"
 import { Chance, extent, patient, seed, tellFigure, waitFor } from "../lab/mod.ts"
 import { RunningListener } from "./listener-lab.ts"
-import { ReconcileLab } from "./reconcile-lab.ts"
+import { type Published, ReconcileLab } from "./reconcile-lab.ts"
 import { type Sabotage, sabotages } from "./sabotages.ts"
 
 /** How many sabotages meet each network. */
@@ -18,7 +20,7 @@ test.each(networks.map(([network, kinds]) => ({ title: kinds[0]?.what ?? "", net
     const chance = new Chance(seed)
     let held = 0
     for (let round = 0; round < ROUNDS; round += 2) {
-      // A listener for two: what is removed three times in a minute is left. Every other one is killed.
+      // A listener for two, since the pause between checks doubles. Every other one is killed.
       await using listener = await RunningListener.start(lab.node)
       for (let at = 0; at < 2; at++) {
         const { what, act } = chance.of<Sabotage>(kinds)
@@ -41,4 +43,56 @@ test.each(networks.map(([network, kinds]) => ({ title: kinds[0]?.what ?? "", net
     await tellFigure({ what: `${kinds.length} kinds of sabotage, the listener runs`, tried: ROUNDS, held })
   },
   patient(extent(600_000, 7_200_000)),
+)
+
+/** How long ADD, DEL and losses go on: \`npm run test:faults -- reconcile/storm\` has half an hour. */
+const STORM_MS = extent(60_000, 1_800_000)
+
+test(
+  "a storm of ADD, DEL, flush, bridge deletion and reloads of firewalld ends with every living container whole, and nothing of others",
+  async () => {
+    await using lab = await ReconcileLab.create({
+      ...podsNetwork,
+      plugins: [...podsNetwork.plugins, { type: "firewall" }],
+    })
+    await startBus(lab.host)
+    await runFirewalld(lab.host)
+    await using listener = await RunningListener.start(lab.node)
+    const chance = new Chance(seed)
+    const pods: Published[] = await lab.addPods(4)
+    const gone: string[] = []
+    const end = Date.now() + STORM_MS
+    const during = async (act: () => Promise<unknown>) => {
+      let count = 0
+      for (; Date.now() < end; count++) await act()
+      return count
+    }
+    const come = async () => void pods.push(...(await lab.addPods(1)))
+    const go = async () => {
+      const [pod] = pods.splice(chance.below(pods.length), 1)
+      if (!pod) return
+      await lab.removePods([pod])
+      gone.push(pod.pod.name)
+    }
+    const lose = [
+      // All but the tables of firewalld, which does not survive their loss.
+      () => lab.host.tryExec("sh", ["-c", 'nft list tables | grep cni_ | sed "s/^/delete /" | nft -f -']),
+      () => lab.host.tryExec("ip", ["link", "delete", "cni0"]),
+      () => lab.host.exec("firewall-cmd", ["--reload"]),
+      () => lab.node.cni(["reconcile"]),
+    ]
+    const [changed, lost] = await Promise.all([
+      during(() => (pods.length < 4 || (pods.length < 9 && chance.below(2) === 0) ? come() : go())),
+      during(() => chance.of(lose)()),
+    ])
+    const isWhole = async () => (await lab.reconcile("--dry-run")).restored.length === 0
+    await waitFor(isWhole, "all to be restored", 120_000)
+    await lab.expectTraffic(pods)
+    const everything = JSON.stringify([await lab.ruleSet(), await lab.host.json("ip", ["-j", "link"])])
+    for (const name of gone) expect(everything).not.toContain(name)
+    for (const { pod } of pods) expect(everything).toContain(pod.name)
+    expect(listener.said).not.toContain("cannot restore")
+    await tellFigure({ what: `${changed} ADDs and DELs beside ${lost} losses`, tried: 1, held: 1 })
+  },
+  patient(STORM_MS + 600_000),
 )

@@ -34,7 +34,7 @@ nft flush ruleset
 until_ "$has_looked && $has_rules" "it is started again, and looks"
 systemctl stop cni-reconcile.service
 [ "$(property cni-reconcile ActiveState) $(property cni-reconcile Result)" = "inactive success" ] && echo "ok: it stops"
-[ -e /run/cni/announcements ] && echo "ok: its directory stays"
+[ -e /run/cni/deletions ] && echo "ok: its directory stays"
 
 ip netns delete goes
 systemctl start cni-gc.timer

@@ -85,15 +85,3 @@ function isLimitedAt(place: LimitedPlace): boolean {
     return false
   }
 }
-
-/** Removes the limits of attachments that were deleted in the meantime. Throws `CniError`. */
-export function takeBackLimits(attachments: readonly Restorable<BandwidthConfig>[]): void {
-  using host = RouteSocket.open()
-  const ends = new HostEnds(host)
-  const failures = new Failures()
-  for (const { owner, result } of attachments) {
-    const link = ends.findEnd({ owner, result })
-    removeShaping({ ...ifbOwner(owner), prevResult: result, route: host, link }, failures)
-  }
-  failures.throwIfAny()
-}

@@ -13,7 +13,7 @@ import { type Answered, type Call, defineRestorable, requireForAdd, runPlugin } 
 import { type Attachment, CniError, Code, type Interface, ownersOf, type Result, staleOf } from "../../pkg/types/mod.ts"
 import { Failures, Undo } from "../../pkg/undo/mod.ts"
 import { type BandwidthConfig, bandwidthFields, parseBandwidthConfig } from "./config.ts"
-import { addLimits, checkLimits, removeLeavings, restoreLimits, takeBackLimits } from "./limits.ts"
+import { addLimits, checkLimits, removeLeavings, restoreLimits } from "./limits.ts"
 import { Sides } from "./place.ts"
 import { listReceiveFilters, removeParts, removeShaping } from "./redirect.ts"
 
@@ -28,7 +28,6 @@ export const bandwidth = defineRestorable<BandwidthConfig>({
   status: requireUsable,
   gc: collectGarbage,
   restore: restoreLimits,
-  takeBack: takeBackLimits,
 })
 
 function addBandwidth(call: Call, config: BandwidthConfig): Answered {

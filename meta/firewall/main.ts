@@ -1,12 +1,5 @@
 import { addressesOf } from "../../pkg/ip/mod.ts"
-import {
-  type Answered,
-  type Call,
-  defineRestorable,
-  type Restorable,
-  type Restoring,
-  runPlugin,
-} from "../../pkg/skel/mod.ts"
+import { type Answered, type Call, defineRestorable, type Restoring, runPlugin } from "../../pkg/skel/mod.ts"
 import { type Attachment, CniError, Code, ownerOf, ownersOf, type Result } from "../../pkg/types/mod.ts"
 import { Undo } from "../../pkg/undo/mod.ts"
 import { type FirewallConfig, firewallFields, parseFirewallConfig } from "./config.ts"
@@ -28,7 +21,6 @@ export const firewall = defineRestorable<FirewallConfig>({
   status: statusFirewall,
   gc: gcFirewall,
   restore: restoreFirewall,
-  takeBack: takeBackFirewall,
 })
 
 function addFirewall(call: Call, config: FirewallConfig): Answered {
@@ -86,13 +78,6 @@ function restoreFirewall({ attachments, isDry, toIptables, log }: Restoring<Fire
   if (wanted.length === 0) return
   using filter = new Firewall(log)
   filter.restore(wanted, { isDry, toIptables, log })
-}
-
-function takeBackFirewall(attachments: readonly Restorable<FirewallConfig>[], log: (line: string) => void): void {
-  for (const { owner, result, config } of attachments) {
-    using filter = new Firewall(log)
-    filter.remove(owner, config, delHints(result))
-  }
 }
 
 function requirePrevResult({ network: { prevResult }, verb }: Call): Result {

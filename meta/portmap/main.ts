@@ -8,7 +8,7 @@ import { families, mappedAddresses } from "./mapping.ts"
 import { requireNft } from "./nftables/conditions.ts"
 import { type PortRule, portRulesIn } from "./nftables/inventory.ts"
 import { prepare } from "./prepare.ts"
-import { restorePortmap, takeBackPortmap } from "./restore.ts"
+import { restorePortmap } from "./restore.ts"
 import { checkLocalnet, isLocalnetOn, openLinksAmong, switchLocalnetOn } from "./route-localnet.ts"
 
 export { Hostports, type PortRule, portRulesIn }
@@ -24,7 +24,6 @@ export const portmap = defineRestorable<PortmapConfig>({
   status: statusPortmap,
   gc: gcPortmap,
   restore: restorePortmap,
-  takeBack: takeBackPortmap,
 })
 
 function addPortmap(call: Call, config: PortmapConfig): Answered {

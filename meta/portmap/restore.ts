@@ -1,4 +1,3 @@
-import { addressesOf } from "../../pkg/ip/mod.ts"
 import { findLink, type Link, RouteSocket } from "../../pkg/netlink/mod.ts"
 import type { Restorable, Restoring } from "../../pkg/skel/mod.ts"
 import type { PortmapConfig } from "./config.ts"
@@ -47,15 +46,6 @@ export function restorePortmap({ attachments, isDry, flows, toIptables, tell, lo
     } catch (error) {
       refuse(error)
     }
-  }
-}
-
-/** Removes the mappings of attachments that were deleted in the meantime. Throws `CniError`. */
-export function takeBackPortmap(attachments: readonly Ours[]): void {
-  for (const { owner, result, config } of attachments) {
-    using hostports = Hostports.open()
-    const addresses = addressesOf(result).map(({ ip }) => ip)
-    hostports.remove(owner, { mappings: config.portMappings ?? [], addresses })
   }
 }
 

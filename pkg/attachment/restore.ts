@@ -1,8 +1,7 @@
 import { Masquerade } from "../masquerade/mod.ts"
 import { type Link, listLinks, RouteSocket } from "../netlink/mod.ts"
-import { NamespaceFile } from "../netns/mod.ts"
 import { PacketFilter } from "../nftables/mod.ts"
-import type { Restorable, Restoring } from "../skel/mod.ts"
+import type { Restoring } from "../skel/mod.ts"
 import { type Cidr, CniError, Code, contains, ownerComment, parseCidr } from "../types/mod.ts"
 import { readRecorded } from "./check.ts"
 import type { AttachmentConfig, InterfacePlugin, RestorableInterface } from "./plugin.ts"
@@ -43,16 +42,6 @@ export function masqueradedOf({ ipMasqBeyond = [] }: AttachmentConfig, addresses
     const wider = networks.find((network) => network.prefix < address.prefix && contains(network, address.ip))
     return wider ? { ...address, prefix: wider.prefix } : address
   })
-}
-
-/** Removes the rules of attachments that were deleted in the meantime. Throws `CniError`. */
-export function takeBackRules<C extends AttachmentConfig>(
-  plugin: InterfacePlugin<C>,
-  attachments: readonly Restorable<C>[],
-): void {
-  using filter = PacketFilter.find()
-  using namespace = NamespaceFile.open("")
-  for (const { owner } of attachments) for (const rules of plugin.rules?.(filter) ?? []) rules.remove(owner, namespace)
 }
 
 /** The host's ends of pairs, listed once. */

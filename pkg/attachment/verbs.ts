@@ -4,6 +4,7 @@ import { Masquerade } from "../masquerade/mod.ts"
 import { assignNsid, findLink, RouteSocket } from "../netlink/mod.ts"
 import { Netns } from "../netns/mod.ts"
 import { PacketFilter } from "../nftables/mod.ts"
+import { endDeletion } from "../records/mod.ts"
 import {
   type Answered,
   type Call,
@@ -18,7 +19,7 @@ import { checkInterface, checkUp, expectInterface, readRecorded } from "./check.
 import { deleteInterface, deleteOrphans } from "./delete.ts"
 import { interfaceKinds, requireKind } from "./kinds.ts"
 import type { Attaching, AttachmentConfig, InterfacePlugin } from "./plugin.ts"
-import { masqueradedOf, restoreAttachments, takeBackRules } from "./restore.ts"
+import { masqueradedOf, restoreAttachments } from "./restore.ts"
 import { restoreInterface } from "./restore-inside.ts"
 
 /**
@@ -41,7 +42,6 @@ export function defineInterfacePlugin<C extends AttachmentConfig>(plugin: Interf
     restoreInside: (call, config, isDry) => restoreInterface(plugin, call, config, isDry),
     ...(keepsOnHost(plugin) && {
       restore: (restoring) => restoreAttachments(plugin, masquerades, restoring),
-      takeBack: (attachments) => takeBackRules(plugin, attachments),
     }),
   })
 }
@@ -168,6 +168,7 @@ function deleteAttachment<C extends AttachmentConfig>(plugin: InterfacePlugin<C>
   if (!usesInterface) failures.attempt("release the addresses", () => ipam.del(call))
   filter?.socket.leave()
   failures.throwIfAny()
+  endDeletion(owner)
 }
 
 function collectGarbage<C extends AttachmentConfig>(

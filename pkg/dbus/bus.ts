@@ -97,6 +97,12 @@ export class Bus implements Disposable {
     return this.call({ ...DAEMON, member: "NameHasOwner", args: [name] })[0] === true
   }
 
+  /** Returns the unique name of the program that has this name on the bus; undefined when none has. Throws `DbusError`. */
+  findOwner(name: string): string | undefined {
+    if (!this.hasOwner(name)) return undefined
+    return String(this.call({ ...DAEMON, member: "GetNameOwner", args: [name] })[0])
+  }
+
   /** Calls a method and returns its answer. Throws `DbusError`: its error, or that nothing came in time. */
   call(call: MethodCall): Value[] {
     const answer = this.#exchange(call)

@@ -40,11 +40,18 @@ test("a call has the bytes of dbus-send's", () => {
 })
 
 test("answers are read: a text, a list of texts, an error with its name", () => {
-  expect(decodeMessage(added)).toEqual({ type: 2, replySerial: 2, errorName: undefined, body: ["trusted"] })
+  expect(decodeMessage(added)).toEqual({
+    type: 2,
+    replySerial: 2,
+    errorName: undefined,
+    sender: ":1.1",
+    body: ["trusted"],
+  })
   expect(decodeMessage(sources).body).toEqual([["10.1.0.2/32"]])
   expect(decodeMessage(refused)).toEqual({
     type: 3,
     replySerial: 2,
+    sender: ":1.1",
     errorName: "org.fedoraproject.FirewallD1.Exception",
     body: ["INVALID_ZONE: nozone"],
   })

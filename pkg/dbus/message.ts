@@ -4,7 +4,16 @@ import { decodeUtf8, encodeUtf8 } from "../engine/mod.ts"
 export const MessageType = { Call: 1, Return: 2, Error: 3, Signal: 4 } as const
 
 /** `DBUS_HEADER_FIELD_*`: the codes of a header's fields. */
-const Field = { Path: 1, Interface: 2, Member: 3, ErrorName: 4, ReplySerial: 5, Destination: 6, Signature: 8 } as const
+const Field = {
+  Path: 1,
+  Interface: 2,
+  Member: 3,
+  ErrorName: 4,
+  ReplySerial: 5,
+  Destination: 6,
+  Sender: 7,
+  Signature: 8,
+} as const
 
 /** Bytes of a header before its fields: the last number is the fields' length. */
 export const PREAMBLE_SIZE = 16
@@ -35,6 +44,8 @@ export interface Message {
   /** Of a signal: "org.fedoraproject.FirewallD1", "Reloaded". */
   interface?: string
   member?: string
+  /** The unique name of the sender, which the bus writes itself. */
+  sender?: string
   /** The values up to the first of a type that is not read. */
   body: Value[]
 }
@@ -116,6 +127,7 @@ export function decodeMessage(bytes: Uint8Array): Message {
     if (code === Field.ErrorName && typeof value === "string") message.errorName = value
     if (code === Field.Interface && typeof value === "string") message.interface = value
     if (code === Field.Member && typeof value === "string") message.member = value
+    if (code === Field.Sender && typeof value === "string") message.sender = value
     if (code === Field.Signature && typeof value === "string") signature = value
     if (value === undefined) throw new DbusError(`field ${code} has an unknown type`)
   }

@@ -7,6 +7,8 @@ import { pluginError } from "./printed.ts"
 export interface Execution {
   /** Absolute. */
   path: string
+  /** What follows the path on the command line; nothing, by the specification. */
+  args?: readonly string[]
   /** The whole environment of the plugin. */
   env: Environment
   /** The network configuration. */
@@ -27,7 +29,7 @@ const outputLimit = 16 << 20
 export const busyWaitsMs = [50, 150, 500, 1300, 3000] as const
 
 /**
- * Runs a plugin and returns its stdout, like `PATH < config`. Synchronous; no shell, argv is the path alone.
+ * Runs a plugin and returns its stdout, like `PATH < config`. Synchronous; no shell.
  *
  * Throws the error that the plugin printed, or code 0 when it died without printing one, could not be started, or ran
  * out of time (`pluginError`). A file that is just being written ("text file busy") is tried again for five seconds; then
@@ -65,11 +67,12 @@ function run(execution: Execution, waitsMs: readonly number[]): Ended {
   }
 }
 
-function runOnce({ path, env, stdin, timeoutMs }: Execution): Ended {
+function runOnce({ path, args = [], env, stdin, timeoutMs }: Execution): Ended {
   const isSet = (variable: [string, string | undefined]): variable is [string, string] => variable[1] !== undefined
   const limits = { outputLimit, ...(timeoutMs === undefined ? {} : { timeoutMs }) }
   const { exitCode, signal, timedOut, wroteTooMuch, stdout, stderr } = spawn({
     path,
+    args,
     env: Object.fromEntries(Object.entries(env).filter(isSet)),
     stdin,
     ...limits,

@@ -25,7 +25,6 @@ export * from "./key-queues.ts"
 export { type Netfilter, openNetfilter } from "./netfilter.ts"
 export { type Claim, PlannedQueues, type Standing } from "./planned-queues.ts"
 export { printElement, printRule, printTransaction } from "./print.ts"
-export { type RuleChange, RuleEvents } from "./rule-events.ts"
 export * from "./rule-set.ts"
 export * from "./rules.ts"
 export {
@@ -45,8 +44,6 @@ export {
   verdict,
   verdictMap,
 } from "./statements.ts"
-export { type Removal, TableCopies } from "./table-copies.ts"
-export { commentsIn, type TableCopy, tableOfMessage } from "./table-copy.ts"
 export * from "./tables.ts"
 export {
   atomically,

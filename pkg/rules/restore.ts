@@ -91,9 +91,8 @@ function restoreTogether<Spec, Hints, Made>(
   try {
     const others = places.filter((place) => mayHold(place))
     const isHere = ({ spec }: RestorableRules<Spec>) => !others.some((place) => isForeign(place, spec))
-    const missing = others.length === 0 && !isDry ? wanted : missingOf(backend, wanted, true).filter(isHere)
-    const restored = isDry ? missing : missingOf(backend, missing, false)
-    for (const { made } of restored) made()
+    const here = others.length === 0 ? wanted : missingOf(backend, wanted, true).filter(isHere)
+    for (const { made } of missingOf(backend, here, isDry)) made()
     return []
   } catch (error) {
     log(`Cannot restore all in one transaction, and goes on with each for itself: ${messageOf(error)}`)

@@ -1,6 +1,7 @@
 import { type Exhaustion, exhaustion, sourceFrames, withFrames } from "../engine/mod.ts"
 import type { Reply } from "../invoke/mod.ts"
 import { isErrno } from "../libc/mod.ts"
+import { beginDeletion } from "../records/mod.ts"
 import {
   AlreadyAttached,
   CniError,
@@ -9,10 +10,10 @@ import {
   encodeResult,
   messageOf,
   orCannot,
+  ownerOf,
   printJson,
   toErrorObject,
 } from "../types/mod.ts"
-import { announce } from "./announce.ts"
 import type { Answered, Call, Plugin } from "./plugin.ts"
 
 /**
@@ -37,7 +38,7 @@ export function perform<C>(plugin: Plugin<C>, parts: Omit<Call, "answer">, write
   let answer: unknown
   try {
     const config = plugin.config(call.network, { verb: call.verb, args: call.args, raw: call.raw })
-    if ("restore" in plugin) announce(call)
+    if (call.verb === "DEL" && "restore" in plugin) beginDeletion(ownerOf(call))
     answer = runVerb(plugin, call, config)
   } catch (error) {
     if (!isKept) throw logged(error, parts.log)

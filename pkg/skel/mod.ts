@@ -5,7 +5,6 @@
  * export const ptp = definePlugin({ name: "ptp", config: parsePtpConfig, add(call, config) { … }, … })
  * if (import.meta.main) runPlugin(ptp)
  */
-export { ANNOUNCEMENTS } from "./announce.ts"
 export * from "./plugin.ts"
 export { answer, logLine, runPlugin } from "./process.ts"
 export {
@@ -15,5 +14,5 @@ export {
   type RestorablePlugin,
   type Restoring,
 } from "./restorable.ts"
-export { RESTORE, type RestoreAnswer, type RestoredItem, type RestoreRequest } from "./restore.ts"
+export { RESTORE_ARGUMENT, type RestoreAnswer, type RestoredItem, type RestoreRequest } from "./restore.ts"
 export { type CallIo, REFERENCE_VERSION, serve } from "./serve.ts"

@@ -1,6 +1,17 @@
 import { encodeUtf8, exhaustion } from "../engine/mod.ts"
 import type { Builtin, Reply } from "../invoke/mod.ts"
-import { exit, type Fd, isErrno, Poll, poll, read, readEnvironment, unlessErrno, write } from "../libc/mod.ts"
+import {
+  exit,
+  type Fd,
+  isErrno,
+  Poll,
+  poll,
+  programArguments,
+  read,
+  readEnvironment,
+  unlessErrno,
+  write,
+} from "../libc/mod.ts"
 import type { NamespaceFile } from "../netns/mod.ts"
 import { messageOf } from "../types/mod.ts"
 import { Flight } from "./flight.ts"
@@ -17,7 +28,7 @@ export function runPlugin<C>(plugin: Plugin<C>, delegates: readonly Plugin<unkno
   const env = readEnvironment()
   const flight = Flight.begin(plugin.name, env)
   const builtinsOn = (namespace: NamespaceFile) => builtinsOf(delegates, namespace)
-  const io = { env, stdin: readStdin, log: logLine, write: writeStdout, builtinsOn }
+  const io = { env, args: programArguments, stdin: readStdin, log: logLine, write: writeStdout, builtinsOn }
   const reply = flight ? serve(flight.watch(plugin), flight.watchIo(io)) : serve(plugin, io)
   const exitCode = answer(reply)
   flight?.end(reply)

@@ -13,8 +13,6 @@ export interface RestorablePlugin<C> extends Plugin<C> {
    * a dry run it only looks. Throws `CniError`.
    */
   restoreInside?(call: InsideCall, config: C, isDry: boolean): string | undefined
-  /** Removes the rules of these attachments, which were deleted while `restore` made them again. Throws `CniError`. */
-  takeBack?(attachments: readonly Restorable<C>[], log: (line: string) => void): void
 }
 
 /** A call of `restoreInside`: as CHECK has it; what `answer` is given is not written. */

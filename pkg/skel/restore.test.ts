@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test"
 import { CniError } from "../types/mod.ts"
 import { Recorder } from "./plugin.fixture.ts"
 import { defineRestorable, type RestorablePlugin, type Restoring } from "./restorable.ts"
-import { RESTORE } from "./restore.ts"
+import { RESTORE_ARGUMENT } from "./restore.ts"
 import { serve } from "./serve.ts"
 
 const prevResult = { cniVersion: "1.1.0", interfaces: [], ips: [{ address: "10.1.0.2/24" }] }
@@ -11,7 +11,7 @@ const attachment = { containerId: "c1", ifName: "eth0", netns: "/run/netns/c1", 
 
 function ask(plugin: RestorablePlugin<unknown>, request: unknown) {
   const stdin = () => new TextEncoder().encode(JSON.stringify(request))
-  const { stdout, exitCode } = serve(plugin, { env: { CNI_COMMAND: RESTORE }, stdin, log: () => {} })
+  const { stdout, exitCode } = serve(plugin, { env: {}, args: () => [RESTORE_ARGUMENT], stdin, log: () => {} })
   return { exitCode, json: JSON.parse(stdout) }
 }
 
@@ -19,7 +19,7 @@ function restoring(restore: (restoring: Restoring<unknown>) => void, rest: Parti
   return defineRestorable<unknown>({ ...new Recorder().plugin, restore, ...rest })
 }
 
-describe("a call with RESTORE", () => {
+describe("a call of restore", () => {
   test("gives the plugin all attachments at once, with result and configuration, and answers what it tells", () => {
     const plugin = restoring(({ attachments, isDry, tell }) => {
       tell("lab", 'bridge "cni0"')
@@ -84,20 +84,6 @@ describe("a call with RESTORE", () => {
     expect(ask(plugin, { dryRun: true, containers: true, attachments: own }).json.failed).toMatchObject([
       { error: { msg: 'Cannot restore what lies in "/proc/self/ns/net": it is the host\'s namespace' } },
     ])
-  })
-
-  test("takes back instead, where that is asked for", () => {
-    const taken: string[] = []
-    const takeBack: RestorablePlugin<unknown>["takeBack"] = (attachments) =>
-      void taken.push(...attachments.map(({ owner }) => owner.containerId))
-    const plugin = restoring(
-      () => {
-        throw new Error("not asked for")
-      },
-      { takeBack },
-    )
-    expect(ask(plugin, { dryRun: false, takeBack: true, attachments: [attachment] }).exitCode).toBe(0)
-    expect(taken).toEqual(["c1"])
   })
 
   test("tells the plugin when rules are only to move to iptables", () => {

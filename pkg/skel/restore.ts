@@ -21,10 +21,10 @@ import type { Answered } from "./plugin.ts"
 import type { InsideCall, Restorable, RestorablePlugin } from "./restorable.ts"
 
 /**
- * The value of `CNI_COMMAND` by which `cni reconcile` asks a plugin of this suite to make again what the host has lost. It is no verb
- * of the specification, and is told to no plugin that has not said that it is of this suite.
+ * The argument by which `cni reconcile` asks a plugin of this suite to restore what the host has lost, without `CNI_COMMAND`. It is not a
+ * part of the specification: a plugin of another suite does what it does for a person who runs it.
  */
-export const RESTORE = "RESTORE"
+export const RESTORE_ARGUMENT = "restore"
 
 /** What stdin has: the attachments of all networks that the plugin is in, in the order of their ADDs. */
 export interface RestoreRequest {
@@ -33,8 +33,6 @@ export interface RestoreRequest {
   readonly flows?: boolean
   /** Make again also what lies in the containers. */
   readonly containers?: boolean
-  /** Remove the rules of these attachments instead: they were deleted in the meantime. */
-  readonly takeBack?: boolean
   /** Move the rules of these attachments from nf_tables to iptables instead: the Go suite's plugins come back, and find only these. */
   readonly toIptables?: boolean
   readonly attachments: readonly {
@@ -62,13 +60,13 @@ export interface RestoreAnswer {
   readonly failed: readonly (Partial<Owner> & { readonly error: ErrorObject })[]
 }
 
-/** Serves a call with `RESTORE`. What is wrong with one attachment is in the answer, and the others go on. Throws code 5 and 6. */
+/** Serves a call with `RESTORE_ARGUMENT`. What is wrong with one attachment is in the answer, and the others go on. Throws code 5 and 6. */
 export function restoreReply<C>(
   plugin: RestorablePlugin<C>,
   stdin: () => Uint8Array,
   log: (line: string) => void,
 ): Reply {
-  const { dryRun, flows, containers, takeBack, toIptables, attachments } = readRequest(parseInput(readInput(stdin)))
+  const { dryRun, flows, containers, toIptables, attachments } = readRequest(parseInput(readInput(stdin)))
   const restored: RestoredItem[] = []
   const failed: { error: ErrorObject }[] = []
   const refuse = (error: unknown, owner: Partial<Owner>) => {
@@ -83,9 +81,8 @@ export function restoreReply<C>(
     }
   })
   const tell = (network: string, what: string) => void restored.push({ network, what })
-  if (takeBack) plugin.takeBack?.(items, log)
-  else if (items.length > 0) plugin.restore?.({ attachments: items, isDry: dryRun, flows, toIptables, tell, log })
-  if (containers && !takeBack) for (const item of items) restoreInside(plugin, item, dryRun, log)
+  if (items.length > 0) plugin.restore?.({ attachments: items, isDry: dryRun, flows, toIptables, tell, log })
+  if (containers) for (const item of items) restoreInside(plugin, item, dryRun, log)
   return { stdout: printJson({ restored, failed } satisfies RestoreAnswer), exitCode: 0 }
 }
 
@@ -117,11 +114,10 @@ function restoreInside<C>(
   }
 }
 
-function readRequest({ dryRun, flows, containers, takeBack, toIptables, attachments }: JsonObject): {
+function readRequest({ dryRun, flows, containers, toIptables, attachments }: JsonObject): {
   dryRun: boolean
   flows: boolean
   containers: boolean
-  takeBack: boolean
   toIptables: boolean
   attachments: readonly JsonObject[]
 } {
@@ -132,11 +128,10 @@ function readRequest({ dryRun, flows, containers, takeBack, toIptables, attachme
       dryRun,
       flows: isTrue(flows),
       containers: isTrue(containers),
-      takeBack: isTrue(takeBack),
       toIptables: isTrue(toIptables),
       attachments,
     }
-  throw new CniError(Code.Decoding, `Cannot ${RESTORE}: expected "dryRun" and a list of attachments on stdin`)
+  throw new CniError(Code.Decoding, `Cannot restore: expected "dryRun" and a list of attachments on stdin`)
 }
 
 function readAttachment<C>(
@@ -147,14 +142,14 @@ function readAttachment<C>(
 ): Item<C> {
   const { containerId, ifName, netns, args, config: raw } = given
   if (![containerId, ifName, netns, args].every((part) => typeof part === "string") || !isJsonObject(raw))
-    throw new CniError(Code.Decoding, `Cannot ${RESTORE} an attachment: expected its names and its configuration`)
+    throw new CniError(Code.Decoding, `Cannot restore an attachment: expected its names and its configuration`)
   const [id, name] = [String(containerId), String(ifName)]
   validateContainerId(id)
   validateInterfaceName(name)
   const network = parseNetworkConfig(raw)
   const owner = { network: network.name, containerId: id, ifName: name }
   const { prevResult } = network
-  if (!prevResult) throw new CniError(Code.InvalidNetworkConfig, `Cannot ${RESTORE} an attachment: no prevResult`)
+  if (!prevResult) throw new CniError(Code.InvalidNetworkConfig, `Cannot restore an attachment: no prevResult`)
   const named = { containerId: id, ifName: name, netns: String(netns), args: String(args) }
   return {
     call: { ...named, verb: "CHECK", path: "", network, raw },

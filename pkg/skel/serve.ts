@@ -6,11 +6,13 @@ import { errorReply, perform } from "./answer.ts"
 import { checkVersion, containerNamespace, knowsAttachments } from "./gates.ts"
 import { isVerb, parseInput, parseNetwork, readInput, readVariables, verbs, versionOf } from "./input.ts"
 import type { Plugin } from "./plugin.ts"
-import { RESTORE, restoreReply } from "./restore.ts"
+import { RESTORE_ARGUMENT, restoreReply } from "./restore.ts"
 
 /** What a call reads and writes: the process, or what stands for it. */
 export interface CallIo {
   env: Environment
+  /** The command line, without the program's name. */
+  args?: () => readonly string[]
   /** Reads the configuration. Not called for VERSION: some callers never write or close stdin. */
   stdin: () => Uint8Array
   log: (line: string) => void
@@ -34,8 +36,10 @@ export function serve<C>(plugin: Plugin<C>, io: CallIo): Reply {
   try {
     const command = env.CNI_COMMAND ?? ""
     const supported = plugin.versions ?? supportedVersions
-    if (command === "") return introduce(plugin.name, supported, log)
-    if (command === RESTORE) return restoreReply(plugin, io.stdin, logAsPlugin)
+    if (command === "") {
+      const isRestore = io.args?.()[0] === RESTORE_ARGUMENT
+      return isRestore ? restoreReply(plugin, io.stdin, logAsPlugin) : introduce(plugin.name, supported, log)
+    }
     const given = readVariables(command, env)
     if (command === "VERSION") return versionReply(supported)
     const stdin = readInput(io.stdin)

@@ -3,7 +3,7 @@ import { byCause } from "./causes.ts"
 import { lossesLeft } from "./reconcile-listener.ts"
 
 test("what the listener has left is an error, one for each reason", () => {
-  const reason = "it was removed three times in a minute"
+  const reason = "the port is taken"
   const losses = [
     { what: "table ip cni_masquerade", reason },
     { what: "table ip cni_hostports", reason },
@@ -14,6 +14,6 @@ test("what the listener has left is an error, one for each reason", () => {
     ["losses-left", "error", 2],
     ["losses-left", "error", 1],
   ])
-  expect(found[1]?.what).toBe("everything is gone and stays so: no such file")
+  expect(found[1]?.what).toBe("everything could not be restored: no such file")
   expect(lossesLeft({ losses: [] })).toEqual([])
 })

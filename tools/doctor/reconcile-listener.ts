@@ -6,7 +6,7 @@ import { sh } from "./remedy.ts"
 /** As long as the bus may take to answer, on a busy machine too. */
 const PATIENCE_MS = 5000
 
-/** What the listener of `cni reconcile` has left, and that none runs where firewalld takes rules away. */
+/** What the listener of `cni reconcile` could not restore, and that none runs where firewalld takes rules away. */
 export const checkReconcileListener: Check = ({ attachments }) => {
   const record = findListenerRecord()
   if (record) return lossesLeft(record)
@@ -22,17 +22,17 @@ const noListener: Finding = {
   note: "cni reconcile makes good once what is missing now",
 }
 
-/** What is gone and stays so, as the listener tells it. */
+/** What the last check of the listener could not restore. */
 export function lossesLeft({ losses }: Pick<ListenerRecord, "losses">): Finding[] {
   return losses.map(({ what, reason }) => ({
     rule: "losses-left",
     severity: "error",
     cause: reason,
     affected: [{ name: what }],
-    what: `${what} is gone and stays so: ${reason}`,
-    ofMany: (count) => `${count} things are gone and stay so: ${reason}`,
-    why: "the listener of cni reconcile does not fight with what removes it, or cannot make it again",
-    remedy: "find what removes it, as journalctl -u cni-reconcile shows when; then cni reconcile makes it again",
+    what: `${what} could not be restored: ${reason}`,
+    ofMany: (count) => `${count} things could not be restored: ${reason}`,
+    why: "the listener of cni reconcile tries again every half minute",
+    remedy: "remove the reason; journalctl -u cni-reconcile has the failures",
   }))
 }
 

@@ -113,7 +113,7 @@ function reconciled({ counts, outage, losses }: ListenerRecord): Family[] {
     {
       name: "cni_reconcile_losses",
       type: "gauge",
-      help: "Losses that the listener does not repair, since they recur.",
+      help: "Losses that the last check of the listener could not repair.",
       samples: [{ labels: {}, value: losses.length }],
     },
   ]

@@ -2,8 +2,7 @@ import { removeAcceptMarked, removeLabels } from "../../meta/firewall/main.ts"
 import { findStat, isDirectory, readDirectory, tryRemoveDirectory, tryUnlink } from "../../pkg/libc/mod.ts"
 import { deleteLink, findLink, RouteSocket } from "../../pkg/netlink/mod.ts"
 import { atomically, listCommented, listTables, PacketFilter, remove, type Table } from "../../pkg/nftables/mod.ts"
-import { findExposure, ownerOfRecord } from "../../pkg/records/mod.ts"
-import { ANNOUNCEMENTS } from "../../pkg/skel/mod.ts"
+import { DELETIONS, findExposure, ownerOfRecord } from "../../pkg/records/mod.ts"
 import { messageOf, ownerComment } from "../../pkg/types/mod.ts"
 import { attachmentsOf, deleteRulesOf, type Node, type NodeAttachment } from "../node/mod.ts"
 
@@ -41,7 +40,7 @@ export function sweep(node: Node): { removed: string[]; remaining: Remaining[]; 
   attempt(labels)
   attempt(() => removeLinks(node, isLiving))
   attempt(() => removeFiles(BACKUPS, isLiving))
-  attempt(() => (tryUnlink(ANNOUNCEMENTS) ? [ANNOUNCEMENTS] : []))
+  attempt(() => removeFiles(DELETIONS, () => false))
   return { removed, remaining: remaining(), failures }
 }
 

@@ -1,8 +1,7 @@
-import { type ErrorObject, ownerComment } from "../../pkg/types/mod.ts"
+import { type ErrorObject, type Owner, ownerComment } from "../../pkg/types/mod.ts"
 import { attachmentsOf, type Node } from "../node/mod.ts"
-import { openAnnouncements, readDeleted } from "../reconcile/announcements.ts"
-import { readCaches } from "../reconcile/attachments.ts"
-import { type PluginRuns, restoreChains, takeBackDeleted } from "../reconcile/plugins.ts"
+import type { PluginRuns } from "../reconcile/plugins.ts"
+import { reconcileAll } from "../reconcile/reconcile.ts"
 import { isInTable, tableOf } from "./pods.ts"
 
 /** What was moved, as "network/container/interface: masquerade", and what could not be. */
@@ -13,8 +12,7 @@ export interface Moved {
 
 /**
  * Moves masquerades, published ports and firewall rules of running pods from nf_tables to iptables, where the Go plugins' DEL finds them:
- * by the executables of this suite in `runs.path`, one call for each. Rules that are in iptables stay as they are. What belongs to pods
- * that were deleted during the call is taken back. Throws `SyscallError` where announcements cannot be made.
+ * by the executables of this suite in `runs.path`, one call for each. Rules that are in iptables stay as they are. Throws `SyscallError`.
  */
 export function moveToIptables(node: Node, runs: PluginRuns): Moved {
   const attachments = new Map(attachmentsOf(node).map((one) => [ownerComment(one), one]))
@@ -24,18 +22,17 @@ export function moveToIptables(node: Node, runs: PluginRuns): Moved {
   }
   if (![...attachments.keys()].some((comment) => MOVING.some((type) => isToMove(type, comment))))
     return { moved: [], failures: [] }
-  openAnnouncements()
-  const { chains, skipped } = readCaches(node.places.cacheDir, undefined, readDeleted())
-  const options = { dryRun: false, toIptables: true }
-  const made = restoreChains(chains, options, runs, (type, owner) => isToMove(type, ownerComment(owner)))
-  const { restorations } = takeBackDeleted(made, chains, runs)
+  const isWanted = (type: string, owner: Owner) => isToMove(type, ownerComment(owner))
+  const { cacheDir } = node.places
+  const { cached, outcome } = reconcileAll({ cacheDir, toIptables: true, isWanted }, runs)
+  const { restorations } = outcome
   return {
     moved: restorations.flatMap(({ restored }) => restored.map((one) => `${nameOf(one)}: ${one.what}`)),
     failures: [
       ...restorations.flatMap(({ type, failed }) =>
         failed.map((one) => `${type}: ${nameOf(one)}: ${describe(one.error)}`),
       ),
-      ...skipped.flatMap((one) => (one.isFailure ? [`${nameOf(one)}: ${one.reason}`] : [])),
+      ...cached.skipped.flatMap((one) => (one.isFailure ? [`${nameOf(one)}: ${one.reason}`] : [])),
     ],
   }
 }

@@ -1,5 +1,5 @@
 import { keptDelegate } from "../../meta/flannel/main.ts"
-import { findStat, type Stat, stat } from "../../pkg/libc/mod.ts"
+import { findStat, readTextFile, type Stat, stat } from "../../pkg/libc/mod.ts"
 import {
   type CachedAttachment,
   type CapabilityArgs,
@@ -12,7 +12,18 @@ import {
   parseNetworkList,
   parseSinglePlugin,
 } from "../../pkg/libcni/mod.ts"
-import { isJsonObject, type JsonObject, messageOf, type Owner, parseJsonObject } from "../../pkg/types/mod.ts"
+import { findLink, listLinks, RouteSocket } from "../../pkg/netlink/mod.ts"
+import { Netns } from "../../pkg/netns/mod.ts"
+import { readDeletions } from "../../pkg/records/mod.ts"
+import {
+  isJsonObject,
+  type JsonObject,
+  messageOf,
+  type Owner,
+  ownerComment,
+  parseJsonObject,
+} from "../../pkg/types/mod.ts"
+import { describedPlugins as suite } from "../../suite/plugins.ts"
 import { cacheDirs, isNamespace } from "../node/mod.ts"
 
 /** One plugin of an attachment's chain, with what CHECK would give it. */
@@ -26,12 +37,12 @@ export interface CachedChain extends Owner {
   readonly netns: string
   readonly args: CachedAttachment["args"]
   readonly chain: readonly ChainMember[]
-  /** The file of its record. */
-  readonly record: string
 }
 
-/** An attachment, or a cache, of which nothing can be made again. */
+/** An attachment, or a cache, of which nothing can be restored. */
 export interface Skipped extends Partial<Owner> {
+  /** The file of its record. */
+  readonly record?: string
   readonly reason: string
   /** The container may live, so that something may be missing still. */
   readonly isFailure: boolean
@@ -41,19 +52,15 @@ export interface Skipped extends Partial<Owner> {
 export interface Cached {
   readonly chains: readonly CachedChain[]
   readonly skipped: readonly Skipped[]
-  /** The networks of all attachments that the caches have. */
-  readonly networks: readonly string[]
+  /** All attachments that the caches have. */
+  readonly owners: readonly Owner[]
 }
 
 /**
  * Reads the attachments of all networks, or of one, from the runtime's cache and those below it, in the order of their ADDs. A cache
  * that others than root can change is not believed, and is told as skipped, as is what is no longer there.
  */
-export function readCaches(
-  cacheDir: string,
-  network: string | undefined,
-  isBeingDeleted: (owner: Owner) => boolean = () => false,
-): Cached {
+export function readCaches(cacheDir: string, network: string | undefined): Cached {
   const skipped: Skipped[] = []
   const found = cacheDirs(cacheDir).flatMap((directory) => {
     try {
@@ -69,11 +76,13 @@ export function readCaches(
   const wanted = found.filter(({ one }) => network === undefined || one.network === network)
   wanted.sort((a, b) => (a.added < b.added ? -1 : a.added > b.added ? 1 : 0))
   const parsed = new Map<Uint8Array, Network>()
+  const restorers = new Set(suite.filter(({ restores }) => restores).map(({ name }) => name))
   const own = stat("/proc/self/ns/net")
-  const chains = wanted.flatMap(({ one, record }): CachedChain[] => {
+  const [isBeingDeleted, hasInterface] = [readDeletions(), interfaceTest()]
+  const chains = wanted.flatMap(({ one, record, added }): CachedChain[] => {
     const { network, containerId, ifName } = one
     const skip = (reason: string, isFailure: boolean) => {
-      skipped.push({ network, containerId, ifName, reason, isFailure })
+      skipped.push({ network, containerId, ifName, reason, isFailure, record })
       return []
     }
     const netns = one.netns || sandboxOf(one.result)
@@ -82,20 +91,41 @@ export function readCaches(
     if (isThere === undefined) return skip(`its namespace "${netns}" cannot be looked at`, true)
     // The number of a process can be another one's by now, which has the host's namespace.
     if (!isThere || isSameFile(findStat(netns), own)) return skip(`its namespace "${netns}" is gone`, false)
-    if (isBeingDeleted(one)) return skip("its DEL has begun", false)
+    if (isBeingDeleted(one, added)) return skip("its DEL has begun", false)
     try {
       const chain = withDelegates(chainOf(one, parsed), one, (reason) => skip(reason, true))
-      return [{ network, containerId, ifName, netns, args: one.args, chain, record }]
+      if (chain.some(({ type }) => restorers.has(type)) && !hasInterface(one, netns))
+        return skip(`its interface was deleted; "cni reattach ${ownerComment(one)}" makes a new one`, true)
+      return [{ network, containerId, ifName, netns, args: one.args, chain }]
     } catch (error) {
       return skip(messageOf(error), true)
     }
   })
-  return { chains, skipped, networks: [...new Set(found.map(({ one }) => one.network))] }
+  return { chains, skipped, owners: found.map(({ one }) => one) }
 }
 
-/** Whether an attachment was deleted since it was read: its record or its namespace is gone. */
-export function isGone({ record, netns }: CachedChain): boolean {
-  return findStat(record) === undefined || isNamespace(netns) === false
+/**
+ * Returns the test for containers that still have their interface: the host has its end of the pair or, where an attachment has no pair,
+ * the container has the interface. Throws `SyscallError`, `NetlinkError`.
+ */
+function interfaceTest(): (one: CachedAttachment, netns: string) => boolean {
+  const names = new Set(
+    Array.from(readTextFile("/proc/thread-self/net/dev").matchAll(/^ *([^:\n]+):/gm), ([, name]) => name),
+  )
+  let aliases: Set<string | undefined> | undefined
+  const isRenamed = (owner: Owner) => {
+    using host = RouteSocket.open()
+    aliases ??= new Set(listLinks(host, undefined, { kind: "veth" }).map(({ attributes }) => attributes.alias))
+    return aliases.has(ownerComment(owner))
+  }
+  return (one, netns) => {
+    const interfaces = (Array.isArray(one.result?.interfaces) ? one.result.interfaces : []).filter(isJsonObject)
+    const ends = interfaces.filter(({ name, sandbox }) => !sandbox && String(name).startsWith("veth"))
+    if (ends.length > 0) return ends.some(({ name }) => names.has(String(name))) || isRenamed(one)
+    using sandbox = Netns.open(netns)
+    using inside = sandbox.openRoute()
+    return findLink(inside, one.ifName) !== undefined
+  }
 }
 
 function isSameFile(a: Stat | undefined, b: Stat): boolean {

@@ -10,15 +10,14 @@ import {
   runtimeFlags,
   runtimeOf,
   text,
-  texts,
   UsageError,
 } from "../command.ts"
-import { givenVariables, type Terminal } from "../environment.ts"
+import type { Terminal } from "../environment.ts"
 import { fittedTable } from "../screen.ts"
-import { openAnnouncements, readDeleted } from "./announcements.ts"
-import { type Cached, type CachedChain, readCaches } from "./attachments.ts"
+import type { Cached } from "./attachments.ts"
 import { listen } from "./listener.ts"
-import { type Outcome, restoreChains, takeBackDeleted } from "./plugins.ts"
+import type { Outcome, PluginRuns } from "./plugins.ts"
+import { failuresOf, reconcileAll } from "./reconcile.ts"
 
 /** `cni reconcile` */
 export const reconcile: Command = {
@@ -36,12 +35,6 @@ export const reconcile: Command = {
       help: "flush conntrack flows that began without rules, even when no rule is missing now",
     },
     only: { type: "string", value: "PLUGIN", help: "restore only what this plugin has made" },
-    except: {
-      type: "string",
-      multiple: true,
-      value: "NETWORK/PLUGIN[/ID/IFNAME]",
-      help: "do not restore this, only report whether it is missing; may be repeated",
-    },
     "cache-dir": runtimeFlags["cache-dir"],
     "bin-dir": runtimeFlags["bin-dir"],
     timeout: runtimeFlags.timeout,
@@ -65,73 +58,61 @@ Examples:
   cni reconcile --listen`,
   async run(args, terminal) {
     if (given(args, "listen")) return listenHere(args, terminal)
-    const { cacheDir, path, timeoutMs } = runtimeOf(args, terminal)
-    const { env, stderr } = terminal
+    const { stderr } = terminal
     const isDry = given(args, "dry-run")
-    const containers = given(args, "containers")
-    const flows = given(args, "flows")
-    const runs = { path, env, log: stderr, ...(timeoutMs === undefined ? {} : { timeoutMs }) }
-    if (!isDry) openAnnouncements()
-    const [network] = args.words
-    const cached = readCaches(cacheDir, network, readDeleted())
-    if (network !== undefined && !cached.networks.includes(network))
-      stderr(`cni reconcile: ${unknown(network, cached)}\n`)
-    const excepted = texts(args, "except")
-    const isExcepted = exceptions(excepted)
     const only = text(args, "only")
-    const isAsked = (type: string) => only === undefined || type === only
-    const isLeft = (type: string, owner: CachedChain) => isAsked(type) && isExcepted(type, owner)
-    const made = restoreChains(
-      cached.chains,
-      { dryRun: isDry, flows, containers },
-      runs,
-      (type, owner) => isAsked(type) && !isExcepted(type, owner),
+    const [network] = args.words
+    const reconciled = reconcileAll(
+      {
+        cacheDir: runtimeOf(args, terminal).cacheDir,
+        network,
+        isDry,
+        flows: given(args, "flows"),
+        containers: given(args, "containers"),
+        isWanted: (type) => only === undefined || type === only,
+      },
+      runsOf(args, terminal),
     )
-    const outcome = isDry ? made : takeBackDeleted(made, cached.chains, runs)
-    const left = excepted.length === 0 ? undefined : restoreChains(cached.chains, { dryRun: true }, runs, isLeft)
+    const { cached, outcome } = reconciled
+    const networks = [...new Set(cached.owners.map((owner) => owner.network))]
+    if (network !== undefined && !networks.includes(network)) stderr(`cni reconcile: ${unknown(network, networks)}\n`)
     print(args, terminal, {
-      json: () => ({ ...asJson(cached, outcome, isDry), ...(left && { left: restoredOf(left) }) }),
+      json: () => asJson(cached, outcome, isDry),
       text: (screen) =>
         fittedTable(COLUMNS, rowsOf(cached, outcome, isDry ? "would restore" : "restored"), screen) ||
         "Nothing to restore\n",
     })
-    const failures = failuresOf(cached, outcome)
-    for (const line of failures) stderr(`${line}\n`)
+    const failures = failuresOf(reconciled)
+    for (const { what, reason } of failures) stderr(`Cannot restore ${what}: ${reason}\n`)
     if (failures.length > 0) throw new Found(1)
   },
 }
 
+function runsOf(args: Arguments, terminal: Terminal): PluginRuns {
+  const { path, timeoutMs } = runtimeOf(args, terminal)
+  return { path, env: terminal.env, log: terminal.stderr, ...(timeoutMs === undefined ? {} : { timeoutMs }) }
+}
+
 /** Says that no attachment is of a network: a slip is not a network that has lost nothing. */
-function unknown(name: string, { networks }: Cached): string {
+function unknown(name: string, networks: readonly string[]): string {
   const meant = didYouMean(name, networks)
   return `no attachment is of network "${name}"${meant === undefined ? "" : `; did you mean "${meant}"?`}`
 }
 
 /** Goes on until the signal says stop, and tells on stderr what it does. */
 async function listenHere(args: Arguments, terminal: Terminal): Promise<void> {
-  const others = ["dry-run", "containers", "flows", "only", "except"]
-  const other = others.find(
-    (flag) => given(args, flag) || text(args, flag) !== undefined || texts(args, flag).length > 0,
-  )
+  const other = ["dry-run", "containers", "flows", "only"].find((flag) => given(args, flag) || text(args, flag))
   if (other !== undefined) throw new UsageError(`cannot use --listen with --${other}`)
   if (args.words.length > 0) throw new UsageError("cannot use --listen with a network: it listens for all of them")
   const { cacheDir } = runtimeOf(args, terminal)
-  const flags = ["cache-dir", "bin-dir", "timeout"].flatMap((name) => {
-    const value = text(args, name)
-    return value === undefined ? [] : [`--${name}`, value]
-  })
-  const { env, stderr, signal } = terminal
-  openAnnouncements()
+  const { stderr, signal } = terminal
   const log = (line: string) => void unlessErrno(() => stderr(`cni reconcile: ${line}\n`)) // a full log ends no listener
-  await listen({ cacheDir, flags, env: givenVariables(env), signal, log })
+  const runs = { timeoutMs: CALL_MS, ...runsOf(args, terminal), log: (text: string) => log(text.trimEnd()) }
+  await listen({ cacheDir, runs, signal, log })
 }
 
-/** The test for what is left alone: "NETWORK/PLUGIN", or of one attachment alone; "*" is any network. */
-function exceptions(given: readonly string[]): (type: string, owner: CachedChain) => boolean {
-  const listed = new Set(given)
-  return (type, { network, containerId, ifName }) =>
-    [`${network}/${type}`, `*/${type}`, `${network}/${type}/${containerId}/${ifName}`].some((one) => listed.has(one))
-}
+/** The listener ends a plugin that takes longer. */
+const CALL_MS = 60_000
 
 const COLUMNS = ["RESULT", { head: "NETWORK", isWhole: true }, "PLUGIN", { head: "CONTAINER", isWhole: true }, "WHAT"]
 
@@ -171,23 +152,7 @@ function asJson({ skipped }: Cached, { restorations, foreign }: Outcome, isDry: 
     dryRun: isDry,
     restored: restoredOf({ restorations }),
     failed: restorations.flatMap(({ type, failed }) => ofPlugin(type, failed)),
-    skipped: skipped.map(({ isFailure: _, ...one }) => one),
+    skipped: skipped.map(({ isFailure: _, record: __, ...one }) => one),
     foreign: foreign.map(({ network, type }) => ({ network, plugin: type })),
   } as unknown as JsonObject
-}
-
-function failuresOf({ skipped }: Cached, { restorations }: Outcome): string[] {
-  const failed = restorations.flatMap((one) => one.failed.map((failure) => ({ type: one.type, ...failure })))
-  return [
-    ...skipped
-      .filter(({ isFailure }) => isFailure)
-      .map(({ network, containerId, ifName, reason }) => {
-        const name = [network, containerId, ifName].filter((part) => part !== undefined).join("/")
-        return `Cannot restore ${name === "" ? "what a cache has" : `"${name}"`}: ${reason}`
-      }),
-    ...failed.map(({ type, network, containerId, ifName, error: { msg, details } }) => {
-      const name = [network, containerId, ifName].filter((part) => part !== undefined).join("/")
-      return `${type}${name === "" ? "" : ` of ${name}`}: ${[msg, details].filter((part) => part).join("; ")}`
-    }),
-  ]
 }

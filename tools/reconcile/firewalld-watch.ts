@@ -3,9 +3,10 @@ import { monotonicMs } from "../../pkg/engine/mod.ts"
 import { type Fd, isErrno } from "../../pkg/libc/mod.ts"
 
 const FIREWALLD = "org.fedoraproject.FirewallD1"
+const DAEMON = "org.freedesktop.DBus"
 const RULES = [
-  `type='signal',interface='${FIREWALLD}',member='Reloaded'`,
-  `type='signal',interface='org.freedesktop.DBus',member='NameOwnerChanged',arg0='${FIREWALLD}'`,
+  `type='signal',sender='${FIREWALLD}',interface='${FIREWALLD}',member='Reloaded'`,
+  `type='signal',sender='${DAEMON}',interface='${DAEMON}',member='NameOwnerChanged',arg0='${FIREWALLD}'`,
 ]
 /** As long as the bus may take to answer: nothing else is heard until then. */
 const PATIENCE_MS = 2000
@@ -15,6 +16,8 @@ const [FIRST_MS, MOST_MS] = [1000, 64_000]
 /** firewalld, by the system's bus: hears that it has reloaded, or was started. */
 export class FirewalldWatch implements Disposable {
   #bus: Bus | undefined
+  /** The unique name of firewalld's connection. Any user may send signals in its name to this connection. */
+  #owner: string | undefined
   #pauseMs = FIRST_MS
   /** When to look for the bus again, on `monotonicMs`; undefined where there was none. */
   retryAt: number | undefined
@@ -37,6 +40,7 @@ export class FirewalldWatch implements Disposable {
     try {
       bus = Bus.findSystem(PATIENCE_MS)
       for (const rule of RULES) bus?.subscribe(rule)
+      this.#owner = bus?.findOwner(FIREWALLD)
       this.#bus = bus
       if (bus) this.#pauseMs = FIRST_MS
       return bus !== undefined
@@ -50,10 +54,15 @@ export class FirewalldWatch implements Disposable {
   /** Takes what has been heard. Returns whether firewalld has begun anew. */
   take(): boolean {
     try {
-      const signals = this.#bus?.takeSignals() ?? []
-      return signals.some(
-        ({ member, body }) => member === "Reloaded" || (member === "NameOwnerChanged" && body[2] !== ""),
-      )
+      let isNew = false
+      for (const { sender, member, body } of this.#bus?.takeSignals() ?? []) {
+        const [name, , owner] = body
+        if (sender === DAEMON && member === "NameOwnerChanged" && name === FIREWALLD) {
+          this.#owner = String(owner)
+          isNew ||= owner !== ""
+        } else if (sender === this.#owner && member === "Reloaded") isNew = true
+      }
+      return isNew
     } catch (error) {
       this.#bus?.[Symbol.dispose]()
       this.#bus = undefined

@@ -1,36 +1,28 @@
 import { collectGarbage, monotonicMs } from "../../pkg/engine/mod.ts"
 import { isErrno, Poll, processId } from "../../pkg/libc/mod.ts"
-import { anyOf, newStop, readyOf, type Stop, sleep } from "../../pkg/loop/mod.ts"
-import type { TableCopy } from "../../pkg/nftables/mod.ts"
+import { readyOf, sleep } from "../../pkg/loop/mod.ts"
 import { messageOf } from "../../pkg/types/mod.ts"
-import { Fights } from "./fights.ts"
+import { BackOff } from "./back-off.ts"
 import { FirewalldWatch } from "./firewalld-watch.ts"
 import { LinkWatch } from "./link-watch.ts"
-import { exceptFlags, keyOf, type ListenerOptions, type Looked, look, lossesOf } from "./look.ts"
-import { becomeListener, Tally, type Trigger } from "./record.ts"
-import { nameOf, type RuleNews, RuleWatch } from "./rule-watch.ts"
+import type { PluginRuns } from "./plugins.ts"
+import { failuresOf, type Reconciled, reconcileAll } from "./reconcile.ts"
+import { becomeListener, type Loss, Tally, type Trigger } from "./record.ts"
+import { RuleWatch } from "./rule-watch.ts"
 
-/** Losses that follow one another faster are one burst, of this length at most: what is made again amid it is soon gone. */
-const QUIET_MS = 20
-const BURST_MS = 5000
-/** After so long without a loss the next one is answered at once. */
-const CALM_MS = 1000
-/** Between two looks at everything this many times the first one's time goes by: the listener takes a tenth of a processor at most. */
-const REST = 9
-/** When to look again after something was restored: an ADD that ran beside it has its record then. */
+/** The pause before a check that follows one that has restored something: an ADD that ran beside it has its record then. */
 const AGAIN_MS = 3000
-/** After a failure it is tried again later and later, at last once an hour. */
-const LONGEST_PAUSE_MS = 3_600_000
+/** The longest pause between checks that fail. */
+const LONGEST_PAUSE_MS = 30_000
 /** The pause after a call that the kernel refused, and how many such pauses in a row end the listener. */
-const [FAILED_MS, FAILURES] = [100, 20]
+const [REFUSED_MS, REFUSALS] = [100, 20]
 
-/** Losses that are to be answered together. */
-interface Burst {
-  trigger: Trigger
-  /** False while an interface may be on its way out, and what it loses with it. */
-  isSure: boolean
-  readonly since: number
-  last: number
+/** What the listener works with. */
+export interface ListenerOptions {
+  readonly cacheDir: string
+  readonly runs: PluginRuns
+  readonly log: (line: string) => void
+  readonly signal: AbortSignal
 }
 
 /** Listens until the signal says stop. Throws where another listener runs, or what it listens to cannot be opened. */
@@ -41,41 +33,26 @@ export async function listen(options: ListenerOptions): Promise<void> {
   await listener.run()
 }
 
+/** Notifications start checks: after a loss everything is checked, by the way of `cni reconcile`. */
 class Listener implements Disposable {
   readonly #options: ListenerOptions
   readonly #tally: Tally
-  readonly #fights = new Fights()
-  readonly #rules: RuleWatch
-  readonly #links: LinkWatch
+  readonly #backOff = new BackOff()
+  readonly #rules = new RuleWatch()
+  readonly #links = new LinkWatch()
   readonly #firewalld: FirewalldWatch
-  /** Tables that are gone, as they were, by their names. */
-  readonly #lost = new Map<string, TableCopy>()
-  #lostBurst: Burst | undefined
-  /** Whether flows may have begun without these tables since the last look. */
-  #hasRestored = false
-  #restoredAt = Number.NEGATIVE_INFINITY
-  #generation = 0 as RuleNews["generation"]
-  #burst: Burst | undefined
-  /** Before this no look begins. */
-  #restUntil = 0
+  /** Whether a link is known to have lost something, and is not only on its way out. */
+  #isLinkLost = false
   #againAt: number | undefined
-  #pauseMs = AGAIN_MS
-  #look: Promise<void> | undefined
-  /** firewalld has begun anew: its sources are gone until they are made again, so that nothing is waited for. */
-  #isFirewalldNew = false
-  #firewalldLook: Promise<void> | undefined
-  /** So often in a row something could not be heard or done. */
-  #failures = 0
-  /** Ends the wait for what happens. */
-  #wake: Stop = newStop()
+  #againMs = AGAIN_MS
+  /** So often in a row the kernel refused a call. */
+  #refusals = 0
 
   constructor(options: ListenerOptions) {
     this.#options = options
     this.#tally = new Tally(processId(), options.log)
-    this.#rules = new RuleWatch(options.cacheDir)
-    this.#links = new LinkWatch()
     this.#firewalld = new FirewalldWatch(options.log)
-    this.#suspect("start")
+    this.#lose("start")
   }
 
   async run(): Promise<void> {
@@ -83,15 +60,14 @@ class Listener implements Disposable {
     log("listening")
     this.#tally.write()
     while (!signal.aborted) {
-      await (this.#failures === 0 ? this.#wait() : sleep(FAILED_MS, signal))
-      this.#goOn([() => this.#hear(), () => this.#act()])
+      await (this.#refusals === 0 ? this.#wait() : sleep(REFUSED_MS, signal))
+      if (!signal.aborted) this.#attempt([() => this.#hear(), () => this.#act()])
     }
-    await Promise.all([this.#look, this.#firewalldLook])
     this.#tally.remove()
   }
 
-  /** Takes these steps, each also when the one before has failed. Throws after too many failures in a row: a new process may do better. */
-  #goOn(steps: readonly (() => void)[]): void {
+  /** Takes these steps, each also when the one before has failed. Throws after too many refusals in a row: a new process may do better. */
+  #attempt(steps: readonly (() => void)[]): void {
     let reason: string | undefined
     for (const step of steps) {
       try {
@@ -101,169 +77,76 @@ class Listener implements Disposable {
         reason = messageOf(error)
       }
     }
-    this.#failures = reason === undefined ? 0 : this.#failures + 1
+    this.#refusals = reason === undefined ? 0 : this.#refusals + 1
     if (reason === undefined) return
-    if (this.#failures === FAILURES) throw new Error(`Cannot listen: ${reason}, ${FAILURES} times in a row`)
-    if (this.#failures === 1) this.#options.log(`${reason}; everything is looked at`)
-    this.#suspect("overrun")
+    if (this.#refusals === REFUSALS) throw new Error(`Cannot listen: ${reason}, ${REFUSALS} times in a row`)
+    if (this.#refusals === 1) this.#options.log(`${reason}; everything is checked`)
+    this.#lose("overrun")
   }
 
   async #wait(): Promise<void> {
-    const { fd } = this.#firewalld
+    const { fd, retryAt } = this.#firewalld
     const requests = [this.#rules.fd, this.#links.fd, ...(fd === undefined ? [] : [fd])].map((fd) => {
       return { fd, events: Poll.In }
     })
-    const dueAt = this.#dueAt()
-    const timeoutMs = dueAt === undefined ? undefined : Math.max(0, Math.ceil(dueAt - monotonicMs()))
-    this.#wake = newStop()
-    using until = anyOf(this.#wake.signal, this.#options.signal)
-    await readyOf(requests, { timeoutMs, signal: until.signal })
+    const times = [this.#backOff.next()?.at, this.#againAt, retryAt].filter((time) => time !== undefined)
+    const timeoutMs = times.length === 0 ? undefined : Math.max(0, Math.ceil(Math.min(...times) - monotonicMs()))
+    await readyOf(requests, { timeoutMs, signal: this.#options.signal })
   }
 
-  /** When something is to be done though nothing is heard; undefined at rest. */
-  #dueAt(): number | undefined {
-    const afterLook = this.#look ? [] : [this.#burst && Math.max(endOf(this.#burst), this.#restUntil), this.#againAt]
-    const times = [this.#lostBurst && endOf(this.#lostBurst), ...afterLook, this.#firewalld.retryAt]
-    const known = times.filter((time) => time !== undefined)
-    return known.length === 0 ? undefined : Math.min(...known)
+  #lose(trigger: Trigger): void {
+    this.#backOff.lose(trigger, monotonicMs())
   }
 
   #hear(): void {
-    const news = this.#rules.take()
-    if (news.lost.length > 0) {
-      const now = monotonicMs()
-      for (const table of news.lost) this.#lost.set(nameOf(table), table)
-      this.#generation = news.generation
-      this.#lostBurst ??= { trigger: "rules", isSure: true, since: now, last: now }
-      this.#lostBurst.last = now
-      this.#suspect("rules")
-    }
-    if (news.isOverrun) this.#suspect("overrun")
-    else if (news.isSuspect) this.#suspect("rules")
+    const rules = this.#rules.take()
+    if (rules.isSuspect) this.#lose("rules")
     const links = this.#links.take()
-    if (links.isOverrun) this.#suspect("overrun")
-    if (links.isSetting) this.#suspect("settings")
-    if (links.isSuspect || links.isUnsure) this.#suspect("links", links.isSuspect)
+    this.#isLinkLost ||= links.isSuspect
+    if (links.isSuspect || links.isUnsure) this.#lose("links")
+    if (links.isSetting) this.#lose("settings")
+    if (rules.isOverrun || links.isOverrun) this.#lose("overrun")
     const { retryAt } = this.#firewalld
-    const isDue = news.isFirewalld || (retryAt !== undefined && retryAt <= monotonicMs())
-    if (isDue && this.#firewalld.connect()) this.#suspect("firewalld")
-    // While it loads its rules it answers nothing: a look that has begun by then gets the first answers.
-    if (news.isFirewalld && this.#firewalld.fd !== undefined) this.#isFirewalldNew = true
-    if (!this.#firewalld.take()) return
-    this.#isFirewalldNew ||= this.#firewalldLook === undefined
-    this.#suspect("firewalld")
-  }
-
-  #suspect(trigger: Trigger, isSure = true): void {
-    const now = monotonicMs()
-    this.#burst ??= { trigger, isSure, since: now, last: now }
-    if (isSure && !this.#burst.isSure) this.#burst.trigger = trigger
-    this.#burst.isSure ||= isSure
-    this.#burst.last = now
+    if (retryAt !== undefined && retryAt <= monotonicMs() && this.#firewalld.connect()) this.#lose("firewalld")
+    // It answers no call while it loads its rules: a check that has begun by then gets the first answers.
+    const isStarting = rules.isFirewalld && this.#firewalld.fd !== undefined
+    if (this.#firewalld.take() || isStarting) this.#lose("firewalld")
   }
 
   #act(): void {
     const now = monotonicMs()
-    // The first loss is answered at once: only what follows it closely waits.
-    const isFirst = now - this.#restoredAt > CALM_MS
-    if (this.#lostBurst && (isFirst || endOf(this.#lostBurst) <= now)) this.#restoreTables(this.#lostBurst)
-    if (this.#isFirewalldNew && !this.#firewalldLook) {
-      this.#isFirewalldNew = false
-      this.#firewalldLook = this.#lookAtFirewalld(now).finally(() => {
-        this.#firewalldLook = undefined
-        this.#wake.abort()
-      })
-    }
-    if (this.#look || now < this.#restUntil) return
-    if (this.#againAt !== undefined && this.#againAt <= now) {
-      this.#againAt = undefined
-      this.#suspect("again")
-    }
-    if (!this.#burst || endOf(this.#burst) > now) return
-    const { trigger, since, isSure } = this.#burst
-    this.#burst = undefined
-    if (!this.#links.isShaken() && !isSure) return
-    this.#look = this.#lookAtAll(trigger, since).finally(() => {
-      this.#look = undefined
-      this.#wake.abort()
-    })
+    if (this.#againAt !== undefined && this.#againAt <= now) this.#check("again", now)
+    const next = this.#backOff.next()
+    if (!next || next.at > now) return
+    if (next.reason !== "links" || this.#links.isShaken() || this.#isLinkLost)
+      this.#check(next.reason as Trigger, next.since)
+    else this.#backOff.dismiss(next.reason)
   }
 
-  #restoreTables({ since }: Burst): void {
-    const now = monotonicMs()
-    const lost = new Map(this.#lost)
-    this.#lost.clear()
-    this.#lostBurst = undefined
-    // What is gone together comes back together: some of the tables alone would let some of the traffic through.
-    if ([...lost.keys()].every((name) => this.#fights.isOver(name, now))) {
-      for (const name of lost.keys()) this.#fights.leave(name, now)
-      return
-    }
-    const restored = this.#rules.restore([...lost.values()], this.#generation)
-    if (restored.length === 0) return
-    this.#restoredAt = monotonicMs()
-    this.#hasRestored = true
-    for (const table of restored) this.#fights.note(nameOf(table), this.#restoredAt)
-    this.#tally.outage(this.#restoredAt - since)
-    this.#tally.count("rules", "restored")
-    this.#tally.write()
-    this.#options.log(`restored in ${(this.#restoredAt - since).toFixed(1)} ms: ${restored.map(nameOf).join(", ")}`)
-  }
-
-  /** Has `cni reconcile` look at what the plugin firewall has in firewalld, also beside a look at everything. Never throws. */
-  async #lookAtFirewalld(since: number): Promise<void> {
-    let looked: Looked | undefined
+  /** Restores all that is lost. Never throws for what cannot be read or restored. */
+  #check(trigger: Trigger, since: number): void {
+    let reconciled: Reconciled | undefined
+    let losses: readonly Loss[]
     try {
-      looked = await look(this.#options, ["--only", "firewall", ...exceptFlags(this.#fights.over(since))])
-    } catch {} // the look at everything that follows tells it
-    const now = monotonicMs()
-    const { restored = [], failed = [] } = looked ?? {}
-    for (const item of restored) this.#fights.note(keyOf(item), now, since)
-    if (restored.length > 0) this.#tally.outage(now - since)
-    const isFailed = !looked || failed.length > 0
-    this.#tally.count("firewalld", isFailed ? "failed" : restored.length > 0 ? "restored" : "complete")
-    this.#tally.write()
-    if (restored.length > 0)
-      this.#options.log(
-        `restored ${restored.length} things in ${(now - since).toFixed(0)} ms, in a firewalld that has begun anew`,
-      )
-  }
-
-  /** Has `cni reconcile` look at everything, in a process of its own, whose memory goes with it. Never throws. */
-  async #lookAtAll(trigger: Trigger, since: number): Promise<void> {
-    const began = monotonicMs()
-    const over = this.#fights.over(began)
-    const flows = this.#hasRestored ? ["--flows"] : []
-    this.#hasRestored = false
-    let looked: Looked | undefined
-    let reason = ""
-    try {
-      looked = await look(this.#options, [...flows, ...exceptFlags(over)])
+      reconciled = reconcileAll({ cacheDir: this.#options.cacheDir }, this.#options.runs)
+      losses = failuresOf(reconciled)
     } catch (error) {
-      reason = messageOf(error)
+      losses = [{ what: "anything", reason: messageOf(error) }]
     }
     const now = monotonicMs()
-    this.#restUntil = now + REST * (now - began)
-    const { restored = [], left = [], failed = [], unread = [] } = looked ?? {}
-    for (const item of restored) this.#fights.note(keyOf(item), now, began)
-    for (const item of left) this.#fights.leave(keyOf(item), now)
-    if (restored.length > 0) this.#tally.outage(now - since)
-    this.#tally.losses = looked ? lossesOf(looked, over) : [{ what: "everything", reason }]
-    const isFailed = !looked || failed.length + unread.length > 0
-    this.#tally.count(
-      trigger,
-      isFailed ? "failed" : left.length > 0 ? "left" : restored.length > 0 ? "restored" : "complete",
-    )
+    this.#backOff.checked(now)
+    this.#links.isShaken() // forgets what is restored by now
+    this.#isLinkLost = false
+    const count = reconciled?.outcome.restorations.reduce((sum, { restored }) => sum + restored.length, 0) ?? 0
+    if (count > 0) {
+      this.#tally.outage(now - since)
+      this.#options.log(`restored ${count} things in ${(now - since).toFixed(0)} ms, after a change of ${trigger}`)
+    }
+    this.#tally.losses = losses
+    this.#tally.count(trigger, losses.length > 0 ? "failed" : count > 0 ? "restored" : "complete")
     this.#tally.write()
-    if (restored.length > 0)
-      this.#options.log(
-        `restored ${restored.length} things in ${(now - since).toFixed(0)} ms, after a change of ${trigger}`,
-      )
-    this.#pauseMs = isFailed ? Math.min(2 * this.#pauseMs, LONGEST_PAUSE_MS) : AGAIN_MS
-    const nextTry = this.#fights.nextTry(now)
-    const again = restored.length > 0 || isFailed ? now + this.#pauseMs : undefined
-    const times = [nextTry, again].filter((time) => time !== undefined)
-    this.#againAt = times.length === 0 ? undefined : Math.min(...times)
+    this.#againMs = losses.length > 0 ? Math.min(2 * this.#againMs, LONGEST_PAUSE_MS) : AGAIN_MS
+    this.#againAt = losses.length > 0 || count > 0 ? now + this.#againMs : undefined
     collectGarbage()
   }
 
@@ -272,8 +155,4 @@ class Listener implements Disposable {
     this.#links[Symbol.dispose]()
     this.#rules[Symbol.dispose]()
   }
-}
-
-function endOf({ since, last }: Burst): number {
-  return Math.min(last + QUIET_MS, since + BURST_MS)
 }

@@ -1,12 +1,11 @@
 import { type Introduction, introductionOf, isOfThisSuite } from "../../install/mod.ts"
 import { encodeUtf8 } from "../../pkg/engine/mod.ts"
-import { execPlugin, formatCniArgs, pluginEnvironment, requirePlugin } from "../../pkg/invoke/mod.ts"
+import { execPlugin, formatCniArgs, requirePlugin } from "../../pkg/invoke/mod.ts"
 import { isErrno, SyscallError } from "../../pkg/libc/mod.ts"
-import { RESTORE, type RestoreAnswer, type RestoreRequest } from "../../pkg/skel/mod.ts"
+import { RESTORE_ARGUMENT, type RestoreAnswer, type RestoreRequest } from "../../pkg/skel/mod.ts"
 import { type ErrorObject, newestVersion, parseJsonObject, stringifyJson, toErrorObject } from "../../pkg/types/mod.ts"
 import { describedPlugins as suite } from "../../suite/plugins.ts"
-import { readDeleted } from "./announcements.ts"
-import { type CachedChain, isGone } from "./attachments.ts"
+import type { CachedChain } from "./attachments.ts"
 
 /** How plugins are found and run. */
 export interface PluginRuns {
@@ -16,7 +15,7 @@ export interface PluginRuns {
   readonly log: (text: string) => void
 }
 
-/** What one plugin has made again, and what it could not make. */
+/** What one plugin has restored, and what it could not restore. */
 export interface Restoration {
   readonly type: string
   readonly restored: RestoreAnswer["restored"]
@@ -35,47 +34,31 @@ export interface Outcome {
   readonly foreign: readonly Foreign[]
 }
 
-/** A plugin of this suite that keeps something on the host. */
-interface Restorer {
-  readonly type: string
-  readonly chains: readonly CachedChain[]
-}
-
 /**
- * Has every plugin of this suite make again what the host has lost of these attachments: one call for each executable, first those
- * that make interfaces. Executables that do not say that they are of this suite get no call of ours; where that cannot be told it is a
- * failure. Never throws for a plugin.
+ * Has every plugin of this suite restore what the host has lost of these attachments: one call for each executable, first those that make
+ * interfaces. Never throws for a plugin.
  */
 export function restoreChains(
   chains: readonly CachedChain[],
-  options: Omit<RestoreRequest, "takeBack" | "attachments">,
+  options: Omit<RestoreRequest, "attachments">,
   runs: PluginRuns,
   isWanted: (type: string, owner: CachedChain) => boolean = () => true,
 ): Outcome {
+  const restorations: Restoration[] = []
   const foreign = new Map<string, Foreign>()
-  const unknown: Restoration[] = []
   const types = [...new Set(chains.flatMap(({ chain }) => chain.map(({ type }) => type)))]
-  const restorers = types.flatMap((type): Restorer[] => {
-    const row = suite.find(({ name }) => name === type)
+  const rows = types.map((type) => ({ type, row: suite.find(({ name }) => name === type) }))
+  rows.sort((a, b) => Number(b.row?.kind === "interface") - Number(a.row?.kind === "interface"))
+  for (const { type, row } of rows) {
     const ours = chains.filter(({ chain }) => chain.some((member) => member.type === type))
     const wanted = ours.filter((chain) => isWanted(type, chain))
-    if (wanted.length === 0) return []
-    try {
-      if (row && isOfSuite(type, runs))
-        return row.restores || (options.containers && row.restoresInside) ? [{ type, chains: wanted }] : []
-    } catch (error) {
-      unknown.push(failed(type, error))
-      return []
-    }
-    for (const { network } of ours) foreign.set(`${network} ${type}`, { network, type })
-    return []
-  })
-  const rank = ({ type }: Restorer) => (suite.find(({ name }) => name === type)?.kind === "interface" ? 0 : 1)
-  restorers.sort((a, b) => rank(a) - rank(b))
-  return {
-    restorations: [...unknown, ...restorers.map((restorer) => restore(restorer, options, runs))],
-    foreign: [...foreign.values()],
+    if (wanted.length === 0) continue
+    const restores = row?.restores || (options.containers && row?.restoresInside)
+    const restoration = restores ? restore(type, wanted, options, runs) : undefined
+    if (restoration) restorations.push(restoration)
+    else if (restores || !row) for (const { network } of ours) foreign.set(`${network} ${type}`, { network, type })
   }
+  return { restorations, foreign: [...foreign.values()] }
 }
 
 /**
@@ -107,51 +90,42 @@ function findIntroduction(file: string): Introduction | undefined {
   }
 }
 
-/**
- * Has the plugins that have made something again take back the rules of attachments that were deleted in the
- * meantime: a DEL was announced, or the record is gone. Returns the outcome without what they had made for these.
- */
-export function takeBackDeleted(outcome: Outcome, chains: readonly CachedChain[], runs: PluginRuns): Outcome {
-  const isAnnounced = readDeleted()
-  const restorations = outcome.restorations.map((one): Restoration => {
-    const { type, restored, failed } = one
-    const isOf = (chain: CachedChain) => (item: RestoreAnswer["failed"][number] | RestoreAnswer["restored"][number]) =>
-      item.network === chain.network && item.containerId === chain.containerId && item.ifName === chain.ifName
-    const deleted = chains.filter(
-      (chain) => [...restored, ...failed].some(isOf(chain)) && (isAnnounced(chain) || isGone(chain)),
-    )
-    if (deleted.length === 0) return one
-    const remains = (item: Parameters<ReturnType<typeof isOf>>[0]) => !deleted.some((chain) => isOf(chain)(item))
-    const taken = restore({ type, chains: deleted }, { takeBack: true, dryRun: false }, runs)
-    return { type, restored: restored.filter(remains), failed: [...failed.filter(remains), ...taken.failed] }
-  })
-  return { ...outcome, restorations }
-}
-
+/** Calls a plugin for these attachments. Undefined for an executable that is not of this suite. Never throws. */
 function restore(
-  { type, chains }: Restorer,
+  type: string,
+  chains: readonly CachedChain[],
   options: Omit<RestoreRequest, "attachments">,
   runs: PluginRuns,
-): Restoration {
+): Restoration | undefined {
   const attachments = chains.flatMap(({ containerId, ifName, netns, args, chain }) =>
     chain
       .filter((member) => member.type === type)
       .map(({ config }) => ({ containerId, ifName, netns, args: formatCniArgs(args), config })),
   )
   const request: RestoreRequest = { ...options, attachments }
-  const variables = { command: RESTORE, containerId: "", netns: "", ifName: "", args: "", path: runs.path.join(":") }
+  const said: string[] = []
   try {
     const stdout = execPlugin({
-      path: requirePlugin(type, variables.path),
-      env: pluginEnvironment(runs.env, variables),
+      path: requirePlugin(type, runs.path.join(":")),
+      args: [RESTORE_ARGUMENT],
+      env: { ...runs.env, CNI_COMMAND: undefined },
       stdin: encodeUtf8(stringifyJson(request)),
-      log: (text) => runs.log(`${text}\n`),
+      log: (text) => said.push(`${text}\n`),
       ...(runs.timeoutMs === undefined ? {} : { timeoutMs: runs.timeoutMs }),
     })
+    if (stdout.length === 0) return undefined
     const { restored, failed } = parseJsonObject(stdout, `answer of "${type}"`) as unknown as RestoreAnswer
+    if (!Array.isArray(restored) || !Array.isArray(failed)) return undefined
+    for (const text of said) runs.log(text)
     return { type, restored, failed }
   } catch (error) {
-    return failed(type, error)
+    try {
+      if (!isOfSuite(type, runs)) return undefined
+      for (const text of said) runs.log(text)
+      return failed(type, error)
+    } catch (reason) {
+      return failed(type, reason)
+    }
   }
 }
 

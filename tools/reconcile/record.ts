@@ -31,9 +31,9 @@ export const OUTAGE_BUCKETS = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 
 /** Why everything was looked at. */
 export type Trigger = "start" | "rules" | "links" | "settings" | "firewalld" | "overrun" | "again"
 /** What came of it. */
-export type Result = "restored" | "complete" | "left" | "failed"
+export type Result = "restored" | "complete" | "failed"
 
-/** Something that is gone and stays so. */
+/** Something that is lost and could not be restored. */
 export interface Loss {
   readonly what: string
   readonly reason: string
@@ -108,10 +108,10 @@ export class Tally {
       if (ms / 1000 <= bound) this.#buckets[at] = (this.#buckets[at] ?? 0) + 1
   }
 
-  /** What is gone now. Tells of what was not gone before. */
+  /** What the last check could not restore. Logs what the one before could, or did not miss. */
   set losses(losses: readonly Loss[]) {
     const before = new Set(this.#losses.map(({ what }) => what))
-    for (const { what, reason } of losses) if (!before.has(what)) this.#log(`left: ${what}: ${reason}`)
+    for (const { what, reason } of losses) if (!before.has(what)) this.#log(`cannot restore ${what}: ${reason}`)
     this.#losses = losses
   }
 

@@ -1,0 +1,79 @@
+import {
+  FileDescriptor,
+  findStat,
+  lockWithin,
+  makeDirectories,
+  Open,
+  readDirectory,
+  tryLock,
+  tryLockShared,
+  tryUnlink,
+  unlessErrno,
+} from "../libc/mod.ts"
+import type { Owner } from "../types/mod.ts"
+import { recordName } from "./records.ts"
+
+/** An empty file for each attachment whose DEL has begun. */
+export const DELETIONS = "/run/cni/deletions"
+/** How long a DEL waits for a run of `cni reconcile`, and such a run for another one. */
+const [DEL_PATIENCE_MS, RUN_PATIENCE_MS] = [10_000, 60_000]
+/** A mark without a record is not needed; it may be of another runtime's cache that is being read. */
+const KEPT_MS = 3_600_000
+
+/**
+ * Marks an attachment before the first change of its DEL. Waits while `cni reconcile` restores: a DEL that begins later finds what was
+ * restored, one that has begun is left alone. Never throws: GC removes what an unmarked DEL may leave.
+ */
+export function beginDeletion(owner: Owner): void {
+  try {
+    using directory = openDirectory()
+    lockWithin(DEL_PATIENCE_MS, () => tryLockShared(directory.fd))
+    const flags = Open.WriteOnly | Open.Create | Open.Truncate // a new time of modification
+    FileDescriptor.open(pathOf(owner), flags, 0o600)[Symbol.dispose]()
+  } catch {}
+}
+
+/** Removes the mark when the interface is deleted: from then on that tells of the DEL. Never throws. */
+export function endDeletion(owner: Owner): void {
+  try {
+    tryUnlink(pathOf(owner))
+  } catch {}
+}
+
+/** Keeps DELs from beginning until it is disposed of. Throws where another run takes longer than a minute, and `SyscallError`. */
+export function holdDeletions(): Disposable {
+  const directory = openDirectory()
+  if (lockWithin(RUN_PATIENCE_MS, () => tryLock(directory.fd))) return directory
+  directory[Symbol.dispose]()
+  throw new Error(`Cannot lock "${DELETIONS}": another cni reconcile holds it`)
+}
+
+/** Returns the test for attachments whose DEL began after their record was written; a later record is that of a new ADD. */
+export function readDeletions(): (owner: Owner, written: bigint) => boolean {
+  const names = new Set(unlessErrno(() => readDirectory(DELETIONS), "ENOENT") ?? [])
+  return (owner, written) => {
+    const begun = names.has(recordName(owner)) ? findStat(pathOf(owner))?.modified : undefined
+    return begun !== undefined && begun >= written
+  }
+}
+
+/** Removes old marks of attachments without a record, which a DEL that never ended has left. Throws `SyscallError`. */
+export function sweepDeletions(recorded: readonly Owner[]): void {
+  const kept = new Set(recorded.map(recordName))
+  for (const name of readDirectory(DELETIONS)) {
+    const path = `${DELETIONS}/${name}`
+    const { modified = 0n } = findStat(path) ?? {}
+    if (!kept.has(name) && Number(modified / 1_000_000n) < Date.now() - KEPT_MS) tryUnlink(path)
+  }
+}
+
+function pathOf(owner: Owner): string {
+  return `${DELETIONS}/${recordName(owner)}`
+}
+
+function openDirectory(): FileDescriptor {
+  const found = FileDescriptor.find(DELETIONS)
+  if (found) return found
+  makeDirectories(DELETIONS, 0o700)
+  return FileDescriptor.open(DELETIONS, Open.ReadOnly)
+}

@@ -1,0 +1,61 @@
+import { exists, unlessErrno } from "../../pkg/libc/mod.ts"
+import { holdDeletions, sweepDeletions } from "../../pkg/records/mod.ts"
+import type { Owner } from "../../pkg/types/mod.ts"
+import { type Cached, type CachedChain, readCaches } from "./attachments.ts"
+import { type Outcome, type PluginRuns, restoreChains } from "./plugins.ts"
+import type { Loss } from "./record.ts"
+
+/** What to restore. */
+export interface ReconcileOptions {
+  readonly cacheDir: string
+  /** The one network; all of them when left out. */
+  readonly network?: string | undefined
+  /** Only find out what would be restored. */
+  readonly isDry?: boolean
+  readonly flows?: boolean
+  readonly containers?: boolean
+  /** Move rules from nf_tables to iptables, instead of restoring. */
+  readonly toIptables?: boolean
+  readonly isWanted?: (type: string, owner: CachedChain) => boolean
+}
+
+/** What was found and done. */
+export interface Reconciled {
+  readonly cached: Cached
+  readonly outcome: Outcome
+}
+
+/**
+ * Has the plugins restore what the host has lost of running containers. No DEL begins during the call; those that have begun are left alone.
+ * Throws `SyscallError`, and when another run holds DELs up for a minute.
+ */
+export function reconcileAll(options: ReconcileOptions, runs: PluginRuns): Reconciled {
+  const { cacheDir, network, isDry = false, isWanted, ...rest } = options
+  using held = isDry ? undefined : unlessErrno(holdDeletions, "ENOSPC", "EROFS") // then no DEL can mark either
+  const cached = readCaches(cacheDir, network)
+  const outcome = restoreChains(cached.chains, { ...rest, dryRun: isDry }, runs, isWanted)
+  if (held) sweepDeletions(cached.owners)
+  // The record goes some milliseconds after the interface, at the end of a DEL.
+  const skipped = cached.skipped.filter(({ record }) => record === undefined || exists(record))
+  return { cached: { ...cached, skipped }, outcome }
+}
+
+/** Returns what could not be restored, with the reasons. */
+export function failuresOf({ cached, outcome }: Reconciled): Loss[] {
+  return [
+    ...cached.skipped
+      .filter(({ isFailure }) => isFailure)
+      .map((one) => ({ what: nameOf(one) || "from a cache", reason: one.reason })),
+    ...outcome.restorations.flatMap(({ type, failed }) =>
+      failed.map((one) => ({
+        what: [`what ${type} has`, nameOf(one)].filter(Boolean).join(" of "),
+        reason: [one.error.msg, one.error.details].filter(Boolean).join("; "),
+      })),
+    ),
+  ]
+}
+
+function nameOf({ network, containerId, ifName }: Partial<Owner>): string {
+  const parts = [network, containerId, ifName].filter((part) => part !== undefined)
+  return parts.length === 0 ? "" : `"${parts.join("/")}"`
+}
