@@ -1,4 +1,3 @@
-import { mkdir } from "node:fs/promises"
 import { HostNamespace, type Job, pluginEnv, Station, TemporaryDirectory } from "../../integration/lab/mod.ts"
 import type { NodeRanges } from "../../ipam/host-local/main.ts"
 import type { Contender, Scenario } from "../measure.ts"
@@ -11,13 +10,13 @@ export const fromFile = "range in the agent's file"
 
 const subnet = "10.89.0.0/16"
 
-/** host-local of ours in a namespace; `ipamOf` makes its keys for a directory. */
-async function start(suite: Suite, ipamOf: (directory: string) => Promise<object>): Promise<Contender> {
+/** host-local of ours in a namespace; `ipamOf` makes its keys. */
+async function start(suite: Suite, ipamOf: (host: HostNamespace) => Promise<object>): Promise<Contender> {
   await using stack = new AsyncDisposableStack()
   const host = stack.use(await HostNamespace.create())
   const pod = await host.addContainer()
   const directory = stack.use(await TemporaryDirectory.create("cni-bench", "/var/tmp"))
-  const ipam = { type: "host-local", dataDir: directory.path, ...(await ipamOf(directory.path)) }
+  const ipam = { type: "host-local", dataDir: directory.path, ...(await ipamOf(host)) }
   const input = JSON.stringify({ cniVersion: "1.0.0", name: "bench", type: "bridge", ipam })
   const bin = pluginPath(suite, "host-local")
   const job = (verb: "ADD" | "DEL", containerId: string): Job => ({
@@ -37,11 +36,10 @@ async function start(suite: Suite, ipamOf: (directory: string) => Promise<object
   }
 }
 
-async function fileIn(directory: string): Promise<object> {
-  const rangesFile = `${directory}/ranges/bench.json`
-  await mkdir(`${directory}/ranges`, { mode: 0o755 })
+async function fileOn(host: HostNamespace): Promise<object> {
+  const rangesFile = "/run/cni/ranges/bench.json"
   const content: NodeRanges = { version: 1, node: "node-1", ranges: [subnet], former: [] }
-  await Bun.write(rangesFile, JSON.stringify(content))
+  await Bun.write(host.file(rangesFile), JSON.stringify(content))
   return { rangesFile }
 }
 
@@ -55,7 +53,7 @@ export function nodeRanges(suites: readonly Suite[]): Scenario[] {
       steps: ["ADD", "DEL"],
       contenders: {
         [fromConfiguration]: () => start(ours, async () => ({ ranges: [[{ subnet }]] })),
-        [fromFile]: () => start(ours, fileIn),
+        [fromFile]: () => start(ours, fileOn),
       },
       baseline: fromConfiguration,
     },

@@ -1,5 +1,5 @@
 import { decodeUtf8 } from "../../pkg/engine/mod.ts"
-import { findFile } from "../../pkg/libc/mod.ts"
+import { FileDescriptor, read } from "../../pkg/libc/mod.ts"
 import { requireOwn } from "../../pkg/records/mod.ts"
 import { CniError, Code, isJsonObject, type JsonValue, messageOf } from "../../pkg/types/mod.ts"
 import { parseRangeSets, type RangeSet } from "./ranges.ts"
@@ -7,8 +7,8 @@ import { parseRangeSets, type RangeSet } from "./ranges.ts"
 /** Where `cni-agent` writes the ranges of this node: a file for each network, `/run/cni/ranges/NETWORK.json`. */
 export const RANGES_DIRECTORY = "/run/cni/ranges"
 
-/** In bytes; a file has some 150. */
-const FILE_MAX = 65_536
+/** In bytes; a file has some 150, and is read by one read(2). */
+const FILE_MAX = 4096
 
 /** The ranges that the cluster has given to this node: the file that `ipam.rangesFile` names. */
 export interface NodeRanges {
@@ -26,11 +26,13 @@ export interface NodeRanges {
  * change its directory.
  */
 export function findNodeRanges(path: string): NodeRanges | undefined {
-  const bytes = findFile(path, FILE_MAX)
-  if (bytes === undefined) return undefined
+  using file = FileDescriptor.find(path)
+  if (file === undefined) return undefined
+  const bytes = new Uint8Array(FILE_MAX)
+  const length = read(file.fd, bytes)
   requireOwn(path.slice(0, path.lastIndexOf("/")) || "/")
   try {
-    return checked(JSON.parse(decodeUtf8(bytes)))
+    return checked(JSON.parse(decodeUtf8(bytes.subarray(0, length))))
   } catch (error) {
     throw refuse(path, messageOf(error), error)
   }
