@@ -14,7 +14,7 @@ const nodeObject = (number: number, addresses: readonly string[]) => ({
   status: { addresses: addresses.map((address) => ({ type: "InternalIP", address })) },
 })
 
-test("a fresh node gets plugins and configuration, its range, pods, and its rules back; and is left clean", async () => {
+test("a fresh node gets plugins and configuration, its range, pods, and its rules back; and is left clean [S182]", async () => {
   const { spec } = (await readDaemonSet()).spec.template
   await using node = await FreshNode.create(spec)
   const { host } = node

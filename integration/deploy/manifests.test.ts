@@ -32,7 +32,7 @@ test("the namespace states its Pod Security level", async () => {
     expect(namespace?.metadata.labels).toMatchObject({ [`pod-security.kubernetes.io/${mode}`]: "privileged" })
 })
 
-test("the agent may read Node objects and nothing else, and no other container has its token", async () => {
+test("the agent may read Node objects and nothing else, and no other container has its token [S183]", async () => {
   const rbac = await readManifests("rbac.yaml")
   const rules = rbac.flatMap((object) => (object.kind === "ClusterRole" ? object.rules : []))
   expect(rules).toEqual([{ apiGroups: [""], resources: ["nodes"], verbs: ["get", "list", "watch"] }])
@@ -44,7 +44,7 @@ test("the agent may read Node objects and nothing else, and no other container h
   expect(withToken.map(({ name }) => name)).toEqual(["agent"])
 })
 
-test("every container states its privileges, and has few", async () => {
+test("every container states its privileges, and has few [S180]", async () => {
   const { initContainers, containers } = (await readDaemonSet()).spec.template.spec
   const all = [...initContainers, ...containers]
   expect(Object.fromEntries(all.map(({ name, securityContext }) => [name, securityContext.capabilities.add]))).toEqual({

@@ -24,7 +24,7 @@ function pathOf({ apiVersion, kind, metadata: { namespace } }: Manifest): string
 }
 
 test(
-  "every object is created, the account may read Node objects alone, and the level of the namespace admits the pods",
+  "every object is created, the account may read Node objects alone, and the level of the namespace admits the pods [S181]",
   async () => {
     await using host = await HostNamespace.create("api")
     await host.exec("ip", ["address", "add", `${address}/32`, "dev", "lo"])
