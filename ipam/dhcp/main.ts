@@ -156,7 +156,8 @@ function noDaemon(code: number, what: string, error: NoDaemonError): CniError {
 /** An error of the daemon in the words of upstream's plugin, which programs look for. */
 function failure(method: string, error: unknown): unknown {
   if (!(error instanceof DaemonError)) return error
-  return new CniError(Code.Internal, `error calling DHCP.${method}: ${error.message}`, { cause: error, details: "" })
+  const [, text = error.message, details = ""] = /^(no more tries): (.*)/s.exec(error.message) ?? []
+  return new CniError(Code.Internal, `error calling DHCP.${method}: ${text}`, { cause: error, details })
 }
 
 function isUnknownMethod(error: unknown): boolean {

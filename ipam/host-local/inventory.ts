@@ -3,6 +3,7 @@ import { CniError, Code, isCniError } from "../../pkg/types/mod.ts"
 import { type Files, ifPresent, kernelFiles } from "./files.ts"
 import { listAddresses, type Owner, toolHint } from "./lease-file.ts"
 import { type Liveness, livenessOf, namespaceExists } from "./liveness.ts"
+import { requireLockable } from "./lock.ts"
 import { type Address, capacityOf, formatRangeSet, isKeptBack, parseAddress, type RangeSet, rangeOf } from "./ranges.ts"
 import type { Store } from "./store.ts"
 import { surveyStore } from "./survey.ts"
@@ -68,8 +69,10 @@ export function checkStatus(store: Store, rangeSets: readonly RangeSet[]): void 
   const refusal = `Cannot reserve addresses in "${store.directory}"`
   try {
     store.tryLease()
+    requireLockable(store.directory)
   } catch (error) {
-    if (!(error instanceof SyscallError || isCniError(error, Code.Io))) throw error
+    if (!(error instanceof SyscallError || isCniError(error, Code.Io) || isCniError(error, Code.TryAgainLater)))
+      throw error
     throw new CniError(Code.PluginNotAvailable, refusal, { cause: error })
   }
   const taken = Array.from(listAddresses(store.files, store.directory), ([, address]) => address)

@@ -1,6 +1,7 @@
 import { expect, test } from "bun:test"
 import { mkdirSync, unlinkSync } from "node:fs"
 import { CniError } from "../../pkg/types/mod.ts"
+import { checkStatus } from "./inventory.ts"
 import { lockStore } from "./lock.ts"
 import { TemporaryStore } from "./testing/temporary-store.ts"
 
@@ -73,3 +74,20 @@ test("a lock file that was removed and made anew is locked in its new form", asy
   child.stdin.end()
   await child.exited
 })
+
+test("STATUS names the process that holds the lock all the time, with code 50, and is content once it is free", async () => {
+  using store = new TemporaryStore(ranges)
+  mkdirSync(store.directory, { recursive: true })
+  const child = await holder(store.directory)
+  try {
+    const error = await Promise.try(() => checkStatus(store.open(), [])).catch((thrown) => thrown)
+    expect(error).toMatchObject({ code: 50, message: expect.stringContaining("Cannot reserve addresses in") })
+    expect(`${error.message} ${error.details} ${error.cause?.message}`).toContain(
+      `held by process ${child.pid} (flock)`,
+    )
+  } finally {
+    child.stdin.end()
+    await child.exited
+  }
+  checkStatus(store.open(), [])
+}, 20_000)

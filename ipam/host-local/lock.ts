@@ -52,6 +52,14 @@ export function lockStore(directory: string, deadlineMs = defaultDeadlineMs): Fi
   }
 }
 
+/** How long STATUS waits for the lock: many times what all calls of a burst hold it for. */
+const statusDeadlineMs = 5_000
+
+/** Throws code 11 that names the holder's process when the store's lock stays held: an ADD would wait for it in vain. */
+export function requireLockable(directory: string): void {
+  lockStore(directory, statusDeadlineMs)?.[Symbol.dispose]()
+}
+
 function wait(fd: Fd, path: string, end: number, deadlineMs: number): void {
   using closing = tryWatch(path)
   while (!tryLock(fd)) {

@@ -86,8 +86,8 @@ function limitOf(
   const burst = entry[burstKey] || undefined
   if (rate === undefined && burst === undefined) return undefined
   if (rate === undefined) {
-    throw new CniError(Code.InvalidNetworkConfig, `Cannot use "${burstKey}": if burst is set, rate must also be set`, {
-      details: `"${rateKey}" is missing, or is 0`,
+    throw new CniError(Code.InvalidNetworkConfig, "if burst is set, rate must also be set", {
+      details: `"${burstKey}" is set, and "${rateKey}" is missing, or is 0`,
     })
   }
   if (rate < 8) throw invalidConfig(rateKey, "8 bits per second or more", rate)
@@ -96,7 +96,9 @@ function limitOf(
   if (burst < 8) throw invalidConfig(burstKey, "8 bits or more", burst)
   const bytes = Math.trunc(burst / 8)
   if (bytes < MAX_U32) return { rate: bytesPerSecond, burst: bytes }
-  throw new CniError(Code.InvalidNetworkConfig, `Cannot use "${burstKey}": burst cannot be more than 4GB`)
+  throw new CniError(Code.InvalidNetworkConfig, "burst cannot be more than 4GB", {
+    details: `"${burstKey}" is ${burst} bits`,
+  })
 }
 
 function subnetsOf({ shapedSubnets = [], unshapedSubnets = [] }: Entry): Subnets | undefined {

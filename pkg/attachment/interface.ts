@@ -106,9 +106,9 @@ function indexOf({ index, nextHops }: ListedRoute): Ifindex[] {
   return found === undefined ? [] : [found as Ifindex]
 }
 
-/** Throws code 7 for an MTU, if one is configured, that is larger than the parent's. */
+/** Throws code 7 for an MTU, if one is configured, that is negative or larger than the parent's. */
 export function requireMtuOfParent(mtu: number | undefined, parent: Link): void {
-  if (mtu === undefined || mtu <= parent.mtu) return
+  if (mtu === undefined || (mtu >= 0 && mtu <= parent.mtu)) return
   throw new CniError(Code.InvalidNetworkConfig, `invalid MTU ${mtu}, must be [0, master MTU(${parent.mtu})]`) // as upstream says it
 }
 

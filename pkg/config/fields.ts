@@ -76,7 +76,16 @@ const MIN_MTU = 68
 const MAX_MTU = 65535
 
 /** An MTU as it is configured: 0, and what is below it, leaves it to the kernel. See `linkMtu`. */
-export const mtuOrNone = { kind: "integer", min: -(2 ** 31), max: MAX_MTU, default: 0 } as const
+export const mtuOrNone = {
+  kind: "integer",
+  min: -(2 ** 31),
+  max: MAX_MTU,
+  default: 0,
+  expected: `0, or a number from ${MIN_MTU} to ${MAX_MTU}`,
+} as const
+
+/** The MTU of an interface on a master: what the master's own MTU allows, which `requireMtuOfParent` checks in upstream's words. */
+export const mtuOnMaster = { ...mtuOrNone, max: 2 ** 31 - 1 } as const
 
 /** The names in a table, such as the modes of a kind of link: what a choice may be. */
 export function namesOf<T extends object>(table: T): readonly (keyof T & string)[] {
@@ -160,7 +169,7 @@ function linkMtu(mtu: number, lenient: boolean): number | undefined {
   if (mtu <= 0) return undefined
   if (mtu >= MIN_MTU) return mtu
   if (lenient) return undefined
-  throw invalidConfig("mtu", `0, or a number from ${MIN_MTU} to ${MAX_MTU}`, mtu)
+  throw invalidConfig("mtu", mtuOrNone.expected, mtu)
 }
 
 /**

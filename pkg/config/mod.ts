@@ -22,6 +22,7 @@ export {
   macAddress,
   macAddressOrNone,
   masqueradeKeys,
+  mtuOnMaster,
   mtuOrNone,
   namesOf,
   off,

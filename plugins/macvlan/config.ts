@@ -5,7 +5,7 @@ import {
   isCleanup,
   linkNameOrNone,
   macAddress,
-  mtuOrNone,
+  mtuOnMaster,
   namesOf,
   off,
   parseConfig,
@@ -24,7 +24,7 @@ export const macvlanFields = {
     expected: '"bridge", "private", "vepa" or "passthru"',
     default: "bridge",
   },
-  mtu: { ...mtuOrNone, min: 0 },
+  mtu: mtuOnMaster,
   mac: macAddress,
   linkInContainer: off,
   acceptRa: interfaceKeys.acceptRa,
@@ -45,6 +45,7 @@ export function parseMacvlanConfig(network: NetworkConfig, call: ConfigCall) {
   const read = parseConfig(macvlanFields, call.raw, isCleanup(call.verb))
   return {
     ...readInterfaceKeys(read, network, call),
+    ...(read.mtu < 0 && !isCleanup(call.verb) && { mtu: read.mtu }), // the range in the error is the master's
     /** Undefined for the interface of an earlier plugin, or that of the default route. */
     master: read.master || undefined,
     linkInContainer: read.linkInContainer,

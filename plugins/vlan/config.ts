@@ -4,7 +4,7 @@ import {
   interfaceKeys,
   isCleanup,
   linkNameOrNone,
-  mtuOrNone,
+  mtuOnMaster,
   namesOf,
   off,
   parseConfig,
@@ -25,7 +25,7 @@ export const vlanFields = {
     ignoreCase: true,
     default: "802.1q",
   },
-  mtu: { ...mtuOrNone, min: 0 },
+  mtu: mtuOnMaster,
   linkInContainer: off,
   acceptRa: interfaceKeys.acceptRa,
   dns,
@@ -46,6 +46,7 @@ export function parseVlanConfig(network: NetworkConfig, { verb, raw }: ConfigCal
   }
   return {
     ...readInterfaceKeys({ ...read, ipam: network.ipam }, network, { verb, args: "" }),
+    ...(read.mtu < 0 && !isCleanup(verb) && { mtu: read.mtu }), // the range in the error is the master's
     /** Undefined only for DEL and GC. */
     master: read.master || undefined,
     linkInContainer: read.linkInContainer,

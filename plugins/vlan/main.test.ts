@@ -2,8 +2,9 @@ import { expect, test } from "bun:test"
 import { nothingLeased, TestAttaching } from "../../pkg/attachment/testing/attaching.ts"
 import { IFF_UP, linkKinds, type RouteSocket } from "../../pkg/netlink/mod.ts"
 import { type KernelLink, LinksKernel, linkOf, nsid } from "../../pkg/netlink/testing/links.ts"
+import type { NetworkConfig } from "../../pkg/types/mod.ts"
 import { refusalOf } from "../../pkg/types/testing.ts"
-import type { VlanConfig } from "./config.ts"
+import { parseVlanConfig, type VlanConfig } from "./config.ts"
 import { findVlanTaken } from "./holder.ts"
 import { attachVlan, checkVlan, requireVlan, vlan } from "./main.ts"
 
@@ -59,6 +60,16 @@ test.each([
     master,
     { ...config, mtu: 1501 },
     { code: 7, message: "invalid MTU 1501, must be [0, master MTU(1500)]" },
+  ],
+  [
+    "too small for a number that no MTU is",
+    master,
+    parseVlanConfig({ name: "lab", cniVersion: "1.1.0", type: "vlan", ipam: { type: "static" } } as NetworkConfig, {
+      verb: "ADD",
+      args: "",
+      raw: { master: "eth1", mtu: 70_000, ipam: { type: "static" } },
+    }),
+    { code: 7, message: "invalid MTU 70000, must be [0, master MTU(1500)]" },
   ],
   ["missing", { ...master, name: "eth2" }, config, { code: 7, message: 'Cannot find the master interface "eth1"' }],
 ])("ADD and STATUS refuse a master that is %s, and nothing is made", (_, link, keys, refusal) => {

@@ -171,7 +171,8 @@ function valueSchema(schema: Schema, path: string, docs: readonly KeyDoc[], opti
 }
 
 function bounds({ min, max }: { readonly min?: number; readonly max?: number }): JsonObject {
-  return { ...(min === undefined ? {} : { minimum: min }), ...(max === undefined ? {} : { maximum: max }) }
+  // below 0 is what upstream takes for "none", and nothing to offer
+  return { ...(min === undefined || min < 0 ? {} : { minimum: min }), ...(max === undefined ? {} : { maximum: max }) }
 }
 
 /** A regular expression of a text in any letter case: JSON Schema has no flag for it. */
