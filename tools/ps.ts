@@ -12,6 +12,7 @@ import {
   watchFlags,
 } from "./command.ts"
 import type { Terminal } from "./environment.ts"
+import { networksOf, requireNetwork } from "./known-networks.ts"
 import { attachmentsOf, type Node, type NodeAttachment, readNode } from "./node/mod.ts"
 import { type Cell, containerText, fittedTable, type Screen, tinted } from "./screen.ts"
 import { age, sortedByNames } from "./tables.ts"
@@ -69,7 +70,9 @@ function look(args: Arguments, terminal: Terminal): { node: Node; shown: NodeAtt
   for (const { what, reason } of node.unread) terminal.stderr(`Warning: cannot see the ${what}: ${reason}\n`)
   const [name] = args.words
   const namespace = given(args, "all-namespaces") ? undefined : text(args, "namespace")
-  const shown = attachmentsOf(node).filter(
+  const attachments = attachmentsOf(node)
+  requireNetwork(name, networksOf(node, attachments, name))
+  const shown = attachments.filter(
     ({ network, ifName, orphan, pod }) =>
       // Some runtimes attach "lo" as well, which is nothing to see.
       (name === undefined ? ifName !== "lo" : network === name) &&

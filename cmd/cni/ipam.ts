@@ -22,8 +22,18 @@ import {
   parseNetworkConfig,
   validateNetworkName,
 } from "../../pkg/types/mod.ts"
-import { type Arguments, type Command, outputFlags, print, text, UsageError, word } from "../../tools/command.ts"
+import {
+  type Arguments,
+  type Command,
+  outputFlags,
+  placesOf,
+  print,
+  text,
+  UsageError,
+  word,
+} from "../../tools/command.ts"
 import { defaults, type Terminal } from "../../tools/environment.ts"
+import { configuredNetworks, requireNetwork } from "../../tools/known-networks.ts"
 import { DEFAULT_DATA_DIR } from "../../tools/node/mod.ts"
 import { leaseTable, type NetworkUse, useAsJson } from "../../tools/tables.ts"
 
@@ -47,7 +57,10 @@ Examples:
   cni ipam ls mynet --json`,
   async run(args, terminal) {
     const dataDir = text(args, "data-dir") ?? DEFAULT_DATA_DIR
-    const networks = args.words.length > 0 ? [word(args, 0)] : listNetworks(dataDir).sort()
+    const [asked] = args.words
+    const stored = listNetworks(dataDir).sort()
+    requireNetwork(asked, [...stored, ...configuredNetworks(placesOf(args, terminal).confDir, asked)])
+    const networks = asked === undefined ? stored : [asked]
     const uses = networks.map((name) => useOf(name, args, terminal))
     print(args, terminal, {
       json: () => uses.map(useAsJson),

@@ -142,7 +142,7 @@ test("a directory without a configuration is an error; a command that is not the
   expect({ stdout, exitCode }).toEqual({ stdout: expect.stringContaining('"config-none"'), exitCode: 3 })
   const { stderr } = await lab.cni(["doctor", "pdos"])
   expect(stderr).toMatch(
-    /^cni doctor: no configuration in ".*" and no attachment is of network "pdos"; did you mean "pods"\?\n$/,
+    /^cni doctor: Cannot find network "pdos": no configuration and no attachment has the name, did you mean "pods"\?; there are "pods"\n$/,
   )
   const [one, two] = [await lab.cni(["docter"]), await lab.cni(["ipam", "lst"])]
   expect([one.exitCode, one.stderr]).toEqual([

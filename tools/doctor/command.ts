@@ -1,4 +1,3 @@
-import { didYouMean } from "../../pkg/config/mod.ts"
 import type { Runtime } from "../../pkg/libcni/mod.ts"
 import { messageOf } from "../../pkg/types/mod.ts"
 import {
@@ -18,6 +17,7 @@ import {
   watchFlags,
   word,
 } from "../command.ts"
+import { networksOf, requireNetwork } from "../known-networks.ts"
 import { writeBundle } from "./bundle.ts"
 import { type Examination, examine } from "./examine.ts"
 import { nameOf } from "./finding.ts"
@@ -56,8 +56,8 @@ Examples:
     const runtime = runtimeOf(args, terminal)
     const question = { network, flags: placeFlags(args) }
     const examination = await examine(places, runtime, question)
-    const doubt = network === undefined ? undefined : doubtOf(network, examination)
-    if (doubt !== undefined) terminal.stderr(`cni doctor: ${doubt}\n`)
+    const { node, attachments } = examination.patient
+    requireNetwork(network, networksOf(node, attachments, network))
     const bundle = text(args, "bundle")
     if (bundle !== undefined) {
       await writeBundle(bundle, examination)
@@ -82,16 +82,6 @@ Examples:
     if (failures.length > 0) throw new Found(FIX_FAILED)
     if (left.findings.some(({ severity }) => severity === "error")) throw new Found(FOUND_FAULTS)
   },
-}
-
-/** Says where no network has the name: a slip is not a network without faults. A file that cannot be read may have it. */
-function doubtOf(name: string, { patient: { node, attachments } }: Examination): string | undefined {
-  const ofFiles = node.networks.map(({ network }) => network?.name)
-  const known = new Set([...ofFiles, ...attachments.map(({ network }) => network)].flatMap((each) => each ?? []))
-  if (known.has(name) || ofFiles.includes(undefined)) return undefined
-  const meant = didYouMean(name, [...known])
-  const question = meant === undefined ? "" : `; did you mean "${meant}"?`
-  return `no configuration in "${node.places.confDir}" and no attachment is of network "${name}"${question}`
 }
 
 /** The flags that say where the node's files are, as they were given. */

@@ -2,6 +2,7 @@ import { hostName } from "../../pkg/libc/mod.ts"
 import { type Arguments, type Command, nodeFlags, placesOf, screenOf, text, wantsJson, watchFlags } from "../command.ts"
 import { examineNode } from "../doctor/examine.ts"
 import type { Terminal } from "../environment.ts"
+import { networksOf, requireNetwork } from "../known-networks.ts"
 import { writePrivateFile } from "../secrets.ts"
 import { dotOf } from "./dot.ts"
 import { withFaults } from "./faults.ts"
@@ -45,6 +46,7 @@ Examples:
     const [name] = args.words
     const { patient, findings } = examineNode(placesOf(args, terminal), { network: name })
     const { node } = patient
+    requireNetwork(name, networksOf(node, patient.attachments, name))
     for (const { what, reason } of node.unread) terminal.stderr(`Warning: cannot see the ${what}: ${reason}\n`)
     const attachments = patient.attachments.filter(({ network, ifName }) =>
       name === undefined ? ifName !== "lo" : network === name,
