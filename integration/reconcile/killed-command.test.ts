@@ -107,7 +107,7 @@ describe.each(programs)("%s", (program) => {
       let kills = 0
       for (const { nth, when } of points) {
         const output = await loss.run(program, [path, when, String(nth)])
-        const isKilled = program === "cni" ? output.exitCode === 137 : output.stderr.includes(`${program}: `)
+        const isKilled = program === "cni" ? output.exitCode === 137 : output.stderr.includes(`what ${program} has`)
         if (isKilled) kills++
         expect({ nth, when, exitCode: output.exitCode === 0 }).toEqual({ nth, when, exitCode: !isKilled })
         await loss.expectConverged(`SIGKILL ${when} call ${nth}`)
