@@ -144,12 +144,23 @@ function restorePort({ host, isDry }: Restoring, bridge: Link | undefined, { one
 /** The gateway addresses that the host has for these containers, each once, by the interface that has them. */
 function gatewaysFor(placed: readonly Placed[]): Map<Cidr, Placed> {
   const found = new Map<string, [Cidr, Placed]>()
-  for (const each of placed) {
+  for (const each of oneForEach(placed, ({ one }) => one)) {
     const { config, recorded } = each.one
     for (const gateway of config.isGateway ? gatewaysOf(recorded) : [])
       found.set(`${gatewayLinkOf(config)} ${formatCidr(gateway)}`, [gateway, each])
   }
   return new Map(found.values())
+}
+
+/** Returns one attachment for each gateway in the same words: nearly all containers of a bridge have the same. */
+function oneForEach<T>(all: readonly T[], attachmentOf: (each: T) => Ours): T[] {
+  const wordsOf = ({ config, recorded: { ips } }: Ours) =>
+    [
+      config.isGateway,
+      gatewayLinkOf(config),
+      ...ips.map((one) => `${one.gateway}${one.address.replace(/.*\//, "/")}`),
+    ].join()
+  return [...new Map(all.map((each) => [wordsOf(attachmentOf(each)), each])).values()]
 }
 
 function gatewayLinkOf({ bridge, vlanGateway }: BridgeConfig): string {
@@ -187,7 +198,7 @@ function hasAddress(host: RouteSocket, link: Link, wanted: Cidr): boolean {
 
 function restoreForwarding({ attachments, isDry, tell }: Restoring): void {
   const done = new Set<Family>()
-  for (const one of attachments) {
+  for (const one of oneForEach(attachments, (one) => one)) {
     for (const { ip } of one.config.isGateway ? gatewaysOf(one.recorded) : []) {
       const family = familyOf(ip)
       if (done.has(family)) continue
