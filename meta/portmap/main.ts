@@ -57,7 +57,7 @@ function restoreGuard({ network: { prevResult } }: Call): void {
   hostports.restoreGuard(open)
 }
 
-/** The same for a call that has its own work to do, whatever becomes of the guard. */
+/** The same for a call that has its own work to do, and does it also where the guard cannot be restored. */
 function tryRestoreGuard(call: Call): void {
   try {
     restoreGuard(call)

@@ -15,7 +15,6 @@ describe("CHECK names what is missing, and the next ADD makes it", () => {
     ["delete element ip6 cni_hostports ports { udp . 5353 }", `${find} udp . 5353`],
     ["delete element ip cni_hostports hairpin { 10.1.0.0 . 10.1.0.2 }", `${find} 10.1.0.0 . 10.1.0.2`],
     ["flush chain ip cni_hostports prerouting", "expected"],
-    ["flush chain ip cni_hostports raw", "expected"],
     ["delete table ip6 cni_hostports", "expected"],
   ])("%s", async (damage, message) => {
     done("ADD", 2, [web, dns])
@@ -23,6 +22,15 @@ describe("CHECK names what is missing, and the next ADD makes it", () => {
     await host.exec("nft", ["-f", "-"], { input: `${damage}\n` })
     expect(call("CHECK", 2, [web, dns]).json).toMatchObject({ code: 999, msg: expect.stringContaining(message) })
     done("ADD", 2, [web, dns])
+    done("CHECK", 2, [web, dns])
+    expect((await ruleset()).split("\n").sort()).toEqual(whole.split("\n").sort())
+  })
+
+  test("but CHECK itself restores the guard of route_localnet", async () => {
+    done("ADD", 2, [web, dns])
+    const whole = await ruleset()
+    await host.exec("nft", ["flush chain ip cni_hostports raw"])
+    expect(await ruleset()).not.toBe(whole)
     done("CHECK", 2, [web, dns])
     expect((await ruleset()).split("\n").sort()).toEqual(whole.split("\n").sort())
   })
