@@ -1,25 +1,22 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
-import { chmodSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs"
-import { tmpdir } from "node:os"
 import { join } from "node:path"
+import { PluginDirectory } from "../invoke/directory.fixture.ts"
 import type { Builtins } from "../invoke/mod.ts"
 import { outer, pool } from "./delegation.fixture.ts"
 import { attachment } from "./plugin.fixture.ts"
 import { serve } from "./serve.ts"
 
-// In one directory "pool" is a program of its own, in the other it leads to the executable that runs this test.
-const apart = mkdtempSync(join(tmpdir(), "cni-skel-test-"))
-const together = mkdtempSync(join(tmpdir(), "cni-skel-test-"))
+// In one directory "pool" is a program of its own, in the other it is a plugin of the build that runs this test.
+const directories = { apart: new PluginDirectory(), together: new PluginDirectory() }
+const [apart, together] = [directories.apart.path, directories.together.path]
 
 beforeAll(() => {
-  const script = join(apart, "pool")
-  writeFileSync(script, `#!/bin/sh\nexec ${process.execPath} ${join(import.meta.dir, "delegation.fixture.ts")}\n`)
-  chmodSync(script, 0o755)
-  for (const name of ["pool", "outer"]) symlinkSync(process.execPath, join(together, name))
+  directories.apart.script("pool", `exec ${process.execPath} ${join(import.meta.dir, "delegation.fixture.ts")}`)
+  for (const name of ["pool", "outer"]) directories.together.ownPlugin(name, name)
 })
 
 afterAll(() => {
-  for (const directory of [apart, together]) rmSync(directory, { recursive: true })
+  for (const directory of Object.values(directories)) directory[Symbol.dispose]()
 })
 
 function run(command: string, config: object, path: string) {

@@ -3,6 +3,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "n
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { emptyRing, type FlightLine, readRing } from "../flight/mod.ts"
+import { PluginDirectory } from "../invoke/directory.fixture.ts"
 import type { Builtins, Reply } from "../invoke/mod.ts"
 import { CniError, type Result } from "../types/mod.ts"
 import { Flight } from "./flight.ts"
@@ -154,6 +155,8 @@ test("a valid span of the caller is the parent of one of its own", () => {
 
 test("the time before the plugin and of it is told to a microsecond; that of one in its process is in both", () => {
   using ring = new Ring()
+  using directory = new PluginDirectory()
+  directory.ownPlugin("exe", "exe")
   let nowMs = 1000
   const spend = (ms: number) => {
     nowMs += ms
@@ -176,7 +179,7 @@ test("the time before the plugin and of it is told to a microsecond; that of one
   const reply = serve(
     flight.watch(bridge),
     flight.watchIo({
-      env: { ...env, CNI_COMMAND: "CHECK", CNI_PATH: "/proc/self" },
+      env: { ...env, CNI_COMMAND: "CHECK", CNI_PATH: directory.path },
       stdin() {
         spend(3)
         return new TextEncoder().encode('{"cniVersion":"1.0.0","name":"lab"}')

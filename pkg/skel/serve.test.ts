@@ -2,6 +2,7 @@ import { describe, expect, test } from "bun:test"
 import { readdirSync } from "node:fs"
 import { join } from "node:path"
 import { version } from "../../package.json"
+import { PluginDirectory } from "../invoke/directory.fixture.ts"
 import type { Builtin } from "../invoke/mod.ts"
 import { SyscallError } from "../libc/mod.ts"
 import { CniError } from "../types/mod.ts"
@@ -328,17 +329,16 @@ describe("errors of the plugin", () => {
 
 describe("a delegate", () => {
   const stdin = bytes('{"cniVersion":"1.1.0","name":"lab"}')
-  const env = { ...attachment, CNI_COMMAND: "DEL", CNI_PATH: "/proc/self" }
 
-  /** What the delegate "exe", which runs in this process, is called with. */
-  function callOf(netns: string) {
+  /** Returns what the delegate "exe", which runs in this process, is called with. */
+  function callOf(env: Record<string, string>) {
     const seen: unknown[] = []
     const exe: Builtin = (call) => {
       seen.push(call)
       return { stdout: "", exitCode: 0 }
     }
     const { plugin } = new Recorder({ behave: (call) => call.delegate.del("exe") })
-    const reply = serve(plugin, { env: { ...env, CNI_NETNS: netns }, stdin, log() {}, builtinsOn: () => ({ exe }) })
+    const reply = serve(plugin, { env, stdin, log() {}, builtinsOn: () => ({ exe }) })
     expect(reply).toEqual({ stdout: "", exitCode: 0 })
     return seen
   }
@@ -347,12 +347,16 @@ describe("a delegate", () => {
     [attachment.CNI_NETNS, attachment.CNI_NETNS],
     [`/proc/${process.pid}/ns/net`, ""],
   ])("gets the configuration, and of the namespace %j, %j", (given, netns) => {
-    expect(callOf(given)).toEqual([{ env: { ...env, CNI_NETNS: netns }, stdin: stdin() }])
+    using directory = new PluginDirectory()
+    directory.ownPlugin("exe", "exe")
+    const env = { ...attachment, CNI_COMMAND: "DEL", CNI_PATH: directory.path }
+    const seen = callOf({ ...env, CNI_NETNS: given })
+    expect(seen).toEqual([{ env: { ...env, CNI_NETNS: netns }, stdin: stdin() }])
   })
 
   test("is another process unless one is in this process", () => {
     const { plugin } = new Recorder({ behave: (call) => call.delegate.del("exe") })
-    const call = { env: { ...env, CNI_PATH: "/not/there" }, stdin, log() {} }
+    const call = { env: { ...attachment, CNI_COMMAND: "DEL", CNI_PATH: "/not/there" }, stdin, log() {} }
     expect(JSON.parse(serve(plugin, call).stdout)).toMatchObject({
       msg: 'failed to find plugin "exe" in path [/not/there]',
     })
