@@ -430,6 +430,22 @@ export const faults: readonly Fault[] = [
     mend: (lab) => lab.writeNetwork("20-second.conflist", second(subnet("10.87.0.0/29", "10.87.1.0/24"))),
   },
   {
+    rule: "address-outside",
+    severity: "warning",
+    names: /^10\.87\.0\.2 is not of this node's range, 10\.88\.0\.0\/24$/,
+    seed: async (lab) => {
+      const rangesFile = lab.directory.join("second.json")
+      const range = (subnet: string) =>
+        Bun.write(rangesFile, JSON.stringify({ version: 1, node: "n1", ranges: [subnet], former: [] }))
+      await range("10.87.0.0/24")
+      await lab.writeNetwork("20-second.conflist", second({ ipam: { type: "host-local", rangesFile } }))
+      await lab.addPod("moved", "second", "moved")
+      await range("10.88.0.0/24")
+    },
+    words: /^delete the pods, so that they are made again with addresses of the range: cni .*ipam ls second/,
+    mend: (lab) => lab.cni(["del", "second", "/run/netns/none", "--container-id", "moved", "--ifname", "eth0"]),
+  },
+  {
     rule: "pool-full",
     severity: "error",
     names: /5 of 5/,
