@@ -3,6 +3,7 @@
  * calls are a table; the kernel's answer is handed on as it is, the negative number of an error included. No address ever
  * reaches TypeScript, and no call gets a buffer longer than the array that it was given.
  */
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -21,6 +22,7 @@
 extern char **environ;
 
 #define ARGUMENTS_MAX 6
+#define TEXTS_MAX 2
 
 /*
  * A system call: what it is called in TypeScript, its arguments, its number.
@@ -102,38 +104,72 @@ static bool get_bytes(JSContext *context, JSValueConst value, uint8_t **bytes, s
     return true;
 }
 
-/* A text without NUL, to be freed with JS_FreeCString. Lone surrogates become U+FFFD, as everywhere in UTF-8. */
+#define REPLACEMENT "\xef\xbf\xbd" /* U+FFFD in UTF-8 */
+
+/* Whether the three bytes are a lone surrogate, as the engine writes one. */
+static bool is_surrogate(const char *at) { return (uint8_t)at[0] == 0xed && (uint8_t)at[1] >= 0xa0; }
+
+/* A text with U+FFFD for each lone surrogate, as everywhere in UTF-8. */
+static JSValue replace_surrogates(JSContext *context, const char *text, size_t length) {
+    char *copy = js_malloc(context, length);
+    if (!copy) return JS_EXCEPTION;
+    memcpy(copy, text, length);
+    for (size_t i = 0; i + 2 < length; i++)
+        if (is_surrogate(copy + i)) memcpy(copy + i, REPLACEMENT, 3);
+    JSValue replaced = JS_NewStringLen(context, copy, length);
+    js_free(context, copy);
+    return replaced;
+}
+
+/* A text as UTF-8, to be freed with JS_FreeCString. NULL with an exception. */
 static const char *get_text(JSContext *context, JSValueConst value, size_t *length) {
     if (!JS_IsString(value)) {
         JS_ThrowTypeError(context, "expected a text");
         return NULL;
     }
-    char *text = (char *)(uintptr_t)JS_ToCStringLen(context, length, value);
-    for (size_t i = 0; text && i + 2 < *length; i++)
-        if ((uint8_t)text[i] == 0xed && (uint8_t)text[i + 1] >= 0xa0) memcpy(text + i, "\xef\xbf\xbd", 3);
+    const char *text = JS_ToCStringLen(context, length, value);
+    for (size_t i = 0; text && i + 2 < *length; i++) {
+        if (!is_surrogate(text + i)) continue;
+        JSValue replaced = replace_surrogates(context, text, *length);
+        JS_FreeCString(context, text);
+        text = JS_IsException(replaced) ? NULL : JS_ToCStringLen(context, length, replaced);
+        JS_FreeValue(context, replaced);
+        return text;
+    }
     return text;
 }
 
 bool answered;
 
+struct arguments {
+    long values[ARGUMENTS_MAX];
+    int count;
+};
+
+static void add(struct arguments *arguments, long value) {
+    assert(arguments->count < ARGUMENTS_MAX);
+    arguments->values[arguments->count++] = value;
+}
+
 static JSValue system_call(JSContext *context, JSValueConst this_value, int count, JSValueConst *values, int magic) {
     (void)this_value;
     const struct call *call = &calls[magic];
-    long arguments[ARGUMENTS_MAX] = {0}, answer = 0;
-    const char *texts[2];
+    struct arguments arguments = {0};
+    const char *texts[TEXTS_MAX];
+    long answer = 0;
     size_t length;
     socklen_t room = 0;
-    int n = 0, given = 0, text_count = 0;
+    int given = 0, text_count = 0;
     bool complete = true;
     for (const char *at = call->arguments; *at && complete; at++) {
         int64_t integer = 0;
         uint8_t *bytes;
         if (*at == '@' || *at == '0' || *at == 'R') {
-            arguments[n++] = *at == '@' ? AT_FDCWD : *at == 'R' ? AT_REMOVEDIR : 0;
+            add(&arguments, *at == '@' ? AT_FDCWD : *at == 'R' ? AT_REMOVEDIR : 0);
             continue;
         }
         if (*at == 'n') {
-            arguments[n++] = (long)&room;
+            add(&arguments, (long)&room);
             continue;
         }
         JSValueConst value = given < count ? values[given] : JS_UNDEFINED;
@@ -141,26 +177,27 @@ static JSValue system_call(JSContext *context, JSValueConst this_value, int coun
         switch (*at) {
         case 'i':
             complete = get_integer(context, value, INT32_MIN, UINT32_MAX, &integer);
-            arguments[n++] = (int32_t)integer;
+            add(&arguments, (int32_t)integer);
             break;
         case 'l':
             complete = get_integer(context, value, -(1LL << 53), 1LL << 53, &integer);
-            arguments[n++] = integer;
+            add(&arguments, integer);
             break;
         case 's': {
             const char *text = get_text(context, value, &length);
             complete = text != NULL;
             if (!complete) break;
+            assert(text_count < TEXTS_MAX);
             texts[text_count++] = text;
             if (strlen(text) != length) answer = -EINVAL; /* the kernel would see the beginning only */
-            arguments[n++] = (long)text;
+            add(&arguments, (long)text);
             break;
         }
         case 'b':
             complete = get_bytes(context, value, &bytes, &length);
             if (!complete) break;
-            arguments[n++] = (long)bytes;
-            arguments[n++] = (long)length;
+            add(&arguments, (long)bytes);
+            add(&arguments, (long)length);
             break;
         case '[': {
             size_t least = strtoul(at + 1, NULL, 10);
@@ -169,17 +206,19 @@ static JSValue system_call(JSContext *context, JSValueConst this_value, int coun
                 JS_ThrowRangeError(context, "expected an array of %zu bytes", least);
                 complete = false;
             }
-            if (complete) arguments[n++] = (long)bytes;
+            if (complete) add(&arguments, (long)bytes);
             room = (socklen_t)least;
             at = strchr(at, ']');
+            assert(at);
             break;
         }
         }
     }
     if (complete && answer == 0) {
-        answer = syscall(call->number, arguments[0], arguments[1], arguments[2], arguments[3], arguments[4], arguments[5]);
+        const long *a = arguments.values;
+        answer = syscall(call->number, a[0], a[1], a[2], a[3], a[4], a[5]);
         if (answer == -1) answer = -errno;
-        if (call->number == SYS_write && arguments[0] == STDOUT_FILENO && answer > 0) answered = true;
+        if (call->number == SYS_write && a[0] == STDOUT_FILENO && answer > 0) answered = true;
     }
     while (text_count > 0) JS_FreeCString(context, texts[--text_count]);
     return complete ? JS_NewInt64(context, answer) : JS_EXCEPTION;
@@ -329,6 +368,7 @@ FUNCTION(start_process) {
     program.own_session = own_session;
     if (length == sizeof program.descriptors) {
         memcpy(program.descriptors, bytes, length);
+        for (int i = 0; i < 3; i++) broken |= program.descriptors[i] >= 0 && program.descriptors[i] < 3; /* one would replace another */
         broken |= strlen(program.path) != path_length || (program.directory && strlen(program.directory) != directory_length);
         answer = JS_NewInt32(context, broken ? -EINVAL : start_program(&program));
     } else {
@@ -377,7 +417,7 @@ static JSValue decode(JSContext *context, const uint8_t *bytes, size_t length) {
     memcpy(whole, bytes, at);
     for (end += at; at < length; at += skip) {
         size_t good = character(bytes + at, length - at, &skip);
-        memcpy(end, good ? bytes + at : (const uint8_t *)"\xef\xbf\xbd", good ? good : 3);
+        memcpy(end, good ? bytes + at : (const uint8_t *)REPLACEMENT, good ? good : 3);
         end += good ? good : 3;
     }
     JSValue text = JS_NewStringLen(context, (const char *)whole, (size_t)(end - whole));

@@ -149,10 +149,12 @@ async function started(argv: string[], environment: string[]): Promise<unknown> 
   await using directory = await TemporaryDirectory.create()
   const out = engine.open(directory.join("out"), 0o2000102, 0o600)
   const input = engine.open("/dev/null", 0o2000000, 0)
-  const pid = engine.startProcess(argv[0] ?? "", argv, environment, null, Int32Array.of(input, out, 2), 0)
+  const errors = engine.open("/dev/null", 0o2000001, 0)
+  const pid = engine.startProcess(argv[0] ?? "", argv, environment, null, Int32Array.of(input, out, errors), 0)
   const status = new Int32Array(1)
   expect([engine.wait4(pid, status, 0), status[0]]).toEqual([pid, 0])
   engine.close(out)
   engine.close(input)
+  engine.close(errors)
   return await Bun.file(directory.join("out")).json()
 }

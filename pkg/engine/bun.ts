@@ -94,13 +94,14 @@ export function startProcess(
   const fds = bytesOf(descriptors)
   if (fds.byteLength !== 12) throw new RangeError("expected three descriptors")
   const session = integer(ownSession, 0, 1) * POSIX_SPAWN_SETSID
+  const numbers = [...new Int32Array(rawBytes(fds).slice().buffer)]
+  if (numbers.some((fd) => fd >= 0 && fd < 3)) return -EINVAL
   if (kept.some((bytes) => bytes.indexOf(0) !== bytes.length - 1)) return -EINVAL
 
   const c = libc()
   c.signal?.(SIGCHLD, SIG_DFL) // ignored, as our caller may have left it, it would cost us exit codes
   // posix_spawn_file_actions_t, posix_spawnattr_t and sigset_t: larger than on any C library
   const [actions, attributes, signals] = [new Uint8Array(512), new Uint8Array(512), new Uint8Array(128)]
-  const numbers = [...new Int32Array(rawBytes(fds).slice().buffer)]
   const pid = new Int32Array(1)
   const told = [kept, names, variables] // addresses go to the kernel: the arrays must live
   const steps = [

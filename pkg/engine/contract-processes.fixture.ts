@@ -169,6 +169,11 @@ export const processCases: Cases = [
     -9,
   ],
   [
+    "EINVAL: a descriptor below 3, which the program's own would replace",
+    (e) => [0, 1, 2].map((fd) => e.startProcess(shell, ["sh"], [], null, outputs(e).fds.fill(fd, fd, fd + 1), 0)),
+    [-22, -22, -22],
+  ],
+  [
     "EINVAL: NUL in path, argument, variable, directory",
     (e) => [
       start(e, "/bin/sh\0"),
