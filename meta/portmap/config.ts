@@ -77,8 +77,8 @@ export function parsePortmapConfig(_network: NetworkConfig, { verb, raw }: Confi
   return {
     /** Undefined when DEL or GC cannot read them. */
     portMappings: isUnreadable ? undefined : portMappings,
-    /** Undefined: nftables, or iptables where the kernel leaves no choice. */
-    backend: chooseBackend(read, lenient),
+    /** Undefined: nftables, or iptables where the kernel or kube-proxy leaves no choice. */
+    backend: askedBackend(read, lenient),
     snat: read.snat,
     masqAll: read.masqAll,
     /** The bit by which the rules of iptables mark what is to be masqueraded. */
@@ -142,7 +142,7 @@ function wordsOf(key: string, words: readonly string[], lenient: boolean): reado
 }
 
 /** The backend that is asked for, also by options that only one of them has. Throws code 7 for options of both. */
-function chooseBackend(read: Infer<typeof portmapFields>, lenient: boolean): Backend | undefined {
+function askedBackend(read: Infer<typeof portmapFields>, lenient: boolean): Backend | undefined {
   const options = { iptables: [] as string[], nftables: [] as string[] }
   if (read.externalSetMarkChain) options.iptables.push("externalSetMarkChain")
   for (const key of ["conditionsV4", "conditionsV6"] as const) {

@@ -56,6 +56,11 @@ export class Hostports extends OwnedRules<PortmapSpec, HostportHints, readonly U
     failures.throwIfAny()
   }
 
+  /** Returns whether an attachment has any mapping in nf_tables. Throws `NetlinkError`. */
+  isInNftables(owner: Owner): boolean {
+    return this.#nftables?.holds(owner) === true
+  }
+
   /** Guards 127.0.0.0/8 again where `route_localnet` is on for these interfaces; nothing where the kernel has no nf_tables. */
   restoreGuard(open: readonly string[]): void {
     this.#nftables?.restoreGuard(open)

@@ -4,6 +4,7 @@ import { AF_INET, type Attachment, CniError, Code, ownerOf, ownersOf, type Resul
 import { Undo } from "../../pkg/undo/mod.ts"
 import { type PortmapConfig, parsePortmapConfig, portmapFields } from "./config.ts"
 import { Hostports } from "./hostports.ts"
+import { chooseBackend } from "./kube-ipvs.ts"
 import { families, mappedAddresses } from "./mapping.ts"
 import { requireNft } from "./nftables/conditions.ts"
 import { type PortRule, portRulesIn } from "./nftables/inventory.ts"
@@ -29,14 +30,15 @@ export const portmap = defineRestorable<PortmapConfig>({
 function addPortmap(call: Call, config: PortmapConfig): Answered {
   const result = requirePrevResult(call)
   const addresses = mappedAddresses(result, call.ifName, config.portMappings ?? [])
+  const backend = addresses.length === 0 ? undefined : chooseBackend(config.backend)
   // Where IPv4 is mapped in nf_tables the table comes with its guard.
-  if (config.backend === "iptables" || !addresses.some(({ family }) => family === AF_INET)) tryRestoreGuard(call)
+  if (backend === "iptables" || !addresses.some(({ family }) => family === AF_INET)) tryRestoreGuard(call)
   if (addresses.length === 0) return call.answer(result)
   using hostports = Hostports.open()
   const { spec, localnet } = prepare({ owner: ownerOf(call), netns: call.netns }, config, addresses)
 
   using undo = new Undo(call.log)
-  const ahead = hostports.add(spec, config.backend, undo, call.log)
+  const ahead = hostports.add(spec, backend, undo, call.log)
   if (localnet !== undefined && !isLocalnetOn(localnet)) switchLocalnetOn(localnet)
   const answer = call.answer(result, undo)
   try {
@@ -72,7 +74,7 @@ function checkPortmap(call: Call, config: PortmapConfig): void {
   if (addresses.length === 0) return
   using hostports = Hostports.open()
   const { spec, localnet } = prepare({ owner: ownerOf(call), netns: call.netns }, config, addresses)
-  hostports.check(spec, config.backend)
+  hostports.check(spec, chooseBackend(config.backend))
   if (localnet !== undefined) checkLocalnet(localnet)
 }
 
@@ -87,8 +89,9 @@ function deletePortmap(call: Call, { portMappings = [] }: PortmapConfig): void {
   hostports.remove(ownerOf(call), { mappings: portMappings, addresses })
 }
 
-function statusPortmap(call: Call, { backend, conditions }: PortmapConfig): void {
+function statusPortmap(call: Call, { backend: asked, conditions }: PortmapConfig): void {
   tryRestoreGuard(call)
+  const backend = requireForAdd(() => chooseBackend(asked))
   using hostports = Hostports.open()
   hostports.requireUsable(backend)
   if (backend === "nftables" && families.some((family) => conditions[family].length > 0)) requireForAdd(requireNft)

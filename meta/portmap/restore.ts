@@ -1,8 +1,10 @@
 import { findLink, type Link, RouteSocket } from "../../pkg/netlink/mod.ts"
+import type { RestorableRules } from "../../pkg/rules/mod.ts"
 import type { Restorable, Restoring } from "../../pkg/skel/mod.ts"
 import type { PortmapConfig } from "./config.ts"
 import { Hostports } from "./hostports.ts"
-import { families, type MappedAddress, mappedAddresses } from "./mapping.ts"
+import { chooseBackend, hasServiceAddresses } from "./kube-ipvs.ts"
+import { families, type MappedAddress, mappedAddresses, type PortmapSpec } from "./mapping.ts"
 import { prepare } from "./prepare.ts"
 import {
   addressNeedingLocalnet,
@@ -31,8 +33,14 @@ export function restorePortmap({ attachments, isDry, flows, toIptables, tell, lo
     made: () => one.tell("published ports"),
     refuse: one.refuse,
   }))
-  hostports.restore(wanted, { isDry, flows, toIptables, log })
-  if (toIptables) return
+  const options = { isDry, flows, log }
+  if (toIptables) {
+    hostports.restore(wanted, { ...options, toIptables })
+    return
+  }
+  const { moving, staying } = besideServices(hostports, wanted)
+  if (moving.length > 0) hostports.restore(moving, { ...options, toIptables: true })
+  hostports.restore(staying, options)
   const links = new Map<string, Ours>()
   for (const { one, addresses, localnet } of prepared) {
     const link = localnet ?? (isDry && one.config.snat ? findComingLink(host, one, addresses) : undefined)
@@ -47,6 +55,24 @@ export function restorePortmap({ attachments, isDry, flows, toIptables, tell, lo
       refuse(error)
     }
   }
+}
+
+/**
+ * Chooses the backend of each, and which of them are to move: what was mapped in nf_tables before kube-proxy began to work in mode ipvs.
+ * Refuses those that ask for nftables then.
+ */
+function besideServices<Wanted extends RestorableRules<PortmapSpec>>(hostports: Hostports, wanted: readonly Wanted[]) {
+  if (!hasServiceAddresses()) return { moving: [], staying: wanted }
+  const chosen = wanted.flatMap((one) => {
+    try {
+      return [{ ...one, asked: chooseBackend(one.asked) }]
+    } catch (error) {
+      one.refuse(error)
+      return []
+    }
+  })
+  const moving = chosen.filter(({ spec }) => hostports.isInNftables(spec.owner))
+  return { moving, staying: chosen.filter((one) => !moving.includes(one)) }
 }
 
 /** The interface by which ADD has reached the container: where it is gone, the host may have a route to elsewhere. */

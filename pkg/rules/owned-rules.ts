@@ -173,7 +173,7 @@ export class OwnedRules<Spec extends { readonly owner: Owner }, Hints = unknown,
   restore(wanted: readonly RestorableRules<Spec>[], options: RestoreOptions): void {
     this.#filter?.forgetTables()
     if (options.toIptables) {
-      moveToIptables(this.#backends, wanted, options)
+      moveToIptables(this.#backends, wanted, options, () => this.#filter?.forgetTables())
       return
     }
     const restored: Spec[] = []

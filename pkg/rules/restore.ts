@@ -57,12 +57,13 @@ export function restoreRules<Spec, Hints, Made>(
 
 /**
  * Makes by iptables what attachments have in nf_tables, and removes it there after that: at each moment one of the two has the rules. What
- * iptables refuses stays in nf_tables.
+ * iptables refuses stays in nf_tables. `onAdded` is called in between: iptables may have made a table of nf_tables.
  */
 export function moveToIptables<Spec extends { readonly owner: Owner }, Hints, Made>(
   { nftables, iptables }: Backends<Spec, Hints, Made>,
   wanted: readonly RestorableRules<Spec>[],
   { isDry, log }: RestoreOptions,
+  onAdded: () => void,
 ): void {
   if (!nftables || !iptables || !mayHold(nftables)) return
   for (const { spec, made, refuse } of wanted) {
@@ -70,6 +71,7 @@ export function moveToIptables<Spec extends { readonly owner: Owner }, Hints, Ma
       if (!isDry) {
         using undo = new Undo(log)
         iptables.add(spec, undo, () => {})
+        onAdded()
         nftables.remove(spec.owner, undefined as Hints)
         undo.keep()
       }

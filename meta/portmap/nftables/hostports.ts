@@ -13,6 +13,7 @@ import {
   type ForeignRules,
   InTable,
   NftablesBackend,
+  ofOwner,
   type Restored,
   type RuleBackend,
   restoreBy,
@@ -26,6 +27,7 @@ import { findOpenLinks, guardLocalnet, undoLocalnetEntry, unrecordedLocalnetEntr
 import { addHostports, promoteNext, undoAddHostports } from "./add.ts"
 import { checkHostports } from "./check.ts"
 import { type DeleteContext, deleteEmptyTables, deleteHostports } from "./delete.ts"
+import { findByComment } from "./find.ts"
 import { planRestore } from "./restore.ts"
 import { canMapPorts, HOSTPORTS_TABLE, tableLayout } from "./table.ts"
 
@@ -46,6 +48,12 @@ export class NftablesHostports
 
   isUsable(spec?: PortmapSpec): boolean {
     return (spec?.addresses ?? [{ family: AF_INET }]).every(({ family }) => canMapPorts(this.socket, family))
+  }
+
+  /** Whether an attachment has any mapping here, also where rules are missing. */
+  holds(owner: Owner): boolean {
+    if (!this.mayHold()) return false
+    return findByComment(this.socket, ofOwner(owner)).some(({ elements }) => elements.length > 0)
   }
 
   add(spec: PortmapSpec, undo: Undo, onNewTable = () => {}): readonly Uint8Array[] {
