@@ -29,7 +29,7 @@ test("these are the commands with their words and flags", () => {
     `del NETWORK NETNS : ${ATTACHMENT}`,
     `status NETWORK : ${WATCH} ${RUNTIME}`,
     `reattach ATTACHMENT… : --timeout=SECONDS ${PLACES} ${OUTPUT}`,
-    `reconcile [NETWORK] : --dry-run --listen --containers --flows --only=PLUGIN --cache-dir=DIR --bin-dir=DIR[:DIR] --timeout=SECONDS ${OUTPUT}`,
+    `reconcile [NETWORK] : --dry-run --listen --containers --flows --only=PLUGIN --conf-dir=DIR --cache-dir=DIR --bin-dir=DIR[:DIR] --timeout=SECONDS ${OUTPUT}`,
     `gc [NETWORK] : --keep=ID/IFNAME… --auto --dry-run ${RUNTIME}`,
     `ps [NETWORK] : --orphans -n/--namespace=NAME -A/--all-namespaces ${WATCH} ${PLACES} ${OUTPUT}`,
     `doctor [NETWORK] : --all --fix --bundle=FILE --timeout=SECONDS ${WATCH} ${PLACES} ${OUTPUT}`,

@@ -4,7 +4,7 @@ import { NodeLab, podsNetwork } from "./node-lab.ts"
 const ipam = { type: "host-local", ranges: [[{ subnet: "10.87.0.0/24" }]] }
 const other = { ...podsNetwork.plugins[0], bridge: "cni1", ipam }
 
-test.each([[["ps"]], [["graph"]], [["doctor"]], [["ipam", "ls"]]])(
+test.each([[["ps"]], [["graph"]], [["doctor"]], [["ipam", "ls"]], [["reconcile"]]])(
   "cni %p of a network that does not exist fails, and lists those that do",
   async (words) => {
     await using lab = await NodeLab.create()

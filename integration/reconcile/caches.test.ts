@@ -25,18 +25,6 @@ test("programs that attach by themselves keep caches below the runtime's: Multus
   await lab.expectNothingToDo()
 })
 
-test("a network that no attachment is of is told, and one that is meant", async () => {
-  await using lab = await ReconcileLab.create()
-  await lab.addPods(1)
-  const stderr = 'cni reconcile: no attachment is of network "podz"; did you mean "pods"?\n'
-  expect(await lab.node.cni(["reconcile", "podz"])).toMatchObject({
-    exitCode: 0,
-    stdout: "Nothing to restore\n",
-    stderr,
-  })
-  expect(await lab.node.cni(["reconcile", "pods"])).toMatchObject({ exitCode: 0, stderr: "" })
-})
-
 const dataDir = "/var/lib/cni/flannel"
 const { type: _type, bridge: name, ipam: _ipam, ...delegate } = bridge
 /** The network of flannel; flanneld has written the node's subnet. */

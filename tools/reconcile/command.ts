@@ -1,4 +1,3 @@
-import { didYouMean } from "../../pkg/config/mod.ts"
 import { unlessErrno } from "../../pkg/libc/mod.ts"
 import type { JsonObject } from "../../pkg/types/mod.ts"
 import {
@@ -6,6 +5,7 @@ import {
   type Command,
   Found,
   given,
+  placesOf,
   print,
   runtimeFlags,
   runtimeOf,
@@ -13,6 +13,7 @@ import {
   UsageError,
 } from "../command.ts"
 import type { Terminal } from "../environment.ts"
+import { configuredNetworks, requireNetwork } from "../known-networks.ts"
 import { fittedTable } from "../screen.ts"
 import type { Cached } from "./attachments.ts"
 import { listen } from "./listener.ts"
@@ -35,6 +36,7 @@ export const reconcile: Command = {
       help: "flush conntrack flows that began without rules, even when no rule is missing now",
     },
     only: { type: "string", value: "PLUGIN", help: "restore only what this plugin has made" },
+    "conf-dir": runtimeFlags["conf-dir"],
     "cache-dir": runtimeFlags["cache-dir"],
     "bin-dir": runtimeFlags["bin-dir"],
     timeout: runtimeFlags.timeout,
@@ -49,7 +51,7 @@ this suite adds what is missing, for all of them at once. Existing objects are n
 
 --listen is for a service: until SIGTERM it is notified of lost rules, bridges and settings by the kernel, and of firewalld's reloads by D-Bus.
 
-Exit code 1: something could not be restored, and a message says why.
+Exit code 1: something could not be restored, and a message says why; or no configuration and no attachment has the network.
 
 Examples:
   cni reconcile --dry-run
@@ -74,8 +76,10 @@ Examples:
       runsOf(args, terminal),
     )
     const { cached, outcome } = reconciled
-    const networks = [...new Set(cached.owners.map((owner) => owner.network))]
-    if (network !== undefined && !networks.includes(network)) stderr(`cni reconcile: ${unknown(network, networks)}\n`)
+    const attached = cached.owners.map((owner) => owner.network)
+    // A cache that cannot be read may have the network.
+    if (!cached.skipped.some((one) => one.network === undefined))
+      requireNetwork(network, [...attached, ...configuredNetworks(placesOf(args, terminal).confDir, network)])
     print(args, terminal, {
       json: () => asJson(cached, outcome, isDry),
       text: (screen) =>
@@ -91,12 +95,6 @@ Examples:
 function runsOf(args: Arguments, terminal: Terminal): PluginRuns {
   const { path, timeoutMs } = runtimeOf(args, terminal)
   return { path, env: terminal.env, log: terminal.stderr, ...(timeoutMs === undefined ? {} : { timeoutMs }) }
-}
-
-/** Says that no attachment is of a network: a slip is not a network that has lost nothing. */
-function unknown(name: string, networks: readonly string[]): string {
-  const meant = didYouMean(name, networks)
-  return `no attachment is of network "${name}"${meant === undefined ? "" : `; did you mean "${meant}"?`}`
 }
 
 /** Goes on until the signal says stop, and tells on stderr what it does. */
