@@ -1,9 +1,9 @@
-import { normalCidr, normalIp } from "../pkg/types/mod.ts"
+import { formatCidr, networkOf, normalIp, parseCidr } from "../pkg/types/mod.ts"
 import type { ApiObject, Follower } from "./api/follow.ts"
 
 /** What is kept of a Node object. */
 export interface NodeFacts {
-  /** Its ranges: `spec.podCIDRs`, in canonical form. */
+  /** Its ranges: `spec.podCIDRs`, in canonical form and without host bits. */
   readonly ranges: readonly string[]
   /** Its addresses of type `InternalIP`. */
   readonly addresses: readonly string[]
@@ -17,6 +17,8 @@ export class Nodes implements Follower {
   readonly kind = "NodeList"
   /** The name of this node. */
   readonly own: string
+  /** The own Node, where it was asked for before the first list. */
+  early: NodeFacts | undefined
   readonly #changed: () => void
   readonly #report: (fault: string | undefined) => void
   #known: Map<string, NodeFacts> | undefined
@@ -71,13 +73,18 @@ export class Nodes implements Follower {
 /** Changes of Nodes between two collections of garbage. */
 const COLLECT_EVERY = 1_000
 
-function factsOf({ spec, status }: ApiObject, isOwn: boolean): NodeFacts {
+export function factsOf({ spec, status }: ApiObject, isOwn: boolean): NodeFacts {
   const ranges: unknown[] = spec?.podCIDRs ?? (spec?.podCIDR ? [spec.podCIDR] : [])
   const addresses: ApiObject[] = status?.addresses ?? []
   const bootId: unknown = isOwn ? status?.nodeInfo?.bootID : undefined
   return {
-    ranges: ranges.flatMap((text) => normalCidr(String(text)) ?? []),
+    ranges: ranges.flatMap((text) => rangeIn(String(text))),
     addresses: addresses.flatMap(({ type, address }) => (type === "InternalIP" ? (normalIp(address) ?? []) : [])),
     ...(typeof bootId === "string" && bootId !== "" && { bootId }),
   }
+}
+
+function rangeIn(text: string): string[] {
+  const cidr = parseCidr(text)
+  return cidr === undefined ? [] : [formatCidr({ ip: networkOf(cidr), prefix: cidr.prefix })]
 }

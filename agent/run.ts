@@ -3,9 +3,9 @@ import { RouteSocket } from "../pkg/netlink/mod.ts"
 import { messageOf } from "../pkg/types/mod.ts"
 import { ApiClient, pause } from "./api/client.ts"
 import type { Connection } from "./api/connection.ts"
-import { follow } from "./api/follow.ts"
+import { type ApiObject, follow } from "./api/follow.ts"
 import { Bell } from "./bell.ts"
-import { Nodes } from "./nodes.ts"
+import { factsOf, Nodes } from "./nodes.ts"
 import {
   otherHolder,
   type RangedNetwork,
@@ -17,7 +17,7 @@ import {
 } from "./ranges.ts"
 import { followKernel } from "./routes/events.ts"
 import { planRoutes } from "./routes/plan.ts"
-import { syncRoutes } from "./routes/sync.ts"
+import { RouteTable } from "./routes/sync.ts"
 import { type Endpoint, serveHttp, serveSocket } from "./server.ts"
 import type { Status } from "./status.ts"
 
@@ -40,16 +40,22 @@ export interface AgentOptions {
 
 /** Changes that come within this time are done in one pass. */
 const TOGETHER_MS = 100
-/** A pass takes a twentieth of the time at most. */
+/** Looks at the table of routes take a twentieth of the time at most; changes of Nodes do not wait for them. */
 const REST = 20
+/** A pass for changed Nodes takes a quarter of the time at most. */
+const REST_OF_PASS = 3
+/** No Node waits longer for its route than this and a pass. */
+const REST_MAX_MS = 400
 /** How often the network's file is looked at without an event. */
 const CHECK_MS = 60_000
 /** So many times less often the routes are: the kernel tells of nearly all that removes one, and reading 10,000 takes half a second. */
 const ROUTES_EVERY = 30
 /** While containers have addresses of a former range: no event tells of a reservation that is gone. */
 const FORMER_MS = 1_000
-/** So many routes leave garbage behind that a process at rest would keep. */
-const MANY_ROUTES = 100
+/** How long the agent waits for its own Node before it lists all. */
+const OWN_MS = 2_000
+/** So long after the last plan its garbage is collected, which a process at rest would keep. */
+const COLLECT_MS = 2_000
 
 /**
  * Keeps ranges and routes of this node until `signal` is aborted; files and routes stay then. Throws where it cannot begin: the socket or the
@@ -79,15 +85,25 @@ class Agent {
   #rangeFault: string | undefined
   #routesWanted = 0
   #routeFaults: readonly string[] = []
+  readonly #table = new RouteTable()
+  /** The host's network has changed: what is known of the table may be wrong. */
   #mustLook = true
+  /** Nodes have changed. */
+  #mustPlan = false
+  #lookTimer: Timer | undefined
+  #collectTimer: Timer | undefined
   #formerTimer: Timer | undefined
 
   constructor(options: AgentOptions) {
     this.#options = options
-    this.#nodes = new Nodes(options.node, this.#look, (fault) => this.#reportApi(fault))
+    this.#nodes = new Nodes(options.node, this.#plan, (fault) => this.#reportApi(fault))
   }
 
-  /** Nodes or the host's network have changed. */
+  readonly #plan = () => {
+    this.#mustPlan = true
+    this.#bell.ring()
+  }
+
   readonly #look = () => {
     this.#mustLook = true
     this.#bell.ring()
@@ -95,13 +111,32 @@ class Agent {
 
   async run(signal: AbortSignal): Promise<void> {
     using client = new ApiClient(this.#options.connection)
-    using _ = { [Symbol.dispose]: () => clearTimeout(this.#formerTimer) }
+    using _ = { [Symbol.dispose]: () => this.#clearTimers() }
+    await this.#askForOwn(client, signal)
     await Promise.all([
       follow(client, this.#nodes, signal),
       followKernel(this.#look, signal),
       this.#tick(signal),
       this.#keep(signal),
     ])
+  }
+
+  /** A list of 5,000 Nodes takes a second, and containers wait for this one. What goes wrong here does so again in the list, which tells of it. */
+  async #askForOwn(client: ApiClient, signal: AbortSignal): Promise<void> {
+    try {
+      const limited = AbortSignal.any([signal, AbortSignal.timeout(OWN_MS)])
+      const path = `${this.#nodes.path}/${encodeURIComponent(this.#nodes.own)}`
+      const object: ApiObject = await (await client.get(path, {}, limited)).json()
+      if (object.kind !== "Node" || object.metadata.name !== this.#nodes.own) return
+      this.#nodes.early = factsOf(object, true)
+      this.#keepRanges(this.#options.network)
+    } catch {}
+  }
+
+  #clearTimers(): void {
+    clearTimeout(this.#formerTimer)
+    clearTimeout(this.#lookTimer)
+    clearTimeout(this.#collectTimer)
   }
 
   async #tick(signal: AbortSignal): Promise<void> {
@@ -115,7 +150,8 @@ class Agent {
     while (await this.#bell.rung(signal)) {
       const began = performance.now()
       this.#pass()
-      await pause(Math.max(TOGETHER_MS, REST * (performance.now() - began)), signal)
+      const restMs = Math.min(REST_OF_PASS * (performance.now() - began), REST_MAX_MS)
+      await pause(Math.max(TOGETHER_MS, restMs), signal)
     }
   }
 
@@ -124,21 +160,34 @@ class Agent {
     const known = this.#nodes.known
     this.#keepRanges(this.#options.network)
     if (known === undefined || !this.#options.hasRoutes) return
-    if (!this.#mustLook) return
-    const before = this.#routeFaults
+    const isLook = this.#mustLook && this.#lookTimer === undefined
+    if (!isLook && !this.#mustPlan) return
+    if (isLook) this.#table.forget()
+    ;[this.#mustPlan, this.#mustLook] = [false, this.#mustLook && !isLook]
+    const [before, began] = [this.#routeFaults, performance.now()]
     try {
       using route = RouteSocket.open()
       const plan = planRoutes(this.#options.node, known)
-      const { added, removed, faults } = syncRoutes(route, plan)
+      const { added, removed, faults } = this.#table.sync(route, plan)
       this.#routeFaults = faults
-      this.#routesWanted = plan.wanted.length
-      this.#mustLook = false
-      if (added + removed > MANY_ROUTES) Bun.gc(true)
+      this.#routesWanted = plan.wanted.size
       if (added + removed > 0) this.#options.log("info", `Changed the routes: ${added} added, ${removed} removed`)
     } catch (error) {
+      this.#mustLook = true
       this.#routeFaults = [`Cannot keep the routes to other nodes: ${messageOf(error)}`]
     }
-    for (const fault of this.#routeFaults) if (!before.includes(fault)) this.#options.log("error", fault)
+    clearTimeout(this.#collectTimer)
+    this.#collectTimer = setTimeout(() => Bun.gc(true), COLLECT_MS)
+    if (isLook) this.#restFromLooks(REST * (performance.now() - began))
+    const told = new Set(before)
+    for (const fault of this.#routeFaults) if (!told.has(fault)) this.#options.log("error", fault)
+  }
+
+  #restFromLooks(ms: number): void {
+    this.#lookTimer = setTimeout(() => {
+      this.#lookTimer = undefined
+      if (this.#mustLook) this.#bell.ring()
+    }, ms)
   }
 
   #keepRanges(network: RangedNetwork): void {
@@ -168,11 +217,11 @@ class Agent {
     const { log, node, dataDir } = this.#options
     const known = this.#nodes.known
     // Before the first list the file of an agent of this boot holds.
-    if (known === undefined)
+    if (known === undefined && this.#nodes.early === undefined)
       return readRanges(network)?.ranges.length
         ? undefined
         : `Node "${node}" has no range yet: the API server has not told its Nodes`
-    const own = known.get(node)
+    const own = known === undefined ? this.#nodes.early : known.get(node)
     const other = own?.bootId !== undefined && own.bootId !== bootId() ? own.bootId : undefined
     const holder = own && otherHolder(dataDir, network, own.ranges)
     const ranges = own === undefined || (other ?? holder) !== undefined ? [] : own.ranges

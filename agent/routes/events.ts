@@ -1,10 +1,15 @@
 import { RouteGroup, RouteSocket } from "../../pkg/netlink/mod.ts"
 import { pause } from "../api/client.ts"
+import { ROUTE_PROTOCOL } from "./sync.ts"
 
 const { Link, Ipv4Address, Ipv4Route, Ipv6Address, Ipv6Route } = RouteGroup
 const GROUPS = Link | Ipv4Address | Ipv4Route | Ipv6Address | Ipv6Route
 /** The wait after events that were lost. */
 const AGAIN_MS = 1_000
+
+const RTM_NEWROUTE = 24
+/** Offsets in a message: its type, and `rtm_protocol` after a header of 16 bytes. */
+const [TYPE_AT, PROTOCOL_AT] = [4, 21]
 
 /** Calls `changed` at once, and after changes of links, addresses and routes of this namespace, until `signal` is aborted. */
 export async function followKernel(changed: () => void, signal: AbortSignal): Promise<void> {
@@ -15,7 +20,8 @@ export async function followKernel(changed: () => void, signal: AbortSignal): Pr
 }
 
 /**
- * What has changed is not read: a look at the table tells, and another process could have sent it. Bun's event loop waits for the socket as
+ * What has changed is not read: a look at the table tells, and another process could have sent it. Routes of the agent that come are no
+ * reason for one: it has made them. Bun's event loop waits for the socket as
  * for a pipe: no thread does, and no timer, while one of `Bun.connect` wakes the process each second. Ends when the kernel had to drop
  * events (`ENOBUFS`), and when `signal` is aborted.
  */
@@ -25,12 +31,26 @@ async function followOnce(changed: () => void, signal: AbortSignal): Promise<voi
   const stop = () => void reader.cancel().catch(() => {})
   signal.addEventListener("abort", stop)
   try {
-    do changed()
-    while (!signal.aborted && !(await reader.read()).done)
+    changed()
+    for (let { done, value } = await reader.read(); !done && !signal.aborted; { done, value } = await reader.read())
+      if (!value || !isOwnAlone(value)) changed()
   } catch {
     return // the caller begins again: what was missed is seen by its first look
   } finally {
     signal.removeEventListener("abort", stop)
     stop()
   }
+}
+
+/** Whether each of the messages tells of a new route of the agent's protocol. */
+export function isOwnAlone(bytes: Uint8Array): boolean {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+  let at = 0
+  while (at + PROTOCOL_AT < bytes.length) {
+    const length = view.getUint32(at, true)
+    const isOwn = view.getUint16(at + TYPE_AT, true) === RTM_NEWROUTE && bytes[at + PROTOCOL_AT] === ROUTE_PROTOCOL
+    if (!isOwn || length <= PROTOCOL_AT) return false
+    at += (length + 3) & ~3
+  }
+  return at === bytes.length
 }

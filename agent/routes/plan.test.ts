@@ -1,20 +1,20 @@
 import { expect, test } from "bun:test"
 import type { ListedRoute } from "../../pkg/netlink/mod.ts"
-import { formatCidr, formatIp, parseCidr, parseIp } from "../../pkg/types/mod.ts"
+import { parseCidr, parseIp } from "../../pkg/types/mod.ts"
 import type { NodeFacts } from "../nodes.ts"
-import { changesFor, planRoutes, type RangeRoute } from "./plan.ts"
+import { isOwnAlone } from "./events.ts"
+import { changesFor, planRoutes, presentIn, type RangeRoute } from "./plan.ts"
 
 const own = { ranges: ["10.244.1.0/24", "fd00:1::/64"], addresses: ["192.0.2.1", "fd99::1"] }
 const plan = (others: Readonly<Record<string, NodeFacts>>, self: NodeFacts | undefined = own) =>
   planRoutes("a", new Map([...(self ? [["a", self] as const] : []), ...Object.entries(others)]))
-const show = ({ range, gateway }: RangeRoute) =>
-  `${formatCidr(range)} ${gateway ? `via ${formatIp(gateway)}` : "unreachable"}`
+const show = ({ range, gateway }: RangeRoute) => `${range} ${gateway ? `via ${gateway}` : "unreachable"}`
 
 test("the own ranges are unreachable, and those of others by their internal address of the same family", () => {
   const { wanted, faults } = plan({
     b: { ranges: ["10.244.2.0/24", "fd00:2::/64"], addresses: ["fd99::2", "192.0.2.2"] },
   })
-  expect(wanted.map(show)).toEqual([
+  expect([...wanted.values()].map(show)).toEqual([
     "10.244.1.0/24 unreachable",
     "fd00:1::/64 unreachable",
     "10.244.2.0/24 via 192.0.2.2",
@@ -30,13 +30,17 @@ test("a range that cannot be routed to is a fault, and the others have their rou
     d: { ranges: ["10.244.0.0/16"], addresses: ["192.0.2.4"] },
     e: { ranges: ["10.245.0.0/24"], addresses: ["192.0.2.1"] },
     f: { ranges: ["0.0.0.0/0"], addresses: ["192.0.2.6"] },
+    g: { ranges: ["10.244.1.128/25", "fd00:1::/65", "fd00:1:0:0:1::/80"], addresses: ["192.0.2.7", "fd99::7"] },
   })
-  expect(wanted.map(show).slice(2)).toEqual(["10.244.2.0/24 via 192.0.2.2"])
+  expect([...wanted.values()].map(show).slice(2)).toEqual(["10.244.2.0/24 via 192.0.2.2"])
   expect(faults).toEqual([
     'Cannot route to the IPv4 range of node "c": node "b" has 10.244.2.0/24, too',
     'Cannot route to the IPv4 range of node "d": node "a" has 10.244.0.0/16, too',
     'Cannot route to the IPv4 range of node "e": it has the address of this node',
+    'Cannot route to the IPv4 range of node "g": node "a" has 10.244.1.128/25, too',
     'Cannot route to the IPv6 range of node "b": it has no IPv6 address of type InternalIP',
+    'Cannot route to the IPv6 range of node "g": node "a" has fd00:1:0:0:1::/80, too',
+    'Cannot route to the IPv6 range of node "g": node "a" has fd00:1::/65, too',
   ])
 })
 
@@ -47,16 +51,32 @@ const listed = (text: string, gateway?: string): ListedRoute => {
 }
 
 test("routes of nodes that are gone go, those by another gateway are made anew, and without the own Node all stay", () => {
-  const present = [
+  const present = presentIn([
     listed("10.244.1.0/24"),
     listed("10.244.2.0/24", "192.0.2.9"),
     listed("10.244.9.0/24", "192.0.2.9"),
     listed("fd00:1::/64", "fd99::9"),
-  ]
+  ])
   const others = { b: { ranges: ["10.244.2.0/24"], addresses: ["192.0.2.2"] } }
   const changes = changesFor(plan(others), present)
   expect(changes.removed).toEqual(present.slice(1))
   expect(changes.added.map(show)).toEqual(["fd00:1::/64 unreachable", "10.244.2.0/24 via 192.0.2.2"])
   const kept = changesFor(planRoutes("a", new Map(Object.entries(others))), present)
   expect(kept.removed).toEqual(present.slice(1, 2))
+})
+
+test("new routes of the agent are no reason to look; one that is removed, of another program, or cut is", () => {
+  const event = (type: number, protocol: number) => {
+    const bytes = new Uint8Array(36)
+    const view = new DataView(bytes.buffer)
+    view.setUint32(0, 33, true) // padded to 36
+    view.setUint16(4, type, true)
+    bytes[21] = protocol
+    return bytes
+  }
+  const both = (...events: Uint8Array[]) => isOwnAlone(Uint8Array.from(events.flatMap((bytes) => [...bytes])))
+  expect(both(event(24, 73), event(24, 73))).toBe(true)
+  expect(both(event(24, 73), event(25, 73))).toBe(false)
+  expect(both(event(24, 73), event(24, 3))).toBe(false)
+  expect(both(event(24, 73), event(24, 73).subarray(0, 20))).toBe(false)
 })

@@ -5,12 +5,13 @@ import {
   type NetlinkError,
   type NetlinkSocket,
   RT_TABLE_MAIN,
+  RTN_UNICAST,
   RTN_UNREACHABLE,
   toAddRoute,
   toDeleteListedRoute,
 } from "../../pkg/netlink/mod.ts"
-import { formatCidr, formatIp } from "../../pkg/types/mod.ts"
-import { changesFor, familyName, type RangeRoute, type RoutePlan } from "./plan.ts"
+import { parseCidr, parseIp } from "../../pkg/types/mod.ts"
+import { changesFor, familyName, type PresentRoute, presentIn, type RangeRoute, type RoutePlan } from "./plan.ts"
 
 /**
  * The protocol number of the agent's routes, `ip route show proto 73`: none of <linux/rtnetlink.h> and of iproute2's rt_protos. Every
@@ -29,42 +30,75 @@ export interface RoutePass {
   readonly faults: readonly string[]
 }
 
-/**
- * Makes the main table what the plan says, as far as the routes of `ROUTE_PROTOCOL` go: lists them once, and sends all changes in
- * one batch. A route of another program to the same prefix stays, and is a fault. Throws `NetlinkError`.
- */
-export function syncRoutes(route: NetlinkSocket, plan: RoutePlan): RoutePass {
-  const present = listRoutes(route, undefined, { table: RT_TABLE_MAIN, protocol: ROUTE_PROTOCOL })
-  const { removed, added } = changesFor(plan, present)
-  const requests = [
-    ...removed.map((listed) => ({ ...toDeleteListedRoute(listed), route: undefined })),
-    ...added.map((one) => ({ ...toAddRoute(specOf(one), "add"), route: one })),
-  ]
-  const faults = new Set(plan.faults)
-  let [isRemoved, isAdded] = [removed.length, added.length]
-  for (const { request, error } of executeAll(route, requests)) {
-    if (request.route === undefined) {
-      isRemoved--
-      if (error.errno !== "ESRCH") faults.add(`Cannot ${error.message}`)
-    } else {
-      isAdded--
-      faults.add(reasonOf(request.route, error))
-    }
+/** Keeps the routes of `ROUTE_PROTOCOL` in the main table. A route of another program to the same prefix stays, and is a fault. */
+export class RouteTable {
+  /** By range the gateway of each route that the last pass has left or tried; undefined until the table has been listed. */
+  #present: Map<string, string | undefined> | undefined
+  /** By range, why there is no route. */
+  readonly #failed = new Map<string, string>()
+
+  /** Has the next pass list the table: 10,000 routes take half a second. */
+  forget(): void {
+    this.#present = undefined
   }
-  return { added: isAdded, removed: isRemoved, faults: [...faults] }
+
+  /** Makes the table what the plan says: sends what differs from the last pass, or from the table, in one batch. Throws `NetlinkError`. */
+  sync(route: NetlinkSocket, plan: RoutePlan): RoutePass {
+    const present = this.#present ? knownRoutes(this.#present) : listedRoutes(route)
+    if (!this.#present) this.#failed.clear()
+    this.#present = undefined // until all is done
+    const { removed, added } = changesFor(plan, present)
+    const requests = [
+      ...removed.map(toRemove),
+      ...added.map((one) => ({ ...toAddRoute(specOf(one), "add"), route: one })),
+    ]
+    for (const { range } of removed) this.#failed.delete(range)
+    const faults = new Set(plan.faults)
+    let [isRemoved, isAdded] = [removed.length, added.length]
+    for (const { request, error } of executeAll(route, requests)) {
+      if (request.route === undefined) {
+        isRemoved--
+        if (error.errno !== "ESRCH") faults.add(`Cannot ${error.message}`)
+      } else {
+        isAdded--
+        this.#failed.set(request.route.range, reasonOf(request.route, error))
+      }
+    }
+    for (const fault of this.#failed.values()) faults.add(fault)
+    // Where routes of nodes stay that are not known, the table is what tells of them.
+    if (!plan.keepsOthers)
+      this.#present = new Map(Array.from(plan.wanted.values(), ({ range, gateway }) => [range, gateway]))
+    return { added: isAdded, removed: isRemoved, faults: [...faults] }
+  }
 }
 
-function specOf({ range, gateway }: RangeRoute) {
-  const to = { dst: range.ip, prefix: range.prefix, protocol: ROUTE_PROTOCOL }
-  return gateway ? { ...to, gateway } : { ...to, type: RTN_UNREACHABLE, priority: UNREACHABLE_METRIC }
+function listedRoutes(route: NetlinkSocket): PresentRoute[] {
+  return presentIn(listRoutes(route, undefined, { table: RT_TABLE_MAIN, protocol: ROUTE_PROTOCOL }))
+}
+
+function* knownRoutes(present: ReadonlyMap<string, string | undefined>): Generator<PresentRoute> {
+  for (const [range, gateway] of present) yield { range, gateway }
+}
+
+function toRemove(present: PresentRoute) {
+  const asAdded = { table: RT_TABLE_MAIN, scope: 0, flags: 0, type: RTN_UNICAST }
+  return { ...toDeleteListedRoute(present.listed ?? { ...asAdded, ...specOf(present) }), route: undefined }
+}
+
+function specOf({ range, gateway }: { readonly range: string; readonly gateway?: string | undefined }) {
+  const cidr = parseCidr(range)
+  if (cidr === undefined) throw new TypeError(`${range} is no range`)
+  const to = { dst: cidr.ip, prefix: cidr.prefix, protocol: ROUTE_PROTOCOL }
+  const ip = gateway === undefined ? undefined : parseIp(gateway)
+  return ip ? { ...to, gateway: ip } : { ...to, type: RTN_UNREACHABLE, priority: UNREACHABLE_METRIC }
 }
 
 function reasonOf({ range, gateway, node }: RangeRoute, error: NetlinkError): string {
-  const family = familyName(range.ip)
-  const way = gateway ? ` via ${formatIp(gateway)}` : ""
-  const what = `Cannot route to the ${family} range ${formatCidr(range)} of node "${node}"${way}`
+  const family = familyName(range)
+  const way = gateway ? ` via ${gateway}` : ""
+  const what = `Cannot route to the ${family} range ${range} of node "${node}"${way}`
   const { errno, message } = error
-  if (errno === "EEXIST") return `${what}: another route to it is there, as "ip route show ${formatCidr(range)}" tells`
+  if (errno === "EEXIST") return `${what}: another route to it is there, as "ip route show ${range}" tells`
   if (["ENETUNREACH", "EHOSTUNREACH", "ENETDOWN", "ENODEV"].includes(errno))
     return `${what}: the address is on no link of this node that is up (${errno})`
   if (isNoFamily(error)) return `${what}: the kernel has no ${family}`

@@ -140,7 +140,8 @@ export class ClusterNode implements AsyncDisposable {
     return this.host.file(`${ACCOUNT}/token`)
   }
 
-  startAgent(network = "pods"): void {
+  /** Returns its process. */
+  startAgent(network = "pods"): number {
     const flags = ["--network", network, "--node", this.name, "--kubeconfig", `${ACCOUNT}/kubeconfig`]
     const agent = Bun.spawn(this.host.commandLine([agentProgram, "run", ...flags]), {
       env: { ...programEnv },
@@ -151,6 +152,7 @@ export class ClusterNode implements AsyncDisposable {
       const decoder = new TextDecoder()
       for await (const bytes of agent.stderr) this.#log += decoder.decode(bytes, { stream: true })
     })()
+    return agent.pid
   }
 
   async endAgent(signal: NodeJS.Signals = "SIGTERM"): Promise<void> {
