@@ -213,6 +213,8 @@ static void add(int netns, int host) {
     int inside = netlink(NETLINK_ROUTE);
     write_file("/proc/sys/net/ipv4/conf/eth0/arp_notify", 0, "1");
     write_file("/proc/sys/net/ipv6/conf/eth0/accept_dad", 0, "0");
+    write_file("/proc/sys/net/ipv6/conf/eth0/accept_ra", 0, "0");
+    write_file("/proc/sys/net/ipv6/conf/eth0/autoconf", 0, "0");
     write_file("/proc/sys/net/core/somaxconn", 0, "500");
     add_address(inside);
     set_up(inside, NULL);

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test"
 import { Attachment, bridgeNetwork, builtPlugins, expectUnchanged, programEnv, takeSnapshot } from "../lab/mod.ts"
-import { NodeLab } from "./node-lab.ts"
+import { NodeLab, podsNetwork } from "./node-lab.ts"
 
 interface Row {
   network: string
@@ -125,6 +125,7 @@ test("orphans: a lease without namespace, rules without lease, a link without ca
 test("a network's name leaves out the others, and --help says what there is", async () => {
   await using lab = await NodeLab.create()
   await lab.addPod()
+  await lab.writeNetwork("20-other.conflist", { ...podsNetwork, name: "other" })
   expect((await ps(lab, "other")).rows).toEqual([])
   expect((await ps(lab, "pods")).rows).toHaveLength(1)
   expect((await lab.cni(["ps", "--help"])).stdout).toContain("--orphans")

@@ -53,7 +53,12 @@ export class OwnedRules<Spec extends { readonly owner: Owner }, Hints = unknown,
     const { nftables, iptables } = this.#backends
     if (iptables && asked === "iptables") return this.#addByIptables(iptables, spec, undo)
     try {
-      return this.#requireNftables(spec).add(spec, undo, () => this.#reportNewTable(spec.owner, log))
+      let isNewTable = false
+      const made = this.#requireNftables(spec).add(spec, undo, () => {
+        isNewTable = true
+      })
+      if (isNewTable) this.#reportNewTable(spec.owner, log)
+      return made
     } catch (error) {
       const isLacking = !nftables || !canUse(nftables, spec)
       const failure = this.#toCniError(error, spec, isLacking ? `nftables: ${this.#feature.needs}` : "nftables")

@@ -29,6 +29,7 @@ import { checkNodeRanges } from "./node-ranges.ts"
 import { checkLostPaths, checkOrphans } from "./orphans.ts"
 import { checkHostGateways, checkOutsideRoutes, checkUplinkAddress } from "./outside.ts"
 import { checkOwnTables } from "./own-tables.ts"
+import { checkPlaced } from "./placed.ts"
 import { checkPlugins } from "./plugins.ts"
 import { checkReconcileListener } from "./reconcile-listener.ts"
 import { checkContainerRules, checkHostRules, checkMainTables } from "./rules.ts"
@@ -50,6 +51,7 @@ export const checks: readonly Check[] = [
   checkFiles,
   checkExposedFiles,
   checkPlugins,
+  checkPlaced,
   checkSubnets,
   checkRoutes,
   checkPools,
