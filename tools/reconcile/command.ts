@@ -141,14 +141,10 @@ function ofPlugin<T extends object>(plugin: string, items: readonly T[]) {
   return items.map((one) => ({ plugin, ...one }))
 }
 
-function restoredOf({ restorations }: Pick<Outcome, "restorations">) {
-  return restorations.flatMap(({ type, restored }) => ofPlugin(type, restored))
-}
-
 function asJson({ skipped }: Cached, { restorations, foreign }: Outcome, isDry: boolean): JsonObject {
   return {
     dryRun: isDry,
-    restored: restoredOf({ restorations }),
+    restored: restorations.flatMap(({ type, restored }) => ofPlugin(type, restored)),
     failed: restorations.flatMap(({ type, failed }) => ofPlugin(type, failed)),
     skipped: skipped.map(({ isFailure: _, record: __, ...one }) => one),
     foreign: foreign.map(({ network, type }) => ({ network, plugin: type })),

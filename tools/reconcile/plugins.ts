@@ -102,14 +102,13 @@ function restore(
       .filter((member) => member.type === type)
       .map(({ config }) => ({ containerId, ifName, netns, args: formatCniArgs(args), config })),
   )
-  const request: RestoreRequest = { ...options, attachments }
   const said: string[] = []
   try {
     const stdout = execPlugin({
       path: requirePlugin(type, runs.path.join(":")),
       args: [RESTORE_ARGUMENT],
       env: { ...runs.env, CNI_COMMAND: undefined },
-      stdin: encodeUtf8(stringifyJson(request)),
+      stdin: encodeUtf8(stringifyJson({ ...options, attachments } satisfies RestoreRequest)),
       log: (text) => said.push(`${text}\n`),
       ...(runs.timeoutMs === undefined ? {} : { timeoutMs: runs.timeoutMs }),
     })

@@ -115,10 +115,6 @@ export class Tally {
     this.#losses = losses
   }
 
-  get losses(): readonly Loss[] {
-    return this.#losses
-  }
-
   /** Writes it all. Where that fails, as on a full disk, that is said once, the old record is removed, and the listener goes on. */
   write(): void {
     const record: ListenerRecord = {
