@@ -27,7 +27,7 @@ const forEachEnd = (command: string) =>
 test.each<[string, string[], () => Promise<unknown>, (() => Promise<unknown>)?]>([
   [
     "all rules of the host are flushed",
-    ["missing-masquerade", "missing-ports"],
+    ["route-localnet-open", "missing-masquerade", "missing-ports"],
     () => lab.host.exec("nft", ["flush ruleset"]),
   ],
   [
@@ -79,6 +79,8 @@ test.each<[string, string[], () => Promise<unknown>, (() => Promise<unknown>)?]>
     const { findings } = await lab.doctor()
     expect(findings.map(({ rule }) => rule)).toEqual(rules)
     for (const { rule, what, affected, pasteable } of findings) {
+      expect(pasteable).toBe(mendByHand === undefined)
+      if (rule === "route-localnet-open") continue // of the one bridge
       const details = new Set(affected.map(({ detail }) => detail))
       if (rule === "missing-ports")
         expect([...details].filter((each) => /^port 8\d\d\d\/tcp$/.test(each ?? ""))).toHaveLength(MANY)
@@ -88,7 +90,6 @@ test.each<[string, string[], () => Promise<unknown>, (() => Promise<unknown>)?]>
         /: ("[^"]+"( \(pod [^)]+\))?(: [^;]+;|,) ){2}"[^"]+"( \(pod [^)]+\))?(: [^;]+;)? and \d+ more$/,
       )
       expect(what).toEndWith(` and ${MANY - 3} more`)
-      expect(pasteable).toBe(mendByHand === undefined)
     }
     const short = (await lab.onTerminal(["doctor"])).stdout
     const paragraphs = short.split(/\r?\n\r?\n/).filter((each) => !isOfMachine(each.split(/\s+/)[1] ?? ""))

@@ -623,6 +623,12 @@ export const faults: readonly Fault[] = [
     seed: ({ host }) => host.exec("chmod", ["777", "/var/lib/cni/results"]),
   },
   {
+    rule: "route-localnet-open",
+    severity: "error",
+    names: /^route_localnet of "cni0" is 1, and no rule of table ip cni_hostports guards 127\.0\.0\.0\/8$/,
+    seed: ({ host }) => host.exec("nft", ["flush chain ip cni_hostports raw"]),
+  },
+  {
     rule: "table-incomplete",
     how: "published ports",
     severity: "error",
@@ -642,7 +648,7 @@ export const faults: readonly Fault[] = [
     severity: "error",
     names: /^table ip cni_masquerade is not there: there is no masquerade for 2 containers/,
     seed: ({ host }) => host.exec("nft", ["flush ruleset"]),
-    besides: ["missing-ports"],
+    besides: ["missing-ports", "route-localnet-open"],
   },
   {
     rule: "bridge-missing",

@@ -134,7 +134,6 @@ test.each([
   { what: "ADD without ports", run: (_: MappedPod, other: MappedPod) => other.portmap.run("ADD", {}) },
   { what: "CHECK without ports", run: (_: MappedPod, other: MappedPod) => other.portmap.run("CHECK", {}) },
   { what: "CHECK of what was flushed", run: (pod: MappedPod) => pod.check() },
-  { what: "STATUS", run: (pod: MappedPod) => pod.portmap.run("STATUS", { prevResult: undefined }) },
 ])("when all rules were flushed, $what restores the guard of route_localnet [S154]", async ({ what, run }) => {
   await using lab = await PortmapLab.create(ruleBackends[0])
   const [pod, other] = [await lab.addPod(), await lab.addPod()]

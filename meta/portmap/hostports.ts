@@ -61,6 +61,11 @@ export class Hostports extends OwnedRules<PortmapSpec, HostportHints, readonly U
     return this.#nftables?.holds(owner) === true
   }
 
+  /** Returns whether 127.0.0.0/8 is guarded; true also where the kernel has no nf_tables to guard it by. */
+  isGuarded(): boolean {
+    return this.#nftables?.isClosed() ?? true
+  }
+
   /** Guards 127.0.0.0/8 again where `route_localnet` is on for these interfaces; nothing where the kernel has no nf_tables. */
   restoreGuard(open: readonly string[]): void {
     this.#nftables?.restoreGuard(open)

@@ -8,11 +8,15 @@ import { chooseBackend } from "./kube-ipvs.ts"
 import { families, mappedAddresses } from "./mapping.ts"
 import { requireNft } from "./nftables/conditions.ts"
 import { type PortRule, portRulesIn } from "./nftables/inventory.ts"
+import { tableLayout } from "./nftables/table.ts"
 import { prepare } from "./prepare.ts"
 import { restorePortmap } from "./restore.ts"
 import { checkLocalnet, isLocalnetOn, openLinksAmong, switchLocalnetOn } from "./route-localnet.ts"
 
 export { Hostports, type PortRule, portRulesIn }
+
+/** The rules that keep 127.0.0.0/8 closed where `route_localnet` is on. */
+export const localnetGuards = tableLayout(AF_INET).guards
 
 /** Maps ports of the host to ports of a container that an earlier plugin of the chain has made. */
 export const portmap = defineRestorable<PortmapConfig>({
@@ -89,8 +93,8 @@ function deletePortmap(call: Call, { portMappings = [] }: PortmapConfig): void {
   hostports.remove(ownerOf(call), { mappings: portMappings, addresses })
 }
 
-function statusPortmap(call: Call, { backend: asked, conditions }: PortmapConfig): void {
-  tryRestoreGuard(call)
+/** Changes nothing, not even where the guard is missing: `cni doctor` asks for STATUS, and reports that. */
+function statusPortmap(_call: Call, { backend: asked, conditions }: PortmapConfig): void {
   const backend = requireForAdd(() => chooseBackend(asked))
   using hostports = Hostports.open()
   hostports.requireUsable(backend)

@@ -1,6 +1,7 @@
 import { findLink, type Link, RouteSocket } from "../../pkg/netlink/mod.ts"
 import type { RestorableRules } from "../../pkg/rules/mod.ts"
 import type { Restorable, Restoring } from "../../pkg/skel/mod.ts"
+import { AF_INET } from "../../pkg/types/mod.ts"
 import type { PortmapConfig } from "./config.ts"
 import { Hostports } from "./hostports.ts"
 import { chooseBackend, hasServiceAddresses } from "./kube-ipvs.ts"
@@ -11,6 +12,7 @@ import {
   findLocalnetLink,
   type HostLink,
   isLocalnetOn,
+  openLinksAmong,
   switchLocalnetOn,
 } from "./route-localnet.ts"
 
@@ -41,6 +43,8 @@ export function restorePortmap({ attachments, isDry, flows, toIptables, tell, lo
   const { moving, staying } = besideServices(hostports, wanted)
   if (moving.length > 0) hostports.restore(moving, { ...options, toIptables: true })
   hostports.restore(staying, options)
+  if (!prepared.some(({ addresses }) => addresses.some(({ family }) => family === AF_INET)))
+    restoreGuard(hostports, attachments, { isDry, tell })
   const links = new Map<string, Ours>()
   for (const { one, addresses, localnet } of prepared) {
     const link = localnet ?? (isDry && one.config.snat ? findComingLink(host, one, addresses) : undefined)
@@ -73,6 +77,19 @@ function besideServices<Wanted extends RestorableRules<PortmapSpec>>(hostports: 
   })
   const moving = chosen.filter(({ spec }) => hostports.isInNftables(spec.owner))
   return { moving, staying: chosen.filter((one) => !moving.includes(one)) }
+}
+
+/** Restores the guard of `route_localnet` where no mapping does. */
+function restoreGuard(
+  hostports: Hostports,
+  attachments: readonly Ours[],
+  { isDry, tell }: Pick<Restoring<PortmapConfig>, "isDry" | "tell">,
+): void {
+  const networks = new Map(attachments.flatMap((one) => namesOnHost(one).map((name) => [name, one.owner.network])))
+  const open = openLinksAmong([...networks.keys()])
+  if (open.length === 0 || hostports.isGuarded()) return
+  if (!isDry) hostports.restoreGuard(open)
+  for (const link of open) tell(networks.get(link) ?? "", `guard of route_localnet of "${link}"`)
 }
 
 /** The interface by which ADD has reached the container: where it is gone, the host may have a route to elsewhere. */

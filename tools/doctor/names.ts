@@ -41,6 +41,7 @@ export const findingNames = [
   "neighbours-full",
   "br-netfilter-off",
   "route-localnet-off",
+  "route-localnet-open",
   "forward-drop",
   "forward-drop-rule",
   "table-dormant",

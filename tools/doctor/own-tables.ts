@@ -1,5 +1,8 @@
+import { isOfThisSuite } from "../../install/mod.ts"
+import { localnetGuards } from "../../meta/portmap/main.ts"
 import { ownerComment } from "../../pkg/types/mod.ts"
-import { affectedBy, type Check, cniCommand, type Finding, type Patient } from "./finding.ts"
+import { pluginsOf } from "./attachments.ts"
+import { affectedBy, type Check, cniCommand, containerLinks, type Finding, type Patient } from "./finding.ts"
 import { sh } from "./remedy.ts"
 
 /** The base chains of tables that ADD makes, each of which has rules. */
@@ -8,8 +11,15 @@ const BASE_CHAINS: Readonly<Record<string, readonly string[]>> = {
   cni_hostports: ["prerouting", "output", "postrouting"],
 }
 
-/** Tables of ours that are there, and that no packet comes through: dormant ones, and those that have lost a base chain's rules. */
-export const checkOwnTables: Check = (patient) => [...dormantTables(patient), ...incompleteTables(patient)]
+/**
+ * Tables of ours that are there, and that no packet comes through: dormant ones, and those that have lost a base chain's rules; and the guard
+ * of a setting that is left on without it.
+ */
+export const checkOwnTables: Check = (patient) => [
+  ...dormantTables(patient),
+  ...incompleteTables(patient),
+  ...unguardedLinks(patient),
+]
 
 function dormantTables({ filter }: Patient): Finding[] {
   return (filter?.dormant ?? [])
@@ -56,4 +66,40 @@ function incompleteTables(patient: Patient): Finding[] {
       },
     ]
   })
+}
+
+/** Interfaces towards containers by which packets for 127.0.0.0/8 come in; where the table is dormant, that is told. */
+function unguardedLinks(patient: Patient): Finding[] {
+  const { filter, sysctl, attachments } = patient
+  if (filter === undefined || filter.dormant?.some(({ name }) => name === "cni_hostports")) return []
+  const isThere = ({ chain, comment }: (typeof localnetGuards)[number]) =>
+    filter.rules.some(
+      (found) =>
+        found.comment === comment &&
+        found.chain.name === chain.name &&
+        found.chain.table.name === chain.table.name &&
+        found.chain.table.family === chain.table.family,
+    )
+  if (localnetGuards.every(isThere)) return []
+  const open = containerLinks(patient).filter((link) => sysctl(`net/ipv4/conf/${link}/route_localnet`) === "1")
+  const isUsed = attachments.some(
+    (one) => one.isAlive === true && pluginsOf(one).some(({ type }) => type === "portmap"),
+  )
+  const canRestore = isUsed && isOfThisSuite(patient.plugin("portmap")?.version)
+  return open.map(
+    (link): Finding => ({
+      rule: "route-localnet-open",
+      severity: "error",
+      cause: "chain raw of table ip cni_hostports",
+      affected: [{ name: `"${link}"` }],
+      what: `route_localnet of "${link}" is 1, and no rule of table ip cni_hostports guards 127.0.0.0/8`,
+      ofMany: (count) =>
+        `route_localnet of ${count} interfaces of containers is 1, and no rule of table ip cni_hostports guards 127.0.0.0/8`,
+      why: "containers reach services of the host that listen on 127.0.0.1 only, where no rule of others keeps them out",
+      remedy: canRestore
+        ? cniCommand(patient, "reconcile", [])
+        : "set it to 0: no container that lives has portmap of this suite, which needs it and guards it",
+      ...(canRestore ? { note: "the next ADD, CHECK, DEL or GC of portmap restores the guard, too" } : {}),
+    }),
+  )
 }

@@ -99,10 +99,15 @@ export class NftablesHostports
     })
   }
 
+  /** Whether packets from elsewhere are kept out of 127.0.0.0/8, or nothing here can do that. */
+  isClosed(): boolean {
+    const { table, guards } = tableLayout(AF_INET)
+    return hasRules(this.socket, table, guards) || !this.isUsable()
+  }
+
   /** Restores the guard for these interfaces, whose `route_localnet` is on, where rules were flushed; changes nothing where it is there. */
   restoreGuard(open: readonly string[]): void {
-    const { table, guards } = tableLayout(AF_INET)
-    if (hasRules(this.socket, table, guards) || !this.isUsable()) return
+    if (this.isClosed()) return
     for (const link of open) guardLocalnet(this.socket, link)
   }
 
