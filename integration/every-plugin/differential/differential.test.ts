@@ -1,5 +1,6 @@
 import { expect, test } from "bun:test"
 import { join } from "node:path"
+import { PluginDirectory } from "../../../pkg/invoke/directory.fixture.ts"
 import { pluginNames, pluginsInProcess, requirePlugin } from "../../../suite/plugins.ts"
 import { builtPlugins, hostFor, TemporaryDirectory } from "../../lab/mod.ts"
 import { generateCalls } from "./calls.ts"
@@ -18,11 +19,13 @@ async function drive(side: Side, calls: readonly DriverCall[]): Promise<DriverAn
     await host.exec("mount", ["--bind", pod, path])
   }
   await host.exec("mkdir", [place.bin])
+  using ofThisProcess = new PluginDirectory()
   const delegates = pluginsInProcess(requirePlugin("flannel"))
   for (const name of pluginNames) {
-    // Delegates are served by the process that "is" their executable.
+    // A process serves the delegates whose files are of its own build.
     const isServed = side === "served" && delegates.some((delegate) => delegate.name === name)
-    await host.exec("ln", ["-s", isServed ? process.execPath : join(builtPlugins, name), `${place.bin}/${name}`])
+    const file = isServed ? ofThisProcess.ownPlugin(name, name) : join(builtPlugins, name)
+    await host.exec("ln", ["-s", file, `${place.bin}/${name}`])
   }
   await Bun.write(directory.join("calls"), JSON.stringify(calls))
   const driver = join(import.meta.dir, "driver.ts")
