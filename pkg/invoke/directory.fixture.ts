@@ -19,7 +19,7 @@ export class PluginDirectory implements Disposable {
   /** Writes a plugin of the build that this process has; returns its path. */
   ownPlugin(file: string, plugin: string): string {
     const path = join(this.path, file)
-    writeFileSync(path, elf(buildNote(ownBuild()), nameNote(plugin)), { mode: 0o755 })
+    writePluginOfBuild(path, plugin)
     return path
   }
 
@@ -28,9 +28,14 @@ export class PluginDirectory implements Disposable {
   }
 }
 
-/** The build's id of the program that runs this test. */
-export function ownBuild(): Buffer {
-  using file = FileDescriptor.open("/proc/self/exe", Open.ReadOnly)
+/** Writes a file that says it is this plugin, of the same build as `program`. */
+export function writePluginOfBuild(path: string, plugin: string, program?: string): void {
+  writeFileSync(path, elf(buildNote(ownBuild(program)), nameNote(plugin)), { mode: 0o755 })
+}
+
+/** The build's id of a program: without one, of that which runs this test. */
+export function ownBuild(program = "/proc/self/exe"): Buffer {
+  using file = FileDescriptor.open(program, Open.ReadOnly)
   const bytes = Buffer.alloc(4096)
   readAt(file.fd, bytes, 0)
   const id = bytes.lastIndexOf("GNU\0") + 4

@@ -1,8 +1,9 @@
 import { chmodSync, existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
-import { layPlugins } from "../../../scripts/build.ts"
+import { writePluginOfBuild } from "../../../pkg/invoke/directory.fixture.ts"
 import { buildFromBytecode, type Flavour } from "../../../scripts/native.ts"
 import { neededDirectories } from "../../../scripts/sanitized.ts"
+import { pluginNames } from "../../../suite/plugins.ts"
 import { buildLauncher } from "../../executable/launcher.ts"
 import { builtPlugins, type CProgram, type HostNamespace, mustRun } from "../../lab/mod.ts"
 import type { Case, Outcome } from "./case.ts"
@@ -46,7 +47,9 @@ export class FuzzProgram implements AsyncDisposable {
     const run = { main: join(import.meta.dir, "fuzz.fixture.ts"), name: "run" }
     await buildFromBytecode(path, flavour, [{ name: "fuzz", run }])
     const program = new FuzzProgram(directory, await buildLauncher())
-    layPlugins(program.bin, () => path)
+    // Plugins of its build run in its process.
+    mkdirSync(program.bin)
+    for (const name of pluginNames) writePluginOfBuild(join(program.bin, name), name, path)
     for (const [name, script] of Object.entries(delegates)) {
       writeFileSync(join(program.bin, name), `#!/usr/bin/dash\n${script}\n`)
       chmodSync(join(program.bin, name), 0o755)
