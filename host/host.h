@@ -8,9 +8,20 @@
 
 /* memory.c: where the engine's memory comes from */
 extern const JSMallocFunctions memory_functions;
-/* From now on all blocks come from this room, one after the other: an image is made there. `memory_end` is where the last one ends. */
-void memory_begin(char *start, size_t size);
-char *memory_end(void);
+/* The making of an image. Blocks that are free in the end lie in a room beside it. */
+#define MOST_BLOCKS ((size_t)1 << 20) /* more than there are */
+struct room {
+    char *start, *position, *limit;
+};
+struct making {
+    struct room rooms[2];      /* the image, and the room beside it */
+    size_t count;              /* of the blocks that were made the last time */
+    bool is_free[MOST_BLOCKS]; /* in the end of the last time, in the order of their making */
+};
+/* From now on all blocks come from these rooms. */
+void memory_begin(struct making *making);
+/* Notes which blocks are free. Returns whether they are the same as the last time. */
+bool memory_end(void);
 /* main.c: ends the process with an error object. */
 _Noreturn void out_of_memory(void);
 /* door.c: the language and what TypeScript can ask of the system. NULL without memory. */

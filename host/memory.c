@@ -30,16 +30,19 @@ struct freed {
 #define AHEAD ((size_t)32 << 10) /* so much is asked of the kernel at a time: one fault for 8 pages */
 
 static char *position, *limit, *populated;
-static bool room_is_fixed; /* of an image that is made */
 static size_t mapped;
 static struct freed *lists[SMALL / 8 + 8 * (31 - SMALL_BITS) + 1];
+
+/* While an image is made nothing is handed out twice: blocks lie one after the other, in the image or beside it. */
+static struct making *making;
+static size_t made;
+#define FREED ((size_t)1) /* in the header of a block that was given back */
 
 #ifndef FAILS /* a build for tests has allocations that fail */
 #define FAILS() false
 #endif
 
 static void grow(size_t size) {
-    if (room_is_fixed) out_of_memory();
     size_t length = size > CHUNK - HEADER ? (size + HEADER + 4095) & ~(size_t)4095 : CHUNK;
     if (length > MOST - mapped) out_of_memory();
     char *chunk = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -73,8 +76,20 @@ static size_t list_of(size_t *size) {
 
 static size_t *header_of(const void *block) { return (size_t *)(uintptr_t)block - 1; }
 
+static void *make(size_t size) {
+    if (made == MOST_BLOCKS) out_of_memory();
+    struct room *room = &making->rooms[making->is_free[made++]];
+    size = (size + 7) & ~(size_t)7;
+    if ((size_t)(room->limit - room->position) < size + HEADER) out_of_memory();
+    void *block = room->position + HEADER;
+    room->position += size + HEADER;
+    *header_of(block) = size;
+    return block;
+}
+
 static void *take(size_t size) {
     if (size > MOST || FAILS()) out_of_memory();
+    if (making) return make(size);
     size_t list = list_of(&size);
     struct freed *freed = lists[list];
     if (freed) {
@@ -93,19 +108,32 @@ static size_t usable_size(const void *block) { return block ? *header_of(block) 
 
 static void give(void *, void *block) {
     if (!block) return;
+    if (making) {
+        *header_of(block) |= FREED;
+        return;
+    }
     size_t size = usable_size(block), list = list_of(&size);
     struct freed *freed = block;
     freed->next = lists[list];
     lists[list] = freed;
 }
 
-void memory_begin(char *start, size_t size) {
-    position = start + HEADER;
-    limit = start + size;
-    room_is_fixed = true;
-}
+void memory_begin(struct making *of) { making = of; }
 
-char *memory_end(void) { return position - HEADER; }
+bool memory_end(void) {
+    const char *at[] = {making->rooms[0].start, making->rooms[1].start};
+    bool is_as_known = made == making->count;
+    for (size_t number = 0; number < made; number++) {
+        bool *is_free = &making->is_free[number];
+        const char *block = at[*is_free] + HEADER;
+        size_t header = *header_of(block);
+        at[*is_free] = block + (header & ~FREED);
+        if (*is_free != (header & FREED)) is_as_known = false;
+        *is_free = header & FREED;
+    }
+    making->count = made;
+    return is_as_known;
+}
 
 static void *allocate(void *, size_t size) { return take(size); }
 
