@@ -186,10 +186,19 @@ describe("an interface that no longer exists", () => {
     expect([site.service.holders.size, site.records]).toEqual([0, []])
   })
 
-  test("and come back with another MAC is another one", async () => {
-    await site.pod.exec("ip", ["link", "set", "eth0", "address", "0a:58:0a:01:02:99"])
+  test("is not found in another one of its name and its hardware address", async () => {
+    const [link] = await site.pod.json<{ address: string }[]>("ip", ["-j", "link", "show", "eth0"])
+    await site.pod.exec("ip", ["link", "del", "eth0"])
+    await site.pod.exec("ip", ["link", "add", "eth0", "address", link?.address ?? "", "type", "bridge"])
     site.pass()
     expect(site.holder.isGone).toBe(true)
+  })
+
+  test("is not one whose hardware address has changed", async () => {
+    await site.pod.exec("ip", ["link", "set", "eth0", "address", "0a:58:0a:01:02:99"])
+    site.pass()
+    expect(site.holder.isGone).toBe(false)
+    site.hear("REQUEST")
   })
 
   test("while its server is asked ends that", async () => {

@@ -95,9 +95,13 @@ describe("a check", () => {
     [
       {},
       { netns: "/proc/self/ns/net" },
-      'the lease of box/net/eth0 is of another interface than "eth0" in "/proc/self/ns/net"',
+      'the lease of box/net/eth0 is of another interface than "eth0" in "/proc/self/ns/net": that is another namespace now',
     ],
-    [{}, { netns: "/none" }, 'the lease of box/net/eth0 is of another interface than "eth0" in "/none"'],
+    [
+      {},
+      { netns: "/none" },
+      'the lease of box/net/eth0 is of another interface than "eth0" in "/none": that is another namespace now',
+    ],
   ])("is refused: %j %j", async (ipam, more, message) => {
     using site = await DhcpSite.create(host)
     site.lease()

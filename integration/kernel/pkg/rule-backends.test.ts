@@ -79,7 +79,7 @@ const features: readonly Omit<Row, "backend">[] = [
     finds: "a port mapping",
     does: "map ports",
     serves: "map ports",
-    needs: "the kernel needs nf_tables with NAT and the expression fib",
+    needs: "the kernel needs nf_tables with NAT, the expression fib and conntrack labels",
   },
   {
     name: "firewall rules",
