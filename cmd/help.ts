@@ -3,7 +3,7 @@ import type { Command, Flag } from "../tools/command.ts"
 /** A command line tool: its commands and the texts of its help. */
 export interface Tool {
   readonly name: string
-  /** By name, in the order of the help; a name has up to three words: "ipam pool ls". */
+  /** By name, in the order of the help; a name has up to two words: "ipam ls". */
   readonly commands: Readonly<Record<string, Command>>
   /** The summary of each group of commands, by the first word of their names: "ipam". */
   readonly groups: Readonly<Record<string, string>>

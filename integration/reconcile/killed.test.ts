@@ -48,7 +48,8 @@ class Meeting implements AsyncDisposable {
     await this.lab.host.exec("nft", ["flush", "ruleset"])
     const where = `under "${under.slice(1).join(" ")}"`
     await waitFor(
-      async () => listener.hasEnded || (await this.#isWhole()) || (mayLose && listener.said.includes(": left: ")),
+      async () =>
+        listener.hasEnded || (await this.#isWhole()) || (mayLose && listener.said.includes("cannot restore ")),
       `the rules to be there again, or the listener to end, ${where}`,
     )
     const hasEnded = listener.hasEnded || !(await listener.askToEnd())
@@ -97,7 +98,7 @@ test(
 )
 
 /** A line that says why it ended. */
-const WHY_ENDED = /^(cni reconcile: (?!listening|restored|left)|Cannot |SyscallError: )/m
+const WHY_ENDED = /^(cni reconcile: (?!listening|restored|cannot restore)|Cannot |SyscallError: )/m
 /** What fails for good is not told again and again. */
 const FEW_LINES = 30
 

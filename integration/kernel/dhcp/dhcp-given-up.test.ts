@@ -120,7 +120,8 @@ describe("while a lease is acquired", () => {
     const first = site.lease()
     expect(first.told).toHaveLength(1)
     const old = site.holder
-    await site.pod.exec("ip", ["link", "set", "eth0", "address", "0a:58:0a:01:02:99"])
+    await site.pod.exec("ip", ["link", "del", "eth0"])
+    await site.pod.exec("ip", ["link", "add", "eth0", "up", "type", "bridge"])
     const second = site.allocate()
     expect([site.holder === old, second.told]).toEqual([false, []])
     expect(site.records).toEqual([])
