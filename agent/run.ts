@@ -82,7 +82,7 @@ class Agent {
   readonly #nodes: Nodes
   #apiFault: string | undefined
   /** Why the network's file has no ranges. */
-  #rangeFault: string | undefined
+  #rangeFault: string | undefined = "The ranges of this node are not known yet"
   #routesWanted = 0
   #routeFaults: readonly string[] = []
   readonly #table = new RouteTable()

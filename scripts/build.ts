@@ -23,6 +23,7 @@ export async function compileAgent(outfile: string, runtime?: string): Promise<v
   const scratch = mkdtempSync(join(dirname(outfile), ".build-"))
   try {
     const built = join(scratch, basename(outfile))
+    process.chdir(root) // Bun names sources by their paths from the working directory
     await Bun.build({
       entrypoints: [join(root, "cmd/agent.ts")],
       target: "bun",

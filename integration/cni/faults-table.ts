@@ -229,6 +229,7 @@ export const faults: readonly Fault[] = [
     severity: "error",
     names: /^table ip cni_hostports is not there: no published port leads to 2 containers/,
     seed: ({ host }) => host.exec("nft", ["delete", "table", "ip", "cni_hostports"]),
+    besides: ["route-localnet-open"],
   },
   {
     rule: "missing-spoof-check",
