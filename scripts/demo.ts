@@ -14,6 +14,7 @@ import {
   takeSnapshot,
 } from "../integration/lab/mod.ts"
 import { judgeRemains } from "./demo/remains.ts"
+import { runDemo } from "./demo/run.ts"
 import { Runtime } from "./demo/runtime.ts"
 import { hostAddress, internetAddress, makeSandbox } from "./demo/sandbox.ts"
 import { brief, done, note, prove, title } from "./demo/show.ts"
@@ -53,28 +54,4 @@ async function demo(stack: AsyncDisposableStack): Promise<void> {
   note(`what stays for the next container, as documented: ${stays.join(", ")}`)
 }
 
-async function main(): Promise<number> {
-  if (process.getuid?.() !== 0) {
-    console.error("The demo makes network namespaces, which needs root: run `sudo npm run demo`")
-    return 1
-  }
-  const stack = new AsyncDisposableStack()
-  for (const signal of ["SIGINT", "SIGTERM"] as const) {
-    process.once(signal, () => {
-      console.error("\nInterrupted; cleaning up")
-      stack.disposeAsync().finally(() => process.exit(130))
-    })
-  }
-  try {
-    await demo(stack)
-    return 0
-  } catch (error) {
-    // An interrupt takes the world away under the demo: that is no news.
-    if (!stack.disposed) console.error(`\n${error instanceof Error ? error.message : error}`)
-    return 1
-  } finally {
-    await stack.disposeAsync()
-  }
-}
-
-if (import.meta.main) process.exitCode = await main()
+if (import.meta.main) process.exitCode = await runDemo("npm run demo", demo)

@@ -1,15 +1,15 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { hostAddresses } from "../portmap/portmap-lab.ts"
 import { captured, capturedFile, captureRules, ServicesLab, service, serviceAnswers } from "../portmap/services-lab.ts"
+import { RealApiServer } from "./testing/api-server.ts"
 import { KubeProxy, makeServices } from "./testing/kube-proxy.ts"
-import { ProxyApiServer } from "./testing/proxy-api-server.ts"
 
 let services: ServicesLab
-let api: ProxyApiServer
+let api: RealApiServer
 
 beforeAll(async () => {
   services = await ServicesLab.create()
-  api = await ProxyApiServer.start(services.lab.host)
+  api = await RealApiServer.start(services.lab.host, "127.0.0.1")
   const { ip, ip6 } = hostAddresses
   await makeServices(api, { name: "node-1", addresses: [ip, ip6] }, [{ name: "web", ...service }])
 }, 600_000)

@@ -1,10 +1,11 @@
 /**
  * A Kubernetes cluster in namespaces: a fake API server and three nodes, each with the agent, a bridge and host-local. Shows that pods of different
- * nodes reach each other in both families, what happens to a Node that is made again with another range, and that a node that leaves loses its
+ * nodes reach each other in both families, that a Node can be re-created with another range, and that a node that leaves loses its
  * routes. Touches nothing of this machine. Needs root and a build (`npm run build`).
  *
  *   npm run demo:cluster
  */
+import { runDemo } from "../../../scripts/demo/run.ts"
 import { done, note, prove, title } from "../../../scripts/demo/show.ts"
 import { listNamespaces, namespacePrefix, ping, waitFor } from "../../lab/mod.ts"
 import { FakeClusterApi } from "./api.ts"
@@ -47,7 +48,7 @@ async function demo(stack: AsyncDisposableStack): Promise<void> {
   await proveReach(late, third)
   await cluster.api.up()
 
-  title("Node node-11 is deleted, and made again with another range")
+  title("Node node-11 is deleted and re-created with another range")
   await cluster.deleteNode(one.name)
   await cluster.makeNode(one, rangesOf(7))
   await one.waitForRanges(rangesOf(7))
@@ -65,32 +66,10 @@ async function demo(stack: AsyncDisposableStack): Promise<void> {
   await waitFor(async () => (await one.routes()).length === 4, "the routes to node-13 to be gone")
   done("its routes are gone")
   note((await one.host.exec("ip", ["route", "show", "proto", "73"])).stdout.trimEnd())
+
+  await stack.disposeAsync()
+  const left = await listNamespaces(namespacePrefix(process.pid))
+  prove(left.length === 0, "no namespace, process or file of the cluster is left")
 }
 
-async function main(): Promise<number> {
-  if (process.getuid?.() !== 0) {
-    console.error("The demo makes network namespaces, which needs root: run `sudo npm run demo:cluster`")
-    return 1
-  }
-  const stack = new AsyncDisposableStack()
-  for (const signal of ["SIGINT", "SIGTERM"] as const) {
-    process.once(signal, () => {
-      console.error("\nInterrupted; cleaning up")
-      stack.disposeAsync().finally(() => process.exit(130))
-    })
-  }
-  try {
-    await demo(stack)
-    await stack.disposeAsync()
-    const left = await listNamespaces(namespacePrefix(process.pid))
-    prove(left.length === 0, "no namespace, process or file of the cluster is left")
-    return 0
-  } catch (error) {
-    if (!stack.disposed) console.error(`\n${error instanceof Error ? error.message : error}`)
-    return 1
-  } finally {
-    await stack.disposeAsync()
-  }
-}
-
-if (import.meta.main) process.exitCode = await main()
+if (import.meta.main) process.exitCode = await runDemo("npm run demo:cluster", demo)

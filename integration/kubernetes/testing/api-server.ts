@@ -12,7 +12,7 @@ const rights = [{ apiGroups: [""], resources: ["nodes"], verbs: ["get", "list", 
 
 /**
  * A real kube-apiserver in a namespace, with Debian's etcd behind it, TLS, tokens and RBAC; no kubelet, no controllers. Both
- * end with it.
+ * end with it. Services have addresses of 10.96.0.0/24 and fd00:96::/112.
  */
 export class RealApiServer implements ClusterApi {
   readonly url: string
@@ -54,7 +54,11 @@ export class RealApiServer implements ClusterApi {
     ]
     const command = [
       program,
-      ...[`--etcd-servers=${etcdUrl}`, "--endpoint-reconciler-type=none", "--service-cluster-ip-range=10.96.0.0/24"],
+      ...[
+        `--etcd-servers=${etcdUrl}`,
+        "--endpoint-reconciler-type=none",
+        "--service-cluster-ip-range=10.96.0.0/24,fd00:96::/112",
+      ],
       ...[`--secure-port=${port}`, `--bind-address=${address}`, `--advertise-address=${address}`],
       ...[`--tls-cert-file=${directory.join("server.pem")}`, `--tls-private-key-file=${directory.join("server.key")}`],
       ...[`--token-auth-file=${directory.join("tokens.csv")}`, "--authorization-mode=RBAC"],
@@ -85,6 +89,16 @@ export class RealApiServer implements ClusterApi {
 
   ask(method: string, path: string, body?: object): Promise<Answer> {
     return askBy(this.#requests.send, `${this.url}${path}`, { method, body, ca: this.ca })
+  }
+
+  /** A kubeconfig of the administrator, for programs in the namespace. */
+  get kubeconfig(): object {
+    return {
+      "current-context": "test",
+      contexts: [{ name: "test", context: { cluster: "test", user: "admin" } }],
+      clusters: [{ name: "test", cluster: { server: this.url, "certificate-authority-data": btoa(this.ca) } }],
+      users: [{ name: "admin", user: { token: adminToken } }],
+    }
   }
 
   /** Ends the API server by SIGKILL; its etcd stays. */

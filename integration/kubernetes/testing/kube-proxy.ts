@@ -1,6 +1,6 @@
 import { kubernetesProgram } from "../../../scripts/go-programs.ts"
 import { type HostNamespace, programEnv, TemporaryDirectory, waitFor } from "../../lab/mod.ts"
-import type { ProxyApiServer } from "./proxy-api-server.ts"
+import type { RealApiServer } from "./api-server.ts"
 
 /** The modes that a network namespace is enough for. */
 export const proxyModes = ["iptables", "nftables"] as const
@@ -32,7 +32,7 @@ export class KubeProxy implements AsyncDisposable {
   }
 
   /** Starts it for the node `name`; returns when it has written its rules. */
-  static async start(host: HostNamespace, api: ProxyApiServer, mode: ProxyMode, name: string): Promise<KubeProxy> {
+  static async start(host: HostNamespace, api: RealApiServer, mode: ProxyMode, name: string): Promise<KubeProxy> {
     const program = await kubernetesProgram("kube-proxy")
     const directory = await TemporaryDirectory.createLocked("cni-kube-proxy")
     await Bun.write(directory.join("kubeconfig"), JSON.stringify(api.kubeconfig))
@@ -94,22 +94,27 @@ function hasService(rules: string, mode: ProxyMode): boolean {
 
 /** Makes the node, and services with their endpoints on it, as controllers would. */
 export async function makeServices(
-  api: ProxyApiServer,
+  api: RealApiServer,
   node: { name: string; addresses: readonly string[] },
   services: readonly NodePortService[],
 ): Promise<void> {
   const spec = { podCIDRs: ["10.22.0.0/16", "fd00:22::/64"], podCIDR: "10.22.0.0/16" }
-  const made = await api.request("POST", "/api/v1/nodes", {
+  const send = async (method: string, path: string, object: object) => {
+    const { status, body } = await api.ask(method, path, object)
+    if (status >= 300) throw new Error(`Cannot ${method} ${path}: ${status} ${JSON.stringify(body)}`)
+    return body
+  }
+  const made = await send("POST", "/api/v1/nodes", {
     apiVersion: "v1",
     kind: "Node",
     metadata: { name: node.name },
     spec,
   })
   const addresses = node.addresses.map((address) => ({ type: "InternalIP", address }))
-  await api.request("PUT", `/api/v1/nodes/${node.name}/status`, { ...made, status: { addresses } })
+  await send("PUT", `/api/v1/nodes/${node.name}/status`, { ...made, status: { addresses } })
   for (const service of services) {
     const { name, clusterIps, nodePort, port, endpoints, endpointPort, externalTrafficPolicy = "Cluster" } = service
-    await api.request("POST", "/api/v1/namespaces/default/services", {
+    await send("POST", "/api/v1/namespaces/default/services", {
       apiVersion: "v1",
       kind: "Service",
       metadata: { name },
@@ -125,7 +130,7 @@ export async function makeServices(
     })
     for (const [at, addressType] of (["IPv4", "IPv6"] as const).entries()) {
       const address = endpoints[at]
-      await api.request("POST", "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices", {
+      await send("POST", "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices", {
         apiVersion: "discovery.k8s.io/v1",
         kind: "EndpointSlice",
         metadata: {
