@@ -130,7 +130,12 @@ export class NodeLab implements AsyncDisposable {
     return { ...output, stdout: withoutProgress(output.stdout) }
   }
 
-  /** Attaches a new pod with one published port, of these protocols, as kubelet would name it; the container has the namespace's name unless it is said. Throws what `cni add` says. */
+  /** The host's port of the last pod. */
+  get lastPort(): number {
+    return this.#port
+  }
+
+  /** Attaches a new pod with one published port, of these protocols, as kubelet would name it; the container has the namespace's name unless it is said. Throws what `cni add` says, with the namespace's name as cause. */
   async addPod(
     name = "web",
     network = "pods",
@@ -146,7 +151,7 @@ export class NodeLab implements AsyncDisposable {
       CAP_ARGS,
       CNI_ARGS,
     })
-    if (added.exitCode !== 0) throw new Error(added.stderr)
+    if (added.exitCode !== 0) throw new Error(added.stderr, { cause: pod.name })
     return pod
   }
 

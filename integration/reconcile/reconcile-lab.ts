@@ -76,8 +76,9 @@ export class ReconcileLab implements AsyncDisposable {
     const pods: Published[] = []
     for (let at = 0; at < count; at++) {
       const pod = await this.node.addPod(`web-${at}`, this.network, undefined, protocols)
+      const hostPort = this.node.lastPort
       this.#servers.push(await EchoPeer.start(pod, { port: 80 }))
-      pods.push({ pod, hostPort: 8000 + this.#servers.length - 1 })
+      pods.push({ pod, hostPort })
     }
     return pods
   }
