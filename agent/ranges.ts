@@ -81,7 +81,7 @@ export function removeOtherFiles({ file }: RangedNetwork): string[] {
   return others
 }
 
-/** The file of a network; undefined where there is none that can be used. */
+/** Returns the content of a network's file; undefined without a usable one. */
 export function readRanges({ file }: RangedNetwork): NodeRanges | undefined {
   try {
     return findNodeRanges(file)

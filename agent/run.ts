@@ -48,9 +48,9 @@ const REST_OF_PASS = 3
 const REST_MAX_MS = 400
 /** How often the network's file is looked at without an event. */
 const CHECK_MS = 60_000
-/** So many times less often the routes are: the kernel tells of nearly all that removes one, and reading 10,000 takes half a second. */
+/** The routes are looked at this many times less often: the kernel reports nearly every removal, and reading 10,000 takes half a second. */
 const ROUTES_EVERY = 30
-/** While containers have addresses of a former range: no event tells of a reservation that is gone. */
+/** How often the file is looked at while containers have addresses of a former range: the end of a reservation is no event. */
 const FORMER_MS = 1_000
 /** How long the agent waits for its own Node before it lists all. */
 const OWN_MS = 2_000
@@ -121,7 +121,7 @@ class Agent {
     ])
   }
 
-  /** A list of 5,000 Nodes takes a second, and containers wait for this one. What goes wrong here does so again in the list, which tells of it. */
+  /** Reads the own Node before all others: a list of 5,000 takes a second, and containers wait for this one. The list reports what fails here. */
   async #askForOwn(client: ApiClient, signal: AbortSignal): Promise<void> {
     try {
       const limited = AbortSignal.any([signal, AbortSignal.timeout(OWN_MS)])

@@ -6,7 +6,7 @@ export function requireNetwork(name: string | undefined, known: Iterable<string>
   const names = [...new Set(known)].sort()
   if (name === undefined || names.includes(name)) return
   const meant = didYouMean(name, names)
-  const list = names.length === 0 ? "there is none" : `there are ${names.map((each) => `"${each}"`).join(", ")}`
+  const list = names.length === 0 ? "there are no networks" : `there are ${names.map((each) => `"${each}"`).join(", ")}`
   throw new Error(
     `Cannot find network "${name}": no configuration and no attachment has the name${meant === undefined ? "" : `, did you mean "${meant}"?`}; ${list}`,
   )

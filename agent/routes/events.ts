@@ -42,7 +42,7 @@ async function followOnce(changed: () => void, signal: AbortSignal): Promise<voi
   }
 }
 
-/** Whether each of the messages tells of a new route of the agent's protocol. */
+/** Returns whether each message announces a new route of the agent's protocol. */
 export function isOwnAlone(bytes: Uint8Array): boolean {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   let at = 0

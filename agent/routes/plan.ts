@@ -77,11 +77,11 @@ function prefixOf(range: string): number {
   return Number(range.slice(range.lastIndexOf("/") + 1))
 }
 
-/** A route of the agent that is there. */
+/** A route of the agent in the main table. */
 export interface PresentRoute {
   readonly range: string
   readonly gateway: string | undefined
-  /** Absent where it is the agent's own last pass that tells of it. */
+  /** Absent where it is known from the agent's last pass. */
   readonly listed?: ListedRoute
 }
 

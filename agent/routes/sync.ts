@@ -65,7 +65,7 @@ export class RouteTable {
       }
     }
     for (const fault of this.#failed.values()) faults.add(fault)
-    // Where routes of nodes stay that are not known, the table is what tells of them.
+    // Routes of unknown nodes stay: only the table names them.
     if (!plan.keepsOthers)
       this.#present = new Map(Array.from(plan.wanted.values(), ({ range, gateway }) => [range, gateway]))
     return { added: isAdded, removed: isRemoved, faults: [...faults] }
@@ -98,7 +98,7 @@ function reasonOf({ range, gateway, node }: RangeRoute, error: NetlinkError): st
   const way = gateway ? ` via ${gateway}` : ""
   const what = `Cannot route to the ${family} range ${range} of node "${node}"${way}`
   const { errno, message } = error
-  if (errno === "EEXIST") return `${what}: another route to it is there, as "ip route show ${range}" tells`
+  if (errno === "EEXIST") return `${what}: another route to it exists; "ip route show ${range}" shows it`
   if (["ENETUNREACH", "EHOSTUNREACH", "ENETDOWN", "ENODEV"].includes(errno))
     return `${what}: the address is on no link of this node that is up (${errno})`
   if (isNoFamily(error)) return `${what}: the kernel has no ${family}`

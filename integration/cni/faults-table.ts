@@ -443,7 +443,8 @@ export const faults: readonly Fault[] = [
       await lab.addPod("moved", "second", "moved")
       await range("10.88.0.0/24")
     },
-    words: /^delete the pods, so that they are made again with addresses of the range: cni .*ipam ls second/,
+    words:
+      /^delete the pods, so that their controllers re-create them with addresses of the range: cni .*ipam ls second/,
     mend: (lab) => lab.cni(["del", "second", "/run/netns/none", "--container-id", "moved", "--ifname", "eth0"]),
   },
   {

@@ -52,7 +52,7 @@ test("no name and no file forges a line, a colour or a direction in what a tool 
   expect((await lab.cni(["ps"])).stdout).toContain("x\\u000aERROR forged")
 })
 
-test("a process that calls itself as a runtime takes a published port, and is told [S307]", async () => {
+test("a process that names itself after a runtime takes a published port, and is reported [S307]", async () => {
   await using lab = await NodeLab.create()
   await lab.addPod()
   const script =

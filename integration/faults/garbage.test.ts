@@ -23,7 +23,7 @@ import { delegating, type Ground, makeCall, makeReading, prepareGround } from ".
 import type { CallCase, Case } from "./garbage/case.ts"
 import { placed, readCorpus, readRecorded } from "./garbage/corpus.ts"
 import { readByLibrary } from "./garbage/library.ts"
-import { badDelegates, FuzzProgram } from "./garbage/program.ts"
+import { badDelegates, FuzzProgram } from "./garbage/program.fixture.ts"
 import { furnish, seeds } from "./garbage/seeds.fixture.ts"
 import { Tally } from "./garbage/tally.ts"
 

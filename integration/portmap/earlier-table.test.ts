@@ -28,7 +28,7 @@ add rule ${table} postrouting ct status dnat ${own} . ${family} daddr @hairpin m
 `
 }
 
-/** The sets, elements, chains and rules of both tables; chains by their names, since those that were made again come last. */
+/** The sets, elements, chains and rules of both tables; chains by their names, since re-created ones come last. */
 async function tables(lab: PortmapLab): Promise<string> {
   const listed = await Promise.all(
     ["ip", "ip6"].map((family) => lab.host.exec("nft", ["list", "table", family, "cni_hostports"])),

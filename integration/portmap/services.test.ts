@@ -18,7 +18,7 @@ describe.each(captured)("a hostPort beside kube-proxy's rules in mode %s", (mode
     expect(await services.answers()).toEqual(serviceAnswers)
   })
 
-  test("loses to a service when its table is made again", async () => {
+  test("loses to a service when its table is re-created", async () => {
     await using services = await ServicesLab.create()
     await services.mapGreedily()
     await services.loadCaptured(mode)

@@ -56,7 +56,7 @@ export class Hostports extends OwnedRules<PortmapSpec, HostportHints, readonly U
     failures.throwIfAny()
   }
 
-  /** Returns whether an attachment has any mapping in nf_tables. Throws `NetlinkError`. */
+  /** Returns whether nf_tables holds a mapping of an attachment. Throws `NetlinkError`. */
   isInNftables(owner: Owner): boolean {
     return this.#nftables?.holds(owner) === true
   }

@@ -94,8 +94,8 @@ function deletePortmap(call: Call, { portMappings = [] }: PortmapConfig): void {
 }
 
 /** Changes nothing, not even where the guard is missing: `cni doctor` asks for STATUS, and reports that. */
-function statusPortmap(_call: Call, { backend: asked, conditions }: PortmapConfig): void {
-  const backend = requireForAdd(() => chooseBackend(asked))
+function statusPortmap(_call: Call, { conditions, ...config }: PortmapConfig): void {
+  const backend = requireForAdd(() => chooseBackend(config.backend))
   using hostports = Hostports.open()
   hostports.requireUsable(backend)
   if (backend === "nftables" && families.some((family) => conditions[family].length > 0)) requireForAdd(requireNft)

@@ -18,7 +18,7 @@ import {
 
 type Ours = Restorable<PortmapConfig>
 
-/** Makes again published ports, the guard of `route_localnet`, and last the setting itself: it would let in what the guard keeps out. */
+/** Restores published ports, the guard of `route_localnet`, and last the setting itself, which opens what the guard closes. */
 export function restorePortmap({ attachments, isDry, flows, toIptables, tell, log }: Restoring<PortmapConfig>): void {
   using hostports = Hostports.open()
   using host = RouteSocket.open()
@@ -92,7 +92,7 @@ function restoreGuard(
   for (const link of open) tell(networks.get(link) ?? "", `guard of route_localnet of "${link}"`)
 }
 
-/** The interface by which ADD has reached the container: where it is gone, the host may have a route to elsewhere. */
+/** Returns the interface through which ADD reached the container; undefined if it is gone, since the host may then have another route. */
 function findOwnLink(
   host: RouteSocket,
   one: Ours,
@@ -103,7 +103,7 @@ function findOwnLink(
   return link && namesOnHost(one).includes(link.name) ? link : undefined
 }
 
-/** The interface that another plugin makes again before, where this is a dry run: the last that the result has on the host and that is gone. */
+/** Returns the interface that another plugin would restore before, in a dry run: the last one of the result that is missing on the host. */
 function findComingLink(host: RouteSocket, one: Ours, addresses: readonly MappedAddress[]): string | undefined {
   if (!addressNeedingLocalnet(addresses)) return undefined
   return namesOnHost(one).findLast((name) => !findLink(host, name))

@@ -33,7 +33,7 @@ export function beginDeletion(owner: Owner): void {
   } catch {}
 }
 
-/** Removes the mark when the interface is deleted: from then on that tells of the DEL. Never throws. */
+/** Removes the mark once the interface is deleted: from then on its absence shows the DEL. Never throws. */
 export function endDeletion(owner: Owner): void {
   try {
     tryUnlink(pathOf(owner))

@@ -19,7 +19,7 @@ export type FilesOf = ReadonlyMap<Target, readonly StagedFile[]>
 /** What an image has of the agent, for each machine. */
 export type AgentsOf = ReadonlyMap<Target, readonly PlacedFile[]>
 
-/** Makes the image, its files `age` seconds after 1970, in a directory; without the agent where there is none. */
+/** Makes the image in a directory, its files dated `age` seconds after 1970; without the agent if none is given. */
 export async function makeImage(
   machines: FilesOf,
   directory: string,

@@ -37,7 +37,7 @@ const found = (policies: IpsecPolicy[], more: Partial<HostIpsec> = {}) =>
   )
 const ALL = "0.0.0.0/0"
 
-test("a policy that blocks all that containers send is told, and the remedy is words", () => {
+test("a policy that blocks all packets of containers is reported, and the remedy is words", () => {
   expect(found([policy("fwd", "10.85.0.0/24", ALL)])).toEqual([
     `error ipsec-policy
 the policy "src 10.85.0.0/24 dst 0.0.0.0/0 dir fwd" of IPsec is about packets of containers, and blocks them

@@ -27,7 +27,7 @@ stop the process, or choose another port for one of the two: ss -ltnp sport = :$
 })
 
 test.each(["conmon", "crio", "podman", "rootlessport", "sleep", "dnsmasq"])(
-  "a process that calls itself %s is told: each process chooses its name",
+  "a process that calls itself %s is reported: each process chooses its name",
   (program) => {
     expect(toldAs(program)).toContain(`and ${program} (process ${process.pid}) listens on it`)
   },
@@ -37,7 +37,7 @@ test("a process forges no line and no colour by its name", () => {
   expect(toldAs("x\nERROR \x1b[31my")).toContain("and x\\u000aERROR \\u001b[31my (process ")
 })
 
-/** What is told of this process by a name; proc_pid_comm(5). */
+/** Returns the findings for this process under a name; proc_pid_comm(5). */
 function toldAs(program: string): string {
   using server = Bun.listen({ hostname: "0.0.0.0", port: 0, socket: { data() {} } })
   writeFileSync("/proc/self/comm", program)

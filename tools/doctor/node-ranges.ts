@@ -27,7 +27,7 @@ export const checkNodeRanges: Check = (patient) =>
               affected: affected.map((one) => affectedBy(one)),
               what: `${outside.map(({ address }) => address).join(", ")} ${outside.length === 1 ? "is" : "are"} not of this node's range, ${ranges.map(({ text }) => text).join(" and ")}`,
               why: "the range belongs to another node, or will: other nodes do not route to these containers",
-              remedy: `delete the pods, so that they are made again with addresses of the range: ${cniCommand(patient, "ipam", ["ls", network.name]).line} shows the containers`,
+              remedy: `delete the pods, so that their controllers re-create them with addresses of the range: ${cniCommand(patient, "ipam", ["ls", network.name]).line} shows the containers`,
             },
           ]
     }),

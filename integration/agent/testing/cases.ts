@@ -96,7 +96,7 @@ export function testCluster(startApi: (lan: HostNamespace, address: string) => P
     await two.deletePod(second)
   })
 
-  test("a Node that is made again with another range: no address is given twice, and its former range is reached at the node that has it now", async () => {
+  test("a Node is re-created with another range: no address is given twice, and the former range is reached at its new node", async () => {
     const old = await one.addPod()
     await cluster.deleteNode("node-11")
     await one.waitForRanges([])

@@ -101,7 +101,7 @@ function deleteElements(context: DeleteContext, removal: TableRemoval, isOld: bo
     ...addPromotedConditions(context.socket, layout, changes),
     ...removeEmptied(context.socket, changes, (set, count) => hasOnly(context.socket, set, count)),
   ]
-  // To add the chain that is there costs less than to ask for its priority.
+  // Adding an existing chain costs less than reading its priority.
   if (operations.length > 0 && !isOld) return [add.chain(layout.dnatChains[0]), ...operations]
   const isCurrent = removeOldChains(context.socket, layout).length === 0
   return [...(isCurrent ? [] : replaceTable(context.socket, layout, [])), ...operations]

@@ -105,7 +105,7 @@ export class NftablesHostports
     return hasRules(this.socket, table, guards) || !this.isUsable()
   }
 
-  /** Restores the guard for these interfaces, whose `route_localnet` is on, where rules were flushed; changes nothing where it is there. */
+  /** Restores the guard for these interfaces, whose `route_localnet` is on, after a flush; changes nothing if the guard is in place. */
   restoreGuard(open: readonly string[]): void {
     if (this.isClosed()) return
     for (const link of open) guardLocalnet(this.socket, link)
