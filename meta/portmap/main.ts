@@ -54,29 +54,29 @@ function addPortmap(call: Call, config: PortmapConfig): Answered {
   return answer
 }
 
-/** Restores what keeps 127.0.0.0/8 closed, before anything else: a flush takes the guard, and leaves the setting `route_localnet`. Throws `NetlinkError`. */
-function restoreGuard({ network: { prevResult } }: Call): void {
-  const names = prevResult?.interfaces.flatMap(({ name, sandbox }) => (sandbox ? [] : [name]))
-  const open = openLinksAmong(names)
-  if (open.length === 0) return
-  using hostports = Hostports.open()
-  hostports.restoreGuard(open)
+/** Returns the interfaces of the host in the result on which `route_localnet` is on. */
+function openLinksOf({ network: { prevResult } }: Call): readonly string[] {
+  return openLinksAmong(prevResult?.interfaces.flatMap(({ name, sandbox }) => (sandbox ? [] : [name])))
 }
 
-/** The same for a call that has its own work to do, and does it also where the guard cannot be restored. */
+/** Restores the guard of 127.0.0.0/8, which a flush takes while `route_localnet` stays. An ADD goes on where that fails. */
 function tryRestoreGuard(call: Call): void {
+  const open = openLinksOf(call)
+  if (open.length === 0) return
   try {
-    restoreGuard(call)
+    using hostports = Hostports.open()
+    hostports.restoreGuard(open)
   } catch (error) {
     call.log(`Cannot guard 127.0.0.0/8, which route_localnet opens: ${error}`)
   }
 }
 
 function checkPortmap(call: Call, config: PortmapConfig): void {
-  restoreGuard(call)
+  using hostports = Hostports.open()
+  const open = openLinksOf(call)
+  if (open.length > 0) hostports.restoreGuard(open)
   const addresses = mappedAddresses(requirePrevResult(call), call.ifName, config.portMappings ?? [])
   if (addresses.length === 0) return
-  using hostports = Hostports.open()
   const { spec, localnet } = prepare({ owner: ownerOf(call), netns: call.netns }, config, addresses)
   hostports.check(spec, chooseBackend(config.backend))
   if (localnet !== undefined) checkLocalnet(localnet)
