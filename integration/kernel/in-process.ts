@@ -42,7 +42,7 @@ export function callPlugin<C>(host: Namespace, plugin: Plugin<C>, call: ProcessC
   using namespace = Netns.open(host.path)
   const before = openInKernel()
   const reply = namespace.run(() =>
-    serve(plugin, {
+    serve(verb === "DEL" ? withoutMark(plugin) : plugin, {
       env,
       stdin: () => stdin,
       log: (line) => log.push(line),
@@ -53,6 +53,12 @@ export function callPlugin<C>(host: Namespace, plugin: Plugin<C>, call: ProcessC
   const left = leftOpen(before)
   if (left.length > 0) throw new Error(`${verb} of ${plugin.name} has left open: ${left.join(", ")}`)
   return { exitCode: reply.exitCode, json: reply.stdout === "" ? undefined : JSON.parse(reply.stdout), log }
+}
+
+/** Returns the plugin as one that `cni reconcile` never calls: the DEL of others is marked in /run/cni, which is this machine's here. */
+function withoutMark<C>(plugin: Plugin<C>): Plugin<C> {
+  const { restore: _, ...rest } = plugin as Plugin<C> & { restore?: unknown }
+  return rest as Plugin<C>
 }
 
 /** For `write`: the caller does not take the answer, so that all that ADD has done is to be undone. */
