@@ -1,5 +1,5 @@
 import { isOfThisSuite } from "../../install/mod.ts"
-import { localnetGuards } from "../../meta/portmap/main.ts"
+import { Hostports, localnetGuards } from "../../meta/portmap/main.ts"
 import { ownerComment } from "../../pkg/types/mod.ts"
 import { pluginsOf } from "./attachments.ts"
 import { affectedBy, type Check, cniCommand, containerLinks, type Finding, type Patient } from "./finding.ts"
@@ -68,6 +68,12 @@ function incompleteTables(patient: Patient): Finding[] {
   })
 }
 
+/** Returns whether portmap can guard 127.0.0.0/8 on this kernel: without nf_tables for IPv4 it leaves that to the administrator. */
+function canGuard(): boolean {
+  using hostports = Hostports.open()
+  return !hostports.isGuarded()
+}
+
 /** Interfaces towards containers by which packets for 127.0.0.0/8 come in; where the table is dormant, that is told. */
 function unguardedLinks(patient: Patient): Finding[] {
   const { filter, sysctl, attachments } = patient
@@ -82,6 +88,7 @@ function unguardedLinks(patient: Patient): Finding[] {
     )
   if (localnetGuards.every(isThere)) return []
   const open = containerLinks(patient).filter((link) => sysctl(`net/ipv4/conf/${link}/route_localnet`) === "1")
+  if (open.length === 0 || !canGuard()) return []
   const isUsed = attachments.some(
     (one) => one.isAlive === true && pluginsOf(one).some(({ type }) => type === "portmap"),
   )
