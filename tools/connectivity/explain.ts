@@ -1,7 +1,5 @@
 import { attachmentsOf, type NodePlaces, readNode, readPacketFilter } from "../node/mod.ts"
-import { walkInbound } from "../trace/inbound.ts"
-import { walk } from "../trace/walk.ts"
-import type { Hop } from "../trace/way.ts"
+import { type Hop, walk, walkInbound } from "../packets/mod.ts"
 import type { Plan } from "./probes.ts"
 
 /** Tells of a plan's packets where `cni trace` says that they stop; undefined where it says that they arrive, or cannot follow them. */

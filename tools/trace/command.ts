@@ -16,11 +16,9 @@ import {
 } from "../command.ts"
 import type { Terminal } from "../environment.ts"
 import { attachmentsOf, isCalled, readNode, readPacketFilter } from "../node/mod.ts"
+import { type Destination, type Hop, type Inbound, walk, walkInbound } from "../packets/mod.ts"
 import { hanging, type ScreenSize, type Tone, tinted } from "../screen.ts"
-import { type Inbound, walkInbound } from "./inbound.ts"
 import { type Probed, probe } from "./probe.ts"
-import { walk } from "./walk.ts"
-import type { Destination, Hop } from "./way.ts"
 
 /** `cni trace` */
 export const trace: Command = {

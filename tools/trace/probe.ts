@@ -14,7 +14,7 @@ import {
 } from "../../pkg/libc/mod.ts"
 import type { Netns } from "../../pkg/netns/mod.ts"
 import { AF_INET, familyOf } from "../../pkg/types/mod.ts"
-import type { Destination } from "./way.ts"
+import type { Destination } from "../packets/mod.ts"
 
 /** The outcome of a probe. */
 export interface Probed {

@@ -1,9 +1,9 @@
 /** What the tests of `cni trace` share: the way of a packet is read in this process, which is in the host's namespace in the meantime. */
 import { Netns } from "../../../pkg/netns/mod.ts"
 import { type Node, type NodeAttachment, readLinks, readPacketFilter } from "../../../tools/node/mod.ts"
+import { walk } from "../../../tools/packets/walk.ts"
+import type { Hop } from "../../../tools/packets/way.ts"
 import { parseDestination } from "../../../tools/trace/command.ts"
-import { walk } from "../../../tools/trace/walk.ts"
-import type { Hop } from "../../../tools/trace/way.ts"
 import { type ContainerNamespace, HostNamespace } from "../../lab/mod.ts"
 
 /** Runs several commands of ip(8). */

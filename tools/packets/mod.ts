@@ -1,0 +1,13 @@
+/**
+ * The evaluator of packets: the way of one packet through a node, by links, routes, and the rules of the packet filter. `trace` prints
+ * it, `doctor` asks it for the packets that each network needs. It reads, changes nothing, and sends nothing.
+ *
+ * @example
+ * const hops = walk({ node, attachments, attachment, filter: readPacketFilter() }, sandbox, destination)
+ */
+
+export { has } from "./facts.ts"
+export { formatPlace } from "./filter.ts"
+export { type Inbound, walkInbound } from "./inbound.ts"
+export { walk } from "./walk.ts"
+export type { Destination, Hop } from "./way.ts"
