@@ -3,6 +3,7 @@ import { basename, dirname, join } from "node:path"
 import { manualPages } from "../cmd/man/pages.ts"
 import { copyExecutable } from "../install/mod.ts"
 import { pluginNames } from "../suite/plugins.ts"
+import { schemaFiles } from "../tools/configuration/json-schema.ts"
 import type { Target } from "./engine.ts"
 import { buildEach, buildTool as linkTool, type Start } from "./native.ts"
 import { inputsOf, isUnchanged, noteBuild } from "./unchanged.ts"
@@ -82,16 +83,16 @@ export async function buildTool(out: string, target?: Target, start: Start = "sn
   await linkTool(out, target ? { target } : {}, start)
 }
 
-/** Writes the manual pages, `man1/cni.1` and so on, into a directory: `man -M dist/man cni-bridge` shows one. */
-function writeManual(directory: string): void {
+/** Replaces a directory by files that the build generates: texts by their paths in it. */
+function writeFiles(directory: string, files: Readonly<Record<string, string>>): void {
   rmSync(directory, { recursive: true, force: true })
-  for (const [path, text] of Object.entries(manualPages())) {
+  for (const [path, text] of Object.entries(files)) {
     mkdirSync(dirname(join(directory, path)), { recursive: true })
     writeFileSync(join(directory, path), text)
   }
 }
 
-/** Builds `dist/bin/<plugin>`, `dist/cni`, `dist/cnitool` and `dist/cni-agent`, and the manual pages in `dist/man`. */
+/** Builds `dist/bin/<plugin>`, `dist/cni`, `dist/cnitool`, `dist/cni-agent`, manual pages in `dist/man` and JSON Schemas in `dist/schemas`. */
 export async function build(start: Start = "snapshot"): Promise<void> {
   const dist = join(root, "dist")
   mkdirSync(dist, { recursive: true })
@@ -100,7 +101,8 @@ export async function build(start: Start = "snapshot"): Promise<void> {
     buildTool(join(dist, "cni"), undefined, start),
     compileAgent(join(dist, "cni-agent")),
   ])
-  writeManual(join(dist, "man"))
+  writeFiles(join(dist, "man"), manualPages())
+  writeFiles(join(dist, "schemas"), schemaFiles())
   rmSync(join(dist, ".cnitool"), { force: true }) // of a build that was killed, or went on beside this one
   linkSync(join(dist, "cni"), join(dist, ".cnitool"))
   renameSync(join(dist, ".cnitool"), join(dist, "cnitool"))
@@ -108,7 +110,7 @@ export async function build(start: Start = "snapshot"): Promise<void> {
 
 /** Builds, unless the files of the last build are there and everything is as it was. */
 async function buildIfChanged(start: Start): Promise<void> {
-  const [dist, made] = [join(root, "dist"), ["bin", "cni", "cnitool", "cni-agent", "man"]]
+  const [dist, made] = [join(root, "dist"), ["bin", "cni", "cnitool", "cni-agent", "man", "schemas"]]
   const inputs = await inputsOf(root, start)
   if (isUnchanged(dist, made, inputs)) return
   noteBuild(dist, made, undefined)
@@ -118,5 +120,5 @@ async function buildIfChanged(start: Start): Promise<void> {
 
 if (import.meta.main) {
   await buildIfChanged(process.argv.includes("--bytecode") ? "bytecode" : "snapshot")
-  console.log(`Built dist/cni, dist/cnitool, dist/cni-agent, dist/man and dist/bin: ${pluginNames.join(", ")}`)
+  console.log(`Built dist/cni, dist/cnitool, dist/cni-agent, dist/man, dist/schemas and dist/bin: ${pluginNames.join(", ")}`)
 }

@@ -16,6 +16,7 @@ import { tmpdir } from "node:os"
 import { dirname, join } from "node:path"
 import { completionScript, shells } from "../../cmd/completion.ts"
 import { manualPages } from "../../cmd/man/pages.ts"
+import { schemaFiles } from "../../tools/configuration/json-schema.ts"
 import { buildPlugins } from "../build.ts"
 import { bundle } from "../bundle.ts"
 import { root, type Target } from "../engine.ts"
@@ -121,8 +122,7 @@ function units(directory: string, which = /./): StagedFile[] {
 
 /** The JSON Schemas of lists and plugins, for editors. */
 function schemas(): StagedFile[] {
-  const names = readdirSync(join(root, "schemas")).filter((name) => name.endsWith(".json"))
-  return names.sort().map((name) => text("schema", name, readFileSync(join(root, "schemas", name))))
+  return Object.entries(schemaFiles()).map(([name, content]) => text("schema", name, content))
 }
 
 /** Writes files below a directory, `age` seconds after 1970, with directories of mode 0755: the same for every umask. */

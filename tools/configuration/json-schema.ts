@@ -56,10 +56,15 @@ export function networkSchema(options: SchemaOptions = {}): JsonObject {
   }
 }
 
-/** The schema of every plugin, and that of lists, by the name of its file in the repository's `schemas/`. */
-export function allSchemas(): Record<string, JsonObject> {
-  const own = knownPlugins.map((known) => [`${known.name}.json`, pluginSchema(known)])
-  return { "conflist.json": networkSchema(), ...Object.fromEntries(own) }
+/** Returns the text of the schema of lists, and of each plugin, by file name: what archives and `dist/schemas` have. */
+export function schemaFiles(): Record<string, string> {
+  const own = knownPlugins.map((known) => [`${known.name}.json`, schemaText(pluginSchema(known))])
+  return { "conflist.json": schemaText(networkSchema()), ...Object.fromEntries(own) }
+}
+
+/** Returns a schema as text: JSON of two spaces, with a newline at the end. */
+export function schemaText(schema: JsonObject): string {
+  return `${JSON.stringify(schema, undefined, 2)}\n`
 }
 
 function objectOf(known: Known, options: SchemaOptions): JsonObject {

@@ -1,6 +1,6 @@
 import { join, makeDirectories, writeFile } from "../../pkg/libc/mod.ts"
 import { type Command, given, text, UsageError } from "../command.ts"
-import { allSchemas, schemaOf } from "./json-schema.ts"
+import { schemaFiles, schemaOf, schemaText } from "./json-schema.ts"
 import { knownPlugins } from "./plugins.ts"
 
 /** `cni schema` */
@@ -28,8 +28,8 @@ Examples:
     const directory = text(args, "write")
     if (directory !== undefined) {
       makeDirectories(directory)
-      const files = Object.entries(allSchemas())
-      for (const [file, schema] of files) writeFile(join(directory, file), print(schema))
+      const files = Object.entries(schemaFiles())
+      for (const [file, content] of files) writeFile(join(directory, file), content)
       stdout(`Wrote ${files.length} schemas into ${directory}\n`)
       return
     }
@@ -39,10 +39,6 @@ Examples:
       const names = ["conflist", ...knownPlugins.map((known) => known.name)]
       throw new UsageError(`unknown plugin ${name}: expected ${names.join(", ")}`)
     }
-    stdout(print(schema))
+    stdout(schemaText(schema))
   },
-}
-
-function print(schema: object): string {
-  return `${JSON.stringify(schema, undefined, 2)}\n`
 }
