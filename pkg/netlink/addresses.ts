@@ -19,9 +19,12 @@ export const IFA_F_NODAD = 0x02
 export const IFA_F_DADFAILED = 0x08
 export const IFA_F_TENTATIVE = 0x40
 export const IFA_F_PERMANENT = 0x80
-/** The kernel has made it of a router advertisement, or a program that asks for temporary addresses beside it. */
+/**
+ * Set by the kernel on addresses from router advertisements, and by programs that want temporary addresses beside
+ * theirs.
+ */
 export const IFA_F_MANAGETEMPADDR = 0x100
-/** <linux/if_addr.h>; those that an address can be added with. */
+/** The flags that a request to add an address may carry, <linux/if_addr.h>. */
 const GIVEN = IFA_F_NODAD | 0x10 | 0x100 | 0x200 | 0x400 // HOMEADDRESS, MANAGETEMPADDR, NOPREFIXROUTE, MCAUTOJOIN
 
 /** struct ifaddrmsg, and what follows it. */
@@ -36,7 +39,7 @@ const addressAttributes = attrs({
 })
 const addressPayload = payloadOf(addressHeader, addressAttributes)
 
-/** An address to be added; `noDad`: without duplicate address detection. */
+/** An address to add; `noDad` skips duplicate address detection. */
 type NewAddress = Cidr & { noDad?: boolean }
 
 /** An address of a link: `ip` has 4 or 16 bytes, network order. */
@@ -48,26 +51,26 @@ export interface Address {
   flags: number
   /** 0 global, 253 link, 254 host. */
   scope: number
-  /** Seconds; undefined of one that stays. */
+  /** In seconds; undefined for a permanent address. */
   lifetimes?: { preferred: number; valid: number } | undefined
 }
 
 /**
- * Gives a link an address, like `ip addr add IP/PREFIX dev LINK` with the computed broadcast address for IPv4, and
- * `nodad` when duplicate address detection is not wanted. Throws `EEXIST` when the link has it.
+ * Adds an address to a link, like `ip addr add IP/PREFIX dev LINK`, for IPv4 with the computed broadcast address.
+ * `noDad` adds `nodad`. Throws `EEXIST` if the link has the address.
  */
 export function addAddress(route: NetlinkSocket, link: NamedLink, address: NewAddress): void {
   route.execute(toAddAddress(link, address))
 }
 
-/** The request of `addAddress`, for `executeAll`. */
+/** Returns the request of `addAddress`, for `executeAll`. */
 export function toAddAddress(link: NamedLink, address: NewAddress): Request {
   const payload = encodeAddress(link.index, address)
   const what = `add address ${formatCidr(address)} to "${link.name}"`
   return { type: RTM_NEWADDR, flags: NLM_F_CREATE | NLM_F_EXCL, what, payload }
 }
 
-/** The request that restores an address that a link has lost, with its flags and lifetimes; for `executeAll`. */
+/** Returns the request that adds a lost address to its link again, with its flags and lifetimes; for `executeAll`. */
 export function toRestoreAddress({ ip, prefix, index, flags, lifetimes }: Address): Request {
   const given = flags & GIVEN
   const payload = addressPayload.encode(
@@ -78,13 +81,13 @@ export function toRestoreAddress({ ip, prefix, index, flags, lifetimes }: Addres
   return { type: RTM_NEWADDR, flags: NLM_F_CREATE | NLM_F_EXCL, what, payload }
 }
 
-/** Takes an address off a link, like `ip addr del`. Throws `EADDRNOTAVAIL` when the link does not have it. */
+/** Deletes an address from a link, like `ip addr del`. Throws `EADDRNOTAVAIL` if the link does not have it. */
 export function deleteAddress(route: NetlinkSocket, link: NamedLink, address: Cidr): void {
   const what = `delete address ${formatCidr(address)} from "${link.name}"`
   route.execute({ type: RTM_DELADDR, what, payload: encodeAddress(link.index, address) })
 }
 
-/** The addresses of a link, or of all, like `ip addr show`. */
+/** Returns the addresses of a link, or of all links, like `ip addr show`. */
 export function listAddresses(route: NetlinkSocket, link?: NamedLink, family?: Family): Address[] {
   const index = link?.index ?? 0
   const payload = addressHeader.encode({ family, index })
@@ -95,7 +98,7 @@ export function listAddresses(route: NetlinkSocket, link?: NamedLink, family?: F
   })
 }
 
-/** A message of type `RTM_NEWADDR` or `RTM_DELADDR`, as it comes in answers and events. */
+/** Decodes a message of type `RTM_NEWADDR` or `RTM_DELADDR` from an answer or an event. */
 export function readAddress(message: Message): Address {
   const { header, attributes: found } = addressPayload.decode(message.payload)
   const flags = found.flags ?? header.flags
@@ -118,7 +121,7 @@ function encodeAddress(index: Ifindex, { ip, prefix, noDad }: NewAddress) {
   return addressPayload.encode({ family, prefix, flags, index }, { local: ip, address: ip, broadcast, flags })
 }
 
-/** All host bits set: 10.1.2.3/24 gives 10.1.2.255. */
+/** Returns the address with all host bits set: 10.1.2.255 for 10.1.2.3/24. */
 function broadcastOf(ip: Uint8Array, prefix: number): Uint8Array {
   return ip.map((byte, at) => byte | (0xff >> Math.min(8, Math.max(0, prefix - at * 8))))
 }

@@ -8,7 +8,7 @@ const NLA_TYPE_MASK = 0x3fff
 /** The length of struct nlattr in bytes. */
 export const HEADER = 4
 
-/** An attribute that no table knows: kept, so that it can be sent back or looked at. */
+/** An attribute that no table knows. It is kept, so that it can be sent back or inspected. */
 export interface UnknownAttribute {
   type: number
   payload: Uint8Array
@@ -19,7 +19,7 @@ type AttributeValue<F extends AttributeFields> = { -readonly [K in keyof F]?: In
   unknown?: UnknownAttribute[]
 }
 
-/** A table of attributes: encoder, decoder and type in one. Itself a codec, so that tables nest. */
+/** A table of attributes: encoder, decoder and type in one. It is a codec itself, so tables nest. */
 export interface Attributes<F extends AttributeFields> extends Codec<AttributeValue<F>> {
   readonly nested: true
   readonly fields: F
@@ -28,10 +28,10 @@ export interface Attributes<F extends AttributeFields> extends Codec<AttributeVa
 /** One row of a table. */
 interface Field {
   readonly name: string
-  /** With `NLA_F_NESTED` for what is nested. */
+  /** Includes `NLA_F_NESTED` for nested attributes. */
   readonly type: number
   readonly codec: Codec<unknown>
-  /** The length of an integer's attribute, header included; -1 for other types. */
+  /** The length of an integer's attribute including its header; -1 for other types. */
   readonly length: number
 }
 
@@ -41,8 +41,8 @@ function fieldOf(name: string, type: number, codec: Codec<unknown>): Field {
 }
 
 /**
- * A set of attributes, each with its kernel number and its codec. Absent is `undefined`; zero is a value and is sent.
- * They are written in the order of the value's keys, which some subsystems care about.
+ * Returns the codec of a set of attributes, each with its kernel number and its codec. Absent is `undefined`; zero is a
+ * value and is sent. Attributes are written in the order of the value's keys: some subsystems depend on it.
  *
  * @example
  * const vlanData = attrs({ id: [IFLA_VLAN_ID, u16], protocol: [IFLA_VLAN_PROTOCOL, u16be] })
@@ -93,8 +93,9 @@ function rowsOf(fields: AttributeFields): Rows {
 }
 
 /**
- * Gives a value its `unknown`, taken apart when it is looked at first: a link comes with dozens, of which few are ever read. The getter does
- * not know the value: of a cycle an engine that counts references would keep the memory.
+ * Adds the property `unknown` to a value. It is parsed when it is first read: a link has dozens of unknown attributes,
+ * and few are ever read. The getter does not refer to the value: an engine that counts references would never free the
+ * cycle.
  */
 function keepUnknown(value: object, found: Uint8Array, known: Rows["byType"]): void {
   let unknown: UnknownAttribute[] | undefined
@@ -105,7 +106,10 @@ function keepUnknown(value: object, found: Uint8Array, known: Rows["byType"]): v
   Object.defineProperty(value, "unknown", { get, enumerable: true, configurable: true })
 }
 
-/** A list in which every entry is an attribute of the same number, like `RTA_METRICS`' or set elements' lists. */
+/**
+ * Returns the codec of a list whose entries are all attributes of the same number, such as `RTA_METRICS` or the
+ * elements of a set.
+ */
 export function listOf<T>(type: number, entry: Codec<T>): Codec<T[]> {
   const field = fieldOf("", type, entry as Codec<unknown>)
   const append = (items: T[], to: Output) => {
@@ -142,7 +146,7 @@ export function payloadOf<H extends StructFields, A extends AttributeFields>(
   }
 }
 
-/** Adds one attribute to a message: length, type, what the codec writes, and zeros up to four bytes. */
+/** Appends one attribute to a message: length, type, the encoded value, and zeros up to four bytes. */
 export function appendAttribute<T>(type: number, codec: Codec<T>, value: T, to: Output): void {
   appendField(fieldOf("", type, codec as Codec<unknown>), value, to)
 }
@@ -182,7 +186,10 @@ export function attribute(type: number, payload: Uint8Array): Uint8Array {
   return encoded((value, to) => appendAttribute(type, bytes, value, to), payload)
 }
 
-/** Copies of the attributes in these bytes, flags taken off their types. Throws `DecodeError` when a length is wrong. */
+/**
+ * Copies the attributes in these bytes, with the flags removed from their types. Throws `DecodeError` for a wrong
+ * length.
+ */
 export function readAttributes(from: Uint8Array, isWanted: (type: number) => boolean = () => true): UnknownAttribute[] {
   const found: UnknownAttribute[] = []
   for (let at = 0, length = 0; at + HEADER <= from.length; at += (length + 3) & ~3) {
@@ -194,8 +201,8 @@ export function readAttributes(from: Uint8Array, isWanted: (type: number) => boo
 }
 
 /**
- * Calls `visit` with where the payload of each attribute in these bytes starts and ends, until it returns true. Returns how many it has
- * passed by. Throws `DecodeError` when a length is wrong.
+ * Calls `visit` with the start and end of each attribute's payload until it returns true. Returns the number of
+ * attributes passed. Throws `DecodeError` for a wrong length.
  */
 export function forEachAttribute(from: Uint8Array, visit: (start: number, end: number) => boolean): number {
   let count = 0
@@ -208,12 +215,12 @@ export function forEachAttribute(from: Uint8Array, visit: (start: number, end: n
   return count
 }
 
-/** The type of the attribute at `at`, flags taken off. */
+/** Returns the type of the attribute at `at`, without its flags. */
 export function typeAt(from: Uint8Array, at: number): number {
   return u16.get(from, at + 2) & NLA_TYPE_MASK
 }
 
-/** The length of the attribute at `at`, of attributes that stand from `start` to `end`. */
+/** Returns the length of the attribute at `at`, in a list of attributes from `start` to `end`. */
 export function lengthAt(from: Uint8Array, at: number, start = 0, end = from.length): number {
   const length = u16.get(from, at)
   if (length < HEADER || at + length > end) throw wrongLength(at - start, length, end - at)
@@ -226,5 +233,5 @@ function wrongLength(at: number, length: number, left: number): DecodeError {
 
 /** Netlink aligns everything to four bytes. */
 export function align(length: number): number {
-  return Math.ceil(length / 4) * 4 // not by bits: a u32 from the wire would turn negative
+  return Math.ceil(length / 4) * 4 // no bit operations: a u32 from the wire would turn negative
 }

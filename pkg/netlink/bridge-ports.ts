@@ -10,7 +10,7 @@ import type { NetlinkSocket } from "./socket.ts"
 /** <linux/rtnetlink.h> */
 const RTM_SETLINK = 19
 const AF_BRIDGE = 7
-/** Asks for VLANs, those in a row as ranges: a port with all of them has one entry instead of 4094. */
+/** Asks for consecutive VLANs as ranges: a port with all VLANs has one entry instead of 4094. */
 const RTEXT_FILTER_BRVLAN_COMPRESSED = 4
 
 /** struct bridge_vlan_info and its flags, <linux/if_bridge.h>; inside IFLA_AF_SPEC it is IFLA_BRIDGE_VLAN_INFO. */
@@ -30,13 +30,13 @@ export function setBridgePort(route: NetlinkSocket, link: NamedLink, port: Infer
   route.execute({ type: RTM_SETLINK, what: `set ${Object.keys(port).join(", ")} of port "${link.name}"`, payload })
 }
 
-/** VLANs in a row that a bridge's port belongs to, `first` and `last` included. */
+/** Consecutive VLANs of a bridge's port, `first` and `last` included. */
 export interface VlanRange {
   first: number
   last: number
-  /** Frames that come in without a tag belong to it: one VLAN of a port only. */
+  /** Untagged frames that arrive belong to this VLAN; a port has one at most. */
   pvid?: true
-  /** Its frames go out without a tag. */
+  /** Frames of this VLAN leave untagged. */
   untagged?: true
 }
 
@@ -46,15 +46,17 @@ const vlanList = nested(codec(appendRanges, readRanges))
 const portPayload = payloadOf(linkHeader, attrs({ vlans: [26, vlanList], extMask: [29, u32] }))
 
 /**
- * Makes a port of a bridge belong to VLANs, all in one request, like `bridge vlan add dev PORT vid 100-110`. Those that it
- * belongs to already get the flags that are given here. Throws `EOPNOTSUPP` for a link that is no port, or a kernel
- * without CONFIG_BRIDGE_VLAN_FILTERING.
+ * Adds a port of a bridge to VLANs in one request, like `bridge vlan add dev PORT vid 100-110`. VLANs that the port
+ * already has get the given flags. Throws `EOPNOTSUPP` for a link that is not a bridge port, or a kernel without
+ * CONFIG_BRIDGE_VLAN_FILTERING.
  */
 export function addPortVlans(route: NetlinkSocket, port: NamedLink, vlans: readonly VlanRange[]) {
   change(route, RTM_SETLINK, port, vlans, "add")
 }
 
-/** Takes a port out of VLANs, like `bridge vlan del dev PORT vid 1`. Not being in them is success. */
+/**
+ * Removes a port from VLANs, like `bridge vlan del dev PORT vid 1`. A VLAN that the port does not have is not an error.
+ */
 export function deletePortVlans(route: NetlinkSocket, port: NamedLink, vlans: readonly VlanRange[]) {
   change(route, RTM_DELLINK, port, vlans, "delete")
 }
@@ -71,7 +73,9 @@ function change(
   route.execute({ type, what: `${verb} VLANs ${describeVlans(vlans)} of port "${name}"`, payload })
 }
 
-/** The VLANs of all bridges and ports of the namespace, or of one port only, like `bridge -compressvlans vlan show`. */
+/**
+ * Returns the VLANs of all bridges and ports of the namespace, or of one port, like `bridge -compressvlans vlan show`.
+ */
 export function listPortVlans(route: NetlinkSocket, port?: Pick<Link, "index">): Map<Ifindex, VlanRange[]> {
   const payload = portPayload.encode({ family: AF_BRIDGE }, { extMask: RTEXT_FILTER_BRVLAN_COMPRESSED })
   const found = route.dump({ type: RTM_GETLINK, what: "list VLANs of bridge ports", payload }, (answer) => {
@@ -82,7 +86,7 @@ export function listPortVlans(route: NetlinkSocket, port?: Pick<Link, "index">):
   return new Map(found)
 }
 
-/** "100 pvid untagged, 200-210", as `bridge vlan` takes them; "none" for an empty list. */
+/** Formats VLANs as `bridge vlan` takes them: "100 pvid untagged, 200-210"; "none" for an empty list. */
 export function describeVlans(vlans: readonly VlanRange[]): string {
   const ranges = vlans.map(({ first, last, pvid, untagged }) => {
     const ids = first === last ? `${first}` : `${first}-${last}`

@@ -10,13 +10,13 @@ export interface Request {
   type: number
   flags?: number
   payload: Uint8Array
-  /** The verb and object of its error: `create link "eth0"`. */
+  /** Verb and object for its error: `create link "eth0"`. */
   what: string
-  /** For a list: no entry of it is longer than a page. */
+  /** For a list: no entry is longer than a page. */
   isShort?: true
 }
 
-/** Datagrams of messages to the kernel and back: numbers what goes, and says of what cannot come that it is lost. */
+/** Sends and receives datagrams of messages: numbers the requests, and reports answers that cannot arrive as lost. */
 export class Channel implements Disposable {
   readonly #transport: Transport
   #sequence: number
@@ -31,8 +31,8 @@ export class Channel implements Disposable {
   }
 
   /**
-   * Sends requests in one datagram, with `extra` flags. Returns the number of the first; the others follow it. Throws
-   * `NetlinkError`, and then none was sent.
+   * Sends requests in one datagram, with `extra` flags. Returns the sequence number of the first; the others follow it.
+   * Throws `NetlinkError` if none was sent.
    */
   send(requests: readonly Request[], extra = 0): number {
     const first = this.#sequence + 1
@@ -52,9 +52,9 @@ export class Channel implements Disposable {
   }
 
   /**
-   * The messages of the next datagram of answers, `what` for the error. The kernel does a request, and answers it, within the very call
-   * that sends it: an answer that is not there never comes. With `widen` the datagrams after it may be long. Throws `NetlinkError`, that
-   * they are lost.
+   * Returns the messages of the next datagram of answers; `what` is for the error. The kernel executes a request and
+   * answers it within the call that sends it, so an answer that has not arrived never will. With `widen` later
+   * datagrams may be longer than a page. Throws `NetlinkError` for a lost answer.
    */
   receive(what: string, widen = false): Message[] {
     try {
@@ -68,8 +68,8 @@ export class Channel implements Disposable {
   }
 
   /**
-   * Waits for the next datagram of the joined multicast groups. Undefined when `timeoutMs` is over first, and an empty
-   * list when the kernel had to drop some (`ENOBUFS`): look at the state again in both cases.
+   * Waits for the next datagram of the joined multicast groups. Returns undefined after `timeoutMs`, and an empty list
+   * if the kernel had to drop some (`ENOBUFS`): read the state again in both cases.
    */
   nextEvents(timeoutMs: number): Message[] | undefined {
     try {
@@ -82,8 +82,8 @@ export class Channel implements Disposable {
   }
 
   /**
-   * Returns the next received datagram of the joined multicast groups. `undefined` when no datagram waits, and an empty
-   * list when the kernel has dropped some (`ENOBUFS`) or one cannot be read.
+   * Returns the next received datagram of the joined multicast groups; `undefined` if none is waiting, and an empty
+   * list if the kernel has dropped some (`ENOBUFS`) or one cannot be read.
    */
   takeEvents(): Message[] | undefined {
     try {
@@ -100,12 +100,15 @@ export class Channel implements Disposable {
     return this.#transport.isWide
   }
 
-  /** Leaves what is still to be received, by another socket; false where that cannot be done. */
+  /**
+   * Continues with another socket and discards what the old one still has to receive; returns false if that is not
+   * possible.
+   */
   renew(): boolean {
     return this.#transport.renew()
   }
 
-  /** Closes it without waiting for what the closing waits for. */
+  /** Closes the socket without waiting for the kernel's cleanup. */
   leave(): void {
     this.#transport.leave()
   }

@@ -2,41 +2,41 @@ import { decodeUtf8, encodeUtf8 } from "../engine/mod.ts"
 import { encoded, type Output } from "./output.ts"
 
 /**
- * The bytes of one value in a netlink attribute or a C struct. Integers are little or big endian by the
- * codec's name; a plain `u32` is in the machine's order, and every machine that we build for is little endian.
+ * The bytes of one value in a netlink attribute or a C struct. The codec's name gives the byte order of integers; a
+ * plain `u32` has the machine's order, which is little endian on every supported machine.
  */
 export interface Codec<T> extends WholeCodec<T> {
-  /** Adds the value's bytes to a message. Throws `RangeError` for a value that does not fit. */
+  /** Appends the value's bytes to a message. Throws `RangeError` for a value that does not fit. */
   append(value: T, to: Output): void
-  /** The value of the bytes from `start` to `end`, all of them. Throws `DecodeError` when their length is wrong. */
+  /** Returns the value of the bytes from `start` to `end`. Throws `DecodeError` if their length is wrong. */
   read(from: Uint8Array, start: number, end: number): T
-  /** Bytes, where it is fixed: what can stand in a `struct`. */
+  /** The size in bytes of a codec of fixed size, which can be a field of a `struct`. */
   readonly size?: number
-  /** For integers only: the value of the bytes that begin at `at`. Bytes beyond the end count as zeros. */
+  /** For integers only: returns the value of the bytes at `at`. Bytes beyond the end count as zeros. */
   get?(from: Uint8Array, at: number): T
-  /** Likewise: puts the value's bytes into others. Throws `RangeError` for a value that does not fit. */
+  /** For integers only: writes the value's bytes at `at`. Throws `RangeError` for a value that does not fit. */
   put?(value: T, into: Uint8Array, at: number): void
   /** An attribute with attributes inside, which carries `NLA_F_NESTED`. */
   readonly nested?: true
 }
 
-/** A codec of bytes that stand alone. */
+/** A codec for bytes that stand alone. */
 export interface WholeCodec<T> {
-  /** The value's bytes. Throws `RangeError` for a value that does not fit. */
+  /** Returns the value's bytes. Throws `RangeError` for a value that does not fit. */
   encode(value: T): Uint8Array
-  /** The value of these bytes, all of them. Throws `DecodeError` when their length is wrong. */
+  /** Returns the value of these bytes. Throws `DecodeError` if their length is wrong. */
   decode(bytes: Uint8Array): T
 }
 
 /** The type that a codec, or a table of attributes, stands for. */
 export type Infer<C> = C extends WholeCodec<infer T> ? T : never
 
-/** Bytes that are not what the format says. */
+/** The error for bytes that do not have the expected format. */
 export class DecodeError extends Error {
   override readonly name = "DecodeError"
 }
 
-/** A codec by its two halves. */
+/** Makes a codec of its two halves. */
 export function codec<T>(append: Codec<T>["append"], read: Codec<T>["read"]): Codec<T> {
   return {
     append,
@@ -57,7 +57,7 @@ export const bytes: Codec<Uint8Array> = codec(
   (from, start, end) => from.slice(start, end),
 )
 
-/** UTF-8 text that ends in a NUL, as names are. */
+/** UTF-8 text with a trailing NUL, as in names. */
 export const text: Codec<string> = codec(
   (value, to) => {
     if (value.includes("\0")) throw new RangeError(`${JSON.stringify(value)} holds a NUL byte`)
@@ -69,12 +69,12 @@ export const text: Codec<string> = codec(
   },
 )
 
-/** A low surrogate without a high one before it, which no UTF-8 is decoded to, stands for a byte from 0x80 on. */
+/** A lone low surrogate, which never results from valid UTF-8, stands for a byte from 0x80 on. */
 const ESCAPED_BYTE = 0xdc00
 
 /**
- * The name of a link. A container may choose any bytes for it: where they are no UTF-8, each from 0x80 on becomes a lone surrogate,
- * such as U+DCFF for 0xff, so that the kernel gets back the bytes that it has.
+ * The name of a link. A container may choose any bytes for it. In a name that is not UTF-8, each byte from 0x80 on
+ * becomes a lone surrogate, such as U+DCFF for 0xff, so that the kernel gets the same bytes back.
  */
 export const nameText: Codec<string> = codec(
   (value, to) => {
@@ -98,7 +98,7 @@ export const nameText: Codec<string> = codec(
   },
 )
 
-/** An attribute that is there or not: `true`, without bytes. */
+/** An attribute without payload: `true` when present. */
 export const flag: Codec<true> = codec(
   () => {},
   () => true,
@@ -106,7 +106,7 @@ export const flag: Codec<true> = codec(
 
 const hexBytes: readonly string[] = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, "0"))
 
-/** A hardware address as text, "0a:00:00:00:00:01": six bytes of Ethernet, or as many as the link has. */
+/** A hardware address as text, "0a:00:00:00:00:01": six bytes for Ethernet, or the length of the link's address. */
 export const mac: Codec<string> = codec(
   (value, to) => {
     const parts = value === "" ? [] : value.split(":")

@@ -4,13 +4,13 @@ import { isAlreadyDone, isLost } from "./lost-answers.ts"
 import { NetlinkError, NLM_F_ACK } from "./message.ts"
 import type { NetlinkSocket } from "./socket.ts"
 
-/** A request that the kernel refused, and why. */
+/** A request that the kernel refused, with the reason. */
 export interface Refusal<R extends Request = Request> {
   readonly request: R
   readonly error: NetlinkError
 }
 
-/** The number of requests in one datagram: the kernel's buffer for a socket holds the refusals of all. */
+/** The number of requests in one datagram. The kernel's buffer for a socket holds the refusals of all. */
 const BATCH = 100
 
 /**
@@ -34,12 +34,12 @@ export function executeAll<R extends Request>(
   })
 }
 
-/** Throws the error of the first refusal, but for errors of these names. */
+/** Throws the error of the first refusal, except for errors of these names. */
 export function throwFirst(refusals: readonly Refusal[], ...tolerated: ErrnoName[]): void {
   for (const { error } of refusals) if (!tolerated.some((name) => isErrno(error, name))) throw error
 }
 
-/** When an answer is lost each request is sent again alone; refusals because it was already done are ignored. */
+/** If an answer is lost, sends each request again by itself; refusals because it was already executed are ignored. */
 function executeSome<R extends Request>(route: NetlinkSocket, batch: readonly R[]): Refusal<R>[] {
   try {
     return executeBatch(route, batch)
@@ -50,8 +50,8 @@ function executeSome<R extends Request>(route: NetlinkSocket, batch: readonly R[
 }
 
 /**
- * Only the last request asks for an acknowledgement: the kernel has then processed the others, and has answered only
- * refusals of these.
+ * Only the last request asks for an acknowledgement. When it arrives the kernel has processed the others, and has
+ * answered those that it refused.
  */
 function executeBatch<R extends Request>(route: NetlinkSocket, batch: readonly R[]): Refusal<R>[] {
   const last = batch.length - 1

@@ -8,7 +8,7 @@ import type { NetlinkSocket } from "./socket.ts"
 export const noIpv6 = "the kernel has no IPv6: it was built without it, or started with ipv6.disable=1"
 
 /**
- * Whether an error says that the kernel does not have an address family: it knows no such request (`EOPNOTSUPP`), or no such
+ * Whether an error means that the kernel lacks an address family: it does not know the request (`EOPNOTSUPP`) or the
  * family of rules (`EAFNOSUPPORT`).
  */
 export function isNoFamily(error: unknown): boolean {
@@ -22,8 +22,8 @@ function isInternet(family: number | undefined): boolean {
 }
 
 /**
- * Lists one address family, or both without one, and keeps the results of `pick`. For a family that the kernel does
- * not have the list is empty: the kernel refuses it, or answers with the lists of the families that it has. Throws `NetlinkError`.
+ * Lists one address family, or both, and keeps the results of `pick`. The list is empty for a family that the kernel
+ * lacks: the kernel refuses it, or answers with the lists of the other families. Throws `NetlinkError`.
  */
 export function dumpFamily<T>(
   route: NetlinkSocket,
@@ -31,7 +31,7 @@ export function dumpFamily<T>(
   request: Request,
   pick: (message: Message) => T | undefined,
 ): T[] {
-  // struct rtmsg, ifaddrmsg, ndmsg and fib_rule_hdr begin with the family; multicast's routes have other ones.
+  // struct rtmsg, ifaddrmsg, ndmsg and fib_rule_hdr begin with the family. Multicast routes have other families.
   const isAsked = ({ payload: [found] }: Message) => (family === undefined ? isInternet(found) : found === family)
   const pickOwn = (message: Message) => (isAsked(message) ? pick(message) : undefined)
   if (family === undefined) return route.dump(request, pickOwn)

@@ -12,13 +12,13 @@ const RTM_GETTFILTER = 46
 /** The protocol of a filter's packets, <linux/if_ether.h>. */
 export const filterProtocols = { all: ETH_P_ALL, ip: ETH_P_IP, ipv6: ETH_P_IPV6 } as const
 
-/** A filter to be made: the kernel chooses its handle. */
+/** A filter to add: the kernel chooses its handle. */
 export interface FilterSpec<K extends FilterKind = "u32"> {
   kind: K
-  /** The qdisc that asks it, by its handle, or one of its hooks. */
+  /** The handle of its qdisc, or one of its hooks. */
   parent: number
   protocol: number
-  /** Filters with a lower one are asked first. */
+  /** Lower priorities are evaluated first. */
   priority: number
   options: FilterOptions<K>
 }
@@ -30,9 +30,9 @@ export interface Filter {
   parent: number
   protocol: number
   priority: number
-  /** Another chain than 0: its filters see packets that an action of a filter sends there. */
+  /** A chain other than 0: its filters see packets that an action of another filter sends there. */
   chain?: number
-  /** The options, for the known kinds. */
+  /** The options, for known kinds. */
   options?: FilterOptions<"u32"> & FilterOptions<"bpf">
 }
 
@@ -48,15 +48,15 @@ export function addFilter<K extends FilterKind>(route: NetlinkSocket, device: Na
 }
 
 /**
- * The filters below a qdisc or at a hook, like `tc filter show dev LINK parent PARENT`; empty when the parent does not
- * exist.
+ * Returns the filters below a qdisc or at a hook, like `tc filter show dev LINK parent PARENT`; empty if the parent
+ * does not exist.
  */
 export function listFilters(route: NetlinkSocket, device: NamedLink, parent: number): Filter[] {
   const payload = trafficPayload.encode({ index: device.index, parent })
   return route.dump({ type: RTM_GETTFILTER, what: `list the filters of "${device.name}"`, payload }, (message) => {
     const { header, attributes } = trafficPayload.decode(message.payload)
     const { kind = "", options, chain = 0 } = attributes
-    // First comes what all filters of one priority share, which has no handle; with u32 then also its hash table.
+    // The kernel first sends what all filters of one priority share, without a handle; for u32 then its hash table.
     if (header.handle === 0 || (kind === "u32" && (header.handle & 0xfff) === 0)) return undefined
     return {
       kind,
@@ -71,8 +71,8 @@ export function listFilters(route: NetlinkSocket, device: NamedLink, parent: num
 }
 
 /**
- * Deletes one filter, like `tc filter del … handle HANDLE u32`; with the handle 0 all of its priority, like `tc filter del …
- * prio 1`. Throws `ENOENT` when it is not there.
+ * Deletes one filter, like `tc filter del … handle HANDLE u32`; with handle 0 all of its priority, like `tc filter del
+ * … prio 1`. Throws `ENOENT` if it does not exist.
  */
 export function deleteFilter(route: NetlinkSocket, device: NamedLink, filter: Filter): void {
   const { kind, handle, parent } = filter
@@ -80,7 +80,7 @@ export function deleteFilter(route: NetlinkSocket, device: NamedLink, filter: Fi
   route.execute({ type: RTM_DELTFILTER, what: `delete a filter of "${device.name}"`, payload })
 }
 
-/** The links that a filter sends packets to instead; 0 for one that no longer exists. */
+/** Returns the links to which a filter redirects packets; 0 for a link that no longer exists. */
 export function redirectsOf({ options }: Filter): number[] {
   return (options?.actions ?? []).flatMap((action) => findRedirect(action) ?? [])
 }

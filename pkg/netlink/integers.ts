@@ -1,7 +1,7 @@
 import { type Codec, codec, DecodeError, type Infer } from "./codec.ts"
 import type { Output } from "./output.ts"
 
-/** A codec that also works at a place: fields of structs, lengths in headers. */
+/** A codec that also reads and writes at an offset: fields of structs, lengths in headers. */
 export interface FixedCodec<T> extends Codec<T> {
   readonly size: number
   put(value: T, into: Uint8Array, at: number): void
@@ -28,8 +28,8 @@ function unfit(value: number, min: number, max: number): RangeError {
   return new RangeError(`${value} does not fit: expected ${min} to ${max}`)
 }
 
-// Each is unrolled: a loop over the bytes, or a call for a part of it, costs an ADD 3 % more instructions. Bytes beyond the end are
-// undefined, and counts as 0 where bits are joined.
+// Each is unrolled: a loop over the bytes, or a call for a part, costs an ADD 3 % more instructions. Bytes beyond the
+// end are undefined, which counts as 0 in bit operations.
 
 export const u8 = fixed<number>(
   1,
@@ -129,7 +129,7 @@ export type StructFields = Record<string, FixedCodec<number> | FixedCodec<bigint
 type StructValue<F extends StructFields> = { [K in keyof F]: Infer<F[K]> }
 type PartialStruct<F extends StructFields> = { [K in keyof F]?: Infer<F[K]> | undefined }
 
-/** A struct as a codec. Fields that a value leaves out are 0. */
+/** A struct as a codec. Fields that are missing in a value are 0. */
 export interface Struct<F extends StructFields> extends Codec<StructValue<F>> {
   readonly size: number
   append(value: PartialStruct<F>, to: Output): void

@@ -12,15 +12,15 @@ const [XFRMA_TMPL, XFRMA_MARK, XFRMA_IF_ID] = [5, 21, 31]
 const XFRM_POLICY_BLOCK = 1
 const XFRM_USERPOLICY_BLOCK = 1
 
-/** `XFRM_POLICY_IN`, `_OUT`, `_FWD`: those of sockets have greater numbers, and are left out. */
+/** `XFRM_POLICY_IN`, `_OUT`, `_FWD`. Policies of sockets have greater numbers and are left out. */
 const directions = ["in", "out", "fwd"] as const
 
 const families: readonly Family[] = [AF_INET, AF_INET6]
 
-/** The way of a packet that a policy is about, as `ip xfrm policy` calls it. */
+/** The direction of a policy, as `ip xfrm policy` calls it. */
 export type IpsecDirection = (typeof directions)[number]
 
-/** struct xfrm_userpolicy_info: a selector, whose addresses come first, lifetimes, and what follows them. */
+/** struct xfrm_userpolicy_info: a selector, which begins with the addresses, lifetimes, and the fields after them. */
 const ADDRESS = 16
 const selectorRest = struct({
   dport: u16be,
@@ -41,16 +41,16 @@ const policyRest = struct({ priority: u32, index: u32, direction: u8, action: u8
 const POLICY_REST = 152
 const POLICY_SIZE = 168
 
-/** struct xfrm_user_tmpl: the destination, struct xfrm_id, and what follows the source. */
+/** struct xfrm_user_tmpl: the destination, struct xfrm_id, and the fields after the source. */
 const TEMPLATE_SIZE = 64
 const templateRest = struct({ reqid: u32, mode: u8, share: u8, optional: u8, pad: u8 })
 const [TEMPLATE_PROTOCOL, TEMPLATE_REST] = [20, 44]
 
-/** struct xfrm_usersa_info: behind selector, struct xfrm_id, source, lifetimes and statistics. */
+/** struct xfrm_usersa_info: after selector, struct xfrm_id, source, lifetimes and statistics. */
 const [STATE_DST, STATE_PROTOCOL, STATE_REQID] = [56, 76, 208]
 const stateRest = struct({ reqid: u32, family: u16, mode: u8 })
 
-/** What a packet has to be wrapped in, and whether it may do without. */
+/** The protection that a policy demands of a packet, and whether a packet without it is accepted. */
 export interface IpsecTemplate {
   readonly dst: Uint8Array
   /** IPPROTO_ESP, IPPROTO_AH, … */
@@ -66,21 +66,21 @@ export interface IpsecPolicy {
   readonly direction: IpsecDirection
   readonly src: Cidr
   readonly dst: Cidr
-  /** The lower number goes first. */
+  /** The lower number has precedence. */
   readonly priority: number
   readonly index: number
   readonly isBlocking: boolean
   readonly templates: readonly IpsecTemplate[]
-  /** It is about packets of one protocol, port, interface or mark alone. */
+  /** Applies only to packets of one protocol, port, interface or mark. */
   readonly isNarrow: boolean
 }
 
-/** A security association: what wraps packets by a template. */
+/** A security association: applies a template to packets. */
 export type IpsecState = Omit<IpsecTemplate, "isOptional">
 
-/** The IPsec of a namespace. */
+/** The IPsec configuration of a namespace. */
 export interface Ipsec {
-  /** In the order in which the kernel looks at them. */
+  /** In the kernel's order of evaluation. */
   readonly policies: readonly IpsecPolicy[]
   readonly states: readonly IpsecState[]
   /** The directions in which packets without a policy are dropped. */
@@ -103,21 +103,21 @@ export function readIpsec(): Ipsec {
   }
 }
 
-/** The same by a socket. */
+/** Like `readIpsec`, by an open socket. */
 export function listIpsec(socket: Pick<NetlinkSocket, "dump" | "get">): Ipsec {
   const payload = new Uint8Array(0)
   const policies = socket.dump({ type: XFRM_MSG_GETPOLICY, what: "list IPsec policies", payload }, (answer) =>
     readPolicy(answer.payload),
   )
   const blockedByDefault = readDefaults(socket)
-  // Without a policy no packet is asked for a state, and there may be thousands of them.
+  // Without a policy no packet needs a state, and there may be thousands of states.
   const hasTemplates = policies.some(({ templates }) => templates.length > 0)
   const request = { type: XFRM_MSG_GETSA, what: "list IPsec states", payload }
   const states = hasTemplates ? socket.dump(request, (answer) => readState(answer.payload)) : []
   return { policies: policies.sort((a, b) => a.priority - b.priority), states, blockedByDefault }
 }
 
-/** struct xfrm_userpolicy_default: in, fwd, out; kernels before 5.14 do not have it. */
+/** struct xfrm_userpolicy_default: in, fwd, out; missing in kernels before 5.14. */
 function readDefaults(socket: Pick<NetlinkSocket, "get">): IpsecDirection[] {
   const request = { type: XFRM_MSG_GETDEFAULT, what: "find the default IPsec policy", payload: new Uint8Array(3) }
   try {

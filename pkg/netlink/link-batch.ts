@@ -5,13 +5,16 @@ import type { Link, NamedLink } from "./links.ts"
 import { NLM_F_ACK } from "./message.ts"
 import type { NetlinkSocket } from "./socket.ts"
 
-/** The number of links that one request deletes: some 50 ms of the kernel's time, in which other changes of links wait. */
+/**
+ * The number of links that one request deletes. It takes the kernel some 50 ms, during which other changes of links
+ * wait.
+ */
 const BATCH = 500
 
 /**
- * Deletes links, like `ip link set NAME group GROUP` for each and then `ip link del group GROUP`: the kernel waits for RCU once,
- * and not 25 ms for each. Links that are not there any more are passed over. Throws `NetlinkError`, `ETIME` when the socket's budget
- * is over before the last one.
+ * Deletes links, like `ip link set NAME group GROUP` for each and then `ip link del group GROUP`: the kernel waits for
+ * RCU once instead of 25 ms for each. Links that no longer exist are ignored. Throws `NetlinkError`, `ETIME` if the
+ * socket's budget ends before the last one.
  */
 export function deleteLinks(route: NetlinkSocket, links: readonly NamedLink[]): void {
   route.spend(() => {
@@ -24,26 +27,26 @@ export function deleteLinks(route: NetlinkSocket, links: readonly NamedLink[]): 
 }
 
 /**
- * Deletes links one after the other, also in the namespace that the socket's own knows by `nsid`, where links cannot be given a
- * group. Throws as `deleteLinks` does.
+ * Deletes links one by one, also in the namespace that the socket's own knows by `nsid`, where links cannot be given a
+ * group. Throws like `deleteLinks`.
  */
 export function deleteEach(route: NetlinkSocket, links: readonly NamedLink[], nsid?: number): void {
   for (const [at, link] of links.entries()) {
     route.step(`delete ${links.length - at} links`)
-    unlessErrno(() => deleteLink(route, link, nsid), "ENODEV") // the kernel deletes those of a namespace that went away in its own time
+    unlessErrno(() => deleteLink(route, link, nsid), "ENODEV") // the kernel deletes the links of a namespace some time after the namespace
   }
 }
 
-/** False when the group has got a link that cannot be deleted, such as `lo`: nothing was deleted then. */
+/** Returns false if the group has a link that cannot be deleted, such as `lo`; then nothing was deleted. */
 function deleteAtOnce(route: NetlinkSocket, links: readonly Pick<Link, "index">[]): boolean {
   const group = new DataView(randomBytes(4).buffer).getUint32(0) >>> 1
   const what = `delete ${links.length} links`
   const payloads = links.map(({ index }) => linkPayload.encode({ index }, { group }))
-  const last = payloads.length - 1 // whose answer says that all are through
+  const last = payloads.length - 1 // its answer comes after all of them
   const requests = payloads.map((payload, at) => {
     return { type: RTM_NEWLINK, flags: at === last ? NLM_F_ACK : 0, what, payload }
   })
-  unlessErrno(() => route.transact(requests), "ENODEV") // one was deleted, the others have the group
+  unlessErrno(() => route.transact(requests), "ENODEV") // one was deleted; the others are in the group
   const payload = linkPayload.encode({}, { group })
   try {
     route.execute({ type: RTM_DELLINK, what, payload })

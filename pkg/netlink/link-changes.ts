@@ -19,16 +19,16 @@ import type { NetlinkSocket } from "./socket.ts"
 export const RTM_NEWLINK = 16
 export const RTM_DELLINK = 17
 
-/** A link to be made, of a kind of `linkKinds`. Undefined properties are left to the kernel. */
+/** A link to create, of one of `linkKinds`. The kernel chooses undefined properties. */
 export interface LinkSpec<K extends LinkKind = LinkKind> extends LinkEnd, Parent {
   kind: K
   data?: LinkData<K> | undefined
 }
 
 interface Parent {
-  /** The link that this one sits on: of a VLAN, a macvlan, an ipvlan. */
+  /** The link below this one: the parent of a VLAN, a macvlan or an ipvlan. */
   parent?: Ifindex | undefined
-  /** The namespace of that link, where it is not the socket's own: its nsid there. */
+  /** The nsid of that link's namespace, if it is not the socket's own. */
   parentNsid?: number | undefined
 }
 
@@ -39,9 +39,9 @@ export interface LinkEnd {
   mtu?: number | undefined
   master?: Ifindex | undefined
   txQueueLength?: number | undefined
-  /** The largest number of queues in each direction: `numtxqueues N numrxqueues N`. */
+  /** The maximum number of queues in each direction: `numtxqueues N numrxqueues N`. */
   queues?: number | undefined
-  /** Makes the link in this namespace instead of the socket's own. */
+  /** Creates the link in this namespace instead of the socket's own. */
   netnsFd?: number | undefined
   up?: boolean | undefined
 }
@@ -55,20 +55,20 @@ export function addLink<K extends LinkKind>(route: NetlinkSocket, spec: LinkSpec
 }
 
 /**
- * Creates a link that has an alias from its first moment: both requests travel in one datagram, which the kernel works off
- * even when the process is killed. Throws `EEXIST` when the name is taken; the link of that name has the alias then.
+ * Creates a link together with its alias: both requests travel in one datagram, which the kernel processes completely
+ * even if the process is killed. Throws `EEXIST` if the name is taken; the existing link then has the alias.
  */
 export function addAliasedLink<K extends LinkKind>(route: NetlinkSocket, spec: LinkSpec<K>, alias: string): void {
   try {
-    // Refusals come by themselves, and the acknowledgement of the last after all of them.
+    // Refusals come one by one, and the acknowledgement of the last request comes after them.
     route.transact([toAdd(spec), { ...toSetLink(spec.name, { alias }), flags: NLM_F_ACK }])
   } catch (error) {
-    if (!isErrno(error, "EEXIST")) tryDelete(route, spec.name) // it may be the alias that was refused, or the answer that was lost
+    if (!isErrno(error, "EEXIST")) tryDelete(route, spec.name) // the alias may have been refused, or the answer lost
     throw error
   }
 }
 
-/** Part of the undo after another error, which must not be hidden by a new one. */
+/** Deletes a link while undoing after another error, which a new error must not hide. */
 function tryDelete(route: NetlinkSocket, name: string): void {
   try {
     const left = findLink(route, name)
@@ -86,9 +86,9 @@ function toAdd<K extends LinkKind>(spec: LinkSpec<K>): Request {
 }
 
 /**
- * Creates a veth pair in one request, like `ip link add NAME type veth peer name PEER netns NS`; with an alias by `addAliasedLink`.
- * Throws `EEXIST` when a name is taken, and then neither end exists. For the peer, the kernel sets neither the master here nor `up`, which would be
- * refused: it has no other end yet when it is made.
+ * Creates a veth pair in one request, like `ip link add NAME type veth peer name PEER netns NS`; with an alias by
+ * `addAliasedLink`. Throws `EEXIST` if a name is taken; then neither end exists. The kernel ignores a master of the
+ * peer here, and refuses `up` for it: it has no other end yet.
  */
 export function addVeth(
   route: NetlinkSocket,
@@ -112,19 +112,19 @@ export interface LinkChange {
   promiscuous?: boolean
   /** Receives all multicast frames, `ip link set NAME allmulticast on`. */
   allMulticast?: boolean
-  /** All flags of `LINK_OPTIONS`: those that are not in it go. */
+  /** All flags of `LINK_OPTIONS`; flags that are not given are cleared. */
   options?: number
   name?: string
   mac?: string | undefined
   mtu?: number | undefined
-  /** 0 takes the link away from its master. */
+  /** 0 removes the link from its master. */
   master?: Ifindex | 0 | undefined
   txQueueLength?: number
   alias?: string
   netnsFd?: number
-  /** The index that it gets in `netnsFd`'s namespace; kernels before 5.12 choose one themselves. */
+  /** The index in the namespace of `netnsFd`; kernels before 5.12 choose one. */
   newIndex?: Ifindex
-  /** From unknown to up is all that the kernel lets be said, and only where it is not against what the carrier says. */
+  /** The kernel accepts only the change from unknown to up, and only while the link has carrier. */
   operState?: typeof OperState.Up
 }
 
@@ -133,10 +133,10 @@ export function setLink(route: NetlinkSocket, which: string | NamedLink, change:
   route.execute(toSetLink(which, change))
 }
 
-/** The request of `setLink`, for `executeAll`. */
+/** Returns the request of `setLink`, for `executeAll`. */
 export function toSetLink(which: string | NamedLink, change: LinkChange): Request {
   const { up, promiscuous, allMulticast, options, ...attributes } = change
-  // Written out, as every ADD changes some links: a loop over the flags is a tenth of the work.
+  // Written out, since every ADD changes several links: a loop over the flags is a tenth of the work.
   const known = (up === undefined ? 0 : IFF_UP) | (promiscuous === undefined ? 0 : IFF_PROMISC)
   const mask = known | (allMulticast === undefined ? 0 : IFF_ALLMULTI) | (options === undefined ? 0 : LINK_OPTIONS)
   const on = (up ? IFF_UP : 0) | (promiscuous ? IFF_PROMISC : 0) | (allMulticast ? IFF_ALLMULTI : 0)
@@ -151,8 +151,8 @@ export function toSetLink(which: string | NamedLink, change: LinkChange): Reques
 }
 
 /**
- * Deletes a link, and with a veth its peer, like `ip link del`; of the namespace that the socket's own knows by `nsid`, if one
- * is given. Throws `ENODEV` when the link does not exist.
+ * Deletes a link, and the peer of a veth, like `ip link del`; in the namespace that the socket's own knows by `nsid`,
+ * if given. Throws `ENODEV` if the link does not exist.
  */
 export function deleteLink(route: NetlinkSocket, link: NamedLink, nsid?: number): void {
   const payload = linkPayload.encode({ index: link.index }, { targetNetnsId: nsid })
@@ -164,14 +164,17 @@ const RTM_NEWLINKPROP = 108
 const RTM_DELLINKPROP = 109
 
 /**
- * Gives a link further names, like `ip link property add dev NAME altname …`. Throws `EEXIST` when a link of the namespace has
- * one of them, and then those before it were given.
+ * Adds alternative names to a link, like `ip link property add dev NAME altname …`. Throws `EEXIST` if a link of the
+ * namespace has one of them; the names before it have been added then.
  */
 export function addAltNames(route: NetlinkSocket, link: NamedLink, altNames: string[]): void {
   changeAltNames(route, link, altNames, RTM_NEWLINKPROP, NLM_F_CREATE | NLM_F_EXCL | NLM_F_APPEND)
 }
 
-/** Takes names off a link, like `ip link property del dev NAME altname …`. Throws `EINVAL` when it does not have one. */
+/**
+ * Deletes alternative names of a link, like `ip link property del dev NAME altname …`. Throws `EINVAL` if it does not
+ * have one of them.
+ */
 export function deleteAltNames(route: NetlinkSocket, link: NamedLink, altNames: string[]): void {
   changeAltNames(route, link, altNames, RTM_DELLINKPROP, 0)
 }

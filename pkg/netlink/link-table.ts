@@ -54,7 +54,7 @@ export const linkInfo = attrs({
   slaveData: [5, bytes],
 })
 
-/** struct rtnl_link_stats64 and the like are left alone: the attributes that the plugins read or write. */
+/** The attributes that the plugins read or write; struct rtnl_link_stats64 and the like are left out. */
 export const linkAttributes = attrs({
   mac: [1, mac], // IFLA_ADDRESS
   broadcast: [2, mac],
@@ -72,19 +72,19 @@ export const linkAttributes = attrs({
   group: [27, u32],
   netnsFd: [28, u32],
   extMask: [29, u32],
-  promiscuity: [30, u32], // how many want the link to be promiscuous
+  promiscuity: [30, u32], // the number of users that want the link to be promiscuous
   txQueues: [31, u32],
   rxQueues: [32, u32],
   carrier: [33, u8],
   perFamily: [26, bytes], // IFLA_AF_SPEC
   linkNetnsId: [37, i32],
-  portName: [38, text], // IFLA_PHYS_PORT_NAME: which one of the ports that a device on a bus has
-  targetNetnsId: [46, i32], // only in requests: the namespace that is asked about
+  portName: [38, text], // IFLA_PHYS_PORT_NAME: the port of a device with several ports
+  targetNetnsId: [46, i32], // only in requests: the namespace of the link
   xdp: [43, bytes], // IFLA_XDP
   newIndex: [49, i32], // only in requests that move a link: the index that it gets there, since Linux 5.12
   altNames: [52, listOf(53, nameText)], // IFLA_PROP_LIST of IFLA_ALT_IFNAME
   altName: [53, nameText], // only in requests
-  permanentMac: [54, mac], // what the hardware came with
+  permanentMac: [54, mac], // the address of the hardware
   parentName: [56, text], // IFLA_PARENT_DEV_NAME since Linux 5.14: the device on its bus, such as 0000:03:00.0
   parentBus: [57, text], // IFLA_PARENT_DEV_BUS_NAME: "pci", "virtio", …
   allMulti: [61, u32],
@@ -93,10 +93,10 @@ export const linkAttributes = attrs({
 /** The payload of a message about a link. */
 export const linkPayload = payloadOf(linkHeader, linkAttributes)
 
-/** `IFLA_PROTINFO` of family AF_BRIDGE: how a port is set, like `bridge link set`. */
+/** `IFLA_PROTINFO` of family AF_BRIDGE: the settings of a port, like `bridge link set`. */
 export const bridgePortAttributes = attrs({ name: [3, text], master: [10, u32], port: [12, bridgePortData] })
 
-/** The peer of a veth in the request that makes both: an ifinfomsg, and the peer's own attributes. */
+/** The peer in the request that creates a veth pair: an ifinfomsg, and the peer's attributes. */
 const vethPeer: Codec<Infer<typeof linkAttributes>> = codec(
   (attributes, to) => {
     linkHeader.append({}, to)
@@ -112,12 +112,12 @@ export const macvlanModes = { private: 1, vepa: 2, bridge: 4, passthru: 8 } as c
 export const ipvlanModes = { l2: 0, l3: 1, l3s: 2 } as const
 export const ipvlanFlags = { bridge: 0, private: 1, vepa: 2 } as const
 
-/** `ETH_P_8021Q` and `ETH_P_8021AD`, <linux/if_ether.h>: what a VLAN's tag begins with. */
+/** `ETH_P_8021Q` and `ETH_P_8021AD`, <linux/if_ether.h>: the first field of a VLAN tag. */
 export const vlanProtocols = { "802.1q": 0x8100, "802.1ad": 0x88a8 } as const
 
 /**
- * The kinds of links that plugins make, each with its `IFLA_INFO_DATA`, <linux/if_link.h>. Of links of other kinds the data
- * is kept as bytes.
+ * The kinds of links that plugins create, each with its `IFLA_INFO_DATA`, <linux/if_link.h>. The data of other kinds is
+ * kept as bytes.
  */
 export const linkKinds = {
   bridge: bridgeData,
@@ -132,7 +132,7 @@ export const linkKinds = {
   dummy: attrs({}),
   ifb: attrs({}),
   vrf: attrs({ table: [1, u32] }), // IFLA_VRF_TABLE
-  /** `IFLA_TUN_*`: what the kernel says of a tun or a tap; both are made by ioctl(2) alone. */
+  /** `IFLA_TUN_*`: what the kernel reports of a tun or a tap, which only ioctl(2) can create. */
   tun: attrs({
     owner: [1, u32],
     group: [2, u32],

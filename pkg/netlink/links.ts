@@ -13,13 +13,13 @@ import type { NetlinkSocket } from "./socket.ts"
 export const RTM_GETLINK = 18
 /** <asm-generic/errno-base.h> */
 const ENODEV = 19
-/** Leaves the IPv6 counters out of the answer: they are many of its bytes, and are read nowhere here. */
+/** Leaves the IPv6 counters out of the answer: they are many bytes that nothing here reads. */
 const RTEXT_FILTER_SKIP_STATS = 8
 
 /** The number of a link, unique in its namespace. */
 export type Ifindex = number & { readonly __brand: "Ifindex" }
 
-/** A link by its number, and by its name for errors. */
+/** A link by its index, with its name for errors. */
 export type NamedLink = Pick<Link, "index" | "name">
 
 /** A link as the kernel describes it. */
@@ -32,19 +32,19 @@ export interface Link {
   type: number
   mac: string
   mtu: number
-  /** "veth", "bridge", …; empty for devices that were not made by netlink. */
+  /** "veth", "bridge", …; empty for devices that were not created by netlink. */
   kind: string
   attributes: Infer<typeof linkAttributes>
 }
 
-/** The `IFLA_INFO_DATA` of a link of this kind; undefined for a link of another kind. */
+/** Returns the `IFLA_INFO_DATA` of a link of this kind; undefined for a link of another kind. */
 export function linkData<K extends LinkKind>({ kind: found, attributes }: Link, kind: K): LinkData<K> | undefined {
   if (found !== kind) return undefined
   const data = attributes.linkInfo?.data ?? new Uint8Array()
   return readAnswer(`read what a link of kind ${kind} is like`, () => linkKinds[kind].decode(data)) as LinkData<K>
 }
 
-/** `IFLA_INET6_CONF` in what a link has for AF_INET6: settings, by the numbers of `DEVCONF_*`, <linux/ipv6.h>. */
+/** `IFLA_INET6_CONF` in the link's data for AF_INET6: settings by the numbers of `DEVCONF_*`, <linux/ipv6.h>. */
 const familySettings = attrs({ inet6: [10, attrs({ settings: [2, bytes] })] })
 const DEVCONF_ACCEPT_RA = 3
 
@@ -59,13 +59,16 @@ export function getLink(route: NetlinkSocket, which: string | Ifindex): Link {
   return route.get(lookUp(which), readLink)
 }
 
-/** Like `getLink`, and undefined when there is no such link. */
+/** Like `getLink`, but returns undefined if the link does not exist. */
 export function findLink(route: NetlinkSocket, which: string | Ifindex): Link | undefined {
-  if (typeof which === "string" && which.includes("\0")) return undefined // a NUL ends a name: no link has one in it
+  if (typeof which === "string" && which.includes("\0")) return undefined // a NUL ends a name: no name contains one
   return route.find(lookUp(which), ENODEV, readLink)
 }
 
-/** A link of the namespace that the socket's own knows by this nsid; undefined when either no longer exists. Throws `NetlinkError`. */
+/**
+ * Returns a link of the namespace that the socket's own knows by this nsid; undefined if either no longer exists.
+ * Throws `NetlinkError`.
+ */
 export function findLinkInside(route: NetlinkSocket, nsid: number, index: Ifindex): Link | undefined {
   return unlessErrno(() => route.find(lookUp(index, nsid), ENODEV, readLink), "EINVAL")
 }
@@ -82,16 +85,16 @@ function lookUp(which: string | Ifindex, nsid?: number): Request {
   return { type: RTM_GETLINK, what, payload }
 }
 
-/** Links that the kernel picks out before it tells of them: of a kind, of a master. Kernels before 4.6 do not. */
+/** Criteria by which the kernel selects links: kind and master. Kernels before 4.6 ignore them. */
 export interface LinkFilter {
   kind?: string
   master?: Ifindex
 }
 
 /**
- * The links of the namespace, like `ip link show type KIND`: all, or those that are wanted. A host with hundreds of links, on which containers
- * come and go all the time, changes during each attempt to list them; then what any attempt has seen: each link that was there
- * all the time, and some that no longer exist.
+ * Returns the links of the namespace, like `ip link show type KIND`: all, or the wanted ones. On a host with hundreds
+ * of links and containers that come and go, the list may change during each attempt. Then the result is the union of
+ * all attempts: every link that existed all the time, and some that no longer exist.
  */
 export function listLinks(
   route: NetlinkSocket,
@@ -111,7 +114,7 @@ export function listLinksInside(
   return unlessErrno(() => listLinksOf(route, nsid, isWanted, filter), "EINVAL") ?? []
 }
 
-/** The number of dumps when links change during each: a link that three dumps have not seen does not exist. */
+/** The number of dumps if links change during each. A link missing in three dumps does not exist. */
 const LIST_ATTEMPTS = 3
 
 function listLinksOf(
@@ -140,7 +143,7 @@ function listLinksOf(
   }
 }
 
-/** A message of type `RTM_NEWLINK` or `RTM_DELLINK`, as it comes in answers and events. */
+/** Decodes a message of type `RTM_NEWLINK` or `RTM_DELLINK` from an answer or an event. */
 export function readLink(message: Message): Link {
   const { payload } = message
   const { header, attributes } = payload.length > MAX_LENGTH ? decodeLongLink(payload) : linkPayload.decode(payload)

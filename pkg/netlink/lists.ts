@@ -14,13 +14,13 @@ import {
   readDone,
 } from "./message.ts"
 
-/** More of a list than this costs more than another socket: some 160 elements of a set. */
+/** Reading more of a list than this costs more than another socket: some 160 elements of a set. */
 const ENOUGH_OF_A_LIST = 16 << 10
 
-/** A list that changes while it is read is asked for again, this often at most. */
+/** The number of attempts for a list that changes while it is read. */
 const ATTEMPTS = 10
 
-/** The lists of one socket (`NLM_F_DUMP`): what the kernel sends in several datagrams, and may interrupt. */
+/** Lists of one socket (`NLM_F_DUMP`): the kernel sends them in several datagrams, and may interrupt them. */
 export class Lists {
   readonly #channel: Channel
   readonly #budget: Budget | undefined
@@ -31,8 +31,9 @@ export class Lists {
   }
 
   /**
-   * Ends a list after its first message. The kernel begins no other list of a socket before the end of this one, and makes another
-   * datagram of it at every receive. So a list that is not at its end soon, which may be long, is left with its socket.
+   * Ends a list after its first message. The kernel starts no other list on a socket before the end of this one, and
+   * produces another datagram of it at every receive. A list that does not end soon is therefore abandoned together
+   * with its socket.
    */
   leave(first: Message, what: string): void {
     try {
@@ -52,8 +53,8 @@ export class Lists {
   }
 
   /**
-   * The whole list: what `pick` makes of its messages, without undefined. Asks again when the list changed while it was read. Throws
-   * `NetlinkError`.
+   * Returns the whole list: the results of `pick` for its messages, without undefined. Asks again if the list changed
+   * while it was read. Throws `NetlinkError`.
    */
   all<T>(request: Request, pick: (message: Message) => T | undefined, attempts = ATTEMPTS): T[] {
     for (let attempt = 1; ; attempt++) {
@@ -79,7 +80,8 @@ export class Lists {
     try {
       return this.#once(request, pick)
     } catch (error) {
-      // ENOBUFS: the end of the first list took the room for the beginning of this one, which comes when that has been read.
+      // ENOBUFS: the end of the first list took the room for the beginning of this one, which arrives after the end has
+      // been read.
       if (!isErrno(error, "EBUSY", "ENOBUFS")) throw error
     }
     this.#readToTheEnd(request.what)
@@ -108,7 +110,7 @@ export class Lists {
         )
         const error = outcome.errno === 0 ? undefined : new NetlinkError(request.what, outcome.errno, outcome.extack)
         if (error && error.errno !== "EINTR") throw error
-        // A first entry that is longer than the room for it ends the list in silence. By now there is more room.
+        // A first entry longer than the buffer ends the list without an error. The buffer is larger by now.
         if (isEmpty && !isWide && !request.isShort) return this.#once(request, pick)
         return consistent && !error ? found : undefined
       }

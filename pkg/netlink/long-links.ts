@@ -2,25 +2,26 @@ import { align, HEADER, lengthAt, typeAt } from "./attrs.ts"
 import type { Infer } from "./codec.ts"
 import { linkAttributes, linkHeader, linkInfo, type linkPayload } from "./link-table.ts"
 
-/** The most that an attribute can say of its own length. */
+/** The largest length that an attribute's header can hold. */
 export const MAX_LENGTH = 0xffff
 const IFLA_LINKINFO = 18
 const IFLA_PROP_LIST = 52
 const IFLA_ALT_IFNAME = 53
-/** `IFLA_INFO_DATA` of `IFLA_LINKINFO`, where a kind has settings. */
+/** `IFLA_INFO_DATA` of `IFLA_LINKINFO`: the settings of a kind. */
 const IFLA_INFO_DATA = 2
 
-/** Decodes like `linkPayload` a message so long that an attribute's length may be wrong. Throws `DecodeError`. */
+/** Decodes like `linkPayload` a message so long that the length of an attribute may be wrong. Throws `DecodeError`. */
 export function decodeLongLink(payload: Uint8Array): ReturnType<typeof linkPayload.decode> {
   const header = linkHeader.decode(payload.subarray(0, linkHeader.size))
   return { header, attributes: decodeAttributes(payload.subarray(linkHeader.size)) }
 }
 
 /**
- * The attributes of a link. The kernel writes a nest of more than 64 KiB with its length cut to 16 bits, and a container can make
- * such nests: a macvlan with 6,000 source MACs, a VLAN with as many priorities, and before Linux 5.18 alternative names. Behind the
- * length that such a nest says lie bytes of the container's choice, which would pass for attributes of the kernel. They are not read: of settings
- * that may be so long nothing is known, nor of what follows them, but for the kind. Throws `DecodeError`.
+ * Returns the attributes of a link. The kernel writes a nest of more than 64 KiB with its length cut to 16 bits, and a
+ * container can create such nests: a macvlan with 6,000 source MACs, a VLAN with as many priorities, and before Linux
+ * 5.18 alternative names. After the wrong length come bytes of the container's choice, which would pass for attributes
+ * of the kernel. They are not read: settings that may be so long are unknown, as is everything after them except the
+ * kind. Throws `DecodeError`.
  */
 export function decodeAttributes(found: Uint8Array): Infer<typeof linkAttributes> {
   for (let at = 0; found.length - at > MAX_LENGTH; at = endAt(found, at)) {

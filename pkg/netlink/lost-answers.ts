@@ -2,17 +2,18 @@ import { isErrno } from "../libc/mod.ts"
 import { NetlinkError, NLM_F_CREATE } from "./message.ts"
 
 /**
- * Answers that are lost: the kernel had no memory for one, or does not answer. It does a request before send(2) returns, so all of
- * it may be done, or nothing. A question is sent again; so is a change, which may then be refused as done.
+ * Marks a lost answer: the kernel had no memory for it, or does not answer. The kernel executes a request before
+ * send(2) returns, so all of it may be done, or nothing. A query is sent again. So is a change, which may then be
+ * refused because it is done already.
  */
 export const lost = { isLost: true }
 
-/** Whether an error says so. */
+/** Whether an error means that the answer was lost. */
 export function isLost(error: unknown): error is NetlinkError {
   return error instanceof NetlinkError && error.isLost
 }
 
-/** Asks the kernel again when its answer to a question was lost. */
+/** Asks the kernel again if its answer to a query was lost. */
 export function retryLostAnswer<T>(ask: () => T): T {
   try {
     return ask()
@@ -22,10 +23,13 @@ export function retryLostAnswer<T>(ask: () => T): T {
   }
 }
 
-/** Whether a request was done by the same one before it: what it makes is there, or what it deletes is not. */
+/**
+ * Whether a refusal shows that an earlier copy of the request was executed: the object to create exists, or the one to
+ * delete does not.
+ */
 export function isAlreadyDone({ type, flags = 0 }: { type: number; flags?: number }, error: unknown): boolean {
   if (!(error instanceof NetlinkError)) return false
   if (flags & NLM_F_CREATE) return isErrno(error, "EEXIST")
-  const deletes = type >= 16 && type < 256 && (type & 3) === 1 // <linux/rtnetlink.h> has requests in fours
+  const deletes = type >= 16 && type < 256 && (type & 3) === 1 // <linux/rtnetlink.h> numbers requests in groups of four
   return deletes && isErrno(error, "ENODEV", "ENOENT", "ESRCH", "EADDRNOTAVAIL")
 }

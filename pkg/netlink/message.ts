@@ -32,10 +32,10 @@ export interface Message {
   payload: Uint8Array
 }
 
-/** A message to be sent: what follows its header, and what the header says but length and port, which the kernel fills in. */
+/** A message to send: the payload, and the fields of the header except length and port, which the kernel fills in. */
 type Outgoing = Pick<Message, "type" | "flags" | "sequence" | "payload">
 
-/** Adds a message to a datagram: header, payload, padding. */
+/** Appends a message to a datagram: header, payload, padding. */
 export function appendMessage({ type, flags, sequence, payload }: Outgoing, to: Output): void {
   const start = to.end
   const room = to.reserve(HEADER)
@@ -54,7 +54,7 @@ export function encodeMessage(type: number, flags: number, sequence: number, pay
   return encoded(appendMessage, { type, flags, sequence, payload })
 }
 
-/** The messages of one datagram. Throws `DecodeError` when a length is wrong. */
+/** Returns the messages of one datagram. Throws `DecodeError` for a wrong length. */
 export function readMessages(datagram: Uint8Array): Message[] {
   const messages: Message[] = []
   for (let at = 0; at < datagram.length; ) {
@@ -64,7 +64,7 @@ export function readMessages(datagram: Uint8Array): Message[] {
       throw new DecodeError(`message at byte ${at} says it has ${length} bytes of the ${left} left`)
     }
     messages.push({
-      type: (datagram[at + 4] as number) | ((datagram[at + 5] as number) << 8), // written out: a list has thousands
+      type: (datagram[at + 4] as number) | ((datagram[at + 5] as number) << 8), // written out: a list has thousands of them
       flags: (datagram[at + 6] as number) | ((datagram[at + 7] as number) << 8),
       sequence: u32.get(datagram, at + 8),
       port: u32.get(datagram, at + 12),
@@ -114,12 +114,12 @@ function extackIn(message: Message, start: number): { extack?: string } {
 /** Bytes of struct nfgenmsg: family, version, resource. */
 export const NFGENMSG_SIZE = 4
 
-/** struct nfgenmsg, <linux/netfilter/nfnetlink.h>: what every netfilter message begins with. */
+/** Returns struct nfgenmsg, <linux/netfilter/nfnetlink.h>, which every netfilter message begins with. */
 export function netfilterHeader(family: number, resource = 0): Uint8Array {
   return new Uint8Array([family, 0, resource >> 8, resource & 0xff])
 }
 
-/** A request that the kernel refused. It stays inside the process: `CniError` is what leaves it. */
+/** A request that the kernel refused. It stays inside the process: callers get a `CniError`. */
 export class NetlinkError extends Error {
   override readonly name = "NetlinkError"
   /** "EEXIST" */
@@ -127,9 +127,9 @@ export class NetlinkError extends Error {
   /** The kernel's text from the extended acknowledgement, if it gave any. */
   readonly extack: string | undefined
 
-  /** Whether the reason passes: other processes kept changing the same, and each attempt was in vain. */
+  /** Whether the reason is temporary: other processes changed the same objects during every attempt. */
   readonly willPass: boolean
-  /** Whether the answer was lost: the kernel may have done the request, or not. */
+  /** Whether the answer was lost: the kernel may have executed the request, or not. */
   readonly isLost: boolean
 
   constructor(what: string, errno: number | string, extack?: string, { willPass = false, isLost = false } = {}) {

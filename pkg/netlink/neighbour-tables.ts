@@ -20,33 +20,34 @@ const tableConfig = struct({
   proxyQueue: u32,
 })
 
-/** Where struct ndt_stats has `table_fulls`, its last field; kernels before 4.3 have not got it. */
+/** The offset of `table_fulls`, the last field of struct ndt_stats; missing in kernels before 4.3. */
 const REFUSED_AT = 80
 
-/** struct ndtmsg, and what follows it. */
+/** struct ndtmsg and its attributes. */
 const tablePayload = payloadOf(
   struct({ family: u8, pad1: u8, pad2: u16 }),
   attrs({ most: [4, u32], config: [5, tableConfig], statistics: [7, bytes] }),
 )
 
-/** The kernel's table of a family's neighbours, which is one for all namespaces of the machine. */
+/** The kernel's table of neighbors of one family, shared by all namespaces of the machine. */
 export interface NeighbourTable {
   family: Family
   entries: number
   /**
-   * gc_thresh3, the largest number of entries: beyond it the kernel drops unused entries, and refuses a new one when it
+   * gc_thresh3, the maximum number of entries. Beyond it the kernel drops unused entries, and refuses a new one if it
    * cannot drop any.
    */
   most: number
-  /** How often it has refused one since it started. */
+  /** The number of entries refused since boot. */
   refused: number
 }
 
 const families: readonly Family[] = [AF_INET, AF_INET6]
 
 /**
- * The tables of neighbours and how full they are, like `ip ntable show`; the kernel tells of one again in each datagram that goes on with the
- * parameters of its links, of which a node with containers has hundreds. Throws `NetlinkError`.
+ * Returns the neighbor tables and their fill levels, like `ip ntable show`. The kernel repeats a table in every
+ * datagram that continues with the parameters of its links; a node with containers has hundreds of links. Throws
+ * `NetlinkError`.
  */
 export function listNeighbourTables(route: NetlinkSocket): NeighbourTable[] {
   const request = { type: RTM_GETNEIGHTBL, what: "list neighbour tables", payload: new Uint8Array(4) }

@@ -27,7 +27,7 @@ export interface Neighbour {
   state: number
 }
 
-/** The entries of a family, or of both, like `ip neigh show`. */
+/** Returns the entries of a family, or of both, like `ip neigh show`. */
 export function listNeighbours(route: NetlinkSocket, family?: Family): Neighbour[] {
   const payload = neighbourHeader.encode({ family })
   return dumpFamily(route, family, { type: RTM_GETNEIGH, what: "list neighbours", payload }, (message) => {
@@ -41,7 +41,7 @@ export function listNeighbours(route: NetlinkSocket, family?: Family): Neighbour
   })
 }
 
-/** Where a bridge sends frames for a MAC. */
+/** The port of a bridge to which frames for a MAC go. */
 export interface ForwardingEntry {
   /** The port, or the bridge itself. */
   index: Ifindex
@@ -62,7 +62,7 @@ export function findForwardingEntry(route: NetlinkSocket, bridge: NamedLink, mac
   })
 }
 
-/** A static entry of a forwarding database: not learned from a frame, and not changed by frames. */
+/** A static entry of a forwarding database: it is not learned from a frame, and frames do not change it. */
 export interface FixedEntry extends ForwardingEntry {
   mac: string
 }
@@ -71,8 +71,8 @@ export interface FixedEntry extends ForwardingEntry {
 const NTF_SELF = 2
 
 /**
- * The entries of a bridge that do not age, like `bridge fdb show br BRIDGE static` and those that are `permanent`; what the bridge has learned is
- * passed over at a glance. Frames that a container sends make entries: ask by a socket with a budget. Throws `NetlinkError`.
+ * Returns the entries of a bridge that do not age, like `bridge fdb show br BRIDGE static` and `permanent`. Learned
+ * entries are skipped cheaply. Frames of a container create entries: use a socket with a budget. Throws `NetlinkError`.
  */
 export function listFixedEntries(route: NetlinkSocket, bridge: NamedLink): FixedEntry[] {
   const payload = neighbourPayload.encode({ family: AF_BRIDGE }, { master: bridge.index })

@@ -10,7 +10,7 @@ export const RTNH_F_ONLINK = 4
 const nextHopHeader = struct({ length: u16, flags: u8, weight: u8, index: u32 })
 const nextHopAttributes = attrs({ gateway: [5, bytes] })
 
-/** One way of a multipath route. `weight` counts from 1. */
+/** One next hop of a multipath route. `weight` counts from 1. */
 export interface NextHop {
   gateway?: Uint8Array
   index?: Ifindex
@@ -18,7 +18,7 @@ export interface NextHop {
   onLink?: boolean
 }
 
-/** `RTA_MULTIPATH`: next hops one after the other, each with attributes of its own. */
+/** `RTA_MULTIPATH`: a sequence of next hops, each with attributes of its own. */
 export const multipath: Codec<NextHop[]> = codec(
   (hops, to) => {
     for (const { gateway, index = 0, weight = 1, onLink } of hops) {

@@ -1,17 +1,17 @@
-/** The first size in bytes: most messages are shorter. */
+/** The initial size in bytes: most messages are shorter. */
 const FIRST_BYTES = 4096
 /** Netlink aligns everything to four bytes. */
 const ALIGNMENT = 4
 
 /**
- * Bytes that grow at their end. A message is put together in one of these, header and attributes alike: on the engine an array for
- * each piece costs more than all that is written into it.
+ * A buffer that grows at its end. A message, header and attributes alike, is assembled in one of these: on the engine
+ * an array for each piece costs more than writing its bytes.
  */
 export class Output {
   /** The buffer: the encoded bytes up to `end`, and undefined bytes after them. `reserve` may replace the array. */
   room = new Uint8Array(FIRST_BYTES)
   end = 0
-  /** Kept, since to ask an array for its length is a call. */
+  /** Kept, since reading the length of an array is a call. */
   private capacity = FIRST_BYTES
 
   /** Makes space for `size` more bytes after `end`, and for the padding after them. Returns `room`. */

@@ -32,7 +32,7 @@ export interface Qdisc {
   options: Uint8Array
 }
 
-/** A qdisc to be made: at the root unless a parent is given. */
+/** A qdisc to add, at the root unless a parent is given. */
 export interface QdiscSpec<K extends QdiscKind> {
   kind: K
   parent?: number
@@ -42,8 +42,8 @@ export interface QdiscSpec<K extends QdiscKind> {
 }
 
 /**
- * Adds a qdisc, like `tc qdisc add dev LINK root handle 1: tbf …`. Throws `EEXIST` when another than the kernel's default
- * one is there, and `ENOENT` for a kind that the kernel does not have.
+ * Adds a qdisc, like `tc qdisc add dev LINK root handle 1: tbf …`. Throws `EEXIST` if there is a qdisc other than the
+ * kernel's default, and `ENOENT` for a kind that the kernel does not have.
  */
 export function addQdisc<K extends QdiscKind>(route: NetlinkSocket, device: NamedLink, spec: QdiscSpec<K>): void {
   const { kind, parent = TC_H_ROOT, handle = 0, options } = spec
@@ -55,19 +55,19 @@ export function addQdisc<K extends QdiscKind>(route: NetlinkSocket, device: Name
   route.execute({ type: RTM_NEWQDISC, flags, what: `add qdisc ${kind} to "${device.name}"`, payload })
 }
 
-/** Adds a qdisc "ingress", like `tc qdisc add dev LINK ingress`. Throws `EEXIST` when that or a clsact is there. */
+/** Adds a qdisc "ingress", like `tc qdisc add dev LINK ingress`. Throws `EEXIST` if there is one, or a clsact. */
 export function addIngress(route: NetlinkSocket, device: NamedLink): void {
   addQdisc(route, device, { kind: "ingress", parent: TC_H_INGRESS, handle: INGRESS_HANDLE, options: {} })
 }
 
 /**
- * The qdisc at one place of a link, `TC_H_ROOT` or `TC_H_INGRESS`, like `tc qdisc show dev LINK root`. Undefined when there
- * is the kernel's own, which it has where no program made one.
+ * Returns the qdisc at one place of a link, `TC_H_ROOT` or `TC_H_INGRESS`, like `tc qdisc show dev LINK root`;
+ * undefined for the kernel's default qdisc.
  */
 export function findQdisc(route: NetlinkSocket, device: NamedLink, parent: number): Qdisc | undefined {
   const payload = trafficPayload.encode({ index: device.index, parent })
-  // Without NLM_F_ECHO the kernel tells everyone who listens but the one who asks; of a default qdisc it says nothing at all,
-  // and the acknowledgement ends the waiting.
+  // Without NLM_F_ECHO the kernel reports a qdisc to all listeners except the one who asks. It reports nothing for a
+  // default qdisc; the acknowledgement then ends the wait.
   const request = {
     type: RTM_GETQDISC,
     flags: NLM_F_ECHO | NLM_F_ACK,
@@ -81,10 +81,7 @@ export function findQdisc(route: NetlinkSocket, device: NamedLink, parent: numbe
   })
 }
 
-/**
- * All qdiscs of the namespace with the links that have them, like `tc qdisc show`; those that the kernel itself
- * has made are left out.
- */
+/** Returns all qdiscs of the namespace with their links, like `tc qdisc show`, without the kernel's default qdiscs. */
 export function listQdiscs(route: NetlinkSocket): (Omit<Qdisc, "options"> & { index: Ifindex })[] {
   const payload = trafficPayload.encode({})
   return route.dump({ type: RTM_GETQDISC, what: "list the qdiscs", payload }, (message) => {
@@ -94,7 +91,7 @@ export function listQdiscs(route: NetlinkSocket): (Omit<Qdisc, "options"> & { in
   })
 }
 
-/** The options of a qdisc of this kind; undefined for one of another kind. */
+/** Returns the options of a qdisc of this kind; undefined for another kind. */
 export function qdiscOptions<K extends QdiscKind>(
   { kind: found, options }: Qdisc,
   kind: K,
@@ -105,7 +102,10 @@ export function qdiscOptions<K extends QdiscKind>(
   ) as QdiscOptions<K>
 }
 
-/** Deletes the qdisc at one place of a link, like `tc qdisc del dev LINK root`, classes and filters with it. Throws `ENOENT`. */
+/**
+ * Deletes the qdisc at one place of a link with its classes and filters, like `tc qdisc del dev LINK root`. Throws
+ * `ENOENT`.
+ */
 export function deleteQdisc(route: NetlinkSocket, device: NamedLink, parent: number): void {
   const payload = trafficPayload.encode({ index: device.index, parent })
   route.execute({ type: RTM_DELQDISC, what: `delete a qdisc of "${device.name}"`, payload })
@@ -118,7 +118,7 @@ export interface HtbClass {
   options: Infer<typeof htbClass>
 }
 
-/** Adds a class, like `tc class add dev LINK parent 1: classid 1:1 htb rate …`. Throws `EEXIST` when it is there. */
+/** Adds a class, like `tc class add dev LINK parent 1: classid 1:1 htb rate …`. Throws `EEXIST` if it exists. */
 export function addHtbClass(route: NetlinkSocket, device: NamedLink, { id, options }: HtbClass): void {
   const payload = trafficPayload.encode(
     { index: device.index, handle: id, parent: (id & 0xffff0000) >>> 0 },
@@ -128,7 +128,7 @@ export function addHtbClass(route: NetlinkSocket, device: NamedLink, { id, optio
   route.execute({ type: RTM_NEWTCLASS, flags, what: `add a class to "${device.name}"`, payload })
 }
 
-/** The classes of the htb of a link, like `tc class show dev LINK`. */
+/** Returns the classes of a link's htb qdisc, like `tc class show dev LINK`. */
 export function listHtbClasses(route: NetlinkSocket, device: NamedLink): HtbClass[] {
   const payload = trafficPayload.encode({ index: device.index })
   return route.dump({ type: RTM_GETTCLASS, what: `list the classes of "${device.name}"`, payload }, (message) => {

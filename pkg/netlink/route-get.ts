@@ -23,19 +23,22 @@ const questionPayload = payloadOf(
   }),
 )
 
-/** A packet whose route is asked for. What is left out does not count: no rule can match it. */
+/** A packet whose route is wanted. A field that is left out matches no rule. */
 export interface RouteQuestion {
   readonly dst: Uint8Array
   readonly src?: Uint8Array | undefined
-  /** The interface that it comes in by. Without, it is a packet of the host itself, and `src` has to be an address of the host. */
+  /**
+   * The interface on which it arrives. Without it the packet is the host's own, and `src` has to be an address of the
+   * host.
+   */
   readonly input?: Ifindex | undefined
   readonly mark?: number | undefined
-  /** `IPPROTO_TCP`, `IPPROTO_UDP`, `IPPROTO_ICMP` or `IPPROTO_ICMPV6`; the kernel takes no other. */
+  /** `IPPROTO_TCP`, `IPPROTO_UDP`, `IPPROTO_ICMP` or `IPPROTO_ICMPV6`; the kernel accepts no other. */
   readonly protocol?: number | undefined
   readonly destinationPort?: number | undefined
 }
 
-/** What the kernel says of a packet that it does not route; each is an answer, not a failure of the question. */
+/** The kernel's errors for a packet that it does not route. Each is an answer, not a failure of the query. */
 export type RouteRefusal = (typeof refusals)[number]
 
 /**
@@ -61,7 +64,7 @@ export function askRoute(
   try {
     return route.get({ type: RTM_GETROUTE, what: `find the route to ${formatIp(dst)}`, payload }, readRoute)
   } catch (error) {
-    // Where the kernel explains itself it is the question that it refuses.
+    // If the kernel explains the error, it has refused the query itself.
     const isAnswer = error instanceof NetlinkError && error.extack === undefined
     const refusal = isAnswer ? refusals.find((each) => isErrno(error, each)) : undefined
     if (refusal !== undefined) return refusal

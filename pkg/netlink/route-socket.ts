@@ -13,7 +13,7 @@ const NETNSA_NSID_NOT_ASSIGNED = -1
 export const RouteGroup = { Link: 1, Ipv4Address: 0x10, Ipv4Route: 0x40, Ipv6Address: 0x100, Ipv6Route: 0x400 } as const
 
 /**
- * rtnetlink in the network namespace in which it was opened: links, addresses, routes, rules.
+ * An rtnetlink socket in the network namespace in which it was opened: links, addresses, routes, rules.
  *
  * @example
  * using host = RouteSocket.open()
@@ -21,14 +21,14 @@ export const RouteGroup = { Link: 1, Ipv4Address: 0x10, Ipv4Route: 0x40, Ipv6Add
  */
 export class RouteSocket extends NetlinkSocket {
   /**
-   * Opens a socket in the thread's namespace, with a budget where it lists what a container can multiply: see `Netns.openRoute`,
-   * `forEachNsid`. Throws `SyscallError`.
+   * Opens a socket in the thread's namespace. It needs a budget to list objects that a container can multiply: see
+   * `Netns.openRoute`, `forEachNsid`. Throws `SyscallError`.
    */
   static open(budget?: Budget): RouteSocket {
     return new RouteSocket(NETLINK_ROUTE, 0, undefined, budget)
   }
 
-  /** Opens a socket that also hears of changes, for `nextEvents`. */
+  /** Opens a socket that also receives events, for `nextEvents`. */
   static subscribe(groups: number): RouteSocket {
     return new RouteSocket(NETLINK_ROUTE, groups)
   }
@@ -38,9 +38,9 @@ export class RouteSocket extends NetlinkSocket {
 const nsidPayload = payloadOf(struct({ family: u32 }), attrs({ nsid: [1, i32], fd: [3, u32] }))
 
 /**
- * The nsid that the socket's namespace has for another one, given by a descriptor of it, like `ip netns list-id`: what
- * `linkNetnsId` of a link means, which says where the link's peer is. Undefined when it has none, and then no link of the
- * socket's namespace ends there. Throws `EINVAL` for a descriptor of something else.
+ * Returns the nsid by which the socket's namespace knows another one, given by a descriptor, like `ip netns list-id`.
+ * `linkNetnsId` of a link has this number; it says where the link's peer is. Undefined if there is none; then no link
+ * of the socket's namespace has a peer there. Throws `EINVAL` for a descriptor of something else.
  */
 export function findNsid(route: NetlinkSocket, fd: number): number | undefined {
   const request = { type: RTM_GETNSID, what: `find the nsid of namespace descriptor ${fd}` }
@@ -51,8 +51,8 @@ export function findNsid(route: NetlinkSocket, fd: number): number | undefined {
 }
 
 /**
- * Sees to it that the socket's namespace has an nsid for another one, given by a descriptor of it, like `ip netns set NAME auto`.
- * Throws `NetlinkError`.
+ * Assigns an nsid to another namespace, given by a descriptor, unless it has one, like `ip netns set NAME auto`. Throws
+ * `NetlinkError`.
  */
 export function assignNsid(route: NetlinkSocket, fd: number): void {
   const what = `assign an nsid to namespace descriptor ${fd}`
@@ -61,8 +61,8 @@ export function assignNsid(route: NetlinkSocket, fd: number): void {
 }
 
 /**
- * The nsids that the socket's namespace has for others, like `ip netns list-id`. A namespace gets one when a link moves or leads
- * there, and keeps it as long as it lives.
+ * Returns the nsids of the socket's namespace, like `ip netns list-id`. A namespace gets one when a link is moved there
+ * or has its peer there, and keeps it for its lifetime.
  */
 export function listNsids(route: NetlinkSocket): number[] {
   const payload = nsidPayload.encode({}, {})
@@ -72,8 +72,9 @@ export function listNsids(route: NetlinkSocket): number[] {
 }
 
 /**
- * Calls `work` for each namespace that the thread's own has an nsid for, with a socket of the thread's namespace whose lists may
- * take a part of the time that is left for all. Throws `NetlinkError`, `ETIME` when the time is over before the last one.
+ * Calls `work` for each namespace with an nsid in the thread's namespace. Its socket belongs to the thread's namespace,
+ * and its lists may use a share of the remaining time. Throws `NetlinkError`, `ETIME` if the time ends before the last
+ * one.
  */
 export function forEachNsid(work: (host: RouteSocket, nsid: number) => void): void {
   using host = RouteSocket.open()
