@@ -33,36 +33,39 @@ const table = (head: readonly string[], rows: readonly (readonly string[])[]) =>
   [row(head), row(head.map(() => "---")), ...rows.map(row)].join("\n")
 
 /** The page that a run makes. */
-export function formatPage({ measurements, verdicts, command, facts }: Run): string {
-  const rows = measurements.map((measured, at) => {
-    const isFirst = measurements[at - 1]?.row !== measured.row
-    return [isFirst ? measured.row : "", contenderOf(measured), ...numbersOf(measured)]
-  })
-  return `# Results
+export function formatPage({ verdicts, command, facts }: Omit<Run, "measurements">): string {
+  return `# Figures
 
-Made by \`${command}\`; [README.md](README.md) says what each row is. Ratios carry over to other machines, times do not.
+What do the plugins cost, in time and memory, beside the Go reference plugins?
 
-${facts.map((fact) => `- ${fact}`).join("\n")}
+\`npm run bench -- --write\` writes this page. [bench](../bench/README.md) says what each row is, and [rows.csv](../bench/rows.csv) has all rows of this
+run in milliseconds. Ratios to the Go plugins carry over to other machines, times do not.
 
-![Time relative to the Go plugins](results.svg)
+${[`Made by \`${command}\``, ...facts].map((fact) => `- ${fact}`).join("\n")}
 
-## Targets
+![Time relative to the Go plugins](../bench/results.svg)
 
-Met or missed where the whole 95 % interval of what was measured lies on one side of a bound; else unsure.
+A bound is met or missed where the whole 95 % interval of what was measured lies on one side of it; otherwise it is unsure.
 
 ${table(["what", "measured", "95 %", "must", "", "goal", ""], verdicts.map(cellsOf))}
-
-## Rows
-
-Milliseconds of wall time; p99 is the longest of fewer than 100 runs. CPU time in milliseconds and page faults are medians,
-memory is the highest of all runs. All three include the processes that a plugin starts.
-
-${table(["row", "contender", "runs", "min", "median", "p99", "max", "CPU", "MB", "faults", "ratio"], rows)}
 `
 }
 
-/** Writes RESULTS.md and results.svg. */
+/**
+ * All rows of a run as CSV. Wall time in milliseconds; p99 is the longest of fewer than 100 runs. CPU time in milliseconds and page
+ * faults are medians, memory is the highest of all runs; all three include the processes that a plugin starts.
+ */
+export function formatRows(measurements: readonly Measurement[]): string {
+  const head = ["row", "contender", "runs", "min", "median", "p99", "max", "CPU", "MB", "faults", "ratio"]
+  const rows = measurements.map((measured) => [measured.row, contenderOf(measured), ...numbersOf(measured)])
+  return [head, ...rows].map((cells) => `${cells.map(quote).join(",")}\n`).join("")
+}
+
+const quote = (cell: string) => (/[",]/.test(cell) ? `"${cell.replaceAll('"', '""')}"` : cell)
+
+/** Writes docs/figures.md, rows.csv and results.svg. */
 export function writeResults(run: Run): void {
-  writeFileSync(join(import.meta.dir, "RESULTS.md"), formatPage(run))
+  writeFileSync(join(import.meta.dir, "../docs/figures.md"), formatPage(run))
+  writeFileSync(join(import.meta.dir, "rows.csv"), formatRows(run.measurements))
   writeFileSync(join(import.meta.dir, "results.svg"), drawChart(run.measurements))
 }

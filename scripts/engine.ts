@@ -1,6 +1,6 @@
 /**
  * The engine: its source, which comes from the Python package index pinned by a hash (`host/engine.txt`), its objects for a
- * target, and the program that compiles scripts. docs/engine.md tells the whole.
+ * target, and the program that compiles scripts. docs/develop/engine.md tells the whole.
  *
  * All of it is kept in the user's cache directory, by what it was made from: the objects take most of a minute to compile.
  */

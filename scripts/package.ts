@@ -37,9 +37,9 @@ function manifest(): object {
   }
 }
 
-/** The page of the package: what docs/libcni.md says before it goes into details. */
+/** The page of the package: what pkg/libcni/README.md says before it goes into details. */
 function readme(): string {
-  const page = readFileSync(join(root, "docs/libcni.md"), "utf8")
+  const page = readFileSync(join(root, "pkg/libcni/README.md"), "utf8")
   return page.slice(0, page.indexOf("\n## Where things are"))
 }
 

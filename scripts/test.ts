@@ -1,7 +1,7 @@
 /**
  * Everything that has to hold before a change goes in: `modes` below has what there is.
  *
- *   npm test                       the gate, the build, the integration tests, and the statements of docs/conformance.md
+ *   npm test                       the gate, the build, the integration tests, and the statements of docs/develop/conformance.md
  *   bun scripts/test.ts --MODE     one of the modes, such as --gate; npm has a command for each
  *
  * Goes through all steps even when a step fails, and says in a line how each test file ended. The output of the tests is in
@@ -9,7 +9,7 @@
  * a pass is reported as FLAKY with the first output. Where more than ten files fail none runs again.
  *
  * The last line is `N passed, N failed`, and the exit code 0 when nothing failed; a step that is not a test counts
- * as one failure when it fails, and so does a test file that dies or hangs, and each statement of docs/conformance.md that does not hold.
+ * as one failure when it fails, and so does a test file that dies or hangs, and each statement of docs/develop/conformance.md that does not hold.
  */
 import { rm } from "node:fs/promises"
 import { availableParallelism } from "node:os"
@@ -120,9 +120,9 @@ async function sanitized(runner: Runner, words: readonly string[]): Promise<void
   for (const report of readReports()) runner.fail(report)
 }
 
-/** Judges the statements of docs/conformance.md by the tests that have run; counts those that do not hold. */
+/** Judges the statements of docs/develop/conformance.md by the tests that have run; counts those that do not hold. */
 async function judgeStatements(runner: Runner): Promise<Conformance> {
-  const list = parseStatements(await Bun.file(join(root, "docs/conformance.md")).text())
+  const list = parseStatements(await Bun.file(join(root, "docs/develop/conformance.md")).text())
   const judged = judge(list, runner.testCases)
   for (const failure of failuresOf(judged)) runner.fail(failure)
   return judged
@@ -257,7 +257,7 @@ const modes: Readonly<Record<string, Mode>> = {
   sanitized,
   /** The long form of what `npm test` has of kills, errors, storms and garbage; with words the files that have one in their path. */
   faults,
-  /** The tests that hold statements of docs/conformance.md, and what holds each; with `--json` as JSON. */
+  /** The tests that hold statements of docs/develop/conformance.md, and what holds each; with `--json` as JSON. */
   conformance,
 }
 

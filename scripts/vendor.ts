@@ -5,7 +5,7 @@
  *   CNI_VENDOR=DIR npm run archives
  *
  * npm packages, Bun among them, the engine's source archive, and Debian's package of musl for arm64. `SHA256SUMS` in it lists the files,
- * and `packages.txt` the Debian packages that it does not have: a packager's own system supplies these. docs/packaging.md tells the whole.
+ * and `packages.txt` the Debian packages that it does not have: a packager's own system supplies these. docs/develop/releasing.md tells the whole.
  */
 import { createHash } from "node:crypto"
 import {

@@ -22,7 +22,7 @@ export function readShare(written = process.env.CNI_FAULTS_SHARE ?? "1"): { from
   throw new Error(`Cannot use CNI_FAULTS_SHARE=${written}: expected a share such as 0.3 or 0.3-1`)
 }
 
-/** What a test of faults has seen, as `npm run test:faults` prints it at its end and `integration/faults/RESULTS.md` has it. */
+/** What a test of faults has seen, as `npm run test:faults` prints it at its end. */
 export interface Figure {
   /** What was tried: "ADD of bridge, killed before each system call". */
   what: string

@@ -78,7 +78,7 @@ test.each(engineNames)("digits beyond those of a double reach a plugin unchanged
 
 /** The page's first example. */
 async function firstExample(replaced: Readonly<Record<string, string>> = {}): Promise<string> {
-  const page = await readFile(join(project, "docs/libcni.md"), "utf8")
+  const page = await readFile(join(project, "pkg/libcni/README.md"), "utf8")
   let [, code = ""] = /^```ts first\.ts\n(.*?)^```$/ms.exec(page) ?? []
   for (const [old, other] of Object.entries(replaced)) code = code.replaceAll(old, other)
   return code

@@ -223,6 +223,6 @@ test("a file that is not whole is told by its sum, and the commands end there", 
   expect(await host.files()).toEqual(before)
 })
 
-test("the other commands of the page have tests of their own: image.test.ts, upgrade-page.test.ts", () => {
-  expect(page.unread()).toEqual(["deb-in-place", "DaemonSet"])
+test("the other commands of the page have tests of their own: image.test.ts, sign.test.ts, upgrade-page.test.ts", () => {
+  expect(page.unread()).toEqual(["verify", "deb-in-place", "DaemonSet"])
 })

@@ -35,11 +35,11 @@ async function verify(change: (copy: TemporaryDirectory) => Promise<unknown>) {
   await using copy = await TemporaryDirectory.create("cni-verified")
   await cp(directory.path, copy.path, { recursive: true })
   await change(copy)
-  const lines = (await Page.read("docs/release.md")).commands("verify")
+  const lines = (await Page.read("docs/install.md")).commands("verify")
   return await runProgram(["sh", "-ec", `cd ${copy.path}\n${lines.replaceAll("ADDRESS", releaser)}`])
 }
 
-test("the lines of docs/release.md verify a signed release, also a part of its files", async () => {
+test("the lines of docs/install.md verify a signed release, also a part of its files", async () => {
   const whole = await verify(async () => {})
   expect(whole.exitCode).toBe(0)
   expect(whole.stdout).toContain('Good "cni-plugins-release" signature')

@@ -52,7 +52,7 @@ function show(title: string, { passed, leftOut, failures }: Judgement): void {
   for (const failure of failures) console.log(`  FAILED: ${failure}`)
 }
 
-/** What chooses how much of a long form runs; see docs/reliability.md. */
+/** What chooses how much of a long form runs; see docs/develop/testing.md. */
 const choices = ["CNI_TEST_SEED", "CNI_FAULTS_ROUNDS", "CNI_FAULTS_SHARE"]
 
 /** What of the environment the long form goes by, in a machine. */

@@ -5,7 +5,7 @@ import * as libcni from "./mod.ts"
 import { Lab } from "./testing/lab.ts"
 
 const root = join(import.meta.dir, "../..")
-const page = await Bun.file(join(root, "docs/libcni.md")).text()
+const page = await Bun.file(join(root, "pkg/libcni/README.md")).text()
 
 /** The result of the fake `bridge`. */
 const result = {
@@ -55,7 +55,7 @@ function writeExamples(lab: Lab) {
   return { file, directory, [Symbol.dispose]: () => rmSync(directory, { recursive: true }) }
 }
 
-test("the examples of docs/libcni.md do what they say", async () => {
+test("the examples of pkg/libcni/README.md do what they say", async () => {
   using lab = hostOfThePage()
   using examples = writeExamples(lab)
   await import(examples.file)

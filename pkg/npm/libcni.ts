@@ -1,6 +1,6 @@
 /**
  * The npm package `libcni`: what a container runtime does with CNI, and the types, errors and versions of the specification.
- * `docs/libcni.md` explains it, `libcni/plugin` (`plugin.ts`) is the plugin's side.
+ * `pkg/libcni/README.md` explains it, `libcni/plugin` (`plugin.ts`) is the plugin's side.
  *
  * @example
  * const network = loadNetwork("/etc/cni/net.d", "lab")

@@ -59,7 +59,7 @@ test("README has a row for every plugin, with the link to its page", async () =>
 })
 
 test("the list of rooms in architecture.md has every plugin in its room", async () => {
-  const page = await textOf("docs/architecture.md")
+  const page = await textOf("docs/develop/architecture.md")
   const listed = [...page.matchAll(/^(plugins|ipam|meta)\/ {2,}[a-z ]+ {2,}(.+)$/gm)]
   const files = listed.flatMap(([, room, names = ""]) => names.split(" ").map((name) => `${room}/${name}/main.ts`))
   expect(files.sort()).toEqual([...new Bun.Glob("{plugins,ipam,meta}/*/main.ts").scanSync(root)].sort())
