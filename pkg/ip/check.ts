@@ -12,12 +12,12 @@ import {
 import { type Cidr, CniError, Code, familyOf, formatCidr, formatIp, type Result, sameBytes } from "../types/mod.ts"
 import { planRoutes } from "./result.ts"
 
-/** The error of a CHECK: what should be there, and what is. */
+/** Returns the error of a CHECK: what is expected, and what was found. */
 export function mismatch(what: string, expected: string, found: string): CniError {
   return new CniError(Code.Internal, `Check of ${what} failed: expected ${expected}, found ${found}`)
 }
 
-/** Looks whether a link has every address, with its prefix length. Throws `CniError` naming the missing one. */
+/** Checks that a link has every address, with its prefix length. Throws `CniError` for the missing one. */
 export function checkAddresses(route: NetlinkSocket, link: Link, addresses: readonly Cidr[]): void {
   const found = listAddresses(route, link)
   for (const wanted of addresses) {
@@ -28,18 +28,18 @@ export function checkAddresses(route: NetlinkSocket, link: Link, addresses: read
 }
 
 /**
- * Looks whether the routes of a result are in their tables. Throws `CniError` naming the missing one; see
- * `checkRouteSpecs` for what counts.
+ * Checks that the routes of a result are in their tables. Throws `CniError` for the missing one; see `checkRouteSpecs`
+ * for the comparison.
  */
 export function checkRoutes(route: NetlinkSocket, link: Link, result: Pick<Result, "ips" | "routes">): void {
   checkRouteSpecs(route, planRoutes(result, link))
 }
 
 /**
- * Looks whether routes are in their tables. A route is compared by what is wanted of it: destination, gateways, and the
- * link when it has no gateway; a default route may have been redirected by a later plugin of the chain, so any default
- * route of its table will do; and one of table main may have been moved to another table by sbr or vrf, where it has to be a
- * route of its link. Throws `CniError` naming the missing one.
+ * Checks that routes are in their tables. The comparison uses destination, gateways, and the link of a route without a
+ * gateway. A later plugin of the chain may have redirected a default route, so any default route of its table counts.
+ * sbr or vrf may have moved a route of table main to another table, where it has to be a route of its link. Throws
+ * `CniError` for the missing one.
  */
 export function checkRouteSpecs(route: NetlinkSocket, planned: readonly RouteSpec[]): void {
   const listed = new Map<string, ListedRoute[]>()
@@ -86,7 +86,7 @@ function gatewaysOf({ gateway, nextHops }: RouteSpec): string[] {
   return [...(gateway ? [gateway] : []), ...hops].map(formatIp)
 }
 
-/** As `ip route` prints it. */
+/** Formats a route as `ip route` prints it. */
 function describeRoute(route: NetlinkSocket, spec: RouteSpec): string {
   const to = spec.prefix === 0 ? "default" : formatCidr({ ip: spec.dst, prefix: spec.prefix })
   const via = gatewaysOf(spec).map((gateway) => ` via ${gateway}`)

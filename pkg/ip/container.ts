@@ -21,7 +21,7 @@ import { AF_INET, AF_INET6, CniError, Code, familyOf, formatCidr, type Result } 
 import { addressesOf, planRoutes } from "./result.ts"
 import { waitForDetection } from "./wait.ts"
 
-/** RFC 8200: a link with less has no IPv6, and the kernel takes no address for it. */
+/** RFC 8200: a link with a smaller MTU has no IPv6, and the kernel refuses IPv6 addresses for it. */
 const IPV6_MIN_MTU = 1280
 
 /** A container's interface during its configuration. */
@@ -32,18 +32,20 @@ export interface ContainerLink {
   link: Link
 }
 
-/** Settings with which a container's interface is set up. */
+/** Settings for bringing up a container's interface. */
 export interface BringUp {
-  /** Waits for the kernel to make sure that no other host has the IPv6 addresses; else they are usable at once. */
+  /**
+   * Waits until the kernel has verified that no other host has the IPv6 addresses; otherwise they are usable at once.
+   */
   detectDuplicates?: boolean
-  /** Undefined: not with IPv6 addresses of the result, and otherwise as the kernel has it. See `setAcceptRa`. */
+  /** Undefined: off if the result has IPv6 addresses, otherwise the kernel's default. See `setAcceptRa`. */
   acceptRa?: boolean | undefined
 }
 
 /**
- * Gives a container's interface the addresses of a result, brings it up, and installs the routes, like `ip addr add`,
- * `ip link set up`, `ip route append`, all in one datagram where nothing is to be waited for. All of it goes with the interface: it has no
- * reverse of its own. Throws `CniError`, that of the first refusal.
+ * Adds the addresses of a result to a container's interface, brings it up, and adds the routes, like `ip addr add`, `ip
+ * link set up`, `ip route append`; in one datagram unless it has to wait for something. All of it is deleted with the
+ * interface, so it has no reverse of its own. Throws the `CniError` of the first refusal.
  */
 export function configureLink(
   { sandbox, inside, link }: ContainerLink,
@@ -56,7 +58,7 @@ export function configureLink(
     hasIpv6 && detectDuplicates ? sandbox.run(() => RouteSocket.subscribe(RouteGroup.Ipv6Address)) : undefined
   sandbox.run(() => {
     setAcceptRa(link.name, acceptRa ?? (hasIpv6 ? false : undefined))
-    // Without addresses of ours it is for the program that adds some to look for duplicates.
+    // Without addresses from the result, the program that adds some detects duplicates.
     if (addresses.length > 0) setInterfaceSysctls(link.name, { hasIpv6, detectDuplicates })
   })
   const steps: Step[] = [
@@ -66,7 +68,7 @@ export function configureLink(
     })),
     { ...toSetLink(link, { up: true }), aim: `bring up "${link.name}"` },
   ]
-  // Appended: another interface of the container may have the same route, the default route above all, and keeps it.
+  // Appended: another interface of the container may have the same route, for example the default route, and keeps it.
   const routes = planRoutes(result, link).map((spec) => ({
     ...toAddRoute(spec, "append"),
     aim: `add the routes of "${link.name}"`,
@@ -79,18 +81,19 @@ export function configureLink(
 }
 
 /**
- * Tells the neighbours who has the addresses of a container's interface, like `arping -U` and an unsolicited neighbour
- * advertisement for each. The kernel does so when the interface comes up (`arp_notify`, `ndisc_notify`), but a bridge whose port has no
- * carrier yet drops that: call it once the link is operational. A MAC that is set makes the kernel do so again, also the same one.
+ * Announces the addresses of a container's interface to its neighbors, like `arping -U` and an unsolicited neighbor
+ * advertisement for each. The kernel does this when the interface comes up (`arp_notify`, `ndisc_notify`), but a bridge
+ * port without carrier drops the frames: call it when the link is operational. Setting the MAC, even to the same value,
+ * makes the kernel announce again.
  */
 export function announceAddresses(inside: NetlinkSocket, link: Link): void {
   unlessErrno(() => setLink(inside, link, { mac: link.mac }), "EOPNOTSUPP", "EBUSY")
 }
 
-/** A request, and what it is for, as errors say it. */
+/** A request with its purpose for errors. */
 type Step = Request & { readonly aim: string }
 
-/** Sends the requests at once. Throws the `CniError` of the first that is refused. */
+/** Sends the requests at once. Throws the `CniError` of the first refused one. */
 function takeSteps(inside: NetlinkSocket, steps: readonly Step[]): void {
   const [refusal] = refusalsOf(inside, steps)
   if (!refusal) return
@@ -109,7 +112,7 @@ function refusalsOf(inside: NetlinkSocket, steps: readonly Step[]): readonly Ref
   }
 }
 
-/** Throws code 7 for an MTU, if one is configured, with which the interface cannot have the addresses of a result. */
+/** Throws code 7 for a configured MTU that is too small for the addresses of a result. */
 export function requireMtu(mtu: number | undefined, result: Pick<Result, "ips">): void {
   if (mtu === undefined || mtu >= IPV6_MIN_MTU) return
   for (const address of addressesOf(result)) {
@@ -121,9 +124,9 @@ export function requireMtu(mtu: number | undefined, result: Pick<Result, "ips">)
 }
 
 /**
- * Has an interface of the thread's namespace take routes and addresses from router advertisements, or not, like
- * `sysctl -w net.ipv6.conf.NAME.accept_ra=0 net.ipv6.conf.NAME.autoconf=0`. Best effort, as below. To be called before it is up: the kernel asks for routers
- * at once.
+ * Makes an interface of the thread's namespace accept or ignore routes and addresses from router advertisements, like
+ * `sysctl -w net.ipv6.conf.NAME.accept_ra=0 net.ipv6.conf.NAME.autoconf=0`. Best effort, see below. Call it before the
+ * interface is up: the kernel solicits routers at once.
  */
 export function setAcceptRa(name: string, accepts: boolean | undefined): void {
   if (accepts === undefined) return
@@ -132,17 +135,17 @@ export function setAcceptRa(name: string, accepts: boolean | undefined): void {
 }
 
 /**
- * Settings of the interface, in the namespace that the thread is in. All are best effort: below an MTU of 1280, and
- * where IPv6 is off, the kernel has no IPv6 settings for it, and adding an IPv6 address then says what is wrong.
+ * Sets sysctls of the interface in the thread's namespace. All are best effort: with an MTU below 1280, or with IPv6
+ * off, the kernel has no IPv6 settings for it, and adding an IPv6 address then reports the error.
  */
 function setInterfaceSysctls(name: string, options: { hasIpv6: boolean; detectDuplicates: boolean }): void {
-  tryOverwriteSysctl(`net/ipv4/conf/${name}/arp_notify`, "1") // tells the neighbours at once who has the address now
+  tryOverwriteSysctl(`net/ipv4/conf/${name}/arp_notify`, "1") // announces at once that the address has moved here
   const ipv6 = `net/ipv6/conf/${name}`
   if (options.detectDuplicates) tryOverwriteSysctl(`${ipv6}/enhanced_dad`, "1")
   tryOverwriteSysctl(`${ipv6}/accept_dad`, options.detectDuplicates ? "1" : "0")
   if (!options.hasIpv6) return
   tryWriteSysctl("net/ipv6/conf/lo/disable_ipv6", "0") // some runtimes switch IPv6 off in new namespaces
   tryWriteSysctl(`${ipv6}/disable_ipv6`, "0")
-  tryOverwriteSysctl(`${ipv6}/ndisc_notify`, "1") // as arp_notify, for IPv6
+  tryOverwriteSysctl(`${ipv6}/ndisc_notify`, "1") // like arp_notify, for IPv6
   tryOverwriteSysctl(`${ipv6}/keep_addr_on_down`, "1")
 }

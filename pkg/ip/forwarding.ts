@@ -13,8 +13,8 @@ import { mismatch } from "./check.ts"
 const FORWARDING = { [AF_INET]: "net/ipv4/ip_forward", [AF_INET6]: "net/ipv6/conf/all/forwarding" } as const
 
 /**
- * Lets the thread's namespace forward packets of a family, like `sysctl -w net.ipv4.ip_forward=1`. Never switched off again:
- * others rely on it. The routes that routers have advertised stay. Throws `CniError`.
+ * Makes the thread's namespace forward packets of a family, like `sysctl -w net.ipv4.ip_forward=1`. It is never
+ * switched off: others rely on it. Routes from router advertisements are kept. Throws `CniError`.
  */
 export function enableForwarding(family: Family): void {
   setForwarding(family, (name, value) => {
@@ -25,9 +25,10 @@ export function enableForwarding(family: Family): void {
 }
 
 /**
- * Has each link that has routes by router advertisements heed them also where the host forwards, like
- * `sysctl -w net.ipv6.conf.NAME.accept_ra=2`. With 1 the kernel deletes the default routes when forwarding is switched on
- * (rt6_purge_dflt_routers in net/ipv6/route.c), and heeds no later advertisement. Never taken back: without forwarding 2 means the same as 1.
+ * Makes each link with a route from router advertisements accept them on a forwarding host too, like `sysctl -w
+ * net.ipv6.conf.NAME.accept_ra=2`. With 1 the kernel deletes the default routes when forwarding is switched on
+ * (rt6_purge_dflt_routers in net/ipv6/route.c) and ignores later advertisements. It is not undone: without forwarding,
+ * 2 means the same as 1.
  */
 function keepAdvertisedRoutes(): void {
   using host = RouteSocket.open()
@@ -39,7 +40,7 @@ function keepAdvertisedRoutes(): void {
   }
 }
 
-/** Throws where `enableForwarding` would, and changes nothing. For STATUS. */
+/** Throws if `enableForwarding` would; changes nothing. For STATUS. */
 export function requireForwarding(family: Family): void {
   setForwarding(family, requireSettable)
 }
@@ -49,7 +50,7 @@ function setForwarding(family: Family, by: (name: string, value: string) => void
   orCannot(`Cannot enable forwarding by "${name}"`, () => by(name, "1"))
 }
 
-/** Looks whether the thread's namespace forwards packets of a family, as `enableForwarding` left it. Throws `CniError`. */
+/** Checks that the thread's namespace forwards packets of a family, as after `enableForwarding`. Throws `CniError`. */
 export function checkForwarding(family: Family): void {
   const name = FORWARDING[family]
   const value = readSysctl(name)
@@ -62,15 +63,15 @@ export function isForwarding(family: Family): boolean {
 }
 
 /**
- * Has an interface of the host take no routes and addresses from router advertisements, which every container can send,
- * like `sysctl -w net.ipv6.conf.NAME.accept_ra=0`. Returns the value before, for `restoreAcceptRa`; undefined when nothing
- * changed. A link without IPv6, as with an MTU below 1280, has no such setting.
+ * Makes an interface of the host ignore router advertisements, which every container can send, like `sysctl -w
+ * net.ipv6.conf.NAME.accept_ra=0`. Returns the former value, for `restoreAcceptRa`; undefined if nothing changed. A
+ * link without IPv6, for example with an MTU below 1280, has no such setting.
  */
 export function refuseRouterAdvertisements(name: string): string | undefined {
   return tryReplaceSysctl(acceptRa(name), "0")
 }
 
-/** Throws where a link goes on to accept router advertisements: its setting could not be read or written. */
+/** Throws if a link still accepts router advertisements: its setting could not be read or written. */
 export function requireNoRouterAdvertisements(link: Link): void {
   if (!acceptsRa(link)) return
   throw new CniError(Code.Internal, `Cannot refuse router advertisements at "${link.name}"`, {
@@ -78,7 +79,7 @@ export function requireNoRouterAdvertisements(link: Link): void {
   })
 }
 
-/** Takes back what `refuseRouterAdvertisements` has changed. */
+/** Reverses `refuseRouterAdvertisements`. */
 export function restoreAcceptRa(name: string, before: string | undefined): void {
   if (before !== undefined) tryWriteSysctl(acceptRa(name), before)
 }

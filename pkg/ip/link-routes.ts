@@ -25,9 +25,9 @@ const RT_TABLE_DEFAULT = 253
 export type LinkRouteFilter = Pick<RouteFilter, "table" | "protocol" | "prefixes">
 
 /**
- * The unicast routes of a link, like `ip route show dev NAME table TABLE`, of both families; of all tables without one. Of a
- * route of IPv6 with several next hops each counts as a route, since each can be taken away by itself; one of IPv4 counts if all
- * of its next hops are by the link. Throws `NetlinkError`.
+ * Returns the unicast routes of a link in both families, like `ip route show dev NAME table TABLE`; of all tables if
+ * none is given. Each next hop of an IPv6 multipath route counts as a route, since each can be deleted by itself. An
+ * IPv4 multipath route counts if all of its next hops use the link. Throws `NetlinkError`.
  */
 export function listRoutesOf(
   inside: NetlinkSocket,
@@ -46,13 +46,13 @@ function hopsBy(link: Ifindex, { nextHops, ...route }: ListedRoute): ListedRoute
   return hops.map(({ gateway }) => ({ ...route, ...(gateway ? { gateway } : {}), index: link }))
 }
 
-/** In the order in which the kernel takes them: those on the link first, so that gateways can be reached. */
+/** Sorts routes as the kernel accepts them: routes on the link first, so that gateways are reachable. */
 export function gatewaysLast<R extends RouteSpec>(routes: readonly R[]): R[] {
   const isByGateway = ({ gateway, nextHops }: R) => gateway !== undefined || nextHops !== undefined
   return [...routes.filter((route) => !isByGateway(route)), ...routes.filter(isByGateway)]
 }
 
-/** The routing tables that a VRF has, that a rule leads to, or that a route is in; and those that are the kernel's. */
+/** Returns the routing tables in use: by a VRF, a rule, a route, or the kernel. */
 export function usedTables(inside: NetlinkSocket): Set<number> {
   const used = new Set([0, RT_TABLE_DEFAULT, RT_TABLE_MAIN, RT_TABLE_LOCAL])
   for (const vrf of listLinks(inside, undefined, { kind: "vrf" })) used.add(linkData(vrf, "vrf")?.table ?? 0)
@@ -63,7 +63,7 @@ export function usedTables(inside: NetlinkSocket): Set<number> {
   return used
 }
 
-/** The first table from a number on that is not used. */
+/** Returns the first unused table at or after a number. */
 export function freeTable(used: ReadonlySet<number>, first: number): number {
   let table = first
   while (used.has(table)) table++

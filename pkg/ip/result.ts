@@ -18,7 +18,7 @@ export interface ResultAddress extends Cidr {
   gateway?: Uint8Array
 }
 
-/** The addresses of a result as bytes, with their gateways. They were checked when the result was read. */
+/** Returns the addresses of a result as bytes, with their gateways. They were checked when the result was read. */
 export function addressesOf(result: Pick<Result, "ips">): ResultAddress[] {
   const addresses: ResultAddress[] = []
   for (const { address, gateway } of result.ips) {
@@ -28,13 +28,13 @@ export function addressesOf(result: Pick<Result, "ips">): ResultAddress[] {
   return addresses
 }
 
-/** A route's destination as bytes. */
+/** Returns the destination of a route as bytes. */
 function destinationOf(route: Route): Cidr {
   return required(parseCidr(route.dst), route.dst)
 }
 
 /**
- * The bytes of a gateway; `undefined` without one, and for the unspecified address, which some plugins use for "no
+ * Returns the bytes of a gateway; `undefined` for none, and for the unspecified address, which some plugins use for "no
  * gateway".
  */
 export function gatewayOf(text: string | undefined): Uint8Array | undefined {
@@ -43,9 +43,9 @@ export function gatewayOf(text: string | undefined): Uint8Array | undefined {
 }
 
 /**
- * The routes of a result as the kernel gets them: a route without a gateway uses the first gateway of its family, unless
- * its scope says that the destination is on the link; host bits of a destination are dropped; the same destination
- * through several gateways is one multipath route; the same route twice is one route.
+ * Returns the routes of a result as the kernel gets them. A route without a gateway uses the first gateway of its
+ * family, unless its scope is link. Host bits of a destination are cleared. Several gateways to one destination become
+ * one multipath route. Equal routes are merged.
  */
 export function planRoutes(result: Pick<Result, "ips" | "routes">, link: Pick<Link, "index">): RouteSpec[] {
   const gateways = addressesOf(result).flatMap(({ gateway }) => gateway ?? [])
@@ -80,8 +80,8 @@ function specOf(route: Route, dst: Uint8Array, prefix: number): RouteSpec {
 }
 
 /**
- * Versions before 0.3.0 have no scope, where "0.0.0.0" as the gateway is all that says that a destination is on the link: only a
- * route of scope link can lead to the gateway of another.
+ * Returns the scope of a route. Versions before 0.3.0 have no scope: there the gateway "0.0.0.0" is the only sign that
+ * a destination is on the link. Only a route of scope link can lead to the gateway of another.
  */
 function scopeOf({ scope, gw }: Route): number | undefined {
   return scope ?? (gw !== undefined && gatewayOf(gw) === undefined ? RouteScope.Link : undefined)

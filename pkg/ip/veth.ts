@@ -3,12 +3,12 @@ import { addVeth, findLink, type Ifindex, type NetlinkSocket } from "../netlink/
 import type { Netns } from "../netns/mod.ts"
 import { CniError, Code } from "../types/mod.ts"
 
-/** Random names clash once in four thousand million times; this many clashes in a row are something else. */
+/** Two random names are equal once in 2^32 times; this many collisions in a row have another cause. */
 const NAME_ATTEMPTS = 10
 
 /**
- * Of each end. Left alone, the kernel makes as many as the host can have CPUs, and then waits for RCU twice to take all but
- * one out of use (veth_init_queues in drivers/net/veth.c).
+ * The number of queues of each end. By default the kernel creates as many as the host can have CPUs, and then waits for
+ * RCU twice to disable all but one (veth_init_queues in drivers/net/veth.c).
  */
 export const VETH_QUEUES = 1
 
@@ -18,23 +18,23 @@ export interface VethPair {
   sandbox: Netns
   ifName: string
   mtu?: number | undefined
-  /** The container end's hardware address; the kernel's choice when undefined. */
+  /** The hardware address of the container's end; chosen by the kernel if undefined. */
   mac?: string | undefined
   /** The bridge that the host's end joins. */
   master?: Ifindex
-  /** The alias of the host's end, set when it is made: DEL and GC find the pair by it, also after a killed ADD. */
+  /** The alias of the host's end, set at creation: DEL and GC find the pair by it, even after a killed ADD. */
   alias: string
 }
 
-/** A name for the host's end, "veth" and 8 random hex digits, as upstream has it: other programs match on it. */
+/** Returns a name for the host's end: "veth" and 8 random hex digits, as upstream. Other programs match it. */
 export function randomVethName(): string {
   return `veth${randomHex(4)}`
 }
 
 /**
- * Creates a veth pair in one request, both ends down: the host's with a random name, which it returns, the container's
- * directly in its namespace and under its final name. Throws `CniError` with code 11 (try again later) when an
- * interface of that name was made in the container since the check; nothing was made then.
+ * Creates a veth pair in one request, both ends down. The host's end gets a random name, which is returned; the
+ * container's end is created directly in its namespace under its final name. Throws `CniError` with code 11 (try again
+ * later) if the container has got an interface of that name since the check; nothing was created then.
  */
 export function createVethPair(host: NetlinkSocket, { sandbox, ifName, mtu, mac, master, alias }: VethPair): string {
   for (let attempt = 1; ; attempt++) {
@@ -45,7 +45,7 @@ export function createVethPair(host: NetlinkSocket, { sandbox, ifName, mtu, mac,
       addVeth(host, { name, queues: VETH_QUEUES, mtu, master, alias }, peer)
       return name
     } catch (error) {
-      // The caller has seen that the container's name is free: what exists is most likely our random name.
+      // The caller has checked that the container's name is free, so the random name is most likely taken.
       const isTaken = isErrno(error, "EEXIST")
       if (isTaken && attempt < NAME_ATTEMPTS) continue
       const code = isTaken ? Code.TryAgainLater : Code.Internal

@@ -15,10 +15,9 @@ import {
 import { AF_INET6, CniError, Code, formatIp } from "../types/mod.ts"
 
 /**
- * Waits until a condition on the links or addresses of a namespace holds: looks, and looks again after every event that
- * the kernel reports, until the deadline. `events` is a socket that was subscribed before the first look, so that no
- * change falls between looking and waiting; with `concerns` it looks again after such events alone, and when the kernel had to drop
- * some. False when the deadline passes first.
+ * Waits until a condition on the links or addresses of a namespace holds. It is evaluated at once and after every event
+ * from the kernel until the deadline. `events` is a socket subscribed before the first evaluation, so that no change is
+ * missed. With `concerns`, only these events count, and lost ones. Returns false at the deadline.
  */
 export function waitUntil(
   events: RouteSocket,
@@ -38,18 +37,18 @@ export function waitUntil(
   return true
 }
 
-/** Whether a link passes traffic: RFC 2863 "up", or "unknown" for drivers that never say. */
+/** Whether a link passes traffic: RFC 2863 state "up", or "unknown" for drivers that never set it. */
 export function isOperational(link: Link): boolean {
   const state = link.attributes.operState ?? OperState.Unknown
   return state === OperState.Up || (state === OperState.Unknown && (link.flags & 1) !== 0)
 }
 
-/** As long as upstream waits in all for a pair with both ends up, which passes traffic when the kernel gets to it. */
+/** The time that upstream waits in all for a pair with both ends up; the kernel may set it to work a little later. */
 const CARRIER_DEADLINE_MS = 2550
 
 /**
- * Waits until a link of the thread's namespace passes traffic, and returns it as it is then; costs nothing when it does
- * already. Throws code 11, since a later attempt may find it up.
+ * Waits until a link of the thread's namespace passes traffic, and returns its new state; costs nothing if it already
+ * does. Throws code 11, since a later attempt may succeed.
  */
 export function waitOperational(route: NetlinkSocket, link: Link): Link {
   if (isOperational(link)) return link
@@ -67,12 +66,13 @@ export function waitOperational(route: NetlinkSocket, link: Link): Link {
   )
 }
 
-/** As upstream waits for duplicate address detection. */
+/** The time that upstream waits for duplicate address detection. */
 const DETECTION_DEADLINE_MS = 5000
 
 /**
- * Waits until duplicate address detection has decided about every IPv6 address of a link. Throws code 999 when an
- * address is taken on the network, and code 11 when one is undecided at the deadline. `events` hears of IPv6 addresses.
+ * Waits until duplicate address detection has finished for every IPv6 address of a link. Throws code 999 if an address
+ * is taken on the network, and code 11 if one is undecided at the deadline. `events` receives changes of IPv6
+ * addresses.
  */
 export function waitForDetection(
   route: NetlinkSocket,

@@ -23,7 +23,7 @@ const signalNames: Readonly<Record<number, string>> = {
   31: "SIGSYS",
 }
 
-/** The process: known by its descriptor, which becomes readable when it has ended. Killed at the latest by its disposal. */
+/** A process, identified by its descriptor, which becomes readable when the process ends. Disposal kills it. */
 export class Child implements Disposable {
   readonly pid: number
   readonly #ownSession: boolean
@@ -47,7 +47,7 @@ export class Child implements Disposable {
     return this.hasEnded ? NO_FD : this.#descriptor.fd
   }
 
-  /** Waits for its end and takes its status. */
+  /** Waits for its end and collects its status. */
   reap(): void {
     check("wait4", "", () => engine.wait4(this.pid, this.#status, 0))
     this.hasEnded = true
@@ -60,13 +60,13 @@ export class Child implements Disposable {
     engine.wait4(this.pid, this.#status, 0)
   }
 
-  /** Kills it, with its session if that is its own. The id of one that has ended may be another's by now. */
+  /** Kills it, with its session if that is its own. The ID of a process that has ended may belong to another by now. */
   kill(): void {
     if (this.hasEnded && !this.#ownSession) return
     engine.kill(this.#ownSession ? -this.pid : this.pid, SIGKILL)
   }
 
-  /** How it has ended, once it has. */
+  /** Its exit code or signal, once it has ended. */
   get end(): { exitCode: number | undefined; signal: string | undefined } {
     const status = this.#status[0] ?? 0 // wait(2): the signal in the lower 7 bits, else the exit code above them
     const signal = status & 0x7f

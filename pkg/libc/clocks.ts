@@ -9,7 +9,7 @@ const CLOCK_BOOTTIME = 7
 const TFD_TIMER_ABSTIME = 1
 const NS_PER_MS = 1_000_000n
 
-/** Milliseconds since this boot, whole ones, also those for which the machine was suspended: CLOCK_BOOTTIME. */
+/** Returns whole milliseconds since boot, including time in suspend: CLOCK_BOOTTIME. */
 export function bootMs(): number {
   const time = new BigUint64Array(2) // struct timespec
   check("clock_gettime", "CLOCK_BOOTTIME", () => engine.clock_gettime(CLOCK_BOOTTIME, time))
@@ -17,9 +17,9 @@ export function bootMs(): number {
 }
 
 /**
- * The share of the processor that the thread has had of what it wanted since it began, above 0 and up to 1: by its time on a processor and
- * its time of waiting for one, also for the quota of its cgroup, in `/proc/thread-self/schedstat`. 1 where the kernel does not say it
- * (CONFIG_SCHED_INFO), or `/proc` is not there.
+ * Returns the share of the processor that the thread got of the time it wanted, above 0 and up to 1: from its time on a
+ * processor and its time of waiting for one, including waits for the quota of its cgroup, in
+ * `/proc/thread-self/schedstat`. Returns 1 if the kernel does not provide it (CONFIG_SCHED_INFO) or `/proc` is missing.
  */
 export function processorShare(): number {
   try {
@@ -30,15 +30,18 @@ export function processorShare(): number {
   }
 }
 
-/** `schedstat` has nanoseconds that a thread ran, nanoseconds that it waited, and the number of its turns; proc(5). */
+/**
+ * `schedstat` has the nanoseconds that a thread ran, the nanoseconds that it waited, and the number of its turns;
+ * proc(5).
+ */
 export function shareOf(schedstat: string): number {
   const [ran = 0, waited = 0] = schedstat.split(" ").map(Number)
   return ran > 0 && waited >= 0 ? ran / (ran + waited) : 1
 }
 
 /**
- * A time of `bootMs` to wait for, timerfd_create(2). The time limits of poll(2) stand still while the machine is suspended; this
- * descriptor is readable as soon as it goes on, when its time came during the sleep.
+ * A timer for a time of `bootMs`, timerfd_create(2). The time limits of poll(2) stop while the machine is suspended;
+ * this descriptor is readable right after resume if its time came meanwhile.
  */
 export class BootTimer extends FileDescriptor {
   #at: number | undefined
@@ -49,7 +52,7 @@ export class BootTimer extends FileDescriptor {
     super(check("timerfd_create", "CLOCK_BOOTTIME", () => engine.timerfd_create(CLOCK_BOOTTIME, flags)) as Fd)
   }
 
-  /** The descriptor is readable from `at` on, and not before; with undefined, never. Throws `SyscallError`. */
+  /** Makes the descriptor readable from `at` on; never with undefined. Throws `SyscallError`. */
   set(at: number | undefined): void {
     if (at === this.#at && (at === undefined || at > bootMs())) return
     const ns = at === undefined ? 0n : BigInt(Math.max(1, Math.ceil(at))) * NS_PER_MS // 0 takes the time out

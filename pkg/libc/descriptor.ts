@@ -20,29 +20,29 @@ export const Open = {
 /** <linux/fcntl.h> */
 const F_DUPFD_CLOEXEC = 1030
 
-/** Of every open(2): a FIFO that lies where a file is expected must not make the process wait for its other end. */
+/** For every open(2): a FIFO in place of a file must not block until its other end is opened. */
 const ALWAYS = Open.CloseOnExec | Open.NonBlocking
 
 /**
- * Opens a file, like `open(path, flags, mode)`, always close-on-exec, and without waiting for the other end of a FIFO. Throws
+ * Opens a file, like `open(path, flags, mode)`, always close-on-exec, and never blocking on a FIFO. Throws
  * `SyscallError`.
  */
 export function open(path: string, flags: number, mode = 0): Fd {
   return check("open", JSON.stringify(path), () => engine.open(path, flags | ALWAYS, mode)) as Fd
 }
 
-/** Opens a file that is there for reading and writing; undefined when it is not, or not ours to write. Never throws. */
+/** Opens an existing file for reading and writing; undefined if it does not exist or is not writable. Never throws. */
 export function findFileForWriting(path: string): Fd | undefined {
   const fd = engine.open(path, Open.ReadWrite | ALWAYS, 0)
   return fd < 0 ? undefined : (fd as Fd)
 }
 
-/** Closes a descriptor. Errors are of no use to the caller here and are not reported. */
+/** Closes a descriptor. Errors are ignored, since the caller cannot act on them. */
 export function close(fd: Fd): void {
   engine.close(fd)
 }
 
-/** Another descriptor of the same open file, close-on-exec. Throws `SyscallError`. */
+/** Returns another descriptor of the same open file, close-on-exec. Throws `SyscallError`. */
 export function duplicate(fd: Fd): Fd {
   return check("fcntl", `descriptor ${fd}`, () => engine.fcntl(fd, F_DUPFD_CLOEXEC, 0)) as Fd
 }
@@ -60,7 +60,7 @@ export class FileDescriptor implements Disposable {
     return new FileDescriptor(open(path, flags, mode))
   }
 
-  /** Opens a file for reading; undefined when it does not exist. Throws `SyscallError`. */
+  /** Opens a file for reading; undefined if it does not exist. Throws `SyscallError`. */
   static find(path: string): FileDescriptor | undefined {
     const fd = find("open", JSON.stringify(path), () => engine.open(path, Open.ReadOnly | ALWAYS, 0))
     return fd === undefined ? undefined : new FileDescriptor(fd as Fd)
@@ -76,7 +76,7 @@ export class FileDescriptor implements Disposable {
   }
 }
 
-/** Returns a resource that `prepare` has got ready; disposes it when that throws. */
+/** Returns a resource after `prepare` has run on it; disposes it if that throws. */
 export function prepared<R extends Disposable>(resource: R, prepare: (resource: R) => void): R {
   try {
     prepare(resource)
@@ -92,7 +92,7 @@ export function read(fd: Fd, into: Uint8Array): number {
   return check("read", `descriptor ${fd}`, () => engine.read(fd, into))
 }
 
-/** Writes some of the bytes and says how many. Throws `SyscallError`, `EAGAIN` included. */
+/** Writes some of the bytes and returns their number. Throws `SyscallError`, `EAGAIN` included. */
 export function write(fd: Fd, bytes: Uint8Array): number {
   return check("write", `descriptor ${fd}`, () => engine.write(fd, bytes))
 }
@@ -103,21 +103,21 @@ export function writeAll(fd: Fd, bytes: Uint8Array): void {
 }
 
 /**
- * ioctl(2) of a request with a number as argument, or without an argument; `name` is the request's name. Throws
+ * Calls ioctl(2) for a request with a number as argument, or without an argument; `name` is the request's name. Throws
  * `SyscallError`.
  */
 export function ioctl(fd: Fd, name: string, request: number, value = 0): number {
   return check("ioctl", name, () => engine.ioctl(fd, request, value))
 }
 
-/** ioctl(2) of a request that takes a struct ifreq, of 40 bytes, <linux/if.h>. Throws `SyscallError`. */
+/** Calls ioctl(2) for a request that takes a struct ifreq of 40 bytes, <linux/if.h>. Throws `SyscallError`. */
 export function ioctlIfreq(fd: Fd, name: string, request: number, ifreq: Uint8Array): void {
   check("ioctl", name, () => engine.ioctlIfreq(fd, request, ifreq))
 }
 
 export const Poll = { In: 1, Out: 4 } as const
 
-/** Waits until the descriptor is ready for one of `events`, or broken. False when `timeoutMs` is over first. */
+/** Waits until the descriptor is ready for one of `events`, or broken. Returns false after `timeoutMs`. */
 export function poll(fd: Fd, events: number, timeoutMs: number): boolean {
   const request = new Int32Array([fd, events]) // struct pollfd { int fd; short events, revents; }
   const deadline = monotonicMs() + timeoutMs

@@ -11,24 +11,26 @@ export function removeDirectory(path: string): void {
   check("rmdir", JSON.stringify(path), () => engine.rmdir(path))
 }
 
-/** Removes a directory if it is empty. Returns whether it is not there then; never throws, since an exception would be dear. */
+/**
+ * Removes a directory if it is empty. Returns whether it is gone; never throws, since an exception would be expensive.
+ */
 export function tryRemoveDirectory(path: string): boolean {
   const answer = engine.rmdir(path)
   return answer === 0 || answer === -ENOENT
 }
 
-/** Makes a directory. Throws `EEXIST` when there is anything of this name. */
+/** Creates a directory. Throws `EEXIST` if the name is taken. */
 export function makeDirectory(path: string, mode = 0o755): void {
   check("mkdir", JSON.stringify(path), () => engine.mkdirat(path, mode))
 }
 
-/** Makes a directory, and its parents as far as they are missing, like `mkdir -p`. Throws `SyscallError`. */
+/** Creates a directory and its missing parents, like `mkdir -p`. Throws `SyscallError`. */
 export function makeDirectories(path: string, mode = 0o755): void {
   const found = findStat(path)
   if (found && isDirectory(found)) return
   for (let at = path.indexOf("/", 1); ; at = path.indexOf("/", at + 1)) {
     const part = at === -1 ? path : path.slice(0, at)
-    // Most parts are there: that is no exception, which would cost more than the call.
+    // Most parents exist. That is not an exception, which would cost more than the call.
     const result = engine.mkdirat(part, mode)
     if (result !== -EEXIST || (at === -1 && !isDirectory(stat(path)))) {
       check("mkdir", JSON.stringify(part), () => result)
@@ -37,21 +39,21 @@ export function makeDirectories(path: string, mode = 0o755): void {
   }
 }
 
-/** Makes a directory that only its owner sees into, with random digits behind `prefix`, like `mktemp -d`. Throws `SyscallError`. */
+/** Creates a directory with mode 0700 and random digits after `prefix`, like `mktemp -d`. Throws `SyscallError`. */
 export function makeTemporaryDirectory(prefix: string): string {
   const path = `${prefix}${randomHex(4)}`
   makeDirectory(path, 0o700)
   return path
 }
 
-/** The names in a directory, without "." and "..", in no order. Throws `SyscallError`. */
+/** Returns the names in a directory without "." and "..", in no order. Throws `SyscallError`. */
 export function readDirectory(path: string): string[] {
   const names: string[] = []
   eachEntry(path, (name) => names.push(name))
   return names
 }
 
-/** A name in a directory, and what it is the name of; a symbolic link is neither. */
+/** A name in a directory with its type; a symbolic link is neither. */
 export interface DirectoryEntry {
   readonly name: string
   readonly isDirectory: boolean
@@ -61,11 +63,11 @@ export interface DirectoryEntry {
 /** `DT_*`, <dirent.h> */
 const EntryType = { Unknown: 0, Directory: 4, File: 8 } as const
 
-/** What is in a directory, in no order. Throws `SyscallError`. */
+/** Returns the entries of a directory, in no order. Throws `SyscallError`. */
 export function readEntries(path: string): DirectoryEntry[] {
   const entries: DirectoryEntry[] = []
   eachEntry(path, (name, type) => {
-    const found = type === EntryType.Unknown ? findStat(`${path}/${name}`, true) : undefined // some file systems do not tell
+    const found = type === EntryType.Unknown ? findStat(`${path}/${name}`, true) : undefined // some file systems do not report the type
     const isDirectoryEntry = found ? isDirectory(found) : type === EntryType.Directory
     entries.push({
       name,
@@ -78,7 +80,7 @@ export function readEntries(path: string): DirectoryEntry[] {
 
 function eachEntry(path: string, see: (name: string, type: number) => void): void {
   using directory = FileDescriptor.open(path, Open.ReadOnly)
-  // Most directories are small, and so is a call's memory.
+  // Most directories are small, and so is the memory of a call.
   const buffer = new Uint8Array(8192)
   const view = new DataView(buffer.buffer)
   for (;;) {

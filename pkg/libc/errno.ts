@@ -2,7 +2,7 @@
 const ENOENT = 2
 export const EINTR = 4
 
-/** A failed system call. It stays inside the process: `CniError` is what leaves it. */
+/** A failed system call. It stays inside the process: callers get a `CniError`. */
 export class SyscallError extends Error {
   override readonly name = "SyscallError"
   /** "ENOENT" */
@@ -18,13 +18,19 @@ export class SyscallError extends Error {
   }
 }
 
-/** Whether a thrown value is an error of a system call or of netlink with one of these names; without names, with any. */
+/**
+ * Whether a thrown value is an error of a system call or of netlink with one of these names; without names, with any
+ * name.
+ */
 export function isErrno(error: unknown, ...names: ErrnoName[]): error is Error & { errno: string } {
   if (!(error instanceof Error && "errno" in error)) return false
   return names.length === 0 || names.some((name) => name === error.errno)
 }
 
-/** Whether an error is not about what was asked: the kernel is busy, memory or descriptors have run out, or the caller may not ask. */
+/**
+ * Whether an error has nothing to do with the request: the kernel is busy, memory or descriptors have run out, or the
+ * caller lacks a permission.
+ */
 export function isShortage(error: unknown): boolean {
   return isErrno(
     error,
@@ -42,7 +48,10 @@ export function isShortage(error: unknown): boolean {
   )
 }
 
-/** Runs `act` and returns its result; undefined when it throws an error with one of these names, such as one that says it is done already. */
+/**
+ * Runs `act` and returns its result; undefined if it throws an error with one of these names, for example because it is
+ * already done.
+ */
 export function unlessErrno<T>(act: () => T, ...names: ErrnoName[]): T | undefined {
   try {
     return act()
@@ -53,8 +62,8 @@ export function unlessErrno<T>(act: () => T, ...names: ErrnoName[]): T | undefin
 }
 
 /**
- * Runs a system call, again for as long as a signal interrupts it, and returns what it returns. Throws `SyscallError`;
- * `object` names what the call was about.
+ * Runs a system call, again while a signal interrupts it, and returns its result. Throws `SyscallError`; `object` names
+ * what the call was about.
  */
 export function check(call: string, object: string, attempt: () => number): number {
   const answer = retry(attempt)
@@ -62,7 +71,10 @@ export function check(call: string, object: string, attempt: () => number): numb
   return answer
 }
 
-/** Like `check`, and undefined for `ENOENT`: for what is often not there, where an exception would be dear. */
+/**
+ * Like `check`, but returns undefined for `ENOENT`: for objects that are often missing, where an exception would be
+ * expensive.
+ */
 export function find(call: string, object: string, attempt: () => number): number | undefined {
   const answer = retry(attempt)
   if (answer === -ENOENT) return undefined
@@ -218,7 +230,7 @@ const errors = [
   ["EHWPOISON", "Memory page has hardware error"],
 ] as const
 
-/** Beyond the others, for inside the kernel only, but netlink and some sockets let it out. */
+/** Outside the table: an errno for use inside the kernel, which netlink and some sockets return nevertheless. */
 const ENOTSUPP = 524
 
 /** The name of an error number as in <errno.h>. */

@@ -6,13 +6,16 @@ import { isDirectory, isRegularFile, statOpen } from "./stat.ts"
 
 const UTIME_OMIT = 0x3ffffffen
 
-/** Reads a file to its end. Throws `SyscallError`; `EFBIG` when it is longer than `limit` bytes, `EINVAL` for a FIFO, a socket or a device. */
+/**
+ * Reads a file to its end. Throws `SyscallError`; `EFBIG` for a file longer than `limit` bytes, `EINVAL` for a FIFO, a
+ * socket or a device.
+ */
 export function readFile(path: string, limit = 16 << 20): Uint8Array {
   using file = FileDescriptor.open(path, Open.ReadOnly)
   return readAll(file, path, limit)
 }
 
-/** The bytes of a file, like `readFile`; undefined when there is none. Throws `SyscallError`. */
+/** Like `readFile`, but returns undefined if the file does not exist. Throws `SyscallError`. */
 export function findFile(path: string, limit = 16 << 20): Uint8Array | undefined {
   using file = FileDescriptor.find(path)
   return file && readAll(file, path, limit)
@@ -33,8 +36,8 @@ export function readTextFile(path: string): string {
 }
 
 /**
- * Reads a file of the kernel's, which gives what fits in one piece, by one read(2), as UTF-8 text. Undefined when it has `limit` bytes
- * or more. Throws `SyscallError`.
+ * Reads a file of the kernel, which returns all that fits, with one read(2) as UTF-8 text. Returns undefined if it has
+ * `limit` bytes or more. Throws `SyscallError`.
  */
 export function readTextAtOnce(path: string, limit: number): string | undefined {
   using file = FileDescriptor.open(path, Open.ReadOnly)
@@ -43,7 +46,7 @@ export function readTextAtOnce(path: string, limit: number): string | undefined 
   return length < limit ? decodeUtf8(bytes.subarray(0, length)) : undefined
 }
 
-/** Reads a descriptor to its end, `limit` bytes at most: one byte more is returned when there is more. */
+/** Reads a descriptor to its end, at most `limit` bytes; returns one byte more if there is more. */
 export function readToEnd(fd: Fd, limit: number, name = `descriptor ${fd}`): Uint8Array {
   let buffer = new Uint8Array(4096)
   for (let length = 0; ; ) {
@@ -59,13 +62,13 @@ export function readToEnd(fd: Fd, limit: number, name = `descriptor ${fd}`): Uin
   }
 }
 
-/** Writes into a file that exists already, like `echo -n text > path`. Throws `SyscallError`. */
+/** Writes into an existing file, like `echo -n text > path`. Throws `SyscallError`. */
 export function writeExisting(path: string, text: string): void {
   using file = FileDescriptor.open(path, Open.WriteOnly | Open.Truncate)
   writeAll(file.fd, encodeUtf8(text))
 }
 
-/** Makes a new file with these bytes, which the disk may get later. Throws `EEXIST` when it exists; leaves nothing when it throws. */
+/** Creates a file with these bytes without fsync. Throws `EEXIST` if it exists; leaves nothing when it throws. */
 export function createFile(path: string, bytes: Uint8Array, mode = 0o600): void {
   using file = FileDescriptor.open(path, Open.WriteOnly | Open.Create | Open.Exclusive, mode)
   try {
@@ -77,7 +80,7 @@ export function createFile(path: string, bytes: Uint8Array, mode = 0o600): void 
 }
 
 /**
- * Writes a file and replaces its content; creates it when it does not exist, like `echo -n text > path`. Throws
+ * Writes a file and replaces its content; creates it if it does not exist, like `echo -n text > path`. Throws
  * `SyscallError`.
  */
 export function writeFile(path: string, content: string | Uint8Array, mode = 0o644): void {
@@ -104,12 +107,12 @@ function bytesOf(content: string | Uint8Array): Uint8Array {
   return typeof content === "string" ? encodeUtf8(content) : content
 }
 
-/** `O_TMPFILE` on x86-64 and on arm64, <fcntl.h>; each refuses the other's with `EINVAL`. */
+/** `O_TMPFILE` on x86-64 and on arm64, <fcntl.h>; each architecture refuses the other value with `EINVAL`. */
 const unnamed = [0o20200000, 0o20040000]
 
 /**
- * Creates a file without a name (O_TMPFILE) in a directory, which is deleted when this returns or the process is
- * killed. Returns false when the file system does not support that. Throws `SyscallError` as `createFile` would.
+ * Creates a file without a name (O_TMPFILE) in a directory; it is deleted when this returns or the process is killed.
+ * Returns false if the file system does not support it. Throws `SyscallError` like `createFile`.
  */
 export function tryUnnamedFile(directory: string): boolean {
   for (const flags of unnamed) {
@@ -120,12 +123,12 @@ export function tryUnnamedFile(directory: string): boolean {
   return false
 }
 
-/** Puts what was written on the disk, like fsync(2). Throws `SyscallError`. */
+/** Writes a file's data to disk, like fsync(2). Throws `SyscallError`. */
 export function sync(fd: Fd): void {
   check("fsync", `descriptor ${fd}`, () => engine.fsync(fd))
 }
 
-/** Puts the bytes of a file, or the names in a directory, on the disk, like `sync path`. Throws `SyscallError`. */
+/** Writes the data of a file, or the names in a directory, to disk, like `sync path`. Throws `SyscallError`. */
 export function syncPath(path: string): void {
   using file = FileDescriptor.open(path, Open.ReadOnly)
   sync(file.fd)
@@ -147,24 +150,24 @@ export function truncate(fd: Fd, length: number): void {
   check("ftruncate", `descriptor ${fd}`, () => engine.ftruncate(fd, length))
 }
 
-/** Gives a file another name, in place of a file that had it. Throws `SyscallError`. */
+/** Renames a file and replaces a file of the new name. Throws `SyscallError`. */
 export function rename(from: string, to: string): void {
   check("rename", `${JSON.stringify(from)} to ${JSON.stringify(to)}`, () => engine.rename(from, to))
 }
 
-/** Gives a file a second name. Throws `EEXIST` when the name is taken. */
+/** Creates a hard link. Throws `EEXIST` if the name is taken. */
 export function link(from: string, to: string): void {
   check("link", `${JSON.stringify(from)} to ${JSON.stringify(to)}`, () => engine.linkat(from, to))
 }
 
-/** The text of a symbolic link. Throws `SyscallError`. */
+/** Returns the target of a symbolic link. Throws `SyscallError`. */
 export function readlink(path: string): string {
   const buffer = new Uint8Array(4096)
   const length = check("readlink", JSON.stringify(path), () => engine.readlinkat(path, buffer))
   return decodeUtf8(buffer.subarray(0, length))
 }
 
-/** `O_PATH` of <asm-generic/fcntl.h>: a descriptor of what has the name, which cannot be read. */
+/** `O_PATH` of <asm-generic/fcntl.h>: a descriptor for a path that cannot be read. */
 const O_PATH = 0o10000000
 
 /** The path without symbolic links, like `realpath`. Throws `SyscallError`. */
@@ -173,12 +176,12 @@ export function realPath(path: string): string {
   return readlink(`/proc/self/fd/${file.fd}`)
 }
 
-/** Removes a name. Throws `ENOENT` when there is none. */
+/** Removes a name. Throws `ENOENT` if it does not exist. */
 export function unlink(path: string): void {
   check("unlink", JSON.stringify(path), () => engine.unlink(path))
 }
 
-/** Removes a name, and returns whether there was one. Throws `SyscallError`. */
+/** Removes a name and returns whether it existed. Throws `SyscallError`. */
 export function tryUnlink(path: string): boolean {
   return find("unlink", JSON.stringify(path), () => engine.unlink(path)) !== undefined
 }
@@ -192,8 +195,8 @@ export function changeMode(path: string, mode: number): void {
 const XATTR_SIZE_MAX = 65536
 
 /**
- * An extended attribute of a file, or of a symbolic link itself, like `getfattr -h -n NAME`; `undefined` when it has no
- * such attribute, or when the file system does not support attributes. Throws `SyscallError`.
+ * Returns an extended attribute of a file, or of a symbolic link itself, like `getfattr -h -n NAME`; `undefined` if the
+ * attribute does not exist or the file system has no attributes. Throws `SyscallError`.
  */
 export function findAttribute(path: string, name: string): Uint8Array | undefined {
   const into = new Uint8Array(XATTR_SIZE_MAX)
@@ -207,7 +210,7 @@ export function setAttribute(fd: Fd, name: string, value: Uint8Array): void {
   check("fsetxattr", `descriptor ${fd}`, () => engine.fsetxattr(fd, name, value, 0))
 }
 
-/** SHA-256 of a file, hexadecimal, like `sha256sum`. Throws `SyscallError`. */
+/** Returns the SHA-256 of a file in hexadecimal, like `sha256sum`. Throws `SyscallError`. */
 export function sha256OfFile(path: string): string {
   using file = FileDescriptor.open(path, Open.ReadOnly)
   const digest = new Uint8Array(32)
@@ -217,7 +220,7 @@ export function sha256OfFile(path: string): string {
   return text
 }
 
-/** Sets when a file was last modified, in nanoseconds since 1970. Throws `SyscallError`. */
+/** Sets the modification time of a file in nanoseconds since 1970. Throws `SyscallError`. */
 export function setModified(path: string, modified: bigint): void {
   const seconds = modified / 1_000_000_000n
   const times = new BigInt64Array([0n, UTIME_OMIT, seconds, modified % 1_000_000_000n]) // struct timespec[2]: access, modification

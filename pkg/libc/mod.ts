@@ -1,6 +1,6 @@
 /**
- * System calls, by the engine's door: thin functions that throw `SyscallError` with the name of the error. Everything is
- * synchronous and retries after a signal.
+ * System calls through the engine's door: thin functions that throw `SyscallError` with the name of the error.
+ * Everything is synchronous and retries after a signal.
  *
  * @example
  * using file = FileDescriptor.open("/proc/sys/net/ipv4/ip_forward", Open.ReadOnly)

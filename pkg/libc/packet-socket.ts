@@ -4,7 +4,7 @@ import { check, unlessErrno } from "./errno.ts"
 import { MSG_DONTWAIT, SOCK_CLOEXEC, SOCK_NONBLOCK, SOCK_RAW } from "./socket.ts"
 
 const AF_PACKET = 17
-/** <linux/if_ether.h>: what a frame holds. */
+/** <linux/if_ether.h>: the protocol of a frame. */
 export const ETH_P_ALL = 0x0003
 export const ETH_P_IP = 0x0800
 export const ETH_P_IPV6 = 0x86dd
@@ -27,16 +27,16 @@ export function encodeFilter(instructions: readonly FilterInstruction[]): Uint8A
 
 /** The Ethernet frames of one link of the namespace in which it was opened, packet(7). */
 export class PacketSocket extends FileDescriptor {
-  /** The buffer of recvfrom(2) for the sender, which the frame has, too. */
+  /** The buffer of recvfrom(2) for the sender, which is in the frame as well. */
   readonly #sender = new Uint8Array(12)
 
   /**
-   * Opens a socket on the link with this index. From the first frame on it receives only frames that the filter accepts.
-   * Throws `ENODEV` when there is no such link, `EPERM` without CAP_NET_RAW.
+   * Opens a socket on the link with this index. Every frame it receives has passed the filter. Throws `ENODEV` if the
+   * link does not exist, and `EPERM` without CAP_NET_RAW.
    */
   constructor(index: number, filter: Uint8Array) {
     const type = SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC
-    // With protocol 0 it receives nothing: so the filter is attached before the first frame.
+    // With protocol 0 it receives nothing, so the filter is attached before the first frame.
     super(check("socket", "AF_PACKET", () => engine.socket(AF_PACKET, type, 0)) as Fd)
     prepared(this, ({ fd }) => {
       check("setsockopt", "SO_ATTACH_FILTER", () => engine.attachFilter(fd, filter))
@@ -55,8 +55,8 @@ export class PacketSocket extends FileDescriptor {
   }
 
   /**
-   * Receives the next frame into a buffer, which truncates it; `undefined` when no frame waits. Throws `ENETDOWN` once
-   * the link goes down.
+   * Receives the next frame into a buffer, truncated to its size; `undefined` if no frame is waiting. Throws `ENETDOWN`
+   * once the link goes down.
    */
   receive(into: Uint8Array): Uint8Array | undefined {
     const next = () => engine.recvfrom(this.fd, into, MSG_DONTWAIT, this.#sender)

@@ -33,7 +33,7 @@ export function inputOf(reading: FileDescriptor): Pipe {
   return { reading, writing: undefined, [Symbol.dispose]: () => reading[Symbol.dispose]() }
 }
 
-/** Writes to the program's stdin as many bytes as it takes, without waiting. */
+/** Writes as many bytes to the program's stdin as it accepts, without waiting. */
 export class Input {
   readonly #pipe: FileDescriptor | undefined
   #rest: Uint8Array
@@ -45,12 +45,12 @@ export class Input {
     if (bytes.length === 0) pipe?.[Symbol.dispose]()
   }
 
-  /** `NO_FD` when there is nothing more to write. */
+  /** `NO_FD` if nothing is left to write. */
   get fd(): Fd {
     return (this.#rest.length > 0 && this.#pipe?.fd) || NO_FD
   }
 
-  /** A program that stops reading is no error. A program must not mistake a part of its input for the whole. */
+  /** A program that stops reading is not an error. A program must not mistake a part of its input for the whole. */
   write(): void {
     const written = engine.write(this.fd, this.#rest)
     if (written === -EAGAIN || written === -EINTR) return
@@ -60,7 +60,7 @@ export class Input {
   }
 }
 
-/** One stream of the program's output, kept up to a limit, or handed on. */
+/** One stream of the program's output, kept up to a limit or passed on. */
 export class Output {
   readonly #pipe: FileDescriptor
   readonly #limit: number

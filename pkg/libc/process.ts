@@ -7,27 +7,27 @@ const NS_GET_NSTYPE = 0xb703 // <linux/nsfs.h>
 /** The kind of a network namespace, <linux/sched.h>. */
 export const CLONE_NEWNET = 0x40000000
 
-/** Bytes that cannot be guessed, like `head -c LENGTH /dev/urandom`; 256 at most. Throws `SyscallError`. */
+/** Returns unpredictable bytes, like `head -c LENGTH /dev/urandom`; at most 256. Throws `SyscallError`. */
 export function randomBytes(length: number): Uint8Array<ArrayBuffer> {
   const bytes = new Uint8Array(length)
-  check("getrandom", "", () => engine.getrandom(bytes, 0)) // up to 256 bytes come whole, getrandom(2)
+  check("getrandom", "", () => engine.getrandom(bytes, 0)) // up to 256 bytes are returned whole, getrandom(2)
   return bytes
 }
 
-/** Random hexadecimal digits, two for each byte. */
+/** Returns random hexadecimal digits, two per byte. */
 export function randomHex(byteLength: number): string {
   let text = ""
   for (const byte of randomBytes(byteLength)) text += byte.toString(16).padStart(2, "0")
   return text
 }
 
-/** Sleeps for a time; signals do not end it. For events without a descriptor. */
+/** Sleeps for a time; signals do not interrupt it. For events without a descriptor. */
 export function sleep(ms: number): void {
   const end = monotonicMs() + ms
   for (let left = ms; left > 0; left = end - monotonicMs()) engine.poll(new Int32Array(), Math.ceil(left))
 }
 
-/** The environment of this process. When a name occurs twice the first value counts, as with getenv(3). */
+/** Returns the environment of this process. If a name occurs twice, the first value counts, as with getenv(3). */
 export function readEnvironment(): Record<string, string> {
   const variables: Record<string, string> = {}
   for (const entry of engine.environment()) {
@@ -38,13 +38,13 @@ export function readEnvironment(): Record<string, string> {
   return variables
 }
 
-/** The name that this program was called by, without directories. */
+/** Returns the name by which this program was called, without directories. */
 export function programName(): string {
   const [path = ""] = engine.arguments()
   return path.slice(path.lastIndexOf("/") + 1)
 }
 
-/** The arguments on the command line, without the program's name. */
+/** Returns the command line arguments without the program's name. */
 export function programArguments(): string[] {
   return engine.arguments().slice(1)
 }
@@ -53,8 +53,8 @@ export function programArguments(): string[] {
 const TIOCGWINSZ = 0x5413
 
 /**
- * The width of a terminal in characters, 0 for a terminal without a width; `undefined` when the descriptor is not a
- * terminal. Never throws.
+ * Returns the width of a terminal in characters, 0 for a terminal without a width; `undefined` if the descriptor is not
+ * a terminal. Never throws.
  */
 export function terminalColumns(fd: Fd): number | undefined {
   const size = new Uint16Array(4) // struct winsize: rows, columns
@@ -71,12 +71,15 @@ export function setNetworkNamespace(fd: Fd): void {
   check("setns", `descriptor ${fd}`, () => engine.setns(fd, CLONE_NEWNET))
 }
 
-/** Moves this thread into a network namespace that is new, like `unshare --net`. Throws `EPERM` without CAP_SYS_ADMIN. */
+/** Moves this thread into a new network namespace, like `unshare --net`. Throws `EPERM` without CAP_SYS_ADMIN. */
 export function unshareNetworkNamespace(): void {
   check("unshare", "CLONE_NEWNET", () => engine.unshare(CLONE_NEWNET))
 }
 
-/** The kind of a namespace's descriptor, `CLONE_NEWNET` for a network one. Throws `ENOTTY` when it is no namespace. */
+/**
+ * Returns the kind of a namespace's descriptor, `CLONE_NEWNET` for a network namespace. Throws `ENOTTY` if it is not a
+ * namespace.
+ */
 export function namespaceType(fd: Fd): number {
   return ioctl(fd, "NS_GET_NSTYPE", NS_GET_NSTYPE)
 }

@@ -9,31 +9,33 @@ import type { PollRequest } from "./service.ts"
 export interface Spawn {
   /** Absolute. */
   readonly path: string
-  /** argv[0]; by default the path. */
+  /** argv[0]; the path by default. */
   readonly name?: string
   /** The arguments, without the program's name. */
   readonly args?: readonly string[]
   /** The whole environment. */
   readonly env: Readonly<Record<string, string>>
-  /** The working directory; by default ours. */
+  /** The working directory; this process's by default. */
   readonly cwd?: string
   /** The bytes for the program's stdin; empty by default. */
   readonly stdin?: Uint8Array
-  /** After this long the program is killed; by default never. */
+  /** The time after which the program is killed; never by default. */
   readonly timeoutMs?: number
   /** The limit of each output stream in bytes; a program that writes more is killed. */
   readonly outputLimit: number
 }
 
-/** Further options of a program that runs beside others. */
+/** Options of a program that runs in the background. */
 export interface Program extends Omit<Spawn, "stdin"> {
-  /** "inherit" is our own. */
+  /** "inherit" is this process's stdin. */
   readonly stdin?: Uint8Array | "inherit"
-  /** The program has a session of its own, setsid(2), and is killed with what it has started. */
+  /** The program gets its own session, setsid(2), and is killed with its descendants. */
   readonly ownSession?: boolean
-  /** How long to wait, when it has ended, for descendants that have its stdout or stderr open; by default until they close them. */
+  /**
+   * How long to wait after its end for descendants that hold its stdout or stderr; until they close them by default.
+   */
   readonly drainMs?: number
-  /** Receives each chunk of a stream when it arrives; the output is not kept, and has no limit. */
+  /** Receives each chunk of a stream on arrival; the output is not kept and has no limit. */
   readonly onStdout?: (chunk: Uint8Array) => void
   readonly onStderr?: (chunk: Uint8Array) => void
 }
@@ -46,7 +48,7 @@ export function execveTexts({ path, name, args = [], env }: Program): { argv: st
   return { argv: [name ?? path, ...args], environment: Object.entries(env).map(([key, value]) => `${key}=${value}`) }
 }
 
-/** A running program: the descriptors to wait for, and what to do with their events. Its disposal kills it. */
+/** A running program: the descriptors to wait for, and the handling of their events. Disposal kills it. */
 export class Running implements Disposable {
   readonly #resources: DisposableStack
   readonly #child: Child
@@ -58,7 +60,7 @@ export class Running implements Disposable {
   #isStopped = false
   #timedOut = false
 
-  /** Throws `SyscallError` when it cannot be started. */
+  /** Throws `SyscallError` if it cannot be started. */
   constructor(program: Program) {
     const { path, cwd = null, ownSession = false, outputLimit, timeoutMs, drainMs } = program
     using made = new DisposableStack()
@@ -92,7 +94,7 @@ export class Running implements Disposable {
     return [{ fd: this.#input.fd, events: Poll.Out }, ...reading, { fd: this.#child.fd, events }]
   }
 
-  /** Undefined without a limit. */
+  /** Undefined for no limit. */
   get leftMs(): number | undefined {
     const end = this.#isStopped ? Number.POSITIVE_INFINITY : Math.min(this.#deadline, this.#drained)
     return end === Number.POSITIVE_INFINITY ? undefined : Math.max(0, Math.ceil(end - monotonicMs()))
@@ -112,7 +114,7 @@ export class Running implements Disposable {
       this.#drained = now + this.#drainMs
     }
     if (this.isOver || this.#isStopped) return
-    // After a last look at what is there: a program that always writes is always ready.
+    // After a last read: a program that always writes is always ready.
     this.#timedOut = now >= this.#deadline
     if (this.#timedOut || this.#output.some((stream) => stream.isTooMuch)) this.stop()
   }
@@ -136,8 +138,8 @@ export class Running implements Disposable {
 }
 
 /**
- * Opens a program's stdin: this process' own, a pipe with the given bytes, or /dev/null. Without /dev/null, as in an
- * empty root directory, a pipe that ends at once.
+ * Opens a program's stdin: this process's own, a pipe with the given bytes, or /dev/null. If /dev/null is missing, as
+ * in an empty root directory, a pipe that ends at once.
  */
 function openInput(stdin: Program["stdin"]): Pipe {
   if (stdin === "inherit") return inputOf(new FileDescriptor(duplicate(0 as Fd)))

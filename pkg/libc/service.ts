@@ -6,7 +6,7 @@ import { check } from "./errno.ts"
 export const Signal = { Interrupt: 2, Terminate: 15 } as const
 const SIG_BLOCK = 0
 const SIG_UNBLOCK = 1
-/** Bytes of a set of signals, as the kernel has it. */
+/** The size in bytes of a set of signals in the kernel. */
 const SET_SIZE = 8
 /** <asm-generic/resource.h> */
 const RLIMIT_NOFILE = 7
@@ -20,7 +20,7 @@ export function watchSignals(...signals: number[]): FileDescriptor {
 }
 
 /**
- * Unblocks these signals, so that they end the process again; signals that were not read take effect at once. Throws
+ * Unblocks these signals, so that they end the process again; pending signals take effect at once. Throws
  * `SyscallError`.
  */
 export function unwatchSignals(...signals: number[]): void {
@@ -31,21 +31,21 @@ function setOf(signals: readonly number[]): BigUint64Array {
   return new BigUint64Array([signals.reduce((bits, signal) => bits | (1n << BigInt(signal - 1)), 0n)])
 }
 
-/** Sets how many descriptors this process may have open, and could at most, like `ulimit -n`. Throws `EPERM` beyond the latter. */
+/** Sets the soft and the hard limit of open descriptors, like `ulimit -n`. Throws `EPERM` beyond the hard limit. */
 export function setDescriptorLimit(limit: number, bound: number): void {
   const value = new BigUint64Array([BigInt(limit), BigInt(bound)]) // struct rlimit64
   check("prlimit64", "RLIMIT_NOFILE", () => engine.prlimit64(0, RLIMIT_NOFILE, value))
 }
 
-/** A descriptor to wait for, and for what, `Poll`. */
+/** A descriptor to wait for with its events, `Poll`. */
 export interface PollRequest {
   readonly fd: Fd
   readonly events: number
 }
 
 /**
- * Waits until one of several descriptors is ready or broken, poll(2), `timeoutMs` at most; for ever when that is
- * undefined. Returns the events of each descriptor, 0 for no event.
+ * Waits until one of several descriptors is ready or broken, poll(2), for at most `timeoutMs`, or for ever if
+ * undefined. Returns the events of each descriptor, 0 for none.
  */
 export function pollAll(requests: readonly PollRequest[], timeoutMs: number | undefined): Uint16Array {
   const array = new Int32Array(2 * requests.length) // struct pollfd { int fd; short events, revents; }

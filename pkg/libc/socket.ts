@@ -37,8 +37,8 @@ export function openNetlink(protocol: number, groups = 0): Fd {
 }
 
 /**
- * Returns whether a socket is in the thread's network namespace, as a socket that is opened now would be. False, too, where that cannot be
- * told: without CAP_NET_ADMIN or /proc, and before Linux 4.10.
+ * Returns whether a socket is in the thread's network namespace. False also if that cannot be determined: without
+ * CAP_NET_ADMIN or /proc, and before Linux 4.10.
  */
 export function isInOwnNamespace(socket: Fd): boolean {
   let namespace: Fd | undefined

@@ -4,13 +4,13 @@ import { leave } from "./leave.ts"
 import { loop } from "./loop.ts"
 
 /**
- * Runs a program to its end, and ends the process with the status that it returns. What the program throws, what a promise was rejected
- * with that nothing listens to, and that the program is not over and nothing is left to wait for: each goes to stderr, with the lines of
- * the sources that it comes from, and ends the process with 1.
+ * Runs a program to its end, and ends the process with the status that it returns. An exception, an unhandled
+ * rejection, and a program that waits for nothing are printed to stderr with the source lines, and end the process with
+ * status 1.
  */
 export function drive(program: () => Promise<number>): void {
   void program().then(leave)
-  if (!engine.runJobs) return // the engine's own loop goes on, and tells what nothing catches
+  if (!engine.runJobs) return // the engine's own loop goes on and reports uncaught errors
   try {
     for (;;) {
       engine.runJobs()

@@ -7,34 +7,34 @@ export interface Until {
   readonly signal?: AbortSignal | undefined
 }
 
-/** What happens at a time of `monotonicMs`. */
+/** An action at a time of `monotonicMs`. */
 interface Timer {
   readonly at: number
   readonly act: () => void
 }
 
-/** What happens when a descriptor is ready. What is in the background is no reason to go on. */
+/** An action for descriptors that are ready. A background watch does not keep the process alive. */
 interface Watch {
   readonly requests: readonly PollRequest[]
   readonly isBackground: boolean
   readonly act: (ready: Uint16Array) => void
 }
 
-/** On an engine with a loop of its own, how often descriptors are looked at. */
+/** The interval at which descriptors are polled on an engine with a loop of its own. */
 const LOOK_MS = 1
 
-/** What the process waits for. */
+/** The timers and descriptors that the process waits for. */
 class Loop {
   readonly #timers = new Set<Timer & { isBackground: boolean }>()
   readonly #watches = new Set<Watch>()
   #planned: { readonly at: number; readonly cancel: () => void } | undefined
 
-  /** Whether anything is left that the process would go on for. */
+  /** Whether something is left that keeps the process alive. */
   get isWaiting(): boolean {
     return [...this.#timers, ...this.#watches].some(({ isBackground }) => !isBackground)
   }
 
-  /** Has something done later, once. Returns how it is called off. */
+  /** Schedules an action once. Returns the function that cancels it. */
   at(timer: Timer, isBackground = false): () => void {
     const own = { ...timer, isBackground }
     this.#timers.add(own)
@@ -42,20 +42,20 @@ class Loop {
     return () => void this.#timers.delete(own)
   }
 
-  /** Has something done each time that descriptors are ready. Returns how that ends. */
+  /** Calls an action each time that descriptors are ready. Returns the function that stops it. */
   watch(watch: Watch): () => void {
     this.#watches.add(watch)
     this.#plan()
     return () => void this.#watches.delete(watch)
   }
 
-  /** Waits until something happens, `mostMs` at most, and does what is to be done then. */
+  /** Waits until something happens, for at most `mostMs`, and runs the actions. */
   turn(mostMs = Number.POSITIVE_INFINITY): void {
     const watches = [...this.#watches]
     const requests = watches.flatMap((watch) => watch.requests)
     const leftMs = Math.min(mostMs, this.#nextTime() - monotonicMs())
     const timeoutMs = leftMs === Number.POSITIVE_INFINITY ? undefined : leftMs
-    // Where others drive the loop and there is nothing to look at, an engine need not have poll(2).
+    // An engine whose loop others drive may lack poll(2), and needs none without descriptors.
     const ready = requests.length > 0 || mostMs > 0 ? pollAll(requests, timeoutMs) : new Uint16Array()
     let from = 0
     for (const watch of watches) {
@@ -78,7 +78,7 @@ class Loop {
     return next
   }
 
-  /** On an engine with a loop of its own: has that take the next turn. */
+  /** On an engine with a loop of its own: schedules the next turn there. */
   #plan(): void {
     if (!engine.later) return
     const now = monotonicMs()
@@ -94,28 +94,28 @@ class Loop {
   }
 }
 
-/** A process has one. */
+/** The loop of the process. */
 export const loop = new Loop()
 
 /**
  * Waits until one of several descriptors is ready or broken. Returns the events of each descriptor, like `pollAll`; 0
- * for all when the wait has ended before.
+ * for all if the wait ended before.
  */
 export function readyOf(requests: readonly PollRequest[], { timeoutMs, signal }: Until = {}): Promise<Uint16Array> {
   return waiting(requests.length, timeoutMs, signal, (act) => loop.watch({ requests, isBackground: false, act }))
 }
 
-/** The same for one descriptor. */
+/** Like `readyOf`, for one descriptor. */
 export async function ready(fd: Fd, events: number, until: Until = {}): Promise<number> {
   return (await readyOf([{ fd, events }], until))[0] ?? 0
 }
 
-/** Waits. Returns at once when the signal says stop. */
+/** Waits for a time. Returns early when the signal aborts. */
 export async function sleep(ms: number, signal?: AbortSignal): Promise<void> {
   await waiting(0, ms, signal)
 }
 
-/** A wait that ends with what is watched, a time, or a signal: with the first of these. */
+/** Waits for descriptors, a time, or a signal, whichever comes first. */
 function waiting(
   count: number,
   timeoutMs: number | undefined,
@@ -137,7 +137,7 @@ function waiting(
   })
 }
 
-/** Does something each `ms` until it is disposed of. The process does not go on for this alone. */
+/** Runs an action every `ms` until disposed. It does not keep the process alive. */
 export function every(ms: number, act: () => void): Disposable {
   let off = () => {}
   const next = () => {
@@ -152,8 +152,8 @@ export function every(ms: number, act: () => void): Disposable {
 }
 
 /**
- * Does something when a signal of this number comes, which then does not end the process. One at a time for each signal. The process
- * does not go on for this alone.
+ * Runs an action for each signal of this number, which then no longer ends the process. One registration per signal. It
+ * does not keep the process alive.
  */
 export function onSignal(signal: number, act: () => void): Disposable {
   if (engine.onSignal) return { [Symbol.dispose]: engine.onSignal(signal, act) }

@@ -1,7 +1,7 @@
 /**
- * Waiting for several things at once: one loop for the process, of poll(2), timers, programs and signals, with promises. The native
- * host's processes are driven by it; on Bun and Node the engine's own loop drives it, so that the same code runs under tests and in
- * other programs.
+ * Waiting for several things at once: one loop for the process, of poll(2), timers, programs and signals, with
+ * promises. In the native host it drives the process. On Bun and Node the engine's own loop drives it, so that the same
+ * code runs in tests and in other programs.
  *
  * Plugins do not wait for several things and do not import this.
  *

@@ -2,12 +2,12 @@ import { engine } from "../engine/mod.ts"
 import { check, execveTexts, type Program, Running, type Spawned } from "../libc/mod.ts"
 import { readyOf } from "./loop.ts"
 
-/** How a program has ended; `stopped` is true when the signal has said stop before. */
+/** The end of a program; `stopped` is true if the signal aborted before. */
 export type Ended = Spawned & { readonly stopped: boolean }
 
 /**
- * Runs a program, as `spawn` does, while other things go on. When the signal says stop, the program is killed. Throws `SyscallError`
- * when it cannot be started.
+ * Runs a program like `spawn`, without blocking others. When the signal aborts, the program is killed. Throws
+ * `SyscallError` if it cannot be started.
  */
 export async function runProgram(program: Program, signal?: AbortSignal): Promise<Ended> {
   if (engine.startProgram) return runBy(engine.startProgram, program, signal)
@@ -23,7 +23,7 @@ export async function runProgram(program: Program, signal?: AbortSignal): Promis
   return { ...running.end(), stopped }
 }
 
-/** Where the back end starts programs and waits for them itself. */
+/** Runs a program where the back end starts programs and waits for them itself. */
 async function runBy(
   start: NonNullable<typeof engine.startProgram>,
   program: Program,

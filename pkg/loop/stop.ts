@@ -3,8 +3,8 @@ import { engine, type Stop } from "../engine/mod.ts"
 export type { Stop }
 
 /**
- * A signal that says stop once `watch` has it do so. Where the loop is ours `watch` is called when this is first asked or listened to:
- * until then there is nothing to stop, and what would tell of a stop, signals of the kernel for example, acts as if this were not there.
+ * Returns a signal that `watch` aborts. In the native host `watch` is called at the first use of the signal: before
+ * that nothing can be stopped, and sources of a stop, such as signals of the kernel, keep their default effect.
  */
 export function stopOnceAsked(watch: (stop: Stop) => void): AbortSignal {
   const stop = engine.newStop?.() ?? new OwnStop(watch)
@@ -12,12 +12,18 @@ export function stopOnceAsked(watch: (stop: Stop) => void): AbortSignal {
   return stop.signal
 }
 
-/** A signal of our own that says stop: the engine's `AbortController`, or the part of it that we use. */
+/**
+ * Returns a signal with the function that aborts it: the engine's `AbortController`, or the part of it that is used
+ * here.
+ */
 export function newStop(): Stop {
   return engine.newStop?.() ?? new OwnStop()
 }
 
-/** A signal that says stop as soon as one of these does, with its reason, until it is disposed of; the first of them goes first. */
+/**
+ * Returns a signal that aborts with the first of these, with its reason, until it is disposed; earlier arguments come
+ * first.
+ */
 export function anyOf(...signals: readonly (AbortSignal | undefined)[]): Stop & Disposable {
   const stop = newStop()
   const given = signals.filter((signal) => signal !== undefined)

@@ -54,25 +54,25 @@ const routeAttributes = attrs({
 })
 const routePayload = payloadOf(routeHeader, routeAttributes)
 
-/** A route, unicast when `type` is undefined. `dst` without host bits; addresses have 4 or 16 bytes, network order. */
+/** A route, unicast if `type` is undefined. `dst` has no host bits; addresses have 4 or 16 bytes in network order. */
 export interface RouteSpec {
   dst: Uint8Array
   prefix: number
   gateway?: Uint8Array | undefined
   index?: Ifindex | undefined
-  /** Metric: the lower wins. */
+  /** The metric: the lowest wins. */
   priority?: number | undefined
   preferredSource?: Uint8Array | undefined
   mtu?: number | undefined
   advmss?: number | undefined
-  /** 254, main, when undefined. */
+  /** 254, main, if undefined. */
   table?: number | undefined
-  /** `RouteScope`: universe when undefined. */
+  /** `RouteScope`: universe if undefined. */
   scope?: number | undefined
-  /** The gateway is reachable on this link although no address says so. */
+  /** The gateway is on this link although no address of the link says so. */
   onLink?: boolean | undefined
   nextHops?: NextHop[] | undefined
-  /** RTPROT_*, which program has made it: 3, boot, when undefined. */
+  /** RTPROT_*, the program that added it: 3, boot, if undefined. */
   protocol?: number | undefined
   /** RTN_*: 1 unicast, 7 unreachable. */
   type?: number | undefined
@@ -92,12 +92,12 @@ export interface ListedRoute extends RouteSpec {
 
 type Mode = "add" | "replace" | "append"
 
-/** Adds a route, like `ip route add` (or `replace`, or `append`). Throws `EEXIST` when the same route is there. */
+/** Adds a route, like `ip route add` (or `replace`, or `append`). Throws `EEXIST` if the route exists. */
 export function addRoute(route: NetlinkSocket, spec: RouteSpec, mode: Mode = "add"): void {
   route.execute(toAddRoute(spec, mode))
 }
 
-/** The request of `addRoute`, for `executeAll`. */
+/** Returns the request of `addRoute`, for `executeAll`. */
 export function toAddRoute(spec: RouteSpec, mode: Mode): Request & { spec: RouteSpec } {
   const flags = {
     add: NLM_F_CREATE | NLM_F_EXCL,
@@ -108,22 +108,22 @@ export function toAddRoute(spec: RouteSpec, mode: Mode): Request & { spec: Route
 }
 
 /**
- * Deletes the route that matches all given attributes, of any protocol, like `ip route del unicast`. Throws `ESRCH`
- * when no route matches.
+ * Deletes the route that matches all given attributes, of any protocol, like `ip route del unicast`. Throws `ESRCH` if
+ * no route matches.
  */
 export function deleteRoute(route: NetlinkSocket, spec: RouteSpec): void {
   route.execute(toDeleteRoute(spec))
 }
 
-/** The request of `deleteRoute`, for `executeAll`. */
+/** Returns the request of `deleteRoute`, for `executeAll`. */
 export function toDeleteRoute(spec: RouteSpec): Request & { spec: RouteSpec } {
   const payload = encodeRoute({ ...spec, scope: spec.scope ?? RouteScope.Nowhere }, RTPROT_UNSPEC)
   return { type: RTM_DELROUTE, what: `delete route ${showRoute(spec)}`, payload, spec }
 }
 
 /**
- * The same for a listed route, but only while it has the same protocol, like `ip route del PREFIX proto PROTOCOL`. A
- * route that another program has put in its place stays; the refusal is `ESRCH`.
+ * Returns the request that deletes a listed route if it still has the same protocol, like `ip route del PREFIX proto
+ * PROTOCOL`. A route that another program has put in its place stays; the refusal is `ESRCH`.
  */
 export function toDeleteListedRoute(listed: ListedRoute): Request & { spec: ListedRoute } {
   const what = `delete route ${showRoute(listed)}`
@@ -132,22 +132,22 @@ export function toDeleteListedRoute(listed: ListedRoute): Request & { spec: List
 
 /** A selection among the routes of a family. */
 export interface RouteFilter {
-  /** The table, which the kernel selects; all tables when undefined. */
+  /** The table; all tables if undefined. The kernel selects by it. */
   table?: number
-  /** By this link, or with a next hop by it, which the kernel picks out. */
+  /** The link of the route, or of one of its next hops. The kernel selects by it. */
   index?: Ifindex
-  /** RTPROT_*, which the kernel picks out. */
+  /** RTPROT_*. The kernel selects by it. */
   protocol?: number
-  /** RTN_*, which the kernel picks out. */
+  /** RTN_*. The kernel selects by it. */
   type?: number
-  /** To networks of these prefix lengths: told at a glance, before a route is taken apart. */
+  /** The prefix lengths of destinations, checked before a route is decoded. */
   prefixes?: ReadonlySet<number>
   isWanted?: (route: ListedRoute) => boolean
 }
 
 /**
- * The routes of a family, or of both, caches left out, like `ip route show table TABLE dev NAME`; empty when the table
- * or link does not exist. A host may have a million routes: give table and link. Throws `NetlinkError`.
+ * Returns the routes of a family, or of both, without cached ones, like `ip route show table TABLE dev NAME`; empty if
+ * the table or link does not exist. A host may have a million routes: give table and link. Throws `NetlinkError`.
  */
 export function listRoutes(
   route: NetlinkSocket,
@@ -182,7 +182,7 @@ function isBy({ index, nextHops }: ListedRoute, wanted: Ifindex): boolean {
 
 /**
  * Returns the route of packets to an address, like `ip route get IP`: one request, independent of the number of routes.
- * `undefined` when there is no route. Throws `NetlinkError`.
+ * Returns `undefined` if there is no route. Throws `NetlinkError`.
  */
 export function findRoute(route: Pick<NetlinkSocket, "get">, ip: Uint8Array): ListedRoute | undefined {
   const payload = routePayload.encode({ family: familyOf(ip), dstPrefix: 8 * ip.length }, { dst: ip })
@@ -214,7 +214,7 @@ function encodeRoute(spec: RouteSpec, protocol = spec.protocol ?? RTPROT_BOOT): 
   return routePayload.encode(header, attributes)
 }
 
-/** A message of type `RTM_NEWROUTE` or `RTM_DELROUTE`, as it comes in answers and events. */
+/** Decodes a message of type `RTM_NEWROUTE` or `RTM_DELROUTE` from an answer or an event. */
 export function readRoute(message: Message): ListedRoute {
   const { header, attributes } = routePayload.decode(message.payload)
   const {

@@ -11,9 +11,9 @@ const RTA_TABLE = 15
 const ATTRIBUTE = 4
 
 /**
- * The routing tables of a family that are not empty, each with the output links of its routes, 0 for a route without a
- * link or with several, like `ip route show table all`. Nothing else is decoded, because there may be many routes.
- * Throws `NetlinkError`.
+ * Returns the routing tables of a family that have routes, with the output links of each, like `ip route show table
+ * all`. The link is 0 for a route without a link or with several. Nothing else is decoded, because there may be many
+ * routes. Throws `NetlinkError`.
  */
 export function listRoutingTables(route: NetlinkSocket, family: Family): Map<number, Set<number>> {
   const tables = new Map<number, Set<number>>()
@@ -27,7 +27,7 @@ export function listRoutingTables(route: NetlinkSocket, family: Family): Map<num
   return tables
 }
 
-/** The value of a route's attribute. */
+/** Returns the value of a route's attribute. */
 function findU32(payload: Uint8Array, type: number): number | undefined {
   for (let at = routeHeader.size; at + 2 * ATTRIBUTE <= payload.length; ) {
     if (u16.get(payload, at + 2) === type) return u32.get(payload, at + ATTRIBUTE)

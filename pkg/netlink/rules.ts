@@ -12,7 +12,7 @@ import type { NetlinkSocket } from "./socket.ts"
 const RTM_NEWRULE = 32
 const RTM_DELRULE = 33
 const RTM_GETRULE = 34
-/** FR_ACT_*: look the table up, or let no packet through. */
+/** FR_ACT_*: look up the table, or drop the packet. */
 export const RuleAction = { ToTable: 1, Blackhole: 6, Unreachable: 7, Prohibit: 8 } as const
 const FIB_RULE_INVERT = 2
 
@@ -29,7 +29,7 @@ const ruleHeader = struct({
   flags: u32,
 })
 
-/** The first and the last of some numbers; both are among them. */
+/** A range of numbers, both ends included. */
 export interface NumberRange {
   first: number
   last: number
@@ -60,7 +60,9 @@ const ruleAttributes = attrs({
 })
 const rulePayload = payloadOf(ruleHeader, ruleAttributes)
 
-/** A policy routing rule that looks a table up: for packets that all of its selectors match, or, with `not`, do not. */
+/**
+ * A policy routing rule: selects a table for packets that match all of its selectors, or with `not`, for all others.
+ */
 export interface Rule {
   family: Family
   not?: boolean | undefined
@@ -68,7 +70,7 @@ export interface Rule {
   dst?: Cidr | undefined
   inputInterface?: string | undefined
   outputInterface?: string | undefined
-  /** The type of service of the IP header, all eight bits of it. */
+  /** The type of service of the IP header, all eight bits. */
   tos?: number | undefined
   mark?: number | undefined
   mask?: number | undefined
@@ -76,42 +78,42 @@ export interface Rule {
   ipProtocol?: number | undefined
   sourcePorts?: NumberRange | undefined
   destinationPorts?: NumberRange | undefined
-  /** User IDs of the sockets. */
+  /** The user IDs of the sockets. */
   users?: NumberRange | undefined
   tunnelId?: bigint | undefined
-  /** Routes with a prefix of at most so many bits are ignored: 0 ignores default routes. */
+  /** Ignores routes with a prefix of at most this many bits: 0 ignores default routes. */
   suppressPrefixLength?: number | undefined
-  /** A route by a link of this group does not count. */
+  /** Ignores routes by a link of this group. */
   suppressGroup?: number | undefined
-  /** The lower is looked at first. */
+  /** The lowest is evaluated first. */
   priority?: number | undefined
   /** 0 with `l3Master`. */
   table: number
-  /** The table of the VRF which the packet's interface belongs to, `ip rule add l3mdev`. */
+  /** Selects the table of the VRF that the packet's interface belongs to, `ip rule add l3mdev`. */
   l3Master?: boolean | undefined
-  /** FR_ACT_*: `RuleAction.ToTable` when undefined. */
+  /** FR_ACT_*: `RuleAction.ToTable` if undefined. */
   action?: number | undefined
-  /** RTPROT_*: which program has made it. */
+  /** RTPROT_*: the program that added it. */
   protocol?: number | undefined
 }
 
-/** Adds a rule, like `ip rule add from SRC table TABLE`. Throws `EEXIST` when the same rule is there. */
+/** Adds a rule, like `ip rule add from SRC table TABLE`. Throws `EEXIST` if the rule exists. */
 export function addRule(route: NetlinkSocket, rule: Rule): void {
   const flags = NLM_F_CREATE | NLM_F_EXCL
   route.execute({ type: RTM_NEWRULE, flags, what: `add rule ${showRule(rule)}`, payload: encodeRule(rule) })
 }
 
 /**
- * The request that deletes the rule which matches all given attributes, like `ip rule del`; for `executeAll`. The
- * kernel answers `ENOENT` when no rule matches.
+ * Returns the request that deletes the rule that matches all given attributes, like `ip rule del`; for `executeAll`.
+ * The kernel answers `ENOENT` if no rule matches.
  */
 export function toDeleteRule(rule: Rule): Request {
   return { type: RTM_DELRULE, what: `delete rule ${showRule(rule)}`, payload: encodeRule(rule) }
 }
 
 /**
- * The rules of a family, or of both, like `ip rule show`: all, or those for one source address alone, told at a glance. `known` has those that
- * were read before, by their bytes: most namespaces have the same ones.
+ * Returns the rules of a family, or of both, like `ip rule show`: all, or those for one source address. `known` maps
+ * the bytes of rules decoded earlier to their values: most namespaces have the same rules.
  */
 export function listRules(
   route: NetlinkSocket,
@@ -169,7 +171,7 @@ function readRule(message: Message): Rule {
   }
 }
 
-/** The kernel reports -1 when it is not set. */
+/** The kernel reports -1 for a value that is not set. */
 function ifAny(suppressed: number | undefined): number | undefined {
   return suppressed === -1 ? undefined : suppressed
 }

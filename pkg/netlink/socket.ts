@@ -18,8 +18,8 @@ import { KernelTransport, type Transport } from "./transport.ts"
 export { NETLINK_NETFILTER, NETLINK_ROUTE } from "./transport.ts"
 
 /**
- * A netlink socket. It stays in the network namespace in which it was opened, also when the thread enters another. Requests are
- * answered one after the other, so one socket serves one caller.
+ * A netlink socket. It stays in the network namespace in which it was opened, even if the thread enters another.
+ * Requests are answered one after the other, so one socket serves one caller.
  */
 export class NetlinkSocket implements Disposable {
   readonly #channel: Channel
@@ -27,8 +27,8 @@ export class NetlinkSocket implements Disposable {
   readonly #budget: Budget | undefined
 
   /**
-   * Opens a socket for `protocol` in the thread's namespace; with a budget where its lists and batches are of what a container can
-   * multiply. Throws `SyscallError`.
+   * Opens a socket for `protocol` in the thread's namespace. It needs a budget if its lists and batches are about
+   * objects that a container can multiply. Throws `SyscallError`.
    */
   constructor(
     protocol: number,
@@ -46,8 +46,9 @@ export class NetlinkSocket implements Disposable {
   }
 
   /**
-   * Sends a request and waits until the kernel has done it. After a lost answer, as for lack of memory, the request is
-   * sent once more; `EEXIST` or "not found" then means that the first one was done. Throws `NetlinkError`.
+   * Sends a request and waits until the kernel has executed it. If the answer is lost, for example for lack of memory,
+   * the request is sent once more; `EEXIST` or "not found" then means that the first one succeeded. Throws
+   * `NetlinkError`.
    */
   execute(request: Request): void {
     try {
@@ -75,19 +76,19 @@ export class NetlinkSocket implements Disposable {
   }
 
   /**
-   * Sends a request that is answered with one message, again when the answer is lost, and returns what `read` makes of it. Throws
-   * `NetlinkError`.
+   * Sends a request that is answered with one message, again if the answer is lost. Returns the result of `read`.
+   * Throws `NetlinkError`.
    */
   get<T>(request: Request, read: (message: Message) => T): T {
-    const isList = (request.flags ?? 0) & NLM_F_DUMP // of which the caller wants the first message
+    const isList = (request.flags ?? 0) & NLM_F_DUMP // the caller wants its first message
     const answer = isList ? this.#askForBeginning(request) : retryLostAnswer(() => this.#ask(request))
     if ("payload" in answer) return readAnswer(request.what, () => read(answer))
     throw new NetlinkError(request.what, answer.errno, answer.extack)
   }
 
   /**
-   * Like `get`, but returns `undefined` when the kernel refuses with the errno `nothing`, and for a bare
-   * acknowledgement, when the request asks for one (`NLM_F_ACK`).
+   * Like `get`, but returns `undefined` if the kernel refuses with the errno `nothing`, and for a bare acknowledgement
+   * if the request asks for one (`NLM_F_ACK`).
    */
   find<T>(request: Request, nothing: number, read: (message: Message) => T): T | undefined {
     const answer = retryLostAnswer(() => this.#ask(request))
@@ -105,7 +106,7 @@ export class NetlinkSocket implements Disposable {
     return answer
   }
 
-  /** Sends a request, and returns the message that answers it. `look` gets all datagrams up to it. */
+  /** Sends a request and returns the message that answers it. `look` is called with every datagram until then. */
   #ask(request: Request, look?: (datagram: readonly Message[]) => void): Message | Acknowledgement {
     const sequence = this.#channel.send([request])
     for (;;) {
@@ -121,28 +122,28 @@ export class NetlinkSocket implements Disposable {
   }
 
   /**
-   * Asks for a list, and keeps what `pick` makes of its messages; undefined is passed over. One datagram is held at a time: a
-   * list may be longer than memory, so `pick` takes what is wanted and no more. When the list changed while the kernel was
-   * listing (`NLM_F_DUMP_INTR`, or `EINTR` from newer kernels), entries may be missing: it is asked for again, and what was
-   * picked so far is thrown away, so `pick` is called for the entries of each attempt. Throws `NetlinkError`, `ETIME` when the
-   * socket's budget is over before the list.
+   * Requests a list and returns the results of `pick` for its messages, without undefined. It holds one datagram at a
+   * time: a list may be larger than memory, so `pick` should keep only the wanted values. If the list changed while the
+   * kernel was listing (`NLM_F_DUMP_INTR`, or `EINTR` from newer kernels), entries may be missing. The list is then
+   * requested again and the results so far are discarded; `pick` is called for the entries of each attempt. Throws
+   * `NetlinkError`, `ETIME` if the socket's budget ends before the list.
    */
   dump<T>(request: Request, pick: (message: Message) => T | undefined, attempts?: number): T[] {
     return this.spend(() => this.#lists.all(request, pick, attempts))
   }
 
-  /** Does work whose time is taken of the socket's budget, if it has one. */
+  /** Does work whose time counts against the socket's budget, if it has one. */
   spend<T>(work: () => T): T {
     return this.#budget ? this.#budget.spend(work) : work()
   }
 
-  /** Call it before each of many requests. Throws `NetlinkError`, `ETIME`, when the budget is used up. */
+  /** Call it before each of many requests. Throws `NetlinkError`, `ETIME`, if the budget is used up. */
   step(what: string): void {
     this.#budget?.step(what)
   }
 
   /**
-   * Sends several messages in one datagram, as nf_tables' transactions need, and waits for the outcome of all. Throws
+   * Sends several messages in one datagram, as transactions of nf_tables need, and waits for the outcome of all. Throws
    * the first refusal as `NetlinkError`; then the kernel has changed nothing, unless the error is a lost answer.
    */
   transact(requests: readonly Request[]): void {
@@ -157,8 +158,8 @@ export class NetlinkSocket implements Disposable {
   }
 
   /**
-   * Sends requests in one datagram. Returns what waits for the next datagram of answers and reads it: which requests it is about, and
-   * why they were refused. Throws `NetlinkError`.
+   * Sends requests in one datagram. Returns a function that waits for the next datagram of answers and returns the
+   * refused requests with the reasons. Throws `NetlinkError`.
    */
   sendAll<R extends Request>(requests: readonly R[]): () => { request: R; refusal: NetlinkError | undefined }[] {
     const first = this.#channel.send(requests)
@@ -173,24 +174,24 @@ export class NetlinkSocket implements Disposable {
   }
 
   /**
-   * Waits for the next datagram of the joined multicast groups. Undefined when `timeoutMs` is over first, and an empty
-   * list when the kernel had to drop some (`ENOBUFS`): look at the state again in both cases.
+   * Waits for the next datagram of the joined multicast groups. Returns undefined after `timeoutMs`, and an empty list
+   * if the kernel had to drop some (`ENOBUFS`): read the state again in both cases.
    */
   nextEvents(timeoutMs: number): Message[] | undefined {
     return this.#channel.nextEvents(timeoutMs)
   }
 
   /**
-   * Like `nextEvents`, but returns `undefined` at once when no event was received: for a process that waits for
-   * several descriptors.
+   * Like `nextEvents`, but returns `undefined` at once if no event has arrived: for a process that waits for several
+   * descriptors.
    */
   takeEvents(): Message[] | undefined {
     return this.#channel.takeEvents()
   }
 
   /**
-   * Lets the kernel do the closing, in its own time: closing a socket of the packet filter waits until the kernel has
-   * freed what was removed from nf_tables just before, for some 10 ms. The socket is of no use any more.
+   * Leaves the closing to the kernel: closing a socket of the packet filter waits some 10 ms until the kernel has freed
+   * the objects just removed from nf_tables. The socket cannot be used afterwards.
    */
   leave(): void {
     this.#channel.leave()

@@ -2,7 +2,7 @@ import { attrs, listOf, payloadOf } from "./attrs.ts"
 import { bytes, type Codec, codec, type Infer, text } from "./codec.ts"
 import { i32, struct, u8, u16, u16be, u32, u32be, u64 } from "./integers.ts"
 
-/** struct tcmsg, <linux/rtnetlink.h>: what every message of traffic control begins with. */
+/** struct tcmsg, <linux/rtnetlink.h>, which every message of traffic control begins with. */
 export const trafficHeader = struct({
   family: u8,
   pad1: u8,
@@ -13,7 +13,10 @@ export const trafficHeader = struct({
   info: u32,
 })
 
-/** `TCA_*`. The type of `options` depends on `kind`: see `qdiscKinds` and `filterKinds`. `chain` is a filter's, 0 for the first one. */
+/**
+ * `TCA_*`. The type of `options` depends on `kind`: see `qdiscKinds` and `filterKinds`. `chain` belongs to filters; the
+ * first chain is 0.
+ */
 export const trafficAttributes = attrs({ kind: [1, text], options: [2, bytes], chain: [11, u32] })
 
 /** The payload of a message of traffic control. */
@@ -25,19 +28,22 @@ export const TC_H_ROOT = 0xffffffff
 export const TC_H_INGRESS = 0xfffffff1
 /** The handle of both, `ffff:`, under which the filters of "ingress" are. */
 export const INGRESS_HANDLE = 0xffff0000
-/** The parent of "clsact"'s filters for arriving packets, `ffff:fff2`; "ingress" accepts it as well. */
+/** The parent of the filters of "clsact" for arriving packets, `ffff:fff2`; "ingress" accepts it as well. */
 export const CLSACT_INGRESS = 0xfffffff2
-/** Likewise for leaving packets, `ffff:fff3`. */
+/** The parent of the filters of "clsact" for leaving packets, `ffff:fff3`. */
 export const CLSACT_EGRESS = 0xfffffff3
 
-/** struct tc_tbf_qopt. Each of its struct tc_ratespec is eight bytes about a table of times, which is not used, and bytes a second. */
+/**
+ * struct tc_tbf_qopt. Each struct tc_ratespec has eight bytes about a rate table, which is not used, and the bytes per
+ * second.
+ */
 const tbfParameters = struct({
   table: u64,
   rate: u32,
   peakTable: u64,
   peakRate: u32,
   limit: u32, // bytes that may wait
-  buffer: u32, // the burst, as the ticks of 64 ns that it takes at the rate
+  buffer: u32, // the burst, as the ticks of 64 ns that sending it takes at the rate
   mtu: u32,
 })
 
@@ -54,7 +60,7 @@ const htbClassParameters = struct({
   priority: u32,
 })
 
-/** The kinds of qdiscs that are made or looked at, each with its `TCA_OPTIONS`, <linux/pkt_sched.h>. */
+/** The kinds of qdiscs that are created or read, each with its `TCA_OPTIONS`, <linux/pkt_sched.h>. */
 export const qdiscKinds = {
   tbf: attrs({ parameters: [1, tbfParameters], rate64: [4, u64], burst: [6, u32] }), // TCA_TBF_*
   htb: attrs({
@@ -72,7 +78,7 @@ export type QdiscOptions<K extends QdiscKind> = Infer<(typeof qdiscKinds)[K]>
 /** `TCA_OPTIONS` of a class of htb, `TCA_HTB_*`. */
 export const htbClass = attrs({ parameters: [1, htbClassParameters], rate64: [6, u64], ceil64: [7, u64] })
 
-/** `TCA_MIRRED_*`: struct tc_mirred. `action` is what becomes of the packet that came, TC_ACT_*. */
+/** `TCA_MIRRED_*`: struct tc_mirred. `action` is the verdict for the original packet, TC_ACT_*. */
 const mirredOptions = attrs({
   parameters: [
     2,
@@ -83,7 +89,7 @@ const mirredOptions = attrs({
 /** The actions of mirred, <linux/tc_act/tc_mirred.h>. */
 const TCA_EGRESS_REDIR = 1
 const TCA_INGRESS_REDIR = 3
-/** What becomes of a packet, <linux/pkt_cls.h>: it is dropped, or is the action's from here on. */
+/** Verdicts, <linux/pkt_cls.h>: the packet is dropped, or the action has taken it over. */
 export const TC_ACT_SHOT = 2
 const TC_ACT_STOLEN = 4
 
@@ -92,7 +98,7 @@ const gactOptions = attrs({
   parameters: [2, struct({ index: u32, capabilities: u32, action: i32, references: i32, bindings: i32 })],
 })
 
-/** An action: of other kinds than mirred the options are kept as bytes. */
+/** An action. The options of kinds other than mirred are kept as bytes. */
 const action = attrs({ kind: [1, text], options: [2, bytes] })
 export type Action = Infer<typeof action>
 
@@ -109,7 +115,7 @@ export function findRedirect(action: Action): number | undefined {
   return parameters?.where === TCA_EGRESS_REDIR ? parameters.ifindex : undefined
 }
 
-/** Likewise, of one that has the link receive the packets (`mirred ingress redirect`) as well. */
+/** Returns the link that receives redirected packets, also for `mirred ingress redirect`. */
 export function findTarget(action: Action): number | undefined {
   const parameters = mirredParameters(action)
   return parameters?.where === TCA_INGRESS_REDIR ? parameters.ifindex : findRedirect(action)
@@ -161,7 +167,7 @@ const selector: Codec<U32Key[]> = codec(
   },
 )
 
-/** Actions of a filter. One is what can be sent. */
+/** The actions of a filter. A request can carry one. */
 const actions = listOf(1, action)
 
 /** The kinds of filters, each with its `TCA_OPTIONS`, <linux/pkt_cls.h>. */

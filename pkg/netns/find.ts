@@ -1,10 +1,13 @@
 import { findStat, readDirectory, readlink, readTextFile, unlessErrno } from "../libc/mod.ts"
 
-/** The network namespaces that are mounted, as the kernel numbers them, "net:[4026532281]", each with its path; only one where `wanted` names it. */
+/**
+ * Returns the mounted network namespaces with their kernel names, "net:[4026532281]", and paths; only `wanted` if
+ * given.
+ */
 function mounted(wanted = "net:["): { id: string; path: string }[] {
   const lines = readTextFile("/proc/self/mountinfo").split("\n")
   return lines.flatMap((line) => {
-    // "536 27 0:4 net:[4026532281] /run/netns/NAME rw shared:2 - nsfs nsfs rw"; white space of a path is in octal
+    // "536 27 0:4 net:[4026532281] /run/netns/NAME rw shared:2 - nsfs nsfs rw"; white space in a path is in octal
     const [, , , id = "", path = ""] = line.split(" ")
     if (!id.startsWith(wanted)) return []
     const unescaped = path.replace(/\\([0-7]{3})/g, (_, octal) => String.fromCharCode(Number.parseInt(octal, 8)))
@@ -12,15 +15,15 @@ function mounted(wanted = "net:["): { id: string; path: string }[] {
   })
 }
 
-/** The paths to the namespaces of all processes that /proc shows. */
+/** Returns the paths of the namespaces of all processes in /proc. */
 function ofProcesses(): string[] {
   const processes = readDirectory("/proc").filter((entry) => /^\d+$/.test(entry))
   return processes.map((entry) => `/proc/${entry}/ns/net`)
 }
 
 /**
- * A path for each network namespace that is mounted, or that a process is in, as /proc shows them. What keeps a
- * namespace by a descriptor alone, or in another mount and PID namespace, is not seen.
+ * Returns a path for each network namespace that is mounted or used by a process in /proc. Namespaces that only a
+ * descriptor, or another mount and PID namespace, keeps alive are not found.
  */
 export function listNamespaces(): string[] {
   const paths = new Map(mounted().map(({ id, path }) => [id, path]))
@@ -31,7 +34,7 @@ export function listNamespaces(): string[] {
   return [...paths.values()]
 }
 
-/** Undefined when the process has ended, or is not ours to look at. */
+/** Undefined if the process has ended or may not be inspected. */
 function findTarget(path: string): string | undefined {
   try {
     return readlink(path)
@@ -41,8 +44,8 @@ function findTarget(path: string): string | undefined {
 }
 
 /**
- * Returns a path to the network namespace with this inode: a mount of it, or /proc/PID/ns/net of a visible process in
- * it. `undefined` when there is no such path. Opens no namespace.
+ * Returns a path to the network namespace with this inode: a mount, or /proc/PID/ns/net of a visible process. Returns
+ * `undefined` if there is none. Opens no namespace.
  */
 export function findNamespacePath(inode: bigint): string | undefined {
   const named = mounted(`net:[${inode}]`)
@@ -50,7 +53,7 @@ export function findNamespacePath(inode: bigint): string | undefined {
   return found?.path ?? ofProcesses().find((path) => isNamespace(path, inode))
 }
 
-/** False also when the process has ended, or is not ours to look at. */
+/** False also if the process has ended or may not be inspected. */
 function isNamespace(path: string, inode: bigint): boolean {
   const found = unlessErrno(() => findStat(path), "ENOTDIR", "ESRCH", "EACCES", "EPERM", "ELOOP")
   return found?.inode === inode

@@ -20,19 +20,17 @@ const OWN = "/proc/thread-self/ns/net"
 
 const EXPECTED = "expected a path such as /run/netns/NAME or /proc/PID/ns/net"
 
-/**
- * A value that is not a promise: code after an `await` would run in the namespace that the thread is in at that time.
- */
+/** A value that is not a promise: code after an `await` would run in whatever namespace the thread is in by then. */
 export type Sync<T> = T extends PromiseLike<unknown> ? never : T
 
 /**
- * A namespace, its path opened once: the same one is compared with the process's own, entered, and passed to the kernel.
- * Paths change: a container ends, and the number of its process is given to another.
+ * A namespace whose path was opened once, to be compared with the process's own, entered, and passed to the kernel. A
+ * path may change its meaning: a container ends, and its process ID is reused.
  */
 export class NamespaceFile implements Disposable {
-  /** The path that it was opened by, as the caller wrote it. */
+  /** The path as the caller wrote it. */
   readonly path: string
-  /** The time that the call has for what a container can multiply. */
+  /** The call's time for objects that a container can multiply. */
   readonly budget = new Budget()
   readonly #file: FileDescriptor | undefined
   readonly #error: CniError | undefined
@@ -43,7 +41,7 @@ export class NamespaceFile implements Disposable {
     this.#error = error
   }
 
-  /** Opens what is at a path. Never throws: that nothing is there, or no way to it, is told when it is needed. */
+  /** Opens a path. Never throws: a missing or inaccessible file is reported when it is needed. */
   static open(path: string): NamespaceFile {
     try {
       return new NamespaceFile(path, path === "" ? undefined : openFile(path))
@@ -53,13 +51,13 @@ export class NamespaceFile implements Disposable {
     }
   }
 
-  /** A descriptor of its own; undefined when nothing is there. Throws code 4 when it cannot be opened. */
+  /** Returns a new descriptor; undefined if the path does not exist. Throws code 4 if it cannot be opened. */
   duplicate(): FileDescriptor | undefined {
     if (this.#error) throw this.#error
     return this.#file && new FileDescriptor(duplicate(this.#file.fd))
   }
 
-  /** "device:inode", which no other namespace that lives has; undefined when nothing is there. */
+  /** "device:inode", unique among living namespaces; undefined if the path does not exist. */
   get identity(): string | undefined {
     return this.#file && identityOf(statOpen(this.#file.fd))
   }
@@ -82,9 +80,9 @@ export class NamespaceFile implements Disposable {
  * using inside = sandbox.openRoute()
  */
 export class Netns implements Disposable {
-  /** The path that it was opened by, as the caller wrote it. */
+  /** The path as the caller wrote it. */
   readonly path: string
-  /** The time for what a container can multiply: that of the call, where the namespace is the call's. */
+  /** The time for objects that a container can multiply: that of the call, if the namespace is the call's. */
   readonly budget: Budget
   readonly #file: FileDescriptor
 
@@ -136,7 +134,7 @@ export class Netns implements Disposable {
     return this.#file.fd
   }
 
-  /** The inode, which no other living namespace has. */
+  /** The inode, unique among living namespaces. */
   get inode(): bigint {
     return statOpen(this.#file.fd).inode
   }
@@ -146,12 +144,15 @@ export class Netns implements Disposable {
     return isOwn(this.#file.fd)
   }
 
-  /** Opens a socket inside, whose lists and batches take of the budget. Throws `SyscallError`. */
+  /** Opens a socket inside, whose lists and batches use the budget. Throws `SyscallError`. */
   openRoute(): RouteSocket {
     return this.run(() => RouteSocket.open(this.budget))
   }
 
-  /** Runs `fn` on this thread inside the namespace; comes back however `fn` ends. A promise does not type-check. */
+  /**
+   * Runs `fn` on this thread inside the namespace; returns to the former namespace however `fn` ends. A promise does
+   * not type-check.
+   */
   run<T>(fn: () => Sync<T>): T {
     using home = FileDescriptor.open(OWN, Open.ReadOnly)
     setNetworkNamespace(this.#file.fd)
@@ -167,7 +168,10 @@ export class Netns implements Disposable {
   }
 }
 
-/** A refusal is tried again once: all that comes next, an undo too, is done in the thread's own namespace. Throws `SyscallError`. */
+/**
+ * Returns to the thread's own namespace, with one retry: everything that follows, including an undo, needs it. Throws
+ * `SyscallError`.
+ */
 function comeBack(home: Fd): void {
   try {
     setNetworkNamespace(home)
@@ -184,7 +188,7 @@ function fileAt(place: string | NamespaceFile): FileDescriptor | undefined {
   return typeof place === "string" ? openFile(place) : place.duplicate()
 }
 
-/** Undefined also for what cannot be opened since it is no file: a socket, a loop of links. */
+/** Undefined also for a path that cannot be opened because it is not a file: a socket, a loop of links. */
 function findFileAt(place: string | NamespaceFile): FileDescriptor | undefined {
   try {
     return fileAt(place)
@@ -194,7 +198,7 @@ function findFileAt(place: string | NamespaceFile): FileDescriptor | undefined {
   }
 }
 
-/** Undefined when nothing is there. A FIFO does not hold us up. */
+/** Undefined if the path does not exist. A FIFO does not block. */
 function openFile(path: string): FileDescriptor | undefined {
   try {
     return FileDescriptor.open(path, Open.ReadOnly)
@@ -204,7 +208,7 @@ function openFile(path: string): FileDescriptor | undefined {
   }
 }
 
-/** For a file that is no namespace, file systems answer ENOTTY or EINVAL, and drivers of devices any error. */
+/** For a file that is not a namespace, file systems answer ENOTTY or EINVAL, and device drivers any error. */
 function isNetworkNamespace(fd: Fd): boolean {
   try {
     return namespaceType(fd) === CLONE_NEWNET
@@ -214,7 +218,7 @@ function isNetworkNamespace(fd: Fd): boolean {
   }
 }
 
-/** "device:inode" of a namespace's file: no other namespace that lives has it. */
+/** "device:inode" of a namespace's file, unique among living namespaces. */
 function identityOf({ device, inode }: Stat): string {
   return `${device}:${inode}`
 }

@@ -12,16 +12,18 @@ import {
 
 const ROOT = "/proc/sys/"
 
-/** Where a container whose own /proc/sys is read-only may have the host's /proc/sys/net, to be written: `deploy/kubernetes`. */
+/**
+ * The place of the host's writable /proc/sys/net in a container whose own /proc/sys is read-only: `deploy/kubernetes`.
+ */
 const WRITABLE = "/host/proc/sys/"
 
-/** A part of a path that is empty, "." or "..". */
+/** A component of a path that is empty, "." or "..". */
 const NOT_A_PART = /(?:^|\/)\.{0,2}(?:\/|$)/
 
 /**
- * The file of a kernel setting. As in sysctl(8) the first separator decides: after a dot ("net.ipv4.conf.eth0/100.x")
- * dots separate and slashes stand for dots, after a slash the name is a path as it is. Throws `RangeError` for a name
- * that would leave /proc/sys.
+ * Returns the file of a kernel setting. As in sysctl(8) the first separator decides: after a dot
+ * ("net.ipv4.conf.eth0/100.x") dots separate and slashes stand for dots; after a slash the name is a path. Throws
+ * `RangeError` for a name that leaves /proc/sys.
  */
 export function sysctlPath(name: string): string {
   const dot = name.indexOf(".")
@@ -33,15 +35,15 @@ export function sysctlPath(name: string): string {
 }
 
 /**
- * Reads a setting as the kernel prints it, without the line end, like `sysctl -n NAME`. Settings under "net" are those
- * of the thread's network namespace. Throws `ENOENT` when the kernel has no such setting, `EACCES` or `EIO` when it has no
- * value to be read: it can only be written, or is IPv6's "stable_secret" before it is set.
+ * Reads a setting as the kernel prints it, without the line end, like `sysctl -n NAME`. Settings under "net" belong to
+ * the thread's network namespace. Throws `ENOENT` if the kernel has no such setting, and `EACCES` or `EIO` if it has no
+ * readable value: it is write-only, or IPv6's "stable_secret" before it is set.
  */
 export function readSysctl(name: string): string {
   return readSetting(sysctlPath(name))
 }
 
-/** Nearly all settings are shorter. The kernel gives a setting that fits in one piece. */
+/** Nearly all settings are shorter. The kernel returns a setting that fits in one piece. */
 const SHORT_BYTES = 128
 
 function readSetting(path: string): string {
@@ -50,8 +52,8 @@ function readSetting(path: string): string {
 }
 
 /**
- * Like `readSysctl`; undefined where the kernel has no such setting, where it has no value to be read, like
- * "net/ipv4/route/flush", and where /proc/sys may not be read.
+ * Like `readSysctl`, but returns undefined if the kernel has no such setting, the setting has no readable value, as
+ * "net/ipv4/route/flush", or /proc/sys may not be read.
  */
 export function findSysctl(name: string): string | undefined {
   return findSetting(sysctlPath(name))
@@ -61,15 +63,15 @@ function findSetting(path: string): string | undefined {
   return unlessErrno(() => readSetting(path), "ENOENT", "EACCES", "EIO")
 }
 
-/** Whether the kernel has a setting for writing alone, as "net/ipv4/route/flush" is: root may not read it either. Throws `SyscallError`. */
+/** Whether a setting is write-only, as "net/ipv4/route/flush"; even root may not read it. Throws `SyscallError`. */
 export function isWriteOnly(name: string): boolean {
   return (stat(sysctlPath(name)).mode & 0o444) === 0
 }
 
 /**
- * Sets a setting, like `sysctl -w NAME=VALUE`, unless it has the value already: some act on every write, as IPv6's
- * "all/forwarding", which sets every interface's. `present` is the value that it has, where the caller has just read it. Throws
- * `SyscallError`.
+ * Sets a setting, like `sysctl -w NAME=VALUE`, unless it has the value already: some act on every write, such as
+ * "all/forwarding" of IPv6, which sets every interface's. `present` is its current value, if the caller has just read
+ * it. Throws `SyscallError`.
  */
 export function writeSysctl(name: string, value: string, present?: string | undefined): void {
   const path = sysctlPath(name)
@@ -77,11 +79,14 @@ export function writeSysctl(name: string, value: string, present?: string | unde
 }
 
 function writeSetting(path: string, value: string): void {
-  const text = value === "" ? "\n" : value // the kernel takes no notice of a write without bytes
+  const text = value === "" ? "\n" : value // the kernel ignores a write without bytes
   whereWritable(path, (file) => writeExisting(file, text))
 }
 
-/** Calls `write` with the path, and where /proc/sys is read-only with the file below `WRITABLE`. Throws the first `SyscallError` when that file is missing. */
+/**
+ * Calls `write` with the path, and if /proc/sys is read-only, with the file below `WRITABLE`. Throws the first
+ * `SyscallError` if that file is missing.
+ */
 function whereWritable(path: string, write: (file: string) => void): void {
   try {
     write(path)
@@ -92,7 +97,7 @@ function whereWritable(path: string, write: (file: string) => void): void {
   }
 }
 
-/** Throws `SyscallError` when `writeSysctl` would, as far as that can be told without writing: /proc/sys is read-only. */
+/** Throws the `SyscallError` of `writeSysctl` that can be predicted without writing: /proc/sys is read-only. */
 export function requireSettable(name: string, value: string): void {
   const path = sysctlPath(name)
   if (findSetting(path) === value) return
@@ -100,14 +105,14 @@ export function requireSettable(name: string, value: string): void {
 }
 
 /**
- * Like `writeSysctl`, for a setting that is good to have: false where this kernel does not have it, as for IPv6 when that
- * was disabled at boot, or where /proc/sys may not be written.
+ * Like `writeSysctl`, for a setting that is optional: returns false if this kernel does not have it, such as IPv6's
+ * when it is disabled at boot, or if /proc/sys may not be written.
  */
 export function tryWriteSysctl(name: string, value: string): boolean {
   return tryWrite(() => writeSysctl(name, value))
 }
 
-/** Like `tryWriteSysctl`, without looking whether it has the value already: for a new interface, which has none of ours. */
+/** Like `tryWriteSysctl`, without reading the value first: for a new interface, whose settings have defaults. */
 export function tryOverwriteSysctl(name: string, value: string): boolean {
   return tryWrite(() => writeSetting(sysctlPath(name), value))
 }
