@@ -249,6 +249,33 @@ test.each(damages)("CHECK names it when $what", async ({ damage, says }) => {
   for (const words of says) expect(`${msg}; ${details ?? ""}`).toContain(words)
 })
 
+test("CHECK takes the spoof check that the Go suite has made, and misses each part of it", async () => {
+  const { host, pod } = await hostAndPods()
+  await using _ = host
+  const config = bridgeNetwork({ cniVersion: "1.0.0", macspoofchk: true })
+  const theirs = new Attachment(host, pod, config, { bin: "/usr/lib/cni/bridge", path: "/usr/lib/cni" })
+  const result = await theirs.add()
+  const attachment = new Attachment(host, pod, config)
+  const whole = (await host.exec("nft", ["list", "table", "bridge", "nat"])).stdout
+  const check = async (input: string) => {
+    await host.exec("nft", ["-f", "-"], { input: `flush ruleset\n${input}` })
+    return attachment.check(result)
+  }
+  expect(await check(whole)).toMatchObject({ exitCode: 0, stdout: "" })
+  const damaged = {
+    "another port": whole.replace(`"${portOf(result)}"`, '"veth0"'),
+    "nothing leads to the chain of the MAC": whole.replace(/jump \S+-mac/, "accept"),
+    "another MAC": whole.replace(/saddr \S+/, "saddr 0a:00:00:00:00:99"),
+    "nothing is dropped": whole.replace("drop", "accept"),
+    "everything passes before": whole.replace("ether saddr", "accept\nether saddr"),
+  }
+  for (const text of Object.values(damaged)) {
+    expect(text).not.toBe(whole)
+    expect((await fail(check(text))).msg).toContain("Cannot find the spoof check of")
+  }
+  await attachment.del()
+})
+
 test("dormant tables are woken by the next ADD, of any container", async () => {
   const { host, pod, other } = await hostAndPods()
   await using _ = host

@@ -260,6 +260,67 @@ test("of eight containers that want one port at once one gets it, and the others
   }
 })
 
+/** The table that the Go suite's nftables backend has made, v1.10.0, for `web` and `dns` of a container. */
+function upstreamTable(family: "ip" | "ip6", pod: MappedPod, sources: readonly string[]): string {
+  const address = family === "ip" ? pod.ip : pod.ip6
+  const to = (port: number) => (family === "ip" ? `${address}:${port}` : `[${address}]:${port}`)
+  const comment = `comment "${pod.namespace.name}"`
+  const hook = (name: string) => `chain ${name} {
+      type nat hook ${name} priority -100; policy accept;
+      fib daddr type local jump hostports_all
+    }`
+  return `table ${family} cni_hostport {
+    chain hostports {
+      tcp dport 8080 dnat to ${to(80)} ${comment}
+      ${family === "ip" ? `ip daddr ${ip} udp dport 53 dnat to ${to(5353)} ${comment}` : ""}
+    }
+    chain hostip_hostports { }
+    chain hostports_all {
+      jump hostip_hostports
+      jump hostports
+    }
+    ${hook("prerouting")}
+    ${hook("output")}
+    chain masquerading {
+      type nat hook postrouting priority srcnat; policy accept;
+      ${sources.map((source) => `${family} saddr ${source} ${family} daddr ${address} masquerade ${comment}`).join("\n")}
+    }
+  }\n`
+}
+
+test("CHECK takes what the Go suite's nftables backend has made, and misses each part of it", async () => {
+  await using lab = await createLab()
+  const pod = await lab.addPod()
+  pod.mappings = [web, { ...dns, hostIP: ip }]
+  const tables = upstreamTable("ip", pod, [pod.ip, "127.0.0.1"]) + upstreamTable("ip6", pod, [pod.ip6])
+  const toAll = upstreamTable("ip", pod, ["0.0.0.0/0"]) + upstreamTable("ip6", pod, ["::/0"])
+  const check = async (input: string, keys: object = {}) => {
+    await lab.host.exec("nft", ["-f", "-"], { input: `flush ruleset\n${input}` })
+    return pod.check(keys)
+  }
+  await succeed(pod.map(pod.mappings)) // switches route_localnet on, as the Go suite does
+  expect(await check(tables)).toMatchObject({ exitCode: 0 })
+  expect(await check(toAll, { masqAll: true })).toMatchObject({ exitCode: 0 })
+  const bare = tables.replaceAll(/^.* masquerade .*$/gm, "")
+  expect(await check(bare, { snat: false })).toMatchObject({ exitCode: 0 })
+  const damaged = {
+    "no masquerade": bare,
+    "of all sources": toAll,
+    "another port of the host": tables.replace("dport 8080", "dport 8081"),
+    "another port of the container": tables.replace(`${pod.ip}:80 `, `${pod.ip}:81 `),
+    "all addresses of the host instead of one": tables.replace(`ip daddr ${ip} udp`, "udp"),
+    "another protocol": tables.replace("udp dport", "tcp dport"),
+    "another container": tables.replace(pod.namespace.name, "another"),
+    "nothing leads there": tables.replace("jump hostports_all", "accept"),
+    "nothing for IPv6": tables.slice(0, tables.indexOf("table ip6")),
+  }
+  for (const text of Object.values(damaged)) {
+    expect(text).not.toBe(tables)
+    expect((await fail(check(text))).msg).toContain("Cannot find a port mapping of")
+  }
+  await succeed(pod.unmap())
+})
+
 test("what the Go suite's nftables backend has left for a container goes with DEL, and its other networks' stays", async () => {
   await using lab = await createLab()
   const pod = await lab.addPod()

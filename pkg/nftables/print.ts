@@ -136,7 +136,7 @@ function printStatement(statement: Statement): string {
 }
 
 /** `accept`, `jump CHAIN`, or `goto CHAIN`. */
-function printVerdict(verdict: Verdict): string {
+export function printVerdict(verdict: Verdict): string {
   if (typeof verdict === "string") return verdict
   return "goto" in verdict ? `goto ${verdict.goto}` : `jump ${verdict.jump}`
 }

@@ -3,7 +3,9 @@ import { type Message, NFGENMSG_SIZE } from "../netlink/mod.ts"
 import { commentedRuleAttributes, NFT_MSG_GETRULE, ruleAttributes } from "./attributes.ts"
 import type { Expression, UnknownExpression } from "./expressions.ts"
 import { attributesOf, ifThere, type Netfilter, placeOf, tableRequest } from "./netfilter.ts"
+import { printVerdict } from "./print.ts"
 import type { Chain, Rule, RuleHandle, Table } from "./rule-set.ts"
+import { readVerdict } from "./statements.ts"
 import { isDormant } from "./tables.ts"
 import { readComment } from "./userdata.ts"
 
@@ -31,6 +33,23 @@ export function listRules(socket: Pick<Netfilter, "dump">, chain: Chain, needles
 export function targetsOf({ expressions }: Pick<FoundRule, "expressions">): string[] {
   return expressions.flatMap(({ name, data }) =>
     name === "immediate" && !(data instanceof Uint8Array) ? (data.data?.verdict?.chain ?? []) : [],
+  )
+}
+
+/** Returns the verdicts of a rule as `nft` prints them: "drop", "jump CHAIN". */
+export function verdictsOf({ expressions }: Pick<FoundRule, "expressions">): string[] {
+  return expressions.flatMap(({ name, data }) => {
+    const found = name === "immediate" && !(data instanceof Uint8Array) && data.data && readVerdict(data.data)
+    return found ? [printVerdict(found)] : []
+  })
+}
+
+/** Returns the values that a rule compares with or loads into registers, in their order, each as `String(bytes)`. */
+export function valuesOf({ expressions }: Pick<FoundRule, "expressions">): string[] {
+  return expressions.flatMap(({ name, data }) =>
+    (name === "cmp" || name === "immediate") && !(data instanceof Uint8Array) && data.data?.value
+      ? [String(data.data.value)]
+      : [],
   )
 }
 

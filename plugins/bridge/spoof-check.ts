@@ -1,4 +1,5 @@
 import { encodeUtf8 } from "../../pkg/engine/mod.ts"
+import { mac } from "../../pkg/netlink/mod.ts"
 import {
   atomically,
   type Chain,
@@ -18,6 +19,8 @@ import {
   printElement,
   printRule,
   remove,
+  valuesOf,
+  verdictsOf,
 } from "../../pkg/nftables/mod.ts"
 import {
   type Feature,
@@ -143,24 +146,47 @@ function missing(owner: string, expected: string, found: string): CniError {
 const upstreamChain: Chain = { table: { family: "bridge", name: "nat" }, name: "PREROUTING" }
 
 /**
- * The spoof check of the Go suite, so that a node can change suites with containers running. Its comments do not say which network
- * they are for, so GC cannot know what is stale.
+ * The spoof check of the Go suite, so that a node can change suites with containers running. Its comments name no network, so GC
+ * cannot know what is stale.
  */
 class UpstreamSpoofCheck extends InTable implements ForeignRules<GuardSpec> {
   protected readonly table = upstreamChain.table.name
 
+  /** Throws `CniError` unless frames of the port go to a chain that drops those from another MAC, and `NetlinkError`. */
+  check({ owner, port, mac: address }: GuardSpec): void {
+    const [ofPort, ofMac] = upstreamChains(owner)
+    const rulesOf = (chain: Chain) =>
+      listRules(this.socket, chain).map((rule) => [...valuesOf(rule), ...verdictsOf(rule)].join(" "))
+    const isThere =
+      rulesOf(upstreamChain).includes(`${ifnameValue(port)} jump ${ofPort.name}`) &&
+      rulesOf(ofPort).includes(`jump ${ofMac.name}`) &&
+      rulesOf(ofMac).join("; ") === `${mac.encode(address)} return; drop`
+    if (!isThere) throw missing(ownerComment(owner), "the other suite's rules", "none, or others")
+  }
+
   /** Table and base chain stay, as the Go suite's own DEL leaves them. Throws `NetlinkError`. */
-  remove({ containerId, ifName }: Owner): void {
+  remove(owner: Owner): void {
     const { socket } = this
-    const id = `${containerId}-${ifName}`
-    const comment = `macspoofchk-${id}`
-    const { table } = upstreamChain
-    const chains = [`cni-br-iface-${id}`, `cni-br-iface-${id}-mac`].map((name): Chain => ({ table, name }))
+    const comment = `macspoofchk-${upstreamId(owner)}`
     atomically(socket, () => {
       const rules = listRules(socket, upstreamChain, [encodeUtf8(comment)]).filter((rule) => rule.comment === comment)
-      const left = chains.filter((chain) => hasChain(socket, chain))
+      const left = upstreamChains(owner).filter((chain) => hasChain(socket, chain))
       // A chain can go when nothing is in it and nothing leads to it.
       return [...rules.map(remove.rule), ...left.map(flush.chain), ...left.map(remove.chain)]
     })
   }
+}
+
+function upstreamId({ containerId, ifName }: Owner): string {
+  return `${containerId}-${ifName}`
+}
+
+/** The chain for frames of the port, and the one that it leads to. */
+function upstreamChains(owner: Owner): readonly [ofPort: Chain, ofMac: Chain] {
+  const { table } = upstreamChain
+  const name = `cni-br-iface-${upstreamId(owner)}`
+  return [
+    { table, name },
+    { table, name: `${name}-mac` },
+  ]
 }

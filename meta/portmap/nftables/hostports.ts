@@ -1,5 +1,6 @@
 import { encodeUtf8 } from "../../../pkg/engine/mod.ts"
 import { isTableInUse } from "../../../pkg/iptables/mod.ts"
+import { u16be } from "../../../pkg/netlink/mod.ts"
 import {
   atomically,
   type FoundRule,
@@ -8,10 +9,13 @@ import {
   type PacketFilter,
   remove,
   tableFamily,
+  targetsOf,
+  valuesOf,
 } from "../../../pkg/nftables/mod.ts"
 import {
   type ForeignRules,
   InTable,
+  missingRules,
   NftablesBackend,
   ofOwner,
   type Restored,
@@ -19,10 +23,17 @@ import {
   restoreBy,
   type Sought,
 } from "../../../pkg/rules/mod.ts"
-import { AF_INET, type Owner } from "../../../pkg/types/mod.ts"
+import { AF_INET, type Family, type Owner, ownerComment } from "../../../pkg/types/mod.ts"
 import type { Undo } from "../../../pkg/undo/mod.ts"
 import { hasIptablesHostports } from "../iptables/hostports.ts"
-import { type DnatMapping, families, type HostportHints, type PortmapSpec } from "../mapping.ts"
+import {
+  type DnatMapping,
+  families,
+  type HostportHints,
+  type Mapping,
+  type PortmapSpec,
+  protocolNumber,
+} from "../mapping.ts"
 import { findOpenLinks, guardLocalnet, undoLocalnetEntry, unrecordedLocalnetEntry } from "../route-localnet.ts"
 import { addHostports, promoteNext, undoAddHostports } from "./add.ts"
 import { checkHostports } from "./check.ts"
@@ -117,39 +128,79 @@ export class NftablesHostports
   }
 }
 
-const UPSTREAM_CHAINS = ["hostports", "hostip_hostports", "masquerading"] as const
+/** Where the Go suite has the rules of ports: the second chain is that of v1.6 to v1.8 for ports of one address. */
+const UPSTREAM_PORTS = ["hostports", "hostip_hostports"] as const
+const UPSTREAM_MASQUERADE = "masquerading"
 
 /**
  * What the Go suite, from v1.6 on, has with `backend: nftables`: a rule for each mapping, and up to two for masquerading. They are
- * removed so that a node can change suites with containers running. They name no network, so GC cannot know what is stale.
+ * checked and removed so that a node can change suites with containers running. They name no network, so GC cannot know what is stale.
  */
 export class UpstreamHostports extends InTable implements ForeignRules<PortmapSpec, HostportHints> {
   protected readonly table = "cni_hostport"
+
+  /** Conditions are not compared: the Go suite has those of its last ADD for all containers. Throws `CniError` and `NetlinkError`. */
+  check({ owner, addresses, snat, masqAll }: PortmapSpec): void {
+    const { containerId } = owner
+    for (const { family, address, mappings } of addresses) {
+      const { ip } = address
+      const isOwn = ({ comment }: FoundRule) => comment === containerId
+      const valuesIn = (...names: readonly string[]) =>
+        names.flatMap((name) => this.#rules(family, name).filter(isOwn)).map((rule) => valuesOf(rule).join())
+      const ports = valuesIn(...UPSTREAM_PORTS)
+      const masquerades = valuesIn(UPSTREAM_MASQUERADE)
+      const sources = family === AF_INET ? [ip, LOCALHOST] : [ip]
+      const isMasqueraded = masqAll
+        ? masquerades.some((values) => values.endsWith(`,${ip}`))
+        : sources.every((source) => masquerades.includes(`${source},${ip}`))
+      const isComplete =
+        this.#isReached(family) &&
+        mappings.every((mapping) => ports.includes(upstreamValues(ip, mapping))) &&
+        (!snat || isMasqueraded)
+      if (!isComplete) throw missingRules(`the other suite's port mappings of ${ownerComment(owner)}`, "all", "some")
+    }
+  }
+
+  /** Whether the chains of both hooks lead to the chain of ports. */
+  #isReached(family: Family): boolean {
+    const leads = (from: string): boolean =>
+      this.#rules(family, from)
+        .flatMap(targetsOf)
+        .some((to) => to === UPSTREAM_PORTS[0] || leads(to))
+    return leads("prerouting") && leads("output")
+  }
+
+  #rules(family: Family, name: string, needles?: readonly Uint8Array[]): FoundRule[] {
+    const table = { family: tableFamily[family], name: this.table }
+    return listRules(this.socket, { table, name }, needles)
+  }
 
   /**
    * The rules have the container's id and nothing else as comment: of a container in several networks only those go that are for
    * `addresses`, and without any all of them, as the Go suite's DEL does. Table and chains stay. Throws `NetlinkError`.
    */
   remove({ containerId }: Owner, { addresses }: Pick<HostportHints, "addresses">): void {
-    const { socket } = this
     const needles = [encodeUtf8(`${containerId}\0`)]
     const isFor = (rule: FoundRule) => addresses.length === 0 || addresses.some((ip) => mentions(rule, ip))
-    const chains = families.flatMap((family) =>
-      UPSTREAM_CHAINS.map((name) => ({ table: { family: tableFamily[family], name: this.table }, name })),
-    )
-    atomically(socket, () =>
-      chains
-        .flatMap((chain) => listRules(socket, chain, needles))
+    const chains = [...UPSTREAM_PORTS, UPSTREAM_MASQUERADE]
+    atomically(this.socket, () =>
+      families
+        .flatMap((family) => chains.flatMap((name) => this.#rules(family, name, needles)))
         .filter((rule) => rule.comment === containerId && isFor(rule))
         .map(remove.rule),
     )
   }
 }
 
-/** Whether a rule sends packets to an address, or compares one with it. */
-function mentions({ expressions }: FoundRule, ip: Uint8Array): boolean {
-  return expressions.some(({ name, data }) => {
-    if ((name !== "immediate" && name !== "cmp") || data instanceof Uint8Array) return false
-    return String(data.data?.value) === String(ip)
-  })
+const LOCALHOST = Uint8Array.of(127, 0, 0, 1)
+
+/** Whether a rule sends packets to an address, or compares one with it, alone or as the last part of a longer value. */
+function mentions(rule: FoundRule, ip: Uint8Array): boolean {
+  return valuesOf(rule).some((value) => `,${value}`.endsWith(`,${ip}`))
+}
+
+/** The values of the rule `[ip daddr HOSTIP] PROTOCOL dport HOSTPORT dnat to IP:PORT`. */
+function upstreamValues(ip: Uint8Array, { hostIp, protocol, hostPort, containerPort }: Mapping): string {
+  const values = [[protocolNumber[protocol]], u16be.encode(hostPort), ip, u16be.encode(containerPort)]
+  return [...(hostIp ? [hostIp] : []), ...values].join()
 }
