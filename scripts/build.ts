@@ -120,5 +120,7 @@ async function buildIfChanged(start: Start): Promise<void> {
 
 if (import.meta.main) {
   await buildIfChanged(process.argv.includes("--bytecode") ? "bytecode" : "snapshot")
-  console.log(`Built dist/cni, dist/cnitool, dist/cni-agent, dist/man, dist/schemas and dist/bin: ${pluginNames.join(", ")}`)
+  console.log(
+    `Built dist/cni, dist/cnitool, dist/cni-agent, dist/man, dist/schemas and dist/bin: ${pluginNames.join(", ")}`,
+  )
 }
