@@ -4,38 +4,39 @@ import { type Builtins, builtinAt, findPluginName, PluginNotFound, requirePlugin
 import { pluginError, readResult } from "./printed.ts"
 
 /**
- * Calls another plugin. `stdin` is for a plugin that writes its delegate's configuration itself, as flannel does, `ifName` for one
- * that makes several interfaces, as multus does.
+ * Calls another plugin. `stdin` is for a plugin that writes its delegate's configuration, such as flannel; `ifName` for
+ * one that creates several interfaces, such as multus.
  */
 export interface Delegate {
   /**
-   * Runs ADD; the result is that of the delegate. When it fails the delegate's DEL has been run, unless the error is `AlreadyAttached`:
-   * that DEL would take from a container what it uses. Throws the delegate's error, or code 999 when there is no such plugin.
+   * Runs ADD and returns the delegate's result. If it fails, the delegate's DEL has run, unless the error is
+   * `AlreadyAttached`: that DEL would remove an attachment in use. Throws the delegate's error, or code 999 if the
+   * plugin does not exist.
    */
   add(type: string, stdin?: Uint8Array, ifName?: string): Result
   check(type: string, stdin?: Uint8Array, ifName?: string): void
   del(type: string, stdin?: Uint8Array, ifName?: string): void
-  /** Throws code 50 when there is no such plugin, else the delegate's error. */
+  /** Throws code 50 if the plugin does not exist, else the delegate's error. */
   status(type: string, stdin?: Uint8Array): void
   gc(type: string, stdin?: Uint8Array): void
 }
 
-/** What a delegate gets of its caller. */
+/** The context that a delegate gets from its caller. */
 export interface DelegateContext {
-  /** Passed on unchanged, but for `CNI_COMMAND`. */
+  /** Passed on unchanged except for `CNI_COMMAND`. */
   env: Environment
   stdin: Uint8Array
   /** The version of a result that does not name its version. */
   configVersion: string
   builtins: Builtins
   log: (text: string) => void
-  /** The name of the plugin that calls. */
+  /** The name of the calling plugin. */
   self?: string
 }
 
 /**
- * The delegates of one call: found in its `CNI_PATH`, run with its environment and configuration. A plugin that names itself,
- * or a copy of itself, is refused with code 7: with the same configuration it would call itself again, without end.
+ * Returns the delegates of one call: found in its `CNI_PATH`, run with its environment and configuration. A plugin that
+ * names itself, or a copy of itself, is refused with code 7: it would call itself without end.
  */
 export function delegateTo(context: DelegateContext): Delegate {
   const run = (command: string, path: string, stdin = context.stdin, ifName?: string) => {
@@ -76,7 +77,7 @@ export function delegateTo(context: DelegateContext): Delegate {
   }
 }
 
-/** Runs one plugin, in this process if it is inside this executable. Either way its answer is a text that is parsed. */
+/** Runs one plugin, in this process if this executable contains it. Either way its answer is parsed as text. */
 function runPluginAt(path: string, command: string, context: DelegateContext, stdin: Uint8Array): string | Uint8Array {
   const env = { ...context.env, CNI_COMMAND: command }
   const builtin = builtinAt(path, context.builtins)

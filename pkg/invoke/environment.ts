@@ -1,7 +1,7 @@
 import { CniError, Code } from "../types/mod.ts"
 import type { Environment } from "./exec.ts"
 
-/** What a runtime tells a plugin beside the configuration. What an operation does not have is "". */
+/** The variables that a runtime passes to a plugin. A variable that an operation does not have is "". */
 export interface CniVariables {
   command: string
   containerId: string
@@ -13,7 +13,7 @@ export interface CniVariables {
   path: string
 }
 
-/** The span that the caller is in: W3C Trace Context and W3C Baggage, as header texts. */
+/** The caller's trace span: W3C Trace Context and W3C Baggage, as header values. */
 export interface TraceContext {
   traceparent: string
   tracestate?: string
@@ -21,8 +21,8 @@ export interface TraceContext {
 }
 
 /**
- * The whole environment of a plugin: the caller's own, in which these `CNI_*` variables take the place of any that are
- * there, and with a valid trace context `TRACEPARENT`, `TRACESTATE` and `BAGGAGE` too: all three are of one trace.
+ * Returns the whole environment of a plugin: the caller's own with these `CNI_*` variables, and with a valid trace
+ * context `TRACEPARENT`, `TRACESTATE` and `BAGGAGE`, which belong to one trace.
  */
 export function pluginEnvironment(own: Environment, variables: CniVariables, trace?: TraceContext): Environment {
   return {
@@ -38,8 +38,8 @@ export function pluginEnvironment(own: Environment, variables: CniVariables, tra
 }
 
 /**
- * `CNI_ARGS` of these pairs: "KEY1=VALUE1;KEY2=VALUE2". Nothing can be escaped in it, so a key or value with ";" or "="
- * throws code 4.
+ * Formats pairs as `CNI_ARGS`: "KEY1=VALUE1;KEY2=VALUE2". It has no escapes, so a key or value with ";" or "=" throws
+ * code 4.
  */
 export function formatCniArgs(pairs: readonly (readonly [key: string, value: string])[]): string {
   for (const [key, value] of pairs) {

@@ -7,33 +7,33 @@ import { pluginError } from "./printed.ts"
 export interface Execution {
   /** Absolute. */
   path: string
-  /** What follows the path on the command line; nothing, by the specification. */
+  /** The arguments after the path; none by the specification. */
   args?: readonly string[]
   /** The whole environment of the plugin. */
   env: Environment
   /** The network configuration. */
   stdin: Uint8Array
-  /** After this long the plugin is killed. Without it the plugin takes as long as it takes. */
+  /** The time after which the plugin is killed; never if absent. */
   timeoutMs?: number
-  /** Where the plugin's stderr goes when it has ended, without the last newline. */
+  /** Receives the plugin's stderr when it has ended, without the last newline. */
   log?: (text: string) => void
 }
 
 /** Environment variables; `undefined` is absent. */
 export type Environment = Readonly<Record<string, string | undefined>>
 
-/** More than any result or log, and as much as a plugin reads itself: one that prints more is killed. */
+/** More than any result or log, and the limit for what a plugin reads; a plugin that prints more is killed. */
 const outputLimit = 16 << 20
 
-/** Waits between six attempts to start a file that is still being written: five seconds in all. */
+/** The waits between six attempts to start a file that is still being written: five seconds in all. */
 export const busyWaitsMs = [50, 150, 500, 1300, 3000] as const
 
 /**
  * Runs a plugin and returns its stdout, like `PATH < config`. Synchronous; no shell.
  *
- * Throws the error that the plugin printed, or code 0 when it died without printing one, could not be started, or ran
- * out of time (`pluginError`). A file that is just being written ("text file busy") is tried again for five seconds; then
- * it is code 11.
+ * Throws the error that the plugin printed, or code 0 if it died without one, could not be started, or ran out of time
+ * (`pluginError`). A file that is being written ("text file busy") is tried again for five seconds, then throws code
+ * 11.
  */
 export function execPlugin(execution: Execution, waitsMs: readonly number[] = busyWaitsMs): Uint8Array {
   const { stdout, stderr, cause, isBusy } = run(execution, waitsMs)
@@ -43,12 +43,12 @@ export function execPlugin(execution: Execution, waitsMs: readonly number[] = bu
   throw isBusy ? new CniError(Code.TryAgainLater, error.message) : error
 }
 
-/** How a run ended; without a cause: exit status 0. */
+/** The end of a run; exit status 0 without a cause. */
 interface Ended {
   stdout: Uint8Array
   stderr: string
   cause?: string
-  /** It never started: its file was being written all the time. */
+  /** It never started: its file was being written throughout. */
   isBusy?: boolean
 }
 
@@ -85,7 +85,10 @@ function runOnce({ path, args = [], env, stdin, timeoutMs }: Execution): Ended {
   return { ...output, cause: `exit status ${exitCode}` }
 }
 
-/** Why a file could not be started, in the text that callers know: "fork/exec PATH: permission denied". */
+/**
+ * Returns the reason why a file could not be started, in the words that callers know: "fork/exec PATH: permission
+ * denied".
+ */
 function startFailure(path: string, error: unknown): string {
   const reason = isErrno(error) ? startReasons[error.errno] : undefined
   return `fork/exec ${path}: ${reason ?? messageOf(error)}`

@@ -4,12 +4,12 @@ import { CniError, Code } from "../types/mod.ts"
 import type { Environment } from "./exec.ts"
 
 /**
- * Finds the executable of a plugin: the first regular file of that name in the directories of `CNI_PATH` (separated by
- * ":"), links followed. A file that may not be executed is taken only when no other is found. Empty and relative
- * directories are skipped: they would be those of the working directory.
+ * Returns the executable of a plugin: the first regular file of that name in the directories of `CNI_PATH` (separated
+ * by ":"), links followed. A file that may not be executed is used only if no other is found. Empty and relative
+ * directories are skipped: they would depend on the working directory.
  *
- * Throws code 7 for a name that cannot be one, code 4 for an empty path, and code 999 when there is no such plugin. `key` is
- * where the configuration names it, for errors.
+ * Throws code 7 for an invalid name, code 4 for an empty path, and code 999 if there is no such plugin. `key` is its
+ * place in the configuration, for errors.
  */
 export function requirePlugin(type: string, cniPath: string, key = "type"): string {
   validatePluginName(type, key)
@@ -28,8 +28,8 @@ export function requirePlugin(type: string, cniPath: string, key = "type"): stri
 }
 
 /**
- * Checks a `type`, before it becomes part of a path or is run: it is the name of a file without a directory. Throws code 7. `key` is where the
- * configuration names it.
+ * Checks a `type` before it becomes part of a path or is run: it must be a file name without a directory. Throws code
+ * 7. `key` is its place in the configuration.
  */
 export function validatePluginName(type: string, key = "type"): void {
   if (type === "")
@@ -41,13 +41,16 @@ export function validatePluginName(type: string, key = "type"): void {
   }
 }
 
-/** The path of a plugin in a directory, the only place where a `type` becomes a path. Throws code 7 for what is no name. */
+/**
+ * Returns the path of a plugin in a directory. This is the only place where a `type` becomes a path. Throws code 7 for
+ * an invalid name.
+ */
 export function pluginPath(directory: string, type: string): string {
   validatePluginName(type)
   return `${directory}${directory.endsWith("/") ? "" : "/"}${type}`
 }
 
-/** No directory of `CNI_PATH` has the plugin, or, where `cause` is defined, one may have it that cannot be looked into. */
+/** No directory of `CNI_PATH` has the plugin. With a `cause`, one of them could not be searched. */
 export class PluginNotFound extends CniError {
   constructor(message: string, key: string, cause?: SyscallError) {
     const advice = cause?.message ?? "install the plugin there, or add its directory to CNI_PATH"
@@ -55,7 +58,7 @@ export class PluginNotFound extends CniError {
   }
 }
 
-/** `hidden` gets why a directory could not be looked into. */
+/** `hidden` receives the errors of directories that could not be searched. */
 function firstFile(
   directories: readonly string[],
   name: string,
@@ -83,15 +86,15 @@ export interface Reply {
   isAttached?: boolean
 }
 
-/** A plugin inside this executable, called with what a process of its own would get. */
+/** A plugin inside this executable, called with the input of a process. */
 export type Builtin = (call: { env: Environment; stdin: Uint8Array }) => Reply
 
 /** The plugins in this process, by name. */
 export type Builtins = Readonly<Record<string, Builtin>>
 
 /**
- * Returns the plugin inside this executable that can run in place of the file at `path`: the file is of the same build, and is that plugin
- * under any name.
+ * Returns the plugin inside this executable that can run in place of the file at `path`: the file is of the same build
+ * and is this plugin, under any name.
  */
 export function builtinAt(path: string, builtins: Builtins): Builtin | undefined {
   const { plugin, build } = stampOf(path)
@@ -99,12 +102,12 @@ export function builtinAt(path: string, builtins: Builtins): Builtin | undefined
   return builtin && build !== undefined && build === stampOf("/proc/self/exe").build ? builtin : undefined
 }
 
-/** Returns the name of the plugin of this suite that an executable is under any name; undefined for any other file. */
+/** Returns the name of the suite's plugin in an executable, whatever the file's name; undefined for any other file. */
 export function findPluginName(path: string): string | undefined {
   return stampOf(path).plugin
 }
 
-/** What a build writes into each executable. All files of one build have its id, for each plugin and each way to start. */
+/** The marks that a build writes into each executable. All files of one build share its ID. */
 interface Stamp {
   readonly build?: string | undefined
   readonly plugin?: string | undefined
@@ -114,7 +117,7 @@ const headersLength = 4096
 const longestNotes = 4096
 const PT_NOTE = 4
 
-/** Returns what the notes of an ELF file say, elf(5), and nothing for any other file: `readelf --notes` shows them. */
+/** Reads the notes of an ELF file, elf(5), as `readelf --notes` shows them; empty for any other file. */
 function stampOf(path: string): Stamp {
   try {
     using file = FileDescriptor.open(path, Open.ReadOnly)
@@ -127,17 +130,20 @@ function stampOf(path: string): Stamp {
     ]
     for (let at = table; at < table + count * size; at += size) {
       if (view.getUint32(at, true) !== PT_NOTE) continue
-      const length = view.getBigUint64(at + 32, true) // the file may be anything: not to be believed
+      const length = view.getBigUint64(at + 32, true) // the file may be anything: its numbers are not trusted
       if (length > longestNotes) break
       const notes = new Uint8Array(Number(length))
       if (readAt(file.fd, notes, Number(view.getBigUint64(at + 8, true))) !== notes.length) break
       return stampIn(notes)
     }
-  } catch {} // no executable, or none that can be read
+  } catch {} // not an executable, or not readable
   return {}
 }
 
-/** `scripts/workshop.ts` writes two notes: the build's id of owner "GNU", and the plugin's name of owner "CNI", filled up with zeros. */
+/**
+ * `scripts/workshop.ts` writes two notes: the build's ID with owner "GNU", and the plugin's name with owner "CNI",
+ * padded with zeros.
+ */
 function stampIn(notes: Uint8Array): Stamp {
   const view = new DataView(notes.buffer)
   const found = new Map<string, string>()

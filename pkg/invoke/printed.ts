@@ -1,16 +1,16 @@
 import { CniError, Code, decodeResult, member, messageOf, parseJsonObject, type Result } from "../types/mod.ts"
 
-/** What a plugin left behind that did not exit with 0. */
+/** The output of a plugin that did not exit with 0. */
 export interface PluginFailure {
   stdout: string
   stderr: string
-  /** How it ended: "exit status 3", "signal: killed", or why it could not be started. */
+  /** How it ended: "exit status 3", "signal: killed", or the reason why it could not be started. */
   cause: string
 }
 
 /**
- * The error that a failed plugin means: the error object that it printed on stdout, or, when there is none, one with
- * code 0 whose text quotes what it left on stderr and how it ended.
+ * Returns the error of a failed plugin: the error object on its stdout, or without one, an error with code 0 that
+ * quotes its stderr and says how it ended.
  */
 export function pluginError({ stdout, stderr, cause }: PluginFailure): CniError {
   if (stdout !== "") return printedError(stdout, cause)
@@ -18,7 +18,7 @@ export function pluginError({ stdout, stderr, cause }: PluginFailure): CniError 
   return new CniError(Code.Unknown, `netplugin failed with no error message: ${cause}`)
 }
 
-/** How many characters of what a plugin printed are quoted in an error. */
+/** The maximum number of characters of a plugin's output that an error quotes. */
 const QUOTED = 64 << 10
 
 function quote(text: string): string {
@@ -51,8 +51,8 @@ function printedError(stdout: string, cause: string): CniError {
 }
 
 /**
- * Reads what a plugin printed for ADD: one JSON object, `null` for an empty one, in the layout of the version that it
- * names, else of the configuration's. Throws code 6 for anything else, nothing at all included.
+ * Reads the result of ADD: one JSON object, `null` for an empty one, in the layout of the version it names, else of the
+ * configuration's. Throws code 6 for anything else, including no output.
  */
 export function readResult(stdout: string | Uint8Array, configVersion: string): Result {
   try {
@@ -66,7 +66,7 @@ export function readResult(stdout: string | Uint8Array, configVersion: string): 
   }
 }
 
-/** Reads the answer to VERSION of a plugin, which errors call `who`. Throws code 6. */
+/** Reads the answer to VERSION; `who` names the plugin in errors. Throws code 6. */
 export function readVersions(stdout: string | Uint8Array, who = "the plugin"): string[] {
   const senseless = (reason: string) =>
     new CniError(Code.Decoding, `Cannot read the answer of ${who} to VERSION: ${reason}`)

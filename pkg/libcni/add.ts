@@ -11,20 +11,22 @@ import { chainResult, deriveRequest } from "./request.ts"
 import { throwIfStopped } from "./stop.ts"
 import type { ResultDocument } from "./typed.ts"
 
-/** What ADD does beyond upstream's library. */
+/** Options of ADD beyond upstream's library. */
 export interface AddOptions {
-  /** After a failure, run DEL for the whole chain: nothing stays behind. Otherwise the caller owes that DEL. */
+  /** Runs DEL for the whole chain after a failure, so that nothing is left. Otherwise the caller must run it. */
   readonly undo?: boolean
-  /** Run the plugins although the attachment is cached, so added and not deleted. The specification forbids it. */
+  /**
+   * Runs the plugins although the attachment is cached, that is, added and not deleted. The specification forbids it.
+   */
   readonly again?: boolean
 }
 
 /**
- * Attaches a container to a network: runs the plugins in order, each with the result of the one before, and keeps the
- * last result, and the network list, for CHECK and DEL. Returns that result, in the network's version.
+ * Attaches a container to a network: runs the plugins in order, each with the result of the one before, and caches the
+ * last result and the network list for CHECK and DEL. Returns that result in the network's version.
  *
- * Before any plugin runs: all names are valid, all plugins are there, the cache can be written. Throws codes 3, 4, 5 and
- * 7 for these; a plugin's own error as `plugin type="…" failed (add): …`, with its code.
+ * Before any plugin runs, all names are checked, all plugins are found, and the cache is opened for writing. Throws
+ * codes 3, 4, 5 and 7 for these; a plugin's own error as `plugin type="…" failed (add): …`, with its code.
  */
 export async function addNetwork(
   runtime: Runtime,
@@ -48,7 +50,7 @@ export async function addNetwork(
       cache.commit({ ...attachment, capabilityArgs, network: network.name, config, configComplete: true, result })
       return result as unknown as ResultDocument // `chainResult` has read it as one
     } catch (error) {
-      // Also when the caller has interrupted the ADD; not when another process is at work by now.
+      // Even if the caller has interrupted the ADD, but not if another process holds the lock by now.
       if (options.undo && !lost.aborted) await undo({ ...runtime, signal: lost }, network, attachment)
       throw error
     }
@@ -72,7 +74,7 @@ async function runChain(runtime: Runtime, network: Network, attachment: Attachme
   return result
 }
 
-/** The file of another attachment must not be overwritten, and one attachment is not added twice. */
+/** Refuses to overwrite the file of another attachment, and to add an attachment twice. */
 function refuseTaken(runtime: Runtime, network: Network, key: CacheKey, again: boolean): void {
   const cached = readCache(runtime.cacheDir, key)
   if (cached.state === "unreadable") throw cached.error
@@ -91,7 +93,7 @@ function refuseTaken(runtime: Runtime, network: Network, key: CacheKey, again: b
   )
 }
 
-/** DEL for the whole chain, also for plugins that were never reached. */
+/** Runs DEL for the whole chain, including plugins that were never reached. */
 async function undo(runtime: Runtime, network: Network, attachment: Attachment): Promise<void> {
   try {
     await deleteWith(runtime, { network, attachment }, readCache(runtime.cacheDir, cacheKey(network, attachment)))

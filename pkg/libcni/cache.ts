@@ -32,8 +32,8 @@ import { requireText } from "./input.ts"
 import type { AttachmentId, Network } from "./network.ts"
 
 /**
- * The cache key of an attachment, all three names checked: they become parts of a path. Throws code 3 or 4 for the
- * container ID, 7 for the network's name, 4 for the interface's.
+ * Returns the cache key of an attachment with all three names checked: they become parts of a path. Throws code 3 or 4
+ * for the container ID, 7 for the network's name, 4 for the interface's.
  */
 export function cacheKey(network: Network, { containerId, ifName }: AttachmentId): CacheKey {
   validateContainerId(containerId)
@@ -42,19 +42,19 @@ export function cacheKey(network: Network, { containerId, ifName }: AttachmentId
   return { network: network.name, containerId, ifName }
 }
 
-/** How messages call an attachment. */
+/** Formats an attachment for messages. */
 export function describeAttachment(network: Network, { containerId, ifName }: AttachmentId): string {
   return `interface "${ifName}" of container "${containerId}" in network "${network.name}"`
 }
 
-/** The three names that make an attachment's file. */
+/** The three names that form the name of an attachment's file. */
 export interface CacheKey {
   readonly network: string
   readonly containerId: string
   readonly ifName: string
 }
 
-/** `CACHEDIR/results/NETWORK-CONTAINERID-IFNAME`. Throws code 4 when one of the three is empty. */
+/** Returns `CACHEDIR/results/NETWORK-CONTAINERID-IFNAME`. Throws code 4 if one of the three is empty. */
 export function cacheFile(cacheDir: string, key: CacheKey): string {
   requireText("cacheDir", cacheDir)
   const { network, containerId, ifName } = key
@@ -93,15 +93,15 @@ export function readCache(cacheDir: string, key: CacheKey): CacheState {
   return { state: "foreign", owner: `network "${network}", container "${containerId}", interface "${ifName}"` }
 }
 
-/** A cache file that is open and not yet there under its name. */
+/** An open cache file without its final name. */
 export interface PendingCache extends Disposable {
-  /** Puts the attachment under its name, complete and on disk. Throws code 5. */
+  /** Writes the attachment to disk under its final name. Throws code 5. */
   commit(attachment: CachedAttachment): void
 }
 
 /**
- * Opens the cache file of an attachment for writing, so that a read-only or full file system is noticed before any plugin
- * has run. Throws code 5, also when others can change what is in the cache.
+ * Opens the cache file of an attachment for writing, so that a read-only or full file system is noticed before a plugin
+ * runs. Throws code 5, also if other users can change the cache.
  */
 export function openCache(cacheDir: string, key: CacheKey): PendingCache {
   const file = cacheFile(cacheDir, key)
@@ -111,7 +111,7 @@ export function openCache(cacheDir: string, key: CacheKey): PendingCache {
   requireOwn(cacheDir, "results")
   try {
     makeDirectories(join(cacheDir, "results"), 0o700)
-    requireOwn(cacheDir, "results") // another process may have made it since
+    requireOwn(cacheDir, "results") // another process may have created it since
     opened = FileDescriptor.open(temporary, Open.WriteOnly | Open.Create | Open.Truncate, 0o600)
   } catch (cause) {
     throw failed(cause)
@@ -134,7 +134,7 @@ export function openCache(cacheDir: string, key: CacheKey): PendingCache {
   }
 }
 
-/** Removes the cache file of an attachment; a file that is not there is fine. Throws code 5. */
+/** Removes the cache file of an attachment; a missing file is not an error. Throws code 5. */
 export function removeCache(cacheDir: string, key: CacheKey): void {
   const file = cacheFile(cacheDir, key)
   requireOwn(cacheDir, "results")
@@ -146,10 +146,9 @@ export function removeCache(cacheDir: string, key: CacheKey): void {
 }
 
 /**
- * All cached attachments in the order of their file names, or those of one container. Files that are not attachments
- * are skipped; `passOver` gets the paths of those without a JSON object. Attachments with the same configuration share
- * its bytes. Throws code 5 when the directory or a file in it cannot be read: an empty list would be a dangerous
- * answer.
+ * Returns all cached attachments in the order of their file names, or those of one container. Other files are skipped;
+ * `passOver` gets the paths of those without a JSON object. Attachments with the same configuration share its bytes.
+ * Throws code 5 if the directory or a file in it cannot be read: an empty list would be dangerous.
  */
 export function cachedAttachments(
   cacheDir: string,
@@ -193,17 +192,17 @@ function tryParse(text: string): JsonObject | undefined {
   }
 }
 
-/** What a file of the directory holds, if it is JSON. Throws code 5. */
+/** Returns the JSON in a file of the directory. Throws code 5. */
 function readValue(file: string): JsonObject | undefined {
   try {
-    const text = textOf(file, "EISDIR", "EINVAL", "ENXIO") // a directory, a FIFO, a socket: no record
+    const text = textOf(file, "EISDIR", "EINVAL", "ENXIO") // a directory, a FIFO, a socket: not a record
     return text === undefined ? undefined : tryParse(text)
   } catch (cause) {
     throw new CniError(Code.Io, `Cannot read cache file "${file}"`, { cause })
   }
 }
 
-/** The text of a file; `undefined` when the file does not exist, and for the errors in `alsoNone`. */
+/** Returns the text of a file; `undefined` if the file does not exist, and for the errors in `alsoNone`. */
 function textOf(file: string, ...alsoNone: ErrnoName[]): string | undefined {
   const bytes = unlessErrno(() => findFile(file), ...alsoNone)
   return bytes && decodeUtf8(bytes)

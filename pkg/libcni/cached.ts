@@ -7,20 +7,20 @@ import type { CapabilityArgs } from "./typed.ts"
 /** The `kind` of the files, as upstream writes it. */
 export const cacheKind = "cniCacheV1"
 
-/** What is kept of an attachment between ADD and DEL, in upstream's layout: CRI-O reads these files by itself. */
+/** The record of an attachment between ADD and DEL, in upstream's layout: CRI-O reads these files itself. */
 export interface CachedAttachment extends Omit<Attachment, "capabilityArgs"> {
-  /** As the file has them: not checked. */
+  /** As in the file: not checked. */
   readonly capabilityArgs: JsonObject
   readonly network: string
   /** The network list as it was at ADD. */
   readonly config: Uint8Array
-  /** Whether all plugins that ran are in `config`: upstream's library leaves out those of the network's directory. */
+  /** Whether `config` has all plugins that ran: upstream's library leaves out those of the network's directory. */
   readonly configComplete: boolean
   /** What the last plugin printed. */
   readonly result: JsonObject | undefined
 }
 
-/** The content of a cache file: upstream's keys, and `configComplete`, which upstream ignores. */
+/** Encodes a cache file: upstream's keys, and `configComplete`, which upstream ignores. */
 export function encodeCached(attachment: CachedAttachment): JsonObject {
   return {
     kind: cacheKind,
@@ -37,8 +37,8 @@ export function encodeCached(attachment: CachedAttachment): JsonObject {
 }
 
 /**
- * Reads the content of a cache file of this kind; `undefined` when it does not say whose it is. `decodeConfig` may give the same bytes
- * for the same text.
+ * Decodes a cache file of this kind; returns `undefined` if it does not name its attachment. `decodeConfig` may return
+ * the same bytes for the same text.
  */
 export function decodeCached(value: JsonObject, decodeConfig = decodeBase64): CachedAttachment | undefined {
   const { containerId, ifName, networkName, netns, config, configComplete, cniArgs, capabilityArgs, result } = value
@@ -63,9 +63,9 @@ function pair(value: unknown): [string, string][] {
 }
 
 /**
- * The network list that the cache keeps: the file byte for byte; when plugins of the network's directory run as well, the
- * list with these in it. It says `loadOnlyInlinedPlugins` then, so that they are not appended a second time. It is read
- * without that directory, by upstream's library and by CRI-O too.
+ * Returns the network list to cache: the file byte for byte, or if plugins of the network's directory run as well, the
+ * list with these in it. Then it has `loadOnlyInlinedPlugins`, so that they are not appended twice. Upstream's library
+ * and CRI-O read it without that directory.
  */
 export function effectiveConfig(network: Network): Uint8Array {
   if (!network.plugins.some((plugin) => plugin.fromDirectory)) return network.bytes
@@ -84,9 +84,9 @@ export interface Attached {
 }
 
 /**
- * What a cache file turned out to be. `legacy`: a bare result, as library 0.7.0 wrote it. `foreign`: the file of another
- * attachment whose names, joined with "-", read the same; neither to be believed nor to be removed. `unreadable`: there is a
- * file, and what it says cannot be known: that the attachment was never added would be a guess.
+ * The kinds of cache files. `legacy`: a bare result, as written by library 0.7.0. `foreign`: the file of another
+ * attachment whose names, joined with "-", are the same; it is neither used nor removed. `unreadable`: the file exists
+ * but its content is unknown, so whether the attachment was added is unknown as well.
  */
 export type CacheState =
   | { readonly state: "absent" }
@@ -97,10 +97,10 @@ export type CacheState =
   | { readonly state: "unreadable"; readonly error: CniError }
 
 /**
- * The input of CHECK and DEL: the network list of the ADD with its version, from the cache, also when the files have
- * changed since. A plugin that was added to the network later is not run; one that was removed from it is. Arguments
- * and capability values are the caller's, or those of ADD when the caller gives none. Without a cache file, or with a
- * damaged one, everything is the caller's: removing the file is the way to delete by the configuration of today.
+ * Returns the input of CHECK and DEL: the network list of the ADD with its version, from the cache, even if the files
+ * have changed since. A plugin added to the network later is not run; one removed from it is. Arguments and capability
+ * values are the caller's, or those of ADD if the caller gives none. Without a usable cache file everything is the
+ * caller's: to delete by today's configuration, remove the file.
  */
 export function asAdded(cached: CacheState, { network, attachment }: Attached): Attached {
   if (cached.state !== "valid") return { network, attachment }
@@ -118,11 +118,12 @@ export function asAdded(cached: CacheState, { network, attachment }: Attached): 
   }
 }
 
-/** The cached network list; `undefined` when it cannot be used. */
+/** Returns the cached network list; `undefined` if it cannot be used. */
 function networkOfAdd({ config, configComplete }: CachedAttachment, given: Network): Network | undefined {
   const list = tryParse(config)
   if (list === undefined || list.name !== given.name) return undefined
-  // Upstream's library keeps the file alone. Plugins of the directory may have run then, and a DEL too many does no harm.
+  // Upstream's library caches the file alone. Plugins of the directory may have run as well, and an extra DEL does no
+  // harm.
   const mayLack = !configComplete && !list.loadOnlyInlinedPlugins
   const plugins = [...list.plugins, ...(mayLack ? given.plugins.filter((plugin) => plugin.fromDirectory) : [])]
   return plugins.length > 0 ? { ...list, plugins } : undefined
@@ -131,7 +132,7 @@ function networkOfAdd({ config, configComplete }: CachedAttachment, given: Netwo
 function tryParse(config: Uint8Array): NetworkList | undefined {
   try {
     const { plugins, type } = parseJsonObject(config)
-    const single = plugins === undefined && type !== undefined // upstream's cache of a plugin that was added alone
+    const single = plugins === undefined && type !== undefined // upstream's cache of a single plugin
     const list = single ? parseSinglePlugin(config) : parseNetworkList(config)
     atLeast(list.cniVersion, "0.1.0") // throws for what is no version
     return list

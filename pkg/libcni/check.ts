@@ -8,7 +8,7 @@ import { callPlugin } from "./plugin-call.ts"
 import { deriveRequest, inVersion } from "./request.ts"
 import { throwIfStopped } from "./stop.ts"
 
-/** There is no CHECK in the configuration's version. An error of its own, since plugins answer with code 1 too. */
+/** The configuration's version has no CHECK. This is a separate error, since plugins answer with code 1 too. */
 export class CheckNotSupported extends CniError {
   constructor(cniVersion: string) {
     super(Code.IncompatibleVersion, `configuration version "${cniVersion}" does not support the CHECK command`)
@@ -17,12 +17,11 @@ export class CheckNotSupported extends CniError {
 
 /**
  * Runs CHECK of every plugin in order; stops at the first failure and throws the plugin's error unchanged. As in
- * `delNetwork` the plugins are those of the cached ADD. Throws
- * `CheckNotSupported` for a configuration below 0.4.0, code 4 when nothing of this attachment is cached, and code 6 when
- * what is cached cannot be used, code 5 when it cannot be read: there is nothing to compare with. Never code 3, which
- * would say that there is nothing to clean up either.
+ * `delNetwork`, the plugins are those of the cached ADD. Throws `CheckNotSupported` for a configuration below 0.4.0,
+ * code 4 if this attachment is not cached, code 6 if the cached data cannot be used, and code 5 if it cannot be read.
+ * Never code 3, which would mean that there is nothing to clean up either.
  *
- * Returns false when nothing was asked: the network has `disableCheck`, or had it at ADD.
+ * Returns false if no plugin ran: the network has `disableCheck`, or had it at ADD.
  */
 export async function checkNetwork(runtime: Runtime, network: Network, attachment: Attachment): Promise<boolean> {
   requireRuntime(runtime)
@@ -39,13 +38,13 @@ export async function checkNetwork(runtime: Runtime, network: Network, attachmen
   })
 }
 
-/** A plugin's answer to CHECK; `error` is undefined when CHECK succeeded. */
+/** A plugin's answer to CHECK; `error` is undefined if it succeeded. */
 export interface CheckAnswer {
   readonly type: string
   readonly error: CniError | undefined
 }
 
-/** Like `checkNetwork`, and asks the plugins after one that says no as well. Returns what each has said. */
+/** Like `checkNetwork`, but continues after a failure. Returns the answer of each plugin. */
 export async function checkEachPlugin(
   runtime: Runtime,
   network: Network,

@@ -8,20 +8,20 @@ import { callPlugin, failedPlugin, joinErrors } from "./plugin-call.ts"
 import { deriveRequest, inVersion } from "./request.ts"
 import { throwIfStopped } from "./stop.ts"
 
-/** What DEL does beyond upstream's library. */
+/** Options of DEL beyond upstream's library. */
 export interface DelOptions {
-  /** Leave the cached record, for an ADD with `again` that follows: a caller that is killed between the two can repeat both. */
+  /** Keeps the cached record, for a following ADD with `again`: a caller killed between the two can repeat both. */
   readonly keepRecord?: boolean
 }
 
 /**
- * Detaches a container from a network: runs every plugin, last to first, each with the cached result (from configuration
- * version 0.4.0 on). The plugins are those of the network as it was at ADD, which the cache keeps (`asAdded`); `network`
- * says which one is meant, and stands in when nothing usable is cached.
+ * Detaches a container from a network: runs every plugin, last to first, each with the cached result (from
+ * configuration version 0.4.0 on). The plugins are those of the network at ADD, from the cache (`asAdded`); `network`
+ * names it, and is used if the cache has nothing usable.
  *
- * A plugin that fails does not keep the others from cleaning up; all failures are thrown at the end, and then the cached
- * result stays for the next try. So does one that cannot be read: the plugins run without it, and the error says so. Works
- * without a cached result, and twice.
+ * A failing plugin does not stop the others from cleaning up. All failures are thrown at the end, and the cached result
+ * stays for the next attempt. A result that cannot be read stays as well: the plugins run without it, and the error
+ * says so. Works without a cached result, and twice.
  */
 export async function delNetwork(
   runtime: Runtime,
@@ -37,7 +37,7 @@ export async function delNetwork(
   await withContainer(runtime, attachment.containerId, run, { ifPossible: true })
 }
 
-/** DEL for a caller who holds the container already. */
+/** Runs DEL for a caller that already holds the container's lock. */
 export async function deleteAttachment(
   runtime: Runtime,
   network: Network,
@@ -48,7 +48,7 @@ export async function deleteAttachment(
   await deleteWith(runtime, asAdded(cached, { network, attachment }), cached, options)
 }
 
-/** DEL with this very list of plugins; what is cached gives the result alone. */
+/** Runs DEL with exactly this list of plugins; the cache provides only the result. */
 export async function deleteWith(
   runtime: Runtime,
   attached: Attached,
@@ -76,7 +76,7 @@ export async function deleteWith(
   }
 }
 
-/** The cached result if there is one that can be used: DEL goes on without. */
+/** Returns the cached result if it is usable: DEL continues without. */
 function usableResult(cached: CacheState, version: string): JsonObject | undefined {
   const result =
     cached.state === "valid" ? cached.attachment.result : cached.state === "legacy" ? cached.result : undefined

@@ -8,13 +8,13 @@ import { pause, throwIfStopped } from "./stop.ts"
 
 const stdoutLimit = 16 * 1024 * 1024
 const stderrKept = 64 * 1024
-/** A descendant that keeps the pipes open must not keep us: what the plugin itself wrote is already in them. */
+/** A descendant may keep the pipes open: the plugin's own output is already in them. */
 const drainMs = 1_000
 
 /**
- * Runs a plugin in a process group of its own and waits for it. At the time limit, or when told to stop, the whole group
- * is killed: the plugin's own children do not outlive it. Throws code 5 when it cannot be started, and code 11 when it was
- * stopped or is still being written. `waitsMs` are the pauses between attempts to start a file that is still being written.
+ * Runs a plugin in its own process group and waits for it. At the time limit, or when aborted, the whole group is
+ * killed: the plugin's children do not outlive it. Throws code 5 if it cannot be started, and code 11 if it was stopped
+ * or is still being written. `waitsMs` are the pauses between attempts to start a file that is still being written.
  */
 export async function execute(execution: Execution, waitsMs: readonly number[] = busyWaitsMs): Promise<Outcome> {
   throwIfStopped(execution.signal)
@@ -39,7 +39,7 @@ function reasonOfStop(ended: Ended, { timeoutMs }: Execution): string | undefine
   return ended.wroteTooMuch ? `more than ${stdoutLimit} bytes on stdout` : undefined
 }
 
-/** Runs the plugin; one that is just being written is tried again, as installers of others write in place. */
+/** Runs the plugin; repeats the start of a file that is being written, since other installers write in place. */
 async function run(
   { file, env, stdin, timeoutMs, signal }: Execution,
   waitsMs: readonly number[],
@@ -61,7 +61,7 @@ async function run(
   }
 }
 
-/** The beginning of what comes in pieces. */
+/** Keeps the first bytes of a stream. */
 class FirstBytes {
   #bytes = new Uint8Array()
   readonly #limit: number

@@ -1,7 +1,7 @@
 import { CniError, Code, isJsonObject, stringifyJson } from "../types/mod.ts"
 import type { Attachment, AttachmentId, Network, Runtime } from "./network.ts"
 
-/** What callers without a type checker may pass: wrong values are refused before anything is done. */
+/** Checks of arguments from callers without a type checker: wrong values are refused before anything is done. */
 
 const isObject = (value: unknown): value is Record<string, unknown> => typeof value === "object" && value !== null
 const isText = (value: unknown) => typeof value === "string"
@@ -12,7 +12,7 @@ const isTime = (value: unknown) => typeof value === "number" && Number.isFinite(
 const isFunction = (value: unknown) => typeof value === "function"
 const isSignal = (value: unknown) => isObject(value) && typeof value.aborted === "boolean"
 
-/** What a property has to be, in words. */
+/** The expectation for a property, in words. */
 type Rules<T> = { readonly [key in keyof T]-?: readonly [is: (value: unknown) => boolean, wanted: string] }
 
 const ofRuntime: Rules<Runtime> = {
@@ -49,17 +49,17 @@ const ofAttachmentId: Rules<AttachmentId> = {
   ifName: [(value) => isText(value) && value !== "", "a text that is not empty"],
 }
 
-/** Throws code 4 for what is no `Runtime`. */
+/** Throws code 4 unless the value is a `Runtime`. */
 export function requireRuntime(runtime: Runtime): void {
   requireValid("runtime", runtime, ofRuntime, Code.InvalidEnvironment)
 }
 
-/** Throws code 7 for what is no `Network`: those of `loadNetwork` and of `parseNetworkList` are. */
+/** Throws code 7 unless the value is a `Network`, as returned by `loadNetwork` and `parseNetworkList`. */
 export function requireNetwork(network: Network): void {
   requireValid("network", network, ofNetwork, Code.InvalidNetworkConfig)
 }
 
-/** The same for one that is kept in the cache. */
+/** Throws code 7 unless the value is a `Network` that can be cached. */
 export function requireWholeNetwork(network: Network): void {
   requireNetwork(network)
   const bytes: Rules<Pick<Network, "bytes">> = {
@@ -68,18 +68,18 @@ export function requireWholeNetwork(network: Network): void {
   requireValid("network", network, bytes, Code.InvalidNetworkConfig)
 }
 
-/** Throws code 4 for what is no `Attachment`. */
+/** Throws code 4 unless the value is an `Attachment`. */
 export function requireAttachment(attachment: Attachment): void {
   requireValid("attachment", attachment, ofAttachment, Code.InvalidEnvironment)
 }
 
-/** Throws code 4 unless it is a list of attachments: GC would delete the attachment of an element that cannot be read. */
+/** Throws code 4 unless it is a list of attachments: GC would delete the attachment of an unreadable element. */
 export function requireValidSet(valid: readonly AttachmentId[]): void {
   if (!Array.isArray(valid)) throw new CniError(Code.InvalidEnvironment, "Cannot collect garbage: valid set unknown")
   for (const [at, one] of valid.entries()) requireValid(`valid[${at}]`, one, ofAttachmentId, Code.InvalidEnvironment)
 }
 
-/** Throws code 4 for what is no text. */
+/** Throws code 4 unless the value is a string. */
 export function requireText(what: string, value: unknown): void {
   if (isText(value)) return
   throw new CniError(Code.InvalidEnvironment, `Cannot use "${what}": expected a text, got ${kindOf(value)}`)
@@ -103,7 +103,7 @@ function isJson(value: unknown): boolean {
   }
 }
 
-/** What a value is, in a word. */
+/** Returns the kind of a value in one word. */
 export function kindOf(value: unknown): string {
   return value === null ? "null" : Array.isArray(value) ? "a list" : typeof value
 }

@@ -3,7 +3,7 @@ import { CniError, Code } from "../types/mod.ts"
 import type { Network } from "./network.ts"
 import { type NetworkList, parseNetworkList, parsePlugin, parseSinglePlugin } from "./parse.ts"
 
-/** A network file that cannot be used, and why. */
+/** A network file that cannot be used, with the reason. */
 export interface BrokenFile {
   readonly file: string
   readonly reason: string
@@ -12,7 +12,7 @@ export interface BrokenFile {
 /**
  * Finds the network `name` in a directory such as /etc/cni/net.d: among the `.conflist` files in the order of their
  * names, then among `.conf` and `.json`. A broken file does not hide the networks after it: it becomes a warning of the
- * network that is found, or a part of the error when the network is not found. Throws code 7.
+ * network that is found, or part of the error if none is found. Throws code 7.
  */
 export function loadNetwork(directory: string, name: string): Network {
   const files = networkFiles(directory)
@@ -39,7 +39,7 @@ export function loadNetwork(directory: string, name: string): Network {
   throw invalid(`no net configuration with name "${name}" in ${directory}`, details.join("; "))
 }
 
-/** The names of the networks in a directory that can be used, each once. Throws code 5 when it cannot be listed. */
+/** Returns the names of the usable networks in a directory, each once. Throws code 5 if it cannot be listed. */
 export function networkNames(directory: string): string[] {
   const names = networkFiles(directory).flatMap((file) => {
     try {
@@ -66,7 +66,7 @@ export function loadNetworkFile(file: string): Network {
   return { ...list, plugins }
 }
 
-/** Reads a file. To open a FIFO would wait for a program that writes to it, for ever and without ending for a signal. Throws code 7. */
+/** Reads a file. Opening a FIFO would wait for a writer, for ever and even after a signal. Throws code 7. */
 function readRegular(file: string): Uint8Array {
   if (!isRegularFile(stat(file))) throw invalid(`Cannot use "${file}": it is not a regular file`)
   return readFile(file)
@@ -82,14 +82,14 @@ function directoryPlugins(file: string, list: NetworkList): Network["plugins"] {
   })
 }
 
-/** The files of networks in a directory, in the order in which `loadNetwork` looks at them. */
+/** Returns the files of networks in a directory, in the order in which `loadNetwork` reads them. */
 export function networkFiles(directory: string): string[] {
   return [...filesIn(directory, [".conflist"]), ...filesIn(directory, [".conf", ".json"])]
 }
 
 /**
- * The files directly in a directory that have one of these extensions, sorted as text; empty when the directory does
- * not exist.
+ * Returns the files directly in a directory that have one of these extensions, sorted as text; none if the directory
+ * does not exist.
  */
 function filesIn(directory: string, extensions: string[]): string[] {
   try {
@@ -104,7 +104,8 @@ function filesIn(directory: string, extensions: string[]): string[] {
 }
 
 /**
- * The extension of a file's name, from the last dot on: ".conf"; "" for a name whose only dot is its first character.
+ * Returns the extension of a file's name from the last dot on: ".conf"; "" for a name whose only dot is its first
+ * character.
  */
 function extensionOf(file: string): string {
   const name = basename(file)

@@ -15,17 +15,18 @@ import {
 import { every, newStop, onLeave, type Stop } from "../loop/mod.ts"
 
 /**
- * A lock that is a directory: it is held by the process that could make it, and that says each second that it is alive, by the
- * directory's time of modification. The protocol of npm's `proper-lockfile`, so that processes with that library, earlier releases of
- * ours among them, and these exclude one another. Other than flock(2), it also works where several hosts have one file system.
+ * A lock that is a directory: the process that created it holds it, and updates the directory's modification time each
+ * second as a sign of life. This is the protocol of npm's `proper-lockfile`, so that processes with that library,
+ * including earlier releases, and these exclude one another. Unlike flock(2), it also works on a file system that
+ * several hosts share.
  */
 
-/** A lock whose holder died is free again after this time. */
+/** The time after which the lock of a dead holder is free. */
 export const staleMs = 10_000
-/** How often a holder says that it is alive, and looks whether the lock is still its own. */
+/** The interval at which a holder renews its lock and checks that it is still its own. */
 const heartbeatMs = 1_000
 
-/** A lock that is held until it is disposed of, or lost: then `lost` says stop. */
+/** A lock that is held until it is disposed or lost; then `lost` aborts. */
 export class LockDirectory implements Disposable {
   readonly #path: string
   readonly #lost: Stop = newStop()
@@ -35,7 +36,7 @@ export class LockDirectory implements Disposable {
   #aliveAt: number
   #isHeld = true
 
-  /** Takes a lock if it is free; `lossOf` makes the error of its loss. Throws `SyscallError`. */
+  /** Takes a lock if it is free; `lossOf` creates the error of its loss. Throws `SyscallError`. */
   static take(path: string, lossOf: (path: string) => Error): LockDirectory | undefined {
     if (!makeIfFree(path)) return undefined
     const made = findStat(path)
@@ -50,19 +51,19 @@ export class LockDirectory implements Disposable {
     this.#ends = [every(heartbeatMs, () => this.#beat()), onLeave(() => this[Symbol.dispose]())]
   }
 
-  /** Says stop when the lock is another's, or was removed. */
+  /** Aborts if the lock belongs to another process or was removed. */
   get lost(): AbortSignal {
     return this.#lost.signal
   }
 
-  /** An error of the file system may pass: then the lock is lost when others may take it. */
+  /** An error of the file system may be temporary: the lock is lost only when others may take it. */
   #beat(): void {
     try {
       const found = findStat(this.#path)
       const now = Date.now()
       const isOurs = found && isSame(found, this.#seen)
       if (isOurs) setModified(this.#path, BigInt(now) * 1_000_000n)
-      const set = isOurs ? findStat(this.#path) : undefined // as the file system keeps it: some know seconds only
+      const set = isOurs ? findStat(this.#path) : undefined // as the file system stores it: some store seconds only
       if (!set || set.inode !== found?.inode) this.#lose()
       else [this.#seen, this.#aliveAt] = [set, now]
     } catch (error) {
@@ -97,14 +98,15 @@ export function isLocked(path: string): boolean {
   return found !== undefined && !isStale(found)
 }
 
-/** Makes the directory; one whose holder is dead is removed first. Another process may be the first to make it, then as well. */
+/** Creates the directory; a dead holder's is removed first. Returns false if another process was faster. */
 function makeIfFree(path: string): boolean {
   return make(path) || (!isLocked(path) && removeDead(path) && make(path))
 }
 
 /**
- * Removes the directory of a dead holder, by one process only: another one that has seen the same directory would remove what the first
- * has made in its place. Returns whether the path is free. The open descriptor keeps the inode's number from a new directory.
+ * Removes the directory of a dead holder, in one process only: a second one that saw the same directory would remove
+ * the first one's new lock. Returns whether the path is free. The open descriptor keeps a new directory from getting
+ * the same inode number.
  */
 function removeDead(path: string): boolean {
   using dead = unlessErrno(() => FileDescriptor.open(path, Open.ReadOnly), "ENOENT")
@@ -117,7 +119,10 @@ function removeDead(path: string): boolean {
   return true
 }
 
-/** Whether no other process removes this directory now. Node has no flock(2), nor have some file systems: there it is not known. */
+/**
+ * Whether no other process is removing this directory. Node and some file systems have no flock(2): there it is
+ * unknown.
+ */
 function isForUs(fd: Fd): boolean {
   try {
     return tryLock(fd)

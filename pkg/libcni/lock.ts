@@ -8,19 +8,19 @@ import type { Runtime } from "./network.ts"
 import { pause, throwIfStopped } from "./stop.ts"
 
 const pollMs = 50
-/** How long to wait for others, unless the runtime says otherwise: kubelet itself gives up after two minutes. */
+/** The default time to wait for others: kubelet itself gives up after two minutes. */
 const defaultWaitMs = 120_000
 
 /** No container ID starts with a dot. */
 const everything = ".gc"
 
 /**
- * One operation. Its runtime is the caller's, with a signal that also stops it when the lock is `lost`: another process then
- * works on the container, and nothing may be touched any more.
+ * One operation. Its runtime is the caller's, with a signal that also aborts when the lock is `lost`: another process
+ * then works on the container, and nothing may be touched any more.
  */
 type Operation<T> = (runtime: Runtime, lost: AbortSignal) => Promise<T>
 
-/** This process has lost its lock: it stood still for longer than the others wait, or the lock was removed. Code 11. */
+/** This process has lost its lock: it did not run for longer than the others wait, or the lock was removed. Code 11. */
 class LockLost extends CniError {
   constructor(file: string) {
     super(Code.TryAgainLater, `Cannot go on: lost the lock "${file}"`, {
@@ -32,9 +32,9 @@ class LockLost extends CniError {
 /**
  * Runs one operation on a container while no other operation on it runs, and no garbage collection (CNI 0.4.0, "CNI
  * Operations": no parallel operations on one container). Waits for the others, across processes that share the cache
- * directory, and not for ever: throws code 11. The lock is `CACHEDIR/locks/CONTAINERID`. Throws code 5 when it cannot be
- * made, on a full disk for example; with `ifPossible` the operation then runs without: cleaning up must not depend on
- * being able to write. An operation that loses its lock is stopped, and code 11 is thrown.
+ * directory, up to a time limit: then throws code 11. The lock is `CACHEDIR/locks/CONTAINERID`. Throws code 5 if it
+ * cannot be created, for example on a full disk; with `ifPossible` the operation then runs without it: cleaning up must
+ * not depend on being able to write. An operation that loses its lock is stopped, and code 11 is thrown.
  */
 export async function withContainer<T>(
   runtime: Runtime,
@@ -52,14 +52,15 @@ export async function withContainer<T>(
     const collection = join(locksOf(runtime), everything)
     {
       using _ = held
-      // In this order: a collection takes its lock first and then waits for the containers'. One of us sees the other.
+      // The order matters: a collection takes its own lock first and then waits for the containers' locks, so one of
+      // the two sees the other.
       if (!isLocked(collection)) return await guarded(runtime, held, run)
     }
     await wait.until(collection)
   }
 }
 
-/** Runs a garbage collection: waits for the operations that are under way and holds back new ones. */
+/** Runs a garbage collection: waits for running operations and holds back new ones. */
 export async function withEverything<T>(runtime: Runtime, run: Operation<T>): Promise<T> {
   const wait = new Wait(runtime)
   using held = await acquire(wait, runtime, everything)
@@ -70,7 +71,7 @@ export async function withEverything<T>(runtime: Runtime, run: Operation<T>): Pr
 }
 
 async function guarded<T>(runtime: Runtime, held: LockDirectory, run: Operation<T>): Promise<T> {
-  // The lock's first: when both say stop, what the caller is told is that the lock is lost.
+  // The lock's signal comes first: if both abort, the caller learns that the lock is lost.
   using either = anyOf(held.lost, runtime.signal)
   try {
     return await run({ ...runtime, signal: either.signal }, held.lost)
@@ -87,7 +88,7 @@ async function acquire(wait: Wait, runtime: Runtime, name: string): Promise<Lock
   requireOwn(runtime.cacheDir, "locks")
   try {
     makeDirectories(locksOf(runtime), 0o700)
-    requireOwn(runtime.cacheDir, "locks") // another process may have made it since
+    requireOwn(runtime.cacheDir, "locks") // another process may have created it since
     for (;;) {
       const held = LockDirectory.take(path, (lost) => new LockLost(lost))
       if (held) return held
@@ -100,7 +101,7 @@ async function acquire(wait: Wait, runtime: Runtime, name: string): Promise<Lock
   }
 }
 
-/** Waiting for locks of others, up to one deadline for all of them. */
+/** Waits for locks of others, up to one deadline for all of them. */
 class Wait {
   readonly #runtime: Runtime
   readonly #end: number
@@ -115,7 +116,7 @@ class Wait {
     while (isLocked(path)) await this.once(path)
   }
 
-  /** Waits for a moment. Throws code 11 at the deadline. */
+  /** Waits once. Throws code 11 at the deadline. */
   async once(path: string): Promise<void> {
     throwIfStopped(this.#runtime.signal)
     if (monotonicMs() >= this.#end) throw this.#tooLong(path)

@@ -3,17 +3,17 @@ import type { JsonObject } from "../types/mod.ts"
 import type { Exec } from "./exec.ts"
 import type { CapabilityArgs } from "./typed.ts"
 
-/** A network: what its file says, checked, with its version chosen and the plugins of its directory appended. */
+/** A network: the checked content of its file, with its version chosen and the plugins of its directory appended. */
 export interface Network {
   readonly name: string
-  /** The version in the plugins' configurations; "" when the file has no version, which plugins read as 0.1.0. */
+  /** The version in the plugins' configurations; "" if the file has none, which plugins read as 0.1.0. */
   readonly cniVersion: string
   readonly disableCheck: boolean
   readonly disableGC: boolean
   readonly plugins: readonly NetworkPlugin[]
-  /** The file byte for byte. Of a single plugin's file, the list it was turned into. */
+  /** The file byte for byte. For a single plugin's file, the list made of it. */
   readonly bytes: Uint8Array
-  /** What deserves a word to the admin but stops nothing, such as a broken file next to this one. */
+  /** Notes for the administrator that stop nothing, such as a broken file next to this one. */
   readonly warnings: readonly string[]
 }
 
@@ -21,43 +21,46 @@ export interface Network {
 export interface NetworkPlugin {
   readonly type: string
   readonly raw: JsonObject
-  /** It is not in the network's file but beside it, in a file of its own. */
+  /** Its configuration is not in the network's file but in a file of its own beside it. */
   readonly fromDirectory?: true
 }
 
-/** One container's interface in a network: what the `CNI_*` variables and `runtimeConfig` are made from. */
+/** One container's interface in a network: the source of the `CNI_*` variables and `runtimeConfig`. */
 export interface Attachment {
   readonly containerId: string
   readonly ifName: string
   /** Path of the network namespace; may be "" for DEL. */
   readonly netns: string
-  /** `CNI_ARGS`, in order. */
+  /** The pairs of `CNI_ARGS`, in order. */
   readonly args: readonly (readonly [string, string])[]
   /** Values for the capabilities that plugins declare, such as `portMappings`. */
   readonly capabilityArgs: CapabilityArgs
 }
 
-/** What tells attachments of one network apart. */
+/** Identifies an attachment within its network. */
 export type AttachmentId = Pick<Attachment, "containerId" | "ifName">
 
-/** Where plugins are, where results are kept, and how plugins run. */
+/** Where plugins and results are, and how plugins run. */
 export interface Runtime {
-  /** Directories to find plugins in: `CNI_PATH`, split. */
+  /** The directories of plugins: `CNI_PATH`, split. */
   readonly path: readonly string[]
   /** `/var/lib/cni` in production; results are in `results` below it. */
   readonly cacheDir: string
-  /** The environment that plugins inherit; the `CNI_*` variables are set over it. */
+  /** The environment that plugins inherit, apart from the `CNI_*` variables. */
   readonly env: Readonly<Record<string, string | undefined>>
-  /** The span that the caller is in, for plugins that trace. */
+  /** The caller's span, for plugins that trace. */
   readonly trace?: TraceContext
-  /** Gets what plugins write to stderr, as they write it. */
+  /** Receives the plugins' stderr as it is written. */
   readonly stderr: (chunk: Uint8Array) => void
-  /** How long one plugin may run, in milliseconds; for ever when absent. */
+  /** The time limit of one plugin in milliseconds; none if absent. */
   readonly timeoutMs?: number
-  /** How long to wait for other operations on the container, in milliseconds; two minutes when absent. */
+  /** The time limit of the wait for other operations on the container in milliseconds; two minutes if absent. */
   readonly lockTimeoutMs?: number
-  /** Kills the plugin that is running, and all it started; the operation ends with code 11, and the signal's reason as cause. */
+  /**
+   * Aborting it kills the running plugin and its children; the operation ends with code 11 and the signal's reason as
+   * cause.
+   */
   readonly signal?: AbortSignal
-  /** Another way to find and run plugins than as processes of this machine. */
+  /** Finds and runs plugins in another way than as processes of this machine. */
   readonly exec?: Exec
 }

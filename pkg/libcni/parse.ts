@@ -15,16 +15,16 @@ import type { Network, NetworkPlugin } from "./network.ts"
 import { reservedKeys } from "./request.ts"
 import type { NetworkListConfig, PluginConfig, SinglePluginConfig } from "./typed.ts"
 
-/** A network list as its own bytes say; the directory of further plugins is not looked at. */
+/** A network list from its own bytes, without its directory of further plugins. */
 export interface NetworkList extends Network {
   readonly loadOnlyInlinedPlugins: boolean
-  /** Whether the list has `plugins` at all. */
+  /** Whether the list has the key `plugins`. */
   readonly inlined: boolean
 }
 
 /**
- * Reads the content of a `.conflist`, its text or the object that it holds. Throws code 6 for what is not JSON, and code 7 for a list that cannot be used: no
- * valid `name`, `plugins` that is not a list of objects with a `type`, or empty.
+ * Parses the content of a `.conflist`, its text or the object in it. Throws code 6 if it is not JSON, and code 7 if it
+ * cannot be used: no valid `name`, `plugins` that is empty or not a list of objects with a `type`.
  */
 export function parseNetworkList(content: Uint8Array | string | NetworkListConfig): NetworkList {
   const bytes = bytesOf(content)
@@ -45,7 +45,7 @@ export function parseNetworkList(content: Uint8Array | string | NetworkListConfi
   }
 }
 
-/** Reads the content of a `.conf` or `.json`, one plugin with a `name`, as the network list that holds only it. */
+/** Parses the content of a `.conf` or `.json`, one plugin with a `name`, as a network list of this plugin. */
 export function parseSinglePlugin(content: Uint8Array | string | SinglePluginConfig): NetworkList {
   const { type, raw } = parsePlugin(content)
   const name = member(raw, "name")
@@ -55,12 +55,12 @@ export function parseSinglePlugin(content: Uint8Array | string | SinglePluginCon
   return parseNetworkList(encodeUtf8(stringifyJson(list)))
 }
 
-/** Reads the content of one plugin object: a file of its own in the network's directory. */
+/** Parses the content of one plugin object, a file in the network's directory. */
 export function parsePlugin(content: Uint8Array | string | PluginConfig): NetworkPlugin {
   return checkPlugin(parseJsonObject(bytesOf(content), "plugin configuration"))
 }
 
-/** The bytes of a file's content. */
+/** Returns the bytes of a file's content. */
 function bytesOf(content: Uint8Array | string | object): Uint8Array {
   if (content instanceof Uint8Array) return content
   try {
@@ -107,14 +107,14 @@ function checkPlugin(raw: JsonObject): NetworkPlugin {
   return { type, raw }
 }
 
-/** Reserved keys pass through, as upstream passes them, but a file should not have them. */
+/** Reserved keys are passed on, as upstream does, but should not be in a file. */
 function reservedKeyWarnings(plugin: NetworkPlugin): string[] {
   return Object.keys(plugin.raw)
     .filter((key) => reservedKeys.some((reserved) => reserved === key) || key.startsWith("cni.dev/"))
     .map((key) => `Plugin "${plugin.type}": key "${key}" belongs to the runtime and should not be in a file`)
 }
 
-/** A boolean, or the text "true" or "false" in any letter case, as CNI 0.4.0 had it. */
+/** Returns a boolean, or the text "true" or "false" in any letter case, as in CNI 0.4.0. */
 function flag(list: JsonObject, key: string): boolean {
   const value = list[key] ?? false
   if (typeof value === "boolean") return value
@@ -129,9 +129,9 @@ function isBoolean(value: unknown): boolean {
 }
 
 /**
- * The version that a network list asks for: the highest of `cniVersion` and `cniVersions` that this library supports.
- * Without `cniVersions`, and when this library supports none of these, `cniVersion` as it is written, "" when absent.
- * Throws code 7 (CNI 1.1.0, "Network configuration").
+ * Returns the version of a network list: the highest of `cniVersion` and `cniVersions` that this library supports.
+ * Without `cniVersions`, and if none is supported, it is `cniVersion` as written, "" if absent. Throws code 7 (CNI
+ * 1.1.0, "Network configuration").
  */
 export function chooseVersion(list: JsonObject): string {
   const written = list.cniVersion ?? ""

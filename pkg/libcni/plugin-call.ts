@@ -5,16 +5,16 @@ import { execute } from "./execute.ts"
 import type { Attachment, Network, NetworkPlugin, Runtime } from "./network.ts"
 import { throwIfStopped } from "./stop.ts"
 
-/** The operations that a runtime asks plugins for. */
+/** The operations of a runtime. */
 export type Operation = "ADD" | "CHECK" | "DEL" | "GC" | "STATUS" | "VERSION"
 
-/** What goes into the `CNI_*` variables; what is absent is set to "", and `CNI_PATH` to the runtime's. */
+/** The values of the `CNI_*` variables; absent ones are "", except `CNI_PATH`, which is the runtime's. */
 export type CallParameters = Partial<Pick<Attachment, "containerId" | "netns" | "ifName" | "args"> & { path: string }>
 
 /**
- * Runs one plugin for one operation and returns its stdout. What it writes to stderr goes to the runtime's when it has ended,
- * unless the error quotes it. Throws the plugin's own error, or code 0 when it died without printing one; what `requirePlugin`
- * throws when it is not there.
+ * Runs one plugin for one operation and returns its stdout. Its stderr goes to the runtime's when it has ended, unless
+ * the error quotes it. Throws the plugin's own error, code 0 if it died without printing one, or the error of
+ * `requirePlugin`.
  */
 export async function callPlugin(
   runtime: Runtime,
@@ -42,7 +42,7 @@ export async function callPlugin(
   }
 }
 
-/** A log that fails is no reason to leave an attachment half made. */
+/** A failing log must not leave an attachment half done. */
 function tell(runtime: Runtime, chunk: Uint8Array): void {
   try {
     runtime.stderr(chunk)
@@ -76,7 +76,7 @@ async function run({ exec }: Runtime, type: string, execution: Execution): Promi
   return { stdout, stderr, cause: cause ?? undefined }
 }
 
-/** The runtime's environment with all six `CNI_*` variables set. */
+/** Returns the runtime's environment with all six `CNI_*` variables set. */
 function environment(runtime: Runtime, operation: Operation, given: CallParameters): Record<string, string> {
   const variables = {
     command: operation,
@@ -91,12 +91,12 @@ function environment(runtime: Runtime, operation: Operation, given: CallParamete
   return Object.fromEntries(Object.entries(env).filter(isSet))
 }
 
-/** Finds the executables of all plugins, so that a chain does not stop half-way for one that is not there. */
+/** Finds the executables of all plugins, so that a chain does not stop half-way because one is missing. */
 export async function requirePlugins(runtime: Runtime, network: Network): Promise<void> {
   for (const plugin of network.plugins) await findPlugin(runtime, plugin.type)
 }
 
-/** A plugin's failure with the plugin in front: `plugin type="ptp" failed (add): …`; the code stays. */
+/** Returns a plugin's failure with the plugin's name in front: `plugin type="ptp" failed (add): …`; the code stays. */
 export function failedPlugin(plugin: NetworkPlugin, verb: "add" | "delete" | "gc", error: unknown): CniError {
   const name = member(plugin.raw, "name")
   const who = `type="${plugin.type}"${typeof name === "string" && name !== "" ? ` name="${name}"` : ""}`
@@ -105,7 +105,7 @@ export function failedPlugin(plugin: NetworkPlugin, verb: "add" | "delete" | "gc
   return new CniError(known?.code ?? Code.Internal, message, { details: known?.details ?? "", cause: error })
 }
 
-/** One error for all: itself when there is one, else the first one's code and every text. */
+/** Combines errors into one: a single error as it is, else the first one's code with all texts. */
 export function joinErrors(errors: readonly CniError[]): CniError | undefined {
   const [first, ...more] = errors
   if (first === undefined || more.length === 0) return first

@@ -15,18 +15,18 @@ import type { CapabilityArgs, ResultDocument } from "./typed.ts"
 /** Keys of a plugin's configuration that only a runtime may set (CNI 1.1.0, "Plugin configuration objects"). */
 export const reservedKeys = ["prevResult", "runtimeConfig"]
 
-/** The values that go into one plugin's request beside what its configuration says. */
+/** The values in one plugin's request beyond its configuration. */
 export interface Derivation {
   readonly prevResult?: JsonObject | ResultDocument | undefined
-  /** Values that the runtime offers; those that the plugin asked for go into `runtimeConfig`. */
+  /** Values that the runtime offers; those that the plugin asks for go into `runtimeConfig`. */
   readonly capabilityArgs?: CapabilityArgs
-  /** The attachments that a GC must leave alone. */
+  /** The attachments that a GC must keep. */
   readonly validAttachments?: readonly { readonly containerId: string; readonly ifName: string }[]
 }
 
 /**
- * What a plugin gets on stdin: its configuration with the network's `name` and `cniVersion`, and what the operation adds
- * (CNI 1.1.0, "Deriving request configuration from plugin configuration"). Everything else stays as it is written.
+ * Returns a plugin's stdin: its configuration with the network's `name` and `cniVersion`, and the values of the
+ * operation (CNI 1.1.0, "Deriving request configuration from plugin configuration"). Everything else stays as written.
  */
 export function deriveRequest(network: Network, plugin: NetworkPlugin, given: Derivation): JsonObject {
   let request = plugin.raw
@@ -48,8 +48,8 @@ export function deriveRequest(network: Network, plugin: NetworkPlugin, given: De
 }
 
 /**
- * A copy of `config` with these keys set, in any letter case that they had in it: readers that ignore case would take the
- * other spelling for the value. Throws code 7 for an empty key or a null value.
+ * Returns a copy of `config` with these keys set in place of any spelling of them: readers that ignore case would use
+ * the other spelling. Throws code 7 for an empty key or a null value.
  */
 export function inject(config: JsonObject, entries: readonly (readonly [string, JsonValue | undefined])[]): JsonObject {
   let injected = config
@@ -63,7 +63,7 @@ export function inject(config: JsonObject, entries: readonly (readonly [string, 
   return injected
 }
 
-/** The values that the plugin's `capabilities` ask for with `true` and that the runtime has. */
+/** Returns the runtime's values that the plugin's `capabilities` ask for with `true`. */
 function capabilityValues(plugin: NetworkPlugin, offered: CapabilityArgs): JsonObject {
   return Object.fromEntries(
     enabledCapabilities(plugin).flatMap((name) => {
@@ -88,15 +88,18 @@ function without(object: JsonObject, key: string): JsonObject {
 }
 
 /**
- * What a plugin printed for ADD, as the next plugin and the cache get it: in the network's version, keys that we do not
- * know kept. A plugin may answer in another version; then the result is converted. Throws code 6 for what is no result.
+ * Returns a plugin's result for the next plugin and the cache: in the network's version, unknown keys kept. An answer
+ * in another version is converted. Throws code 6 if it is not a result.
  */
 export function chainResult(stdout: string, networkVersion: string): JsonObject {
   readResult(stdout, networkVersion)
   return inVersion(parseJsonObject(stdout, "result"), networkVersion)
 }
 
-/** A result document in a version; the same document when it is in that version already. Throws as `convertResult`. */
+/**
+ * Returns a result document in a version; the same document if it has that version already. Throws like
+ * `convertResult`.
+ */
 export function inVersion(result: JsonObject, version: string): JsonObject {
   const asked = version === "" ? "0.1.0" : version
   const written = member(result, "cniVersion")

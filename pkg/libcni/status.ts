@@ -6,8 +6,8 @@ import { callPlugin } from "./plugin-call.ts"
 import { deriveRequest, enabledCapabilities } from "./request.ts"
 
 /**
- * Asks each plugin in order whether it could serve an ADD; throws the first "no" as it is: code 50 or 51. Below
- * configuration version 1.1.0 there is no such question, and nothing is run.
+ * Asks each plugin in order whether it can serve an ADD; throws the first refusal unchanged: code 50 or 51. Below
+ * configuration version 1.1.0 STATUS does not exist, and no plugin runs.
  */
 export async function statusNetwork(runtime: Runtime, network: Network): Promise<void> {
   requireRuntime(runtime)
@@ -19,8 +19,8 @@ export async function statusNetwork(runtime: Runtime, network: Network): Promise
 }
 
 /**
- * Asks a plugin which versions of the protocol it speaks. One that does not know the question speaks 0.1.0. Throws code 6
- * for a malformed answer.
+ * Asks a plugin for its versions of the protocol. A plugin that does not know VERSION speaks 0.1.0. Throws code 6 for a
+ * malformed answer.
  */
 export async function pluginVersions(runtime: Runtime, type: string): Promise<string[]> {
   requireRuntime(runtime)
@@ -35,8 +35,8 @@ export async function pluginVersions(runtime: Runtime, type: string): Promise<st
 }
 
 /**
- * Checks, without attaching anything, that every plugin of a network is installed and speaks the network's version.
- * Returns the names of the capabilities that the network uses. Throws one error with all that is wrong.
+ * Checks, without attaching anything, that every plugin of a network is installed and supports the network's version.
+ * Returns the names of the capabilities that the network uses. Throws one error with everything that is wrong.
  */
 export async function validateNetwork(runtime: Runtime, network: Network): Promise<string[]> {
   requireNetwork(network)

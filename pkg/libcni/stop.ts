@@ -1,12 +1,15 @@
 import { sleep } from "../loop/mod.ts"
 import { CniError, Code, isCniError } from "../types/mod.ts"
 
-/** Throws code 11 when a signal says stop, with the signal's reason as its cause; a reason that is a `CniError` as it is. */
+/**
+ * Throws code 11 if a signal has aborted, with the signal's reason as its cause; a reason that is a `CniError` is
+ * thrown unchanged.
+ */
 export function throwIfStopped(signal: AbortSignal | undefined): void {
   if (signal?.aborted) throw stopped(signal)
 }
 
-/** Waits. Throws as `throwIfStopped` as soon as the signal says stop. */
+/** Waits. Throws like `throwIfStopped` as soon as the signal aborts. */
 export async function pause(ms: number, signal?: AbortSignal): Promise<void> {
   await sleep(ms, signal)
   throwIfStopped(signal)

@@ -1,6 +1,6 @@
 import type { Dns, Interface, JsonObject, Route } from "../types/mod.ts"
 
-/** A result of ADD as the network's version has it, checked: what a runtime keeps and reads. */
+/** A checked result of ADD in the network's version: what a runtime keeps and reads. */
 export interface ResultDocument {
   /** The network's version; "0.1.0" when it has no `cniVersion`. */
   readonly cniVersion: string
@@ -15,7 +15,7 @@ export interface ResultDocument {
   readonly ip4?: OldAddress
   /** Up to version 0.2.0. */
   readonly ip6?: OldAddress
-  /** What the plugin printed beyond that. */
+  /** Further output of the plugin. */
   readonly [key: string]: unknown
 }
 
@@ -40,14 +40,14 @@ export interface OldAddress {
 export interface CapabilityArgs {
   readonly portMappings?: readonly PortMapping[]
   readonly bandwidth?: Bandwidth
-  /** For host-local: sets of ranges, of which each gives an address. */
+  /** For host-local: sets of ranges, each of which provides an address. */
   readonly ipRanges?: readonly (readonly IpRange[])[]
-  /** Addresses that are asked for, with or without prefix length. */
+  /** Requested addresses, with or without prefix length. */
   readonly ips?: readonly string[]
-  /** The hardware address that is asked for. */
+  /** The requested hardware address. */
   readonly mac?: string
   readonly infinibandGUID?: string
-  /** The device that a device plugin has chosen: a PCI address for example. */
+  /** The device chosen by a device plugin, for example a PCI address. */
   readonly deviceID?: string
   readonly aliases?: readonly string[]
   /** The container's control group. */
@@ -57,11 +57,11 @@ export interface CapabilityArgs {
     readonly searches?: readonly string[]
     readonly options?: readonly string[]
   }
-  /** Of a plugin that the conventions do not know. */
+  /** A capability outside the conventions. */
   readonly [capability: string]: unknown
 }
 
-/** A port of the host that leads to the container. */
+/** A port of the host that is mapped to the container. */
 export interface PortMapping {
   readonly hostPort: number
   readonly containerPort: number
@@ -69,7 +69,7 @@ export interface PortMapping {
   readonly hostIP?: string
 }
 
-/** Bits a second, and bits of a burst; 0 is no limit. */
+/** Bits per second and bits of a burst; 0 is no limit. */
 export interface Bandwidth {
   readonly ingressRate?: number
   readonly ingressBurst?: number
@@ -85,7 +85,7 @@ export interface IpRange {
   readonly gateway?: string
 }
 
-/** What a `.conflist` holds. */
+/** The content of a `.conflist`. */
 export interface NetworkListConfig {
   readonly name: string
   readonly cniVersion?: string
@@ -108,7 +108,7 @@ export interface PluginConfig {
   readonly [key: string]: unknown
 }
 
-/** A plugin that is a network by itself: what a `.conf` holds. */
+/** A plugin that is a network by itself: the content of a `.conf`. */
 export interface SinglePluginConfig extends PluginConfig {
   readonly name: string
   readonly cniVersion?: string

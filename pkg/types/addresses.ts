@@ -18,8 +18,8 @@ export interface Cidr {
 }
 
 /**
- * Reads "192.0.2.1" into 4 bytes or "2001:db8::1" into 16, in network order; `undefined` for anything else. Strict as
- * upstream: no leading zeros in IPv4, no zone. However it is written, an IPv4-mapped address ("::ffff:192.0.2.1",
+ * Parses "192.0.2.1" into 4 bytes or "2001:db8::1" into 16, in network order; returns `undefined` for anything else.
+ * Strict like upstream: no leading zeros in IPv4, no zone. An IPv4-mapped address in any notation ("::ffff:192.0.2.1",
  * "0:0:0:0:0:ffff:c000:201") is its IPv4 address: the kernel sends IPv4 for it.
  */
 export function parseIp(text: string): Uint8Array | undefined {
@@ -53,7 +53,7 @@ function parseIpv6(text: string): Uint8Array | undefined {
   return bytes
 }
 
-/** The bytes of "2001:db8", or of "ffff:192.0.2.1" where the text ends here. Nothing is no bytes. */
+/** Returns the bytes of "2001:db8", or of "ffff:192.0.2.1" at the end of a text. An empty text has no bytes. */
 function parseGroups(text: string, isEnd: boolean): number[] | undefined {
   const bytes: number[] = []
   const groups = text === "" ? [] : text.split(":")
@@ -73,8 +73,8 @@ function parseGroups(text: string, isEnd: boolean): number[] | undefined {
 }
 
 /**
- * Writes 4 or 16 bytes as text; IPv6 in its one canonical form (RFC 5952): lower case, the first longest run of zero
- * groups as "::", IPv4-mapped ones with a dotted end. Throws `RangeError` for another length.
+ * Formats 4 or 16 bytes; IPv6 in its canonical form (RFC 5952): lower case, the first longest run of zero groups as
+ * "::", IPv4-mapped addresses with a dotted end. Throws `RangeError` for another length.
  */
 export function formatIp(ip: Uint8Array): string {
   if (ip.length === 4) return formatIpv4(ip, 0)
@@ -105,9 +105,9 @@ function longestZeroRun(groups: string[]): { start: number; length: number } {
 const MAPPED_BITS = 96
 
 /**
- * Reads "192.0.2.1/24" or "2001:db8::1/64", keeping the host bits; `undefined` for anything else. The prefix length of an
- * IPv4-mapped address counts 96 bits more than that of IPv4: "::ffff:192.0.2.1/120" is 192.0.2.1/24, and one of less than 96
- * is refused, since a network has addresses of one family.
+ * Parses "192.0.2.1/24" or "2001:db8::1/64" and keeps the host bits; returns `undefined` for anything else. The prefix
+ * length of an IPv4-mapped address includes its first 96 bits: "::ffff:192.0.2.1/120" is 192.0.2.1/24. A length below
+ * 96 is refused, since a network has addresses of one family.
  */
 export function parseCidr(text: string): Cidr | undefined {
   const slash = text.indexOf("/")
@@ -121,25 +121,25 @@ export function parseCidr(text: string): Cidr | undefined {
 
 const OCTET = "(?:25[0-5]|2[0-4]\\d|1\\d\\d|[1-9]?\\d)"
 const IPV4 = `${OCTET}(?:\\.${OCTET}){3}`
-/** IPv4 has no other than the normal form. */
+/** The normal form is the only one that IPv4 has. */
 const IPV4_ADDRESS = new RegExp(`^${IPV4}$`)
 const IPV4_CIDR = new RegExp(`^${IPV4}/(?:3[0-2]|[12]?\\d)$`)
 
-/** An address in its normal form, "2001:db8::1", "192.0.2.1"; `undefined` when it is not an address. */
+/** Returns an address in its normal form, "2001:db8::1", "192.0.2.1"; `undefined` if it is not an address. */
 export function normalIp(text: string): string | undefined {
   if (IPV4_ADDRESS.test(text)) return text
   const ip = parseIp(text)
   return ip && formatIp(ip)
 }
 
-/** An address with its prefix length in its normal form; host bits are kept. `undefined` for anything else. */
+/** Returns an address with its prefix length in normal form, host bits kept; `undefined` for anything else. */
 export function normalCidr(text: string): string | undefined {
   if (IPV4_CIDR.test(text)) return text
   const cidr = parseCidr(text)
   return cidr && formatCidr(cidr)
 }
 
-/** Writes an address with its prefix length: "192.0.2.1/24". */
+/** Formats an address with its prefix length: "192.0.2.1/24". */
 export function formatCidr({ ip, prefix }: Cidr): string {
   return `${formatIp(ip)}/${prefix}`
 }
@@ -149,7 +149,7 @@ export function hostCidr(ip: Uint8Array): string {
   return formatCidr({ ip, prefix: 8 * ip.length })
 }
 
-/** Whether two texts are one address, however written; an IPv4-mapped IPv6 address equals its IPv4 address. */
+/** Whether two texts are the same address in any notation; an IPv4-mapped IPv6 address equals its IPv4 address. */
 export function sameIp(a: string, b: string): boolean {
   const [left, right] = [parseIp(a), parseIp(b)]
   return left !== undefined && right !== undefined && sameBytes(left, right)
@@ -161,36 +161,36 @@ function isMapped(ip: Uint8Array): boolean {
   return ip[10] === 0xff && ip[11] === 0xff
 }
 
-/** The bytes of an IPv4-mapped address, as Go has them, as those of its IPv4 address; any other as they are. */
+/** Returns the 4 bytes of an IPv4-mapped address, which Go holds in 16; any other address unchanged. */
 export function unmapped(ip: Uint8Array): Uint8Array {
   return isMapped(ip) ? ip.subarray(12) : ip
 }
 
-/** The bits that the addresses of a network share, as a mask of `size` bytes: 255.255.240.0 for a prefix length of 20. */
+/** Returns a network mask of `size` bytes: 255.255.240.0 for a prefix length of 20. */
 export function prefixMask(size: number, length: number): Uint8Array {
   const mask = new Uint8Array(size)
   for (let at = 0; at < size; at++) mask[at] = 0xff00 >> Math.min(8, Math.max(0, length - 8 * at))
   return mask
 }
 
-/** The network that an address lies in: 10.1.2.3/24 gives 10.1.2.0. */
+/** Returns the network of an address: 10.1.2.0 for 10.1.2.3/24. */
 export function networkOf({ ip, prefix }: Cidr): Uint8Array {
   const network = prefixMask(ip.length, prefix)
   for (let at = 0; at < ip.length; at++) network[at] = (network[at] ?? 0) & (ip[at] ?? 0)
   return network
 }
 
-/** Whether an address lies in a network. Addresses of the other family do not. */
+/** Whether a network contains an address; false for the other family. */
 export function contains(network: Cidr, ip: Uint8Array): boolean {
   return network.ip.length === ip.length && sameBytes(networkOf(network), networkOf({ ip, prefix: network.prefix }))
 }
 
-/** Whether an IPv6 address is of fe80::/10: the kernel gives one to every link. */
+/** Whether an IPv6 address is in fe80::/10: the kernel gives every link one. */
 export function isLinkLocal(ip: Uint8Array): boolean {
   return ip.length === 16 && ip[0] === 0xfe && ((ip[1] ?? 0) & 0xc0) === 0x80
 }
 
-/** The address after this one; all ones wraps to all zeros. */
+/** Returns the next address; all ones wraps to all zeros. */
 export function nextAddress(ip: Uint8Array): Uint8Array {
   const next = ip.slice()
   for (let at = next.length - 1; at >= 0; at--) {
@@ -201,7 +201,7 @@ export function nextAddress(ip: Uint8Array): Uint8Array {
   return next
 }
 
-/** An address as the key of a map or set: addresses of two families are never the same. */
+/** Returns an address as the key of a map or set. Addresses of different families never have the same key. */
 export function keyOf(ip: Uint8Array): string {
   return String.fromCharCode(...ip)
 }
@@ -213,8 +213,8 @@ export function sameBytes(a: Uint8Array, b: Uint8Array): boolean {
 }
 
 /**
- * Reads a hardware address of 6, 8 or 20 bytes (Ethernet, EUI-64, InfiniBand) in one of its three spellings:
- * "0a:58:0a:01:02:03", "0a-58-0a-01-02-03" or "0a58.0a01.0203". `undefined` for anything else.
+ * Parses a hardware address of 6, 8 or 20 bytes (Ethernet, EUI-64, InfiniBand) in one of three notations:
+ * "0a:58:0a:01:02:03", "0a-58-0a-01-02-03" or "0a58.0a01.0203". Returns `undefined` for anything else.
  */
 export function parseMac(text: string): Uint8Array | undefined {
   const isSpelled = /^[0-9a-f]{2}(?:(?::[0-9a-f]{2})+|(?:-[0-9a-f]{2})+)$|^[0-9a-f]{4}(?:\.[0-9a-f]{4})+$/i.test(text)
@@ -226,7 +226,7 @@ export function parseMac(text: string): Uint8Array | undefined {
   return mac
 }
 
-/** Writes a hardware address as "0a:58:0a:01:02:03". */
+/** Formats a hardware address as "0a:58:0a:01:02:03". */
 export function formatMac(mac: Uint8Array): string {
   const pairs: string[] = []
   for (const byte of mac) pairs.push(byte.toString(16).padStart(2, "0"))

@@ -7,8 +7,8 @@ export type CniArgReaders = Readonly<Record<string, (value: string) => unknown>>
 export type CniArgs<R extends CniArgReaders> = { -readonly [K in keyof R]?: Exclude<ReturnType<R[K]>, undefined> }
 
 /**
- * Splits `CNI_ARGS`, "KEY=VALUE;KEY=VALUE", into its pairs; a later duplicate wins, a value may be empty. Each pair has
- * exactly one "=", and there is no ";" at the end: anything else throws code 4.
+ * Splits `CNI_ARGS`, "KEY=VALUE;KEY=VALUE", into its pairs; the last duplicate wins, a value may be empty. Each pair
+ * has exactly one "=", and the text does not end with ";": anything else throws code 4.
  */
 export function parseCniArgs(text: string): Map<string, string> {
   const pairs = new Map<string, string>()
@@ -24,7 +24,7 @@ export function parseCniArgs(text: string): Map<string, string> {
 }
 
 /**
- * Reads the keys of `CNI_ARGS` that a plugin knows, case-sensitively. Another key is an error unless the text also has
+ * Reads the keys of `CNI_ARGS` that a plugin knows; case matters. Another key is an error unless the text also has
  * `IgnoreUnknown=1` (or `true`). Throws code 4 naming the pair.
  *
  * @example readCniArgs("IgnoreUnknown=1;MAC=0a:00:00:00:00:01", { MAC: parseMac }) // { MAC: Uint8Array }

@@ -2,12 +2,11 @@ import { CniError, Code } from "./error.ts"
 import { describe, isJsonObject, type JsonObject, type JsonValue } from "./json.ts"
 
 /**
- * A copy in which every known key has its known spelling, however it was written: upstream's decoder ignores case, and
- * containerd sends `HostPort` for `hostPort`. An exact match comes first, then the last of the others; unknown keys
- * stay as written.
+ * Returns a copy in which every known key has its standard spelling: upstream's decoder ignores case, and containerd
+ * sends `HostPort` for `hostPort`. An exact match wins, then the last of the others; unknown keys stay as written.
  */
 export function foldKeys(object: JsonObject, known: readonly string[]): JsonObject {
-  const folded = { ...object } // unlike an assignment, this takes "__proto__" for a plain key
+  const folded = { ...object } // unlike an assignment, this treats "__proto__" as a plain key
   for (const key of Object.keys(object)) {
     const name = known.includes(key) ? key : spellingOf(key, known)
     if (name === key) continue
@@ -22,7 +21,7 @@ function spellingOf(key: string, known: readonly string[]): string {
   return key
 }
 
-/** The value of one key, matched as in `foldKeys`; `undefined` when absent or `null`. */
+/** Returns the value of one key, matched as in `foldKeys`; `undefined` if it is absent or `null`. */
 export function member(object: JsonObject, key: string): JsonValue | undefined {
   if (Object.hasOwn(object, key)) return object[key] ?? undefined
   let found: JsonValue | undefined
@@ -34,19 +33,19 @@ function isSameKey(a: string, b: string): boolean {
   return a.length === b.length && fold(a) === fold(b)
 }
 
-/** Makes letters equal that differ in case only. "ſ" is the one of them that lower case does not turn into ASCII. */
+/** Makes letters equal that differ only in case. "ſ" is the only one that lower case does not turn into ASCII. */
 function fold(key: string): string {
   return key.toLowerCase().replaceAll("ſ", "s")
 }
 
 /**
- * One JSON object on its way into a typed value. Each method reads one key, ignoring its case; absent and `null` are
- * `undefined`; a value of another type is a `CniError` of code 6 that says where: `ips[0].address`.
+ * Reads one JSON object into a typed value. Each method reads one key, ignoring its case; absent and `null` are
+ * `undefined`. A value of another type is a `CniError` of code 6 that names the place: `ips[0].address`.
  */
 export class Decoder {
   readonly #object: JsonObject
   readonly #path: string
-  /** A bit for the length of each name that it has, modulo 32: most keys are absent, and are by their length. */
+  /** One bit for the length of each key, modulo 32: most keys are absent, which their length shows. */
   readonly #lengths: number
 
   constructor(value: unknown, path: string) {
@@ -68,7 +67,7 @@ export class Decoder {
     return this.#mayHave(key) ? member(this.#object, key) : undefined
   }
 
-  /** Whether the key exists, also with the value `null`. */
+  /** Whether the key exists, even with the value `null`. */
   has(key: string): boolean {
     return this.#mayHave(key) && Object.keys(this.#object).some((name) => isSameKey(name, key))
   }
@@ -95,7 +94,7 @@ export class Decoder {
     throw wrongType(this.path(key), "an object", value)
   }
 
-  /** The elements of a list, each read by `read`; an absent list is empty. */
+  /** Returns the elements of a list, each read by `read`; an absent list is empty. */
   list<T>(key: string, read: (value: JsonValue, path: string) => T): T[] {
     const value = this.value(key)
     if (value === undefined) return []
@@ -105,7 +104,7 @@ export class Decoder {
     return elements
   }
 
-  /** A text as `read` reads it, which returns `undefined` for what it refuses. An empty text counts as absent. */
+  /** Returns a text as read by `read`, which returns `undefined` to refuse it. An empty text counts as absent. */
   text(key: string, read: (text: string) => string | undefined, expected: string): string | undefined {
     const text = this.string(key)
     if (text === undefined || text === "") return undefined
@@ -121,7 +120,7 @@ export function readString(value: JsonValue, path: string): string {
   throw wrongType(path, "a string", value)
 }
 
-/** The error for a value that is not what it should be: code 6, key, expectation and value named. */
+/** Returns the error for a value of the wrong type: code 6, with key, expectation and value. */
 export function wrongType(path: string, expected: string, value: unknown): CniError {
   return new CniError(Code.Decoding, `Cannot decode "${path}": expected ${expected}, found ${describe(value)}`)
 }
@@ -129,7 +128,7 @@ export function wrongType(path: string, expected: string, value: unknown): CniEr
 /** A type whose optional properties may also be passed as `undefined`. */
 export type Loose<T> = { [K in keyof T]: undefined extends Pick<T, K>[K] ? T[K] | undefined : T[K] }
 
-/** A value without the properties that are `undefined`. */
+/** Returns a value without the properties that are `undefined`. */
 export function present(value: Record<string, JsonValue | undefined>): JsonObject
 export function present<T extends object>(value: Loose<T>): T
 export function present(value: object): object {

@@ -24,9 +24,9 @@ export interface ErrorObject {
 }
 
 /**
- * The one error that leaves a plugin. `message` says what could not be done, to what, and why; `details` carries the
- * rest, by default the texts of the `cause` chain. With a temporary cause (`willPass`) code 999 becomes 11, also when
- * the error was wrapped several times.
+ * The one error that leaves a plugin. `message` says what could not be done, to what, and why; `details` has the rest,
+ * by default the texts of the `cause` chain. With a temporary cause (`willPass`) code 999 becomes 11, however often the
+ * error was wrapped.
  */
 export class CniError extends Error {
   override readonly name = "CniError"
@@ -46,15 +46,15 @@ export class CniError extends Error {
     return causes.length > 0 ? causes.join(": ") : undefined
   }
 
-  /** `msg; details`, the form that logs and nested errors use. */
+  /** `msg; details`, the format of logs and nested errors. */
   override toString(): string {
     return this.details === undefined ? this.message : `${this.message}; ${this.details}`
   }
 }
 
 /**
- * The container is already attached by an earlier ADD, and uses the attachment. This ADD must not undo anything of it,
- * and a delegate that throws this error gets no DEL.
+ * The container is already attached by an earlier ADD and uses the attachment. This ADD must not undo any of it, and a
+ * delegate that throws this error gets no DEL.
  */
 export class AlreadyAttached extends CniError {}
 
@@ -63,7 +63,7 @@ export function isCniError(error: unknown, code?: number): error is CniError {
   return error instanceof CniError && (code === undefined || error.code === code)
 }
 
-/** Runs a check; returns false when it throws a `CniError`. Other errors are thrown on. */
+/** Runs a check; returns false if it throws a `CniError`. Other errors are rethrown. */
 export function isWhole(check: () => void): boolean {
   try {
     check()
@@ -74,7 +74,7 @@ export function isWhole(check: () => void): boolean {
   }
 }
 
-/** The text of a thrown value, without the texts of its causes. */
+/** Returns the text of a thrown value, without the texts of its causes. */
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error)
 }
@@ -89,8 +89,7 @@ export function orCannot<T>(message: string, act: () => T, code: number = Code.I
 }
 
 /**
- * Whether an error, or one of its causes, is about a temporary condition: it has code 11, or its own `willPass`, which
- * errors without codes have.
+ * Whether an error, or one of its causes, is temporary: it has code 11, or `willPass`, which errors without codes have.
  */
 export function willPass(error: unknown): boolean {
   let at = error
@@ -101,7 +100,7 @@ export function willPass(error: unknown): boolean {
   return false
 }
 
-/** A thrown value as the error object that goes to stdout; anything that is not a `CniError` becomes code 999, or 11. */
+/** Returns the error object for a thrown value. An error that is not a `CniError` gets code 999, or 11. */
 export function toErrorObject(error: unknown, cniVersion: string): ErrorObject {
   const known = error instanceof CniError ? error : undefined
   const object: ErrorObject = {

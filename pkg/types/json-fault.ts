@@ -13,8 +13,9 @@ const wanted: Record<Expected, string> = {
 }
 
 /**
- * The position and the reason of a syntax error in JSON: `line 3, column 7: expected ":", found "="`. Lines and columns count
- * from 1, columns in characters. `undefined` when the text is JSON. For error messages only: `JSON.parse` judges.
+ * Returns position and reason of a syntax error in JSON: `line 3, column 7: expected ":", found "="`. Lines and columns
+ * count from 1, columns in characters. Returns `undefined` for valid JSON. For error messages only: `JSON.parse`
+ * decides.
  */
 export function locateJsonFault(text: string): string | undefined {
   if (text.length > longest) return undefined
@@ -30,10 +31,10 @@ export function locateJsonFault(text: string): string | undefined {
   }
 }
 
-/** A longer text is not looked into: the engine remembers each character of a string that it matches. */
+/** Longer texts are not analyzed: the engine remembers each character of a string that it matches. */
 const longest = 256 << 10
 
-/** RFC 8259: white space, then one of a sign, a string, or another scalar with nothing glued to its end. */
+/** RFC 8259: white space, then a sign, a string, or another scalar followed by a delimiter. */
 function tokens(): RegExp {
   const space = /[ \t\n\r]*/.source
   const sign = /[[\]{},:]/.source
@@ -43,7 +44,7 @@ function tokens(): RegExp {
   return new RegExp(`${space}(?:(${sign})|(${string})|(${scalar}))`, "y")
 }
 
-/** The tokens expected after this one; `undefined` when this token may not stand here. */
+/** Returns the tokens that may follow this one; `undefined` if this token is not allowed here. */
 function step(expected: Expected, match: RegExpExecArray, open: string[]): Expected | undefined {
   const [, mark, text, other] = match
   const isValue = expected === "value" || expected === "value or ]"

@@ -2,7 +2,7 @@ import { decodeUtf8, exhaustion, json } from "../engine/mod.ts"
 import { CniError, Code } from "./error.ts"
 import { locateJsonFault } from "./json-fault.ts"
 
-/** A JSON object as it came; keys as written. */
+/** A JSON object with its keys as written. */
 export interface JsonObject {
   [key: string]: JsonValue
 }
@@ -10,7 +10,7 @@ export interface JsonObject {
 /** Any JSON value. A number that JavaScript cannot hold exactly is a `RawNumber`. */
 export type JsonValue = null | boolean | number | string | JsonValue[] | JsonObject | RawNumber
 
-/** A number kept as the text it was written in, made by `JSON.rawJSON`; `JSON.stringify` writes that text again. */
+/** A number kept as its text by `JSON.rawJSON`; `JSON.stringify` writes the same text. */
 export interface RawNumber {
   readonly rawJSON: string
 }
@@ -26,9 +26,9 @@ export function isJsonObject(value: unknown): value is JsonObject {
 }
 
 /**
- * Reads one JSON value. Standard JSON only: no comments, no byte order mark, nothing after the value. Numbers beyond a
- * double's exact integers keep their text (`RawNumber`). `what` names the document in the error: code 6, with line and
- * column where the text is not JSON.
+ * Parses one JSON value. Standard JSON only: no comments, no byte order mark, nothing after the value. Integers beyond
+ * a double's precision keep their text (`RawNumber`). `what` names the document in the error: code 6, with line and
+ * column of a syntax error.
  */
 export function parseJson(text: string, what = "JSON document"): JsonValue {
   const value = parse(text, what)
@@ -37,7 +37,7 @@ export function parseJson(text: string, what = "JSON document"): JsonValue {
   return found === "lost digits" ? (json.parse(text, keepExactNumbers) as JsonValue) : value // the former is slow
 }
 
-/** Reads one JSON object, as `parseJson`; `null` reads as `{}`, as upstream's decoder has it. */
+/** Parses one JSON object, like `parseJson`; `null` is `{}`, as in upstream's decoder. */
 export function parseJsonObject(input: string | Uint8Array, what = "network configuration"): JsonObject {
   const text = typeof input === "string" ? input : decodeUtf8(input)
   const value = parseJson(text, what)
@@ -62,10 +62,10 @@ function parse(text: string, what: string): JsonValue {
 const tooDeep = (what: string) =>
   new CniError(Code.Decoding, `Cannot decode the ${what}: nested more than ${deepest} levels deep`)
 
-/** More levels than any configuration has; far fewer than those that exhaust the stack of `JSON.stringify`. */
+/** More levels than any configuration has, and far fewer than exhaust the stack of `JSON.stringify`. */
 const deepest = 1000
 
-/** Checks a value for too many levels, and for numbers that lost digits. */
+/** Looks for too many levels, and for numbers that have lost digits. */
 function lookInto(value: JsonValue, level: number): "too deep" | "lost digits" | undefined {
   if (typeof value === "number") return isBeyondDigits(value) ? "lost digits" : undefined
   if (typeof value !== "object" || value === null) return undefined
@@ -73,7 +73,7 @@ function lookInto(value: JsonValue, level: number): "too deep" | "lost digits" |
   let found: ReturnType<typeof lookInto>
   const members = Array.isArray(value) ? value : Object.values(value)
   for (const member of members) {
-    if (typeof member === "string") continue // as most are: a call for each doubles the time
+    if (typeof member === "string") continue // most are scalars: a call for each doubles the time
     const inside = lookInto(member, level + 1)
     if (inside === "too deep") return inside
     found ??= inside
@@ -81,7 +81,7 @@ function lookInto(value: JsonValue, level: number): "too deep" | "lost digits" |
   return found
 }
 
-/** Whether a double may stand for another number: of integers beyond the safe ones. All decoders round fractions. */
+/** Whether a double may have lost digits: it is an integer beyond the safe ones. All decoders round fractions. */
 function isBeyondDigits(value: number): boolean {
   return !Number.isSafeInteger(value) && !(Number.isFinite(value) && !Number.isInteger(value))
 }
@@ -91,12 +91,12 @@ function keepExactNumbers(_key: string, value: unknown, context: { source?: stri
   return json.rawJSON(context.source)
 }
 
-/** A value as upstream prints results and errors: four spaces of indentation, no newline at the end. */
+/** Formats a value as upstream prints results and errors: four spaces of indentation, no newline at the end. */
 export function printJson(value: unknown): string {
   return escapeAsUpstream(json.stringify(value, null, 4))
 }
 
-/** A value as JSON on one line, as upstream writes what goes to plugins and into its cache. */
+/** Formats a value as JSON on one line, as upstream writes requests and its cache. */
 export function stringifyJson(value: unknown): string {
   return escapeAsUpstream(json.stringify(value))
 }
@@ -111,7 +111,7 @@ function escapeAsUpstream(text: string): string {
   return escaped
 }
 
-/** A short text of a JSON value for error messages: `"a string"`, `5`, `{"a":1}`; cut at 60 characters. */
+/** Formats a JSON value for an error message: `"a string"`, `5`, `{"a":1}`; cut at 60 characters. */
 export function describe(value: unknown): string {
   if (value === undefined) return "nothing"
   const text = json.stringify(value) ?? typeof value

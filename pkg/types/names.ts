@@ -3,10 +3,7 @@ import { CniError, Code } from "./error.ts"
 
 const safeNameText = 'expected letters, digits, "_", "." and "-", the first a letter or a digit'
 
-/**
- * Checks a container ID (CNI 1.0.0, "Parameters"). Throws code 3 when it is empty, code 4 when it has invalid
- * characters.
- */
+/** Checks a container ID (CNI 1.0.0, "Parameters"). Throws code 3 if it is empty, and code 4 for invalid characters. */
 export function validateContainerId(id: string): void {
   if (id === "") throw new CniError(Code.UnknownContainer, "missing containerID (CNI_CONTAINERID)")
   if (isSafe(id)) return
@@ -26,7 +23,8 @@ export function validateNetworkName(name: string): void {
 
 /**
  * Checks an interface name by the kernel's rule (`dev_valid_name` in net/core/dev.c): 1 to 15 bytes of UTF-8, not "."
- * or "..", no "/", no ":", no white space, and no NUL, which ends a name; and no "%", for "x%d" makes the kernel choose a number. Throws code 4.
+ * or "..", no "/", no ":", no white space, and no NUL, which ends a name. "%" is not allowed either: for "x%d" the
+ * kernel chooses a number. Throws code 4.
  */
 export function validateInterfaceName(name: string): void {
   const refuse = (reason: string, details: string) => {
@@ -37,18 +35,21 @@ export function validateInterfaceName(name: string): void {
     refuse(`interface name is too long: "${name}"`, "interface name should be less than 16 characters")
   }
   if (name === "." || name === "..") refuse("interface name is . or ..", "")
-  // Unicode's own list of white space: \s would add U+FEFF and miss U+0085. Plain names do without it, as it is slow.
+  // Unicode's own list of white space: \s would add U+FEFF and lack U+0085. ASCII names skip this slow test.
   if (!isSafe(name) && /[/:\0\p{White_Space}]/u.test(name))
     refuse("interface name contains / or : or whitespace characters", name)
   if (name.includes("%")) refuse("interface name contains %", name)
 }
 
-/** Whether a name has the characters that the specification allows. By a loop: the first regular expression is slow. */
+/**
+ * Whether a name has only characters that the specification allows. A loop, since the first regular expression of a
+ * process is slow.
+ */
 function isSafe(name: string): boolean {
   return name !== "" && isPlain(name[0] ?? "") && isPlain(name, "_.-")
 }
 
-/** Whether a text is ASCII letters and digits, and characters of `others`. */
+/** Whether a text has only ASCII letters, digits, and characters of `others`. */
 export function isPlain(text: string, others = ""): boolean {
   for (let at = 0; at < text.length; at++) {
     const code = text.charCodeAt(at)

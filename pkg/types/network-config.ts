@@ -6,28 +6,28 @@ import { type Dns, decodeDns, type Result } from "./result.ts"
 import { decodeResultOf } from "./result-codec.ts"
 import { layoutOf } from "./version.ts"
 
-/** The keys of a plugin's configuration that the specification defines, decoded. */
+/** The decoded keys of a plugin's configuration that the specification defines. */
 export interface NetworkConfig {
-  /** "0.1.0" when absent. Not checked here: `pkg/skel` compares it with the versions that the plugin supports. */
+  /** "0.1.0" if absent. Not checked here: `pkg/skel` compares it with the versions that the plugin supports. */
   cniVersion: string
   name: string
-  /** The plugin's name; "" when absent. */
+  /** The plugin's name; "" if absent. */
   type: string
-  /** Address management, the known key `type` in its spelling and the rest as written. */
+  /** The configuration of address management, with the key `type` in its standard spelling and the rest as written. */
   ipam?: IpamConfig
   dns?: Dns
   args?: JsonObject
-  /** The runtime's values for the capabilities. Fold its keys before use: containerd capitalises them. */
+  /** The runtime's values for the capabilities. Fold its keys before use: containerd capitalizes them. */
   runtimeConfig?: JsonObject
   prevResult?: Result
-  /** GC only: the attachments that are still valid. Absent is "unknown"; a list that is `null` is empty, as in Go. */
+  /** GC only: the attachments that are still valid. Absent means "unknown"; `null` is an empty list, as in Go. */
   attachments?: Attachment[]
 }
 
 /** The configuration of an IPAM plugin; `type` names its executable. */
 export type IpamConfig = JsonObject & { type?: string }
 
-/** One interface of one container, as GC names it. */
+/** One interface of one container, as named by GC. */
 export interface Attachment {
   containerID: string
   ifname: string
@@ -37,9 +37,9 @@ const validAttachments = "cni.dev/valid-attachments" // CNI 1.1.0 as amended
 const taggedAttachments = "cni.dev/attachments" // the key of the tagged 1.1.0 text; runtimes send both
 
 /**
- * Reads the configuration that a plugin gets on stdin. Throws code 6 for a key of the wrong type or a `prevResult` that
- * is not of this version, code 7 for a bad name or attachment. With `lenient`, for DEL, unreadable `ipam`, `dns`,
- * `runtimeConfig` and `prevResult` count as absent: they must not stop a cleanup.
+ * Reads a plugin's configuration from stdin. Throws code 6 for a key of the wrong type or a `prevResult` of another
+ * version, and code 7 for a bad name or attachment. With `lenient`, for DEL, unreadable `ipam`, `dns`, `runtimeConfig`
+ * and `prevResult` count as absent: they must not stop a cleanup.
  */
 export function parseNetworkConfig(raw: JsonObject, options: { lenient?: boolean } = {}): NetworkConfig {
   const from = new Decoder(raw, "")
@@ -56,7 +56,7 @@ export function parseNetworkConfig(raw: JsonObject, options: { lenient?: boolean
   validateNetworkName(name)
   const config: NetworkConfig = { cniVersion, name, type: from.string("type") ?? "" }
   const args = from.value("args")
-  if (isJsonObject(args)) config.args = args // anything else may be ignored, and is (CNI 0.2.0, "args")
+  if (isJsonObject(args)) config.args = args // anything else is ignored, as allowed (CNI 0.2.0, "args")
   const ipam = read(() => decodeIpam(from))
   if (ipam) config.ipam = ipam
   const dns = read(() => (from.object("dns") ? decodeDns(from) : undefined))
@@ -79,9 +79,7 @@ function decodeIpam(from: Decoder): IpamConfig | undefined {
   return type === undefined ? ipam : { type, ...ipam }
 }
 
-/**
- * Not decoded when the version is unknown: `pkg/skel` refuses that version with code 1, which is the more useful error.
- */
+/** Not decoded for an unknown version: `pkg/skel` refuses the version with code 1, which is the more useful error. */
 function decodePrevResult(from: Decoder, cniVersion: string): Result | undefined {
   const object = from.object("prevResult")
   if (!object || !layoutOf(cniVersion)) return undefined

@@ -16,26 +16,28 @@ interface AttachmentCall {
   ifName: string
 }
 
-/** The owner of a call's kernel objects. */
+/** Returns the owner of a call's kernel objects. */
 export function ownerOf({ network, containerId, ifName }: AttachmentCall): Owner {
   return { network: network.name, containerId, ifName }
 }
 
-/** The owners that GC has to leave alone. */
+/** Returns the owners that GC must keep. */
 export function ownersOf(network: string, attachments: readonly Attachment[]): Owner[] {
   return attachments.map(({ containerID, ifname }) => ({ network, containerId: containerID, ifName: ifname }))
 }
 
 /**
- * The largest number of bytes of each part; with the slashes 127, the length of an nf_tables comment without its NUL.
+ * The largest number of bytes of each part. With the slashes they add up to 127, the length of an nf_tables comment
+ * without its NUL.
  */
 const NETWORK_BYTES = 44
 const CONTAINER_BYTES = 64
 const NAME_BYTES = 17
 
 /**
- * The owner as a comment on a kernel object, "network/container/interface": what DEL and GC find it by. A part that is too
- * long, or an interface name with characters that would need escaping, becomes its beginning, "~" and a hash.
+ * Returns the owner as the comment of a kernel object, "network/container/interface", by which DEL and GC find it. A
+ * part that is too long, or an interface name with characters that need escaping, becomes its beginning, "~" and a
+ * hash.
  */
 export function ownerComment({ network, containerId, ifName }: Owner): string {
   return `${shorten(network, NETWORK_BYTES)}/${shorten(containerId, CONTAINER_BYTES)}/${shorten(ifName, NAME_BYTES)}`
@@ -47,14 +49,14 @@ export function isOwnerOf(comment: string, network: string): boolean {
 }
 
 /**
- * Returns a test for comments whose owner is in this network and not among the valid ones: the objects that GC removes.
+ * Returns a test for comments whose owner is in this network but not among the valid ones: the objects that GC removes.
  */
 export function staleOf(network: string, valid: readonly Owner[]): (comment: string) => boolean {
   const kept = new Set(valid.map(ownerComment))
   return (comment) => isOwnerOf(comment, network) && !kept.has(comment)
 }
 
-/** Whether a comment names an owner that is an interface of this container, in any network. */
+/** Whether a comment names an interface of this container, in any network. */
 export function isOfContainer(comment: string, containerId: string): boolean {
   const [, found, ...rest] = comment.split("/")
   return rest.length === 1 && found === shorten(containerId, CONTAINER_BYTES)

@@ -36,7 +36,7 @@ export interface Result020 {
   dns: Dns
 }
 
-/** An address of 0.3.0 to 0.4.0: `version` is "4" or "6", as the plugin wrote it. */
+/** An address of 0.3.0 to 0.4.0; `version` is "4" or "6", as the plugin wrote it. */
 export interface IpConfig040 extends IpConfig {
   version: string
 }
@@ -131,10 +131,10 @@ function sorted(object: JsonObject): JsonObject {
   return copy
 }
 
-// The steps between the three layouts of a result. Upwards nothing is lost; downwards, what the older layout has no place
-// for.
+// The steps between the three layouts of a result. Upward nothing is lost. Downward a result loses what the older
+// layout cannot hold.
 
-/** 0.2.0 to 0.4.0: one address for each family; the family is the key it stood under. */
+/** 0.2.0 to 0.4.0: one address per family; the key gives the family. */
 export function up020({ ip4, ip6, dns }: Result020): Result040 {
   const address = (version: string, family: FamilyConfig | undefined): IpConfig040[] =>
     family ? [{ version, address: family.ip, ...(family.gateway && { gateway: family.gateway }) }] : []
@@ -146,12 +146,12 @@ export function up020({ ip4, ip6, dns }: Result020): Result040 {
   }
 }
 
-/** 0.4.0 to 1.0.0: the family is no longer written beside the address. */
+/** 0.4.0 to 1.0.0: removes the family beside the address. */
 export function up040({ interfaces, ips, routes, dns }: Result040): Result {
   return { interfaces, ips: ips.map(({ version: _, ...ip }) => ip), routes, dns }
 }
 
-/** 1.0.0 to 0.4.0: the family is computed; `mtu`, `socketPath` and `pciID` of interfaces go. */
+/** 1.0.0 to 0.4.0: computes the family; drops `mtu`, `socketPath` and `pciID` of interfaces. */
 export function down100({ interfaces, ips, routes, dns }: Result): Result040 {
   return {
     interfaces: interfaces.map(({ mtu, socketPath, pciID, ...old }) => old),
@@ -162,8 +162,8 @@ export function down100({ interfaces, ips, routes, dns }: Result): Result040 {
 }
 
 /**
- * 0.4.0 to 0.2.0: the first address that says it is of a family, and the routes of that family; interfaces, further
- * addresses and everything of a route but its destination and gateway go. Throws code 1 when no address is left.
+ * 0.4.0 to 0.2.0: keeps the first address of each family with the destinations and gateways of its routes; drops
+ * interfaces, further addresses and other properties of routes. Throws code 1 if no address is left.
  */
 export function down040({ ips, routes, dns }: Result040): Result020 {
   const family = (version: "4" | "6"): FamilyConfig | undefined => {

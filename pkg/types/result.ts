@@ -3,9 +3,9 @@ import { Decoder, present, readString, wrongType } from "./decode.ts"
 import type { JsonObject, JsonValue } from "./json.ts"
 
 /**
- * A result of ADD, in the form of CNI 1.1.0 without its version. Plugins work with this form. Addresses are text in
- * their normal form (`normalIp`): "10.1.2.3/24" for addresses with a prefix, "10.1.2.1" for gateways. Results of older
- * versions are read into this form by `decodeResult` and written from it by `encodeResult`.
+ * A result of ADD in the form of CNI 1.1.0 without its version. Plugins work with this form. Addresses are text in
+ * normal form (`normalIp`): "10.1.2.3/24" for addresses with a prefix, "10.1.2.1" for gateways. `decodeResult` and
+ * `encodeResult` convert older versions.
  */
 export interface Result {
   interfaces: Interface[]
@@ -14,7 +14,7 @@ export interface Result {
   dns: Dns
 }
 
-/** One interface of the attachment. `sandbox` is absent for those that stay on the host. */
+/** One interface of the attachment. `sandbox` is absent for interfaces of the host. */
 export interface Interface {
   name: string
   mac?: string
@@ -50,22 +50,22 @@ export interface Dns {
   options?: string[]
 }
 
-// The parts that several layouts share. Encoders write keys in the order of upstream's declarations, and leave out what
-// upstream leaves out: empty texts, empty lists, and a zero where zero means "not set".
+// The parts that several layouts share. Encoders write keys in the order of upstream's declarations, and omit what
+// upstream omits: empty texts, empty lists, and a zero that means "not set".
 
-/** An address with its prefix length in its normal form, required. Host bits stay. */
+/** Decodes a required address with its prefix length to its normal form. Host bits stay. */
 export function decodeCidr(from: Decoder, key: string): string {
   const text = from.text(key, normalCidr, 'an address like "192.0.2.1/24"')
   if (text === undefined) throw wrongType(from.path(key), 'an address like "192.0.2.1/24"', from.value(key))
   return text
 }
 
-/** An address in its normal form, or nothing. */
+/** Decodes an optional address to its normal form. */
 export function decodeIp(from: Decoder, key: string): string | undefined {
   return from.text(key, normalIp, 'an address like "192.0.2.1"')
 }
 
-/** An interface as of 0.3.0; what 1.1.0 added is not looked at. */
+/** Decodes an interface of 0.3.0; keys that 1.1.0 added are ignored. */
 export function decodeOldInterface(value: JsonValue, path: string): Interface {
   const from = new Decoder(value, path)
   return present<Interface>({
@@ -110,7 +110,7 @@ export function decodeRoute(value: JsonValue, path: string): Route {
   })
 }
 
-/** Name resolution settings under the key "dns"; absent ones are `{}`. */
+/** Decodes name resolution settings under the key "dns"; `{}` if absent. */
 export function decodeDns(from: Decoder): Dns {
   const object = from.object("dns")
   if (!object) return {}
@@ -160,7 +160,7 @@ export function encodeDns({ nameservers, domain, search, options }: Dns): JsonOb
   })
 }
 
-/** A list that has elements, or nothing. */
+/** Returns a list if it has elements. */
 export function nonEmpty<T>(list: readonly T[] | undefined): T[] | undefined {
   return list && list.length > 0 ? [...list] : undefined
 }

@@ -3,15 +3,15 @@ import { CniError, Code } from "./error.ts"
 /** The released versions of the CNI specification, oldest first. */
 export const supportedVersions = ["0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"] as const
 
-/** The version that this suite speaks by preference. */
+/** The version that this suite prefers. */
 export const newestVersion = "1.1.0"
 
 /** Major, minor and patch level. */
 export type Version = readonly [major: number, minor: number, patch: number]
 
 /**
- * Reads one to three numbers with dots between them; missing ones are 0, and "" is 0.1.0. Signs and leading zeros pass,
- * as with upstream. Anything else throws a `CniError` of code 6.
+ * Parses one to three numbers separated by dots; missing ones are 0, and "" is 0.1.0. Signs and leading zeros are
+ * accepted, as upstream. Anything else throws a `CniError` of code 6.
  */
 export function parseVersion(text: string): Version {
   if (text === "") return [0, 1, 0]
@@ -29,22 +29,25 @@ function isNumber(text: string): boolean {
   return /^[+-]?\d{1,15}$/.test(text)
 }
 
-/** Negative, zero or positive as version `a` is older than, equal to or newer than `b`. Throws as `parseVersion`. */
+/**
+ * Returns a negative number, zero or a positive number if version `a` is older than, equal to or newer than `b`. Throws
+ * like `parseVersion`.
+ */
 export function compareVersions(a: string, b: string): number {
   const [majorA, minorA, patchA] = parseVersion(a)
   const [majorB, minorB, patchB] = parseVersion(b)
   return majorA - majorB || minorA - minorB || patchA - patchB
 }
 
-/** Whether `version` is `minimum` or newer. Throws as `parseVersion`. */
+/** Whether `version` is `minimum` or newer. Throws like `parseVersion`. */
 export function atLeast(version: string, minimum: string): boolean {
   return compareVersions(version, minimum) >= 0
 }
 
-/** The layouts of a result, each named after the last version that changed nothing but its label. */
+/** The layouts of a result, each named after the last version in which only the label changed. */
 export type Layout = "0.2.0" | "0.4.0" | "1.1.0"
 
-/** The layout of the results of a version ("" is 0.1.0); `undefined` for an unknown version. */
+/** Returns the layout of a version's results ("" is 0.1.0); `undefined` for an unknown version. */
 export function layoutOf(version: string): Layout | undefined {
   return layouts.get(version)
 }
