@@ -1,10 +1,9 @@
 /**
- * Makes the pictures and the examples of the pages: runs the commands on a node out of namespaces, writes docs/pictures, and what
- * each page shows after a line "$ cni …". `npm run pictures`; needs root.
+ * Makes the pictures of the pages: runs the commands on a node made of namespaces, and writes docs/pictures. `npm run pictures`; needs root.
  */
 import { mkdir } from "node:fs/promises"
 import { join } from "node:path"
-import { builtPlugins, type ContainerNamespace, programEnv, startDaemon, waitFor, writeSysctl } from "../lab/mod.ts"
+import { builtPlugins, programEnv, startDaemon, waitFor, writeSysctl } from "../lab/mod.ts"
 import { NodeLab } from "./node-lab.ts"
 import { terminalPicture } from "./terminal-picture.ts"
 
@@ -29,21 +28,6 @@ function asOnNode(text: string, { confDir }: NodeLab): string {
   return namespaces.reduce((text, name, at) => text.replaceAll(name, `cni-${at + 1}`), places)
 }
 
-/** A service of Kubernetes at 10.96.0.10 with two endpoints, in rules like those of kube-proxy. */
-const service = `table ip kube-proxy {
-  chain endpoint-0 {
-    meta l4proto tcp dnat to 10.85.0.3:80
-  }
-  chain endpoint-1 {
-    meta l4proto tcp dnat to 192.0.2.9:80
-  }
-  chain services {
-    type nat hook prerouting priority dstnat - 1;
-    ip daddr 10.96.0.10 tcp dport 80 numgen random mod 2 vmap { 0 : goto endpoint-0, 1 : goto endpoint-1 }
-  }
-}
-`
-
 const vlan = {
   cniVersion: "1.1.0",
   name: "lan",
@@ -60,7 +44,7 @@ const vlan = {
 }
 
 /** Some pods, an uplink, a second network, the recorder on. */
-async function furnish(lab: NodeLab): Promise<ContainerNamespace> {
+async function furnish(lab: NodeLab): Promise<void> {
   const { host } = lab
   await lab.writeNetwork("20-lan.conflist", vlan)
   const beyond = await host.addContainer("beyond")
@@ -79,35 +63,16 @@ async function furnish(lab: NodeLab): Promise<ContainerNamespace> {
   await startDaemon(web.commandLine(["busybox", "nc", "-ll", "-p", "80", "-e", "true"]))
   await waitFor(async () => (await web.exec("ss", ["-Hltn", "sport = :80"])).stdout !== "", "a process that listens")
   await web.exec("ping", ["-c", "20", "-i", "0.002", "-s", "1200", "192.0.2.1"])
-  return web
-}
-
-/** Replaces what follows "$ cni …" in the fenced blocks of a page by what the command says. */
-async function renew(page: string, lab: NodeLab, pod: ContainerNamespace): Promise<void> {
-  const file = join(docs, page)
-  const text = await Bun.file(file).text()
-  const parts: string[] = []
-  for (const part of text.split(/(^```text\n\$ cni .*\n(?:.*\n)*?```$)/m)) {
-    const [, args] = /^```text\n\$ cni (.*)\n/.exec(part) ?? []
-    const said = args === undefined ? "" : await typed(lab, args.replace("NETNS", pod.path), false)
-    parts.push(args === undefined ? part : `\`\`\`text\n$ cni ${args}\n${said.trimEnd().replace(/ +$/gm, "")}\n\`\`\``)
-  }
-  await Bun.write(file, parts.join(""))
 }
 
 if (import.meta.main) {
   await using lab = await NodeLab.create()
-  const pod = await furnish(lab)
+  await furnish(lab)
   await mkdir(join(docs, "pictures"), { recursive: true })
   await lab.cni(["graph", "--write", join(docs, "pictures/graph.svg")])
   await Bun.write(join(docs, "pictures/ps.svg"), terminalPicture("cni ps", await typed(lab, "ps", true)))
   const graph = join(docs, "pictures/graph.svg")
   await Bun.write(graph, asOnNode(await Bun.file(graph).text(), lab))
-  for (const page of ["ps.md", "graph.md", "recorder.md"]) await renew(page, lab, pod)
-  await lab.host.exec("nft", ["-f", "-"], { input: service })
-  await renew("trace.md", lab, pod)
-  await lab.host.exec("nft", ["delete", "table", "ip", "kube-proxy"])
   await writeSysctl(lab.host, "net/ipv4/ip_forward", "0")
-  await renew("doctor.md", lab, pod)
   await Bun.write(join(docs, "pictures/doctor.svg"), terminalPicture("cni doctor", await typed(lab, "doctor", true)))
 }

@@ -3,7 +3,7 @@ import { join } from "node:path"
 import { HostNamespace, pluginsAs, programEnv, TemporaryDirectory, testPlugin } from "../lab/mod.ts"
 
 const checkout = join(import.meta.dir, "../..")
-const [opening = "", ...sections] = (await Bun.file(join(checkout, "docs/labs.md")).text()).split("\n## ")
+const [opening = "", ...sections] = (await Bun.file(join(checkout, "examples/labs/README.md")).text()).split("\n## ")
 
 /** The commands of a part of the page. */
 function commandsOf(part: string): string[] {
@@ -24,7 +24,7 @@ test("there is a lab for each plugin that makes an interface or moves one there,
 })
 
 for (const [plugin, commands] of labs) {
-  const title = `${plugin}: its lab of docs/labs.md does what the page says`
+  const title = `${plugin}: its lab of examples/labs/README.md does what the page says`
   const run = async () => {
     await using host = await HostNamespace.create()
     await using directory = await TemporaryDirectory.create()
