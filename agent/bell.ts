@@ -1,4 +1,4 @@
-/** What one loop waits for. Rung many times before the loop comes to it, it wakes the loop once. */
+/** Wakes a waiting loop. Several rings before the loop waits again wake it once. */
 export class Bell {
   #rung = false
   #wake: (() => void) | undefined
@@ -8,7 +8,7 @@ export class Bell {
     this.#wake?.()
   }
 
-  /** Ends when it is rung, at once if it was since the last time. False when `signal` is aborted. */
+  /** Waits for a ring; returns at once if it rang since the last wait. Returns false when `signal` is aborted. */
   async rung(signal: AbortSignal): Promise<boolean> {
     if (!this.#rung && !signal.aborted) {
       const { promise, resolve } = Promise.withResolvers<void>()

@@ -1,28 +1,28 @@
 import { formatCidr, networkOf, normalIp, parseCidr } from "../pkg/types/mod.ts"
 import type { ApiObject, Follower } from "./api/follow.ts"
 
-/** What is kept of a Node object. */
+/** The part of a Node object that is kept. */
 export interface NodeFacts {
   /** Its ranges: `spec.podCIDRs`, in canonical form and without host bits. */
   readonly ranges: readonly string[]
   /** Its addresses of type `InternalIP`. */
   readonly addresses: readonly string[]
-  /** `status.nodeInfo.bootID`, of the own Node alone; absent until kubelet has written it. */
+  /** `status.nodeInfo.bootID`, only of the own Node; absent until kubelet has written it. */
   readonly bootId?: string
 }
 
-/** The Nodes of the cluster, as the API server tells them. A list that fails midway changes nothing. */
+/** The Nodes of the cluster according to the API server. A list that fails midway changes nothing. */
 export class Nodes implements Follower {
   readonly path = "/api/v1/nodes"
   readonly kind = "NodeList"
   /** The name of this node. */
   readonly own: string
-  /** The own Node, where it was asked for before the first list. */
+  /** The own Node, if it was read before the first list. */
   early: NodeFacts | undefined
   readonly #changed: () => void
   readonly #report: (fault: string | undefined) => void
   #known: Map<string, NodeFacts> | undefined
-  /** What a list that is on its way has told. */
+  /** The part of an incomplete list that has arrived. */
   #coming: Map<string, NodeFacts> | undefined
   #puts = 0
 
@@ -51,12 +51,12 @@ export class Nodes implements Follower {
     if (++this.#puts % COLLECT_EVERY === 0) Bun.gc(false)
   }
 
-  /** A cluster in which this agent runs has a Node: no Node at all is the answer of a server that has lost its data. */
+  /** A cluster that runs this agent has a Node, so a list without any comes from a server that has lost its data. */
   complete(): void {
     if (this.#coming?.size === 0) throw new Error("The API server has no Node object at all; files and routes stay")
     this.#known = this.#coming
     this.#coming = undefined
-    Bun.gc(true) // the objects are a thousand times what is kept of them
+    Bun.gc(true) // the objects are a thousand times as large as the facts
     this.#changed()
   }
 
@@ -70,7 +70,7 @@ export class Nodes implements Follower {
   }
 }
 
-/** Changes of Nodes between two collections of garbage. */
+/** The number of changes of Nodes between two garbage collections. */
 const COLLECT_EVERY = 1_000
 
 export function factsOf({ spec, status }: ApiObject, isOwn: boolean): NodeFacts {

@@ -19,7 +19,7 @@ import {
 import { deleteAddress, getLink, listAddresses, type RouteSocket } from "../pkg/netlink/mod.ts"
 import { type Cidr, contains, isCniError, nextAddress, parseCidr, parseIp, sameBytes } from "../pkg/types/mod.ts"
 
-/** A network whose containers get addresses of the node's ranges. */
+/** A network whose containers get addresses from the node's ranges. */
 export interface RangedNetwork {
   readonly name: string
   /** "/run/cni/ranges/pods.json" */
@@ -29,8 +29,8 @@ export interface RangedNetwork {
 }
 
 /**
- * Says that containers of another network have addresses of these ranges, which would be handed out twice; undefined where none has. What
- * an earlier boot left behind does not count: host-local takes it back.
+ * Returns a message if containers of another network have addresses in these ranges, which would be assigned twice;
+ * undefined if not. Leftovers of an earlier boot do not count: host-local removes them.
  */
 export function otherHolder(dataDir: string, { name }: RangedNetwork, ranges: readonly string[]): string | undefined {
   const wanted = ranges.flatMap((text) => parseCidr(text) ?? [])
@@ -45,7 +45,7 @@ export function otherHolder(dataDir: string, { name }: RangedNetwork, ranges: re
   return undefined
 }
 
-/** A container with an address that is not of the node's ranges. */
+/** A container with an address outside the node's ranges. */
 export interface Stray {
   readonly network: string
   readonly address: string
@@ -54,8 +54,8 @@ export interface Stray {
 }
 
 /**
- * Makes the file of a network say which ranges the node has. Those of before stay in it as `former` until `retire` has taken them back.
- * Returns the ranges that it has replaced; undefined when nothing changed. Throws `SyscallError`.
+ * Writes the node's ranges to the file of a network. The former ranges stay in it as `former` until `retire` has
+ * removed them. Returns the replaced ranges; undefined if nothing changed. Throws `SyscallError`.
  */
 export function writeRanges(
   network: RangedNetwork,
@@ -72,7 +72,10 @@ export function writeRanges(
   return before?.ranges ?? []
 }
 
-/** Removes the files of other networks, which an agent with another `--network` has left: two networks would hand out one address. Returns their names. */
+/**
+ * Removes the files of other networks, left by an agent with another `--network`: two networks would assign the same
+ * addresses. Returns their names.
+ */
 export function removeOtherFiles({ file }: RangedNetwork): string[] {
   const directory = dirname(file)
   const names = (unlessErrno(() => readEntries(directory), "ENOENT") ?? []).map(({ name }) => name)
@@ -81,7 +84,7 @@ export function removeOtherFiles({ file }: RangedNetwork): string[] {
   return others
 }
 
-/** Returns the content of a network's file; undefined without a usable one. */
+/** Returns the content of a network's file; undefined if there is no usable one. */
 export function readRanges({ file }: RangedNetwork): NodeRanges | undefined {
   try {
     return findNodeRanges(file)
@@ -92,8 +95,9 @@ export function readRanges({ file }: RangedNetwork): NodeRanges | undefined {
 }
 
 /**
- * Takes back former ranges of which no container has an address any more: their gateway's address leaves the link that has it, and with it the
- * connected route, which would hide the range's next node. Returns what it has removed. Throws `NetlinkError`, `SyscallError`.
+ * Removes former ranges that no container uses any longer: the gateway's address is deleted from its link, and with it
+ * the connected route, which would hide the range's next node. Returns the removed ranges. Throws `NetlinkError`,
+ * `SyscallError`.
  */
 export function retire(route: RouteSocket, network: RangedNetwork): string[] {
   const file = readRanges(network)
@@ -105,19 +109,22 @@ export function retire(route: RouteSocket, network: RangedNetwork): string[] {
     return range === undefined || !isUsed(range)
   })
   const removed = unused.flatMap((text) => removeGateway(route, text))
-  // Last: an agent that is killed before begins again.
+  // This comes last: an agent that is killed before starts over.
   if (unused.length > 0) write(network, { ...file, former: file.former.filter((one) => !unused.includes(one)) })
   return removed
 }
 
-/** Under the store's lock: an ADD that has read the file as it was before has written its reservation by then. */
+/** Under the store's lock: an ADD that has read the former file has written its reservation by then. */
 function takenNow({ directory }: RangedNetwork): string[] {
   if (!exists(directory)) return []
   const store = new Store({ directory, log: () => {} })
   return store.locked(() => takenAddresses(store)) ?? []
 }
 
-/** Removes the first address of a range, with the range's prefix length, from the link that has it: bridge and ptp give it to the host. */
+/**
+ * Deletes the first address of a range, with the range's prefix length, from its link: bridge and ptp give this address
+ * to the host.
+ */
 function removeGateway(route: RouteSocket, text: string): string[] {
   const range = parseCidr(text)
   if (range === undefined) return []
@@ -130,7 +137,7 @@ function removeGateway(route: RouteSocket, text: string): string[] {
   })
 }
 
-/** The containers of a network whose addresses are not of the node's ranges. Throws `SyscallError`. */
+/** Returns the containers of a network whose addresses are outside the node's ranges. Throws `SyscallError`. */
 export function straysOf(network: RangedNetwork): Stray[] {
   const ranges = readRanges(network)?.ranges.flatMap((text) => parseCidr(text) ?? [])
   if (ranges === undefined || !exists(network.directory)) return []

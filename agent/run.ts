@@ -21,7 +21,7 @@ import { RouteTable } from "./routes/sync.ts"
 import { type Endpoint, serveHttp, serveSocket } from "./server.ts"
 import type { Status } from "./status.ts"
 
-/** What an agent is started with. */
+/** The settings of an agent. */
 export interface AgentOptions {
   /** The name of its Node object. */
   readonly node: string
@@ -38,28 +38,34 @@ export interface AgentOptions {
   readonly log: (level: "error" | "info", message: string) => void
 }
 
-/** Changes that come within this time are done in one pass. */
+/** Changes within this time are handled in one pass. */
 const TOGETHER_MS = 100
-/** Looks at the table of routes take a twentieth of the time at most; changes of Nodes do not wait for them. */
+/** Reading the routing table takes at most a twentieth of the time; changes of Nodes do not wait for it. */
 const REST = 20
-/** A pass for changed Nodes takes a quarter of the time at most. */
+/** Passes for changed Nodes take at most a quarter of the time. */
 const REST_OF_PASS = 3
-/** No Node waits longer for its route than this and a pass. */
+/** A changed Node waits at most this long for a pass. */
 const REST_MAX_MS = 400
-/** How often the network's file is looked at without an event. */
+/** The interval at which the network's file is checked without an event. */
 const CHECK_MS = 60_000
-/** The routes are looked at this many times less often: the kernel reports nearly every removal, and reading 10,000 takes half a second. */
+/**
+ * The routes are checked this many times less often: the kernel reports nearly every removal, and reading 10,000 takes
+ * half a second.
+ */
 const ROUTES_EVERY = 30
-/** How often the file is looked at while containers have addresses of a former range: the end of a reservation is no event. */
+/**
+ * The interval at which the file is checked while containers have addresses of a former range: the end of a reservation
+ * causes no event.
+ */
 const FORMER_MS = 1_000
-/** How long the agent waits for its own Node before it lists all. */
+/** The wait for the agent's own Node before it lists all. */
 const OWN_MS = 2_000
-/** So long after the last plan its garbage is collected, which a process at rest would keep. */
+/** The time after the last plan at which its garbage is collected. */
 const COLLECT_MS = 2_000
 
 /**
- * Keeps ranges and routes of this node until `signal` is aborted; files and routes stay then. Throws where it cannot begin: the socket or the
- * port is another process's.
+ * Maintains ranges and routes of this node until `signal` is aborted; files and routes stay. Throws if it cannot start:
+ * the socket or the port belongs to another process.
  */
 export async function runAgent(options: AgentOptions, signal: AbortSignal): Promise<void> {
   await using stack = new AsyncDisposableStack()
@@ -81,12 +87,12 @@ class Agent {
   readonly #bell = new Bell()
   readonly #nodes: Nodes
   #apiFault: string | undefined
-  /** Why the network's file has no ranges. */
+  /** The reason why the network's file has no ranges. */
   #rangeFault: string | undefined = "The ranges of this node are not known yet"
   #routesWanted = 0
   #routeFaults: readonly string[] = []
   readonly #table = new RouteTable()
-  /** The host's network has changed: what is known of the table may be wrong. */
+  /** The host's network has changed, so the known routes may be outdated. */
   #mustLook = true
   /** Nodes have changed. */
   #mustPlan = false
@@ -121,7 +127,10 @@ class Agent {
     ])
   }
 
-  /** Reads the own Node before all others: a list of 5,000 takes a second, and containers wait for this one. The list reports what fails here. */
+  /**
+   * Reads the own Node before the list: a list of 5,000 takes a second, and containers wait for this Node. The list
+   * reports any failure.
+   */
   async #askForOwn(client: ApiClient, signal: AbortSignal): Promise<void> {
     try {
       const limited = AbortSignal.any([signal, AbortSignal.timeout(OWN_MS)])
@@ -155,7 +164,10 @@ class Agent {
     }
   }
 
-  /** One look at files, gateways and routes, in this order: a range that moves here has its file before packets come. */
+  /**
+   * Handles files, gateways and routes, in this order: the file of a range that moves here exists before its packets
+   * arrive.
+   */
   #pass(): void {
     const known = this.#nodes.known
     this.#keepRanges(this.#options.network)
@@ -212,11 +224,11 @@ class Agent {
       log("info", `Network "${network.name}" has ranges of node "${node}"`)
   }
 
-  /** Writes the file of a network as the Nodes say. Returns why it has no ranges. */
+  /** Writes the file of a network according to the Nodes. Returns the reason if it has no ranges. */
   #writeOwn(network: RangedNetwork): string | undefined {
     const { log, node, dataDir } = this.#options
     const known = this.#nodes.known
-    // Before the first list the file of an agent of this boot holds.
+    // Before the first list, the file of an earlier agent of this boot is valid.
     if (known === undefined && this.#nodes.early === undefined)
       return readRanges(network)?.ranges.length
         ? undefined

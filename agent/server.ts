@@ -4,7 +4,7 @@ import { type Family, printFamilies, type Sample } from "../pkg/metrics/mod.ts"
 import { parseIp } from "../pkg/types/mod.ts"
 import { isListening, type Status } from "./status.ts"
 
-/** Where the agent answers by HTTP. */
+/** An address for the agent's HTTP server. */
 export interface Endpoint {
   readonly hostname: string
   readonly port: number
@@ -13,8 +13,8 @@ export interface Endpoint {
 const bounds = { maxRequestBodySize: 1024, development: false } as const
 
 /**
- * Answers on a Unix socket of mode 0600: `GET /status` and all that `serveHttp` has. A socket that no process listens to is replaced. Throws
- * where another agent listens, or the socket cannot be made.
+ * Serves `GET /status` and the paths of `serveHttp` on a Unix socket of mode 0600. A socket without a listener is
+ * replaced. Throws if another agent listens, or the socket cannot be created.
  */
 export async function serveSocket(path: string, status: () => Status): Promise<AsyncDisposable> {
   mkdirSync(dirname(path), { recursive: true, mode: 0o755 })
@@ -32,14 +32,17 @@ export async function serveSocket(path: string, status: () => Status): Promise<A
   }
 }
 
-/** Answers on an address and port: `GET /metrics`, `/healthz`, `/readyz`. Throws where the port is taken. */
+/** Serves `GET /metrics`, `/healthz`, `/readyz` on an address and port. Throws if the port is taken. */
 export function serveHttp(endpoint: Endpoint, status: () => Status): AsyncDisposable {
   const fetch = (request: Request) =>
     isByAddress(request) ? answer(request, status()) : text("expected an IP address in the Host header\n", 403)
   return disposable(Bun.serve({ ...endpoint, idleTimeout: 10, fetch, ...bounds }))
 }
 
-/** A name in the Host header is that of a web page which has had a browser on this node take the agent's address for its own. */
+/**
+ * Whether the Host header is an address. A name there comes from a web page that made a browser on this node use its
+ * name for the agent's address (DNS rebinding).
+ */
 function isByAddress(request: Request): boolean {
   const host = request.headers.get("host") ?? ""
   const name = host.replace(/:\d+$/, "").replace(/^\[(.*)\]$/, "$1")
@@ -73,7 +76,7 @@ function text(body: string, status = 200, type = "text/plain; charset=utf-8"): R
   return new Response(body, { status, headers: { "content-type": type } })
 }
 
-/** The metrics of an agent in Prometheus' text format. */
+/** Formats the metrics of an agent in Prometheus' text format. */
 export function formatMetrics({ version, node, fault, nodes, network, routes }: Status): string {
   const ofNetwork = (value: number): Sample[] => [{ labels: { network: network.name }, value }]
   const { user, system } = process.cpuUsage()

@@ -2,33 +2,36 @@ import { connect } from "node:net"
 import type { NodeRanges } from "../ipam/host-local/main.ts"
 import type { Stray } from "./ranges.ts"
 
-/** What an agent says of itself and its node: `cni-agent status -o json`. */
+/** The status of an agent and its node: `cni-agent status -o json`. */
 export interface Status {
   readonly version: string
   /** The name of the Node object. */
   readonly node: string
   readonly server: string
-  /** Why the Nodes cannot be followed now. */
+  /** The reason why the Nodes cannot be followed at present. */
   readonly fault?: string
-  /** How many Nodes are known; absent until the first list. */
+  /** The number of known Nodes; absent before the first list. */
   readonly nodes?: number
   readonly network: NetworkStatus
-  /** Absent where the agent keeps none. */
+  /** Absent if the agent maintains no routes. */
   readonly routes?: { readonly wanted: number; readonly faults: readonly string[] }
 }
 
-/** A network whose containers get addresses of the node's ranges. */
+/** A network whose containers get addresses from the node's ranges. */
 export interface NetworkStatus {
   readonly name: string
   readonly file: string
   readonly ranges: NodeRanges["ranges"]
   readonly former: NodeRanges["former"]
-  /** Why the file has no ranges, or could not be written. */
+  /** The reason why the file has no ranges, or could not be written. */
   readonly fault?: string
   readonly strays: readonly Stray[]
 }
 
-/** Asks the agent at a socket for its status, like `curl --unix-socket PATH http://agent/status`. Throws what keeps it from answering. */
+/**
+ * Returns the status of the agent at a socket, like `curl --unix-socket PATH http://agent/status`. Throws the reason if
+ * it does not answer.
+ */
 export async function askAgent(socket: string): Promise<Status> {
   let response: Response
   try {
@@ -40,7 +43,7 @@ export async function askAgent(socket: string): Promise<Status> {
   return (await response.json()) as Status
 }
 
-/** Whether a process listens at a socket. */
+/** Whether a process listens on a socket. */
 export async function isListening(path: string): Promise<boolean> {
   const { promise, resolve } = Promise.withResolvers<boolean>()
   const socket = connect(path, () => resolve(true)).on("error", () => resolve(false))

@@ -1,7 +1,7 @@
 import { messageOf } from "../../pkg/types/mod.ts"
 import type { Connection } from "./connection.ts"
 
-/** How often a request is sent again that the server had no time for (429), and how long at most it waits for that. */
+/** The number of attempts for a request that an overloaded server refuses (429), and the longest wait between two. */
 const TRIES_MAX = 5
 const WAIT_MAX_MS = 30_000
 
@@ -11,10 +11,10 @@ interface TlsMaterial {
   readonly key?: string
 }
 
-/** The history that a list or a watch should go on from is no longer kept: HTTP 410. */
+/** The history that a list or a watch should continue from is no longer kept: HTTP 410. */
 export class GoneError extends Error {}
 
-/** A client of the API server. Certificates and the token are those that are in their files when a request is sent: they rotate. */
+/** A client of the API server. It reads certificates and token from their files for each request, since they rotate. */
 export class ApiClient implements Disposable {
   readonly #connection: Connection
   #material: TlsMaterial = {}
@@ -29,8 +29,9 @@ export class ApiClient implements Disposable {
   }
 
   /**
-   * Sends a GET request and returns the answer while it comes. A server that has no time (429) is asked again when it says. Throws
-   * `GoneError` for HTTP 410, and an error that names the reason for every other answer than 200.
+   * Sends a GET request and returns the response while it arrives. If the server is overloaded (429), the request is
+   * repeated after the time that the server asks for. Throws `GoneError` for HTTP 410, and an error with the reason for
+   * every other status than 200.
    */
   async get(path: string, query: Readonly<Record<string, string>>, signal: AbortSignal): Promise<Response> {
     for (let tries = 1; ; tries++) {
@@ -56,7 +57,7 @@ export class ApiClient implements Disposable {
     }
   }
 
-  /** Connections are kept for later requests; new certificates mean new connections. No proxy is used. */
+  /** Connections are reused until the certificates change. No proxy is used. */
   async #sessionNow(): Promise<Bun.FetchSession> {
     const { ca, certificate, key } = this.#connection
     const tls: TlsMaterial = {
@@ -78,7 +79,7 @@ export class ApiClient implements Disposable {
   }
 }
 
-/** The error for an answer that is not the one that was asked for. */
+/** Returns the error for an unexpected response. */
 export function refusal(status: number, text: string): Error {
   const message = `The API server answers HTTP ${status}: ${messageIn(text)}${hints[status] ?? ""}`
   return status === 410 ? new GoneError(message) : new Error(message)
@@ -89,7 +90,7 @@ const hints: Readonly<Record<number, string>> = {
   403: "; the account needs get, list and watch of nodes",
 }
 
-/** What a `Status` says; a gateway before the server answers in HTML or plain text. */
+/** Returns the message of a `Status`; a gateway before the server answers in HTML or plain text. */
 function messageIn(text: string): string {
   try {
     const { message } = JSON.parse(text)
@@ -103,7 +104,7 @@ function retryAfterMs(response: Response): number {
   return Math.min(Number.isFinite(seconds) ? seconds * 1000 : 1000, WAIT_MAX_MS)
 }
 
-/** Waits, and no longer than until `signal` is aborted. */
+/** Waits until the time is over or `signal` is aborted. */
 export async function pause(ms: number, signal: AbortSignal): Promise<void> {
   if (signal.aborted) return
   const { promise, resolve } = Promise.withResolvers<void>()

@@ -1,12 +1,12 @@
 import { readFile, stat } from "node:fs/promises"
 import { CniError, Code, messageOf } from "../../pkg/types/mod.ts"
 
-/** A certificate, key or token: a text, or a file that is read again when it has changed. */
+/** A certificate, key or token: a text, or a file that is read again after it has changed. */
 export interface Secret {
   read(): Promise<string>
 }
 
-/** How to reach an API server, and as whom. */
+/** The address of an API server, and the credentials for it. */
 export interface Connection {
   /** "https://10.96.0.1:443" */
   readonly server: string
@@ -16,7 +16,7 @@ export interface Connection {
   readonly token?: Secret
 }
 
-/** A secret in a file, which programs replace when it expires. */
+/** A secret in a file, which other programs replace when it expires. */
 export class SecretFile implements Secret {
   readonly path: string
   #seen: { readonly mark: string; readonly text: string } | undefined
@@ -25,7 +25,7 @@ export class SecretFile implements Secret {
     this.path = path
   }
 
-  /** Returns the text as the file has it now. Throws an error that names the file. */
+  /** Returns the current content of the file. Throws an error that names the file. */
   async read(): Promise<string> {
     try {
       const { ino, size, mtimeNs } = await stat(this.path, { bigint: true })
@@ -38,10 +38,12 @@ export class SecretFile implements Secret {
   }
 }
 
-/** Where Kubernetes puts the service account of a pod. */
+/** The directory of a pod's service account. */
 const ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 
-/** The connection of a pod with its service account. Throws code 7 outside of a pod. `directory` is another one in tests. */
+/**
+ * Returns the connection of a pod with its service account. Throws code 7 outside a pod. Tests use another `directory`.
+ */
 export function serviceAccount(env: Readonly<Record<string, string | undefined>>, directory = ACCOUNT): Connection {
   const { KUBERNETES_SERVICE_HOST: host, KUBERNETES_SERVICE_PORT: port } = env
   if (!host || !port) {

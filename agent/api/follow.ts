@@ -2,38 +2,46 @@ import { messageOf } from "../../pkg/types/mod.ts"
 import { type ApiClient, GoneError, pause, refusal } from "./client.ts"
 import { linesOf, piecesOf } from "./lines.ts"
 
-/** An object of the API: JSON of which a reader checks what it uses. */
+/** An object of the API: JSON whose reader checks the parts that it uses. */
 // biome-ignore lint/suspicious/noExplicitAny: JSON of the API
 export type ApiObject = any
 
-/** Where the objects of a list go. */
+/** Receives the objects of a list. */
 export interface Follower {
   readonly path: string
   /** "NodeList" */
   readonly kind: string
-  /** All objects at one moment have been told to `put`, after `begin`; those before that are not among them are gone. */
+  /** Starts a complete list: `put` gets every object. Objects that are missing at the end no longer exist. */
   begin(): void
   put(object: ApiObject): void
-  /** The list is complete. Throws where it cannot be believed: then it counts as failed. */
+  /** Ends a complete list. Throws if the list is not plausible: then it counts as failed. */
   complete(): void
   removed(object: ApiObject): void
-  /** What keeps the objects from being followed; undefined once they are. */
+  /** Reports why the objects cannot be followed; undefined once they can. */
   fault(message: string | undefined): void
 }
 
-/** Small pages: what one takes in memory is 50 nodes of some 15 kB each, as text and as objects. */
+/**
+ * The size of a page. In memory, a page of 50 nodes of some 15 kB each takes the space of its text and of its objects.
+ */
 const PAGE = "50"
-/** How long a server lets one watch run, and how long a silent one is believed: about each minute a bookmark comes. */
+/**
+ * The duration of a watch. A watch without any event, including the bookmark that comes about every minute, ends
+ * earlier.
+ */
 const WATCH_S = 300
 const SILENCE_MS = 150_000
-/** A watch that ends sooner than this is opened again after a pause. */
+/** A watch that ends sooner than this is repeated after a pause. */
 const SHORT_MS = 1_000
-/** How long one page may take: a busy server needs some seconds for the first. */
+/** The time limit of a page: a busy server needs some seconds for the first. */
 const PAGE_MS = 60_000
 const RETRY_MIN_MS = 500
 const RETRY_MAX_MS = 30_000
 
-/** Follows a list until `signal` is aborted: all objects, then each change, all again after a gap or an error. Never throws. */
+/**
+ * Follows a list until `signal` is aborted: all objects, then each change; all again after a gap or an error. Never
+ * throws.
+ */
 export async function follow(client: ApiClient, follower: Follower, signal: AbortSignal): Promise<void> {
   let retryMs = RETRY_MIN_MS
   while (!signal.aborted) {
@@ -49,20 +57,21 @@ export async function follow(client: ApiClient, follower: Follower, signal: Abor
     } catch (error) {
       if (signal.aborted) return
       if (!(error instanceof GoneError)) follower.fault(messageOf(error))
-      await pause(retryMs * (0.5 + Math.random() / 2), signal) // agents of many nodes do not ask all at once
+      await pause(retryMs * (0.5 + Math.random() / 2), signal) // the agents of many nodes do not ask at the same time
       retryMs = Math.min(2 * retryMs, RETRY_MAX_MS)
     }
   }
 }
 
-/** Reads all objects, page by page; returns the revision that a watch goes on from. */
+/** Reads all objects, page by page; returns the revision at which a watch continues. */
 async function list(client: ApiClient, follower: Follower, signal: AbortSignal): Promise<string> {
   follower.begin()
   for (let next = ""; ; ) {
     const limited = AbortSignal.any([signal, AbortSignal.timeout(PAGE_MS)])
     const response = await client.get(follower.path, { limit: PAGE, ...(next && { continue: next }) }, limited)
     const { kind, items, metadata }: ApiObject = await response.json()
-    // An answer that is no list must not pass for one without objects: every node would look gone. Go writes an empty list as null.
+    // An answer that is not a list must not count as an empty one: every node would seem to be gone. Go writes an empty
+    // list as null.
     const isList = kind === follower.kind && (items === null || Array.isArray(items))
     if (!isList || typeof metadata?.resourceVersion !== "string")
       throw new Error(`The API server ${client.server} answers something else than a ${follower.kind}`)
@@ -75,7 +84,10 @@ async function list(client: ApiClient, follower: Follower, signal: AbortSignal):
   }
 }
 
-/** One watch. Returns the revision that the next one begins at; undefined when the history before it is no longer kept. */
+/**
+ * Runs one watch. Returns the revision at which the next one starts; undefined if the history before it is no longer
+ * kept.
+ */
 async function watch(
   client: ApiClient,
   follower: Follower,

@@ -3,7 +3,7 @@ import { dirname, resolve } from "node:path"
 import { CniError, Code, isJsonObject, type JsonObject, messageOf } from "../../pkg/types/mod.ts"
 import { type Connection, type Secret, SecretFile } from "./connection.ts"
 
-/** Reads a kubeconfig from its file. Throws code 7, with the reason, for one that cannot be used. */
+/** Reads a kubeconfig file. Throws code 7 with the reason if it cannot be used. */
 export function readKubeconfig(path: string): Connection {
   let text: string
   try {
@@ -15,8 +15,8 @@ export function readKubeconfig(path: string): Connection {
 }
 
 /**
- * The connection of a kubeconfig's current context. Relative paths begin at the file's directory. Programs that
- * make credentials (`exec`, `auth-provider`) are not run: the agent has neither their files nor their environment.
+ * Returns the connection of a kubeconfig's current context. Relative paths start at the file's directory. Programs that
+ * create credentials (`exec`, `auth-provider`) are not run: the agent has neither their files nor their environment.
  */
 export function parseKubeconfig(text: string, path: string): Connection {
   let config: unknown
@@ -34,7 +34,7 @@ export function parseKubeconfig(text: string, path: string): Connection {
   return connectionOf(cluster, user, path)
 }
 
-/** The element of a list like `users: [{name, user}]` that has a name. */
+/** Returns the element with a name from a list such as `users: [{name, user}]`. */
 function named(config: JsonObject, list: string, key: string, name: string, path: string): JsonObject {
   const entries = Array.isArray(config[list]) ? config[list] : []
   const entry = entries.find((each) => isJsonObject(each) && each.name === name)
@@ -42,14 +42,14 @@ function named(config: JsonObject, list: string, key: string, name: string, path
   return isJsonObject(entry[key]) ? entry[key] : {}
 }
 
-/** A text, "" when it is absent. */
+/** Returns a text; "" if it is absent. */
 function textOf(object: JsonObject, key: string, path: string): string {
   const value = object[key] ?? ""
   if (typeof value === "string") return value
   throw refuse(path, `"${key}" is not a text`)
 }
 
-/** What the agent does not do. Each would be a weaker connection, or another identity, than the one that is meant. */
+/** Unsupported settings. Ignoring one would weaken the connection, or change the identity. */
 const notSupported = {
   cluster: ["insecure-skip-tls-verify", "tls-server-name", "proxy-url"],
   user: ["exec", "auth-provider", "username", "as"],
@@ -78,7 +78,7 @@ function connectionOf(cluster: JsonObject, user: JsonObject, path: string): Conn
   }
 }
 
-/** As kubectl has it: data in the file comes before a path. Certificates and keys are in base64 there. */
+/** Like kubectl: data in the file has precedence over a path. Certificates and keys in the file are in base64. */
 function secretOf(from: JsonObject, data: string, file: string, path: string, decode = fromBase64): Secret | undefined {
   const [text, name] = [textOf(from, data, path), textOf(from, file, path)]
   if (text) return { read: async () => decode(text) }

@@ -1,7 +1,10 @@
 /** The longest line that is read: far more than a Node. */
 const LINE_MAX = 16 << 20
 
-/** Yields the lines of a text as its pieces come. Empty lines, and one that the end has cut, are left out. Throws for a line that does not end. */
+/**
+ * Yields the lines of a text as its pieces arrive, without empty lines and without an incomplete last line. Throws for
+ * a line that is too long.
+ */
 export async function* linesOf(pieces: AsyncIterable<Uint8Array> | Iterable<Uint8Array>): AsyncGenerator<string, void> {
   const decoder = new TextDecoder()
   let [parts, length] = [[] as string[], 0]
@@ -19,7 +22,7 @@ export async function* linesOf(pieces: AsyncIterable<Uint8Array> | Iterable<Uint
   }
 }
 
-/** Yields an answer while it comes. One that breaks off ends here. */
+/** Yields a response while it arrives. A broken connection ends it. */
 export async function* piecesOf(response: Response): AsyncGenerator<Uint8Array, void> {
   const reader = response.body?.getReader()
   for (;;) {

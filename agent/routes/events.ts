@@ -4,14 +4,17 @@ import { ROUTE_PROTOCOL } from "./sync.ts"
 
 const { Link, Ipv4Address, Ipv4Route, Ipv6Address, Ipv6Route } = RouteGroup
 const GROUPS = Link | Ipv4Address | Ipv4Route | Ipv6Address | Ipv6Route
-/** The wait after events that were lost. */
+/** The wait after lost events. */
 const AGAIN_MS = 1_000
 
 const RTM_NEWROUTE = 24
 /** Offsets in a message: its type, and `rtm_protocol` after a header of 16 bytes. */
 const [TYPE_AT, PROTOCOL_AT] = [4, 21]
 
-/** Calls `changed` at once, and after changes of links, addresses and routes of this namespace, until `signal` is aborted. */
+/**
+ * Calls `changed` at once, and after changes of links, addresses and routes in this namespace, until `signal` is
+ * aborted.
+ */
 export async function followKernel(changed: () => void, signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {
     await followOnce(changed, signal)
@@ -20,10 +23,10 @@ export async function followKernel(changed: () => void, signal: AbortSignal): Pr
 }
 
 /**
- * What has changed is not read: a look at the table tells, and another process could have sent it. Routes of the agent that come are no
- * reason for one: it has made them. Bun's event loop waits for the socket as
- * for a pipe: no thread does, and no timer, while one of `Bun.connect` wakes the process each second. Ends when the kernel had to drop
- * events (`ENOBUFS`), and when `signal` is aborted.
+ * Waits for events without decoding them: the caller reads the table, and another process could have sent them. New
+ * routes of the agent are ignored: it has added them itself. Bun's event loop waits for the socket as for a pipe,
+ * without a thread or a timer; a socket of `Bun.connect` wakes the process each second. Ends when the kernel had to
+ * drop events (`ENOBUFS`), and when `signal` is aborted.
  */
 async function followOnce(changed: () => void, signal: AbortSignal): Promise<void> {
   using events = RouteSocket.subscribe(GROUPS)
@@ -35,14 +38,14 @@ async function followOnce(changed: () => void, signal: AbortSignal): Promise<voi
     for (let { done, value } = await reader.read(); !done && !signal.aborted; { done, value } = await reader.read())
       if (!value || !isOwnAlone(value)) changed()
   } catch {
-    return // the caller begins again: what was missed is seen by its first look
+    return // the caller starts over and reads the table first
   } finally {
     signal.removeEventListener("abort", stop)
     stop()
   }
 }
 
-/** Returns whether each message announces a new route of the agent's protocol. */
+/** Returns whether each message announces a new route with the agent's protocol. */
 export function isOwnAlone(bytes: Uint8Array): boolean {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   let at = 0

@@ -2,27 +2,30 @@ import type { ListedRoute } from "../../pkg/netlink/mod.ts"
 import { formatCidr, formatIp, networkOf, parseCidr } from "../../pkg/types/mod.ts"
 import type { NodeFacts } from "../nodes.ts"
 
-/** A route to a range of a node: `ip route add RANGE via GATEWAY`; of the own node: `ip route add unreachable RANGE`. */
+/**
+ * A route to a range of another node: `ip route add RANGE via GATEWAY`; for the own node: `ip route add unreachable
+ * RANGE`.
+ */
 export interface RangeRoute {
   /** "10.244.2.0/24", in canonical form and without host bits. */
   readonly range: string
-  /** Absent for a range of the own node: packets to addresses that no container has do not leave it again. */
+  /** Absent for a range of the own node: packets to unused addresses do not leave the node again. */
   readonly gateway?: string
   readonly node: string
 }
 
-/** What the main table has to have. */
+/** The wanted content of the main table. */
 export interface RoutePlan {
   readonly wanted: ReadonlyMap<string, RangeRoute>
-  /** The own Node is not among those that are known: routes that follow from nothing stay. */
+  /** The own Node is unknown: routes that the plan does not have stay. */
   readonly keepsOthers: boolean
-  /** Why a range has no route, one for each cause. */
+  /** The reasons for missing routes, one per cause. */
   readonly faults: readonly string[]
 }
 
 /**
- * Plans the routes of a node to the ranges of all others, each by the other's internal address of the same family. It compares texts: a cluster
- * of 5,000 Nodes is planned anew for each change.
+ * Plans a node's routes to the ranges of all others, each by the other's internal address of the same family. It
+ * compares texts: a cluster of 5,000 Nodes is planned again for each change.
  */
 export function planRoutes(own: string, nodes: ReadonlyMap<string, NodeFacts>): RoutePlan {
   const self = nodes.get(own)
@@ -57,7 +60,7 @@ function isRoutable(range: string): boolean {
   return !range.endsWith("/0")
 }
 
-/** A range, and all that it is a part of. */
+/** Returns a range and all ranges that contain it. */
 function rangesAround(range: string): string[] {
   const { ip, prefix } = parseCidr(range) ?? { ip: new Uint8Array(4), prefix: 0 }
   return Array.from({ length: prefix }, (_, at) =>
@@ -65,7 +68,7 @@ function rangesAround(range: string): string[] {
   )
 }
 
-/** Whether a range is a part of another one, and smaller. */
+/** Whether a range is a part of another one and smaller. */
 function isWithin(range: string, outer: string): boolean {
   const length = prefixOf(outer)
   if (prefixOf(range) <= length || familyName(range) !== familyName(outer)) return false
@@ -81,11 +84,11 @@ function prefixOf(range: string): number {
 export interface PresentRoute {
   readonly range: string
   readonly gateway: string | undefined
-  /** Absent where it is known from the agent's last pass. */
+  /** Absent for a route known from the agent's last pass. */
   readonly listed?: ListedRoute
 }
 
-/** The routes as the kernel lists them. */
+/** Returns the routes as listed by the kernel. */
 export function presentIn(routes: readonly ListedRoute[]): PresentRoute[] {
   return routes.map((listed) => ({
     range: formatCidr({ ip: listed.dst, prefix: listed.prefix }),
@@ -94,15 +97,15 @@ export function presentIn(routes: readonly ListedRoute[]): PresentRoute[] {
   }))
 }
 
-/** What has to change in the table. */
+/** The changes to the table. */
 export interface RouteChanges {
   readonly removed: readonly PresentRoute[]
   readonly added: readonly RangeRoute[]
 }
 
 /**
- * Compares the agent's own routes, as they are, with the plan. A route by another gateway is removed and added, and not replaced: `ip
- * route replace` takes the first route to the prefix, which may be another program's.
+ * Compares the agent's own routes with the plan. A route whose gateway changes is deleted and added: `ip route replace`
+ * would take the first route to the prefix, which may belong to another program.
  */
 export function changesFor({ wanted, keepsOthers }: RoutePlan, present: Iterable<PresentRoute>): RouteChanges {
   const [removed, right] = [[] as PresentRoute[], new Set<string>()]

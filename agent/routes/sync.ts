@@ -14,39 +14,50 @@ import { parseCidr, parseIp } from "../../pkg/types/mod.ts"
 import { changesFor, familyName, type PresentRoute, presentIn, type RangeRoute, type RoutePlan } from "./plan.ts"
 
 /**
- * The protocol number of the agent's routes, `ip route show proto 73`: none of <linux/rtnetlink.h> and of iproute2's rt_protos. Every
- * other route is another program's.
+ * The protocol number of the agent's routes, `ip route show proto 73`. It is unused in <linux/rtnetlink.h> and in
+ * iproute2's rt_protos. All other routes belong to other programs.
  */
 export const ROUTE_PROTOCOL = 73
 
-/** The metric of the unreachable routes: that of the bridge to its containers, and any other program's, comes first. */
+/**
+ * The metric of the unreachable routes: the bridge's route to its containers, and routes of other programs, have
+ * precedence.
+ */
 const UNREACHABLE_METRIC = 1_000_000
 
-/** What a pass over the table has done. */
+/** The result of a pass over the table. */
 export interface RoutePass {
   readonly added: number
   readonly removed: number
-  /** Why a wanted route is not there, one for each cause. */
+  /** The reasons for missing routes, one per cause. */
   readonly faults: readonly string[]
 }
 
-/** Keeps the routes of `ROUTE_PROTOCOL` in the main table. A route of another program to the same prefix stays, and is a fault. */
+/**
+ * Maintains the routes of `ROUTE_PROTOCOL` in the main table. Another program's route to the same prefix stays, and is
+ * reported as a fault.
+ */
 export class RouteTable {
-  /** By range the gateway of each route that the last pass has left or tried; undefined until the table has been listed. */
+  /**
+   * The gateway of each range's route that the last pass has left or tried; undefined until the table has been listed.
+   */
   #present: Map<string, string | undefined> | undefined
-  /** By range, why there is no route. */
+  /** The reason for a missing route, by range. */
   readonly #failed = new Map<string, string>()
 
-  /** Has the next pass list the table: 10,000 routes take half a second. */
+  /** Makes the next pass list the table: 10,000 routes take half a second. */
   forget(): void {
     this.#present = undefined
   }
 
-  /** Makes the table what the plan says: sends what differs from the last pass, or from the table, in one batch. Throws `NetlinkError`. */
+  /**
+   * Brings the table in line with the plan: sends the differences from the last pass, or from the table, in one batch.
+   * Throws `NetlinkError`.
+   */
   sync(route: NetlinkSocket, plan: RoutePlan): RoutePass {
     const present = this.#present ? knownRoutes(this.#present) : listedRoutes(route)
     if (!this.#present) this.#failed.clear()
-    this.#present = undefined // until all is done
+    this.#present = undefined // until everything is done
     const { removed, added } = changesFor(plan, present)
     const requests = [
       ...removed.map(toRemove),
@@ -65,7 +76,7 @@ export class RouteTable {
       }
     }
     for (const fault of this.#failed.values()) faults.add(fault)
-    // Routes of unknown nodes stay: only the table names them.
+    // Routes to the ranges of unknown nodes stay: only the table knows them.
     if (!plan.keepsOthers)
       this.#present = new Map(Array.from(plan.wanted.values(), ({ range, gateway }) => [range, gateway]))
     return { added: isAdded, removed: isRemoved, faults: [...faults] }

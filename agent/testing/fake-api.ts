@@ -1,6 +1,6 @@
 /**
- * A fake API server with Node objects alone: lists in pages, watches with bookmarks, answers and errors in the words of the real one. The cases
- * that hold for it run against a real kube-apiserver, too (integration/kubernetes).
+ * A fake API server with Node objects only: lists in pages, watches with bookmarks, and the real server's answers and
+ * errors. Its test cases also run against a real kube-apiserver (integration/kubernetes).
  *
  *   bun agent/testing/fake-api.ts ADDRESS PORT     serves until it is killed
  */
@@ -12,18 +12,18 @@ interface Event {
   readonly object: ApiObject
 }
 
-/** What goes wrong, as tests say: `POST /fake` with these keys changes them. */
+/** Faults that tests inject: `POST /fake` with these keys changes them. */
 export interface Troubles {
-  /** So many requests are answered with 429, and with this `Retry-After`. */
+  /** The number of requests that are answered with 429, and the `Retry-After` of these answers. */
   overload?: number
   retryAfterS?: number
   /** Every request is answered with 503. */
   down?: boolean
   /** All lists are empty: `"items": null`. */
   empty?: boolean
-  /** Another answer to each list, such as that of a proxy. */
+  /** Another answer to each list, such as a proxy's. */
   wrong?: string
-  /** The tokens that are taken; all when absent. `forbidden` of them may not read nodes. */
+  /** The accepted tokens; all if absent. Those in `forbidden` may not read nodes. */
   tokens?: readonly string[]
   forbidden?: readonly string[]
 }
@@ -37,10 +37,10 @@ export class FakeApi implements AsyncDisposable {
   readonly #ends = new Set<() => void>()
   #events: Event[] = []
   #revision = 1
-  /** What is older than this is no longer known. */
+  /** History before this is no longer kept. */
   #oldest = 0
   troubles: Troubles = {}
-  /** The requests that have come, as paths with their query. */
+  /** The requests so far, as paths with queries. */
   readonly requests: string[] = []
 
   constructor(options: { hostname?: string; port?: number; tls?: { cert: string; key: string } } = {}) {
@@ -58,7 +58,7 @@ export class FakeApi implements AsyncDisposable {
     return this.#server.url.href.replace(/\/$/, "")
   }
 
-  /** Makes a Node, or changes it. */
+  /** Creates or changes a Node. */
   put(object: ApiObject): void {
     const { name } = object.metadata
     const before = this.#nodes.get(name)
@@ -78,19 +78,19 @@ export class FakeApi implements AsyncDisposable {
     return true
   }
 
-  /** Forgets the history, as a compaction does: watches and pages that go on from before are answered with 410. */
+  /** Drops the history like a compaction: watches and pages that continue from before are answered with 410. */
   forget(): void {
     this.#oldest = ++this.#revision
     this.#events = []
     this.endWatches()
   }
 
-  /** Ends all watches, as a restart of the server does. */
+  /** Ends all watches, like a restart of the server. */
   endWatches(): void {
     for (const end of [...this.#ends]) end()
   }
 
-  /** Sends each watch a bookmark, as the real one does each minute. */
+  /** Sends each watch a bookmark, like the real server each minute. */
   bookmark(): void {
     const metadata = { resourceVersion: String(this.#revision), creationTimestamp: null }
     const object = { kind: "Node", apiVersion: "v1", metadata, spec: {}, status: {} }
@@ -165,7 +165,7 @@ export class FakeApi implements AsyncDisposable {
   #list(query: URLSearchParams): Response {
     const { empty, wrong } = this.troubles
     if (wrong !== undefined) return new Response(wrong, { headers: { "content-type": "application/json" } })
-    // A page goes on in the list as it was: names are taken in order, and what was made since may be missing.
+    // A page continues the list as it is now: names are sorted, and objects created since may be missing.
     const [revision = "", from = ""] = (query.get("continue") ?? "").split(" ")
     if (revision !== "" && Number(revision) < this.#oldest)
       return status(410, "Expired", "The provided continue parameter is too old to display a consistent list result")
@@ -207,7 +207,7 @@ export class FakeApi implements AsyncDisposable {
         for (const event of past) tell(event)
         watches.add(tell)
         ends.add(end)
-        controller.enqueue(encoder.encode("\n")) // the headers go at once
+        controller.enqueue(encoder.encode("\n")) // sends the headers at once
       },
       cancel() {
         if (tell) watches.delete(tell)
@@ -238,7 +238,9 @@ function status(code: number, reason: string, message: string, headers: Record<s
   return Response.json(statusObject(code, reason, message), { status: code, headers })
 }
 
-/** A Node object as kubelet and the controller of ranges write it; `padding` makes it as long as a real one. */
+/**
+ * Returns a Node object as written by kubelet and the controller of ranges; `padding` makes it as long as a real one.
+ */
 export function nodeObject(
   name: string,
   podCIDRs: readonly string[],
