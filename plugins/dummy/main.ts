@@ -10,7 +10,7 @@ import { runPlugin } from "../../pkg/skel/mod.ts"
 import type { Interface } from "../../pkg/types/mod.ts"
 import { dummyFields, parseDummyConfig } from "./config.ts"
 
-/** Gives a container an interface that leads nowhere: a place for addresses. */
+/** Gives a container an interface without a network behind it, to hold addresses. */
 export const dummy = defineInterfacePlugin<InterfaceConfig>({
   name: "dummy",
   kind: "dummy",
@@ -19,7 +19,7 @@ export const dummy = defineInterfacePlugin<InterfaceConfig>({
   attach: attachDummy,
 })
 
-/** Makes the interface. Throws `CniError`. */
+/** Creates the interface. Throws `CniError`. */
 export function attachDummy(attaching: Attaching, lease: Lease, config: InterfaceConfig): Interface[] {
   const { mtu, mac } = config
   attaching.leaseEarly()

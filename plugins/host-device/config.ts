@@ -11,7 +11,7 @@ import { auxiliaryDevice, pciDevice } from "../../pkg/devices/mod.ts"
 import type { ConfigCall } from "../../pkg/skel/mod.ts"
 import { CniError, Code, formatMac, type NetworkConfig, parseMac } from "../../pkg/types/mod.ts"
 
-/** A text that counts as absent when it is empty, as upstream reads it. */
+/** A text that counts as absent if it is empty, as upstream reads it. */
 const textLike = (form: string, pattern: RegExp) => {
   const check = (text: string) => text === "" || pattern.test(text) || undefined
   return { kind: "text", expected: form, form, check, pattern: `^$|${pattern.source}` } as const
@@ -33,15 +33,15 @@ export const hostDeviceFields = {
   ipam: interfaceKeys.ipam,
 } as const satisfies Fields
 
-/** How a device of the host is found: by what the key of the configuration says. */
+/** How a device of the host is found: by the value of one configuration key. */
 export type Selector =
   | { by: "name" | "mac"; text: string; key: string }
   | { by: "path"; text: string; key: string; directories: readonly string[] }
 
-/** The configuration of a host-device attachment, checked. */
+/** The checked configuration of a host-device attachment. */
 export type HostDeviceConfig = ReturnType<typeof parseHostDeviceConfig>
 
-/** Reads the configuration. For DEL and GC what is wrong counts as absent. Throws code 7 that names the key. */
+/** Reads the configuration. For DEL and GC a wrong value counts as absent. Throws code 7 naming the key. */
 export function parseHostDeviceConfig(network: NetworkConfig, { verb, raw }: ConfigCall) {
   const lenient = isCleanup(verb)
   const read = parseConfig(hostDeviceFields, raw, lenient)
@@ -52,9 +52,9 @@ export function parseHostDeviceConfig(network: NetworkConfig, { verb, raw }: Con
     throw new CniError(Code.InvalidNetworkConfig, asUpstream)
   }
   return {
-    /** Undefined where the runtime names the device for each container, and has not yet. */
+    /** Undefined if the runtime names the device for each container and has not done so yet. */
     selector,
-    /** The device on the PCI bus, if it is known: it may have a driver for user space. */
+    /** The device on the PCI bus, if it is known: it may have a user-space driver. */
     pciBusID: (deviceID ?? read.pciBusID) || undefined,
     mtu: undefined,
     acceptRa: read.acceptRa,
@@ -65,7 +65,7 @@ export function parseHostDeviceConfig(network: NetworkConfig, { verb, raw }: Con
 
 type Selecting = Partial<Record<"device" | "hwaddr" | "kernelpath" | "pciBusID" | "deviceID", string | undefined>>
 
-/** The runtime's choice for this container has priority over the network's configuration. */
+/** The runtime's choice for this container has precedence over the network's configuration. */
 function selectorOf({ device, hwaddr, kernelpath, pciBusID, deviceID }: Selecting): Selector | undefined {
   const path = (key: string, text: string, ...directories: readonly string[]) =>
     ({ by: "path", key, text, directories }) as const

@@ -20,12 +20,15 @@ import {
 import { CniError, Code, ownerComment } from "../../pkg/types/mod.ts"
 import type { HostDeviceConfig, Selector } from "./config.ts"
 
-/** Whether the device is run by a process, as DPDK does it: there is no interface to move then. */
+/** Whether a process drives the device, as with DPDK: then there is no interface to move. */
 export function isUserspace({ pciBusID }: HostDeviceConfig): boolean {
   return pciBusID !== undefined && hasDriver(pciBusID, ["vfio-pci", "uio_pci_generic", "igb_uio"])
 }
 
-/** The device on the host; undefined when it is not there. Devices that have a record are restored before, see `restoreReturned`. */
+/**
+ * Returns the device on the host; undefined if it is not there. Devices with a record have been returned before, see
+ * `restoreReturned`.
+ */
 export function findDevice(host: NetlinkSocket, selector: Selector): Link | undefined {
   switch (selector.by) {
     case "name":
@@ -43,8 +46,8 @@ export function findDevice(host: NetlinkSocket, selector: Selector): Link | unde
 }
 
 /**
- * Likewise. Throws code 11 when a container has the device, with the attachment's name, and code 7 when it is nowhere, a port
- * of a bridge or a bond, or the loopback interface.
+ * Like `findDevice`, but throws code 11 if a container has the device, with the attachment's name, and code 7 if it
+ * does not exist, is a port of a bridge or a bond, or is the loopback interface.
  */
 export function requireDevice(host: NetlinkSocket, selector: Selector): Link {
   const refusal = `Cannot take the device "${selector.text}"`
@@ -67,7 +70,10 @@ function whyNot(host: NetlinkSocket, { flags, attributes: { master } }: Link): s
   return master === undefined ? undefined : `it is a port of "${findLink(host, master as Ifindex)?.name}"`
 }
 
-/** The holder of a device, for errors: the attachment of its record, or a namespace with a link that looks like the Go suite's. */
+/**
+ * Returns the holder of a device, for errors: the attachment of its record, or a namespace with a link that looks like
+ * one of the Go suite.
+ */
 function findHolder(host: NetlinkSocket, selector: Selector): { nsid: number | undefined; what: string } | undefined {
   for (const { owner, record } of new DeviceRecords().list()) {
     if (!isSelectedRecord(selector, record) || !findRecorded(host, record)) continue
@@ -80,7 +86,7 @@ function findHolder(host: NetlinkSocket, selector: Selector): { nsid: number | u
   return undefined
 }
 
-/** Whether the device of a record is the one that a configuration means. */
+/** Whether the device of a record is the one of a configuration. */
 export function isSelectedRecord(selector: Selector, { device, former }: DeviceRecord): boolean {
   switch (selector.by) {
     case "name":
@@ -92,7 +98,9 @@ export function isSelectedRecord(selector: Selector, { device, former }: DeviceR
   }
 }
 
-/** Whether a link without a record can be the device that a configuration means: its alias is the name that the Go suite has written. */
+/**
+ * Whether a link without a record can be the device of a configuration: its alias is the name that the Go suite wrote.
+ */
 export function isSelected(selector: Selector, link: Link): boolean {
   const { permanentMac, parentName, alias } = link.attributes
   switch (selector.by) {
@@ -105,7 +113,9 @@ export function isSelected(selector: Selector, link: Link): boolean {
   }
 }
 
-/** Likewise, as far as links tell: what is on which bus only newer kernels say, and not of every device. */
+/**
+ * Like `isSelected`, as far as the link shows: only newer kernels report the bus of a device, and not for all devices.
+ */
 export function mayBeSelected(selector: Selector | undefined, link: Link): boolean {
   return !selector || selector.by === "path" || isSelected(selector, link)
 }

@@ -54,14 +54,14 @@ function takeSelected(attaching: Attaching, selector: Selector): Link {
   return takeDevice(attaching, restorePutBack(host, requireDevice(host, selector), selector))
 }
 
-/** Gives a device its name that the Go suite has moved and the kernel has put back. */
+/** Gives a device its former name after the Go suite has moved it and the kernel has put it back. */
 function restorePutBack(host: RouteSocket, device: Link, { by, text }: Selector): Link {
   const { alias, altNames } = device.attributes
   const isPutBack = by === "name" && device.name !== text && alias === text && !altNames?.includes(text)
   return isPutBack ? renameReturnedByKernel(host, device, text) : device
 }
 
-/** Compares whose the device is, and which. Throws `CniError`. */
+/** Checks the owner and the identity of the device. Throws `CniError`. */
 export function checkDevice({ host, sandbox, owner, link }: Checking, { selector }: HostDeviceConfig): void {
   const record = new DeviceRecords().read(owner)
   const what = `device "${link.name}"`
@@ -71,7 +71,7 @@ export function checkDevice({ host, sandbox, owner, link }: Checking, { selector
   throw mismatch(what, `"${selector.text}" of the host`, `"${record?.former.name ?? link.attributes.alias}"`)
 }
 
-/** A device that a container has is there for another one later: STATUS is about whether any ADD can succeed. */
+/** A device that a container has will be free for another one later: STATUS is about whether any ADD can succeed. */
 function requireAnywhere({ host }: { host: RouteSocket }, config: HostDeviceConfig): void {
   if (isUserspace(config)) return
   new DeviceRecords().requireWritable()
@@ -97,13 +97,15 @@ function detachDevice({ namespace, ifName, log }: Call, config: HostDeviceConfig
   })
 }
 
-/** Its name is known only from text that the container may have written; its place older kernels do not report. */
+/**
+ * Its name is known only from a text that the container may have written, and older kernels do not report its place.
+ */
 function mayBeUnrecorded(selector: Selector | undefined, link: Link): boolean {
   if (!selector || selector.by === "name") return true
   return (selector.by === "path" && link.attributes.parentName === undefined) || isSelected(selector, link)
 }
 
-/** What the Go suite has moved, and the kernel has put on the host, has no record. */
+/** A device that the Go suite has moved, and the kernel has put back on the host, has no record. */
 function hasReturned(host: RouteSocket, selector: Selector): boolean {
   restoreAllReturned(host)
   const device = findDevice(host, selector)

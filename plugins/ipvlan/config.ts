@@ -30,15 +30,15 @@ export const ipvlanFields = {
   dns,
 } as const satisfies Fields
 
-/** The configuration of an ipvlan attachment, checked. */
+/** The checked configuration of an ipvlan attachment. */
 export type IpvlanConfig = ReturnType<typeof parseIpvlanConfig>
 
-/** Reads the configuration. For DEL and GC what is wrong counts as absent. Throws code 7 that names the key. */
+/** Reads the configuration. For DEL and GC a wrong value counts as absent. Throws code 7 naming the key. */
 export function parseIpvlanConfig(network: NetworkConfig, { verb, raw }: ConfigCall) {
   const read = parseConfig(ipvlanFields, raw, isCleanup(verb))
   return {
     ...readInterfaceKeys({ ...read, ipam: network.ipam }, network, { verb, args: "" }),
-    /** Undefined for the interface of an earlier plugin, or that of the default route. */
+    /** Undefined for the interface of an earlier plugin, or the one of the default route. */
     master: read.master || undefined,
     linkInContainer: read.linkInContainer,
     mode: read.mode || "l2",

@@ -15,7 +15,7 @@ import { runPlugin } from "../../pkg/skel/mod.ts"
 import type { Interface } from "../../pkg/types/mod.ts"
 import { type IpvlanConfig, ipvlanFields, parseIpvlanConfig } from "./config.ts"
 
-/** Gives a container an interface on one of the host's, with the same MAC: for networks that take no other. */
+/** Gives a container an interface on one of the host's, with the same MAC: for networks that accept no other. */
 export const ipvlan = defineInterfacePlugin<IpvlanConfig>({
   name: "ipvlan",
   kind: "ipvlan",
@@ -27,7 +27,7 @@ export const ipvlan = defineInterfacePlugin<IpvlanConfig>({
   requireUsable: ({ host }, config) => void findMasterForStatus(host, config),
 })
 
-/** Makes the interface on its master. Throws `CniError`. */
+/** Creates the interface on its master. Throws `CniError`. */
 export function attachIpvlan(attaching: Attaching, lease: Lease, config: IpvlanConfig): Interface[] {
   const { mode, flag, mtu, linkInContainer } = config
   const parent = requireMaster(attaching, config)
@@ -38,7 +38,9 @@ export function attachIpvlan(attaching: Attaching, lease: Lease, config: IpvlanC
   return configureInterface(attaching, link, lease, config)
 }
 
-/** Compares mode, flag and master. Mode and flag are the master's: the last interface made on it sets them for all. */
+/**
+ * Checks mode, flag and master. Mode and flag belong to the master: the last interface created on it sets them for all.
+ */
 export function checkIpvlan(checking: Checking, config: IpvlanConfig): void {
   const { link } = checking
   const data = linkData(link, "ipvlan")

@@ -63,7 +63,7 @@ function deleteLoopback(call: Call): void {
   if (inside) setLink(inside, getLink(inside, "lo"), { up: false })
 }
 
-/** Throws when the interface has an address that is no loopback address. */
+/** Throws if the interface has an address that is not a loopback address. */
 function loopbackAddresses(inside: RouteSocket, lo: Link): IpConfig[] {
   const addresses = listAddresses(inside, lo)
   const foreign = addresses.find(({ ip }) => !isLoopback(ip))

@@ -34,11 +34,11 @@ export const macvlanFields = {
   runtimeConfig: { kind: "object", fields: { mac: macAddress } },
 } as const satisfies Fields
 
-/** The configuration of a macvlan attachment, checked. */
+/** The checked configuration of a macvlan attachment. */
 export type MacvlanConfig = ReturnType<typeof parseMacvlanConfig>
 
 /**
- * Reads the configuration. For DEL and GC what is wrong counts as absent. Throws code 7 that names the key, or code 4 for
+ * Reads the configuration. For DEL and GC a wrong value counts as absent. Throws code 7 naming the key, or code 4 for
  * `CNI_ARGS`.
  */
 export function parseMacvlanConfig(network: NetworkConfig, call: ConfigCall) {
@@ -46,11 +46,11 @@ export function parseMacvlanConfig(network: NetworkConfig, call: ConfigCall) {
   return {
     ...readInterfaceKeys(read, network, call),
     ...(read.mtu < 0 && !isCleanup(call.verb) && { mtu: read.mtu }), // the range in the error is the master's
-    /** Undefined for the interface of an earlier plugin, or that of the default route. */
+    /** Undefined for the interface of an earlier plugin, or the one of the default route. */
     master: read.master || undefined,
     linkInContainer: read.linkInContainer,
     mode: read.mode || "bridge",
-    /** Undefined for the kernel's 1000. */
+    /** Undefined for the kernel's default, 1000. */
     bcqueuelen: read.bcqueuelen || undefined,
   }
 }

@@ -28,7 +28,7 @@ export const macvlan = defineInterfacePlugin<MacvlanConfig>({
   requireUsable: requireUsableMaster,
 })
 
-/** Makes the interface on its master. Throws `CniError`. */
+/** Creates the interface on its master. Throws `CniError`. */
 export function attachMacvlan(attaching: Attaching, lease: Lease, config: MacvlanConfig): Interface[] {
   const { linkInContainer, mode, mtu, mac, bcqueuelen } = config
   const parent = requireMaster(attaching, config)
@@ -39,14 +39,14 @@ export function attachMacvlan(attaching: Attaching, lease: Lease, config: Macvla
   return configureInterface(attaching, link, lease, config)
 }
 
-/** Compares mode and master with the configuration. Throws `CniError`. */
+/** Checks mode and master. Throws `CniError`. */
 export function checkMacvlan(checking: Checking, config: MacvlanConfig): void {
   const { link } = checking
   checkSetting(`mode of "${link.name}"`, macvlanModes, config.mode, linkData(link, "macvlan")?.mode)
   checkMaster(checking, config)
 }
 
-/** Looks whether ADD could use the master. Throws `CniError`. */
+/** Checks that ADD can use the master. Throws `CniError`. */
 export function requireUsableMaster({ host }: { host: RouteSocket }, config: MacvlanConfig): void {
   const parent = findMasterForStatus(host, config)
   if (parent) requireMtuOfParent(config.mtu, parent)

@@ -12,12 +12,12 @@ import { CniError, Code, type NetworkConfig } from "../../pkg/types/mod.ts"
 /** The keys of its configuration. */
 export const ptpFields = { ...interfaceKeys, ...masqueradeKeys } as const satisfies Fields
 
-/** The configuration of a point-to-point attachment, checked. The MTU is that of both ends. */
+/** The checked configuration of a point-to-point attachment. The MTU applies to both ends. */
 export type PtpConfig = ReturnType<typeof parsePtpConfig>
 
 /**
- * Reads the configuration. For DEL and GC what is wrong or missing counts as absent. Throws code 7 that names the key,
- * also for a missing "ipam.type", or code 4 for `CNI_ARGS`.
+ * Reads the configuration. For DEL and GC a wrong or missing value counts as absent. Throws code 7 naming the key, also
+ * for a missing "ipam.type", or code 4 for `CNI_ARGS`.
  */
 export function parsePtpConfig(network: NetworkConfig, { verb, args, raw }: ConfigCall) {
   const lenient = isCleanup(verb)
@@ -27,7 +27,7 @@ export function parsePtpConfig(network: NetworkConfig, { verb, args, raw }: Conf
       details: "a point-to-point attachment needs addresses: name an IPAM plugin, such as host-local",
     })
   }
-  // Upstream's ptp does not look at CNI_ARGS: keys that only others know must not become an error.
+  // Upstream's ptp ignores CNI_ARGS, so keys that only others know must not become an error.
   const call = { verb, args: args === "" ? "" : `IgnoreUnknown=1;${args}` }
   const common = readInterfaceKeys(read, network, call)
   // The host is the only router on the link.

@@ -25,8 +25,8 @@ import {
 import { hostAddresses, hostRoutes, planContainerRoutes } from "./routes.ts"
 
 /**
- * Brings the host's end up. It takes no configuration from the container, and its IPv6
- * addresses are usable at once, the link-local one too: no other host is on the link.
+ * Brings the host's end up. It accepts no configuration from the container. Its IPv6 addresses, including the
+ * link-local one, are usable at once: no other host is on the link.
  */
 export function raiseHostEnd(host: NetlinkSocket, name: string, families: readonly Family[]): void {
   const ipv6 = `net/ipv6/conf/${name}`
@@ -37,8 +37,8 @@ export function raiseHostEnd(host: NetlinkSocket, name: string, families: readon
 }
 
 /**
- * Gives the container's end its addresses and routes, and brings it up. All of it goes with the link. Routes are appended:
- * another interface of the container may have the same, to the same gateway or by default, and keeps them.
+ * Adds addresses and routes to the container's end, and brings it up. All of it is deleted with the link. Routes are
+ * appended: another interface of the container may have the same routes, for example a default route, and keeps them.
  */
 export function configureContainerEnd(container: ContainerLink, result: Result, acceptRa: boolean): void {
   const { inside, link } = container
@@ -47,7 +47,7 @@ export function configureContainerEnd(container: ContainerLink, result: Result, 
   orCannot(`Cannot add the routes of "${link.name}"`, () => {
     for (const route of first) addRoute(inside, route, "append")
     for (const { ip: dst, prefix } of networks) {
-      // For an IPv4 address alone the kernel makes no route.
+      // For an IPv4 address alone the kernel adds no route.
       unlessErrno(() => deleteRoute(inside, { dst, prefix, index: link.index }), "ESRCH")
     }
     for (const route of last) addRoute(inside, route, "append")
@@ -56,7 +56,7 @@ export function configureContainerEnd(container: ContainerLink, result: Result, 
 
 /**
  * Adds the gateway addresses to the host's end, and the host routes to the container. All are deleted with the link.
- * With `isRepeated` existing ones are no error.
+ * With `isRepeated` existing ones are not an error.
  */
 export function configureHostEnd(
   host: NetlinkSocket,
@@ -79,11 +79,11 @@ export function configureHostEnd(
   }
 }
 
-/** Two containers with one address: the host can reach only one of them. */
+/** Two containers with the same address: the host can reach only one of them. */
 function noHostRoute(host: NetlinkSocket, end: Link, { dst }: RouteSpec, cause: unknown): CniError {
   const what = `Cannot route ${formatIp(dst)} to "${end.name}"`
   if (!isErrno(cause, "EEXIST")) return new CniError(Code.Internal, what, { cause })
-  const index = findRoute(host, dst)?.index // one question: the host may have a million routes
+  const index = findRoute(host, dst)?.index // one query: the host may have a million routes
   const link = index === undefined ? undefined : findLink(host, index)
   return new CniError(Code.Internal, `${what}: the host has a route to it already`, {
     details: link ? `it leads to "${link.name}"${link.attributes.alias ? ` of ${link.attributes.alias}` : ""}` : "",

@@ -54,7 +54,7 @@ function attachPtp(
   config: PtpConfig,
 ): Interface[] {
   const { ifName, netns } = call
-  const result = lease() // of another address management than dhcp: nothing but the host is on the link
+  const result = lease() // an address that is not from dhcp: nothing but the host is on the link
   const name = createVethPair(host, { sandbox, ifName, mtu: config.mtu, mac: config.mac, alias: ownerComment(owner) })
   undo.defer("create the veth pair", () => deleteLink(host, getLink(host, name)))
   const families = familiesOf(result)
@@ -63,7 +63,7 @@ function attachPtp(
   configureContainerEnd({ sandbox, inside, link }, result, config.acceptRa)
   const end = waitOperational(host, getLink(host, name))
   configureHostEnd(host, end, result)
-  for (const family of families) enableForwarding(family) // at the end: it is never taken back
+  for (const family of families) enableForwarding(family) // at the end: it is never undone
   return [describeInterface(end), { ...describeInterface(link), sandbox: netns }]
 }
 
@@ -71,7 +71,7 @@ function familiesOf(result: Result): Family[] {
   return [...new Set(addressesOf(result).map(({ ip }) => familyOf(ip)))]
 }
 
-/** The host's end of the pair, the gateways, which are its addresses, and forwarding. */
+/** Checks the host's end of the pair, the gateways, which are its addresses, and forwarding. */
 function checkPtp({ call, owner, host, sandbox, link, recorded }: Checking, config: PtpConfig): void {
   const { prevResult, ips, addresses } = recorded
   const end = requireHostEnd(host, sandbox, link)
@@ -82,7 +82,7 @@ function checkPtp({ call, owner, host, sandbox, link, recorded }: Checking, conf
   for (const family of new Set(addresses.map(({ ip }) => familyOf(ip)))) checkForwarding(family)
 }
 
-/** On both sides. */
+/** Checks the routes on both sides. */
 function checkPtpRoutes({ host, sandbox, inside, link, recorded }: Checking): void {
   const ours = { ips: recorded.ips, routes: recorded.prevResult.routes }
   const { first, last } = planContainerRoutes(ours, link)
@@ -96,7 +96,7 @@ function requireHostEnd(host: RouteSocket, sandbox: Netns, link: Link): Link {
   return end
 }
 
-/** The host's end in ADD's result. Throws `CniError` when the result names another one. */
+/** Returns the host's end in ADD's result. Throws `CniError` if the result names another one. */
 function requireRecorded(end: Link, prevResult: Result, { ifName }: { ifName: string }): Interface {
   const recorded = findRecordedOnHost(prevResult, end)
   if (recorded) return recorded

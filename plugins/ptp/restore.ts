@@ -14,7 +14,7 @@ import type { PtpConfig } from "./config.ts"
 import { configureHostEnd, raiseHostEnd } from "./ends.ts"
 import { hostAddresses, hostRoutes } from "./routes.ts"
 
-/** Makes again the gateway addresses and host routes of the host's ends, brings these up, and has the host forward. */
+/** Restores the gateway addresses and host routes of the host's ends, brings these up, and enables forwarding. */
 export function restoreHostEnds({ attachments, host, isDry, tell }: RestoringInterfaces<PtpConfig>): void {
   const ends = new HostEnds(host)
   const forwarded = new Set<Family>()
@@ -49,7 +49,10 @@ function isLost(host: RouteSocket, end: Link, { recorded }: Ours): boolean {
   return isDown || acceptsRa(end) || missingOf(host, end, recorded).ips.length > 0
 }
 
-/** Of the container's addresses those whose gateway is no address of the host's end, or to which the host has no route by it. */
+/**
+ * Returns the container's addresses whose gateway is missing on the host's end, or to which the host has no route
+ * through it.
+ */
 function missingOf(host: RouteSocket, end: Link, { ips }: Ours["recorded"]): Pick<Ours["recorded"], "ips"> {
   const found = listAddresses(host, end).map(formatCidr)
   const isThere = (ip: Ours["recorded"]["ips"][number]) =>

@@ -6,20 +6,20 @@ type Addresses = Pick<Result, "ips">
 
 /** The routes inside the container, in the order in which the kernel accepts them. */
 export interface ContainerRoutes {
-  /** The gateways, each on the link, and then what the IPAM plugin wants. */
+  /** The gateways, each on the link, followed by the IPAM plugin's routes. */
   first: RouteSpec[]
-  /** Networks whose routes, made by the kernel along with the addresses, have to go: no neighbour is on the link. */
+  /** Networks whose routes the kernel adds with the addresses. They are deleted: no neighbor is on the link. */
   networks: Cidr[]
-  /** The networks again, through their gateways. */
+  /** Routes to the same networks through their gateways. */
   last: RouteSpec[]
 }
 
 /**
- * The routes of a container at the end of a point-to-point link, like
- * `ip route add 10.9.0.1 dev eth0 scope link src 10.9.0.5`, what the result has, `ip route del 10.9.0.0/24 dev eth0`, and
- * `ip route add 10.9.0.0/24 via 10.9.0.1 dev eth0 src 10.9.0.5`. What several addresses share comes once, with the first
- * one as source. The result's routes come before the deletion, so that they may use any gateway in the networks; one to a
- * network itself takes the place of ours, one to a gateway itself is ours already.
+ * Plans the routes of a container at the end of a point-to-point link, like `ip route add 10.9.0.1 dev eth0 scope link
+ * src 10.9.0.5`, the routes of the result, `ip route del 10.9.0.0/24 dev eth0`, and `ip route add 10.9.0.0/24 via
+ * 10.9.0.1 dev eth0 src 10.9.0.5`. A route that several addresses share is added once, with the first address as
+ * source. The result's routes come before the deletion, so that they may use any gateway in the networks. A route of
+ * the result to a network itself replaces ours; one to a gateway itself is the same as ours.
  */
 export function planContainerRoutes(
   result: Pick<Result, "ips" | "routes">,
@@ -43,11 +43,11 @@ export function planContainerRoutes(
   return {
     first: [...gateways.values(), ...others],
     networks: all.map(({ dst, prefix }) => ({ ip: dst, prefix })),
-    last: all.filter(({ dst, prefix }) => prefix < bitsOf(dst)), // an address alone has no neighbours to be reached
+    last: all.filter(({ dst, prefix }) => prefix < bitsOf(dst)), // an address alone has no neighbors
   }
 }
 
-/** The addresses of the host's end, each gateway once: 10.9.0.1/32. */
+/** Returns the addresses of the host's end, each gateway once: 10.9.0.1/32. */
 export function hostAddresses(result: Addresses): Cidr[] {
   const gateways = new Map<string, Cidr>()
   for (const { gateway } of addressesOf(result)) {
@@ -56,7 +56,7 @@ export function hostAddresses(result: Addresses): Cidr[] {
   return [...gateways.values()]
 }
 
-/** The host's routes to the container's addresses, like `ip route add 10.9.0.5 dev veth0a1b2c3d scope host`. */
+/** Returns the host's routes to the container's addresses, like `ip route add 10.9.0.5 dev veth0a1b2c3d scope host`. */
 export function hostRoutes(result: Addresses, end: Pick<Link, "index">): RouteSpec[] {
   const routes = new Map<string, RouteSpec>()
   for (const { ip } of addressesOf(result)) {

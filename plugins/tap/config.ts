@@ -11,7 +11,7 @@ import {
 import type { ConfigCall } from "../../pkg/skel/mod.ts"
 import type { NetworkConfig } from "../../pkg/types/mod.ts"
 
-const id = { kind: "integer", min: 0, max: 2 ** 32 - 2 } as const // one more is (uid_t)-1, which is no user
+const id = { kind: "integer", min: 0, max: 2 ** 32 - 2 } as const // the next number is (uid_t)-1, which is not a user
 
 /** The keys of its configuration. */
 export const tapFields = {
@@ -30,11 +30,11 @@ export const tapFields = {
   },
 } as const satisfies Fields
 
-/** The configuration of a tap device, checked. */
+/** The checked configuration of a tap device. */
 export type TapConfig = ReturnType<typeof parseTapConfig>
 
 /**
- * Reads the configuration. For DEL and GC what is wrong counts as absent. Throws code 7 that names the key, or code 4 for
+ * Reads the configuration. For DEL and GC a wrong value counts as absent. Throws code 7 naming the key, or code 4 for
  * `CNI_ARGS`.
  */
 export function parseTapConfig(network: NetworkConfig, { verb, args, raw }: ConfigCall) {
@@ -42,9 +42,9 @@ export function parseTapConfig(network: NetworkConfig, { verb, args, raw }: Conf
   return {
     ...read,
     ...readInterfaceKeys(read, network, { verb, args }),
-    /** Undefined for our own. */
+    /** Undefined for this process's own. */
     selinuxContext: read.selinuxContext || undefined,
-    /** The bridge in the container that it is a port of. */
+    /** The bridge in the container that gets the tap as a port. */
     bridge: read.bridge || undefined,
   }
 }

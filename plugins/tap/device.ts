@@ -16,12 +16,12 @@ const IFF_NO_PI = 0x1000 // no struct tun_pi before each frame
 const IFF_VNET_HDR = 0x4000
 const IFF_TUN_EXCL = 0x8000
 
-/** A tap device to be made, its keys as in the plugin's README. */
+/** A tap device to create; its keys are documented in the plugin's README. */
 export interface TapDevice extends Pick<TapConfig, "multiQueue" | "vnetHdr" | "owner" | "group"> {
   name: string
 }
 
-/** Opens the device that taps are made by, for the namespace that the thread is in. Throws `CniError`. */
+/** Opens the device that creates taps, for the thread's namespace. Throws `CniError`. */
 export function openTun(): FileDescriptor {
   try {
     return FileDescriptor.open("/dev/net/tun", Open.ReadWrite)
@@ -30,7 +30,7 @@ export function openTun(): FileDescriptor {
   }
 }
 
-/** The error for a device that cannot be opened. */
+/** Returns the error for a device that cannot be opened. */
 export function noTun(cause: unknown): CniError {
   const why = isErrno(cause, "ENOENT", "ENODEV", "ENXIO") ? ': load the module "tun"' : ""
   return new CniError(Code.Internal, `Cannot open "/dev/net/tun"${why}`, { cause })
@@ -50,7 +50,7 @@ function set(fd: Fd, name: keyof typeof requests, value: number): void {
 }
 
 /**
- * Sets the owner of the device. Throws code 7 for an id that is not mapped in the user namespace, else `SyscallError`.
+ * Sets the owner of the device. Throws code 7 for an ID that is not mapped in the user namespace, else `SyscallError`.
  */
 export function setUser(fd: Fd, key: "owner" | "group", id: number): void {
   try {
@@ -63,9 +63,9 @@ export function setUser(fd: Fd, key: "owner" | "group", id: number): void {
 }
 
 /**
- * Makes a tap device that stays when `prepare` has returned, to which it is there already, in the namespace that the thread is in, like
- * `ip tuntap add name NAME mode tap user OWNER group GROUP`. Throws `CniError`, and `EBUSY` when the name is taken; nothing
- * was made then.
+ * Creates a persistent tap device in the thread's namespace, like `ip tuntap add name NAME mode tap user OWNER group
+ * GROUP`. The device exists while `prepare` runs, and is deleted if it throws. Throws `CniError`, and `EBUSY` if the
+ * name is taken; nothing was created then.
  */
 export function createTap(device: TapDevice, prepare: () => void = () => undefined): void {
   const { owner, group } = device
@@ -74,5 +74,5 @@ export function createTap(device: TapDevice, prepare: () => void = () => undefin
   if (owner !== undefined) setUser(file.fd, "owner", owner)
   if (group !== undefined) setUser(file.fd, "group", group)
   prepare()
-  set(file.fd, "TUNSETPERSIST", 1) // the last: until then the device goes with its descriptor
+  set(file.fd, "TUNSETPERSIST", 1) // last: until then the device is deleted with its descriptor
 }

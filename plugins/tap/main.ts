@@ -14,7 +14,7 @@ import { parseTapConfig, type TapConfig, tapFields } from "./config.ts"
 import { createTap, IFF_TAP, openTun } from "./device.ts"
 import { createTapIfAsked, createTapIn, withContext } from "./selinux.ts"
 
-/** Gives a container a tap device, whose other end is a program, such as a virtual machine's monitor. */
+/** Gives a container a tap device for a program, such as a virtual machine monitor. */
 export const tap = defineInterfacePlugin<TapConfig>({
   name: "tap",
   kind: "tun", // the kernel's name for it
@@ -31,7 +31,7 @@ function attachTap(attaching: Attaching, lease: Lease, config: TapConfig): Inter
   return configureInterface(attaching, addTap(attaching, config, bridge), lease, config)
 }
 
-/** Returns the bridge in the container whose port the tap becomes. Throws code 7 when it does not exist. */
+/** Returns the bridge in the container that gets the tap as a port. Throws code 7 if it does not exist. */
 export function requireBridge({ call, inside }: Attaching, name: string): Link {
   const found = findLink(inside, name)
   if (found?.kind === "bridge") return found
@@ -39,7 +39,7 @@ export function requireBridge({ call, inside }: Attaching, name: string): Link {
   throw new CniError(Code.InvalidNetworkConfig, `Cannot find the bridge "${name}" in "${call.netns}"`, { details })
 }
 
-/** The tap: with its owner's alias, and down. */
+/** Adds the tap with its owner's alias, down. */
 function addTap({ call, sandbox, inside, owner, undo }: Attaching, config: TapConfig, bridge: Link | undefined): Link {
   const name = call.ifName
   const { selinuxContext, multiQueue, vnetHdr, mac, mtu } = config
@@ -49,17 +49,17 @@ function addTap({ call, sandbox, inside, owner, undo }: Attaching, config: TapCo
     if (selinuxContext === undefined) sandbox.run(() => createTap(device, configure))
     else sandbox.run(() => createTapIn(selinuxContext, device))
     undo.defer(`create tap "${name}"`, () => deleteLink(inside, getLink(inside, name)))
-    if (selinuxContext !== undefined) configure() // that process may make a device, and nothing else
+    if (selinuxContext !== undefined) configure() // that process may create a device, and nothing else
   } catch (cause) {
     if (cause instanceof CniError && cause.code !== Code.Internal) throw cause
-    // The name was free a moment before.
+    // The name was free a moment ago.
     const code = isErrno(cause, "EBUSY") ? Code.TryAgainLater : Code.Internal
     throw new CniError(code, `Cannot create tap "${name}" in "${call.netns}"`, { cause })
   }
   return getLink(inside, name)
 }
 
-/** Compares what the tap is like, and whose, with the configuration. Throws `CniError`. */
+/** Checks the tap's properties and owner. Throws `CniError`. */
 export function checkTap({ inside, link }: Checking, { owner, group, multiQueue, bridge }: TapConfig): void {
   const data = linkData(link, "tun") ?? {}
   const master = bridge && link.attributes.master && findLink(inside, link.attributes.master as Ifindex)?.name
@@ -80,7 +80,7 @@ function requireTun(_sides: unknown, { selinuxContext }: TapConfig): void {
   if (selinuxContext !== undefined) withContext(selinuxContext, () => undefined)
 }
 
-/** Runs the plugin as this process, or only makes a device for another. */
+/** Runs the plugin as this process, or only creates a device for another process. */
 export function runTap(delegates: readonly Plugin<unknown>[] = []): never {
   createTapIfAsked()
   return runPlugin(tap, delegates)

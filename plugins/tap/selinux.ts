@@ -4,13 +4,16 @@ import { logLine } from "../../pkg/skel/mod.ts"
 import { CniError, Code, orCannot } from "../../pkg/types/mod.ts"
 import { createTap, type TapDevice } from "./device.ts"
 
-/** The context of what this thread executes next. Empty, which it is at a program's start: the one that the policy says. */
+/**
+ * The SELinux context of the program that this thread executes next. It is empty at the start of a program: the policy
+ * decides.
+ */
 const NEXT = "/proc/thread-self/attr/exec"
 
-/** The argument of this program where it only makes a device. */
+/** The argument of this program if it only creates a device. */
 const TASK = "create-device"
 
-/** Runs `work`, whose programs are executed in a SELinux context. Throws code 7 for one that the kernel refuses. */
+/** Runs `work` and executes its programs in a SELinux context. Throws code 7 if the kernel refuses the context. */
 export function withContext<T>(context: string, work: () => T): T {
   try {
     writeExisting(NEXT, context)
@@ -24,13 +27,13 @@ export function withContext<T>(context: string, work: () => T): T {
   try {
     return work()
   } finally {
-    writeExisting(NEXT, "\n") // is empty, too; nothing at all would not reach the kernel
+    writeExisting(NEXT, "\n") // also means empty; a write without bytes would not reach the kernel
   }
 }
 
 /**
- * `createTap` in a SELinux context. A device has the context of the process that makes it, and policies let processes change
- * theirs by executing a program alone: this program is executed for it. Throws `CniError`.
+ * Runs `createTap` in a SELinux context. A device gets the context of the process that creates it, and policies let a
+ * process change its context only by executing a program, so this program is executed for it. Throws `CniError`.
  */
 export function createTapIn(context: string, tap: TapDevice): void {
   const program = { path: "/proc/self/exe", name: "tap", args: [TASK, JSON.stringify(tap)], env: {} }
@@ -40,12 +43,12 @@ export function createTapIn(context: string, tap: TapDevice): void {
   if (details !== undefined) throw new CniError(Code.Internal, refusal, { details })
 }
 
-/** The failure of a program: its message, or else its end. Undefined for one that succeeded. */
+/** Returns a program's failure: its message, or else how it ended. Undefined if it succeeded. */
 export function failureOf({ exitCode, signal, stderr }: ReturnType<typeof spawn>): string | undefined {
   return exitCode === 0 ? undefined : decodeUtf8(stderr).trim() || (signal ?? `exit status ${exitCode}`)
 }
 
-/** Makes the tap and ends the process, in a process that `createTapIn` has started. Does nothing in any other. */
+/** Creates the tap and ends the process, if `createTapIn` has started it. Does nothing otherwise. */
 export function createTapIfAsked(): void {
   const [task, tap = ""] = programArguments()
   if (task !== TASK) return

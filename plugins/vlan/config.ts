@@ -31,12 +31,12 @@ export const vlanFields = {
   dns,
 } as const satisfies Fields
 
-/** The configuration of a VLAN attachment, checked. */
+/** The checked configuration of a VLAN attachment. */
 export type VlanConfig = ReturnType<typeof parseVlanConfig>
 
 /**
- * Reads the configuration. For DEL and GC what is wrong or missing counts as absent. Throws code 7 that names the key,
- * also for a missing "master" or "ipam.type".
+ * Reads the configuration. For DEL and GC a wrong or missing value counts as absent. Throws code 7 naming the key, also
+ * for a missing "master" or "ipam.type".
  */
 export function parseVlanConfig(network: NetworkConfig, { verb, raw }: ConfigCall) {
   const read = parseConfig(vlanFields, raw, isCleanup(verb))

@@ -13,15 +13,15 @@ import { listNamespaces, Netns } from "../../pkg/netns/mod.ts"
 import { CniError, Code } from "../../pkg/types/mod.ts"
 import type { VlanConfig } from "./config.ts"
 
-/** Throws `CniError` when the master has an interface of this VLAN in its own namespace, where every ADD would fail. */
+/** Throws `CniError` if the master has an interface of this VLAN in its own namespace: then every ADD fails. */
 export function requireFreeVlan(route: RouteSocket, parent: Link, config: VlanConfig): void {
   const holder = findHolder(route, parent, config, undefined)
   if (holder) throw vlanTaken(parent, config, describeHolder(holder, "the namespace of the master"))
 }
 
 /**
- * Returns the error for a VLAN that already exists on the master: the kernel allows one interface for each VLAN and
- * master, in all namespaces. `undefined` when only the name was taken.
+ * Returns the error for a VLAN that already exists on the master: the kernel allows one interface per VLAN and master,
+ * in all namespaces. Returns `undefined` if only the name was taken.
  */
 export function findVlanTaken(
   { call, host, inside, sandbox }: Sides,
@@ -40,7 +40,7 @@ export function findVlanTaken(
   return vlanTaken(parent, config, "an interface in a network namespace that has no path")
 }
 
-/** Undefined also for a namespace that no longer exists, or that cannot be looked into. */
+/** Undefined also for a namespace that no longer exists or cannot be inspected. */
 function lookInto(
   path: string,
   budget: Budget,

@@ -30,11 +30,11 @@ export const vlan = defineInterfacePlugin<VlanConfig>({
   requireUsable: requireVlan,
 })
 
-/** Makes the interface on its master. Throws `CniError`. */
+/** Creates the interface on its master. Throws `CniError`. */
 export function attachVlan(attaching: Attaching, lease: Lease, config: VlanConfig): Interface[] {
   const parent = requireMaster(attaching, config)
   requireFit(parent, config)
-  const link = addVlan(attaching, parent, config) // before an address is leased: only the kernel knows that the VLAN is taken
+  const link = addVlan(attaching, parent, config) // before an address is leased: only the kernel knows whether the VLAN is taken
   return configureInterface(attaching, link, lease, config)
 }
 
@@ -49,14 +49,14 @@ function addVlan(attaching: Attaching, parent: Link, config: VlanConfig): Link {
   }
 }
 
-/** The kernel brings no VLAN up on a master that is down. */
+/** The kernel does not bring a VLAN up on a master that is down. */
 function requireFit(parent: Link, { mtu }: VlanConfig): void {
   requireMtuOfParent(mtu, parent)
   if (parent.flags & IFF_UP) return
   throw new CniError(Code.Internal, `Cannot use the master interface "${parent.name}": it is down`)
 }
 
-/** Compares VLAN, protocol, MTU and master with the configuration. Throws `CniError`. */
+/** Checks VLAN, protocol, MTU and master. Throws `CniError`. */
 export function checkVlan(checking: Checking, config: VlanConfig): void {
   const { link } = checking
   const data = linkData(link, "vlan")
@@ -68,7 +68,10 @@ export function checkVlan(checking: Checking, config: VlanConfig): void {
   checkMaster(checking, config)
 }
 
-/** Checks whether ADD could use the master. A VLAN that another container has is freed by its DEL: the network stays usable. */
+/**
+ * Checks that ADD can use the master. A VLAN that another container has is freed by its DEL, so the network stays
+ * usable.
+ */
 export function requireVlan({ host }: { host: RouteSocket }, config: VlanConfig): void {
   const parent = findMasterForStatus(host, config)
   if (!parent) return
