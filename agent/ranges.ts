@@ -118,7 +118,8 @@ export function retire(route: RouteSocket, network: RangedNetwork): string[] {
 function takenNow({ directory }: RangedNetwork): string[] {
   if (!exists(directory)) return []
   const store = new Store({ directory, log: () => {} })
-  return store.locked(() => takenAddresses(store)) ?? []
+  using lock = store.lock()
+  return lock ? takenAddresses(store) : []
 }
 
 /**

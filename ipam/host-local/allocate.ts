@@ -1,31 +1,148 @@
 import { SyscallError } from "../../pkg/libc/mod.ts"
-import { AlreadyAttached, CniError, Code, messageOf } from "../../pkg/types/mod.ts"
-import { describeOwner, type Owner, type PreparedLease, toolHint } from "./lease-file.ts"
+import { AlreadyAttached, CniError, Code } from "../../pkg/types/mod.ts"
+import { ifPresent, type StorePlace } from "./files.ts"
+import { Index } from "./index.ts"
+import { describeOwner, isHeldBy, type Owner, type PreparedLease, readHolder, toolHint } from "./lease-file.ts"
 import { isReclaimable, livenessOf } from "./liveness.ts"
+import { nextAddress, readCursor, writeCursor } from "./next-address.ts"
+import { type RangeSource, rangeSetsOf } from "./node-ranges.ts"
 import {
   type Address,
   formatAddress,
   formatRangeSet,
-  isBetween,
   isKeptBack,
   isSameAddress,
-  offset,
   parseAddress,
   type Range,
   type RangeSet,
   rangeOf,
 } from "./ranges.ts"
-import type { NamespaceRecord } from "./records.ts"
-import type { Session } from "./store.ts"
+import { isSealed, rebuildIndex, seal } from "./rebuild.ts"
+import type { LeaseRecord, NamespaceRecord } from "./records.ts"
+import type { Store } from "./store.ts"
+
+/**
+ * Runs `work` on the locked store; returns `undefined` when there is no store. After an error of `work` the seal stays
+ * broken, so that the next session reads every file. Throws what `Store.lock` throws.
+ */
+export function inSession<T>(store: Store, work: (session: Session) => T): T | undefined {
+  using lock = store.lock()
+  if (!lock) return undefined
+  const session = new Session(store)
+  const value = work(session)
+  session.close()
+  return value
+}
+
+/**
+ * Owners and addresses of a locked store. Files come first and the index follows, so that a process killed in between
+ * leaves a broken seal, never a wrong index.
+ */
+export class Session {
+  readonly place: StorePlace
+  #index: Index
+  #isSealed: boolean
+
+  constructor(place: StorePlace) {
+    this.place = place
+    this.#isSealed = isSealed(place)
+    this.#index = this.#isSealed ? new Index(place.files, `${place.directory}/.index`) : rebuildIndex(place)
+  }
+
+  #rebuild(): void {
+    this.#index = rebuildIndex(this.place)
+    this.#isSealed = false
+  }
+
+  /** Reads all reservations again; returns their owners. */
+  owners(): Owner[] {
+    this.#rebuild()
+    return this.#index.records.list()
+  }
+
+  /** The addresses of an owner; without one, those that upstream's old format reserved for its whole container. */
+  holding(owner: Owner): LeaseRecord | undefined {
+    return this.ownHolding(owner) ?? this.ownHolding({ containerId: owner.containerId, ifName: "" })
+  }
+
+  /** The addresses of exactly this owner. */
+  ownHolding(owner: Owner): LeaseRecord | undefined {
+    const record = this.#index.records.get(owner)
+    const isHeld = (address: string) => {
+      const holder = this.holder(address)
+      return holder === "torn" || (holder !== undefined && isHeldBy(holder, owner))
+    }
+    if (!record || record.addresses.every(isHeld)) return record
+    this.#rebuild() // another program wrote into a file, or removed one just when another process held the lock
+    return this.#index.records.get(owner)
+  }
+
+  /** The owner of an address. */
+  holder(address: string): ReturnType<typeof readHolder> {
+    return readHolder(this.place.files, this.place.directory, address)
+  }
+
+  /** Makes `lease` the reservation of an address. Returns `undefined` when the address is taken. */
+  reserve(address: Address, lease: PreparedLease): Reserved | undefined {
+    const written = lease.take(`${this.place.directory}/${formatAddress(address)}`)
+    if (written !== undefined) this.#isSealed = false
+    this.#index.set(address, true)
+    return written === undefined ? undefined : { address, written }
+  }
+
+  /** Reserves the next free address of a range set. Returns `undefined` when the set is full. */
+  reserveFree(set: RangeSet, index: number, lease: PreparedLease): Reserved | undefined {
+    const cursor = readCursor(this.place, index)
+    for (;;) {
+      const free = nextAddress(set, cursor, this.#index)
+      if (!free) return undefined
+      const reserved = this.reserve(free, lease)
+      if (reserved) return reserved
+    }
+  }
+
+  /** Writes the record of an owner's addresses; after `reserve`. */
+  remember(record: LeaseRecord): void {
+    this.#isSealed = false
+    this.#index.put(record)
+  }
+
+  /** Takes an owner's addresses from it. Throws `SyscallError` when a file cannot be removed. */
+  release({ owner, addresses }: LeaseRecord): void {
+    for (const address of addresses) this.free(address)
+    this.#index.drop(owner)
+  }
+
+  /** Removes the reservation of an address. */
+  free(text: string): void {
+    const { files, directory } = this.place
+    this.#isSealed = false
+    ifPresent(() => files.unlink(`${directory}/${text}`))
+    const address = parseAddress(text)
+    if (address) this.#index.set(address, false)
+  }
+
+  /** Call it at the end: seals the index, if it was written. */
+  close(): void {
+    if (!this.#isSealed && this.#index.isWritten) this.#index.attempt(() => seal(this.place))
+  }
+}
 
 /** The request of an ADD. */
 export interface Request {
   readonly owner: Owner
   readonly netns: NamespaceRecord | undefined
-  /** The range sets to take from, which are asked for under the store's lock. */
-  readonly ranges: () => readonly RangeSet[]
+  /** The ranges to take from. A file of ranges is read under the store's lock. */
+  readonly ranges: RangeSource
   /** Addresses that it must get. */
   readonly requested: readonly Address[]
+}
+
+/** An address whose file an ADD has made. */
+interface Reserved {
+  readonly address: Address
+  /** When the file was written, in nanoseconds since 1970. */
+  readonly written: bigint
 }
 
 /** An address that an ADD has got, and the range that it is of. */
@@ -36,14 +153,19 @@ export interface Granted {
 
 /**
  * Reserves an address of each range set for an owner, or no address. An owner that already has addresses is refused
- * while it may be alive; else it gets the same addresses again. Throws `CniError` 999 with upstream's texts.
+ * while it may be alive; else it gets the same addresses again. Returns `undefined` when there is no store. Throws
+ * `CniError` 999 with upstream's texts.
  */
-export function allocate(session: Session, lease: PreparedLease, request: Request): Granted[] {
+export function allocate(store: Store, lease: PreparedLease, request: Request): Granted[] | undefined {
+  return inSession(store, (session) => allocateAll(session, lease, request))
+}
+
+function allocateAll(session: Session, lease: PreparedLease, request: Request): Granted[] {
   const { owner, netns } = request
-  const sets = request.ranges()
+  const sets = rangeSetsOf(request.ranges)
   const former = takeFromFormer(session, owner, sets)
   const wanted = [...request.requested]
-  const taken: Address[] = []
+  const taken: Reserved[] = []
   try {
     for (const set of sets) taken.push(allocateOne({ session, lease, index: taken.length, set, wanted, former, owner }))
     if (wanted.length > 0) {
@@ -52,19 +174,14 @@ export function allocate(session: Session, lease: PreparedLease, request: Reques
       })
     }
   } catch (error) {
-    for (const address of taken) giveBack(session, address)
+    for (const { address } of taken) giveBack(session, address)
     throw error
   }
-  const addresses: string[] = []
-  const written: bigint[] = []
-  for (const address of taken) {
-    addresses.push(formatAddress(address))
-    written.push(lease.writtenAs(`${session.place.directory}/${formatAddress(address)}`))
-  }
+  const addresses = taken.map(({ address }) => formatAddress(address))
+  const written = taken.map((each) => each.written)
   session.remember({ owner, addresses, bootId: session.place.bootId, written, ...(netns && { netns }) })
-  let index = 0
-  for (const address of taken) moveCursor(session, index++, address)
-  return taken.map((address, at) => grantedFrom(sets[at] ?? [], address))
+  for (const [index, { address }] of taken.entries()) writeCursor(session.place, index, address)
+  return taken.map(({ address }, at) => grantedFrom(sets[at] ?? [], address))
 }
 
 function grantedFrom(set: RangeSet, address: Address): Granted {
@@ -85,7 +202,7 @@ interface Choice {
   readonly owner: Owner
 }
 
-function allocateOne(choice: Choice): Address {
+function allocateOne(choice: Choice): Reserved {
   const { session, lease, index, set, wanted, former } = choice
   for (const requested of wanted) {
     if (!rangeOf(set, requested)) continue
@@ -93,10 +210,12 @@ function allocateOne(choice: Choice): Address {
     return reserveRequested(choice, requested)
   }
   for (const again of former) {
-    if (rangeOf(set, again) && !isKeptBack(set, again) && session.reserve(again, lease)) return again
+    const reserved = rangeOf(set, again) && !isKeptBack(set, again) ? session.reserve(again, lease) : undefined
+    if (reserved) return reserved
   }
-  const found = findFree(choice) ?? afterReclaiming(session, () => findFree(choice))
-  if (found) return found
+  const reserve = () => session.reserveFree(set, index, lease)
+  const reserved = reserve() ?? afterReclaiming(session, reserve)
+  if (reserved) return reserved
   throw failure(
     `failed to allocate for range ${index}: no IP addresses available in range set: ${formatRangeSet(set)}`,
     {
@@ -105,33 +224,26 @@ function allocateOne(choice: Choice): Address {
   )
 }
 
-function reserveRequested({ session, lease, index, set, owner }: Choice, address: Address): Address {
+function reserveRequested({ session, lease, index, set, owner }: Choice, address: Address): Reserved {
   const text = formatAddress(address)
   const prefix = `failed to allocate for range ${index}: `
   if (set.some(({ gateway }) => isSameAddress(gateway, address))) {
     throw failure(`${prefix}requested ip ${text} is subnet's gateway`)
   }
   if (isKeptBack(set, address)) throw failure(`${prefix}requested ip ${text} is a network or broadcast address`)
-  const take = () => session.reserve(address, lease)
-  if (take() || afterReclaiming(session, take)) return address
+  const reserve = () => session.reserve(address, lease)
+  const reserved = reserve() ?? afterReclaiming(session, reserve)
+  if (reserved) return reserved
   const holder = session.holder(text)
   throw failure(`${prefix}requested IP address ${text} is not available in range set ${formatRangeSet(set)}`, {
     details: `reserved for ${typeof holder === "object" ? describeOwner(holder) : "an owner that cannot be read"}; asked for by ${describeOwner(owner)}`,
   })
 }
 
-/** Tries once more, with what the dead held and with an index that is right in any case. */
+/** Tries once more: after releasing addresses of dead containers, and with a rebuilt index. */
 function afterReclaiming<T>(session: Session, attempt: () => T): T {
   reclaimDead(session)
   return attempt()
-}
-
-function findFree({ session, lease, index, set }: Choice): Address | undefined {
-  const cursor = session.cursor(index)
-  for (;;) {
-    const free = nextAddress(set, cursor, (first, last) => session.nextFree(first, last))
-    if (!free || session.reserve(free, lease)) return free
-  }
 }
 
 /**
@@ -168,52 +280,8 @@ function giveBack(session: Session, address: Address): void {
   }
 }
 
-/** The cursor is a courtesy: without it, addresses are only handed out again sooner. */
-function moveCursor(session: Session, index: number, address: Address): void {
-  try {
-    session.setCursor(index, address)
-  } catch (error) {
-    session.place.log(`Cannot note the last reserved address: ${messageOf(error)}`)
-  }
-}
-
 function failure(message: string, options: { details?: string } = {}): CniError {
   return new CniError(Code.Internal, message, options)
-}
-
-/**
- * The address to hand out next: the first free one after the cursor, which is the address handed out last, around
- * through all ranges of the set and up to the cursor itself. So a freed address is reused as late as possible. Without
- * a cursor, or with one outside of the set, the search begins at the first range's start. `undefined` when the set is
- * full. `nextFree` returns the first free address of two and those between.
- */
-export function nextAddress(
-  set: RangeSet,
-  cursor: Address | undefined,
-  nextFree: (first: Address, last: Address) => Address | undefined,
-): Address | undefined {
-  for (const [first, last] of walk(set, cursor)) {
-    for (let at = first; at.value <= last.value; ) {
-      const free = nextFree(at, last)
-      if (!free) break
-      if (!isKeptBack(set, free)) return free
-      at = offset(free, 1n)
-    }
-  }
-  return undefined
-}
-
-/** The set as stretches of addresses, in the order in which they are tried. A stretch may be empty. */
-export function walk(set: RangeSet, cursor: Address | undefined): [first: Address, last: Address][] {
-  const before: [Address, Address][] = []
-  const after: [Address, Address][] = []
-  let current: Range | undefined
-  for (const range of set) {
-    if (!current && cursor && isBetween(cursor, range.start, range.end)) current = range
-    else (current ? after : before).push([range.start, range.end])
-  }
-  if (!cursor || !current) return before
-  return [[offset(cursor, 1n), current.end], ...after, ...before, [current.start, cursor]]
 }
 
 /**
@@ -227,7 +295,7 @@ function reclaimDead(session: Session): void {
     if (!holding || !isReclaimable(session.place, holding)) continue
     session.release(holding)
     session.place.log(
-      `released ${holding.addresses.join(", ")} of ${describeOwner(owner)}, which an earlier boot has ended`,
+      `released ${holding.addresses.join(", ")} of ${describeOwner(owner)}, left over from an earlier boot`,
     )
   }
 }

@@ -80,8 +80,6 @@ export class PreparedLease implements Disposable {
   readonly #written: bigint
   readonly #files: Files
   readonly #isDurable: boolean
-  /** When the files were written that could not be links to this one. */
-  readonly #copies = new Map<string, bigint>()
 
   /** `isDurable`: each file is on the disk before anything else happens. */
   constructor(files: Files, path: string, owner: Owner, isDurable: boolean) {
@@ -93,36 +91,30 @@ export class PreparedLease implements Disposable {
   }
 
   /**
-   * Makes it the reservation of a path; false when there is a file. It appears whole, as a link; where the file system has no
+   * Makes it the reservation of a path. Returns when the file was written, in nanoseconds since 1970; `undefined` when there is a file. It appears whole, as a link; where the file system has no
    * links to files (vfat, some network and overlay mounts), by exclusive creation as upstream does it: what a crash then
    * leaves empty is repaired as any torn file is. Throws `SyscallError`, and nothing was made.
    */
-  take(path: string): boolean {
+  take(path: string): bigint | undefined {
     try {
       this.#files.link(this.#path, path)
-      return true
+      return this.#written
     } catch (error) {
-      if (isErrno(error, "EEXIST")) return false
+      if (isErrno(error, "EEXIST")) return undefined
       if (!isErrno(error, "EPERM", "EOPNOTSUPP", "ENOSYS", "EXDEV", "EMLINK")) throw error
     }
     return this.#create(path)
   }
 
-  /** When the file of a path was written that `take` made, in nanoseconds since 1970. */
-  writtenAs(path: string): bigint {
-    return this.#copies.get(path) ?? this.#written
-  }
-
-  #create(path: string): boolean {
+  #create(path: string): bigint | undefined {
     try {
       using file = new FileDescriptor(this.#files.open(path, Open.WriteOnly | Open.Create | Open.Exclusive, 0o600))
       this.#fill(file.fd, path)
     } catch (error) {
-      if (isErrno(error, "EEXIST")) return false
+      if (isErrno(error, "EEXIST")) return undefined
       throw error
     }
-    this.#copies.set(path, this.#files.stat(path).modified)
-    return true
+    return this.#files.stat(path).modified
   }
 
   #fill(fd: Fd, path: string): void {

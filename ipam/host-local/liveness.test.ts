@@ -41,7 +41,7 @@ describe("when the range is full,", () => {
     store.add("old", { bootId: "boot-1", netns: namespace.observe() })
     namespace.remove()
     expect(store.add("new", { bootId: "boot-2" })).toEqual(["10.0.0.2"])
-    expect(store.log).toEqual(["released 10.0.0.2 of container old, interface eth0, which an earlier boot has ended"])
+    expect(store.log).toEqual(["released 10.0.0.2 of container old, interface eth0, left over from an earlier boot"])
   })
 
   test.each([
@@ -172,6 +172,6 @@ describe("what a power cut has torn", () => {
     store.add("a")
     unlinkSync(store.path("fd00::2"))
     expect(store.add("b", { bootId: "boot-2" })).toEqual(["10.0.0.2", "fd00::3"])
-    expect(store.log).toEqual(["released 10.0.0.2 of container a, interface eth0, which an earlier boot has ended"])
+    expect(store.log).toEqual(["released 10.0.0.2 of container a, interface eth0, left over from an earlier boot"])
   })
 })

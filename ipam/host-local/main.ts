@@ -6,7 +6,7 @@ import type { Granted } from "./allocate.ts"
 import { type HostLocalConfig, hostLocalFields, parseHostLocalConfig } from "./config.ts"
 import { checkStatus } from "./inventory.ts"
 import { describeOwner, type Owner, toolHint } from "./lease-file.ts"
-import { nodeRangeSets } from "./node-ranges.ts"
+import { rangeSetsOf } from "./node-ranges.ts"
 import { formatAddress, type RangeSet } from "./ranges.ts"
 import { checkReservation, release, releaseAddress, releaseOthers, reserve } from "./reservations.ts"
 import { Store } from "./store.ts"
@@ -15,7 +15,7 @@ export { type Files, kernelFiles } from "./files.ts"
 export { type Lease, listLeases, listNetworks, takenAddresses, usageOf } from "./inventory.ts"
 export { findNodeRanges, type NodeRanges, RANGES_DIRECTORY } from "./node-ranges.ts"
 export { type Address, capacityOf, formatAddress, formatRangeSet, parseAddress, type Range } from "./ranges.ts"
-export { type HostLocalConfig, parseHostLocalConfig, release, releaseAddress, Store }
+export { type HostLocalConfig, parseHostLocalConfig, rangeSetsOf, release, releaseAddress, Store }
 
 /** Address management in files of this host: one address from each range set, for as long as the container lives. */
 export const hostLocal = definePlugin<HostLocalConfig>({
@@ -37,7 +37,7 @@ function addHostLocal(call: Call, config: HostLocalConfig): Answered {
   const { identity } = call.namespace
   const netns = identity === undefined ? undefined : { path: call.netns, identity }
   using undo = new Undo(call.log)
-  const granted = reserve(store, { owner, netns, ranges: () => rangeSetsOf(config), requested })
+  const granted = reserve(store, { owner, netns, ranges: config, requested })
   undo.defer("reserve addresses", () => release(store, owner))
   return call.answer({ interfaces: [], ips: granted.map(ipConfig), routes, dns }, undo)
 }
@@ -68,12 +68,7 @@ function requireAddresses(call: Call, config: HostLocalConfig): void {
   )
 }
 
-/** The ranges that a configuration hands out of: its own, or those of its file. Throws code 11 for a file without ranges. */
-export function rangeSetsOf({ rangeSets, rangesFile }: HostLocalConfig): readonly RangeSet[] {
-  return rangesFile === undefined ? rangeSets : nodeRangeSets(rangesFile)
-}
-
-/** The same for tools, which show what they can: none of a file that cannot be used. */
+/** Returns the range sets of a configuration for tools: none where a file of ranges cannot be used. */
 export function knownRangeSets(config: HostLocalConfig): readonly RangeSet[] {
   try {
     return rangeSetsOf(config)

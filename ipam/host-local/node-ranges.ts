@@ -38,6 +38,17 @@ export function findNodeRanges(path: string): NodeRanges | undefined {
   }
 }
 
+/** Where the ranges of a configuration are: in itself, or in a file. */
+export interface RangeSource {
+  readonly rangeSets: readonly RangeSet[]
+  readonly rangesFile: string | undefined
+}
+
+/** Returns the ranges that a configuration hands out: its own, or those of its file. Throws code 11 for a file without ranges. */
+export function rangeSetsOf({ rangeSets, rangesFile }: RangeSource): readonly RangeSet[] {
+  return rangesFile === undefined ? rangeSets : nodeRangeSets(rangesFile)
+}
+
 /** The range sets of a file, one for each prefix. Throws code 11 where there is no range yet. */
 export function nodeRangeSets(path: string): RangeSet[] {
   const file = findNodeRanges(path)

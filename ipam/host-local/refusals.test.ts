@@ -127,13 +127,13 @@ describe("what was done besides is told", () => {
     expect(store.log).toEqual(["container a, interface eth0 is gone without DEL: it gets 10.0.0.2, fd00::2 again"])
   })
 
-  test("of containers that an earlier boot has ended", () => {
+  test("of containers left over from an earlier boot", () => {
     using store = new TemporaryStore(small)
     for (const name of ["a", "b"]) store.add(name, { bootId: "boot-0", netns: gone })
     store.add("c")
     expect(store.log.toSorted()).toEqual([
-      "released 10.0.0.2 of container a, interface eth0, which an earlier boot has ended",
-      "released 10.0.0.3 of container b, interface eth0, which an earlier boot has ended",
+      "released 10.0.0.2 of container a, interface eth0, left over from an earlier boot",
+      "released 10.0.0.3 of container b, interface eth0, left over from an earlier boot",
     ])
   })
 

@@ -1,20 +1,20 @@
 import { SyscallError } from "../../pkg/libc/mod.ts"
 import { CniError, Code, type IpConfig } from "../../pkg/types/mod.ts"
 import { Failures } from "../../pkg/undo/mod.ts"
-import { allocate, type Granted, type Request } from "./allocate.ts"
+import { allocate, type Granted, inSession, type Request, type Session } from "./allocate.ts"
 import { describeOwner, draftPrefix, formatOwner, isHeldBy, type Owner } from "./lease-file.ts"
 import { formatAddress, parseAddress, type RangeSet, rangeOf } from "./ranges.ts"
-import type { Session, Store } from "./store.ts"
+import type { Store } from "./store.ts"
 
 /**
  * Reserves an address of each range set, or no address; the reservations are written when this returns. Throws
  * `CniError`, with upstream's texts where upstream has one.
  */
 export function reserve(store: Store, request: Request): Granted[] {
-  return saying(`Cannot reserve addresses in "${store.directory}"`, () => {
+  return describeErrors(`Cannot reserve addresses in "${store.directory}"`, () => {
     for (;;) {
       using lease = store.prepareLease(request.owner)
-      const granted = store.locked((session) => allocate(session, lease, request))
+      const granted = allocate(store, lease, request)
       if (!granted) continue // the whole directory has just been removed
       try {
         store.sync()
@@ -41,9 +41,9 @@ function takeBack(store: Store, owner: Owner): void {
  * store.
  */
 export function release(store: Store, owner: Owner): boolean {
-  return saying(`Cannot release the addresses of ${describeOwner(owner)} in "${store.directory}"`, () => {
+  return describeErrors(`Cannot release the addresses of ${describeOwner(owner)} in "${store.directory}"`, () => {
     store.removeDrafts((found) => formatOwner(found) === formatOwner(owner), draftPrefix(owner))
-    const done = store.locked((session) => {
+    const done = inSession(store, (session) => {
       const holding = session.holding(owner)
       if (holding) session.release(holding)
       return true
@@ -54,8 +54,8 @@ export function release(store: Store, owner: Owner): boolean {
 
 /** Releases one address by hand, and the others of its owner; returns the owner, if the address was reserved. */
 export function releaseAddress(store: Store, address: string): ReturnType<Session["holder"]> {
-  return saying(`Cannot release ${address} in "${store.directory}"`, () =>
-    store.locked((session) => {
+  return describeErrors(`Cannot release ${address} in "${store.directory}"`, () =>
+    inSession(store, (session) => {
       const holder = session.holder(address)
       const holding = typeof holder === "object" ? session.ownHolding(holder) : undefined
       if (holding) session.release(holding)
@@ -70,10 +70,10 @@ export function releaseAddress(store: Store, address: string): ReturnType<Sessio
  * the end.
  */
 export function releaseOthers(store: Store, isKept: (owner: Owner) => boolean): void {
-  saying(`Cannot clean up "${store.directory}"`, () => {
+  describeErrors(`Cannot clean up "${store.directory}"`, () => {
     const failures = new Failures()
     store.removeDrafts((found) => !isKept(found))
-    store.locked((session) => {
+    inSession(store, (session) => {
       for (const owner of session.owners()) {
         if (isKept(owner)) continue
         failures.attempt(`release the addresses of ${describeOwner(owner)}`, () => {
@@ -86,7 +86,7 @@ export function releaseOthers(store: Store, isKept: (owner: Owner) => boolean): 
   })
 }
 
-function saying<T>(message: string, action: () => T): T {
+function describeErrors<T>(message: string, action: () => T): T {
   try {
     return action()
   } catch (error) {
@@ -106,8 +106,8 @@ export function checkReservation(
 ): void {
   const expected = previous.flatMap(({ address }) => parseAddress(address.replace(/\/.*/, "")) ?? [])
   const ours = expected.filter((address) => rangeSets.some((set) => rangeOf(set, address))).map(formatAddress)
-  const found = saying(`Cannot look up the addresses of ${describeOwner(owner)} in "${store.directory}"`, () =>
-    store.locked((session) => ({
+  const found = describeErrors(`Cannot look up the addresses of ${describeOwner(owner)} in "${store.directory}"`, () =>
+    inSession(store, (session) => ({
       holding: session.holding(owner),
       wrong: ours.flatMap((address) => {
         const holder = session.holder(address)

@@ -12,9 +12,11 @@ import {
 } from "node:fs"
 import { errnoNumber, SyscallError } from "../../pkg/libc/mod.ts"
 import { refusalOf } from "../../pkg/types/testing.ts"
+import { inSession } from "./allocate.ts"
 import { kernelFiles } from "./files.ts"
 import { listLeases } from "./inventory.ts"
 import { PreparedLease } from "./lease-file.ts"
+import { writeCursor } from "./next-address.ts"
 import { parseAddress } from "./ranges.ts"
 import { releaseAddress } from "./reservations.ts"
 import { fullAt, onNfs, readOnly, unreadable } from "./testing/faulty-files.ts"
@@ -174,7 +176,7 @@ describe("ADD", () => {
     using store = new TemporaryStore([{ subnet: "10.0.0.0/16" }])
     store.add("first", requested("10.0.200.1"))
     const lease = new PreparedLease(kernelFiles, store.path("10.0.200.1"), owner("first"), false)
-    store.open().locked((session) => {
+    inSession(store.open(), (session) => {
       for (let value = 2; value < 65535; value++) {
         const text = `10.0.${value >> 8}.${value & 255}`
         if (text !== "10.0.7.7") session.reserve(parseAddress(text) ?? expect.unreachable(), lease)
@@ -309,8 +311,9 @@ describe("what others do to the directory is noticed at once:", () => {
   test("a reservation removed with rm in the middle of another call is free at the latest when the range is full", () => {
     using store = new TemporaryStore([{ subnet: "10.0.0.0/29", rangeEnd: "10.0.0.3" }])
     store.add("a")
-    store.open().locked((session) => {
-      session.setCursor(0, parseAddress("10.0.0.2") ?? expect.unreachable())
+    inSession(store.open(), (session) => {
+      writeCursor(session.place, 0, parseAddress("10.0.0.2") ?? expect.unreachable())
+      session.free("10.0.0.3") // a session that has changed something seals the store
       unlinkSync(store.path("10.0.0.2"))
     })
     expect(["b", "c"].flatMap((name) => store.add(name))).toEqual(["10.0.0.3", "10.0.0.2"])

@@ -1,24 +1,10 @@
 import { encodeUtf8 } from "../../pkg/engine/mod.ts"
 import { FileDescriptor, isErrno, Open, randomHex, SyscallError, unlessErrno } from "../../pkg/libc/mod.ts"
 import { requireOwn } from "../../pkg/records/mod.ts"
-import { type Files, ifPresent, kernelFiles, readSmall, type StorePlace, writeSmall } from "./files.ts"
-import { Index } from "./index.ts"
-import {
-  draftPrefix,
-  formatOwner,
-  isHeldBy,
-  type Owner,
-  PreparedLease,
-  parseOwner,
-  readHolder,
-  unnamed,
-  withdraw,
-} from "./lease-file.ts"
+import { type Files, ifPresent, kernelFiles, readSmall } from "./files.ts"
+import { draftPrefix, formatOwner, type Owner, PreparedLease, parseOwner, unnamed, withdraw } from "./lease-file.ts"
 import { isShared, readBootId } from "./liveness.ts"
 import { lockStore } from "./lock.ts"
-import { type Address, formatAddress, parseAddress } from "./ranges.ts"
-import { isSealed, rebuildIndex, seal } from "./rebuild.ts"
-import type { LeaseRecord } from "./records.ts"
 
 /** The directory of a network's reservations; the other fields are for tests. */
 export interface StoreOptions {
@@ -30,7 +16,7 @@ export interface StoreOptions {
   readonly lockDeadlineMs?: number
 }
 
-/** The reservations of one network: a directory with a file for each address, in upstream's layout. */
+/** The files and the lock of a network's reservations: a directory with a file for each address, in upstream's layout. */
 export class Store {
   readonly directory: string
   readonly files: Files
@@ -67,18 +53,12 @@ export class Store {
   }
 
   /**
-   * Runs `work` under the store's lock; `undefined` when there is no store. After an error of `work` the seal stays
-   * broken, so that the next session reads every file. Throws code 11 when the lock is held for too long, code 5 when
-   * users other than root can change the store.
+   * Locks the store until the descriptor is closed; `undefined` when there is no store. Throws code 11 when the lock is
+   * held for too long, code 5 when users other than root can change the store.
    */
-  locked<T>(work: (session: Session) => T): T | undefined {
+  lock(): FileDescriptor | undefined {
     this.#requireOwn()
-    using lock = lockStore(this.directory, this.#lockDeadlineMs)
-    if (!lock) return undefined
-    const session = new Session(this)
-    const value = work(session)
-    session.close()
-    return value
+    return lockStore(this.directory, this.#lockDeadlineMs)
   }
 
   /** Puts the names of the reservations on the disk, where other hosts go by them after this one has failed. */
@@ -142,110 +122,5 @@ export class Store {
       if (!(error instanceof SyscallError)) throw error
       this.log(`Cannot remove what a killed ADD has left in "${this.#drafts}": ${error.message}`)
     }
-  }
-}
-
-/**
- * A locked store: who holds what, reserving and releasing. Files come first and the index follows, so that a process
- * killed in between leaves a broken seal, never a wrong index.
- */
-export class Session {
-  readonly place: StorePlace
-  #index: Index
-  #isSealed: boolean
-  readonly #cursors = new Map<number, Address | undefined>()
-
-  constructor(place: StorePlace) {
-    this.place = place
-    this.#isSealed = isSealed(place)
-    this.#index = this.#isSealed ? new Index(place.files, `${place.directory}/.index`) : rebuildIndex(place)
-  }
-
-  #rebuild(): void {
-    this.#index = rebuildIndex(this.place)
-    this.#isSealed = false
-  }
-
-  /** Reads all reservations again; returns their owners. */
-  owners(): Owner[] {
-    this.#rebuild()
-    return this.#index.records.list()
-  }
-
-  /** The addresses of an owner; without one, those that upstream's old format reserved for its whole container. */
-  holding(owner: Owner): LeaseRecord | undefined {
-    return this.ownHolding(owner) ?? this.ownHolding({ containerId: owner.containerId, ifName: "" })
-  }
-
-  /** The addresses of exactly this owner. */
-  ownHolding(owner: Owner): LeaseRecord | undefined {
-    const record = this.#index.records.get(owner)
-    const isHeld = (address: string) => {
-      const holder = this.holder(address)
-      return holder === "torn" || (holder !== undefined && isHeldBy(holder, owner))
-    }
-    if (!record || record.addresses.every(isHeld)) return record
-    this.#rebuild() // another program wrote into a file, or removed one just when another process held the lock
-    return this.#index.records.get(owner)
-  }
-
-  /** The owner of an address. */
-  holder(address: string): ReturnType<typeof readHolder> {
-    return readHolder(this.place.files, this.place.directory, address)
-  }
-
-  /** Makes `lease` the reservation of an address. False when the address is taken. */
-  reserve(address: Address, lease: PreparedLease): boolean {
-    const isOurs = lease.take(`${this.place.directory}/${formatAddress(address)}`)
-    if (isOurs) this.#isSealed = false
-    this.#index.set(address, true)
-    return isOurs
-  }
-
-  /** Writes the record of an owner's addresses; after `reserve`. */
-  remember(record: LeaseRecord): void {
-    this.#isSealed = false
-    this.#index.put(record)
-  }
-
-  /** Takes an owner's addresses from it. Throws `SyscallError` when a file cannot be removed. */
-  release({ owner, addresses }: LeaseRecord): void {
-    for (const address of addresses) this.free(address)
-    this.#index.drop(owner)
-  }
-
-  /** Removes the reservation of an address. */
-  free(text: string): void {
-    const { files, directory } = this.place
-    this.#isSealed = false
-    ifPresent(() => files.unlink(`${directory}/${text}`))
-    const address = parseAddress(text)
-    if (address) this.#index.set(address, false)
-  }
-
-  nextFree(first: Address, last: Address): Address | undefined {
-    return this.#index.nextFree(first, last)
-  }
-
-  /** The address that was handed out last from range set `index`. */
-  cursor(index: number): Address | undefined {
-    if (this.#cursors.has(index)) return this.#cursors.get(index)
-    const { files, directory } = this.place
-    const text = ifPresent(() => readSmall(files, `${directory}/last_reserved_ip.${index}`))
-    const address = text === undefined ? undefined : parseAddress(text.trim())
-    this.#cursors.set(index, address)
-    return address
-  }
-
-  setCursor(index: number, address: Address): void {
-    const { files, directory } = this.place
-    this.#isSealed = false
-    this.#cursors.set(index, address)
-    writeSmall(files, `${directory}/last_reserved_ip.${index}`, formatAddress(address))
-  }
-
-  /** Call it at the end: seals the index, if it was written. */
-  close(): void {
-    if (!this.#isSealed && this.#index.isWritten) this.#index.attempt(() => seal(this.place))
   }
 }

@@ -24,7 +24,7 @@ for (let count = 0; ; count++) {
     const granted = reserve(store, {
       owner: owner(name),
       netns: undefined,
-      ranges: () => rangeSets,
+      ranges: { rangeSets, rangesFile: undefined },
       requested: [],
     })
     console.log("added", name, granted.map(({ address }) => formatAddress(address)).join(","))

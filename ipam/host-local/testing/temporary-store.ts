@@ -37,7 +37,7 @@ export class TemporaryStore implements Disposable {
   /** ADD: answers the addresses. */
   add(name: string, caller: Caller & { requested?: Address[] } = {}): string[] {
     const { requested = [], netns } = caller
-    const request = { owner: owner(name), netns, ranges: () => this.#sets, requested }
+    const request = { owner: owner(name), netns, ranges: { rangeSets: this.#sets, rangesFile: undefined }, requested }
     return reserve(this.open(caller), request).map(({ address }) => formatAddress(address))
   }
 
