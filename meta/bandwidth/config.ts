@@ -11,7 +11,7 @@ const subnets = {
   of: { kind: "text", expected: "a subnet", check: parseCidr, form: "a subnet such as 10.1.0.0/16 or fd00:1::/64" },
 } as const
 
-/** What may stand at the top and in `runtimeConfig.bandwidth`. */
+/** The keys that are allowed at the top and in `runtimeConfig.bandwidth`. */
 const entry = {
   ingressRate: rate,
   ingressBurst: burst,
@@ -30,21 +30,21 @@ export const bandwidthFields = {
 
 type Entry = Infer<typeof entry>
 
-/** The peers with which traffic is limited, or those with which it is not. */
+/** The peers whose traffic is limited, or exempt. */
 export interface Subnets {
   areShaped: boolean
   list: readonly Cidr[]
 }
 
-/** The configuration, checked. */
+/** The checked configuration. */
 export type BandwidthConfig = ReturnType<typeof parseBandwidthConfig>
 
-/** The bursts, in bits, that runtimes send for "no limit": containerd's, and that of dockershim. */
+/** The bursts, in bits, that runtimes send for "no limit": containerd's and dockershim's. */
 const unlimitedBursts = [2 ** 32 - 1, 2 ** 31 - 1]
 
 /**
- * Reads the configuration. Limits of the configuration have priority over those of the runtime; zero means no limit.
- * For DEL and GC invalid values count as absent. Throws code 7 that names the key.
+ * Reads the configuration. Limits of the configuration have precedence over those of the runtime; zero means no limit.
+ * For DEL and GC invalid values count as absent. Throws code 7 naming the key.
  */
 export function parseBandwidthConfig(_network: NetworkConfig, { verb, raw }: ConfigCall) {
   const lenient = isCleanup(verb)
@@ -52,13 +52,13 @@ export function parseBandwidthConfig(_network: NetworkConfig, { verb, raw }: Con
   if (lenient) return { ingress: undefined, egress: undefined, subnets: undefined, shapeIn }
   const chosen = hasLimit(top) ? top : withoutUnlimited(runtimeConfig?.bandwidth ?? {})
   return {
-    /** Towards the container. */
+    /** Toward the container. */
     ingress: limitOf(chosen, "ingressRate", "ingressBurst"),
     /** From the container. */
     egress: limitOf(chosen, "egressRate", "egressBurst"),
-    /** Undefined: limited with every peer. */
+    /** Undefined: traffic with every peer is limited. */
     subnets: subnetsOf(chosen) ?? subnetsOf(top),
-    /** On which end of a veth pair; undefined for the host's, where there is one. */
+    /** The end of a veth pair to limit; undefined for the host's end if there is one. */
     shapeIn,
   }
 }
@@ -76,7 +76,7 @@ function withoutUnlimited({ ingressBurst = 0, egressBurst = 0, ...rest }: Entry)
   }
 }
 
-/** The words of the errors are upstream's, as far as it has them. */
+/** The errors have upstream's wording where upstream has such an error. */
 function limitOf(
   entry: Entry,
   rateKey: "ingressRate" | "egressRate",

@@ -13,19 +13,25 @@ import {
 import { CniError, Code, type Owner, ownerComment, type Result } from "../../pkg/types/mod.ts"
 import type { Undo } from "../../pkg/undo/mod.ts"
 
-/** Packets that wait in queues that other programs put there; tbf has its own, in bytes. Upstream's 0 would be one. */
+/**
+ * The length of queues that other programs add to the device; tbf has a limit of its own in bytes. Upstream's 0 would
+ * mean 1.
+ */
 const QUEUE_LENGTH = 1000
 
-/** The owner of a device, and the names that it may have. */
+/** The owner of a device, and its possible names. */
 export interface IfbOwner {
   owner: Owner
-  /** Upstream's name is made of network and container alone: of two interfaces of a container only one can have it. */
+  /** Upstream's name, made of network and container only: one of a container's interfaces can have it. */
   upstreamName: string
-  /** No other attachment can have it. */
+  /** Unique to the attachment. */
   ownName: string
 }
 
-/** The names of an attachment's device, whose queue limits what another link receives. Made once a call: hashes take time. */
+/**
+ * Returns the names of an attachment's device, whose queue limits what another link receives. Call it once per call:
+ * hashing takes time.
+ */
 export function ifbOwner(owner: Owner): IfbOwner {
   const { network, containerId } = owner
   const upstreamName = `bwp${sha512(network + containerId).slice(0, 12)}`
@@ -33,8 +39,8 @@ export function ifbOwner(owner: Owner): IfbOwner {
 }
 
 /**
- * Creates the device of an attachment, down, like `ip link add NAME type ifb`. It has its owner's name from the first moment,
- * and one that no other attachment can have: see `startIfb`. Throws `CniError`.
+ * Creates the device of an attachment, down, like `ip link add NAME type ifb`. It has its owner's alias from the start,
+ * and a name unique to the attachment: see `startIfb`. Throws `CniError`.
  */
 export function addIfb(route: NetlinkSocket, whose: IfbOwner, { mtu }: Link, undo: Undo): Link {
   const { owner, ownName: name } = whose
@@ -42,7 +48,7 @@ export function addIfb(route: NetlinkSocket, whose: IfbOwner, { mtu }: Link, und
   let made: Link | undefined
   try {
     addAliasedLink(route, spec, ownerComment(owner))
-    undo.defer(`create ifb "${name}"`, () => deleteLink(route, made ?? getLink(route, name))) // of another name by then
+    undo.defer(`create ifb "${name}"`, () => deleteLink(route, made ?? getLink(route, name))) // it has another name by then
   } catch (cause) {
     const details = isErrno(cause, "EOPNOTSUPP") ? noKind("ifb") : String(cause)
     throw new CniError(Code.Internal, `Cannot create ifb "${name}"`, { details, cause })
@@ -51,7 +57,7 @@ export function addIfb(route: NetlinkSocket, whose: IfbOwner, { mtu }: Link, und
   return made
 }
 
-/** Brings the device up, under upstream's name where no other interface has that. Returns it as it is then. */
+/** Brings the device up, and renames it to upstream's name unless that is taken. Returns its new state. */
 export function startIfb(route: NetlinkSocket, { upstreamName }: IfbOwner, link: Link): Link {
   try {
     setLink(route, link, { name: upstreamName, up: true })
@@ -63,14 +69,14 @@ export function startIfb(route: NetlinkSocket, { upstreamName }: IfbOwner, link:
   return link
 }
 
-/** The data by which the owner of upstream's ifb device is found, which has no alias. */
+/** The data that identifies upstream's ifb device, which has no alias. */
 export interface Traces extends IfbOwner {
-  /** The links that the interface's filters lead to; undefined when the interface is not known. */
+  /** The links to which the interface's filters redirect; undefined if the interface is unknown. */
   redirects: readonly number[] | undefined
   prevResult: Result | undefined
 }
 
-/** The devices of an attachment: those with its owner's name, and the one that upstream made for it. */
+/** Returns the devices of an attachment: those with its owner's alias, and the one that upstream created for it. */
 export function findIfbs(route: NetlinkSocket, traces: Traces): Link[] {
   const found = [traces.upstreamName, traces.ownName].flatMap((name) => findLink(route, name) ?? [])
   return found.filter((link) => link.kind === "ifb" && isOwn(link, traces))
@@ -79,7 +85,7 @@ export function findIfbs(route: NetlinkSocket, traces: Traces): Link[] {
 function isOwn({ index, name, attributes: { alias } }: Link, { owner, redirects, prevResult }: Traces): boolean {
   if (alias) return alias === ownerComment(owner)
   if (redirects?.includes(index)) return true
-  // Another interface of the container may have it; a result says of which attachment it is.
+  // Another interface of the container may own it; a result names the attachment.
   if (prevResult) return prevResult.interfaces.some((each) => each.name === name && !each.sandbox)
   return redirects === undefined
 }

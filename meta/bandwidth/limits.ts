@@ -9,7 +9,10 @@ import { isLimited, type LimitedPlace, limitedPlace } from "./place.ts"
 import { addRedirect, checkRedirect, listReceiveFilters, removeShaping } from "./redirect.ts"
 import { addShaper, checkShaper } from "./shaper.ts"
 
-/** Removes what is left of limits at a place: of an ADD that was killed or is repeated, and of upstream's DEL. Throws `CniError`. */
+/**
+ * Removes leftover limits of a place: those of a killed or repeated ADD, and those that upstream's DEL leaves. Throws
+ * `CniError`.
+ */
 export function removeLeavings(place: LimitedPlace): void {
   const leavings = new Failures()
   removeShaping(place, leavings)
@@ -17,8 +20,8 @@ export function removeLeavings(place: LimitedPlace): void {
 }
 
 /**
- * Limits what a link sends and receives. A link cannot keep waiting what it receives: it goes to a device that sends it on, at the rate.
- * Returns that device. Throws `CniError`.
+ * Limits what a link sends and receives. A link cannot queue what it receives, so that is redirected to a device that
+ * sends it on at the rate. Returns that device. Throws `CniError`.
  */
 export function addLimits({ route, link, sends, receives, ...whose }: LimitedPlace, undo: Undo): Link | undefined {
   if (sends) addShaper(route, link, sends, undo)
@@ -30,7 +33,7 @@ export function addLimits({ route, link, sends, receives, ...whose }: LimitedPla
   return started
 }
 
-/** Throws `CniError` that names the first thing that is not as ADD has left it. */
+/** Throws `CniError` naming the first difference from the state after ADD. */
 export function checkLimits({ route, link, sends, receives, ...whose }: LimitedPlace): void {
   if (sends) checkShaper(route, link, sends)
   if (!receives) return
@@ -43,7 +46,7 @@ export function checkLimits({ route, link, sends, receives, ...whose }: LimitedP
   checkShaper(route, ifb, receives)
 }
 
-/** Restores the limits on the host's ends of pairs. When such an end was deleted, so was the container's interface. */
+/** Restores the limits on the host's ends of pairs. If such an end was deleted, so was the container's interface. */
 export function restoreLimits({ attachments, isDry, log }: Restoring<BandwidthConfig>): void {
   const wanted = attachments.filter(({ config }) => config.ingress || config.egress)
   if (wanted.length === 0) return

@@ -17,7 +17,7 @@ import { addLimits, checkLimits, removeLeavings, restoreLimits } from "./limits.
 import { Sides } from "./place.ts"
 import { listReceiveFilters, removeParts, removeShaping } from "./redirect.ts"
 
-/** Limits how fast a container, which an earlier plugin of the chain has connected, sends and receives. */
+/** Limits the rates at which a container, connected by an earlier plugin of the chain, sends and receives. */
 export const bandwidth = defineRestorable<BandwidthConfig>({
   name: "bandwidth",
   fields: bandwidthFields,
@@ -37,7 +37,7 @@ function addBandwidth(call: Call, config: BandwidthConfig): Answered {
   const place = sides.getPlace(config)
   removeLeavings(place)
   using undo = new Undo(call.log)
-  if (place.receives && place.isInside && sides.sandbox) assignNsid(sides.host, sides.sandbox.fd) // for GC; it goes with the namespace
+  if (place.receives && place.isInside && sides.sandbox) assignNsid(sides.host, sides.sandbox.fd) // for GC; it is deleted with the namespace
   const ifb = addLimits(place, undo)
   if (!ifb) return call.answer(result, undo)
   const added: Interface = { ...describeInterface(ifb), ...(place.isInside ? { sandbox: call.netns } : {}) }
@@ -58,7 +58,7 @@ function checkBandwidth(call: Call, config: BandwidthConfig): void {
   checkLimits(sides.getPlace(config))
 }
 
-/** The kernel is the record: every limit found is removed, also one that the configuration does not name. */
+/** The kernel is the record: every limit found is removed, even if the configuration does not name it. */
 function deleteLimits(call: Call, config: BandwidthConfig): void {
   const failures = new Failures(call.log)
   using sides = Sides.find(call)
@@ -67,7 +67,7 @@ function deleteLimits(call: Call, config: BandwidthConfig): void {
   failures.throwIfAny()
 }
 
-/** Throws code 50 when the limits of the configuration itself cannot be set by this kernel. */
+/** Throws code 50 if this kernel cannot set the limits of the configuration itself. */
 function requireUsable(_call: Call, { ingress, egress, subnets, shapeIn }: BandwidthConfig): void {
   if (!ingress && !egress) return
   using host = RouteSocket.open()
@@ -77,7 +77,7 @@ function requireUsable(_call: Call, { ingress, egress, subnets, shapeIn }: Bandw
   })
 }
 
-/** Throws `CniError` when the kernel has no such qdisc. Asked by a request that cannot make one: it has no parameters. */
+/** Throws `CniError` if the kernel does not have this qdisc. The request cannot create one: it has no parameters. */
 function requireQdisc(host: NetlinkSocket, kind: "tbf" | "htb"): void {
   const loopback = findLink(host, "lo")
   if (!loopback) return
@@ -91,8 +91,8 @@ function requireQdisc(host: NetlinkSocket, kind: "tbf" | "htb"): void {
 }
 
 /**
- * Takes away the limits of this network's other attachments than the valid ones: from host ends that live with their owner's
- * name, and every device, in containers too.
+ * Removes the limits of this network's attachments that are not valid: from living host ends with their owner's alias,
+ * and every device, in containers too.
  */
 function collectGarbage(
   { network: { name }, log }: Call,

@@ -8,17 +8,17 @@ import { ifbOwner } from "./ifb.ts"
 import type { Place } from "./redirect.ts"
 import type { Shape } from "./shaper.ts"
 
-/** A link that is to be limited. */
+/** A link to limit. */
 export interface LimitedPlace extends Place {
   link: Link
-  /** Limits of what the link sends and receives. */
+  /** Limits for sending and for receiving. */
   sends: Shape | undefined
   receives: Shape | undefined
-  /** Whether it is the container's interface, and not the host's end of it. */
+  /** Whether it is the container's interface rather than the host's end. */
   isInside: boolean
 }
 
-/** A place with the limits of a configuration: what the host's end sends is what the container receives. */
+/** Returns a place with the limits of a configuration: the host's end sends what the container receives. */
 export function limitedPlace(
   { ingress, egress, subnets }: BandwidthConfig,
   place: Omit<LimitedPlace, "sends" | "receives">,
@@ -46,19 +46,19 @@ export class Sides implements Disposable {
     this.link = this.inside && findLink(this.inside, call.ifName)
   }
 
-  /** Throws code 4 when there is no namespace, or another container's. */
+  /** Throws code 4 if there is no namespace, or another container's. */
   static open(call: Call): Sides {
     return new Sides(call, openSandbox(call))
   }
 
-  /** Likewise for DEL, which needs no interface. */
+  /** Like `open`, for DEL, which works without the interface. */
   static find(call: Call): Sides {
     return new Sides(call, findSandbox(call))
   }
 
   /**
-   * Returns the link that has the limits of an attachment: the host's end of an earlier plugin's veth pair, unless the
-   * configuration says otherwise; else the interface in the container. Throws `CniError` when the link does not exist.
+   * Returns the link for the limits of an attachment: the host's end of an earlier plugin's veth pair, unless the
+   * configuration says otherwise; else the interface in the container. Throws `CniError` if the link does not exist.
    */
   getPlace(config: BandwidthConfig): LimitedPlace {
     const { shapeIn } = config
@@ -80,7 +80,7 @@ export class Sides implements Disposable {
     })
   }
 
-  /** Every place where limits may be, also those that the configuration no longer names. */
+  /** Returns every place that may have limits, including places that the configuration no longer names. */
   listPlaces({ shapeIn }: BandwidthConfig): Place[] {
     const { host, sandbox, inside, link } = this
     const common = { ...ifbOwner(ownerOf(this.#call)), prevResult: this.#call.network.prevResult }
@@ -90,7 +90,10 @@ export class Sides implements Disposable {
     return inside ? [{ ...common, route: inside, link }, ...places] : places
   }
 
-  /** The end that one of our interface plugins has made, where the container's cannot be looked at. */
+  /**
+   * Returns the host's end that one of our interface plugins created, for a container's interface that cannot be
+   * inspected.
+   */
   #findEndByOwner(): Link | undefined {
     const comment = ownerComment(ownerOf(this.#call))
     return listLinks(this.host, ({ kind, attributes: { alias } }) => kind === "veth" && alias === comment)[0]
@@ -104,8 +107,8 @@ export class Sides implements Disposable {
 }
 
 /**
- * Whether a host's end is the one to limit: one with another owner is not, since the container names its interfaces. Else it is
- * one that the configuration or the result means: a device that was moved into the container may be a veth, too.
+ * Whether a host's end is the one to limit. An end with another owner is not, since the container names its interfaces.
+ * Otherwise the configuration or the result must name it: a device moved into the container may be a veth, too.
  */
 export function isLimited(
   { name, attributes: { alias } }: Link,

@@ -25,14 +25,14 @@ import { findIfbs, type IfbOwner } from "./ifb.ts"
 import { describeQdisc } from "./limit.ts"
 import { HANDLE } from "./shaper.ts"
 
-/** The class that upstream's filter names, `1:1`; no such class exists. */
+/** The class in upstream's filter, `1:1`, which does not exist. */
 const CLASS = 0x10001
 const MAX_PRIORITY = 0xffff
 
 /**
- * Sends all that a link receives to another one, like `tc qdisc add dev LINK ingress` and `tc filter add dev LINK ingress u32
- * match u32 0 0 action mirred egress redirect dev OTHER`. A hook that another program has made is used, after its filters:
- * what comes out of the other link is not shown to them any more. Throws `CniError`.
+ * Redirects everything that a link receives to another one, like `tc qdisc add dev LINK ingress` and `tc filter add dev
+ * LINK ingress u32 match u32 0 0 action mirred egress redirect dev OTHER`. An existing hook of another program is used,
+ * after its filters: these do not see what comes out of the other link. Throws `CniError`.
  */
 export function addRedirect(route: NetlinkSocket, link: Link, to: Link, undo: Undo): void {
   orCannot(`Cannot redirect what "${link.name}" receives to "${to.name}"`, () => {
@@ -62,7 +62,7 @@ function openHook(route: NetlinkSocket, link: Link, undo: Undo): { parent: numbe
   return { parent: isClsact ? CLSACT_INGRESS : INGRESS_HANDLE, priority }
 }
 
-/** Looks whether all that a link receives goes to another one. Throws `CniError`. */
+/** Checks that everything that a link receives goes to another one. Throws `CniError`. */
 export function checkRedirect(route: NetlinkSocket, link: Link, to: Link): void {
   const found = listReceiveFilters(route, link)
   if (found.some((filter) => matchesAll(filter) && redirectsOf(filter)[0] === to.index)) return
@@ -75,17 +75,18 @@ function matchesAll({ protocol, options }: Filter): boolean {
   return protocol === filterProtocols.all && (options?.selector ?? []).every(({ mask }) => mask === 0)
 }
 
-/** The links where an attachment may be limited. */
+/** A link on which an attachment may be limited. */
 export interface Place extends IfbOwner {
   route: NetlinkSocket
-  /** The container's interface, or the host's end of it; undefined when it is not there. */
+  /** The container's interface, or the host's end of it; undefined if it does not exist. */
   link: Link | undefined
   prevResult: Result | undefined
 }
 
 /**
- * Takes away what limits an attachment at one place: its own, upstream's, and what upstream's DEL leaves, among it a filter
- * that leads nowhere, which drops every packet. Qdiscs and filters of other programs stay. No limit is success.
+ * Removes the limits of an attachment at one place: its own, upstream's, and what upstream's DEL leaves, including a
+ * filter without a target, which drops every packet. Qdiscs and filters of other programs stay. A missing limit is not
+ * an error.
  */
 export function removeShaping({ route, link, prevResult, ...whose }: Place, failures: Failures): void {
   const filters = link && failures.attempt(`list the filters of "${link.name}"`, () => listReceiveFilters(route, link))
@@ -98,16 +99,16 @@ export function removeShaping({ route, link, prevResult, ...whose }: Place, fail
 interface Parts {
   route: NetlinkSocket
   link: Link | undefined
-  /** The filters of received packets; undefined where they could not be listed. */
+  /** The filters of received packets; undefined if they could not be listed. */
   filters: readonly Filter[] | undefined
-  /** The devices that go. */
+  /** The devices to delete. */
   ifbs: readonly Link[]
 }
 
 /**
- * Removes the filters that redirect to removed devices, the clsact qdisc if no filter is left in it, the limit of the
- * link, and the devices. The devices are deleted last, and not at all after a failure: an existing device tells the
- * next try that work remains. Returns whether it has deleted them.
+ * Removes the filters that redirect to removed devices, the clsact qdisc if it has no filter left, the limit of the
+ * link, and the devices. The devices come last, and stay after a failure: an existing device shows the next attempt
+ * that work remains. Returns whether it deleted them.
  */
 export function removeParts({ route, link, filters, ifbs }: Parts, failures: Failures): boolean {
   if (link && !stopRedirection(route, link, filters, ifbs, failures)) return false
@@ -116,7 +117,7 @@ export function removeParts({ route, link, filters, ifbs }: Parts, failures: Fai
   return true
 }
 
-/** Takes away what is on a link. Returns whether nothing is left. */
+/** Removes the redirection from a link. Returns whether nothing is left. */
 function stopRedirection(
   route: NetlinkSocket,
   link: Link,
@@ -136,15 +137,15 @@ function stopRedirection(
   const deleteHook = () => {
     hasGone = deleteIngress(route, link)
   }
-  if (isHookOver) step("delete the ingress qdisc of", deleteHook) // and at once all that it has, however many
+  if (isHookOver) step("delete the ingress qdisc of", deleteHook) // deletes all its filters at once, however many
   if (!hasGone) step("stop the redirection of", () => deleteWholly(route, link, own, filters ?? []))
   step("delete the limit of", () => deleteShaper(route, link))
   return isOver
 }
 
 /**
- * Deletes filters, and the shared part of a priority when all its filters are deleted, which the kernel keeps
- * otherwise. Throws `ETIME` when a container has added more filters than the time limit allows.
+ * Deletes filters, and the shared part of a priority once all its filters are deleted; otherwise the kernel keeps it.
+ * Throws `ETIME` if a container has added more filters than the time limit allows.
  */
 function deleteWholly(route: NetlinkSocket, link: Link, own: readonly Filter[], all: readonly Filter[]): void {
   const inAll = Map.groupBy(all, ({ priority }) => priority)
@@ -160,19 +161,19 @@ function deleteWholly(route: NetlinkSocket, link: Link, own: readonly Filter[], 
   })
 }
 
-/** The filters of what a link receives. */
+/** Returns the filters for packets that a link receives. */
 export function listReceiveFilters(route: NetlinkSocket, link: Link): Filter[] {
   return listFilters(route, link, CLSACT_INGRESS)
 }
 
-/** A clsact is another program's: it stays, and the answer is false. */
+/** A clsact belongs to another program: it stays, and the result is false. */
 function deleteIngress(route: NetlinkSocket, link: Link): boolean {
   if (findQdisc(route, link, TC_H_INGRESS)?.kind !== "ingress") return false
   deleteQdisc(route, link, TC_H_INGRESS)
   return true
 }
 
-/** A qdisc with another handle is another program's. The link says which kind it has, or had when it was looked up. */
+/** A qdisc with another handle belongs to another program. The link's data names the kind as of the lookup. */
 function deleteShaper(route: NetlinkSocket, link: Link): void {
   if (link.attributes.qdisc !== "tbf" && link.attributes.qdisc !== "htb") return
   const root = findQdisc(route, link, TC_H_ROOT)
@@ -181,7 +182,7 @@ function deleteShaper(route: NetlinkSocket, link: Link): void {
   }
 }
 
-/** Makes a change of what may have been deleted since. Returns true. */
+/** Changes something that may have been deleted since. Returns true. */
 function tolerateMissing(change: () => void): true {
   unlessErrno(change, "ENOENT", "ENODEV", "EINVAL")
   return true

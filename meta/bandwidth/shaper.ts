@@ -32,22 +32,22 @@ import {
   tbfOptions,
 } from "./limit.ts"
 
-/** The limit of a link's packets, and the peers whose packets count. */
+/** The limit of a link's packets, and the peers it applies to. */
 export interface Shape {
   limit: Limit
   subnets: Subnets | undefined
-  /** The header field with the peer's address: `dst` from the container, `src` towards it. */
+  /** The header field with the peer's address: `dst` from the container, `src` toward it. */
   peer: "src" | "dst"
 }
 
 type Device = NamedLink
 
-/** The handle of the qdisc, upstream's: `1:`. */
+/** The handle of the qdisc, as upstream: `1:`. */
 export const HANDLE = 0x10000
-/** The classes of the htb that upstream's v1.5 made, `1:30` and `1:1`. */
+/** The classes of the htb of upstream's v1.5, `1:30` and `1:1`. */
 const SHAPED = HANDLE | 0x30
 const UNSHAPED = HANDLE | 1
-/** As much as nothing on a node sends, and 1 ms of it. */
+/** A rate that no node reaches, and 1 ms of it. */
 const unlimited: Limit = { rate: 1e11, burst: 1e8 }
 
 /** Limits what a link sends, like `tc qdisc add dev LINK root handle 1: tbf …`. Throws `CniError`. */
@@ -82,7 +82,7 @@ function addClasses(route: NetlinkSocket, device: Device, shape: Shape & { subne
   for (const filter of planFilters(shape)) addFilter(route, device, filter)
 }
 
-/** A filter for each subnet, to the class that is not the default one; the priorities are upstream's. */
+/** Returns a filter per subnet, to the class that is not the default; the priorities are upstream's. */
 export function planFilters({ subnets: { list, areShaped }, peer }: Shape & { subnets: Subnets }): FilterSpec[] {
   return list.map((subnet) => {
     const isIpv4 = familyOf(subnet.ip) === AF_INET

@@ -10,14 +10,15 @@ export const expectedRate =
 export const expectedBurst = 'bits, as a whole number or with a unit such as "2M", "2Mbit", "256KiB"'
 
 /**
- * Bits a second: "10M", "10Mbit" and "10Mbit/s" are 10,000,000, "1.25MB/s" as many. Undefined for anything else, for a
- * fraction of a bit, and from 2^53 on. Not "10m", which is a hundredth for Kubernetes, and not "10Mbps", which is bytes for tc.
+ * Parses a rate in bits per second: "10M", "10Mbit", "10Mbit/s" and "1.25MB/s" are 10,000,000. Returns undefined for
+ * anything else, for a fraction of a bit, and from 2^53 on. "10m", which is a hundredth in Kubernetes, and "10Mbps",
+ * which is bytes for tc, are refused.
  */
 export function parseRate(text: string): number | undefined {
   return parseBits(text, true)
 }
 
-/** Bits: "256KiB" is 2,097,152. Undefined for anything else. */
+/** Parses a number of bits: "256KiB" is 2,097,152. Returns undefined for anything else. */
 export function parseBurst(text: string): number | undefined {
   return parseBits(text, false)
 }
@@ -27,7 +28,7 @@ function parseBits(text: string, isRate: boolean): number | undefined {
   if (!match) return undefined
   const [, digits = "", prefix = "", binary, unit = "", perSecond] = match
   if (perSecond && !isRate) return undefined
-  // A small letter is a prefix of bits alone, but for k, which has no other meaning.
+  // A small letter is a prefix of bits only, except k, which has no other meaning.
   if (/[mgt]/.test(prefix) && !unit.startsWith("bit")) return undefined
   const power = powers[prefix.toLowerCase() as keyof typeof powers]
   const bits = Number(digits) * (binary ? 1024 : 1000) ** power * (unit === "B" ? 8 : 1)

@@ -40,10 +40,10 @@ export const firewallFields = {
   },
 } as const satisfies Fields
 
-/** The configuration, checked. */
+/** The checked configuration. */
 export type FirewallConfig = ReturnType<typeof parseFirewallConfig>
 
-/** Reads the configuration. For DEL and GC what is wrong counts as absent. Throws code 7 that names the key. */
+/** Reads the configuration. For DEL and GC a wrong value counts as absent. Throws code 7 naming the key. */
 export function parseFirewallConfig(_network: NetworkConfig, { verb, raw }: ConfigCall) {
   const read = parseConfig(firewallFields, raw, isCleanup(verb))
   const iptablesAdminChainName = read.iptablesAdminChainName || "CNI-ADMIN"
@@ -52,20 +52,20 @@ export function parseFirewallConfig(_network: NetworkConfig, { verb, raw }: Conf
   return {
     /** Undefined: firewalld where it runs, else nftables, else iptables. */
     backend: read.backend || undefined,
-    /** The chain with the administrator's rules, in each packet filter. */
+    /** The chain of the administrator's rules, in each packet filter. */
     iptablesAdminChainName,
-    /** The zone of firewalld that the addresses become sources of. */
+    /** The firewalld zone of which the addresses become sources. */
     firewalldZone: read.firewalldZone || "trusted",
     ingressPolicy: read.ingressPolicy || "open",
   }
 }
 
-/** `iptables` takes no longer names; upstream's chains and the tables' own would lead in circles. */
+/** `iptables` accepts no longer names; upstream's chains and built-in chains would form loops. */
 function checkChainName(name: string): string | undefined {
   return /^([A-Za-z0-9_][A-Za-z0-9_.-]{0,27})?$/.test(name) ? name : undefined
 }
 
-/** firewalld itself takes fewer names; what cannot be one must not get into messages and notes. */
+/** firewalld accepts even fewer names; other characters must not get into messages and notes. */
 function checkZoneName(name: string): string | undefined {
   return name.length <= 64 && !/\p{Cc}/u.test(name) ? name : undefined
 }

@@ -19,14 +19,14 @@ import {
   sourcesOfOwner,
 } from "./zones.ts"
 
-/** What a firewall is made of. */
+/** The parts of a firewall. */
 export interface FirewallParts {
-  /** Undefined where the kernel has no nf_tables. */
+  /** Undefined if the kernel has no nf_tables. */
   readonly filter: PacketFilter | undefined
   readonly findFirewalld: typeof findFirewalld
 }
 
-/** An attachment whose rules may be made again. */
+/** An attachment whose rules can be restored. */
 export interface RestorableFirewall {
   readonly spec: FirewallSpec
   readonly config: FirewallConfig
@@ -44,8 +44,8 @@ const feature: Feature<ZonedSpec> = {
 const NO_FIREWALLD = 'firewalld is not running, or its bus cannot be reached, and "backend" asks for it'
 
 /**
- * The traffic of containers in the thread's namespace: let through, and kept apart by policies. Where firewalld runs or is asked for,
- * the addresses are sources of a zone too; nf_tables keeps the record of these.
+ * The traffic of containers in the thread's namespace: accepted, and separated by policies. If firewalld runs or is
+ * configured, the addresses are also sources of a zone; nf_tables keeps the record of these.
  */
 export class Firewall implements Disposable {
   readonly #filter: PacketFilter | undefined
@@ -54,7 +54,7 @@ export class Firewall implements Disposable {
   readonly #log: (line: string) => void
   readonly #findFirewalld: typeof findFirewalld
 
-  /** Of the thread's namespace and this host's firewalld, where no `parts` are given. */
+  /** Opens the firewall of the thread's namespace and this host's firewalld, unless `parts` are given. */
   constructor(log: (line: string) => void, parts: FirewallParts = { filter: PacketFilter.find(), findFirewalld }) {
     const { filter } = parts
     const nftables = filter && new NftablesFirewall(filter, log)
@@ -71,7 +71,7 @@ export class Firewall implements Disposable {
   /** Whether the kernel may have rules of firewalld. */
   readonly #isFiltering = () => this.#filter?.hasTable(/^firewalld/) ?? true
 
-  /** Doing it again changes nothing. Throws `CniError`; `undo` takes back what has changed. */
+  /** Adds the rules; adding them twice changes nothing. Throws `CniError`; `undo` reverses the changes. */
   add(spec: FirewallSpec, { backend, firewalldZone }: FirewallConfig, undo: Undo, log?: (line: string) => void): void {
     const socket = this.#filter?.socket
     using firewalld = this.#findFirewalld(backend, this.#log, this.#isFiltering)
@@ -89,7 +89,7 @@ export class Firewall implements Disposable {
     removeSources(firewalld, stale, this.#log)
   }
 
-  /** Makes again what is missing of many attachments: rules, in one transaction, and sources of firewalld. */
+  /** Restores what is missing of many attachments: rules, in one transaction, and sources of firewalld. */
   restore(wanted: readonly RestorableFirewall[], options: RestoreOptions): void {
     for (const [backend, ours] of Map.groupBy(wanted, ({ config }) => config.backend)) {
       try {
@@ -124,13 +124,15 @@ export class Firewall implements Disposable {
     const noted = Map.groupBy(socket ? listAddresses(socket) : [], ({ comment }) => comment)
     const sources = wanted.map((one) => {
       const former = made.has(one) ? [] : sourcesOf(noted.get(ownerComment(one.spec.owner)) ?? [])
-      // Nothing is noted of attachments that are older than firewalld.
+      // There is no note about attachments older than firewalld.
       return { one, sources: former.length > 0 ? former : sourcesIn(one.config.firewalldZone, one.spec.addresses) }
     })
     restoreSources(firewalld, sources, { ...options, isFiltering: this.#isFiltering })
   }
 
-  /** The Go suite has nothing but the sources of a zone where firewalld runs: these stay, and the rules in nf_tables go. */
+  /**
+   * If firewalld runs, the Go suite adds only sources of a zone: these stay, and the rules in nf_tables are removed.
+   */
   #leaveToFirewalld(wanted: readonly RestorableFirewall[], { isDry }: RestoreOptions): void {
     for (const { spec, tell, refuse } of wanted) {
       try {
@@ -151,14 +153,14 @@ export class Firewall implements Disposable {
   }
 
   /**
-   * Checks that everything that `add` has made is unchanged. Throws `CniError` with the expected and the found state.
+   * Checks that everything that `add` created is unchanged. Throws `CniError` with the expected and the found state.
    */
   check(spec: FirewallSpec, { backend, firewalldZone }: FirewallConfig): void {
     const failures = new Failures()
     failures.attempt("check the firewall", () => this.#rules.check({ ...spec, zone: undefined }, filterOf(backend)))
     const noted = sourcesAt(this.#filter?.socket, spec.addresses)
     const isAsked = backend === "firewalld"
-    // What the Go suite has made by firewalld is in no packet filter of ours.
+    // Rules that the Go suite added through firewalld are not in our packet filters.
     using firewalld =
       isAsked || noted.length > 0 || failures.any
         ? this.#findFirewalld(isAsked ? backend : undefined, this.#log, this.#isFiltering)
@@ -173,9 +175,9 @@ export class Firewall implements Disposable {
   }
 
   /**
-   * Removes everything that `add` has made for an attachment, found by its owner; rules of the Go suite are found by
-   * the addresses in the hints. Goes through all steps also after a failure, and throws `CniError` at the end. Missing
-   * rules are no error.
+   * Removes everything that `add` created for an attachment, found by its owner; rules of the Go suite are found by the
+   * addresses in the hints. Completes all steps even after a failure, and throws `CniError` at the end. Missing rules
+   * are not an error.
    */
   remove(owner: Owner, { backend, firewalldZone, iptablesAdminChainName }: FirewallConfig, hints: DelHints): void {
     const failures = new Failures()
@@ -187,11 +189,11 @@ export class Firewall implements Disposable {
     const later = this.#sourcesAddedLater(deleted, { backend, firewalldZone })
     this.#removeSources([...sourcesOf(deleted), ...theirs, ...later], failures)
     this.#removeAcceptMarked(iptablesAdminChainName, failures)
-    this.#filter?.socket.leave() // nothing is left to do here that the waiting could overlap with
+    this.#filter?.socket.leave() // nothing else is left to do during the wait
     failures.throwIfAny()
   }
 
-  /** Removes what belongs to no valid attachment of a network, like `remove`. */
+  /** Removes everything of a network's attachments that are not valid, like `remove`. */
   gc(
     network: string,
     valid: readonly Owner[],
@@ -205,7 +207,10 @@ export class Firewall implements Disposable {
     failures.throwIfAny()
   }
 
-  /** What `restore` may have made sources of attachments that are older than firewalld: nothing is noted of these. */
+  /**
+   * Returns the sources that `restore` may have added for attachments older than firewalld: there is no note about
+   * these.
+   */
   #sourcesAddedLater(
     deleted: readonly Element[],
     { backend, firewalldZone }: Pick<FirewallConfig, "backend" | "firewalldZone">,
@@ -219,12 +224,12 @@ export class Firewall implements Disposable {
     failures.attempt("remove the way through iptables", () => removeAcceptMarked(this.#filter, adminChain))
   }
 
-  /** Removes sources, but for those that other attachments have now. */
+  /** Removes sources, except those that other attachments have now. */
   #removeSources(sources: readonly Source[], failures: Failures): void {
     if (sources.length === 0) return
     failures.attempt("remove the sources of firewalld", () => {
       using firewalld = this.#findFirewalld(undefined, this.#log)
-      if (!firewalld) return // its sources have ended with it
+      if (!firewalld) return // its sources ended with it
       const socket = this.#filter?.socket
       const kept = [
         ...(socket ? listAddresses(socket).map(({ key: [ip] }) => ip && hostCidr(ip)) : []),
@@ -235,7 +240,7 @@ export class Firewall implements Disposable {
     })
   }
 
-  /** Throws code 50 with the reason when this host cannot filter, for STATUS. Runs no program. */
+  /** Throws code 50 with the reason if this host cannot filter, for STATUS. Runs no program. */
   requireUsable({ backend }: FirewallConfig): void {
     if (backend !== "firewalld") {
       this.#rules.requireUsable(backend)
@@ -250,7 +255,7 @@ export class Firewall implements Disposable {
   }
 }
 
-/** Which packet filter is asked for: firewalld leaves the choice. */
+/** Returns the packet filter that is configured: firewalld leaves the choice open. */
 function filterOf(backend: FirewallConfig["backend"]) {
   return backend === "firewalld" ? undefined : backend
 }

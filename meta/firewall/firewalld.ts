@@ -4,19 +4,25 @@ import { CniError, Code, orCannot } from "../../pkg/types/mod.ts"
 const NAME = "org.fedoraproject.FirewallD1"
 const ZONES = { destination: NAME, path: "/org/fedoraproject/FirewallD1", interface: `${NAME}.zone` }
 
-/** What is used of a connection to the bus. */
+/** The part of a bus connection that is used. */
 type Connection = Pick<Bus, "hasOwner" | "call" | typeof Symbol.dispose>
 
-/** The zones of firewalld, over the system's bus: packets from an address that is a source of a zone get what the zone allows. */
+/**
+ * The zones of firewalld, over the system bus: packets from an address that is a source of a zone get the zone's
+ * treatment.
+ */
 export class Firewalld implements Disposable {
   readonly #bus: Connection
 
-  /** On a bus that has it. */
+  /** For a bus on which firewalld is present. */
   constructor(bus: Connection) {
     this.#bus = bus
   }
 
-  /** Undefined where firewalld does not run, or there is no bus. Throws `CniError` when the bus does not let us in. */
+  /**
+   * Returns undefined if firewalld does not run, or there is no bus. Throws `CniError` if the bus refuses the
+   * connection.
+   */
   static find(findBus: () => Connection | undefined = () => Bus.findSystem()): Firewalld | undefined {
     let bus: Connection | undefined
     try {
@@ -30,7 +36,9 @@ export class Firewalld implements Disposable {
     }
   }
 
-  /** Makes a source, "10.1.0.2/32", one of a zone, like `firewall-cmd --zone=ZONE --add-source=SOURCE`. Throws `CniError`. */
+  /**
+   * Adds a source, "10.1.0.2/32", to a zone, like `firewall-cmd --zone=ZONE --add-source=SOURCE`. Throws `CniError`.
+   */
   addSource(zone: string, source: string): void {
     try {
       this.#call("addSource", zone, source)
@@ -42,7 +50,7 @@ export class Firewalld implements Disposable {
     }
   }
 
-  /** The reverse. That there is no such source, or zone, is success. Throws `CniError`. */
+  /** Reverses `addSource`. A missing source or zone is not an error. Throws `CniError`. */
   removeSource(zone: string, source: string): void {
     try {
       this.#call("removeSource", zone, source)
@@ -53,7 +61,7 @@ export class Firewalld implements Disposable {
     }
   }
 
-  /** The sources of a zone, like `firewall-cmd --zone=ZONE --list-sources`. Throws `CniError`. */
+  /** Returns the sources of a zone, like `firewall-cmd --zone=ZONE --list-sources`. Throws `CniError`. */
   listSources(zone: string): string[] {
     const refusal = `Cannot list the sources of zone "${zone}" of firewalld`
     const [sources] = orCannot(refusal, () => this.#call("getSources", zone))
@@ -61,8 +69,8 @@ export class Firewalld implements Disposable {
   }
 
   /**
-   * Throws `DbusError` with the first line of firewalld's message; the lines after it are the whole rule set that it
-   * sent to the kernel.
+   * Throws `DbusError` with the first line of firewalld's message; the other lines are the whole rule set that it sent
+   * to the kernel.
    */
   #call(member: string, ...args: string[]) {
     try {
@@ -78,7 +86,10 @@ export class Firewalld implements Disposable {
   }
 }
 
-/** Whether firewalld could not change the kernel's rules, as after others have flushed them: the error of one of its methods. */
+/**
+ * Whether firewalld could not change the kernel's rules, for example after a flush by others: the error of one of its
+ * methods.
+ */
 export function isCommandFailed(error: unknown): boolean {
   return error instanceof CniError && isRefusal(error.cause, "COMMAND_FAILED")
 }

@@ -10,7 +10,7 @@ import { type DelHints, hostLinkOf, specOf } from "./spec.ts"
 
 export { listAccepted, removeAcceptMarked, removeLabels }
 
-/** Lets the traffic of a container through the host's firewall, and keeps it from containers of other bridges. */
+/** Accepts the traffic of a container in the host's firewall, and separates it from containers of other bridges. */
 export const firewall = defineRestorable<FirewallConfig>({
   name: "firewall",
   fields: firewallFields,

@@ -4,19 +4,19 @@ import { findLink, type Ifindex, RouteSocket } from "../../pkg/netlink/mod.ts"
 import { CniError, Code, type Owner, type Result, validateInterfaceName } from "../../pkg/types/mod.ts"
 import type { FirewallConfig, Policy } from "./config.ts"
 
-/** What is let through for one attachment, and what is kept out. */
+/** The traffic to accept, and to drop, for one attachment. */
 export interface FirewallSpec {
   owner: Owner
   /** The container's addresses, each once. */
   addresses: readonly Uint8Array[]
   policy: Policy
-  /** How packets come to it on the host; undefined where no result says. */
+  /** The path of packets to it on the host; undefined if no result says. */
   link: HostLink | undefined
-  /** The chain with the administrator's rules. */
+  /** The chain of the administrator's rules. */
   adminChain: string
 }
 
-/** The same, with the zone of firewalld that the addresses are to be sources of, if it runs. */
+/** With the firewalld zone of which the addresses become sources, if firewalld runs. */
 export interface ZonedSpec extends FirewallSpec {
   zone: string | undefined
 }
@@ -27,31 +27,36 @@ export interface DelHints {
   bridge: string | undefined
 }
 
-/** Interfaces of the host by which packets come to a container. */
+/** The host's interfaces on the path of packets to a container. */
 export interface HostLink {
-  /** That the host routes to: the bridge, its VLAN's interface, or the host's end of a pair without a bridge. */
+  /**
+   * The interface that the host routes to: the bridge, its VLAN's interface, or the host's end of a pair without a
+   * bridge.
+   */
   bridge: string
-  /** The port of the bridge; `undefined` without a bridge, or when no result names it. */
+  /** The port of the bridge; `undefined` without a bridge, or if no result names it. */
   port: string | undefined
 }
 
-/** What is kept beside each address of an attachment: with it DEL needs to read no list. */
+/** The note beside each address of an attachment: with it DEL needs to read no list. */
 export interface Note {
-  /** How many addresses the attachment has. */
+  /** The number of the attachment's addresses. */
   count: number
-  /** Of the policy that is asked for, which may have become another one. */
+  /** Of the requested policy, which may have changed since. */
   link: HostLink | undefined
-  /** The zone of firewalld that the addresses are sources of. */
+  /** The firewalld zone of which the addresses are sources. */
   zone: string | undefined
 }
 
-/** A note as text: "2", "2 br0/veth1", "2 br0/ trusted", "2 - trusted"; names of interfaces have no "/" and no white space. */
+/**
+ * Formats a note: "2", "2 br0/veth1", "2 br0/ trusted", "2 - trusted"; interface names have no "/" and no white space.
+ */
 export function printNote({ count, link, zone }: Note): string {
   const place = link ? `${link.bridge}/${link.port ?? ""}` : "-"
   return [count, ...(link || zone ? [place] : []), ...(zone ? [zone] : [])].join(" ")
 }
 
-/** Reads that text; the count of other text is 0. */
+/** Parses a note; the count of any other text is 0. */
 export function readNote(text = ""): Note {
   const [count, place = "-", ...zone] = text.split(" ")
   const [bridge = "", port] = place === "-" ? [] : place.split("/")
@@ -60,8 +65,8 @@ export function readNote(text = ""): Note {
 }
 
 /**
- * The rules of an attachment, from the result of earlier plugins. `findMaster` returns the bridge of a host interface,
- * if it is a port now. Throws code 7 for a policy without an interface.
+ * Returns the rules of an attachment, from the result of earlier plugins. `findMaster` returns the current bridge of a
+ * host interface. Throws code 7 for a policy without an interface.
  */
 export function specOf(
   owner: Owner,
@@ -83,9 +88,9 @@ export function specOf(
 }
 
 /**
- * The interfaces of the host in a result: bridge names the bridge first, then its port, and after the container's interface that of
- * the VLAN that the host routes by; ptp names the host's end of the pair alone, after which a chained bridge puts the
- * bridge at the end, and so do others, such as bandwidth, with what is no bridge: which it is `findMaster` tells.
+ * Returns the host's interfaces in a result. bridge names the bridge first, then its port, and after the container's
+ * interface the VLAN interface that the host routes by. ptp names only the host's end of the pair. A chained bridge
+ * appends the bridge, and other plugins, such as bandwidth, append other interfaces: `findMaster` distinguishes them.
  */
 export function hostLinkOf(
   { interfaces }: Result,
@@ -106,7 +111,7 @@ export function hostLinkOf(
   return { bridge: vlan ?? first, port }
 }
 
-/** The name of the bridge that an interface of the host belongs to now, like "master" of `ip link show`. */
+/** Returns the name of an interface's current bridge, like "master" of `ip link show`. */
 function masterOf(port: string): string | undefined {
   using host = RouteSocket.open()
   const { master } = findLink(host, port)?.attributes ?? {}

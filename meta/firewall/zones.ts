@@ -9,13 +9,13 @@ import { Firewalld, isCommandFailed } from "./firewalld.ts"
 import { findAddresses, listAddresses } from "./nftables/firewall.ts"
 import { readNote } from "./spec.ts"
 
-/** An address, "10.1.0.2/32", that is a source of a zone of firewalld. */
+/** An address, "10.1.0.2/32", that is a source of a firewalld zone. */
 export interface Source {
   zone: string
   source: string
 }
 
-/** The sources of zones that are noted in elements, each once. */
+/** Returns the sources noted in elements, each once. */
 export function sourcesOf(elements: readonly Element[]): Source[] {
   const sources = elements.flatMap(({ key: [ip], note }): Source[] => {
     const { zone } = readNote(note)
@@ -24,20 +24,21 @@ export function sourcesOf(elements: readonly Element[]): Source[] {
   return [...new Map(sources.map((one) => [`${one.source} ${one.zone}`, one])).values()]
 }
 
-/** The sources that the table has a note of at these addresses. Throws `NetlinkError`. */
+/** Returns the sources that the table notes at these addresses. Throws `NetlinkError`. */
 export function sourcesAt(socket: NetlinkSocket | undefined, addresses: readonly Uint8Array[]): Source[] {
   return socket ? sourcesOf(findAddresses(socket, addresses)) : []
 }
 
-/** The same of an attachment. */
+/** Returns the sources that the table notes for an attachment. */
 export function sourcesOfOwner(socket: NetlinkSocket | undefined, owner: Owner): Source[] {
   const comment = ownerComment(owner)
   return socket ? sourcesOf(listAddresses(socket, [encodeUtf8(comment)]).filter((one) => one.comment === comment)) : []
 }
 
 /**
- * Returns firewalld if it runs and the backend does not rule it out. A bus that does not let us in or does not answer is an error where
- * firewalld is asked for, or `isNeeded` since its rules are in force; else one line of the log.
+ * Returns firewalld if it runs and the backend does not exclude it. If the bus refuses the connection or does not
+ * answer, that is an error if firewalld is configured, or `isNeeded` because its rules are in force; else it is one
+ * line of the log.
  */
 export function findFirewalld(
   backend: Backend | undefined,
@@ -55,11 +56,11 @@ export function findFirewalld(
   }
 }
 
-/** What adding works with. */
+/** The context of adding sources. */
 export interface AddingSources {
   firewalld: Firewalld
   zone: string
-  /** Of the table with the notes. */
+  /** For the table with the notes. */
   socket: NetlinkSocket | undefined
   log(line: string): void
   /** Whether the kernel has rules of firewalld. */
@@ -102,7 +103,7 @@ export function addSources(
 }
 
 /**
- * Adds the sources again that firewalld has lost; each zone is listed once. A refusal becomes the outcome of its
+ * Restores the sources that firewalld has lost; each zone is listed once. A refusal becomes the outcome of its
  * attachment.
  */
 export function restoreSources(
@@ -129,8 +130,8 @@ export function restoreSources(
 }
 
 /**
- * Removes all of the sources. Those that firewalld does not let go of are one line of the log: they are lost by its next reload, and no
- * reason for a container to stay.
+ * Removes all of the sources. Those that firewalld refuses to remove are one line of the log: its next reload loses
+ * them, and they must not keep a container alive.
  */
 export function removeSources(firewalld: Firewalld, sources: readonly Source[], log: (line: string) => void): void {
   const failures: unknown[] = []
@@ -148,13 +149,13 @@ function reasonOf(error: unknown): string {
   return isCniError(error) && error.details ? `${error.message}: ${error.details}` : String(error)
 }
 
-/** One line, however many there are. */
+/** Logs one line, however many messages there are. */
 function tell([first, ...others]: readonly unknown[], remedy: string, log: (line: string) => void): void {
   if (first === undefined) return
   log(`${reasonOf(first)}${others.length > 0 ? `; and ${others.length} more` : ""}; ${remedy}`)
 }
 
-/** Checks that firewalld has these sources. Throws `CniError` that names the first that it has not. */
+/** Checks that firewalld has these sources. Throws `CniError` naming the first missing one. */
 export function checkSources(firewalld: Firewalld, sources: readonly Source[]): void {
   for (const { zone, source } of sources) {
     const present = firewalld.listSources(zone)

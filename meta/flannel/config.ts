@@ -18,22 +18,22 @@ const path = {
   pattern: "^$|^/[^\\u0000]*$",
 } as const
 
-/** The keys of its configuration, but for those that it hands on. */
+/** The keys of its configuration, without those that it passes on. */
 export const flannelFields = { subnetFile: path, dataDir: path } as const satisfies Fields
 
-/** The keys of the delegate's configuration that are set here, unless they are given. */
+/** The keys of the delegate's configuration that are set here unless they are given. */
 const delegateKeys = ["type", "name", "ipam", "ipMasq", "mtu", "isGateway"]
 
-/** The configuration of flannel, checked. */
+/** The checked configuration of flannel. */
 export type FlannelConfig = ReturnType<typeof parseFlannelConfig>
 
-/** Reads the configuration. For DEL and GC what is wrong counts as absent. Throws code 7 that names the key. */
+/** Reads the configuration. For DEL and GC a wrong value counts as absent. Throws code 7 naming the key. */
 export function parseFlannelConfig({ name, ipam = {}, runtimeConfig }: NetworkConfig, { verb, raw }: ConfigCall) {
   const lenient = isCleanup(verb)
   const { subnetFile, dataDir } = parseConfig(flannelFields, raw, lenient)
   const version = member(raw, "cniVersion")
   return {
-    /** Of the network, for the delegate's; undefined where the configuration names no version. */
+    /** The network's version, for the delegate; undefined if the configuration has none. */
     cniVersion: typeof version === "string" && version !== "" ? version : undefined,
     name,
     subnetFile: subnetFile || "/run/flannel/subnet.env",

@@ -13,10 +13,10 @@ import type { NodeSubnets } from "./subnet-file.ts"
 const DEFAULT_TYPE = "bridge"
 const DEFAULT_IPAM = "host-local"
 
-/** Keys by which host-local had one range before it had `ranges`; left in, they clash with the subnet of the node. */
+/** Keys for host-local's single range before it had `ranges`; they would conflict with the subnet of the node. */
 const formerRange = ["subnet", "rangeStart", "rangeEnd", "gateway"]
 
-/** The delegate's configuration for this node: what is given, and the rest by flanneld's words. */
+/** Returns the delegate's configuration for this node: the given keys, and the rest from flanneld's file. */
 export function delegateConfig(config: FlannelConfig, { networks, subnets, mtu, ipMasq }: NodeSubnets): JsonObject {
   const { ranges: _, ...base } = requiredParts(config)
   const { routes } = config.ipam
@@ -30,7 +30,7 @@ export function delegateConfig(config: FlannelConfig, { networks, subnets, mtu, 
   return { ...byFlanneld, ...base, ipam, ...(config.runtimeConfig ? { runtimeConfig: config.runtimeConfig } : {}) }
 }
 
-/** What a delegate needs in order to clean up, for want of the configuration that its ADD had. */
+/** Returns what a delegate needs to clean up if the configuration of its ADD is missing. */
 export function requiredParts({ cniVersion, name, delegate, ipam }: FlannelConfig): JsonObject {
   const { ranges: _, ...others } = foldKeys(ipam, ["type", "ranges", "routes", ...formerRange])
   for (const key of formerRange) delete others[key]
@@ -43,12 +43,12 @@ export function requiredParts({ cniVersion, name, delegate, ipam }: FlannelConfi
   }
 }
 
-/** The plugin that a configuration is for. */
+/** Returns the plugin of a configuration. */
 export function typeOf({ type }: JsonObject): string {
   return typeof type === "string" ? type : DEFAULT_TYPE
 }
 
-/** The subnets of the node in a configuration that `delegateConfig` has made, here or in the reference plugin. */
+/** Returns the node's subnets in a configuration made by `delegateConfig`, here or in the reference plugin. */
 export function subnetsOf({ ipam }: JsonObject): string[] {
   const ranges = isJsonObject(ipam) && Array.isArray(ipam.ranges) ? ipam.ranges.flat() : []
   return ranges.flatMap((range) => (isJsonObject(range) && typeof range.subnet === "string" ? [range.subnet] : []))
@@ -69,7 +69,7 @@ function sorted(value: JsonValue): JsonValue {
   )
 }
 
-/** A configuration that was kept; undefined when it cannot be read. */
+/** Decodes a stored configuration; undefined if it cannot be read. */
 export function tryDecodeConfig(bytes: Uint8Array): JsonObject | undefined {
   try {
     return parseJsonObject(bytes)

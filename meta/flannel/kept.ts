@@ -3,17 +3,17 @@ import { CniError, Code, type JsonObject, type Owner } from "../../pkg/types/mod
 import { Failures } from "../../pkg/undo/mod.ts"
 import { encodeConfig, tryDecodeConfig } from "./delegate-config.ts"
 
-/** A delegate's configuration that was kept for DEL. */
+/** A delegate's configuration, stored for DEL. */
 export interface Kept {
   /** The name of its file. */
   name: string
-  /** Undefined when the file cannot be read as one. */
+  /** Undefined if the file is not a configuration. */
   config: JsonObject | undefined
 }
 
 /**
- * The configurations that delegates had for their ADDs, one for each attachment. The reference plugin has one file for each
- * container, by its ID alone, for every network and interface: these are found, too.
+ * The delegates' configurations of ADD, one per attachment. The reference plugin has one file per container ID, for all
+ * networks and interfaces: these are found, too.
  */
 export class KeptConfigs {
   readonly #records: Records
@@ -22,7 +22,7 @@ export class KeptConfigs {
     this.#records = new Records(directory, "delegate's configuration", true)
   }
 
-  /** Reads the kept configuration of an attachment; `undefined` when it does not exist. Throws `CniError`. */
+  /** Reads the stored configuration of an attachment; `undefined` if it does not exist. Throws `CniError`. */
   find(owner: Owner): Kept | undefined {
     const own = this.#find(recordName(owner))
     if (own) return own
@@ -35,17 +35,17 @@ export class KeptConfigs {
     return bytes && { name, config: tryDecodeConfig(bytes) }
   }
 
-  /** Keeps one, whole or not at all. Throws `CniError`. */
+  /** Stores one atomically. Throws `CniError`. */
   write(owner: Owner, config: JsonObject): void {
     this.#records.write(recordName(owner), encodeConfig(config))
   }
 
-  /** Removes an attachment's kept configuration, and temporary files of a killed ADD. Throws `CniError`. */
+  /** Removes an attachment's stored configuration, and temporary files of a killed ADD. Throws `CniError`. */
   remove(owner: Owner, kept?: Kept): void {
     for (const name of new Set([recordName(owner), kept?.name ?? recordName(owner)])) this.#records.remove(name)
   }
 
-  /** Those of a network. Throws `CniError`. */
+  /** Returns the configurations of a network. Throws `CniError`. */
   listOf(network: string): Kept[] {
     return this.#records.list().flatMap((name) => {
       if (name.startsWith(".")) return []
@@ -56,7 +56,7 @@ export class KeptConfigs {
   }
 
   /**
-   * Removes the kept configurations of a network that belong to none of these owners, and temporary files of killed
+   * Removes the stored configurations of a network that belong to none of these owners, and temporary files of killed
    * calls. Throws `CniError`.
    */
   removeStale(network: string, valid: readonly Owner[]): void {
@@ -70,12 +70,12 @@ export class KeptConfigs {
     failures.throwIfAny()
   }
 
-  /** Throws `CniError` when a configuration could not be kept. */
+  /** Throws `CniError` if a configuration could not be stored. */
   requireWritable(): void {
     this.#records.requireWritable()
   }
 
-  /** The error for a file that is no configuration, for what cannot do without. */
+  /** Returns the error for a file that is not a configuration, for calls that need it. */
   unreadable({ name }: Kept): CniError {
     return new CniError(Code.Decoding, `Cannot decode the delegate's configuration "${this.#records.pathOf(name)}"`)
   }

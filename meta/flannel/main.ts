@@ -22,7 +22,7 @@ import { delegateConfig, encodeConfig, requiredParts, subnetsOf, typeOf } from "
 import { KeptConfigs } from "./kept.ts"
 import { type NodeSubnets, readSubnetFile } from "./subnet-file.ts"
 
-/** Has another plugin attach containers, with addresses of the subnet that flanneld has for this node. */
+/** Makes another plugin attach containers, with addresses of the subnet that flanneld has for this node. */
 export const flannel = definePlugin<FlannelConfig>({
   name: "flannel",
   fields: flannelFields,
@@ -34,7 +34,7 @@ export const flannel = definePlugin<FlannelConfig>({
   gc: collectGarbage,
 })
 
-/** The configuration is kept before the delegate is run: from then on DEL finds it, also after `kill -9`. */
+/** The configuration is stored before the delegate runs: from then on DEL finds it, even after `kill -9`. */
 function addByDelegate(call: Call, config: FlannelConfig): Answered {
   const subnets = readSubnetFile(config.subnetFile)
   refuseRepetition(call)
@@ -66,7 +66,7 @@ function refuseRepetition(call: Call): void {
   refuseExistingInterface(inside, call)
 }
 
-/** A delegate that is not installed has made nothing; one that cannot be looked at may have. */
+/** A delegate that is not installed has created nothing; one whose directory cannot be read may have. */
 function unlessNotFound(run: () => void): void {
   try {
     run()
@@ -75,7 +75,7 @@ function unlessNotFound(run: () => void): void {
   }
 }
 
-/** Extends a delegate's error by what to do, when the node's subnet has changed since other attachments were made. */
+/** Adds advice to a delegate's error if the node's subnet has changed since other attachments were added. */
 function explaining<T>(config: FlannelConfig, { subnets }: NodeSubnets, run: () => T): T {
   try {
     return run()
@@ -86,13 +86,13 @@ function explaining<T>(config: FlannelConfig, { subnets }: NodeSubnets, run: () 
   }
 }
 
-/** Undefined where all attachments of the network have addresses of the subnet that the node has now. */
+/** Undefined if all attachments of the network have addresses of the node's current subnet. */
 function adviceOnChange({ name, dataDir }: FlannelConfig, subnets: readonly string[]): string | undefined {
   const former = new Set(new KeptConfigs(dataDir).listOf(name).flatMap(({ config }) => changed(config, subnets)))
   return former.size > 0 ? whatToDo([...former], subnets) : undefined
 }
 
-/** The subnets that an attachment was made with, if the node has others now. */
+/** Returns the subnets of an attachment if the node has others now. */
 function changed(kept: JsonObject | undefined, subnets: readonly string[]): string[] {
   const former = kept ? subnetsOf(kept) : []
   return former.join() === subnets.join() ? [] : former
@@ -104,8 +104,9 @@ function whatToDo(former: readonly string[], now: readonly string[]): string {
 }
 
 /**
- * What a delegate has on the host is the delegate's to restore: its type, and its configuration as CHECK gives it. `raw` is what CHECK
- * gives flannel. Throws `CniError` when it was not kept, or others than root could have changed it.
+ * Returns the delegate's type, and its configuration as CHECK passes it on: the delegate restores its own objects on
+ * the host. `raw` is flannel's configuration in CHECK. Throws `CniError` if the delegate's was not stored, or users
+ * other than root could have changed it.
  */
 export function keptDelegate(raw: JsonObject, owner: Owner): { type: string; config: JsonObject } {
   const { dataDir } = parseFlannelConfig(parseNetworkConfig(raw, { lenient: true }), { verb: "DEL", args: "", raw })
@@ -120,7 +121,7 @@ function configFor({ raw }: Call, kept: JsonObject, keys: readonly string[]): Ui
   return encodeConfig(withPresent(raw, kept, keys))
 }
 
-/** The runtime's present values replace those of ADD. */
+/** The runtime's current values replace those of ADD. */
 function withPresent(raw: JsonObject, kept: JsonObject, keys: readonly string[]): JsonObject {
   const current: JsonObject = {}
   for (const key of ["cniVersion", ...keys]) {
@@ -147,7 +148,7 @@ function checkDelegate(call: Call, config: FlannelConfig): void {
   call.delegate.check(typeOf(kept.config), configFor(call, kept.config, ofAttachment))
 }
 
-/** By the configuration of ADD, which is kept until the delegate has succeeded. */
+/** Uses the configuration of ADD, which is stored until the delegate has succeeded. */
 function deleteByDelegate(call: Call, config: FlannelConfig): void {
   const configs = new KeptConfigs(config.dataDir)
   const owner = ownerOf(call)
@@ -158,7 +159,7 @@ function deleteByDelegate(call: Call, config: FlannelConfig): void {
 }
 
 /**
- * Runs DEL of the delegate without a kept configuration, when nothing was added or the file was deleted. A delegate
+ * Runs DEL of the delegate without a stored configuration, if nothing was added or the file was deleted. A delegate
  * that finds the attachment's objects by the owner removes them; errors of one that needs the configuration are
  * ignored.
  */
@@ -181,7 +182,7 @@ function requireDelegate(call: Call, config: FlannelConfig): void {
   if (advice !== undefined) call.log(advice)
 }
 
-/** Each delegate that has attached containers of this network collects its garbage, and then theirs is collected here. */
+/** Runs GC of each delegate that has attached containers of this network, then collects the stored configurations. */
 function collectGarbage(call: Call, config: FlannelConfig, attachments: readonly Attachment[]): void {
   const { name } = config
   const configs = new KeptConfigs(config.dataDir)

@@ -6,7 +6,7 @@ import { type Cidr, CniError, Code, formatCidr, networkOf, parseCidr } from "../
 export interface NodeSubnets {
   /** The networks of all nodes. */
   networks: string[]
-  /** The subnets of this node: one of each family at most. */
+  /** The subnets of this node: at most one per family. */
   subnets: string[]
   mtu: number
   /** Whether flanneld masquerades; if it does, the delegate must not. */
@@ -22,8 +22,7 @@ const knownKeys: readonly string[] = [...networkKeys, ...subnetKeys, MTU, IPMASQ
 const WHERE_TO_LOOK = "look at the log of the flannel pod of this node"
 
 /**
- * Reads flanneld's file. Throws code 11 while the file does not exist, and code 999 that names the key when it is
- * invalid.
+ * Reads flanneld's file. Throws code 11 while the file does not exist, and code 999 naming the key if it is invalid.
  */
 export function readSubnetFile(path: string): NodeSubnets {
   return parseSubnetFile(decodeUtf8(readBytes(path)), path)
@@ -42,7 +41,7 @@ function readBytes(path: string): Uint8Array {
   }
 }
 
-/** Lines of KEY=VALUE; unknown keys are let through. Throws code 999 that names the keys which are missing, or are wrong. */
+/** Parses lines of KEY=VALUE; unknown keys are ignored. Throws code 999 naming the missing or wrong keys. */
 export function parseSubnetFile(text: string, path: string): NodeSubnets {
   const values = new Map<string, string>()
   for (const line of text.split("\n")) {

@@ -9,24 +9,24 @@ export const sbrFields = {
   addSourceHints: off,
 } as const satisfies Fields
 
-/** The configuration of source based routing, checked. */
+/** The checked configuration of source based routing. */
 export type SbrConfig = ReturnType<typeof parseSbrConfig>
 
-/** Reads the configuration. For DEL and GC what is wrong counts as absent. Throws code 7 that names the key. */
+/** Reads the configuration. For DEL and GC a wrong value counts as absent. Throws code 7 naming the key. */
 export function parseSbrConfig(_network: NetworkConfig, { verb, raw }: ConfigCall) {
   const { gateways = [], ...read } = parseConfig(sbrFields, raw, isCleanup(verb))
   return {
-    /** Sources are looked up in this table, in which others make the routes; undefined for tables of our own. */
+    /** The table for these sources, with routes added by others; undefined for tables of the plugin's own. */
     table: read.table,
-    /** The gateways that are used instead of the result's. */
+    /** The gateways to use instead of the result's. */
     gateways: isCleanup(verb) ? new Map<Family, Uint8Array>() : byFamily(gateways),
-    /** The networks stay in table main, with the source that belongs to them. */
+    /** The networks' routes stay in table main, with their source addresses. */
     addSourceHints: read.addSourceHints,
   }
 }
 
 function byFamily(gateways: readonly string[]): Map<Family, Uint8Array> {
-  // The words are upstream's.
+  // upstream's wording
   const refuse = (message: string) => new CniError(Code.InvalidNetworkConfig, message)
   if (gateways.length > 2) {
     throw refuse(`gateways list cannot contain more than 2 entries (1 for IPv4 and 1 for IPv6): ${gateways.join(", ")}`)

@@ -15,7 +15,7 @@ import { parseSbrConfig, type SbrConfig, sbrFields } from "./config.ts"
 import { findSourceRules, restoreRoutes, sourceOf } from "./removal.ts"
 import { addSourceRule, deleteRules, gatewayFor, routeBySource } from "./tables.ts"
 
-/** Has what a container sends from an interface's addresses leave by that interface, by routing tables of their own. */
+/** Makes packets from an interface's addresses leave by that interface, through routing tables of their own. */
 export const sbr = defineRestorable<SbrConfig>({
   name: "sbr",
   fields: sbrFields,
@@ -24,7 +24,7 @@ export const sbr = defineRestorable<SbrConfig>({
   check: checkSourceRouting,
   del: deleteSourceRouting,
   status() {},
-  gc() {}, // rules and routes go with the container's namespace
+  gc() {}, // rules and routes are deleted with the container's namespace
   restoreInside: restoreSourceRouting,
 })
 
@@ -48,7 +48,7 @@ function requirePrevResult({ network: { prevResult }, ifName }: InsideCall): Res
   })
 }
 
-/** The addresses of a result that belong to the container's interface, or to none. */
+/** Returns the addresses of a result that belong to the container's interface, or to none. */
 function ownAddresses({ interfaces, ips }: Result, { ifName }: InsideCall): ResultAddress[] {
   const isOwn = (index: number | undefined) => {
     const found = index === undefined ? undefined : interfaces[index]
@@ -75,7 +75,10 @@ function requireLink(inside: NetlinkSocket, { ifName, netns }: InsideCall): Link
   })
 }
 
-/** Each address has its rule, to a table with routes of the interface; with a gateway, a default route among them. */
+/**
+ * Checks that each address has a rule to a table with routes of the interface, including a default route if it has a
+ * gateway.
+ */
 function checkSourceRouting(call: InsideCall, { table, gateways }: SbrConfig): void {
   const addresses = requireAddresses(requirePrevResult(call), call)
   using sandbox = openSandbox(call)
@@ -100,7 +103,10 @@ function checkSourceRouting(call: InsideCall, { table, gateways }: SbrConfig): v
   }
 }
 
-/** Where a rule or a default route is missing all is made anew, from the routes that the interface has by then. Throws `CniError`. */
+/**
+ * If a rule or a default route is missing, everything is added again from the interface's current routes. Throws
+ * `CniError`.
+ */
 function restoreSourceRouting(call: InsideCall, config: SbrConfig, isDry: boolean): string | undefined {
   if (isWhole(() => checkSourceRouting(call, config))) return undefined
   if (!isDry) {
@@ -111,8 +117,8 @@ function restoreSourceRouting(call: InsideCall, config: SbrConfig, isDry: boolea
 }
 
 /**
- * The routes that were moved go back to table main, since the interface may live on. Objects that a container has too many of stay, and go
- * with its namespace.
+ * Moves the routes back to table main, since the interface may live on. If a container has too many objects, the rest
+ * stays until its namespace is deleted.
  */
 function deleteSourceRouting(call: InsideCall, { table }: SbrConfig): void {
   using sandbox = findSandbox(call)
@@ -123,7 +129,7 @@ function deleteSourceRouting(call: InsideCall, { table }: SbrConfig): void {
   const rules = failures.attempt("find the rules", () => findRulesToDelete(inside, link, call, table)) ?? []
   const withTables = rules.filter((rule) => rule.protocol === RTPROT_SBR && rule.table !== table)
   if (link) failures.attempt("put the routes back", () => restoreRoutes(inside, link, withTables))
-  // By the rules a next DEL finds the tables whose routes it may be able to put back.
+  // The rules lead the next DEL to the tables whose routes it may be able to move back.
   if (!failures.mayPass) failures.attempt("delete the rules", () => deleteRules(inside, rules))
   failures.throwIfAny()
 }

@@ -14,17 +14,18 @@ import { addRoutesBack, deleteRoutes, TABLE_OF_UNUSED } from "./tables.ts"
 /** The interface whose rules are removed, as far as it is known. */
 export interface Sources {
   link: Link | undefined
-  /** The addresses that it has, or had. */
+  /** Its present or former addresses. */
   ips: readonly Uint8Array[]
   /** The addresses of all interfaces. */
   allIps: readonly Uint8Array[]
-  /** The configuration's. */
+  /** The configured table. */
   table: number | undefined
 }
 
 /**
- * The rules of an interface: for one of its addresses, and made here, or leading to the configuration's table, or to one with
- * routes of this interface alone; and what was made here for an address that no interface has any more. Throws `NetlinkError`.
+ * Returns the rules of an interface: rules for one of its addresses that were added here, or lead to the configured
+ * table or to one with routes of this interface only; and rules added here for an address that no interface has any
+ * more. Throws `NetlinkError`.
  */
 export function findSourceRules(inside: NetlinkSocket, { link, ips, allIps, table }: Sources): Rule[] {
   const [own, all] = [new Set(ips.map(keyOf)), new Set(allIps.map(keyOf))]
@@ -44,21 +45,21 @@ export function findSourceRules(inside: NetlinkSocket, { link, ips, allIps, tabl
   return found.filter((rule) => isCertain(rule) || isAlone(rule))
 }
 
-/** The source of a rule, as `keyOf` has it. */
+/** Returns the source of a rule in the form of `keyOf`. */
 export function sourceOf({ src }: Rule): string {
   return src ? keyOf(src.ip) : ""
 }
 
 /**
- * What the kernel says of a route whose interface the container has taken down, moved, or given other addresses since: with
- * what it has changed the route is deleted, too.
+ * The kernel's errors for a route whose interface the container has since taken down, moved, or given other addresses:
+ * such a route is deleted.
  */
 const outdated = ["ENETDOWN", "ENODEV", "EINVAL", "ENETUNREACH", "EHOSTUNREACH"] as const
 
 /**
- * Puts the routes of the rules' tables back into table main, and those that no address had a use for, but for those that the
- * container has made impossible; and deletes those that were made here. What a container writes into these tables comes into its
- * main table, which it may write itself. Throws `NetlinkError`.
+ * Moves the routes of the rules' tables back to table main, and those that no address used, except routes that the
+ * container has made impossible; deletes the routes that were added here. Whatever a container writes into these tables
+ * gets into its own main table, which it may write anyway. Throws `NetlinkError`.
  */
 export function restoreRoutes(inside: NetlinkSocket, link: Link, rules: readonly Rule[]): void {
   const tables = new Set([TABLE_OF_UNUSED, ...rules.map(({ table }) => table)])
@@ -73,7 +74,7 @@ export function restoreRoutes(inside: NetlinkSocket, link: Link, rules: readonly
   deleteRoutes(inside, [...routes, ...made])
 }
 
-/** So many tables are asked for one by one; an interface has one for each address. */
+/** Up to this number, tables are requested one by one; an interface has one per address. */
 const FEW = 8
 
 function listRoutesIn(inside: NetlinkSocket, link: Link, tables: ReadonlySet<number>): ListedRoute[] {

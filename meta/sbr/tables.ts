@@ -21,14 +21,14 @@ import type { SbrConfig } from "./config.ts"
 
 const FIRST_TABLE = 100
 /**
- * The table that keeps for DEL the routes that ADD takes out of table main and that no address uses, such as a default route by
- * another gateway than the configuration's. No rule leads here.
+ * The table that stores for DEL the routes that ADD removes from table main and no address uses, such as a default
+ * route through another gateway than the configured one. No rule leads to it.
  */
 export const TABLE_OF_UNUSED = 67_000
-/** `IP6_RT_PRIO_USER`: the metric of an IPv6 route that was given none. */
+/** `IP6_RT_PRIO_USER`: the metric of an IPv6 route that is added without one. */
 const IPV6_METRIC = 1024
 
-/** A rule for what has this source, like `ip rule add from 10.1.0.5 lookup 100 proto 67`. */
+/** Adds a rule for a source address, like `ip rule add from 10.1.0.5 lookup 100 proto 67`. */
 export function addSourceRule(inside: NetlinkSocket, ip: Uint8Array, table: number, undo: Undo): void {
   const rule: Rule = { family: familyOf(ip), src: { ip, prefix: ip.length * 8 }, table, protocol: RTPROT_SBR }
   undo.defer(
@@ -38,15 +38,15 @@ export function addSourceRule(inside: NetlinkSocket, ip: Uint8Array, table: numb
   )
 }
 
-/** Deletes rules, of which some may not be there any more. Throws `NetlinkError`. */
+/** Deletes rules, some of which may no longer exist. Throws `NetlinkError`. */
 export function deleteRules(inside: NetlinkSocket, rules: readonly Rule[]): void {
   throwFirst(executeAll(inside, rules.map(toDeleteRule)), "ENOENT")
 }
 
 /**
- * Gives each address a table of its own, a rule that leads to it, and in it the interface's routes that concern the address
- * and a default route by its gateway; then takes the interface's routes out of table main, but for link-local ones. Each of them
- * is in one of the tables then. Throws `NetlinkError`.
+ * Gives each address its own table with a rule for it. The table gets the interface's routes that concern the address,
+ * and a default route through its gateway. Then removes the interface's routes from table main, except link-local ones;
+ * each is in one of the tables by then. Throws `NetlinkError`.
  */
 export function routeBySource(
   inside: NetlinkSocket,
@@ -88,8 +88,8 @@ export function routeBySource(
 }
 
 /**
- * The gateway of an address' table. One of the configuration that lies in the network of an address is for such addresses
- * alone; another is for all of its family.
+ * Returns the gateway of an address's table. A configured gateway in the network of an address serves only such
+ * addresses; any other serves all of its family.
  */
 export function gatewayFor(
   address: ResultAddress,
@@ -103,10 +103,13 @@ export function gatewayFor(
 
 type Limits = NonNullable<Parameters<typeof executeAll>[2]>
 
-/** Adds routes beside others to the same destination: a source hint may stand beside the kernel's own route to the network. */
+/**
+ * Adds routes beside others to the same destination: a source hint may stand beside the kernel's own route to the
+ * network.
+ */
 function addRoutes(inside: NetlinkSocket, routes: readonly RouteSpec[], undo: Undo, mayBeThere = false): void {
   const made = new Set(routes)
-  undo.defer("add routes", () => deleteRoutes(inside, [...made], { isBounded: false })) // before: they may be there when an answer is lost
+  undo.defer("add routes", () => deleteRoutes(inside, [...made], { isBounded: false })) // registered first: the routes may exist if an answer is lost
   const refusals = executeAll(
     inside,
     routes.map((route) => toAddRoute(route, "append")),
@@ -118,23 +121,27 @@ function addRoutes(inside: NetlinkSocket, routes: readonly RouteSpec[], undo: Un
   throw new CniError(Code.Internal, `Cannot add a route to table ${table}`, { cause: first.error })
 }
 
-/** Deletes routes, of which some may not be there any more, nor their link. Throws `NetlinkError`. */
+/** Deletes routes; some of them, or their link, may no longer exist. Throws `NetlinkError`. */
 export function deleteRoutes(inside: NetlinkSocket, routes: readonly RouteSpec[], limits: Limits = {}): void {
   throwFirst(executeAll(inside, routes.map(toDeleteRoute), limits), "ESRCH", "ENODEV")
 }
 
-/** Adds routes of table main that were there before, unless they are there. Throws `NetlinkError`. */
+/** Adds former routes of table main unless they exist. Throws `NetlinkError`. */
 export function addRoutesBack(
   inside: NetlinkSocket,
   routes: readonly RouteSpec[],
   { tolerated = [], ...limits }: Limits & { tolerated?: readonly ErrnoName[] } = {},
 ): void {
-  // Those on the link first: gateways have to be reached. Of all tables at once, since a route of one may need another's.
+  // Routes on the link come first: gateways have to be reachable. Of all tables at once, since a route of one may need
+  // another's.
   const wanted = gatewaysLast(routes).map((route) => toAddRoute({ ...route, table: RT_TABLE_MAIN }, "append"))
   throwFirst(executeAll(inside, wanted, limits), "EEXIST", ...tolerated)
 }
 
-/** The routes of an address' table: those on the link first, so that gateways can be reached; the default route last. */
+/**
+ * Returns the routes of an address's table: those on the link first, so that gateways are reachable; the default route
+ * last.
+ */
 export function planTable(
   address: ResultAddress,
   gateway: Uint8Array | undefined,
@@ -151,14 +158,17 @@ export function planTable(
   return gatewaysLast([...concerned.filter(isOther), byGateway])
 }
 
-/** Whether a route of the interface is for packets from an address: it has its network's source or gateway, or neither. */
+/**
+ * Whether a route of the interface applies to packets from an address: it has the address's source or gateway, or
+ * neither.
+ */
 function concerns({ dst, preferredSource, gateway }: RouteSpec, address: ResultAddress): boolean {
   if (familyOf(dst) !== familyOf(address.ip)) return false
   const known = [preferredSource, gateway].flatMap((ip) => ip ?? [])
   return known.length === 0 || known.some((ip) => contains(address, ip))
 }
 
-/** The network of an address, like `ip route add 10.1.0.0/16 dev eth0 src 10.1.0.5 scope link`. */
+/** Returns the route to the network of an address, like `ip route add 10.1.0.0/16 dev eth0 src 10.1.0.5 scope link`. */
 function sourceHint({ ip, prefix }: ResultAddress, { index }: Link): RouteSpec {
   const hint = {
     dst: networkOf({ ip, prefix }),
@@ -168,7 +178,8 @@ function sourceHint({ ip, prefix }: ResultAddress, { index }: Link): RouteSpec {
     scope: RouteScope.Link,
     protocol: RTPROT_SBR,
   }
-  // Said, so that the reverse does not mean the kernel's own route to the network, which has another metric.
+  // The metric is set, so that the reverse does not match the kernel's own route to the network, which has another
+  // metric.
   return familyOf(ip) === AF_INET6 ? { ...hint, priority: IPV6_METRIC } : hint
 }
 

@@ -4,19 +4,22 @@ import { CniError, Code, orCannot } from "../../pkg/types/mod.ts"
 import { Matcher } from "./matcher.ts"
 import type { SysctlEntry } from "./sysctls.ts"
 
-/** The administrator's word on which sysctls a configuration may set; every sysctl when there is no such file. */
+/** The administrator's list of sysctls that a configuration may set; without the file, all are allowed. */
 const ALLOW_LIST = "/etc/cni/tuning/allowlist.conf"
 
-/** Longer than any path that the kernel takes (PATH_MAX): what a name this long matches need not be found out. */
+/** Longer than any path that the kernel accepts (PATH_MAX); longer names are refused without matching. */
 const longestKey = 4096
 
-/** The limit of characters of all names of a configuration together: a node's hundreds of sysctls, and a fraction of a second. */
+/**
+ * The limit of the total length of all names in a configuration: enough for hundreds of sysctls, matched in a fraction
+ * of a second.
+ */
 const mostCharacters = 16_384
 
 /**
- * Refuses sysctls that the allow list does not have: those whose key, as it was written, none of its lines matches. Each
- * line is a regular expression in RE2's syntax that may match anywhere in the key; a file without lines allows nothing.
- * Throws code 7 for a sysctl that is not allowed and for more names than can be looked at, code 999 for a file that cannot be used.
+ * Refuses sysctls whose key, as written, matches no line of the allow list. Each line is a regular expression in RE2's
+ * syntax that may match anywhere in the key; a file without lines allows nothing. Throws code 7 for a sysctl that is
+ * not allowed and for too many names, and code 999 for a file that cannot be used.
  */
 export function refuseForbidden(sysctls: readonly SysctlEntry[], path = ALLOW_LIST): void {
   const text = sysctls.length > 0 ? readIfThere(path) : undefined

@@ -6,8 +6,9 @@ import { Failures } from "../../pkg/undo/mod.ts"
 const WHAT = "backup"
 
 /**
- * The file with the backup of one attachment. One that upstream's plugin wrote has upstream's name, which container "a" with
- * interface "b_c" shares with container "a_b" with "c", and all networks share: it is read where none has our own.
+ * The file with the backup of one attachment. A file of upstream's plugin has upstream's name, which container "a" with
+ * interface "b_c" shares with container "a_b" with "c", and all networks share. It is read only if there is no file
+ * with our own name.
  */
 export class BackupFile {
   readonly #records: Records
@@ -22,7 +23,7 @@ export class BackupFile {
     this.#upstreamName = `${owner.containerId}_${owner.ifName}.json`
   }
 
-  /** Its content; undefined when there is no file. Throws `CniError`. */
+  /** Returns its content; undefined if there is no file. Throws `CniError`. */
   read(): Uint8Array | undefined {
     const found = this.#records.read(this.#name)
     const upstreams = found ? undefined : this.#records.read(this.#upstreamName)
@@ -30,19 +31,19 @@ export class BackupFile {
     return found ?? upstreams
   }
 
-  /** Makes it hold these bytes, whole or not at all, under our own name. Throws `CniError`. */
+  /** Replaces its content atomically, under our own name. Throws `CniError`. */
   write(bytes: Uint8Array): void {
     this.#records.write(this.#name, bytes)
     if (this.#isUpstreams) this.#records.remove(this.#upstreamName)
   }
 
-  /** Reverts `write`: the content that `read` found is there again, under the name that it had. Throws `CniError`. */
+  /** Reverses `write`: writes the content found by `read`, under the name that it had. Throws `CniError`. */
   putBack(earlier: Uint8Array | undefined): void {
     if (earlier) this.#records.write(this.#isUpstreams ? this.#upstreamName : this.#name, earlier)
     if (!earlier || this.#isUpstreams) this.#records.remove(this.#name)
   }
 
-  /** Removes it, and upstream's where `read` found that. No file is success. Throws `CniError`. */
+  /** Removes it, and upstream's if `read` found that. A missing file is not an error. Throws `CniError`. */
   remove(): void {
     this.#records.remove(this.#name)
     if (this.#isUpstreams) this.#records.remove(this.#upstreamName)
@@ -50,7 +51,7 @@ export class BackupFile {
 }
 
 /**
- * Removes the backups of a network whose attachments are not among the valid ones. Upstream's files stay: they do not name their
+ * Removes the backups of a network's attachments that are not valid. Upstream's files stay: they do not name their
  * network, and their container may be alive. Throws `CniError`.
  */
 export function removeStaleBackups(directory: string, network: string, valid: readonly Owner[]): void {
@@ -66,7 +67,7 @@ export function removeStaleBackups(directory: string, network: string, valid: re
   failures.throwIfAny()
 }
 
-/** Throws `CniError` when backups could not be written, as `Records.requireWritable` finds it out. */
+/** Throws `CniError` if backups could not be written, as determined by `Records.requireWritable`. */
 export function requireDirectory(directory: string): void {
   new Records(directory, WHAT).requireWritable()
 }

@@ -9,22 +9,22 @@ import { restoreSysctls, sameValue } from "./sysctls.ts"
 
 /** A sysctl in a backup. */
 export interface SysctlBackup {
-  /** The value before ADD, as the kernel printed it; absent for a sysctl that can only be written. */
+  /** The value before ADD, as printed by the kernel; absent for a write-only sysctl. */
   was?: string | undefined
   /** The value that ADD wrote. */
   set?: string | undefined
-  /** The value that the kernel prints instead, if it is another text: "31" for "0x1f". */
+  /** The kernel's text for that value, if it differs: "31" for "0x1f". */
   is?: string | undefined
 }
 
 /**
- * The record for DEL: all values before ADD. The settings of the link at the top are upstream's file, in which only those are
- * that ADD was to change; upstream passes over the rest.
+ * The record for DEL: all values before ADD. The link's settings at the top are those of upstream's file, and only the
+ * ones that ADD had to change; upstream ignores the rest.
  */
 export interface Backup extends LinkValues {
-  /** MTU of the other end of the veth pair. */
+  /** The MTU of the other end of the veth pair. */
   peerMtu?: number | undefined
-  /** The values that ADD gave the link. */
+  /** The values that ADD set on the link. */
   set?: LinkValues | undefined
   /** By path: "net/ipv4/conf/eth0/rp_filter" */
   sysctl?: Record<string, SysctlBackup> | undefined
@@ -41,37 +41,37 @@ const schema = {
   sysctl: { kind: "record", of: { kind: "object", fields: { was: text, set: text, is: text } } },
 } as const satisfies Fields
 
-/** Reads a backup, if there is one. Unreadable parts count as absent: a torn file must not stop DEL. */
+/** Decodes a backup, if there is one. Unreadable parts count as absent: a torn file must not stop DEL. */
 export function decodeBackup(bytes: Uint8Array | undefined): Backup {
   if (!bytes) return {}
   try {
     const json = parseJson(decodeUtf8(bytes), "backup")
     if (!isJsonObject(json)) return {}
     const { sysctl = {}, ...backup } = parseConfig(schema, json, true)
-    // Only settings of the network are written to, even if a file names others.
+    // Only settings of the network are written, even if a file names others.
     return { ...backup, sysctl: Object.fromEntries(Object.entries(sysctl).filter(([path]) => path.startsWith("net/"))) }
   } catch {
     return {}
   }
 }
 
-/** A backup as upstream writes it: one space of indentation, no newline at the end. */
+/** Encodes a backup like upstream: one space of indentation, no newline at the end. */
 export function encodeBackup({ peerMtu, set, sysctl, ...link }: Backup): Uint8Array {
   const isEmpty = Object.keys(sysctl ?? {}).length === 0
   const ordered = { ...pick(link), peerMtu, set: set && pick(set), sysctl: isEmpty ? undefined : sysctl }
   return encodeUtf8(JSON.stringify(ordered, null, 1))
 }
 
-/** The changes of an ADD, with the values that it found. */
+/** The changes of an ADD, with the values before. */
 export interface Change {
   wanted: LinkValues
-  /** Everything about the link as it is now; empty when nothing about it is wanted. */
+  /** All current settings of the link; empty if none is to change. */
   link: LinkValues
   peerMtu: number | undefined
   sysctls: readonly { path: string; value: string; found: string | undefined }[]
 }
 
-/** The backup of one ADD alone: the values that it found. */
+/** Returns the backup of a single ADD: the values before it. */
 export function backupOf({ wanted, link, peerMtu, sysctls }: Change): Backup {
   const backup: Backup = { set: wanted, sysctl: {} }
   for (const key of linkKeys) if (wanted[key] !== undefined) assign(backup, key, link)
@@ -81,16 +81,16 @@ export function backupOf({ wanted, link, peerMtu, sysctls }: Change): Backup {
 }
 
 /**
- * The backup for an attachment that may have one already, of another tuning plugin in the chain or of an ADD that is now
- * repeated. Its original values stay for everything that still has the value which that ADD gave it. A setting with another value
- * by now was set by another program, or belongs to a new container: then what is there now is the original.
+ * Returns the backup of an attachment that may have one already, from another tuning plugin in the chain or from an ADD
+ * that is now repeated. Its original value stays for every setting that still has that ADD's value. A setting with
+ * another value was changed by another program, or belongs to a new container: then the current value is the original.
  */
 export function mergeBackups(previous: Backup, change: Change, present: (path: string) => string | undefined): Backup {
   const { wanted, link } = change
   const merged = backupOf(change)
   const set: LinkValues = { ...wanted }
   for (const key of linkKeys) {
-    // Upstream does not say what it set: what is asked for now is the best guess.
+    // Upstream does not record what it set: the wanted values are the best guess.
     const tuned = previous.set ? previous.set[key] : (wanted[key] ?? link[key])
     if (previous[key] === undefined || tuned !== link[key]) continue
     assign(merged, key, previous)
@@ -109,20 +109,20 @@ export function mergeBackups(previous: Backup, change: Change, present: (path: s
   return { ...merged, set, sysctl }
 }
 
-/** The backup with how the kernel prints some of the sysctls, by path. */
+/** Returns the backup with the kernel's texts of some of the sysctls, by path. */
 export function withPrinted(backup: Backup, printed: ReadonlyMap<string, string>): Backup {
   const sysctl = { ...backup.sysctl }
   for (const [path, is] of printed) sysctl[path] = { ...sysctl[path], is }
   return { ...backup, sysctl }
 }
 
-/** The kernel's text for a value: as printed after ADD set it, else the value itself. */
+/** Returns the kernel's text for a value: as printed after ADD set it, else the value itself. */
 export function asPrinted({ sysctl = {} }: Backup, path: string, value: string): string {
   const known = sysctl[path]
   return known?.set === value ? (known.is ?? value) : value
 }
 
-/** The settings of a link in upstream's order. */
+/** Returns the settings of a link in upstream's order. */
 function pick({ mac, promisc, mtu, allmulti, txQLen }: LinkValues): LinkValues {
   return { mac, promisc, mtu, allmulti, txQLen }
 }
@@ -132,15 +132,15 @@ function assign<K extends keyof LinkValues>(to: LinkValues, key: K, from: LinkVa
 }
 
 /**
- * Sets everything back to what a backup says: the link first, since a link with a small MTU has no IPv6 sysctls. What
- * does not exist any more needs nothing. Goes through all of it, and adds to `failures` what failed.
+ * Restores everything to a backup: the link first, since a link with a small MTU has no IPv6 sysctls. Objects that no
+ * longer exist are ignored. Completes all steps and collects `failures`.
  */
 export function restoreBackup(target: Target, backup: Backup, failures: Failures): void {
   const link = hasValues(backup) ? target.findLink() : undefined
   if (link) {
     const peer = backup.peerMtu === undefined ? undefined : target.findPeer(link)
     restoreLink(target.inside, link, backup, failures)
-    // The container names its interfaces: this may be the other end of another one, which has another MTU.
+    // The container names its interfaces: this may be the other end of another one, with another MTU.
     const isTuned = peer && (backup.set?.mtu === undefined || peer.mtu === backup.set.mtu)
     if (isTuned) restoreLink(target.host, peer, { mtu: backup.peerMtu }, failures)
   }

@@ -4,7 +4,7 @@ import { BackupFile } from "./backup-file.ts"
 import { readSysctlKeys } from "./config.ts"
 import { sameValue, sysctlPaths } from "./sysctls.ts"
 
-/** A sysctl that has another value than the one that ADD gave it. */
+/** A sysctl whose value differs from the one that ADD set. */
 export interface ChangedSysctl {
   /** Below /proc/sys: "net/ipv4/conf/eth0/rp_filter" */
   readonly path: string
@@ -12,14 +12,18 @@ export interface ChangedSysctl {
   readonly found: string
 }
 
-/** The files below /proc/sys that the sysctls of a plugin's configuration may mean: the names for `changedSysctls`. Never throws. */
+/**
+ * Returns the files below /proc/sys that a configuration's sysctls may mean: the names for `changedSysctls`. Never
+ * throws.
+ */
 export function tunedPaths(raw: JsonObject, { ifName }: Pick<Owner, "ifName">): string[] {
   return readSysctlKeys(raw).sysctls.flatMap(({ key }) => pathsOf(key, ifName))
 }
 
 /**
- * The sysctls of an attachment that have other values than ADD gave them, by the values of the container's settings. As in CHECK
- * the kernel may print a value in another way than it was written: the attachment's backup knows. Never throws.
+ * Returns the sysctls of an attachment whose values differ from those of ADD, given the container's current settings.
+ * As in CHECK, the kernel may print a value differently from what was written: the attachment's backup has its text.
+ * Never throws.
  */
 export function changedSysctls(raw: JsonObject, owner: Owner, values: ReadonlyMap<string, string>): ChangedSysctl[] {
   const { sysctls, dataDir } = readSysctlKeys(raw)
@@ -54,7 +58,7 @@ function readBackup(directory: string, owner: Owner): Uint8Array | undefined {
   }
 }
 
-/** The kernel takes "0x1f" and prints "31"; of another suite's ADD there is no record of that. */
+/** The kernel accepts "0x1f" and prints "31"; for another suite's ADD this is not recorded. */
 function isSameNumber(found: string, expected: string): boolean {
   return expected.trim() !== "" && Number(found) === Number(expected)
 }

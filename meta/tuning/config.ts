@@ -13,10 +13,10 @@ import {
 import type { LinkValues } from "./link.ts"
 import { type SysctlEntry, sysctlPaths } from "./sysctls.ts"
 
-/** Where upstream keeps its backups, in memory: they are worth nothing after a reboot. */
+/** The directory of upstream's backups, in memory: they are useless after a reboot. */
 const DATA_DIRECTORY = "/run/cni/tuning"
 
-/** What may stand at the top and in `args.cni`. */
+/** The keys that are allowed at the top and in `args.cni`. */
 const settings = {
   sysctl: { kind: "record", of: { kind: "text", expected: "its value as text" } },
   mac: macAddressOrNone,
@@ -34,12 +34,12 @@ export const tuningFields = {
   runtimeConfig: { kind: "object", fields: { mac: macAddressOrNone } },
 } as const satisfies Fields
 
-/** The configuration, checked. */
+/** The checked configuration. */
 export type TuningConfig = ReturnType<typeof parseTuningConfig>
 
 /**
- * Reads the configuration. `args.cni` wins over `runtimeConfig`, that over `CNI_ARGS`, and that over what stands at the
- * top. For DEL and GC what is wrong counts as absent. Throws code 7 that names the key, or code 4 for `CNI_ARGS`.
+ * Reads the configuration. `args.cni` has precedence over `runtimeConfig`, then `CNI_ARGS`, then the keys at the top.
+ * For DEL and GC a wrong value counts as absent. Throws code 7 naming the key, or code 4 for `CNI_ARGS`.
  */
 export function parseTuningConfig(_network: NetworkConfig, { verb, args, raw }: ConfigCall) {
   const lenient = isCleanup(verb)
@@ -50,7 +50,7 @@ export function parseTuningConfig(_network: NetworkConfig, { verb, args, raw }: 
   const address = wantedMac ? parseMac(wantedMac) : undefined
   const link: LinkValues = {
     mac: address && formatMac(address),
-    // It is true or absent: the plugin does not switch it off.
+    // True or absent: the plugin does not switch it off.
     promisc: (cni.promisc ?? top.promisc) || undefined,
     mtu: (cni.mtu ?? top.mtu) || undefined,
     allmulti: cni.allmulti ?? top.allmulti,
@@ -59,12 +59,15 @@ export function parseTuningConfig(_network: NetworkConfig, { verb, args, raw }: 
   return { sysctls, link, dataDir: top.dataDir || DATA_DIRECTORY }
 }
 
-/** In the order in which they are set: as written, those of `args.cni` last. */
+/** In the order of setting: as written, those of `args.cni` last. */
 function sysctlsOf(top?: Record<string, string>, ofArgs?: Record<string, string>): readonly SysctlEntry[] {
   return [...entries("sysctl", top), ...entries("args.cni.sysctl", ofArgs)]
 }
 
-/** The sysctls of a configuration that was accepted once, for readers of the node; what is wrong counts as absent. */
+/**
+ * Returns the sysctls of a configuration that was accepted before, for readers of the node; a wrong value counts as
+ * absent.
+ */
 export function readSysctlKeys(raw: JsonObject): { sysctls: readonly SysctlEntry[]; dataDir: string } {
   const { args: { cni = {} } = {}, sysctl, dataDir } = parseConfig(tuningFields, raw, true)
   return { sysctls: sysctlsOf(sysctl, cni.sysctl), dataDir: dataDir || DATA_DIRECTORY }
@@ -83,15 +86,15 @@ function macOfArgs(args: string, lenient: boolean): string | undefined {
   }
 }
 
-/** The objects in which a key must not come twice: there is no telling which of the values is meant. */
+/** The objects in which a key must not occur twice: it would be unclear which value is meant. */
 const paths = [".sysctl", ".args.cni.sysctl"]
 
-/** What can be in the text of a JSON document besides numbers, words and white space. */
+/** The tokens of a JSON document besides numbers, words and white space. */
 const token = /"(?:[^"\\]|\\.)*"|[{}[\],:]/g
 
 /**
- * Refuses a configuration that has one of these sysctls twice, spelled alike. It looks at the text, since the parsed value
- * has only the last one. The text has been parsed before, so it is JSON. Throws code 7.
+ * Refuses a configuration that has one of these sysctls twice with the same spelling. It reads the text, since the
+ * parsed value has only the last one. The text is JSON: it has been parsed before. Throws code 7.
  */
 export function refuseDuplicateSysctls(stdin: Uint8Array, sysctls: readonly { key: string }[]): void {
   const text = decodeUtf8(stdin)
@@ -101,21 +104,21 @@ export function refuseDuplicateSysctls(stdin: Uint8Array, sysctls: readonly { ke
   throw new CniError(Code.InvalidNetworkConfig, `Cannot use "sysctl": duplicated sysctl keys are not allowed: ${key}`)
 }
 
-/** How many keys are looked for one by one: each takes the time of the whole text. */
+/** The number of keys that are searched one by one: each search reads the whole text. */
 const fewKeys = 32
 
-/** Whether a key may come twice: a look that is cheap, and nearly always enough. */
+/** Whether a key may occur twice: a cheap test that nearly always suffices. */
 function mayRepeat(text: string, sysctls: readonly { key: string }[]): boolean {
-  if (sysctls.length > fewKeys || text.includes("\\")) return true // a key may be spelled in several ways
+  if (sysctls.length > fewKeys || text.includes("\\")) return true // a key may have several spellings
   for (const { key } of sysctls) if (text.indexOf(`"${key}"`) !== text.lastIndexOf(`"${key}"`)) return true
   return false
 }
 
-/** The first key that comes twice in one of `paths`; undefined when there is none. */
+/** Returns the first key that occurs twice in one of `paths`; undefined if there is none. */
 export function duplicateKey(json: string): string | undefined {
   const seen = new Set<string>()
-  const open: string[] = [] // the paths of the objects and lists around
-  let path = "" // of the value to come
+  const open: string[] = [] // the paths of the enclosing objects and lists
+  let path = "" // of the next value
   let isKey = false
   for (const [text] of json.matchAll(token)) {
     const parent = open.at(-1) ?? ""

@@ -12,24 +12,24 @@ import type { Netns } from "../../pkg/netns/mod.ts"
 import type { InsideCall } from "../../pkg/skel/mod.ts"
 import { CniError, Code } from "../../pkg/types/mod.ts"
 
-/** The settings of a link, by the keys of the configuration and the backup, in the order in which they are set. */
+/** The settings of a link by their keys in configuration and backup, in the order of setting. */
 export const linkKeys = ["mac", "promisc", "mtu", "allmulti", "txQLen"] as const
 
-/** Settings of a link, those that matter at the place in question. */
+/** Settings of a link. */
 export interface LinkValues {
   /** "0a:58:0a:01:02:03", in lower case */
   mac?: string | undefined
   promisc?: boolean | undefined
-  /** Bytes. */
+  /** In bytes. */
   mtu?: number | undefined
   allmulti?: boolean | undefined
-  /** Packets. */
+  /** In packets. */
   txQLen?: number | undefined
 }
 
 /**
- * The present values of a link. The switches are those that were set, as by `ip link set NAME promisc on`: a packet capture or a
- * bridge that holds the link promiscuous for itself does not count.
+ * Returns the current values of a link. Only switches that were set count, as by `ip link set NAME promisc on`; a
+ * packet capture or a bridge that makes the link promiscuous for itself does not.
  */
 export function valuesOf({ mac, mtu, flags, attributes }: Link): Required<LinkValues> {
   const promisc = (flags & IFF_PROMISC) !== 0
@@ -37,13 +37,13 @@ export function valuesOf({ mac, mtu, flags, attributes }: Link): Required<LinkVa
   return { mac, promisc, mtu, allmulti, txQLen: attributes.txQueueLength ?? 0 }
 }
 
-/** Whether there is anything in these settings. */
+/** Whether these settings have any value. */
 export function hasValues(values: LinkValues): boolean {
   for (const key of linkKeys) if (values[key] !== undefined) return true
   return false
 }
 
-/** Gives a link those of these values that it does not have yet, like `ip link set`. Throws `CniError`. */
+/** Sets those of these values that a link does not have yet, like `ip link set`. Throws `CniError`. */
 export function setValues(route: NetlinkSocket, link: Link, wanted: LinkValues): void {
   const present = valuesOf(link)
   for (const key of linkKeys) {
@@ -51,11 +51,11 @@ export function setValues(route: NetlinkSocket, link: Link, wanted: LinkValues):
   }
 }
 
-/** Sets one of the values. Throws `CniError` that names the key, the value and why the kernel refuses it. */
+/** Sets one of the values. Throws `CniError` with the key, the value and the kernel's reason. */
 export function setValue(route: NetlinkSocket, link: Link, key: keyof LinkValues, values: LinkValues): void {
   const what = `set "${key}" of "${link.name}" to ${values[key]}`
   if (key === "mac" && link.mac !== "" && values.mac?.length !== link.mac.length) {
-    // The kernel would take the first bytes of a longer one.
+    // The kernel would use the first bytes of a longer one.
     throw new CniError(Code.InvalidNetworkConfig, `Cannot ${what}: expected an address of the length of ${link.mac}`)
   }
   try {
@@ -66,7 +66,7 @@ export function setValue(route: NetlinkSocket, link: Link, key: keyof LinkValues
   }
 }
 
-/** The names that `setLink` has for them. */
+/** Their names in `setLink`. */
 const changeNames = {
   mac: "mac",
   promisc: "promiscuous",
@@ -76,8 +76,8 @@ const changeNames = {
 } as const
 
 /**
- * The target of tuning: a container's namespace, its interface, and the other end of that when it is a veth. Sockets are opened
- * when they are first needed.
+ * The target of tuning: a container's namespace, its interface, and the other end if it is a veth. Sockets are opened
+ * at first use.
  */
 export class Target implements Disposable {
   readonly sandbox: Netns
@@ -90,23 +90,23 @@ export class Target implements Disposable {
     this.#ifName = ifName
   }
 
-  /** Throws code 4 when the path does not exist, is no namespace, or is another container's. */
+  /** Throws code 4 if the path does not exist, is not a namespace, or is another container's. */
   static open(call: InsideCall): Target {
     return new Target(openSandbox(call), call.ifName)
   }
 
-  /** The target for DEL; undefined when the namespace no longer exists. */
+  /** Returns the target for DEL; undefined if the namespace no longer exists. */
   static find(call: InsideCall): Target | undefined {
     const sandbox = findSandbox(call)
     return sandbox && new Target(sandbox, call.ifName)
   }
 
-  /** The container's interface as it is now, if there is one. */
+  /** Returns the container's interface with its current state, if there is one. */
   findLink(): Link | undefined {
     return findLink(this.inside, this.#ifName)
   }
 
-  /** The container's interface as it is now. Throws `CniError` when there is none. */
+  /** Returns the container's interface with its current state. Throws `CniError` if there is none. */
   getLink(): Link {
     const link = this.findLink()
     if (link) return link
@@ -116,7 +116,10 @@ export class Target implements Disposable {
     })
   }
 
-  /** The host's end of a veth pair. Undefined for other links, and for a pair that ends in yet another namespace. */
+  /**
+   * Returns the host's end of a veth pair. Undefined for other links, and for a pair with its other end in yet another
+   * namespace.
+   */
   findPeer(link: Link): Link | undefined {
     return findHostEnd(this.host, this.sandbox, link)
   }

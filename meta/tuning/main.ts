@@ -29,7 +29,7 @@ import { findSysctls, presentValue, sameValue, setSysctls } from "./sysctls.ts"
 
 export { changedSysctls, tunedPaths }
 
-/** Changes sysctls and the interface of a container that an earlier plugin of the chain has made. */
+/** Changes sysctls and the interface of a container, created by an earlier plugin of the chain. */
 export const tuning = defineRestorable<TuningConfig>({
   name: "tuning",
   fields: tuningFields,
@@ -58,16 +58,16 @@ function addTuning(call: InsideCall, config: TuningConfig): Answered {
   const found = { wanted, link: link ? valuesOf(link) : {}, peerMtu: peer?.mtu, sysctls }
 
   using undo = new Undo(call.log)
-  // One reverse for everything, the one that DEL has, remembered before the first change.
+  // One reverse for everything, the same as DEL's, registered before the first change.
   undo.defer("change the settings", () => {
     const failures = new Failures()
     failures.attempt("restore the settings", () => restoreBackup(target, backupOf(found), failures))
-    if (!failures.any) file.putBack(earlier) // else DEL goes by the one that is there
+    if (!failures.any) file.putBack(earlier) // otherwise DEL uses the existing one
     failures.throwIfAny()
   })
   const backup = earlier
     ? target.sandbox.run(() => mergeBackups(decodeBackup(earlier), found, presentValue))
-    : mergeBackups({}, found, presentValue) // of which it looks at nothing
+    : mergeBackups({}, found, presentValue) // nothing of it is read
   file.write(encodeBackup(backup))
   const printed = target.sandbox.run(() => setSysctls(sysctls))
   if (link) setValues(target.inside, link, wanted)
@@ -79,7 +79,7 @@ function addTuning(call: InsideCall, config: TuningConfig): Answered {
 }
 
 /**
- * Compares every setting of the configuration with the kernel, and no other. Throws a `CniError` that names the first
+ * Compares every setting of the configuration with the kernel, and no other. Throws `CniError` with the first
  * difference, expected and found.
  */
 function checkTuning(call: InsideCall, config: TuningConfig): void {
@@ -90,7 +90,7 @@ function checkTuning(call: InsideCall, config: TuningConfig): void {
   using target = Target.open(call)
   const backup = decodeBackup(new BackupFile(config.dataDir, ownerOf(call)).read())
   for (const { key, path, value, found } of target.sandbox.run(() => findSysctls(sysctls, call.ifName))) {
-    if (found === undefined) continue // it can only be written
+    if (found === undefined) continue // it is write-only
     const expected = asPrinted(backup, path, value)
     if (!sameValue(found, expected)) throw mismatch(`sysctl "${key}"`, `"${expected}"`, `"${found}"`)
   }
@@ -102,12 +102,12 @@ function checkTuning(call: InsideCall, config: TuningConfig): void {
     throw mismatch(`"${key}" of "${link.name}"`, String(wanted[key]), String(present[key]))
   }
   const { mtu } = wanted
-  if (mtu === undefined || backup.peerMtu === undefined) return // upstream sets the container's end alone
+  if (mtu === undefined || backup.peerMtu === undefined) return // upstream sets only the container's end
   const peer = target.findPeer(link)
   if (peer && peer.mtu !== mtu) throw mismatch(`"mtu" of "${peer.name}" on the host`, String(mtu), String(peer.mtu))
 }
 
-/** Sets all again where a value is another one; the backup of ADD stays. Throws `CniError`. */
+/** Sets everything again if a value differs; the backup of ADD stays. Throws `CniError`. */
 function restoreTuning(call: InsideCall, config: TuningConfig, isDry: boolean): string | undefined {
   if (isWhole(() => checkTuning(call, config))) return undefined
   if (!isDry) addTuning(call, config)
@@ -115,12 +115,14 @@ function restoreTuning(call: InsideCall, config: TuningConfig, isDry: boolean): 
 }
 
 /**
- * What the kernel says of a value that it had before ADD, when a container has changed another one since that goes with it: the
- * range of local ports, and with it the first one that needs no privilege; the MTU of the link, and with it that of IPv6.
+ * The kernel's errors for a value before ADD that conflicts with another one that the container has changed since: the
+ * range of local ports and the first unprivileged port; the MTU of the link and that of IPv6.
  */
 const contradicted = ["EINVAL", "ERANGE", "EADDRINUSE"] as const
 
-/** Restores by the backup alone. A value that cannot be restored is reported once, and stops no other step of DEL. */
+/**
+ * Restores the values of the backup. A value that cannot be restored is reported once, and stops no other step of DEL.
+ */
 function deleteTuning(call: Call, { dataDir }: TuningConfig): void {
   const file = new BackupFile(dataDir, ownerOf(call))
   const failures = new Failures(call.log, contradicted)
@@ -152,15 +154,15 @@ function collectGarbage(
 }
 
 /**
- * The host's end, where it is to have the MTU too. Not a port that would get a smaller one: a bridge has the MTU of its
- * smallest port, and the other containers and the host would lose theirs.
+ * Returns the host's end if it gets the MTU too. A port is left alone if its MTU would shrink: a bridge has the MTU of
+ * its smallest port, so the other containers and the host would lose theirs.
  */
 function peerToTune(target: Target, link: Link, mtu: number): Link | undefined {
   const peer = target.findPeer(link)
   return peer && !(peer.attributes.master && mtu < peer.mtu) ? peer : undefined
 }
 
-/** The MTUs by name of the host's end and of what it is a port of, which may follow it. */
+/** Returns the MTUs, by name, of the host's end and of its bridge, which may follow it. */
 function mtusAround({ host }: Target, { index }: Link): Map<string, number> {
   const mtus = new Map<string, number>()
   const peer = getLink(host, index)
@@ -178,7 +180,7 @@ function requirePrevResult({ network: { prevResult }, ifName }: InsideCall): Res
   })
 }
 
-/** The links that were changed: the container's interface, and those of the host whose MTU may be another by now. */
+/** The changed links: the container's interface, and links of the host whose MTU may differ now. */
 export interface Places {
   ifName: string
   /** By name. */
@@ -186,8 +188,8 @@ export interface Places {
 }
 
 /**
- * The result of the earlier plugins with the new MAC and MTU. An interface of the host that only has the same name as the
- * container's stays as it is; where no earlier plugin says what is in a sandbox, the name alone decides.
+ * Returns the result of the earlier plugins with the new MAC and MTU. An interface of the host that only has the same
+ * name stays unchanged. If no earlier plugin states sandboxes, the name alone decides.
  */
 export function tunedResult(previous: Result, { ifName, hostMtus }: Places, { mac, mtu }: LinkValues): Result {
   const saysSandbox = previous.interfaces.some(({ sandbox }) => sandbox)

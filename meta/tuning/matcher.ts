@@ -1,23 +1,27 @@
 import { type Pattern, parsePattern } from "./pattern.ts"
 import { refuse } from "./pattern-characters.ts"
 
-/** One step of a matcher; a number is another step's place. */
+/** One step of a matcher; a number is the index of another step. */
 type Step =
   | Extract<Pattern, { is: "character" | "place" }>
   | { readonly is: "fork"; readonly to: number[] }
   | { readonly is: "found" }
 
-/** The largest size of a matcher: a text of a thousand characters takes some seconds then. Patterns in use have less than a hundred. */
+/**
+ * The maximum size of a matcher: a text of a thousand characters then takes some seconds. Patterns in use have less
+ * than a hundred steps.
+ */
 const mostSteps = 10_000
 
 /**
- * A regular expression in RE2's syntax that looks for itself in texts. It follows all ways through the pattern at once, so that the
- * time grows with the length of the pattern times that of the text, for every pair of them. Thompson 1968; https://swtch.com/~rsc/regexp
+ * A regular expression in RE2's syntax that searches texts. It follows all alternatives at once, so that the time grows
+ * with the length of the pattern times that of the text, whatever they are. Thompson 1968;
+ * https://swtch.com/~rsc/regexp
  */
 export class Matcher {
   readonly #steps: readonly Step[]
 
-  /** Throws `SyntaxError` for what is no regular expression of RE2. */
+  /** Throws `SyntaxError` if the pattern is not valid in RE2. */
   constructor(pattern: string) {
     this.#steps = stepsOf(parsePattern(pattern))
   }
@@ -47,7 +51,7 @@ export class Matcher {
     return false
   }
 
-  /** The next states of the steps that wait for this character. */
+  /** Returns the next states of the steps that wait for this character. */
   #past(waiting: readonly number[], character: string | undefined): number[] {
     const past: number[] = []
     if (character === undefined) return past
@@ -59,7 +63,7 @@ export class Matcher {
   }
 }
 
-/** The steps of a pattern, one after the other; the last one has found it. */
+/** Compiles a pattern to a sequence of steps; reaching the last one is a match. */
 function stepsOf(pattern: Pattern): Step[] {
   const steps: Step[] = []
   let written = 0

@@ -1,7 +1,7 @@
-/** Whether one character is one of those that a place of a pattern takes. */
+/** Whether a position of a pattern accepts a character. */
 export type Takes = (character: string) => boolean
 
-/** RE2's flags: letters of both cases are alike, `^` and `$` hold at lines, `.` takes a newline. */
+/** RE2's flags: letters of both cases are equal, `^` and `$` match at lines, `.` matches a newline. */
 export interface Flags {
   readonly i: boolean
   readonly m: boolean
@@ -21,7 +21,7 @@ export class Reader {
     return this.#at === this.text.length
   }
 
-  /** Takes what a sticky expression matches here. */
+  /** Consumes the match of a sticky expression at this position. */
   take(expression: RegExp): RegExpExecArray | undefined {
     expression.lastIndex = this.#at
     const found = expression.exec(this.text) ?? undefined
@@ -35,13 +35,13 @@ export function refuse(what: string): never {
   throw new SyntaxError(what)
 }
 
-/** A set of characters: what stands between the brackets of a class of JavaScript, or all others. */
+/** A set of characters: the inside of a class in JavaScript, or its complement. */
 interface Characters {
   readonly body: string
   readonly isOthers: boolean
 }
 
-/** Perl's classes and the POSIX classes of RE2, all of them in ASCII. */
+/** Perl's classes and the POSIX classes of RE2, all of them ASCII. */
 const perl: Readonly<Record<string, string>> = { d: "0-9", s: "\\t\\n\\f\\r ", w: "0-9A-Za-z_" }
 const posix: Readonly<Record<string, string>> = {
   alnum: "0-9A-Za-z",
@@ -62,20 +62,20 @@ const posix: Readonly<Record<string, string>> = {
 
 const named: Readonly<Record<string, string>> = { a: "\x07", f: "\f", n: "\n", r: "\r", t: "\t", v: "\v" }
 
-/** Whether a character is in one of some sets. */
+/** Returns the test whether a character is in one of some sets. */
 export function charactersOf(sets: readonly Characters[], { i }: Flags): Takes {
   const tests = sets.map(({ body, isOthers }) => new RegExp(`^[${isOthers ? "^" : ""}${body}]$`, i ? "iu" : "u"))
   return (one) => tests.some((test) => test.test(one))
 }
 
-/** One character that stands for itself. */
+/** Returns the test for one literal character. */
 export function literal(wanted: string, flags: Flags): Takes {
   return flags.i ? charactersOf([{ body: code(wanted), isOthers: false }], flags) : (one) => one === wanted
 }
 
 const code = (character: string) => `\\u{${character.codePointAt(0)?.toString(16)}}`
 
-/** `\d`, `\W`, `\pL`, `\P{Greek}`, `\p{^Greek}`, if one stands here. */
+/** Parses `\d`, `\W`, `\pL`, `\P{Greek}`, `\p{^Greek}`, if there is one here. */
 export function perlClass(reader: Reader): Characters | undefined {
   const letter = reader.take(/\\([dDsSwW])/y)?.[1]
   if (letter) return { body: perl[letter.toLowerCase()] ?? "", isOthers: /[A-Z]/.test(letter) }
@@ -85,18 +85,18 @@ export function perlClass(reader: Reader): Characters | undefined {
   return { body: propertyNamed(long ?? short ?? "", text), isOthers: (kind === "P") !== (negation === "^") }
 }
 
-/** A category or a script of Unicode, which JavaScript tells apart. */
+/** Returns a category or a script of Unicode; JavaScript distinguishes the two. */
 function propertyNamed(name: string, text: string): string {
   for (const body of [`\\p{${name}}`, `\\p{Script=${name}}`]) {
     try {
       new RegExp(`[${body}]`, "u")
       return body
-    } catch {} // it is no name of that kind
+    } catch {} // not a name of that kind
   }
   return refuse(`cannot use ${text}`)
 }
 
-/** The character that an escape here means; undefined where no escape stands. */
+/** Returns the character of an escape; undefined if there is no escape here. */
 export function escapedCharacter(reader: Reader): string | undefined {
   const found = reader.take(
     /\\(?:x\{([0-9A-Fa-f]+)\}|x([0-9A-Fa-f]{2})|(0[0-7]{0,2}|[1-7][0-7]{1,2})|([afnrtv])|([^0-9A-Za-z]))/uy,
@@ -112,7 +112,7 @@ export function escapedCharacter(reader: Reader): string | undefined {
   return point <= 0x10ffff ? String.fromCodePoint(point) : refuse(`cannot use ${text}`)
 }
 
-/** The rest of a class whose bracket has been taken: `[^a-f[:digit:]\s]`. */
+/** Parses the rest of a class after its bracket: `[^a-f[:digit:]\s]`. */
 export function takeClass(reader: Reader, flags: Flags): Takes {
   const isNegated = reader.take(/\^/y) !== undefined
   const sets: Characters[] = []
@@ -134,7 +134,7 @@ function posixClass(reader: Reader): Characters | undefined {
   return { body: body ?? refuse(`cannot use ${text}`), isOthers: negation === "^" }
 }
 
-/** One character of a class, or all from one to another. */
+/** Parses one character of a class, or a range. */
 function range(reader: Reader): Characters {
   const one = () => escapedCharacter(reader) ?? reader.take(/./suy)?.[0] ?? refuse("missing ]")
   const first = one()

@@ -10,10 +10,10 @@ import {
   takeClass,
 } from "./pattern-characters.ts"
 
-/** Whether an assertion (`^`, `$`, `\b`) holds between two characters; undefined stands for an end of the text. */
+/** Whether an assertion (`^`, `$`, `\b`) holds between two characters; undefined is an end of the text. */
 type Holds = (before: string | undefined, after: string | undefined) => boolean
 
-/** A pattern, parsed. */
+/** A parsed pattern. */
 export type Pattern =
   | { readonly is: "character"; readonly takes: Takes }
   | { readonly is: "place"; readonly holds: Holds; readonly isStart: boolean }
@@ -21,13 +21,13 @@ export type Pattern =
   | { readonly is: "choice"; readonly of: readonly Pattern[] }
   | { readonly is: "repeat"; readonly of: Pattern; readonly least: number; readonly most: number }
 
-/** RE2's own bound on a count. */
+/** RE2's own limit of a count. */
 const mostRepeats = 1000
 const deepest = 100
 
 /**
- * Parses a regular expression in the syntax of RE2, which Go's programs use: https://golang.org/s/re2syntax. Throws `SyntaxError`
- * for what is not one, and for what needs more than linear time, such as `\1`.
+ * Parses a regular expression in the syntax of RE2, which Go programs use: https://golang.org/s/re2syntax. Throws
+ * `SyntaxError` if it is invalid, or needs more than linear time, such as `\1`.
  */
 export function parsePattern(text: string): Pattern {
   const reader = new Reader(text)
@@ -63,7 +63,7 @@ function parseSequence(group: Group): Pattern {
   return { is: "sequence", of: parts }
 }
 
-/** The part with its count: `*`, `+`, `?`, `{2}`, `{2,}`, `{2,3}`; as few or as many as can be is the same here. */
+/** Returns the part with its count: `*`, `+`, `?`, `{2}`, `{2,}`, `{2,3}`; greedy or not makes no difference here. */
 function repeat(of: Pattern, [text, sign, first, comma, last]: RegExpExecArray): Pattern {
   if (sign) return { is: "repeat", of, least: sign === "+" ? 1 : 0, most: sign === "?" ? 1 : Number.POSITIVE_INFINITY }
   const least = Number(first)
@@ -72,7 +72,7 @@ function repeat(of: Pattern, [text, sign, first, comma, last]: RegExpExecArray):
   return { is: "repeat", of, least, most }
 }
 
-/** The parts up to the next count: one, several of `\Q…\E`, or none of flags. */
+/** Parses the parts up to the next count: one, several of `\Q…\E`, or none for flags. */
 function parseParts(group: Group): readonly Pattern[] {
   const { reader, flags } = group
   const opened = reader.take(/\((?:\?(?:P?<(\w+)>|([imsU]*)(?:-([imsU]+))?([:)])))?/y)
@@ -83,7 +83,7 @@ function parseParts(group: Group): readonly Pattern[] {
   if (reader.take(/\[/y)) return [character(takeClass(reader, flags))]
   const sign = reader.take(/[.^$]|\\[AzbB]/y)?.[0]
   if (sign === ".") return [character((one) => flags.s || one !== "\n")]
-  const isStart = sign === "\\A" || (sign === "^" && !flags.m) // nowhere else does it hold
+  const isStart = sign === "\\A" || (sign === "^" && !flags.m) // it has no effect elsewhere
   if (sign) return [{ is: "place", holds: places(sign, flags.m), isStart }]
   const perl = perlClass(reader)
   if (perl) return [character(charactersOf([perl], flags))]

@@ -3,28 +3,29 @@ import { findSysctl, isWriteOnly, readSysctl, writeSysctl } from "../../pkg/sysc
 import { CniError, Code } from "../../pkg/types/mod.ts"
 import { Failures } from "../../pkg/undo/mod.ts"
 
-// Everything here belongs to the network namespace that the thread is in: call it inside `sandbox.run`.
+// Everything here concerns the thread's network namespace: call it inside `sandbox.run`.
 
-/** One sysctl as configured. */
+/** One sysctl of the configuration. */
 export interface SysctlEntry {
-  /** As it was written, "IFNAME" included. */
+  /** As written, including "IFNAME". */
   key: string
   value: string
-  /** A value in `args.cni` wins over one at the top. */
+  /** A value in `args.cni` has precedence over one at the top. */
   from: "sysctl" | "args.cni.sysctl"
 }
 
-/** A sysctl as configured, found in the kernel. */
+/** A sysctl of the configuration that the kernel has. */
 export interface Sysctl extends SysctlEntry {
   /** Below /proc/sys: "net/ipv4/conf/eth0/rp_filter" */
   path: string
-  /** Its value now, as the kernel prints it; undefined for those that can only be written. */
+  /** Its current value as printed by the kernel; undefined for write-only ones. */
   found: string | undefined
 }
 
 /**
- * Finds sysctls in the kernel and reads them. One that stands both at the top and in `args.cni` takes the latter's
- * value. Throws `CniError` for one that the kernel does not have, and for two that are one file with different values.
+ * Finds sysctls in the kernel and reads them. If a sysctl is both at the top and in `args.cni`, the latter's value
+ * counts. Throws `CniError` for a sysctl that the kernel does not have, and for two keys that mean one file with
+ * different values.
  */
 export function findSysctls(entries: readonly SysctlEntry[], ifName: string): Sysctl[] {
   const byPath = new Map<string, Sysctl>()
@@ -57,21 +58,21 @@ function locateSysctl(entry: SysctlEntry, ifName: string): Sysctl {
   throw cannot(`find sysctl ${JSON.stringify(entry.key)}`, reason)
 }
 
-/** Whether there is no value to be read; what is only denied could not be set back. */
+/** Whether there is no value to read; a value that may not be read could not be restored. */
 function hasNoValue(path: string, error: unknown): boolean {
   return isErrno(error, "EIO") || (isErrno(error, "EACCES") && isWriteOnly(path))
 }
 
 /**
- * Sets sysctls one after the other, like `sysctl -w`. Returns, by path, how the kernel prints those that it does not print
- * as they were written: "31" for "0x1f". Throws `CniError` with key, value and error of the first refusal.
+ * Sets sysctls one after the other, like `sysctl -w`. Returns, by path, the kernel's texts that differ from the written
+ * ones: "31" for "0x1f". Throws `CniError` with key, value and error of the first refusal.
  */
 export function setSysctls(sysctls: readonly Sysctl[]): Map<string, string> {
   const printed = new Map<string, string>()
   for (const [at, sysctl] of sysctls.entries()) {
     const { path, value, found } = sysctl
     try {
-      writeSysctl(path, value, at === 0 ? found : undefined) // those before it may have changed a later one
+      writeSysctl(path, value, at === 0 ? found : undefined) // an earlier one may have changed a later one
     } catch (cause) {
       throw cannot(`set sysctl ${JSON.stringify(sysctl.key)} to ${JSON.stringify(value)}`, cause)
     }
@@ -87,9 +88,9 @@ function cannot(what: string, cause: unknown): CniError {
 }
 
 /**
- * Gives sysctls, by path, the values they had, the last one first. One that the kernel does not have is passed over. It
- * goes through them twice, and reports the second time: some set others with them, as ip_forward sets the forwarding of
- * every interface. A value that is right already is not written.
+ * Gives sysctls, by path, their former values, the last one first. Sysctls that the kernel does not have are skipped.
+ * It does so twice, and reports errors of the second pass: some sysctls set others, as ip_forward sets the forwarding
+ * of every interface. A value that is already right is not written.
  */
 export function restoreSysctls(
   originals: Readonly<Record<string, { was?: string | undefined }>>,
@@ -106,7 +107,7 @@ export function restoreSysctls(
   }
 }
 
-/** The value of a sysctl now; undefined when the kernel does not have it, or has no value for it. */
+/** Returns the current value of a sysctl; undefined if the kernel does not have it, or it has no value. */
 export function presentValue(path: string): string | undefined {
   try {
     return findSysctl(path)
@@ -115,7 +116,7 @@ export function presentValue(path: string): string | undefined {
   }
 }
 
-/** Whether two values are the same to the kernel: it takes any white space between numbers, and prints tabs. */
+/** Whether two values are the same to the kernel: it accepts any white space between numbers, and prints tabs. */
 export function sameValue(a: string | undefined, b: string | undefined): boolean {
   if (a === b) return true
   return a !== undefined && b !== undefined && oneSpaced(a) === oneSpaced(b)
@@ -126,18 +127,18 @@ function oneSpaced(value: string): string {
 }
 
 /**
- * The files below /proc/sys that a key of `sysctl` may mean, the likeliest first, with the first "IFNAME" replaced by
- * the interface's name. As in sysctl(8) the first separator decides: after a dot dots separate and slashes stand for
- * dots ("net.ipv4.conf.eth0/100.rp_filter"), after a slash dots belong to the name. Upstream takes every dot for a
- * separator, so that reading comes second. "IFNAME" is replaced last: the name may have dots of its own.
+ * Returns the files below /proc/sys that a key of `sysctl` may mean, the likeliest first, with the first "IFNAME"
+ * replaced by the interface's name. As in sysctl(8) the first separator decides: after a dot, dots separate and slashes
+ * stand for dots ("net.ipv4.conf.eth0/100.rp_filter"); after a slash, dots belong to the name. Upstream takes every dot
+ * for a separator, so that reading comes second. "IFNAME" is replaced last: the name may contain dots.
  *
- * Throws code 7 for a key that is not below "net": other settings are the whole machine's.
+ * Throws code 7 for a key that is not below "net": other settings belong to the whole machine.
  */
 export function sysctlPaths(key: string, ifName: string): string[] {
   const paths: string[] = []
   for (const reading of [firstSeparatorDecides(key), key.replaceAll(".", "/")]) {
     const parts = reading.split("/").filter((part) => part !== "")
-    const path = parts.join("/").replace("IFNAME", () => ifName) // not as text: "$&" may be a name
+    const path = parts.join("/").replace("IFNAME", () => ifName) // no replacement patterns: "$&" may be a name
     const isInside = parts[0] === "net" && parts.length > 1 && !parts.includes(".") && !parts.includes("..")
     if (isInside && !paths.includes(path)) paths.push(path)
   }

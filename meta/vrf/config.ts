@@ -10,13 +10,13 @@ export const vrfFields = {
   table: { kind: "integer", min: 0, max: 2 ** 32 - 1, default: 0 },
 } as const satisfies Fields
 
-/** The configuration of a VRF, checked. */
+/** The checked configuration of a VRF. */
 export type VrfConfig = ReturnType<typeof parseVrfConfig>
 
-/** Reads the configuration. For DEL and GC what is wrong counts as absent. Throws code 7 that names the key. */
+/** Reads the configuration. For DEL and GC a wrong value counts as absent. Throws code 7 naming the key. */
 export function parseVrfConfig(_network: NetworkConfig, { verb, raw }: ConfigCall) {
   const { vrfname, table } = parseConfig(vrfFields, raw, isCleanup(verb))
   if (vrfname === undefined && !isCleanup(verb)) throw invalidConfig("vrfname", NAME, undefined)
-  /** Without a name only for DEL and GC, without a table for one that is free. */
+  /** The name is missing only for DEL and GC; the table is undefined for a free one. */
   return { vrfname, table: table || undefined }
 }

@@ -19,7 +19,7 @@ import {
 import { CniError, Code, type Owner, ownerComment, staleOf } from "../../pkg/types/mod.ts"
 import { Failures, type Undo } from "../../pkg/undo/mod.ts"
 
-/** A VRF as it is in the container. */
+/** A VRF in the container. */
 export interface Vrf {
   link: Link
   table: number
@@ -28,12 +28,14 @@ export interface Vrf {
 /** The requested VRF. */
 export interface VrfSpec {
   name: string
-  /** Undefined: one that is free. */
+  /** Undefined for a free one. */
   table: number | undefined
   owner: Owner
 }
 
-/** The VRF of this name; undefined when no link has the name. Throws `CniError` when it is a link of another kind. */
+/**
+ * Returns the VRF of this name; undefined if no link has the name. Throws `CniError` if it is a link of another kind.
+ */
 export function findVrf(inside: NetlinkSocket, name: string): Vrf | undefined {
   const link = findLink(inside, name)
   if (!link) return undefined
@@ -44,7 +46,7 @@ export function findVrf(inside: NetlinkSocket, name: string): Vrf | undefined {
   })
 }
 
-/** The VRF that this attachment's ADD has made, if it is there. Throws `NetlinkError`. */
+/** Returns the VRF created by this attachment's ADD, if it exists. Throws `NetlinkError`. */
 export function findVrfOf(inside: NetlinkSocket, owner: Owner): Vrf | undefined {
   const alias = ownerComment(owner)
   const [link] = listLinks(inside, ({ attributes }) => attributes.alias === alias, { kind: "vrf" })

@@ -24,11 +24,11 @@ import { planAcceptMarked } from "./plan.ts"
 import { acceptMarked, FORWARD, isAcceptMarked, isJumpToAdmin, PARENT, TABLE } from "./rules.ts"
 
 /**
- * Adds a rule to iptables' chain `FORWARD` that accepts packets which this plugin's nf_tables table accepts, because an
+ * Adds a rule to iptables' chain `FORWARD` that accepts packets accepted by this plugin's nf_tables table, because an
  * accept in one table does not overrule a drop in another. One rule serves all containers. It is added to each existing
  * filter table of iptables, legacy and nft, and to the one that this host's `iptables` would create, so that it exists
- * before docker sets the policy of `FORWARD` to DROP. Only iptables-legacy needs a program. Returns what it could not
- * change where nothing is dropped, in words, for the log. Throws `CniError`, `NetlinkError`.
+ * before docker sets the policy of `FORWARD` to DROP. Only iptables-legacy needs a program. Returns messages for the
+ * log about failures that do no harm, since nothing is dropped. Throws `CniError`, `NetlinkError`.
  */
 export function ensureAcceptMarked(
   filter: PacketFilter,
@@ -61,13 +61,13 @@ function ensureLegacy(family: Family, plan: Plan): void {
   try {
     if (programs) changeTable(programs, TABLE, plan)
   } catch (error) {
-    if (used) throw error // else the kernel has no such tables
+    if (used) throw error // otherwise the kernel has no such tables
   }
 }
 
 /**
- * The reverse, when the nf_tables table is removed: deletes the rule, and chain and table when they are empty and were
- * made for it. An ADD that runs at the same time keeps the rule. Throws `CniError` after all tables were tried.
+ * Reverses `ensureAcceptMarked` when the nf_tables table is removed: deletes the rule, and a chain and table that were
+ * created for it if they are empty. A concurrent ADD keeps the rule. Throws `CniError` after all tables were tried.
  */
 export function removeAcceptMarked(filter: PacketFilter | undefined, adminChain: string): void {
   if (!filter || !isTableInUse(filter, TABLE)) return
@@ -84,7 +84,7 @@ export function removeAcceptMarked(filter: PacketFilter | undefined, adminChain:
       const programs = findLegacyTable(family, TABLE)
       if (!programs) return
       changeTable(programs, TABLE, (found) => removalChanges(planRemoveMarked(found)))
-      // An ADD has found the rule before it went.
+      // An ADD has seen the rule before it was deleted.
       if (isNeeded()) changeTable(programs, TABLE, (found) => planAcceptMarked(adminChain, found))
     })
   }
@@ -94,8 +94,8 @@ export function removeAcceptMarked(filter: PacketFilter | undefined, adminChain:
 const nothing = { rules: [], chains: [] }
 
 /**
- * What goes of a table, `found` whole: the rule; and where no other one is in upstream's chain, that chain with what leads to it,
- * and an administrator's chain that is empty.
+ * Returns what to delete from a table, `found` whole: the rule; if upstream's chain has no other rule, that chain with
+ * the jump to it; and an empty administrator's chain.
  */
 export function planRemoveMarked<R extends Rule>({ rules, chains }: Content<R>): Removal<R> {
   const marked = rules.filter(isAcceptMarked)
@@ -110,7 +110,7 @@ export function planRemoveMarked<R extends Rule>({ rules, chains }: Content<R>):
   return { rules: leading, chains: [FORWARD, ...empty] }
 }
 
-/** Checks that what the table of nf_tables lets through is not dropped by iptables. Throws `CniError`, `NetlinkError`. */
+/** Checks that iptables does not drop what the nf_tables table accepts. Throws `CniError`, `NetlinkError`. */
 export function checkAcceptMarked({ socket }: PacketFilter, addresses: readonly Uint8Array[]): void {
   for (const family of familiesOf(addresses)) {
     const legacy = findLegacyTable(family, TABLE)
@@ -131,7 +131,7 @@ function describe(family: Family): string {
   return `Cannot find the way through table ${tableFamily[family]} ${TABLE}: expected ${rule}, reached from ${PARENT}; found none`
 }
 
-/** Upstream's chain in nf_tables, and what leads there from `FORWARD`. */
+/** Returns upstream's chain in nf_tables with the jump from `FORWARD`. */
 function findWay(socket: NetlinkSocket, family: Family): Content {
   const list = (chain: string, targets?: string[]) => listKernelRules(socket, family, TABLE, chain, targets)
   return { chains: [], rules: [...list(PARENT, [FORWARD]), ...list(FORWARD)] }
@@ -141,7 +141,7 @@ function isDropping(socket: NetlinkSocket, family: Family): boolean {
   return findChainPolicy(socket, { table: { family: tableFamily[family], name: TABLE }, name: PARENT }) === "drop"
 }
 
-/** Whether forwarded packets come to the rule. */
+/** Whether forwarded packets reach the rule. */
 function isAccepting({ rules }: Content): boolean {
   const isReached = rules.some((rule) => rule.chain === PARENT && targetOf(rule) === FORWARD)
   return isReached && rules.some(isAcceptMarked)

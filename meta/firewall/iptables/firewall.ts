@@ -33,15 +33,15 @@ import type { DelHints, FirewallSpec } from "../spec.ts"
 import { findMissing, type IptablesSpec, planAdd, planRemove, type Texts, textsOf } from "./plan.ts"
 import { acceptedAddress, FORWARD, firewallSearch, labelsOf, OWNERS, readLabel, TABLE } from "./rules.ts"
 
-/** Each time, another caller has removed a rule that it shares with the attachment. */
+/** Each failed attempt means that another caller removed a rule that it shares with the attachment. */
 const ATTEMPTS = 10
 
-/** The firewall by upstream's chains and rules, of either suite. */
+/** The firewall by upstream's chains and rules, added by either suite. */
 export class IptablesFirewall extends IptablesBackend<FirewallSpec> implements RuleBackend<FirewallSpec, DelHints> {
   protected readonly table = TABLE
   #printed: { found: Content; texts: Texts } | undefined
 
-  /** One `iptables-restore` for each address family. Throws `CniError`. */
+  /** Runs one `iptables-restore` per address family. Throws `CniError`. */
   add(spec: FirewallSpec, undo: Undo): void {
     const variant = chooseVariant(this.socket)
     const families = iptablesSpecs(spec).map(({ family, rules }) => ({
@@ -61,13 +61,13 @@ export class IptablesFirewall extends IptablesBackend<FirewallSpec> implements R
     }))
   }
 
-  /** The rules of a table as text, printed once for all attachments. */
+  /** Returns the rules of a table as text, printed once for all attachments. */
   #textsIn(found: Content): Texts {
     if (this.#printed?.found !== found) this.#printed = { found, texts: textsOf(found) }
     return this.#printed.texts
   }
 
-  /** Until nothing is missing: DEL of another attachment may remove a rule that was there for both. Throws `CniError`. */
+  /** Repeats until nothing is missing: DEL of another attachment may remove a shared rule. Throws `CniError`. */
   override restore(specs: readonly FirewallSpec[], isDry: boolean): Restored[] {
     const became = super.restore(specs, isDry)
     for (let attempt = 1; !isDry && became.includes("missing"); attempt++) {
@@ -79,20 +79,20 @@ export class IptablesFirewall extends IptablesBackend<FirewallSpec> implements R
     return became
   }
 
-  /** Throws `CniError` that names the first rule that is missing. */
+  /** Throws `CniError` naming the first missing rule. */
   check(spec: FirewallSpec): void {
     const variant = chooseVariant(this.socket)
     for (const { family, rules } of iptablesSpecs(spec)) {
       const look = () => findMissing(rules, readTable(requirePrograms(family, variant), TABLE))
-      // A table may change while it is listed: what is missing is missing twice.
+      // A table may change while it is listed: a rule counts as missing if it is missing twice.
       const missing = look() && look()
       if (missing !== undefined) throw missingRules(`the firewall rules of ${rules.owner} by iptables`, missing)
     }
   }
 
   /**
-   * Rules are found by their labels, those of the Go plugin by the addresses. The policy of a bridge is removed with
-   * its last user. Needs a program only for iptables-legacy. Throws `CniError`.
+   * Finds rules by their labels, and those of the Go plugin by the addresses. The policy of a bridge is removed with
+   * its last user. Only iptables-legacy needs a program. Throws `CniError`.
    */
   remove(owner: Owner, { addresses, bridge }: DelHints = { addresses: [], bridge: undefined }): void {
     const comment = ownerComment(owner)
@@ -111,14 +111,17 @@ export class IptablesFirewall extends IptablesBackend<FirewallSpec> implements R
   }
 }
 
-/** The addresses, "10.1.0.2/32", whose traffic iptables lets through, by either suite. Throws `CniError`, `NetlinkError`. */
+/**
+ * Returns the addresses, "10.1.0.2/32", whose traffic iptables accepts for either suite. Throws `CniError`,
+ * `NetlinkError`.
+ */
 export function listAccepted(socket: NetlinkSocket | undefined): string[] {
   const found = findEverywhere(socket, TABLE, { chains: [FORWARD], parents: [] })
   return found.flatMap(({ rules }) => rules.flatMap((rule) => acceptedAddress(rule) ?? []))
 }
 
 /**
- * Removes the chain of labels, which no packet traverses: without labels DEL finds rules by the addresses, as those of
+ * Removes the chain of labels, which no packet traverses: without labels DEL finds rules by addresses, like those of
  * the Go suite. Returns whether the chain existed. Throws `CniError`.
  */
 export function removeLabels(socket: NetlinkSocket | undefined): boolean {
@@ -128,7 +131,10 @@ export function removeLabels(socket: NetlinkSocket | undefined): boolean {
   return isThere
 }
 
-/** What an attachment needs of each family that it has addresses of; the other's program may be missing. */
+/**
+ * Returns the rules of an attachment for each family that it has addresses of; the program for the other family may be
+ * missing.
+ */
 function iptablesSpecs(spec: FirewallSpec): { family: Family; rules: IptablesSpec }[] {
   const { owner, policy, link, adminChain, addresses } = spec
   const common = { network: owner.network, owner: ownerComment(owner), adminChain, policy, bridge: link?.bridge }
@@ -139,9 +145,9 @@ function iptablesSpecs(spec: FirewallSpec): { family: Family; rules: IptablesSpe
 }
 
 /**
- * Adds an attachment's rules to a table. Between the reading and the change, DEL of another attachment may remove a rule that was
- * there for both: so the table is changed again until nothing is missing. Nothing is where the generation of the rule set, of which
- * `netfilter` tells if iptables keeps its rules there, says that no other change came in between.
+ * Adds an attachment's rules to a table. Between reading and changing, DEL of another attachment may remove a shared
+ * rule, so the change is repeated until nothing is missing. Nothing is missing if the rule set's generation shows no
+ * other change in between; `netfilter` reads it if iptables keeps its rules there.
  */
 function addRules(netfilter: NetlinkSocket | undefined, programs: Programs, rules: IptablesSpec): void {
   for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
@@ -153,7 +159,9 @@ function addRules(netfilter: NetlinkSocket | undefined, programs: Programs, rule
   throw new CniError(Code.TryAgainLater, `Cannot change table ${TABLE}: other programs keep changing it`)
 }
 
-/** The addresses, "10.1.0.2/32", that labels of iptables know, with their owners. Throws `CniError`, `NetlinkError`. */
+/**
+ * Returns the addresses, "10.1.0.2/32", in labels of iptables, with their owners. Throws `CniError`, `NetlinkError`.
+ */
 export function listLabels(socket: NetlinkSocket | undefined): { ip: string; owner: string }[] {
   return findEverywhere(socket, TABLE, firewallSearch).flatMap(({ rules }) =>
     rules.flatMap((rule) => readLabel(rule) ?? []),

@@ -32,18 +32,21 @@ import {
   STAGE_2,
 } from "./rules.ts"
 
-/** What an attachment needs of one address family. */
+/** The rules of an attachment in one address family. */
 export interface IptablesSpec {
   network: string
   owner: string
   adminChain: string
   labels: readonly Label[]
   policy: Policy
-  /** Where there is no policy either, if another plugin has said. */
+  /** Also set without a policy, if another plugin names the bridge. */
   bridge: string | undefined
 }
 
-/** A rule as text. Comments name policies: upstream's before 1.7 one less, and those of a stricter network's on the bridge others. */
+/**
+ * A rule as text without the policies in its comment: upstream's before 1.7 lists one less, and a stricter network's
+ * rules on the bridge list others.
+ */
 const textOf = (rule: Rule) => printRule(rule).replace(/ \(ingressPolicy: [a-z|-]+\)/, " (ingressPolicy)")
 const alike = ({ rules }: Content, sought: Rule) => rules.filter((rule) => textOf(rule) === textOf(sought))
 const has = (found: Content, sought: Rule) => indexOf(found, sought) !== -1
@@ -52,7 +55,7 @@ const indexOf = ({ rules }: Content, sought: Rule) => {
   return rules.findIndex((rule) => rule.chain === sought.chain && textOf(rule) === text)
 }
 
-/** The places of a table's rules by their text, each printed once. */
+/** The positions of a table's rules by their text, each printed once. */
 export type Texts = ReadonlyMap<string, number>
 
 export function textsOf({ rules }: Content): Texts {
@@ -94,13 +97,16 @@ export function planAdd(spec: IptablesSpec, found: Content): Change[] {
   ]
 }
 
-/** Makes the one rule be there that accepts what nf_tables lets through, in upstream's chain, the administrator's before it. */
+/** Plans the rule that accepts what nf_tables accepts, in upstream's chain after the administrator's. */
 export function planAcceptMarked(adminChain: string, found: Content): Change[] {
   const isThere = found.rules.some(isAcceptMarked)
   return [...planChains(found, adminChain, false), ...(isThere ? [] : [rules.append(acceptMarked)])]
 }
 
-/** The chains that all containers share, and what leads to them: policies first, then the administrator's rules, then the rest. */
+/**
+ * Plans the chains that all containers share, and the jumps to them: policies first, then the administrator's rules,
+ * then the rest.
+ */
 function planChains(found: Content, adminChain: string, hasPolicies: boolean): Change[] {
   const needed = [FORWARD, adminChain, ...(hasPolicies ? [STAGE_1, STAGE_2] : [])]
   const isNew = !has(found, jumpToForward)
@@ -125,7 +131,7 @@ function planChains(found: Content, adminChain: string, hasPolicies: boolean): C
   ]
 }
 
-/** The last rule of its chain. */
+/** Plans the last rule of a chain. */
 function planReturn(found: Content, sought: Rule): Change[] {
   const last = found.rules.filter(({ chain }) => chain === sought.chain).at(-1)
   if (last && textOf(last) === textOf(sought)) return []
@@ -146,12 +152,12 @@ function strictest(labels: readonly Label[], bridge: string): Policy {
   return asked.includes("isolated") ? "isolated" : (asked[0] ?? "open")
 }
 
-/** The rules of a bridge in the chains of policies, the bridge's former ones removed. */
+/** Plans the rules of a bridge in the chains of policies, and removes the bridge's former ones. */
 function planBridge(found: Content, bridge: string, policy: Policy): Change[] {
   const wanted = policyRules(policy, bridge)
   const present = rulesOf(found, bridge)
   const isRight = present.length === wanted.length && wanted.every((rule) => has(found, rule))
-  // Backwards: each becomes the first of its chain.
+  // Backward: each becomes the first of its chain.
   return isRight ? [] : [...present.map(rules.remove), ...[...wanted].reverse().map(rules.prepend)]
 }
 
@@ -160,7 +166,7 @@ function rulesOf<R extends Rule>({ rules }: Content<R>, bridge: string): R[] {
   return rules.filter((rule) => isStage(rule) && (inputOf(rule) ?? outputOf(rule)) === bridge)
 }
 
-/** What is to go of a table. */
+/** What to delete from a table. */
 export interface Stale {
   isOwnerStale(owner: string): boolean
   /** Addresses of deleted containers, "10.1.0.2/32", and bridges: upstream's rules have no owner. */
@@ -170,8 +176,8 @@ export interface Stale {
 
 /**
  * Plans the removal of stale attachments' accept rules and labels, unless another attachment has the address now, and
- * of a bridge's policy rules with their last user. Existing rules of the Go plugin count as used. Chains that all
- * containers share stay.
+ * of a bridge's policy rules with their last user. Rules of the Go plugin count as used. Chains that all containers
+ * share stay.
  */
 export function planRemove<R extends Rule>(found: Content<R>, { isOwnerStale, addresses, bridges }: Stale): Removal<R> {
   const labels = found.rules.flatMap((rule) => {
@@ -191,7 +197,7 @@ export function planRemove<R extends Rule>(found: Content<R>, { isOwnerStale, ad
   const candidates = new Set([...gone.flatMap(({ bridge }) => bridge ?? []), ...bridges])
   const free = found.rules.some(isUpstreams) ? [] : [...candidates].filter(isFree)
   const policies = free.flatMap((bridge) => rulesOf(found, bridge))
-  // What is left of a stricter policy on a bridge that another one is asked for on.
+  // The remains of a stricter policy on a bridge for which another policy is configured.
   const lowered = [...candidates].filter((bridge) => !isFree(bridge) && strictest(kept, bridge) !== "isolated")
   policies.push(
     ...lowered.flatMap((bridge) => rulesOf(found, bridge).filter((rule) => outputOf(rule) === inputOf(rule))),
@@ -200,7 +206,7 @@ export function planRemove<R extends Rule>(found: Content<R>, { isOwnerStale, ad
 }
 
 /**
- * Returns the first rule of an attachment that is missing or in the wrong place; `undefined` when no rule is. Rules of
+ * Returns the first rule of an attachment that is missing or in the wrong place; `undefined` if there is none. Rules of
  * the Go plugin have no labels.
  */
 export function findMissing(spec: IptablesSpec, found: Content, texts: Texts = textsOf(found)): string | undefined {

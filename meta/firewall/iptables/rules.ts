@@ -13,8 +13,8 @@ export const STAGE_1 = "CNI-ISOLATION-STAGE-1"
 export const STAGE_2 = "CNI-ISOLATION-STAGE-2"
 
 /**
- * A chain that no packet traverses. Its rules record the owner of each address in `FORWARD`, and its policy and bridge.
- * The accept rules themselves must equal upstream's, comments included, for the Go plugin's DEL to find them.
+ * A chain that no packet traverses. Its rules record the owner, policy and bridge of each address in `FORWARD`. The
+ * accept rules themselves must equal upstream's, comments included, so that the Go plugin's DEL finds them.
  */
 export const OWNERS = "CNI-FIREWALL-OWNERS"
 
@@ -27,10 +27,10 @@ const POLICIES = "CNI firewall plugin rules (ingressPolicy: same-bridge|isolated
 /** Sends forwarded packets to `FORWARD`. */
 export const jumpToForward: Rule = { chain: PARENT, words: [...comment("CNI firewall plugin rules"), "-j", FORWARD] }
 
-/** Sends forwarded packets through the policies: before all that accepts. */
+/** Sends forwarded packets through the policies, before any rule that accepts. */
 export const jumpToPolicies: Rule = { chain: PARENT, words: [...comment(POLICIES), "-j", STAGE_1] }
 
-/** The last ones in the chains of policies. */
+/** The last rules in the chains of policies. */
 export const returns: readonly Rule[] = [STAGE_1, STAGE_2].map((chain) => ({
   chain,
   words: [...comment(POLICIES), "-j", "RETURN"],
@@ -38,7 +38,7 @@ export const returns: readonly Rule[] = [STAGE_1, STAGE_2].map((chain) => ({
 
 const OVERRIDES = "CNI firewall plugin admin overrides"
 
-/** Sends packets through the administrator's rules, before all that accepts. */
+/** Returns the jump to the administrator's rules, which come before any rule that accepts. */
 export function jumpToAdmin(chain: string): Rule {
   return { chain: FORWARD, words: [...comment(OVERRIDES), "-j", chain] }
 }
@@ -51,18 +51,18 @@ export function isJumpToAdmin({ chain, words }: Rule): boolean {
 const mark = `0x${ACCEPT_MARK.toString(16)}`
 const MARKED = "CNI firewall plugin, backend nftables"
 
-/** Accepts what the table of nf_tables lets through: it cannot overrule a chain of iptables that drops. */
+/** Accepts what the nf_tables table accepts: that table cannot overrule a chain of iptables that drops. */
 export const acceptMarked: Rule = {
   chain: FORWARD,
   words: [...comment(MARKED), "-m", "mark", "--mark", `${mark}/${mark}`, "-j", "ACCEPT"],
 }
 
-/** Whether a rule of the kernel is that rule. */
+/** Whether a rule of the kernel is `acceptMarked`. */
 export function isAcceptMarked(rule: Rule): boolean {
   return rule.chain === FORWARD && rule.words.includes(MARKED) && targetOf(rule) === "ACCEPT"
 }
 
-/** What lets an address's traffic through, in upstream's order. */
+/** Returns the rules that accept an address's traffic, in upstream's order. */
 export function acceptRules(ip: string): Rule[] {
   const answers = ["-m", "conntrack", "--ctstate", "RELATED,ESTABLISHED"]
   return [
@@ -71,7 +71,7 @@ export function acceptRules(ip: string): Rule[] {
   ]
 }
 
-/** The address that a rule of `acceptRules` is for, also as it lies in the kernel; undefined for another rule. */
+/** Returns the address of a rule of `acceptRules`, also in the kernel's form; undefined for another rule. */
 export function acceptedAddress(rule: Rule): string | undefined {
   const { chain, words } = rule
   if (chain !== FORWARD || targetOf(rule) !== "ACCEPT") return undefined
@@ -80,7 +80,7 @@ export function acceptedAddress(rule: Rule): string | undefined {
   return option === "-d" && match === "conntrack" && words.length <= 8 ? destinationOf(rule) : undefined
 }
 
-/** What applies a policy to a bridge. The first of each chain is to be the first there. */
+/** Returns the rules of a policy for a bridge. The first for each chain has to be the first there. */
 export function policyRules(policy: Policy, bridge: string): Rule[] {
   if (policy === "open") return []
   const own = comment(`CNI firewall plugin rules (ingressPolicy: ${policy})`)
@@ -92,7 +92,7 @@ export function policyRules(policy: Policy, bridge: string): Rule[] {
   ]
 }
 
-/** Whose an address is, and what is asked for on which bridge: a rule without a target. */
+/** The owner of an address, and the policy of which bridge: a rule without a target. */
 export interface Label {
   /** "10.1.0.2/32" */
   ip: string
@@ -102,7 +102,7 @@ export interface Label {
   bridge: string | undefined
 }
 
-/** The labels of an attachment's addresses of a family. */
+/** Returns the labels of an attachment's addresses of a family. */
 export function labelsOf({ owner, addresses, policy, link }: FirewallSpec, family: Family): Label[] {
   const bridge = policy === "open" ? undefined : link?.bridge
   const ours = addresses.filter((ip) => familyOf(ip) === family)
@@ -114,7 +114,7 @@ export function labelRule({ ip, owner, policy, bridge }: Label): Rule {
   return { chain: OWNERS, words: ["-s", ip, ...comment(text)] }
 }
 
-/** The label that a rule is; undefined for another rule. */
+/** Returns the label in a rule; undefined for another rule. */
 export function readLabel(rule: Rule): Label | undefined {
   const ip = sourceOf(rule)
   const at = rule.words.indexOf("--comment")

@@ -20,21 +20,21 @@ import { asked, chains, containers, isolatedPorts, portsTable, table } from "./l
 import { addTable, listAdminChains } from "./plan.ts"
 import { type Asked, askedBy, countPoliced, listAsked, planPolicies, type Reader } from "./policies.ts"
 
-/** What goes with some attachments: the transaction, and their elements, which know what else is to go. */
+/** The removal of attachments: the transaction, and their elements, whose notes name what else to remove. */
 export interface FirewallRemoval {
   operations: Operation[]
   elements: readonly Element[]
 }
 
-/** What is to be removed. */
+/** What to remove. */
 export interface SoughtAddresses extends Sought {
-  /** Of the one attachment: where to look first. They may be wrong. */
+  /** The addresses of a single attachment, looked up first. They may be wrong. */
   addresses: readonly Uint8Array[]
 }
 
 /**
- * Removes the elements with a comment that `isStale`, and the policies that nothing asks for any more; with the last address the
- * table goes, unless an administrator has rules in it. Throws `NetlinkError`.
+ * Removes the elements with a comment that `isStale`, and unused policies. The table is removed with the last address
+ * unless an administrator has rules in it. Throws `NetlinkError`.
  */
 export function planRemoval(socket: Reader, sought: SoughtAddresses): FirewallRemoval {
   const { isStale, needles } = sought
@@ -66,7 +66,7 @@ export function planRemoval(socket: Reader, sought: SoughtAddresses): FirewallRe
   }
 }
 
-/** Leaves out the rules for policies where the last policy goes with these operations. */
+/** Adds the removal of the rules for policies if these operations remove the last policy. */
 function removeUnneeded(socket: Reader, operations: readonly Operation[]): Operation[] {
   if (operations.length === 0) return []
   const { before, after } = countPoliced(socket, operations)
@@ -77,9 +77,9 @@ function removeUnneeded(socket: Reader, operations: readonly Operation[]): Opera
 type Commented = { comment?: string | undefined }
 
 /**
- * Finds everything that belongs to an attachment by the addresses in DEL's hints and the notes beside them, at a cost
- * independent of the number of containers. `undefined` when that may be incomplete, or when no other attachment is
- * left: then the lists have to be read.
+ * Finds everything of an attachment by the addresses in DEL's hints and the notes beside them, at a cost independent of
+ * the number of containers. Returns `undefined` if that may be incomplete, or if no other attachment is left: then the
+ * lists have to be read.
  */
 function findByAddresses(
   socket: Reader,
@@ -92,7 +92,7 @@ function findByAddresses(
   const own = found.flatMap((queue) => membersOf(queue).find((one) => one.comment === comment) ?? [])
   const { count, link } = readNote(own[0]?.note)
   if (count !== found.length || own.length !== count || !hasOthers(socket, comment)) return undefined
-  // Its network's policy may have become another one since.
+  // Its network's policy may have changed since.
   const gone = (["isolated", "same-bridge"] as const).flatMap((policy) =>
     link ? askedBy(policy, link, owner.containerId, comment) : [],
   )
@@ -101,7 +101,7 @@ function findByAddresses(
   return { found, gone: gone.filter(isThere) }
 }
 
-/** Whether addresses of others are at the beginning of a list. */
+/** Whether the beginning of a list has addresses of others. */
 function hasOthers(socket: Reader, comment: string): boolean {
   return FAMILIES.some((family) => {
     const { count, commented } = sampleElements(socket, containers[family], comment)

@@ -34,10 +34,10 @@ import { planRestore } from "./restore.ts"
 
 const NOTHING_TOLD: DelHints = { addresses: [], bridge: undefined }
 
-/** The chain of the administrator where the configuration names no other. */
+/** The administrator's chain, unless the configuration names another. */
 const ADMIN_CHAIN = "CNI-ADMIN"
 
-/** The firewall in nf_tables, and the one rule by which iptables accepts what it lets through. */
+/** The firewall in nf_tables, and the rule by which iptables accepts the same traffic. */
 export class NftablesFirewall
   extends NftablesBackend<DelHints, PacketFilter>
   implements RuleBackend<ZonedSpec, DelHints>
@@ -102,7 +102,7 @@ export class NftablesFirewall
   }
 }
 
-/** Whether iptables lets through what the table does. */
+/** Whether iptables accepts what the table accepts. */
 function isWayOpen(filter: PacketFilter, addresses: readonly Uint8Array[]): boolean {
   try {
     checkAcceptMarked(filter, addresses)
@@ -127,8 +127,8 @@ export function addFirewall(socket: NetlinkSocket, spec: FirewallSpec, zone?: st
 }
 
 /**
- * Removes the elements and policies that are sought, in one transaction; with the last one the table goes. Returns the elements of
- * addresses. Throws `NetlinkError`.
+ * Removes the elements and policies that are sought, in one transaction; the table with the last one. Returns the
+ * elements of addresses. Throws `NetlinkError`.
  */
 export function deleteFirewall(socket: NetlinkSocket, sought: SoughtAddresses): readonly Element[] {
   let deleted: readonly Element[] = []
@@ -140,22 +140,24 @@ export function deleteFirewall(socket: NetlinkSocket, sought: SoughtAddresses): 
   return deleted
 }
 
-/** The elements of addresses, with their owners and notes: all, or those that have one of `needles`. Throws `NetlinkError`. */
+/**
+ * Returns the elements of addresses with their owners and notes: all, or those that contain one of `needles`. Throws
+ * `NetlinkError`.
+ */
 export function listAddresses(socket: NetlinkSocket, needles?: readonly Uint8Array[]): Element[] {
   const sets = Object.values(containers).flatMap((set) => [set, set.standby])
   return sets.flatMap((set) => findElements(socket, set, needles)?.elements ?? [])
 }
 
-/** The same of these addresses, also of those that stand by: a question for each, however many there are. Throws `NetlinkError`. */
+/** Returns the elements of these addresses, including standby ones: one request per address. Throws `NetlinkError`. */
 export function findAddresses(socket: NetlinkSocket, addresses: readonly Uint8Array[]): Element[] {
   const queues = new KeyQueues(socket)
   return addresses.flatMap((ip) => membersOf(queues.find(containers[familyOf(ip)], [ip])))
 }
 
 /**
- * Checks that everything that `addFirewall` has made is unchanged. Throws `CniError` with the expected and the found
- * state, and
- * `NetlinkError` when the rule set cannot be read.
+ * Checks that everything that `addFirewall` created is unchanged. Throws `CniError` with the expected and the found
+ * state, and `NetlinkError` if the rule set cannot be read.
  */
 export function checkFirewall(socket: NetlinkSocket, spec: FirewallSpec): void {
   const { owner, addresses, policy, link, adminChain } = spec
@@ -205,8 +207,8 @@ function missing(owner: string, expected: string, found?: string): CniError {
 }
 
 /**
- * Whether this kernel can do what `addFirewall` needs: nf_tables with filters and connection tracking. Where no table is in place
- * yet it tries. Throws `EPERM` without CAP_NET_ADMIN.
+ * Whether this kernel supports what `addFirewall` needs: nf_tables with filters and connection tracking. It tries if
+ * there is no table yet. Throws `EPERM` without CAP_NET_ADMIN.
  */
 export function canFilter(socket: NetlinkSocket, adminChain: string): boolean {
   return dryRun(socket, table, () =>

@@ -18,16 +18,16 @@ import {
 } from "../../../pkg/nftables/mod.ts"
 import { AF_INET, AF_INET6 } from "../../../pkg/types/mod.ts"
 
-/** Of family inet; the ports of isolated bridges are in one of family bridge with the same name. */
+/** The name of the table of family inet, and of the one of family bridge with the ports of isolated bridges. */
 export const FIREWALL_TABLE = "cni_firewall"
 
 /**
- * The bit of a packet's mark for packets that the table accepts; rules of other programs at the same hook can match it.
- * Set and cleared within the hook `forward`, before and after priority `filter`.
+ * The mark bit of packets that the table accepts; other programs' rules at the same hook can match it. It is set and
+ * cleared within the hook `forward`, before and after priority `filter`.
  */
 export const ACCEPT_MARK = 0x1000
 
-/** The table: base chains with a few rules, and the maps and sets that these look into. */
+/** The table: base chains with a few rules, and the maps and sets that the rules look up. */
 export const table: Table = {
   family: "inet",
   name: FIREWALL_TABLE,
@@ -36,14 +36,14 @@ export const table: Table = {
 
 const base = (priority: number) => ({ type: "filter", hook: "forward", priority, policy: "accept" }) as const
 const allow: Chain = { table, name: "allow" }
-/** Where the jumps to administrators' chains are. */
+/** The chain with the jumps to administrators' chains. */
 export const admin: Chain = { table, name: "admin" }
 const admit: Chain = { table, name: "admit" }
 const forward: Chain = { table, name: "forward", base: base(-10) }
 const unmark: Chain = { table, name: "unmark", base: base(20) }
 export const chains: readonly Chain[] = [allow, admin, admit, forward, unmark]
 
-/** Whether a chain of this name is the table's own, or of the packet filters' own in upstream's rules. */
+/** Whether a chain of this name belongs to the table, or to the packet filter in upstream's rules. */
 export function isOwnChain(name: string): boolean {
   const builtIn = ["INPUT", "FORWARD", "OUTPUT", "CNI-FORWARD", "CNI-ISOLATION-STAGE-1", "CNI-ISOLATION-STAGE-2"]
   return builtIn.includes(name) || chains.some((chain) => chain.name === name)
@@ -52,7 +52,10 @@ export function isOwnChain(name: string): boolean {
 const containersOf = (name: string, type: DataType) =>
   sharedSet({ table, name, key: [type], comment: "what may be forwarded" })
 
-/** Addresses that are let out, with the answers to them, and in where a port is published. By family. */
+/**
+ * Addresses whose outgoing packets, and the answers to them, are accepted, and incoming ones to published ports. By
+ * family.
+ */
 export const containers = {
   [AF_INET]: containersOf("containers", dataTypes.ipv4),
   [AF_INET6]: containersOf("containers6", dataTypes.ipv6),
@@ -60,7 +63,7 @@ export const containers = {
 
 const { ifname } = dataTypes
 
-/** Between two interfaces, which are the same bridge: what happens to packets. */
+/** Verdicts for packets between two interfaces, which are the same bridge. */
 export const within: NamedSet = {
   table,
   name: "within",
@@ -69,12 +72,12 @@ export const within: NamedSet = {
   comment: "on one bridge",
 }
 
-/** Bridges with a policy: from one to another nothing passes. */
+/** Bridges with a policy: nothing passes from one to another. */
 export const policed: NamedSet = { table, name: "policed", key: [ifname], comment: "bridges apart from one another" }
 
 const askedFor = (name: string): NamedSet => ({ table, name, key: [ifname, ifname], comment: "asked for by ports" })
 
-/** Who asks for which policy: a bridge, and the container's port on it. */
+/** The policy requests: a bridge, and the container's port on it. */
 export const asked = { "same-bridge": askedFor("same_bridge"), isolated: askedFor("isolated") } as const
 
 const [input, output] = [fields.inputInterface, fields.outputInterface]
@@ -103,8 +106,8 @@ function admitRules(version: string, family: Uint8Array, set: NamedSet, source: 
 }
 
 /**
- * Rules at the beginning of their chain while a bridge has a policy. Without a policy they are removed, so that packets
- * do not pass them.
+ * Rules at the beginning of their chain while a bridge has a policy. Otherwise they are removed, to keep packets from
+ * traversing them.
  */
 export const policyRules: readonly Rule[] = [
   { chain: forward, statements: [verdictMap([input, output], within)], comment: "on one bridge" },
@@ -115,14 +118,14 @@ export const policyRules: readonly Rule[] = [
   },
 ]
 
-/** The rule that jumps to a chain of the administrator, and has its name for a comment. */
+/** Returns the rule that jumps to an administrator's chain, with the chain's name as its comment. */
 export function adminRule(chain: string): Rule {
   return { chain: admin, statements: [verdict({ jump: chain })], comment: chain }
 }
 
 /**
- * The table that keeps the ports of isolated containers apart where their bridge forwards frames: these pass no other table but
- * with br_netfilter.
+ * The table that separates the ports of isolated containers for frames forwarded by their bridge: these traverse no
+ * other table unless br_netfilter is loaded.
  */
 export const portsTable: Table = {
   family: "bridge",

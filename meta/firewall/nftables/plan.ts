@@ -25,7 +25,7 @@ interface Place {
   element: Element
 }
 
-/** The elements of an attachment's addresses. */
+/** Returns the elements of an attachment's addresses. */
 export function placesOf({ owner, addresses, policy, link }: FirewallSpec, zone: string | undefined): Place[] {
   const comment = ownerComment(owner)
   const note = printNote({ count: addresses.length, link: policy === "open" ? undefined : link, zone })
@@ -33,15 +33,16 @@ export function placesOf({ owner, addresses, policy, link }: FirewallSpec, zone:
 }
 
 /**
- * Whether all rules are there and in force, those for policies too where bridges have any, and the jump to the administrator's chain:
- * the kernel keeps the chains and sets that rules need. Tables of earlier releases are complete: they have the rules for policies in any case.
+ * Whether all rules exist and are in force, including those for policies if a bridge has one, and the jump to the
+ * administrator's chain. The kernel keeps the chains and sets that rules need. Tables of earlier releases are complete:
+ * they always have the rules for policies.
  */
 export function isComplete(socket: Reader, adminChain: string, { hasPolicies }: { hasPolicies: boolean }): boolean {
   const needed = [...(hasPolicies ? policyRules : []), ...rules, adminRule(adminChain)]
   return hasRules(socket, table, needed)
 }
 
-/** Adds all of the table. What is there stays, except for rules in our chains that are not ours, or not needed. */
+/** Adds the whole table. Existing objects stay, except for rules in our chains that are not ours or not needed. */
 export function addTable(adminChains: Iterable<string>, { hasPolicies }: { hasPolicies: boolean }): Operation[] {
   const needed = [...(hasPolicies ? policyRules : []), ...rules]
   const sets = [containers[AF_INET], containers[AF_INET6], within, policed, asked["same-bridge"], asked.isolated]
@@ -57,14 +58,14 @@ export function addTable(adminChains: Iterable<string>, { hasPolicies }: { hasPo
 
 encodeAhead(addTable([], { hasPolicies: true }))
 
-/** The chains of administrators that the table jumps to. Throws `NetlinkError`. */
+/** Returns the administrators' chains to which the table jumps. Throws `NetlinkError`. */
 export function listAdminChains(socket: Reader): string[] {
   return listComments(socket, table, admin.name).flatMap(({ comment }) => comment ?? [])
 }
 
 /**
- * The elements where all else is in place and nothing in the way, which is nearly always: refused when an address is held.
- * Undefined where more is to be looked at. Throws `NetlinkError`.
+ * Returns the elements to add if everything else is in place, which is nearly always; the kernel refuses them if an
+ * address is taken. Undefined if more has to be read. Throws `NetlinkError`.
  */
 export function planNew(socket: Reader, spec: FirewallSpec, zone?: string): Operation[] | undefined {
   const { policy, link, owner, adminChain } = spec
@@ -81,7 +82,7 @@ export function planNew(socket: Reader, spec: FirewallSpec, zone?: string): Oper
 /**
  * Plans the missing elements of an attachment, and the table if it does not exist. Removes the owner's elements for
  * other addresses, and other owners of the same network at its addresses, since a network gives an address to one
- * container at a time. The network's policy on the bridge becomes this attachment's. Throws `NetlinkError`.
+ * container at a time. This attachment's policy becomes that of the network on the bridge. Throws `NetlinkError`.
  */
 export function planAdd(
   socket: Reader,

@@ -20,13 +20,13 @@ import type { Policy } from "../config.ts"
 import type { FirewallSpec, HostLink } from "../spec.ts"
 import { asked, isolatedPorts, policed, portsChain, portsRule, portsTable, within } from "./layout.ts"
 
-/** What plans read the tables by. */
+/** The reader for planning. */
 export type Reader = Pick<NetlinkSocket, "get" | "dump">
 
-/** That an attachment asks for a policy on a bridge. */
+/** An attachment's request for a policy on a bridge. */
 export interface Asked {
   policy: "same-bridge" | "isolated"
-  /** As rules compare them: names of interfaces, filled up with zeros. */
+  /** As rules compare them: names of interfaces, padded with zeros. */
   bridge: Uint8Array
   port: Uint8Array
   comment: string | undefined
@@ -35,8 +35,8 @@ export interface Asked {
 const verdicts = { "same-bridge": { goto: "admit" }, isolated: "drop" } as const satisfies Record<string, Verdict>
 
 /**
- * The policy request of an attachment on this link. For a bridge without a known port the container's ID tells requests
- * apart.
+ * Returns the policy request of an attachment on this link. For a bridge without a known port, the container's ID
+ * distinguishes requests.
  */
 export function askedBy(policy: Policy, link: HostLink, containerId: string, comment: string): Asked[] {
   const port = ifnameValue(link.port ?? containerId.slice(0, 15))
@@ -44,8 +44,8 @@ export function askedBy(policy: Policy, link: HostLink, containerId: string, com
 }
 
 /**
- * Returns the policy requests; of a long list only those that contain one of `needles`, such as a comment or a bridge.
- * Throws `NetlinkError`.
+ * Returns the policy requests; from a long list only those that contain one of `needles`, such as a comment or a
+ * bridge. Throws `NetlinkError`.
  */
 export function listAsked(socket: Reader, needles?: readonly Uint8Array[]): Asked[] {
   return (["isolated", "same-bridge"] as const).flatMap((policy) =>
@@ -53,20 +53,21 @@ export function listAsked(socket: Reader, needles?: readonly Uint8Array[]): Aske
   )
 }
 
-/** Returns the policy in force on a bridge, by what happens to packets between its ports. Throws `NetlinkError`. */
+/** Returns the policy in force on a bridge, from the verdict for packets between its ports. Throws `NetlinkError`. */
 export function findPolicy(socket: Reader, bridge: Uint8Array): Policy {
   const verdict = getElement(socket, within, [bridge, bridge])?.verdict
   if (verdict === undefined) return "open"
   return verdict === "drop" ? "isolated" : "same-bridge"
 }
 
-/** Whether packets to and from a bridge are looked at. Throws `NetlinkError`. */
+/** Whether a policy applies to the packets of a bridge. Throws `NetlinkError`. */
 export function isPoliced(socket: Reader, bridge: Uint8Array): boolean {
   return getElement(socket, policed, [bridge]) !== undefined
 }
 
 /**
- * Plans the replacement of an attachment's policy request; the requests of its network on the bridge become the same.
+ * Plans the replacement of an attachment's policy request; the other requests of its network on the bridge become the
+ * same.
  */
 export function planPolicy(
   socket: Reader,
@@ -97,7 +98,7 @@ export function planPolicy(
   )
 }
 
-/** What a network asks for on a bridge that is not this policy: mostly nothing. */
+/** Returns a network's requests on a bridge for another policy: usually none. */
 function listOthers(socket: Reader, network: string, bridge: Uint8Array, policy: FirewallSpec["policy"]): Asked[] {
   const present = (["isolated", "same-bridge"] as const).filter(
     (each) => each !== policy && isAskedFor(socket, each, bridge, ({ comment = "" }) => isOwnerOf(comment, network)),
@@ -108,23 +109,23 @@ function listOthers(socket: Reader, network: string, bridge: Uint8Array, policy:
   )
 }
 
-/** What is asked for that changes, and on which bridges. */
+/** The changed requests, and their bridges. */
 interface AskedChanges {
   gone: readonly Asked[]
   come: readonly Asked[]
 }
 
-/** What changes of policies depend on. */
+/** The context of changes of policies. */
 interface PolicyContext {
-  /** Those that are to be put right in any case. */
+  /** Bridges to correct in any case. */
   bridges?: readonly Uint8Array[]
   /** Whether the kernel filters on bridges. */
   canKeepPortsApart: boolean
 }
 
 /**
- * Makes the changes, and has the strictest policy that is asked for be in force on each of their bridges: nothing where nothing is
- * asked for any more. Throws `NetlinkError`.
+ * Plans the changes, and puts the strictest requested policy in force on each of their bridges; none if no request is
+ * left. Throws `NetlinkError`.
  */
 export function planPolicies(
   socket: Reader,
@@ -147,7 +148,7 @@ export function planPolicies(
   ]
 }
 
-/** Whether a policy is asked for on a bridge, by what `counts`: one that does is enough. Throws `NetlinkError`. */
+/** Whether a policy is requested on a bridge by at least one request that `counts`. Throws `NetlinkError`. */
 export function isAskedFor(
   socket: Reader,
   policy: Asked["policy"],
@@ -194,7 +195,7 @@ function planBridge(socket: Reader, bridge: Uint8Array, policy: Policy): Operati
   ]
 }
 
-/** How many bridges have a policy, before these operations and after them. Throws `NetlinkError`. */
+/** Returns the number of bridges with a policy before and after these operations. Throws `NetlinkError`. */
 export function countPoliced(socket: Reader, operations: readonly Operation[]): { before: number; after: number } {
   const before = findElements(socket, policed, [])?.count ?? 0
   const changes = operations.filter((one) => one.object === "element" && one.set === policed)
@@ -203,8 +204,8 @@ export function countPoliced(socket: Reader, operations: readonly Operation[]): 
 }
 
 /**
- * Plans the ports of isolated containers. Their table is created with the first port and removed with the last. When
- * ports are missing, because another program has removed some, all are added again.
+ * Plans the ports of isolated containers. Their table is created with the first port and removed with the last. If
+ * another program has removed some ports, all are added again.
  */
 function planPorts(socket: Reader, gone: readonly Asked[], come: readonly Asked[]): Operation[] {
   const count = (set: NamedSet) => findElements(socket, set, [])?.count
@@ -225,12 +226,12 @@ function planPorts(socket: Reader, gone: readonly Asked[], come: readonly Asked[
   ]
 }
 
-/** Whether a port is kept apart from other isolated ones. Throws `NetlinkError`. */
+/** Whether a port is separated from other isolated ones. Throws `NetlinkError`. */
 export function isPortApart(socket: Reader, port: Uint8Array): boolean {
   return getElement(socket, isolatedPorts, [port]) !== undefined && !isDormant(socket, portsTable)
 }
 
-/** The table that keeps ports apart. */
+/** Adds the table that separates ports. */
 export function addPortsTable(): Operation[] {
   return [add.table(portsTable), add.set(isolatedPorts), add.chain(portsChain), add.rule(portsRule)]
 }

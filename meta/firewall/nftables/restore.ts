@@ -17,9 +17,8 @@ import {
 
 /**
  * Plans the missing addresses, policies and table of many attachments, and returns the outcome for each. An address
- * that another container of the network has now is not changed. Of several policies of a network on a bridge the newest
- * counts, as with ADD. Throws
- * `NetlinkError`.
+ * that another container of the network has now is not changed. If a network has several policies on a bridge, the
+ * newest counts, as with ADD. Throws `NetlinkError`.
  */
 export function planRestore(
   socket: Reader,
@@ -58,7 +57,7 @@ export function planRestore(
   }
 }
 
-/** What of the policies is not asked for any more, and the bridges that have one. */
+/** Returns the policies that are no longer requested, and the bridges that have one. */
 function missingPolicies(
   socket: Reader,
   specs: readonly FirewallSpec[],
