@@ -1,4 +1,4 @@
-/** What docs/support.md says of hosts that are not as usual. */
+/** What docs/install.md says of hosts that are not as usual. */
 import { expect, test } from "bun:test"
 import {
   Attachment,

@@ -1,4 +1,4 @@
-/** docs/migrate.md, followed as it stands on nodes whose containers are podman's and containerd's. */
+/** The section "Migrate" of docs/install.md, followed as it stands on nodes whose containers are podman's and containerd's. */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { dirname, join } from "node:path"
 import { builtPlugins, EchoPeer, Namespace, outside, patient, programEnv, uplink } from "../lab/mod.ts"
@@ -17,7 +17,7 @@ const tool = join(builtPlugins, "../cni")
 let page: Page
 let meter: FlowMeter
 beforeAll(async () => {
-  page = await Page.read("docs/migrate.md")
+  page = await Page.read("docs/install.md", "Migrate")
   meter = await FlowMeter.build()
 })
 afterAll(() => meter[Symbol.asyncDispose]())

@@ -20,8 +20,8 @@ const archive = `cni-plugins-linux-amd64-v${versions.NEW}.tgz`
 
 beforeAll(async () => {
   release = await madeFiles("upgrade")
-  install = await Page.read("docs/install.md")
-  upgrade = await Page.read("docs/upgrade.md")
+  install = await Page.read("docs/install.md", "Install")
+  upgrade = await Page.read("docs/install.md", "Upgrade")
   // On a machine that has them not yet: no test is to wait for them.
   await minimalDebian()
   await minimalDebian("rpm", "dnf")

@@ -1,4 +1,4 @@
-/** docs/install.md, followed as it stands by a user who pastes its commands. */
+/** The section "Install" of docs/install.md, followed as it stands by a user who pastes its commands. */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { cp, mkdir, readdir, readFile, writeFile } from "node:fs/promises"
 import { version } from "../../package.json"
@@ -14,7 +14,7 @@ let page: Page
 
 beforeAll(async () => {
   release = await madeFiles("release")
-  page = await Page.read("docs/install.md")
+  page = await Page.read("docs/install.md", "Install")
   // On a machine that has them not yet: no test is to wait for them.
   await minimalDebian()
   await minimalDebian("rpm", "dnf")

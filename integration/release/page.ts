@@ -2,10 +2,10 @@ import { join } from "node:path"
 import { root } from "../../scripts/engine.ts"
 
 /**
- * The commands of a page, in fences that begin with "```sh NAME" or "```sh". Those without a name have that of the headline above them. A page's test
+ * The commands of a section of a page, in fences that begin with "```sh NAME" or "```sh". Those without a name have that of the headline above them. A page's test
  * ends with a look at what is unread: a command that is new, or a name that was changed.
  * @example
- * const page = await Page.read("docs/install.md")
+ * const page = await Page.read("docs/install.md", "Install")
  * await host.follow(page.commands("archive"))
  * expect(page.unread()).toEqual([])
  */
@@ -17,9 +17,12 @@ export class Page {
     this.#fences = fences
   }
 
-  /** Reads a page by its path in this project. Throws when two fences have one name. */
-  static async read(path: string): Promise<Page> {
-    return Page.of(await Bun.file(join(root, path)).text())
+  /** Reads the section of a page, by its path in this project and the section's headline. Throws when two fences have one name. */
+  static async read(path: string, headline: string): Promise<Page> {
+    const text = await Bun.file(join(root, path)).text()
+    const section = text.split(/^(?=## )/m).find((part) => part.startsWith(`## ${headline}\n`))
+    if (section === undefined) throw new Error(`Cannot find the section "${headline}" in ${path}`)
+    return Page.of(section)
   }
 
   /** Reads the text of a page. */

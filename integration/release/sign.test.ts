@@ -35,7 +35,7 @@ async function verify(change: (copy: TemporaryDirectory) => Promise<unknown>) {
   await using copy = await TemporaryDirectory.create("cni-verified")
   await cp(directory.path, copy.path, { recursive: true })
   await change(copy)
-  const lines = (await Page.read("docs/install.md")).commands("verify")
+  const lines = (await Page.read("docs/install.md", "Install")).commands("verify")
   return await runProgram(["sh", "-ec", `cd ${copy.path}\n${lines.replaceAll("ADDRESS", releaser)}`])
 }
 

@@ -1,4 +1,4 @@
-/** docs/upgrade.md, followed as it stands while pods come and go. */
+/** The upgrades of docs/install.md, followed as they stand while pods come and go. */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { readFile } from "node:fs/promises"
 import { version } from "../../package.json"
@@ -16,8 +16,8 @@ const versions = { OLD: version, NEW: laterVersion }
 
 beforeAll(async () => {
   release = await madeFiles("upgrade")
-  page = await Page.read("docs/upgrade.md")
-  install = await Page.read("docs/install.md")
+  page = await Page.read("docs/install.md", "Upgrade")
+  install = await Page.read("docs/install.md", "Install")
   // On a machine that has them not yet: no test is to wait for them.
   await minimalDebian()
   await minimalDebian("rpm", "dnf")
