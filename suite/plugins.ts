@@ -105,9 +105,9 @@ export interface DescribedPlugin extends Omit<PluginRow, "plugin" | "page" | "ru
   /** The keys of its configuration. */
   readonly fields: Fields
   readonly config: Plugin<unknown>["config"]
-  /** Makes again what the host has lost. */
+  /** Restores lost objects of the host. */
   readonly restores: boolean
-  /** Makes again what a container has lost. */
+  /** Restores lost settings of a container. */
   readonly restoresInside: boolean
   /** The table of keys on its page, in Markdown. */
   readonly keys: string

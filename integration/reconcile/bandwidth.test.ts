@@ -10,7 +10,7 @@ const network = { ...podsNetwork, plugins: [...podsNetwork.plugins, limits] }
 
 testWith(
   ["ifb", "tbf"],
-  "cni reconcile makes again the limits of bandwidth: qdiscs, filters, devices; and both ways have the rate again",
+  "cni reconcile restores the limits of bandwidth: qdiscs, filters, devices; both directions have the rate again",
   async () => {
     await using lab = await ReconcileLab.create(network)
     const pods = await lab.addPods(2)

@@ -3,7 +3,7 @@ import { podsNetwork } from "../cni/node-lab.ts"
 import { type ContainerNamespace, type HostNamespace, testWith } from "../lab/mod.ts"
 import { madeFor, type Published, ReconcileLab } from "./reconcile-lab.ts"
 
-test("cni reconcile makes again a deleted bridge with MAC, gateway address, ports and route_localnet", async () => {
+test("cni reconcile restores a deleted bridge with MAC, gateway address, ports and route_localnet", async () => {
   await using lab = await ReconcileLab.create()
   const pods = await lab.addPods(3)
   const before = await linksOf(lab.host)
@@ -61,7 +61,7 @@ const guardedNetwork = {
 
 testWith(
   ["vlan_filtering", "nf_tables", "nf_tables_bridge"],
-  "cni reconcile makes again VLANs, the host's interface in them, isolation and the check of MACs",
+  "cni reconcile restores VLANs, the host's interface in them, isolation and the check of MACs",
   async () => {
     await using lab = await ReconcileLab.create(guardedNetwork)
     const pods = [await lab.node.addPod("a"), await lab.node.addPod("b")]

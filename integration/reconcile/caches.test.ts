@@ -45,7 +45,7 @@ async function createFlannelLab(): Promise<ReconcileLab> {
   return lab
 }
 
-test("flannel's delegate makes again what it has on the host, by the configuration that flannel keeps, also as the Go plugin keeps it", async () => {
+test("flannel's delegate restores its objects on the host, from the configuration that flannel or the Go plugin has stored", async () => {
   await using lab = await createFlannelLab()
   const pods = (await lab.addPods(2)) as [Published, Published]
   const [byName, byContainer] = pods

@@ -7,7 +7,7 @@ import { madeFor, ReconcileLab, withoutLocalnetRecord } from "./reconcile-lab.ts
 const [bridge = {}, portmap = {}] = podsNetwork.plugins
 
 for (const ingressPolicy of ["open", "same-bridge", "isolated"]) {
-  test(`cni reconcile makes again what firewall lets through, and its policy ${ingressPolicy}`, async () => {
+  test(`cni reconcile restores the accept rules of firewall and its policy ${ingressPolicy}`, async () => {
     const firewall = { type: "firewall", ingressPolicy }
     await using lab = await ReconcileLab.create({ ...podsNetwork, plugins: [bridge, portmap, firewall] })
     // As docker leaves it: what nothing lets through is dropped.
@@ -27,7 +27,7 @@ for (const ingressPolicy of ["open", "same-bridge", "isolated"]) {
   })
 }
 
-test("cni reconcile makes again the sources that firewalld has forgotten, after its reload and after its restart", async () => {
+test("cni reconcile restores the sources that firewalld has lost, after its reload and after its restart", async () => {
   await using lab = await ReconcileLab.create({ ...podsNetwork, plugins: [bridge, { type: "firewall" }] })
   await startFirewalld(lab.host)
   const pods = await lab.addPods(2)

@@ -110,7 +110,7 @@ test("a loopback interface that was set down is up again", async () => {
   expect(links[0]?.flags).toContain("UP")
 })
 
-test("an interface that was deleted is told with the command that makes it anew, and others come back", async () => {
+test("a deleted interface is reported with the command that creates it again; others are restored", async () => {
   await using lab = await ReconcileLab.create()
   const pods = (await lab.addPods(2)) as [Published, Published]
   const [deleted, emptied] = pods

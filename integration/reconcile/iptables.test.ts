@@ -13,7 +13,7 @@ const network = {
 }
 
 for (const kind of ["nf_tables", "legacy"] as const) {
-  test(`cni reconcile makes again the rules of iptables (${kind}) after iptables -t nat -F`, async () => {
+  test(`cni reconcile restores the rules of iptables (${kind}) after iptables -t nat -F`, async () => {
     await using lab = await ReconcileLab.create(network)
     await chooseIptables(lab.host, kind)
     const pods = await lab.addPods(3)

@@ -18,7 +18,7 @@ const flush = (lab: ReconcileLab) => lab.host.exec("nft", ["flush", "ruleset"])
 async function untilRestored(listener: RunningListener, act: () => Promise<unknown>): Promise<ListenerRecord> {
   const before = restorations(await listener.record())
   await act()
-  return listener.until((record) => restorations(record) > before, "something to be made again")
+  return listener.until((record) => restorations(record) > before, "something to be restored")
 }
 
 test("after nft flush ruleset the listener makes all again as it was, amid new flows out and in by a published port", async () => {
@@ -44,7 +44,7 @@ test("after nft flush ruleset the listener makes all again as it was, amid new f
   await lab.expectNothingLeft(pods)
 })
 
-test("what DEL, also the last one, and GC remove is not made again", async () => {
+test("rules removed by DEL, even the last one, and by GC are not restored", async () => {
   await using lab = await ReconcileLab.create()
   const pods = await lab.addPods(3)
   const [deleted, lost, last] = pods as [Published, Published, Published]
@@ -64,7 +64,7 @@ test("what DEL, also the last one, and GC remove is not made again", async () =>
   expect(rules).toContain(added.pod.name)
 })
 
-test("tables that another program makes again before the listener hears of their loss are not made twice", async () => {
+test("tables that another program adds back before the listener notices their loss are not added twice", async () => {
   await using lab = await ReconcileLab.create()
   const pods = await lab.addPods(2)
   await using listener = await RunningListener.start(lab.node)

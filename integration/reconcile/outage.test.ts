@@ -51,7 +51,7 @@ test(
         const { outage } = await listener.record()
         const flows = await meter.during(from, question, async () => {
           await lab.host.exec("nft", ["flush", "ruleset"])
-          await listener.until((record) => record.outage.count > outage.count, "the tables to be made again")
+          await listener.until((record) => record.outage.count > outage.count, "the tables to be restored")
         })
         expect(flows).toMatchObject({ isBack: true })
         seen.push(flows)

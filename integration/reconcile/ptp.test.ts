@@ -19,7 +19,7 @@ const network = {
   ],
 }
 
-test("cni reconcile makes again routes, gateway addresses and the state of ptp's ends on the host, and forwarding", async () => {
+test("cni reconcile restores routes, gateway addresses and the state of ptp's ends on the host, and forwarding", async () => {
   await using lab = await ReconcileLab.create(network)
   const pods = await lab.addPods(2)
   await lab.expectTraffic(pods)

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test"
 import { madeFor, ReconcileLab, withoutLocalnetRecord } from "./reconcile-lab.ts"
 
-test("cni reconcile makes again masquerade and published ports after nft flush ruleset, and then has nothing to do", async () => {
+test("cni reconcile restores masquerade and published ports after nft flush ruleset, and then has nothing to do", async () => {
   await using lab = await ReconcileLab.create()
   const pods = await lab.addPods(3)
   await lab.expectTraffic(pods)

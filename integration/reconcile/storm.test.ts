@@ -26,10 +26,7 @@ test.each(networks.map(([network, kinds]) => ({ title: kinds[0]?.what ?? "", net
         const { what, act } = chance.of<Sabotage>(kinds)
         const { outage } = await listener.record()
         await act(lab, pods)
-        await listener.until(
-          (record) => record.outage.count > outage.count,
-          `what is lost by "${what}" to be made again`,
-        )
+        await listener.until((record) => record.outage.count > outage.count, `what is lost by "${what}" to be restored`)
         await waitFor(
           async () => (await lab.reconcile("--dry-run")).restored.length === 0,
           `nothing to be lost by "${what}"`,

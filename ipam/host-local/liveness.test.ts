@@ -72,7 +72,7 @@ describe("when the range is full,", () => {
     expect(store.add("c", { bootId: "boot-2" })).toEqual(["10.0.0.3"])
   })
 
-  test("a reservation that another program has made again is not taken for the old one", () => {
+  test("a reservation that another program has written again is not taken for the old one", () => {
     using store = new TemporaryStore(full)
     store.add("a", { bootId: "boot-1" })
     unlinkSync(store.path("10.0.0.2"))

@@ -49,7 +49,7 @@ const reservations: { of: string; made: (store: TemporaryStore) => void; isRecla
     isReclaimable: true,
   },
   {
-    of: "an earlier boot, made again since by another program",
+    of: "an earlier boot, written again since by another program",
     made: (store) => {
       store.add("a", earlier)
       unlinkSync(store.path("10.0.0.2"))

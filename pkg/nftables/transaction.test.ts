@@ -177,7 +177,7 @@ test("the generation is read in network order", () => {
   expect(getGeneration(kernel())).toBe(0x01020304 as Generation)
 })
 
-test("a plan that others came before is made again, for the rule set as it is by then", () => {
+test("a plan that another program overtook is made again for the current rule set", () => {
   const socket = kernel("ERESTART", "ERESTART")
   const plans: Operation[][] = [[table], [table, chain], [chain]]
   let asked = 0

@@ -71,7 +71,7 @@ export function ensureBridge(host: RouteSocket, config: BridgeConfig, undo: Undo
   const isFixed = existing !== undefined && isMacFixed(bridge)
   if (promiscuous || !isUp || !isFixed) {
     const before = { up: isUp, ...(promiscuous ? { promiscuous: false } : {}) }
-    // What has carrier from the start would stay "unknown", which is as good, but not to all who look at it.
+    // A link that has carrier from the start otherwise reports "unknown", which some programs do not take for up.
     const operState = existing ? {} : { operState: OperState.Up }
     const change = {
       up: true,

@@ -33,7 +33,7 @@ test("one object is told in its own words; without a sentence for many, the othe
   expect(byCause([down("a")]).map((one) => describe(one))).toEqual(['"a" is down'])
   const { ofMany: _, ...plain } = down("a")
   const [two] = byCause([plain, { ...plain, affected: [{ name: "b" }] }])
-  expect(two && describe(two)).toBe('"a" is down; the same fault has 1 more: b')
+  expect(two && describe(two)).toBe('"a" is down; and 1 more: b')
   expect(describe(down("a", { affected: [] }))).toBe('"a" is down')
 })
 

@@ -76,7 +76,7 @@ export function describe(finding: Finding, isWhole = false): string {
   const { affected = [], what, ofMany } = finding
   if (affected.length < 2) return what
   if (ofMany) return `${sentenceOf(finding)}: ${namesOf(affected, isWhole)}`
-  return `${what}; the same fault has ${affected.length - 1} more: ${namesOf(affected.slice(1), isWhole)}`
+  return `${what}; and ${affected.length - 1} more: ${namesOf(affected.slice(1), isWhole)}`
 }
 
 function namesOf(affected: readonly Affected[], isWhole: boolean): string {

@@ -92,7 +92,7 @@ test("for programs it has the same, every object that is affected, and what can 
     finding({ ...warning, isFixable: true, affected }),
   ]
   const told = { what: 'interface "cni0" is down', why: "nothing passes it", remedy: "ip link set cni0 up" }
-  const words = { ...told, what: `${told.what}; the same fault has 1 more: "pods/c1/eth0" (pod shop/web): port 80/tcp` }
+  const words = { ...told, what: `${told.what}; and 1 more: "pods/c1/eth0" (pod shop/web): port 80/tcp` }
   const ofPod = { network: "pods", containerId: "c1", ifName: "eth0", pod }
   expect(asJson(examination(findings), [deletion])).toStrictEqual({
     findings: [

@@ -75,7 +75,7 @@ COMMIT
 `)
 })
 
-test("an ADD again makes the container's chain anew, and nothing else", () => {
+test("a repeated ADD rebuilds the container's chain, and nothing else", () => {
   const text = printRestore(
     "nat",
     planAdd(rulesOf(), tableWith(rulesOf()), () => false),
