@@ -7,6 +7,7 @@ import {
   ping,
   succeed,
   takeSnapshot,
+  testWith,
   waitFor,
 } from "../lab/mod.ts"
 import { asBefore, DeviceHost, describe, device, upstream } from "./device.ts"
@@ -211,6 +212,30 @@ test("ADD restores what is on the host again without a DEL: by hand, by the kern
   expect(await describe(second.pod, "net1")).toMatchObject({ address: device.mac })
   await second.attachment.del()
   expect(await net.describe()).toEqual(asBefore)
+})
+
+testWith(["ifb"], "a leftover record claims no other device of the same kind and index", async () => {
+  for (const name of ["other", "mine"]) {
+    await using net = await DeviceHost.create()
+    const make = (called: string, mac: string) =>
+      net.host.exec("ip", ["link", "add", called, "index", "777", "address", mac, "type", "ifb"])
+    await make("mine", "0a:00:00:00:00:21")
+    const { pod, attachment } = await net.attach({ device: "mine", ipam: undefined })
+    await attachment.add()
+    await pod.exec("ip", ["link", "delete", "eth0"])
+    await make(name, "0a:00:00:00:00:22")
+    const before = await describe(net.host, name)
+    const next = await net.attach({ name: "next", ipam: undefined })
+    await next.attachment.add()
+    expect(await describe(net.host, name)).toEqual(before)
+    const { exitCode } = await next.attachment.run("ADD", { device: "mine" }, { ifName: "net1" })
+    expect(exitCode).toBe(name === "mine" ? 0 : 1)
+    await next.attachment.del({}, { ifName: "net1" })
+    await next.attachment.del()
+    await attachment.del()
+    expect(await describe(net.host, name)).toEqual(before)
+    expect((await net.host.exec("ls", ["-A", "/run/cni/host-device"])).stdout).toBe("")
+  }
 })
 
 test("of ADDs at the same time one gets the device; DEL of the others does not take it away", async () => {

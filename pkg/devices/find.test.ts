@@ -32,17 +32,21 @@ test.each<[string, KernelLink, Partial<KernelLink>, boolean]>([
   ["a card of another bus", card, { parentName: "0000:04:00.0" }, false],
   ["another card on the same bus, such as the second port", card, { permanentMac: "0a:00:00:00:00:06" }, false],
   ["a VLAN on the card, which has its MAC", card, { kind: "vlan", link: 5 }, false],
-  ["the end of a pair, by its other end", pair, {}, true],
-  ["the end of another pair", pair, { link: 10 }, false],
-  ["the end of a pair that leads to a namespace", pair, { linkNetnsId: 2 }, false],
-  ["the end of a pair that led to a namespace, whose numbers others may have by now", apart, {}, false],
+  ["the end of a pair without the mark", pair, {}, false],
+  ["the end of a pair with the mark", pair, { altNames: [mark] }, true],
+  ["the end of another pair with the mark", pair, { link: 10, altNames: [mark] }, false],
+  ["the end of a pair that leads to a namespace", pair, { linkNetnsId: 2, altNames: [mark] }, false],
+  ["the end of a pair that led to a namespace, without the mark", apart, {}, false],
   ["that end with the mark", apart, { altNames: [mark] }, true],
-  ["a dummy with another index, without its owner's mark", dummy, {}, false],
+  ["a dummy with another index, without the mark", dummy, {}, false],
   ["a dummy with the mark", dummy, { altNames: [mark] }, true],
   ["a link of another kind with the mark", dummy, { kind: "veth", link: 9, altNames: [mark] }, false],
 ])("on the host %s", (_, was, change, isFound) => {
   expect(find(was, { ...was, ...back, ...change })).toBe(isFound ? "cni0" : undefined)
-  expect(find(was, { ...was, index: 5, name: "as-was" })).toBe("as-was") // where it was never moved
+  // Where it was never moved: of a virtual link that is known by the mark alone.
+  const never = { ...was, index: 5, name: "as-was" }
+  expect(find(was, never)).toBe(was === card ? "as-was" : undefined)
+  expect(find(was, { ...never, altNames: [mark] })).toBe("as-was")
 })
 
 test("of two that are alike it is the one with the mark, or the index of before; without these neither is it", () => {

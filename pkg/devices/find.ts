@@ -31,15 +31,15 @@ export function findOnHost(host: NetlinkSocket, kept: KeptRecord): Link | undefi
   )
 }
 
-/** Links that are no hardware are on the host by its will alone: the mark, which a container can write, tells among them. */
+/**
+ * Hardware is told by its place and its permanent MAC. A virtual link has no attribute that another one of its kind cannot have, and its
+ * index is given to another one after it was deleted: on the host only the mark of its owner proves which one it is.
+ */
 function isDeviceOnHost({ device, hostIndex }: DeviceRecord, link: Link, mark: string): boolean {
   const found = identityOf(link)
   if (!isAlike(found, device)) return false
-  if (link.index === hostIndex) return true
-  if (isHardware(device)) return found.permanentMac === device.permanentMac
-  // Each end of a pair has one other; the index of another namespace and the nsid are given to others when it is deleted.
-  const isPair = device.kind === "veth" && device.other !== undefined && device.otherNsid === undefined
-  return isPair || link.attributes.altNames?.includes(mark) === true
+  if (!isHardware(device)) return link.attributes.altNames?.includes(mark) === true
+  return link.index === hostIndex || found.permanentMac === device.permanentMac
 }
 
 /**

@@ -115,7 +115,7 @@ function bootId(): string {
   return readSysctl("kernel/random/boot_id")
 }
 
-/** The alternative name of a device that says whose it is: for people, and a hint for nothing more. */
+/** The alternative name of a device that says whose it is. A container can write any: it counts on the host alone. */
 export function markOf(owner: Owner): string {
   return ownerComment(owner).replaceAll("/", ":")
 }

@@ -3,7 +3,7 @@ import { decodeUtf8 } from "../engine/mod.ts"
 import type { Ifindex, RouteSocket } from "../netlink/mod.ts"
 import { type KernelLink, LinksKernel, linkOf } from "../netlink/testing/links.ts"
 import { refusalOf } from "../types/testing.ts"
-import { describeDevice } from "./record.ts"
+import { describeDevice, type KeptRecord } from "./record.ts"
 import { moveHome, restoreDevice } from "./restore.ts"
 
 /** Errnos, <asm-generic/errno-base.h>; requests, <linux/rtnetlink.h>. */
@@ -115,8 +115,8 @@ function goHome(link: Partial<KernelLink> = {}, { errno = 0, onHost = asIs, besi
   const host = new LinksKernel([onHost], {
     refusal: ({ type }) => (type === RTM_GETLINK && moves === 0 ? ENODEV : 0),
   })
-  const go = (index?: Ifindex) =>
-    moveHome(host.socket as RouteSocket, inside.socket as RouteSocket, linkOf(eth0), former, index)
+  const go = (kept?: KeptRecord) =>
+    moveHome(host.socket as RouteSocket, inside.socket as RouteSocket, linkOf(eth0), former, kept)
   const asked = () =>
     inside.links.map(({ verb, index, flags, change, netnsFd, ...said }) => ({
       ...said,
@@ -135,10 +135,15 @@ test("a device is down, and has its former names alone, before it goes", () => {
   ])
 })
 
-test("a device gets the index that it had, by which it is found, where the host has no link of it", () => {
-  const { go, asked } = goHome()
-  go(44 as Ifindex)
+test("a device with a record goes with its mark, and gets the index that it had where the host has no link of it", () => {
+  const { go, asked, inside } = goHome()
+  go({ owner, record: { ...describeDevice(linkOf({ ...asIs, index: 44 })), ...place } })
   expect(asked().at(-1)).toEqual({ name: "ens5", alias: "to the lab", moves: true, newIndex: 44 })
+  const [, marked] = inside.others
+  expect([marked?.type, decodeUtf8(marked?.payload ?? new Uint8Array())]).toEqual([
+    RTM_NEWLINKPROP,
+    expect.stringContaining("restore.test:c1:eth0"),
+  ])
 })
 
 test.each<[string, Partial<KernelLink>, KernelLink[]]>([

@@ -6,7 +6,6 @@ import {
   findLink,
   getLink,
   IFF_UP,
-  type Ifindex,
   LINK_OPTIONS,
   type Link,
   type LinkChange,
@@ -17,26 +16,26 @@ import {
 } from "../netlink/mod.ts"
 import { Netns } from "../netns/mod.ts"
 import { tryWriteSysctl } from "../sysctl/mod.ts"
-import { CniError, Code } from "../types/mod.ts"
+import { CniError, Code, type Owner } from "../types/mod.ts"
 import { Failures } from "../undo/mod.ts"
 import { isVouchedFor } from "./identity.ts"
-import { DeviceRecords, type Former, type KeptRecord } from "./record.ts"
+import { DeviceRecords, type Former, type KeptRecord, markOf } from "./record.ts"
 
 /** The number of alternative names that one request removes: a container can add thousands. */
 const NAMES_AT_ONCE = 256
 
 /**
- * Moves a device to the host, like `ip link set DEVICE netns HOST name NAME`. Until then it is down, has its former name already where
- * that is free, so that udev sees one name only, and has no alternative name but its former ones. It gets `formerIndex`, if one is given and
- * free: by that it is found when this call is killed. Throws `CniError`, and then the
- * container has it.
+ * Moves a device to the host, like `ip link set DEVICE netns HOST name NAME`. Before that it is set down and gets its former name, if that
+ * is free there, so that udev sees one name only. It keeps its former alternative names only. A device with a record also keeps the
+ * owner's mark and gets its former index, if that is free: by these the next call finds it if this one is killed. Throws `CniError`, and
+ * then the container has the device.
  */
 export function moveHome(
   host: RouteSocket,
   inside: RouteSocket,
   link: Link,
   { name, alias, altNames }: Pick<Former, "name" | "alias" | "altNames">,
-  formerIndex?: Ifindex,
+  kept?: KeptRecord,
 ): Link {
   const refusal = `Cannot give back "${link.name}" as "${name}"`
   if (findLink(host, name)) {
@@ -48,9 +47,11 @@ export function moveHome(
   deleteLinks(inside, listStacked(inside, link))
   const isFree = link.name !== name && !findLink(inside, name)
   try {
-    keepAltNames(inside, link, altNames)
+    keepAltNames(inside, link, kept ? [...altNames, markOf(kept.owner)] : altNames)
+    if (kept) addMark(inside, link, kept.owner)
     if (isFree) setLink(inside, link, { name })
     using home = Netns.own()
+    const formerIndex = kept?.record.hostIndex
     const isIndexFree = formerIndex !== undefined && !findLink(host, formerIndex)
     setLink(inside, link, { netnsFd: home.fd, name, alias, ...(isIndexFree ? { newIndex: formerIndex } : {}) })
   } catch (cause) {
@@ -91,6 +92,15 @@ function deleteNames(route: NetlinkSocket, link: Link, names: string[]): void {
   }
 }
 
+/**
+ * Writes on a device whose it is, which tells a virtual one on the host from others of its kind. The mark is left out when another link
+ * has it, or when it is too long for the kernel.
+ */
+export function addMark(route: NetlinkSocket, device: Link, owner: Owner): void {
+  const add = () => addAltNames(route, device, [markOf(owner)])
+  unlessErrno(add, "EEXIST", "EINVAL", "ENOSPC", "ENOMEM", "EOPNOTSUPP")
+}
+
 /** Makes a device of the host what its record says, and removes the record. Throws `CniError`. */
 export function restoreDevice(host: RouteSocket, link: Link, { owner, record }: KeptRecord): void {
   const { former, device } = record
@@ -100,10 +110,11 @@ export function restoreDevice(host: RouteSocket, link: Link, { owner, record }: 
     failures.attempt(`restore ${what} of "${former.name}"`, () => setLink(host, link, change))
     if (what === "name") failures.throwIfAny() // its record stays, and another DEL may find the name free
   }
-  failures.attempt(`restore the names of "${former.name}"`, () => restoreAltNames(host, link, former.altNames))
   const isUp = former.up && isVouchedFor(device)
   if (!isVouchedFor(device)) refuseAdvertisements(former.name)
   failures.attempt(`restore up of "${former.name}"`, () => setLink(host, link, { up: isUp }))
+  // Last: the mark is among the names that go, and by it the next call finds the device when this one is killed.
+  failures.attempt(`restore the names of "${former.name}"`, () => restoreAltNames(host, link, former.altNames))
   // The record tells the next DEL what is left to do.
   if (!failures.mayPass) failures.attempt("remove the record", () => new DeviceRecords().remove(owner))
   failures.throwIfAny()

@@ -1,6 +1,4 @@
-import { unlessErrno } from "../libc/mod.ts"
 import {
-  addAltNames,
   assignNsid,
   findLink,
   findNsid,
@@ -16,7 +14,8 @@ import type { Netns } from "../netns/mod.ts"
 import { CniError, Code, type Owner, ownerComment } from "../types/mod.ts"
 import type { Undo } from "../undo/mod.ts"
 import { findInside, findOnHost, findRecorded, mayBeHidden } from "./find.ts"
-import { type DeviceRecord, DeviceRecords, describeDevice, markOf } from "./record.ts"
+import { type DeviceRecord, DeviceRecords, describeDevice } from "./record.ts"
+import { addMark } from "./restore.ts"
 import { returnRecorded } from "./return.ts"
 
 /** The target of a move: a container's namespace, the interface's name there, and the owner. */
@@ -46,7 +45,7 @@ export function takeDevice(taking: Taking, device: Link): Link {
   })
   records.write({ owner, record })
   try {
-    mark(host, device, owner)
+    addMark(host, device, owner)
     const { index: newIndex } = record
     setLink(host, device, { netnsFd: sandbox.fd, name: call.ifName, alias: device.name, newIndex })
   } catch (cause) {
@@ -103,10 +102,4 @@ function findFreeIndex(inside: NetlinkSocket): number {
   let free = Math.min(highest + 1, MAX_INDEX)
   while (taken.has(free)) free--
   return free
-}
-
-/** The mark is for administrators. It is left out when another link has it, or when it is too long for the kernel. */
-function mark(host: NetlinkSocket, device: Link, owner: Owner): void {
-  const add = () => addAltNames(host, device, [markOf(owner)])
-  unlessErrno(add, "EEXIST", "EINVAL", "ENOSPC", "ENOMEM", "EOPNOTSUPP")
 }
