@@ -1,4 +1,4 @@
-/** Returns the known word that is most similar; `undefined` when each differs in more than a third of its letters. */
+/** Returns the most similar known word; `undefined` if each differs in more than a third of its letters. */
 export function didYouMean(word: string, known: readonly string[]): string | undefined {
   const near = known
     .map((candidate) => ({ candidate, distance: distanceOf(simple(word), simple(candidate)) }))
@@ -7,12 +7,12 @@ export function didYouMean(word: string, known: readonly string[]): string | und
   return near[0]?.candidate
 }
 
-/** Letters alone: "is-default_gateway" is "isDefaultGateway". */
+/** Letters only: "is-default_gateway" is "isDefaultGateway". */
 function simple(word: string): string {
   return word.toLowerCase().replace(/[-_.\s]/g, "")
 }
 
-/** The number of letters to change, add, leave out or swap with their neighbour. */
+/** Returns the number of letters to change, add, remove or swap with their neighbor. */
 function distanceOf(a: string, b: string): number {
   const rows: number[][] = [[...Array(b.length + 1).keys()]]
   const at = (row: number, column: number) => rows[row]?.[column] ?? 0

@@ -11,10 +11,10 @@ import {
 import { invalidConfig } from "./parse.ts"
 import type { Fields, Infer } from "./schema.ts"
 
-/** A switch that is off unless the configuration says otherwise. */
+/** A switch that is off by default. */
 export const off = { kind: "boolean", default: false } as const
 
-/** An interface name that the kernel takes: 1 to 15 bytes, no "/", ":" or white space. */
+/** An interface name that the kernel accepts: 1 to 15 bytes, no "/", ":" or white space. */
 export const interfaceName = {
   kind: "text",
   expected: "an interface name",
@@ -23,22 +23,22 @@ export const interfaceName = {
   pattern: "^(?!\\.\\.?$)[^/:%\\s\\u0000]{1,15}$",
 } as const
 
-/** The name of an existing link, or one of its alternative names, which have up to 127 bytes; "" stands for no name. */
+/** The name of an existing link, or one of its alternative names of up to 127 bytes; "" means no name. */
 export const linkNameOrNone = {
   ...interfaceName,
   check: (name: string) => (/^$|^[!-.0-~]{16,127}$/.test(name) ? name : checkInterfaceName(name)),
   pattern: "^$|^[!-.0-~]{16,127}$|^(?!\\.\\.?$)[^/:%\\s\\u0000]{1,15}$",
 } as const
 
-/** A hardware address of 6, 8 or 20 bytes, as `parseMac` reads it. */
+/** A hardware address of 6, 8 or 20 bytes, as parsed by `parseMac`. */
 const MAC_PATTERN =
   "([0-9A-Fa-f]{2}((:[0-9A-Fa-f]{2}){5}|(:[0-9A-Fa-f]{2}){7}|(:[0-9A-Fa-f]{2}){19}" +
   "|(-[0-9A-Fa-f]{2}){5}|(-[0-9A-Fa-f]{2}){7}|(-[0-9A-Fa-f]{2}){19})" +
   "|[0-9A-Fa-f]{4}((\\.[0-9A-Fa-f]{4}){2}|(\\.[0-9A-Fa-f]{4}){3}|(\\.[0-9A-Fa-f]{4}){9}))"
 
 /**
- * Reads a hardware address that an interface can have. Of 6 bytes it must be no multicast address and not all zeros,
- * which the kernel refuses.
+ * Parses a hardware address that an interface can have. An address of 6 bytes must not be multicast or all zeros, which
+ * the kernel refuses.
  */
 function parseOwnMac(text: string): Uint8Array | undefined {
   const mac = parseMac(text)
@@ -55,14 +55,14 @@ export const macAddress = {
   pattern: `^${MAC_PATTERN}$`,
 } as const
 
-/** A hardware address; "" stands for no address. */
+/** A hardware address; "" means no address. */
 export const macAddressOrNone = {
   ...macAddress,
   check: (text: string) => (text === "" ? text : parseOwnMac(text)),
   pattern: `^(${MAC_PATTERN})?$`,
 } as const
 
-/** The path of a file or directory; "" stands for no path. */
+/** The path of a file or directory; "" means no path. */
 export const pathOrNone = {
   kind: "text",
   expected: "a path",
@@ -71,11 +71,11 @@ export const pathOrNone = {
   pattern: "^[^\\u0000]*$",
 } as const
 
-/** `ETH_MIN_MTU` and `ETH_MAX_MTU`, <linux/if_ether.h>: what the kernel takes for a veth or a bridge. */
+/** `ETH_MIN_MTU` and `ETH_MAX_MTU`, <linux/if_ether.h>: the kernel's limits for a veth or a bridge. */
 const MIN_MTU = 68
 const MAX_MTU = 65535
 
-/** An MTU as it is configured: 0, and what is below it, leaves it to the kernel. See `linkMtu`. */
+/** A configured MTU: 0 and less leaves it to the kernel. See `linkMtu`. */
 export const mtuOrNone = {
   kind: "integer",
   min: -(2 ** 31),
@@ -84,17 +84,20 @@ export const mtuOrNone = {
   expected: `0, or a number from ${MIN_MTU} to ${MAX_MTU}`,
 } as const
 
-/** The MTU of an interface on a master: what the master's own MTU allows, which `requireMtuOfParent` checks in upstream's words. */
+/**
+ * The MTU of an interface on a master; `requireMtuOfParent` compares it with the master's own and has upstream's
+ * wording.
+ */
 export const mtuOnMaster = { ...mtuOrNone, max: 2 ** 31 - 1 } as const
 
-/** The names in a table, such as the modes of a kind of link: what a choice may be. */
+/** Returns the names in a table, such as the modes of a kind of link: the values of a choice. */
 export function namesOf<T extends object>(table: T): readonly (keyof T & string)[] {
   return Object.keys(table) as (keyof T & string)[]
 }
 
 const text = (expected: string) => ({ kind: "text", expected }) as const
 
-/** Name resolution as results carry it. */
+/** Name resolution settings of a result. */
 export const dns = {
   kind: "object",
   fields: {
@@ -107,7 +110,7 @@ export const dns = {
 
 const withMac = { kind: "object", fields: { mac: macAddress } } as const
 
-/** The keys that interface plugins share; `readInterfaceKeys` makes of them what a plugin works with. */
+/** The keys that interface plugins share; `readInterfaceKeys` converts them to an `InterfaceConfig`. */
 export const interfaceKeys = {
   mtu: mtuOrNone,
   acceptRa: { kind: "boolean" },
@@ -120,35 +123,38 @@ export const interfaceKeys = {
 /** A network with the length of its prefix. */
 const network = { kind: "text", expected: "a network such as 10.244.0.0/16", check: parseCidr } as const
 
-/** The keys of masquerading; without `ipMasqBackend` it is done by what the kernel has. */
+/** The keys of masquerading; without `ipMasqBackend` the kernel's features decide. */
 export const masqueradeKeys = {
   ipMasq: off,
   ipMasqBeyond: { kind: "list", of: network, default: [] },
   ipMasqBackend: { kind: "choice", of: ["nftables", "iptables"], expected: '"nftables" or "iptables"' },
 } as const satisfies Fields
 
-/** What the keys that interface plugins share ask for. */
+/** The values of the keys that interface plugins share. */
 export interface InterfaceConfig {
   mtu: number | undefined
   /** Of the container's interface, in lower case. */
   mac: string | undefined
-  /** Whether the container's interface takes routes and addresses from router advertisements; undefined where the configuration says nothing. */
+  /**
+   * Whether the container's interface accepts routes and addresses from router advertisements; undefined if the
+   * configuration does not say.
+   */
   acceptRa?: boolean | undefined
-  /** Replaces the IPAM plugin's; empty when the configuration takes that away. */
+  /** Replaces the IPAM plugin's settings; empty if the configuration removes them. */
   dns: Dns | undefined
   /** The IPAM plugin; undefined for an attachment without addresses. */
   ipam: string | undefined
 }
 
-/** `interfaceKeys` as `parseConfig` has read them, and `mac` at the top, where a plugin has that key. */
+/** `interfaceKeys` as read by `parseConfig`, and `mac` at the top for plugins with that key. */
 type InterfaceKeys = Infer<typeof interfaceKeys> & { mac?: string | undefined }
 
-/** Whether a verb cleans up: for DEL and GC what is wrong with a configuration counts as absent. */
+/** Whether a verb cleans up: for DEL and GC a wrong value in a configuration counts as absent. */
 export function isCleanup(verb: string): boolean {
   return verb === "DEL" || verb === "GC"
 }
 
-/** What a plugin works with of `interfaceKeys`. Throws code 7 for an MTU, code 4 for `CNI_ARGS`, unless for a cleanup. */
+/** Converts `interfaceKeys`. Throws code 7 for an MTU and code 4 for `CNI_ARGS`, unless the verb cleans up. */
 export function readInterfaceKeys(
   read: InterfaceKeys,
   network: NetworkConfig,
@@ -164,7 +170,7 @@ export function readInterfaceKeys(
   }
 }
 
-/** The MTU that a link shall have; undefined for the kernel's choice. Throws code 7 for one that the kernel refuses. */
+/** Returns the MTU of a link; undefined for the kernel's choice. Throws code 7 for an MTU that the kernel refuses. */
 function linkMtu(mtu: number, lenient: boolean): number | undefined {
   if (mtu <= 0) return undefined
   if (mtu >= MIN_MTU) return mtu
@@ -173,8 +179,8 @@ function linkMtu(mtu: number, lenient: boolean): number | undefined {
 }
 
 /**
- * The DNS that a configuration sets instead of the IPAM plugin's, `dns` being what is not empty of it; undefined when it
- * leaves that to the IPAM plugin. An empty list is a member like any other: it takes away what the IPAM plugin says. An
+ * Returns the configuration's DNS settings, which replace the IPAM plugin's; undefined if it leaves them to the IPAM
+ * plugin. `dns` has the settings that are not empty. An empty list counts as set: it removes the IPAM plugin's. An
  * empty domain counts as absent.
  */
 export function ownDns(fields: InterfaceKeys["dns"] = {}, dns: Dns = {}): Dns | undefined {
@@ -182,8 +188,9 @@ export function ownDns(fields: InterfaceKeys["dns"] = {}, dns: Dns = {}): Dns | 
 }
 
 /**
- * The requested hardware address of the container's interface: `runtimeConfig.mac`, else `args.cni.mac`, else `MAC` in
- * `CNI_ARGS`, else `mac`; `undefined` when all are absent. Throws code 4 for unreadable `CNI_ARGS`, unless `lenient`.
+ * Returns the requested hardware address of the container's interface: `runtimeConfig.mac`, else `args.cni.mac`, else
+ * `MAC` in `CNI_ARGS`, else `mac`; `undefined` if all are absent. Throws code 4 for unreadable `CNI_ARGS`, unless
+ * `lenient`.
  */
 export function requestedMac(
   { runtimeConfig, args, mac: own = "" }: Pick<InterfaceKeys, "runtimeConfig" | "args" | "mac">,

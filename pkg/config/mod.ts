@@ -1,5 +1,5 @@
 /**
- * From a plugin's JSON to a checked value: one schema a plugin, the fields that several have in one place.
+ * From a plugin's JSON to a checked value: one schema per plugin; fields that several plugins share are defined once.
  *
  * @example
  * const schema = {

@@ -12,22 +12,22 @@ import {
 import type { Fields, Infer, ObjectSchema, Schema } from "./schema.ts"
 
 /**
- * A plugin's configuration as its schema says, defaults filled in. Keys match ignoring case at every level, `null` counts
- * as absent, unknown keys are let through. Throws code 7 that names the key, what was expected and what was found.
+ * Reads a plugin's configuration by its schema, with defaults filled in. Keys match ignoring case at every level,
+ * `null` counts as absent, unknown keys are ignored. Throws code 7 with the key, the expectation and the value.
  *
- * With `lenient`, for DEL and GC, a top-level key that is wrong counts as absent instead: a configuration that was
- * broken since ADD must not stop a cleanup.
+ * With `lenient`, for DEL and GC, a wrong top-level key counts as absent: a configuration that was broken since ADD
+ * must not stop a cleanup.
  */
 export function parseConfig<F extends Fields>(fields: F, raw: JsonObject, lenient = false): Infer<F> {
   return readObject({ kind: "object", fields }, raw, "", lenient) as Infer<F>
 }
 
-/** The error for a configuration that cannot be used: code 7 with key, expectation and value. */
+/** Returns the error for an invalid configuration: code 7 with key, expectation and value. */
 export function invalidConfig(key: string, expected: string, value: unknown): CniError {
   return new CniError(Code.InvalidNetworkConfig, `Cannot use "${key}": expected ${expected}, found ${describe(value)}`)
 }
 
-/** `path` is where the object stands, for errors: "ipam.ranges[0]", "" at the top. */
+/** `path` is the object's place for errors: "ipam.ranges[0]", "" at the top. */
 function readObject(schema: ObjectSchema, object: JsonObject, path: string, lenient = false): object {
   const { fields } = schema
   const keys = Object.keys(fields)
@@ -94,7 +94,7 @@ function readValue(schema: Schema, value: JsonValue, path: string): unknown {
     }
     case "record": {
       if (!isJsonObject(value)) break
-      const record: Record<string, unknown> = { ...value } // with "__proto__" as a plain key, which then can be assigned
+      const record: Record<string, unknown> = { ...value } // with "__proto__" as a plain key, which can then be assigned
       for (const key of Object.keys(value)) record[key] = readValue(schema.of, value[key] ?? null, `${path}.${key}`)
       return record
     }
@@ -109,7 +109,7 @@ function writtenNumber(value: JsonValue): string | undefined {
   return isRawNumber(value) ? value.rawJSON : undefined
 }
 
-/** What a value has to be, as errors say it: "true or false". */
+/** Returns the expectation of a schema for errors: "true or false". */
 export function expectation(schema: Schema): string {
   if (schema.expected !== undefined) return schema.expected
   switch (schema.kind) {

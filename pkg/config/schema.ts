@@ -1,12 +1,9 @@
-/**
- * The keys of an object, and what each of them has to be. A schema is a table of plain values that types are inferred
- * from.
- */
+/** The keys of an object with the schema of each. A schema is a table of plain values from which types are inferred. */
 export interface Fields {
   readonly [key: string]: Schema
 }
 
-/** What a value has to be. */
+/** The expectation for a value. */
 export type Schema =
   | BooleanSchema
   | IntegerSchema
@@ -18,11 +15,11 @@ export type Schema =
   | ObjectSchema
 
 interface Common {
-  /** What errors say is expected here, where the kind's own words will not do. */
+  /** The expectation in errors, if the default for the kind does not fit. */
   readonly expected?: string
-  /** The key has to be there. Any other may be absent, or `null`, which is the same. */
+  /** The key is required. Any other may be absent or `null`, which is the same. */
   readonly required?: true
-  /** What an absent key counts as. */
+  /** The value of an absent key. */
   readonly default?: unknown
   /** As an element of a list it may be `null`. */
   readonly nullable?: true
@@ -43,10 +40,10 @@ interface IntegerSchema extends Common {
 
 interface TextSchema extends Common {
   readonly kind: "text"
-  /** Returns `undefined` for a text that will not do; `form` is what errors say is expected then. */
+  /** Returns `undefined` for an invalid text; `form` is then the expectation in errors. */
   readonly check?: (text: string) => unknown
   readonly form?: string
-  /** What `check` looks at, as far as a regular expression can say it: for JSON Schema, not for the parser. */
+  /** The condition of `check` as a regular expression, as far as possible: for JSON Schema, not for the parser. */
   readonly pattern?: string
   readonly default?: string
 }
@@ -55,7 +52,7 @@ interface TextSchema extends Common {
 interface QuantitySchema extends Common {
   readonly kind: "quantity"
   readonly expected: string
-  /** What a number, as it is written, or a text stands for; `undefined` for one that will not do. */
+  /** Returns the value of a number, as written, or of a text; `undefined` if it is invalid. */
   readonly read: (written: string) => number | undefined
   readonly default?: number
 }
@@ -65,7 +62,7 @@ interface ChoiceSchema extends Common {
   readonly kind: "choice"
   readonly of: readonly string[]
   readonly expected: string
-  /** The texts, all of lower case, may be written in any, and are read as they are here. */
+  /** The texts, all in lower case, match ignoring case, and are returned as listed here. */
   readonly ignoreCase?: true
 }
 
@@ -75,26 +72,26 @@ interface ListSchema extends Common {
   readonly default?: readonly []
 }
 
-/** An object with any keys, whose values are alike. */
+/** An object with any keys and values of one schema. */
 interface RecordSchema extends Common {
   readonly kind: "record"
   readonly of: Schema
 }
 
-/** An object with known keys. `expected` is also what errors say when a required one is missing. */
+/** An object with known keys. `expected` also describes a missing required key in errors. */
 export interface ObjectSchema extends Common {
   readonly kind: "object"
   readonly fields: Fields
 }
 
-/** The object that fields describe. */
+/** The type of the object that fields describe. */
 export type Infer<F extends Fields> = {
   -readonly [K in keyof F as F[K] extends Given ? K : never]: Value<F[K]>
 } & {
   -readonly [K in keyof F as F[K] extends Given ? never : K]?: Value<F[K]> | undefined
 }
 
-/** What has a value even where the key is absent, or cannot be absent. */
+/** Has a value even if the key is absent, or cannot be absent. */
 type Given = { readonly required: true } | { readonly default: unknown }
 
 type Value<S> = S extends { kind: "boolean" }

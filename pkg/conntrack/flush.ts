@@ -19,11 +19,14 @@ import { type Family, sameBytes } from "../types/mod.ts"
 const IPCTNL_MSG_CT_GET = 0x101
 const IPCTNL_MSG_CT_DELETE = 0x102
 
-/** `CTA_FILTER_ORIG_FLAGS`: which parts of the tuple count; `CTA_FILTER_F_*`, net/netfilter/nf_internals.h. */
+/** `CTA_FILTER_ORIG_FLAGS`: the parts of the tuple to compare; `CTA_FILTER_F_*`, net/netfilter/nf_internals.h. */
 const BY_PROTOCOL = 1 << 3
 const BY_DESTINATION_PORT = 1 << 5
 
-/** The kernel walks its whole table for each request: for more ports than this, one request lists all entries of the protocol. */
+/**
+ * The kernel scans its whole table for each request: for more ports than this, one request lists all entries of the
+ * protocol.
+ */
 const PORTS_ASKED = 16
 
 /** `CTA_TUPLE_*` with `CTA_IP_*` and `CTA_PROTO_*`, <linux/netfilter/nfnetlink_conntrack.h>. Ports of protocols that have any. */
@@ -39,16 +42,19 @@ export const entryAttributes = attrs({ original: [1, tupleAttributes], reply: [2
 const statusAttributes = attrs({ status: [3, u32be] })
 const SEEN_REPLY = 2
 
-/** The body of a delete request: the tuple as the kernel has listed it, byte for byte, with unknown attributes. */
+/** The body of a delete request: the tuple byte for byte as listed by the kernel, with unknown attributes. */
 const rawEntryAttributes = attrs({ original: [1, { ...bytes, nested: true }], id: [12, bytes], zone: [18, bytes] })
 
-/** `CTA_TUPLE_ORIG` with the protocol and perhaps the port, which tells at a glance what an entry is for, and `CTA_FILTER`. */
+/**
+ * `CTA_TUPLE_ORIG` with the protocol and possibly the port, which identify the purpose of an entry cheaply, and
+ * `CTA_FILTER`.
+ */
 const filterAttributes = attrs({
   original: [1, attrs({ protocol: [2, attrs({ number: [1, u8], destinationPort: [3, u16be] })] })],
   filter: [25, attrs({ originalFlags: [1, u32] })],
 })
 
-/** One direction of a connection, as its packets have it. */
+/** One direction of a connection, as in its packets. */
 export interface Tuple {
   source: Uint8Array
   destination: Uint8Array
@@ -66,13 +72,13 @@ export interface ConntrackEntry {
   reply: Tuple
 }
 
-/** The part of a `NETLINK_NETFILTER` socket that this package uses. */
+/** The methods of a `NETLINK_NETFILTER` socket that are used here. */
 export type ConntrackSocket = Pick<NetlinkSocket, "dump" | "execute">
 
 /**
- * Flushes the entries of a protocol to these ports that `isStale`, like `conntrack -D`, so that the next packets are
+ * Deletes the entries of a protocol to these ports that `isStale`, like `conntrack -D`, so that the next packets are
  * translated again. Ports are those of the original direction, before translation. Since Linux 5.8 the kernel filters
- * the list; an older one lists all entries. Only stale entries are kept in memory. Throws `NetlinkError`.
+ * the list; older kernels list all entries. Only stale entries are kept in memory. Throws `NetlinkError`.
  */
 export function flushConntrack(
   socket: ConntrackSocket,
@@ -91,14 +97,14 @@ export function flushConntrack(
       return isStale(readEntry(attributes)) ? deletionOf(header, attributes) : undefined
     })
     for (const payload of stale) deleteEntry(socket, payload)
-    if (!isPicked) return // by an older kernel, which has listed all there are
+    if (!isPicked) return // from an older kernel, which lists all entries
   }
 }
 
 /**
- * Flushes the entries of a family, of any protocol, that were neither translated nor answered and that `isStale`: those that began
- * while a rule was missing. For as long as packets come, a SYN that is sent again among them, the kernel would go on as with the
- * first. Throws `NetlinkError`.
+ * Deletes the entries of a family, of any protocol, that were neither translated nor answered and that `isStale`: they
+ * began while a rule was missing. As long as packets arrive, including a retransmitted SYN, the kernel would treat them
+ * like the first one. Throws `NetlinkError`.
  */
 export function flushUntranslated(
   socket: ConntrackSocket,
@@ -146,7 +152,7 @@ function readTuple({ ip = {}, protocol = {} }: Infer<typeof tupleAttributes> = {
   }
 }
 
-/** The id of the entry goes along: another one with the same addresses and ports may have come since. */
+/** The request includes the entry's ID: a newer entry may have the same addresses and ports. */
 function deleteEntry(socket: ConntrackSocket, payload: Uint8Array): void {
   const request = { type: IPCTNL_MSG_CT_DELETE, what: "delete a tracked connection", payload }
   unlessErrno(() => socket.execute(request), "ENOENT")

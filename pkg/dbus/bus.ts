@@ -22,20 +22,20 @@ import {
   type Value,
 } from "./message.ts"
 
-/** The system bus's address unless `DBUS_SYSTEM_BUS_ADDRESS` says so. */
+/** The system bus's address, unless `DBUS_SYSTEM_BUS_ADDRESS` is set. */
 const SYSTEM_BUS = "unix:path=/var/run/dbus/system_bus_socket"
 
 const DAEMON = { destination: "org.freedesktop.DBus", path: "/org/freedesktop/DBus", interface: "org.freedesktop.DBus" }
 
-/** As long as D-Bus programs wait for an answer by default; here it is for all that is asked over one connection. */
+/** The default time limit of D-Bus programs for an answer; here it applies to all calls of a connection together. */
 const PATIENCE_MS = 25_000
 /** A line of the authentication. */
 const LINE_MAX = 4096
 
 /**
- * A connection to a bus, as D-Bus Specification 0.38 has it: by a socket with a path, authenticated as the process' user, for
- * calls of methods, one after the other, and for signals. Other messages are skipped. When an answer does not come in time, or cannot be read,
- * all later calls fail at once.
+ * A connection to a bus according to D-Bus Specification 0.38: over a socket with a path, authenticated as the
+ * process's user, for sequential method calls and for signals. Other messages are skipped. If an answer does not arrive
+ * in time or cannot be read, all later calls fail at once.
  *
  * @example
  * using bus = Bus.findSystem()
@@ -45,7 +45,7 @@ export class Bus implements Disposable {
   readonly #socket: FileDescriptor
   readonly #patienceMs: number
   readonly #deadline: number
-  /** The error after which no further call is possible. */
+  /** The error that prevents further calls. */
   #broken: unknown
   #received = new Uint8Array(0)
   #serial = 0
@@ -57,7 +57,7 @@ export class Bus implements Disposable {
   }
 
   /**
-   * Connects to the system bus. `undefined` when there is no bus. Throws `DbusError` when the bus refuses the
+   * Connects to the system bus. Returns `undefined` if there is no bus. Throws `DbusError` if the bus refuses the
    * connection.
    */
   static findSystem(patienceMs = PATIENCE_MS): Bus | undefined {
@@ -69,7 +69,10 @@ export class Bus implements Disposable {
     return undefined
   }
 
-  /** Connects to the bus at a path. Undefined where nothing listens. Throws `DbusError` when it does not let us in. */
+  /**
+   * Connects to the bus at a path. Returns undefined if nothing listens. Throws `DbusError` if the bus refuses the
+   * connection.
+   */
   static find(path: string, patienceMs = PATIENCE_MS): Bus | undefined {
     let bus: Bus | undefined
     try {
@@ -84,7 +87,7 @@ export class Bus implements Disposable {
     }
   }
 
-  /** "EXTERNAL" without a name: the bus knows by the socket who we are, unix(7) `SO_PEERCRED`. */
+  /** "EXTERNAL" without a name: the bus learns the user from the socket, unix(7) `SO_PEERCRED`. */
   #authenticate(): void {
     this.#send(encodeUtf8("\0AUTH EXTERNAL\r\nDATA\r\nBEGIN\r\n"))
     const lines = [this.#readLine(), this.#readLine()]
@@ -92,12 +95,12 @@ export class Bus implements Disposable {
     throw new DbusError(`Cannot authenticate at the system bus: it answered "${lines.join('", "')}"`)
   }
 
-  /** Whether a program has this name on the bus, and so is running. Throws `DbusError`. */
+  /** Whether a program owns this name on the bus, that is, runs. Throws `DbusError`. */
   hasOwner(name: string): boolean {
     return this.call({ ...DAEMON, member: "NameHasOwner", args: [name] })[0] === true
   }
 
-  /** Returns the unique name of the program that has this name on the bus; undefined when none has. Throws `DbusError`. */
+  /** Returns the unique name of the owner of this name on the bus; undefined if there is none. Throws `DbusError`. */
   findOwner(name: string): string | undefined {
     if (!this.hasOwner(name)) return undefined
     return String(this.call({ ...DAEMON, member: "GetNameOwner", args: [name] })[0])
@@ -116,12 +119,14 @@ export class Bus implements Disposable {
     return this.#socket.fd
   }
 
-  /** Asks for signals by a match rule of the specification: "type='signal',member='Reloaded'". Throws `DbusError`. */
+  /**
+   * Subscribes to signals by a match rule of the specification: "type='signal',member='Reloaded'". Throws `DbusError`.
+   */
   subscribe(rule: string): void {
     this.call({ ...DAEMON, member: "AddMatch", args: [rule] })
   }
 
-  /** Returns the signals that were received so far, without waiting. Throws `DbusError` when the bus has ended. */
+  /** Returns the signals received so far, without waiting. Throws `DbusError` if the bus has ended. */
   takeSignals(): Message[] {
     while (poll(this.#socket.fd, Poll.In, 0)) this.#receiveMore()
     const signals: Message[] = []
@@ -166,7 +171,7 @@ export class Bus implements Disposable {
     throw new DbusError("Cannot authenticate at the system bus: its answer is too long")
   }
 
-  /** Takes what has been received. */
+  /** Removes received bytes from the buffer. */
   #take(length: number): Uint8Array {
     const taken = this.#received.slice(0, length)
     this.#received = this.#received.slice(length)
@@ -199,7 +204,7 @@ export class Bus implements Disposable {
   }
 
   #wait(events: number): void {
-    const left = this.#deadline - monotonicMs() // over, too, when others' messages never end
+    const left = this.#deadline - monotonicMs() // also if others' messages never end
     if (left > 0 && poll(this.#socket.fd, events, left)) return
     throw new DbusError(`Cannot use the system bus: no answer within ${this.#patienceMs} ms`)
   }
@@ -209,7 +214,7 @@ export class Bus implements Disposable {
   }
 }
 
-/** The paths in addresses of a bus, "unix:path=/run/bus,guid=…;unix:…": those of sockets with a path. */
+/** Returns the paths in addresses of a bus, "unix:path=/run/bus,guid=…;unix:…": those of sockets with a path. */
 export function pathsIn(addresses: string): string[] {
   return addresses.split(";").flatMap((address) => {
     const [, transport, keys = ""] = /^(\w+):(.*)$/.exec(address) ?? []

@@ -15,16 +15,16 @@ const Field = {
   Signature: 8,
 } as const
 
-/** Bytes of a header before its fields: the last number is the fields' length. */
+/** The size of a header before its fields; the last number is the fields' length. */
 export const PREAMBLE_SIZE = 16
-/** More than any answer that is expected: the specification's limit is 128 MiB. */
+/** More than any expected answer; the specification's limit is 128 MiB. */
 export const MESSAGE_MAX = 1 << 20
 
 const VERSION = 1
 const LITTLE_ENDIAN = 0x6c // "l"
 const BIG_ENDIAN = 0x42 // "B"
 
-/** A method of an object, and where it is. All arguments are texts. */
+/** A method of an object. All arguments are texts. */
 export interface MethodCall {
   destination: string
   path: string
@@ -33,7 +33,7 @@ export interface MethodCall {
   args: readonly string[]
 }
 
-/** A value of the types that are read: text, number, truth, and a list of texts. */
+/** A value of a supported type: text, number, boolean, and a list of texts. */
 export type Value = string | number | boolean | string[]
 
 /** A message of the bus, with the fields that a caller of a method needs. */
@@ -41,16 +41,16 @@ export interface Message {
   type: number
   replySerial: number | undefined
   errorName: string | undefined
-  /** Of a signal: "org.fedoraproject.FirewallD1", "Reloaded". */
+  /** Only in a signal: "org.fedoraproject.FirewallD1", "Reloaded". */
   interface?: string
   member?: string
-  /** The unique name of the sender, which the bus writes itself. */
+  /** The unique name of the sender, written by the bus. */
   sender?: string
-  /** The values up to the first of a type that is not read. */
+  /** The values before the first one of an unsupported type. */
   body: Value[]
 }
 
-/** A method that has answered by an error, a bus that does not answer, or bytes that are no message. */
+/** An error from a method, a bus that does not answer, or bytes that are not a message. */
 export class DbusError extends Error {
   override readonly name = "DbusError"
   /** The error's name, "org.freedesktop.DBus.Error.AccessDenied"; `undefined` for a message without one. */
@@ -62,7 +62,7 @@ export class DbusError extends Error {
   }
 }
 
-/** Writes a call of a method, in little-endian order. */
+/** Encodes a method call in little-endian order. */
 export function encodeCall(call: MethodCall, serial: number): Uint8Array {
   const body: number[] = []
   for (const text of call.args) pushText(body, text)
@@ -94,7 +94,7 @@ function pushText(bytes: number[], text: string): void {
   bytes.push(...encoded, 0)
 }
 
-/** A field of the header: a struct, which begins at a multiple of eight, of its code and a value with its type. */
+/** Appends a field of the header: a struct of its code and a value with its type, aligned to eight bytes. */
 function pushField(bytes: number[], code: number, type: "o" | "s" | "g", text: string): void {
   align(bytes, 8) // the fields themselves begin at a multiple of eight
   bytes.push(code, 1, ...encodeUtf8(type), 0)
@@ -102,7 +102,7 @@ function pushField(bytes: number[], code: number, type: "o" | "s" | "g", text: s
   else bytes.push(text.length, ...encodeUtf8(text), 0)
 }
 
-/** Returns the length of the whole message that begins with this preamble. Throws `DbusError`. */
+/** Returns the length of the whole message with this preamble. Throws `DbusError`. */
 export function messageLength(preamble: Uint8Array): number {
   const reader = new Reader(preamble)
   reader.at = 4
@@ -140,7 +140,7 @@ export function decodeMessage(bytes: Uint8Array): Message {
   return message
 }
 
-/** Reads values in the order of a message's first byte; throws `DbusError` at its end. */
+/** Reads values in the message's byte order; throws `DbusError` at its end. */
 class Reader {
   at = 0
   readonly #bytes: Uint8Array
@@ -160,7 +160,7 @@ class Reader {
     this.at = Math.ceil(this.at / size) * size
   }
 
-  /** The bytes that come next. */
+  /** Returns the next bytes. */
   #take(length: number): Uint8Array {
     const bytes = this.#bytes.subarray(this.at, this.at + length)
     if (bytes.length !== length) throw new DbusError(`the message ends before byte ${this.at + length}`)
@@ -187,7 +187,7 @@ class Reader {
     return this.#text(this.byte())
   }
 
-  /** A value of this type; undefined, and nothing is read, for a type that is not read. */
+  /** Returns a value of this type; undefined, and reads nothing, for an unsupported type. */
   value(type: string): Value | undefined {
     switch (type) {
       case "s":

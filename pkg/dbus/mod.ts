@@ -1,6 +1,6 @@
 /**
- * A small client of D-Bus: connects to a bus, calls methods whose arguments are texts, and hears signals. A library costs a plugin more than
- * the whole call.
+ * A small D-Bus client: connects to a bus, calls methods whose arguments are texts, and receives signals. A library
+ * would cost a plugin more than the whole call.
  *
  * @example
  * using bus = Bus.findSystem()

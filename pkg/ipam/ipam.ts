@@ -26,9 +26,9 @@ export interface IpamCaller {
 }
 
 /**
- * Runs ADD of the IPAM plugin; returns its result, which has at least one address. Throws the plugin's error, code 7
- * without a configured IPAM plugin, code 999 for a result without addresses. Before it throws it runs the plugin's DEL,
- * so that nothing stays reserved.
+ * Runs ADD of the IPAM plugin and returns its result, which has at least one address. Throws the plugin's error, code 7
+ * without a configured IPAM plugin, and code 999 for a result without addresses. Before it throws, it runs the plugin's
+ * DEL, so that nothing stays reserved.
  */
 function addIpam({ network, delegate, log }: IpamCaller): Result {
   const type = network.ipam?.type
@@ -47,7 +47,7 @@ function addIpam({ network, delegate, log }: IpamCaller): Result {
   })
 }
 
-/** The call of one verb of the IPAM plugin, if there is one. Throws its error. */
+/** Returns the call of one verb of the IPAM plugin, if there is one. The call throws the plugin's error. */
 function callOf(verb: "check" | "del" | "status" | "gc") {
   return ({ network: { ipam }, delegate }: IpamCaller): void => {
     if (ipam?.type) delegate[verb](ipam.type)
@@ -55,8 +55,8 @@ function callOf(verb: "check" | "del" | "status" | "gc") {
 }
 
 /**
- * Whether the IPAM plugin has to do with the container's interface, which then has to be there before ADD and until after DEL:
- * DHCP's packets go over it.
+ * Whether the IPAM plugin uses the container's interface, which must then exist before ADD and until after DEL: DHCP
+ * sends packets through it.
  */
 function usesInterface(type: string | undefined): boolean {
   return type === "dhcp"
@@ -73,9 +73,9 @@ export const ipam = {
 } as const
 
 /**
- * The addresses that the IPAM plugin's result will have, by the keys of host-local and static in a configuration: every
- * container gets one address of each set. For STATUS, which cannot ask for addresses. Of host-local the address is that of
- * the network, since the container's is not known. Empty for other plugins, and for what cannot be read.
+ * Returns the addresses that the IPAM plugin's result will have, from the keys of host-local and static: a container
+ * gets one address of each set. For STATUS, which cannot lease addresses. For host-local the address is the network's,
+ * since the container's is unknown. Empty for other plugins, and for a configuration that cannot be read.
  */
 export function expectedIps(configuration: JsonObject): IpConfig[][] {
   const ipam = objectAt(configuration, "ipam")
@@ -86,7 +86,7 @@ export function expectedIps(configuration: JsonObject): IpConfig[][] {
   return sets.flatMap((set) => nonEmpty(set.flatMap(rangeOf)))
 }
 
-/** A range of host-local has a gateway: the first address, unless it is given. */
+/** A range of host-local has a gateway: the first address, unless another is given. */
 function rangeOf(range: JsonValue): IpConfig[] {
   return ipAt(range, "subnet").map((ip) => {
     const network = parseCidr(ip.address)

@@ -1,5 +1,5 @@
 /**
- * An interface plugin's dealings with its IPAM plugin.
+ * Calls of an interface plugin to its IPAM plugin.
  *
  * @example
  * import { ipam } from "../../pkg/ipam/mod.ts"

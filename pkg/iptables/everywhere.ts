@@ -9,27 +9,23 @@ import { type Content, type Removal, type Rule, type TableName, targetOf } from 
 import { changeTable, readTable } from "./run.ts"
 import { removalChanges } from "./save-restore.ts"
 
-/**
- * The files that list the tables of iptables-legacy. A namespace has such a table only after a program has asked for
- * it.
- */
+/** The files that list the tables of iptables-legacy. A namespace has such a table only after a program has used it. */
 type Lists = Readonly<Record<Family, string>>
 const LISTS: Lists = {
   [AF_INET]: "/proc/thread-self/net/ip_tables_names",
   [AF_INET6]: "/proc/thread-self/net/ip6_tables_names",
 }
 
-/** What a search has found in one of the places where iptables keeps rules. */
+/** The result of a search in one of the places where iptables keeps rules. */
 export interface Found extends Content {
   family: Family
   place: "nf_tables" | "legacy"
 }
 
 /**
- * Looks into every place where iptables may have put rules in this namespace: nf_tables, natively, and the older tables
- * by their program where they are in use. Returns the places where something is. Nothing anywhere costs two questions to
- * the kernel for each chain, and two small files. `socket` is undefined on a kernel without nf_tables. Throws
- * `NetlinkError` and `CniError`.
+ * Searches every place where iptables may keep rules in this namespace: nf_tables, directly, and legacy tables through
+ * their program if they are in use. Returns the places with a result. If there is nothing, the cost is two requests per
+ * chain and two small files. `socket` is undefined on a kernel without nf_tables. Throws `NetlinkError` and `CniError`.
  */
 export function findEverywhere(socket: NetlinkSocket | undefined, table: TableName, search: Search): Found[] {
   return FAMILIES.flatMap((family): Found[] => {
@@ -44,8 +40,8 @@ export function findEverywhere(socket: NetlinkSocket | undefined, table: TableNa
 }
 
 /**
- * Removes what `plan` chooses of what a search finds, in every place; in nf_tables in one transaction, made on the very
- * rules that `plan` was shown. Goes through all places even when one fails, and then throws `CniError`.
+ * Removes what `plan` selects from the results of a search, in every place; in nf_tables in one transaction, on exactly
+ * the rules that `plan` got. Continues after a failure, and then throws `CniError`.
  *
  * @example
  * removeEverywhere(socket, "nat", { chains: [name], parents: ["POSTROUTING"] }, (found) => planRemoval(found, owner))
@@ -62,7 +58,7 @@ export function removeEverywhere(
     if (!socket) return
     const planned = () =>
       FAMILIES.flatMap((family) => kernelOperations(family, table, plan(findInKernel(socket, family, table, search))))
-    if (planned().length > 0) atomically(socket, planned) // mostly there is nothing, and the generation need not be read
+    if (planned().length > 0) atomically(socket, planned) // usually there is nothing, and the generation need not be read
   })
   for (const family of FAMILIES) {
     failures.attempt(`remove rules from the legacy table ${table}`, () => {
@@ -73,7 +69,7 @@ export function removeEverywhere(
   failures.throwIfAny()
 }
 
-/** Returns the part of a table that a search asks for. */
+/** Returns the part of a table that matches a search. */
 export function narrow({ chains, rules }: Content, search: Search): Content {
   const { chains: sought } = search
   const found = chains.filter((name) => (sought instanceof RegExp ? sought.test(name) : sought.includes(name)))
@@ -82,8 +78,8 @@ export function narrow({ chains, rules }: Content, search: Search): Content {
 }
 
 /**
- * Whether iptables may keep anything in this table of the thread's namespace: in a table of nf_tables, which `filter` has
- * seen, or in the older kind. False on most hosts without kube-proxy, and then there is nothing to find or remove.
+ * Whether iptables may keep anything in this table of the thread's namespace: in nf_tables, which `filter` has read, or
+ * in a legacy table. False on most hosts without kube-proxy; then there is nothing to find or remove.
  */
 export function isTableInUse(
   filter: { hasTable(name: string): boolean } | undefined,
@@ -93,16 +89,16 @@ export function isTableInUse(
   return filter?.hasTable(table) || FAMILIES.some((family) => hasLegacyTable(family, table, lists))
 }
 
-/** Whether the namespace has this table of the older kind, so that something may be in it. */
+/** Whether the namespace has this legacy table, which may then have rules. */
 function hasLegacyTable(family: Family, table: TableName, lists: Lists): boolean {
-  const names = unlessErrno(() => readTextFile(lists[family]), "ENOENT", "EACCES", "EPERM") // a kernel without them
+  const names = unlessErrno(() => readTextFile(lists[family]), "ENOENT", "EACCES", "EPERM") // a kernel without legacy tables
   return names?.split("\n").includes(table) === true
 }
 
 /**
- * The programs for the older kind of tables where the namespace has this table, so that something may be in it.
- * Undefined where it has not: asking the program would make it. Undefined also without the program, since nothing else
- * can read these tables.
+ * Returns the programs for legacy tables if the namespace has this table, which may then have rules. Undefined if it
+ * does not: running the program would create it. Undefined also without the program, since nothing else can read these
+ * tables.
  */
 export function findLegacyTable(family: Family, table: TableName, lists: Lists = LISTS): Programs | undefined {
   return hasLegacyTable(family, table, lists) ? findPrograms(family, "legacy") : undefined

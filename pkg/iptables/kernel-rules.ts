@@ -20,10 +20,10 @@ import {
 import { AF_INET, AF_INET6, type Family, formatCidr } from "../types/mod.ts"
 import type { Content, Removal, Rule, TableName } from "./rule.ts"
 
-/** Options of iptables by what is compared. */
+/** Options of iptables by the compared field. */
 type Options = Readonly<Record<number, string>>
 
-/** Where the header of a packet has its addresses: offsets by family. */
+/** The offsets and sizes of addresses in a packet's header, by family. */
 const ADDRESSES: Readonly<Record<Family, { size: number; options: Options }>> = {
   [AF_INET]: { size: 4, options: { 12: "-s", 16: "-d" } },
   [AF_INET6]: { size: 16, options: { 8: "-s", 24: "-d" } },
@@ -36,17 +36,17 @@ export interface KernelRule extends Rule {
   handle: bigint
 }
 
-/** What to look for: some chains, and the rules that lead to them. */
+/** A search: chains, and the rules that jump to them. */
 export interface Search {
-  /** Their names, which costs one question each, or a pattern of names, which costs a list of all. */
+  /** Their names, which cost one request each, or a pattern of names, which costs a list of all. */
   chains: readonly string[] | RegExp
-  /** The chains that may have jumps to them. */
+  /** The chains that may jump to them. */
   parents: readonly string[]
 }
 
 /**
- * Finds the chains of a search among the rules of `iptables-nft`, which are nf_tables' own: needs no program. Returns the
- * chains that are there, all their rules, and the rules of `parents` that jump to them. Throws `NetlinkError`.
+ * Finds the chains of a search among the rules of `iptables-nft`, which are rules of nf_tables: needs no program.
+ * Returns the existing chains, all their rules, and the rules of `parents` that jump to them. Throws `NetlinkError`.
  */
 export function findInKernel(
   socket: NetlinkSocket,
@@ -68,8 +68,8 @@ export function findInKernel(
 }
 
 /**
- * Returns the rules of one chain; of a long chain only those that mention one of `targets`. Empty when the chain does
- * not exist.
+ * Returns the rules of one chain; of a long chain only those that contain one of `targets`. Empty if the chain does not
+ * exist.
  */
 export function listKernelRules(
   socket: NetlinkSocket,
@@ -83,7 +83,7 @@ export function listKernelRules(
   return rules.map((rule) => ({ chain, words: wordsOf(family, rule), handle: rule.handle }))
 }
 
-/** A removal as a transaction of nf_tables. */
+/** Returns a removal as a transaction of nf_tables. */
 export function kernelOperations(family: Family, name: TableName, { rules, chains }: Removal<KernelRule>): Operation[] {
   const table = { family: tableFamily[family], name }
   return [
@@ -93,9 +93,9 @@ export function kernelOperations(family: Family, name: TableName, { rules, chain
 }
 
 /**
- * The words of a rule that `iptables-nft` has made, as `iptables-save` prints them: addresses, interfaces, comments, verdicts, and
- * the names of all other matches and targets, without what these say. Never throws: what it does not know stands there
- * by its name.
+ * Returns the words of a rule of `iptables-nft` as printed by `iptables-save`: addresses, interfaces, comments,
+ * verdicts, and the names of all other matches and targets, without their options. Never throws: an unknown part is
+ * given by its name.
  */
 export function wordsOf(family: Family, rule: Pick<FoundRule, "expressions" | "comment">): string[] {
   const words: string[] = []
@@ -120,7 +120,10 @@ function isKnown<N extends Expression["name"]>(found: Expression | UnknownExpres
   return found.name === name && !(found.data instanceof Uint8Array)
 }
 
-/** What is in the register for a comparison: an address or an interface, by its option, and as many bits as count. */
+/**
+ * The content of the register for a comparison: an address or an interface, by its option, and the number of bits to
+ * compare.
+ */
 interface Loaded {
   option: string | undefined
   bits: number
@@ -133,7 +136,7 @@ function addressLoaded(family: Family, { base, offset = 0, length = 0 }: Known<"
   return { option, bits: 8 * length }
 }
 
-/** A comparison with the address just loaded: the first bytes of it, or all under a mask. */
+/** Formats a comparison with the loaded address: its first bytes, or all bytes under a mask. */
 function compared(family: Family, { option, bits }: Loaded, data: Known<"cmp">["data"]) {
   const value = data.data?.value
   if (option === undefined || value === undefined) return ["cmp"]
@@ -176,7 +179,7 @@ function readExtension(data: Uint8Array): Infer<typeof extensionAttributes> {
   }
 }
 
-/** A text in a buffer that is larger: struct xt_comment_info. */
+/** Returns the text in a larger buffer: struct xt_comment_info. */
 function readText(info: Uint8Array = new Uint8Array(0)): string {
   const end = info.indexOf(0)
   return decodeUtf8(end === -1 ? info : info.subarray(0, end))

@@ -26,16 +26,16 @@ import { type KernelRule, kernelOperations, wordsOf } from "./kernel-rules.ts"
 import { COMMENT_LENGTH, type Content, isSameRule, printRule, type Removal, type Rule, type TableName } from "./rule.ts"
 import type { Change } from "./save-restore.ts"
 
-/** The comment of a table that was made here: it goes with its last rule. */
+/** The comment of a table that was created here: it is deleted with its last rule. */
 const MADE_HERE = "CNI: a table of iptables"
 
-/** The built-in chains that can be made here: names, types and priorities are those of `iptables-nft`. */
+/** The built-in chains that can be created here, with the names, types and priorities of `iptables-nft`. */
 const BASES: Readonly<Record<string, Chain["base"]>> = {
   "filter FORWARD": { type: "filter", hook: "forward", priority: 0, policy: "accept" },
 }
 
 /**
- * All chains and rules of a table of `iptables-nft`, as `iptables-save` prints them. Empty when the table does not
+ * Returns all chains and rules of a table of `iptables-nft` as printed by `iptables-save`. Empty if the table does not
  * exist.
  */
 export function readKernelTable(socket: NetlinkSocket, family: Family, name: TableName): Content<KernelRule> {
@@ -48,9 +48,9 @@ export function readKernelTable(socket: NetlinkSocket, family: Family, name: Tab
 }
 
 /**
- * Makes the changes that `plan` decides on in a table of `iptables-nft`, in one transaction and without a program, on the very
- * table that it was shown; table and built-in chains are made as `iptables-nft` makes them. Rules may have the matches "comment"
- * and "mark" only. Throws `NetlinkError`.
+ * Makes the changes that `plan` selects in a table of `iptables-nft`, in one transaction and without a program, on
+ * exactly the table that it got. Table and built-in chains are created as by `iptables-nft`. Rules may have only the
+ * matches "comment" and "mark". Throws `NetlinkError`.
  */
 export function changeKernelTable(
   socket: NetlinkSocket,
@@ -91,8 +91,8 @@ function changeOperations(table: Table, family: Family, found: Content<KernelRul
 }
 
 /**
- * Removes what `plan` chooses of a table of `iptables-nft`, in one transaction and without a program. A table that was made here
- * goes when nothing is left in it but built-in chains that accept. Throws `NetlinkError`.
+ * Removes what `plan` selects from a table of `iptables-nft`, in one transaction and without a program. A table that
+ * was created here is deleted when only built-in chains with policy accept are left. Throws `NetlinkError`.
  */
 export function removeFromKernelTable(
   socket: NetlinkSocket,
@@ -126,7 +126,7 @@ function isEmptyAfter(
   )
 }
 
-/** A rule as `iptables-nft` would put it into the kernel. Throws `RangeError` for words that it cannot write. */
+/** Returns a rule as `iptables-nft` would encode it. Throws `RangeError` for words that it cannot encode. */
 export function statementsOf(rule: Rule): Statement[] {
   const statements: Statement[] = []
   let target: string | undefined
@@ -149,7 +149,9 @@ export function statementsOf(rule: Rule): Statement[] {
   return [...statements, counter, verdict(target === "ACCEPT" ? "accept" : { jump: target })]
 }
 
-/** struct xt_mark_mtinfo1, <linux/netfilter/xt_mark.h>: of "0x1000/0x1000" value and mask, then whether it is inverted. */
+/**
+ * struct xt_mark_mtinfo1, <linux/netfilter/xt_mark.h>: value and mask of "0x1000/0x1000", then whether it is inverted.
+ */
 function markInfo(text: string): Uint8Array {
   const [value, mask] = text.split("/").map(Number)
   return concat([u32.encode(value ?? 0), u32.encode(mask ?? 0xffffffff), new Uint8Array(8)])

@@ -1,6 +1,6 @@
 /**
- * iptables: rules as values, changed by one `iptables-restore` a call; and what `iptables` has made found and removed
- * without it, as far as it lies in nf_tables.
+ * iptables: rules as values, changed by one `iptables-restore` per call. Rules of `iptables-nft` are found and removed
+ * without a program.
  *
  * @example
  * const programs = requirePrograms(AF_INET)

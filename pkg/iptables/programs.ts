@@ -3,13 +3,13 @@ import type { NetlinkSocket } from "../netlink/mod.ts"
 import { add, dryRun } from "../nftables/mod.ts"
 import { AF_INET, AF_INET6, CniError, Code, type Family } from "../types/mod.ts"
 
-/** Where distributions put them; a plugin does not look at the caller's PATH. */
+/** The directories that distributions use; a plugin ignores the caller's PATH. */
 const DIRECTORIES = ["/usr/sbin", "/sbin", "/usr/bin", "/bin", "/usr/local/sbin"] as const
 
-/** What the programs of an address family are called. */
+/** The names of the programs by address family. */
 const NAMES = { [AF_INET]: "iptables", [AF_INET6]: "ip6tables" } as const
 
-/** Which of the two kinds: what the node's administrator has made `iptables`, or the one for the older kernel tables. */
+/** The program that the administrator has chosen as `iptables`, or the one for legacy tables. */
 export type Variant = "default" | "legacy"
 
 /** The programs that read and write the rules of one address family; absolute paths. */
@@ -22,10 +22,9 @@ export interface Programs {
 }
 
 /**
- * Finds `iptables-save` and `iptables-restore`, or the `ip6tables` ones. With "legacy" those that are called
- * `iptables-legacy-…` go first; where there are none, `iptables` itself is taken, unless it is known to be the newer kind.
- * Undefined when one of them is missing. Looks at files only; whether the kernel can do what they ask for shows when they
- * do it.
+ * Finds `iptables-save` and `iptables-restore`, or the `ip6tables` ones. With "legacy", `iptables-legacy-…` comes
+ * first; without those, `iptables` is used unless it is known to be the nft variant. Undefined if one of them is
+ * missing. Only looks at files; whether the kernel supports their requests shows when they run.
  */
 export function findPrograms(
   family: Family,
@@ -42,15 +41,15 @@ export function findPrograms(
 }
 
 /**
- * Whether what the node's administrator has made `iptables` is known to write into the older kernel tables: other programs on the
- * node, such as docker, take it. False where it is not installed.
+ * Whether the administrator's `iptables` is known to use legacy tables: other programs on the node, such as docker, use
+ * it. False if it is not installed.
  */
 export function isLegacyDefault(family: Family, directories: readonly string[] = DIRECTORIES): boolean {
   const programs = findPrograms(family, "default", directories)
   return programs !== undefined && !isNewer(programs.restore)
 }
 
-/** Like `findPrograms`; throws `CniError` that says what is missing and where to get it. */
+/** Like `findPrograms`; throws `CniError` with what is missing and where to get it. */
 export function requirePrograms(
   family: Family,
   variant: Variant = "default",
@@ -66,7 +65,10 @@ export function requirePrograms(
   })
 }
 
-/** Returns the path of a program, like `which`, but of the places where distributions put it; undefined where it is not. */
+/**
+ * Returns the path of a program, like `which`, from the directories that distributions use; undefined if it does not
+ * exist.
+ */
 export function findProgram(name: string, directories: readonly string[] = DIRECTORIES): string | undefined {
   return directories.map((directory) => `${directory}/${name}`).find(isFile)
 }
@@ -76,7 +78,7 @@ function isFile(path: string): boolean {
   return found !== undefined && isRegularFile(found)
 }
 
-/** Whether a program is a link, by way of others perhaps, to the one that writes into nf_tables: `xtables-nft-multi`. */
+/** Whether a program is a link, directly or not, to the one for nf_tables: `xtables-nft-multi`. */
 function isNewer(path: string): boolean {
   let at = path
   for (let hops = 0; hops < 8 && !isNewerName(at); hops++) {
@@ -91,7 +93,7 @@ function isNewerName(path: string): boolean {
   return path.slice(path.lastIndexOf("/")).includes("-nft")
 }
 
-/** Undefined for a file that is no link. */
+/** Undefined for a file that is not a link. */
 function linkTarget(path: string): string | undefined {
   try {
     return readlink(path)
@@ -101,8 +103,8 @@ function linkTarget(path: string): string | undefined {
 }
 
 /**
- * Which kind of iptables works on this kernel: the one that the administrator has chosen where nf_tables has NAT for
- * IP, else the legacy one. `socket` is undefined on a kernel without nf_tables.
+ * Returns the variant of iptables that works on this kernel: the administrator's choice if nf_tables has NAT for IP,
+ * else legacy. `socket` is undefined on a kernel without nf_tables.
  */
 export function chooseVariant(socket: NetlinkSocket | undefined): Variant {
   if (!socket) return "legacy"

@@ -4,29 +4,29 @@ import { sha512 } from "../engine/mod.ts"
 export type TableName = "nat" | "filter" | "mangle" | "raw"
 
 /**
- * A rule: its chain, and the words after `-A CHAIN`, spelled and ordered as `iptables-save` prints them, since that is
- * how a rule is found again: `-s 10.1.0.2/32` and not `-s 10.1.0.2`, addresses before `-m`, `-j` last.
+ * A rule: its chain, and the words after `-A CHAIN`, spelled and ordered as printed by `iptables-save`, so that the
+ * rule can be found again: `-s 10.1.0.2/32` and not `-s 10.1.0.2`, addresses before `-m`, `-j` last.
  */
 export interface Rule {
   chain: string
   words: readonly string[]
 }
 
-/** What a table holds, or the part of it that was looked for; rules in their order. */
+/** The content of a table, or the part found by a search; rules in their order. */
 export interface Content<R extends Rule = Rule> {
   chains: readonly string[]
   rules: readonly R[]
-  /** The built-in chains whose policy is DROP; undefined where that was not looked at. */
+  /** The built-in chains with policy DROP; undefined if that was not read. */
   dropping?: readonly string[]
 }
 
-/** Rules and chains to take out; a chain goes with everything in it. */
+/** Rules and chains to remove; a chain is removed with all its rules. */
 export interface Removal<R extends Rule = Rule> {
   rules: readonly R[]
   chains: readonly string[]
 }
 
-/** Where a rule sends its packets: a chain, or a target such as ACCEPT. */
+/** Returns the target of a rule: a chain, or a verdict such as ACCEPT. */
 export function targetOf(rule: Rule): string | undefined {
   return wordAfter(rule, "-j") ?? wordAfter(rule, "-g")
 }
@@ -35,22 +35,22 @@ export function commentOf(rule: Rule): string | undefined {
   return wordAfter(rule, "--comment")
 }
 
-/** The source address that a rule matches, "10.1.0.2/32"; `undefined` when it matches no source, or a negated one. */
+/** Returns the source address of a rule, "10.1.0.2/32"; `undefined` if it matches no source, or a negated one. */
 export function sourceOf(rule: Rule): string | undefined {
   return wordAfter(rule, "-s")
 }
 
-/** The same of their destination. */
+/** Like `sourceOf`, for the destination. */
 export function destinationOf(rule: Rule): string | undefined {
   return wordAfter(rule, "-d")
 }
 
-/** The input interface that a rule matches; `undefined` when it matches no interface, or a negated one. */
+/** Returns the input interface of a rule; `undefined` if it matches no interface, or a negated one. */
 export function inputOf(rule: Rule): string | undefined {
   return wordAfter(rule, "-i")
 }
 
-/** The same of where they go out by. */
+/** Like `inputOf`, for the output interface. */
 export function outputOf(rule: Rule): string | undefined {
   return wordAfter(rule, "-o")
 }
@@ -60,26 +60,26 @@ function wordAfter({ words }: Rule, option: string): string | undefined {
   return at === -1 || words[at - 1] === "!" ? undefined : words[at + 1]
 }
 
-/** Whether two rules say the same in the same words, in chains of the same name. */
+/** Whether two rules have the same words, in chains of the same name. */
 export function isSameRule(a: Rule, b: Rule): boolean {
   return a.chain === b.chain && a.words.length === b.words.length && a.words.every((word, at) => word === b.words[at])
 }
 
-/** A rule without its verb: `POSTROUTING -s 10.1.0.2/32 -j CNI-x`. */
+/** Formats a rule without its verb: `POSTROUTING -s 10.1.0.2/32 -j CNI-x`. */
 export function printRule({ chain, words }: Rule): string {
   return [chain, ...words].map(quoteWord).join(" ")
 }
 
 /**
- * A word as `iptables-restore` reads it: in double quotes where it has other than plain characters, with a backslash
- * before quotes and backslashes. Throws `RangeError` for an empty word and for line ends, which would begin a new line.
+ * Quotes a word for `iptables-restore`: in double quotes if it has special characters, with a backslash before quotes
+ * and backslashes. Throws `RangeError` for an empty word and for line ends, which would start a new line.
  */
 export function quoteWord(word: string): string {
   if (word === "" || /[\0\r\n]/.test(word)) throw new RangeError(`${JSON.stringify(word)} cannot be part of a rule`)
   return /^[\w!#%+,./:=@-]+$/.test(word) ? word : `"${word.replace(/["\\]/g, "\\$&")}"`
 }
 
-/** The words of a line that `iptables-save` has written. */
+/** Splits a line of `iptables-save` into words. */
 export function splitWords(line: string): string[] {
   const words: string[] = []
   let word = ""
@@ -97,27 +97,30 @@ export function splitWords(line: string): string[] {
   return word === "" ? words : [...words, word]
 }
 
-/** What a chain's name may have (`XT_EXTENSION_MAXNAMELEN` less the NUL): `iptables` takes no longer ones. */
+/** The maximum length of a chain's name (`XT_EXTENSION_MAXNAMELEN` minus the NUL). */
 const CHAIN_NAME_LENGTH = 28
-/** What a comment may have (`XT_MAX_COMMENT_LEN` less the NUL). */
+/** The maximum length of a comment (`XT_MAX_COMMENT_LEN` minus the NUL). */
 export const COMMENT_LENGTH = 255
 
 /**
- * The name of a container's chain in a network: `prefix`, and as many hex digits of SHA-512 over network and container
- * id as make 28 characters. As upstream names it: all interfaces of the container have one.
+ * Returns the name of a container's chain in a network: `prefix`, and as many hex digits of the SHA-512 of network and
+ * container ID as fit into 28 characters. As upstream, all interfaces of the container share it.
  */
 export function chainName(prefix: string, { network, containerId }: { network: string; containerId: string }): string {
   const hash = sha512(network + containerId)
   return (prefix + hash).slice(0, CHAIN_NAME_LENGTH)
 }
 
-/** Upstream's comment on a container's rules, `name: "NET" id: "CID"`, after `prefix`; cut where it is too long. */
+/**
+ * Returns upstream's comment for a container's rules, `name: "NET" id: "CID"`, after `prefix`; truncated if it is too
+ * long.
+ */
 export function containerComment(owner: { network: string; containerId: string }, prefix = ""): string {
   const comment = `${networkComment(owner.network, prefix)}${JSON.stringify(owner.containerId)}`
   return comment.length <= COMMENT_LENGTH ? comment : `${comment.slice(0, COMMENT_LENGTH - 3)}...`
 }
 
-/** What the comments of all containers of a network begin with. */
+/** Returns the beginning of the comments of all containers in a network. */
 export function networkComment(network: string, prefix = ""): string {
   return `${prefix}name: ${JSON.stringify(network)} id: `
 }

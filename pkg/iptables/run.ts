@@ -5,20 +5,23 @@ import type { Programs } from "./programs.ts"
 import { type Content, splitWords, type TableName } from "./rule.ts"
 import { type Change, parseSave, printRestore } from "./save-restore.ts"
 
-/** All that the programs see of the environment; messages in English. */
+/** The whole environment of the programs; messages in English. */
 const ENVIRONMENT = { PATH: "/usr/sbin:/usr/bin:/sbin:/bin", LC_ALL: "C" } as const
-/** How long the older kind waits for others to let go of the tables, in seconds; the newer one needs no lock. */
+/** The time that iptables-legacy waits for the lock of the tables, in seconds; iptables-nft needs no lock. */
 const LOCK_WAIT_S = 20
-/** How long a program may take, and print: some 500,000 rules. */
+/** The limits of a program's time and output: some 500,000 rules. */
 const LIMITS: Limits = { timeoutMs: 30_000, outputLimit: 64 << 20 }
-/** The programs' exit code when they did not get that lock (`RESOURCE_PROBLEM`). */
+/** The programs' exit code if they did not get that lock (`RESOURCE_PROBLEM`). */
 const EXIT_LOCKED = 4
-/** Each lost race means that another program has changed the table. */
+/** Each failed attempt means that another program has changed the table. */
 const ATTEMPTS = 10
 
 type Limits = Pick<Required<Spawn>, "timeoutMs" | "outputLimit">
 
-/** The chains and rules of a table, like `iptables-save -t nat`. Throws `CniError`; code 11 when the program does not end. */
+/**
+ * Returns the chains and rules of a table, like `iptables-save -t nat`. Throws `CniError`; code 11 if the program does
+ * not end.
+ */
 export function readTable(programs: Programs, table: TableName, limits = LIMITS): Content {
   const { exitCode, stdout, stderr } = run(programs.save, ["-t", table], undefined, limits)
   if (exitCode !== 0) throw refusal(`Cannot read table ${table} by ${programs.save}`, table, stderr)
@@ -26,8 +29,8 @@ export function readTable(programs: Programs, table: TableName, limits = LIMITS)
 }
 
 /**
- * Makes all changes to a table, or none, like `iptables-restore --noflush --wait`. No changes: no process. Throws
- * `CniError` with the line that was refused; code 11 when others held the tables for too long.
+ * Makes all changes to a table, or none, like `iptables-restore --noflush --wait`. Runs nothing without changes. Throws
+ * `CniError` with the refused line; code 11 if others held the lock for too long.
  */
 export function restoreTable(programs: Programs, table: TableName, changes: readonly Change[]): void {
   if (changes.length === 0) return
@@ -40,10 +43,9 @@ export function restoreTable(programs: Programs, table: TableName, changes: read
 }
 
 /**
- * Makes the changes that `plan` decides on after reading the table, in one `iptables-restore`. When that is refused
- * because the table has changed since it was read (another caller has created the same chain, or deleted the same rule),
- * `plan` is asked again. No changes: nothing is run but `iptables-save`. Throws `CniError`; code 11 when that went on ten
- * times.
+ * Makes the changes that `plan` selects after reading the table, in one `iptables-restore`. If that is refused because
+ * the table has changed since (another caller has created the same chain, or deleted the same rule), `plan` is called
+ * again. Without changes it runs only `iptables-save`. Throws `CniError`; code 11 after ten attempts.
  *
  * @example
  * changeTable(programs, "nat", ({ chains }) => (chains.includes("CNI-X") ? [] : [chain.create("CNI-X"), rule.append(jump)]))
@@ -67,7 +69,9 @@ export function changeTable(programs: Programs, table: TableName, plan: (found: 
   }
 }
 
-/** Runs a program of the packet filter. Throws `CniError` when it does not end by itself; code 11 when that takes too long. */
+/**
+ * Runs a program of the packet filter. Throws `CniError` if it does not end by itself; code 11 if it takes too long.
+ */
 export function run(path: string, args: readonly string[], stdin: Uint8Array | undefined, limits = LIMITS) {
   const start = () => spawn({ path, args, env: ENVIRONMENT, cwd: "/", ...limits, ...(stdin && { stdin }) })
   const { exitCode, signal, timedOut, wroteTooMuch, stdout, stderr } = orCannot(`Cannot run ${path}`, start)
@@ -81,9 +85,9 @@ export function run(path: string, args: readonly string[], stdin: Uint8Array | u
 }
 
 /**
- * The error for a program that has failed: what could not be done, the line of the input that was refused, and the
- * program's own words; in the details what the kernel has to have for it. The number of the line is in the words: they
- * are read for the message alone.
+ * Returns the error for a failed program: what could not be done, the refused line of the input, and the program's own
+ * words; the details name the kernel features that the line needs. The line number comes from the program's words,
+ * which are used only for the message.
  */
 export function refusal(
   what: string,
@@ -101,7 +105,7 @@ export function refusal(
   })
 }
 
-/** The matches and targets in these lines. */
+/** Returns the matches and targets in these lines. */
 function neededBy(lines: string): string[] {
   return lines.split("\n").flatMap((line) => {
     const words = splitWords(line)
@@ -112,7 +116,7 @@ function neededBy(lines: string): string[] {
   })
 }
 
-/** What a program said, without its name, the number of the line, what it says about other things, and its advice. */
+/** Returns a program's message without its name, the line number, unrelated lines, and its advice. */
 function essence(stderr: string): string {
   return stderr
     .split("\n")

@@ -1,8 +1,8 @@
 import { type Content, isSameRule, printRule, type Removal, type Rule, splitWords, type TableName } from "./rule.ts"
 
 /**
- * One step of changing a table. `create` is refused when the chain is there, so that of two callers only one has
- * made it; `reset` takes that for success and empties it. `delete` takes the chain with its rules.
+ * One change of a table. `create` is refused if the chain exists, so only one of two callers creates it; `reset`
+ * empties an existing chain. `delete` removes the chain with its rules.
  */
 export type Change =
   | { verb: "create" | "reset" | "delete"; chain: string }
@@ -20,12 +20,12 @@ export const rule = {
   remove: (rule: Rule): Change => ({ verb: "remove", rule }),
 }
 
-/** A removal as changes: rules first, since a chain that a rule leads to cannot go. */
+/** Returns a removal as changes: rules first, since a chain with a jump to it cannot be deleted. */
 export function removalChanges({ rules, chains }: Removal): Change[] {
   return [...rules.map(rule.remove), ...chains.map(chain.delete)]
 }
 
-/** The input for `iptables-restore --noflush`, which makes all these changes or no change. */
+/** Returns the input for `iptables-restore --noflush`, which makes all these changes or none. */
 export function printRestore(table: TableName, changes: readonly Change[]): string {
   return [`*${table}`, ...changes.flatMap(printChange), "COMMIT", ""].join("\n")
 }
@@ -47,7 +47,7 @@ function printChange(change: Change): string[] {
   }
 }
 
-/** Reads what `iptables-save` prints: the chains and rules of one table, without counters; nothing for another's. */
+/** Parses the output of `iptables-save`: the chains and rules of one table, without counters. */
 export function parseSave(text: string, table: TableName): Content {
   const chains: string[] = []
   const rules: Rule[] = []
@@ -65,7 +65,7 @@ export function parseSave(text: string, table: TableName): Content {
   return dropping.length === 0 ? { chains, rules } : { chains, rules, dropping }
 }
 
-/** `-A CHAIN words`, after packets and bytes in brackets when they were asked for. */
+/** Parses `-A CHAIN words`, after optional counters in brackets. */
 function readRule(line: string): Rule[] {
   const words = splitWords(line)
   const at = words.indexOf("-A")
@@ -73,7 +73,7 @@ function readRule(line: string): Rule[] {
   return at === -1 || chain === undefined ? [] : [{ chain, words: words.slice(at + 2) }]
 }
 
-/** What a table holds after these changes: for the next plan of the same restore. */
+/** Returns the content of a table after these changes: for the next plan of the same restore. */
 export function applied(found: Content, changes: readonly Change[]): Content {
   const [chains, rules] = [new Set(found.chains), [...found.rules]]
   const empty = (chain: string) => {

@@ -20,18 +20,17 @@ import type { MasqueradeRules } from "./iptables-rules.ts"
 /** What is stale in a container's chain. */
 export interface Stale {
   chain: string
-  /** Upstream's comment: rules with another one are those of a container whose chain has the same name by accident. */
+  /** Upstream's comment: rules with another one belong to a container whose chain happens to have the same name. */
   comment: string
-  /** Whether the attachment that a mark names is stale. */
+  /** Whether the attachment named by a mark is stale. */
   isOwnerStale(ownerComment: string): boolean
-  /** Whether an address without a mark, "10.1.0.2/32", is stale: upstream does not say whose it is. */
+  /** Whether an address without a mark, "10.1.0.2/32", is stale: upstream does not record its owner. */
   isAddressStale(source: string): boolean
 }
 
 /**
- * Makes the rules be there: the chain with upstream's rules in their order and the marks after them, and the jumps to
- * it. What other interfaces of the container have in the chain stays; what this one has left there does not. A chain
- * that is as it should be is not touched.
+ * Plans the rules: the chain with upstream's rules in their order and the marks after them, and the jumps to it. Rules
+ * of the container's other interfaces stay; leftovers of this one are removed. A correct chain is not touched.
  */
 export function planAdd(target: MasqueradeRules, found: Content, ownerComment: string): Change[] {
   const { chain, comment } = target
@@ -54,7 +53,7 @@ export function planAdd(target: MasqueradeRules, found: Content, ownerComment: s
   ]
 }
 
-/** The rules of the chain: what reaches directly, the masquerade, and the marks. */
+/** Returns the rules of the chain: the networks that are reached directly, the masquerade, and the marks. */
 function arrange({ accepts, masquerade, marks }: MasqueradeRules, kept: readonly Rule[]): Rule[] {
   const others = kept.filter((rule) => !isSameRule(rule, masquerade))
   const isMark = (rule: Rule) => targetOf(rule) === undefined
@@ -69,8 +68,8 @@ function arrange({ accepts, masquerade, marks }: MasqueradeRules, kept: readonly
 }
 
 /**
- * Removes what a stale interface has: its jumps and marks, and the networks that no other interface needs; with the last
- * jump the chain and everything in it.
+ * Plans the removal of a stale interface: its jumps and marks, and the networks that no other interface needs; with the
+ * last jump, the whole chain.
  */
 export function planRemove<R extends Rule>(found: Content<R>, stale: Stale): Removal<R> {
   if (!found.chains.includes(stale.chain)) return { rules: [], chains: [] }
@@ -110,8 +109,8 @@ function isSameList(a: readonly Rule[], b: readonly Rule[]): boolean {
 }
 
 /**
- * What goes of the masquerades of a network when only these attachments are valid. Of a container that has a valid one
- * only marked addresses go, of all others everything; other networks stay.
+ * Plans the removal of a network's masquerades except those of the valid attachments. Of a container with a valid one
+ * only marked addresses are removed, of all others everything; other networks stay.
  */
 export function planGc<R extends Rule>(found: Content<R>, network: string, validOwners: readonly Owner[]): Removal<R> {
   const validContainers = new Set(validOwners.map((owner) => containerComment(owner)))
@@ -125,7 +124,7 @@ export function planGc<R extends Rule>(found: Content<R>, network: string, valid
   return { rules: removals.flatMap(({ rules }) => rules), chains: removals.flatMap(({ chains }) => chains) }
 }
 
-/** The comments with this beginning on what is in a chain and on what leads to it, each once. */
+/** Returns the comments with this beginning in a chain and on jumps to it, each once. */
 function commentsOf({ rules }: Content, chain: string, beginning: string): string[] {
   const related = rules.filter((rule) => rule.chain === chain || targetOf(rule) === chain)
   return [...new Set(related.flatMap((rule) => commentOf(rule) ?? []))].filter((text) => text.startsWith(beginning))

@@ -11,40 +11,40 @@ import {
   ownerComment,
 } from "../types/mod.ts"
 
-/** The table and chain where containers' packets are sent on to their own chains. */
+/** The table and chain with the jumps to the containers' own chains. */
 export const TABLE = "nat"
 export const PARENT = "POSTROUTING"
 
-/** Names that only chains of masquerades have: other chains of CNI have letters where these have digits. */
+/** Names that only chains of masquerades have: other chains of CNI have letters in place of these digits. */
 export const ANY_CHAIN = /^CNI-[0-9a-f]{24}$/
 
 const MULTICAST = { [AF_INET]: "224.0.0.0/4", [AF_INET6]: "ff00::/8" } as const
 
-/** The rules by which one container is masqueraded in one network, as upstream has them, in one address family. */
+/** The rules that masquerade one container in one network, as upstream has them, in one address family. */
 export interface MasqueradeRules {
   family: Family
-  /** Its own chain: one for all interfaces of the container. */
+  /** Its own chain, shared by all interfaces of the container. */
   chain: string
   comment: string
   /** In the chain: the networks that each address reaches directly. */
   accepts: Rule[]
   /** In the chain: everything else, multicast excepted. */
   masquerade: Rule
-  /** In the chain, at its end: whose an address is. They do nothing. */
+  /** At the end of the chain: the owners of addresses. These rules have no effect. */
   marks: Rule[]
-  /** In POSTROUTING: what the addresses send goes to the chain. */
+  /** In POSTROUTING: the jumps to the chain for packets from the addresses. */
   jumps: Rule[]
 }
 
-/** The search that finds them. */
+/** Returns the search that finds them. */
 export function masqueradeSearch(owner: Owner): Search {
   return { chains: [chainName("CNI-", owner)], parents: [PARENT] }
 }
 
 /**
- * The rules for addresses of an attachment. Beside upstream's, which know the container and not its interface, there is a
- * mark for each address: a rule without a target that has the interface in its comment, so that DEL of one of a
- * container's interfaces leaves the others alone. Upstream's DEL flushes it away with the chain.
+ * Returns the rules for the addresses of an attachment. Upstream's rules name the container but not its interface, so
+ * each address also has a mark: a rule without a target that has the interface in its comment, so that DEL of one
+ * interface leaves the others alone. Upstream's DEL removes it with the chain.
  */
 export function masqueradeRules(family: Family, owner: Owner, addresses: readonly Cidr[]): MasqueradeRules {
   const chain = chainName("CNI-", owner)

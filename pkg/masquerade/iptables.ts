@@ -26,14 +26,14 @@ import { byFamily, type MasqueradeSpec } from "./spec.ts"
 
 const NOTHING = { chains: [], rules: [] } as const
 
-/** The masquerade by upstream's chains and rules, of either suite. `hints`: the container's namespace. */
+/** The masquerade by upstream's chains and rules, added by either suite. `hints`: the container's namespace. */
 export class IptablesMasquerade
   extends IptablesBackend<MasqueradeSpec>
   implements RuleBackend<MasqueradeSpec, NamespaceFile>
 {
   protected readonly table = TABLE
 
-  /** One `iptables-restore` for each address family. Throws `CniError`. */
+  /** Runs one `iptables-restore` per address family. Throws `CniError`. */
   add({ owner, addresses }: MasqueradeSpec, undo: Undo): void {
     const variant = chooseVariant(this.socket)
     const search = masqueradeSearch(owner)
@@ -83,8 +83,8 @@ export class IptablesMasquerade
   }
 
   /**
-   * Needs no program except for the older tables. `namespace` is looked at only where the Go suite has left rules that do not tell
-   * which of the container's interfaces they are for. Throws `CniError`.
+   * Needs no program except for legacy tables. `namespace` is read only if the Go suite has left rules that do not name
+   * the container's interface. Throws `CniError`.
    */
   remove(owner: Owner, namespace: NamespaceFile): void {
     let beside: Set<string> | undefined
@@ -111,7 +111,7 @@ export class IptablesMasquerade
   }
 }
 
-/** The first missing rule, and the rule in its place; `undefined` when no rule is missing. */
+/** Returns the first missing rule, and the rule in its place; `undefined` if no rule is missing. */
 function findFault(
   { comment, accepts, masquerade, jumps }: MasqueradeRules,
   { rules }: Content,
@@ -126,9 +126,9 @@ function describe(rules: readonly Rule[], { chain }: Rule, comment: string): str
 }
 
 /**
- * The addresses that a container has on its other interfaces, each as "10.1.0.2/32". Empty when the container's
- * namespace no longer exists, or has too many addresses to list in time: then the rules are removed, which concerns
- * only that container.
+ * Returns the addresses on a container's other interfaces, each as "10.1.0.2/32". Empty if the container's namespace no
+ * longer exists, or has too many addresses to list in time: then the rules are removed, which affects only that
+ * container.
  */
 function addressesBeside(namespace: NamespaceFile, ifName: string): Set<string> {
   using sandbox = Netns.find(namespace)

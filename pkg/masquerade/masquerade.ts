@@ -15,8 +15,8 @@ const feature: Feature<MasqueradeSpec> = {
 }
 
 /**
- * The masquerade of containers in the thread's namespace: what their addresses send beyond their network leaves with the host's
- * address. `remove` looks at the container's namespace only for rules of the Go suite.
+ * The masquerade of containers in the thread's namespace: packets that leave their network get the host's address.
+ * `remove` reads the container's namespace only for rules of the Go suite.
  *
  * @example
  * using filter = PacketFilter.find()
@@ -26,7 +26,7 @@ const feature: Feature<MasqueradeSpec> = {
 export class Masquerade extends OwnedRules<MasqueradeSpec, NamespaceFile> {
   readonly #filter: Filter | undefined
 
-  /** `filter` is undefined where the kernel has no nf_tables. */
+  /** `filter` is undefined if the kernel has no nf_tables. */
   constructor(filter: Filter | undefined) {
     super(feature, filter, {
       nftables: filter && new NftablesMasquerade(filter),
@@ -36,7 +36,7 @@ export class Masquerade extends OwnedRules<MasqueradeSpec, NamespaceFile> {
     this.#filter = filter
   }
 
-  /** Of what containers have sent, with their own address, nothing has been answered. */
+  /** Flows that left with a container's own address have no answers. */
   protected override flushFlows(specs: readonly MasqueradeSpec[]): void {
     for (const [family, addresses] of byFamily(specs.flatMap((spec) => spec.addresses))) {
       const ours = new Set(addresses.map(({ ip }) => keyOf(ip)))

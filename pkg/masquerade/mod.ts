@@ -1,6 +1,6 @@
 /**
- * The masquerade of containers: what they send beyond their network leaves with the host's address. By nf_tables, or by
- * iptables with upstream's chains, on top of the rooms for these two.
+ * The masquerade of containers: packets that leave their network get the host's address. By nf_tables, or by iptables
+ * with upstream's chains, on top of the rooms for these two.
  *
  * @example
  * using filter = PacketFilter.find()

@@ -19,29 +19,29 @@ import { AF_INET, AF_INET6, type Cidr, type Family, networkOf } from "../types/m
 import { byFamily } from "./spec.ts"
 
 /**
- * The objects that masquerade the containers of one address family. All sets are hash sets: to add or remove an element
- * costs the same with one container and with thousands, and so does every new flow.
+ * The objects that masquerade the containers of one address family. All sets are hash sets: adding or removing an
+ * element, and every new flow, cost the same with one container and with thousands.
  */
 export interface MasqueradeLayout {
   family: Family
   table: Table
   chain: Chain
-  /** Addresses whose traffic is masqueraded; networks in bridges of their own may have the same ones. */
+  /** Addresses whose traffic is masqueraded; networks with bridges of their own may have the same addresses. */
   containers: SharedSet
-  /** Masquerades, as the last rule of the chain. */
+  /** The last rule of the chain, which masquerades. */
   rule: Rule
-  /** Made by `networksOf`, by prefix length. */
+  /** Created by `networksOf`, by prefix length. */
   networks: Map<number, Networks>
 }
 
-/** What keeps traffic to the container's own network out of the masquerade: one set and one rule for each prefix length. */
+/** Exempts traffic to the container's own network from the masquerade: one set and one rule per prefix length. */
 export interface Networks {
   /** Addresses, each with the first address of its network. */
   set: SharedSet
   rule: Rule
 }
 
-/** An element, and where it belongs. */
+/** An element with its set. */
 export interface Place {
   set: SharedSet
   element: Element
@@ -68,7 +68,7 @@ const TO_ITS_NETWORK = "to its own network"
 /** The table of each family. */
 export const MASQUERADE_TABLE = "cni_masquerade"
 
-/** The layout of a family: one value for all calls, so that its objects are encoded once. */
+/** Returns the layout of a family: one value for all calls, so that its objects are encoded once. */
 export function masqueradeLayout(family: Family): MasqueradeLayout {
   return layouts[family]
 }
@@ -99,7 +99,10 @@ function makeLayout(family: Family): MasqueradeLayout {
 
 const layouts = { [AF_INET]: makeLayout(AF_INET), [AF_INET6]: makeLayout(AF_INET6) }
 
-/** The set and the rule for networks of this prefix length. The rule has to stand before the one that masquerades. */
+/**
+ * Returns the set and the rule for networks of this prefix length. The rule has to come before the one that
+ * masquerades.
+ */
 export function networksOf(layout: MasqueradeLayout, prefix: number): Networks {
   const known = layout.networks.get(prefix)
   if (known) return known
@@ -116,23 +119,23 @@ function networksName(prefix: number): string {
   return `${NETWORKS}_${prefix}`
 }
 
-/** The comment on the rule for networks of this prefix length. */
+/** Returns the comment of the rule for networks of this prefix length. */
 export function networksComment(prefix: number): string {
   return `${TO_ITS_NETWORK}, /${prefix}`
 }
 
-/** Whether this is the comment on the rule of a set of networks. */
+/** Whether this is the comment of the rule for a set of networks. */
 export function isNetworksComment(comment: string | undefined): boolean {
   return comment?.startsWith(TO_ITS_NETWORK) === true
 }
 
-/** The prefix length of the networks in the set of this name; undefined for another set. */
+/** Returns the prefix length in the name of a set of networks; undefined for another set. */
 export function prefixIn(name: string): number | undefined {
   const prefix = Number(name.slice(NETWORKS.length + 1))
   return name === networksName(prefix) && Number.isInteger(prefix) ? prefix : undefined
 }
 
-/** All elements for addresses of this owner. */
+/** Returns all elements for addresses of this owner. */
 export function placesFor(layout: MasqueradeLayout, addresses: readonly Cidr[], comment: string): Place[] {
   return [
     ...addresses.map(({ ip }) => ({ set: layout.containers, element: { key: [ip], comment } })),
@@ -143,12 +146,12 @@ export function placesFor(layout: MasqueradeLayout, addresses: readonly Cidr[], 
   ]
 }
 
-/** How an address stands in the set for networks of this prefix length. */
+/** Returns the key of an address in the set for networks of this prefix length. */
 export function networkKey(ip: Uint8Array, prefix: number): Uint8Array[] {
   return [ip, networkOf({ ip, prefix })]
 }
 
-/** The layout of each family that has addresses, with these. */
+/** Returns the layout of each family in these addresses, with the addresses. */
 export function groupByLayout(addresses: readonly Cidr[]): { layout: MasqueradeLayout; addresses: Cidr[] }[] {
   return byFamily(addresses).map(([family, addresses]) => ({ layout: masqueradeLayout(family), addresses }))
 }

@@ -32,16 +32,15 @@ import {
 } from "./nftables-layout.ts"
 
 /**
- * Returns the prefix lengths for which a table has sets of networks; empty when the table does not exist. Throws
- * `NetlinkError`.
+ * Returns the prefix lengths of a table's sets of networks; empty if the table does not exist. Throws `NetlinkError`.
  */
 export function listPrefixes(queues: KeyQueues, { table }: MasqueradeLayout): number[] {
   return queues.namesIn(table).flatMap((name) => prefixIn(name) ?? [])
 }
 
 /**
- * Whether the chain has our rules and no others: those for the networks of these addresses, and last the one that
- * masquerades. The kernel keeps chain and sets for as long as a rule needs them.
+ * Whether the chain has exactly our rules: those for the networks of these addresses, and last the one that
+ * masquerades. The kernel keeps chain and sets as long as a rule uses them.
  */
 export function hasMasqueradeRules(
   socket: Pick<Netfilter, "dump" | "get">,
@@ -51,7 +50,7 @@ export function hasMasqueradeRules(
   return hasMasqueradeRulesAsleep(socket, layout, addresses) && !isDormant(socket, layout.table)
 }
 
-/** The same, but the table may be dormant. */
+/** Like `hasMasqueradeRules`, but the table may be dormant. */
 export function hasMasqueradeRulesAsleep(
   socket: Pick<Netfilter, "dump">,
   { chain, rule }: MasqueradeLayout,
@@ -65,7 +64,7 @@ export function hasMasqueradeRulesAsleep(
   return isEveryOurs && hasEach
 }
 
-/** The queues of these addresses in every set, if anything is in them. Throws `NetlinkError`. */
+/** Returns the queues of these addresses in every set that has any. Throws `NetlinkError`. */
 export function findAddresses(
   queues: KeyQueues,
   layout: MasqueradeLayout,
@@ -88,8 +87,8 @@ function findInNetworks(
 }
 
 /**
- * The elements for addresses of this owner, for a layout that is complete: refused when an address is held already. The
- * table is woken, if it is dormant.
+ * Returns the elements for addresses of this owner in a complete layout; the kernel refuses them if an address is held.
+ * A dormant table is activated.
  */
 export function planNew(layout: MasqueradeLayout, addresses: readonly Cidr[], comment: string): Operation[] {
   const places = Map.groupBy(placesFor(layout, addresses, comment), ({ set }) => set)
@@ -102,19 +101,20 @@ export function planNew(layout: MasqueradeLayout, addresses: readonly Cidr[], co
   return [wake(layout.table), ...elements]
 }
 
-/** What an ADD finds of a layout. */
+/** The state of a layout at ADD. */
 export interface MasqueradeState {
-  /** The prefix lengths that there are sets of networks for. */
+  /** The prefix lengths of the sets of networks. */
   prefixes: readonly number[]
-  /** Whether all rules are there. */
+  /** Whether all rules exist. */
   isComplete: boolean
-  /** The queues of its addresses, in every set. */
+  /** The queues of the addresses in every set. */
   held: readonly KeyQueue[]
 }
 
 /**
- * What is missing for these addresses: the layout, if need be, and elements of this owner. A network gives an address to
- * one container at a time, so this network's other elements for it go; those of other networks stay.
+ * Plans what is missing for these addresses: the layout, if need be, and elements of this owner. A network gives an
+ * address to one container at a time, so this network's other elements for it are removed; those of other networks
+ * stay.
  */
 export function planAdd(
   layout: MasqueradeLayout,
@@ -145,7 +145,10 @@ function isFor({ set, element }: Place, queue: KeyQueue): boolean {
   return set === queue.set && String(element.key) === String(queue.key)
 }
 
-/** All of the layout, for networks of these prefix lengths. What is there stays, except for rules that are not ours. */
+/**
+ * Adds the whole layout, for networks of these prefix lengths. Existing objects stay, except for rules that are not
+ * ours.
+ */
 export function skeleton(layout: MasqueradeLayout, prefixes: readonly number[]): Operation[] {
   const { table, chain, containers, rule } = layout
   const operations = [add.table(table), add.chain(chain), flush.chain(chain), add.set(containers)]
@@ -160,8 +163,8 @@ export function skeleton(layout: MasqueradeLayout, prefixes: readonly number[]):
 for (const family of FAMILIES) encodeAhead(skeleton(masqueradeLayout(family), []))
 
 /**
- * Removes the elements that are sought; the next in the queue comes into force, and with the last container the table goes. Throws
- * `NetlinkError`.
+ * Removes the elements that are sought. The next one in the queue becomes active; the table is removed with the last
+ * container. Throws `NetlinkError`.
  */
 export function planRemoval(
   socket: Pick<Netfilter, "get" | "dump">,

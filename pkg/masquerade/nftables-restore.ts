@@ -6,8 +6,8 @@ import { hasMasqueradeRules, listPrefixes, skeleton } from "./nftables-plan.ts"
 import type { MasqueradeSpec } from "./spec.ts"
 
 /**
- * Plans what is missing for the addresses of many owners, and what became of each. An address that another container of the network has
- * by now stays that one's; other networks may have the same. Throws `NetlinkError`.
+ * Plans what is missing for the addresses of many owners, and returns the outcome for each. An address that another
+ * container of the network has now is not changed; other networks may have the same address. Throws `NetlinkError`.
  */
 export function planRestore(
   socket: Pick<Netfilter, "dump" | "get">,

@@ -42,7 +42,10 @@ import type { MasqueradeSpec } from "./spec.ts"
 export class NftablesMasquerade extends NftablesBackend implements RuleBackend<MasqueradeSpec> {
   protected readonly table = MASQUERADE_TABLE
 
-  /** Whether the kernel has nf_tables with NAT, for the families of these addresses. Where nothing is masqueraded yet it tries. */
+  /**
+   * Whether the kernel has nf_tables with NAT for the families of these addresses. It tries if nothing is masqueraded
+   * yet.
+   */
   isUsable({ addresses = [] }: Partial<MasqueradeSpec> = {}): boolean {
     const { socket } = this
     const families: Family[] = addresses.length > 0 ? addresses.map(({ ip }) => familyOf(ip)) : [AF_INET]
@@ -53,10 +56,10 @@ export class NftablesMasquerade extends NftablesBackend implements RuleBackend<M
   }
 
   /**
-   * Masquerades what the addresses send beyond their network, multicast excepted, all in one transaction:
-   * `nft add element ip cni_masquerade containers { 10.1.0.2 comment "network/containerID/ifname" }` and so on, with table,
-   * chain, sets and rules where they are missing. An address that another owner in this network has left behind becomes this
-   * one's; it is shared with another network, which may have the same addresses on a bridge of its own. Throws `NetlinkError`.
+   * Masquerades what the addresses send beyond their network, except multicast, in one transaction: `nft add element ip
+   * cni_masquerade containers { 10.1.0.2 comment "network/containerID/ifname" }` and so on, with missing table, chain,
+   * sets and rules. An address left by another owner in this network gets this owner. It is shared with another
+   * network, which may have the same addresses on its own bridge. Throws `NetlinkError`.
    */
   add({ owner, addresses }: MasqueradeSpec, undo: Undo, onNewTable = () => {}): void {
     const { socket } = this
@@ -64,7 +67,7 @@ export class NftablesMasquerade extends NftablesBackend implements RuleBackend<M
     if (groups.length === 0) return
     const planMissing = () =>
       groups.flatMap(({ layout, addresses }) => planAdd(layout, readState(socket, layout, addresses), addresses, owner))
-    // Not complete for the first address with its prefix length; refused when an address is held.
+    // Incomplete for the first address with its prefix length; refused if an address is held.
     const isComplete = groups.every(({ layout, addresses }) => hasMasqueradeRulesAsleep(socket, layout, addresses))
     if (!isComplete && !this.mayHold()) onNewTable()
     const planAll = () => groups.flatMap(({ layout, addresses }) => planNew(layout, addresses, ownerComment(owner)))
@@ -110,7 +113,7 @@ function readState(socket: Netfilter, layout: MasqueradeLayout, addresses: reado
   return { prefixes, isComplete, held: findAddresses(queues, layout, prefixes, ips) }
 }
 
-/** What stands anywhere in the sets with the owner's name or the address. */
+/** Returns the elements of all sets with the owner's name or the address. */
 function findSimilar(socket: Netfilter, layout: MasqueradeLayout, needles: readonly Uint8Array[]): Place[] {
   const prefixes = listPrefixes(new KeyQueues(socket), layout)
   const sets = [layout.containers, ...prefixes.map((prefix) => networksOf(layout, prefix).set)]

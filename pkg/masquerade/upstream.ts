@@ -14,12 +14,12 @@ import { type Cidr, formatIp, type Owner, ownerComment } from "../types/mod.ts"
 import type { MasqueradeSpec } from "./spec.ts"
 
 const table: Table = { family: "inet", name: "cni_plugins_masquerade" }
-/** Where the Go suite, from v1.6 on, has one rule for each address with `ipMasqBackend: nftables`. */
+/** The chain in which the Go suite, since v1.6, has one rule per address with `ipMasqBackend: nftables`. */
 const chain: Chain = { table, name: "masq_checks" }
-/** What sends packets there. */
+/** The chain with the jump to it. */
 const postrouting: Chain = { table, name: "postrouting" }
 
-/** The masquerade of the Go suite in nf_tables, so that a node can change suites with containers running. */
+/** The masquerade of the Go suite in nf_tables, so that a node can change suites while containers run. */
 export class UpstreamMasquerade extends InTable implements ForeignRules<MasqueradeSpec> {
   protected readonly table = table.name
 
@@ -38,7 +38,7 @@ export class UpstreamMasquerade extends InTable implements ForeignRules<Masquera
     throw missingRules(`the other suite's masquerade of ${ownerComment(owner)}`, expected)
   }
 
-  /** Table and chains stay, as the Go suite's own DEL leaves them. Throws `NetlinkError`. */
+  /** Table and chains stay, as after the Go suite's own DEL. Throws `NetlinkError`. */
   remove(owner: Owner): void {
     const prefix = upstreamPrefix(owner)
     this.#removeAll((comment) => comment.startsWith(prefix))
@@ -60,7 +60,7 @@ export class UpstreamMasquerade extends InTable implements ForeignRules<Masquera
   }
 }
 
-/** Whether a rule is for packets of an address: it is compared as a whole, its network by the bytes of the prefix. */
+/** Whether a rule matches packets of an address: the whole address, or its network by the bytes of the prefix. */
 function comparesWith({ expressions }: FoundRule, ip: Uint8Array): boolean {
   return expressions.some(
     ({ name, data }) =>
@@ -71,7 +71,10 @@ function comparesWith({ expressions }: FoundRule, ip: Uint8Array): boolean {
   )
 }
 
-/** What the comments of an attachment's rules begin with: 16 hex digits for the network, and 16 for the interface. */
+/**
+ * Returns the beginning of the comments of an attachment's rules: 16 hex digits for the network, and 16 for the
+ * interface.
+ */
 export function upstreamPrefix({ network, containerId, ifName }: Owner): string {
   return `${digits(network)}-${digits(`${ifName}:${containerId}`)}`
 }

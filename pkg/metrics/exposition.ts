@@ -10,11 +10,11 @@ export interface Sample {
   /** The suffix of the name: "_bucket". */
   readonly suffix?: string
   readonly labels: Readonly<Record<string, string>>
-  /** A text where a number does not hold it. */
+  /** A text if a number cannot hold it. */
   readonly value: number | string
 }
 
-/** Writes metrics in the text format; one without samples is left out. */
+/** Formats metrics; a metric without samples is left out. */
 export function printFamilies(families: readonly Family[]): string {
   return families.map(printFamily).join("")
 }

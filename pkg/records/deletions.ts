@@ -13,22 +13,22 @@ import {
 import type { Owner } from "../types/mod.ts"
 import { recordName } from "./records.ts"
 
-/** An empty file for each attachment whose DEL has begun. */
+/** The directory with an empty file for each attachment whose DEL has begun. */
 export const DELETIONS = "/run/cni/deletions"
-/** How long a DEL waits for a run of `cni reconcile`, and such a run for another one. */
+/** The time that a DEL waits for `cni reconcile`, and that a reconcile waits for another one. */
 const [DEL_PATIENCE_MS, RUN_PATIENCE_MS] = [10_000, 60_000]
-/** A mark without a record is not needed; it may be of another runtime's cache that is being read. */
+/** A mark without a record is not needed, but it may belong to the cache of another runtime. */
 const KEPT_MS = 3_600_000
 
 /**
- * Marks an attachment before the first change of its DEL. Waits while `cni reconcile` restores: a DEL that begins later finds what was
- * restored, one that has begun is left alone. Never throws: GC removes what an unmarked DEL may leave.
+ * Marks an attachment before the first change of its DEL. Waits while `cni reconcile` restores: a DEL that begins later
+ * sees what was restored, one that has begun is left alone. Never throws: GC removes what an unmarked DEL may leave.
  */
 export function beginDeletion(owner: Owner): void {
   try {
     using directory = openDirectory()
     lockWithin(DEL_PATIENCE_MS, () => tryLockShared(directory.fd))
-    const flags = Open.WriteOnly | Open.Create | Open.Truncate // a new time of modification
+    const flags = Open.WriteOnly | Open.Create | Open.Truncate // a new modification time
     FileDescriptor.open(pathOf(owner), flags, 0o600)[Symbol.dispose]()
   } catch {}
 }
@@ -40,7 +40,7 @@ export function endDeletion(owner: Owner): void {
   } catch {}
 }
 
-/** Keeps DELs from beginning until it is disposed of. Throws where another run takes longer than a minute, and `SyscallError`. */
+/** Keeps DELs from beginning until disposed. Throws if another run takes longer than a minute, and `SyscallError`. */
 export function holdDeletions(): Disposable {
   const directory = openDirectory()
   if (lockWithin(RUN_PATIENCE_MS, () => tryLock(directory.fd))) return directory
@@ -48,7 +48,9 @@ export function holdDeletions(): Disposable {
   throw new Error(`Cannot lock "${DELETIONS}": another cni reconcile holds it`)
 }
 
-/** Returns the test for attachments whose DEL began after their record was written; a later record is that of a new ADD. */
+/**
+ * Returns the test for attachments whose DEL began after their record was written; a later record belongs to a new ADD.
+ */
 export function readDeletions(): (owner: Owner, written: bigint) => boolean {
   const names = new Set(unlessErrno(() => readDirectory(DELETIONS), "ENOENT") ?? [])
   return (owner, written) => {
@@ -57,7 +59,7 @@ export function readDeletions(): (owner: Owner, written: bigint) => boolean {
   }
 }
 
-/** Removes old marks of attachments without a record, which a DEL that never ended has left. Throws `SyscallError`. */
+/** Removes old marks of attachments without a record, left by a DEL that never ended. Throws `SyscallError`. */
 export function sweepDeletions(recorded: readonly Owner[]): void {
   const kept = new Set(recorded.map(recordName))
   for (const name of readDirectory(DELETIONS)) {

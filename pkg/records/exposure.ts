@@ -6,15 +6,16 @@ const STICKY = 0o1000
 const GROUP_MAY_WRITE = 0o020
 const OTHERS_MAY_WRITE = 0o002
 
-/** As many links as the kernel follows, path_resolution(7); beyond that it says ELOOP itself. */
+/** The number of links that the kernel follows, path_resolution(7); beyond that it returns ELOOP. */
 const LINKS_MAX = 40
 
-/** Errors by which the path cannot be used at all: the next call that uses it gets them. */
+/** Errors of a path that cannot be used at all: the next call that uses it gets them. */
 const nothingThere = ["ENOTDIR", "ENAMETOOLONG", "EACCES", "ELOOP"] as const
 
 /**
- * Throws `CniError` when others than the administrator could change what is in a directory, or in its subdirectory `inside`. To
- * be called before anything there is believed or written, and again once the directory has been made: then no other user can change it.
+ * Throws `CniError` if users other than the administrator could change the content of a directory, or of its
+ * subdirectory `inside`. Call it before trusting or writing anything there, and again after creating the directory:
+ * then no other user can change it.
  */
 export function requireOwn(directory: string, inside?: string): void {
   const exposure = findExposure(directory, inside)
@@ -27,10 +28,10 @@ export function requireOwn(directory: string, inside?: string): void {
 
 /**
  * Returns the reason why users other than the administrator could change or replace the content of a directory;
- * `undefined` when they cannot. All directories and links of its path count. Others are: an owner other than root, the
- * user of this process, or the owner of "/" (root, where a user namespace does not map it); and users that may write to
- * it, except for group root. A directory on the way may be for everybody when it is sticky, like /tmp. What is not
- * there yet says nothing.
+ * `undefined` if they cannot. All directories and links of its path count. Other users are: an owner other than root,
+ * this process's user, or the owner of "/" (root, if a user namespace does not map it); and users who may write to it,
+ * except group root. A directory on the way may be writable for all if it is sticky, like /tmp. A missing directory is
+ * no reason.
  */
 export function findExposure(directory: string, inside?: string): string | undefined {
   return unlessErrno(() => new Walk().along(directory, inside), ...nothingThere)
@@ -38,7 +39,7 @@ export function findExposure(directory: string, inside?: string): string | undef
 
 class Walk {
   readonly #root = stat("/")
-  /** Asked for where it matters: it is root mostly. */
+  /** Read only when needed: usually it is root. */
   #self: number | undefined
 
   along(directory: string, inside: string | undefined): string | undefined {
@@ -67,7 +68,10 @@ class Walk {
     return undefined
   }
 
-  /** The owner of a directory whose parent only the administrator can change by now: it was made before that, or given away. */
+  /**
+   * Returns the owner of a directory whose parent only the administrator can change now: it was created before, or
+   * given away.
+   */
   #within(path: string): string | undefined {
     const found = findStat(path, true)
     if (!found) return undefined
@@ -77,7 +81,7 @@ class Walk {
 
   #exposureOf(path: string, { user, group, mode }: Stat, isLast: boolean): string | undefined {
     if (!this.#isTrusted(user)) return `"${path}" belongs to user ${user}`
-    if ((mode & STICKY) !== 0 && !isLast) return undefined // entries are taken away by their owners only
+    if ((mode & STICKY) !== 0 && !isLast) return undefined // only owners can remove entries
     if ((mode & OTHERS_MAY_WRITE) !== 0) return `everybody may write to "${path}"`
     const isShared = (mode & GROUP_MAY_WRITE) !== 0 && group !== 0 && group !== this.#root.group
     return isShared ? `group ${group} may write to "${path}"` : undefined

@@ -1,5 +1,5 @@
 /**
- * Files with what DEL has to know of an attachment and the kernel cannot tell.
+ * Files with data of an attachment that DEL needs and the kernel cannot store.
  *
  * @example
  * const records = new Records("/run/cni/tuning", "backup")

@@ -18,25 +18,28 @@ import {
 import { CniError, Code, type Owner, orCannot } from "../types/mod.ts"
 import { requireOwn } from "./exposure.ts"
 
-/** Errors that mean "no such file" in addition to ENOENT: a file whose name is too long cannot exist. */
+/** Errors that mean "no such file" in addition to ENOENT: a file with too long a name cannot exist. */
 const nothingThere = ["ENOTDIR", "ENAMETOOLONG"] as const
 
 /** The time that a call waits for the lock of the directory: each call holds it for some hundredths of a second. */
 const PATIENCE_MS = 10_000
 
-/** The file's name of an attachment. No name of a network, a container or an interface has a ":", so that no two have one file. */
+/**
+ * Returns the file name for an attachment. Names of networks, containers and interfaces have no ":", so no two
+ * attachments share a file.
+ */
 export function recordName({ network, containerId, ifName }: Owner): string {
   return `${network}:${containerId}:${ifName}.json`
 }
 
-/** The attachment of a file's name; undefined for drafts and what is no record. */
+/** Returns the attachment of a file name; undefined for drafts and other files. */
 export function ownerOfRecord(name: string): Owner | undefined {
   const [network = "", containerId = "", ifName = "", ...rest] = name.replace(/\.json$/, "").split(":")
   const isRecord = name.endsWith(".json") && !name.startsWith(".") && rest.length === 0 && ifName !== ""
   return isRecord ? { network, containerId, ifName } : undefined
 }
 
-/** Whether a file's name is that of a record of this network's. */
+/** Whether a file name belongs to a record of this network. */
 export function isRecordOf(name: string, network: string): boolean {
   return name.startsWith(`${network}:`) && name.endsWith(".json")
 }
@@ -52,14 +55,17 @@ export class Records {
   readonly #isDurable: boolean
   #isOwn = false
 
-  /** `what` is the word that errors have for one of them. `isDurable`: each is on the disk when `write` returns. */
+  /** `what` names one record in errors. `isDurable`: each is on disk when `write` returns. */
   constructor(directory: string, what: string, isDurable = false) {
     this.directory = directory
     this.#what = what
     this.#isDurable = isDurable
   }
 
-  /** Throws `CniError` when others can change what is in the directory. Asked once: what they cannot change stays like that. */
+  /**
+   * Throws `CniError` if others can change the content of the directory. Checked once: if they cannot change it now,
+   * they cannot later.
+   */
   #requireOwn(): void {
     if (!this.#isOwn) requireOwn(this.directory)
     this.#isOwn = true
@@ -69,7 +75,7 @@ export class Records {
     return `${this.directory}/${name}`
   }
 
-  /** Makes the directory, for root alone, if it is not there. Throws `CniError`. */
+  /** Creates the directory, for root only, if it does not exist. Throws `CniError`. */
   make(): void {
     this.#requireOwn()
     orIo(`Cannot make the directory "${this.directory}"`, () => this.#makeDirectory())
@@ -77,12 +83,12 @@ export class Records {
 
   #makeDirectory(): void {
     makeDirectories(this.directory, 0o700)
-    requireOwn(this.directory) // another process may have made it in between
+    requireOwn(this.directory) // another process may have created it in between
   }
 
   /**
-   * Takes the directory's lock of flock(2) until it is disposed; the kernel frees it when the process ends. Undefined where there is
-   * no directory, and so no record. Throws `CniError`, with code 11 when another call holds it for 10 s.
+   * Takes the directory's lock of flock(2) until disposed; the kernel frees it when the process ends. Undefined if
+   * there is no directory, and so no record. Throws `CniError`, with code 11 if another call holds it for 10 s.
    */
   lock(): FileDescriptor | undefined {
     this.#requireOwn()
@@ -105,14 +111,14 @@ export class Records {
     return orIo(`Cannot read the ${this.#what} "${path}"`, read)
   }
 
-  /** Makes the file of this name hold these bytes. Throws `CniError`. */
+  /** Writes these bytes to the file of this name. Throws `CniError`. */
   write(name: string, bytes: Uint8Array): void {
     const path = this.pathOf(name)
     const draft = this.pathOf(draftOf(name))
     this.#requireOwn()
     try {
       this.#makeDirectory()
-      removeIfThere(draft) // of a call that was killed here
+      removeIfThere(draft) // left by a call that was killed here
       createFile(draft, bytes, 0o600)
       if (this.#isDurable) syncPath(draft)
       rename(draft, path)
@@ -120,12 +126,15 @@ export class Records {
     } catch (cause) {
       try {
         removeIfThere(draft)
-      } catch {} // what is wrong is the cause
+      } catch {} // the cause says what is wrong
       throw new CniError(Code.Io, `Cannot write the ${this.#what} "${path}"`, { cause })
     }
   }
 
-  /** Removes the file of this name, and a draft that a killed call has left. None there is success. Throws `CniError`. */
+  /**
+   * Removes the file of this name, and a draft left by a killed call. A missing file is not an error. Throws
+   * `CniError`.
+   */
   remove(name: string): void {
     this.#requireOwn()
     orIo(`Cannot remove the ${this.#what} "${this.pathOf(name)}"`, () => {
@@ -134,7 +143,7 @@ export class Records {
   }
 
   /**
-   * The names in the directory, temporary files among them; empty when the directory does not exist. Throws
+   * Returns the names in the directory, temporary files included; empty if the directory does not exist. Throws
    * `SyscallError` or `CniError`.
    */
   list(): string[] {
@@ -143,10 +152,10 @@ export class Records {
   }
 
   /**
-   * Throws `CniError` when a record could not be written: a part of the path is a file, is read-only, or can be changed
-   * by others. Tries it in the existing part of the path with a file without a name; where the file system has no such
-   * files, with a directory that it creates and removes, always of the same name, so that killed calls leave one at
-   * most.
+   * Throws `CniError` if a record could not be written: a part of the path is a file, is read-only, or can be changed
+   * by others. Tries it in the existing part of the path with an unnamed file; if the file system does not support
+   * those, with a directory that it creates and removes, always under the same name, so that killed calls leave at most
+   * one.
    */
   requireWritable(): void {
     orIo(`Cannot keep ${this.#what}s in "${this.directory}"`, () => {
@@ -155,7 +164,7 @@ export class Records {
       if (tryUnnamedFile(place)) return
       const probe = `${place}/.status`
       makeDirectories(probe, 0o700)
-      unlessErrno(() => removeDirectory(probe), "ENOENT") // that another call has removed it shows the same
+      unlessErrno(() => removeDirectory(probe), "ENOENT") // if another call has removed it, that shows the same
     })
   }
 }
@@ -165,17 +174,17 @@ function orIo<T>(message: string, act: () => T): T {
   return orCannot(message, act, Code.Io)
 }
 
-/** The draft of a new record: no name of a network begins with ".". */
+/** Returns the name of the draft of a new record: no network name begins with ".". */
 export function draftOf(name: string): string {
   return `.${name}`
 }
 
-/** Removes a file, if there is one. Throws `SyscallError`. */
+/** Removes a file if it exists. Throws `SyscallError`. */
 export function removeIfThere(path: string): void {
   unlessErrno(() => tryUnlink(path), ...nothingThere)
 }
 
-/** The directory, or the one nearest to it that is there: `write` makes the rest. */
+/** Returns the directory, or its nearest existing ancestor: `write` creates the rest. */
 function existingPart(directory: string): string {
   for (let at = directory; ; at = at.slice(0, at.lastIndexOf("/"))) {
     const place = at === "" ? "/" : at
