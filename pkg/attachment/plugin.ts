@@ -41,17 +41,12 @@ export interface Sides {
 export interface Attaching extends Sides {
   /** Every change of the host is followed by its reverse; what lies in the container goes with the interface. */
   undo: Undo
-  /**
-   * Leases the addresses, unless the IPAM plugin needs the interface first, as dhcp does. Call it after the checks and
-   * before the first change, so that an ADD that cannot succeed takes no address, and an ADD without an address changes
-   * nothing.
-   */
-  leaseEarly(): void
 }
 
 /**
- * The result that the interface is to have: addresses, routes, DNS. To be called once the interface is there and frames can pass it:
- * leases of DHCP come by it. Others may have been made before, by `leaseEarly`. Throws the IPAM plugin's error.
+ * Returns the result that the interface is to have: addresses, routes, DNS. Call it once the interface exists and frames
+ * can pass: only then can DHCP lease an address. Other addresses are leased before `attach`. Throws the IPAM plugin's
+ * error.
  */
 export type Lease = () => Result
 
@@ -88,7 +83,7 @@ export interface ContainerRoutes {
  * A plugin that gives containers an interface: what is particular to it. The scaffold does the rest: sockets, leases, the
  * masquerade, undo, and the verbs that find an interface by its owner.
  */
-export interface InterfacePlugin<C extends AttachmentConfig> {
+export interface InterfacePlugin<C extends AttachmentConfig, Prepared = void> {
   readonly name: string
   /** Of the container's interface. Undefined for a device that is not made here, and that `detach` gives back. */
   readonly kind: InterfaceKind | undefined
@@ -106,8 +101,16 @@ export interface InterfacePlugin<C extends AttachmentConfig> {
    * take over. Throws `CniError`.
    */
   chained?(attaching: Attaching, config: C): Result | undefined
-  /** Makes the interface, with the addresses and routes of the result; returns the result's interfaces. Throws `CniError`. */
-  attach(attaching: Attaching, lease: Lease, config: C): Interface[]
+  /**
+   * Checks whether the ADD can succeed, before an address is leased; returns what `attach` needs of it. Throws `CniError`,
+   * and then the ADD takes no address.
+   */
+  prepare?(attaching: Attaching, config: C): Prepared
+  /**
+   * Creates the interface, with the addresses and routes of the result; returns the result's interfaces. Called once the
+   * addresses are leased, except those of DHCP. Throws `CniError`.
+   */
+  attach(attaching: Attaching, lease: Lease, config: C, prepared: Prepared): Interface[]
   /** Compares what the scaffold does not know of. Throws a `CniError` that names the first difference. */
   check?(checking: Checking, config: C): void
   /** Compares the routes, where they are not just those of the result. Throws `CniError`. */

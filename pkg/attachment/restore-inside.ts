@@ -28,7 +28,7 @@ const NO_ROUTES: ContainerRoutes = { first: [], networks: [], last: [] }
  * Returns what was missing, in words. Throws `CniError`, also where the interface no longer exists.
  */
 export function restoreInterface<C extends AttachmentConfig>(
-  { kind, chained, routesInside, isUserspace }: InterfacePlugin<C>,
+  { kind, chained, routesInside, isUserspace }: InterfacePlugin<C, unknown>,
   call: InsideCall,
   config: C,
   isDry: boolean,

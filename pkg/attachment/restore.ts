@@ -8,7 +8,7 @@ import type { AttachmentConfig, InterfacePlugin, RestorableInterface } from "./p
 
 /** Makes again what the plugin itself restores, and then the masquerade, for all attachments. What lies in containers stays as it is. */
 export function restoreAttachments<C extends AttachmentConfig>(
-  plugin: InterfacePlugin<C>,
+  plugin: InterfacePlugin<C, unknown>,
   masquerades: (config: C) => boolean,
   restoring: Restoring<C>,
 ): void {

@@ -29,7 +29,9 @@ import { restoreInterface } from "./restore-inside.ts"
  * export const macvlan = defineInterfacePlugin<MacvlanConfig>({ name: "macvlan", kind: "macvlan", … })
  * if (import.meta.main) runPlugin(macvlan)
  */
-export function defineInterfacePlugin<C extends AttachmentConfig>(plugin: InterfacePlugin<C>): RestorablePlugin<C> {
+export function defineInterfacePlugin<C extends AttachmentConfig, Prepared = void>(
+  plugin: InterfacePlugin<C, Prepared>,
+): RestorablePlugin<C> {
   return defineRestorable<C>({
     name: plugin.name,
     fields: plugin.fields,
@@ -47,7 +49,7 @@ export function defineInterfacePlugin<C extends AttachmentConfig>(plugin: Interf
 }
 
 /** Whether an attachment has something on the host that can be lost while its interface is there. */
-function keepsOnHost<C extends AttachmentConfig>({ restore, fields }: InterfacePlugin<C>): boolean {
+function keepsOnHost<C extends AttachmentConfig>({ restore, fields }: InterfacePlugin<C, unknown>): boolean {
   return restore !== undefined || "ipMasq" in (fields ?? {})
 }
 
@@ -57,12 +59,20 @@ function masquerades({ ipMasq, ipam }: AttachmentConfig): boolean {
 
 const NO_ADDRESSES: Result = { interfaces: [], ips: [], routes: [], dns: {} }
 
-function completeResult<C extends AttachmentConfig>(plugin: InterfacePlugin<C>, leased: Result, config: C): Result {
+function completeResult<C extends AttachmentConfig>(
+  plugin: InterfacePlugin<C, unknown>,
+  leased: Result,
+  config: C,
+): Result {
   if (plugin.complete) return plugin.complete(leased, config)
   return { ...leased, ips: leased.ips.map((ip) => ({ ...ip, interface: 0 })), dns: config.dns ?? leased.dns }
 }
 
-function addAttachment<C extends AttachmentConfig>(plugin: InterfacePlugin<C>, call: Call, config: C): Answered {
+function addAttachment<C extends AttachmentConfig, Prepared>(
+  plugin: InterfacePlugin<C, Prepared>,
+  call: Call,
+  config: C,
+): Answered {
   using host = RouteSocket.open()
   using sandbox = Netns.open(call.namespace)
   using inside = sandbox.openRoute()
@@ -75,14 +85,15 @@ function addAttachment<C extends AttachmentConfig>(plugin: InterfacePlugin<C>, c
     leased ??= leaseAll(plugin, attaching, config)
     return leased
   }
-  const leaseEarly = () => void (usesInterface || leaseOnce())
-  const attaching: Attaching = { call, owner, host, sandbox, inside, filter, undo, leaseEarly }
+  const attaching: Attaching = { call, owner, host, sandbox, inside, filter, undo }
   const joined = plugin.chained?.(attaching, config)
   if (joined) return call.answer(joined, undo)
   if (!plugin.isUserspace?.(config)) refuseExistingInterface(inside, call)
   const isFoundInside = plugin.kind !== undefined && interfaceKinds[plugin.kind].owner === "container"
   if (isFoundInside) assignNsid(host, sandbox.fd) // for GC; it goes with the namespace
-  const interfaces = plugin.attach(attaching, leaseOnce, config)
+  const prepared = plugin.prepare?.(attaching, config) as Prepared // undefined, and so `void`, without the hook
+  if (!usesInterface) leaseOnce()
+  const interfaces = plugin.attach(attaching, leaseOnce, config, prepared)
   const result = leaseOnce()
   return call.answer(
     { ...result, interfaces: usesInterface ? interfaces.map(withCurrentMtu(inside, call)) : interfaces },
@@ -91,7 +102,11 @@ function addAttachment<C extends AttachmentConfig>(plugin: InterfacePlugin<C>, c
 }
 
 /** The addresses of an attachment, with the masquerade of what has them. */
-function leaseAll<C extends AttachmentConfig>(plugin: InterfacePlugin<C>, attaching: Attaching, config: C): Result {
+function leaseAll<C extends AttachmentConfig>(
+  plugin: InterfacePlugin<C, unknown>,
+  attaching: Attaching,
+  config: C,
+): Result {
   const { call, owner, sandbox, filter, undo } = attaching
   // dhcp brings the interface up, before its addresses are known.
   if (ipam.usesInterface(config.ipam)) sandbox.run(() => setAcceptRa(call.ifName, config.acceptRa))
@@ -133,7 +148,7 @@ function lease(call: Call, undo: Undo): Result {
   return leased
 }
 
-function checkAttachment<C extends AttachmentConfig>(plugin: InterfacePlugin<C>, call: Call, config: C): void {
+function checkAttachment<C extends AttachmentConfig>(plugin: InterfacePlugin<C, unknown>, call: Call, config: C): void {
   const recorded = readRecorded(call)
   ipam.check(call)
   if (plugin.isUserspace?.(config)) return
@@ -154,7 +169,11 @@ function checkAttachment<C extends AttachmentConfig>(plugin: InterfacePlugin<C>,
   new Masquerade(filter).check({ owner, addresses: masqueradedOf(config, recorded.addresses) }, config.ipMasqBackend)
 }
 
-function deleteAttachment<C extends AttachmentConfig>(plugin: InterfacePlugin<C>, call: Call, config: C): void {
+function deleteAttachment<C extends AttachmentConfig>(
+  plugin: InterfacePlugin<C, unknown>,
+  call: Call,
+  config: C,
+): void {
   const owner = ownerOf(call)
   const failures = new Failures(call.log)
   const usesInterface = ipam.usesInterface(call.network.ipam?.type)
@@ -172,7 +191,7 @@ function deleteAttachment<C extends AttachmentConfig>(plugin: InterfacePlugin<C>
 }
 
 function collectGarbage<C extends AttachmentConfig>(
-  plugin: InterfacePlugin<C>,
+  plugin: InterfacePlugin<C, unknown>,
   call: Call,
   attachments: readonly Attachment[],
 ): void {
@@ -191,7 +210,7 @@ function collectGarbage<C extends AttachmentConfig>(
 }
 
 /** Throws code 50 with the reason when ADD must fail for every container, and the IPAM plugin's error. */
-function requireServable<C extends AttachmentConfig>(plugin: InterfacePlugin<C>, call: Call, config: C): void {
+function requireServable<C extends AttachmentConfig>(plugin: InterfacePlugin<C, unknown>, call: Call, config: C): void {
   using filter = config.hasRules ? PacketFilter.find() : undefined
   if (masquerades(config)) new Masquerade(filter).requireUsable(config.ipMasqBackend)
   using host = RouteSocket.open()

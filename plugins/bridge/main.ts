@@ -14,7 +14,7 @@ import {
   waitOperational,
 } from "../../pkg/ip/mod.ts"
 import { Masquerade } from "../../pkg/masquerade/mod.ts"
-import { findLink, getLink, type RouteSocket, setLink } from "../../pkg/netlink/mod.ts"
+import { findLink, getLink, type Link, type RouteSocket, setLink } from "../../pkg/netlink/mod.ts"
 import { runPlugin } from "../../pkg/skel/mod.ts"
 import { type Family, familyOf, type Interface, ownerComment, type Result } from "../../pkg/types/mod.ts"
 import { ensureGateway, findPresent, requireBridge, requireRoomFor } from "./bridge-link.ts"
@@ -28,13 +28,14 @@ import { SpoofCheck } from "./spoof-check.ts"
 import { ensureVlanGateway, requireVlanGateway } from "./vlan-gateway.ts"
 
 /** Attaches a container to a bridge of the host by a veth pair. */
-export const bridge = defineInterfacePlugin<BridgeConfig>({
+export const bridge = defineInterfacePlugin<BridgeConfig, Link | undefined>({
   name: "bridge",
   kind: "veth",
   fields: bridgeFields,
   config: parseBridgeConfig,
   complete: completeResult,
   chained: joinEarlierInterface,
+  prepare: findUsableBridge,
   attach: attachToBridge,
   check: checkBridge,
   requireUsable: requireLinks,
@@ -44,12 +45,16 @@ export const bridge = defineInterfacePlugin<BridgeConfig>({
   restore: restoreBridges,
 })
 
-function attachToBridge(attaching: Attaching, lease: Lease, config: BridgeConfig): Interface[] {
+/** Returns the bridge if it exists. Throws `CniError` for a link that ADD cannot use as its bridge. */
+function findUsableBridge({ host }: Attaching, config: BridgeConfig): Link | undefined {
+  const found = findPresent(host, config.bridge)
+  if (found) requireBridge(found, config)
+  return found
+}
+
+function attachToBridge(attaching: Attaching, lease: Lease, config: BridgeConfig, seen: Link | undefined): Interface[] {
   const { call, owner, host, sandbox, inside, filter, undo } = attaching
   const { ifName, netns } = call
-  const seen = findPresent(host, config.bridge)
-  if (seen) requireBridge(seen, config)
-  attaching.leaseEarly()
   const { bridge, port } = joinBridge(host, config, { sandbox, ifName, alias: ownerComment(owner), seen }, undo)
   preparePort(host, { bridge, port }, config)
   const link = getLink(inside, ifName)

@@ -22,7 +22,6 @@ export const dummy = defineInterfacePlugin<InterfaceConfig>({
 /** Creates the interface. Throws `CniError`. */
 export function attachDummy(attaching: Attaching, lease: Lease, config: InterfaceConfig): Interface[] {
   const { mtu, mac } = config
-  attaching.leaseEarly()
   const link = addInterface(attaching, { kind: "dummy", mtu, mac, data: {} })
   return configureInterface(attaching, link, lease, config)
 }

@@ -29,6 +29,7 @@ export const hostDevice = defineInterfacePlugin<HostDeviceConfig>({
   fields: hostDeviceFields,
   config: parseHostDeviceConfig,
   isUserspace,
+  prepare: requireSelected,
   attach: attachDevice,
   check: checkDevice,
   requireUsable: requireAnywhere,
@@ -44,11 +45,15 @@ export function attachDevice(attaching: Attaching, lease: Lease, config: HostDev
   return configureInterface(attaching, takeSelected(attaching, selector), lease, config)
 }
 
+/** Checks that the device is on the host, under its own name. Throws `CniError`. */
+function requireSelected({ host }: Attaching, config: HostDeviceConfig): void {
+  if (!config.selector || isUserspace(config)) return
+  restoreAllReturned(host)
+  requireDevice(host, config.selector)
+}
+
 function takeSelected(attaching: Attaching, selector: Selector): Link {
   const { host } = attaching
-  restoreAllReturned(host)
-  requireDevice(host, selector)
-  attaching.leaseEarly()
   using _lock = new DeviceRecords().open()
   restoreReturned(host)
   return takeDevice(attaching, restorePutBack(host, requireDevice(host, selector), selector))

@@ -1,4 +1,5 @@
 import { expect, test } from "bun:test"
+import { type Attaching, requireMaster } from "../../pkg/attachment/mod.ts"
 import { nothingLeased, TestAttaching } from "../../pkg/attachment/testing/attaching.ts"
 import { IFF_UP, linkKinds } from "../../pkg/netlink/mod.ts"
 import { type KernelLink, nsid } from "../../pkg/netlink/testing/links.ts"
@@ -22,13 +23,17 @@ const config: IpvlanConfig = {
 const data = { mode: 1, flags: 1 }
 const made: KernelLink = { index: 9, name: "eth0", kind: "ipvlan", link: 3, data: linkKinds.ipvlan.encode(data) }
 
+/** ADD as the scaffold runs it. */
+const add = (attaching: Attaching, config: IpvlanConfig) =>
+  attachIpvlan(attaching, () => nothingLeased, config, requireMaster(attaching, config))
+
 test("the plugin has its name", () => {
   expect(ipvlan.name).toBe("ipvlan")
 })
 
 test("ADD makes the interface in the container on its master, names it for its owner, brings it up, and answers it", () => {
   const { attaching, kernel, undo } = new TestAttaching([master])
-  const answered = attachIpvlan(attaching, () => nothingLeased, config)
+  const answered = add(attaching, config)
   const header = { index: 0, flags: 0, change: 0 }
   expect(kernel.links).toEqual([
     { verb: "add", ...header, name: "eth0", link: 3, linkNetnsId: nsid, mtu: 1400, kind: "ipvlan", data },
@@ -42,15 +47,13 @@ test("ADD makes the interface in the container on its master, names it for its o
 
 test("with its master in the container it is made there", () => {
   const { attaching, kernel } = new TestAttaching([master])
-  attachIpvlan(attaching, () => nothingLeased, { ...config, linkInContainer: true })
+  add(attaching, { ...config, linkInContainer: true })
   expect(kernel.links[0]).not.toHaveProperty("linkNetnsId")
 })
 
 test("a master that is not there is refused", () => {
   const { attaching, verbs } = new TestAttaching([])
-  expect(refusalOf(() => attachIpvlan(attaching, () => nothingLeased, config)).message).toBe(
-    'Cannot find the master interface "eth1"',
-  )
+  expect(refusalOf(() => add(attaching, config)).message).toBe('Cannot find the master interface "eth1"')
   expect(verbs).toEqual([])
 })
 

@@ -10,28 +10,27 @@ import {
   type Lease,
   requireMaster,
 } from "../../pkg/attachment/mod.ts"
-import { ipvlanFlags, ipvlanModes, linkData } from "../../pkg/netlink/mod.ts"
+import { ipvlanFlags, ipvlanModes, type Link, linkData } from "../../pkg/netlink/mod.ts"
 import { runPlugin } from "../../pkg/skel/mod.ts"
 import type { Interface } from "../../pkg/types/mod.ts"
 import { type IpvlanConfig, ipvlanFields, parseIpvlanConfig } from "./config.ts"
 
 /** Gives a container an interface on one of the host's, with the same MAC: for networks that accept no other. */
-export const ipvlan = defineInterfacePlugin<IpvlanConfig>({
+export const ipvlan = defineInterfacePlugin<IpvlanConfig, Link>({
   name: "ipvlan",
   kind: "ipvlan",
   takesAddresses: true,
   fields: ipvlanFields,
   config: parseIpvlanConfig,
+  prepare: requireMaster,
   attach: attachIpvlan,
   check: checkIpvlan,
   requireUsable: ({ host }, config) => void findMasterForStatus(host, config),
 })
 
 /** Creates the interface on its master. Throws `CniError`. */
-export function attachIpvlan(attaching: Attaching, lease: Lease, config: IpvlanConfig): Interface[] {
+export function attachIpvlan(attaching: Attaching, lease: Lease, config: IpvlanConfig, parent: Link): Interface[] {
   const { mode, flag, mtu, linkInContainer } = config
-  const parent = requireMaster(attaching, config)
-  attaching.leaseEarly()
   const data = { mode: ipvlanModes[mode], flags: ipvlanFlags[flag] }
   const spec = { kind: "ipvlan", parent, parentInside: linkInContainer, mtu, mac: undefined, data } as const
   const link = addInterface(attaching, spec)

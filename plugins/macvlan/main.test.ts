@@ -1,4 +1,5 @@
 import { expect, test } from "bun:test"
+import type { Attaching } from "../../pkg/attachment/mod.ts"
 import { nothingLeased, TestAttaching } from "../../pkg/attachment/testing/attaching.ts"
 import { IFF_UP, linkKinds } from "../../pkg/netlink/mod.ts"
 import { type KernelLink, nsid } from "../../pkg/netlink/testing/links.ts"
@@ -6,7 +7,7 @@ import type { Verb } from "../../pkg/skel/mod.ts"
 import { type JsonObject, parseNetworkConfig } from "../../pkg/types/mod.ts"
 import { refusalOf } from "../../pkg/types/testing.ts"
 import { type MacvlanConfig, parseMacvlanConfig } from "./config.ts"
-import { attachMacvlan, checkMacvlan, macvlan, requireUsableMaster } from "./main.ts"
+import { attachMacvlan, checkMacvlan, macvlan, prepareMaster, requireUsableMaster } from "./main.ts"
 
 const master: KernelLink = { index: 3, name: "eth1", flags: IFF_UP, mtu: 1500 }
 
@@ -14,6 +15,10 @@ function parse(keys: JsonObject = {}, verb: Verb = "ADD", args = ""): MacvlanCon
   const raw = { cniVersion: "1.1.0", name: "lan", type: "macvlan", master: "eth1", ...keys }
   return parseMacvlanConfig(parseNetworkConfig(raw, { lenient: verb === "DEL" }), { verb, args, raw })
 }
+
+/** ADD as the scaffold runs it. */
+const add = (attaching: Attaching, config: MacvlanConfig) =>
+  attachMacvlan(attaching, () => nothingLeased, config, prepareMaster(attaching, config))
 
 test("the plugin has its name", () => {
   expect(macvlan.name).toBe("macvlan")
@@ -30,7 +35,7 @@ test.each([
 ])("ADD makes the interface in the container on its master, in mode %p", (mode, number) => {
   const { attaching, kernel, undo } = new TestAttaching([master])
   const keys = { mtu: 1400, mac: "0A:00:00:00:00:07", bcqueuelen: 55, ...(mode === undefined ? {} : { mode }) }
-  const answered = attachMacvlan(attaching, () => nothingLeased, parse(keys))
+  const answered = add(attaching, parse(keys))
   const [made, named, up] = kernel.links
   expect(made).toEqual({
     verb: "add",
@@ -54,7 +59,7 @@ test.each([
 
 test("with its master in the container it is made there, and what is not configured is left to the kernel", () => {
   const { attaching, kernel } = new TestAttaching([master])
-  attachMacvlan(attaching, () => nothingLeased, parse({ linkInContainer: true }))
+  add(attaching, parse({ linkInContainer: true }))
   expect(Object.keys(kernel.links[0] ?? {}).sort()).toEqual(
     ["change", "data", "flags", "index", "kind", "link", "name", "verb"].sort(),
   )
@@ -67,7 +72,7 @@ test("ADD and STATUS refuse an MTU above the master's", () => {
   for (const mtu of [1501, 70_000, -1]) {
     const wrong = parse({ mtu, ipam: { type: "static" } })
     const message = `invalid MTU ${mtu}, must be [0, master MTU(1500)]`
-    expect(refusalOf(() => attachMacvlan(attaching, () => nothingLeased, wrong)).message).toBe(message)
+    expect(refusalOf(() => prepareMaster(attaching, wrong)).message).toBe(message)
     expect(refusalOf(() => requireUsableMaster(attaching, wrong)).message).toBe(message)
   }
   requireUsableMaster(attaching, { ...config, mtu: 1500 })

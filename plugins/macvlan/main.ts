@@ -11,29 +11,34 @@ import {
   requireMaster,
   requireMtuOfParent,
 } from "../../pkg/attachment/mod.ts"
-import { linkData, macvlanModes, type RouteSocket } from "../../pkg/netlink/mod.ts"
+import { type Link, linkData, macvlanModes, type RouteSocket } from "../../pkg/netlink/mod.ts"
 import { runPlugin } from "../../pkg/skel/mod.ts"
 import type { Interface } from "../../pkg/types/mod.ts"
 import { type MacvlanConfig, macvlanFields, parseMacvlanConfig } from "./config.ts"
 
 /** Gives a container an interface with a MAC of its own on one of the host's. */
-export const macvlan = defineInterfacePlugin<MacvlanConfig>({
+export const macvlan = defineInterfacePlugin<MacvlanConfig, Link>({
   name: "macvlan",
   kind: "macvlan",
   takesAddresses: true,
   fields: macvlanFields,
   config: parseMacvlanConfig,
+  prepare: prepareMaster,
   attach: attachMacvlan,
   check: checkMacvlan,
   requireUsable: requireUsableMaster,
 })
 
-/** Creates the interface on its master. Throws `CniError`. */
-export function attachMacvlan(attaching: Attaching, lease: Lease, config: MacvlanConfig): Interface[] {
-  const { linkInContainer, mode, mtu, mac, bcqueuelen } = config
+/** Returns the master, which must allow the MTU. Throws `CniError`. */
+export function prepareMaster(attaching: Attaching, config: MacvlanConfig): Link {
   const parent = requireMaster(attaching, config)
-  requireMtuOfParent(mtu, parent)
-  attaching.leaseEarly()
+  requireMtuOfParent(config.mtu, parent)
+  return parent
+}
+
+/** Creates the interface on its master. Throws `CniError`. */
+export function attachMacvlan(attaching: Attaching, lease: Lease, config: MacvlanConfig, parent: Link): Interface[] {
+  const { linkInContainer, mode, mtu, mac, bcqueuelen } = config
   const data = { mode: macvlanModes[mode], broadcastQueueLength: bcqueuelen }
   const link = addInterface(attaching, { kind: "macvlan", parent, parentInside: linkInContainer, mtu, mac, data })
   return configureInterface(attaching, link, lease, config)

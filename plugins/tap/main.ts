@@ -15,19 +15,23 @@ import { createTap, IFF_TAP, openTun } from "./device.ts"
 import { createTapIfAsked, createTapIn, withContext } from "./selinux.ts"
 
 /** Gives a container a tap device for a program, such as a virtual machine monitor. */
-export const tap = defineInterfacePlugin<TapConfig>({
+export const tap = defineInterfacePlugin<TapConfig, Link | undefined>({
   name: "tap",
   kind: "tun", // the kernel's name for it
   fields: tapFields,
   config: parseTapConfig,
+  prepare: findBridge,
   attach: attachTap,
   check: checkTap,
   requireUsable: requireTun,
 })
 
-function attachTap(attaching: Attaching, lease: Lease, config: TapConfig): Interface[] {
-  const bridge = config.bridge === undefined ? undefined : requireBridge(attaching, config.bridge)
-  attaching.leaseEarly()
+/** Returns the bridge of the configuration, if it names one. Throws code 7 if it does not exist. */
+function findBridge(attaching: Attaching, { bridge }: TapConfig): Link | undefined {
+  return bridge === undefined ? undefined : requireBridge(attaching, bridge)
+}
+
+function attachTap(attaching: Attaching, lease: Lease, config: TapConfig, bridge: Link | undefined): Interface[] {
   return configureInterface(attaching, addTap(attaching, config, bridge), lease, config)
 }
 

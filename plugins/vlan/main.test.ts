@@ -1,4 +1,5 @@
 import { expect, test } from "bun:test"
+import type { Attaching } from "../../pkg/attachment/mod.ts"
 import { nothingLeased, TestAttaching } from "../../pkg/attachment/testing/attaching.ts"
 import { IFF_UP, linkKinds, type RouteSocket } from "../../pkg/netlink/mod.ts"
 import { type KernelLink, LinksKernel, linkOf, nsid } from "../../pkg/netlink/testing/links.ts"
@@ -6,7 +7,7 @@ import type { NetworkConfig } from "../../pkg/types/mod.ts"
 import { refusalOf } from "../../pkg/types/testing.ts"
 import { parseVlanConfig, type VlanConfig } from "./config.ts"
 import { findVlanTaken } from "./holder.ts"
-import { attachVlan, checkVlan, requireVlan, vlan } from "./main.ts"
+import { attachVlan, checkVlan, createVlan, requireVlan, vlan } from "./main.ts"
 
 const master: KernelLink = { index: 3, name: "eth1", flags: IFF_UP, mtu: 1500 }
 const config: VlanConfig = {
@@ -24,13 +25,17 @@ const config: VlanConfig = {
 const data = { id: 7, protocol: 0x88a8 }
 const made: KernelLink = { index: 9, name: "eth0", kind: "vlan", mtu: 1400, link: 3, data: linkKinds.vlan.encode(data) }
 
+/** ADD as the scaffold runs it. */
+const add = (attaching: Attaching, config: VlanConfig) =>
+  attachVlan(attaching, () => nothingLeased, config, createVlan(attaching, config))
+
 test("the plugin has its name", () => {
   expect(vlan.name).toBe("vlan")
 })
 
 test("ADD makes the interface in the container on its master, names it for its owner, brings it up, and answers it", () => {
   const { attaching, kernel, undo } = new TestAttaching([master])
-  const answered = attachVlan(attaching, () => nothingLeased, config)
+  const answered = add(attaching, config)
   const header = { index: 0, flags: 0, change: 0 }
   expect(kernel.links).toEqual([
     { verb: "add", ...header, name: "eth0", link: 3, linkNetnsId: nsid, mtu: 1400, kind: "vlan", data },
@@ -44,7 +49,7 @@ test("ADD makes the interface in the container on its master, names it for its o
 
 test("with its master in the container it is made there", () => {
   const { attaching, kernel } = new TestAttaching([master])
-  attachVlan(attaching, () => nothingLeased, { ...config, linkInContainer: true })
+  add(attaching, { ...config, linkInContainer: true })
   expect(kernel.links[0]).not.toHaveProperty("linkNetnsId")
 })
 
@@ -74,7 +79,7 @@ test.each([
   ["missing", { ...master, name: "eth2" }, config, { code: 7, message: 'Cannot find the master interface "eth1"' }],
 ])("ADD and STATUS refuse a master that is %s, and nothing is made", (_, link, keys, refusal) => {
   const test = new TestAttaching([link])
-  expect(refusalOf(() => attachVlan(test.attaching, () => nothingLeased, keys))).toMatchObject(refusal)
+  expect(refusalOf(() => add(test.attaching, keys))).toMatchObject(refusal)
   expect(refusalOf(() => requireVlan(test.attaching, keys))).toMatchObject(refusal)
   expect(test.verbs).toEqual([])
 })
@@ -87,7 +92,7 @@ test("a VLAN of which the master has an interface is taken, and the holder named
     message: 'Cannot use VLAN 7 of "eth1": it is taken by "eth1.7" in the namespace of the master, of other',
   }
   const taken = new TestAttaching([master, holder], eexist)
-  expect(refusalOf(() => attachVlan(taken.attaching, () => nothingLeased, config))).toMatchObject(refusal)
+  expect(refusalOf(() => add(taken.attaching, config))).toMatchObject(refusal)
   const status = (...links: KernelLink[]) => requireVlan({ host: new LinksKernel(links).socket as RouteSocket }, config)
   expect(refusalOf(() => status(master, holder))).toMatchObject(refusal)
   expect(refusalOf(() => status(master, { ...made, name: "eth1.7" })).message).toBe(
@@ -115,7 +120,7 @@ test("who has a VLAN is looked for where its master is", () => {
 test("a name that is taken is no VLAN that is taken", () => {
   const eexist = { refusal: ({ type }: { type: number }) => (type === 16 ? 17 : 0) }
   const { attaching } = new TestAttaching([master, { index: 4, name: "eth0" }], eexist)
-  expect(refusalOf(() => attachVlan(attaching, () => nothingLeased, config))).toMatchObject({
+  expect(refusalOf(() => add(attaching, config))).toMatchObject({
     code: 11,
     message: 'Cannot create vlan "eth0" on "eth1" in "/run/netns/c1"',
   })

@@ -20,21 +20,29 @@ import { parseVlanConfig, type VlanConfig, vlanFields } from "./config.ts"
 import { findVlanTaken, requireFreeVlan } from "./holder.ts"
 
 /** Gives a container the interface of a VLAN on one of the host's. */
-export const vlan = defineInterfacePlugin<VlanConfig>({
+export const vlan = defineInterfacePlugin<VlanConfig, Link>({
   name: "vlan",
   kind: "vlan",
   fields: vlanFields,
   config: parseVlanConfig,
+  prepare: createVlan,
   attach: attachVlan,
   check: checkVlan,
   requireUsable: requireVlan,
 })
 
-/** Creates the interface on its master. Throws `CniError`. */
-export function attachVlan(attaching: Attaching, lease: Lease, config: VlanConfig): Interface[] {
+/**
+ * Creates the interface on its master: only the kernel knows whether the VLAN is taken, and the ADD leases no address if it
+ * is. Throws `CniError`.
+ */
+export function createVlan(attaching: Attaching, config: VlanConfig): Link {
   const parent = requireMaster(attaching, config)
   requireFit(parent, config)
-  const link = addVlan(attaching, parent, config) // before an address is leased: only the kernel knows whether the VLAN is taken
+  return addVlan(attaching, parent, config)
+}
+
+/** Configures the interface. Throws `CniError`. */
+export function attachVlan(attaching: Attaching, lease: Lease, config: VlanConfig, link: Link): Interface[] {
   return configureInterface(attaching, link, lease, config)
 }
 

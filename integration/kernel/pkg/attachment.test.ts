@@ -112,11 +112,7 @@ testWith(
       const failing = (): never => {
         throw new Error("no luck")
       }
-      const failingLater = (attaching: { leaseEarly(): void }): never => {
-        attaching.leaseEarly()
-        return failing()
-      }
-      return [{}, { attach: failingLater }, { attach: failing }].map((hooks) => {
+      return [{}, { attach: failing }, { prepare: failing }].map((hooks) => {
         const said: string[] = []
         const call = callFor(said, {
           netns: sandbox.path,

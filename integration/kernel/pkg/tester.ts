@@ -24,7 +24,6 @@ export function tester(
     kind: "veth",
     config: () => plainConfig,
     attach(attaching, lease, { mtu }) {
-      attaching.leaseEarly()
       said.push("attach")
       const { call, sandbox, inside } = attaching
       const ends = hooks.kind === "macvlan" ? makeMacvlan(attaching) : makePair(attaching, mtu)

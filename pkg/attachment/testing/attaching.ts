@@ -26,7 +26,6 @@ export class TestAttaching {
       sandbox: { fd: 77, run: <T>(action: () => T) => action() },
       filter: undefined,
       undo: this.undo,
-      leaseEarly: () => {},
     }
     return parts as unknown as Attaching
   }
