@@ -138,6 +138,7 @@ cni trace pods demo --to 192.0.2.7:443
 cni trace pods shop/web-0 --to 10.85.0.1:8080 --probe
 cni trace pods demo --to '[2001:db8::7]:53' --udp
 cni trace --from 198.51.100.7 --to-port 8080
+cni trace --from host --to 10.85.0.2:8080
 cni trace --from 198.51.100.7 --to 192.0.2.2:8080 --in eth1
 .fi
 .RE

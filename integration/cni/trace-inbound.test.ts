@@ -397,7 +397,7 @@ test("what cannot be traced from outside is said", async () => {
     [["--from", "192.0.2.1"], "say where the packet goes: --to-port PORT or --to ADDRESS[:PORT]"],
     [["--from", "192.0.2.1", "--to-port", "0"], "cannot use --to-port 0"],
     [["--from", "192.0.2.1", "--to", "[2001:db8::2]:80"], "are not of one family"],
-    [["pods", "demo", "--from", "192.0.2.1", "--to-port", "80"], "--from is outside"],
+    [["pods", "demo", "--from", "192.0.2.1", "--to-port", "80"], "--from ADDRESS is outside"],
     [["pods", "demo", "--to-port", "80"], "--to-port and --in need --from"],
     [["pods"], "say whose packet it is"],
   ] as const)

@@ -281,6 +281,7 @@ const ways: readonly {
       await host.exec("ip", ["rule", "add", "iif", "cni0", "lookup", "100"])
       await host.exec("ip", ["route", "add", "198.51.100.0/24", "via", "192.0.2.1", "table", "100"])
       await outside.exec("ip", ["address", "add", "198.51.100.9/32", "dev", "lo"])
+      await host.exec("ping", ["-c1", "192.0.2.1"]) // the host knows its gateway
     },
   },
   {

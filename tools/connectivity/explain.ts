@@ -1,5 +1,5 @@
 import { attachmentsOf, type NodePlaces, readNode, readPacketFilter } from "../node/mod.ts"
-import { type Hop, walk, walkInbound } from "../packets/mod.ts"
+import { type Walk, walk, walkFromHost, walkInbound } from "../packets/mod.ts"
 import type { Plan } from "./probes.ts"
 
 /** Tells of a plan's packets where `cni trace` says that they stop; undefined where it says that they arrive, or cannot follow them. */
@@ -8,9 +8,11 @@ export function readsStops(places: NodePlaces, network: string): (plan: Plan) =>
   const attachments = attachmentsOf(node)
   const filter = readPacketFilter()
   return ({ from, to }) => {
-    if (from === "host") return undefined // what leaves by the hook output is not followed
+    if (from === "host") return firstStop(walkFromHost({ node, attachments, filter }, to))
     if ("source" in from)
-      return firstStop(walkInbound({ node, attachments, filter }, { source: from.source, destination: to }))
+      return firstStop(
+        walkInbound({ node, attachments, filter, isWhole: true }, { source: from.source, destination: to }),
+      )
     const { containerId, ifName, netns } = from
     const attachment = attachments.find(
       (one) => one.network === network && one.containerId === containerId && one.ifName === ifName,
@@ -19,6 +21,6 @@ export function readsStops(places: NodePlaces, network: string): (plan: Plan) =>
   }
 }
 
-function firstStop(hops: readonly Hop[]): string | undefined {
+function firstStop({ hops }: Walk): string | undefined {
   return (hops.find(({ passes }) => passes === "no") ?? hops.find(({ passes }) => passes === "perhaps"))?.what
 }

@@ -11,6 +11,7 @@ import {
   listLinksInside,
   listNsids,
   listRoutes,
+  type NextHop,
   OperState,
   RouteSocket,
   RT_TABLE_MAIN,
@@ -84,6 +85,8 @@ export interface NodeRoute {
   readonly dst: string
   readonly gateway?: string
   readonly dev?: string
+  /** Of a route with several. */
+  readonly nextHops?: readonly NextHop[]
   readonly metric?: number
   /** Packets are dropped: a blackhole, an unreachable or a prohibited route. */
   readonly isClosed?: boolean
@@ -213,12 +216,13 @@ export function readRoutes(links: readonly NodeLink[]): NodeRoute[] {
   using host = RouteSocket.open()
   const names = new Map(links.flatMap(({ nsid, index, name }) => (nsid === undefined ? [[Number(index), name]] : [])))
   const listed = listRoutes(host, undefined, { table: RT_TABLE_MAIN })
-  return listed.map(({ dst, prefix, gateway, index, priority, protocol, type }) => {
+  return listed.map(({ dst, prefix, gateway, index, nextHops, priority, protocol, type }) => {
     const dev = index === undefined ? undefined : names.get(index)
     return {
       dst: formatCidr({ ip: dst, prefix }),
       ...(gateway === undefined ? {} : { gateway: formatIp(gateway) }),
       ...(dev === undefined ? {} : { dev }),
+      ...(nextHops === undefined ? {} : { nextHops }),
       ...(priority === undefined ? {} : { metric: priority }),
       ...(CLOSED.has(type) ? { isClosed: true } : {}),
       protocol,

@@ -29,6 +29,8 @@ export interface Evaluated<P> {
   readonly packet: P
   /** The unknown facts that the rule compares, without repetition. */
   readonly unknown: readonly string[]
+  /** What the rule does to the packet that this tool does not follow. */
+  readonly notJudged: readonly string[]
 }
 
 export const DROP: Action = { kind: "drop" }

@@ -1,41 +1,64 @@
 import { readTextFile } from "../../pkg/libc/mod.ts"
-import { askRoute, findLink, IFF_UP } from "../../pkg/netlink/mod.ts"
+import { askRoute, findLink, IFF_UP, type RouteSocket } from "../../pkg/netlink/mod.ts"
 import { Netns } from "../../pkg/netns/mod.ts"
 import { AF_INET, familyOf, formatIp } from "../../pkg/types/mod.ts"
 import type { NodeAttachment } from "../node/mod.ts"
 import { describeRefusal, nameOf, tableText } from "./facts.ts"
 import { markOf } from "./fib.ts"
 import { formatPlace } from "./filter.ts"
-import { whyNotForwarded, whyRefused } from "./host.ts"
+import { whyNotForwarded, whyRefused } from "./forwarding.ts"
+import { filtersFrames, fromPort, toPort } from "./frames.ts"
 import { RTN } from "./kernel.ts"
-import { IPPROTO, type Packet } from "./packet.ts"
-import { describe, dropped, pass, passDevice, type Trip, whyBlockedByIpsec } from "./trip.ts"
+import { IPPROTO, type Packet, u32Bits } from "./packet.ts"
+import {
+  arrive,
+  describe,
+  dropped,
+  holderOf,
+  pass,
+  passDevice,
+  passInside,
+  type Trip,
+  whyBlockedByIpsec,
+} from "./trip.ts"
 import type { Hop } from "./way.ts"
 
-/** A packet has come to a container, or to the host itself: whether it is taken there, and the way of the answer. */
-export function answerOf(trip: Trip, arrived: Packet, other: NodeAttachment | undefined): Hop[] {
-  return other ? fromContainer(trip, arrived, other) : fromHost(trip, arrived)
-}
-
-function fromContainer(trip: Trip, arrived: Packet, other: NodeAttachment): Hop[] {
+/** The end of a packet's way at a container: whether it is taken there, and the way of the answer. */
+export function arriveAtContainer(trip: Trip, arrived: Packet, other: NodeAttachment, what: string): Hop[] {
   const { way, node } = trip
   const { link: end, netns, ifName } = other
   const name = describe(other)
   const bridge = node.links.find(({ nsid, index }) => nsid === undefined && index === end?.master)
   if (end && !end.isUp) return way.end(`port "${end.name}" of ${name} is down`)
   if (bridge && !bridge.isUp) return way.end(`bridge "${bridge.name}" is down`)
-  way.pass("container", `it reaches ${name}, ${formatPlace(arrived.destination, arrived.destinationPort)}`)
+  const place = formatPlace(arrived.destination, arrived.destinationPort)
+  if (trip.isWhole) way.pass("container", `it reaches ${name}, ${place}`)
   using sandbox = netns === undefined ? undefined : Netns.find(netns)
-  if (!sandbox) return way.end(`the namespace of ${name} no longer exists`)
+  if (!sandbox && trip.isWhole) return way.end(`the namespace of ${name} no longer exists`)
+  if (!sandbox) return way.arrive(what)
   using inside = sandbox.openRoute()
   const link = findLink(inside, ifName)
-  if (!link) return way.end(`the container has no interface "${ifName}"`)
-  if ((link.flags & IFF_UP) === 0) return way.end(`"${ifName}" in the container is down`)
+  if (!link) return way.end(`${name} has no interface "${ifName}"`)
+  if ((link.flags & IFF_UP) === 0) return way.end(`"${ifName}" in ${name} is down`)
   const taken = askRoute(inside, { dst: arrived.destination })
   if (typeof taken === "string" || taken.type !== RTN.local)
     return way.end(`the container does not have the address ${formatIp(arrived.destination)}`)
+  if (!passInside(trip, other, RECEIVING, { ...arrived, input: ifName, output: "" })) return dropped(trip)
+  const answer = (back: Trip) => fromContainer(back, arrived, other, inside)
+  if (!trip.isWhole) return arrive(trip, what, answer)
   if (!sandbox.run(() => isListening(arrived))) return way.end(nothingListens(arrived, "in the container"))
   way.turn()
+  return answer(trip)
+}
+
+/** The hooks that a container's own packets come through: those that it gets, and those that it sends. */
+export const RECEIVING = ["ingress", "prerouting", "input"] as const
+export const SENDING = ["output", "postrouting", "egress"] as const
+
+function fromContainer(trip: Trip, arrived: Packet, other: NodeAttachment, inside: RouteSocket): Hop[] {
+  const { way, node, attachment } = trip
+  const { link: end, ifName } = other
+  const bridge = node.links.find(({ nsid, index }) => nsid === undefined && index === end?.master)
   const route = askRoute(inside, { dst: arrived.source, src: arrived.destination, protocol: arrived.protocol })
   if (typeof route === "string") return way.end(`the container ${describeRefusal(route, arrived.source)}`)
   const output = nameOf(inside, route.index) ?? ifName
@@ -45,42 +68,62 @@ function fromContainer(trip: Trip, arrived: Packet, other: NodeAttachment): Hop[
     "container",
     `from ${formatPlace(arrived.destination, arrived.destinationPort)} ${by}${tableText(route.table)}`,
   )
-  if (output !== ifName || trip.kernel.addressType(next) !== RTN.local)
-    return way.end(
-      `it does not come back to this host, which alone can change its source back to ${originalOf(arrived)}`,
-    )
-  const answer = { ...reversed(arrived), input: (bridge ?? end)?.name ?? "" }
-  if (bridge && end && !passDevice(trip, "ingress", end.name, answer)) return dropped(trip)
-  return throughHost(trip, answer)
+  const sent = reversed(trip, arrived)
+  if (!passInside(trip, other, SENDING, { ...sent, output: ifName })) return dropped(trip)
+  if (output !== ifName || trip.kernel.addressType(next) !== RTN.local) {
+    const isBridged = bridge !== undefined && attachment?.link?.master === bridge.index && output === ifName
+    if (arrived.isDestinationMapped && !(isBridged && filtersFrames(trip, sent, bridge)))
+      return way.end(
+        `it does not come back to this host, which alone can change its source back to ${originalOf(arrived)}`,
+      )
+    if (!isBridged) way.notJudged("container", `the answer leaves by "${output}", not by this host's address`)
+    return way.arrive("it goes back")
+  }
+  const answer = { ...sent, input: (bridge ?? end)?.name ?? "" }
+  if (bridge && end && !fromPort(trip, answer, end.name, bridge.name)) return dropped(trip)
+  return answerThroughHost(trip, answer)
 }
 
 function originalOf({ original }: Packet): string {
   return formatPlace(original.destination, original.destinationPort)
 }
 
-/** The answer as the container sends it. */
-function reversed(arrived: Packet): Packet {
+/** The answer as the other end sends it. */
+function reversed({ way }: Trip, arrived: Packet): Packet {
+  const isTracked = arrived.tracking !== "untracked"
+  if (!isTracked) way.notJudged("filter", "the answer of a connection that is not tracked")
+  const { isOfHost: _, ...same } = arrived
   return {
-    ...arrived,
+    ...same,
     source: arrived.destination,
     destination: arrived.source,
     destinationPort: 0,
-    tracking: "established",
+    tracking: isTracked ? "established" : "untracked",
     sourcePort: arrived.destinationPort,
+    mark: u32Bits(0),
     input: "",
     output: "",
   }
 }
 
+/** The answer of what a packet has left the host for: it comes in by the interface that the packet left by. */
+export function answerFromOutside(trip: Trip, left: Packet): Hop[] {
+  return answerThroughHost(trip, { ...reversed(trip, left), input: left.output })
+}
+
 /** The host has the connection: the destination is the client's again before the route is chosen, the source at the very end. */
-function throughHost(trip: Trip, answer: Packet): Hop[] {
+function answerThroughHost(trip: Trip, answer: Packet): Hop[] {
   const { way, kernel } = trip
   if (!passDevice(trip, "ingress", answer.input, answer)) return dropped(trip)
   const result = pass(trip, "prerouting", answer, true)
   if (!result) return dropped(trip)
-  const packet = { ...result.packet, destination: answer.original.source }
+  const { packet } = result
   const question = { dst: packet.destination, src: packet.source, protocol: packet.protocol, mark: markOf(packet) }
   const route = kernel.routeOf({ ...question, input: kernel.link(packet.input)?.index })
+  if (typeof route !== "string" && route.type === RTN.local) {
+    if (!pass(trip, "input", packet, true)) return dropped(trip)
+    return way.arrive("it comes back to the host")
+  }
   const closed = whyNotForwarded(packet)
   if (closed !== undefined) return way.end(closed)
   if (typeof route === "string") return way.end(whyRefused(trip, packet, route))
@@ -92,25 +135,50 @@ function throughHost(trip: Trip, answer: Packet): Hop[] {
   const blocked = whyBlockedByIpsec(trip, "fwd", packet) ?? whyBlockedByIpsec(trip, "out", packet)
   if (blocked !== undefined) return way.end(blocked)
   const passing = pass(trip, "forward", { ...packet, output })
-  if (!passing || !pass(trip, "postrouting", passing.packet, true)) return dropped(trip)
-  if (!passDevice(trip, "egress", output, passing.packet)) return dropped(trip)
-  return way.arrive(
+  const leaving = passing && pass(trip, "postrouting", passing.packet, true)
+  if (!leaving) return dropped(trip)
+  return giveBack(
+    trip,
+    leaving.packet,
     `it leaves the host by "${output}" for ${formatIp(packet.destination)}, with source ${originalOf(answer)}`,
   )
 }
 
-function fromHost(trip: Trip, arrived: Packet): Hop[] {
-  const { way, kernel } = trip
+/** The answer has come to the interface towards the client. */
+function giveBack(trip: Trip, packet: Packet, what: string): Hop[] {
+  const { way } = trip
+  if (!passDevice(trip, "egress", packet.output, packet)) return dropped(trip)
+  const client = holderOf(trip, packet.destination)
+  if (client === undefined) return way.arrive(what)
+  if (!toPort(trip, packet, client)) return dropped(trip)
+  if (!passInside(trip, client, RECEIVING, { ...packet, input: client.ifName, output: "" })) return dropped(trip)
+  return way.arrive(what)
+}
+
+/** The end of a packet's way at the host itself: whether it is taken there, and the way of the answer. */
+export function arriveAtHost(trip: Trip, arrived: Packet): Hop[] {
+  const { way } = trip
+  const answer = (back: Trip) => fromHost(back, arrived)
+  if (!trip.isWhole) {
+    const unseen = arrived.destinationPort === 0 ? "" : "; whether a process listens there is not looked at"
+    return arrive(trip, `it reaches the host itself${unseen}`, answer)
+  }
   way.pass("host", `it reaches the host itself, ${formatPlace(arrived.destination, arrived.destinationPort)}`)
   if (!isListening(arrived)) return way.end(nothingListens(arrived, "on the host"))
   way.turn()
-  const answer = reversed(arrived)
+  return answer(trip)
+}
+
+function fromHost(trip: Trip, arrived: Packet): Hop[] {
+  const { way, kernel } = trip
+  const answer: Packet = { ...reversed(trip, arrived), isOfHost: true }
   const route = kernel.routeOf({ dst: answer.destination, src: answer.source, protocol: answer.protocol })
   if (typeof route === "string") return way.end(`the host ${describeRefusal(route, answer.destination)}`)
   const output = (route.index === undefined ? undefined : kernel.link(route.index)?.name) ?? "?"
-  const leaving = pass(trip, "output", { ...answer, output })
-  if (!leaving || !pass(trip, "postrouting", leaving.packet, true)) return dropped(trip)
-  return way.arrive(`it leaves the host by "${output}" for ${formatIp(answer.destination)}`)
+  const sent = pass(trip, "output", { ...answer, output }, !trip.isWhole)
+  const leaving = sent && pass(trip, "postrouting", sent.packet, true)
+  if (!leaving) return dropped(trip)
+  return giveBack(trip, leaving.packet, `it leaves the host by "${output}" for ${formatIp(answer.destination)}`)
 }
 
 function nothingListens({ protocol, destinationPort }: Packet, where: string): string {

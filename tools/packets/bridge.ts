@@ -1,10 +1,12 @@
 import { bridgePortData } from "../../pkg/netlink/mod.ts"
-import { AF_INET, familyOf, formatIp } from "../../pkg/types/mod.ts"
+import { formatIp } from "../../pkg/types/mod.ts"
 import type { NodeAttachment, NodeLink } from "../node/mod.ts"
-import { has, sysctl } from "./facts.ts"
+import { arriveAtContainer } from "./answer.ts"
+import { has } from "./facts.ts"
+import { filtersFrames, settingOf } from "./frames.ts"
 import type { HostKernel } from "./kernel.ts"
 import type { Packet } from "./packet.ts"
-import { describe, dropped, holderOf, pass, passDevice, type Trip } from "./trip.ts"
+import { describe, dropped, holderOf, pass, passDevice, passFrame, type Trip } from "./trip.ts"
 import type { Hop } from "./way.ts"
 
 /** To another container of the bridge: frames, which pass the packet filter only where br_netfilter sends them there. */
@@ -20,26 +22,29 @@ export function throughBridge(trip: Trip, bridge: NodeLink, packet: Packet): Hop
   if (!port || port.master !== bridge.index)
     return way.end(`${describe(other)} has ${text}, and no port of bridge "${bridge.name}"`)
   if (!port.isUp) return way.end(`port "${port.name}" of ${describe(other)} is down`)
-  if (filtersFrames(packet)) {
+  const own = trip.attachment?.link?.name ?? ""
+  const frame = { ...packet, input: own, bridge: bridge.name }
+  if (!passFrame(trip, "prerouting", frame)) return dropped(trip)
+  let passed: Packet = packet
+  if (filtersFrames(trip, packet, bridge)) {
     way.pass("bridge", `net.bridge.${settingOf(packet)} is 1: frames pass the packet filter as well`)
     const arriving = pass(trip, "prerouting", { ...packet, input: bridge.name, isBridged: true }, true)
     if (!arriving) return dropped(trip)
-    if (arriving.packet.isDestinationMapped)
-      return way.arrive("a rule changes its destination on the bridge: not followed further")
+    if (arriving.packet.isDestinationMapped) {
+      way.notJudged("bridge", "a rule changes its destination on the bridge")
+      return way.arrive("it is not followed further")
+    }
     const passing = pass(trip, "forward", { ...arriving.packet, output: bridge.name })
-    if (!passing || !pass(trip, "postrouting", passing.packet, true)) return dropped(trip)
+    const leaving = passing && pass(trip, "postrouting", passing.packet, true)
+    if (!leaving) return dropped(trip)
+    passed = leaving.packet
   }
+  if (!passFrame(trip, "forward", { ...frame, output: port.name })) return dropped(trip)
+  if (!passFrame(trip, "postrouting", { ...frame, input: "", output: port.name })) return dropped(trip)
   if (!passDevice(trip, "egress", port.name, packet)) return dropped(trip)
-  return way.arrive(`it reaches ${describe(other)} by port "${port.name}"`)
-}
-
-function settingOf({ destination }: Packet): string {
-  return familyOf(destination) === AF_INET ? "bridge-nf-call-iptables" : "bridge-nf-call-ip6tables"
-}
-
-/** Whether frames between ports of a bridge pass the rules for routed packets. */
-function filtersFrames(packet: Packet): boolean {
-  return sysctl(`net/bridge/${settingOf(packet)}`) === "1"
+  if (packet.sourcePort !== undefined) return way.arrive("it goes back")
+  const what = `it reaches ${describe(other)} by port "${port.name}"`
+  return arriveAtContainer(trip, { ...passed, output: bridge.name }, other, what)
 }
 
 /**
@@ -56,7 +61,9 @@ export function answerLost(trip: Trip, other: NodeAttachment, packet: Packet): s
   if (!packet.isDestinationMapped || packet.isSourceMapped) return undefined
   if (isItself) return "no rule masquerades it: it comes back to the container with the container's own address"
   const isDirect = other.addresses.some((address) => address.includes("/") && has(address, packet.source))
-  if (!isDirect || filtersFrames(packet)) return undefined
+  const name =
+    attachment?.link && trip.node.links.find(({ nsid, index }) => nsid === undefined && index === bridge)?.name
+  if (!isDirect || (name !== undefined && filtersFrames(trip, packet, { name }))) return undefined
   return `the answer goes by the bridge and not through the host, and has the wrong source: net.bridge.${settingOf(packet)} is not 1, and no rule masquerades the packet`
 }
 

@@ -11,7 +11,8 @@ import type { Hop } from "./way.ts"
 /** The input of a packet's walk through the rules. */
 export interface FilterQuestions {
   readonly bases: FilterView["bases"]
-  readonly rulesOf: (chain: Pick<Chain, "table" | "name">) => readonly FoundRule[]
+  /** The rules of a chain in their order; undefined where they were not read. */
+  readonly rulesOf: (chain: Pick<Chain, "table" | "name">) => readonly FoundRule[] | undefined
   readonly kernel: Kernel
   readonly choices: Choices
 }
@@ -40,6 +41,7 @@ export class ChainWalk {
   readonly perhapsAccepting: string[] = []
   /** The rule that decided. */
   decidedBy: string | undefined
+  decidingRule: FoundRule | undefined
   mapped: { mapping: Mapping; rule: string; by: FoundRule } | undefined
   readonly #questions: FilterQuestions
   readonly #table: Table
@@ -60,9 +62,13 @@ export class ChainWalk {
   #chain(name: string, depth: number): ChainEnd {
     if (depth > DEPTH) return "end"
     const left: string[] = [] // what of the rules that may have left the chain is not known
-    for (const rule of this.#questions.rulesOf({ table: this.#table, name })) {
+    const rules = this.#questions.rulesOf({ table: this.#table, name })
+    if (rules === undefined) this.perhapsAccepting.push(`${placeOf({ table: this.#table, name })} was not read`)
+    for (const rule of rules ?? []) {
       const { kernel, choices } = this.#questions
-      const { matches, action, packet, unknown } = evaluate(rule, this.packet, kernel, choices)
+      const { matches, action, packet, unknown, notJudged } = evaluate(rule, this.packet, kernel, choices)
+      for (const what of matches === "no" ? [] : notJudged)
+        this.notes.push({ what: `not judged: ${what}, by ${ruleName(rule)}`, passes: "perhaps" })
       this.packet = left.length > 0 ? agreeingPacket(this.packet, packet) : packet
       if (matches === "no" || action === undefined) continue
       if (matches === "perhaps" || left.length > 0) {
@@ -83,6 +89,7 @@ export class ChainWalk {
       case "accept":
       case "drop":
         this.decidedBy = ruleName(rule)
+        this.decidingRule = rule
         return action.kind
       case "return":
         return "end"

@@ -36,6 +36,7 @@ const emptyKernel: Kernel = {
   addressType: () => 1,
   linkTowards: () => undefined,
   addressOn: () => undefined,
+  interfaceOf: () => undefined,
   isRecent: () => undefined,
 }
 const layout: SetLayout = { keyLength: 4, valueLength: 0, hasVerdicts: false, isInterval: false }
@@ -320,7 +321,7 @@ test.each<[string, Part[], object]>([
   ],
   ["a rule that decides nothing", [["counter", {}]], {}],
 ])("what a rule does: %s", (_, parts, expected) => {
-  expect(evaluated(parts)).toEqual({ matches: "yes", packet, unknown: [], ...expected })
+  expect(evaluated(parts)).toEqual({ matches: "yes", packet, unknown: [], notJudged: [], ...expected })
 })
 
 describe("marks", () => {

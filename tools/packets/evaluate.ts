@@ -17,11 +17,17 @@ export function evaluate(rule: FoundRule, packet: Packet, kernel: Kernel, choice
   const run = new Run(rule.chain.table, packet, kernel, choices)
   for (const expression of rule.expressions) {
     const outcome = run.step(readExpression(expression))
-    if (outcome === "break") return { matches: "no", packet: run.packet, unknown: [] }
+    if (outcome === "break") return { matches: "no", packet: run.packet, unknown: [], notJudged: [] }
     if (outcome !== undefined)
-      return { matches: run.matches, action: outcome, packet: run.packet, unknown: run.unknown }
+      return {
+        matches: run.matches,
+        action: outcome,
+        packet: run.packet,
+        unknown: run.unknown,
+        notJudged: run.notJudged,
+      }
   }
-  return { matches: run.matches, packet: run.packet, unknown: run.unknown }
+  return { matches: run.matches, packet: run.packet, unknown: run.unknown, notJudged: run.notJudged }
 }
 
 /** The outcome of an expression: the end of the rule, without or with an action; undefined to go on. */
@@ -29,7 +35,11 @@ type Outcome = "break" | Action | undefined
 type Of<N extends ReadExpression["name"]> = Extract<ReadExpression, { name: N }>["data"]
 
 /** Expressions that decide nothing, and change nothing that rules look at. */
-const WITHOUT_EFFECT = new Set(["log", "last", "dup"])
+const WITHOUT_EFFECT = new Set(["log", "last", "dup", "flow_offload"])
+/** Expressions that ask for what is not known here. */
+const ASKING = new Set("limit quota connlimit socket osf tunnel xfrm rt exthdr inner".split(" "))
+/** Expressions after which something else has the packet. */
+const HANDS_ON = new Set(["queue", "tproxy", "synproxy", "fwd"])
 /** Objects of `objref` that may end a rule: quota, limit, connlimit; `NFT_OBJECT_*`. */
 const LIMITING = new Set([2, 4, 5])
 /** `NFT_LOOKUP_F_INV`, `NFT_RANGE_NEQ`; the key `mark` of `meta` and of `ct`. */
@@ -37,11 +47,14 @@ const INVERTED = 1
 const META_MARK = 3
 const CT_MARK = 3
 const CT_LABELS = 13
+const CT_ZONE = 17
 
 /** One rule on its way over one packet. */
 class Run {
   packet: Packet
   readonly unknown: string[] = []
+  /** What the rule does that this tool does not follow. */
+  readonly notJudged: string[] = []
   readonly #registers = new Registers()
   readonly #table: Table
   readonly #kernel: Kernel
@@ -61,10 +74,10 @@ class Run {
   step({ name, data }: ReadExpression): Outcome {
     switch (name) {
       case "payload":
-        if (data.dreg === undefined) return this.#cannotTell("payload set")
+        if (data.dreg === undefined) return this.#cannotFollow("a change of the packet's header")
         return this.#load(data.dreg, payloadOf(this.packet, data.base ?? 0, data.offset ?? 0, data.length ?? 0))
       case "meta":
-        if (data.dreg !== undefined) return this.#load(data.dreg, metaOf(this.packet, data.key ?? 0))
+        if (data.dreg !== undefined) return this.#load(data.dreg, metaOf(this.packet, data.key ?? 0, this.#kernel))
         if (data.key === META_MARK) this.#change({ ...this.packet, mark: this.#registers.read(data.sreg ?? 1, 4) })
         return undefined
       case "ct":
@@ -73,7 +86,7 @@ class Run {
           this.#change({ ...this.packet, connectionMark: this.#registers.read(data.sreg ?? 1, 4) })
         if (data.key === CT_LABELS)
           this.#change({ ...this.packet, connectionLabels: this.#registers.read(data.sreg ?? 1, 16) })
-        return undefined
+        return data.key === CT_ZONE ? this.#cannotFollow("a zone of connections") : undefined
       case "fib":
         return this.#load(data.dreg ?? 1, fibOf(this.packet, this.#kernel, data.result ?? 0, data.flags ?? 0))
       case "bitwise":
@@ -116,16 +129,18 @@ class Run {
   #named(name: string, data: Uint8Array): Outcome {
     if (WITHOUT_EFFECT.has(name)) return undefined
     if (name === "reject") return DROP
-    if (name === "queue" || name === "tproxy" || name === "synproxy") return { kind: "other", what: name }
+    if (HANDS_ON.has(name)) return { kind: "other", what: name }
     if (name === "notrack") {
       if (this.unknown.length === 0) this.packet = { ...this.packet, tracking: "untracked" }
       return undefined
     }
-    if (name !== "match" && name !== "target") return this.#cannotTell(name)
+    if (ASKING.has(name)) return this.#cannotTell(name)
+    if (name !== "match" && name !== "target") return this.#cannotFollow(`the expression "${name}"`)
     const { name: extension = "", revision = 0, info = new Uint8Array(0) } = extensionAttributes.decode(data)
     if (name === "target") {
-      const { action, packet } = targetOf(extension, revision, info, this.packet)
+      const { action, packet, notJudged } = targetOf(extension, revision, info, this.packet)
       if (packet) this.#change(packet)
+      if (notJudged !== undefined) this.#cannotFollow(notJudged)
       return action
     }
     const matches = matchOf(extension, revision, info, this.packet, this.#kernel)
@@ -136,6 +151,11 @@ class Run {
 
   #cannotTell(what: string): undefined {
     if (!this.unknown.includes(what)) this.unknown.push(what)
+    return undefined
+  }
+
+  #cannotFollow(what: string): undefined {
+    this.notJudged.push(what)
     return undefined
   }
 

@@ -2,7 +2,17 @@ import { decodeUtf8 } from "../../pkg/engine/mod.ts"
 import { type Bits, compareBits, isKnown, maskedBits } from "./bits.ts"
 import { markOf } from "./fib.ts"
 import type { Kernel } from "./kernel.ts"
-import { CLIENT_PORTS, IPPROTO, icmpTypeOf, isAnswer, type Packet, statusOf, tcpFlagsOf, u32Bits } from "./packet.ts"
+import {
+  CLIENT_PORTS,
+  IPPROTO,
+  icmpTypeOf,
+  isAnswer,
+  isTracked,
+  type Packet,
+  statusOf,
+  tcpFlagsOf,
+  u32Bits,
+} from "./packet.ts"
 
 /** The outcome of a match of iptables for a packet; undefined for an unknown match. */
 type Answer = boolean | "by chance" | undefined
@@ -78,10 +88,6 @@ function matchAddressType(
 
 /** `XT_CONNTRACK_*`: which parts of the struct count. */
 const CONNTRACK = { state: 1, status: 64, direction: 1 << 12, alias: 1 << 13 } as const
-
-function isTracked({ tracking }: Packet): boolean {
-  return tracking === "new" || tracking === "established"
-}
 
 /** `XT_CONNTRACK_STATE_*` */
 function stateOf(packet: Packet): number {

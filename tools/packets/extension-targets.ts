@@ -6,7 +6,7 @@ import type { Packet } from "./packet.ts"
 
 /** Targets that decide nothing, and change nothing that rules look at. */
 const WITHOUT_EFFECT = new Set(
-  "LOG NFLOG ULOG AUDIT TRACE TCPMSS TCPOPTSTRIP CHECKSUM TOS DSCP ECN TTL HL CLASSIFY SET RATEEST IDLETIMER LED TEE SECMARK CONNSECMARK".split(
+  "LOG NFLOG ULOG AUDIT TRACE TCPMSS TCPOPTSTRIP CHECKSUM TOS DSCP ECN CLASSIFY SET RATEEST IDLETIMER LED TEE SECMARK CONNSECMARK".split(
     " ",
   ),
 )
@@ -15,6 +15,8 @@ const WITHOUT_EFFECT = new Set(
 interface Done {
   readonly action?: Action | undefined
   readonly packet?: Packet
+  /** What it does that is not followed. */
+  readonly notJudged?: string
 }
 
 /** Reads a target of iptables by the name that the kernel has for it; structs of <linux/netfilter/xt_*.h>. */
@@ -37,10 +39,14 @@ export function targetOf(name: string, revision: number, info: Uint8Array, packe
         return { packet: { ...packet, mark: setBits(packet.mark, view.getUint32(0, true), view.getUint32(4, true)) } }
       case "CONNMARK":
         return { packet: connectionMarked(view, packet) }
+      case "TTL":
+      case "HL":
+        return { notJudged: "a change of the TTL" }
       case "NOTRACK":
         return { packet: { ...packet, tracking: "untracked" } }
       case "CT": // struct xt_ct_target_info: XT_CT_NOTRACK
-        return (view.getUint16(0, true) & 1) === 0 ? {} : { packet: { ...packet, tracking: "untracked" } }
+        if ((view.getUint16(0, true) & 1) !== 0) return { packet: { ...packet, tracking: "untracked" } }
+        return view.getUint16(2, true) === 0 ? {} : { notJudged: "a zone of connections" }
     }
   } catch (error) {
     if (!(error instanceof RangeError)) throw error

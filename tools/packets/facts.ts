@@ -2,7 +2,7 @@ import { findLink, type Link, type RouteRefusal, type RouteSocket } from "../../
 import { contains, formatIp, parseCidr, parseIp } from "../../pkg/types/mod.ts"
 import type { NodeAttachment, NodeLink } from "../node/mod.ts"
 import { readIfThere } from "./kernel.ts"
-import type { Destination } from "./way.ts"
+import type { Destination } from "./packet.ts"
 
 /** The text for the kernel's refusal of a route, after "the container" or "the host". A route of type blackhole is an answer, too. */
 export function describeRefusal(refusal: RouteRefusal, ip: Uint8Array): string {

@@ -10,6 +10,7 @@ const RESULT = { oif: 1, oifname: 2, type: 3 } as const
 
 /** The value that `fib saddr|daddr [. mark] [. iif|oif] type|oif|oifname` loads: the kernel is asked for its routes. */
 export function fibOf(packet: Packet, kernel: Kernel, result: number, flags: number): Bits {
+  if (kernel.isWithoutRoutes) return unknownBits("fib")
   const ip = (flags & F.saddr) !== 0 ? packet.source : packet.destination
   const link = (flags & F.iif) !== 0 ? packet.input : (flags & F.oif) !== 0 ? packet.output : undefined
   if (result === RESULT.type) return knownBits(u32.encode(kernel.addressType(ip, link)))

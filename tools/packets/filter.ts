@@ -2,12 +2,14 @@ import type { BaseChain, FoundRule } from "../../pkg/nftables/mod.ts"
 import { AF_INET, familyOf, formatIp } from "../../pkg/types/mod.ts"
 import type { Mapping } from "./actions.ts"
 import { ChainWalk, type FilterQuestions, type Note, placeOf } from "./chain-walk.ts"
-import type { Packet } from "./packet.ts"
+import { isAnswer, isTracked, type Packet } from "./packet.ts"
 
 /** The outcome of the rules at one hook for a packet. */
 export interface HookResult {
   /** "perhaps": a rule or policy drops it, unless one accepts it before that looks at what is not known here. */
   readonly verdict: "accept" | "drop" | "perhaps"
+  /** The chain that drops it, and its rule, unless it is the policy. */
+  readonly by?: { readonly base: BaseChain; readonly rule: FoundRule | undefined }
   readonly packet: Packet
   /** The rule or policy that decided, and rules that may have decided. */
   readonly notes: readonly Note[]
@@ -32,11 +34,14 @@ export function passHook(questions: FilterQuestions, hook: string, sent: Packet,
   let verdict: HookResult["verdict"] = "accept"
   for (const base of basesAt(questions, hook, sent, device)) {
     const isNat = base.type === "nat"
+    if (placeAt(hook, base) >= (NAT_PRIORITY[hook] ?? Number.POSITIVE_INFINITY)) packet = translatedBack(packet, hook)
     if (isNat && packet.tracking !== "new") continue
     if (isNat && (isSource ? packet.isSourceMapped : packet.isDestinationMapped)) continue
     const isEarly =
       hook === "ingress" ||
-      (hook === "prerouting" && base.priority < CONNTRACK_PRIORITY && packet.tracking !== "untracked")
+      ((hook === "prerouting" || hook === "output") &&
+        base.priority < CONNTRACK_PRIORITY &&
+        packet.tracking !== "untracked")
     const walk = new ChainWalk(questions, base.table, isEarly ? { ...packet, tracking: "none" } : packet)
     const decision = walk.base(base)
     packet = walk.packet.tracking === "none" ? { ...walk.packet, tracking: sent.tracking } : walk.packet
@@ -46,28 +51,51 @@ export function passHook(questions: FilterQuestions, hook: string, sent: Packet,
       notes.push({ what: `it may be left as it is: ${walk.perhapsAccepting.join("; ")}`, passes: "perhaps" })
     if (decision === "accept") continue
     const by = walk.decidedBy === undefined ? `policy drop of ${placeOf(base)}` : `dropped by ${walk.decidedBy}`
-    if (decision === "drop") return { verdict: "drop", packet, notes: [...notes, { what: by, passes: "no" }], mappings }
+    if (decision === "drop")
+      return {
+        verdict: "drop",
+        by: { base, rule: walk.decidingRule },
+        packet,
+        notes: [...notes, { what: by, passes: "no" }],
+        mappings,
+      }
     notes.push({ what: `${by}, unless it is accepted before: ${walk.perhapsAccepting.join("; ")}`, passes: "perhaps" })
     verdict = "perhaps"
   }
-  return { verdict, packet, notes, mappings }
+  return { verdict, packet: translatedBack(packet, hook), notes, mappings }
+}
+
+/** The answer of a connection whose addresses rules have changed, behind the hook's NAT: it has the addresses of the connection again. */
+function translatedBack(packet: Packet, hook: string): Packet {
+  const { original } = packet
+  if (!isAnswer(packet) || !isTracked(packet)) return packet
+  if (hook === "prerouting" || hook === "output") return { ...packet, destination: original.source }
+  if (hook !== "postrouting" && hook !== "input") return packet
+  return {
+    ...packet,
+    source: original.destination,
+    ...(packet.sourcePort === 0 ? {} : { sourcePort: original.destinationPort }),
+  }
 }
 
 /** The base chains of a hook that a packet comes through, in order; of two with one priority the younger goes first. */
 function basesAt(
   { bases }: Pick<FilterQuestions, "bases">,
   hook: string,
-  { source }: Packet,
+  { source, bridge }: Packet,
   device?: string,
 ): BaseChain[] {
   const ofHost = familyOf(source) === AF_INET ? ["ip", "inet"] : ["ip6", "inet"]
-  const families = device === undefined ? ofHost : ["netdev", "inet"]
+  const families = bridge !== undefined ? ["bridge"] : device === undefined ? ofHost : ["netdev", "inet"]
   const isThere = ({ devices }: BaseChain) => device === undefined || devices?.includes(device) === true
-  const place = ({ type, priority }: BaseChain) => (type === "nat" ? (NAT_PRIORITY[hook] ?? priority) : priority)
   return bases
     .filter((base) => base.hook === hook && families.includes(base.table.family) && isThere(base))
     .reverse()
-    .sort((a, b) => place(a) - place(b) || a.priority - b.priority)
+    .sort((a, b) => placeAt(hook, a) - placeAt(hook, b) || a.priority - b.priority)
+}
+
+function placeAt(hook: string, { type, priority }: BaseChain): number {
+  return type === "nat" ? (NAT_PRIORITY[hook] ?? priority) : priority
 }
 
 /** "192.0.2.7:443", "192.0.2.7", "[2001:db8::7]:53", "2001:db8::7". */

@@ -1,35 +1,107 @@
-import type { ListedRoute, RouteRefusal } from "../../pkg/netlink/mod.ts"
-import { AF_INET, familyOf, formatIp } from "../../pkg/types/mod.ts"
-import { describeLostBridge, lostBridge, type NodeAttachment } from "../node/mod.ts"
+import {
+  IFF_NOARP,
+  IFF_UP,
+  type Ifindex,
+  type Link,
+  type ListedRoute,
+  NeighbourState,
+  type NextHop,
+  OperState,
+  type RouteRefusal,
+  RT_TABLE_MAIN,
+} from "../../pkg/netlink/mod.ts"
+import { AF_INET, familyOf, formatIp, parseCidr } from "../../pkg/types/mod.ts"
+import { describeLostBridge, lostBridge, type NodeAttachment, type NodeRoute } from "../node/mod.ts"
+import { answerFromOutside, arriveAtContainer, arriveAtHost } from "./answer.ts"
 import { answerLost } from "./bridge.ts"
-import { describeRefusal, has, isConntrackFull, sysctl, tableText } from "./facts.ts"
+import { describeRefusal, has, isConntrackFull, tableText } from "./facts.ts"
 import { markOf } from "./fib.ts"
-import type { HookResult } from "./filter.ts"
+import { formatPlace, type HookResult } from "./filter.ts"
+import { whyNotForwarded, whyRefused } from "./forwarding.ts"
+import { toPort } from "./frames.ts"
 import { virtualServers } from "./ipvs.ts"
-import { RTN } from "./kernel.ts"
-import type { Packet } from "./packet.ts"
-import { describe, dropped, holderOf, pass, passDevice, type Trip, tellDestination, whyBlockedByIpsec } from "./trip.ts"
+import { RTN, readIfThere } from "./kernel.ts"
+import { type Destination, firstPacket, type Packet, protocolOf } from "./packet.ts"
+import {
+  arrive,
+  describe,
+  dropped,
+  holderOf,
+  pass,
+  passDevice,
+  type Trip,
+  tellDestination,
+  whyBlockedByIpsec,
+} from "./trip.ts"
 import type { Hop } from "./way.ts"
 
 /** A packet that has come to the host: rules at prerouting, the kernel's route, and what follows from it. */
 export function throughHost(trip: Trip, arriving: Packet): Hop[] {
   const { way, kernel } = trip
   if (isConntrackFull()) return way.end("the table of connections is full: the kernel drops what begins a new one")
+  tellLegacyTables(trip, arriving)
   if (!passDevice(trip, "ingress", arriving.input, arriving)) return dropped(trip)
   const result = pass(trip, "prerouting", arriving)
   if (!result) return dropped(trip)
   tellDestination(trip, result)
   const { packet } = result
-  const route = kernel.routeOf({
-    dst: packet.destination,
-    src: packet.source,
-    input: kernel.link(packet.input)?.index,
-    mark: markOf(packet),
-    protocol: packet.protocol,
-    destinationPort: packet.destinationPort === 0 ? undefined : packet.destinationPort,
-  })
+  const route = routeOf(trip, packet, kernel.link(packet.input)?.index)
   const isLocal = typeof route !== "string" && (route.type === RTN.local || route.type === RTN.broadcast)
   return isLocal ? toHost(trip, packet) : forward(trip, packet, route)
+}
+
+/** The kernel's route of a packet; of several next hops one by chance, of those whose interface is up. */
+function routeOf(trip: Trip, packet: Packet, input?: Ifindex): ListedRoute | RouteRefusal {
+  const { kernel, node, rules } = trip
+  const { destination: dst, source: src, protocol, destinationPort } = packet
+  const port = destinationPort === 0 ? undefined : destinationPort
+  const route = kernel.routeOf({ dst, src, input, mark: markOf(packet), protocol, destinationPort: port })
+  if (typeof route === "string" || route.gateway === undefined || route.table !== RT_TABLE_MAIN) return route
+  const hops = nextHopsTo(node, dst).filter((hop) => hop.index !== undefined && isLinkUp(kernel.link(hop.index)))
+  if (hops.length < 2) return route
+  const hop = hops[rules.choices.take(hops.length)]
+  return { ...route, index: hop?.index, gateway: hop?.gateway }
+}
+
+function isLinkUp(link: Link | undefined): boolean {
+  return link !== undefined && (link.flags & IFF_UP) !== 0
+}
+
+/** The next hops of the main table's narrowest route to an address. */
+function nextHopsTo({ routes = [] }: Trip["node"], ip: Uint8Array): readonly NextHop[] {
+  const several = routes.filter(({ nextHops, dst }) => nextHops !== undefined && has(dst, ip))
+  const prefixOf = ({ dst }: NodeRoute) => parseCidr(dst)?.prefix ?? 0
+  return several.sort((a, b) => prefixOf(b) - prefixOf(a))[0]?.nextHops ?? []
+}
+
+/** Tables that iptables-legacy has made of this family, whose rules are not read. */
+function tellLegacyTables({ way }: Trip, { source }: Packet): void {
+  const isIpv4 = familyOf(source) === AF_INET
+  const names = readIfThere(`/proc/thread-self/net/${isIpv4 ? "ip" : "ip6"}_tables_names`)?.trim()
+  if (names) way.notJudged("filter", `the rules of iptables-legacy, in table ${names.split("\n").join(", ")}`)
+}
+
+/** The first packet of a connection that the host begins. */
+export function fromHost(trip: Trip, destination: Destination): Hop[] {
+  const { way, kernel } = trip
+  const question = { dst: destination.ip, protocol: protocolOf(destination) }
+  const first = kernel.routeOf({ ...question, destinationPort: destination.port === 0 ? undefined : destination.port })
+  if (typeof first === "string") return way.end(`the host ${describeRefusal(first, destination.ip)}`)
+  if (isConntrackFull()) return way.end("the table of connections is full: the kernel drops what begins a new one")
+  const output = (first.index === undefined ? undefined : kernel.link(first.index)?.name) ?? "?"
+  const source = first.preferredSource ?? kernel.addressOn(output, destination.ip)
+  if (!source) return way.end(`the host has no address of the family of ${formatIp(destination.ip)}`)
+  const sent: Packet = { ...firstPacket(source, destination, ""), output, isOfHost: true }
+  way.pass("host", `from ${formatIp(source)} to ${formatPlace(destination.ip, destination.port)}`)
+  tellLegacyTables(trip, sent)
+  const result = pass(trip, "output", sent)
+  if (!result) return dropped(trip)
+  tellDestination(trip, result)
+  // The kernel looks again where a rule has set a mark or a destination.
+  const route = routeOf(trip, result.packet)
+  if (typeof route === "string") return way.end(`the host ${describeRefusal(route, result.packet.destination)}`)
+  if (route.type === RTN.local) return way.arrive("it stays on the host: the address is its own")
+  return send(trip, result.packet, route, "sent")
 }
 
 function toHost(trip: Trip, packet: Packet): Hop[] {
@@ -43,32 +115,29 @@ function toHost(trip: Trip, packet: Packet): Hop[] {
     way.pass("nat", `ip_vs hands it to ${servers.join(", ") || "no server"}: this is not followed`, "perhaps")
     return way.arrive("it goes on by ip_vs")
   }
-  if (trip.atEnd) return trip.atEnd(packet, undefined)
-  const unseen = packet.destinationPort === 0 ? "" : "; whether a process listens there is not looked at"
-  return way.arrive(`it reaches the host itself${unseen}`)
-}
-
-/** The reason why the host does not forward; undefined where it does. */
-export function whyNotForwarded({ destination, input }: Packet): string | undefined {
-  const isIpv4 = familyOf(destination) === AF_INET
-  const setting = isIpv4 ? "net/ipv4/ip_forward" : "net/ipv6/conf/all/forwarding"
-  if (sysctl(setting) === "0") return `${setting} is 0: the host forwards nothing`
-  if (isIpv4 && sysctl(`net/ipv4/conf/${input}/forwarding`) === "0")
-    return `net/ipv4/conf/${input}/forwarding is 0: the host forwards nothing from "${input}"`
-  return undefined
+  return arriveAtHost(trip, packet)
 }
 
 function forward(trip: Trip, packet: Packet, route: ListedRoute | RouteRefusal): Hop[] {
-  const { way, kernel } = trip
+  const { way } = trip
   const closed = whyNotForwarded(packet)
   if (closed !== undefined) return way.end(closed)
   if (typeof route === "string") return way.end(whyRefused(trip, packet, route))
+  return send(trip, packet, route, `forwarded from "${packet.input}"`)
+}
+
+/** A packet with its route: rules at forward, unless the host itself sends it, and at postrouting, and the interface that it leaves by. */
+function send(trip: Trip, packet: Packet, route: ListedRoute, how: string): Hop[] {
+  const { way, kernel } = trip
   const output = (route.index === undefined ? undefined : kernel.link(route.index)?.name) ?? "?"
   const gateway = route.gateway === undefined ? "" : ` to gateway ${formatIp(route.gateway)}`
-  way.pass("host", `forwarded from "${packet.input}" to "${output}"${gateway}${tableText(route.table)}`)
-  const blocked = whyBlockedByIpsec(trip, "fwd", packet) ?? whyBlockedByIpsec(trip, "out", packet)
+  way.pass("host", `${how} to "${output}"${gateway}${tableText(route.table)}`)
+  const link = route.index === undefined ? undefined : kernel.link(route.index)
+  if (link && !isLinkUp(link)) return way.end(`"${output}" is down`)
+  const blocked =
+    (packet.isOfHost ? undefined : whyBlockedByIpsec(trip, "fwd", packet)) ?? whyBlockedByIpsec(trip, "out", packet)
   if (blocked !== undefined) return way.end(blocked)
-  const passing = pass(trip, "forward", { ...packet, output })
+  const passing = packet.isOfHost ? { packet: { ...packet, output } } : pass(trip, "forward", { ...packet, output })
   if (!passing) return dropped(trip)
   const leaving = pass(trip, "postrouting", passing.packet, true)
   if (!leaving) return dropped(trip)
@@ -77,36 +146,6 @@ function forward(trip: Trip, packet: Packet, route: ListedRoute | RouteRefusal):
   if (unsent !== undefined) return way.end(unsent)
   if (!passDevice(trip, "egress", output, leaving.packet)) return dropped(trip)
   return leave(trip, leaving.packet, route, gateway)
-}
-
-/** The reason of the kernel's refusal of a forwarded packet: several reasons have one errno, which differs by kernel. */
-export function whyRefused({ kernel }: Trip, { source, destination, input }: Packet, refusal: RouteRefusal): string {
-  const from = formatIp(source)
-  if (refusal === "ENETUNREACH" || refusal === "EACCES" || refusal === "ESRCH")
-    return `the host ${describeRefusal(refusal, destination)}`
-  if (kernel.addressType(source) !== RTN.unicast)
-    return `${from} is an address of the host itself, too: the kernel drops packets with it that come in by "${input}"`
-  const filtered = whyReverseFiltered(kernel.routeOf({ dst: source }), source, input, kernel)
-  if (filtered !== undefined) return filtered
-  if (familyOf(destination) === AF_INET && destination[0] === 127)
-    return `${formatIp(destination)} is a loopback address: net/ipv4/conf/${input}/route_localnet is 0`
-  return `the host ${describeRefusal(refusal, destination)}`
-}
-
-/** net.ipv4.conf.*.rp_filter: of `all` and of the interface the greater one holds. */
-export function whyReverseFiltered(
-  back: ListedRoute | RouteRefusal,
-  source: Uint8Array,
-  input: string,
-  kernel: Trip["kernel"],
-): string | undefined {
-  if (familyOf(source) !== AF_INET) return undefined
-  const mode = Math.max(...["all", input].map((name) => Number(sysctl(`net/ipv4/conf/${name}/rp_filter`) ?? 0)))
-  if (mode === 0) return undefined
-  const says = `rp_filter of "${input}" is ${mode}: the host drops packets from ${formatIp(source)}`
-  if (typeof back === "string") return `${says}, to which it has no route`
-  const towards = back.index === undefined ? undefined : kernel.link(back.index)?.name
-  return mode === 1 && towards !== input ? `${says}, to which it sends by "${towards}"` : undefined
 }
 
 function tellSource({ way }: Trip, { packet, mappings }: HookResult): void {
@@ -130,19 +169,41 @@ function leave(trip: Trip, packet: Packet, route: ListedRoute, gateway: string):
   if (lost) return way.end(`${describeLostBridge(lost)}: ${describe(other)} is cut off`)
   if (other && !isTowards(trip, other, route))
     return way.end(`${describe(other)} has ${text}, and the host sends there by "${packet.output}", not to it`)
-  if (other?.link?.master !== undefined && !passDevice(trip, "egress", other.link.name, packet)) return dropped(trip)
+  if (other && !toPort(trip, packet, other)) return dropped(trip)
   const unanswered = other && answerLost(trip, other, packet)
   if (unanswered !== undefined) return way.end(unanswered)
   const port = packet.destinationPort > 0 ? ` port ${packet.destinationPort}` : ""
-  if (other && trip.atEnd) return trip.atEnd(packet, other)
-  if (other) return way.arrive(`it reaches ${describe(other)}, ${text}${port}, by "${packet.output}"`)
+  if (other)
+    return arriveAtContainer(
+      trip,
+      packet,
+      other,
+      `it reaches ${describe(other)}, ${text}${port}, by "${packet.output}"`,
+    )
+  const state = trip.kernel.link(packet.output)?.attributes.operState
+  if (state === OperState.Down || state === OperState.LowerLayerDown)
+    return way.end(`"${packet.output}" has no carrier`)
+  tellNeighbour(trip, packet, route)
   const isPrivate =
     !packet.isSourceMapped && attachments.some(({ addresses }) => addresses.some((each) => has(each, packet.source)))
   const warning = isPrivate
     ? `; no rule masquerades it: ${formatIp(packet.source)} has to be routed back to this host`
     : ""
   const masqueraded = packet.isSourceMapped ? `, with source ${formatIp(packet.source)}` : ""
-  return way.arrive(`it leaves the host by "${packet.output}"${gateway}${masqueraded}${warning}`)
+  const what = `it leaves the host by "${packet.output}"${gateway}${masqueraded}${warning}`
+  return arrive(trip, what, (back) => answerFromOutside(back, packet))
+}
+
+/** Says where the next machine has not answered when the host last asked for its MAC, or was never asked. */
+function tellNeighbour({ way, kernel }: Trip, { destination, output }: Packet, { gateway, index }: ListedRoute): void {
+  const { flags = 0 } = (index === undefined ? undefined : kernel.link(index)) ?? {}
+  const entry = kernel.neighbour(index, gateway ?? destination)
+  if ((flags & IFF_NOARP) !== 0) return
+  const name = gateway === undefined ? formatIp(destination) : `gateway ${formatIp(gateway)}`
+  if (entry && (entry.state & NeighbourState.Failed) !== 0)
+    way.pass("host", `${name} has not answered when the host last asked for its MAC on "${output}"`, "perhaps")
+  else if (entry === undefined && gateway !== undefined)
+    way.notJudged("host", `whether ${name} is there: the host has not asked for its MAC on "${output}"`)
 }
 
 /** Whether a route leads to an attachment's end on the host, its bridge, or what sits on that. */

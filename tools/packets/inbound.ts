@@ -1,14 +1,14 @@
 import { IFF_UP } from "../../pkg/netlink/mod.ts"
 import { formatIp } from "../../pkg/types/mod.ts"
-import { answerOf } from "./answer.ts"
 import { describeRefusal, isOfLink } from "./facts.ts"
 import { formatPlace } from "./filter.ts"
-import { throughHost, whyReverseFiltered } from "./host.ts"
+import { whyReverseFiltered } from "./forwarding.ts"
+import { throughHost } from "./host.ts"
 import { RTN } from "./kernel.ts"
-import { firstPacket } from "./packet.ts"
+import { type Destination, firstPacket } from "./packet.ts"
 import type { Ground, Trip } from "./trip.ts"
 import { walkEach } from "./walk.ts"
-import type { Destination, Hop } from "./way.ts"
+import type { Hop, Walk } from "./way.ts"
 
 /** A connection from outside. */
 export interface Inbound {
@@ -23,7 +23,7 @@ export interface Inbound {
  * The way of a packet that begins a connection from outside to the host or to a port that it publishes, and the way of the answer. Changes
  * nothing.
  */
-export function walkInbound(ground: Ground, inbound: Inbound): Hop[] {
+export function walkInbound(ground: Ground, inbound: Inbound): Walk {
   return walkEach(ground, (trip) => fromOutside(trip, inbound))
 }
 
@@ -47,7 +47,7 @@ function fromOutside(trip: Trip, { source, destination, input }: Inbound): Hop[]
   if ((link.flags & IFF_UP) === 0) return way.end(`"${link.name}" is down`)
   if (input === undefined) tellOtherWay(trip, { source, ip, towards: link.name })
   const packet = firstPacket(source, { ...destination, ip }, link.name)
-  return throughHost({ ...trip, atEnd: (arrived, other) => answerOf(trip, arrived, other) }, packet)
+  return throughHost(trip, packet)
 }
 
 /** Where the address is another interface's, a packet may well come in there, and be dropped. */

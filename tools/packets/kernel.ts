@@ -6,6 +6,8 @@ import {
   type Link,
   type ListedRoute,
   listAddresses,
+  listNeighbours,
+  type Neighbour,
   type RouteQuestion,
   type RouteRefusal,
   RouteSocket,
@@ -21,7 +23,7 @@ import {
   type SetLayout,
   type Table,
 } from "../../pkg/nftables/mod.ts"
-import { formatIp } from "../../pkg/types/mod.ts"
+import { formatIp, sameBytes } from "../../pkg/types/mod.ts"
 import { type HostIpsec, type NodeLink, readHostIpsec, readTrafficFilters, type TrafficFilter } from "../node/mod.ts"
 import { type Bits, mayBe } from "./bits.ts"
 
@@ -42,8 +44,19 @@ export interface Kernel {
   linkTowards(ip: Uint8Array, mark: number | undefined): Pick<Link, "index" | "name"> | undefined
   /** The first address of a link in the family of `like`: what `masquerade` and `redirect` take. */
   addressOn(link: string, like: Uint8Array): Uint8Array | undefined
+  /** The numbers of an interface that rules ask for; undefined where they are not known. */
+  interfaceOf(name: string): InterfaceNumbers | undefined
   /** Whether a list of iptables' `recent` has an address; undefined where there is no such list. */
   isRecent(list: string, ip: Uint8Array): boolean | undefined
+  /** Whether routes are not known here: what `fib` finds is then unknown. */
+  readonly isWithoutRoutes?: true
+}
+
+/** `iif`, `iiftype` and `iifgroup`. */
+export interface InterfaceNumbers {
+  readonly index: number
+  readonly type: number
+  readonly group: number
 }
 
 /** The kernel of the namespace that it is opened in. Each question is asked once. */
@@ -121,6 +134,17 @@ export class HostKernel implements Kernel, Disposable {
 
   addressOn(link: string, like: Uint8Array): Uint8Array | undefined {
     return this.#addresses().find((one) => one.name === link && one.ip.length === like.length)?.ip
+  }
+
+  interfaceOf(name: string): InterfaceNumbers | undefined {
+    const found = this.link(name)
+    return found && { index: found.index, type: found.type, group: found.attributes.group ?? 0 }
+  }
+
+  /** The entry of a neighbour on a link; undefined where the host has not asked for it. */
+  neighbour(index: Ifindex | undefined, ip: Uint8Array): Neighbour | undefined {
+    const all = this.#once("neighbours", () => listNeighbours(this.#route))
+    return all.find((one) => one.index === index && sameBytes(one.ip, ip))
   }
 
   isRecent(list: string, ip: Uint8Array): boolean | undefined {

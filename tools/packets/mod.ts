@@ -3,11 +3,13 @@
  * it, `doctor` asks it for the packets that each network needs. It reads, changes nothing, and sends nothing.
  *
  * @example
- * const hops = walk({ node, attachments, attachment, filter: readPacketFilter() }, sandbox, destination)
+ * const { hops } = walk({ node, attachments, attachment, filter: readPacketFilter() }, sandbox, destination)
  */
 
 export { has } from "./facts.ts"
 export { formatPlace } from "./filter.ts"
 export { type Inbound, walkInbound } from "./inbound.ts"
-export { walk } from "./walk.ts"
-export type { Destination, Hop } from "./way.ts"
+export type { Destination } from "./packet.ts"
+export type { Ground } from "./trip.ts"
+export { walk, walkFromHost } from "./walk.ts"
+export type { Hop, Stop, Walk } from "./way.ts"

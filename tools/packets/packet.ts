@@ -1,9 +1,17 @@
 import { ETH_P_IP, ETH_P_IPV6 } from "../../pkg/libc/mod.ts"
-import { u16be, u32 } from "../../pkg/netlink/mod.ts"
+import { u16, u16be, u32 } from "../../pkg/netlink/mod.ts"
 import { ifnameValue, PayloadBase } from "../../pkg/nftables/mod.ts"
 import { AF_INET, AF_INET6, familyOf } from "../../pkg/types/mod.ts"
 import { agreeing, type Bits, knownBits, unknownBits } from "./bits.ts"
-import type { Destination } from "./way.ts"
+import type { Kernel } from "./kernel.ts"
+
+/** Where a packet goes. */
+export interface Destination {
+  readonly ip: Uint8Array
+  /** 0 for no port: ICMP. */
+  readonly port: number
+  readonly protocol: "tcp" | "udp" | "icmp"
+}
 
 /** The packet that begins a connection, or its answer, at one hook. Rules make another one of it. */
 export interface Packet {
@@ -31,6 +39,10 @@ export interface Packet {
   readonly isSourceMapped: boolean
   /** Whether it is a frame that br_netfilter sends through the rules, not a packet that the host routes. */
   readonly isBridged: boolean
+  /** The bridge, for a frame in the rules of family bridge: input and output are its ports. */
+  readonly bridge?: string
+  /** Whether a process of the host sends it. */
+  readonly isOfHost?: true
 }
 
 export const IPPROTO = { icmp: 1, tcp: 6, udp: 17, icmpv6: 58 } as const
@@ -83,13 +95,21 @@ export function u32Bits(value: number): Bits {
 const Meta = {
   protocol: 1,
   mark: 3,
+  iif: 4,
+  oif: 5,
   iifname: 6,
   oifname: 7,
+  iiftype: 8,
+  oiftype: 9,
   skuid: 10,
   skgid: 11,
   nfproto: 15,
   l4proto: 16,
+  ibrname: 17,
+  obrname: 18,
   packetType: 19,
+  iifgroup: 21,
+  oifgroup: 22,
   cgroup: 23,
   random: 24,
 } as const
@@ -97,15 +117,10 @@ const Meta = {
 const META_NAMES: Readonly<Record<number, string>> = {
   0: "meta length",
   2: "meta priority",
-  4: "meta iif",
-  5: "meta oif",
-  8: "meta iiftype",
-  9: "meta oiftype",
-  18: "meta obrname",
-  17: "meta ibrname",
+  [Meta.skuid]: "the process's user",
+  [Meta.skgid]: "the process's group",
   20: "meta cpu",
-  21: "meta iifgroup",
-  22: "meta oifgroup",
+  [Meta.cgroup]: "the process's cgroup",
   [Meta.random]: "chance",
   30: "the time",
   31: "the day",
@@ -113,8 +128,19 @@ const META_NAMES: Readonly<Record<number, string>> = {
 }
 
 /** The value that `meta KEY` loads; "break" where the expression ends the rule, as for the user of a packet that no process of the host sends. */
-export function metaOf(packet: Packet, key: number): Bits | "break" {
-  const { input, output, protocol, source, mark } = packet
+export function metaOf(packet: Packet, key: number, kernel: Pick<Kernel, "interfaceOf">): Bits | "break" {
+  const { input, output, protocol, source, mark, bridge = "" } = packet
+  const isOfOutput = key === Meta.oif || key === Meta.oiftype || key === Meta.oifgroup
+  if (isOfOutput || key === Meta.iif || key === Meta.iiftype || key === Meta.iifgroup) {
+    const name = isOfOutput ? output : input
+    const found = name === "" ? { index: 0, type: 0, group: 0 } : kernel.interfaceOf(name)
+    if (found === undefined) return unknownBits(`a property of interface "${name}"`)
+    if (key === Meta.iif || key === Meta.oif) return u32Bits(found.index)
+    if (name === "") return "break"
+    return key === Meta.iifgroup || key === Meta.oifgroup ? u32Bits(found.group) : knownBits(u16.encode(found.type))
+  }
+  if (key === Meta.ibrname) return knownBits(ifnameValue(input === "" ? "" : bridge))
+  if (key === Meta.obrname) return knownBits(ifnameValue(output === "" ? "" : bridge))
   const isIpv4 = familyOf(source) === AF_INET
   if (key === Meta.protocol) return knownBits(u16be.encode(isIpv4 ? ETH_P_IP : ETH_P_IPV6))
   if (key === Meta.mark) return mark
@@ -123,7 +149,8 @@ export function metaOf(packet: Packet, key: number): Bits | "break" {
   if (key === Meta.nfproto) return knownBits(Uint8Array.of(isIpv4 ? AF_INET : AF_INET6))
   if (key === Meta.l4proto) return knownBits(Uint8Array.of(protocol))
   if (key === Meta.packetType) return knownBits(Uint8Array.of(0)) // PACKET_HOST
-  if (key === Meta.skuid || key === Meta.skgid || key === Meta.cgroup) return "break"
+  const isOfProcess = key === Meta.skuid || key === Meta.skgid || key === Meta.cgroup
+  if (isOfProcess && !packet.isOfHost) return "break"
   return unknownBits(META_NAMES[key] ?? `meta key ${key}`, key === Meta.random)
 }
 
@@ -156,6 +183,11 @@ export function isAnswer({ sourcePort }: Packet): boolean {
   return sourcePort !== undefined
 }
 
+/** Whether the kernel knows its connection. */
+export function isTracked({ tracking }: Packet): boolean {
+  return tracking === "new" || tracking === "established"
+}
+
 /** The flags of the first segment of a connection, and of its answer: SYN, and SYN with ACK. */
 export function tcpFlagsOf(packet: Packet): number {
   return isAnswer(packet) ? 0x12 : 2
@@ -174,6 +206,7 @@ export function statusOf({ isDestinationMapped, isSourceMapped }: Packet): numbe
 
 /** The value that `ct KEY` loads; "break" where there is no connection to ask. */
 export function ctOf(packet: Packet, key: number, direction: number | undefined): Bits | "break" {
+  if (packet.bridge !== undefined) return unknownBits("the connection of a frame")
   if (key === Ct.state) return u32Bits(CT_STATES[packet.tracking])
   if (packet.tracking === "none" || packet.tracking === "untracked") return "break"
   const { original } = packet

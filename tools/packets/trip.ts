@@ -1,11 +1,22 @@
 import { filterProtocols, type IpsecDirection } from "../../pkg/netlink/mod.ts"
-import { AF_INET, familyOf, formatIp } from "../../pkg/types/mod.ts"
-import { describePolicy, type FilterView, findPolicy, type Node, type NodeAttachment, whyBlocked } from "../node/mod.ts"
-import type { FilterQuestions } from "./chain-walk.ts"
+import type { BaseChain } from "../../pkg/nftables/mod.ts"
+import { AF_INET, familyOf, formatIp, sameBytes } from "../../pkg/types/mod.ts"
+import {
+  describePolicy,
+  type FilterView,
+  findPolicy,
+  type Inside,
+  type Node,
+  type NodeAttachment,
+  type NotInside,
+  whyBlocked,
+} from "../node/mod.ts"
+import { type FilterQuestions, indexRules, placeOf } from "./chain-walk.ts"
+import type { Choices } from "./choices.ts"
 import { formatPlace, type HookResult, passHook } from "./filter.ts"
-import type { HostKernel } from "./kernel.ts"
+import { type HostKernel, type Kernel, RTN } from "./kernel.ts"
 import type { Packet } from "./packet.ts"
-import type { Hop, Way } from "./way.ts"
+import { type Hop, Way } from "./way.ts"
 
 /** The input of a walk. */
 export interface Ground {
@@ -14,12 +25,16 @@ export interface Ground {
   /** Where the packet begins; undefined for one from outside. */
   readonly attachment?: NodeAttachment
   readonly filter: FilterView | undefined
+  /** The namespace of an attachment, for the rules in it; without, they are not looked at. */
+  readonly insideOf?: ((one: NodeAttachment) => Inside | NotInside | undefined) | undefined
+  /** Whether the end is asked for a process that listens, and the answer is told as a whole. Else it is told where it may be lost. */
+  readonly isWhole?: boolean
+  /** What several walks over one node share. */
+  readonly shared?: { readonly kernel: HostKernel; readonly rulesOf: FilterQuestions["rulesOf"] } | undefined
 }
 
 /** One packet on its way. */
 export interface Trip extends Ground {
-  /** What follows at the end of the way: a container, or the host itself where it is undefined. */
-  readonly atEnd?: (packet: Packet, other: NodeAttachment | undefined) => Hop[]
   readonly way: Way
   readonly kernel: HostKernel
   readonly rules: FilterQuestions
@@ -31,6 +46,7 @@ export function pass({ way, rules }: Trip, hook: string, packet: Packet, isQuiet
   for (const { what, passes } of result.notes) way.pass("filter", what, passes)
   if (result.notes.length === 0 && result.mappings.length === 0 && !isQuiet)
     way.pass("filter", `no rule at ${hook} stops it`)
+  if (result.by) way.stop = { ...result.by, packet }
   return result.verdict === "drop" ? undefined : result
 }
 
@@ -42,7 +58,72 @@ export function passDevice(trip: Trip, hook: "ingress" | "egress", device: strin
   if (hook === "ingress" && !passTrafficControl(trip, hook, device, packet)) return false
   const result = passHook(trip.rules, hook, packet, device)
   for (const { what, passes } of result.notes) trip.way.pass("filter", `at ${hook} of "${device}": ${what}`, passes)
+  if (result.by) trip.way.stop = { ...result.by, packet, device }
   return result.verdict !== "drop" && (hook === "ingress" || passTrafficControl(trip, hook, device, packet))
+}
+
+/** The same for a frame at a hook of family bridge. What becomes of ARP there is not followed. Tables of this suite look at MACs alone. */
+export function passFrame({ way, rules }: Trip, hook: string, packet: Packet): boolean {
+  const isAsked = ({ table, type, hook: at }: BaseChain) =>
+    table.family === "bridge" && type === "filter" && at === hook && !OURS.test(table.name)
+  const bases = rules.bases.filter(isAsked)
+  if (bases.length === 0) return true
+  const result = passHook({ ...rules, bases }, hook, packet)
+  for (const { what, passes } of result.notes) way.pass("bridge", what, passes)
+  if (result.by) way.stop = { ...result.by, packet }
+  if (result.verdict === "drop") return false
+  const [closed] = bases.filter((base) => base.policy === "drop" || (rules.rulesOf(base) ?? []).length > 0)
+  if (closed) way.notJudged("bridge", `whether ${placeOf(closed)} lets ARP pass`)
+  return true
+}
+
+/** Tables of this suite, and of the reference suite. */
+const OURS = /^cni_/
+
+/** The same for the rules in a container, as its namespace has them. */
+export function passInside(trip: Trip, one: NodeAttachment, hooks: readonly string[], packet: Packet): boolean {
+  const inside = trip.insideOf?.(one)
+  if (inside === undefined || "reason" in inside) return true
+  if (inside.notWhole.includes(FILTER_RULES))
+    trip.way.notJudged("container", "its own packet filter is too long to be read")
+  if (inside.filter === undefined) return true
+  const rules = insideRules(inside, inside.filter, trip.rules.choices)
+  for (const hook of hooks) {
+    const isAtDevice = hook === "ingress" || hook === "egress"
+    const result = passHook(rules, hook, packet, isAtDevice ? one.ifName : undefined)
+    for (const { what, passes } of result.notes) trip.way.pass("container", `in ${describe(one)}: ${what}`, passes)
+    if (result.by) trip.way.stop = { ...result.by, packet, isInContainer: true }
+    if (result.verdict === "drop") return false
+    packet = result.packet
+  }
+  return true
+}
+
+/** The name of this list among those that were not read whole. */
+const FILTER_RULES = "rules of the packet filter"
+
+/** The rules in a container: those in base chains alone are read, and no set. */
+export function insideRules(inside: Inside, filter: FilterView, choices: Choices): FilterQuestions {
+  const { bases } = filter
+  const isRead = (chain: { name: string }) => bases.some(({ name }) => name === chain.name)
+  const rulesOf = indexRules(filter)
+  const links = inside.links ?? []
+  const isOwn = (ip: Uint8Array) => inside.addresses?.some((one) => sameBytes(one.ip, ip)) === true
+  const kernel: Kernel = {
+    layoutOf: () => undefined,
+    elementOf: () => undefined,
+    mayHave: () => true,
+    addressType: (ip) => (isOwn(ip) ? RTN.local : RTN.unicast),
+    linkTowards: () => undefined,
+    addressOn: () => undefined,
+    interfaceOf: (name) => {
+      const found = links.find((link) => link.name === name)
+      return found && { index: found.index, type: found.type, group: found.attributes.group ?? 0 }
+    },
+    isRecent: () => undefined,
+    isWithoutRoutes: true,
+  }
+  return { bases, rulesOf: (chain) => (isRead(chain) ? rulesOf(chain) : undefined), kernel, choices }
 }
 
 /** The same for the filters and the qdisc of traffic control there. */
@@ -94,6 +175,21 @@ export function whyBlockedByIpsec(
 
 export function dropped({ way }: Trip): Hop[] {
   return way.end(`dropped by ${way.hops.at(-1)?.where === "tc" ? "traffic control" : "the packet filter"}`)
+}
+
+/** The end of a way whose packet arrives, and whose answer `follow` follows. */
+export function arrive(trip: Trip, what: string, follow: (trip: Trip) => unknown): Hop[] {
+  const { way } = trip
+  const answer = new Way()
+  answer.turn()
+  follow({ ...trip, way: answer })
+  if (answer.hops.some(({ passes }) => passes === "no")) {
+    way.pass("host", what)
+    return way.append(answer)
+  }
+  const doubts = answer.hops.filter(({ where, passes }) => passes === "perhaps" && where !== "end")
+  for (const doubt of doubts) way.pass(doubt.where, `the answer: ${doubt.what}`, "perhaps")
+  return way.arrive(what)
 }
 
 /** Says where rules have sent a packet: "10.96.0.10:80 leads to 10.85.0.3:80 (pod shop/db), by rule …". */

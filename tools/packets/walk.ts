@@ -1,16 +1,18 @@
 import { askRoute, findLink, IFF_UP, type RouteSocket } from "../../pkg/netlink/mod.ts"
 import type { Netns } from "../../pkg/netns/mod.ts"
-import { formatIp } from "../../pkg/types/mod.ts"
+import { AF_INET, familyOf, formatIp } from "../../pkg/types/mod.ts"
 import { describeLostBridge, lostBridge, type NodeAttachment } from "../node/mod.ts"
+import { SENDING } from "./answer.ts"
 import { throughBridge } from "./bridge.ts"
 import { indexRules } from "./chain-walk.ts"
 import { type Choices, explore } from "./choices.ts"
-import { describeRefusal, isOfLink, nameOf, sourceOf, tableText } from "./facts.ts"
-import { throughHost } from "./host.ts"
+import { describeRefusal, isOfLink, nameOf, sourceOf, sysctl, tableText } from "./facts.ts"
+import { fromPort } from "./frames.ts"
+import { fromHost, throughHost } from "./host.ts"
 import { HostKernel, RTN } from "./kernel.ts"
-import { firstPacket, protocolOf } from "./packet.ts"
-import { dropped, type Ground, passDevice, passQueue, type Trip } from "./trip.ts"
-import { type Destination, type Hop, joinWays, Way } from "./way.ts"
+import { type Destination, firstPacket, protocolOf } from "./packet.ts"
+import { dropped, type Ground, passDevice, passInside, passQueue, type Trip } from "./trip.ts"
+import { type Hop, joinWays, type Walk, Way } from "./way.ts"
 
 /** The number of ways that are followed where chance decides. */
 const WAYS = 16
@@ -19,30 +21,51 @@ const WAYS = 16
  * The way of a packet that begins a connection from a container: links, routes and rules are read, and the kernel is asked where it
  * would send it. Where chance decides, each way is followed. Changes nothing.
  */
-export function walk(ground: ContainerGround, sandbox: Netns, destination: Destination): Hop[] {
+export function walk(ground: ContainerGround, sandbox: Netns, destination: Destination): Walk {
   using inside = sandbox.openRoute()
-  return walkEach(ground, (trip) => fromContainer({ ...trip, attachment: ground.attachment }, inside, destination))
+  const ttl = sandbox.run(() => hopLimit(ground.attachment, destination))
+  return walkEach(ground, (trip) => {
+    const { attachment } = ground
+    return fromContainer({ ...trip, attachment }, inside, destination, ttl)
+  })
 }
 
+/** The way of a packet that begins a connection from the host, and of its answer. */
+export function walkFromHost(ground: Ground, destination: Destination): Walk {
+  return walkEach(ground, (trip) => fromHost(trip, destination))
+}
+
+/** The TTL, or hop limit, of what an attachment sends. */
+function hopLimit({ ifName }: NodeAttachment, { ip }: Destination): number {
+  const setting = familyOf(ip) === AF_INET ? "net/ipv4/ip_default_ttl" : `net/ipv6/conf/${ifName}/hop_limit`
+  return Number(sysctl(setting) ?? MOST_HOPS)
+}
+
+const MOST_HOPS = 64
+
 /** Walks each way that chance may take. */
-export function walkEach(ground: Ground, from: (trip: Trip) => Hop[]): Hop[] {
-  using kernel = new HostKernel()
+export function walkEach(ground: Ground, from: (trip: Trip) => Hop[]): Walk {
+  using own = ground.shared ? undefined : new HostKernel()
+  const kernel = ground.shared?.kernel ?? own ?? new HostKernel()
   const bases = ground.filter?.bases ?? []
-  const rulesOf = indexRules(ground.filter ?? { rules: [] })
-  const { found, isAll } = explore(
-    (choices: Choices) => from({ ...ground, way: new Way(), kernel, rules: { bases, rulesOf, kernel, choices } }),
-    WAYS,
-  )
-  const hops = joinWays(found)
-  if (isAll) return hops
-  return [...hops, { where: "end", what: `there are more ways by chance: ${WAYS} were followed`, passes: "perhaps" }]
+  const rulesOf = ground.shared?.rulesOf ?? indexRules(ground.filter ?? { rules: [] })
+  const { found, isAll } = explore((choices: Choices): Walk => {
+    const way = new Way()
+    const hops = from({ ...ground, way, kernel, rules: { bases, rulesOf, kernel, choices } })
+    return { hops, stop: hops.at(-1)?.passes === "no" ? way.stop : undefined }
+  }, WAYS)
+  const hops = joinWays(found.map((each) => each.hops))
+  const stop = found.every((each) => each.stop !== undefined) ? found[0]?.stop : undefined
+  if (isAll) return { hops, stop }
+  const more = `there are more ways by chance: ${WAYS} were followed`
+  return { hops: [...hops, { where: "end", what: more, passes: "perhaps" }], stop: undefined }
 }
 
 /** A walk that begins at an attachment. */
 export type ContainerGround = Ground & { readonly attachment: NodeAttachment }
 type ContainerTrip = Trip & { readonly attachment: NodeAttachment }
 
-function fromContainer(trip: ContainerTrip, inside: RouteSocket, destination: Destination): Hop[] {
+function fromContainer(trip: ContainerTrip, inside: RouteSocket, destination: Destination, ttl: number): Hop[] {
   const { way, attachment } = trip
   const link = findLink(inside, attachment.ifName)
   if (!link) return way.end(`the container has no interface "${attachment.ifName}"`)
@@ -65,6 +88,10 @@ function fromContainer(trip: ContainerTrip, inside: RouteSocket, destination: De
   const used = name === attachment.ifName ? attachment : otherInterface(trip, name)
   if (!used)
     return way.arrive(`it leaves by "${name}", which no attachment that is known has made: not followed further`)
+  const sent = { ...firstPacket(source, destination, ""), output: name }
+  if (!passInside(trip, used, SENDING, sent)) return dropped(trip)
+  if (ttl === 1 && route.gateway !== undefined && trip.kernel.addressType(destination.ip) !== RTN.local)
+    return way.end("what the container sends has a TTL of 1: no host forwards it")
   return fromHostEnd({ ...trip, attachment: used }, source, destination, route.gateway === undefined)
 }
 
@@ -87,8 +114,11 @@ function fromHostEnd(trip: ContainerTrip, source: Uint8Array, destination: Desti
   if (bridge && !bridge.isUp) return way.end(`bridge "${bridge.name}" is down`)
   if (bridge) way.pass("bridge", `port "${end.name}" of bridge "${bridge.name}"`)
   const packet = firstPacket(source, destination, (bridge ?? end).name)
-  if (bridge && !passDevice(trip, "ingress", end.name, packet)) return dropped(trip)
-  if (isDirect && bridge && !isOfLink(bridge, destination.ip)) return throughBridge(trip, bridge, packet)
+  if (isDirect && bridge && !isOfLink(bridge, destination.ip)) {
+    if (!passDevice(trip, "ingress", end.name, packet)) return dropped(trip)
+    return throughBridge(trip, bridge, packet)
+  }
+  if (bridge && !fromPort(trip, packet, end.name, bridge.name)) return dropped(trip)
   return throughHost(trip, packet)
 }
 

@@ -1,10 +1,5 @@
-/** The way of a packet. */
-export interface Destination {
-  readonly ip: Uint8Array
-  /** 0 for no port: ICMP. */
-  readonly port: number
-  readonly protocol: "tcp" | "udp" | "icmp"
-}
+import type { BaseChain, FoundRule } from "../../pkg/nftables/mod.ts"
+import type { Packet } from "./packet.ts"
 
 /** One step on the way. */
 export interface Hop {
@@ -18,9 +13,28 @@ export interface Hop {
   readonly isAnswer?: true
 }
 
+/** The base chain that drops a packet, by its policy or by a rule. */
+export interface Stop {
+  readonly base: BaseChain
+  readonly rule: FoundRule | undefined
+  /** The packet as it came to the chain's hook. */
+  readonly packet: Packet
+  /** The interface, of "ingress" and "egress". */
+  readonly device?: string | undefined
+  readonly isInContainer?: true
+}
+
+/** The result of a walk. */
+export interface Walk {
+  readonly hops: readonly Hop[]
+  /** The chain that drops the packet; undefined where it ends otherwise, or only on one of several ways. */
+  readonly stop: Stop | undefined
+}
+
 /** Collects hops; knows whether the packet has ended. */
 export class Way {
   readonly hops: Hop[] = []
+  stop: Stop | undefined
   #isAnswer = false
 
   pass(where: Hop["where"], what: string, passes: Hop["passes"] = "yes"): void {
@@ -35,6 +49,18 @@ export class Way {
   /** The packet ends here. */
   end(what: string): Hop[] {
     this.pass("end", what, "no")
+    return this.hops
+  }
+
+  /** Says what this tool cannot judge: the packet may end there. */
+  notJudged(where: Hop["where"], what: string): void {
+    this.pass(where, `not judged: ${what}`, "perhaps")
+  }
+
+  /** Takes over the hops of the answer, which was followed by itself. */
+  append({ hops, stop }: Way): Hop[] {
+    this.hops.push(...hops)
+    this.stop ??= stop
     return this.hops
   }
 

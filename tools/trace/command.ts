@@ -15,8 +15,24 @@ import {
   word,
 } from "../command.ts"
 import type { Terminal } from "../environment.ts"
-import { attachmentsOf, isCalled, readNode, readPacketFilter } from "../node/mod.ts"
-import { type Destination, type Hop, type Inbound, walk, walkInbound } from "../packets/mod.ts"
+import {
+  attachmentsOf,
+  isCalled,
+  type Node,
+  type NodeAttachment,
+  readInsides,
+  readNode,
+  readPacketFilter,
+} from "../node/mod.ts"
+import {
+  type Destination,
+  type Ground,
+  type Hop,
+  type Inbound,
+  walk,
+  walkFromHost,
+  walkInbound,
+} from "../packets/mod.ts"
 import { hanging, type ScreenSize, type Tone, tinted } from "../screen.ts"
 import { type Probed, probe } from "./probe.ts"
 
@@ -28,11 +44,11 @@ export const trace: Command = {
     to: { type: "string", value: "ADDRESS[:PORT]", help: "destination; with a port an IPv6 address is in brackets" },
     udp: { type: "boolean", help: "UDP instead of TCP" },
     ifname: { type: "string", short: "i", value: "NAME", help: "interface inside the namespace (default eth0)" },
-    probe: { type: "boolean", help: "verify: open a TCP connection from the container, and close it" },
+    probe: { type: "boolean", help: "verify: open a TCP connection from the container or the host, and close it" },
     from: {
       type: "string",
       value: "ADDRESS",
-      help: "the packet comes from this address outside, not from a container",
+      help: "the packet comes from this address outside, or from the host itself (--from host), not from a container",
     },
     "to-port": {
       type: "string",
@@ -54,7 +70,10 @@ between the endpoints of a service, is followed to each result. A rule with an u
 is shown as one that may match. Nothing is changed; only --probe sends packets.
 
 With --from it follows a packet from outside to the host or to a published port: the receiving interface, the container, whether
-a process listens there, and the path of the answer.
+a process listens there, and the path of the answer. With "--from host" it follows a packet of the host itself, such as a probe of kubelet.
+
+A line that begins with "not judged" names something on the path that cannot be evaluated: the verdict is then "unknown". With --probe
+the verdict is that of the probe.
 
 Exit code 0: the packet arrives, or may arrive. 3: it is lost on the path, or on one of several paths, or the probe had no answer.
 
@@ -63,15 +82,18 @@ Examples:
   cni trace pods shop/web-0 --to 10.85.0.1:8080 --probe
   cni trace pods demo --to '[2001:db8::7]:53' --udp
   cni trace --from 198.51.100.7 --to-port 8080
+  cni trace --from host --to 10.85.0.2:8080
   cni trace --from 198.51.100.7 --to 192.0.2.2:8080 --in eth1`,
   async run(args, terminal) {
-    const { hops, probed } =
-      text(args, "from") === undefined ? fromContainer(args, terminal) : fromOutside(args, terminal)
+    const from = text(args, "from")
+    const trace = from === undefined ? fromContainer : from === "host" ? fromHost : fromOutside
+    const { hops, probed } = trace(args, terminal)
+    const verdict = verdictOf(hops, probed)
     print(args, terminal, {
-      json: () => ({ hops, ...(probed ? { probe: probed } : {}) }),
+      json: () => ({ verdict, hops, ...(probed ? { probe: probed } : {}) }),
       text: (screen) => report(hops, probed, screen),
     })
-    if (isLost(hops, probed)) throw new Found(FOUND_FAULTS)
+    if (verdict === "lost") throw new Found(FOUND_FAULTS)
   },
 }
 
@@ -88,8 +110,7 @@ function fromContainer(args: Arguments, terminal: Terminal): Traced {
   if (to === undefined) throw new UsageError("say where the packet goes: --to ADDRESS[:PORT]")
   const destination = parseDestination(to, given(args, "udp"))
   const isProbed = given(args, "probe")
-  if (isProbed && (destination.protocol !== "tcp" || destination.port === 0))
-    throw new UsageError("--probe needs a TCP port: --to ADDRESS:PORT")
+  if (isProbed) checkProbed(destination)
   const node = readNode(placesOf(args, terminal))
   const attachments = attachmentsOf(node)
   const [network, name, ifName] = [word(args, 0), word(args, 1), text(args, "ifname") ?? "eth0"]
@@ -101,21 +122,43 @@ function fromContainer(args: Arguments, terminal: Terminal): Traced {
       `Cannot trace: no attachment of "${name}" ("${ifName}") to network "${network}" is known; "cni ps" lists them`,
     )
   using sandbox = Netns.open(attachment.netns)
-  const hops = walk({ node, attachments, attachment, filter: readPacketFilter() }, sandbox, destination)
+  const { hops } = walk({ ...groundOf(node), attachments, attachment }, sandbox, destination)
   return { hops, probed: isProbed ? probe(sandbox, destination) : undefined }
 }
 
 function fromOutside(args: Arguments, terminal: Terminal): Traced {
   const inbound = parseInbound(args)
   const node = readNode(placesOf(args, terminal))
-  return { hops: walkInbound({ node, attachments: attachmentsOf(node), filter: readPacketFilter() }, inbound) }
+  return walkInbound({ ...groundOf(node), isWhole: true }, inbound)
+}
+
+function fromHost(args: Arguments, terminal: Terminal): Traced {
+  const to = text(args, "to")
+  if (args.words.length > 0 || to === undefined || args.flags["to-port"] !== undefined || args.flags.in !== undefined)
+    throw new UsageError("--from host needs --to ADDRESS[:PORT], and no NETWORK, NETNS, --to-port or --in")
+  const destination = parseDestination(to, given(args, "udp"))
+  const isProbed = given(args, "probe")
+  if (isProbed) checkProbed(destination)
+  const { hops } = walkFromHost({ ...groundOf(readNode(placesOf(args, terminal))), isWhole: true }, destination)
+  using own = isProbed ? Netns.own() : undefined
+  return { hops, probed: own && probe(own, destination) }
+}
+
+function checkProbed({ protocol, port }: Destination): void {
+  if (protocol !== "tcp" || port === 0) throw new UsageError("--probe needs a TCP port: --to ADDRESS:PORT")
+}
+
+function groundOf(node: Node): Ground {
+  const insideOf = (one: NodeAttachment) =>
+    one.netns === undefined ? undefined : readInsides([one], () => []).get(one.netns)
+  return { node, attachments: attachmentsOf(node), filter: readPacketFilter(), insideOf }
 }
 
 /** `--from ADDRESS` with `--to ADDRESS[:PORT]` or `--to-port PORT`. Throws a usage error. */
 function parseInbound(args: Arguments): Inbound {
   const [from = "", to, port] = [text(args, "from"), text(args, "to"), text(args, "to-port")]
   if (args.words.length > 0 || given(args, "probe") || args.flags.ifname !== undefined)
-    throw new UsageError("--from is outside: NETWORK, NETNS, --ifname and --probe are of a container")
+    throw new UsageError("--from ADDRESS is outside: NETWORK, NETNS, --ifname and --probe are of a container")
   const source = parseIp(from)
   if (!source) throw new UsageError(`cannot use --from ${from}: expected an address`)
   if ((to === undefined) === (port === undefined))
@@ -131,12 +174,15 @@ function parseInbound(args: Arguments): Inbound {
   return { source, destination: { port: number, protocol: given(args, "udp") ? "udp" : "tcp" }, input }
 }
 
-/** Whether the packet does not arrive. A rule refuses as the other end does: then the way that is read tells which it was. */
-function isLost(hops: readonly Hop[], probed: Probed | undefined): boolean {
+type Verdict = "arrives" | "lost" | "unknown"
+
+/** Whether the packet arrives. A rule refuses as the other end does: then the way that is read tells which it was. */
+function verdictOf(hops: readonly Hop[], probed: Probed | undefined): Verdict {
   const ends = hops.filter(({ where }) => where === "end")
-  if (probed === undefined) return ends.some(({ passes }) => passes === "no")
-  if (probed.outcome === "refused") return ends.every(({ passes }) => passes === "no")
-  return probed.outcome !== "connected"
+  if (probed?.outcome === "refused") return ends.every(({ passes }) => passes === "no") ? "lost" : "arrives"
+  if (probed) return probed.outcome === "connected" ? "arrives" : "lost"
+  if (ends.some(({ passes }) => passes === "no")) return "lost"
+  return hops.some(({ passes }) => passes === "perhaps") ? "unknown" : "arrives"
 }
 
 /** "192.0.2.7:443", "192.0.2.7", "[2001:db8::7]:53", "2001:db8::7". Throws a usage error. */
@@ -167,5 +213,8 @@ function report(hops: readonly Hop[], probed: Probed | undefined, screen: Screen
   const isLost = probed.outcome === "no answer" || probed.outcome === "unreachable"
   const reason = probed.reason === undefined ? "" : `: ${probed.reason}`
   const said = `probe: ${probed.outcome} after ${probed.ms.toFixed(1)} ms${reason}`
-  return `${lines.join("")}\n${tinted(said, isLost ? "bad" : "good", screen)}\n`
+  const read = verdictOf(hops, undefined)
+  const isOther = read !== "unknown" && read !== verdictOf(hops, probed)
+  const contradiction = isOther ? "the probe contradicts what was read: the answer is that of the probe\n" : ""
+  return `${lines.join("")}\n${tinted(said, isLost ? "bad" : "good", screen)}\n${contradiction}`
 }

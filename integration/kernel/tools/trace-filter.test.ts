@@ -141,7 +141,7 @@ testWith(
     const drop = "filter: dropped by rule H of chain inet guard c [no]"
     for (const [elements, dropped] of [
       ["* : drop", true],
-      ["192.0.2.1 : accept, * : drop", false],
+      ["192.0.2.1 : accept, 10.85.0.2 : accept, * : drop", false],
       ["192.0.2.9 : accept, * : drop", true],
       ["192.0.2.9 : drop", false],
     ] as const) {

@@ -12,7 +12,6 @@ import { createScene, type Scene } from "./tracing.fixture.ts"
 let scene: Scene
 beforeAll(async () => {
   scene = await createScene()
-  await scene.host.exec("ip", ["neighbour", "add", "192.0.2.1", "lladdr", "02:00:00:00:00:01", "dev", "out0"])
 })
 afterAll(() => scene.host[Symbol.asyncDispose]())
 

@@ -33,6 +33,7 @@ export async function createScene(): Promise<Scene> {
     "link set out0 up",
     "link set out1 up",
     "address add 192.0.2.2/24 dev out0",
+    "neighbour add 192.0.2.1 lladdr 02:00:00:00:00:01 dev out0",
     "route add 203.0.113.0/24 via 192.0.2.1",
   ])
   for (const [one, last] of [
@@ -87,7 +88,7 @@ export function waysOf(
 ): string[] {
   using namespace = Netns.open(host.path)
   using sandbox = Netns.open(pod.path)
-  const hops = namespace.run((): Hop[] => {
+  const hops = namespace.run((): readonly Hop[] => {
     const links = readLinks()
     const link = (name: string) => links.filter((each) => each.nsid === undefined && each.name === name).slice(0, 1)
     const [own] = link("veth1")
@@ -101,6 +102,7 @@ export function waysOf(
     const attachments = [attachment, { ...other, ...(end ? { link: end } : {}) }]
     const node = { links, networks: [], rules: { owned: [], ports: mapped } } as unknown as Node
     return walk({ node, attachments, attachment, filter: readPacketFilter() }, sandbox, parseDestination(to, isUdp))
+      .hops
   })
   return hops.map(({ where, what, passes }) => `${where}: ${what}${passes === "yes" ? "" : ` [${passes}]`}`)
 }
