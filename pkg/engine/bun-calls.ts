@@ -2,9 +2,9 @@ import { dlopen, type FFIFunction, FFIType, ptr, read } from "bun:ffi"
 import { type CallName, callNames, EINVAL, int32, integer, lettersOf, requireBytes, text } from "./calls.ts"
 import { AT_FDCWD, type TypedArray } from "./engine.ts"
 
-/** System calls on Bun, by the C library. */
+/** System calls on Bun, through the C library. */
 
-/** What the C library calls those that have another name there. */
+/** The C library's names of calls that differ from the kernel's. */
 const namesInC: { readonly [name in CallName]?: string } = {
   linkat: "link",
   readlinkat: "readlink",
@@ -13,10 +13,10 @@ const namesInC: { readonly [name in CallName]?: string } = {
   prlimit64: "prlimit",
 }
 
-/** Of calls that the C library has no function for, or another one than the kernel's; those of signals are of x86-64. */
+/** Numbers of calls for which the C library has no function, or a different one; the signal calls are for x86-64. */
 export const SYS = { pidfd_open: 434, rt_sigprocmask: 14, signalfd4: 289 } as const
 
-/** Of those that return a `ssize_t` an `int` says all: Linux moves 0x7ffff000 bytes at most at once, read(2). */
+/** An `int` suffices for calls that return a `ssize_t`: Linux moves at most 0x7ffff000 bytes at once, read(2). */
 function foreign(name: CallName): FFIFunction {
   const types = lettersOf[name].flatMap((letter): FFIType[] =>
     letter === "b"
@@ -28,7 +28,7 @@ function foreign(name: CallName): FFIFunction {
 
 type Symbols = Record<string, (...values: unknown[]) => unknown>
 
-/** What is opened when it is first needed, and then kept: importing this does nothing. */
+/** Opens something at first use, and keeps it: importing this does nothing. */
 function once<T>(make: () => T): () => T {
   let made: { value: T } | undefined
   return () => {
@@ -74,10 +74,10 @@ export function callC(name: string, ...values: unknown[]): number {
 /** Makes a system call with the arguments of `Engine`. */
 export function call(name: CallName, ...values: unknown[]): number {
   const raw: unknown[] = []
-  const kept: unknown[] = [] // their addresses go to the kernel: they must live
+  const kept: unknown[] = [] // their addresses go to the kernel: they must stay alive
   let given = 0
   let broken = false
-  const room = new Uint32Array(1) // what "n" stands for
+  const room = new Uint32Array(1) // the meaning of "n"
   for (const letter of lettersOf[name]) {
     if (letter === "@" || letter === "0") {
       raw.push(letter === "@" ? AT_FDCWD : null)

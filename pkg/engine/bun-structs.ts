@@ -3,14 +3,14 @@ import { addressOf, call, callC, SYS } from "./bun-calls.ts"
 import { bytesOf, int32, integer, rawBytes, requireBytes } from "./calls.ts"
 import type { TypedArray } from "./engine.ts"
 
-/** The calls whose arguments are structs with addresses, or that the table of `call` has no letters for; see `Engine`. */
+/** Calls whose arguments are structs with addresses, or for which the table of `call` has no letters; see `Engine`. */
 
-/** ioctl(2) with a struct ifreq, whose address is the call's third number. */
+/** Calls ioctl(2) with a struct ifreq, whose address is the call's third number. */
 export function ioctlIfreq(fd: number, request: number, ifreq: TypedArray): number {
   return call("ioctl", fd, request, addressOf(requireBytes(ifreq, 40)))
 }
 
-/** ioctl(2) with a struct winsize. */
+/** Calls ioctl(2) with a struct winsize. */
 export function ioctlWinsize(fd: number, request: number, winsize: TypedArray): number {
   return call("ioctl", fd, request, addressOf(requireBytes(winsize, 8)))
 }
@@ -25,7 +25,7 @@ export function pidfdOpen(pid: number, flags: number): number {
   return callC("syscall", SYS.pidfd_open, int32(pid) | 0, int32(flags) | 0, 0, 0)
 }
 
-/** Bytes of a set of 64 signals, as the kernel has it; the C library's is longer. */
+/** The size of a set of 64 signals in the kernel; the C library's is larger. */
 const SIGNAL_SET = 8
 
 export function changeSignalMask(how: number, set: TypedArray, size: number): number {
@@ -37,7 +37,7 @@ export function signalFd(fd: number, set: TypedArray, size: number, flags: numbe
   return callC("syscall", SYS.signalfd4, int32(fd) | 0, ptr(bytes), int32(size), int32(flags))
 }
 
-/** SHA-256 of a file from its start to its end, see `Engine`. */
+/** Returns the SHA-256 of a whole file, see `Engine`. */
 export function sha256(fd: number, into: TypedArray): number {
   const [file, target, buffer] = [int32(fd), rawBytes(requireBytes(into, 32)), new Uint8Array(1 << 20)]
   const hash = new Bun.CryptoHasher("sha256")
@@ -52,7 +52,7 @@ export function sha256(fd: number, into: TypedArray): number {
   return 0
 }
 
-/** struct sock_fprog of 64-bit Linux, <linux/filter.h>, in which the address of the instructions stands */
+/** struct sock_fprog of 64-bit Linux, <linux/filter.h>, which contains the address of the instructions */
 export function attachFilter(fd: number, instructions: TypedArray): number {
   const socket = int32(fd) | 0
   const bytes = bytesOf(instructions)

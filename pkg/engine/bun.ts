@@ -17,7 +17,7 @@ import { environment, loopEngine, textEngine, textsOf } from "./web.ts"
 
 export { decodeBase64, encodeBase64 } from "./web.ts"
 
-/** Without Bun's own, which are before the program's. */
+/** Removes Bun's own arguments, which come before the program's. */
 function ownArguments(commandLine: readonly string[]): string[] {
   return commandLine.slice(commandLine.length - (process.argv.length - 2))
 }
@@ -50,7 +50,7 @@ export const engine: Engine = {
 /** The language's own. */
 export const json = JSON as unknown as ExactJson
 
-/** What the engine has run out of, if that is what it throws. */
+/** Returns the resource that has run out, if the error means that. */
 export function exhaustion(error: unknown): Exhaustion | undefined {
   if (!(error instanceof RangeError)) return undefined
   if (error.message === "Out of memory") return "memory"
@@ -59,7 +59,7 @@ export function exhaustion(error: unknown): Exhaustion | undefined {
 
 const root = new URL("../../", import.meta.url).pathname
 
-/** The same for Bun, whose stack traces name source files by themselves. */
+/** Returns undefined where Bun's stack traces name source files already. */
 export function locate(file: string, line: number, _column: number): string | undefined {
   return file.startsWith(root) && !file.includes("node_modules") ? `${file.slice(root.length)}:${line}` : undefined
 }
@@ -70,7 +70,7 @@ const POSIX_SPAWN_SETSIGDEF = 4
 const POSIX_SPAWN_SETSIGMASK = 8
 const POSIX_SPAWN_SETSID = 0x80
 
-/** Starts a program by posix_spawn(3), which tells errors of the child as well. */
+/** Starts a program by posix_spawn(3), which also reports errors of the child. */
 export function startProcess(
   path: string,
   argv: readonly string[],
@@ -99,11 +99,11 @@ export function startProcess(
   if (kept.some((bytes) => bytes.indexOf(0) !== bytes.length - 1)) return -EINVAL
 
   const c = libc()
-  c.signal?.(SIGCHLD, SIG_DFL) // ignored, as our caller may have left it, it would cost us exit codes
-  // posix_spawn_file_actions_t, posix_spawnattr_t and sigset_t: larger than on any C library
+  c.signal?.(SIGCHLD, SIG_DFL) // if our caller ignores it, exit codes would be lost
+  // posix_spawn_file_actions_t, posix_spawnattr_t and sigset_t: at least as large as in any C library
   const [actions, attributes, signals] = [new Uint8Array(512), new Uint8Array(512), new Uint8Array(128)]
   const pid = new Int32Array(1)
-  const told = [kept, names, variables] // addresses go to the kernel: the arrays must live
+  const told = [kept, names, variables] // addresses go to the kernel: the arrays must stay alive
   const steps = [
     c.posix_spawn_file_actions_init?.(ptr(actions)),
     ...numbers.map((fd, at) => c.posix_spawn_file_actions_adddup2?.(ptr(actions), fd, at)),

@@ -2,9 +2,9 @@ import type { TypedArray } from "./engine.ts"
 
 /**
  * The system calls of the engine interface with their argument types, for the back ends in TypeScript. The letters are
- * those of `host/door.c`: `i` and `l` integers of 32 and 53 bits, `s` a text, `b` an array and its length, `[N]` an
- * array of at least N bytes, `n` the length of that array for the kernel, `0` a zero, `@` the working directory: these
- * three are not given by the caller.
+ * those of `host/door.c`: `i` and `l` are integers of 32 and 53 bits, `s` a text, `b` an array and its length, `[N]` an
+ * array of at least N bytes. The caller does not pass `n`, the length of that array for the kernel, `0`, a zero, and
+ * `@`, the working directory.
  */
 const calls = {
   open: "sii",
@@ -59,17 +59,17 @@ export type CallName = keyof typeof calls
 
 export const callNames = Object.keys(calls) as CallName[]
 
-/** The letters of a call, one for each argument: "i", "[256]". */
+/** The letters of a call, one per argument: "i", "[256]". */
 export const lettersOf = Object.fromEntries(
   callNames.map((name) => [name, calls[name].match(/\[\d+\]|./g) ?? []]),
 ) as unknown as Readonly<Record<CallName, readonly string[]>>
 
 const encoder = new TextEncoder()
 
-/** The answer for a text with NUL in it, <asm-generic/errno-base.h>. */
+/** The error for a text with NUL in it, <asm-generic/errno-base.h>. */
 export const EINVAL = 22
 
-/** An integer argument, or an exception. */
+/** Returns an integer argument, or throws. */
 export function integer(value: unknown, least: number, most: number): number {
   if (typeof value !== "number") throw new TypeError("expected an integer")
   if (!Number.isInteger(value) || value < least || value > most) {
@@ -78,7 +78,7 @@ export function integer(value: unknown, least: number, most: number): number {
   return value
 }
 
-/** A typed array, or an exception. */
+/** Returns a typed array, or throws. */
 export function bytesOf(value: unknown): TypedArray {
   if (!ArrayBuffer.isView(value) || value instanceof DataView) throw new TypeError("expected a typed array")
   if (value.buffer instanceof ArrayBuffer && value.buffer.detached)
@@ -93,21 +93,21 @@ export function requireBytes(value: unknown, least: number): TypedArray {
   return bytes
 }
 
-/** An integer of 32 bits, with or without a sign, or an exception. */
+/** Returns an integer of 32 bits, signed or unsigned, or throws. */
 export const int32 = (value: unknown) => integer(value, -(2 ** 31), 2 ** 32 - 1)
 
-/** The bytes that an array of any type has in its buffer. */
+/** Returns the bytes of an array of any type. */
 export function rawBytes({ buffer, byteOffset, byteLength }: TypedArray): Uint8Array<ArrayBuffer> {
   return new Uint8Array(buffer as ArrayBuffer, byteOffset, byteLength)
 }
 
-/** A text with the zero byte that ends it in C. */
+/** Returns a text with the zero byte that ends it in C. */
 export function text(value: unknown): Uint8Array {
   if (typeof value !== "string") throw new TypeError("expected a text")
   return encoder.encode(`${value}\0`)
 }
 
-/** Throws for a wrong argument of a call, as the native host does. Returns whether a text has NUL in it: `EINVAL`. */
+/** Throws for a wrong argument of a call, as the native host does. Returns whether a text contains NUL: `EINVAL`. */
 export function checkArguments(name: CallName, values: readonly unknown[]): boolean {
   let given = 0
   let hasNul = false

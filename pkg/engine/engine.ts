@@ -1,16 +1,13 @@
 /**
  * Everything that a plugin's process needs from the engine: system calls, programs, text, the clock, the process
- * itself. There are three back ends: the native host (`host/door.c`), Bun (`bun.ts`), and Node (`node.ts`), and one
- * contract,
- * `contract.fixture.ts`. Node's is for the npm package `libcni`: it has what a runtime's library needs, and answers `ENOSYS` to the
- * other system calls.
+ * itself. There are three back ends, the native host (`host/door.c`), Bun (`bun.ts`), and Node (`node.ts`), and one
+ * contract, `contract.fixture.ts`. Node's back end is for the npm package `libcni`: it has the calls of a runtime's
+ * library, and returns `ENOSYS` for the others.
  *
- * A system call returns what the kernel returns: a number, and the negative number of an error (<asm-generic/errno.h>)
- * when it fails. Wrong arguments never reach the kernel: what is no number, text or typed array throws `TypeError`, and
- * so does a detached array; a number that is no integer of the range, and an array that is too short for a struct,
- * throw
- * `RangeError`. A text with NUL inside is the kernel's `EINVAL`. What is called `into` or `bytes` is read or written to its
- * whole length.
+ * A system call returns the kernel's value: a number, or the negative number of an error (<asm-generic/errno.h>). Wrong
+ * arguments never reach the kernel. A value of the wrong type and a detached array throw `TypeError`. An integer out of
+ * range and an array that is too short for a struct throw `RangeError`. A text with NUL inside is the kernel's
+ * `EINVAL`. Arguments named `into` and `bytes` are read or written to their whole length.
  */
 export interface Engine {
   /** open(2) */
@@ -24,11 +21,11 @@ export interface Engine {
   fsync(fd: number): number
   flock(fd: number, operation: number): number
   fcntl(fd: number, command: number, value: number): number
-  /** ioctl(2) of a request with a number as argument, or without an argument. */
+  /** ioctl(2) for a request with a number as argument, or without an argument. */
   ioctl(fd: number, request: number, value: number): number
-  /** ioctl(2) of a request that takes a struct ifreq of 40 bytes, <linux/if.h>, and no more. */
+  /** ioctl(2) for a request that takes a struct ifreq of 40 bytes, <linux/if.h>. */
   ioctlIfreq(fd: number, request: number, ifreq: TypedArray): number
-  /** ioctl(2) of a request that takes a struct winsize of 8 bytes, <asm-generic/termios.h>, and no more. */
+  /** ioctl(2) for a request that takes a struct winsize of 8 bytes, <asm-generic/termios.h>. */
   ioctlWinsize(fd: number, request: number, winsize: TypedArray): number
   fsetxattr(fd: number, name: string, value: TypedArray, flags: number): number
   /** statx(2) into a struct of 256 bytes. */
@@ -36,7 +33,7 @@ export interface Engine {
   /** statfs(2) into a struct of 120 bytes. */
   statfs(path: string, into: TypedArray): number
   getdents64(fd: number, into: TypedArray): number
-  /** link(2), as linkat(2): the names that end in "at" are those that system call filters see. */
+  /** link(2), as linkat(2): system call filters see the names that end in "at". */
   linkat(from: string, to: string): number
   readlinkat(path: string, into: TypedArray): number
   mkdirat(path: string, mode: number): number
@@ -53,23 +50,23 @@ export interface Engine {
   bind(fd: number, address: TypedArray): number
   setsockopt(fd: number, level: number, option: number, value: TypedArray): number
   sendto(fd: number, bytes: TypedArray, flags: number): number
-  /** recvfrom(2); the first 12 bytes of the sender's address go into `from`, a whole struct sockaddr_nl. */
+  /** recvfrom(2); the first 12 bytes of the sender's address, a whole struct sockaddr_nl, go into `from`. */
   recvfrom(fd: number, into: TypedArray, flags: number, from: TypedArray): number
   socketpair(family: number, type: number, protocol: number, pair: TypedArray): number
-  /** sendmsg(2) of SCM_RIGHTS with eight descriptors at most, and of nothing else. */
+  /** sendmsg(2) with SCM_RIGHTS for at most eight descriptors, and no data. */
   sendDescriptors(fd: number, descriptors: Int32Array): number
   setns(fd: number, type: number): number
   /** unshare(2), of this thread. */
   unshare(flags: number): number
   listen(fd: number, backlog: number): number
-  /** accept4(2); who connects is not told. */
+  /** accept4(2), without the address of the peer. */
   accept4(fd: number, flags: number): number
   connect(fd: number, address: TypedArray): number
-  /** getsockopt(2) of an option of 4 bytes. */
+  /** getsockopt(2) for an option of 4 bytes. */
   getsockopt(fd: number, level: number, option: number, into: TypedArray): number
-  /** SO_ATTACH_FILTER with instructions of 8 bytes, struct sock_filter; 4096 at most. */
+  /** SO_ATTACH_FILTER with at most 4096 instructions of 8 bytes, struct sock_filter. */
   attachFilter(fd: number, instructions: TypedArray): number
-  /** poll(2) of an array of struct pollfd; without any it sleeps. -1 is no time limit. */
+  /** poll(2) for an array of struct pollfd; with an empty array it sleeps. -1 is no time limit. */
   poll(requests: TypedArray, timeoutMs: number): number
   inotify_init1(flags: number): number
   inotify_add_watch(fd: number, path: string, mask: number): number
@@ -78,9 +75,9 @@ export interface Engine {
 
   pipe2(pair: TypedArray, flags: number): number
   /**
-   * Starts a program: `argv` and `environment` whole, descriptors 0 to 2 from those given, which are above 2, and no others,
-   * no signal blocked or ignored, with `ownSession` 1 in a session of its own, setsid(2). Returns the process' id, or the error of
-   * the step that failed, execve(2) included.
+   * Starts a program with exactly this `argv` and `environment`. Its descriptors 0 to 2 are copies of the given ones,
+   * which are above 2; it has no others. No signal is blocked or ignored. With `ownSession` 1 it has a session of its
+   * own, setsid(2). Returns the process ID, or the error of the failed step, execve(2) included.
    */
   startProcess(
     path: string,
@@ -90,7 +87,7 @@ export interface Engine {
     descriptors: Int32Array,
     ownSession: number,
   ): number
-  /** Runs a program to its end, on a back end whose `startProcess` is `ENOSYS`. */
+  /** Runs a program to its end, on a back end whose `startProcess` returns `ENOSYS`. */
   runProgram?(program: ProgramRun): ProgramEnd
   pidfd_open(pid: number, flags: number): number
   wait4(pid: number, status: TypedArray, options: number): number
@@ -98,7 +95,7 @@ export interface Engine {
   /** rt_sigprocmask(2) with a set of 64 signals; `size` is 8. */
   rt_sigprocmask(how: number, set: TypedArray, size: number): number
   signalfd4(fd: number, set: TypedArray, size: number, flags: number): number
-  /** prlimit(2), which sets a struct rlimit64. */
+  /** prlimit(2), sets a struct rlimit64. */
   prlimit64(pid: number, resource: number, limit: TypedArray): number
 
   /** clock_gettime(2) into a struct timespec of 16 bytes. */
@@ -107,77 +104,83 @@ export interface Engine {
   /** timerfd_settime(2) with a struct itimerspec of 32 bytes. */
   timerfd_settime(fd: number, flags: number, time: TypedArray): number
 
-  /** UTF-8 of a text; a lone surrogate becomes U+FFFD. */
+  /** Encodes a text as UTF-8; a lone surrogate becomes U+FFFD. */
   encodeUtf8(text: string): Uint8Array<ArrayBuffer>
-  /** The text of UTF-8, a byte order mark kept; malformed bytes become U+FFFD (WHATWG Encoding, "UTF-8 decoder"). */
+  /** Decodes UTF-8 and keeps a byte order mark; malformed bytes become U+FFFD (WHATWG Encoding, "UTF-8 decoder"). */
   decodeUtf8(bytes: Uint8Array): string
-  /** A character for each byte. */
+  /** Decodes one character per byte. */
   decodeLatin1(bytes: Uint8Array): string
   /** CRC-32 of bytes (IEEE 802.3). */
   crc32(bytes: Uint8Array): number
-  /** SHA-256 (FIPS 180-4) of a whole file, by pread(2): 32 bytes into `into`. Answers 0, or the error of a read. */
+  /**
+   * Writes the SHA-256 (FIPS 180-4) of a whole file, read by pread(2), as 32 bytes into `into`. Returns 0, or the error
+   * of a read.
+   */
   sha256(fd: number, into: TypedArray): number
-  /** Where the sought bytes begin, at `from` or behind it; -1 where they are not. */
+  /** Returns the offset of `sought` at or after `from`; -1 if it does not occur. */
   findBytes(bytes: Uint8Array, sought: Uint8Array, from: number): number
 
-  /** Milliseconds of a clock that only goes forward. Each back end has a start of its own. */
+  /** Returns the milliseconds of a clock that never goes back. Its start differs by back end. */
   monotonicMs(): number
-  /** Frees what refers to itself only: a process that goes on for days has to ask for it. */
+  /** Frees reference cycles: a long-running process has to call it. */
   collectGarbage(): void
   /**
-   * Runs what waits for promises that are settled, until nothing does. Throws what a promise was rejected with that nothing listens to.
-   * Only where promises are not driven by the engine's own loop.
+   * Runs the jobs of settled promises until none is left. Throws the reason of an unhandled rejection. Only where the
+   * engine's own loop does not drive promises.
    */
   runJobs?(): void
   /**
-   * Calls a function once after `ms` milliseconds, by the engine's own event loop. Returns a function that cancels it.
+   * Calls a function once after `ms` milliseconds, in the engine's own event loop. Returns a function that cancels it.
    */
   later?(ms: number, act: () => void): () => void
-  /** Has the engine's own loop call a function for each signal of a number. Returns how that ends. */
+  /** Makes the engine's own loop call a function for each signal of a number. Returns the function that ends it. */
   onSignal?(signal: number, act: () => void): () => void
-  /** The engine's own way to say stop. */
+  /** Returns the engine's own abort controller. */
   newStop?(): Stop
-  /** Starts a program and waits for its end in the engine's own loop, on a back end whose `startProcess` is `ENOSYS`. */
+  /**
+   * Starts a program and waits for its end in the engine's own loop, on a back end whose `startProcess` returns
+   * `ENOSYS`.
+   */
   startProgram?(program: ProgramStart): Promise<ProgramEnd & { readonly stopped: boolean }>
-  /** Texts "NAME=value", environ(7). */
+  /** Returns texts "NAME=value", environ(7). */
   environment(): string[]
-  /** The command line, the name that the program was called by first. */
+  /** Returns the command line, starting with the name by which the program was called. */
   arguments(): string[]
   /** Ends the process at once. */
   exit(status: number): never
 }
 
-/** The directory and the flags that `statx` takes, <linux/fcntl.h>. */
+/** The directory and the flags for `statx`, <linux/fcntl.h>. */
 export const AT_FDCWD = -100
 export const AT_SYMLINK_NOFOLLOW = 0x100
 export const AT_EMPTY_PATH = 0x1000
 
-/** A program to run as a whole; see `startProcess` for its parts. */
+/** A program to run to its end; see `startProcess` for its parts. */
 export interface ProgramRun {
   readonly path: string
   readonly argv: readonly string[]
   readonly environment: readonly string[]
   readonly directory: string | null
-  /** Empty when undefined. */
+  /** Empty if undefined. */
   readonly stdin: Uint8Array | undefined
-  /** No limit when undefined. */
+  /** No limit if undefined. */
   readonly timeoutMs: number | undefined
-  /** With more bytes than this on stdout or stderr the program is killed. */
+  /** A program that writes more bytes to stdout or stderr is killed. */
   readonly outputLimit: number
 }
 
-/** A program that runs while other things go on. */
+/** A program that runs in the background. */
 export interface ProgramStart extends Omit<ProgramRun, "stdin"> {
-  /** "inherit" is our own; empty when undefined. */
+  /** "inherit" is this process's own; empty if undefined. */
   readonly stdin: Uint8Array | "inherit" | undefined
-  /** It has a session of its own, and is killed with all that is in it. */
+  /** It has a session of its own, and is killed with everything in it. */
   readonly ownSession: boolean
-  /** How long to wait, when it has ended, for descendants that have its streams open; until they close them when undefined. */
+  /** How long to wait after its end for descendants that hold its streams; until they close them if undefined. */
   readonly drainMs: number | undefined
-  /** What gets each piece of a stream, of which nothing is kept then. */
+  /** Receives each piece of a stream, which is then not kept. */
   readonly onStdout: ((chunk: Uint8Array) => void) | undefined
   readonly onStderr: ((chunk: Uint8Array) => void) | undefined
-  /** The program is killed when this says stop. */
+  /** Aborting it kills the program. */
   readonly signal: AbortSignal | undefined
 }
 
@@ -187,12 +190,12 @@ export interface Stop {
   abort(reason?: unknown): void
 }
 
-/** How it ended. `startError` is the number of the error by which it was not started, 0 when it was. */
+/** The end of a program. `startError` is the number of the error at its start, 0 if it was started. */
 export interface ProgramEnd {
   readonly startError: number
-  /** Undefined when a signal ended it. */
+  /** Undefined if a signal ended it. */
   readonly exitCode: number | undefined
-  /** "SIGKILL"; undefined when it exited. */
+  /** "SIGKILL"; undefined if it exited. */
   readonly signal: string | undefined
   readonly timedOut: boolean
   readonly wroteTooMuch: boolean
@@ -208,10 +211,10 @@ export interface ExactJson {
   isRawJSON(value: unknown): value is { readonly rawJSON: string }
 }
 
-/** What an engine can run out of, which it tells by an exception of its own. */
+/** A resource that an engine can run out of, which it reports by a special exception. */
 export type Exhaustion = "memory" | "stack"
 
-/** The views of an `ArrayBuffer`, but for `DataView`. */
+/** The views of an `ArrayBuffer` except `DataView`. */
 export type TypedArray =
   | Uint8Array
   | Int8Array

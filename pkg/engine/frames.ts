@@ -1,6 +1,9 @@
 import { locate } from "#engine"
 
-/** Where an error comes from, the innermost call first: "addVeth pkg/ip/veth.ts:32". Calls outside of our sources are left out. */
+/**
+ * Returns the origin of an error, the innermost call first: "addVeth pkg/ip/veth.ts:32". Calls outside our sources are
+ * left out.
+ */
 export function sourceFrames(error: unknown, limit = 4): string[] {
   const frames: string[] = []
   const stack = error instanceof Error ? (error.stack ?? "") : ""
@@ -12,7 +15,7 @@ export function sourceFrames(error: unknown, limit = 4): string[] {
   return frames
 }
 
-/** An error and where it comes from, a line each. */
+/** Formats an error with its origin, one line each. */
 export function withFrames(error: unknown): string {
   return [String(error), ...sourceFrames(error, 20)].join("\n    at ")
 }

@@ -1,8 +1,10 @@
 /**
- * The door to the engine: the only room that knows one. What a plugin needs of the outside is in `Engine`; the build for the
- * native host takes `native.ts`, the npm package `node.ts`, everything else runs on `bun.ts` ("imports" of package.json).
+ * The door to the engine: the only room that knows one. `Engine` has everything that a plugin needs from outside. The
+ * build for the native host uses `native.ts`, the npm package `node.ts`, everything else `bun.ts` ("imports" of
+ * package.json).
  *
- * System calls go by `pkg/libc`, which throws errors with names; text, digests and the places of stack traces are for every room.
+ * System calls go through `pkg/libc`, which throws errors with names; text, digests and the positions of stack traces
+ * are for every room.
  *
  * @example
  * const bytes = encodeUtf8("eth0")

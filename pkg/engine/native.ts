@@ -9,7 +9,10 @@ export const engine: Engine = host
 /** The language's own. */
 export const json = JSON as unknown as ExactJson
 
-/** What the engine has run out of, if that is what it throws: a message and no code, and null when even the message needs memory. */
+/**
+ * Returns the resource that has run out, if the error means that: it has a message and no code, and is null if even the
+ * message needs memory.
+ */
 export function exhaustion(error: unknown): Exhaustion | undefined {
   if (error === null) return "memory"
   if (!(error instanceof Error)) return undefined
@@ -17,15 +20,18 @@ export function exhaustion(error: unknown): Exhaustion | undefined {
   return error instanceof RangeError && error.message === "Maximum call stack size exceeded" ? "stack" : undefined
 }
 
-/** The source of a place in a bundle, line and column counted from 1: "pkg/ip/veth.ts:32". Undefined for what no source has. */
+/**
+ * Returns the source of a place in a bundle, line and column counted from 1: "pkg/ip/veth.ts:32". Undefined for code
+ * without a source.
+ */
 export function locate(bundle: string, line: number, column: number): string | undefined {
   return findPosition(host.positions(), bundle, line, column)
 }
 
-/** RFC 4648, section 4: the language's own. */
+/** RFC 4648, section 4, by the language's own method. */
 export const encodeBase64 = (bytes: Uint8Array) => bytes.toBase64()
 
-/** Decodes base64. `undefined` for a text that is not base64. */
+/** Decodes base64. Returns `undefined` for a text that is not base64. */
 export function decodeBase64(text: string): Uint8Array<ArrayBuffer> | undefined {
   try {
     const bytes = Uint8Array.fromBase64(text, { lastChunkHandling: "strict" })

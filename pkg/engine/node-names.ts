@@ -1,19 +1,22 @@
 import * as fs from "node:fs"
 
-/** What is asked for by a descriptor or in nanoseconds, and Node tells by path or in another unit. */
+/** Calls that take a descriptor or nanoseconds, where Node takes a path or another unit. */
 
 /** <asm-generic/errno-base.h> */
 const EINVAL = 22
 
-/** What getdents64(2) has not told yet, by the descriptor of the directory. */
+/** The entries that getdents64(2) has not returned yet, by the directory's descriptor. */
 const untold = new Map<number, Uint8Array[]>()
 
-/** To be called when a descriptor is closed. */
+/** Call it when a descriptor is closed. */
 export function forgetEntries(fd: number): void {
   untold.delete(fd)
 }
 
-/** Some entries of an open directory, struct linux_dirent64: ino 8, off 8, reclen 2, type 1, name. Returns their length; 0 at the end. */
+/**
+ * Writes some entries of an open directory, struct linux_dirent64: ino 8, off 8, reclen 2, type 1, name. Returns their
+ * length; 0 at the end.
+ */
 export function readEntries(fd: number, into: Uint8Array): number {
   fs.fstatSync(fd) // throws EBADF
   const entries = untold.get(fd) ?? entriesOf(`/proc/self/fd/${fd}/`)
@@ -28,7 +31,7 @@ export function readEntries(fd: number, into: Uint8Array): number {
   return length
 }
 
-/** Of no type, DT_UNKNOWN, as some file systems tell them: Bun has no names as bytes with types. */
+/** The type is DT_UNKNOWN, as on some file systems: Bun has no names as bytes together with types. */
 function entriesOf(path: string): Uint8Array[] {
   const names: Uint8Array[] = fs.readdirSync(path, { encoding: "buffer" })
   return [Buffer.from("."), Buffer.from(".."), ...names].map(encoded)
@@ -43,7 +46,7 @@ function encoded(name: Uint8Array): Uint8Array {
 
 const UTIME_OMIT = 0x3ffffffen
 
-/** Sets the times of a file, by two struct timespec. Node knows microseconds at most. */
+/** Sets the times of a file from two struct timespec. Node's resolution is microseconds at best. */
 export function setTimes(path: string, times: Uint8Array): number {
   const [accessS = 0n, accessNs = 0n, modificationS = 0n, modificationNs = 0n] = new BigInt64Array(
     times.slice(0, 32).buffer,

@@ -6,7 +6,7 @@ import { LONGEST_MS } from "./web.ts"
 
 const EINVAL = 22
 
-/** A program by child_process.spawn, in Node's own loop. */
+/** Runs a program by child_process.spawn, in Node's own loop. */
 export const startProgram: NonNullable<Engine["startProgram"]> = async (program) => {
   const { path, argv, environment, signal, timeoutMs, drainMs } = program
   if ([path, ...argv, ...environment].some((text) => text.includes("\0"))) return notStarted(EINVAL)
@@ -15,7 +15,7 @@ export const startProgram: NonNullable<Engine["startProgram"]> = async (program)
     child.on("exit", (exitCode, signal) => resolve([exitCode, signal]))
   })
   try {
-    if (child.pid === undefined) await once(child, "spawn") // throws why it was not started
+    if (child.pid === undefined) await once(child, "spawn") // throws the error of the start
   } catch (error) {
     if (error instanceof Error && "errno" in error) return notStarted(-Number(error.errno))
     throw error
@@ -27,8 +27,8 @@ export const startProgram: NonNullable<Engine["startProgram"]> = async (program)
   const kill = (reason: keyof typeof killed) => {
     if (Object.values(killed).includes(true)) return
     killed[reason] = true
-    if (hasEnded) cancel() // descendants have its streams open
-    if (hasEnded && !program.ownSession) return // its id may be another's by now
+    if (hasEnded) cancel() // descendants hold its streams
+    if (hasEnded && !program.ownSession) return // its ID may belong to another by now
     try {
       process.kill(program.ownSession ? -(child.pid ?? 0) : (child.pid ?? 0), "SIGKILL")
     } catch {
@@ -86,7 +86,7 @@ function notStarted(startError: number): ProgramEnd & { readonly stopped: boolea
   return { startError, ...ended, stdout: new Uint8Array(), stderr: new Uint8Array() }
 }
 
-/** Reads a stream to its end, hands each piece on or keeps the first bytes. */
+/** Reads a stream to its end; passes each piece on, or keeps the first bytes. */
 class Collected {
   readonly closed: Promise<void>
   readonly #stream: Readable

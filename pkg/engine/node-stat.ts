@@ -1,8 +1,8 @@
 import type { BigIntStats, BigIntStatsFs } from "node:fs"
 
-/** What statx(2) and statfs(2) write, of what Node tells. */
+/** Writes the structs of statx(2) and statfs(2) from Node's values. */
 
-/** Which of a device's number is major and minor, <sys/sysmacros.h>. */
+/** The major and minor parts of a device number, <sys/sysmacros.h>. */
 const major = (device: bigint) => Number(((device >> 8n) & 0xfffn) | ((device >> 32n) & 0xfffff000n))
 const minor = (device: bigint) => Number((device & 0xffn) | ((device >> 12n) & 0xffffff00n))
 

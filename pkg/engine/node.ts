@@ -24,7 +24,7 @@ export { decodeBase64, encodeBase64 } from "./web.ts"
 const EBADF = 9
 const ENOSYS = 38
 
-/** The negative number of an error by a call of Node's. Throws what is no system error. */
+/** Returns the negative number of the error of a Node call. Rethrows other errors. */
 function answerOf(call: () => number | undefined): number {
   try {
     return call() ?? 0
@@ -36,10 +36,10 @@ function answerOf(call: () => number | undefined): number {
 
 const isOpenable = (fd: number) => fd >= 0 && fd < 2 ** 31
 
-/** A call on a descriptor; those that no process can have never reach Node, which throws at them. */
+/** A call on a descriptor. Numbers that cannot be a descriptor do not reach Node, which throws for them. */
 const onFd = (fd: number, call: () => number | undefined): number => (isOpenable(fd) ? (call() ?? 0) : -EBADF)
 
-/** Reads or writes an array at an offset, or where the file is without one. */
+/** Reads or writes an array at an offset, or at the file's position. */
 function move(
   fd: number,
   bytes: TypedArray,
@@ -52,7 +52,7 @@ function move(
   return call(fd, raw, 0, raw.length, offset === null ? null : BigInt(offset))
 }
 
-/** Node takes a number for the position in a file that it writes to. */
+/** Node takes a number as the position in a file that it writes to. */
 function write(fd: number, bytes: Uint8Array, at: number, length: number, position: bigint | null): number {
   return fs.writeSync(fd, bytes, at, length, position === null ? null : Number(position))
 }
@@ -75,7 +75,7 @@ function getrandom(into: TypedArray, flags: number): number {
   return bytes.length
 }
 
-/** The system calls that Node has functions for; all others return `ENOSYS`. */
+/** The system calls for which Node has functions; all others return `ENOSYS`. */
 const served: { readonly [name in CallName]?: (...values: never[]) => number | undefined } = {
   open: (path: string, flags: number, mode: number) => fs.openSync(path, flags, mode),
   close: (fd: number) =>
@@ -128,7 +128,7 @@ const systemCalls = Object.fromEntries(
   callNames.map((name) => [name, (...values: unknown[]) => call(name, values)]),
 ) as unknown as Pick<Engine, CallName>
 
-/** Sleeps; of descriptors Node cannot tell which are ready. */
+/** Sleeps; Node cannot report which descriptors are ready. */
 function poll(requests: TypedArray, timeoutMs: number): number {
   const { byteLength } = bytesOf(requests)
   integer(timeoutMs, -1, 2 ** 31 - 1)
@@ -137,7 +137,7 @@ function poll(requests: TypedArray, timeoutMs: number): number {
   return 0
 }
 
-/** A program's run by child_process.spawnSync, which has the pipes, the time limit and the limit of output. */
+/** Runs a program by child_process.spawnSync, which handles pipes, time limit and output limit. */
 function runProgram({ path, argv, environment, directory, stdin, timeoutMs, outputLimit }: ProgramRun): ProgramEnd {
   const [name = path, ...args] = argv
   const split = (variable: string): [string, string] => {
@@ -199,14 +199,14 @@ export const engine: Engine = {
   exit: (status) => process.exit(integer(status, 0, 255)),
 }
 
-/** What the engine has run out of, if that is what it throws. */
+/** Returns the resource that has run out, if the error means that. */
 export function exhaustion(error: unknown): Exhaustion | undefined {
   if (!(error instanceof RangeError)) return undefined
   if (/^(Out of memory|Array buffer allocation failed|Invalid string length)/.test(error.message)) return "memory"
   return /^Maximum call stack size exceeded\.?$/.test(error.message) ? "stack" : undefined
 }
 
-/** Stack traces name files by themselves, with `--enable-source-maps` those of the sources. */
+/** Returns undefined: stack traces name files already, with `--enable-source-maps` the sources. */
 export function locate(): string | undefined {
   return undefined
 }

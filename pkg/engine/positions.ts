@@ -1,7 +1,7 @@
 /**
- * The source of a place in a bundle, line and column counted from 1: "pkg/ip/veth.ts:32". Undefined for what no source has. The
- * table is the build's, `encodePositions` of `scripts/bundle.ts`: three lines for each bundle, its name, its source files, and for
- * each of its lines the source.
+ * Returns the source of a place in a bundle, line and column counted from 1: "pkg/ip/veth.ts:32". Undefined for code
+ * without a source. The build writes the table, `encodePositions` of `scripts/bundle.ts`: three lines per bundle, with
+ * its name, its source files, and the source of each of its lines.
  */
 export function findPosition(table: string, bundle: string, line: number, column: number): string | undefined {
   const rows = table.split("\n")

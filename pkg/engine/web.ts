@@ -3,12 +3,12 @@ import { constants } from "node:os"
 import { bytesOf, integer, rawBytes } from "./calls.ts"
 import type { Engine } from "./engine.ts"
 
-/** What Bun and Node have in common: text, the clock, the environment. */
+/** The common part of Bun and Node: text, the clock, the environment. */
 
-/** A text of UTF-8, as `Engine.decodeUtf8`. */
+/** Decodes UTF-8, as `Engine.decodeUtf8`. */
 const decode = (bytes: Uint8Array) => new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes)
 
-/** The texts of a file of proc(5), each with a NUL at its end. */
+/** Returns the texts in a file of proc(5), each of which ends with a NUL. */
 export function textsOf(file: string): string[] {
   const bytes = readFileSync(file)
   const texts: string[] = []
@@ -51,10 +51,12 @@ const crcTable = Int32Array.from({ length: 256 }, (_, byte) => {
   return crc
 })
 
-/** As the process got it; process.env is without what is said twice, and on Bun has more where the directory has an .env file. */
+/**
+ * As the process got it; process.env drops duplicates, and on Bun adds the content of an .env file in the directory.
+ */
 export const environment = () => textsOf("/proc/self/environ")
 
-/** The longest time that setTimeout knows, 24 days: for a longer one it acts at once. */
+/** The longest time of setTimeout, 24 days: with a longer one it fires at once. */
 export const LONGEST_MS = 2 ** 31 - 1
 
 /** The part of the engine interface for the engine's own event loop. */
@@ -74,7 +76,7 @@ export const loopEngine: Pick<Engine, "later" | "onSignal" | "newStop"> = {
 /** RFC 4648, section 4. */
 export const encodeBase64 = (bytes: Uint8Array) => Buffer.from(bytes).toString("base64")
 
-/** Decodes base64. `undefined` for a text that is not base64. */
+/** Decodes base64. Returns `undefined` for a text that is not base64. */
 export function decodeBase64(text: string): Uint8Array<ArrayBuffer> | undefined {
   const bytes = Buffer.from(text, "base64")
   return bytes.toString("base64") === text ? new Uint8Array(bytes) : undefined

@@ -19,27 +19,27 @@ export const NFT_MSG_GETSETELEM = 0xa0d
 export const NFT_MSG_DELSETELEM = 0xa0e
 export const NFT_MSG_GETGEN = 0xa10
 
-/** What encloses a transaction; <linux/netfilter/nfnetlink.h> */
+/** The messages that enclose a transaction; <linux/netfilter/nfnetlink.h> */
 export const NFNL_MSG_BATCH_BEGIN = 0x10
 export const NFNL_MSG_BATCH_END = 0x11
 export const NFNL_SUBSYS_NFTABLES = 10
 
-/** `NFPROTO_*`, <linux/netfilter.h>, by the names that `nft` has for them. */
+/** `NFPROTO_*`, <linux/netfilter.h>, by `nft`'s names. */
 export const familyNumber = { inet: 1, ip: 2, arp: 3, netdev: 5, bridge: 7, ip6: 10 } as const
 
 /** `enum nf_inet_hooks` and, with the same numbers, `NF_BR_*`. */
 export const hookNumber = { prerouting: 0, input: 1, forward: 2, output: 3, postrouting: 4 } as const
 
-/** The hooks at an interface: `enum nf_dev_hooks` of family netdev, and in family inet `NF_INET_INGRESS`. */
+/** The hooks of an interface: `enum nf_dev_hooks` of family netdev, and in family inet `NF_INET_INGRESS`. */
 export const deviceHookNumber = { netdev: { ingress: 0, egress: 1 }, inet: { ingress: 5 } } as const
 
 /** `NF_DROP` and `NF_ACCEPT`: policies and verdicts. */
 export const policyNumber = { drop: 0, accept: 1 } as const
 
-/** `NFT_SET_*`, properties of a set: a map; elements that are where ranges begin and end. */
+/** `NFT_SET_*`, properties of a set: a map; elements that are the ends of ranges. */
 export const NFT_SET_MAP = 0x8
 export const NFT_SET_INTERVAL = 0x4
-/** The type of a map's values that are verdicts. */
+/** The value type of a verdict map. */
 export const NFT_DATA_VERDICT = 0xffffff00
 
 /** `NFTA_TABLE_*`; these and the following: <linux/netfilter/nf_tables.h>. User data needs Linux 5.10 here. */
@@ -70,10 +70,10 @@ export const ruleAttributes = attrs({
   userdata: [7, bytes],
 })
 
-/** The same without the expressions, where only comments are looked at. */
+/** The attributes of a rule without its expressions, for reading comments only. */
 export const commentedRuleAttributes = attrs({ table: [1, text], chain: [2, text], userdata: [7, bytes] })
 
-/** `NFTA_SET_*`. The kernel only uses the lengths; the types are for listings of the rule set. */
+/** `NFTA_SET_*`. The kernel uses only the lengths; the types are for listings of the rule set. */
 export const setAttributes = attrs({
   table: [1, text],
   name: [2, text],
@@ -87,7 +87,7 @@ export const setAttributes = attrs({
   userdata: [13, bytes],
 })
 
-/** The same without the properties, where only names are looked at. */
+/** The attributes of a set without its properties, for reading names only. */
 export const setNameAttributes = attrs({ table: [1, text], name: [2, text] })
 
 /** `NFTA_SET_ELEM_*` */
@@ -98,7 +98,7 @@ export const elementAttributes = attrs({
   userdata: [6, bytes],
 })
 
-/** `NFTA_SET_ELEM_LIST_*`: some elements of a set. */
+/** `NFTA_SET_ELEM_LIST_*`: elements of a set. */
 export const elementListAttributes = attrs({
   table: [1, text],
   set: [2, text],
@@ -106,7 +106,7 @@ export const elementListAttributes = attrs({
   elements: [3, listOf(1, elementAttributes)],
 })
 
-/** The same with the elements as bytes: already encoded, or to be searched before they are decoded. */
+/** A list with its elements as bytes: already encoded, or to be searched before decoding. */
 export const rawElementListAttributes = attrs({
   table: [1, text],
   set: [2, text],
@@ -117,5 +117,5 @@ export const rawElementListAttributes = attrs({
 /** `NFTA_GEN_*` */
 export const generationAttributes = attrs({ id: [1, u32be], process: [2, u32be], processName: [3, text] })
 
-/** `NFNL_BATCH_GENID`: the transaction is refused with `ERESTART` when the rule set has another generation. */
+/** `NFNL_BATCH_GENID`: the kernel refuses the transaction with `ERESTART` if the rule set has another generation. */
 export const batchAttributes = attrs({ generation: [1, u32be] })

@@ -4,17 +4,17 @@ import type { Table } from "./rule-set.ts"
 import { listComments } from "./rules.ts"
 import { listSetNames, listTables } from "./tables.ts"
 
-/** A rule, or an element of a set, with a comment. */
+/** A rule, or an element of a set, with its comment. */
 export interface Commented {
   readonly table: Table
-  /** Of the chain or the set. */
+  /** The name of the chain or the set. */
   readonly name: string
   readonly comment: string
 }
 
 /**
- * Returns the rules and elements of all tables with a comment that `isSought`, made by any program. Reads the whole rule
- * set, or the tables that are wanted of it, which takes too long for a plugin. Throws `NetlinkError`.
+ * Returns the rules and elements of all tables, of any program, with a comment that `isSought`. Reads the whole rule
+ * set, or the wanted tables, which takes too long for a plugin. Throws `NetlinkError`.
  */
 export function listCommented(
   socket: Pick<Netfilter, "dump">,

@@ -2,18 +2,18 @@ import { encodeUtf8 } from "../engine/mod.ts"
 import { mac, text, u16be, u32 } from "../netlink/mod.ts"
 import { formatIp } from "../types/mod.ts"
 
-/** What a value in a set or a comparison is: `enum datatypes` of nft, src `datatype.h`. */
+/** The type of a value in a set or a comparison: `enum datatypes` of nft, src `datatype.h`. */
 export interface DataType {
-  /** As `nft describe` calls it. */
+  /** The name in `nft describe`. */
   readonly name: string
   readonly id: number
-  /** Bytes. */
+  /** In bytes. */
   readonly size: number
-  /** Of its numbers, in sets: 1 the machine's, 2 the network's, 0 neither. */
+  /** The byte order of numbers in sets: 1 the machine's, 2 the network's, 0 neither. */
   readonly byteOrder: 0 | 1 | 2
-  /** Writes a value as `nft` reads it. */
+  /** Formats a value as `nft` does. */
   print(value: Uint8Array): string
-  /** The names of the bits, where the type is a set of flags. */
+  /** The names of the bits, if the type is a set of flags. */
   readonly bits?: Readonly<Record<string, number>>
 }
 
@@ -72,7 +72,7 @@ export const dataTypes = {
   ifname: { name: "ifname", id: 41, size: 16, byteOrder: 1, print: (value) => `"${text.decode(value)}"` },
 } as const satisfies Record<string, DataType>
 
-/** The name of an interface as rules compare it: 16 bytes, filled up with zeros. */
+/** Returns the name of an interface in the form that rules compare: 16 bytes, padded with zeros. */
 export function ifnameValue(name: string): Uint8Array {
   const value = new Uint8Array(dataTypes.ifname.size)
   const encoded = encodeUtf8(name)
@@ -81,14 +81,14 @@ export function ifnameValue(name: string): Uint8Array {
   return value
 }
 
-/** How many 32-bit registers a value of this type fills. */
+/** Returns the number of 32-bit registers that a value of this type fills. */
 export function wordsOf(type: DataType): number {
   return Math.ceil(type.size / 4)
 }
 
 /**
- * The parts of a key as one value, as registers hold them: in a concatenation, each at a multiple of four bytes.
- * Throws `RangeError` when a part has not the size of its type.
+ * Joins the parts of a key to one value, as in registers: in a concatenation each part starts at a multiple of four
+ * bytes. Throws `RangeError` if a part does not have the size of its type.
  */
 export function joinParts(types: readonly DataType[], parts: readonly Uint8Array[]): Uint8Array {
   if (parts.length !== types.length) throw new RangeError(`${parts.length} values where ${types.length} are expected`)
@@ -104,7 +104,7 @@ export function joinParts(types: readonly DataType[], parts: readonly Uint8Array
   return whole
 }
 
-/** The parts of a value that `joinParts` has made. */
+/** Splits a value made by `joinParts`. */
 export function splitParts(types: readonly DataType[], whole: Uint8Array): Uint8Array[] {
   let at = 0
   return types.map((type) => {
@@ -114,7 +114,7 @@ export function splitParts(types: readonly DataType[], whole: Uint8Array): Uint8
   })
 }
 
-/** Bytes of a key: exact for one value, a multiple of four for each part of a concatenation. */
+/** Returns the size of a key in bytes: exact for one value, a multiple of four for each part of a concatenation. */
 export function keyLength(types: readonly DataType[]): number {
   const [only, ...more] = types
   if (only && more.length === 0) return only.size
@@ -123,7 +123,7 @@ export function keyLength(types: readonly DataType[]): number {
   return length
 }
 
-/** The id of a type, or of a concatenation, whose parts take six bits each. */
+/** Returns the ID of a type, or of a concatenation, whose parts take six bits each. */
 export function typeId(types: readonly DataType[]): number {
   let id = 0
   for (const type of types) id = (id << 6) | type.id

@@ -6,16 +6,16 @@ import type { Element, NamedSet } from "./rule-set.ts"
 import { readVerdict } from "./statements.ts"
 import { commentUserdata, readComment, readNote } from "./userdata.ts"
 
-/** Some elements of a set. */
+/** Elements of a set. */
 export interface FoundElements {
   elements: Element[]
-  /** How many elements the set has in all. */
+  /** The number of all elements of the set. */
   count: number
 }
 
 /**
- * Returns the elements of a set, like `nft list set`, or of many only those that have one of `needles` in their bytes: a key or
- * a comment, found fast, and now and then something similar. Undefined when there is no such set.
+ * Returns the elements of a set, like `nft list set`, or only those whose bytes contain one of `needles`, a key or a
+ * comment; rarely also a similar one. Undefined if there is no such set.
  */
 export function findElements(
   socket: Pick<Netfilter, "dump">,
@@ -39,8 +39,8 @@ export function findElements(
 }
 
 /**
- * Returns the first listed element that has `needle` in its bytes and for which `isSought` is true. Reads the beginning
- * of the list first, and the rest only when necessary. `undefined` when there is no such element. Throws
+ * Returns the first listed element whose bytes contain `needle` and for which `isSought` is true. Reads the beginning
+ * of the list first, and the rest only if necessary. Returns `undefined` if there is no such element. Throws
  * `NetlinkError`.
  */
 export function findElement(
@@ -68,8 +68,8 @@ export function findElement(
 }
 
 /**
- * Shows `visit` the elements of an encoded list that have one of `needles` in their bytes, or all without needles, until it returns
- * true. Returns how many elements it has passed by.
+ * Calls `visit` for the elements of an encoded list whose bytes contain one of `needles`, or for all without needles,
+ * until it returns true. Returns the number of elements passed.
  */
 function search(
   list: Uint8Array,
@@ -80,11 +80,11 @@ function search(
   return forEachAttribute(list, (start, end) => {
     if (next >= end) return false
     if (needles) next = placeOf(needles, list, end)
-    return visit(list.slice(start, end)) === true // a copy: an element that is kept must not keep the whole answer
+    return visit(list.slice(start, end)) === true // a copy, so that a kept element does not keep the whole answer
   })
 }
 
-/** Returns the comments of a set's elements; empty when the set does not exist. */
+/** Returns the comments of a set's elements; empty if the set does not exist. */
 export function listElementComments(socket: Pick<Netfilter, "dump">, set: Pick<NamedSet, "table" | "name">): string[] {
   const read = (answer: Message) => {
     const comments: string[] = []
@@ -98,8 +98,8 @@ export function listElementComments(socket: Pick<Netfilter, "dump">, set: Pick<N
 }
 
 /**
- * Returns the element of a key, like `nft get element`: one question, however many elements there are. Undefined when there is no
- * such element, set or table. Throws `NetlinkError`.
+ * Returns the element of a key, like `nft get element`: one request, however many elements there are. Undefined if
+ * there is no such element, set or table. Throws `NetlinkError`.
  */
 export function getElement(
   socket: Pick<Netfilter, "get">,
@@ -122,7 +122,7 @@ const CATCH_ALL = 2
 
 /**
  * Returns the catch-all element of a set (since Linux 5.13), `*` in `nft list set`, which the kernel does not return
- * for a requested key. `undefined` when the set has none. Throws `NetlinkError`.
+ * for a requested key. Returns `undefined` if the set has none. Throws `NetlinkError`.
  */
 export function findCatchAll(socket: Pick<Netfilter, "dump">, set: NamedSet): Element | undefined {
   let found: Element | undefined
@@ -139,15 +139,15 @@ export function findCatchAll(socket: Pick<Netfilter, "dump">, set: NamedSet): El
   return found
 }
 
-/** The beginning of a set. */
+/** The counts of the first elements of a set. */
 export interface Sample {
-  /** The number of elements that were read: all elements, or those with the comment and at least ten others. */
+  /** The number of elements read: all, or those with the comment and at least ten others. */
   count: number
-  /** How many of them have the comment. */
+  /** The number of those with the comment. */
   commented: number
 }
 
-/** Looks at the first elements of a set, without reading all others. Throws `NetlinkError`. */
+/** Counts the first elements of a set, without reading all. Throws `NetlinkError`. */
 export function sampleElements(socket: Pick<Netfilter, "get">, set: NamedSet, comment: string): Sample {
   const needles = [commentUserdata(comment) ?? new Uint8Array(0)]
   const read = (list: Uint8Array): Sample => {
@@ -160,19 +160,21 @@ export function sampleElements(socket: Pick<Netfilter, "get">, set: NamedSet, co
 }
 
 /**
- * Returns whether a list beginning with `count` elements is complete: at least ten of the longest elements fit into one
- * answer.
+ * Returns whether a list that begins with `count` elements is complete: at least ten of the longest elements fit into
+ * one answer.
  */
 export function isWholeList(count: number): boolean {
   return count < 10
 }
 
-/** Returns what `read` makes of the elements, encoded, in a list's first answer; undefined when there is no such set. */
+/**
+ * Returns the result of `read` for the encoded elements in a list's first answer; undefined if there is no such set.
+ */
 function readBeginning<T>(socket: Pick<Netfilter, "get">, set: NamedSet, read: (list: Uint8Array) => T): T | undefined {
   return ifThere(() => socket.get({ ...listRequest(set), flags: NLM_F_DUMP }, (answer) => read(elementsIn(answer))))
 }
 
-/** Returns the question for all elements of a set. */
+/** Returns the request for all elements of a set. */
 function listRequest({ table, name }: Pick<NamedSet, "table" | "name">) {
   const what = `list set ${table.family} ${table.name} ${name}`
   const attributes = elementListAttributes.encode({ table: table.name, set: name })
@@ -184,7 +186,7 @@ function elementsIn(answer: Message): Uint8Array {
   return rawElementListAttributes.decode(attributesOf(answer)).elements ?? new Uint8Array(0)
 }
 
-/** Decodes an element into the form in which it was added. */
+/** Decodes an element to the form in which it was added. */
 function readElement(set: NamedSet, { key, data, userdata }: Infer<typeof elementAttributes>): Element {
   const element: Element = { key: splitParts(set.key, key?.value ?? new Uint8Array(0)) }
   if (data?.value && set.value) element.value = splitParts(set.value, data.value)

@@ -36,11 +36,11 @@ import type { Chain, Element, NamedSet, Operation, Rule, Table } from "./rule-se
 import { compile, verdictData } from "./statements.ts"
 import { commentUserdata, elementUserdata, setUserdata } from "./userdata.ts"
 
-/** So many elements are in an error message. */
+/** The maximum number of elements in an error message. */
 const SHOWN_ELEMENTS = 4
 /** `NFTA_LIST_ELEM` with `NLA_F_NESTED` */
 const LIST_ELEMENT = 1 | 0x8000
-/** The list of elements is one attribute, whose length with its header is 16 bits. */
+/** The list of elements is one attribute, whose length including its header has 16 bits. */
 const LIST_BYTES = 0xffff - 4
 
 /** The number of each set that never changes, in every transaction that adds it: other sets have smaller numbers. */
@@ -92,7 +92,9 @@ function encodedAhead(operation: Operation): Request[] | undefined {
   ]
 }
 
-/** The messages of a transaction, without what encloses them. Throws `RangeError` for what cannot be expressed. */
+/**
+ * Encodes a transaction without the enclosing messages. Throws `RangeError` for an operation that cannot be expressed.
+ */
 export function encodeOperations(operations: readonly Operation[]): Request[] {
   const ids = new Map<NamedSet, number>()
   const idOf = (set: NamedSet) => {
@@ -112,7 +114,7 @@ function encodeOperation(operation: Operation, idOf: (set: NamedSet) => number):
       const { table } = operation
       const attributes = isNew ? encodeTable(table) : tableAttributes.encode({ name: table.name })
       const type = isNew ? NFT_MSG_NEWTABLE : NFT_MSG_DELTABLE
-      return [request(operation, table, type, flags & NLM_F_EXCL, attributes)] // tables are created without being told
+      return [request(operation, table, type, flags & NLM_F_EXCL, attributes)] // tables are created without a flag
     }
     case "chain": {
       const { chain } = operation
@@ -161,12 +163,12 @@ function request(operation: Operation, table: Table, type: number, flags: number
     flags,
     payload: concat([netfilterHeader(familyNumber[table.family]), attributes]),
     get what() {
-      return summary(operation) // only needed when it is refused
+      return summary(operation) // needed only if it is refused
     },
   }
 }
 
-/** The operation for an error message, which is no place for a hundred elements. */
+/** Formats the operation for an error message, without most of its elements. */
 function summary(operation: Operation): string {
   if (operation.object !== "element" || operation.elements.length <= SHOWN_ELEMENTS) return printOperation(operation)
   const elements = operation.elements.slice(0, SHOWN_ELEMENTS)
@@ -206,8 +208,8 @@ function encodeSet(set: NamedSet, id: number): Uint8Array {
 }
 
 /**
- * The elements of an operation in as few messages as they fit into: one with a long comment takes ten times the bytes of
- * one without. `idOf` for elements that are new. Throws `RangeError` for what cannot be expressed.
+ * Encodes the elements of an operation in as few messages as possible: an element with a long comment takes ten times
+ * the bytes of one without. `idOf` is for new elements. Throws `RangeError` for an element that cannot be expressed.
  */
 function encodeElements(
   { set, elements }: { set: NamedSet; elements: readonly Element[] },

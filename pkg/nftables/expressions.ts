@@ -14,7 +14,7 @@ import {
   u64be,
 } from "../netlink/mod.ts"
 
-/** `NFTA_DATA_*`: a value as it stands in a register, or a verdict. */
+/** `NFTA_DATA_*`: the value of a register, or a verdict. */
 export const dataAttributes = attrs({
   value: [1, bytes],
   verdict: [2, attrs({ code: [1, u32be], chain: [2, text] })],
@@ -22,13 +22,13 @@ export const dataAttributes = attrs({
 
 /**
  * The expressions of a rule by name, each with its attributes; `enum nft_*_attributes`, <linux/netfilter/nf_tables.h>.
- * An expression works on registers: `dreg` is written, `sreg` is read.
+ * An expression works on registers: it writes `dreg` and reads `sreg`.
  */
 export const expressionTables = {
   bitwise: attrs({
     sreg: [1, u32be],
     dreg: [2, u32be],
-    /** `enum nft_bitwise_ops`: 0, as when it is absent, is mask and xor, the only one before Linux 5.6. */
+    /** `enum nft_bitwise_ops`: 0, the default, is mask and xor, the only one before Linux 5.6. */
     operation: [6, u32be],
     length: [3, u32be],
     mask: [4, dataAttributes],
@@ -56,10 +56,10 @@ export const expressionTables = {
 
 type Tables = typeof expressionTables
 
-/** One expression of a rule, as the kernel has it. */
+/** One expression of a rule in the kernel's form. */
 export type Expression = { [N in keyof Tables]: { name: N; data: Infer<Tables[N]> } }[keyof Tables]
 
-/** An expression without a codec here, with its bytes. */
+/** An expression without a codec here, as bytes. */
 export interface UnknownExpression {
   name: string
   data: Uint8Array

@@ -2,20 +2,23 @@ import { prefixMask } from "../types/mod.ts"
 import { type DataType, dataTypes } from "./data-types.ts"
 import type { Expression } from "./expressions.ts"
 
-/** A part of a packet, or something that the kernel knows about it, that a rule can look at. */
+/** A part of a packet, or of the kernel's data about it, that a rule can match. */
 export interface Field {
-  /** As `nft` calls it: "ip saddr". */
+  /** `nft`'s name: "ip saddr". */
   readonly name: string
   readonly type: DataType
-  /** Where it is in the packet, if it is there at all: only then can the beginning of it be loaded alone. */
+  /** Its place in the packet, if it has one: only then can its beginning be loaded alone. */
   readonly payload?: true
-  /** What of its bits counts; all of them when undefined. */
+  /** The bits that count; all if undefined. */
   readonly mask?: Uint8Array
-  /** The expression that loads its first `size` bytes into a register. */
+  /** Returns the expression that loads its first `size` bytes into a register. */
   load(register: number, size: number): Expression
 }
 
-/** The header that a payload expression counts its offset from: `enum nft_payload_bases`, <linux/netfilter/nf_tables.h>. */
+/**
+ * The header from which a payload expression counts its offset: `enum nft_payload_bases`,
+ * <linux/netfilter/nf_tables.h>.
+ */
 export const PayloadBase = { Link: 0, Network: 1, Transport: 2 } as const
 
 function payload(name: string, type: DataType, base: number, offset: number): Field {
@@ -37,7 +40,10 @@ function ct(name: string, type: DataType, key: number): Field {
   return { name, type, load: (dreg) => ({ name: "ct", data: { key, dreg } }) }
 }
 
-/** The first `length` bits of an address, all others 0, as a part of a key: `ip saddr & 255.255.0.0`; of /32 all of it. */
+/**
+ * Returns the first `length` bits of an address, all others 0, as a part of a key: `ip saddr & 255.255.0.0`; for /32
+ * the whole address.
+ */
 export function prefixOf(field: Field, length: number): Field {
   const { name, type, load } = field
   if (length === 8 * type.size) return field
@@ -46,8 +52,8 @@ export function prefixOf(field: Field, length: number): Field {
 }
 
 /**
- * The fields by the names that `nft` has for them. Nothing is implied: in a table of family inet or bridge, a rule that
- * looks at an IP header has to compare the protocol first.
+ * The fields by `nft`'s names. Nothing is implied: in a table of family inet or bridge, a rule for an IP header has to
+ * compare the protocol first.
  */
 export const fields = {
   ipSource: payload("ip saddr", dataTypes.ipv4, PayloadBase.Network, 12),
@@ -66,7 +72,7 @@ export const fields = {
   ctState: ct("ct state", dataTypes.ctState, 0),
   ctDirection: ct("ct direction", dataTypes.ctDirection, 1),
   ctStatus: ct("ct status", dataTypes.ctStatus, 2),
-  /** What the routing table says of the destination: `NFT_FIB_RESULT_ADDRTYPE` of `NFTA_FIB_F_DADDR`. */
+  /** The routing table's type of the destination: `NFT_FIB_RESULT_ADDRTYPE` of `NFTA_FIB_F_DADDR`. */
   destinationType: {
     name: "fib daddr type",
     type: dataTypes.addressType,

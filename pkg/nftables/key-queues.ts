@@ -5,11 +5,11 @@ import { add, create, type Element, type NamedSet, type Operation, remove, type 
 import { listSetNames } from "./tables.ts"
 
 /**
- * A set or map whose keys several owners may want. The first one's element stands in it and is in force; the others' stand
- * by in a second set, in their order. That set is made when there is the first to stand by.
+ * A set or map whose keys several owners may claim. The first owner's element is in the set and active; the others'
+ * wait in a second set, in their order. That set is created with the first element that waits.
  */
 export interface SharedSet extends NamedSet {
-  /** The key, and after it the place in the queue: 1 is next. */
+  /** The key, followed by the place in the queue: 1 is next. */
   standby: NamedSet
 }
 
@@ -18,7 +18,7 @@ export function sharedSet(set: NamedSet): SharedSet {
   return { ...set, standby: { ...set, name, key: [...set.key, dataTypes.port], comment: `of ${set.name}, by turns` } }
 }
 
-/** All that want a key, as elements with this key. The first is in force; it is undefined when a program has removed it. */
+/** All elements with the same key. The first is active; it is undefined if a program has removed it. */
 export interface KeyQueue {
   set: SharedSet
   key: readonly Uint8Array[]
@@ -31,7 +31,7 @@ export interface Group {
   elements: Element[]
 }
 
-/** Reads queues, for one reading of the rule set: which sets there are is asked once for each table. */
+/** Reads queues for one reading of the rule set: the names of sets are requested once per table. */
 export class KeyQueues {
   readonly #socket: Pick<Netfilter, "get" | "dump">
   readonly #names = new Map<string, readonly string[]>()
@@ -40,12 +40,14 @@ export class KeyQueues {
     this.#socket = socket
   }
 
-  /** Whether there is such a set. Throws `NetlinkError`. */
+  /** Whether this set exists. Throws `NetlinkError`. */
   has({ table, name }: NamedSet): boolean {
     return this.namesIn(table).includes(name)
   }
 
-  /** All that want a key: one question, or two and one more for each that stands by. Throws `NetlinkError`. */
+  /**
+   * Returns the queue of a key: one request, or two and one more for each element that waits. Throws `NetlinkError`.
+   */
   find(set: SharedSet, key: readonly Uint8Array[]): KeyQueue {
     const first = this.has(set) ? getElement(this.#socket, set, key) : undefined
     const members: [Element | undefined, ...Element[]] = [first]
@@ -57,7 +59,7 @@ export class KeyQueues {
     return { set, key, members }
   }
 
-  /** The names of a table's sets; empty when the table does not exist. Throws `NetlinkError`. */
+  /** Returns the names of a table's sets; empty if the table does not exist. Throws `NetlinkError`. */
   namesIn(table: Table): readonly string[] {
     const id = `${table.family} ${table.name}`
     const known = this.#names.get(id) ?? listSetNames(this.#socket, table)
@@ -66,24 +68,24 @@ export class KeyQueues {
   }
 }
 
-/** The elements of a queue that are there. */
+/** Returns the existing elements of a queue. */
 export function membersOf({ members }: KeyQueue): Element[] {
   return members.filter((one) => one !== undefined)
 }
 
-/** The key that an element of a set, or of those that stand by for it, is about. */
+/** Returns the key of an element of a set, or of one that waits for it. */
 export function keyIn(set: SharedSet, { key }: Element): readonly Uint8Array[] {
   return key.slice(0, set.key.length)
 }
 
-/** What changes when queues change, collected set by set. */
+/** The changes of queues, collected by set. */
 export class QueueChanges {
   readonly #removed = new Map<NamedSet, Element[]>()
   readonly #created = new Map<NamedSet, Element[]>()
-  /** The elements that have stood by, and come into force. */
+  /** The elements that waited and become active. */
   readonly promoted: { set: SharedSet; element: Element }[] = []
 
-  /** Makes a queue consist of these, in this order. */
+  /** Makes a queue consist of these elements, in this order. */
   change({ set, key, members }: KeyQueue, wanted: readonly Element[]): void {
     const length = Math.max(members.length, wanted.length)
     for (let at = 0; at < length; at++) {
@@ -106,7 +108,7 @@ export class QueueChanges {
     this.change(queue, others.includes(element) ? others : [...others, element])
   }
 
-  /** Takes those that are `isGone` out of a queue; the next one comes into force. */
+  /** Removes elements that are `isGone` from a queue; the next one becomes active. */
   remove(queue: KeyQueue, isGone: (member: Element) => boolean): void {
     this.change(
       queue,
@@ -135,8 +137,8 @@ export class QueueChanges {
 }
 
 /**
- * Returns the queues of all elements that `isSought` in these sets, and how many other elements they have; with `needles` each sought
- * element has one of them in its bytes. Throws `NetlinkError`.
+ * Returns the queues of all elements that `isSought` in these sets, and the number of other elements; with `needles`
+ * the bytes of each sought element contain one of them. Throws `NetlinkError`.
  */
 export function findQueues(
   socket: Pick<Netfilter, "dump">,
@@ -164,7 +166,7 @@ export function findQueues(
 }
 
 /**
- * Removes the sets that have become empty. `isAll` tells whether a set has exactly so many elements. Throws
+ * Removes the sets that have become empty. `isAll` tells whether a set has exactly this many elements. Throws
  * `NetlinkError`.
  */
 export function removeEmptied(
@@ -182,7 +184,7 @@ function groups(bySet: ReadonlyMap<NamedSet, Element[]>): Group[] {
   return [...bySet].map(([set, elements]) => ({ set, elements }))
 }
 
-/** Whether two elements of one key have the same owner and say the same. */
+/** Whether two elements of one key have the same owner and content. */
 function isSame(a: Element, b: Element): boolean {
   return a.comment === b.comment && a.note === b.note && String(a.value) === String(b.value)
 }

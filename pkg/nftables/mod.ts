@@ -1,6 +1,6 @@
 /**
  * nf_tables over netlink, without the program `nft`: a change of the rule set is a list of operations, sent as one
- * transaction, and printed as `nft` would be told it. What the rules are for is known to the rooms that use this one.
+ * transaction, and printed in `nft`'s syntax. The rooms that use this one know the purpose of the rules.
  *
  * @example
  * using socket = openNetfilter()

@@ -13,11 +13,11 @@ import {
 import { familyNumber } from "./attributes.ts"
 import type { Table } from "./rule-set.ts"
 
-/** The part of a netlink socket that this package uses. */
+/** The part of a netlink socket that is used here. */
 export type Netfilter = Pick<NetlinkSocket, "fd" | "get" | "dump" | "transact">
 
 /**
- * Opens a socket to the packet filter of the thread's namespace, with a budget in a container's namespace. Throws
+ * Opens a socket to the packet filter of the thread's namespace; with a budget in a container's namespace. Throws
  * `EPROTONOSUPPORT` on a kernel without nf_tables.
  */
 export function openNetfilter(budget?: Budget): NetlinkSocket {
@@ -29,17 +29,17 @@ export function tableRequest({ family }: Table, type: number, what: string, attr
   return { type, what, payload: concat([netfilterHeader(familyNumber[family]), attributes]) }
 }
 
-/** Returns the attributes of an answer, which follow its struct nfgenmsg. */
+/** Returns the attributes of an answer, which follow struct nfgenmsg. */
 export function attributesOf({ payload }: Message): Uint8Array {
   return payload.subarray(NFGENMSG_SIZE)
 }
 
-/** Returns what `read` returns; undefined when the kernel knows no such table, chain, set or element. */
+/** Returns the result of `read`; undefined if the kernel knows no such table, chain, set or element. */
 export function ifThere<T>(read: () => T): T | undefined {
   return unlessErrno(read, "ENOENT")
 }
 
-/** Returns the offset of the first of `needles` in bytes, at `from` or after it; Infinity when none occurs. */
+/** Returns the offset of the first of `needles` in bytes, at or after `from`; Infinity if none occurs. */
 export function placeOf(needles: readonly Uint8Array[], bytes: Uint8Array, from = 0): number {
   let first = Number.POSITIVE_INFINITY
   for (const needle of needles) {

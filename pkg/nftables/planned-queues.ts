@@ -5,13 +5,16 @@ import { type KeyQueue, type KeyQueues, keyIn, QueueChanges, type SharedSet } fr
 import type { Netfilter } from "./netfilter.ts"
 import type { Element } from "./rule-set.ts"
 
-/** What an element of another owner at the same key is to one that wants it: one to stand behind, one to replace, or one that keeps the key. */
+/**
+ * The relation of another owner's element at the same key to a claiming one: it shares the key, is replaced, or keeps
+ * the key.
+ */
 export type Standing = "shares" | "stale" | "holds"
 
-/** What becomes of an element that is claimed: it is there; it is missing, and among the changes; or this one holds its key. */
+/** The outcome for a claimed element: it exists; it is missing, and among the changes; or another one holds its key. */
 export type Claim = "there" | "missing" | { readonly holder: Element }
 
-/** A queue, as it is and as it is to be. */
+/** A queue in its present and its planned state. */
 interface Planned {
   key: readonly Uint8Array[]
   before: (Element | undefined)[]
@@ -19,8 +22,8 @@ interface Planned {
 }
 
 /**
- * Queues of whole sets, for a change that is about the elements of many owners: each set is listed once, however many elements are
- * claimed. What was claimed counts as there.
+ * Queues of whole sets, for a change of many owners' elements: each set is listed once, however many elements are
+ * claimed. Claimed elements count as existing.
  */
 export class PlannedQueues {
   readonly #socket: Pick<Netfilter, "dump">
@@ -32,7 +35,9 @@ export class PlannedQueues {
     this.#queues = queues
   }
 
-  /** Claims a place for an element: its own, or the last one behind others that share the key. Throws `NetlinkError`. */
+  /**
+   * Claims a place for an element: its own, or the last one behind others that share the key. Throws `NetlinkError`.
+   */
   claim(set: SharedSet, element: Element, standing: (other: Element) => Standing): Claim {
     const queues = this.#sets.getOrInsertComputed(set, () => this.#read(set))
     const make = (): Planned => ({ key: element.key, before: [], after: [] })
@@ -50,7 +55,7 @@ export class PlannedQueues {
     return isThere && staying.length === others.length + 1 ? "there" : "missing"
   }
 
-  /** What is to change for all that were claimed. */
+  /** The changes for all claims. */
   get changes(): QueueChanges {
     const changes = new QueueChanges()
     for (const [set, queues] of this.#sets)
@@ -74,7 +79,7 @@ export class PlannedQueues {
   }
 }
 
-/** A key as text, to find it by. */
+/** Returns a key as text, for a map. */
 function textOf(key: readonly Uint8Array[]): string {
   return key.map(decodeLatin1).join()
 }
@@ -83,7 +88,7 @@ function hasSameValue({ value: a = [] }: Element, { value: b = [] }: Element): b
   return a.length === b.length && a.every((part, at) => sameBytes(part, b[at] as Uint8Array))
 }
 
-/** The place in the queue of an element that stands by. */
+/** Returns the place in the queue of an element that waits. */
 function placeIn({ key }: Element): number {
   const [high = 0, low = 0] = key.at(-1) ?? []
   return (high << 8) | low

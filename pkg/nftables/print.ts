@@ -3,12 +3,12 @@ import type { DataType } from "./data-types.ts"
 import type { Field } from "./fields.ts"
 import type { Chain, Element, NamedSet, Operation, Rule, Statement, Table, Verdict } from "./rule-set.ts"
 
-/** A transaction as a file that `nft -f` takes, one line for each operation. */
+/** Formats a transaction as a file for `nft -f`, one line per operation. */
 export function printTransaction(operations: readonly Operation[]): string {
   return operations.map((operation) => `${printOperation(operation)}\n`).join("")
 }
 
-/** One operation as `nft` would be told it: `add element ip t s { 10.0.0.1 comment "x" }`. */
+/** Formats one operation in `nft`'s syntax: `add element ip t s { 10.0.0.1 comment "x" }`. */
 export function printOperation(operation: Operation): string {
   const { verb } = operation
   const isNew = verb === "add" || verb === "create"
@@ -38,7 +38,7 @@ export function printOperation(operation: Operation): string {
   }
 }
 
-/** A rule with its chain: `ip t c ip saddr @s accept comment "x"`. */
+/** Formats a rule with its chain: `ip t c ip saddr @s accept comment "x"`. */
 export function printRule(rule: Rule): string {
   return [nameIn(rule.chain), ...rule.statements.map(printStatement), ...commentOf(rule)].join(" ")
 }
@@ -60,7 +60,7 @@ function commentOf({ comment }: { comment?: string | undefined }): string[] {
   return comment === undefined ? [] : [`comment "${comment}"`]
 }
 
-/** Priorities by the names that a hook has for them; in tables of family bridge the same names are other numbers. */
+/** Names of priorities by hook; in tables of family bridge the same names are other numbers. */
 const priorityNames: Readonly<Record<string, string>> = {
   "prerouting -100": "dstnat",
   "postrouting 100": "srcnat",
@@ -82,7 +82,7 @@ function namesOf(types: readonly DataType[]): string {
   return types.map(({ name }) => name).join(" . ")
 }
 
-/** An element as it stands between the braces: `10.0.0.1 . 10.0.0.0 comment "x"`. */
+/** Formats an element as between braces: `10.0.0.1 . 10.0.0.0 comment "x"`. */
 export function printElement(set: NamedSet, element: Element): string {
   const printed = [printKey(set, element), ...commentOf(element)]
   if (element.verdict !== undefined) printed.push(":", printVerdict(element.verdict))
@@ -98,7 +98,7 @@ function printParts(types: readonly DataType[], parts: readonly Uint8Array[]): s
   return types.map((type, index) => type.print(parts[index] ?? new Uint8Array(type.size))).join(" . ")
 }
 
-/** A statement as `nft` writes it: `ip daddr != 224.0.0.0/4`. */
+/** Formats a statement in `nft`'s syntax: `ip daddr != 224.0.0.0/4`. */
 function printStatement(statement: Statement): string {
   switch (statement.kind) {
     case "match": {

@@ -3,7 +3,7 @@ import type { familyNumber, hookNumber, policyNumber } from "./attributes.ts"
 import type { DataType } from "./data-types.ts"
 import type { Field } from "./fields.ts"
 
-/** The families of tables by the names that `nft` has for them. */
+/** The families of tables by `nft`'s names. */
 export type TableFamily = keyof typeof familyNumber
 
 /** The families of tables for address families. */
@@ -21,7 +21,7 @@ export const NF_IP_PRI_RAW = -300
 export const NF_IP_PRI_NAT_DST = -100
 export const NF_IP_PRI_NAT_SRC = 100
 
-/** A chain of rules; with `base` it hangs in the packets' way. */
+/** A chain of rules; with `base` it is attached to a hook. */
 export interface Chain {
   table: Table
   name: string
@@ -29,7 +29,7 @@ export interface Chain {
     | {
         type: "filter" | "nat" | "route"
         hook: keyof typeof hookNumber
-        /** The lower goes first. Of two that are equal, the chain that was made last. */
+        /** The lowest is evaluated first; of equal ones, the chain that was added last. */
         priority: number
         policy: keyof typeof policyNumber
       }
@@ -50,19 +50,19 @@ export interface NamedSet {
 
 export type Verdict = "accept" | "drop" | "return" | { jump: string } | { goto: string }
 
-/** One element of a set or map: a value for each part of the key. */
+/** One element of a set or map: one value per part of the key. */
 export interface Element {
   key: readonly Uint8Array[]
   value?: readonly Uint8Array[] | undefined
   verdict?: Verdict | undefined
   comment?: string | undefined
-  /** Kept beside the comment, for programs: `nft` does not show it. At most 123 bytes with the longest comment. */
+  /** Stored beside the comment, for programs: `nft` does not show it. At most 123 bytes with the longest comment. */
   note?: string | undefined
 }
 
 export type Comparison = "==" | "!="
 
-/** A part of a rule, as `nft` writes it. Built by the functions of `statements.ts`. */
+/** A part of a rule in `nft`'s syntax, built by the functions of `statements.ts`. */
 export type Statement =
   | { kind: "match"; field: Field; op: Comparison; value: Uint8Array }
   | { kind: "prefix"; field: Field; op: Comparison; ip: Uint8Array; length: number }
@@ -83,15 +83,15 @@ export interface Rule {
   comment?: string | undefined
 }
 
-/** A rule by the number that the kernel has given it. */
+/** A rule by its number in the kernel. */
 export interface RuleHandle {
   chain: Chain
   handle: bigint
 }
 
 /**
- * One step of a transaction. `add` takes an object that is there already for success (a rule is always added);
- * `create` does not, and `remove` fails with `ENOENT` when there is nothing.
+ * One step of a transaction. `add` succeeds if the object exists (a rule is always added); `create` fails then, and
+ * `remove` fails with `ENOENT` if it does not exist.
  */
 export type Operation =
   | { verb: "add" | "create" | "delete"; object: "table"; table: Table }
@@ -101,7 +101,7 @@ export type Operation =
   | { verb: "delete"; object: "rule"; rule: RuleHandle }
   | { verb: "add" | "create" | "delete"; object: "element"; set: NamedSet; elements: readonly Element[] }
 
-/** Wakes a table that has `flags dormant`, and changes nothing else, for what is added to a table that is there. */
+/** Activates a table that has `flags dormant`, without other changes, before objects are added to it. */
 export function wake({ family, name }: Table): Operation {
   return add.table({ family, name })
 }
@@ -123,12 +123,12 @@ export const add = {
 
 export const create = operationsOf("create")
 
-/** `nft insert rule`: the rule becomes the first of its chain. */
+/** `nft insert rule`: adds the rule at the beginning of its chain. */
 export const insert = {
   rule: (rule: Rule): Operation => ({ verb: "insert", object: "rule", rule }),
 }
 
-/** `nft delete`. A table goes with everything in it. */
+/** `nft delete`. A table is deleted with everything in it. */
 export const remove = {
   ...operationsOf("delete"),
   rule: (rule: RuleHandle): Operation => ({ verb: "delete", object: "rule", rule }),

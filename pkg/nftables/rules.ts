@@ -9,15 +9,15 @@ import { readVerdict } from "./statements.ts"
 import { isDormant } from "./tables.ts"
 import { readComment } from "./userdata.ts"
 
-/** A rule as the kernel has it. */
+/** A rule in the kernel's form. */
 export interface FoundRule extends RuleHandle {
   expressions: (Expression | UnknownExpression)[]
   comment: string | undefined
 }
 
 /**
- * Returns the rules of a chain in their order, like `nft list chain`, or of many only those that have one of `needles` in their
- * bytes, such as the name of a chain that they jump to. None when there is no such chain.
+ * Returns the rules of a chain in their order, like `nft list chain`, or only those whose bytes contain one of
+ * `needles`, such as the name of a chain that they jump to. Empty if there is no such chain.
  */
 export function listRules(socket: Pick<Netfilter, "dump">, chain: Chain, needles?: readonly Uint8Array[]): FoundRule[] {
   return dumpRules(socket, chain.table, chain.name, (answer): FoundRule | undefined => {
@@ -29,7 +29,7 @@ export function listRules(socket: Pick<Netfilter, "dump">, chain: Chain, needles
   })
 }
 
-/** Returns the chains that a rule's verdicts send packets to. */
+/** Returns the chains to which a rule's verdicts jump. */
 export function targetsOf({ expressions }: Pick<FoundRule, "expressions">): string[] {
   return expressions.flatMap(({ name, data }) =>
     name === "immediate" && !(data instanceof Uint8Array) ? (data.data?.verdict?.chain ?? []) : [],
@@ -44,7 +44,7 @@ export function verdictsOf({ expressions }: Pick<FoundRule, "expressions">): str
   })
 }
 
-/** Returns the values that a rule compares with or loads into registers, in their order, each as `String(bytes)`. */
+/** Returns the values that a rule compares or loads into registers, in their order, each as `String(bytes)`. */
 export function valuesOf({ expressions }: Pick<FoundRule, "expressions">): string[] {
   return expressions.flatMap(({ name, data }) =>
     (name === "cmp" || name === "immediate") && !(data instanceof Uint8Array) && data.data?.value
@@ -53,7 +53,7 @@ export function valuesOf({ expressions }: Pick<FoundRule, "expressions">): strin
   )
 }
 
-/** Returns all rules of a table, each with its chain, like `nft list table`. Throws `NetlinkError`. */
+/** Returns all rules of a table with their chains, like `nft list table`. Throws `NetlinkError`. */
 export function listTableRules(socket: Pick<Netfilter, "dump">, table: Table): FoundRule[] {
   return dumpRules(socket, table, undefined, (answer): FoundRule | undefined => {
     const found = ruleAttributes.decode(attributesOf(answer))
@@ -63,16 +63,16 @@ export function listTableRules(socket: Pick<Netfilter, "dump">, table: Table): F
   })
 }
 
-/** A comment on a rule, and the chain that the rule is in. */
+/** The comment of a rule, and the rule's chain. */
 export interface RuleComment {
   chain: string
-  /** Undefined for a rule without. */
+  /** Undefined for a rule without comment. */
   comment: string | undefined
 }
 
 /**
- * Returns the comments of a chain's rules in their order, or of all rules of a table; empty when the chain or table
- * does not exist.
+ * Returns the comments of a chain's rules in their order, or of all rules of a table; empty if the chain or table does
+ * not exist.
  */
 export function listComments(socket: Pick<Netfilter, "dump">, table: Table, chain?: string): RuleComment[] {
   return dumpRules(socket, table, chain, (answer): RuleComment | undefined => {
@@ -84,27 +84,27 @@ export function listComments(socket: Pick<Netfilter, "dump">, table: Table, chai
 
 type Commented = Pick<Rule, "comment">
 
-/** Returns whether `hasRulesAsleep`, and the table is not dormant. Throws `NetlinkError`. */
+/** Returns whether `hasRulesAsleep` is true and the table is active. Throws `NetlinkError`. */
 export function hasRules(socket: Pick<Netfilter, "dump" | "get">, table: Table, rules: readonly Commented[]): boolean {
   return hasRulesAsleep(socket, table, rules) && !isDormant(socket, table)
 }
 
 /**
- * Returns whether the table has each of these rules, by their comments, in any chain. The table may be dormant: what is added to it then
- * goes with `wake`. Throws `NetlinkError`.
+ * Returns whether the table has each of these rules, by their comments, in any chain. The table may be dormant: combine
+ * later additions with `wake`. Throws `NetlinkError`.
  */
 export function hasRulesAsleep(socket: Pick<Netfilter, "dump">, table: Table, rules: readonly Commented[]): boolean {
   const name = encodeUtf8(`${table.name}\0`)
   const needles = rules.flatMap(({ comment }) => (comment === undefined ? [] : [encodeUtf8(`${comment}\0`)]))
   const found = dumpRules(socket, table, undefined, ({ payload }) => {
     const has = (text: Uint8Array) => findBytes(payload, text, NFGENMSG_SIZE) >= 0
-    return has(name) ? needles.filter(has) : undefined // taken apart no further: only comments matter
+    return has(name) ? needles.filter(has) : undefined // decoded no further: only comments matter
   })
   const all = new Set(found.flat())
   return needles.every((needle) => all.has(needle))
 }
 
-/** Returns what `pick` takes of the rules of a table, or of one chain of it. */
+/** Returns the results of `pick` for the rules of a table, or of one of its chains. */
 function dumpRules<T>(
   socket: Pick<Netfilter, "dump">,
   table: Table,

@@ -32,8 +32,8 @@ export function matchSet(fields: readonly Field[], op: Comparison, set: NamedSet
 }
 
 /**
- * `dnat to meta l4proto . th dport map @ports`: to the address, or the address and port, that the map says. With `label`, flows that
- * the map has, and no others, get this bit of conntrack's labels: `ct label set 127 dnat to …`.
+ * `dnat to meta l4proto . th dport map @ports`: to the map's address, or address and port. With `label`, exactly the
+ * flows in the map get this bit of conntrack's labels: `ct label set 127 dnat to …`.
  */
 export function dnatMap(fields: readonly Field[], map: NamedSet, label?: number): Statement {
   return { kind: "dnat", fields, map, label }
@@ -44,7 +44,7 @@ export function matchLabel(bit: number): Statement {
   return { kind: "label", bit }
 }
 
-/** `iifname . oifname vmap @verdicts`: the verdict that the map has for the fields, if it has one. */
+/** `iifname . oifname vmap @verdicts`: the map's verdict for the fields, if it has one. */
 export function verdictMap(fields: readonly Field[], map: NamedSet): Statement {
   return { kind: "vmap", fields, map }
 }
@@ -59,7 +59,7 @@ export function clearMark(bits: number): Statement {
   return { kind: "mark", bits, isSet: false }
 }
 
-/** A match of iptables, as `iptables-nft` puts it into a rule; `info` is its struct, filled up to eight bytes. */
+/** A match of iptables as encoded by `iptables-nft`; `info` is its struct, padded to a multiple of eight bytes. */
 export function matchExtension(name: string, revision: number, info: Uint8Array): Statement {
   return { kind: "extension", name, revision, info }
 }
@@ -86,10 +86,7 @@ const NFT_CT_LABELS = 13
 /** `NF_CT_LABELS_MAX_SIZE`, <linux/netfilter/xt_connlabel.h>: 128 bits. */
 const LABEL_BYTES = 16
 
-/**
- * The statement as the kernel's expressions, the same ones that `nft` makes of it. `idOf` numbers the sets that
- * the transaction speaks of.
- */
+/** Compiles a statement to the same expressions as `nft`. `idOf` numbers the sets of the transaction. */
 export function compile(statement: Statement, idOf: (set: NamedSet) => number): (Expression | UnknownExpression)[] {
   switch (statement.kind) {
     case "match": {
@@ -146,7 +143,7 @@ function load(fields: readonly Field[]): Expression[] {
   })
 }
 
-/** The register that begins `word` times four bytes after the first one. Every fourth has a number of its own. */
+/** Returns the register at `word` times four bytes after the first one. Every fourth has a number of its own. */
 function register(word: number): number {
   return word % 4 === 0 ? NFT_REG_1 + word / 4 : 8 + word
 }
@@ -155,7 +152,7 @@ function compare(op: Comparison, value: Uint8Array): Expression {
   return { name: "cmp", data: { sreg: NFT_REG_1, op: NFT_CMP[op], data: { value } } }
 }
 
-/** `nft` names the operation in a key, and not in a comparison. */
+/** `nft` includes the operation in a key, but not in a comparison. */
 function maskWith(
   mask: Uint8Array,
   register = NFT_REG_1,
@@ -166,7 +163,7 @@ function maskWith(
   return { name: "bitwise", data: { sreg: register, dreg: register, operation, length: mask.length, ...values } }
 }
 
-/** A prefix of whole bytes is compared by loading only those. */
+/** A prefix of whole bytes is compared by loading only these bytes. */
 function comparePrefix(field: Field, op: Comparison, ip: Uint8Array, length: number): Expression[] {
   if (field.payload && length > 0 && length % 8 === 0) {
     const value = ip.subarray(0, length / 8)
@@ -175,12 +172,14 @@ function comparePrefix(field: Field, op: Comparison, ip: Uint8Array, length: num
   return [field.load(NFT_REG_1, ip.length), maskWith(prefixMask(ip.length, length)), compare(op, ip)]
 }
 
-/** A set of one label: the kernel has a bitmap of words in the host's byte order, which is little-endian here. */
+/**
+ * Returns a set of one label: the kernel has a bitmap of words in the host's byte order, which is little endian here.
+ */
 function labelBits(bit: number): Uint8Array {
   return new Uint8Array(LABEL_BYTES).with(bit >> 3, 1 << (bit & 7))
 }
 
-/** The label is set between the lookup, which ends the rule for a flow that the map does not have, and the translation. */
+/** The label is set between the lookup, which ends the rule for a flow outside the map, and the translation. */
 function dnat({ fields, map, label }: Extract<Statement, { kind: "dnat" }>, setId: number): Expression[] {
   const [address, port] = map.value ?? []
   if (address === undefined) throw new RangeError(`map "${map.name}" holds no addresses`)
@@ -198,7 +197,7 @@ function dnat({ fields, map, label }: Extract<Statement, { kind: "dnat" }>, setI
   ]
 }
 
-/** By the third register: the address and the port are in the first and second. */
+/** Uses the third register: the address and the port are in the first and second. */
 function setLabel(bit: number): Expression[] {
   const register = NFT_REG_1 + 2
   return [
@@ -223,7 +222,7 @@ const NFT_JUMP = -3 >>> 0
 const NFT_GOTO = -4 >>> 0
 const NFT_RETURN = -5 >>> 0
 
-/** A verdict as the kernel has it, in a rule or in a map. */
+/** Returns a verdict in the kernel's form, for a rule or a map. */
 export function verdictData(verdict: Verdict): Data {
   if (verdict === "return") return { verdict: { code: NFT_RETURN } }
   if (typeof verdict === "string") return { verdict: { code: policyNumber[verdict] } }

@@ -21,11 +21,12 @@ import { hasNftables } from "./transaction.ts"
 import { readComment } from "./userdata.ts"
 
 /**
- * nf_tables of the thread's namespace: one socket for all that a plugin does there, and the list of tables, read once, when
- * it is first needed. What is to be removed is looked for in it first: mostly there is nothing to look into.
+ * nf_tables of the thread's namespace: one socket for everything that a plugin does there, and the list of tables, read
+ * once at first use. A removal checks it first: usually there is nothing to remove.
  *
- * Keep it open until the container's interface is deleted: the kernel frees rules while it waits for the link. After a removal
- * `socket.leave()` it: closing waits until what any process has removed is freed, and no rules can be changed until then.
+ * Keep it open until the container's interface is deleted: the kernel frees rules while it waits for the link. After a
+ * removal call `socket.leave()`: closing waits until everything removed by any process is freed, and blocks changes of
+ * rules until then.
  */
 export class PacketFilter implements Disposable {
   readonly socket: NetlinkSocket
@@ -35,7 +36,7 @@ export class PacketFilter implements Disposable {
     this.socket = socket
   }
 
-  /** Returns undefined when the kernel has no packet filter, or one without nf_tables. Throws `EPERM` without CAP_NET_ADMIN. */
+  /** Returns undefined if the kernel has no packet filter, or no nf_tables. Throws `EPERM` without CAP_NET_ADMIN. */
   static find(): PacketFilter | undefined {
     const socket = unlessErrno(openNetfilter, "EPROTONOSUPPORT", "EAFNOSUPPORT")
     if (!socket) return undefined
@@ -48,7 +49,7 @@ export class PacketFilter implements Disposable {
     }
   }
 
-  /** Returns whether there is a table of this name, in this family, or in any. Throws `NetlinkError`. */
+  /** Returns whether a table of this name exists, in this family, or in any. Throws `NetlinkError`. */
   hasTable(name: string | RegExp, family?: TableFamily): boolean {
     const isNamed = (found: string) => (name instanceof RegExp ? name.test(found) : found === name)
     return this.#list().some((table) => isNamed(table.name) && (family ?? table.family) === table.family)
@@ -59,7 +60,7 @@ export class PacketFilter implements Disposable {
     return this.#tables
   }
 
-  /** To be called before a table is made: the list is read again when it is next needed. */
+  /** Call it before a table is added: the list is read again at its next use. */
   forgetTables(): void {
     this.#tables = undefined
   }
@@ -84,8 +85,8 @@ export function listTables(socket: Pick<Netfilter, "dump">): Table[] {
 const NFT_TABLE_F_DORMANT = 0x1
 
 /**
- * Returns whether a table is dormant, as `nft add table inet NAME '{ flags dormant; }'` makes it: all of it is there, and no packet
- * comes through its chains. To add the table wakes it. Throws `NetlinkError`.
+ * Returns whether a table is dormant, as after `nft add table inet NAME '{ flags dormant; }'`: its objects exist, but
+ * no packet traverses its chains. Adding the table again activates it. Throws `NetlinkError`.
  */
 export function isDormant(socket: Pick<Netfilter, "get">, table: Table): boolean {
   const what = `find table ${table.family} ${table.name}`
@@ -94,17 +95,17 @@ export function isDormant(socket: Pick<Netfilter, "get">, table: Table): boolean
   return ((flags ?? 0) & NFT_TABLE_F_DORMANT) !== 0
 }
 
-/** Returns what CHECK says of a dormant table; undefined for one that is not. Throws `NetlinkError`. */
+/** Returns CHECK's message about a dormant table; undefined for an active one. Throws `NetlinkError`. */
 export function describeDormant(socket: Pick<Netfilter, "get">, table: Table): string | undefined {
   return isDormant(socket, table) ? `table ${table.family} ${table.name} with "flags dormant"` : undefined
 }
 
-/** Returns whether there is a chain of this name; one question, however many chains there are. Throws `NetlinkError`. */
+/** Returns whether a chain of this name exists; one request, however many chains there are. Throws `NetlinkError`. */
 export function hasChain(socket: Pick<Netfilter, "get">, chain: Chain): boolean {
   return getChain(socket, chain, () => true) ?? false
 }
 
-/** Returns the policy of a chain that hangs in the packets' way; undefined when there is no such chain. Throws `NetlinkError`. */
+/** Returns the policy of a base chain; undefined if there is no such chain. Throws `NetlinkError`. */
 export function findChainPolicy(socket: Pick<Netfilter, "get">, chain: Chain): "accept" | "drop" | undefined {
   return getChain(socket, chain, (answer) => {
     const { policy, hook } = chainAttributes.decode(attributesOf(answer))
@@ -113,7 +114,7 @@ export function findChainPolicy(socket: Pick<Netfilter, "get">, chain: Chain): "
   })
 }
 
-/** Returns the priority of a chain that hangs in the packets' way; undefined when there is no such chain. Throws `NetlinkError`. */
+/** Returns the priority of a base chain; undefined if there is no such chain. Throws `NetlinkError`. */
 export function findChainPriority(socket: Pick<Netfilter, "get">, chain: Chain): number | undefined {
   return getChain(socket, chain, (answer) => {
     const { hook } = chainAttributes.decode(attributesOf(answer))
@@ -131,7 +132,7 @@ function getChain<T>(
   return ifThere(() => socket.get(request, read))
 }
 
-/** Returns the chains of a table; empty when the table does not exist. Throws `NetlinkError`. */
+/** Returns the chains of a table; empty if the table does not exist. Throws `NetlinkError`. */
 export function listChains(socket: Pick<Netfilter, "dump">, table: Table): Chain[] {
   const what = `list the chains of table ${table.family} ${table.name}`
   return socket.dump(tableRequest(table, NFT_MSG_GETCHAIN, what, chainAttributes.encode({})), (answer) => {
@@ -140,7 +141,7 @@ export function listChains(socket: Pick<Netfilter, "dump">, table: Table): Chain
   })
 }
 
-/** A chain that hangs in the packets' way, as the kernel has it. */
+/** A base chain in the kernel's form. */
 export interface BaseChain {
   table: Table
   name: string
@@ -150,7 +151,7 @@ export interface BaseChain {
   hook: string
   priority: number
   policy: "accept" | "drop"
-  /** The interfaces that the chain is at, of "ingress" and "egress". */
+  /** The interfaces of a chain at "ingress" or "egress". */
   devices?: readonly string[]
 }
 
@@ -181,16 +182,16 @@ function deviceHooksOf(family: TableFamily): Readonly<Record<string, number>> {
   return family === "netdev" || family === "inet" ? deviceHookNumber[family] : {}
 }
 
-/** What a set's elements are made of, in bytes. */
+/** The sizes of a set's keys and values in bytes. */
 export interface SetLayout {
   keyLength: number
-  /** 0 for a set without values, and for a verdict map. */
+  /** 0 for a set, and for a verdict map. */
   valueLength: number
   hasVerdicts: boolean
   isInterval: boolean
 }
 
-/** Returns the layout of a set or map; `undefined` when it does not exist. Throws `NetlinkError`. */
+/** Returns the layout of a set or map; `undefined` if it does not exist. Throws `NetlinkError`. */
 export function findSetLayout(socket: Pick<Netfilter, "get">, table: Table, name: string): SetLayout | undefined {
   const what = `find set ${table.family} ${table.name} ${name}`
   const request = tableRequest(table, NFT_MSG_GETSET, what, setNameAttributes.encode({ table: table.name, name }))
@@ -208,7 +209,7 @@ export function findSetLayout(socket: Pick<Netfilter, "get">, table: Table, name
   )
 }
 
-/** Returns the names of a table's sets and maps; empty when the table does not exist. Throws `NetlinkError`. */
+/** Returns the names of a table's sets and maps; empty if the table does not exist. Throws `NetlinkError`. */
 export function listSetNames(socket: Pick<Netfilter, "dump">, table: Table): string[] {
   const what = `list the sets of table ${table.family} ${table.name}`
   const request = tableRequest(table, NFT_MSG_GETSET, what, setNameAttributes.encode({ table: table.name }))

@@ -13,15 +13,15 @@ import { attributesOf, type Netfilter } from "./netfilter.ts"
 import { create, type Operation, type Table } from "./rule-set.ts"
 
 const SO_SNDBUFFORCE = 32
-/** What a socket takes in one datagram without being asked to take more: net.core.wmem_default, less overhead. */
+/** The size of a datagram that a socket accepts by default: net.core.wmem_default minus overhead. */
 const DEFAULT_SEND_BYTES = 128 << 10
-/** Each lost race means that another transaction went through. */
+/** Each failed attempt means that another transaction went through. */
 const ATTEMPTS = 1000
 
-/** The number of the rule set's state in this namespace: every transaction changes it. */
+/** The version of the namespace's rule set: every transaction changes it. */
 export type Generation = number & { readonly __brand: "Generation" }
 
-/** Returns the rule set's generation. Throws `EINVAL` or `EOPNOTSUPP` when the kernel has no nf_tables. */
+/** Returns the rule set's generation. Throws `EINVAL` or `EOPNOTSUPP` if the kernel has no nf_tables. */
 export function getGeneration(socket: Pick<Netfilter, "get">): Generation {
   const payload = netfilterHeader(0)
   const request = { type: NFT_MSG_GETGEN, what: "read the generation of the rule set", payload }
@@ -31,12 +31,12 @@ export function getGeneration(socket: Pick<Netfilter, "get">): Generation {
 /** Returns whether the kernel has nf_tables. Throws `EPERM` without CAP_NET_ADMIN. */
 export function hasNftables(socket: Pick<Netfilter, "get">): boolean {
   const generation = unlessErrno(() => getGeneration(socket), "EINVAL", "EOPNOTSUPP", "EPROTONOSUPPORT")
-  return generation !== undefined // else there is no such subsystem of nfnetlink
+  return generation !== undefined // otherwise nfnetlink has no such subsystem
 }
 
 /**
- * Makes all changes in one transaction, like `nft -f`. Throws `NetlinkError` with the operation that was refused as
- * `nft` would write it; `ERESTART` when `generation` is given and no longer the present one.
+ * Makes all changes in one transaction, like `nft -f`. Throws `NetlinkError` with the refused operation in `nft`'s
+ * syntax; `ERESTART` if `generation` is given and no longer current.
  */
 export function commit(
   socket: Pick<Netfilter, "fd" | "transact">,
@@ -46,11 +46,11 @@ export function commit(
   const changes = encodeOperations(operations)
   const last = changes[changes.length - 1]
   if (!last) return
-  last.flags = (last.flags ?? 0) | NLM_F_ACK // refusals come by themselves, and this one after all of them
+  last.flags = (last.flags ?? 0) | NLM_F_ACK // refusals come one by one, and this message after all of them
   sendBatch(socket, changes, generation)
 }
 
-/** Sends the messages of a transaction, of which the last one asks for an acknowledgement. Throws as `commit` does. */
+/** Sends the messages of a transaction; the last one asks for an acknowledgement. Throws like `commit`. */
 export function sendBatch(
   socket: Pick<Netfilter, "fd" | "transact">,
   changes: readonly Request[],
@@ -75,9 +75,9 @@ const end: Request = {
 }
 
 /**
- * Commits changes that do not depend on the present rule set, so that other transactions do not matter. Returns true
- * when the kernel has made them. Returns false without a change when an object already exists or is missing, and also
- * after a lost answer, when all changes may have been made. Throws `NetlinkError` for other refusals.
+ * Commits changes that do not depend on the present rule set, so that other transactions do not matter. Returns true if
+ * the kernel has made them. Returns false without a change if an object already exists or is missing, and also after a
+ * lost answer, when all changes may have been made. Throws `NetlinkError` for other refusals.
  */
 function tryCommit(socket: Pick<Netfilter, "fd" | "transact">, operations: readonly Operation[]): boolean {
   try {
@@ -90,9 +90,9 @@ function tryCommit(socket: Pick<Netfilter, "fd" | "transact">, operations: reado
 }
 
 /**
- * Returns whether the kernel would make the changes that `plan` decides on, like `nft --check`. They end with what must be
- * refused, so that nothing comes of them: `table`, which they have added, is created once more. An empty plan is agreed to.
- * Throws `EPERM` without CAP_NET_ADMIN, and what is no answer of the kernel's.
+ * Returns whether the kernel would accept the changes of `plan`, like `nft --check`. The transaction ends with an
+ * operation that must be refused, so that nothing changes: it creates `table`, which it has added, once more. An empty
+ * plan is accepted. Throws `EPERM` without CAP_NET_ADMIN, and errors other than a refusal.
  */
 export function dryRun(
   socket: Pick<Netfilter, "fd" | "transact">,
@@ -104,15 +104,15 @@ export function dryRun(
     if (operations.length > 0) commit(socket, [...operations, create.table(table)])
     return true
   } catch (error) {
-    if (isErrno(error, "EEXIST")) return true // all but the last was agreed to
+    if (isErrno(error, "EEXIST")) return true // everything but the last was accepted
     if (!isErrno(error) || isShortage(error)) throw error
     return false
   }
 }
 
 /**
- * Makes the changes that `plan` computes from the rule set, on exactly the rule set that it has read. When another
- * transaction came in between the kernel refuses this one, and `plan` is called again; also after a lost answer, when
+ * Makes the changes that `plan` computes from the rule set, on exactly the rule set that it has read. If another
+ * transaction came in between, the kernel refuses this one and `plan` is called again; also after a lost answer, when
  * the changes may have been made. An empty plan sends nothing. Throws `NetlinkError`.
  *
  * @example
@@ -137,8 +137,9 @@ export function atomically(socket: Pick<Netfilter, "fd" | "get" | "transact">, p
 }
 
 /**
- * Makes changes by `quick`, which depends on nothing that was read, such as new elements of sets that are there; by `plan`,
- * `atomically`, where there is no such way or it is refused. Returns whether it was `quick`. Throws `NetlinkError`.
+ * Makes changes by `quick`, which depends on nothing that was read, such as new elements of existing sets. If there is
+ * no such way, or it is refused, makes them by `plan` in `atomically`. Returns whether `quick` succeeded. Throws
+ * `NetlinkError`.
  *
  * @example
  * commitQuickly(socket, isComplete(socket) ? [create.elements(set, elements)] : undefined, () => planAll(readAll(socket)))

@@ -3,20 +3,20 @@ import type { DataType } from "./data-types.ts"
 import type { Element, NamedSet } from "./rule-set.ts"
 
 /**
- * What `nft` keeps beside an object for its own use: entries of type, length and value, a byte each for the first two
- * (libnftnl `udata.h`). The kernel stores the bytes unseen.
+ * `nft`'s own data about an object: entries of type, length and value, with one byte each for the first two (libnftnl
+ * `udata.h`). The kernel stores the bytes without interpreting them.
  */
 interface UserdataEntry {
   type: number
   value: Uint8Array
 }
 
-/** `NFTNL_UDATA_*_COMMENT` is 0 for tables, chains, rules and elements; sets have it elsewhere. */
+/** `NFTNL_UDATA_*_COMMENT` is 0 for tables, chains, rules and elements; for sets it is another number. */
 const COMMENT = 0
-/** A number that `nft` has no meaning for. */
+/** A number without a meaning in `nft`. */
 const NOTE = 200
 
-/** Bytes of a comment that `nft` still shows, without the NUL at its end (`NFTNL_UDATA_COMMENT_MAXLEN` is 128). */
+/** The length of the longest comment that `nft` shows, without the NUL (`NFTNL_UDATA_COMMENT_MAXLEN` is 128). */
 export const COMMENT_MAX_BYTES = 127
 
 function encodeUserdata(entries: readonly UserdataEntry[]): Uint8Array {
@@ -28,7 +28,7 @@ function encodeUserdata(entries: readonly UserdataEntry[]): Uint8Array {
   return concat(parts)
 }
 
-/** The entries in these bytes. Throws `DecodeError` when a length is wrong. */
+/** Decodes the entries in these bytes. Throws `DecodeError` for a wrong length. */
 export function decodeUserdata(bytes: Uint8Array): UserdataEntry[] {
   const entries: UserdataEntry[] = []
   for (let at = 0; at < bytes.length; ) {
@@ -43,24 +43,24 @@ export function decodeUserdata(bytes: Uint8Array): UserdataEntry[] {
   return entries
 }
 
-/** The user data that is a comment on a table, chain, rule or element. Undefined for no comment. */
+/** Encodes the comment of a table, chain, rule or element. Undefined for no comment. */
 export function commentUserdata(comment: string | undefined): Uint8Array | undefined {
   return comment === undefined ? undefined : encodeUserdata([commentEntry(comment)])
 }
 
-/** The user data of an element: its comment, and what is kept beside it. Undefined for neither. */
+/** Encodes the user data of an element: its comment, and its note. Undefined for neither. */
 export function elementUserdata({ comment, note }: Pick<Element, "comment" | "note">): Uint8Array | undefined {
   if (note === undefined) return commentUserdata(comment)
   const noted = { type: NOTE, value: text.encode(note) }
   return encodeUserdata(comment === undefined ? [noted] : [commentEntry(comment), noted])
 }
 
-/** The note in an element's user data, beside the comment; `undefined` without a note. */
+/** Returns the note in an element's user data; `undefined` without a note. */
 export function readNote(userdata: Uint8Array | undefined): string | undefined {
   return readEntry(userdata, NOTE)
 }
 
-/** The comment in the user data of a table, chain, rule or element; undefined when it is something else. */
+/** Returns the comment in the user data of a table, chain, rule or element; undefined for other data. */
 export function readComment(userdata: Uint8Array | undefined): string | undefined {
   return readEntry(userdata, COMMENT)
 }
@@ -70,14 +70,14 @@ function readEntry(userdata: Uint8Array | undefined, sought: number): string | u
   let found: string | undefined
   for (let at = 0; at < userdata.length; ) {
     const end = at + 2 + (userdata[at + 1] ?? userdata.length)
-    if (end > userdata.length) return undefined // programs may keep there what they like
+    if (end > userdata.length) return undefined // programs may store anything there
     if (userdata[at] === sought) found ??= text.decode(userdata.subarray(at + 2, end))
     at = end
   }
   return found
 }
 
-/** The entry for a comment. Throws `RangeError` when it is longer than `nft` shows. */
+/** Returns the entry for a comment. Throws `RangeError` if it is longer than `nft` shows. */
 function commentEntry(comment: string, type = COMMENT): UserdataEntry {
   const value = text.encode(comment)
   if (value.length > COMMENT_MAX_BYTES + 1) {
@@ -86,7 +86,7 @@ function commentEntry(comment: string, type = COMMENT): UserdataEntry {
   return { type, value }
 }
 
-/** `NFTNL_UDATA_SET_*`: what the user data of a set has. */
+/** `NFTNL_UDATA_SET_*`: the entries of a set's user data. */
 const KEY_BYTE_ORDER = 0
 const DATA_BYTE_ORDER = 1
 const KEY_TYPEOF = 3
@@ -94,14 +94,14 @@ const DATA_TYPEOF = 4
 const DATA_INTERVAL = 6
 const SET_COMMENT = 7
 
-/** The entry of a concatenation: `EXPR_CONCAT`, of nothing in particular. */
+/** Returns the entry of a concatenation: an empty `EXPR_CONCAT`. */
 const concatenation = () =>
   encodeUserdata([
     { type: 0, value: u32.encode(13) },
     { type: 1, value: new Uint8Array(0) },
   ])
 
-/** The user data of a set or map, as `nft` writes it: how to read the numbers in keys and values, and the comment. */
+/** Encodes the user data of a set or map like `nft`: how to read the numbers in keys and values, and the comment. */
 export function setUserdata({ key, value, verdicts, comment }: NamedSet): Uint8Array {
   const entries: UserdataEntry[] = [{ type: KEY_BYTE_ORDER, value: u32.encode(byteOrder(key)) }]
   if (value) entries.push({ type: DATA_BYTE_ORDER, value: u32.encode(byteOrder(value)) })
