@@ -11,12 +11,13 @@ const elder = `#!/bin/sh
 echo '{"cniVersion":"0.4.0","supportedVersions":["0.3.1","0.4.0"]}'
 `
 
-/** A host with an interface `uplink`, by which it reaches 192.168.77.0/24. */
+/** A host with an interface `uplink`: it reaches 192.168.77.0/24 by it, and a router has advertised a default route there. */
 async function hostWithUplink(): Promise<HostNamespace> {
   const host = await HostNamespace.create()
   await host.exec("ip", ["link", "add", "uplink", "type", "veth", "peer", "name", "far"])
   await host.exec("ip", ["address", "add", "192.168.77.9/24", "dev", "uplink"])
   for (const name of ["uplink", "far"]) await host.exec("ip", ["link", "set", name, "up"])
+  await host.exec("ip", ["route", "add", "default", "via", "fe80::1", "dev", "uplink", "proto", "ra"])
   return host
 }
 

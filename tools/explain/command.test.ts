@@ -81,7 +81,7 @@ b: bind: address already in use
     "",
     `shared-mac
 
-Warning. A mac in the file is that of every container of the network; two with one MAC on one network disturb each other. Fine where there is only one.
+Warning. A mac in the file is the MAC of every container of the network. Two interfaces with one MAC on one network disturb each other. One container is fine.
 
 docs/lint.md#shared-mac
 `,

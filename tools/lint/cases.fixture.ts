@@ -79,6 +79,7 @@ export const cases: readonly Case[] = [
     "a choice that there is not",
     `"type": "macvlan", "master": "eth0", "mode": «"bridged", ${pool}`,
   ),
+  onePlugin("placeholder", "a master to fill in", `"type": "macvlan", "master": «"\${IFACE}", ${pool}`),
   oneFile("missing-key", "a list without a name", '«{ "cniVersion": "1.1.0", "plugins": [{ "type": "loopback" }] }'),
   oneFile("missing-key", "a plugin without a type", list('«{ "bridge": "cni0" }')),
   onePlugin(
@@ -113,6 +114,8 @@ export const cases: readonly Case[] = [
     "what the runtime hands over",
     `"type": "bridge", «"runtimeConfig": { "mac": "0a:00:00:00:00:01" }, ${pool}`,
   ),
+  onePlugin("no-effect", "addresses of lo", `"type": "loopback", «${pool}`),
+  onePlugin("no-effect", "a request beside cni", `"type": "bridge", "args": { «"ips": ["10.22.0.9"] }, ${pool}`),
   oneFile("unknown-version", "a version of the future", list(bridge).replace('"1.1.0"', '«"2.0.0"')),
   oneFile("missing-version", "no version", `«${list(bridge).replace('  "cniVersion": "1.1.0",\n', "")}`),
   oneFile("old-version", "a version without CHECK", list(bridge).replace('"1.1.0"', '«"0.3.1"')),
@@ -139,12 +142,38 @@ export const cases: readonly Case[] = [
   oneFile(
     "tuning-interface",
     "an interface by its name",
-    list(bridge, '{ "type": "tuning", "sysctl": { «"net.ipv4.conf.eth0.rp_filter": "2" } }'),
+    list(bridge, '{ "type": "tuning", "sysctl": { «"net.ipv4.conf.net1.rp_filter": "2" } }'),
   ),
   onePlugin(
     "no-default-route",
     "masquerade without a way out",
     `"type": "bridge", "isGateway": true, «"ipMasq": true, ${pool}`,
+  ),
+  onePlugin("no-default-route", "ptp that masquerades, without a route", `"type": "ptp", «"ipMasq": true, ${pool}`),
+  onePlugin("no-addresses", "a gateway without addresses", '"type": "bridge", «"isDefaultGateway": true, "ipam": {}'),
+  onePlugin("no-addresses", "masquerade without addresses", '"type": "bridge", «"ipMasq": true'),
+  oneFile(
+    "no-gateway",
+    "requested addresses and sbr",
+    list(
+      '{ "type": "macvlan", "master": "eth1", "capabilities": { "ips": true }, "ipam": { "type": "static" } }',
+      '{ "type": «"sbr" }',
+    ),
+  ),
+  oneFile(
+    "unreachable-ports",
+    "ports of ipvlan",
+    list(
+      '{ "type": "ipvlan", "master": "eth1", "ipam": { "type": "dhcp" } }',
+      '{ "type": «"portmap", "capabilities": { "portMappings": true } }',
+    ),
+  ),
+  onePlugin("one-per-node", "a VLAN", '"type": «"vlan", "master": "eth1", "vlanId": 5, "ipam": { "type": "dhcp" }'),
+  onePlugin("shared-range", "macvlan with one range", `"type": "macvlan", ${ipam('[{ "subnet": «"10.22.0.0/24" }]')}`),
+  onePlugin(
+    "route-host-bits",
+    "a destination that is an address",
+    `"type": "bridge", "ipam": { "type": "host-local", "subnet": "10.22.0.0/24", "routes": [{ "dst": «"10.9.0.1/16" }] }`,
   ),
   onePlugin("bad-range", "host bits", `"type": "bridge", ${ipam('[{ "subnet": «"10.22.0.1/24" }]')}`),
   onePlugin(
@@ -220,6 +249,11 @@ export const cases: readonly Case[] = [
     "node-route",
     "a network that the node reaches otherwise",
     `"type": "bridge", ${ipam('[{ "subnet": «"192.168.77.0/24" }]')}`,
+  ),
+  onNode(
+    "advertised-route",
+    "a gateway on a host whose route routers advertise",
+    `"type": "bridge", "isGateway": true, ${ipam('[{ "subnet": «"fd00:22::/64" }]')}`,
   ),
   onNode("plugin-missing", "a plugin that is not installed", '"type": «"calico"'),
   onNode("plugin-version", "a plugin of a year ago", '"type": «"elder"'),

@@ -5,6 +5,8 @@ import { capabilitiesOf, knownPlugins } from "../configuration/plugins.ts"
 import { isOn, itemsAt, memberOf, nodeAt, textAt } from "./document.ts"
 import type { Findings } from "./findings.ts"
 import type { Entry, LintNetwork } from "./network.ts"
+import { checkNoEffect } from "./no-effect.ts"
+import { checkReach, checkSharedRange } from "./reach.ts"
 
 /** Rules on the chain of a network's plugins. */
 export function checkChain(network: LintNetwork, findings: Findings): void {
@@ -14,17 +16,31 @@ export function checkChain(network: LintNetwork, findings: Findings): void {
     checkReserved(entry, findings)
     checkCapabilities(entry, findings)
     checkOneForAll(entry, findings)
-    checkDefaultRoute(entry, findings)
+    checkNoEffect(entry, findings)
+    checkSharedRange(entry, findings)
   }
+  checkReach(network, findings)
 }
 
-function checkVersion({ source, cniVersion, entries }: LintNetwork, findings: Findings): void {
+/** The newest version to recommend, "" for none: plugins of other suites, and Multus, may know none above 1.0.0. */
+function adviceOn({ source, entries }: LintNetwork): { newest: string; how: string } {
+  const foreign = entries.find(({ known, type }) => known === undefined && type !== "")
+  if (foreign !== undefined) return { newest: "", how: `the newest that "${foreign.type}" speaks, at most "1.0.0"` }
+  if (source.attachment !== undefined) return { newest: "", how: '"1.0.0" for Multus 4, "0.4.0" for Multus 3' }
+  return { newest: newestVersion, how: `"1.0.0", or ${newestIfSpoken}` }
+}
+
+const newestIfSpoken = `"${newestVersion}" if the runtime has libcni 1.2, as containerd 2 has`
+
+function checkVersion(network: LintNetwork, findings: Findings): void {
+  const { source, cniVersion, entries } = network
+  const advice = adviceOn(network)
   const place = nodeAt(source.tree, ["cniVersion"])
   const others = itemsAt(source.tree, ["cniVersions"])
   if (cniVersion === "" && others.length === 0) {
     const message =
       '"cniVersion" is missing: that is 0.1.0, with which there are no CHECK, STATUS and GC, and one address of each family'
-    findings.add(source, undefined, "missing-version", message, { hint: `write "cniVersion": "${newestVersion}"` })
+    findings.add(source, undefined, "missing-version", message, { hint: `write ${advice.how}` })
     return
   }
   const isKnown = (version: string) => supportedVersions.some((each) => each === version)
@@ -46,10 +62,11 @@ function checkVersion({ source, cniVersion, entries }: LintNetwork, findings: Fi
       hint: `it speaks ${spoken.versions?.join(", ")}`,
     })
   }
-  if (compareVersions(chosen, "1.1.0") >= 0) return
+  if (advice.newest === "" || compareVersions(chosen, advice.newest) >= 0) return
   const lacks = compareVersions(chosen, "0.4.0") < 0 ? "CHECK, STATUS and GC" : "STATUS and GC"
-  findings.add(source, place, "old-version", `with ${chosen} runtimes do not ask ${lacks}`, {
-    hint: 'all plugins of this suite speak "1.1.0"',
+  const how = compareVersions(chosen, "1.0.0") >= 0 ? newestIfSpoken : advice.how
+  findings.add(source, place, "old-version", `with ${chosen} runtimes do not call ${lacks}`, {
+    hint: `write ${how}`,
   })
 }
 
@@ -121,7 +138,7 @@ function checkCapabilities({ source, node, known, ipam, type }: Entry, findings:
     })
   }
   if (type !== "portmap" || isOn(node, ["capabilities", "portMappings"])) return
-  const message = `without the capability "portMappings" the runtime hands over no ports: none is ever published`
+  const message = `without the capability "portMappings" the runtime passes no ports, and none is published`
   findings.add(source, nodeAt(node, ["type"]), "missing-capability", message, {
     hint: 'write "capabilities": { "portMappings": true }',
   })
@@ -137,19 +154,9 @@ function checkOneForAll({ source, node, known }: Entry, findings: Findings): voi
   const sysctl = known?.name === "tuning" ? nodeAt(node, ["sysctl"]) : undefined
   for (const { key, keyNode } of sysctl?.kind === "object" ? sysctl.members : []) {
     const name = /^net[./]ipv[46][./](?:conf|neigh)[./]([^./]+)[./]/.exec(key)?.[1]
-    if (name === undefined || ["IFNAME", "all", "default", "lo"].includes(name)) continue
+    const fixed = ["IFNAME", "all", "default", "lo", ...(source.attachment === undefined ? ["eth0"] : [])]
+    if (name === undefined || fixed.includes(name)) continue
     const message = `"${name}" is not always the name of the container's interface`
     findings.add(source, keyNode, "tuning-interface", message, { hint: `write "${key.replace(name, "IFNAME")}"` })
   }
-}
-
-/** Masqueraded traffic leaves the network, for which the container has to have a route. */
-function checkDefaultRoute({ source, node, known, ipam }: Entry, findings: Findings): void {
-  if (known?.name !== "bridge" || ipam === undefined || !isOn(node, ["ipMasq"]) || isOn(node, ["isDefaultGateway"]))
-    return
-  if (itemsAt(node, ["ipam", "routes"]).length > 0) return
-  const message = '"ipMasq" is for traffic to other networks, and containers get no route to any'
-  findings.add(source, memberOf(node, "ipMasq")?.keyNode, "no-default-route", message, {
-    hint: 'write "isDefaultGateway": true, or "routes": [{ "dst": "0.0.0.0/0" }] in "ipam"',
-  })
 }

@@ -14,7 +14,7 @@ import {
 } from "../command.ts"
 import { defaults } from "../environment.ts"
 import { type ScreenSize, type Tone, tinted } from "../screen.ts"
-import type { Finding } from "./findings.ts"
+import { type Finding, fileTextOf } from "./findings.ts"
 import { type LintReport, lint } from "./lint.ts"
 import type { Severity } from "./rules.ts"
 
@@ -36,10 +36,10 @@ export const lintCommand: Command = {
     timeout: runtimeFlags.timeout,
     ...outputFlags,
   },
-  help: `Checks every key of every plugin, the order of the chain, addresses, and the files of a directory together, with the same tables and
-parsers that the plugins use. Each finding has file, line and column, a severity and the name of a rule; "cni explain RULE" says
-what it means and what to do. Without FILE or DIR it checks --conf-dir, and also this node: interfaces, routes, installed
-plugins (runs their VERSION, which changes nothing), and on a control plane the range of services.
+  help: `Checks every key of every plugin, the order of the chain, addresses, and the files of a directory together, with the tables and
+parsers of the plugins. FILE may have NetworkAttachmentDefinitions, in YAML or JSON. Each finding has file, line and column, a
+severity and the name of a rule; "cni explain RULE" explains it. Without FILE or DIR it checks --conf-dir and this node:
+interfaces, routes, installed plugins (it runs their VERSION), and on a control plane the range of services.
 
 Exit code 0: no errors. 1: errors, or warnings with --strict.
 
@@ -75,20 +75,27 @@ const tones: Record<Severity, Tone> = { error: "bad", warning: "warning", info: 
 function asText({ findings, sources }: LintReport, counts: Counts, screen: ScreenSize): string {
   const shown = findings.map((finding) => {
     const { file, line, column, severity, rule, message, hint } = finding
-    const text = sources.find((source) => source.file === file)?.text.split("\n")[line - 1]
+    const source = sources.find((each) => each.file === file)
+    const text = source && fileTextOf(source).split("\n")[line - 1]
     return [
       `${tinted(`${file}:${line}:${column}:`, "strong", screen)} ${tinted(`${severity}:`, tones[severity], screen)} ${message} ${tinted(`[${rule}]`, "quiet", screen)}\n`,
       ...(text === undefined ? [] : excerpt(text, finding)),
       ...(hint === undefined ? [] : [`      = ${hint}\n`]),
     ].join("")
   })
-  const files = `${sources.length} ${sources.length === 1 ? "file" : "files"}`
+  const count = filesOf(sources).length
+  const files = `${count} ${count === 1 ? "file" : "files"}`
   const found = (["error", "warning", "info"] as const).flatMap((severity) => {
     const name = severity === "info" ? "note" : severity
     const count = counts[severity]
     return count === 0 ? [] : [`${count} ${name}${count === 1 ? "" : "s"}`]
   })
   return `${shown.join("")}${files}: ${found.length === 0 ? "nothing found" : found.join(", ")}\n`
+}
+
+/** Each file once: one with several NetworkAttachmentDefinitions has several sources. */
+function filesOf(sources: LintReport["sources"]): string[] {
+  return [...new Set(sources.map(({ file }) => file))]
 }
 
 const LONGEST = 100
@@ -105,7 +112,7 @@ function excerpt(text: string, { line, column, endColumn }: Finding): string[] {
 
 function asJson({ findings, sources }: LintReport, { error, warning, info }: Counts) {
   return {
-    files: sources.map(({ file }) => resolve(file)),
+    files: filesOf(sources).map((file) => resolve(file)),
     errors: error,
     warnings: warning,
     notes: info,

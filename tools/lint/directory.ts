@@ -1,23 +1,26 @@
 import { basename, dirname, isErrno, join, readEntries, readTextFile, unlessErrno } from "../../pkg/libc/mod.ts"
 import { nodeAt } from "./document.ts"
-import { type Findings, readSource, type Source } from "./findings.ts"
+import { type Findings, readSources, type Source } from "./findings.ts"
 import type { LintNetwork } from "./network.ts"
 
 /** The files of a directory that a runtime reads, as they are asked for, in the order in which it takes the first. */
 export function sourcesIn(directory: string): Source[] {
   return filesIn(directory)
-    .filter((name) => isNetworkFile(name))
-    .map((name) => readSourceFile(join(directory, name)))
+    .filter((name) => isNetworkFile(name) || isManifest(name))
+    .flatMap((name) => {
+      const sources = readSourceFile(join(directory, name))
+      return isNetworkFile(name) ? sources : sources.filter(({ attachment }) => attachment !== undefined)
+    })
 }
 
-/** Reads one file. That it cannot be read is told with it: a FIFO, or no right to. */
-export function readSourceFile(file: string): Source {
+/** Reads one file. A file that cannot be read, such as a FIFO, is a source with the reason. */
+export function readSourceFile(file: string): Source[] {
   try {
-    return readSource(file, readTextFile(file))
+    return readSources(file, readTextFile(file))
   } catch (error) {
     if (!isErrno(error)) throw error
     const unread = error.errno === "EINVAL" ? "it is not a regular file" : error.message
-    return { file, text: "", tree: undefined, unread }
+    return [{ file, text: "", tree: undefined, unread }]
   }
 }
 
@@ -27,7 +30,7 @@ export function besideNetwork(file: string, network: string): Source[] {
   const directory = join(dirname(file), network)
   return filesIn(directory)
     .filter((name) => name.endsWith(".conf"))
-    .map((name) => readSourceFile(join(directory, name)))
+    .flatMap((name) => readSourceFile(join(directory, name)))
 }
 
 function filesIn(directory: string): string[] {
@@ -39,13 +42,21 @@ function isNetworkFile(name: string): boolean {
   return /\.(conflist|conf|json)$/.test(name)
 }
 
+/** Whether a file is YAML by its name: runtimes read none. */
+export function isManifest(name: string): boolean {
+  return /\.ya?ml$/i.test(name)
+}
+
 /** Names that look like a network's file to a person, and to no runtime: copies of editors and package managers, and YAML. */
 const looksLikeOne = /\.(conflist|conf|json)[.~_-]|\.(ya?ml|conflist\d|cfg)$/i
 
 /** Rules on the files of one directory together. */
-export function checkDirectory(directory: string, networks: readonly LintNetwork[], findings: Findings): void {
+export function checkDirectory(directory: string, all: readonly LintNetwork[], findings: Findings): void {
+  const networks = all.filter(({ source }) => source.attachment === undefined)
+  const manifests = all.filter((each) => !networks.includes(each)).map(({ source }) => source.file)
   for (const name of filesIn(directory).filter((each) => !isNetworkFile(each) && looksLikeOne.test(each))) {
     const file = { file: join(directory, name), text: "" }
+    if (manifests.includes(file.file)) continue
     findings.add(
       file,
       undefined,

@@ -77,6 +77,13 @@ export function positionOf(text: string, offset: number): Position {
   return { line: before.split("\n").length, column: [...before.slice(lineStart)].length + 1 }
 }
 
+/** The offset of a line and column, the reverse of `positionOf`. */
+export function offsetOf(text: string, { line, column }: Position): number {
+  const lines = text.split("\n")
+  const before = lines.slice(0, line - 1).reduce((sum, each) => sum + each.length + 1, 0)
+  return before + [...(lines[line - 1] ?? "")].slice(0, column - 1).join("").length
+}
+
 /** The member of an object by its key, ignoring case as the plugins do: an exact match comes first, then the last one. */
 export function memberOf(node: Node | undefined, key: string): Member | undefined {
   if (node?.kind !== "object") return undefined

@@ -1,15 +1,19 @@
 import { foreign } from "../node/mod.ts"
+import { type Attachment, attachmentsIn } from "./attachments.ts"
 import { type Node, type Position, parseTree, positionOf } from "./document.ts"
 import { type Rule, rules, type Severity } from "./rules.ts"
 
-/** A file, and its tree when it is JSON. */
+/** The text of one configuration, and its tree when it is JSON. A file with several NetworkAttachmentDefinitions has several. */
 export interface Source {
   /** The path, as given by the user. */
   readonly file: string
+  /** The configuration's text: the whole file, or `spec.config` of a NetworkAttachmentDefinition. */
   readonly text: string
   readonly tree: Node | undefined
   /** Why the file cannot be read. */
   readonly unread?: string
+  /** The NetworkAttachmentDefinition that has the configuration. */
+  readonly attachment?: Attachment
 }
 
 /** Something that a rule has found. */
@@ -27,16 +31,36 @@ export interface Finding extends Position {
 /** A place in a file: a part of its tree, or "start". */
 export type Place = Pick<Node, "start" | "end"> | Position | undefined
 
-/** A file's text with its tree. */
-export function readSource(file: string, text: string): Source {
-  let tree: Node | undefined
+/** The configurations in a file's text: one, or those of its NetworkAttachmentDefinitions. */
+export function readSources(file: string, text: string): Source[] {
+  const attachments = attachmentsIn(text)
+  if (attachments === undefined) return [{ file, text, tree: treeOf(text) }]
+  return attachments.map((attachment) => {
+    const config = attachment.config ?? ""
+    return { file, text: config, tree: treeOf(config), attachment }
+  })
+}
+
+/** The tree of a text; undefined where it is no JSON: the rule json-syntax says why. */
+function treeOf(text: string): Node | undefined {
   try {
     JSON.parse(text)
-    tree = parseTree(text)
+    return parseTree(text)
   } catch {
-    // the rule json-syntax says why
+    return undefined
   }
-  return { file, text, tree }
+}
+
+/** The text of a configuration's file. */
+export function fileTextOf({ text, attachment }: Pick<Source, "text" | "attachment">): string {
+  return attachment?.whole ?? text
+}
+
+/** The place in its file of an offset in a configuration's text. */
+export function placeInFile(source: Pick<Source, "text" | "attachment">, offset: number): Position {
+  const offsets = source.attachment?.offsets
+  const last = offsets?.at(-1) ?? 0
+  return positionOf(fileTextOf(source), offsets === undefined ? offset : (offsets[offset] ?? last + 1))
 }
 
 /** Collects what the rules find. */
@@ -45,19 +69,19 @@ export class Findings {
 
   /** Adds a finding at a place of a file; without a place, at its beginning. */
   add(
-    source: Pick<Source, "file" | "text">,
+    source: Pick<Source, "file" | "text" | "attachment">,
     place: Place,
     rule: Rule,
     message: string,
     more: { hint?: string; severity?: Severity } = {},
   ): void {
-    const { line, column } = startOf(source.text, place)
-    const end = endOf(source.text, place)
+    const { line, column } = startOf(source, place)
+    const end = place !== undefined && "end" in place ? placeInFile(source, place.end) : undefined
     const finding = {
       file: source.file,
       line,
       column,
-      endColumn: end?.line === line ? end.column : column + 1,
+      endColumn: end?.line === line ? Math.max(end.column, column + 1) : column + 1,
       severity: more.severity ?? rules[rule],
       rule,
       message: foreign(message), // it may quote the file
@@ -73,7 +97,7 @@ export class Findings {
 
   /** Whether there is an error within a part of a file. */
   hasErrorIn(source: Source, { start, end }: Pick<Node, "start" | "end">): boolean {
-    const [first, last] = [positionOf(source.text, start), positionOf(source.text, end)]
+    const [first, last] = [placeInFile(source, start), placeInFile(source, end)]
     const isInside = (at: Position) => compare(first, at) <= 0 && compare(at, last) <= 0
     return this.#found.some((one) => one.file === source.file && one.severity === "error" && isInside(one))
   }
@@ -84,13 +108,9 @@ export class Findings {
   }
 }
 
-function startOf(text: string, place: Place): Position {
-  if (place === undefined) return { line: 1, column: 1 }
-  return "start" in place ? positionOf(text, place.start) : place
-}
-
-function endOf(text: string, place: Place): Position | undefined {
-  return place !== undefined && "end" in place ? positionOf(text, place.end) : undefined
+function startOf(source: Pick<Source, "text" | "attachment">, place: Place): Position {
+  if (place === undefined) return placeInFile(source, 0)
+  return "start" in place ? placeInFile(source, place.start) : place
 }
 
 function compare(a: Position, b: Position): number {

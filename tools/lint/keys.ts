@@ -3,6 +3,7 @@ import { isCniError, type JsonValue } from "../../pkg/types/mod.ts"
 import { anything, reservedKeys } from "../configuration/key-tables.ts"
 import { memberOf, type Node, type ObjectNode } from "./document.ts"
 import type { Findings, Source } from "./findings.ts"
+import { isPlaceholder } from "./placeholder.ts"
 
 /** Keys that no plugin reads and that are meant so: comments, the schema that an editor is to use, and what the rule reserved-key tells. */
 const notForPlugins = /^(\$|_|\/\/|#|x-|cni\.dev\/)/i
@@ -94,6 +95,10 @@ function checkValue(walk: Walk, node: Node, schema: Schema, path: string): void 
   }
   if (schema.kind === "record" && node.kind === "object") {
     for (const { key, value } of node.members) checkValue(walk, value, schema.of, `${path}.${key}`)
+    return
+  }
+  if (node.kind === "scalar" && typeof node.value === "string" && isPlaceholder(node.value)) {
+    walk.findings.add(walk.source, node, "placeholder", `the placeholder "${node.value}" was not filled in`)
     return
   }
   const refusal = refusalOf(schema, plainValue(node), path)

@@ -6,6 +6,7 @@ import { besideNetwork, checkDirectory, readSourceFile, sourcesIn } from "./dire
 import { type Finding, Findings, type Source } from "./findings.ts"
 import { readLintNetwork } from "./network.ts"
 import {
+  checkAdvertisedRoutes,
   checkInstalled,
   checkNode,
   checkNodeRoutes,
@@ -34,7 +35,7 @@ export async function lint(path: string, { node, serviceRanges }: LintOptions): 
   const findings = new Findings()
   const nameOf = namesOfFiles(node?.path ?? [])
   const isWhole = isDirectoryAt(path)
-  const sources = isWhole ? sourcesIn(path) : [readSourceFile(path)]
+  const sources = isWhole ? sourcesIn(path) : readSourceFile(path)
   const all = [...sources]
   const networks = sources.flatMap((source) => {
     const beside = (name: string) => {
@@ -52,6 +53,7 @@ export async function lint(path: string, { node, serviceRanges }: LintOptions): 
   if (node !== undefined) {
     for (const network of networks) checkNode(network, findings)
     checkNodeRoutes(ranges, readNodeRoutes(), findings)
+    checkAdvertisedRoutes(ranges, findings)
     await checkInstalled(node, networks, findings)
   }
   return { findings: findings.sorted(), sources: all }

@@ -4,9 +4,12 @@ import { parseNetworkList, parseSinglePlugin } from "../../pkg/libcni/mod.ts"
 import { isCniError, type JsonObject, parseJson, parseNetworkConfig, validateNetworkName } from "../../pkg/types/mod.ts"
 import { anything, mergeFields, networkKeys, pluginKeys, reservedKeys } from "../configuration/key-tables.ts"
 import { findPlugin, type Known } from "../configuration/plugins.ts"
-import { itemsAt, memberOf, type Node, nodeAt, textAt } from "./document.ts"
+import type { Attachment } from "./attachments.ts"
+import { isManifest } from "./directory.ts"
+import { itemsAt, memberOf, type Node, nodeAt, type ObjectNode, offsetOf, textAt } from "./document.ts"
 import type { Findings, Source } from "./findings.ts"
 import { checkDuplicates, checkKeys, plainValue, startOf } from "./keys.ts"
+import { hasPlaceholder, isPlaceholder } from "./placeholder.ts"
 
 /** One plugin of a chain, and the file that it stands in. */
 export interface Entry {
@@ -47,8 +50,8 @@ export function readLintNetwork(
     findings.add(source, tree, "wrong-value", "a network is a JSON object")
     return undefined
   }
-  const isList = file.endsWith(".conflist")
   const looksLikeList = memberOf(tree, "plugins") !== undefined
+  const isList = source.attachment === undefined ? file.endsWith(".conflist") : looksLikeList
   if (isList !== looksLikeList && (looksLikeList || memberOf(tree, "type") !== undefined)) {
     const wanted = looksLikeList
       ? {
@@ -69,9 +72,11 @@ export function readLintNetwork(
     return undefined
   }
   checkDuplicates(source, tree, findings)
-  const name = textAt(tree, ["name"]) ?? ""
+  const ownName = textAt(tree, ["name"]) ?? ""
+  const name = ownName || (source.attachment?.name ?? "")
   const inFile = isList ? listEntries(source, tree, findings, nameOf) : [entryOf(source, tree, nameOf)]
-  const entries = [...inFile, ...(isList ? besideEntries(tree, beside(name), findings, nameOf) : [])]
+  const isFile = source.attachment === undefined
+  const entries = [...inFile, ...(isList && isFile ? besideEntries(tree, beside(name), findings, nameOf) : [])]
   if (isList && !looksLikeList && entries.length === 0) {
     const message = `"plugins" is missing, and no plugin lies in a directory "${name}" beside the file`
     findings.add(source, startOf(tree), "missing-key", message)
@@ -79,13 +84,33 @@ export function readLintNetwork(
   for (const entry of entries) checkEntry(entry, findings, isList)
   const cniVersion = textAt(tree, ["cniVersion"]) ?? ""
   for (const entry of entries) checkByParser(entry, { name, cniVersion }, findings)
-  const version = checkByLibrary(source, findings, isList) || "0.1.0"
+  const isNameless = !isList && isFile && memberOf(tree, "name") === undefined
+  if (isNameless) noteMissingName(source, tree, findings)
+  const filledIn = isNameless ? "net" : isFile || ownName !== "" ? undefined : name
+  const version = checkByLibrary(source, findings, isList, filledIn) || "0.1.0"
   return { source, name, cniVersion, version, entries }
+}
+
+/** Multus gives a configuration the name of its object, so one without a name may be such a configuration by itself. */
+function noteMissingName(source: Source, tree: ObjectNode, findings: Findings): void {
+  const isLoopback = textAt(tree, ["type"]) === "loopback"
+  const hint = isLoopback
+    ? 'containerd and CRI-O set up "lo" without this file'
+    : "Multus uses the name of the NetworkAttachmentDefinition; other runtimes refuse the file"
+  findings.add(source, startOf(tree), "missing-key", '"name" is missing', { severity: "info", hint })
 }
 
 function checkSyntax(source: Source, findings: Findings): boolean {
   if (source.unread !== undefined) {
     findings.add(source, undefined, "json-syntax", `the file cannot be read: ${source.unread}`)
+    return false
+  }
+  if (source.attachment === undefined && isManifest(source.file)) {
+    findings.add(source, undefined, "json-syntax", "no NetworkAttachmentDefinition in this file")
+    return false
+  }
+  if (source.attachment !== undefined && source.attachment.config === undefined) {
+    checkNoConfig(source, source.attachment, findings)
     return false
   }
   try {
@@ -94,22 +119,35 @@ function checkSyntax(source: Source, findings: Findings): boolean {
   } catch (error) {
     if (!isCniError(error)) throw error
     const [, line = "1", column = "1", reason] = /line (\d+), column (\d+): (.*)/.exec(error.message) ?? []
-    const hint = hintFor(source.text, reason ?? "")
-    const place = { line: Number(line), column: Number(column) }
+    const start = offsetOf(source.text, { line: Number(line), column: Number(column) })
+    const hint = hintFor(source.text, start, reason ?? "")
+    const place = { start, end: start + 1 }
     findings.add(source, place, "json-syntax", reason ?? error.message, hint === undefined ? {} : { hint })
     return false
   }
 }
 
-function hintFor(text: string, reason: string): string | undefined {
+/** Multus takes the network of the object's name from the nodes' directories where `spec.config` is empty. */
+function checkNoConfig(source: Source, { isObject, name }: Attachment, findings: Findings): void {
+  if (isObject) {
+    findings.add(source, undefined, "wrong-value", '"spec.config" is an object: expected a text with JSON in it')
+    return
+  }
+  const message = `"spec.config" is missing: Multus reads the network "${name}" from a file of each node`
+  findings.add(source, undefined, "missing-key", message, { severity: "info" })
+}
+
+function hintFor(text: string, at: number, reason: string): string | undefined {
   if (/found "[}\]]"/.test(reason)) return 'is there a "," too many before it?'
   if (text.startsWith("\ufeff")) return "the file begins with a byte order mark: save it without"
-  if (/found "\/"/.test(reason)) return "JSON has no comments"
-  return undefined
+  if (/^(\/[/*]|#)/.test(text.slice(at))) return "JSON has no comments"
+  const word = /^[^\s,"\]]+/.exec(text.slice(at))?.[0] ?? ""
+  return isPlaceholder(word) ? `the placeholder ${word} was not filled in` : undefined
 }
 
 function listEntries(source: Source, tree: Node, findings: Findings, nameOf: (type: string) => string): Entry[] {
-  checkKeys({ source, findings, also: ["plugins"], isComplete: true, isShared: true }, tree, networkKeys)
+  const keys = source.attachment === undefined ? networkKeys : { ...networkKeys, name: pluginKeys.name } // Multus adds it
+  checkKeys({ source, findings, also: ["plugins"], isComplete: true, isShared: true }, tree, keys)
   return itemsAt(tree, ["plugins"]).map((node) => entryOf(source, node, nameOf))
 }
 
@@ -143,11 +181,11 @@ function entryOf(source: Source, node: Node, nameOf: (type: string) => string): 
 }
 
 /**
- * Whether the plugin runs the IPAM plugin of this configuration: a chained plugin runs none, and flannel writes its
- * own.
+ * Whether the plugin runs the IPAM plugin of this configuration as it is written. A chained plugin runs none, and flannel
+ * writes its own. A plugin of another suite may fill in keys first, as calico does with `usePodCidr`.
  */
 function isRunBy(known: Known | undefined): boolean {
-  return known?.kind !== "chained" && known?.delegates === undefined
+  return known !== undefined && known.kind !== "chained" && known.delegates === undefined
 }
 
 function checkEntry({ source, node, known, ipam }: Entry, findings: Findings, isList: boolean): void {
@@ -189,7 +227,7 @@ function checkByParser(
   { name, cniVersion }: { name: string; cniVersion: string },
   findings: Findings,
 ) {
-  if (known === undefined || known.kind === "ipam" || findings.hasErrorIn(source, node)) return
+  if (known === undefined || known.kind === "ipam" || findings.hasErrorIn(source, node) || hasPlaceholder(node)) return
   const raw = { ...(plainValue(node) as JsonObject), name: isName(name) ? name : "net", cniVersion }
   for (const each of [known, ipam]) {
     if (each === undefined || each.name === "host-local") continue // the rules for ranges
@@ -203,8 +241,8 @@ function checkByParser(
   }
 }
 
-/** The library says what is wrong with a name, once for all plugins. */
-function isName(name: string): boolean {
+/** Whether a network can have this name. The library says why not, once for all plugins. */
+export function isName(name: string): boolean {
   try {
     validateNetworkName(name)
     return true
@@ -228,8 +266,16 @@ export function pathOf(text: string): (string | number)[] {
 }
 
 /** The refusals of the runtime's library that no other rule has found. Returns the version that it chooses. */
-function checkByLibrary(source: Source, findings: Findings, isList: boolean): string | undefined {
-  const bytes = encodeUtf8(source.text)
+function checkByLibrary(
+  source: Source,
+  findings: Findings,
+  isList: boolean,
+  name: string | undefined,
+): string | undefined {
+  const { tree } = source
+  if (tree?.kind !== "object" || isPlaceholder(textAt(tree, ["name"]) ?? "")) return undefined
+  const text = name === undefined ? source.text : JSON.stringify({ ...(plainValue(tree) as JsonObject), name })
+  const bytes = encodeUtf8(text)
   try {
     return (isList ? parseNetworkList(bytes) : parseSinglePlugin(bytes)).cniVersion
   } catch (error) {

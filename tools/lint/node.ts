@@ -1,11 +1,13 @@
 import { FileDescriptor, Open, readTextFile } from "../../pkg/libc/mod.ts"
 import { pluginVersions, type Runtime } from "../../pkg/libcni/mod.ts"
-import { findLink, listRoutes, RouteSocket, RT_TABLE_MAIN } from "../../pkg/netlink/mod.ts"
-import { type Cidr, contains, formatCidr, isCniError, isLinkLocal, parseCidr } from "../../pkg/types/mod.ts"
+import { findLink, type Ifindex, listRoutes, RouteSocket, RT_TABLE_MAIN, RTPROT_RA } from "../../pkg/netlink/mod.ts"
+import { findSysctl } from "../../pkg/sysctl/mod.ts"
+import { AF_INET6, type Cidr, contains, formatCidr, isCniError, isLinkLocal, parseCidr } from "../../pkg/types/mod.ts"
 import { isOn, nodeAt, textAt } from "./document.ts"
 import type { Findings } from "./findings.ts"
 import type { LintNetwork } from "./network.ts"
-import type { PlacedRange } from "./ranges.ts"
+import { isPlaceholder } from "./placeholder.ts"
+import { isOnHost, type PlacedRange } from "./ranges.ts"
 
 /** A network that the node has a route to already. */
 export interface NodeRoute {
@@ -91,9 +93,10 @@ function overlap(a: Cidr, b: Cidr): boolean {
 /** Masters that are not there, or too small, and files that cannot be read. */
 export function checkNode({ entries }: LintNetwork, findings: Findings): void {
   using route = RouteSocket.open()
-  for (const { source, node, known } of entries) {
+  for (const { source, node, known, ipam } of entries) {
     const name = textAt(node, ["master"]) ?? ""
-    const isHere = known?.fields.master !== undefined && name !== "" && !isOn(node, ["linkInContainer"])
+    const isHere =
+      known?.fields.master !== undefined && name !== "" && !isPlaceholder(name) && !isOn(node, ["linkInContainer"])
     const master = isHere ? findLink(route, name) : undefined
     if (isHere && master === undefined) {
       findings.add(source, nodeAt(node, ["master"]), "no-master", `this node has no interface "${name}"`, {
@@ -107,7 +110,7 @@ export function checkNode({ entries }: LintNetwork, findings: Findings): void {
       findings.add(source, mtu, "master-mtu", `${wanted} is more than the MTU of "${name}", ${most}`)
     }
     const resolvConf = textAt(node, ["ipam", "resolvConf"]) ?? ""
-    if (resolvConf !== "" && !isReadable(resolvConf)) {
+    if (ipam?.name === "host-local" && resolvConf !== "" && !isReadable(resolvConf)) {
       findings.add(
         source,
         nodeAt(node, ["ipam", "resolvConf"]),
@@ -124,6 +127,26 @@ function isReadable(file: string): boolean {
     return true
   } catch {
     return false
+  }
+}
+
+/**
+ * Networks whose plugin switches IPv6 forwarding on, on a node with a default route by router advertisement. The kernel deletes
+ * that route where `accept_ra` is 1; bridge and ptp of this suite set it to 2 first, others do not.
+ */
+export function checkAdvertisedRoutes(ranges: readonly PlacedRange[], findings: Findings): void {
+  using route = RouteSocket.open()
+  const advertised = listRoutes(route, AF_INET6, { protocol: RTPROT_RA }).filter(({ prefix }) => prefix === 0)
+  const indexes = advertised.flatMap(({ index, nextHops }) => nextHops?.map((hop) => hop.index) ?? [index])
+  const links = indexes.flatMap((index) => (index === undefined ? [] : (findLink(route, index as Ifindex)?.name ?? [])))
+  const exposed = links.find((name) => findSysctl(`net/ipv6/conf/${name}/accept_ra`) === "1")
+  if (exposed === undefined) return
+  for (const { source, node, range, entry } of ranges) {
+    if (range.start.family !== AF_INET6 || !isOnHost(entry)) continue
+    const message = `IPv6 forwarding deletes this node's default route by "${exposed}" while its accept_ra is 1`
+    findings.add(source, nodeAt(node, ["subnet"]), "advertised-route", message, {
+      hint: `"${entry.type}" of this suite sets accept_ra to 2 first; for other suites: sysctl -w net/ipv6/conf/${exposed}/accept_ra=2`,
+    })
   }
 }
 

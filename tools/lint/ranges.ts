@@ -6,10 +6,11 @@ import {
   type Range,
 } from "../../ipam/host-local/main.ts"
 import { contains, isCniError, type JsonValue, parseCidr, parseIp, parseNetworkConfig } from "../../pkg/types/mod.ts"
-import { isOn, itemsAt, memberOf, type Node, nodeAt, positionOf, textAt } from "./document.ts"
-import type { Findings, Source } from "./findings.ts"
+import { isOn, itemsAt, memberOf, type Node, nodeAt, textAt } from "./document.ts"
+import { type Findings, placeInFile, type Source } from "./findings.ts"
 import { plainValue } from "./keys.ts"
-import type { Entry, LintNetwork } from "./network.ts"
+import { type Entry, isName, type LintNetwork } from "./network.ts"
+import { hasPlaceholder } from "./placeholder.ts"
 
 /** A range of host-local, and where it stands. */
 export interface PlacedRange {
@@ -28,7 +29,7 @@ export function checkRanges(network: LintNetwork, findings: Findings): PlacedRan
   return network.entries.flatMap((entry) => {
     const ipam = nodeAt(entry.node, ["ipam"])
     if (entry.ipam?.name !== "host-local" || !ipam || findings.hasErrorIn(entry.source, ipam)) return []
-    const ranges = rangeNodes(entry).flatMap((node) => readRange(network, entry, node, findings))
+    const ranges = writtenRanges(entry).flatMap((written) => readRange(network, entry, written, findings))
     checkWithin(ranges, findings)
     if (!findings.hasErrorIn(entry.source, ipam)) checkWhole(network, entry, findings)
     for (const placed of ranges) checkRange(placed, findings)
@@ -37,16 +38,27 @@ export function checkRanges(network: LintNetwork, findings: Findings): PlacedRan
   })
 }
 
-/** The objects that are ranges: those of `ipam.ranges`, and `ipam` itself in the old form. */
-function rangeNodes({ node }: Entry): Node[] {
+/** An object that is a range, and its path; the keys of the old form stand in `ipam` itself. */
+interface Written {
+  readonly node: Node
+  readonly path: string
+}
+
+function writtenRanges({ node }: Entry): Written[] {
   const ipam = nodeAt(node, ["ipam"])
-  const old = memberOf(ipam, "subnet") !== undefined && ipam !== undefined ? [ipam] : []
+  const old = memberOf(ipam, "subnet") !== undefined && ipam !== undefined ? [{ node: ipam, path: "ipam" }] : []
   const sets = itemsAt(ipam, ["ranges"])
-  return [...old, ...sets.flatMap((set) => (set.kind === "list" ? set.items : []))]
+  const inSets = sets.flatMap((set, at) =>
+    (set.kind === "list" ? set.items : []).map((range, index) => ({
+      node: range,
+      path: `ipam.ranges[${at}][${index}]`,
+    })),
+  )
+  return [...old, ...inSets].filter((each) => !hasPlaceholder(each.node))
 }
 
 /** host-local's own reading of one range. */
-function readRange({ name }: LintNetwork, entry: Entry, node: Node, findings: Findings): PlacedRange[] {
+function readRange({ name }: LintNetwork, entry: Entry, { node, path }: Written, findings: Findings): PlacedRange[] {
   const { source } = entry
   try {
     const [[range] = []] = rangeSetsOf([[plainValue(node)]])
@@ -55,13 +67,8 @@ function readRange({ name }: LintNetwork, entry: Entry, node: Node, findings: Fi
     if (!isCniError(error)) throw error
     const message = error.message.replace(/^invalid range set \d+: /, "")
     const key = ["rangeStart", "rangeEnd", "gateway"].find((each) => message.startsWith(each)) ?? "subnet"
-    findings.add(
-      source,
-      nodeAt(node, [key]) ?? node,
-      "bad-range",
-      message,
-      error.details ? { hint: error.details } : {},
-    )
+    const hint = `the value of "${path}.${key}" in network "${name}"`
+    findings.add(source, nodeAt(node, [key]) ?? node, "bad-range", message, { hint })
     return []
   }
 }
@@ -75,22 +82,27 @@ function checkWithin(ranges: readonly PlacedRange[], findings: Findings): void {
   for (const [index, placed] of ranges.entries()) {
     const other = ranges.slice(0, index).find(({ range }) => overlap(range, placed.range))
     if (other === undefined) continue
-    const { line, column } = positionOf(other.source.text, other.node.start)
+    const { line, column } = placeInFile(other.source, other.node.start)
     const message = `${show(placed.range)} overlaps ${show(other.range)} of line ${line}, column ${column}`
     findings.add(placed.source, placed.node, "range-overlap", message)
   }
 }
 
 /** The refusals by host-local of all ranges together, such as two families in one set. */
-function checkWhole({ version }: LintNetwork, { source, node }: Entry, findings: Findings): void {
-  const raw = { name: "lint", cniVersion: version, ipam: plainValue(nodeAt(node, ["ipam"]) ?? node) }
+function checkWhole({ name, version }: LintNetwork, { source, node }: Entry, findings: Findings): void {
+  const ipam = nodeAt(node, ["ipam"]) ?? node
+  if (hasPlaceholder(ipam)) return
+  const raw = { name: isName(name) ? name : "net", cniVersion: version, ipam: plainValue(ipam) }
   try {
     parseHostLocalConfig(parseNetworkConfig(raw), { verb: "ADD", args: "", raw })
   } catch (error) {
     if (!isCniError(error)) throw error
+    const isEmpty = error.message === "no IP ranges specified"
+    if (isEmpty && isOn(node, ["capabilities", "ipRanges"])) return // the runtime hands them over
     const key = /ipam\.(\w+)/.exec(error.message)?.[1] ?? "ranges"
     const place = nodeAt(node, ["ipam", key]) ?? nodeAt(node, ["ipam"])
-    findings.add(source, place, "bad-range", error.message, error.details ? { hint: error.details } : {})
+    const hint = isEmpty ? `write "subnet", "ranges" or "rangesFile" into "ipam" of network "${name}"` : error.details
+    findings.add(source, place, "bad-range", error.message, hint ? { hint } : {})
   }
 }
 
@@ -129,7 +141,7 @@ export function checkBetweenNetworks(ranges: readonly PlacedRange[], findings: F
       .slice(0, index)
       .find((each) => each.network !== placed.network && overlap(each.range, placed.range))
     if (other === undefined) continue
-    const { line } = positionOf(other.source.text, other.node.start)
+    const { line } = placeInFile(other.source, other.node.start)
     const message = `${show(placed.range)} overlaps ${show(other.range)} of network "${other.network}" (${other.source.file}:${line})`
     const severity = isOnHost(placed.entry) && isOnHost(other.entry) ? "error" : "warning"
     const hint = severity === "error" ? "the host has one route to these addresses" : "both hand out the same addresses"

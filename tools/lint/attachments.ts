@@ -1,0 +1,149 @@
+import { itemsAt, memberOf, type Node, nodeAt, parseTree, textAt } from "./document.ts"
+
+/** The configuration in a NetworkAttachmentDefinition of Multus. */
+export interface Attachment {
+  /** `metadata.name`: Multus uses it where the configuration has no name. */
+  readonly name: string
+  /** The file's text. */
+  readonly whole: string
+  /** `spec.config`, unquoted; undefined where the object has none. */
+  readonly config: string | undefined
+  /** For each UTF-16 unit of `config` its offset in the file; the first one is that of the object where there is no `config`. */
+  readonly offsets: readonly number[]
+  /** `spec.config` is an object or a list, which the API server refuses. */
+  readonly isObject: boolean
+}
+
+const KIND = "NetworkAttachmentDefinition"
+
+/** A text with the offset in the file of each of its units. */
+interface Unquoted {
+  readonly text: string
+  readonly offsets: readonly number[]
+}
+
+/** The NetworkAttachmentDefinitions of a file, in JSON or YAML; undefined where the file has none. */
+export function attachmentsIn(text: string): Attachment[] | undefined {
+  const found = /^\s*\{/.test(text) ? inJson(text) : inYaml(text)
+  return found.length === 0 ? undefined : found
+}
+
+function inJson(text: string): Attachment[] {
+  if (!text.includes(KIND)) return []
+  try {
+    JSON.parse(text)
+  } catch {
+    return [] // the rule json-syntax says why
+  }
+  const tree = parseTree(text)
+  return [tree, ...itemsAt(tree, ["items"])]
+    .filter((node) => textAt(node, ["kind"]) === KIND)
+    .map((node) => ofObject(text, node))
+}
+
+function ofObject(whole: string, node: Node): Attachment {
+  const name = textAt(node, ["metadata", "name"]) ?? ""
+  const config = nodeAt(node, ["spec", "config"])
+  const isText = config?.kind === "scalar" && typeof config.value === "string" && config.value !== ""
+  if (!isText) {
+    const place = config ?? memberOf(node, "kind")?.keyNode ?? node
+    return { name, whole, config: undefined, offsets: [place.start], isObject: config?.kind === "object" }
+  }
+  const { text, offsets } = doubleQuoted(whole, config.start + 1)
+  return { name, whole, config: text, offsets, isObject: false }
+}
+
+/**
+ * Reads no more of YAML than manifests of this kind use: documents, block keys, and `spec.config` as a block or a quoted text. A
+ * whole parser of YAML would make the tool larger than all of lint.
+ */
+function inYaml(whole: string): Attachment[] {
+  let at = 0
+  return whole.split(/^(?=---)/m).flatMap((document): Attachment[] => {
+    const start = at
+    at += document.length
+    if (!new RegExp(`^kind:\\s*["']?${KIND}["']?\\s*(#.*)?$`, "m").test(document)) return []
+    const name = placeOfValue(document, "metadata", "name")
+    const config = placeOfValue(document, "spec", "config")
+    const written = name === undefined ? "" : (/^(["']?)(.*?)\1\s*(?:#.*)?$/m.exec(document.slice(name.at))?.[2] ?? "")
+    const none = { name: written, whole, config: undefined, isObject: false }
+    const value = config === undefined ? "" : document.slice(config.at)
+    if (config === undefined || /^(\s*$|\s*#|""|'')/m.exec(value)?.index === 0) {
+      return [{ ...none, offsets: [start + document.indexOf("kind:")] }]
+    }
+    const unquoted = unquote(whole, start + config.at, config.indent, start + document.length)
+    if (unquoted === undefined) return [{ ...none, offsets: [start + config.at], isObject: true }]
+    return [{ ...none, config: unquoted.text, offsets: unquoted.offsets }]
+  })
+}
+
+/** Where the value of a key in a block of the first level begins, and how far the key is indented. */
+function placeOfValue(document: string, block: string, key: string): { at: number; indent: number } | undefined {
+  const head = new RegExp(`^${block}:[ \\t]*(?:#.*)?\\r?\\n`, "m").exec(document)
+  if (head === null) return undefined
+  const from = head.index + head[0].length
+  const body = document.slice(from)
+  const end = /^[^\s#]/m.exec(body)?.index ?? body.length
+  const indent = /^([ ]+)\S/m.exec(body)?.[1] ?? ""
+  const found = new RegExp(`^${indent}["']?${key}["']?:[ \\t]*`, "m").exec(body.slice(0, end))
+  return found === null ? undefined : { at: from + found.index + found[0].length, indent: indent.length }
+}
+
+/** The text of a scalar that begins at an offset; undefined for a mapping or a list in flow style. */
+function unquote(whole: string, at: number, indent: number, end: number): Unquoted | undefined {
+  const first = whole[at]
+  if (first === "|" || first === ">") return block(whole, at, indent, end)
+  if (first === '"') return doubleQuoted(whole, at + 1)
+  if (first === "'") return singleQuoted(whole, at + 1)
+  if ((first === "{" && whole[at + 1] !== "{") || first === "[") return undefined
+  const line = /^.*/.exec(whole.slice(at))?.[0] ?? ""
+  return { text: line, offsets: [...Array(line.length).keys()].map((index) => at + index) }
+}
+
+/** A block ends before the first line that is indented no further than its key. Its indentation is blank in JSON as well. */
+function block(whole: string, at: number, indent: number, end: number): Unquoted {
+  const start = whole.indexOf("\n", at) + 1
+  const lines = whole.slice(start, end).split("\n")
+  const after = lines.findIndex((line) => line.trim() !== "" && (/^ */.exec(line)?.[0].length ?? 0) <= indent)
+  const text = lines.slice(0, after < 0 ? undefined : after).join("\n")
+  return { text, offsets: [...Array(text.length).keys()].map((index) => start + index) }
+}
+
+function singleQuoted(whole: string, from: number): Unquoted {
+  return collect(whole, from, (at) => {
+    if (whole[at] !== "'") return { length: 1, value: whole[at] ?? "" }
+    return whole[at + 1] === "'" ? { length: 2, value: "'" } : undefined
+  })
+}
+
+const escapes: Readonly<Record<string, string>> = { n: "\n", t: "\t", r: "\r", b: "\b", f: "\f", 0: "\0", e: "\x1b" }
+
+function doubleQuoted(whole: string, from: number): Unquoted {
+  return collect(whole, from, (at) => {
+    if (whole[at] === '"') return undefined
+    if (whole[at] !== "\\") return { length: 1, value: whole[at] ?? "" }
+    const long = /^\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2}))/.exec(whole.slice(at, at + 6))
+    if (long)
+      return { length: long[0].length, value: String.fromCharCode(Number.parseInt(long[1] ?? long[2] ?? "", 16)) }
+    const next = whole[at + 1] ?? ""
+    if (next === "\n") return { length: /^\\\n[ \t]*/.exec(whole.slice(at))?.[0].length ?? 2, value: "" }
+    return { length: 2, value: escapes[next] ?? next }
+  })
+}
+
+function collect(
+  whole: string,
+  from: number,
+  read: (at: number) => { length: number; value: string } | undefined,
+): Unquoted {
+  const offsets: number[] = []
+  let text = ""
+  for (let at = from; at < whole.length; ) {
+    const piece = read(at)
+    if (piece === undefined) break
+    if (piece.value !== "") offsets.push(at)
+    text += piece.value
+    at += piece.length
+  }
+  return { text, offsets }
+}

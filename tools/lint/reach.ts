@@ -1,0 +1,102 @@
+import { isOn, itemsAt, memberOf, nodeAt, textAt } from "./document.ts"
+import type { Findings } from "./findings.ts"
+import type { Entry, LintNetwork } from "./network.ts"
+
+/** Rules on chains that ADD accepts and whose containers then reach nothing, or are not reached. */
+export function checkReach({ entries }: LintNetwork, findings: Findings): void {
+  for (const [index, entry] of entries.entries()) {
+    const before = entries.slice(0, index)
+    checkAddresses(entry, findings)
+    checkDefaultRoute(entry, findings)
+    checkSourceRouting(entry, before, findings)
+    checkPublishedPorts(entry, before, findings)
+    checkVlan(entry, findings)
+  }
+}
+
+const needAddresses = ["isDefaultGateway", "isGateway", "ipMasq"]
+
+/** A bridge without an IPAM plugin has no gateway address, no route and no rule. */
+function checkAddresses({ source, node, known }: Entry, findings: Findings): void {
+  const key = needAddresses.find((each) => isOn(node, [each]))
+  if (known?.name !== "bridge" || key === undefined || (textAt(node, ["ipam", "type"]) ?? "") !== "") return
+  const message = `"${key}" has no effect: "ipam" names no plugin, so containers get no addresses`
+  findings.add(source, memberOf(node, key)?.keyNode, "no-addresses", message, {
+    hint: 'write "ipam": { "type": "host-local", … }',
+  })
+}
+
+/** Masqueraded traffic leaves the network, so the container needs a route. A DHCP server may send one. */
+function checkDefaultRoute({ source, node, known, ipam }: Entry, findings: Findings): void {
+  const isMasqueraded = (known?.name === "bridge" || known?.name === "ptp") && isOn(node, ["ipMasq"])
+  const isFixed = ipam?.name === "host-local" || ipam?.name === "static"
+  if (!isMasqueraded || !isFixed || (known.name === "bridge" && isOn(node, ["isDefaultGateway"]))) return
+  if (itemsAt(node, ["ipam", "routes"]).length > 0) return
+  const message = '"ipMasq" is for traffic to other networks, but containers have no route to any'
+  const routes = '"routes": [{ "dst": "0.0.0.0/0" }] in "ipam"'
+  findings.add(source, memberOf(node, "ipMasq")?.keyNode, "no-default-route", message, {
+    hint: known.name === "bridge" ? `write "isDefaultGateway": true, or ${routes}` : `write ${routes}`,
+  })
+}
+
+/** sbr needs a gateway for the default route of its table: host-local always has one, static only where it is written. */
+function checkSourceRouting({ source, node, known }: Entry, before: readonly Entry[], findings: Findings): void {
+  if (known?.name !== "sbr" || itemsAt(node, ["gateways"]).length > 0 || nodeAt(node, ["table"]) !== undefined) return
+  const maker = before.find(({ ipam }) => ipam?.name === "static")
+  if (maker === undefined) return
+  const isRequested = isOn(maker.node, ["capabilities", "ips"]) // requested addresses replace the written ones
+  const hasGateway = itemsAt(maker.node, ["ipam", "addresses"]).some((each) => textAt(each, ["gateway"]))
+  const isDefault = (dst: string | undefined) => dst !== undefined && /\/0$/.test(dst)
+  const hasRoute = itemsAt(maker.node, ["ipam", "routes"]).some((route) => isDefault(textAt(route, ["dst"])))
+  if ((hasGateway && !isRequested) || hasRoute) return
+  const message = 'static gives no gateway, so the table of "sbr" gets no default route'
+  findings.add(source, nodeAt(node, ["type"]), "no-gateway", message, {
+    hint: 'write the gateway into "gateways" of sbr',
+  })
+}
+
+/** The kernel delivers no packet between a host and the macvlan and ipvlan interfaces on its link. */
+function checkPublishedPorts({ source, node, known }: Entry, before: readonly Entry[], findings: Findings): void {
+  if (known?.name !== "portmap") return
+  const maker = before.find((each) => ["macvlan", "ipvlan"].includes(each.known?.name ?? ""))
+  if (maker === undefined) return
+  const message = `published ports never answer: the host cannot reach a container of "${maker.type}"`
+  findings.add(source, nodeAt(node, ["type"]), "unreachable-ports", message, {
+    hint: "connect to the container's own address, or publish ports of a bridge or ptp network",
+  })
+}
+
+/** The kernel allows one interface of each VLAN on a master, in all namespaces together. */
+function checkVlan({ source, node, known }: Entry, findings: Findings): void {
+  if (known?.name !== "vlan" || isOn(node, ["linkInContainer"])) return
+  const message = "each node can have one container of this network: a master has one interface of each VLAN"
+  findings.add(source, nodeAt(node, ["type"]), "one-per-node", message, {
+    severity: severityOf(source),
+    hint: 'use bridge with "vlan", or macvlan on a VLAN interface of the host',
+  })
+}
+
+/** A NetworkAttachmentDefinition is for pods of all nodes; a file may be meant for one node or one container. */
+function severityOf({ attachment }: Entry["source"]) {
+  return attachment === undefined ? "info" : "warning"
+}
+
+/** Interfaces on a link of the host, whose network other nodes share. */
+const onSharedLink = ["macvlan", "ipvlan", "vlan", "host-device"]
+
+/** host-local keeps its reservations on one node, so nodes on one link hand out the same addresses. */
+export function checkSharedRange({ source, node, known, ipam }: Entry, findings: Findings): void {
+  const isShared = ipam?.name === "host-local" && onSharedLink.includes(known?.name ?? "")
+  if (!isShared || isOn(node, ["linkInContainer"])) return
+  const written = nodeAt(node, ["ipam"])
+  const sets = [written, ...itemsAt(written, ["ranges"]).flatMap((set) => (set.kind === "list" ? set.items : []))]
+  const range = sets.find((each) => textAt(each, ["subnet"]) !== undefined)
+  if (range === undefined) return
+  const isPart = ["rangeStart", "rangeEnd"].some((key) => textAt(range, [key]) !== undefined)
+  if (isPart && source.attachment === undefined) return // the file may be one node's
+  const message = `host-local knows its own node only: each node hands out the same addresses of ${textAt(range, ["subnet"])}`
+  findings.add(source, nodeAt(range, ["subnet"]), "shared-range", message, {
+    severity: severityOf(source),
+    hint: 'use an IPAM plugin for all nodes (whereabouts, dhcp), or give each node its own "rangeStart" and "rangeEnd" in a file',
+  })
+}
