@@ -14,6 +14,11 @@ export interface Attachment {
   readonly isObject: boolean
 }
 
+/** Whether a file is YAML by its name: runtimes read none. */
+export function isManifest(name: string): boolean {
+  return /\.ya?ml$/i.test(name)
+}
+
 const KIND = "NetworkAttachmentDefinition"
 
 /** A text with the offset in the file of each of its units. */

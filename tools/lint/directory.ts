@@ -1,4 +1,5 @@
 import { basename, dirname, isErrno, join, readEntries, readTextFile, unlessErrno } from "../../pkg/libc/mod.ts"
+import { isManifest } from "./attachments.ts"
 import { nodeAt } from "./document.ts"
 import { type Findings, readSources, type Source } from "./findings.ts"
 import type { LintNetwork } from "./network.ts"
@@ -40,11 +41,6 @@ function filesIn(directory: string): string[] {
 
 function isNetworkFile(name: string): boolean {
   return /\.(conflist|conf|json)$/.test(name)
-}
-
-/** Whether a file is YAML by its name: runtimes read none. */
-export function isManifest(name: string): boolean {
-  return /\.ya?ml$/i.test(name)
 }
 
 /** Names that look like a network's file to a person, and to no runtime: copies of editors and package managers, and YAML. */
