@@ -1,15 +1,16 @@
 /**
- * Everything that has to hold before a change goes in: `modes` below has what there is.
+ * Runs the tests; `modes` below lists the kinds of run.
  *
- *   npm test                       the gate, the build, the integration tests, and the statements of docs/develop/conformance.md
+ *   npm test                       the gate, the build, and the integration tests that are not long
+ *   npm run test:all               the long ones as well; every statement of docs/develop/conformance.md needs a test
  *   bun scripts/test.ts --MODE     one of the modes, such as --gate; npm has a command for each
  *
- * Goes through all steps even when a step fails, and says in a line how each test file ended. The output of the tests is in
- * dist/test.log; failures are printed at the end. A file that fails runs once more, alone, after the others: a second failure counts,
- * a pass is reported as FLAKY with the first output. Where more than ten files fail none runs again.
+ * Goes through all steps even when a step fails, and prints one line for each test file. The output of the tests is in
+ * dist/test.log; failures are printed at the end. With `--retry` a file that fails runs once more, alone, after the others: a
+ * second failure counts, a pass is reported as FLAKY with the first output. If more than ten files fail, none runs again.
  *
- * The last line is `N passed, N failed`, and the exit code 0 when nothing failed; a step that is not a test counts
- * as one failure when it fails, and so does a test file that dies or hangs, and each statement of docs/develop/conformance.md that does not hold.
+ * The last line is `N passed, N failed`; the exit code is 0 if nothing failed. A step that is not a test counts as one failure,
+ * as does a test file that dies or hangs, and each statement of docs/develop/conformance.md that does not hold.
  */
 import { rm } from "node:fs/promises"
 import { availableParallelism } from "node:os"
@@ -50,7 +51,31 @@ async function gate(runner: Runner): Promise<void> {
     "--tsBuildInfoFile",
     "dist/types.tsbuildinfo",
   ])
-  await unit(runner, testFiles(unitRooms))
+  const slow = new Set(slowUnitFiles())
+  await unit(
+    runner,
+    testFiles(unitRooms).filter((file) => !slow.has(file)),
+  )
+}
+
+/** The unit tests that start hundreds of programs: `npm test` runs them beside the integration tests, the gate does not. */
+function slowUnitFiles(): string[] {
+  return filesOf([
+    "cmd/completion.test.ts",
+    "install/{kill,power-cut}.test.ts",
+    "ipam/host-local/{crash,power-cut}.test.ts",
+    "scripts/bundle.test.ts",
+    "scripts/test/example-plugin.test.ts",
+  ])
+}
+
+/** Returns the files of patterns. Throws for a pattern without a file. */
+function filesOf(patterns: readonly string[]): string[] {
+  return patterns.flatMap((pattern) => {
+    const files = [...new Bun.Glob(pattern).scanSync(root)].sort().map((file) => `./${file}`)
+    if (files.length === 0) throw new Error(`No test file matches "${pattern}"`)
+    return files
+  })
 }
 
 async function unit(runner: Runner, files: readonly string[]): Promise<void> {
@@ -120,11 +145,13 @@ async function sanitized(runner: Runner, words: readonly string[]): Promise<void
   for (const report of readReports()) runner.fail(report)
 }
 
-/** Judges the statements of docs/develop/conformance.md by the tests that have run; counts those that do not hold. */
-async function judgeStatements(runner: Runner): Promise<Conformance> {
+/** Judges statements of docs/develop/conformance.md by the tests that have run: all of them, or those that a test has run for. */
+async function judgeStatements(runner: Runner, which: "all" | "those tested"): Promise<Conformance> {
   const list = parseStatements(await Bun.file(join(root, "docs/develop/conformance.md")).text())
   const judged = judge(list, runner.testCases)
-  for (const failure of failuresOf(judged)) runner.fail(failure)
+  const counted =
+    which === "all" ? judged : { ...judged, judgements: judged.judgements.filter(({ tests }) => tests.length > 0) }
+  for (const failure of failuresOf(counted)) runner.fail(failure)
   return judged
 }
 
@@ -208,17 +235,36 @@ async function release(runner: Runner): Promise<void> {
   await integration(runner, integrationFiles("release"))
 }
 
+/** Integration tests that take long and prove what is rare: whole tables of faults, many containers, every kind of kill. */
+function longFiles(): string[] {
+  return filesOf([
+    "integration/cni/{connectivity,doctor-containers}.test.ts",
+    "integration/cni/faults*.test.ts",
+    "integration/dhcp/many.test.ts",
+    "integration/every-plugin/example-plugin.test.ts",
+  ])
+}
+
+/** The gate, the slow unit tests, and the integration tests without the long ones. */
+async function short(runner: Runner): Promise<void> {
+  await gate(runner)
+  const long = new Set(longFiles())
+  const files = integrationFiles().filter((file) => !long.has(file))
+  await integration(runner, [...slowUnitFiles(), ...files])
+  await judgeStatements(runner, "those tested")
+}
+
 async function everything(runner: Runner): Promise<void> {
   await gate(runner)
-  await integration(runner, integrationFiles())
-  runner.summarize(summaryOf(await judgeStatements(runner)))
+  await integration(runner, [...slowUnitFiles(), ...integrationFiles()])
+  runner.summarize(summaryOf(await judgeStatements(runner, "all")))
 }
 
 /** The tests that hold statements, and for each statement what holds it. */
 async function conformance(runner: Runner, words: readonly string[]): Promise<void> {
   await unit(runner, await withNumbers(testFiles(unitRooms)))
   await integration(runner, await withNumbers(integrationFiles()))
-  const judged = await judgeStatements(runner)
+  const judged = await judgeStatements(runner, "all")
   console.log(words.includes("--json") ? JSON.stringify(jsonReport(judged), undefined, 2) : `\n${formatReport(judged)}`)
   runner.summarize(summaryOf(judged))
 }
@@ -228,6 +274,8 @@ type Mode = (runner: Runner, words: readonly string[]) => Promise<void>
 
 const modes: Readonly<Record<string, Mode>> = {
   /** `npm test`; needs root, as all that follow the gate. */
+  short,
+  /** `npm run test:all`. */
   all: everything,
   /** Format, lint, types, unit tests; needs nothing. */
   gate,
@@ -262,7 +310,8 @@ const modes: Readonly<Record<string, Mode>> = {
 }
 
 if (import.meta.main) {
-  const [first = "--all", ...rest] = process.argv.slice(2)
+  const words = process.argv.slice(2)
+  const [first = "--short", ...rest] = words.filter((word) => word !== "--retry")
   const mode = modes[first.replace(/^--/, "")]
   if (mode === undefined) {
     console.error(`Unknown mode "${first}": choose from --${Object.keys(modes).join(", --")}`)
@@ -272,7 +321,7 @@ if (import.meta.main) {
   const log = join(root, "dist/test.log")
   await emptyLog(log)
   const show = rest.includes("--json") ? 2 : 1
-  const runner = new Runner({ root, reports: reports.path, log, show })
+  const runner = new Runner({ root, reports: reports.path, log, show, retry: words.includes("--retry") })
   await mode(runner, rest)
   process.exitCode = runner.finish()
 }

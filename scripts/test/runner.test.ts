@@ -14,15 +14,18 @@ const bad = 'throw new Error("broken")'
 /** Fails when it runs for the first time. */
 const once = `if (!existsSync(import.meta.path + ".seen")) { writeFileSync(import.meta.path + ".seen", ""); throw new Error("too slow") }`
 
-/** Runs these files by a runner of another process, and answers what it printed and how it ended. */
-async function run(files: Files, call: "eachFile" | "tests" = "eachFile") {
+/** Runs these files by a runner of another process; returns its lines, its exit code and its log. */
+async function run(
+  files: Files,
+  { call = "eachFile", retry = true }: { call?: "eachFile" | "tests"; retry?: boolean } = {},
+) {
   await using directory = await TemporaryDirectory.create("cni-runner")
   for (const [name, body] of Object.entries(files)) {
     const head = 'import { test } from "bun:test"\nimport { existsSync, writeFileSync } from "node:fs"\n'
     writeFileSync(directory.join(`${name}.test.ts`), `${head}test("title of ${name}", () => { ${body} })\n`)
   }
   const paths = Object.keys(files).map((name) => `./${name}.test.ts`)
-  const place = { root: directory.path, reports: directory.path, log: directory.join("log") }
+  const place = { root: directory.path, reports: directory.path, log: directory.join("log"), retry }
   const how =
     call === "tests"
       ? `runner.tests("unit tests", ${JSON.stringify(paths)}, `
@@ -50,9 +53,20 @@ test("each file that passes is one line, which has its number; what it prints is
 }, 900_000)
 
 test.each(["eachFile", "tests"] as const)(
-  "a file that fails and passes when it runs once more alone is told as flaky with both results, and is no failure (%s)",
+  "a file that fails once has failed (%s)",
   async (call) => {
-    const { lines, exitCode } = await run({ a: once, b: good }, call)
+    const { lines, exitCode } = await run({ a: once, b: good }, { call, retry: false })
+    expect(lines.join("\n")).toContain("too slow")
+    expect(lines.filter((line) => /FLAKY|once more/.test(line))).toEqual([])
+    expect([exitCode, lines.at(-1)]).toEqual([1, "1 passed, 1 failed"])
+  },
+  900_000,
+)
+
+test.each(["eachFile", "tests"] as const)(
+  "with a retry, a file that fails and then passes alone is reported as flaky with both results, and is no failure (%s)",
+  async (call) => {
+    const { lines, exitCode } = await run({ a: once, b: good }, { call })
     const flaky = lines.filter((line) => line.startsWith("FLAKY: "))
     expect(flaky).toHaveLength(2)
     expect(flaky[0]).toMatch(/: 1 failed$/)
@@ -63,7 +77,7 @@ test.each(["eachFile", "tests"] as const)(
   900_000,
 )
 
-test("a file that fails twice is a failure, counted once, and both outputs are shown", async () => {
+test("with a retry, a file that fails twice is a failure, counted once, and both outputs are shown", async () => {
   const { lines, exitCode } = await run({ a: bad, b: good })
   expect(lines).toContain("==> once more, alone: ./a.test.ts")
   const end = lines.slice(lines.indexOf("./a.test.ts, also alone: 1 failed"))
@@ -78,7 +92,7 @@ test("a file that dies is a failure with what it printed at last", async () => {
   expect([exitCode, lines.at(-1)]).toEqual([1, "0 passed, 1 failed"])
 }, 900_000)
 
-test("where more than ten files fail none runs once more", async () => {
+test("with a retry, where more than ten files fail none runs once more", async () => {
   const { lines, exitCode } = await run(Object.fromEntries(Array.from({ length: 11 }, (_, at) => [`f${at}`, once])))
   expect(lines.filter((line) => line.startsWith("==> once more"))).toEqual([])
   expect([exitCode, lines.at(-1)]).toEqual([1, "0 passed, 11 failed"])

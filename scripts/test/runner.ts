@@ -23,11 +23,13 @@ export interface Place {
   readonly reports: string
   /** A file for all that the tests print. */
   readonly log: string
-  /** Where what is to be read is shown: stdout or stderr. */
+  /** The stream for the lines about each step: stdout or stderr. */
   readonly show?: 1 | 2
+  /** Whether a file that failed runs once more, alone; it is reported as flaky if it passes then. */
+  readonly retry?: boolean
 }
 
-/** Files that failed at first, and are to run once more alone. */
+/** Files that failed at first. */
 interface Doubtful {
   readonly title: string
   readonly files: readonly string[]
@@ -35,7 +37,7 @@ interface Doubtful {
   readonly first: Attempt
 }
 
-/** So many files that fail are no accident: they do not run once more. */
+/** More failed files than this are no accident: none of them runs again. */
 const mostDoubtful = 10
 
 /** How many of the slowest files, and of those with the most processor time, are named at the end. */
@@ -81,7 +83,7 @@ export class Runner {
     return exitCode === 0
   }
 
-  /** Runs test files with one `bun test`; those that fail once more, alone. */
+  /** Runs test files with one `bun test`. */
   async tests(title: string, files: readonly string[], limits: Limits): Promise<void> {
     this.#print(`==> ${title}: ${files.length} files`)
     const first = await this.#attempt(files, limits)
@@ -92,7 +94,7 @@ export class Runner {
 
   /**
    * Runs each test file with a `bun test` of its own, `lanes` of them at a time: a test in namespaces waits for the kernel more
-   * than it computes. A file that fails runs once more when all have ended, alone.
+   * than it computes.
    */
   async eachFile(files: readonly string[], limits: Limits, lanes: number): Promise<void> {
     const waiting = [...files]
@@ -123,8 +125,7 @@ export class Runner {
   }
 
   /**
-   * Prints what there is to know of the run, what failed at last, and the last line. Answers the exit code: 0 only when tests ran, and
-   * nothing failed, or what failed passed when it ran once more alone.
+   * Prints the times, the failures, and the last line. Returns the exit code: 0 only if tests ran and none failed for good.
    */
   finish(): number {
     const passed = count(this.#testCases, "passed")
@@ -146,10 +147,11 @@ export class Runner {
     return one
   }
 
-  /** Runs once more what has failed, alone, and tells both results: a second failure is one, a second run that passes is not. */
+  /** Counts failures. With `retry` each file runs once more, alone, and both results are reported: only a second failure counts. */
   async #settle(doubtful: readonly Doubtful[]): Promise<void> {
+    const mayRetry = this.#place.retry === true && doubtful.length <= mostDoubtful
     for (const { title, files, limits, first } of doubtful) {
-      if (doubtful.length > mostDoubtful) {
+      if (!mayRetry) {
         this.#count(title, first)
         continue
       }
