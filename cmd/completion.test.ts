@@ -7,7 +7,7 @@ import { complete, completionScript, shells } from "./completion.ts"
 const runtimeFlags = { "conf-dir": { type: "string" }, json: { type: "boolean" } } as const
 const commands = {
   add: {
-    words: ["NETWORK", "NETNS"],
+    words: ["NETWORK", "CONTAINER"],
     flags: {
       ifname: { type: "string", short: "i" },
       output: { type: "string", short: "o", choices: ["text", "wide", "json"] },

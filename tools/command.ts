@@ -2,6 +2,7 @@ import { exists, resolve } from "../pkg/libc/mod.ts"
 import { loadNetwork, type Network, type Runtime } from "../pkg/libcni/mod.ts"
 import { printJson, stringifyJson } from "../pkg/types/mod.ts"
 import { defaults, readPath, type Terminal } from "./environment.ts"
+import { configuredNetworks, requireNetwork } from "./known-networks.ts"
 import { DEFAULT_DATA_DIR, type NodePlaces } from "./node/mod.ts"
 import type { Screen } from "./screen.ts"
 
@@ -171,10 +172,12 @@ export function runtimeOf(args: Arguments, { env, stderr, signal }: Terminal): R
   }
 }
 
-/** Loads the network of that name; warnings about the files go to stderr. */
-export function networkOf(name: string, args: Arguments, { env, stderr }: Terminal): Network {
-  const network = loadNetwork(text(args, "conf-dir") ?? (env.NETCONFPATH || defaults.confDir), name)
-  for (const warning of network.warnings) stderr(`Warning: ${warning}\n`)
+/** Loads the network of that name; warnings about the files go to stderr. Throws with the list of networks where none has the name. */
+export function networkOf(name: string, args: Arguments, terminal: Terminal): Network {
+  const { confDir } = placesOf(args, terminal)
+  requireNetwork(name, configuredNetworks(confDir, name), `no configuration in ${confDir}`)
+  const network = loadNetwork(confDir, name)
+  for (const warning of network.warnings) terminal.stderr(`Warning: ${warning}\n`)
   return network
 }
 

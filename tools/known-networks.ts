@@ -1,15 +1,25 @@
 import { didYouMean } from "../pkg/config/mod.ts"
 import { type Node, type NodeAttachment, readNetworks } from "./node/mod.ts"
 
-/** A network that a command is about has to be one of those that there are. Throws with their list: a slip is not a network without anything. */
-export function requireNetwork(name: string | undefined, known: Iterable<string>): void {
+/** Throws with the list of networks unless `name` is among them; `none` says what has been searched. */
+export function requireNetwork(
+  name: string | undefined,
+  known: Iterable<string>,
+  none = "no configuration and no attachment",
+): void {
   const names = [...new Set(known)].sort()
   if (name === undefined || names.includes(name)) return
   const meant = didYouMean(name, names)
-  const list = names.length === 0 ? "there are no networks" : `there are ${names.map((each) => `"${each}"`).join(", ")}`
+  const list = listOfNetworks(names)
   throw new Error(
-    `Cannot find network "${name}": no configuration and no attachment has the name${meant === undefined ? "" : `, did you mean "${meant}"?`}; ${list}`,
+    `Cannot find network "${name}": ${none} has the name${meant === undefined ? "" : `, did you mean "${meant}"?`}; ${list}`,
   )
+}
+
+/** 'there are "lan", "pods"' */
+export function listOfNetworks(names: Iterable<string>): string {
+  const quoted = [...new Set(names)].sort().map((each) => `"${each}"`)
+  return quoted.length === 0 ? "there are no networks" : `there are ${quoted.join(", ")}`
 }
 
 /** The networks of a node, by files and by attachments; with `name` where a file cannot be read, which may have that network. */

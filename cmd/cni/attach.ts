@@ -1,14 +1,13 @@
 import {
   type Attachment,
   addNetwork,
-  cachedAttachments,
   checkNetwork,
   delNetwork,
   type Network,
   type Runtime,
   statusNetwork,
 } from "../../pkg/libcni/mod.ts"
-import { decodeResult, type JsonObject } from "../../pkg/types/mod.ts"
+import { decodeResult, type JsonObject, ownerComment } from "../../pkg/types/mod.ts"
 import {
   type Arguments,
   attachmentFlags,
@@ -23,18 +22,29 @@ import {
   watchFlags,
   word,
 } from "../../tools/command.ts"
+import { asFound, containerHelp, findAttachment, findContainer, selectionOf } from "../../tools/containers.ts"
 import { attachmentOf, type Terminal } from "../../tools/environment.ts"
-import { attachmentsOf, describeLostBridge, lostBridge, readNode, recordedNetwork } from "../../tools/node/mod.ts"
+import { networksOf, requireNetwork } from "../../tools/known-networks.ts"
+import {
+  attachmentsOf,
+  describeLostBridge,
+  isNamespace,
+  lostBridge,
+  type NodeAttachment,
+  readNode,
+  recordedNetwork,
+} from "../../tools/node/mod.ts"
 import { resultTable } from "../../tools/tables.ts"
 
-const environmentHelp = `NETNS is a path, or a name from "ip netns list". Arguments for the plugins come from the environment:
+const environmentHelp = `${containerHelp}
+With --container-id it is a network namespace, which need not exist for DEL. Arguments for the plugins come from the environment:
   CNI_ARGS   K=V;K=V
   CAP_ARGS   a JSON object with a value for each capability`
 
 /** `cni add` */
 export const add: Command = {
   summary: "Attach a network namespace to a network",
-  words: ["NETWORK", "NETNS"],
+  words: ["NETWORK", "CONTAINER"],
   flags: attachmentFlags,
   help: `${environmentHelp}
 
@@ -45,7 +55,8 @@ Examples:
   cni add mynet /proc/4242/ns/net --ifname net1 --json
   CAP_ARGS='{"portMappings":[{"hostPort":8080,"containerPort":80,"protocol":"tcp"}]}' cni add mynet demo`,
   async run(args, terminal) {
-    const { runtime, network, attachment } = prepare(args, terminal)
+    const [runtime, network] = [runtimeOf(args, terminal), networkOf(word(args, 0), args, terminal)]
+    const attachment = newAttachment(args, terminal)
     const result = await addNetwork(runtime, network, attachment, { undo: true })
     print(args, terminal, {
       json: () => result,
@@ -57,7 +68,7 @@ Examples:
 /** `cni check` */
 export const check: Command = {
   summary: "Ask the plugins whether an attachment is still as ADD made it",
-  words: ["NETWORK", "NETNS"],
+  words: ["NETWORK", "CONTAINER"],
   flags: attachmentFlags,
   help: `${environmentHelp}
 
@@ -66,32 +77,37 @@ Exit code 0: it is unchanged. 1: it differs, and the message says how.
 Example:
   cni check mynet demo`,
   async run(args, terminal) {
-    const prepared = prepare(args, terminal)
-    const { runtime, network, attachment } = prepared
+    const network = networkOf(word(args, 0), args, terminal)
+    const { runtime, attachment } = findAsked(args, terminal)
     const asked = await checkNetwork(runtime, network, attachment)
     const found = asked ? " is as it was made" : ': nothing asked, the network has "disableCheck"'
-    say(args, terminal, `${attachment.ifName} in ${attachment.netns}${found}`, { ...idOf(prepared), asked })
+    say(args, terminal, `${placeOf(attachment)}${found}`, { ...idOf(network, attachment), asked })
   },
 }
 
 /** `cni del` */
 export const del: Command = {
   summary: "Detach a network namespace from a network",
-  words: ["NETWORK", "NETNS"],
+  words: ["NETWORK", "CONTAINER"],
   flags: attachmentFlags,
   help: `${environmentHelp}
 Without them, the arguments of "cni add" are used again. The network's configuration is that of "cni add", if it is cached.
 
-Works also without the namespace, and a second time. Every plugin is run even when another one fails.
+Every plugin is run even when another one fails. A container that is not attached is an error; with --container-id DEL succeeds a second time,
+as runtimes need it, and the message says that nothing was attached.
 
 Example:
   cni del mynet demo`,
   async run(args, terminal) {
-    const prepared = prepareDel(args, terminal)
-    const { runtime, network, attachment } = prepared
+    const found = findAsked(args, terminal)
+    const { runtime, attachment, known } = found
+    const network = networkForDel(found, args, terminal)
     await delNetwork(runtime, network, attachment)
-    const detached = `Detached ${attachment.ifName} in ${attachment.netns} from network "${network.name}"`
-    say(args, terminal, detached, idOf(prepared))
+    const name = `network "${network.name}"`
+    const sentence = known
+      ? `Detached ${placeOf(attachment)} from ${name}`
+      : `Nothing of ${placeOf(attachment)} was attached to ${name}`
+    say(args, terminal, sentence, { ...idOf(network, attachment), detached: known !== undefined })
   },
 }
 
@@ -118,39 +134,64 @@ Example:
   },
 }
 
-interface Prepared {
+/** The attachment that ADD is to make. */
+function newAttachment(args: Arguments, terminal: Terminal): Attachment {
+  const [name, containerId, ifName] = [word(args, 1), text(args, "container-id"), text(args, "ifname")]
+  const path = netnsPath(name)
+  if (containerId !== undefined || isNamespace(path)) return attachmentOf(terminal.env, path, { containerId, ifName })
+  const { netns, attachments } = findContainer(name, nodeOf(args, terminal).attachments)
+  if (netns === undefined) throw new Error(`Cannot attach container "${name}": its network namespace is not recorded`)
+  return attachmentOf(terminal.env, netns, { containerId: attachments[0]?.containerId, ifName })
+}
+
+/** The attachment that CHECK or DEL is about. */
+interface Asked {
   readonly runtime: Runtime
-  readonly network: Network
   readonly attachment: Attachment
+  /** As the node has it; undefined for one that `--container-id` names and of which nothing is left. */
+  readonly known: NodeAttachment | undefined
 }
 
-function prepare(args: Arguments, terminal: Terminal): Prepared {
+/** Throws where the words name no attachment, unless `--container-id` names the container. */
+function findAsked(args: Arguments, terminal: Terminal): Asked {
+  const [network, name, containerId] = [word(args, 0), word(args, 1), text(args, "container-id")]
+  const { node, attachments } = nodeOf(args, terminal)
+  requireNetwork(network, networksOf(node, attachments, network))
+  const asked = attachmentOf(terminal.env, netnsPath(name), { containerId, ifName: text(args, "ifname") })
+  const known =
+    containerId === undefined
+      ? findAttachment(name, selectionOf(network, args, terminal), attachments)
+      : attachments.find((one) => ownerComment(one) === ownerComment({ network, ...asked }))
   const runtime = runtimeOf(args, terminal)
-  const network = networkOf(word(args, 0), args, terminal)
-  return { runtime, network, attachment: askedAttachment(args, terminal) }
-}
-
-function askedAttachment(args: Arguments, terminal: Terminal): Attachment {
-  const named = { containerId: text(args, "container-id"), ifName: text(args, "ifname") }
-  return attachmentOf(terminal.env, netnsPath(word(args, 1)), named)
-}
-
-/** As `prepare`, for DEL. A network whose file is gone, as after `cni install --uninstall`, is read from the record of its ADD. */
-function prepareDel(args: Arguments, terminal: Terminal): Prepared {
-  try {
-    return prepare(args, terminal)
-  } catch (error) {
-    const [runtime, attachment, name] = [runtimeOf(args, terminal), askedAttachment(args, terminal), word(args, 0)]
-    const cached = cachedAttachments(runtime.cacheDir, attachment.containerId).find(
-      (one) => one.network === name && one.ifName === attachment.ifName,
-    )
-    const network = recordedNetwork(cached)
-    if (network === undefined) throw error
-    return { runtime, network, attachment }
+  return {
+    runtime: { ...runtime, cacheDir: known?.cached?.cacheDir ?? runtime.cacheDir },
+    attachment: known && containerId === undefined ? asFound(asked, known) : asked,
+    known,
   }
 }
 
-function idOf({ network, attachment: { containerId, ifName } }: Prepared): JsonObject {
+/** The network of the configuration; where its file is gone, as after `cni install --uninstall`, that of the record of ADD. */
+function networkForDel({ known }: Asked, args: Arguments, terminal: Terminal): Network {
+  try {
+    return networkOf(word(args, 0), args, terminal)
+  } catch (error) {
+    const network = recordedNetwork(known?.cached)
+    if (network === undefined) throw error
+    return network
+  }
+}
+
+function nodeOf(args: Arguments, terminal: Terminal) {
+  const node = readNode(placesOf(args, terminal), { hasRoutes: false })
+  return { node, attachments: attachmentsOf(node) }
+}
+
+/** "eth0 in /run/netns/demo" */
+function placeOf({ ifName, netns, containerId }: Attachment): string {
+  return netns === "" ? `${ifName} of container ${containerId}` : `${ifName} in ${netns}`
+}
+
+function idOf(network: Network, { containerId, ifName }: Attachment): JsonObject {
   return { network: network.name, containerId, ifName }
 }
 

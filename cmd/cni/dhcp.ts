@@ -1,5 +1,6 @@
 import { DEFAULT_STATE, Journal, type LeaseRecord, namespaceLives, readBootId } from "../../ipam/dhcp/main.ts"
-import { type Command, outputFlags, print, text } from "../../tools/command.ts"
+import { type Command, outputFlags, placesOf, print, text } from "../../tools/command.ts"
+import { configuredNetworks, requireNetwork } from "../../tools/known-networks.ts"
 import { containerText, fittedTable, type Screen } from "../../tools/screen.ts"
 import { age, sortedByNames } from "../../tools/tables.ts"
 
@@ -39,6 +40,8 @@ Examples:
     const journal = new Journal(text(args, "state-dir") ?? DEFAULT_STATE)
     const records = journal.exists ? journal.list((line) => terminal.stderr(`${line}\n`)) : []
     const [network] = args.words
+    const configured = configuredNetworks(placesOf(args, terminal).confDir, network)
+    requireNetwork(network, [...records.map((record) => record.network), ...configured])
     const bootId = readBootId()
     const shown = records
       .filter((record) => network === undefined || record.network === network)

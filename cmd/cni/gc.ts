@@ -21,6 +21,7 @@ import {
   wantsJson,
   word,
 } from "../../tools/command.ts"
+import { containerHelp, findContainer } from "../../tools/containers.ts"
 import type { Terminal } from "../../tools/environment.ts"
 import {
   attachmentsOf,
@@ -40,12 +41,18 @@ export const gc: Command = {
   summary: "Delete what deleted containers left behind in a network",
   words: ["[NETWORK]"],
   flags: {
-    keep: { type: "string", multiple: true, value: "ID/IFNAME", help: "an attachment to keep; may be repeated" },
+    keep: {
+      type: "string",
+      multiple: true,
+      value: "NAME",
+      help: "a container to keep, or ID/IFNAME for one interface; may be repeated",
+    },
     auto: { type: "boolean", help: "keep every attachment whose namespace still exists" },
     "dry-run": { type: "boolean", help: "only print what would be kept and deleted" },
     ...runtimeFlags,
   },
   help: `Deletes everything of this network that belongs to no kept attachment. Say what to keep: by --keep, by --auto, or by both.
+${containerHelp}
 --auto reads the attachments from --cache-dir, and from "multus" below it: this must be the cache of the runtime that made them. With and without
 --dry-run it prints every attachment in the cache, and every lease, link and rule to delete. Plugins that have no GC may leave some of these;
 then this command deletes them itself. Exit code 1: something was not deleted, and a message names it.
@@ -58,9 +65,9 @@ Examples:
   cni gc mynet --auto
   cni gc mynet --keep 4e5f6a/eth0 --keep 4e5f6a/net1`,
   async run(args, terminal) {
-    const listed = texts(args, "keep").map(parseKeep)
+    const listed = texts(args, "keep")
     if (listed.length === 0 && !given(args, "auto")) {
-      throw new UsageError("nothing is deleted without knowing what to keep: give --keep ID/IFNAME for each, or --auto")
+      throw new UsageError("nothing is deleted without knowing what to keep: give --keep NAME for each, or --auto")
     }
     const show = (rows: string[][]) =>
       print(args, terminal, {
@@ -95,13 +102,14 @@ function namesIn(args: Arguments, terminal: Terminal): string[] {
 /** Deletes what is not kept of one network. */
 async function collect(
   name: string,
-  listed: readonly AttachmentId[],
+  keep: readonly string[],
   args: Arguments,
   terminal: Terminal,
   show: (rows: string[][]) => unknown,
 ): Promise<void> {
   const runtime = runtimeOf(args, terminal)
   const network = networkOf(name, args, terminal)
+  const listed = keep.length === 0 ? [] : keptOf(network.name, keep, args, terminal)
   const stores = storesOf(network.name, args, terminal)
   const caches = cacheDirs(runtime.cacheDir)
   const attached = () =>
@@ -190,10 +198,16 @@ function rowAsJson([what = "", kind = "", name = "", of = ""]: string[]): JsonOb
   return { what, kind, name, of }
 }
 
-function parseKeep(text: string): AttachmentId {
-  const [containerId, ifName, ...more] = text.split("/")
-  if (containerId && ifName && more.length === 0) return { containerId, ifName }
-  throw new UsageError(`Cannot use --keep ${text}: expected ID/IFNAME, like 4e5f6a/eth0`)
+/** The attachments that the values of `--keep` name. Throws for a value that names none: what it was meant to keep would be deleted. */
+function keptOf(network: string, keep: readonly string[], args: Arguments, terminal: Terminal): AttachmentId[] {
+  const all = attachmentsOf(readNode(placesOf(args, terminal), { hasRoutes: false }))
+  const own = all.filter((one) => one.network === network)
+  return keep.flatMap((name) => {
+    const exact = own.filter((one) => [nameOf(one), ownerComment(one)].includes(name))
+    const found = exact.length > 0 ? exact : findContainer(name, all).attachments.filter((one) => own.includes(one))
+    if (found.length > 0) return found.map(({ containerId, ifName }) => ({ containerId, ifName }))
+    throw new Error(`Cannot keep "${name}": network "${network}" has no attachment of it`)
+  })
 }
 
 /** Those whose namespace is there, or has a process, as after its path was unmounted. Unknown counts as alive. */

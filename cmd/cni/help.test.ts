@@ -24,27 +24,27 @@ const ATTACHMENT = `-i/--ifname=NAME --container-id=ID ${RUNTIME}`
 
 test("these are the commands with their words and flags", () => {
   expect(Object.keys(commands).map(synopsis)).toEqual([
-    `add NETWORK NETNS : ${ATTACHMENT}`,
-    `check NETWORK NETNS : ${ATTACHMENT}`,
-    `del NETWORK NETNS : ${ATTACHMENT}`,
+    `add NETWORK CONTAINER : ${ATTACHMENT}`,
+    `check NETWORK CONTAINER : ${ATTACHMENT}`,
+    `del NETWORK CONTAINER : ${ATTACHMENT}`,
     `status NETWORK : ${WATCH} ${RUNTIME}`,
-    `reattach ATTACHMENT… : --timeout=SECONDS ${PLACES} ${OUTPUT}`,
+    `reattach NETWORK|CONTAINER… : --timeout=SECONDS ${PLACES} ${OUTPUT}`,
     `reconcile [NETWORK] : --dry-run --listen --containers --flows --only=PLUGIN --conf-dir=DIR --cache-dir=DIR --bin-dir=DIR[:DIR] --timeout=SECONDS ${OUTPUT}`,
-    `gc [NETWORK] : --keep=ID/IFNAME… --auto --dry-run ${RUNTIME}`,
+    `gc [NETWORK] : --keep=NAME… --auto --dry-run ${RUNTIME}`,
     `ps [NETWORK] : --orphans -n/--namespace=NAME -A/--all-namespaces ${WATCH} ${PLACES} ${OUTPUT}`,
     `doctor [NETWORK] : --all --fix --bundle=FILE --timeout=SECONDS ${WATCH} ${PLACES} ${OUTPUT}`,
-    `trace [NETWORK] [NETNS] : --to=ADDRESS[:PORT] --udp -i/--ifname=NAME --probe --from=ADDRESS --to-port=PORT --in=NAME ${PLACES} ${OUTPUT}`,
+    `trace [NETWORK] [CONTAINER] : --to=ADDRESS[:PORT] --udp -i/--ifname=NAME --probe --from=ADDRESS --to-port=PORT --in=NAME ${PLACES} ${OUTPUT}`,
     `test [NETWORK] : --containers=CONTAINERS --outside=ADDRESS[:PORT] --name=NAME --timeout=SECONDS ${PLACES} ${OUTPUT}`,
     `graph [NETWORK] : --write=FILE --theme=THEME ${WATCH} ${PLACES} ${OUTPUT}`,
-    `log : -f/--follow --container=ID --network=NETWORK --failed --otlp --file=FILE ${OUTPUT}`,
+    `log : -f/--follow --container=NAME --network=NETWORK --failed --otlp --file=FILE ${OUTPUT}`,
     "metrics : --write=FILE --file=FILE --conf-dir=DIR --cache-dir=DIR -o/--output=FORMAT --json",
     "recorder on",
     "recorder off",
     `dhcp ls [NETWORK] : --state-dir=DIR ${OUTPUT}`,
     `ipam ls [NETWORK] : --data-dir=DIR --conf-dir=DIR ${OUTPUT}`,
-    `ipam release NETWORK : --address=IP --container=ID --ifname=NAME --data-dir=DIR --conf-dir=DIR ${OUTPUT}`,
+    `ipam release NETWORK : --address=IP --container=NAME --ifname=NAME --data-dir=DIR --conf-dir=DIR ${OUTPUT}`,
     `dry-run ADD NETWORK : ${ATTACHMENT}`,
-    `diff NETWORK NETNS : ${ATTACHMENT}`,
+    `diff NETWORK CONTAINER : ${ATTACHMENT}`,
     `explain ERROR|CODE|NAME|-… : ${OUTPUT}`,
     `lint [FILE|DIR] : --conf-dir=DIR --bin-dir=DIR[:DIR] --node --service-range=CIDR… --strict --timeout=SECONDS ${OUTPUT}`,
     "schema [PLUGIN] : --strict --write=DIR --json",
@@ -103,7 +103,7 @@ Usage:
 
 Flags:
   --address IP          this address, and the others of the same container interface
-  --container ID        the addresses of this container
+  --container NAME      the addresses of this container
   --ifname NAME         only those of this interface (with --container; default eth0)
   --data-dir DIR        reservations (default: the network's, else /var/lib/cni/networks)
   --conf-dir DIR        network configurations (NETCONFPATH, else /etc/cni/net.d)

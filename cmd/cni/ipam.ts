@@ -32,9 +32,10 @@ import {
   UsageError,
   word,
 } from "../../tools/command.ts"
+import { findContainer } from "../../tools/containers.ts"
 import { defaults, type Terminal } from "../../tools/environment.ts"
 import { configuredNetworks, requireNetwork } from "../../tools/known-networks.ts"
-import { DEFAULT_DATA_DIR } from "../../tools/node/mod.ts"
+import { attachmentsOf, DEFAULT_DATA_DIR, readNode } from "../../tools/node/mod.ts"
 import { leaseTable, type NetworkUse, useAsJson } from "../../tools/tables.ts"
 
 const places = {
@@ -56,11 +57,9 @@ Examples:
   cni ipam ls
   cni ipam ls mynet --json`,
   async run(args, terminal) {
-    const dataDir = text(args, "data-dir") ?? DEFAULT_DATA_DIR
     const [asked] = args.words
-    const stored = listNetworks(dataDir).sort()
-    requireNetwork(asked, [...stored, ...configuredNetworks(placesOf(args, terminal).confDir, asked)])
-    const networks = asked === undefined ? stored : [asked]
+    if (asked !== undefined) requireKnown(asked, args, terminal)
+    const networks = asked === undefined ? storedNetworks(args) : [asked]
     const uses = networks.map((name) => useOf(name, args, terminal))
     print(args, terminal, {
       json: () => uses.map(useAsJson),
@@ -75,7 +74,7 @@ export const ipamRelease: Command = {
   words: ["NETWORK"],
   flags: {
     address: { type: "string", value: "IP", help: "this address, and the others of the same container interface" },
-    container: { type: "string", value: "ID", help: "the addresses of this container" },
+    container: { type: "string", value: "NAME", help: "the addresses of this container" },
     ifname: { type: "string", value: "NAME", help: "only those of this interface (with --container; default eth0)" },
     ...places,
   },
@@ -85,22 +84,43 @@ Examples:
   cni ipam release mynet --address 10.22.0.7
   cni ipam release mynet --container 4e5f6a --ifname eth0`,
   async run(args, terminal) {
-    const [address, containerId] = [text(args, "address"), text(args, "container")]
-    if ((address === undefined) === (containerId === undefined)) throw new UsageError("give --address or --container")
-    const { store } = poolOf(word(args, 0), args, terminal)
+    const [address, container] = [text(args, "address"), text(args, "container")]
+    if ((address === undefined) === (container === undefined)) throw new UsageError("give --address or --container")
+    const network = word(args, 0)
+    requireKnown(network, args, terminal)
+    const { store } = poolOf(network, args, terminal)
     const before = listLeases(store)
     if (address !== undefined) releaseAddress(store, address)
-    else release(store, { containerId: containerId ?? "", ifName: text(args, "ifname") ?? "eth0" })
+    else
+      release(store, {
+        containerId: idOf(container ?? "", before, args, terminal),
+        ifName: text(args, "ifname") ?? "eth0",
+      })
     const left = new Set(listLeases(store).map((lease) => lease.address))
     const released = before.filter((lease) => !left.has(lease.address)).map((lease) => lease.address)
     if (released.length === 0) {
-      throw new CniError(
-        Code.Internal,
-        `Cannot release ${address ?? containerId} in "${store.directory}": not reserved`,
-      )
+      throw new CniError(Code.Internal, `Cannot release ${address ?? container} in "${store.directory}": not reserved`)
     }
     print(args, terminal, { json: () => ({ released }), text: () => `Released ${released.join(", ")}\n` })
   },
+}
+
+function storedNetworks(args: Arguments): string[] {
+  return listNetworks(text(args, "data-dir") ?? DEFAULT_DATA_DIR).sort()
+}
+
+/** Throws with the list of networks where no store and no configuration has the name. */
+function requireKnown(name: string, args: Arguments, terminal: Terminal): void {
+  requireNetwork(name, [...storedNetworks(args), ...configuredNetworks(placesOf(args, terminal).confDir, name)])
+}
+
+/** The ID of a container that has leases, else of one that the node knows. Throws where there is none. */
+function idOf(name: string, leases: readonly Lease[], args: Arguments, terminal: Terminal): string {
+  if (leases.some(({ holder }) => typeof holder !== "string" && holder.containerId === name)) return name
+  const dataDir = text(args, "data-dir") ?? DEFAULT_DATA_DIR
+  const node = readNode({ ...placesOf(args, terminal), dataDir }, { hasRoutes: false })
+  const [first] = findContainer(name, attachmentsOf(node)).attachments
+  return first?.containerId ?? name
 }
 
 function useOf(name: string, args: Arguments, terminal: Terminal): NetworkUse {

@@ -1,14 +1,18 @@
 import { addNetwork, delNetwork, type Network, parseNetworkList, type Runtime } from "../../pkg/libcni/mod.ts"
 import { isJsonObject, type JsonObject, messageOf, ownerComment, printJson } from "../../pkg/types/mod.ts"
 import { type Command, nodeFlags, placesOf, runtimeFlags, runtimeOf, wantsJson } from "../../tools/command.ts"
+import { containerHelp, findContainer } from "../../tools/containers.ts"
+import { listOfNetworks, networksOf } from "../../tools/known-networks.ts"
 import { attachmentsOf, ipamOf, type NodeAttachment, readNode } from "../../tools/node/mod.ts"
 
 /** `cni reattach` */
 export const reattach: Command = {
   summary: "Run DEL and ADD again with the same addresses: after a flush of rules, or when an interface was deleted",
-  words: ["ATTACHMENT…"],
+  words: ["NETWORK|CONTAINER…"],
   flags: { timeout: runtimeFlags.timeout, ...nodeFlags },
-  help: `ATTACHMENT is NETWORK/CONTAINER/INTERFACE, as cni doctor and cni ps print it, or NETWORK for all of its running containers.
+  help: `${containerHelp}
+NETWORK stands for all of its running containers, NETWORK/ID/IFNAME for one interface.
+
 Runs DEL and ADD with the configuration, the arguments and the namespace of the first ADD, from the runtime's cache, and asks
 host-local for the same addresses. The container keeps running; it has no network until its new interface is up.
 The record stays in the cache: after a failure, or when this command was killed, run it again.
@@ -20,8 +24,10 @@ Examples:
   cni reattach pods/0c1b2a394857/eth0`,
   async run(args, terminal) {
     const runtime = runtimeOf(args, terminal)
-    const attachments = attachmentsOf(readNode(placesOf(args, terminal)))
-    const chosen = new Set(args.words.flatMap((word) => chosenBy(word, attachments)))
+    const node = readNode(placesOf(args, terminal), { hasRoutes: false })
+    const attachments = attachmentsOf(node)
+    const networks = networksOf(node, attachments)
+    const chosen = new Set(args.words.flatMap((word) => chosenBy(word, attachments, networks)))
     const failures: string[] = []
     const done: string[] = []
     for (const one of chosen) {
@@ -39,13 +45,29 @@ Examples:
   },
 }
 
-function chosenBy(word: string, attachments: readonly NodeAttachment[]): NodeAttachment[] {
-  const found = attachments.filter((one) => word === one.network || word === ownerComment(one))
+/** The attachments of a network, else of a container; of NETWORK/ID/IFNAME that interface alone. Throws where nothing can be attached again. */
+function chosenBy(word: string, attachments: readonly NodeAttachment[], networks: readonly string[]): NodeAttachment[] {
+  const found = networks.includes(word)
+    ? attachments.filter(({ network }) => network === word)
+    : ofContainer(word, attachments, networks)
   const usable = found.filter(({ cached, isAlive }) => cached !== undefined && isAlive === true)
   if (usable.length > 0) return usable
-  const reason =
-    found.length === 0 ? "there is no such attachment" : "its namespace is gone, or the cache has no record"
+  const reason = found.length === 0 ? "nothing is attached" : "its namespace is gone, or the cache has no record"
   throw new Error(`Cannot attach "${word}" again: ${reason}`)
+}
+
+function ofContainer(
+  word: string,
+  attachments: readonly NodeAttachment[],
+  networks: readonly string[],
+): readonly NodeAttachment[] {
+  const { attachments: found } = findContainer(
+    word,
+    attachments,
+    `; no network has it either, ${listOfNetworks(networks)}`,
+  )
+  const exact = found.filter((one) => ownerComment(one) === word)
+  return exact.length > 0 ? exact : found
 }
 
 async function makeAnew(one: NodeAttachment, runtime: Runtime): Promise<void> {

@@ -26,8 +26,8 @@ async function say(...args: string[]) {
 test.each([
   [["frob"], 'cni: Cannot run "frob": no such command. "cni --help" lists them'],
   [["recorder", "x"], 'cni recorder: Cannot run "x": no such command. "cni recorder --help" lists them'],
-  [["add", "net"], 'cni add: expected NETWORK and NETNS, got net. "cni add --help" shows how'],
-  [["add"], 'cni add: expected NETWORK and NETNS, got none. "cni add --help" shows how'],
+  [["add", "net"], 'cni add: expected NETWORK and CONTAINER, got net. "cni add --help" shows how'],
+  [["add"], 'cni add: expected NETWORK and CONTAINER, got none. "cni add --help" shows how'],
   [["version", "x", "y"], 'cni version: expected no arguments, got x y. "cni version --help" shows how'],
   [["ps", "a", "b"], 'cni ps: expected [NETWORK], got a b. "cni ps --help" shows how'],
   [["explain"], 'cni explain: expected ERROR|CODE|NAME|-…, got none. "cni explain --help" shows how'],
@@ -79,8 +79,10 @@ test("status and del say what was found and done: as a sentence, and with -o jso
   const say = async (...args: string[]) => (await run(lab, args)).out
   expect(await say("status", "net")).toBe('Network "net" is ready\n')
   expect(JSON.parse(await say("status", "net", "-o", "json"))).toEqual({ network: "net", ready: true, warnings: [] })
-  expect(await say("del", "net", "/run/netns/x")).toBe('Detached eth0 in /run/netns/x from network "net"\n')
+  await run(lab, ["add", "net", "/proc/self/ns/net"])
+  expect(await say("del", "net", "/proc/self/ns/net")).toBe('Detached eth0 in /proc/self/ns/net from network "net"\n')
+  const again = ["del", "net", "/proc/self/ns/net", "--container-id", "c1"]
+  expect(await say(...again)).toBe('Nothing of eth0 in /proc/self/ns/net was attached to network "net"\n')
   const id = { network: "net", containerId: "c1", ifName: "eth0" }
-  const detached = await say("del", "net", "/run/netns/x", "--container-id", "c1", "--json")
-  expect(JSON.parse(detached)).toEqual(id)
+  expect(JSON.parse(await say(...again, "--json"))).toEqual({ ...id, detached: false })
 })

@@ -603,7 +603,7 @@ test("for people there is a line for each probe, and what cannot be tested is sa
     [["--timeout", "0"], 2, /cannot use --timeout 0/],
     [["--outside", "nowhere"], 2, /cannot use --outside nowhere/],
     [["--containers", client.name], 2, /--containers needs two/],
-    [["--containers", `${client.name},other`], 1, /no attachment of it to network "pods" is known/],
+    [["--containers", `${client.name},other`], 1, /Cannot find container "other"/],
   ] as const) {
     const said = await lab.cni(["test", "pods", ...args])
     expect({ exitCode: said.exitCode, stdout: said.stdout }).toEqual({ exitCode, stdout: "" })

@@ -425,6 +425,6 @@ test("what cannot be traced is said: no destination, no attachment, a probe with
   expect(await run("--to", "192.0.2.1", "--probe")).toMatchObject({ exitCode: 2 })
   expect(await lab.cni(["trace", "other", pod.path, "--to", "192.0.2.1"])).toMatchObject({
     exitCode: 1,
-    stderr: expect.stringContaining("no attachment of"),
+    stderr: expect.stringContaining('Cannot find network "other"'),
   })
 })

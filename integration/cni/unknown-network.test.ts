@@ -23,3 +23,27 @@ test.each([[["ps"]], [["graph"]], [["doctor"]], [["ipam", "ls"]], [["reconcile"]
     }
   },
 )
+
+test.each([
+  [["add", "pdos", "NETNS"]],
+  [["check", "pdos", "NETNS"]],
+  [["del", "pdos", "NETNS"]],
+  [["del", "pdos", "NETNS", "--container-id", "c1"]],
+  [["status", "pdos"]],
+  [["gc", "pdos", "--auto"]],
+  [["trace", "pdos", "NETNS", "--to", "10.85.0.1"]],
+  [["test", "pdos"]],
+  [["diff", "pdos", "NETNS"]],
+  [["dry-run", "ADD", "pdos"]],
+  [["ipam", "release", "pdos", "--address", "10.85.0.2"]],
+  [["dhcp", "ls", "pdos"]],
+  [["log", "--network", "pdos"]],
+  [["reattach", "pdos"]],
+])("so does cni %p", async (words) => {
+  await using lab = await NodeLab.create()
+  await lab.cni(["recorder", "on"])
+  const pod = await lab.addPod()
+  const { exitCode, stdout, stderr } = await lab.cni(words.map((word) => (word === "NETNS" ? pod.path : word)))
+  expect({ exitCode, stdout }).toEqual({ exitCode: 1, stdout: "" })
+  expect(stderr).toMatch(/"pdos".*there are "pods"/)
+})

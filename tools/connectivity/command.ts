@@ -43,7 +43,7 @@ export const testCommand: Command = {
     containers: {
       type: "string",
       value: "CONTAINERS",
-      help: "use two existing containers, A,B; each an ID, NAMESPACE/POD, or netns",
+      help: "use two existing containers, A,B, each named as for cni diff",
     },
     outside: {
       type: "string",

@@ -9,9 +9,9 @@ import {
 } from "../../pkg/libcni/mod.ts"
 import { Netns } from "../../pkg/netns/mod.ts"
 import { decodeResult, familyOf, parseCidr, parseIp, type Result } from "../../pkg/types/mod.ts"
-import { netnsPath } from "../command.ts"
+import { findAttachment } from "../containers.ts"
 import { heldPath, makeContainerNamespace } from "../namespace.ts"
-import { isCalled, type NodeAttachment } from "../node/mod.ts"
+import type { NodeAttachment } from "../node/mod.ts"
 import { askedMappings } from "../node/ports.ts"
 
 /** A port of the host that leads to a container's. */
@@ -94,19 +94,11 @@ export class OwnContainers implements AsyncDisposable {
   }
 }
 
-/**
- * An existing container of a network: by its ID, the name of its pod, or its namespace. Throws when the container or
- * its namespace does not exist.
- */
+/** An existing container of a network. Throws where the container, its result or its namespace does not exist. */
 export function existingContainer(attachments: readonly NodeAttachment[], network: string, name: string): Container {
-  const own = attachments.filter((one) => one.network === network && one.result !== undefined)
-  const path = netnsPath(name)
-  const one = own.find((each) => isCalled(each, name, path))
-  if (!one?.result || !one.netns) {
-    throw new Error(
-      `Cannot test container "${name}": no attachment of it to network "${network}" is known; "cni ps" lists them`,
-    )
-  }
+  const one = findAttachment(name, { network, ifName: undefined }, attachments)
+  if (!one.result || !one.netns)
+    throw new Error(`Cannot test container "${name}": no cache has its result and its network namespace`)
   const mapping = one.cached && askedMappings(one.cached).find(({ protocol, hostIp }) => protocol === "tcp" && !hostIp)
   return {
     containerId: one.containerId,

@@ -14,17 +14,18 @@ import {
   text,
   word,
 } from "../command.ts"
+import { asFound, containerHelp, findAttachment, selectionOf } from "../containers.ts"
 import { attachmentOf, type Terminal } from "../environment.ts"
-import { attachmentsOf, isCalled, readNode } from "../node/mod.ts"
+import { attachmentsOf, readNode } from "../node/mod.ts"
 import { type ScreenSize, tinted, wrapped } from "../screen.ts"
 import { compareGateways, compareRules, compareWithKernel, type Difference } from "./compare.ts"
 
 /** `cni diff` */
 export const diffCommand: Command = {
   summary: "Show the differences between what ADD made and what exists now",
-  words: ["NETWORK", "NETNS"],
+  words: ["NETWORK", "CONTAINER"],
   flags: attachmentFlags,
-  help: `NETNS is a path, a name from "ip netns list", or what "cni ps" shows of the container: its ID, or NAMESPACE/POD.
+  help: `${containerHelp}
 
 Compares the cached result of ADD with all interfaces, MACs, MTUs, addresses and routes. Then it runs CHECK of every plugin, also after one
 has failed, for rules, leases and settings. Nothing is changed.
@@ -68,16 +69,13 @@ Examples:
   },
 }
 
-/** The attachment that the words name; of one that runtimes have made, the container's ID is looked for. */
+/** The attachment that the words name. */
 function attachmentIn(network: string, args: Arguments, terminal: Terminal): Attachment {
-  const [name, containerId] = [word(args, 1), text(args, "container-id")]
-  const path = netnsPath(name)
-  const meant = attachmentOf(terminal.env, path, { containerId, ifName: text(args, "ifname") })
+  const [name, containerId, ifName] = [word(args, 1), text(args, "container-id"), text(args, "ifname")]
+  const meant = attachmentOf(terminal.env, netnsPath(name), { containerId, ifName })
   if (containerId !== undefined) return meant
-  const known = attachmentsOf(readNode(placesOf(args, terminal))).find(
-    (one) => one.network === network && one.ifName === meant.ifName && isCalled(one, name, path),
-  )
-  return known?.netns === undefined ? meant : { ...meant, containerId: known.containerId, netns: known.netns }
+  const attachments = attachmentsOf(readNode(placesOf(args, terminal), { hasRoutes: false }))
+  return asFound(meant, findAttachment(name, selectionOf(network, args, terminal), attachments))
 }
 
 /** Whether a plugin's words are about what the kernel has shown already. */

@@ -244,7 +244,7 @@ test.each([
   ["a cached result", ["ls -l /var/lib/cni/results", "df -h /var/lib/cni"]],
   ["Cannot lock x", ["cat /proc/locks", "ps -eo pid,etime,args"]],
   ["a tap", ["ls -l /dev/net/tun", "cni status NETWORK"]],
-  ["Check of x", ["cni diff NETWORK NETNS"]],
+  ["Check of x", ["cni diff NETWORK CONTAINER"]],
   ["it already exists", ["cni ipam ls", "ls /var/lib/cni/results"]],
   ["nothing", []],
   ["a VLAN of a master of a device", ["bridge vlan", "ip -d link show type bridge", "ip -d link"]],

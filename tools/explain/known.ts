@@ -124,7 +124,7 @@ const looks: readonly (readonly [RegExp, readonly string[]])[] = [
   [/cache|cached/, ["ls -l /var/lib/cni/results", "df -h /var/lib/cni"]],
   [/Cannot lock|lost the lock/, ["cat /proc/locks", "ps -eo pid,etime,args"]],
   [/tun"|tap/, ["ls -l /dev/net/tun", "cni status NETWORK"]],
-  [/Check of|CHECK/, ["cni diff NETWORK NETNS"]],
+  [/Check of|CHECK/, ["cni diff NETWORK CONTAINER"]],
   [/attached already|it already exists|duplicate allocation/, ["cni ipam ls", "ls /var/lib/cni/results"]],
 ]
 

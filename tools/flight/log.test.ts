@@ -84,7 +84,6 @@ test.each([
   [["--container", "c1"], [0]],
   [["--container", "abc"], [1]],
   [["--network", "lan"], [1]],
-  [["--network", "la"], []],
   [["--failed"], [1, 2]],
   [["--failed", "--network", "pods"], []],
 ])("%j chooses of the calls", async (args, numbers) => {

@@ -1,7 +1,11 @@
 import type { FlightLine, Numbered } from "../../pkg/flight/mod.ts"
 import { hostName } from "../../pkg/libc/mod.ts"
 import { sleep } from "../../pkg/loop/mod.ts"
-import { type Arguments, type Command, given, outputFlags, screenOf, text, wantsJson } from "../command.ts"
+import { type Arguments, type Command, given, outputFlags, placesOf, screenOf, text, wantsJson } from "../command.ts"
+import { findContainer } from "../containers.ts"
+import type { Terminal } from "../environment.ts"
+import { configuredNetworks, requireNetwork } from "../known-networks.ts"
+import { attachmentsOf, readNode } from "../node/mod.ts"
 import { type Cell, containerText, fittedTable, type Screen } from "../screen.ts"
 import { otlpOf } from "./otlp.ts"
 import { fileFlag, readLines } from "./recorder.ts"
@@ -15,7 +19,7 @@ export const log: Command = {
   words: [],
   flags: {
     follow: { type: "boolean", short: "f", help: "also print new calls, until Ctrl-C" },
-    container: { type: "string", value: "ID", help: "only calls for containers whose ID begins with ID" },
+    container: { type: "string", value: "NAME", help: "only calls for this container; an ID may be cut short" },
     network: { type: "string", value: "NETWORK", help: "only calls for this network" },
     failed: { type: "boolean", help: "only calls that failed" },
     otlp: { type: "boolean", help: "print spans as OTLP JSON, for a collector of OpenTelemetry" },
@@ -37,7 +41,9 @@ Examples:
     const show = (lines: readonly Numbered[]) => {
       if (lines.length > 0) terminal.stdout(json ? jsonLines(lines) : lineTable(lines, screen))
     }
-    const found = select(required(text(args, "file")), args)
+    const all = required(text(args, "file"))
+    const isWanted = filterOf(all, args, terminal)
+    const found = all.filter(isWanted)
     if (given(args, "otlp")) {
       terminal.stdout(`${JSON.stringify(otlpOf(found, hostName()))}\n`)
       return
@@ -47,7 +53,7 @@ Examples:
     let next = (found.at(-1)?.sequence ?? -1) + 1
     while (given(args, "follow") && !terminal.signal.aborted) {
       await sleep(FOLLOW_MS, terminal.signal)
-      const fresh = select(readLines(text(args, "file")) ?? [], args).filter(({ sequence }) => sequence >= next)
+      const fresh = (readLines(text(args, "file")) ?? []).filter((one) => one.sequence >= next && isWanted(one))
       next = (fresh.at(-1)?.sequence ?? next - 1) + 1
       show(fresh)
     }
@@ -61,15 +67,32 @@ function required(file: string | undefined): Numbered[] {
   return lines
 }
 
-function select(lines: readonly Numbered[], args: Arguments): Numbered[] {
-  const container = text(args, "container")
-  const network = text(args, "network")
-  return lines.filter(
-    ({ line }) =>
-      (container === undefined || line.container?.startsWith(container) === true) &&
-      (network === undefined || line.network === network) &&
-      (!given(args, "failed") || line.exitCode !== 0),
-  )
+/**
+ * The test for the calls that are asked for. Throws for a container, and for a network, of which there is no call and which this node does not
+ * have; with `--follow` it may come.
+ */
+function filterOf(all: readonly Numbered[], args: Arguments, terminal: Terminal): (one: Numbered) => boolean {
+  const [container, network] = [text(args, "container"), text(args, "network")]
+  const isOf = (id: string) => all.some(({ line }) => line.container?.startsWith(id))
+  const places = placesOf(args, terminal)
+  let ids = container === undefined ? undefined : [container]
+  try {
+    const known = () => [
+      ...all.flatMap(({ line }) => line.network ?? []),
+      ...configuredNetworks(places.confDir, network),
+    ]
+    if (network !== undefined) requireNetwork(network, known())
+    if (container !== undefined && !isOf(container)) {
+      const named = findContainer(container, attachmentsOf(readNode(places, { hasRoutes: false })))
+      ids = named.attachments.map(({ containerId }) => containerId)
+    }
+  } catch (error) {
+    if (!given(args, "follow")) throw error
+  }
+  return ({ line }) =>
+    (ids === undefined || ids.some((id) => line.container?.startsWith(id))) &&
+    (network === undefined || line.network === network) &&
+    (!given(args, "failed") || line.exitCode !== 0)
 }
 
 function jsonLines(lines: readonly Numbered[]): string {

@@ -247,11 +247,6 @@ function orphanReasons(
   return reasons
 }
 
-/** Whether a container is meant by a word of the command line: its ID, NAMESPACE/POD, or the path of its namespace. */
-export function isCalled({ containerId, pod, netns }: NodeAttachment, name: string, path: string): boolean {
-  return containerId === name || netns === path || (pod !== undefined && `${pod.namespace}/${pod.name}` === name)
-}
-
 /** Whether there is a namespace at a path: a mount of nsfs, not the empty file that a reboot leaves. */
 export function isNamespace(path: string): boolean | undefined {
   const nsfsMagic = 0x6e736673 // NSFS_MAGIC, <linux/magic.h>

@@ -7,7 +7,7 @@
  * for (const { network, containerId, faults } of attachmentsOf(node)) …
  */
 
-export { attachmentsOf, isCalled, isNamespace, type NodeAttachment, type Source } from "./attachments.ts"
+export { attachmentsOf, isNamespace, type NodeAttachment, type Source } from "./attachments.ts"
 export { describeLostBridge, type LostBridge, lostBridge } from "./bridges.ts"
 export { containerChains, type FilterRules, type OwnedRule, readOwnedRules } from "./filter-rules.ts"
 export { foreign } from "./foreign.ts"

@@ -6,7 +6,6 @@ import {
   FOUND_FAULTS,
   Found,
   given,
-  netnsPath,
   nodeFlags,
   placesOf,
   print,
@@ -14,16 +13,10 @@ import {
   UsageError,
   word,
 } from "../command.ts"
+import { containerHelp, findAttachment, selectionOf } from "../containers.ts"
 import type { Terminal } from "../environment.ts"
-import {
-  attachmentsOf,
-  isCalled,
-  type Node,
-  type NodeAttachment,
-  readInsides,
-  readNode,
-  readPacketFilter,
-} from "../node/mod.ts"
+import { networksOf, requireNetwork } from "../known-networks.ts"
+import { attachmentsOf, type Node, type NodeAttachment, readInsides, readNode, readPacketFilter } from "../node/mod.ts"
 import {
   type Destination,
   type Ground,
@@ -39,7 +32,7 @@ import { type Probed, probe } from "./probe.ts"
 /** `cni trace` */
 export const trace: Command = {
   summary: "Show the path of a packet from a container, or from outside, and where it ends",
-  words: ["[NETWORK]", "[NETNS]"],
+  words: ["[NETWORK]", "[CONTAINER]"],
   flags: {
     to: { type: "string", value: "ADDRESS[:PORT]", help: "destination; with a port an IPv6 address is in brackets" },
     udp: { type: "boolean", help: "UDP instead of TCP" },
@@ -62,7 +55,7 @@ export const trace: Command = {
     },
     ...nodeFlags,
   },
-  help: `NETNS is a path, a name from "ip netns list", or what "cni ps" shows of the container: its ID, or NAMESPACE/POD.
+  help: `${containerHelp}
 
 Follows the first packet of a connection. It asks the kernel for routes, in the container and on the host, and evaluates the rules of the
 packet filter in their order: published ports, services, masquerade and the conntrack table. A random choice, such as
@@ -103,7 +96,7 @@ interface Traced {
 }
 
 function fromContainer(args: Arguments, terminal: Terminal): Traced {
-  if (args.words.length < 2) throw new UsageError("say whose packet it is: NETWORK and NETNS, or --from ADDRESS")
+  if (args.words.length < 2) throw new UsageError("say whose packet it is: NETWORK and CONTAINER, or --from ADDRESS")
   if (args.flags["to-port"] !== undefined || args.flags.in !== undefined)
     throw new UsageError("--to-port and --in need --from ADDRESS")
   const to = text(args, "to")
@@ -113,14 +106,11 @@ function fromContainer(args: Arguments, terminal: Terminal): Traced {
   if (isProbed) checkProbed(destination)
   const node = readNode(placesOf(args, terminal))
   const attachments = attachmentsOf(node)
-  const [network, name, ifName] = [word(args, 0), word(args, 1), text(args, "ifname") ?? "eth0"]
-  const path = netnsPath(name)
-  const ofNetwork = attachments.filter((one) => one.network === network && one.ifName === ifName)
-  const attachment = ofNetwork.find((one) => isCalled(one, name, path))
-  if (!attachment?.netns)
-    throw new Error(
-      `Cannot trace: no attachment of "${name}" ("${ifName}") to network "${network}" is known; "cni ps" lists them`,
-    )
+  const [network, name] = [word(args, 0), word(args, 1)]
+  requireNetwork(network, networksOf(node, attachments, network))
+  const attachment = findAttachment(name, selectionOf(network, args, terminal), attachments)
+  if (attachment.netns === undefined)
+    throw new Error(`Cannot trace from "${name}": its network namespace is not recorded`)
   using sandbox = Netns.open(attachment.netns)
   const { hops } = walk({ ...groundOf(node), attachments, attachment }, sandbox, destination)
   return { hops, probed: isProbed ? probe(sandbox, destination) : undefined }
@@ -135,7 +125,7 @@ function fromOutside(args: Arguments, terminal: Terminal): Traced {
 function fromHost(args: Arguments, terminal: Terminal): Traced {
   const to = text(args, "to")
   if (args.words.length > 0 || to === undefined || args.flags["to-port"] !== undefined || args.flags.in !== undefined)
-    throw new UsageError("--from host needs --to ADDRESS[:PORT], and no NETWORK, NETNS, --to-port or --in")
+    throw new UsageError("--from host needs --to ADDRESS[:PORT], and no NETWORK, CONTAINER, --to-port or --in")
   const destination = parseDestination(to, given(args, "udp"))
   const isProbed = given(args, "probe")
   if (isProbed) checkProbed(destination)
@@ -158,7 +148,7 @@ function groundOf(node: Node): Ground {
 function parseInbound(args: Arguments): Inbound {
   const [from = "", to, port] = [text(args, "from"), text(args, "to"), text(args, "to-port")]
   if (args.words.length > 0 || given(args, "probe") || args.flags.ifname !== undefined)
-    throw new UsageError("--from ADDRESS is outside: NETWORK, NETNS, --ifname and --probe are of a container")
+    throw new UsageError("--from ADDRESS is outside: NETWORK, CONTAINER, --ifname and --probe are of a container")
   const source = parseIp(from)
   if (!source) throw new UsageError(`cannot use --from ${from}: expected an address`)
   if ((to === undefined) === (port === undefined))

@@ -209,6 +209,6 @@ ok    end         it reaches the host itself
   expect(other).toEqual({
     exitCode: 1,
     stdout: "",
-    stderr: `cni trace: Cannot trace: no attachment of "${node.pod.path}" ("eth1") to network "pods" is known; "cni ps" lists them\n`,
+    stderr: `cni trace: Cannot find interface "eth1" of container "${node.pod.path}" in network "pods": it has pods/c1/eth0\n`,
   })
 })

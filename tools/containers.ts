@@ -1,0 +1,75 @@
+import type { Attachment } from "../pkg/libcni/mod.ts"
+import { ownerComment } from "../pkg/types/mod.ts"
+import { type Arguments, netnsPath, text } from "./command.ts"
+import { containerIdOf, defaults, type Terminal } from "./environment.ts"
+import { isNamespace, type NodeAttachment } from "./node/mod.ts"
+
+/** The words that name a container, for helps. */
+export const containerHelp = `CONTAINER is the path of a network namespace, a name from "ip netns list", or what "cni ps" shows: a container's ID, NAMESPACE/POD,
+or NETWORK/ID/IFNAME.`
+
+/** A container of this node. */
+export interface NamedContainer {
+  /** The path of its network namespace; undefined where none is recorded. */
+  readonly netns: string | undefined
+  /** Its interfaces; none for a network namespace that is attached to no network. */
+  readonly attachments: readonly NodeAttachment[]
+}
+
+/** Finds the container that a word of the command line names. Throws where there is none; `more` ends the message. */
+export function findContainer(name: string, all: readonly NodeAttachment[], more = ""): NamedContainer {
+  const path = netnsPath(name)
+  const attachments = all.filter((one) => isNamed(one, name, path))
+  const recorded = attachments.find(({ netns }) => netns !== undefined)?.netns
+  const netns = recorded ?? (isNamespace(path) === false ? undefined : path)
+  if (attachments.length > 0 || netns !== undefined) return { netns, attachments }
+  throw new Error(
+    `Cannot find container "${name}": no network namespace, container ID, NAMESPACE/POD or NETWORK/ID/IFNAME has the name; "cni ps" lists them${more}`,
+  )
+}
+
+/** Selects an interface of a container: in a network, and by its name where it has several there. */
+export interface Selection {
+  readonly network: string
+  readonly ifName: string | undefined
+}
+
+/** The interface that `--ifname` or `CNI_IFNAME` names. */
+export function selectionOf(network: string, args: Arguments, { env }: Pick<Terminal, "env">): Selection {
+  return { network, ifName: text(args, "ifname") ?? (env.CNI_IFNAME || undefined) }
+}
+
+/** Finds the attachment of a named container to a network. Throws where there is none, and where several are meant. */
+export function findAttachment(
+  name: string,
+  { network, ifName }: Selection,
+  all: readonly NodeAttachment[],
+): NodeAttachment {
+  const { attachments } = findContainer(name, all)
+  const inNetwork = attachments.filter((one) => one.network === network)
+  const exact = inNetwork.find((one) => ownerComment(one) === name)
+  const byName = (wanted: string) => inNetwork.filter((one) => one.ifName === wanted || one.ifName === "")
+  const found = ifName !== undefined ? byName(ifName) : exact ? [exact] : inNetwork
+  const [one, ...more] = found.length > 1 && ifName === undefined ? byName(defaults.ifName) : found
+  if (one && more.length === 0) return one
+  const wanted = ifName === undefined ? "" : ` "${ifName}"`
+  const several = [...new Set((found.length > 0 ? found : attachments).map(ownerComment))].join(", ")
+  if (found.length > 0) throw new Error(`Cannot choose an interface of container "${name}": it has ${several}`)
+  const has = several === "" ? "it is attached to no network" : `it has ${several}`
+  throw new Error(`Cannot find interface${wanted} of container "${name}" in network "${network}": ${has}`)
+}
+
+/** What a verb is asked about, with the names that the attachment has on the node. */
+export function asFound(asked: Attachment, { containerId, ifName, netns = "" }: NodeAttachment): Attachment {
+  return { ...asked, containerId, ifName: ifName || defaults.ifName, netns }
+}
+
+/** Length of the IDs that `cni ps` and runtimes show of those with 64 digits. */
+const SHORT_ID = 12
+
+function isNamed(one: NodeAttachment, name: string, path: string): boolean {
+  const { containerId, pod, netns, lostPath } = one
+  const isShort = name.length === SHORT_ID && /^[0-9a-f]{64}$/.test(containerId) && containerId.startsWith(name)
+  const names = [containerId, ownerComment(one), pod && `${pod.namespace}/${pod.name}`]
+  return isShort || names.includes(name) || netns === path || lostPath === path || containerId === containerIdOf(path)
+}
