@@ -96,7 +96,10 @@ function openDirectory(directory: string): FileDescriptor {
   }
 }
 
-/** Makes a directory and removes it: a runtime that watches for what is removed looks at all files again. Throws `SyscallError`. */
+/**
+ * Makes a directory and removes it: runtimes then read all files of the directory again. containerd 1.6 notices a removal there, and no file that
+ * is renamed or touched. Throws `SyscallError`.
+ */
 export function wakeWatchers(directory: string): void {
   const { wake } = new Layout(directory)
   makeDirectories(wake) // one of an installer that was killed here will do

@@ -2,7 +2,7 @@ import { expect, test } from "bun:test"
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { dirname, join } from "node:path"
-import { knownBinDir, runtimePlaces, runtimeSockets } from "./paths.ts"
+import { knownBinDir, runtimePlaces } from "./paths.ts"
 
 /** A root with these files. */
 function rootWith(files: Record<string, string>) {
@@ -112,16 +112,4 @@ test("without a runtime's word a directory that is there counts", () => {
   expect(knownBinDir(none.root)).toBeUndefined()
   using debian = rootWith({ "/usr/lib/cni/bridge": "" })
   expect(knownBinDir(debian.root)).toBe("/usr/lib/cni")
-})
-
-test("the sockets of runtimes are those of their configuration, or those by default", () => {
-  using none = rootWith({})
-  const [rancher, crio] = ["/run/k3s/containerd/containerd.sock", "/run/crio/crio.sock"]
-  expect(runtimeSockets(none.root)).toEqual([rancher, "/run/containerd/containerd.sock", crio])
-  using own = rootWith({
-    "/etc/containerd/config.toml": '[grpc]\n  address = "/run/own.sock"\n[ttrpc]\n  address = "/run/other.sock"\n',
-    "/etc/crio/crio.conf": '[crio.api]\nlisten = "/run/first.sock"\n',
-    "/etc/crio/crio.conf.d/10-own.conf": '[crio.api]\nlisten = "/run/last.sock"\n',
-  })
-  expect(runtimeSockets(own.root)).toEqual([rancher, "/run/own.sock", "/run/last.sock"])
 })

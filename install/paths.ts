@@ -10,39 +10,30 @@ export interface RuntimePlaces {
   readonly file: string
 }
 
-/** A runtime's configuration in TOML: the tables in which the directories and the socket stand, and their keys. */
+/** A runtime's configuration in TOML: the table in which the directories stand, and their keys. */
 interface Dialect {
   readonly table: RegExp
   readonly binKeys: readonly string[]
   readonly confKey: string
-  readonly socketTable: RegExp
-  readonly socketKey: string
 }
 
 const containerd: Dialect = {
   table: /^\[plugins\.['"]?io\.containerd\.(grpc\.v1\.cri|cri\.v1\.runtime)['"]?\.cni\]/,
   binKeys: ["bin_dirs", "bin_dir"],
   confKey: "conf_dir",
-  socketTable: /^\[grpc\]/,
-  socketKey: "address",
 }
 const crio: Dialect = {
   table: /^\[crio\.network\]/,
   binKeys: ["plugin_dirs"],
   confKey: "network_dir",
-  socketTable: /^\[crio\.api\]/,
-  socketKey: "listen",
 }
 
-/** The socket of the runtime that k3s and RKE2 bring along. */
-const rancherSocket = "/run/k3s/containerd/containerd.sock"
-
-/** Runtimes: their socket by default, and where they have their configuration; a folder's files count in the order of their names, later ones more. */
-const configurations: readonly (readonly [dialect: Dialect, socket: string, ...paths: string[]])[] = [
-  [containerd, rancherSocket, "/var/lib/rancher/k3s/agent/etc/containerd/config.toml"],
-  [containerd, rancherSocket, "/var/lib/rancher/rke2/agent/etc/containerd/config.toml"],
-  [containerd, "/run/containerd/containerd.sock", "/etc/containerd/config.toml", "/etc/containerd/conf.d"],
-  [crio, "/run/crio/crio.sock", "/etc/crio/crio.conf", "/etc/crio/crio.conf.d"],
+/** Where runtimes have their configuration; a folder's files count in the order of their names, later ones more. */
+const configurations: readonly (readonly [dialect: Dialect, ...paths: string[]])[] = [
+  [containerd, "/var/lib/rancher/k3s/agent/etc/containerd/config.toml"],
+  [containerd, "/var/lib/rancher/rke2/agent/etc/containerd/config.toml"],
+  [containerd, "/etc/containerd/config.toml", "/etc/containerd/conf.d"],
+  [crio, "/etc/crio/crio.conf", "/etc/crio/crio.conf.d"],
 ]
 
 /** Directories of plugins that are known: of kubeadm and most runtimes, Debian, Fedora, CRI-O on read-only systems, k3s. */
@@ -56,7 +47,7 @@ const knownBinDirs = [
 
 /** The directories that the runtimes of this node name in their configuration; `root` is in front of every path. */
 export function runtimePlaces(root = ""): RuntimePlaces[] {
-  return configurations.flatMap(([dialect, , ...paths]): RuntimePlaces[] => {
+  return configurations.flatMap(([dialect, ...paths]): RuntimePlaces[] => {
     let found: RuntimePlaces | undefined
     for (const { file, text } of paths.flatMap((path) => filesAt(root, path))) {
       const keys = readTable(text, dialect.table)
@@ -71,15 +62,6 @@ export function runtimePlaces(root = ""): RuntimePlaces[] {
     }
     return found ? [found] : []
   })
-}
-
-/** The sockets on which runtimes of this node may listen, by their configuration or by default; each once. */
-export function runtimeSockets(root = ""): string[] {
-  const sockets = configurations.map(([dialect, socket, ...paths]) => {
-    const files = paths.flatMap((path) => filesAt(root, path))
-    return files.flatMap(({ text }) => readTable(text, dialect.socketTable)[dialect.socketKey] ?? []).at(-1) || socket
-  })
-  return [...new Set(sockets)]
 }
 
 /** The first of the usual plugin directories that exists; `undefined` when none of them does. */

@@ -48,7 +48,7 @@ test("these are the commands with their words and flags", () => {
     `explain ERROR|CODE|NAME|-… : ${OUTPUT}`,
     `lint [FILE|DIR] : --conf-dir=DIR --bin-dir=DIR[:DIR] --node --service-range=CIDR… --strict --timeout=SECONDS ${OUTPUT}`,
     "schema [PLUGIN] : --strict --write=DIR --json",
-    `install : --bin-dir=DIR --tool-dir=DIR --config=FILE --skip-status --conf-dir=DIR --runtime-socket=SOCKET --cache-dir=DIR --adopt --verify --rollback --uninstall --wait=SECONDS --dry-run ${OUTPUT}`,
+    `install : --bin-dir=DIR --tool-dir=DIR --config=FILE --skip-status --conf-dir=DIR --cache-dir=DIR --adopt --verify --rollback --uninstall --wait=SECONDS --dry-run ${OUTPUT}`,
     `migrate : --plan --apply --back --bin-dir=DIR --conf-dir=DIR --cache-dir=DIR ${OUTPUT}`,
     "completion SHELL",
     "version",

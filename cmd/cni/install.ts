@@ -1,6 +1,15 @@
-import { findVersion, InstallerRun, install, type Outcome, rollback, uninstall, verify } from "../../install/mod.ts"
+import {
+  findVersion,
+  InstallerRun,
+  install,
+  type Outcome,
+  rollback,
+  uninstall,
+  verify,
+  wakeWatchers,
+} from "../../install/mod.ts"
 import { monotonicMs } from "../../pkg/engine/mod.ts"
-import { exists, join, resolve } from "../../pkg/libc/mod.ts"
+import { exists, join, readDirectory, resolve } from "../../pkg/libc/mod.ts"
 import { statusNetwork } from "../../pkg/libcni/mod.ts"
 import { sleep } from "../../pkg/loop/mod.ts"
 import { pluginNames } from "../../suite/plugins.ts"
@@ -21,7 +30,6 @@ import {
 import { defaults, type Terminal } from "../../tools/environment.ts"
 import { attachmentsOf, DEFAULT_DATA_DIR, type NodePlaces, readNode } from "../../tools/node/mod.ts"
 import { fittedTable } from "../../tools/screen.ts"
-import { askWhetherLoaded } from "./install-loaded.ts"
 import { type InstallPlace, type InstallPlaces, installPlaces } from "./install-places.ts"
 
 const ways = ["verify", "rollback", "uninstall"] as const
@@ -50,11 +58,6 @@ export const installCommand: Command = {
       type: "string",
       value: "DIR",
       help: "directory for the configuration (default: the runtime's)",
-    },
-    "runtime-socket": {
-      type: "string",
-      value: "SOCKET",
-      help: "CRI socket of the runtime that has to load the configuration (default: containerd's, CRI-O's, k3s')",
     },
     "cache-dir": runtimeFlags["cache-dir"],
     adopt: { type: "boolean", help: "also replace files that other programs installed, and keep copies" },
@@ -87,8 +90,7 @@ Without --bin-dir the directory is that in the configuration of containerd, CRI-
 /usr/lib/cni and /usr/libexec/cni that exists. --uninstall removes the configuration at once, and the plugins once no container is
 attached; until then it lists the attached ones, and ends with exit code 3. With --wait it waits for the DEL of the last one.
 
-After --config, containerd or CRI-O is asked whether it has loaded the configuration, and made to read it again when it has not.
-Exit code 3 means that the runtime uses another one; the message says which.
+After --config, runtimes read the directory again: nothing needs a restart. "crictl info" shows the networks that the runtime has loaded.
 
 Examples:
   cni install --dry-run
@@ -111,7 +113,7 @@ Examples:
       const back = takeBack(args, places)
       tell(args, terminal, back)
       const isChanged = ({ outcomes }: Done) => outcomes.some(({ did }) => did === "restored")
-      return await requireLoaded(args, terminal, back.filter(isChanged))
+      return wakeRuntimes(args, terminal, back.filter(isChanged))
     }
     const named = places.filter(({ title }) => title !== "CONFIGURATION" || found.config)
     const run = new InstallerRun(named.map(({ directory }) => directory))
@@ -125,7 +127,7 @@ Examples:
       done.push({ ...place, outcomes: install({ ...place.installation(), run }) })
     }
     tell(args, terminal, done)
-    await requireLoaded(args, terminal, done)
+    wakeRuntimes(args, terminal, done)
   },
 }
 
@@ -139,18 +141,25 @@ function takeBack(args: Arguments, places: readonly InstallPlace[]): Done[] {
   })
 }
 
-/** Ends with exit code 3 when a runtime does not use the configuration that was installed. */
-async function requireLoaded(args: Arguments, terminal: Terminal, done: readonly Done[]): Promise<void> {
+/** Has runtimes read the directories of installed configurations again, and says how to see whether they use them. */
+function wakeRuntimes(args: Arguments, terminal: Terminal, done: readonly Done[]): void {
   if (given(args, "dry-run")) return
-  for (const { title, directory: confDir, outcomes } of done) {
-    const installed = outcomes.filter(
-      ({ name, did }) => title === "CONFIGURATION" && exists(join(confDir, name)) && did !== "left",
-    )
-    for (const { name } of installed) {
-      const isLoaded = await askWhetherLoaded({ confDir, name, socket: text(args, "runtime-socket") }, terminal)
-      if (!isLoaded) throw new Found(FOUND_FAULTS)
+  for (const { directory, outcomes } of done.filter(({ title }) => title === "CONFIGURATION")) {
+    for (const { name } of outcomes.filter(({ name, did }) => exists(join(directory, name)) && did !== "left")) {
+      wakeWatchers(directory)
+      const first = firstConfiguration(directory)
+      if (first !== name)
+        terminal.stderr(`Warning: runtimes use the first file of ${directory}, ${first}, not ${name}\n`)
+      else terminal.stderr(`Runtimes read ${name} without a restart; "crictl info" shows what they have loaded\n`)
     }
   }
+}
+
+/** The file whose network a runtime for Kubernetes takes. */
+function firstConfiguration(directory: string): string | undefined {
+  return readDirectory(directory)
+    .filter((one) => /\.(conf|conflist|json)$/.test(one))
+    .sort()[0]
 }
 
 interface Done {

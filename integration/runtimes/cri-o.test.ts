@@ -38,6 +38,6 @@ test("CRI-O without a network is asked by cni install whether it has one, and ru
   await host.write("/run/new/10-pods.conflist", containerdNetwork)
   const places = ["--bin-dir", binDir, "--conf-dir", confDir, "--config", "/run/new/10-pods.conflist"]
   const { exitCode, stderr } = await host.tryExec(tool, ["install", ...places])
-  expect([exitCode, stderr]).toEqual([0, expect.stringContaining("/run/crio/crio.sock")])
+  expect([exitCode, stderr]).toEqual([0, expect.stringContaining("crictl info")])
   expect((await crio.podStatus(await crio.runPod("web"))).network.ip).toMatch(/^10\.85\.0\./)
 })
