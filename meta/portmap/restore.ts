@@ -1,7 +1,7 @@
-import { findLink, type Link, RouteSocket } from "../../pkg/netlink/mod.ts"
+import { findLink, RouteSocket } from "../../pkg/netlink/mod.ts"
 import type { RestorableRules } from "../../pkg/rules/mod.ts"
 import type { Restorable, Restoring } from "../../pkg/skel/mod.ts"
-import { AF_INET } from "../../pkg/types/mod.ts"
+import { AF_INET, type Cidr, contains } from "../../pkg/types/mod.ts"
 import type { PortmapConfig } from "./config.ts"
 import { Hostports } from "./hostports.ts"
 import { chooseBackend, hasServiceAddresses } from "./kube-ipvs.ts"
@@ -22,7 +22,7 @@ type Ours = Restorable<PortmapConfig>
 export function restorePortmap({ attachments, isDry, flows, toIptables, tell, log }: Restoring<PortmapConfig>): void {
   using hostports = Hostports.open()
   using host = RouteSocket.open()
-  const known = new Map<number, Link | undefined>()
+  const known: Reached[] = []
   const prepared = attachments.flatMap((one) => {
     const addresses = mappedAddresses(one.result, one.owner.ifName, one.config.portMappings ?? [])
     const findLink = () => findOwnLink(host, one, addresses, known)
@@ -92,15 +92,31 @@ function restoreGuard(
   for (const link of open) tell(networks.get(link) ?? "", `guard of route_localnet of "${link}"`)
 }
 
-/** Returns the interface through which ADD reached the container; undefined if it is gone, since the host may then have another route. */
+/** A bridge, or the like, and the network that it leads to. */
+interface Reached {
+  readonly network: Cidr
+  readonly link: HostLink
+}
+
+/**
+ * Returns the interface through which ADD reached the container; undefined if it is gone, since the host may then have another route.
+ * Containers that share a bridge and a network share the route, which is asked for once.
+ */
 function findOwnLink(
   host: RouteSocket,
   one: Ours,
   addresses: readonly MappedAddress[],
-  known: Map<number, Link | undefined>,
+  known: Reached[],
 ): HostLink | undefined {
-  const link = findLocalnetLink(addresses, host, known)
-  return link && namesOnHost(one).includes(link.name) ? link : undefined
+  const address = addressNeedingLocalnet(addresses)?.address
+  if (!address) return undefined
+  const names = namesOnHost(one)
+  const isSame = ({ network, link }: Reached) =>
+    network.prefix === address.prefix && contains(network, address.ip) && names.includes(link.name)
+  const found = known.find(isSame)?.link ?? findLocalnetLink(addresses, host)
+  if (!found || !names.includes(found.name)) return undefined
+  if (found.isShared && !known.some(isSame)) known.push({ network: address, link: found })
+  return found
 }
 
 /** Returns the interface that another plugin would restore before, in a dry run: the last one of the result that is missing on the host. */

@@ -1,14 +1,6 @@
 import { mismatch } from "../../pkg/ip/mod.ts"
 import { unlessErrno } from "../../pkg/libc/mod.ts"
-import {
-  findLink,
-  findRoute,
-  type Link,
-  listLinks,
-  type NetlinkSocket,
-  RouteSocket,
-  text,
-} from "../../pkg/netlink/mod.ts"
+import { findLink, findRoute, listLinks, type NetlinkSocket, RouteSocket, text } from "../../pkg/netlink/mod.ts"
 import {
   add,
   atomically,
@@ -36,19 +28,15 @@ export interface HostLink {
 
 /**
  * The interface that needs `route_localnet`: towards the container, by the route to it, when something is mapped that
- * 127.0.0.1 reaches. Undefined when nothing is, or there is no route. `known` are links that were looked up before. Throws `NetlinkError`.
+ * 127.0.0.1 reaches. Undefined when nothing is, or there is no route. Throws `NetlinkError`.
  */
-export function findLocalnetLink(
-  addresses: readonly MappedAddress[],
-  opened?: RouteSocket,
-  known = new Map<number, Link | undefined>(),
-): HostLink | undefined {
+export function findLocalnetLink(addresses: readonly MappedAddress[], opened?: RouteSocket): HostLink | undefined {
   const ipv4 = addressNeedingLocalnet(addresses)
   if (!ipv4) return undefined
   using own = opened ? undefined : RouteSocket.open()
   const host = opened ?? (own as RouteSocket)
   const index = findRoute(host, ipv4.address.ip)?.index
-  const link = index === undefined ? undefined : known.getOrInsertComputed(index, () => findLink(host, index))
+  const link = index === undefined ? undefined : findLink(host, index)
   if (!link || link.name === "lo") return undefined
   return { name: link.name, isShared: link.kind !== "veth" && link.kind !== "tun" }
 }

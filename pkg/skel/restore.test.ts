@@ -5,12 +5,12 @@ import { defineRestorable, type RestorablePlugin, type Restoring } from "./resto
 import { RESTORE_ARGUMENT } from "./restore.ts"
 import { serve } from "./serve.ts"
 
-const prevResult = { cniVersion: "1.1.0", interfaces: [], ips: [{ address: "10.1.0.2/24" }] }
-const config = { cniVersion: "1.1.0", name: "lab", type: "recorder", prevResult }
-const attachment = { containerId: "c1", ifName: "eth0", netns: "/run/netns/c1", args: "", config }
+const config = { cniVersion: "1.1.0", name: "lab", type: "recorder" }
+const result = { interfaces: [], ips: [{ address: "10.1.0.2/24" }], routes: [], dns: {} }
+const attachment = { containerId: "c1", ifName: "eth0", netns: "/run/netns/c1", args: "", config: 0, result }
 
-function ask(plugin: RestorablePlugin<unknown>, request: unknown) {
-  const stdin = () => new TextEncoder().encode(JSON.stringify(request))
+function ask(plugin: RestorablePlugin<unknown>, request: object) {
+  const stdin = () => new TextEncoder().encode(JSON.stringify({ configs: [config], ...request }))
   const { stdout, exitCode } = serve(plugin, { env: {}, args: () => [RESTORE_ARGUMENT], stdin, log: () => {} })
   return { exitCode, json: JSON.parse(stdout) }
 }
@@ -47,25 +47,41 @@ describe("a call of restore", () => {
         if (owner.containerId === "c2") refuse(new CniError(999, "Cannot restore it"))
         else tell("rules")
     })
-    const { prevResult: _, ...bare } = config
+    const { result: _, ...bare } = attachment
     const attachments = [
-      { ...attachment, containerId: "c1", config: bare },
+      { ...bare, containerId: "c1" },
       { ...attachment, containerId: "c2" },
       { ...attachment, containerId: "c3" },
     ]
     const { json } = ask(plugin, { dryRun: false, attachments })
     expect(json.restored).toEqual([{ network: "lab", containerId: "c3", ifName: "eth0", what: "rules" }])
     expect(json.failed).toMatchObject([
-      { network: "lab", containerId: "c1", error: { code: 7 } },
+      { network: "lab", containerId: "c1", error: { code: 6 } },
       { network: "lab", containerId: "c2", error: { code: 999, msg: "Cannot restore it" } },
+    ])
+  })
+
+  test("reads a configuration once for attachments that share it, and again with runtime values or arguments", () => {
+    const read: unknown[] = []
+    const plugin = restoring(() => {}, {
+      config: (_network, { raw, args }) => void read.push([raw.runtimeConfig, args]),
+    })
+    const runtimeConfig = { mac: "0a:00:00:00:00:01" }
+    const attachments = [{}, {}, { runtimeConfig }, { args: "A=b" }].map((more) => ({ ...attachment, ...more }))
+    ask(plugin, { dryRun: true, attachments })
+    expect(read).toEqual([
+      [undefined, ""],
+      [runtimeConfig, ""],
+      [undefined, "A=b"],
     ])
   })
 
   test("looks into each container only where that is asked for, as CHECK would, and one that fails keeps none from its own", () => {
     const seen: unknown[] = []
     const restoreInside: RestorablePlugin<unknown>["restoreInside"] = (call, _config, isDry) => {
-      const { verb, containerId, ifName, netns, network } = call
+      const { verb, containerId, ifName, netns, network, raw } = call
       seen.push({ verb, containerId, ifName, netns, name: network.name, isDry })
+      expect([network.prevResult, raw.prevResult]).toEqual([result, { cniVersion: "1.1.0", ips: result.ips }])
       if (containerId === "c1") throw new CniError(999, "Cannot restore it")
       call.answer({ interfaces: [], ips: [], routes: [], dns: {} })
       return containerId === "c2" ? "an address" : undefined

@@ -1,22 +1,25 @@
-import { encodeUtf8 } from "../engine/mod.ts"
+import { decodeUtf8, encodeUtf8 } from "../engine/mod.ts"
 import type { Reply } from "../invoke/mod.ts"
 import { NamespaceFile } from "../netns/mod.ts"
 import {
   CniError,
   Code,
   type ErrorObject,
+  encodeResult,
   isJsonObject,
   type JsonObject,
+  type NetworkConfig,
   newestVersion,
   type Owner,
   parseNetworkConfig,
   printJson,
+  type Result,
   stringifyJson,
   toErrorObject,
   validateContainerId,
   validateInterfaceName,
 } from "../types/mod.ts"
-import { parseInput, readInput } from "./input.ts"
+import { readInput } from "./input.ts"
 import type { Answered } from "./plugin.ts"
 import type { InsideCall, Restorable, RestorablePlugin } from "./restorable.ts"
 
@@ -35,15 +38,23 @@ export interface RestoreRequest {
   readonly containers?: boolean
   /** Move the rules of these attachments from nf_tables to iptables instead: the Go suite's plugins come back, and find only these. */
   readonly toIptables?: boolean
-  readonly attachments: readonly {
-    readonly containerId: string
-    readonly ifName: string
-    readonly netns: string
-    /** `CNI_ARGS` of ADD. */
-    readonly args: string
-    /** As CHECK gets it, with `prevResult`. */
-    readonly config: JsonObject
-  }[]
+  /** Configurations as CHECK gets them, except for `prevResult` and `runtimeConfig`: each once, attachments share them. */
+  readonly configs: readonly JsonObject[]
+  readonly attachments: readonly RestoreAttachment[]
+}
+
+/** One attachment, as its ADD left it. */
+export interface RestoreAttachment {
+  readonly containerId: string
+  readonly ifName: string
+  readonly netns: string
+  /** `CNI_ARGS` of ADD; "" where only the host is looked at. */
+  readonly args: string
+  /** An index of `configs`. */
+  readonly config: number
+  readonly runtimeConfig?: JsonObject | undefined
+  /** What the chain has answered. */
+  readonly result: Result
 }
 
 /** One thing that was made again, or would be. Without an attachment it is something that containers share. */
@@ -66,17 +77,20 @@ export function restoreReply<C>(
   stdin: () => Uint8Array,
   log: (line: string) => void,
 ): Reply {
-  const { dryRun, flows, containers, toIptables, attachments } = readRequest(parseInput(readInput(stdin)))
+  const { dryRun, flows, containers, toIptables, configs, attachments } = readRequest(readInput(stdin))
   const restored: RestoredItem[] = []
   const failed: { error: ErrorObject }[] = []
   const refuse = (error: unknown, owner: Partial<Owner>) => {
     failed.push({ ...owner, error: toErrorObject(error, newestVersion) })
   }
+  const read = attachmentReader(plugin, configs)
   const items = attachments.flatMap((one): Item<C>[] => {
     try {
-      return [readAttachment(plugin, one, (owner, what) => restored.push({ ...owner, what }), refuse)]
+      const { owner, ...rest } = read(one)
+      const tell = (what: string) => void restored.push({ ...owner, what })
+      return [{ ...rest, owner, tell, refuse: (error) => refuse(error, owner) }]
     } catch (error) {
-      refuse(error, namesOf(one))
+      refuse(error, namesOf(one, configs))
       return []
     }
   })
@@ -86,85 +100,97 @@ export function restoreReply<C>(
   return { stdout: printJson({ restored, failed } satisfies RestoreAnswer), exitCode: 0 }
 }
 
-/** An attachment, with the call as CHECK has it. */
+/** An attachment, with what the call of CHECK has. */
 interface Item<C> extends Restorable<C> {
-  readonly call: Omit<InsideCall, "namespace" | "log" | "answer" | "stdin">
+  readonly args: string
+  /** Without `prevResult`. */
+  readonly raw: JsonObject
 }
 
 /** What a container has too much of takes no longer than a call may. Never throws for one container. */
 function restoreInside<C>(
   plugin: RestorablePlugin<C>,
-  { call, config, tell, refuse }: Item<C>,
+  { owner: { containerId, ifName }, netns, args, raw: bare, result, config, tell, refuse }: Item<C>,
   isDry: boolean,
   log: (line: string) => void,
 ): void {
   try {
-    using namespace = NamespaceFile.open(call.netns)
+    using namespace = NamespaceFile.open(netns)
     if (namespace.isOwn)
-      throw new CniError(Code.InvalidNetns, `Cannot restore what lies in "${call.netns}": it is the host's namespace`)
+      throw new CniError(Code.InvalidNetns, `Cannot restore what lies in "${netns}": it is the host's namespace`)
     const answer: InsideCall["answer"] = (_result, undo) => {
       undo?.keep()
       return {} as Answered
     }
-    const stdin = encodeUtf8(stringifyJson(call.raw))
-    const what = plugin.restoreInside?.({ ...call, stdin, namespace, log, answer }, config, isDry)
+    const { cniVersion } = parseNetworkConfig(bare)
+    const raw = { ...bare, prevResult: encodeResult(result, cniVersion) }
+    const network = parseNetworkConfig(raw)
+    const stdin = encodeUtf8(stringifyJson(raw))
+    const names = { verb: "CHECK", containerId, ifName, netns, args, path: "" } as const
+    const what = plugin.restoreInside?.({ ...names, network, raw, stdin, namespace, log, answer }, config, isDry)
     if (what !== undefined) tell(what)
   } catch (error) {
     refuse(error)
   }
 }
 
-function readRequest({ dryRun, flows, containers, toIptables, attachments }: JsonObject): {
-  dryRun: boolean
-  flows: boolean
-  containers: boolean
-  toIptables: boolean
-  attachments: readonly JsonObject[]
-} {
-  const isRequest = typeof dryRun === "boolean" && Array.isArray(attachments) && attachments.every(isJsonObject)
-  const isTrue = (value: unknown) => value === true
-  if (isRequest)
-    return {
-      dryRun,
-      flows: isTrue(flows),
-      containers: isTrue(containers),
-      toIptables: isTrue(toIptables),
-      attachments,
-    }
-  throw new CniError(Code.Decoding, `Cannot restore: expected "dryRun" and a list of attachments on stdin`)
-}
-
-function readAttachment<C>(
-  plugin: RestorablePlugin<C>,
-  given: JsonObject,
-  made: (owner: Owner, what: string) => void,
-  refuse: (error: unknown, owner: Owner) => void,
-): Item<C> {
-  const { containerId, ifName, netns, args, config: raw } = given
-  if (![containerId, ifName, netns, args].every((part) => typeof part === "string") || !isJsonObject(raw))
-    throw new CniError(Code.Decoding, `Cannot restore an attachment: expected its names and its configuration`)
-  const [id, name] = [String(containerId), String(ifName)]
-  validateContainerId(id)
-  validateInterfaceName(name)
-  const network = parseNetworkConfig(raw)
-  const owner = { network: network.name, containerId: id, ifName: name }
-  const { prevResult } = network
-  if (!prevResult) throw new CniError(Code.InvalidNetworkConfig, `Cannot restore an attachment: no prevResult`)
-  const named = { containerId: id, ifName: name, netns: String(netns), args: String(args) }
+function readRequest(stdin: Uint8Array) {
+  const { dryRun, flows, containers, toIptables, configs, attachments } = parseRequest(decodeUtf8(stdin))
+  const areObjects = (list: unknown) => Array.isArray(list) && list.every(isJsonObject)
+  if (typeof dryRun !== "boolean" || !areObjects(configs) || !areObjects(attachments))
+    throw new CniError(Code.Decoding, `Cannot restore: expected "dryRun", configurations and attachments on stdin`)
   return {
-    call: { ...named, verb: "CHECK", path: "", network, raw },
-    owner,
-    netns: String(netns),
-    result: prevResult,
-    config: plugin.config(network, { verb: "CHECK", args: String(args), raw }),
-    tell: (what) => made(owner, what),
-    refuse: (error) => refuse(error, owner),
+    dryRun,
+    flows: flows === true,
+    containers: containers === true,
+    toIptables: toIptables === true,
+    configs: configs as JsonObject[],
+    attachments: attachments as JsonObject[],
   }
 }
 
-/** What can be told of an attachment that cannot be read. */
-function namesOf({ containerId, ifName, config }: JsonObject): Partial<Owner> {
-  const network = isJsonObject(config) && typeof config.name === "string" ? { network: config.name } : {}
+/** Reads what cni has written: parts that it has checked, so that a look into each value is not needed. */
+function parseRequest(text: string): JsonObject {
+  try {
+    const request: unknown = JSON.parse(text)
+    return isJsonObject(request) ? request : {}
+  } catch {
+    return {}
+  }
+}
+
+/** Returns a function that reads an attachment. It reads each configuration once, and again only with runtime values or arguments. */
+function attachmentReader<C>(plugin: RestorablePlugin<C>, configs: readonly JsonObject[]) {
+  const networks = new Map<JsonObject, NetworkConfig>()
+  const shared = new Map<JsonObject, C>()
+  return (given: JsonObject): Omit<Item<C>, "tell" | "refuse"> => {
+    const { containerId, ifName, netns, args, config: index, runtimeConfig, result } = given
+    const bare = configs[Number(index)]
+    const names = [containerId, ifName, netns, args]
+    if (!bare || !isResult(result) || !names.every((name) => typeof name === "string"))
+      throw new CniError(Code.Decoding, "Cannot restore an attachment: expected its names, configuration and result")
+    const [id, name, path, cniArgs] = names as [string, string, string, string]
+    validateContainerId(id)
+    validateInterfaceName(name)
+    const network = networks.getOrInsertComputed(bare, () => parseNetworkConfig(bare))
+    const owner = { network: network.name, containerId: id, ifName: name }
+    const values = isJsonObject(runtimeConfig) ? { runtimeConfig } : undefined
+    const raw = values ? { ...bare, ...values } : bare
+    const read = () => plugin.config({ ...network, ...values }, { verb: "CHECK", args: cniArgs, raw })
+    const config = values || cniArgs !== "" ? read() : shared.getOrInsertComputed(bare, read)
+    return { owner, netns: path, args: cniArgs, raw, result, config }
+  }
+}
+
+/** The rest was checked when the cache was read. */
+function isResult(value: unknown): value is JsonObject & Result {
+  return isJsonObject(value) && [value.interfaces, value.ips, value.routes].every(Array.isArray)
+}
+
+/** What is known of an attachment that cannot be read. */
+function namesOf({ containerId, ifName, config }: JsonObject, configs: readonly JsonObject[]): Partial<Owner> {
+  const { name } = configs[Number(config)] ?? {}
+  const network = typeof name === "string" ? { network: name } : {}
   const names = typeof containerId === "string" && typeof ifName === "string" ? { containerId, ifName } : {}
   return { ...network, ...names }
 }

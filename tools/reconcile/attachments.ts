@@ -2,13 +2,10 @@ import { keptDelegate } from "../../meta/flannel/main.ts"
 import { findStat, readTextFile, type Stat, stat } from "../../pkg/libc/mod.ts"
 import {
   type CachedAttachment,
-  type CapabilityArgs,
   cachedAttachments,
   cacheFile,
-  convertResult,
   deriveRequest,
   type Network,
-  type NetworkPlugin,
   parseNetworkList,
   parseSinglePlugin,
 } from "../../pkg/libcni/mod.ts"
@@ -16,26 +13,34 @@ import { findLink, listLinks, RouteSocket } from "../../pkg/netlink/mod.ts"
 import { Netns } from "../../pkg/netns/mod.ts"
 import { readDeletions } from "../../pkg/records/mod.ts"
 import {
+  decodeResult,
   isJsonObject,
   type JsonObject,
+  type JsonValue,
+  member,
   messageOf,
   type Owner,
   ownerComment,
   parseJsonObject,
+  type Result,
 } from "../../pkg/types/mod.ts"
 import { describedPlugins as suite } from "../../suite/plugins.ts"
 import { cacheDirs, isNamespace } from "../node/mod.ts"
 
-/** One plugin of an attachment's chain, with what CHECK would give it. */
+/** One plugin of an attachment's chain. */
 export interface ChainMember {
   readonly type: string
+  /** What CHECK would give it, except for `prevResult` and `runtimeConfig`: attachments of a network share the object. */
   readonly config: JsonObject
+  readonly runtimeConfig?: JsonObject
 }
 
 /** An attachment of a container that lives, as a cache has it. */
 export interface CachedChain extends Owner {
   readonly netns: string
   readonly args: CachedAttachment["args"]
+  /** The result of ADD. */
+  readonly result: Result
   readonly chain: readonly ChainMember[]
 }
 
@@ -75,7 +80,7 @@ export function readCaches(cacheDir: string, network: string | undefined): Cache
   })
   const wanted = found.filter(({ one }) => network === undefined || one.network === network)
   wanted.sort((a, b) => (a.added < b.added ? -1 : a.added > b.added ? 1 : 0))
-  const parsed = new Map<Uint8Array, Network>()
+  const chainOf = chainReader()
   const restorers = new Set(suite.filter(({ restores }) => restores).map(({ name }) => name))
   const own = stat("/proc/self/ns/net")
   const [isBeingDeleted, hasInterface] = [readDeletions(), interfaceTest()]
@@ -93,10 +98,11 @@ export function readCaches(cacheDir: string, network: string | undefined): Cache
     if (!isThere || isSameFile(findStat(netns), own)) return skip(`its namespace "${netns}" is gone`, false)
     if (isBeingDeleted(one, added)) return skip("its DEL has begun", false)
     try {
-      const chain = withDelegates(chainOf(one, parsed), one, (reason) => skip(reason, true))
-      if (chain.some(({ type }) => restorers.has(type)) && !hasInterface(one, netns))
+      const { result, chain: members } = chainOf(one)
+      const chain = withDelegates(members, one, (reason) => skip(reason, true))
+      if (chain.some(({ type }) => restorers.has(type)) && !hasInterface(one, result, netns))
         return skip(`its interface was deleted; "cni reattach ${ownerComment(one)}" makes a new one`, true)
-      return [{ network, containerId, ifName, netns, args: one.args, chain }]
+      return [{ network, containerId, ifName, netns, args: one.args, result, chain }]
     } catch (error) {
       return skip(messageOf(error), true)
     }
@@ -108,7 +114,7 @@ export function readCaches(cacheDir: string, network: string | undefined): Cache
  * Returns the test for containers that still have their interface: the host has its end of the pair or, where an attachment has no pair,
  * the container has the interface. Throws `SyscallError`, `NetlinkError`.
  */
-function interfaceTest(): (one: CachedAttachment, netns: string) => boolean {
+function interfaceTest(): (owner: Owner, result: Result, netns: string) => boolean {
   const names = new Set(
     Array.from(readTextFile("/proc/thread-self/net/dev").matchAll(/^ *([^:\n]+):/gm), ([, name]) => name),
   )
@@ -118,13 +124,12 @@ function interfaceTest(): (one: CachedAttachment, netns: string) => boolean {
     aliases ??= new Set(listLinks(host, undefined, { kind: "veth" }).map(({ attributes }) => attributes.alias))
     return aliases.has(ownerComment(owner))
   }
-  return (one, netns) => {
-    const interfaces = (Array.isArray(one.result?.interfaces) ? one.result.interfaces : []).filter(isJsonObject)
-    const ends = interfaces.filter(({ name, sandbox }) => !sandbox && String(name).startsWith("veth"))
-    if (ends.length > 0) return ends.some(({ name }) => names.has(String(name))) || isRenamed(one)
+  return (owner, { interfaces }, netns) => {
+    const ends = interfaces.filter(({ name, sandbox }) => !sandbox && name.startsWith("veth"))
+    if (ends.length > 0) return ends.some(({ name }) => names.has(name)) || isRenamed(owner)
     using sandbox = Netns.open(netns)
     using inside = sandbox.openRoute()
-    return findLink(inside, one.ifName) !== undefined
+    return findLink(inside, owner.ifName) !== undefined
   }
 }
 
@@ -139,11 +144,11 @@ function sandboxOf(result: JsonObject | undefined): string | undefined {
 }
 
 /** With the delegate in the place of flannel, which keeps its configuration. Where that is unknown the others of the chain go on. */
-function withDelegates(chain: ChainMember[], owner: Owner, refuse: (reason: string) => void): ChainMember[] {
+function withDelegates(chain: readonly ChainMember[], owner: Owner, refuse: (reason: string) => void): ChainMember[] {
   return chain.flatMap((member) => {
     if (member.type !== "flannel") return member
     try {
-      return keptDelegate(member.config, owner)
+      return { ...member, ...keptDelegate(member.config, owner) }
     } catch (error) {
       refuse(messageOf(error))
       return []
@@ -159,20 +164,35 @@ function readNetwork(config: Uint8Array): Network {
 }
 
 /**
- * The chain of ADD, each plugin with its values and the result; `networks` are those that were read, by their bytes, which attachments
- * share. Throws for what cannot be read.
+ * Returns a function that reads the result and the chain of an attachment, as they were at ADD. It reads each network once. It throws for
+ * what it cannot read.
  */
-function chainOf(
-  { config, capabilityArgs, result }: CachedAttachment,
-  networks: Map<Uint8Array, Network>,
-): ChainMember[] {
-  const network = networks.getOrInsertComputed(config, readNetwork)
-  if (result === undefined) throw new Error("the cache has no result of ADD")
-  const prevResult = (
-    result.cniVersion === network.cniVersion ? result : convertResult(result, network.cniVersion)
-  ) as JsonObject
-  return network.plugins.map((plugin: NetworkPlugin) => ({
-    type: plugin.type,
-    config: deriveRequest(network, plugin, { capabilityArgs: capabilityArgs as CapabilityArgs, prevResult }),
-  }))
+function chainReader(): (one: CachedAttachment) => { result: Result; chain: ChainMember[] } {
+  const networks = new Map<Uint8Array, { cniVersion: string; members: ReturnType<typeof membersOf> }>()
+  return ({ config, capabilityArgs, result }) => {
+    const { cniVersion, members } = networks.getOrInsertComputed(config, () => {
+      const network = readNetwork(config)
+      return { cniVersion: network.cniVersion, members: membersOf(network) }
+    })
+    if (result === undefined) throw new Error("the cache has no result of ADD")
+    const chain = members.map(({ capabilities, member }) => {
+      const given = capabilities.filter((name) => capabilityArgs[name] !== undefined)
+      if (given.length === 0) return member
+      return {
+        ...member,
+        runtimeConfig: Object.fromEntries(given.map((name) => [name, capabilityArgs[name] as JsonValue])),
+      }
+    })
+    return { result: decodeResult(result, cniVersion), chain }
+  }
+}
+
+/** The plugins of a network, with the capabilities that they enable. */
+function membersOf(network: Network) {
+  return network.plugins.map((plugin) => {
+    const config = deriveRequest(network, plugin, { capabilityArgs: {} })
+    const entries = Object.entries(member(plugin.raw, "capabilities") ?? {})
+    const capabilities = entries.filter(([, isEnabled]) => isEnabled === true).map(([name]) => name)
+    return { capabilities, member: { type: plugin.type, config } satisfies ChainMember }
+  })
 }

@@ -1,9 +1,15 @@
 import { type Introduction, introductionOf, isOfThisSuite } from "../../install/mod.ts"
-import { encodeUtf8 } from "../../pkg/engine/mod.ts"
+import { encodeUtf8, json } from "../../pkg/engine/mod.ts"
 import { execPlugin, formatCniArgs, requirePlugin } from "../../pkg/invoke/mod.ts"
 import { isErrno, SyscallError } from "../../pkg/libc/mod.ts"
 import { RESTORE_ARGUMENT, type RestoreAnswer, type RestoreRequest } from "../../pkg/skel/mod.ts"
-import { type ErrorObject, newestVersion, parseJsonObject, stringifyJson, toErrorObject } from "../../pkg/types/mod.ts"
+import {
+  type ErrorObject,
+  type JsonObject,
+  newestVersion,
+  parseJsonObject,
+  toErrorObject,
+} from "../../pkg/types/mod.ts"
 import { describedPlugins as suite } from "../../suite/plugins.ts"
 import type { CachedChain } from "./attachments.ts"
 
@@ -14,6 +20,9 @@ export interface PluginRuns {
   readonly timeoutMs?: number
   readonly log: (text: string) => void
 }
+
+/** What all plugins are asked for. */
+type RestoreOptions = Omit<RestoreRequest, "configs" | "attachments">
 
 /** What one plugin has restored, and what it could not restore. */
 export interface Restoration {
@@ -40,7 +49,7 @@ export interface Outcome {
  */
 export function restoreChains(
   chains: readonly CachedChain[],
-  options: Omit<RestoreRequest, "attachments">,
+  options: RestoreOptions,
   runs: PluginRuns,
   isWanted: (type: string, owner: CachedChain) => boolean = () => true,
 ): Outcome {
@@ -94,21 +103,31 @@ function findIntroduction(file: string): Introduction | undefined {
 function restore(
   type: string,
   chains: readonly CachedChain[],
-  options: Omit<RestoreRequest, "attachments">,
+  options: RestoreOptions,
   runs: PluginRuns,
 ): Restoration | undefined {
-  const attachments = chains.flatMap(({ containerId, ifName, netns, args, chain }) =>
+  const indexes = new Map<JsonObject, number>()
+  const attachments = chains.flatMap(({ containerId, ifName, netns, args, result, chain }) =>
     chain
       .filter((member) => member.type === type)
-      .map(({ config }) => ({ containerId, ifName, netns, args: formatCniArgs(args), config })),
+      .map(({ config, runtimeConfig }) => ({
+        containerId,
+        ifName,
+        netns,
+        config: indexes.getOrInsert(config, indexes.size),
+        runtimeConfig,
+        args: options.containers ? formatCniArgs(args) : "",
+        result,
+      })),
   )
+  const request: RestoreRequest = { ...options, configs: [...indexes.keys()], attachments }
   const said: string[] = []
   try {
     const stdout = execPlugin({
       path: requirePlugin(type, runs.path.join(":")),
       args: [RESTORE_ARGUMENT],
       env: { ...runs.env, CNI_COMMAND: undefined },
-      stdin: encodeUtf8(stringifyJson({ ...options, attachments } satisfies RestoreRequest)),
+      stdin: encodeUtf8(json.stringify(request)),
       log: (text) => said.push(`${text}\n`),
       ...(runs.timeoutMs === undefined ? {} : { timeoutMs: runs.timeoutMs }),
     })
