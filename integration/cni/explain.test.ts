@@ -25,7 +25,7 @@ const faults: readonly (readonly [string, object, RegExp, string])[] = [
   [
     "host bits",
     { ...bridge, ipam: { type: "host-local", subnet: "10.22.0.1/24" } },
-    /is an address, and not a network/,
+    /is an address, not a network/,
     "cni lint",
   ],
 ]

@@ -1,29 +1,29 @@
 import type { KnownMessage } from "./known.ts"
 
 const WORD = /[a-z0-9_]{3,}/g
-/** Shorter words are in every other line. */
+/** Shorter words are in many lines. */
 const LONG = 5
 
-/** Words that have other characters on both sides: in a message these are words as well, with any text around the part. */
+/** Words with other characters on both sides: they stay words in a message, with any text around the part. */
 const INNER_WORD = /(?<=[^a-z0-9_])[a-z0-9_]{3,}(?=[^a-z0-9_])/g
 
-/** The characters that logs write in other ways. */
+/** The characters that logs escape. */
 const ESCAPED = /["\\<>&]/
 
 interface Sought {
   readonly at: number
   readonly known: KnownMessage
-  /** Text that is in each message of this kind. */
+  /** A text that each message of this kind contains. */
   readonly piece: string
 }
 
 /**
- * The messages that a line of a log may be: each is looked for by a word that it must have. Hundreds of expressions on each of many
- * thousands of lines would take a minute.
+ * Finds the messages that a line of a log may contain, each by a word that it must have. Matching hundreds of expressions
+ * against many thousands of lines would take a minute.
  */
 export class Candidates {
   readonly #byWord = new Map<string, Sought[]>()
-  /** Those that have no inner word, by a part of them that may be within a word. */
+  /** Messages without an inner word, by a part that may be within a word. */
   readonly #byPart = new Map<string, Sought[]>()
 
   constructor(messages: readonly KnownMessage[]) {
@@ -39,7 +39,7 @@ export class Candidates {
     }
   }
 
-  /** All messages that the line has in it, and some that it has not, in their order. */
+  /** Returns all messages that the line contains, and some that it does not, in their order. */
   in(line: string): KnownMessage[] {
     const text = bothWays(line.toLowerCase())
     const found: Sought[] = []
@@ -52,7 +52,7 @@ export class Candidates {
   }
 }
 
-/** A line as it is, and, where it has backslashes, as it is when they are read as in JSON. */
+/** Returns a line, and, where it has backslashes, also its text when they are read as in JSON. */
 function bothWays(line: string): string {
   if (!line.includes("\\")) return line
   const read = line.replaceAll("\\/", "/").replace(/\\+(?:u[0-9a-f]{4}|[ntr])/g, " ")

@@ -9,10 +9,10 @@ async function explain(args: string[], stdin = "") {
   const terminal = recordingTerminal({}, false, { stdin: async () => stdin })
   return { code: await cni(["explain", ...args], terminal), out: terminal.out, err: terminal.err }
 }
-const TAKEN = `WHAT     a process of the host listens on the port that should be published, or rootlessport holds it
+const TAKEN = `WHAT     a process of the host listens on the port to be published, or rootlessport holds it
 DO       stop that process, or publish another port
 LOOK     ss -tulpn
-PAGE     docs/messages.md#the-packet-filter
+PAGE     docs/messages.md#words-of-any-program
 `
 const DIFFERENT = 'failed to set bridge addr: "cni0" already has an IP address different from 1'
 
@@ -23,8 +23,8 @@ test.each<[string, string[], string, string]>([
     [DIFFERENT],
     "",
     `MESSAGE  ${DIFFERENT}
-WHAT     the bridge has the gateway address of another subnet: the node's pod CIDR has changed, or two networks name one bridge
-DO       when no pod of the old subnet is left, delete the bridge, which the next ADD makes anew; or name another bridge; or forceAddress
+WHAT     the bridge has the gateway address of another subnet: the node's pod CIDR has changed, or two networks use one bridge
+DO       delete the bridge when no pod of the old subnet is left: the next ADD creates it; or use another bridge, or forceAddress
 LOOK     ip address show type bridge
          cni lint
 PAGE     docs/messages.md#upstreams-interface-plugins
@@ -54,12 +54,12 @@ PAGE     docs/errors.md#7-the-configuration
   ],
   [
     "a message with two parts that are known",
-    ["no IP addresses available in range set: 1; context deadline exceeded"],
+    ["no IP addresses available in range set: 1; no such thing: duplicate allocation is not allowed"],
     "",
-    `MESSAGE  no IP addresses available in range set: 1; context deadline exceeded
-WHAT     every address of the range is reserved. Mostly by containers that are gone: a crash or a reboot, after which the runtime sent no DEL
-DO       cni gc NETWORK --auto frees those that are gone; a larger range if all are in use
-ALSO     the runtime has given up: a plugin took longer than its limit. What had been made may be left until DEL or GC: find the plugin that hangs: a lock, a DHCP server, an API that does not answer
+    `MESSAGE  no IP addresses available in range set: 1; no such thing: duplicate allocation is not allowed
+WHAT     every address of the range is reserved, often by containers that are gone: after a crash or a reboot the runtime sent no DEL
+DO       cni gc NETWORK --auto frees the addresses of containers that are gone; use a larger range if all are in use
+ALSO     ADD of a container that has an address already: an earlier ADD failed after this step, or was repeated: DEL first: the runtime calls it, or cni del; cni ipam release if the container is gone
 LOOK     cni ipam ls
          ls /var/lib/cni/networks
 PAGE     docs/messages.md#addresses
@@ -68,12 +68,12 @@ PAGE     docs/messages.md#addresses
   [
     "a log, each kind of message once",
     ["-"],
-    `a: bind: address already in use
+    `CNI a: bind: address already in use
 nothing
 plugin type="portmap" failed (add): bind: address already in use
-b: bind: address already in use
+CNI b: bind: address already in use
 `,
-    `MESSAGE  a: bind: address already in use  (2 times)\n${TAKEN}\nMESSAGE  bind: address already in use\nPLUGIN   portmap, add\n${TAKEN}`,
+    `MESSAGE  CNI a: bind: address already in use  (2 times)\n${TAKEN}\nMESSAGE  bind: address already in use\nPLUGIN   portmap, add\n${TAKEN}`,
   ],
   [
     "a rule of lint",
@@ -160,7 +160,7 @@ test.each([
   expect(await explain([asked])).toEqual({
     code: 1,
     out: "",
-    err: `cni explain: Cannot explain this: no message that is known is like it; did you mean "${meant}"?\n`,
+    err: `cni explain: Cannot explain this: no known message is like it; did you mean "${meant}"?\n`,
   })
 })
 
@@ -188,9 +188,9 @@ test("for programs", async () => {
       explanations: [
         {
           pattern: 'failed to set bridge addr: "…" already has an IP address different from …',
-          what: "the bridge has the gateway address of another subnet: the node's pod CIDR has changed, or two networks name one bridge",
+          what: "the bridge has the gateway address of another subnet: the node's pod CIDR has changed, or two networks use one bridge",
           remedy:
-            "when no pod of the old subnet is left, delete the bridge, which the next ADD makes anew; or name another bridge; or forceAddress",
+            "delete the bridge when no pod of the old subnet is left: the next ADD creates it; or use another bridge, or forceAddress",
           looks: ["ip address show type bridge", "cni lint"],
           page: "docs/messages.md#upstreams-interface-plugins",
         },
@@ -213,13 +213,13 @@ test.each([
   expect(await explain(args.length > 0 ? args : [stdin], stdin)).toEqual({
     code: 1,
     out: "",
-    err: "cni explain: Cannot explain this: no message that is known is like it\n",
+    err: "cni explain: Cannot explain this: no known message is like it\n",
   })
 })
 
 test("of an error that is not known, its code may be", async () => {
   expect((await explain(['{"code":11,"msg":"something"}'])).err).toBe(
-    'cni explain: Cannot explain this: no message that is known is like it. Code 11: try again: "cni explain 11" lists what has it\n',
+    'cni explain: Cannot explain this: no known message is like it. Code 11: try again: "cni explain 11" lists its messages\n',
   )
   expect((await explain(["--json", '{"code":12345,"msg":"something"}'])).err).toEndWith("is like it\n")
 })

@@ -7,7 +7,7 @@ import { type Explanation, explain, explainLog } from "./explain.ts"
 import { type KnownFinding, knownFindings, takeFindings } from "./findings.ts"
 import { type Section, sectionOfCode, sectionOfRule } from "./known.ts"
 
-/** Names that are explained as such: findings of doctor, and rules of lint. */
+/** The names of findings of doctor and of rules of lint. */
 const names = [...new Set([...findingNames, ...ruleNames])].sort()
 
 /** `cni explain` */
@@ -19,10 +19,10 @@ export const explainCommand: Command = {
   help: `ERROR is a message of a plugin or a runtime, a line of a log, or an error object in JSON; CODE a code of the specification; NAME a
 finding of "cni doctor", or a rule of "cni lint". With - it reads stdin: a log (each kind of message is explained once),
 an error object, or the output of "cni doctor", as text or JSON.
-It knows the messages of this suite, of Kubernetes, containerd, CRI-O, podman, the reference library and plugins, and of some
-other suites. It works without a network.
+It knows messages of this suite, of Kubernetes, containerd, CRI-O, podman, the reference library and plugins, and of other
+suites. For an unknown message of a plugin it names the plugin's suite and log. It works without a network.
 
-Exit code 0: the error is explained. 1: it is unknown.
+Exit code 0: the error, or the plugin that wrote it, is known. 1: unknown.
 
 Examples:
   cni explain 'plugin type="bridge" failed (add): failed to allocate for range 0: no IP addresses available in range set: 10.22.0.1-10.22.0.254'
@@ -59,17 +59,17 @@ Examples:
   },
 }
 
-/** An error without an entry is explained by its code; a word may be a name that was mistyped. */
+/** Returns the message for an unknown error: it names the section of its code, or the name that a mistyped word is like. */
 function nothing(asked: string, code: Section | undefined): string {
   const number = code?.headline.split(":")[0]
-  const hint = code === undefined ? "" : `. Code ${code.headline}: "cni explain ${number}" lists what has it`
+  const hint = code === undefined ? "" : `. Code ${code.headline}: "cni explain ${number}" lists its messages`
   const [, word] = /^(?:(?:ERROR|WARNING)\s+)?([\w-]+)$/.exec(asked) ?? []
   const near = word === undefined ? undefined : didYouMean(word, names)
   const meant = near === undefined ? "" : `; did you mean "${near}"?`
-  return `Cannot explain this: no message that is known is like it${meant}${hint}`
+  return `Cannot explain this: no known message is like it${meant}${hint}`
 }
 
-/** Rows of a head and its lines; those without a line are left out. */
+/** Formats rows of a head and its lines, without those that have no line. */
 function rowsText(rows: readonly (readonly [head: string, lines: readonly string[]])[]): string {
   const lines = rows.flatMap(([head, cells]) =>
     cells.map((cell, index) => `${(index === 0 ? head : "").padEnd(9)}${cell}\n`),
@@ -115,7 +115,7 @@ function asJson({ said, known, count }: Explanation) {
   }
 }
 
-/** A section of a page for people to read, without the marks of Markdown. */
+/** Formats a section of a page without the marks of Markdown. */
 function sectionText({ headline, text, page }: Section): string {
   const lines = text.split("\n").flatMap((line) => {
     if (/^\| ?(---|message)/.test(line)) return []

@@ -55,7 +55,7 @@ describe("takes the plugin's words out of what is around them", () => {
 })
 
 const wellKnown: readonly (readonly [string, RegExp, string])[] = [
-  ["cni plugin not initialized", /no network it can use/, "cni lint"],
+  ["cni plugin not initialized", /no network that it can use/, "cni lint"],
   ['failed to find plugin "bridge" in path [/opt/cni/bin]', /not in the runtime's directories/, "cni lint"],
   ["netplugin failed with no error message: signal: killed", /was killed/, "dmesg"],
   [
@@ -81,11 +81,11 @@ const wellKnown: readonly (readonly [string, RegExp, string])[] = [
   ],
   [
     "error dialing DHCP daemon: dial unix /run/cni/dhcp.sock: connect: no such file or directory",
-    /daemon that does not run/,
+    /daemon that is not running/,
     "systemctl status cni-dhcp.socket",
   ],
   ["open /run/flannel/subnet.env: no such file or directory", /flanneld has not started/, "ls -l /run/flannel"],
-  ["unexpected end of JSON input", /empty or cut short/, "find /var/lib/cni -size 0"],
+  ["unexpected end of JSON input", /printed nothing/, "find /var/lib/cni -size 0"],
   ['failed to Statfs "/proc/7/ns/net": no such file or directory', /namespace is gone/, "findmnt -t nsfs"],
   [
     "Cannot map host port 8080/tcp to 10.0.0.2:80: it is mapped to 10.0.0.9:80 for lab/c9/eth0",
@@ -95,7 +95,7 @@ const wellKnown: readonly (readonly [string, RegExp, string])[] = [
 ]
 
 test.each(wellKnown)("explains: %s", (message, what, look) => {
-  const [best] = explain(`Failed to create pod sandbox: plugin type="x" failed (add): ${message}`).known
+  const [best] = explain(`Failed to create pod sandbox: plugin type="bridge" failed (add): ${message}`).known
   expect(best?.what).toMatch(what)
   expect(best?.looks).toContain(look)
 })

@@ -1,12 +1,13 @@
 import { isJsonObject, member } from "../../pkg/types/mod.ts"
+import { pluginNames } from "../../suite/plugins.ts"
 import { Candidates } from "./candidates.ts"
-import { type KnownMessage, knownMessages } from "./known.ts"
+import { type KnownMessage, knownMessages, unknownMessageOf } from "./known.ts"
 
-/** An error that was found in a text. */
+/** An error found in a text. */
 export interface Said {
-  /** The innermost words, without what runtimes put around them. */
+  /** The innermost message, without the words of runtimes around it. */
   readonly message: string
-  /** The plugin whose words they are, and its verb, where the text says it. */
+  /** The plugin that wrote the message, and its verb, where the text names them. */
   readonly plugin: string | undefined
   readonly verb: string | undefined
   /** The code of an error object. */
@@ -16,29 +17,36 @@ export interface Said {
 /** The known entry of an error. */
 export interface Explanation {
   readonly said: Said
-  /** The best fit first; more than one where the message has several parts that are known. */
+  /** The best fit first; a second one for another part of the message. */
   readonly known: readonly KnownMessage[]
-  /** In how many lines of a log it was. */
+  /** The number of lines of the log that have it. */
   readonly count: number
 }
 
-/** Explains one error: a message, a line of a log, or an error object in JSON. No `known` where nothing is like it. */
-export function explain(text: string, messages = knownMessages()): Explanation {
+/**
+ * Explains one error: a message, a line of a log, or an error object in JSON. For an unknown message of a named plugin it says
+ * whose plugin that is. `known` is empty where no entry fits.
+ */
+export function explain(text: string, messages = knownMessages(), unknownOf = unknownMessageOf): Explanation {
   const said = readError(text)
-  return { said, known: matches(said, messages), count: 1 }
+  const known = matches(said, messages, hasSign(text, said))
+  const isFrame = known.every(({ kind }) => kind === "frame")
+  return { said, known: isFrame && said.plugin !== undefined ? [unknownOf(said.plugin)] : known, count: 1 }
 }
 
-/** Explains a log, each kind of message once, in the order in which they come; or one error object over several lines. */
+/** Explains a log, each kind of message once, in order of appearance; or one error object over several lines. */
 export function explainLog(text: string): Explanation[] {
   const messages = knownMessages()
   const whole = objectOf(text)
   if (whole !== undefined) return [explain(text, messages)].filter(({ known }) => known.length > 0)
   const found = new Map<string, Explanation>()
   const candidates = new Candidates(messages)
+  const unknown = new Map<string, KnownMessage>()
+  const unknownOf = (plugin: string) => unknown.getOrInsertComputed(plugin, unknownMessageOf)
   for (const line of text.split("\n")) {
     const possible = candidates.in(line)
-    if (possible.length === 0) continue
-    const explanation = explain(line, possible)
+    if (possible.length === 0 && !line.includes("plugin type=")) continue
+    const explanation = explain(line, possible, unknownOf)
     const [best] = explanation.known
     if (best === undefined) continue
     const key = `${best.pattern} ${explanation.said.plugin}`
@@ -48,25 +56,28 @@ export function explainLog(text: string): Explanation[] {
   return [...found.values()]
 }
 
-/** Takes an error out of what is around it. */
+/** The words of the reference library, and of Multus, before a plugin's. */
+const frames = /plugin type="([^"]+)"(?: name="[^"]*")? failed \((\w+)\): |delegate (\w+) - "([^"]+)": /gi
+
+/** Reads the error out of a line: its message, plugin, verb and code. */
 export function readError(text: string): Said {
   const plain = withoutEscapes(text)
   const candidates = plain === text ? [text, braced(text)] : [text, braced(text), braced(plain)]
   const object = candidates.map(objectOf).find((found) => found !== undefined)
   const code = object && member(object, "code")
   const line = object ? [member(object, "msg"), member(object, "details")].filter(Boolean).join("; ") : plain.trim()
-  const wrapped = [...line.matchAll(/plugin type="([^"]+)"(?: name="[^"]*")? failed \((\w+)\): /g)].at(-1)
+  const wrapped = [...line.matchAll(frames)].at(-1)
   const inner = wrapped === undefined ? line : line.slice(wrapped.index + wrapped[0].length)
   return {
     message: withoutLogging(inner),
-    plugin: wrapped?.[1],
-    verb: wrapped?.[2],
+    plugin: wrapped?.[1] ?? wrapped?.[4],
+    verb: wrapped?.[2] ?? wrapped?.[3],
     code: typeof code === "number" ? code : undefined,
   }
 }
 
 function objectOf(text: string) {
-  if (!/^\s*\{/.test(text)) return undefined // as nearly every line: an exception would be dear
+  if (!/^\s*\{/.test(text)) return undefined // nearly every line: exceptions are slow
   try {
     const value = JSON.parse(text)
     return isJsonObject(value) && member(value, "msg") !== undefined ? value : undefined
@@ -75,49 +86,74 @@ function objectOf(text: string) {
   }
 }
 
-/** Log formats put messages between quotes, and those of messages behind backslashes, more than once. */
+/** Removes the escapes of log formats, which quote messages, some of them twice. */
 function withoutEscapes(text: string): string {
   let unescaped = text
   while (unescaped.includes('\\"')) unescaped = unescaped.replaceAll('\\\\"', '\\"').replaceAll('\\"', '"')
   return unescaped.replaceAll("\\n", " ")
 }
 
-/** The text from the first to the last brace. */
+/** Returns the text from the first to the last brace. */
 function braced(text: string): string {
   const start = text.indexOf("{")
   return start === -1 ? "" : text.slice(start, text.lastIndexOf("}") + 1)
 }
 
-/** Without the end of a log line: `"" pod="default/web-0"`. */
+/** Removes the end of a log line: `"" pod="default/web-0"`. */
 function withoutLogging(message: string): string {
   const words = message.replace(/\s+(pod|podUID|logger|namespace|sandboxID)=\S*/g, "").replace(/""+$/, "")
   const isUnbalanced = (words.split('"').length - 1) % 2 === 1
   return isUnbalanced ? words.replace(/"$/, "") : words
 }
 
-/** All known entries of a text. A runtime's frame around a plugin's message is left out where the message itself is known. */
-function matches({ message, code }: Said, messages: readonly KnownMessage[]): KnownMessage[] {
+/** Words of a line about container networks. */
+const sign = /\bcni\b|netplugin|plugin type=|\bnetns\b|sandbox|\bnetwork for\b|multus|\bipam\b/i
+
+/** Lines about images have words such as "sandbox", too. */
+const isOfImage = /\b(pull|pulling|image|registry)\b/i
+
+/** Whether a text is about a container network: by its words, or because an error object or a plugin's name is in it. */
+function hasSign(text: string, { plugin, code }: Said): boolean {
+  return plugin !== undefined || code !== undefined || (sign.test(text) && !isOfImage.test(text))
+}
+
+/** Plugins that pass on the messages of others. */
+const passesOn = /^multus/
+
+function isForeign({ plugin }: Said): boolean {
+  return plugin !== undefined && !pluginNames.includes(plugin) && !passesOn.test(plugin)
+}
+
+/** The known entries of a message. Frames and common words count only where no other entry does. */
+function matches(said: Said, messages: readonly KnownMessage[], isSure: boolean): KnownMessage[] {
+  const { message, code } = said
   const found = messages
     .filter(({ matcher }) => matcher.test(message))
     .map((known) => ({ known, weight: weightOf(known, code) }))
     .sort((a, b) => b.weight - a.weight)
     .map(({ known }) => known)
-  const [best] = found
+  const special = found.filter(({ kind }) => kind === undefined)
+  const common = found.filter(({ kind, matcher }) => {
+    const isWhole = matcher.exec(message)?.index === 0
+    return kind === "common" && !isForeign(said) && (isSure || isWhole)
+  })
+  const ranked = [special, common, found.filter(({ kind }) => kind === "frame")].find((each) => each.length > 0) ?? []
+  const [best] = ranked
   if (best === undefined) return []
-  const others = found.filter((one) => one.what !== best.what && isElsewhere(one, best, message))
+  const others = ranked.filter((one) => one.what !== best.what && isElsewhere(one, best, message))
   return [best, ...others.slice(0, 1)]
 }
 
 /**
- * The longer the surer; rows that say what to do, and where to look, say more than those that do not, and one that refers to another
- * code ("as with ADD: codes 5, 7 and 999") says less than that code's own.
+ * Ranks an entry: longer patterns are surer. An entry with a remedy says more than one without, and one that refers to
+ * another code ("as with ADD: codes 5, 7 and 999") less than the entry of that code.
  */
 function weightOf({ weight, what, remedy, code }: KnownMessage, said: number | undefined): number {
   const reference = what.startsWith("as with ") ? -1 : 0
   return weight + reference + (remedy === undefined ? 0 : 45) + (said !== undefined && code === said ? 5 : 0)
 }
 
-/** Whether two patterns are about different parts of a message. */
+/** Whether two patterns match different parts of a message. */
 function isElsewhere(one: KnownMessage, other: KnownMessage, message: string): boolean {
   const [a, b] = [one, other].map(({ matcher }) => matcher.exec(message))
   if (!a || !b) return false

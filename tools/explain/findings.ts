@@ -3,7 +3,7 @@ import { isJsonObject, member } from "../../pkg/types/mod.ts"
 import { cellsOf, plain } from "../configuration/key-docs.ts"
 import { sectionsOf } from "./known.ts"
 
-/** What there is to say of a finding of `cni doctor`. */
+/** The explanation of a finding of `cni doctor`. */
 export interface KnownFinding {
   /** Its name, as doctor prints it: "missing-ports". */
   readonly finding: string
@@ -15,7 +15,7 @@ export interface KnownFinding {
   readonly page: string
 }
 
-/** The rows of docs/findings.md, by the findings' names. */
+/** Returns the rows of docs/findings.md by the names of the findings. */
 export function knownFindings(): Map<string, KnownFinding> {
   const sections = sectionsOf("docs/findings.md", findingsPage)
   const rows = sections.flatMap(({ text, page }) =>
@@ -28,13 +28,13 @@ export function knownFindings(): Map<string, KnownFinding> {
   return new Map(rows.map((row) => [row.finding, row]))
 }
 
-/** The findings in what `cni doctor` has printed, with the number of times that each is there, and the rest of the text. */
+/** The findings in output of `cni doctor`, with their counts, and the rest of the text. */
 export interface Pasted {
   readonly counts: ReadonlyMap<string, number>
   readonly rest: string
 }
 
-/** Takes findings out of a text: names alone, the report with its paragraphs, or the JSON. Names that are not known stay in the rest. */
+/** Takes findings out of a text: names alone, the report with its paragraphs, or the JSON. Unknown names stay in the rest. */
 export function takeFindings(text: string, known: ReadonlyMap<string, KnownFinding>): Pasted {
   const counts = new Map<string, number>()
   const take = (name: string | undefined) => {
@@ -54,7 +54,7 @@ export function takeFindings(text: string, known: ReadonlyMap<string, KnownFindi
   return { counts, rest: rest.join("\n") }
 }
 
-/** The names in `{"findings": [{"rule": …}]}`, in its list or one object of that; undefined for other texts. */
+/** Returns the names in `{"findings": [{"rule": …}]}`, in its list or in one of its objects; undefined for other texts. */
 function namesInJson(text: string): string[] | undefined {
   try {
     const value: unknown = JSON.parse(text)

@@ -5,22 +5,42 @@ import { cellsOf, plain } from "../configuration/key-docs.ts"
 
 /** A known message and its explanation. */
 export interface KnownMessage {
-  /** As the page has it, "…" for what is filled in. */
+  /** As on the page, with "…" for names. */
   readonly pattern: string
   readonly matcher: RegExp
-  /** What is not filled in, in lower case. */
+  /** The parts between the names, in lower case. */
   readonly literals: readonly string[]
-  /** The number of literal characters: the more, the surer is a match. */
+  /** The number of literal characters: more of them make a match surer. */
   readonly weight: number
   readonly what: string
-  /** Undefined where `what` has it. */
+  /** Undefined where `what` includes it. */
   readonly remedy: string | undefined
   readonly looks: readonly string[]
   /** The headline's link: "docs/errors.md#7-the-configuration". */
   readonly page: string
   /** The code of errors of this suite in that section. */
   readonly code: number | undefined
+  /** What the message is; undefined for one that only these programs write. */
+  readonly kind?: MessageKind | undefined
 }
+
+/**
+ * A frame stands around the message of another program. Common words may come from any program, so they need a sign of a
+ * container network, and say nothing of another suite's plugin.
+ */
+export type MessageKind = "frame" | "common"
+
+/** The sections of docs/messages.md whose rows are of a kind. */
+const kinds: Readonly<Record<string, MessageKind>> = {
+  "Words around a message": "frame",
+  "Words of any program": "common",
+}
+
+/** The section of docs/messages.md with the logs of other suites' plugins: its rows are no messages. */
+const LOGS = "Logs of other suites"
+
+/** Messages of this suite with fewer literal characters, such as "Cannot find …", may be those of any program. */
+const LEAST_OWN_WEIGHT = 24
 
 /** A section of a page: its headline, the link to it, and its text. */
 export interface Section {
@@ -29,15 +49,40 @@ export interface Section {
   readonly text: string
 }
 
-/** Patterns with fewer given characters than these say nothing. */
+/** Patterns with fewer literal characters match too much. */
 const LEAST_WEIGHT = 8
 
-/** Everything that docs/messages.md and docs/errors.md know. */
+/** Returns every message of docs/messages.md and docs/errors.md. */
 export function knownMessages(): KnownMessage[] {
   return [
-    ...sectionsOf("docs/messages.md", messagesPage).flatMap((section) => messagesIn(section, undefined)),
-    ...sectionsOf("docs/errors.md", errorsPage).flatMap((section) => messagesIn(section, codeOf(section.headline))),
+    ...sectionsOf("docs/messages.md", messagesPage)
+      .filter(({ headline }) => headline !== LOGS)
+      .flatMap((section) => messagesIn(section, undefined).map((row) => ({ ...row, kind: kinds[section.headline] }))),
+    ...sectionsOf("docs/errors.md", errorsPage).flatMap((section) =>
+      messagesIn(section, codeOf(section.headline)).map((row) => ({
+        ...row,
+        kind: row.weight < LEAST_OWN_WEIGHT ? ("common" as const) : undefined,
+      })),
+    ),
   ]
+}
+
+/** Returns the entry for an unknown message: whose plugin wrote it, and where its log is. */
+export function unknownMessageOf(plugin: string): KnownMessage {
+  const section = sectionsOf("docs/messages.md", messagesPage).find(({ headline }) => headline === LOGS)
+  const rows = section?.text.split("\n").map(cellsOf) ?? []
+  const [, suite, remedy, look] = rows.find(([names = ""]) => names.includes(`\`${plugin}\``)) ?? []
+  const unknown = { pattern: plugin, literals: [plugin], matcher: matcherOf([plugin]), weight: 0, code: undefined }
+  return {
+    ...unknown,
+    what: `the message is unknown. The plugin "${plugin}"${suite ? `, of ${plain(suite)},` : ""} wrote it`,
+    remedy:
+      remedy === undefined
+        ? "look at the log of the runtime, and at that of the program that installed the plugin"
+        : plain(remedy),
+    looks: look === undefined ? ["journalctl -u containerd -u crio -u kubelet", "cni lint"] : codesIn(look),
+    page: section?.page ?? "docs/messages.md",
+  }
 }
 
 /** The section of docs/errors.md for a code. */
@@ -55,7 +100,7 @@ function codeOf(headline: string): number | undefined {
   return code === undefined ? undefined : Number(code)
 }
 
-/** The parts of a page, each with its headline of a level. */
+/** Returns the sections of a page whose headlines have a level. */
 export function sectionsOf(file: string, page: string, level = "##"): Section[] {
   const parts = page.split(new RegExp(`^${level} `, "m")).slice(1)
   return parts.map((part) => {
@@ -69,7 +114,7 @@ export function sectionsOf(file: string, page: string, level = "##"): Section[] 
   })
 }
 
-/** The name by which a link reaches a headline, as GitHub makes it. */
+/** Returns the anchor of a headline, as GitHub forms it. */
 function anchorOf(headline: string): string {
   return headline
     .toLowerCase()
@@ -84,7 +129,7 @@ function messagesIn({ text, page }: Section, code: number | undefined): KnownMes
     return [...messages.matchAll(/`([^`]+)`/g)].flatMap(([, pattern = ""]) => {
       const weight = pattern.replace(/…|KEY|\s/g, "").length
       if (weight < LEAST_WEIGHT) return []
-      const looks = look === undefined ? looksFor(pattern) : [...look.matchAll(/`([^`]+)`/g)].map(([, one = ""]) => one)
+      const looks = look === undefined ? looksFor(pattern) : codesIn(look)
       const more = remedy === undefined ? undefined : plain(remedy)
       const literals = literalsOf(pattern)
       const matcher = matcherOf(literals)
@@ -93,16 +138,29 @@ function messagesIn({ text, page }: Section, code: number | undefined): KnownMes
   })
 }
 
+/** The texts between backticks. */
+function codesIn(cell: string): string[] {
+  return [...cell.matchAll(/`([^`]+)`/g)].map(([, one = ""]) => one)
+}
+
 function literalsOf(pattern: string): string[] {
   return pattern.split(/…|KEY/).map((part) => part.trim().toLowerCase())
 }
 
+/**
+ * What is filled in between two quotes has none, so that a pattern does not reach into the message behind a frame. A quote at
+ * the end may be lost with those of the log.
+ */
 function matcherOf(literals: readonly string[]): RegExp {
-  const parts = literals.map((part) => part.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"))
-  return new RegExp(parts.join("[^\\n]*?"), "i")
+  const source = literals.reduce((before, part, index) => {
+    const isQuoted = literals[index - 1]?.endsWith('"') === true && part.startsWith('"')
+    const text = part.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")
+    return index === 0 ? text : `${before}${isQuoted ? '[^"\\n]*?' : "[^\\n]*?"}${text}`
+  }, "")
+  return new RegExp(source.replace(/"$/, '"?'), "i")
 }
 
-/** Commands that show what an error of this suite is about, by words of its message. They change nothing. */
+/** Commands that show the subject of an error of this suite, by words of its message. They change nothing. */
 const looks: readonly (readonly [RegExp, readonly string[]])[] = [
   [/plugin "…" in path|Cannot start plugin/, ["ls -l /opt/cni/bin", "cni lint"]],
   [/CNI_NETNS|netns/, ["findmnt -t nsfs", "ip netns"]],

@@ -70,6 +70,11 @@ const rows: readonly Row[] = [
     says: ['error bad-range «{ "type": "host-local" }» "subnet", "ranges" or "rangesFile" into "ipam" of network "k"'],
   },
   {
+    what: "no range in the file of kube-router",
+    text: list(bridge('"bridge": "kube-bridge", "isDefaultGateway": true, "ipam": { "type": "host-local" }')),
+    says: ['info bad-range «{ "type": "host-local" }» the agent of kube-router writes them'],
+  },
+  {
     what: "ranges of the runtime",
     text: list(bridge('"capabilities": { "ipRanges": true }, "ipam": { "type": "host-local" }')),
     says: [],

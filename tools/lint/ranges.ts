@@ -101,6 +101,13 @@ function checkWhole({ name, version }: LintNetwork, { source, node }: Entry, fin
     if (isEmpty && isOn(node, ["capabilities", "ipRanges"])) return // the runtime hands them over
     const key = /ipam\.(\w+)/.exec(error.message)?.[1] ?? "ranges"
     const place = nodeAt(node, ["ipam", key]) ?? nodeAt(node, ["ipam"])
+    const isKubeRouter = isEmpty && textAt(node, ["bridge"]) === "kube-bridge"
+    if (isKubeRouter) {
+      findings.add(source, place, "bad-range", "no IP ranges: the agent of kube-router writes them", {
+        severity: "info",
+      })
+      return
+    }
     const hint = isEmpty ? `write "subnet", "ranges" or "rangesFile" into "ipam" of network "${name}"` : error.details
     findings.add(source, place, "bad-range", error.message, hint ? { hint } : {})
   }
