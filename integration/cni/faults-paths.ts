@@ -155,6 +155,20 @@ export const faultsOnPaths: readonly Fault[] = [
     besides: ["status"],
   },
   {
+    rule: "store-locked",
+    how: "by a process that hangs",
+    severity: "error",
+    names:
+      /^no address of network "pods" can be reserved: Cannot lock "\/var\/lib\/cni\/networks\/pods\/lock": held by process \d+ \(sleep\), /,
+    seed: async ({ host }) => {
+      await host.exec("sh", ["-ec", `flock --no-fork ${store}/lock sleep 600 >/dev/null 2>&1 & echo $! >/run/holder`])
+    },
+    words: /^find out what the process waits for, or end it: /,
+    mend: async ({ host }) => {
+      await host.exec("sh", ["-c", "kill $(cat /run/holder)"])
+    },
+  },
+  {
     rule: "store-broken",
     how: "FIFOs at an address, at the cursor and as the lock",
     severity: "error",

@@ -56,8 +56,8 @@ export function lockStore(directory: string, deadlineMs = defaultDeadlineMs): Fi
 const statusDeadlineMs = 5_000
 
 /** Throws code 11 that names the holder's process when the store's lock stays held: an ADD would wait for it in vain. */
-export function requireLockable(directory: string): void {
-  lockStore(directory, statusDeadlineMs)?.[Symbol.dispose]()
+export function requireLockable(directory: string, deadlineMs = statusDeadlineMs): void {
+  lockStore(directory, deadlineMs)?.[Symbol.dispose]()
 }
 
 function wait(fd: Fd, path: string, end: number, deadlineMs: number): void {

@@ -35,7 +35,7 @@ import { checkReconcileListener } from "./reconcile-listener.ts"
 import { checkContainerRules, checkHostRules, checkMainTables } from "./rules.ts"
 import { checkFailedAddresses, checkSegments } from "./segments.ts"
 import { checkSettings } from "./settings.ts"
-import { checkStores } from "./stores.ts"
+import { checkLocks, checkStores } from "./stores.ts"
 import { checkQueues, checkTrafficFilters } from "./traffic-control.ts"
 import { checkTwins } from "./twins.ts"
 import { checkDefaultRoute, checkDns, checkLocalnet, checkUplinkFilters, checkUplinkState } from "./uplinks.ts"
@@ -48,6 +48,7 @@ export const checks: readonly Check[] = [
   checkRecords,
   checkBroken,
   checkStores,
+  checkLocks,
   checkFiles,
   checkExposedFiles,
   checkPlugins,

@@ -11,6 +11,7 @@ export const findingNames = [
   "record-broken",
   "record-exposed",
   "store-broken",
+  "store-locked",
   "config-none",
   "config-broken",
   "config-twice",

@@ -72,6 +72,7 @@ function finding(network: Network, error: unknown): Finding {
       "disk-read-only",
       "disk-full",
       "state-exposed",
+      "store-locked",
     ],
   }
 }

@@ -1,4 +1,6 @@
-import { dirname } from "../../pkg/libc/mod.ts"
+import { requireLockable } from "../../ipam/host-local/main.ts"
+import { dirname, exists } from "../../pkg/libc/mod.ts"
+import { Code, isCniError } from "../../pkg/types/mod.ts"
 import type { Check, Finding } from "./finding.ts"
 import { sh } from "./remedy.ts"
 
@@ -23,3 +25,28 @@ export const checkStores: Check = ({ node: { stores } }) =>
       }
     }),
   )
+
+/** How long doctor waits for a lock: a burst of calls holds it for some milliseconds each. */
+const LOCK_MS = 2000
+
+/** Locks of host-local's stores that a process does not release. */
+export const checkLocks: Check = ({ node: { stores } }) =>
+  stores.flatMap(({ network, directory, broken = [] }): Finding[] => {
+    if (broken.length > 0 || !exists(`${directory}/lock`)) return []
+    try {
+      requireLockable(directory, LOCK_MS)
+      return []
+    } catch (error) {
+      if (!isCniError(error, Code.TryAgainLater)) return []
+      return [
+        {
+          rule: "store-locked",
+          severity: "error",
+          network,
+          what: `no address of network "${network}" can be reserved: ${error.message}`,
+          why: "every ADD and DEL of the network waits for the lock, and fails",
+          remedy: "find out what the process waits for, or end it: the kernel releases the lock with the process",
+        },
+      ]
+    }
+  })
