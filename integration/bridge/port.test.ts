@@ -3,18 +3,13 @@ import {
   Attachment,
   addressesOf,
   bridgeNetwork,
-  type Change,
   type ContainerNamespace,
-  expectUnchanged,
-  fail,
   HostNamespace,
-  isAllocationTrace,
   linkOf,
   ping,
   pingOnce,
   portOf,
   readSysctl,
-  takeSnapshot,
   waitFor,
   writeSysctl,
 } from "../lab/mod.ts"
@@ -186,22 +181,6 @@ describe("IPv6 disabled by sysctl", () => {
     expect(await waitFor(() => pingOnce(pod, "fd00:22::1"), "the IPv6 gateway to answer")).toBe(true)
     expect(await readSysctl(host, "net/ipv6/conf/other/disable_ipv6")).toBe("1")
   })
-
-  test("is disabled again when ADD fails", async () => {
-    const { host, pod } = await withoutIpv6()
-    await using _ = host
-    await host.exec("ip", ["link", "add", "br-lab", "address", "0a:00:00:00:00:01", "type", "bridge"])
-    const readOnly = "/proc/sys/net/ipv4/ip_forward"
-    await host.exec("mount", ["--bind", readOnly, readOnly])
-    await host.exec("mount", ["-o", "remount,bind,ro", readOnly])
-    const before = await takeSnapshot(host)
-    const config = bridgeNetwork({ isDefaultGateway: true, promiscMode: true, ipam: dualStack })
-    expect((await fail(new Attachment(host, pod, config).run("ADD"))).msg).toContain("Cannot enable forwarding")
-    // What the kernel does to a link that was up once.
-    const isQueueing = ({ section, line }: Change) => section === "queueing" || line.startsWith("br-lab qdisc")
-    const after = await takeSnapshot(host)
-    expectUnchanged(before, after, (change) => isAllocationTrace(change) || isQueueing(change))
-  })
 })
 
 describe("DNS", () => {
@@ -221,11 +200,11 @@ describe("DNS", () => {
   })
 })
 
-test("first ADDs that fail, and take their bridge back, do not make others fail at the same time", async () => {
+test("first ADDs that fail do not make others fail at the same time", async () => {
   const config = bridgeNetwork({ isDefaultGateway: true })
   const unreachable = { dst: "198.51.100.0/24", gw: "192.0.2.1" }
-  const bad = { ...config, ipam: { ...config.ipam, routes: [unreachable] } } // fails after the bridge was made
-  for (let round = 0; round < 8; round++) {
+  const bad = { ...config, ipam: { ...config.ipam, routes: [unreachable] } } // fails once the bridge is there
+  for (let round = 0; round < 3; round++) {
     const { host, pods } = await hostAndPods(6)
     await using _ = host
     const isBad = (at: number) => at % 2 === 0

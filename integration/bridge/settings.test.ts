@@ -123,14 +123,3 @@ test("promiscMode is set and checked also while a packet capture has the bridge 
   await using _again = await capture(host, "br-lab")
   expect((await fail(attachment.check(result))).msg).toContain('bridge "br-lab" failed: expected promiscuous')
 })
-
-test("a failed ADD switches promiscuous mode off again, where it was its own", async () => {
-  await using host = await HostNamespace.create()
-  await host.exec("ip", ["link", "add", "br-lab", "up", "type", "bridge"])
-  await host.exec("ip", ["address", "add", "10.22.9.9/24", "dev", "br-lab"])
-  const keys = { promiscMode: true, isGateway: true }
-  const attachment = new Attachment(host, await host.addContainer(), bridgeNetwork(keys))
-  await using _capturing = await capture(host, "br-lab")
-  await fail(attachment.run("ADD"))
-  expect((await linkOf(host, "br-lab")).flags).not.toContain("PROMISC")
-})

@@ -6,6 +6,7 @@ import {
   expectUnchanged,
   fail,
   HostNamespace,
+  isSharedBridge,
   takeSnapshot,
   testBreakages,
 } from "../lab/mod.ts"
@@ -83,13 +84,30 @@ const breakages: Breakage[] = [
 
 testBreakages(bridgeNetwork, breakages)
 
-test("a result that the caller's version cannot hold is an error, and everything as before", async () => {
+test("a result that the caller's version cannot hold is an error, and all but the bridge is as before", async () => {
   await using host = await HostNamespace.create()
   const pod = await host.addContainer()
   const before = await takeSnapshot(host)
   const { ipam: _none, ...config } = bridgeNetwork({ cniVersion: "0.2.0" })
   const error = await fail(new Attachment(host, pod, config).run("ADD"))
   expect(error.msg).toContain("cannot convert: no valid IP addresses")
-  expectUnchanged(before, await takeSnapshot(host))
+  expectUnchanged(before, await takeSnapshot(host), isSharedBridge)
   expect(await pod.json<object[]>("ip", ["-j", "link"])).toHaveLength(1)
+})
+
+test("an ADD that fails leaves the bridge up and without a port, and the next ADD joins it", async () => {
+  await using host = await HostNamespace.create()
+  const routes = [{ dst: "198.51.100.0/24", gw: "192.0.2.1" }]
+  const { ipam, ...config } = bridgeNetwork(masquerading)
+  const unreachable = new Attachment(host, await host.addContainer(), { ...config, ipam: { ...ipam, routes } })
+  expect((await fail(unreachable.run("ADD"))).msg).toContain("Cannot add the routes")
+  const bridges = () =>
+    host.json<{ ifindex: number; flags: string[] }[]>("ip", ["-j", "link", "show", "type", "bridge"])
+  const ports = () => host.json<object[]>("ip", ["-j", "link", "show", "master", "br-lab"])
+  const [left] = await bridges()
+  expect(left?.flags).toContain("UP")
+  expect(await ports()).toEqual([])
+  await new Attachment(host, await host.addContainer(), { ...config, ipam }).add()
+  expect((await bridges()).map(({ ifindex }) => ifindex)).toEqual([left?.ifindex ?? 0])
+  expect(await ports()).toHaveLength(1)
 })

@@ -69,16 +69,6 @@ test("bridge: nor by the interface of an earlier plugin that joins the bridge, o
   expect(await learnt(host)).toBe("")
 })
 
-test("bridge: an operator's setting is back when the first ADD on the bridge fails", async () => {
-  await using host = await HostNamespace.create()
-  await host.exec("ip", ["link", "add", "br-lab", "up", "type", "bridge"])
-  await writeSysctl(host, "net/ipv6/conf/br-lab/accept_ra", "2")
-  await host.exec("ip", ["address", "add", "10.22.9.9/24", "dev", "br-lab"]) // in the way of the gateway
-  const attachment = new Attachment(host, await host.addContainer(), bridgeNetwork({ isGateway: true }))
-  expect((await attachment.run("ADD")).exitCode).toBe(1)
-  expect(await readSysctl(host, "net/ipv6/conf/br-lab/accept_ra")).toBe("2")
-})
-
 for (const operators of [false, true]) {
   testWith(
     ["vlan_filtering"],

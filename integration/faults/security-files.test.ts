@@ -226,30 +226,6 @@ test("what is made can be changed by root alone, with any umask, and leases and 
   await succeed(run(bridgeNetwork(), "DEL"))
 })
 
-test("a user who locks what every user can open holds up no ADD [S30]", async () => {
-  await using host = await HostNamespace.create()
-  const first = new Attachment(host, await host.addContainer(), bridgeNetwork())
-  await first.add()
-  const locked = [
-    "setpriv",
-    "--reuid=4711",
-    "--regid=4711",
-    "--clear-groups",
-    "flock",
-    "/proc/sys/net/ipv4/conf/br-lab",
-    "sh",
-    "-c",
-    "echo locked; cat",
-  ]
-  const holder = Bun.spawn(host.commandLine(locked), { stdin: "pipe", stdout: "pipe" })
-  await holder.stdout.getReader().read()
-  const second = new Attachment(host, await host.addContainer(), bridgeNetwork())
-  await second.add()
-  await second.del()
-  holder.stdin.end()
-  expect(await holder.exited).toBe(0)
-})
-
 /** Programs by the names of those that plugins run, in a working directory: each says that it has run. */
 const fakes = [
   "bridge",

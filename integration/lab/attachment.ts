@@ -106,3 +106,8 @@ export function isAllocationTrace({ section, line }: Change): boolean {
   if (line === "/run/cni/host-device/") return true
   return section.startsWith("/var/lib/cni") && !/\/networks\/[^/]+\/[0-9a-f.:]+\s/.test(line)
 }
+
+/** Whether a change is what a failed ADD of bridge leaves for other containers: the bridge "br-lab", its addresses and settings. */
+export function isSharedBridge({ section, sign, line }: Change): boolean {
+  return (sign === "+" || section === "sysctls") && /\bbr-lab\b/.test(line)
+}

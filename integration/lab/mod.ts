@@ -17,6 +17,7 @@ export {
   builtPlugins,
   fail,
   isAllocationTrace,
+  isSharedBridge,
   newest,
   type PluginError,
   type PluginResult,

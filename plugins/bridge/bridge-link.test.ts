@@ -3,7 +3,6 @@ import { IFF_PROMISC, IFF_UP, linkKinds, type RouteSocket } from "../../pkg/netl
 import { type KernelLink, LinksKernel, linkOf } from "../../pkg/netlink/testing/links.ts"
 import { ip } from "../../pkg/netlink/testing.ts"
 import { refusalOf } from "../../pkg/types/testing.ts"
-import { Undo } from "../../pkg/undo/mod.ts"
 import { ensureBridge, ensureGateway, requireBridge, requireRoomFor } from "./bridge-link.ts"
 import { type BridgeConfig, parseBridgeConfig } from "./config.ts"
 import { preparePort } from "./port.ts"
@@ -23,18 +22,16 @@ function config(keys: object = {}): BridgeConfig {
   return parseBridgeConfig({ ...raw }, { verb: "ADD", args: "", raw })
 }
 
-/** Ensures the bridge, and answers what the kernel was told and what is to be undone. */
-function ensure(present: readonly KernelLink[], keys: object = {}, errno = 0) {
+/** Ensures the bridge, and returns the kernel with the requests that it got. */
+function ensure(present: readonly KernelLink[], keys: object = {}, errno = 0): LinksKernel {
   const kernel = new LinksKernel(present, { refusal: ({ type }) => (type === 16 ? errno : 0) })
-  const log: string[] = []
-  const undo = new Undo((line) => log.push(line))
-  ensureBridge(kernel.socket as RouteSocket, config(keys), undo)
-  return { kernel, undo, log }
+  ensureBridge(kernel.socket as RouteSocket, config(keys))
+  return kernel
 }
 
 describe("a bridge that is not there", () => {
   test("is made, brought up, said to be up, and keeps the address that it has", () => {
-    const { kernel, undo } = ensure([], { mtu: 1400 })
+    const kernel = ensure([], { mtu: 1400 })
     const [made, changed] = kernel.links
     expect(kernel.links).toHaveLength(2)
     expect(made).toEqual({ verb: "add", index: 0, flags: 0, change: 0, name, mtu: 1400, kind: "bridge", data: {} })
@@ -45,11 +42,10 @@ describe("a bridge that is not there", () => {
       mac: "0a:00:00:00:00:01",
       operState: 6,
     })
-    expect(undo.changes).toEqual([`create bridge "${name}"`, `bring up bridge "${name}"`])
   })
 
   test("filters VLANs where the configuration has some, and can say that it cannot", () => {
-    expect(ensure([], { vlan: 7 }).kernel.links[0]?.data).toEqual({ vlanFiltering: 1 })
+    expect(ensure([], { vlan: 7 }).links[0]?.data).toEqual({ vlanFiltering: 1 })
     expect(refusalOf(() => ensure([], { vlan: 7 }, 95))).toMatchObject({
       code: 999,
       message: `Cannot use VLANs on bridge "${name}": the kernel is built without CONFIG_BRIDGE_VLAN_FILTERING`,
@@ -57,42 +53,23 @@ describe("a bridge that is not there", () => {
     expect(refusalOf(() => ensure([], {}, 95)).message).toBe(`Cannot create bridge "${name}"`)
     expect(refusalOf(() => ensure([], { vlan: 7 }, 1)).message).toBe(`Cannot create bridge "${name}"`)
   })
-
-  test("goes when ADD is undone", () => {
-    const { kernel, undo } = ensure([])
-    undo[Symbol.dispose]()
-    expect(kernel.links.slice(2).map(({ verb, flags, change }) => [verb, flags, change])).toEqual([
-      ["set", 0, IFF_UP],
-      ["delete", 0, 0],
-    ])
-  })
-
-  test("stays when another container's port is on it by then", () => {
-    const port = { index: 9, name: "veth9", master: 101 }
-    const { kernel, undo, log } = ensure([port])
-    undo[Symbol.dispose]()
-    expect(kernel.links).toHaveLength(2)
-    expect(log).toEqual([])
-  })
 })
 
 describe("a bridge that is there", () => {
   test("that is down is set up, without a message", () => {
-    const { kernel, undo } = ensure([{ ...bridge, flags: 0 }])
+    const kernel = ensure([{ ...bridge, flags: 0 }])
     expect(kernel.links).toHaveLength(1)
     expect(kernel.links[0]).toMatchObject({ verb: "set", index: 5, flags: IFF_UP, change: IFF_UP })
     expect(kernel.links[0]).not.toHaveProperty("operState")
-    undo[Symbol.dispose]()
-    expect(kernel.links[1]).toMatchObject({ verb: "set", index: 5, flags: 0, change: IFF_UP })
   })
 
-  test("is made promiscuous where that is asked for and it is not, and that is taken back", () => {
-    const { kernel, undo } = ensure([bridge], { promiscMode: true })
-    expect(kernel.links[0]).toMatchObject({ flags: IFF_UP | IFF_PROMISC, change: IFF_UP | IFF_PROMISC })
-    undo[Symbol.dispose]()
-    expect(kernel.links[1]).toMatchObject({ flags: IFF_UP, change: IFF_UP | IFF_PROMISC })
+  test("is made promiscuous where that is asked for and it is not", () => {
+    expect(ensure([bridge], { promiscMode: true }).links[0]).toMatchObject({
+      flags: IFF_UP | IFF_PROMISC,
+      change: IFF_UP | IFF_PROMISC,
+    })
     const again = ensure([{ ...bridge, flags: IFF_UP | IFF_PROMISC }], { promiscMode: true })
-    expect(again.kernel.links[0]?.change).toBe(IFF_UP)
+    expect(again.links[0]?.change).toBe(IFF_UP)
   })
 
   test("is refused when it is no bridge, or has no VLAN filtering where it is needed", () => {
@@ -159,29 +136,23 @@ describe("room for a gateway address", () => {
     expect(room(true, gateway, addressMessage(text, prefix))).toMatchObject({ isThere: false, inTheWay: [{ prefix }] })
   })
 
-  test("is made by force: what is in the way goes, and comes back when ADD is undone", () => {
+  test("is set by force: what is in the way goes", () => {
     const kernel = new LinksKernel([bridge], { answers: { 22: [addressMessage("10.1.9.9", 24)] } })
-    const undo = new Undo(() => {})
-    ensureGateway(kernel.socket as RouteSocket, linkOf(bridge), gateway, true, undo)
-    expect(undo.changes).toEqual([`replace 10.1.9.9/24 on "${name}"`, `add 10.1.0.1/16 to "${name}"`])
-    undo[Symbol.dispose]()
+    ensureGateway(kernel.socket as RouteSocket, linkOf(bridge), gateway, true)
     // RTM_NEWADDR 20, RTM_DELADDR 21; the prefix length is the second byte
     expect(kernel.others.map(({ type, payload }) => [type, payload[1]])).toEqual([
       [21, 24],
       [20, 16],
-      [21, 16],
-      [20, 24],
     ])
   })
 
-  test("that another ADD has made of it at this moment is not taken back", () => {
-    const kernel = new LinksKernel([bridge], { refusal: ({ type }) => (type === 20 ? 17 : 0) })
-    const undo = new Undo(() => {})
-    ensureGateway(kernel.socket as RouteSocket, linkOf(bridge), gateway, false, undo)
-    expect(undo.changes).toEqual([])
-    const refusing = new LinksKernel([bridge], { refusal: ({ type }) => (type === 20 ? 13 : 0) })
-    const add = () => ensureGateway(refusing.socket as RouteSocket, linkOf(bridge), gateway, false, undo)
-    expect(refusalOf(add).message).toBe(`Cannot add 10.1.0.1/16 to bridge "${name}"`)
+  test("may be set by another ADD at this moment", () => {
+    const ensureWith = (errno: number) => {
+      const kernel = new LinksKernel([bridge], { refusal: ({ type }) => (type === 20 ? errno : 0) })
+      ensureGateway(kernel.socket as RouteSocket, linkOf(bridge), gateway, false)
+    }
+    ensureWith(17)
+    expect(refusalOf(() => ensureWith(13)).message).toBe(`Cannot add 10.1.0.1/16 to bridge "${name}"`)
   })
 })
 

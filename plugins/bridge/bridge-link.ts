@@ -1,30 +1,18 @@
 import { restoreAllReturned } from "../../pkg/devices/mod.ts"
 import { decodeUtf8 } from "../../pkg/engine/mod.ts"
-import { refuseRouterAdvertisements, restoreAcceptRa } from "../../pkg/ip/mod.ts"
-import {
-  FileDescriptor,
-  findFile,
-  isErrno,
-  lockWithin,
-  Open,
-  randomBytes,
-  tryLock,
-  tryLockShared,
-  unlessErrno,
-} from "../../pkg/libc/mod.ts"
+import { refuseRouterAdvertisements } from "../../pkg/ip/mod.ts"
+import { findFile, isErrno, randomBytes, unlessErrno } from "../../pkg/libc/mod.ts"
 import {
   type Address,
   addAddress,
   addLink,
   deleteAddress,
-  deleteLink,
   findLink,
   getLink,
   IFF_PROMISC,
   IFF_UP,
   type Link,
   listAddresses,
-  listLinks,
   OperState,
   type RouteSocket,
   setLink,
@@ -41,7 +29,6 @@ import {
   formatMac,
   isLinkLocal,
 } from "../../pkg/types/mod.ts"
-import type { Undo } from "../../pkg/undo/mod.ts"
 import type { BridgeConfig } from "./config.ts"
 import { noVlanFiltering, requireVlanFiltering } from "./vlan-filtering.ts"
 import { needsFiltering } from "./vlans.ts"
@@ -51,43 +38,37 @@ const NET_ADDR_SET = "3"
 
 /**
  * Creates the configured bridge if it does not exist. Brings it up with a fixed MAC, promiscuous if configured, and
- * with `accept_ra` 0, so that containers cannot add routes to the host by router advertisements. Throws `CniError` when
- * the name belongs to another kind of link, or to a bridge without `vlan_filtering` while the configuration has VLANs.
- * `seen` is the bridge where the caller has seen it: when it was removed since, changing it fails with `ENODEV`.
+ * with `accept_ra` 0, so that containers cannot add routes to the host by router advertisements. An ADD that fails leaves
+ * the bridge, since another container may be about to join it. Throws `CniError` when the name belongs to another kind of
+ * link, or to a bridge without `vlan_filtering` while the configuration has VLANs. `seen` is the bridge where the caller
+ * has seen it: when it was removed since, changing it fails with `ENODEV`.
  */
-export function ensureBridge(host: RouteSocket, config: BridgeConfig, undo: Undo, seen?: Link): Link {
-  const existing = seen ?? findPresent(host, config.bridge)
-  if (!existing) {
-    const takeBack = () => whileUnused(host, config.bridge, (bridge) => deleteLink(host, bridge))
-    if (createBridge(host, config)) undo.defer(`create bridge "${config.bridge}"`, takeBack)
-  }
+export function ensureBridge(host: RouteSocket, config: BridgeConfig, seen?: Link): Link {
+  const existing = seen ?? claimBridgeName(host, config.bridge)
+  if (!existing) createBridge(host, config)
   const bridge = existing ?? getLink(host, config.bridge)
   requireBridge(bridge, config)
-  const accepted = refuseRouterAdvertisements(bridge.name)
-  const heedAgain = () => whileUnused(host, bridge.name, () => restoreAcceptRa(bridge.name, accepted))
-  if (accepted !== undefined) undo.defer(`ignore routers on "${bridge.name}"`, heedAgain)
+  refuseRouterAdvertisements(bridge.name)
   const isUp = (bridge.flags & IFF_UP) !== 0
   const promiscuous = config.promiscMode && (bridge.flags & IFF_PROMISC) === 0
   const isFixed = existing !== undefined && isMacFixed(bridge)
   if (promiscuous || !isUp || !isFixed) {
-    const before = { up: isUp, ...(promiscuous ? { promiscuous: false } : {}) }
-    // A link that has carrier from the start otherwise reports "unknown", which some programs do not take for up.
-    const operState = existing ? {} : { operState: OperState.Up }
-    const change = {
+    setLink(host, bridge, {
       up: true,
       ...(promiscuous ? { promiscuous } : {}),
       ...(isFixed ? {} : { mac: bridge.mac }),
-      ...operState,
-    }
-    setLink(host, bridge, change)
-    const setBack = () => whileUnused(host, bridge.name, (found) => setLink(host, found, before))
-    undo.defer(`bring up bridge "${bridge.name}"`, setBack)
+      // A link that has carrier from the start otherwise reports "unknown".
+      ...(existing ? {} : { operState: OperState.Up }),
+    })
   }
   return bridge
 }
 
-/** Finds the link of the bridge's name. A device to which a container gave this name, and which the kernel has put on the host, gets back its own. */
-export function findPresent(host: RouteSocket, name: string): Link | undefined {
+/**
+ * Returns the link of the bridge's name. A device that a container gave this name, and that the kernel has moved to the
+ * host, gets its own name back first.
+ */
+export function claimBridgeName(host: RouteSocket, name: string): Link | undefined {
   const found = findLink(host, name)
   if (!found || found.kind === "bridge") return found
   restoreAllReturned(host)
@@ -105,20 +86,19 @@ export function requireBridge(link: Link, config: Pick<BridgeConfig, "vlans">): 
 }
 
 /**
- * True when it was this call that made it: another container's may have been faster. Without an address: a bridge that is
- * given one by the request that makes it has no carrier, and so no link-local address before a port has one.
+ * Creates the bridge, unless another container's ADD was faster. Without a MAC: a bridge that is created with one has no
+ * carrier, and so no link-local address before a port has one.
  */
-function createBridge(host: RouteSocket, { bridge, mtu, vlans }: BridgeConfig): boolean {
+function createBridge(host: RouteSocket, { bridge, mtu, vlans }: BridgeConfig): void {
   const filtering = needsFiltering(vlans)
   try {
     addLink(host, { kind: "bridge", name: bridge, mtu, data: filtering ? { vlanFiltering: 1 } : {} })
   } catch (error) {
-    if (isErrno(error, "EEXIST")) return false
+    if (isErrno(error, "EEXIST")) return
     if (filtering && isErrno(error, "EOPNOTSUPP")) throw noVlanFiltering(bridge, error)
     throw new CniError(Code.Internal, `Cannot create bridge "${bridge}"`, { cause: error })
   }
   tryWriteSysctl(`net/ipv6/conf/${bridge}/accept_dad`, "0") // its address is random, and traffic would wait a second
-  return true
 }
 
 /**
@@ -136,9 +116,6 @@ function readLinkAttribute(name: string, file: string): string {
   return decodeUtf8(bytes ?? new Uint8Array()).trim()
 }
 
-/** Another ADD that fails takes some 20 ms to take a bridge back. */
-const TAKING_BACK_MS = 1000
-
 /** A locally administered unicast address. */
 export function randomMac(): string {
   const bytes = randomBytes(6)
@@ -147,45 +124,15 @@ export function randomMac(): string {
 }
 
 /**
- * Keeps a bridge from being taken back by an ADD that fails, until it is disposed: by a shared lock on its settings, which
- * are there for as long as it is. Undefined where /proc/sys is not.
+ * Gives the bridge a gateway address, which an ADD that fails leaves with the bridge. An address of an overlapping network
+ * is in the way: with `force` it is replaced, else that is an error. Throws `CniError`.
  */
-export function holdBridge({ name }: Link): Disposable | undefined {
-  const file = openSettings(name)
-  // Every user of the host may lock what can be read: a lock that is held for longer is not an ADD's, and stops no ADD.
-  if (file) lockWithin(TAKING_BACK_MS, () => tryLockShared(file.fd))
-  return file
-}
-
-/** Does something with a bridge that no port is on, and that no ADD is about to join. */
-function whileUnused(host: RouteSocket, name: string, act: (bridge: Link) => void): void {
-  using file = openSettings(name)
-  if (file && !tryLock(file.fd)) return
-  const bridge = findLink(host, name)
-  if (!bridge || listLinks(host).some(({ attributes }) => attributes.master === bridge.index)) return
-  act(bridge)
-}
-
-function openSettings(name: string): FileDescriptor | undefined {
-  const path = `/proc/sys/net/ipv4/conf/${name}`
-  return unlessErrno(() => FileDescriptor.open(path, Open.ReadOnly), "ENOENT", "EACCES", "EPERM")
-}
-
-/**
- * Gives the bridge a gateway address. An address of an overlapping network is in the way: with `force` it is replaced,
- * else that is an error. Throws `CniError`.
- */
-export function ensureGateway(host: RouteSocket, bridge: Link, gateway: Cidr, force: boolean, undo: Undo): void {
+export function ensureGateway(host: RouteSocket, bridge: Link, gateway: Cidr, force: boolean): void {
   const { isThere, inTheWay } = requireRoomFor(host, bridge, gateway, force)
   if (isThere) return
-  for (const address of inTheWay) {
-    deleteAddress(host, bridge, address)
-    const putBack = () => addAddress(host, bridge, { ...address, noDad: true })
-    undo.defer(`replace ${formatCidr(address)} on "${bridge.name}"`, putBack)
-  }
-  if (familyOf(gateway.ip) === AF_INET6) enableIpv6(bridge.name, undo)
-  if (!addOnce(host, bridge, gateway)) return
-  undo.defer(`add ${formatCidr(gateway)} to "${bridge.name}"`, () => deleteAddress(host, bridge, gateway))
+  for (const address of inTheWay) deleteAddress(host, bridge, address)
+  if (familyOf(gateway.ip) === AF_INET6) enableIpv6(bridge.name)
+  addOnce(host, bridge, gateway)
 }
 
 /**
@@ -216,19 +163,17 @@ export function requireRoomFor(
  * IPv6 may be disabled for new links, or for all links. On a kernel without IPv6 the error comes from adding the
  * address.
  */
-function enableIpv6(name: string, undo: Undo): void {
+function enableIpv6(name: string): void {
   const setting = `net/ipv6/conf/${name}/disable_ipv6`
-  if (findSysctl(setting) !== "1") return
-  tryWriteSysctl(setting, "0")
-  undo.defer(`enable IPv6 on "${name}"`, () => tryWriteSysctl(setting, "1"))
+  if (findSysctl(setting) === "1") tryWriteSysctl(setting, "0")
 }
 
-function addOnce(host: RouteSocket, bridge: Link, gateway: Cidr): boolean {
+/** Adds an address, unless another container's ADD was faster. */
+function addOnce(host: RouteSocket, bridge: Link, gateway: Cidr): void {
   try {
     addAddress(host, bridge, { ...gateway, noDad: true })
-    return true
   } catch (error) {
-    if (isErrno(error, "EEXIST")) return false
+    if (isErrno(error, "EEXIST")) return
     throw new CniError(Code.Internal, `Cannot add ${formatCidr(gateway)} to bridge "${bridge.name}"`, { cause: error })
   }
 }

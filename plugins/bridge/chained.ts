@@ -3,7 +3,7 @@ import { refuseRouterAdvertisements, restoreAcceptRa } from "../../pkg/ip/mod.ts
 import { findLink, IFF_UP, type Ifindex, type Link, RouteSocket, setLink } from "../../pkg/netlink/mod.ts"
 import type { Call } from "../../pkg/skel/mod.ts"
 import { CniError, Code, type Interface, type Owner, ownerComment, type Result } from "../../pkg/types/mod.ts"
-import { ensureBridge, holdBridge } from "./bridge-link.ts"
+import { ensureBridge } from "./bridge-link.ts"
 import type { BridgeConfig } from "./config.ts"
 import { preparePort } from "./port.ts"
 import { SpoofCheck } from "./spoof-check.ts"
@@ -29,8 +29,7 @@ export function joinEarlierInterface(attaching: Attaching, config: BridgeConfig)
   const { prevResult, link, port } = earlier
   const { call, owner, host, filter, undo } = attaching
   refuseAddressing(call, config)
-  const bridge = ensureBridge(host, config, undo)
-  using _held = holdBridge(bridge)
+  const bridge = ensureBridge(host, config)
   const { master } = port.attributes
   if (master) {
     const other = findLink(host, master as Ifindex)?.name ?? `link number ${master}`

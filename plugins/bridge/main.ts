@@ -17,7 +17,7 @@ import { Masquerade } from "../../pkg/masquerade/mod.ts"
 import { findLink, getLink, type Link, type RouteSocket, setLink } from "../../pkg/netlink/mod.ts"
 import { runPlugin } from "../../pkg/skel/mod.ts"
 import { type Family, familyOf, type Interface, ownerComment, type Result } from "../../pkg/types/mod.ts"
-import { ensureGateway, findPresent, requireBridge, requireRoomFor } from "./bridge-link.ts"
+import { claimBridgeName, ensureGateway, requireBridge, requireRoomFor } from "./bridge-link.ts"
 import { joinEarlierInterface, leaveBridge } from "./chained.ts"
 import { checkBridge } from "./check.ts"
 import { type BridgeConfig, bridgeFields, parseBridgeConfig } from "./config.ts"
@@ -47,7 +47,7 @@ export const bridge = defineInterfacePlugin<BridgeConfig, Link | undefined>({
 
 /** Returns the bridge if it exists. Throws `CniError` for a link that ADD cannot use as its bridge. */
 function findUsableBridge({ host }: Attaching, config: BridgeConfig): Link | undefined {
-  const found = findPresent(host, config.bridge)
+  const found = claimBridgeName(host, config.bridge)
   if (found) requireBridge(found, config)
   return found
 }
@@ -71,8 +71,8 @@ function attachToBridge(attaching: Attaching, lease: Lease, config: BridgeConfig
 
   const gateways = config.isGateway ? gatewaysOf(result) : []
   const vlan = config.vlanGateway ? { name: config.vlanGateway, bridge, vlans: config.vlans } : undefined
-  const gatewayLink = vlan ? ensureVlanGateway(host, vlan, portLink, undo) : bridge
-  for (const gateway of gateways) ensureGateway(host, gatewayLink, gateway, config.forceAddress, undo)
+  const gatewayLink = vlan ? ensureVlanGateway(host, vlan) : bridge
+  for (const gateway of gateways) ensureGateway(host, gatewayLink, gateway, config.forceAddress)
   const interfaces = [
     describeInterface(getLink(host, bridge.index)), // after the port has joined: an address that is not fixed may follow it
     describeInterface(portLink),

@@ -1,16 +1,11 @@
 import { createVethPair } from "../../pkg/ip/mod.ts"
-import { isErrno } from "../../pkg/libc/mod.ts"
-import { deleteLink, findLink, getLink, type Link, type RouteSocket, setBridgePort } from "../../pkg/netlink/mod.ts"
+import { deleteLink, getLink, type Link, type RouteSocket, setBridgePort } from "../../pkg/netlink/mod.ts"
 import type { Netns } from "../../pkg/netns/mod.ts"
-import { CniError, Code } from "../../pkg/types/mod.ts"
 import type { Undo } from "../../pkg/undo/mod.ts"
-import { ensureBridge, holdBridge } from "./bridge-link.ts"
+import { ensureBridge } from "./bridge-link.ts"
 import type { BridgeConfig } from "./config.ts"
 import { setPortVlans } from "./vlan-filtering.ts"
 import { planPort } from "./vlans.ts"
-
-/** The number of times that a bridge may be deleted during the call: each time another first ADD has failed and taken its bridge back. */
-const ATTEMPTS = 10
 
 /** A bridge, and the name of a port of it. */
 export interface BridgePort {
@@ -19,8 +14,8 @@ export interface BridgePort {
 }
 
 /**
- * Makes the container's pair, both ends down, with the host's end as a port of the bridge, which is made if need be; `seen` is the
- * bridge where the caller has seen it. Throws `CniError`.
+ * Creates the container's veth pair, both ends down, with the host's end as a port of the bridge, which is created if it
+ * does not exist; `seen` is the bridge where the caller has seen it. Throws `CniError`.
  */
 export function joinBridge(
   host: RouteSocket,
@@ -28,24 +23,11 @@ export function joinBridge(
   { sandbox, ifName, alias, seen }: { sandbox: Netns; ifName: string; alias: string; seen?: Link | undefined },
   undo: Undo,
 ): BridgePort {
-  const pair = { sandbox, ifName, alias, mtu: config.mtu, mac: config.mac }
-  for (let attempt = 1; ; attempt++) {
-    let bridge: Link | undefined
-    try {
-      bridge = ensureBridge(host, config, undo, attempt === 1 ? seen : undefined)
-      using _held = holdBridge(bridge)
-      const master = bridge.index
-      const port = createVethPair(host, { ...pair, master })
-      undo.defer("create the veth pair", () => deleteLink(host, getLink(host, port)))
-      return { bridge, port }
-    } catch (error) {
-      const hasVanished = bridge ? !findLink(host, bridge.index) : isErrno(error, "ENODEV")
-      if (!hasVanished) throw error
-      if (attempt < ATTEMPTS) continue
-      const reason = `it was removed ${ATTEMPTS} times in between`
-      throw new CniError(Code.TryAgainLater, `Cannot join bridge "${config.bridge}": ${reason}`, { cause: error })
-    }
-  }
+  const bridge = ensureBridge(host, config, seen)
+  const { mtu, mac } = config
+  const port = createVethPair(host, { sandbox, ifName, alias, mtu, mac, master: bridge.index })
+  undo.defer("create the veth pair", () => deleteLink(host, getLink(host, port)))
+  return { bridge, port }
 }
 
 /**

@@ -22,8 +22,7 @@ import {
   setLink,
 } from "../../pkg/netlink/mod.ts"
 import { AF_INET, type Cidr, CniError, Code, type Family, familyOf, formatCidr, isWhole } from "../../pkg/types/mod.ts"
-import { Undo } from "../../pkg/undo/mod.ts"
-import { ensureBridge, ensureGateway, findPresent, holdBridge, requireBridge } from "./bridge-link.ts"
+import { claimBridgeName, ensureBridge, ensureGateway, requireBridge } from "./bridge-link.ts"
 import { checkPort } from "./check.ts"
 import type { BridgeConfig } from "./config.ts"
 import { gatewaysOf } from "./gateway.ts"
@@ -75,29 +74,26 @@ interface Placed {
 
 /** Restores one bridge with what belongs to it. Where the bridge cannot be made all else is left. Throws `CniError`. */
 function restoreBridge(restoring: Restoring, placed: readonly Placed[]): void {
-  const { host, isDry, tell, log } = restoring
+  const { host, isDry, tell } = restoring
   const newest = placed.at(-1)?.one
   if (!newest) return
   const { config, owner } = placed.findLast(({ one }) => needsFiltering(one.config.vlans))?.one ?? newest
-  const present = isDry ? findLink(host, config.bridge) : findPresent(host, config.bridge)
+  const present = isDry ? findLink(host, config.bridge) : claimBridgeName(host, config.bridge)
   if (present) requireBridge(present, config)
   const wanted = { ...config, promiscMode: placed.some(({ one }) => one.config.promiscMode) }
   const lost = lostOf(present, wanted)
   if (lost !== undefined) tell(owner.network, lost)
-  using undo = new Undo(log)
   let bridge = present
   if (!isDry) {
-    bridge = ensureBridge(host, wanted, undo, present)
+    bridge = ensureBridge(host, wanted, present)
     const mac = present ? undefined : findRecordedOnHost(newest.result, bridge)?.mac
     if (mac) setLink(host, bridge, { mac })
     const { index } = bridge
     if (lost !== undefined) attempt(newest, () => requireNoRouterAdvertisements(getLink(host, index)))
   }
-  using _held = bridge && !isDry ? holdBridge(bridge) : undefined
   for (const each of placed) attempt(each.one, () => restorePort(restoring, bridge, each))
-  undo.keep()
-  for (const [gateway, { one, port }] of gatewaysFor(placed))
-    attempt(one, () => restoreGateway(restoring, bridge, { one, port, gateway }))
+  for (const [gateway, { one }] of gatewaysFor(placed))
+    attempt(one, () => restoreGateway(restoring, bridge, { one, gateway }))
 }
 
 function attempt({ refuse }: Ours, act: () => void): void {
@@ -168,28 +164,26 @@ function gatewayLinkOf({ bridge, vlanGateway }: BridgeConfig): string {
 }
 
 function restoreGateway(
-  { host, isDry, tell, log }: Restoring,
+  { host, isDry, tell }: Restoring,
   bridge: Link | undefined,
-  { one: { owner, config }, port, gateway }: Placed & { gateway: Cidr },
+  { one: { owner, config }, gateway }: { one: Ours; gateway: Cidr },
 ): void {
   const name = gatewayLinkOf(config)
   const { vlanGateway, vlans } = config
-  using undo = new Undo(log)
   let link = bridge
   if (vlanGateway) {
     link = findLink(host, name)
     const place = bridge && { name, bridge, vlans }
     const isThere = place && link && findProblem(host, place, link) === undefined && (link.flags & IFF_UP) !== 0
     if (!isThere) {
-      if (place && !isDry) link = ensureVlanGateway(host, place, port, undo)
+      if (place && !isDry) link = ensureVlanGateway(host, place)
       tell(owner.network, `"${name}"`)
     }
   }
   if (!link || !hasAddress(host, link, gateway)) {
-    if (link && !isDry) ensureGateway(host, link, gateway, false, undo)
+    if (link && !isDry) ensureGateway(host, link, gateway, false)
     tell(owner.network, `address ${formatCidr(gateway)} of "${name}"`)
   }
-  undo.keep()
 }
 
 function hasAddress(host: RouteSocket, link: Link, wanted: Cidr): boolean {

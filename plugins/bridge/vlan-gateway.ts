@@ -1,8 +1,7 @@
-import { randomVethName, refuseRouterAdvertisements, restoreAcceptRa, VETH_QUEUES } from "../../pkg/ip/mod.ts"
+import { randomVethName, refuseRouterAdvertisements, VETH_QUEUES } from "../../pkg/ip/mod.ts"
 import { isErrno } from "../../pkg/libc/mod.ts"
 import {
   addVeth,
-  deleteLink,
   describeVlans,
   findLink,
   getLink,
@@ -17,7 +16,6 @@ import {
 } from "../../pkg/netlink/mod.ts"
 import { tryWriteSysctl } from "../../pkg/sysctl/mod.ts"
 import { CniError, Code } from "../../pkg/types/mod.ts"
-import type { Undo } from "../../pkg/undo/mod.ts"
 import { randomMac } from "./bridge-link.ts"
 import { defaultVlanOf, setPortVlans } from "./vlan-filtering.ts"
 import type { VlanConfig } from "./vlans.ts"
@@ -31,15 +29,13 @@ export interface VlanGateway {
 }
 
 /**
- * The host's interface in a VLAN of the bridge, up: a veth pair, made when it is not there, whose one end has the gateway
- * addresses and whose other end is a port in that VLAN. `newPort` is the container's, which does not count when a failed
- * ADD looks whether other containers need the pair. Throws `CniError` when the name belongs to something else.
+ * Returns the host's interface in a VLAN of the bridge, up: a veth pair whose one end has the gateway addresses and whose
+ * other end is a port in that VLAN. The pair is created if it does not exist, and an ADD that fails leaves it with the
+ * bridge. Throws `CniError` when the name belongs to something else.
  */
-export function ensureVlanGateway(host: NetlinkSocket, gateway: VlanGateway, newPort: Link, undo: Undo): Link {
+export function ensureVlanGateway(host: NetlinkSocket, gateway: VlanGateway): Link {
   const { name } = gateway
-  if (!findLink(host, name)) {
-    if (createPair(host, gateway)) undo.defer(`create "${name}"`, () => deleteIfUnused(host, gateway, newPort))
-  }
+  if (!findLink(host, name)) createPair(host, gateway)
   const link = getLink(host, name)
   let problem = findProblem(host, gateway, link)
   if (problem !== undefined) {
@@ -49,9 +45,7 @@ export function ensureVlanGateway(host: NetlinkSocket, gateway: VlanGateway, new
   if (problem !== undefined) throw notInVlan(gateway, problem)
   for (const end of [peerOnHost(host, link), link]) {
     if (!end) continue
-    const accepted = refuseRouterAdvertisements(end.name)
-    const heedAgain = () => isUnused(host, gateway, newPort) && restoreAcceptRa(end.name, accepted)
-    if (accepted !== undefined) undo.defer(`ignore routers on "${end.name}"`, heedAgain)
+    refuseRouterAdvertisements(end.name)
     if ((end.flags & IFF_UP) === 0) setLink(host, end, { up: true })
   }
   return link
@@ -71,15 +65,14 @@ function notInVlan({ name, bridge, vlans }: VlanGateway, problem: string): CniEr
   })
 }
 
-/** True when it was this call that made it: another container's may have been faster. */
-function createPair(host: NetlinkSocket, { name, bridge }: VlanGateway): boolean {
+/** Creates the pair, unless another container's ADD was faster. */
+function createPair(host: NetlinkSocket, { name, bridge }: VlanGateway): void {
   const { mtu, index } = bridge
   try {
     const port = { name: randomVethName(), mac: randomMac(), mtu, queues: VETH_QUEUES, master: index }
     addVeth(host, port, { name, mac: randomMac(), mtu, queues: VETH_QUEUES })
-    return true
   } catch (error) {
-    if (isErrno(error, "EEXIST")) return false
+    if (isErrno(error, "EEXIST")) return
     throw new CniError(Code.Internal, `Cannot create "${name}"`, { cause: error })
   }
 }
@@ -138,20 +131,4 @@ function isNative(vlans: readonly VlanRange[], id: number): boolean {
 function peerOnHost(host: NetlinkSocket, { kind, attributes }: Link): Link | undefined {
   if (kind !== "veth" || attributes.link === undefined || attributes.linkNetnsId !== undefined) return undefined
   return findLink(host, attributes.link as Ifindex)
-}
-
-/** Takes the pair back, unless a port of another container is in the VLAN by now. */
-function deleteIfUnused(host: NetlinkSocket, gateway: VlanGateway, newPort: Link): void {
-  const link = findLink(host, gateway.name)
-  if (link && isUnused(host, gateway, newPort)) deleteLink(host, link)
-}
-
-/** Whether no port is in the VLAN but the gateway's own and the new one. */
-function isUnused(host: NetlinkSocket, { name, bridge, vlans }: VlanGateway, newPort: Link): boolean {
-  const own = new Set<number>([bridge.index, newPort.index, findLink(host, name)?.attributes.link ?? 0])
-  for (const [port, found] of listPortVlans(host)) {
-    const isIn = found.some(({ first, last }) => first <= vlans.native && vlans.native <= last)
-    if (isIn && !own.has(port) && findLink(host, port)?.attributes.master === bridge.index) return false
-  }
-  return true
 }
