@@ -16,9 +16,10 @@ import {
   remove,
   removeEmptied,
   wake,
+  withEncoded,
 } from "../nftables/mod.ts"
 import type { Sought } from "../rules/mod.ts"
-import { type Cidr, FAMILIES, isOwnerOf, type Owner, ownerComment } from "../types/mod.ts"
+import { AF_INET, AF_INET6, type Cidr, isOwnerOf, type Owner, ownerComment } from "../types/mod.ts"
 import {
   isNetworksComment,
   type MasqueradeLayout,
@@ -150,6 +151,10 @@ function isFor({ set, element }: Place, queue: KeyQueue): boolean {
  * ours.
  */
 export function skeleton(layout: MasqueradeLayout, prefixes: readonly number[]): Operation[] {
+  return withEncoded(skeletonOperations(layout, prefixes), encodedSkeletons[layout.family])
+}
+
+function skeletonOperations(layout: MasqueradeLayout, prefixes: readonly number[]): Operation[] {
   const { table, chain, containers, rule } = layout
   const operations = [add.table(table), add.chain(chain), flush.chain(chain), add.set(containers)]
   for (const prefix of [...new Set(prefixes)].sort((a, b) => a - b)) {
@@ -160,7 +165,10 @@ export function skeleton(layout: MasqueradeLayout, prefixes: readonly number[]):
   return operations
 }
 
-for (const family of FAMILIES) encodeAhead(skeleton(masqueradeLayout(family), []))
+const encodedSkeletons = {
+  [AF_INET]: encodeAhead(skeletonOperations(masqueradeLayout(AF_INET), [])),
+  [AF_INET6]: encodeAhead(skeletonOperations(masqueradeLayout(AF_INET6), [])),
+}
 
 /**
  * Removes the elements that are sought. The next one in the queue becomes active; the table is removed with the last

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import { elementListAttributes } from "./attributes.ts"
 import { dataTypes } from "./data-types.ts"
-import { encodeAhead, encodeOperations } from "./encode.ts"
+import { encodeAhead, encodeOperations, withEncoded } from "./encode.ts"
 import { examples, masquerading } from "./examples.fixture.ts"
 import { fields } from "./fields.ts"
 import { golden } from "./golden.fixture.ts"
@@ -111,6 +111,7 @@ describe("objects that are encoded ahead", () => {
     const rule: Rule = { chain, statements: [matchSet([fields.ipSource], "==", set), verdict("drop")], comment: "r" }
     return [add.table(table), add.chain(chain), add.set(set), add.rule(rule)]
   }
+  const encoded = (operations: readonly Operation[]) => withEncoded(operations, encodeAhead(operations))
   /** Without the numbers of sets, which differ. */
   const messagesOf = (operations: readonly Operation[]) =>
     encodeOperations(operations).map(({ type, flags, what, payload }) => ({
@@ -121,8 +122,7 @@ describe("objects that are encoded ahead", () => {
     }))
 
   test("are the messages that they would be, the set by one number in its own and in the rule's", () => {
-    const ahead = make("t")
-    encodeAhead(ahead)
+    const ahead = encoded(make("t"))
     expect(messagesOf(ahead)).toEqual(messagesOf(make("t")))
     const [, , set, rule] = encodeOperations(ahead)
     const number = Uint8Array.of(0, 1, 0) // the upper bytes of 1 << 16 and what follows it
@@ -131,8 +131,7 @@ describe("objects that are encoded ahead", () => {
   })
 
   test("can be acknowledged in one transaction and not in the next", () => {
-    const ahead = make("t")
-    encodeAhead(ahead)
+    const ahead = encoded(make("t"))
     const [first] = encodeOperations(ahead)
     if (first) first.flags = 4
     expect(encodeOperations(ahead)[0]?.flags).toBe(0)
@@ -147,7 +146,7 @@ describe("objects that are encoded ahead", () => {
 
   test("are encoded anew for other verbs", () => {
     const table: Table = { family: "ip", name: "t" }
-    encodeAhead([add.table(table)])
-    expect(encodeOperations([remove.table(table)])).toMatchObject([{ type: 0xa02 }])
+    const ahead = encodeAhead([add.table(table)])
+    expect(encodeOperations(withEncoded([remove.table(table)], ahead))).toMatchObject([{ type: 0xa02 }])
   })
 })

@@ -32,7 +32,7 @@ import {
 } from "./attributes.ts"
 import { joinParts, keyLength, typeId } from "./data-types.ts"
 import { printOperation } from "./print.ts"
-import type { Chain, Element, NamedSet, Operation, Rule, Table } from "./rule-set.ts"
+import type { Chain, Element, EncodedMessage, NamedSet, Operation, Rule, Table } from "./rule-set.ts"
 import { compile, verdictData } from "./statements.ts"
 import { commentUserdata, elementUserdata, setUserdata } from "./userdata.ts"
 
@@ -43,30 +43,42 @@ const LIST_ELEMENT = 1 | 0x8000
 /** The list of elements is one attribute, whose length including its header has 16 bits. */
 const LIST_BYTES = 0xffff - 4
 
-/** The number of each set that never changes, in every transaction that adds it: other sets have smaller numbers. */
-const constantIds = new Map<NamedSet, number>()
-const FIRST_CONSTANT_ID = 1 << 16
-/** The messages that add objects which never change. */
-const constantMessages = new Map<Table | Chain | NamedSet | Rule, Pick<Request, "type" | "flags" | "payload">>()
+/** Sets that are encoded ahead have numbers from here on; other sets of a transaction have smaller ones. */
+const FIRST_AHEAD_ID = 1 << 16
+
+/** Messages that add objects which never change, by object. */
+export type EncodedObjects = ReadonlyMap<Table | Chain | NamedSet | Rule, EncodedMessage>
 
 /**
- * Encodes the messages that add these objects, which must never change, for all transactions. Called while a module is loaded: the bytes
- * lie in the executable's image, and the first ADD on a host sends them as they are. Throws `RangeError` for a rule before its sets.
+ * Encodes the messages that add these objects, which must never change. The result belongs into a constant of a module:
+ * the build evaluates it, and its bytes lie in the executable's image. Throws `RangeError` for a rule before its sets.
  */
-export function encodeAhead(operations: readonly Operation[]): void {
+export function encodeAhead(operations: readonly Operation[]): EncodedObjects {
+  const encoded = new Map<Table | Chain | NamedSet | Rule, EncodedMessage>()
+  const ids = new Map<NamedSet, number>()
+  const idOf = (set: NamedSet) => {
+    const id = ids.get(set)
+    if (id === undefined) throw new RangeError(`the set "${set.name}" is used before it is added`)
+    return id
+  }
   for (const operation of operations) {
     const added = objectAdded(operation)
     if (!added) continue
-    if (operation.object === "set") constantIds.set(operation.set, FIRST_CONSTANT_ID + constantIds.size)
-    for (const { type, flags = 0, payload } of encodeOperation(operation, constantId))
-      constantMessages.set(added, { type, flags, payload })
+    if (operation.object === "set") ids.set(operation.set, FIRST_AHEAD_ID + ids.size)
+    const setId = operation.object === "set" ? idOf(operation.set) : undefined
+    for (const { type, flags = 0, payload } of encodeOperation(operation, idOf))
+      encoded.set(added, { type, flags, payload, setId })
   }
+  return encoded
 }
 
-function constantId(set: NamedSet): number {
-  const id = constantIds.get(set)
-  if (id === undefined) throw new RangeError(`the set "${set.name}" is used before it is added`)
-  return id
+/** Returns the operations with the messages that were encoded ahead. */
+export function withEncoded(operations: readonly Operation[], encoded: EncodedObjects): Operation[] {
+  return operations.map((operation) => {
+    const added = objectAdded(operation)
+    const message = added && encoded.get(added)
+    return message ? { ...operation, encoded: message } : operation
+  })
 }
 
 /** The object that an operation adds whole; undefined for other operations. */
@@ -78,31 +90,23 @@ function objectAdded(operation: Operation): Table | Chain | NamedSet | Rule | un
   return operation.object === "rule" ? operation.rule : undefined
 }
 
-function encodedAhead(operation: Operation): Request[] | undefined {
-  const added = objectAdded(operation)
-  const message = added && constantMessages.get(added)
-  if (!message) return undefined
-  return [
-    {
-      ...message,
-      get what() {
-        return summary(operation)
-      },
-    },
-  ]
-}
-
 /**
  * Encodes a transaction without the enclosing messages. Throws `RangeError` for an operation that cannot be expressed.
  */
 export function encodeOperations(operations: readonly Operation[]): Request[] {
   const ids = new Map<NamedSet, number>()
   const idOf = (set: NamedSet) => {
-    const id = constantIds.get(set) ?? ids.get(set) ?? ids.size + 1
+    const id = ids.get(set) ?? ids.size + 1
     ids.set(set, id)
     return id
   }
-  return operations.flatMap((operation) => encodedAhead(operation) ?? encodeOperation(operation, idOf))
+  return operations.flatMap((operation) => {
+    const { encoded } = operation
+    if (!encoded) return encodeOperation(operation, idOf)
+    const { type, flags, payload, setId } = encoded
+    if (operation.object === "set" && setId !== undefined) ids.set(operation.set, setId)
+    return [requestOf(operation, { type, flags, payload })]
+  })
 }
 
 function encodeOperation(operation: Operation, idOf: (set: NamedSet) => number): Request[] {
@@ -158,10 +162,16 @@ function encodeOperation(operation: Operation, idOf: (set: NamedSet) => number):
 }
 
 function request(operation: Operation, table: Table, type: number, flags: number, attributes: Uint8Array): Request {
-  return {
+  return requestOf(operation, {
     type,
     flags,
     payload: concat([netfilterHeader(familyNumber[table.family]), attributes]),
+  })
+}
+
+function requestOf(operation: Operation, message: Pick<Request, "type" | "flags" | "payload">): Request {
+  return {
+    ...message,
     get what() {
       return summary(operation) // needed only if it is refused
     },

@@ -18,7 +18,7 @@ export {
   isWholeList,
   sampleElements,
 } from "./elements.ts"
-export { encodeAhead } from "./encode.ts"
+export { encodeAhead, withEncoded } from "./encode.ts"
 export { type Expression, extensionAttributes, type UnknownExpression } from "./expressions.ts"
 export { type Field, fields, PayloadBase, prefixOf } from "./fields.ts"
 export * from "./key-queues.ts"

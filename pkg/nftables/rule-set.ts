@@ -93,13 +93,23 @@ export interface RuleHandle {
  * One step of a transaction. `add` succeeds if the object exists (a rule is always added); `create` fails then, and
  * `remove` fails with `ENOENT` if it does not exist.
  */
-export type Operation =
+export type Operation = { readonly encoded?: EncodedMessage } & (
   | { verb: "add" | "create" | "delete"; object: "table"; table: Table }
   | { verb: "add" | "create" | "delete" | "flush"; object: "chain"; chain: Chain }
   | { verb: "add" | "create" | "delete"; object: "set"; set: NamedSet }
   | { verb: "add" | "insert"; object: "rule"; rule: Rule }
   | { verb: "delete"; object: "rule"; rule: RuleHandle }
   | { verb: "add" | "create" | "delete"; object: "element"; set: NamedSet; elements: readonly Element[] }
+)
+
+/** The message of an operation, where it was encoded ahead. */
+export interface EncodedMessage {
+  readonly type: number
+  readonly flags: number
+  readonly payload: Uint8Array
+  /** The number of the set in its transaction, for a set. */
+  readonly setId: number | undefined
+}
 
 /** Activates a table that has `flags dormant`, without other changes, before objects are added to it. */
 export function wake({ family, name }: Table): Operation {

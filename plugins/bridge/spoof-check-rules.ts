@@ -17,6 +17,7 @@ import {
   remove,
   type Table,
   verdict,
+  withEncoded,
 } from "../../pkg/nftables/mod.ts"
 
 /** The port of a bridge on which a container's frames come in, and the only MAC that they may come from. */
@@ -103,10 +104,18 @@ export function planGuard(
 
 /** All that is there but for elements. What is there already stays, except for rules in the chain that are not ours. */
 export function skeleton(): Operation[] {
-  return [add.table(table), add.chain(chain), flush.chain(chain), add.set(guarded), add.set(allowed), add.rule(rule)]
+  return withEncoded(skeletonOperations, encodedSkeleton)
 }
 
-encodeAhead(skeleton())
+const skeletonOperations = [
+  add.table(table),
+  add.chain(chain),
+  flush.chain(chain),
+  add.set(guarded),
+  add.set(allowed),
+  add.rule(rule),
+]
+const encodedSkeleton = encodeAhead(skeletonOperations)
 
 function replace(set: NamedSet, found: FoundElements | undefined, element: Element): Operation[] {
   const held = (found?.elements ?? []).filter(({ key }) => String(key[0]) === String(element.key[0]))

@@ -13,6 +13,7 @@ import {
   type Operation,
   QueueChanges,
   type SharedSet,
+  withEncoded,
 } from "../../../pkg/nftables/mod.ts"
 import { AF_INET, AF_INET6, familyOf, isOwnerOf, ownerComment } from "../../../pkg/types/mod.ts"
 import { type FirewallSpec, printNote } from "../spec.ts"
@@ -43,7 +44,11 @@ export function isComplete(socket: Reader, adminChain: string, { hasPolicies }: 
 }
 
 /** Adds the whole table. Existing objects stay, except for rules in our chains that are not ours or not needed. */
-export function addTable(adminChains: Iterable<string>, { hasPolicies }: { hasPolicies: boolean }): Operation[] {
+export function addTable(adminChains: Iterable<string>, options: { hasPolicies: boolean }): Operation[] {
+  return withEncoded(tableOperations(adminChains, options), encodedTable)
+}
+
+function tableOperations(adminChains: Iterable<string>, { hasPolicies }: { hasPolicies: boolean }): Operation[] {
   const needed = [...(hasPolicies ? policyRules : []), ...rules]
   const sets = [containers[AF_INET], containers[AF_INET6], within, policed, asked["same-bridge"], asked.isolated]
   const names = [...new Set(adminChains)]
@@ -56,7 +61,7 @@ export function addTable(adminChains: Iterable<string>, { hasPolicies }: { hasPo
   ]
 }
 
-encodeAhead(addTable([], { hasPolicies: true }))
+const encodedTable = encodeAhead(tableOperations([], { hasPolicies: true }))
 
 /** Returns the administrators' chains to which the table jumps. Throws `NetlinkError`. */
 export function listAdminChains(socket: Reader): string[] {

@@ -14,6 +14,7 @@ import {
   type Operation,
   remove,
   type Verdict,
+  withEncoded,
 } from "../../../pkg/nftables/mod.ts"
 import { isOwnerOf, ownerComment, sameBytes } from "../../../pkg/types/mod.ts"
 import type { Policy } from "../config.ts"
@@ -233,7 +234,8 @@ export function isPortApart(socket: Reader, port: Uint8Array): boolean {
 
 /** Adds the table that separates ports. */
 export function addPortsTable(): Operation[] {
-  return [add.table(portsTable), add.set(isolatedPorts), add.chain(portsChain), add.rule(portsRule)]
+  return withEncoded(portsTableOperations, encodedPortsTable)
 }
 
-encodeAhead(addPortsTable())
+const portsTableOperations = [add.table(portsTable), add.set(isolatedPorts), add.chain(portsChain), add.rule(portsRule)]
+const encodedPortsTable = encodeAhead(portsTableOperations)

@@ -30,6 +30,7 @@ import {
   type Table,
   tableFamily,
   verdict,
+  withEncoded,
 } from "../../../pkg/nftables/mod.ts"
 import { AF_INET, AF_INET6, type Family } from "../../../pkg/types/mod.ts"
 
@@ -202,6 +203,10 @@ export function removeOldChains(socket: Pick<NetlinkSocket, "get">, { dnatChains
  * chains that are not ours; `removeOldChains` goes before.
  */
 export function addTable(layout: TableLayout, hairpinPrefixes: Iterable<number>): Operation[] {
+  return withEncoded(tableOperations(layout, hairpinPrefixes), encodedTables[layout.family])
+}
+
+function tableOperations(layout: TableLayout, hairpinPrefixes: Iterable<number>): Operation[] {
   const { table, ports, addressPorts, hairpin, everybody, localhost, localnetLinks, conditions, chains, rules } = layout
   const sets = [ports, addressPorts, hairpin, everybody, localhost, localnetLinks].filter((set) => set !== undefined)
   return [
@@ -214,7 +219,10 @@ export function addTable(layout: TableLayout, hairpinPrefixes: Iterable<number>)
 }
 
 const layouts = { [AF_INET]: makeLayout(AF_INET), [AF_INET6]: makeLayout(AF_INET6) }
-for (const layout of [layouts[AF_INET], layouts[AF_INET6]]) encodeAhead(addTable(layout, []))
+const encodedTables = {
+  [AF_INET]: encodeAhead(tableOperations(layouts[AF_INET], [])),
+  [AF_INET6]: encodeAhead(tableOperations(layouts[AF_INET6], [])),
+}
 
 /** The rules that have to be there, with the one for hairpins of this prefix length if there is one. */
 export function requiredRules({ rules, hairpinRule }: TableLayout, hairpinPrefix: number | undefined): readonly Rule[] {
