@@ -88,7 +88,7 @@ class Agent {
   readonly #nodes: Nodes
   #apiFault: string | undefined
   /** The reason why the network's file has no ranges. */
-  #rangeFault: string | undefined = "The ranges of this node are not known yet"
+  #rangeFault: string | undefined = "The ranges of this node are not yet known"
   #routesWanted = 0
   #routeFaults: readonly string[] = []
   readonly #table = new RouteTable()
@@ -232,7 +232,7 @@ class Agent {
     if (known === undefined && this.#nodes.early === undefined)
       return readRanges(network)?.ranges.length
         ? undefined
-        : `Node "${node}" has no range yet: the API server has not told its Nodes`
+        : `Node "${node}" has no range yet: the API server has not sent its Nodes`
     const own = known === undefined ? this.#nodes.early : known.get(node)
     const other = own?.bootId !== undefined && own.bootId !== bootId() ? own.bootId : undefined
     const holder = own && otherHolder(dataDir, network, own.ranges)
@@ -246,9 +246,9 @@ class Agent {
     if (ranges.length > 0) return undefined
     if (own === undefined) return `Node "${node}" has no range: the API server has no such Node`
     if (other !== undefined)
-      return `Node "${node}" has no range: its Node object is that of another boot or machine (bootID ${other}), until kubelet of this one has written it`
+      return `Node "${node}" has no range: its Node object belongs to another boot or machine (bootID ${other}); kubelet has not updated it yet`
     if (holder !== undefined)
-      return `Network "${network.name}" gets no range: ${holder}, and would be handed out twice; delete these containers`
+      return `Network "${network.name}" gets no range: ${holder}, and would be assigned twice; delete these containers`
     return `Node "${node}" has no range: its Node object has no podCIDRs yet`
   }
 

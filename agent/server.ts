@@ -89,17 +89,13 @@ export function formatMetrics({ version, node, fault, nodes, network, routes }: 
       "Whether the agent follows the Nodes of the API server.",
       one(fault === undefined ? 1 : 0),
     ),
-    gauge("cni_agent_nodes", "Nodes that are known.", one(nodes ?? 0)),
+    gauge("cni_agent_nodes", "Known Nodes.", one(nodes ?? 0)),
     gauge("cni_agent_ranges", "Ranges of this node in the network's file.", ofNetwork(network.ranges.length)),
-    gauge(
-      "cni_agent_strays",
-      "Addresses of containers that are not of this node's ranges.",
-      ofNetwork(network.strays.length),
-    ),
+    gauge("cni_agent_strays", "Addresses of containers outside this node's ranges.", ofNetwork(network.strays.length)),
     ...(routes
       ? [
-          gauge("cni_agent_routes_wanted", "Routes that this node has to have.", one(routes.wanted)),
-          gauge("cni_agent_route_faults", "Reasons for which routes are missing.", one(routes.faults.length)),
+          gauge("cni_agent_routes_wanted", "Routes that this node needs.", one(routes.wanted)),
+          gauge("cni_agent_route_faults", "Causes of missing routes.", one(routes.faults.length)),
         ]
       : []),
     gauge("process_resident_memory_bytes", "Resident memory of the agent in bytes.", one(process.memoryUsage.rss())),

@@ -30,10 +30,10 @@ Usage:
 
 Commands:
   add         Attach a network namespace to a network and print the result
-  check       Ask the plugins whether an attachment is still as ADD made it
+  check       Check that an attachment is still as ADD left it
   del         Detach a network namespace from a network
   gc          Delete EVERY attachment of a network, of all containers (see 'cni gc' for a choice)
-  status      Ask the plugins whether a network can be used
+  status      Check that a network can be used
   completion  Print a script that completes command lines in a shell: bash, zsh, fish
   help        Say more about a command
 

@@ -113,10 +113,10 @@ function runtimeOf({ env, stderr, signal }: Terminal, cacheDir: string): Runtime
 /** A line of help for each command of `cnitool`. */
 const summaries: Readonly<Record<string, string>> = {
   add: "Attach a network namespace to a network and print the result",
-  check: "Ask the plugins whether an attachment is still as ADD made it",
+  check: "Check that an attachment is still as ADD left it",
   del: "Detach a network namespace from a network",
   gc: "Delete EVERY attachment of a network, of all containers (see 'cni gc' for a choice)",
-  status: "Ask the plugins whether a network can be used",
+  status: "Check that a network can be used",
   completion: `Print a script that completes command lines in a shell: ${shells.join(", ")}`,
   help: "Say more about a command",
 }

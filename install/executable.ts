@@ -87,6 +87,6 @@ export function requireVersion(file: string): string {
   if (version !== undefined) return version
   throw new CniError(
     Code.Io,
-    `Cannot install "${name}": it does not print its version when it is run without a command, as plugins do`,
+    `Cannot install "${name}": run without a command, it does not print its version as plugins do`,
   )
 }

@@ -297,7 +297,7 @@ test("what differs from the installation is told", () => {
 
 const home = ".cni-install"
 test.each([
-  ["a newer version", { format: 2 }, "it is of a newer version of this installer"],
+  ["a newer version", { format: 2 }, "a newer version of this installer wrote it"],
   ["no format", {}, '"format" is missing'],
   ["no generation", { format: 1 }, '"generation" is missing'],
   [

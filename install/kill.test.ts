@@ -163,7 +163,7 @@ describe("an installer that is killed at any of its calls", () => {
         if (verify(site.directory)?.interrupted === undefined) return
         const files = site.files()
         writeFileSync(`${site.directory}/.cni-install/manifest.json`, JSON.stringify({ format: 2 }))
-        expect(() => install(site.suite("version 2", names))).toThrow("it is of a newer version of this installer")
+        expect(() => install(site.suite("version 2", names))).toThrow("a newer version of this installer wrote it")
         expect([site.files(), site.kept()]).toEqual([files, expect.arrayContaining(["ready/steps.json"])])
         count++
       },

@@ -155,7 +155,7 @@ const reasons: readonly (readonly [names: readonly ErrnoName[], reason: string, 
   [
     ["EACCES", "EPERM"],
     "this process may not write to it",
-    "a directory of another user takes CAP_DAC_OVERRIDE, also for user 0 in a container",
+    "a directory of another user needs CAP_DAC_OVERRIDE, even for user 0 in a container",
   ],
   [["ENOSPC", "EDQUOT"], "no room is left on the disk", "nothing was changed"],
   [["ENOENT"], "there is no such directory", "make it first: mkdir -p"],

@@ -95,8 +95,8 @@ export function readDocument(path: string, what: string): JsonObject | undefined
   if (format === FORMAT) return root
   const isNewer = typeof format === "number" && format > FORMAT
   throw isNewer
-    ? new CniError(Code.Io, `Cannot use the ${what} "${path}": it is of a newer version of this installer`, {
-        details: "use the newer one, which can also put back an older suite: cni install --rollback",
+    ? new CniError(Code.Io, `Cannot use the ${what} "${path}": a newer version of this installer wrote it`, {
+        details: "use that version, which can also restore an older suite: cni install --rollback",
       })
     : brokenDocument(path, what, '"format" is missing')
 }

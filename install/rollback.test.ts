@@ -97,7 +97,7 @@ test("directories that are gone, or that nothing was installed into, are passed 
   rmSync(at.other, { recursive: true })
   rollback([at.directory, at.root])
   expect(at.files()).toEqual({})
-  expect(() => rollback([at.root])).toThrow(`Cannot find what was installed into "${at.root}": it has no manifest`)
+  expect(() => rollback([at.root])).toThrow(`Cannot find the installation in "${at.root}": it has no manifest`)
 })
 
 test("what a manifest says that another user may have written is not followed into other directories", () => {

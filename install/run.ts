@@ -73,7 +73,7 @@ function findManifest(layout: Layout): Manifest | undefined {
 export function requireManifest(layout: Layout): Manifest {
   const found = findManifest(layout)
   if (found) return found
-  throw new CniError(Code.Io, `Cannot find what was installed into "${layout.directory}": it has no manifest`, {
+  throw new CniError(Code.Io, `Cannot find the installation in "${layout.directory}": it has no manifest`, {
     details: `cni install writes ${layout.manifest}; files that were copied there by others have none`,
   })
 }

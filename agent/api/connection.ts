@@ -49,7 +49,7 @@ export function serviceAccount(env: Readonly<Record<string, string | undefined>>
   if (!host || !port) {
     throw new CniError(
       Code.InvalidNetworkConfig,
-      "Cannot find the API server: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set; outside of a pod give --kubeconfig",
+      "Cannot find the API server: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set; outside a pod, give --kubeconfig",
     )
   }
   return {

@@ -107,7 +107,7 @@ test("an answer that is empty, of another kind, or an error removes nothing, and
     expect(names()).toEqual(["one"])
   }
   await again({ empty: true }, "has no Node object at all")
-  await again({ empty: false, wrong: '{"items":[]}' }, "answers something else than a NodeList")
+  await again({ empty: false, wrong: '{"items":[]}' }, "did not return a NodeList")
   await again({ down: true }, /HTTP 503: the server is currently unable/)
   await again({ tokens: ["x"] }, /HTTP 401: Unauthorized; the token is missing, expired or of another cluster/)
   await again({ forbidden: [""] }, /HTTP 403: nodes is forbidden: .*; the account needs get, list and watch of nodes/)
@@ -145,5 +145,5 @@ test("a token and a CA that are replaced in their files are used from the next r
 test("the service account of a pod, and what is said outside of one", () => {
   const env = { KUBERNETES_SERVICE_HOST: "fd00::1", KUBERNETES_SERVICE_PORT: "443" }
   expect(serviceAccount(env).server).toBe("https://[fd00::1]:443")
-  expect(() => serviceAccount({})).toThrow("outside of a pod give --kubeconfig")
+  expect(() => serviceAccount({})).toThrow("outside a pod, give --kubeconfig")
 })

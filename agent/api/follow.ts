@@ -74,7 +74,7 @@ async function list(client: ApiClient, follower: Follower, signal: AbortSignal):
     // list as null.
     const isList = kind === follower.kind && (items === null || Array.isArray(items))
     if (!isList || typeof metadata?.resourceVersion !== "string")
-      throw new Error(`The API server ${client.server} answers something else than a ${follower.kind}`)
+      throw new Error(`The API server ${client.server} did not return a ${follower.kind}`)
     for (const item of items ?? []) follower.put(item)
     Bun.gc(false)
     next = metadata.continue ?? ""

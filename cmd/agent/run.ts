@@ -17,7 +17,11 @@ export const runCommand: Command = {
   summary: "Keep the ranges and routes of this node until SIGTERM",
   words: [],
   flags: {
-    network: { type: "string", value: "NAME", help: "the network whose containers get addresses of the node's range" },
+    network: {
+      type: "string",
+      value: "NAME",
+      help: "the network whose containers get addresses from the node's range",
+    },
     node: {
       type: "string",
       value: "NAME",

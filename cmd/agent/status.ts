@@ -33,9 +33,10 @@ function linesOf({ node, server, nodes, fault, network, routes }: Status): strin
     `Network ${name}: ${ranges.join(" ") || "no range"}`,
     ...(routes ? [`Routes: ${routes.wanted}`] : []),
     ...faults.map((text) => `Fault: ${text}`),
-    ...former.map((range) => `Former range ${range}: containers still have addresses of it`),
+    ...former.map((range) => `Former range ${range}: containers still use addresses in it`),
     ...strays.map(
-      ({ address, container, ifName }) => `Outside of the range: ${address} of ${container}/${ifName}; start it anew`,
+      ({ address, container, ifName }) =>
+        `Outside the range: ${address} of ${container}/${ifName}; restart the container`,
     ),
   ]
 }

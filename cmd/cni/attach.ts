@@ -67,7 +67,7 @@ Examples:
 
 /** `cni check` */
 export const check: Command = {
-  summary: "Ask the plugins whether an attachment is still as ADD made it",
+  summary: "Check that an attachment is still as ADD left it",
   words: ["NETWORK", "CONTAINER"],
   flags: attachmentFlags,
   help: `${environmentHelp}
@@ -113,7 +113,7 @@ Example:
 
 /** `cni status` */
 export const status: Command = {
-  summary: "Ask the plugins whether a network can take containers",
+  summary: "Check that a network can attach containers",
   words: ["NETWORK"],
   flags: { ...watchFlags, ...runtimeFlags },
   help: `Exit code 0: the next ADD can succeed. 1: it cannot, and the message says why. Needs a configuration of version 1.1.0 or newer.

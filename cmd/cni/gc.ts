@@ -38,7 +38,7 @@ import { storesOf } from "./ipam.ts"
 
 /** `cni gc` */
 export const gc: Command = {
-  summary: "Delete what deleted containers left behind in a network",
+  summary: "Delete the remains of deleted containers in a network",
   words: ["[NETWORK]"],
   flags: {
     keep: {
@@ -67,7 +67,7 @@ Examples:
   async run(args, terminal) {
     const listed = texts(args, "keep")
     if (listed.length === 0 && !given(args, "auto")) {
-      throw new UsageError("nothing is deleted without knowing what to keep: give --keep NAME for each, or --auto")
+      throw new UsageError("nothing is deleted without a list of what to keep: give --keep NAME for each, or --auto")
     }
     const show = (rows: string[][]) =>
       print(args, terminal, {

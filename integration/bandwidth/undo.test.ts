@@ -27,7 +27,7 @@ describe("an ADD that fails leaves nothing, when", () => {
       "another program limits the interface in the container",
       { shapeIn: "container" },
       ({ pod }) => pod.exec("tc", ["qdisc", "add", "dev", "eth0", ...foreignRoot]),
-      /"tc qdisc del dev eth0 root" takes it away/,
+      /"tc qdisc del dev eth0 root" removes it/,
       999,
     ],
     // After the first direction has been limited: the last free priority of the hook is taken by another kind of filter.
@@ -39,7 +39,7 @@ describe("an ADD that fails leaves nothing, when", () => {
         const bpf = ["protocol", "all", "prio", "65535", "bpf", "bytecode", "1,6 0 0 4294967295", "flowid", "1:1"]
         await host.exec("tc", ["filter", "add", "dev", hostEnd, "ingress", ...bpf])
       },
-      /Cannot redirect what "veth/,
+      /Cannot redirect the packets that "veth/,
       999,
     ],
     // The last that can fail: 0.2.0 has no results without addresses.

@@ -223,7 +223,7 @@ test("a second daemon is refused; the first, told to end, takes its socket and p
   const bin = join(builtPlugins, "dhcp")
   const second = await site.host.tryExec(bin, ["daemon"])
   expect(second).toMatchObject({ exitCode: 1 })
-  expect(second.stderr).toContain('another daemon keeps its leases in "/var/lib/cni/dhcp"')
+  expect(second.stderr).toContain('another daemon uses the leases in "/var/lib/cni/dhcp"')
   await site.daemon.end("SIGTERM")
   site.daemon = await startDaemon(site.host, ["-pidfile", "/run/cni/dhcp.pid", "--socketpath=/run/cni/dhcp/other.sock"])
   const { stdout: pid } = await site.host.exec("cat", ["/run/cni/dhcp.pid"])

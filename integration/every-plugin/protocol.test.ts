@@ -139,7 +139,7 @@ testPlugins(
     const netns = `/proc/${pid}/ns/net`
     const { stdout, stderr } = await succeed(attachment.run("DEL", {}, { netns }))
     expect(stdout).toBe("")
-    expect(stderr).toContain(`"${netns}" is the host's namespace by now`)
+    expect(stderr).toContain(`"${netns}" is now the host's namespace`)
     const isLeft = (change: Change) => isAllocationTrace(change) || isLeftToKernel(plugin, change)
     expectUnchanged(before, await takeSnapshot(host), isLeft)
     expect((await fail(attachment.run("ADD", {}, { netns }))).code).toBe(8)

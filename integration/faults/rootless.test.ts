@@ -83,7 +83,7 @@ testPlugin("tap", "tap: an owner that the user namespace does not have is named,
   const { read } = await live("tap", directory, { owner: 1000 })
   expect(JSON.parse(await read("ADD-tap"))).toMatchObject({
     code: 7,
-    msg: 'Cannot use "owner" 1000: the user namespace that this plugin runs in has no such number',
+    msg: `Cannot use "owner" 1000: the plugin's user namespace does not have it`,
   })
   expect(await read("after")).toBe(await read("before"))
 })

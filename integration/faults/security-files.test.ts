@@ -28,8 +28,8 @@ function asRoot(host: HostNamespace, script: string): Promise<Output> {
 
 /** Ways in which a directory is given to others, as commands in it, and what is said of it. */
 const openings = [
-  { to: "everybody", by: "chmod 777 .", says: /everybody may write to/ },
-  { to: "everybody, also sticky", by: "chmod 1777 .", says: /everybody may write to/ },
+  { to: "everybody", by: "chmod 777 .", says: /all users may write to/ },
+  { to: "everybody, also sticky", by: "chmod 1777 .", says: /all users may write to/ },
   { to: "another user", by: "chown 4711 .", says: /belongs to user 4711/ },
   { to: "a group", by: "chgrp 4711 . && chmod 775 .", says: /group 4711 may write to/ },
   { to: "the owner of the directory that it is in", by: "chown 4711 ..", says: /belongs to user 4711/ },
@@ -167,7 +167,7 @@ test("dhcp: the daemon does not serve from a directory that others can change, n
   expect(byJournal.stderr).toContain('Cannot trust "/var/lib/cni/dhcp": "/var/lib/cni/dhcp" belongs to user 4711')
   const state = ["-statedir", "/var/lib/cni/own"]
   expect((await start(...state, "-socketpath", "/run/cni/tmp/d.sock")).stderr).toContain(
-    'everybody may write to "/run/cni/tmp"',
+    'all users may write to "/run/cni/tmp"',
   )
   const served = await start(...state, "-socketpath", "/run/cni/d.sock", "-pidfile", "/run/cni/tmp/pid")
   expect(served.stderr).toContain('serving "/run/cni/d.sock"')
@@ -181,7 +181,7 @@ test("dhcp: a socket that others could have put there is not asked [S24]", async
   const attachment = new Attachment(host, await host.addContainer(), bridgeNetwork({ ipam }))
   const error = await fail(attachment.run("ADD"))
   expect(error.msg).toContain(
-    'no DHCP daemon at "/run/cni/tmp/d.sock" can be trusted: everybody may write to "/run/cni/tmp"',
+    'no DHCP daemon at "/run/cni/tmp/d.sock" can be trusted: all users may write to "/run/cni/tmp"',
   )
 })
 

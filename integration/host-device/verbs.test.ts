@@ -112,8 +112,8 @@ group("DEL", () => {
     await net.host.exec("ip", ["link", "add", "ens5", "type", "bridge"])
     const before = await takeSnapshot(pod)
     const { msg, details } = await fail(attachment.run("DEL"))
-    expect(msg).toBe('Cannot give back "eth0" as "ens5": the host has an interface of that name')
-    expect(details).toBe("rename that one, and DEL again")
+    expect(msg).toBe('Cannot return "eth0" as "ens5": the host has an interface of that name')
+    expect(details).toBe("rename it, and repeat DEL")
     expectUnchanged(before, await takeSnapshot(pod))
     expect(await leases(net)).not.toContain("192.0.2.100") // the other steps were done
     await net.host.exec("ip", ["link", "del", "ens5"])

@@ -145,7 +145,7 @@ describe("refused with one message, and nothing is changed:", () => {
         await suites.tryInstall("B", "--uninstall"),
       ]
       for (const { exitCode, stderr } of outputs) {
-        expect([exitCode, stderr]).toEqual([1, expect.stringContaining("it is of a newer version of this installer")])
+        expect([exitCode, stderr]).toEqual([1, expect.stringContaining("a newer version of this installer wrote it")])
       }
       expect(await suites.installed()).toBe("A")
     } finally {

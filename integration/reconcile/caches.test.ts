@@ -78,6 +78,6 @@ test("where flannel's record is gone, or others can change it, the rest of the c
   await flush(lab)
   const second = await lab.node.cni(["reconcile", "-o", "json"])
   expect(second.exitCode).toBe(1)
-  expect(second.stderr).toContain(`Cannot trust "${dataDir}": everybody may write to "${dataDir}"`)
+  expect(second.stderr).toContain(`Cannot trust "${dataDir}": all users may write to "${dataDir}"`)
   expect(JSON.parse(second.stdout).restored).toEqual(pods.map((pod) => both(pod)[1]))
 })

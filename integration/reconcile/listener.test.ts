@@ -167,7 +167,7 @@ test("a cache that other users can write to is not believed: nothing is restored
   await chmod(lab.host.file("/var/lib/cni/results"), 0o777)
   await flush(lab)
   const { losses } = await listener.until((record) => record.losses.length > 0, "a loss that is reported")
-  expect(JSON.stringify(losses)).toContain("everybody may write to")
+  expect(JSON.stringify(losses)).toContain("all users may write to")
   expect(await lab.ruleSet()).toEqual([])
 })
 

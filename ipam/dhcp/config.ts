@@ -132,7 +132,7 @@ function provideOption(
 
 function userClassOption(classes: readonly string[]): [number, string][] {
   if (classes.length === 0) return []
-  if (classes.includes("")) throw invalidConfig("ipam.userClass", "texts that are not empty", "")
+  if (classes.includes("")) throw invalidConfig("ipam.userClass", "non-empty texts", "")
   const bytes = encodeUserClass(classes)
   if (bytes.length > 255) throw tooLong("user-class")
   return [[USER_CLASS, toHex(bytes)]]

@@ -147,8 +147,8 @@ test.each(["CHECK", "DEL", "GC"])("%s tells what the daemon refuses", async (ver
 })
 
 test.each([
-  ["CHECK", "CHECK has checked nothing: the daemon at ", " is upstream's, whose answer would be a new lease"],
-  ["GC", "GC has released nothing: the daemon at ", " is upstream's, which has no such call"],
+  ["CHECK", "CHECK did nothing: the daemon at ", " is upstream's and would answer with a new lease"],
+  ["GC", "GC released nothing: the daemon at ", " is upstream's and has no such call"],
 ])("%s says what upstream's daemon cannot do, and succeeds", async (verb, first, last) => {
   const { exitCode, log } = run(verb, { answer: "refused-by-upstream" })
   expect([exitCode, log]).toEqual([0, [`dhcp: ${first}"${join(directory, "dhcp.sock")}"${last}`]])
@@ -174,7 +174,7 @@ describe("without a daemon", () => {
     const none = (socket: string, why: string) => `Cannot lease addresses: no DHCP daemon at "/${socket}"${why}`
     expect(said("left.sock")).toBe(none("left.sock", ": nothing listens there"))
     expect(said("file.sock")).toBe(none("file.sock", ": nothing listens there"))
-    expect(said("open/x.sock")).toBe(none("open/x.sock", ' can be trusted: everybody may write to "/open"'))
+    expect(said("open/x.sock")).toBe(none("open/x.sock", ' can be trusted: all users may write to "/open"'))
     expect(said("file.sock/x")).toBe(none("file.sock/x", `: connect "/file.sock/x": Not a directory (ENOTDIR)`))
   })
 

@@ -72,7 +72,7 @@ describe("is refused, whole:", () => {
   ]
 
   test.each([
-    ["no ipam", {}, [7, "IPAM config missing 'ipam' key", 'network "net" says nothing of its addresses']],
+    ["no ipam", {}, [7, "IPAM config missing 'ipam' key", 'network "net" does not configure addresses']],
     [
       "no range",
       { ipam: {} },

@@ -73,7 +73,7 @@ export function parseHostLocalConfig(network: NetworkConfig, { verb, args, raw }
     }
   if (member(raw, "ipam") === undefined) {
     throw new CniError(Code.InvalidNetworkConfig, "IPAM config missing 'ipam' key", {
-      details: `network "${network.name}" says nothing of its addresses`,
+      details: `network "${network.name}" does not configure addresses`,
     })
   }
   const { ipam, runtimeConfig, ...read } = parseConfig(hostLocalFields, raw)

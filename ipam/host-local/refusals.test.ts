@@ -113,7 +113,7 @@ describe("an ADD is refused", () => {
     })
     expect(store.log).toEqual([
       expect.stringMatching(
-        /^The reservation stays that could not be put on the disk: .*Cannot release the addresses of container a, interface eth0/,
+        /^Cannot write the reservation to disk; it stays: .*Cannot release the addresses of container a, interface eth0/,
       ),
     ])
   })

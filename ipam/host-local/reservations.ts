@@ -32,7 +32,7 @@ function takeBack(store: Store, owner: Owner): void {
   try {
     release(store, owner)
   } catch (error) {
-    store.log(`The reservation stays that could not be put on the disk: ${error}`)
+    store.log(`Cannot write the reservation to disk; it stays: ${error}`)
   }
 }
 

@@ -54,7 +54,7 @@ export function parseStaticConfig(
   if (verb === "DEL" || verb === "GC") return { ips: [], routes: [], dns: {} }
   const ipam = member(raw, "ipam")
   if (ipam === undefined)
-    throw invalid("IPAM config missing 'ipam' key", `network "${network.name}" says nothing of its addresses`)
+    throw invalid("IPAM config missing 'ipam' key", `network "${network.name}" does not configure addresses`)
   const { ipam: _, ...wishFields } = staticFields
   const wish = parseConfig(wishFields, raw)
   const wanted = [wish.runtimeConfig?.ips, wish.args?.cni?.ips].find((texts) => texts && texts.length > 0)

@@ -47,7 +47,7 @@ function addBandwidth(call: Call, config: BandwidthConfig): Answered {
 function requirePrevResult({ network: { prevResult }, ifName }: Call): Result {
   if (prevResult) return prevResult
   throw new CniError(Code.InvalidNetworkConfig, `Cannot limit "${ifName}": prevResult is missing`, {
-    details: "bandwidth must be called as chained plugin: it limits what an earlier plugin of the chain has made",
+    details: "bandwidth must be called as chained plugin: it limits the interface of an earlier plugin of the chain",
   })
 }
 

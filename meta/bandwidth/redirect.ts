@@ -35,7 +35,7 @@ const MAX_PRIORITY = 0xffff
  * after its filters: these do not see what comes out of the other link. Throws `CniError`.
  */
 export function addRedirect(route: NetlinkSocket, link: Link, to: Link, undo: Undo): void {
-  orCannot(`Cannot redirect what "${link.name}" receives to "${to.name}"`, () => {
+  orCannot(`Cannot redirect the packets that "${link.name}" receives to "${to.name}"`, () => {
     const hook = openHook(route, link, undo)
     const selector = [{ mask: 0, value: 0, offset: 0 }]
     const options = { selector, classId: CLASS, actions: [redirectTo(to.index)] }

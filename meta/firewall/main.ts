@@ -83,7 +83,8 @@ function restoreFirewall({ attachments, isDry, toIptables, log }: Restoring<Fire
 function requirePrevResult({ network: { prevResult }, verb }: Call): Result {
   if (prevResult) return prevResult
   throw new CniError(Code.InvalidNetworkConfig, `Cannot ${verb} firewall rules: prevResult is missing`, {
-    details: "firewall must be called as chained plugin: it is for the container that an earlier plugin has connected",
+    details:
+      "firewall must be called as chained plugin: it filters for a container that an earlier plugin has connected",
   })
 }
 

@@ -83,7 +83,7 @@ export function specOf(
   }
   const reason = "prevResult names no interface of the host"
   throw new CniError(Code.InvalidNetworkConfig, `Cannot apply ingressPolicy "${ingressPolicy}": ${reason}`, {
-    details: "it goes by the bridge, or by the host's end of a pair: put firewall after bridge or ptp",
+    details: "it needs the bridge, or the host's end of a pair: put firewall after bridge or ptp",
   })
 }
 

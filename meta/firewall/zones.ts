@@ -126,7 +126,7 @@ export function restoreSources(
       }
     }
   }
-  tell(failures, "firewalld has lost its rules: reload it", log)
+  tell(failures, "firewalld has lost its rules; reload it", log)
 }
 
 /**

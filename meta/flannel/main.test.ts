@@ -54,8 +54,8 @@ describe("CHECK", () => {
       code: 999,
       message: "Check of the subnet failed: expected 10.244.1.0/24, found 10.244.7.0/24",
       details:
-        "the subnet of this node was 10.244.1.0/24 and is 10.244.7.0/24: remove the containers that have addresses of the former one, " +
-        "and then the bridge, if it has its gateway",
+        "the subnet of this node was 10.244.1.0/24 and is 10.244.7.0/24: remove the containers with addresses of the former one, " +
+        "then the bridge if it has its gateway",
     })
     expect(node.called).toEqual([])
   })
@@ -93,7 +93,7 @@ describe("DEL", () => {
     const wanted = { cniVersion: "1.1.0", name: "podnet", type: "ptp", mtu: 9, ipam: { type: "dhcp" }, ...runtime }
     expect(node.called).toEqual([["DEL ptp", wanted]])
     expect(node.log).toEqual([
-      "no configuration of the delegate was kept, and DEL by the present one failed: no subnet",
+      "no configuration of the delegate was stored, and DEL with the current one failed: no subnet",
     ])
     expect(node.kept).toEqual({})
     node.refusals.set("DEL", new TypeError("a bug"))

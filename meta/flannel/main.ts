@@ -100,7 +100,7 @@ function changed(kept: JsonObject | undefined, subnets: readonly string[]): stri
 
 function whatToDo(former: readonly string[], now: readonly string[]): string {
   const change = `the subnet of this node was ${former.join(", ")} and is ${now.join(", ")}`
-  return `${change}: remove the containers that have addresses of the former one, and then the bridge, if it has its gateway`
+  return `${change}: remove the containers with addresses of the former one, then the bridge if it has its gateway`
 }
 
 /**
@@ -169,7 +169,7 @@ function deleteWithoutKept(call: Call, config: FlannelConfig): void {
     call.delegate.del(typeOf(present), configFor(call, present, ofAttachment))
   } catch (error) {
     if (!isCniError(error)) throw error
-    call.log(`no configuration of the delegate was kept, and DEL by the present one failed: ${error.message}`)
+    call.log(`no configuration of the delegate was stored, and DEL with the current one failed: ${error.message}`)
   }
 }
 

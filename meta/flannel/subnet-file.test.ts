@@ -59,7 +59,7 @@ describe("what is wrong is named:", () => {
 test("what is wrong comes with where to look", () => {
   const where = "look at the log of the flannel pod of this node"
   expect(refusalOf(() => void parse("FLANNEL_MTU=x")).details).toBe(
-    `it has to have one of the networks, one of the subnets, and all others; ${where}`,
+    `it needs a network, a subnet, and all other keys; ${where}`,
   )
   expect(refusalOf(() => void parse(...whole, "FLANNEL_MTU=x")).details).toBe(where)
   expect(refusalOf(() => void readSubnetFile("/not/there"))).toMatchObject({ code: 11, details: where })

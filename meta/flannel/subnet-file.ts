@@ -54,7 +54,7 @@ export function parseSubnetFile(text: string, path: string): NodeSubnets {
     keys.some((key) => values.has(key)) ? [] : keys,
   )
   if (missing.length > 0) {
-    const details = `it has to have one of the networks, one of the subnets, and all others; ${WHERE_TO_LOOK}`
+    const details = `it needs a network, a subnet, and all other keys; ${WHERE_TO_LOOK}`
     throw new CniError(Code.Internal, `Cannot use the subnet file "${path}": it is missing ${missing.join(", ")}`, {
       details,
     })

@@ -67,7 +67,7 @@ function tryRestoreGuard(call: Call): void {
     using hostports = Hostports.open()
     hostports.restoreGuard(open)
   } catch (error) {
-    call.log(`Cannot guard 127.0.0.0/8, which route_localnet opens: ${error}`)
+    call.log(`Cannot guard 127.0.0.0/8, opened by route_localnet: ${error}`)
   }
 }
 
@@ -109,7 +109,8 @@ function gcPortmap({ network: { name } }: Call, _config: PortmapConfig, attachme
 function requirePrevResult({ network: { prevResult }, verb }: Call): Result {
   if (prevResult) return prevResult
   throw new CniError(Code.InvalidNetworkConfig, `Cannot ${verb} port mappings: prevResult is missing`, {
-    details: "portmap must be called as chained plugin: it maps to the container that an earlier plugin has connected",
+    details:
+      "portmap must be called as chained plugin: it maps ports to a container that an earlier plugin has connected",
   })
 }
 

@@ -37,7 +37,10 @@ export function portTaken(wanted: { port: string; target: string; owner: string 
   return new CniError(
     Code.Internal,
     `Cannot map host port ${port} to ${target} for ${owner}: it is mapped to ${holder.target} for ${holder.name ?? "an unknown attachment"}`,
-    { details: "the names are network/container/interface; DEL that attachment first, or choose another hostPort" },
+    {
+      details:
+        "the names are network/container/interface; run DEL for that attachment first, or choose another hostPort",
+    },
   )
 }
 

@@ -44,7 +44,7 @@ function addSourceRouting(call: InsideCall, config: SbrConfig): Answered {
 function requirePrevResult({ network: { prevResult }, ifName }: InsideCall): Result {
   if (prevResult) return prevResult
   throw new CniError(Code.InvalidNetworkConfig, "This plugin must be called as chained plugin", {
-    details: `there is no "${ifName}" to route by: put sbr after the plugin that makes it`,
+    details: `there is no "${ifName}" to route by: put sbr after the plugin that creates it`,
   })
 }
 

@@ -112,7 +112,7 @@ export class Target implements Disposable {
     if (link) return link
     const place = `"${this.#ifName}" in "${this.sandbox.path}"`
     throw new CniError(Code.Internal, `Cannot tune interface ${place}: it does not exist`, {
-      details: "a plugin that makes it belongs before this one in the chain",
+      details: "put a plugin that creates it before this one in the chain",
     })
   }
 

@@ -15,7 +15,7 @@ const mostSteps = 10_000
 
 /**
  * A regular expression in RE2's syntax that searches texts. It follows all alternatives at once, so that the time grows
- * with the length of the pattern times that of the text, whatever they are. Thompson 1968;
+ * with the length of the pattern times that of the text, for any pair of them. Thompson 1968;
  * https://swtch.com/~rsc/regexp
  */
 export class Matcher {

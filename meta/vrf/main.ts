@@ -83,7 +83,7 @@ function requirePrevResult({ network: { prevResult }, ifName }: InsideCall): Res
     Code.InvalidNetworkConfig,
     `Required prevResult missing: there is no "${ifName}" to put into a VRF`,
     {
-      details: "put vrf after the plugin that makes the interface",
+      details: "put vrf after the plugin that creates the interface",
     },
   )
 }
@@ -117,7 +117,7 @@ function refuseSourceRouting(inside: NetlinkSocket, link: Link, vrfName: string)
       ({ src, protocol }) => protocol === RTPROT_SBR && src && addresses.has(keyOf(src.ip)),
     )
     if (isOfSbr)
-      throw refusal(link.name, vrfName, "sbr routes by its addresses", "leave out sbr: the VRF's table does its work")
+      throw refusal(link.name, vrfName, "sbr routes by its addresses", "remove sbr: the VRF's table replaces it")
   }
 }
 

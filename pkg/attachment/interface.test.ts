@@ -113,7 +113,7 @@ test.each([
   const refusal = refusalOf(() => requireMaster(sides(result(...names)), { master: undefined, linkInContainer: false }))
   expect(refusal).toMatchObject({
     code: 7,
-    message: "Cannot choose the master interface: prevResult does not have one alone",
+    message: "Cannot choose the master interface: prevResult does not have exactly one",
     details: `${details}name the interface by "master"`,
   })
 })

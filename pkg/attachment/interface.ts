@@ -44,7 +44,7 @@ function earlierInterface({ network: { prevResult } }: Sides["call"]): string | 
   if (names.length === 1) return names[0]
   throw new CniError(
     Code.InvalidNetworkConfig,
-    "Cannot choose the master interface: prevResult does not have one alone",
+    "Cannot choose the master interface: prevResult does not have exactly one",
     {
       details: `it has ${names.map((name) => `"${name}"`).join(", ") || "none"}: name the interface by "master"`,
     },

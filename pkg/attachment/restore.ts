@@ -73,7 +73,7 @@ export class HostEnds {
     if (end) return end
     const comment = ownerComment(one.owner)
     throw new CniError(Code.Internal, `Cannot restore "${comment}": the host's end of its pair was deleted`, {
-      details: `the container has no interface any more; "cni reattach ${comment}" makes it anew`,
+      details: `the container no longer has an interface; "cni reattach ${comment}" creates it`,
     })
   }
 }

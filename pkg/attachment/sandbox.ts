@@ -24,7 +24,7 @@ export function openSandbox({ namespace, containerId, ifName }: Place): Netns {
     const link = findLink(inside, ifName)
     const owner = link && ownerOfLink(host, sandbox, link, new GivenDevices(sandbox))
     if (owner === undefined || isOfContainer(owner, containerId)) return
-    const reason = `its "${ifName}" is that of another container`
+    const reason = `its "${ifName}" belongs to another container`
     throw new CniError(Code.InvalidEnvironment, `Cannot use "${namespace.path}" as CNI_NETNS: ${reason}`, {
       details: `the interface belongs to "${owner}", and CNI_CONTAINERID is "${containerId}"`,
     })
@@ -46,13 +46,13 @@ export function findSandbox({
   if (!sandbox) return undefined
   try {
     if (!isAnothers(sandbox, containerId, ifName)) return sandbox
-    log(`"${namespace.path}" is another container's namespace by now: this one's no longer exists`)
+    log(`"${namespace.path}" is now another container's namespace: this one's no longer exists`)
   } catch (error) {
     if (!isErrno(error, "ETIME")) {
       sandbox[Symbol.dispose]()
       throw error
     }
-    log(`"${namespace.path}" has too many links to tell whose it is: what lies inside goes with it`)
+    log(`"${namespace.path}" has too many links to determine its owner; they are deleted with it`)
   }
   sandbox[Symbol.dispose]()
   return undefined

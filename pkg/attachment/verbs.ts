@@ -133,7 +133,7 @@ function withCurrentMtu(inside: RouteSocket, { ifName }: Call): (one: Interface)
 export function refuseExistingInterface(inside: RouteSocket, call: Call): void {
   if (!findLink(inside, call.ifName)) return
   throw new CniError(Code.Internal, `Cannot create interface "${call.ifName}" in "${call.netns}": it already exists`, {
-    details: "DEL the attachment that made it first, or choose another CNI_IFNAME",
+    details: "run DEL for its attachment first, or choose another CNI_IFNAME",
   })
 }
 

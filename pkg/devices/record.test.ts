@@ -97,7 +97,7 @@ test("one call at a time works on the records; without a directory there are non
   }
   using _again = records.lock()
   chmodSync(join(directory, "new"), 0o777)
-  expect(() => new DeviceRecords(join(directory, "new")).open()).toThrow("everybody may write")
+  expect(() => new DeviceRecords(join(directory, "new")).open()).toThrow("all users may write")
 })
 
 test("the mark on a device is its owner's name, of as many bytes as an alternative name may have", () => {

@@ -171,7 +171,7 @@ test("a device that the kernel keeps in the container is there as before, name a
   for (const flags of [0, 1]) {
     const { go, asked } = goHome({ flags }, { errno: EBUSY })
     expect(refusalOf(() => go())).toMatchObject({
-      message: 'Cannot give back "eth0" as "ens5"',
+      message: 'Cannot return "eth0" as "ens5"',
       details: expect.stringContaining("EBUSY"),
     })
     expect(asked()).toEqual([{ up: false }, { name: "ens5" }, { name: "eth0", up: flags === 1 }])
@@ -181,5 +181,5 @@ test("a device that the kernel keeps in the container is there as before, name a
 test("a device is found on the host though the answer of its move was lost", () => {
   expect(goHome({}, { errno: ENODEV }).go().name).toBe("ens5")
   const { go } = goHome({}, { errno: ENODEV, onHost: { ...asIs, mac: "0a:00:00:00:00:07" } })
-  expect(refusalOf(() => go())).toMatchObject({ code: 999, message: 'Cannot give back "eth0" as "ens5"' })
+  expect(refusalOf(() => go())).toMatchObject({ code: 999, message: 'Cannot return "eth0" as "ens5"' })
 })

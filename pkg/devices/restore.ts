@@ -37,10 +37,10 @@ export function moveHome(
   { name, alias, altNames }: Pick<Former, "name" | "alias" | "altNames">,
   kept?: KeptRecord,
 ): Link {
-  const refusal = `Cannot give back "${link.name}" as "${name}"`
+  const refusal = `Cannot return "${link.name}" as "${name}"`
   if (findLink(host, name)) {
     throw new CniError(Code.Internal, `${refusal}: the host has an interface of that name`, {
-      details: "rename that one, and DEL again",
+      details: "rename it, and repeat DEL",
     })
   }
   setLink(inside, link, { up: false })

@@ -74,7 +74,7 @@ function refuseSecondDevice(
     {
       details: isThere
         ? "DEL that attachment first"
-        : "the container has put it into a namespace of its own: DEL that attachment when the container has ended",
+        : "the container has moved it to a namespace of its own: run DEL for that attachment when the container has ended",
     },
   )
 }

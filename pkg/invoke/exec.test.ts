@@ -106,7 +106,7 @@ describe("a plugin that fails", () => {
   test.each(["{}", "null", '{"code":7}'])(
     "with an error object that says nothing, like %s, still has a text",
     (text) => {
-      expect(run(`echo '${text}'; exit 1`).error?.message).toBe("netplugin failed without saying why: exit status 1")
+      expect(run(`echo '${text}'; exit 1`).error?.message).toBe("netplugin failed without a message: exit status 1")
     },
   )
 

@@ -102,7 +102,7 @@ export function builtinAt(path: string, builtins: Builtins): Builtin | undefined
   return builtin && build !== undefined && build === stampOf("/proc/self/exe").build ? builtin : undefined
 }
 
-/** Returns the name of the suite's plugin in an executable, whatever the file's name; undefined for any other file. */
+/** Returns the name of the suite's plugin in an executable under any name; undefined for any other file. */
 export function findPluginName(path: string): string | undefined {
   return stampOf(path).plugin
 }

@@ -41,7 +41,7 @@ describe("the answer to VERSION", () => {
     ],
     [
       '{"cniVersion":"1.0.0","supportedVersions":["1.0.0",1]}',
-      "Cannot read the answer of bridge to VERSION: its supportedVersions holds something else than strings",
+      "Cannot read the answer of bridge to VERSION: its supportedVersions has elements that are not strings",
     ],
   ])("#160 says of %j: %s", (answer, message) => {
     expect(() => readVersions(answer, "bridge")).toThrow(expect.objectContaining({ message }))

@@ -47,7 +47,7 @@ function printedError(stdout: string, cause: string): CniError {
     return garbled("its code is not a non-negative integer")
   }
   if (typeof msg !== "string" || typeof details !== "string") return garbled("its msg or details is not a string")
-  return new CniError(code, msg === "" ? `netplugin failed without saying why: ${cause}` : msg, { details })
+  return new CniError(code, msg === "" ? `netplugin failed without a message: ${cause}` : msg, { details })
 }
 
 /**
@@ -79,6 +79,6 @@ export function readVersions(stdout: string | Uint8Array, who = "the plugin"): s
   if (versions.length === 0) throw senseless("its supportedVersions is missing or empty")
   return versions.map((version) => {
     if (typeof version === "string") return version
-    throw senseless("its supportedVersions holds something else than strings")
+    throw senseless("its supportedVersions has elements that are not strings")
   })
 }

@@ -93,7 +93,10 @@ test.each<[string, () => unknown]>([
   ["10.9.0.0", () => plan([{ dst: "10.9.0.0" }])],
   ["10.1.0.5/24", () => gatewayOf("10.1.0.5/24")],
 ])('"%s" of a result is no address, and refused', (text, read) => {
-  expect(refusalOf(read)).toMatchObject({ code: 6, message: `Cannot use "${text}" of the result: it is no address` })
+  expect(refusalOf(read)).toMatchObject({
+    code: 6,
+    message: `Cannot use "${text}" of the result: it is not an address`,
+  })
 })
 
 test("the unspecified address, of either family, is no gateway", () => {

@@ -88,6 +88,6 @@ function scopeOf({ scope, gw }: Route): number | undefined {
 }
 
 function required<T>(value: T | undefined, text: string): T {
-  if (value === undefined) throw new CniError(Code.Decoding, `Cannot use "${text}" of the result: it is no address`)
+  if (value === undefined) throw new CniError(Code.Decoding, `Cannot use "${text}" of the result: it is not an address`)
   return value
 }

@@ -45,7 +45,7 @@ describe("an interface plugin's IPAM", () => {
   test("tells that error even when the release fails too, which is logged", () => {
     const call = caller({ result: { ...oneAddress, ips: [] }, failing: ["DEL"] })
     expect(() => ipam.add(call)).toThrow("IPAM plugin returned missing IP config")
-    expect(call.lines).toEqual(['Cannot release what IPAM plugin "pool" reserved: DEL failed'])
+    expect(call.lines).toEqual(['Cannot release the addresses of IPAM plugin "pool": DEL failed'])
   })
 
   test("cannot ADD without an IPAM plugin", () => {

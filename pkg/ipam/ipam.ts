@@ -40,10 +40,10 @@ function addIpam({ network, delegate, log }: IpamCaller): Result {
   try {
     delegate.del(type)
   } catch (error) {
-    log(`Cannot release what IPAM plugin "${type}" reserved: ${messageOf(error)}`)
+    log(`Cannot release the addresses of IPAM plugin "${type}": ${messageOf(error)}`)
   }
   throw new CniError(Code.Internal, "IPAM plugin returned missing IP config", {
-    details: `plugin "${type}" of network "${network.name}" answered ADD without an address`,
+    details: `plugin "${type}" of network "${network.name}" returned no address for ADD`,
   })
 }
 

@@ -41,7 +41,7 @@ export function shareOf(schedstat: string): number {
 
 /**
  * A timer for a time of `bootMs`, timerfd_create(2). The time limits of poll(2) stop while the machine is suspended;
- * this descriptor is readable right after resume if its time came meanwhile.
+ * this descriptor is readable right after resume if its time came during suspend.
  */
 export class BootTimer extends FileDescriptor {
   #at: number | undefined

@@ -206,7 +206,7 @@ test("#231 what is attached is not added again before its DEL", async () => {
   const error = await failure(addNetwork(lab.runtime, network, attachmentOf()))
   expect(error).toMatchObject({
     code: 4,
-    message: 'Cannot add interface "eth0" of container "c1" in network "lab": it is attached already',
+    message: 'Cannot add interface "eth0" of container "c1" in network "lab": it is already attached',
     details: "delete it first, or use another interface name",
   })
   expect(lab.calls).toHaveLength(1)

@@ -86,7 +86,7 @@ function refuseTaken(runtime: Runtime, network: Network, key: CacheKey, again: b
   if (again || (cached.state !== "valid" && cached.state !== "legacy")) return
   throw new CniError(
     Code.InvalidEnvironment,
-    `Cannot add ${describeAttachment(network, key)}: it is attached already`,
+    `Cannot add ${describeAttachment(network, key)}: it is already attached`,
     {
       details: "delete it first, or use another interface name",
     },

@@ -98,7 +98,7 @@ test("#44, #205 a torn cache file, one without a result, or none, fails the CHEC
   using empty = new Lab()
   expect(await failure(checkNetwork(empty.runtime, chain, attachmentOf()))).toMatchObject({
     code: 4,
-    message: `${refused}: no cached result, so it was not added or is deleted already`,
+    message: `${refused}: no cached result: it was not added, or is already deleted`,
   })
 })
 

@@ -95,7 +95,7 @@ function requiredResult({ network, attachment }: Attached, cached: CacheState): 
     })
   const { InvalidEnvironment, Decoding } = Code
   if (cached.state === "absent") {
-    throw refuse(InvalidEnvironment, "no cached result, so it was not added or is deleted already")
+    throw refuse(InvalidEnvironment, "no cached result: it was not added, or is already deleted")
   }
   if (cached.state === "foreign") throw refuse(InvalidEnvironment, `its cache file belongs to ${cached.owner}`)
   if (cached.state === "invalid") throw refuse(Decoding, `the cached result is broken: ${cached.reason}`)

@@ -11,14 +11,14 @@ import { attachmentOf, failure, Lab, networkOf } from "./testing/lab.ts"
 const key = { network: "lab", containerId: "c1", ifName: "eth0" }
 const network = networkOf([{ type: "one" }])
 
-/** A lab whose cache, or a directory in it, everybody may write to; what a refusal to use it says. */
+/** A lab whose cache, or a directory in it, all users may write to; what a refusal to use it says. */
 function exposed(inside: string) {
   const lab = new Lab()
   lab.plugin("one")
   const path = join(lab.cacheDir, inside)
   mkdirSync(path, { recursive: true })
   chmodSync(path, 0o777)
-  const refusal = { code: 5, message: `Cannot trust "${lab.cacheDir}": everybody may write to "${path}"` }
+  const refusal = { code: 5, message: `Cannot trust "${lab.cacheDir}": all users may write to "${path}"` }
   return { lab, refusal }
 }
 

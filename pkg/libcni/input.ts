@@ -45,8 +45,8 @@ const ofAttachment: Rules<Attachment> = {
 }
 
 const ofAttachmentId: Rules<AttachmentId> = {
-  containerId: [(value) => isText(value) && value !== "", "a text that is not empty"],
-  ifName: [(value) => isText(value) && value !== "", "a text that is not empty"],
+  containerId: [(value) => isText(value) && value !== "", "a non-empty text"],
+  ifName: [(value) => isText(value) && value !== "", "a non-empty text"],
 }
 
 /** Throws code 4 unless the value is a `Runtime`. */

@@ -102,7 +102,7 @@ test("#230 the wait for another operation has a deadline, also for DEL: code 11 
   const refusal = (name: string) => ({
     code: 11,
     message: `Cannot lock "${join(lab.cacheDir, "locks", name)}": another operation has held it for 0.001 s`,
-    details: "the lock goes with the process that holds it, 10 s after its end at the latest",
+    details: "the lock ends with its process, after 10 s at the latest",
   })
   await withContainer(lab.runtime, "c1", async () => {
     expect(await failure(addNetwork(hurried, network, attachmentOf()))).toMatchObject(refusal("c1"))
@@ -213,6 +213,6 @@ test("an operation is told to stop when its caller is, and when its lock is lost
   expect(await failure(lost)).toMatchObject({
     code: 11,
     message: `Cannot go on: lost the lock "${join(lab.cacheDir, "locks/c1")}"`,
-    details: "this process stood still for too long, or the lock was removed; what it was doing is done in part",
+    details: "this process did not run for too long, or the lock was removed; its work is partly done",
   })
 })

@@ -24,7 +24,7 @@ type Operation<T> = (runtime: Runtime, lost: AbortSignal) => Promise<T>
 class LockLost extends CniError {
   constructor(file: string) {
     super(Code.TryAgainLater, `Cannot go on: lost the lock "${file}"`, {
-      details: "this process stood still for too long, or the lock was removed; what it was doing is done in part",
+      details: "this process did not run for too long, or the lock was removed; its work is partly done",
     })
   }
 }
@@ -126,7 +126,7 @@ class Wait {
   #tooLong(file: string): CniError {
     const seconds = (this.#runtime.lockTimeoutMs ?? defaultWaitMs) / 1000
     return new CniError(Code.TryAgainLater, `Cannot lock "${file}": another operation has held it for ${seconds} s`, {
-      details: `the lock goes with the process that holds it, ${staleMs / 1000} s after its end at the latest`,
+      details: `the lock ends with its process, after ${staleMs / 1000} s at the latest`,
     })
   }
 }

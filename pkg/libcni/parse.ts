@@ -67,7 +67,7 @@ function bytesOf(content: Uint8Array | string | object): Uint8Array {
     if (typeof content === "string") return encodeUtf8(content)
     if (typeof content === "object" && content !== null) return encodeUtf8(stringifyJson(content))
   } catch (cause) {
-    throw new CniError(Code.Decoding, "Cannot read a configuration: it cannot be written as JSON", { cause })
+    throw new CniError(Code.Decoding, "Cannot read a configuration: it is not JSON", { cause })
   }
   throw new CniError(Code.Decoding, `Cannot read a configuration: expected its text or an object, got ${kind(content)}`)
 }

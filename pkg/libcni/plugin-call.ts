@@ -72,7 +72,7 @@ async function run({ exec }: Runtime, type: string, execution: Execution): Promi
   }
   const { stdout, stderr, cause } = outcome ?? {}
   const isOutcome = typeof stdout === "string" && typeof stderr === "string" && typeof (cause ?? "") === "string"
-  if (!isOutcome) throw failed(new Error("exec.run returned something else than stdout, stderr and cause"))
+  if (!isOutcome) throw failed(new Error("exec.run did not return stdout, stderr and cause"))
   return { stdout, stderr, cause: cause ?? undefined }
 }
 

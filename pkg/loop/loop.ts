@@ -115,7 +115,7 @@ export async function sleep(ms: number, signal?: AbortSignal): Promise<void> {
   await waiting(0, ms, signal)
 }
 
-/** Waits for descriptors, a time, or a signal, whichever comes first. */
+/** Waits for descriptors, a time, or a signal: returns at the first of these. */
 function waiting(
   count: number,
   timeoutMs: number | undefined,

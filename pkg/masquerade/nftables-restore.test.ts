@@ -69,7 +69,7 @@ test("a rule that is gone is missing for all", () => {
 test("an address that another container of the network has by now stays that one's", () => {
   const { text, became } = planOn({ sets: elementsOf(specs.slice(0, 1), () => "net/c9/eth0"), rules })
   expect(became).toEqual([
-    'Cannot restore the masquerade of net/c1/eth0: its address is that of "net/c9/eth0" by now',
+    'Cannot restore the masquerade of net/c1/eth0: its address now belongs to "net/c9/eth0"',
     "missing",
   ])
   expect(text).not.toContain("c1")

@@ -36,6 +36,6 @@ export function planRestore(
 }
 
 function taken(owner: string, { comment }: Element): CniError {
-  const reason = `its address is that of "${comment}" by now`
+  const reason = `its address now belongs to "${comment}"`
   return new CniError(Code.Internal, `Cannot restore the masquerade of ${owner}: ${reason}`)
 }

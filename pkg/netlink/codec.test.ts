@@ -88,7 +88,7 @@ describe("hardware addresses", () => {
       " ",
       "0x1",
     ]) {
-      expect(() => mac.encode(wrong)).toThrow(`"${wrong}" is no hardware address`)
+      expect(() => mac.encode(wrong)).toThrow(`"${wrong}" is not a hardware address`)
     }
   })
 })

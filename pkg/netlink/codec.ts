@@ -113,7 +113,7 @@ export const mac: Codec<string> = codec(
     const start = to.end
     for (const part of parts) to.reserve(1)[to.end++] = Number.parseInt(part, 16)
     if (mac.read(to.room, start, to.end) !== value.toLowerCase())
-      throw new RangeError(`"${value}" is no hardware address`)
+      throw new RangeError(`"${value}" is not a hardware address`)
   },
   (from, start, end) => {
     let value = ""

@@ -20,7 +20,7 @@ const OWN = "/proc/thread-self/ns/net"
 
 const EXPECTED = "expected a path such as /run/netns/NAME or /proc/PID/ns/net"
 
-/** A value that is not a promise: code after an `await` would run in whatever namespace the thread is in by then. */
+/** A value that is not a promise: code after an `await` would run in the namespace that the thread is in by then. */
 export type Sync<T> = T extends PromiseLike<unknown> ? never : T
 
 /**

@@ -39,7 +39,7 @@ async function readStdin(): Promise<Uint8Array> {
   const read = async () => {
     for await (const chunk of process.stdin as AsyncIterable<Uint8Array>) {
       length += chunk.length
-      if (length > inputLimit) throw new Error(`more than ${inputLimit} bytes: this is no network configuration`)
+      if (length > inputLimit) throw new Error(`more than ${inputLimit} bytes: this is not a network configuration`)
       chunks.push(chunk)
     }
   }
@@ -48,7 +48,7 @@ async function readStdin(): Promise<Uint8Array> {
       seen = length
       await pause(patienceMs, undefined, { signal: silence.signal, ref: false })
     }
-    throw new Error(`no byte and no end for ${patienceMs / 1000} s: the caller must close it after the configuration`)
+    throw new Error(`no data and no end for ${patienceMs / 1000} s: the caller must close it after the configuration`)
   }
   try {
     await Promise.race([read(), watch()])

@@ -26,15 +26,15 @@ test("a directory of ours that only we may write to is trusted, and so is one th
 
 test("one that others may write to is not, also a sticky one, nor is one on the way that is not sticky [S26]", () => {
   const open = make("open", 0o777)
-  expect(findExposure(open)).toBe(`everybody may write to "${open}"`)
+  expect(findExposure(open)).toBe(`all users may write to "${open}"`)
   const sticky = make("sticky", 0o1777)
-  expect(findExposure(sticky)).toBe(`everybody may write to "${sticky}"`)
+  expect(findExposure(sticky)).toBe(`all users may write to "${sticky}"`)
   expect(findExposure(`${sticky}/not-yet`)).toBeUndefined()
   mkdirSync(`${sticky}/own`)
   mkdirSync(`${open}/own`)
   expect(findExposure(`${sticky}/own`)).toBeUndefined()
-  expect(findExposure(`${open}/own`)).toBe(`everybody may write to "${open}"`)
-  expect(findExposure(`${open}/not-yet`)).toBe(`everybody may write to "${open}"`)
+  expect(findExposure(`${open}/own`)).toBe(`all users may write to "${open}"`)
+  expect(findExposure(`${open}/not-yet`)).toBe(`all users may write to "${open}"`)
 })
 
 test("a link is followed, and all that it leads through is looked at [S27]", () => {
@@ -44,7 +44,7 @@ test("a link is followed, and all that it leads through is looked at [S27]", () 
   symlinkSync("hidden/../hidden/store", join(top, "relative"))
   symlinkSync("round", join(top, "round"))
   for (const link of ["absolute", "relative"])
-    expect(findExposure(join(top, link))).toBe(`everybody may write to "${hidden}"`)
+    expect(findExposure(join(top, link))).toBe(`all users may write to "${hidden}"`)
   expect(findExposure(join(top, "round"))).toBeUndefined() // the next call that uses it gets ELOOP
   const good = make("good")
   symlinkSync(good, join(top, "to-good"))
@@ -66,13 +66,13 @@ test("a subdirectory that is a link, or open to others, is named [S28]", () => {
   expect(findExposure(store, "index")).toBeUndefined()
   expect(findExposure(store, "planted")).toBe(`"${store}/planted" is a link`)
   chmodSync(`${store}/index`, 0o777)
-  expect(findExposure(store, "index")).toBe(`everybody may write to "${store}/index"`)
+  expect(findExposure(store, "index")).toBe(`all users may write to "${store}/index"`)
 })
 
 test("a relative path is looked at from the working directory on", () => {
   const open = make("from-here", 0o777)
   const path = relative(process.cwd(), open)
-  expect(findExposure(path)).toBe(`everybody may write to "./${path}"`)
+  expect(findExposure(path)).toBe(`all users may write to "./${path}"`)
   expect(findExposure(relative(process.cwd(), join(top, "own")))).toBeUndefined()
 })
 
@@ -80,10 +80,10 @@ test("as many links are followed as the kernel follows, and a link to the root i
   const open = make("end", 0o777)
   symlinkSync(open, join(top, "link1"))
   for (let at = 2; at <= 40; at++) symlinkSync(`link${at - 1}`, join(top, `link${at}`))
-  expect(findExposure(join(top, "link40"))).toBe(`everybody may write to "${open}"`)
+  expect(findExposure(join(top, "link40"))).toBe(`all users may write to "${open}"`)
   symlinkSync("/", join(top, "root"))
   expect(findExposure(join(top, "root"))).toBeUndefined()
-  expect(findExposure(join(top, "root", open))).toBe(`everybody may write to "${open}"`)
+  expect(findExposure(join(top, "root", open))).toBe(`all users may write to "${open}"`)
 })
 
 test("the error says what is wrong and what to do", () => {
@@ -91,9 +91,9 @@ test("the error says what is wrong and what to do", () => {
   expect(() => requireOwn(open)).toThrow(
     expect.objectContaining({
       code: 5,
-      message: `Cannot trust "${open}": everybody may write to "${open}"`,
+      message: `Cannot trust "${open}": all users may write to "${open}"`,
       details:
-        "chown it to root and chmod go-w (a tmpfs: mount it with mode=0755); what others have put into it by then stays: look through it, or remove it",
+        "chown it to root and chmod go-w (a tmpfs: mount it with mode=0755); files of others in it stay: inspect them, or remove the directory",
     }),
   )
   expect(() => requireOwn(top)).not.toThrow()

@@ -22,7 +22,7 @@ export function requireOwn(directory: string, inside?: string): void {
   if (exposure === undefined) return
   throw new CniError(Code.Io, `Cannot trust "${directory}": ${exposure}`, {
     details:
-      "chown it to root and chmod go-w (a tmpfs: mount it with mode=0755); what others have put into it by then stays: look through it, or remove it",
+      "chown it to root and chmod go-w (a tmpfs: mount it with mode=0755); files of others in it stay: inspect them, or remove the directory",
   })
 }
 
@@ -82,7 +82,7 @@ class Walk {
   #exposureOf(path: string, { user, group, mode }: Stat, isLast: boolean): string | undefined {
     if (!this.#isTrusted(user)) return `"${path}" belongs to user ${user}`
     if ((mode & STICKY) !== 0 && !isLast) return undefined // only owners can remove entries
-    if ((mode & OTHERS_MAY_WRITE) !== 0) return `everybody may write to "${path}"`
+    if ((mode & OTHERS_MAY_WRITE) !== 0) return `all users may write to "${path}"`
     const isShared = (mode & GROUP_MAY_WRITE) !== 0 && group !== 0 && group !== this.#root.group
     return isShared ? `group ${group} may write to "${path}"` : undefined
   }

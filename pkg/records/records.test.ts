@@ -74,7 +74,7 @@ test("what others can change is neither believed nor changed, and that is asked 
   const trusted = new Records(open, "backup")
   expect(trusted.list()).toEqual([name])
   chmodSync(open, 0o777)
-  const message = `Cannot trust "${open}": everybody may write to "${open}"`
+  const message = `Cannot trust "${open}": all users may write to "${open}"`
   for (const act of [
     (records: Records) => records.read(name),
     (records: Records) => records.write(name, bytes("x")),

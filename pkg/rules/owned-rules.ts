@@ -78,7 +78,7 @@ export class OwnedRules<Spec extends { readonly owner: Owner }, Hints = unknown,
       }
       if (listLinks(route, isOther, { kind: "veth" }).length === 0) return
       const { rules } = this.#feature
-      log(`The node had no ${rules}, and other containers are attached: if a flush removed theirs, run "cni reconcile"`)
+      log(`The node had no ${rules} although containers are attached: if a flush removed them, run "cni reconcile"`)
     } catch (error) {
       log(`Cannot list attached containers: ${messageOf(error)}`)
     }

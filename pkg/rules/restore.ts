@@ -97,7 +97,7 @@ function restoreTogether<Spec, Hints, Made>(
     for (const { made } of missingOf(backend, here, isDry)) made()
     return []
   } catch (error) {
-    log(`Cannot restore all in one transaction, and goes on with each for itself: ${messageOf(error)}`)
+    log(`Cannot restore all in one transaction; continuing with each one separately: ${messageOf(error)}`)
     return wanted
   }
 }

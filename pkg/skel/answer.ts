@@ -100,7 +100,7 @@ function errorObject(error: unknown, cniVersion: string): ErrorObject {
       if (details !== "") object.details = details
     }
     if (!Number.isSafeInteger(object.code) || object.code < 0) object.code = Code.Internal
-    return object.msg === "" ? { ...object, msg: "failed without saying why" } : object
+    return object.msg === "" ? { ...object, msg: "failed without a message" } : object
   } catch {
     return toErrorObject(new CniError(Code.Internal, "failed with an error that has no text"), cniVersion)
   }
@@ -115,7 +115,7 @@ function toCniError(error: unknown): unknown {
 
 /** What the caller can do where an engine has run out of something. */
 const advice = {
-  memory: "raise the limit that the caller runs plugins under: RLIMIT_AS, or its cgroup's memory.max",
+  memory: "raise the limit for plugins: RLIMIT_AS, or its cgroup's memory.max",
   stack: "the configuration is nested too deeply, or the caller's RLIMIT_STACK is below 1 MiB",
 } as const
 

@@ -116,7 +116,7 @@ describe("the plugin's own namespace", () => {
       expect(ask(recorder.plugin, { CNI_COMMAND: "DEL", CNI_NETNS: path })).toMatchObject({
         exitCode: 0,
         stdout: "",
-        log: [`recorder: "${path}" is the host's namespace by now: the container's no longer exists`],
+        log: [`recorder: "${path}" is now the host's namespace: the container's no longer exists`],
       })
       expect(recorder.calls).toMatchObject([{ verb: "DEL", netns: "" }])
       expect(ask(recorder.plugin, { CNI_COMMAND: "ADD", CNI_NETNS: path }).json.code).toBe(8)
@@ -160,7 +160,7 @@ describe("the valid attachments of GC", () => {
     const { exitCode, stdout, log } = ask(recorder.plugin, gc, network)
     expect({ exitCode, stdout }).toEqual({ exitCode: 0, stdout: "" })
     expect(log).toEqual([
-      'recorder: GC of network "lab" came without "cni.dev/valid-attachments": what is valid is unknown, nothing was deleted',
+      'recorder: GC of network "lab" has no "cni.dev/valid-attachments": the valid attachments are unknown, nothing was deleted',
     ])
     expect(recorder.calls).toBeEmpty()
   })

@@ -53,6 +53,8 @@ export function containerNamespace(verb: Verb, found: NamespaceFile, override = 
  */
 export function knowsAttachments({ name, attachments }: NetworkConfig, log: (line: string) => void): boolean {
   if (attachments !== undefined) return true
-  log(`GC of network "${name}" came without "cni.dev/valid-attachments": what is valid is unknown, nothing was deleted`)
+  log(
+    `GC of network "${name}" has no "cni.dev/valid-attachments": the valid attachments are unknown, nothing was deleted`,
+  )
   return false
 }

@@ -104,7 +104,7 @@ export function parseNetwork(raw: JsonObject, command: string, log: (line: strin
     } catch (error) {
       if (command === "ADD" || command === "CHECK" || command === "STATUS") throw error
       const network = parseNetworkConfig(raw, { lenient: true })
-      log(`${command} goes on without a part of the configuration: ${String(error)}`)
+      log(`${command} continues without a part of the configuration: ${String(error)}`)
       return network
     }
   })

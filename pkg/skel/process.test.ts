@@ -79,7 +79,7 @@ describe("stdin", () => {
   test("of one byte more than 16 MiB is refused", async () => {
     const stdin = new Uint8Array(16 * 1024 * 1024 + 1)
     const child = Bun.spawn([process.execPath, "-e", readingScript], { stdin, stdout: "ignore", stderr: "pipe" })
-    expect(await child.stderr.text()).toContain("more than 16777216 bytes: this is no network configuration")
+    expect(await child.stderr.text()).toContain("more than 16777216 bytes: this is not a network configuration")
   })
 
   test("#69 that cannot be read, a directory, is refused", async () => {
@@ -107,7 +107,7 @@ describe("stdin", () => {
     const script = `import { readStdin } from ${JSON.stringify(join(import.meta.dir, "process.ts"))}; readStdin(50)`
     const child = Bun.spawn([process.execPath, "-e", script], { stdin: "pipe", stdout: "ignore", stderr: "pipe" })
     expect(await child.exited).toBe(1)
-    expect(await child.stderr.text()).toContain("no byte and no end for 0.05 s")
+    expect(await child.stderr.text()).toContain("no data and no end for 0.05 s")
     child.stdin.end()
   })
 })

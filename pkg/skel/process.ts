@@ -77,10 +77,10 @@ const patienceMs = 60_000
 export function readStdin(silenceMs = patienceMs): Uint8Array {
   let buffer = new Uint8Array(8192)
   for (let length = 0; ; ) {
-    if (length > inputLimit) throw new Error(`more than ${inputLimit} bytes: this is no network configuration`)
+    if (length > inputLimit) throw new Error(`more than ${inputLimit} bytes: this is not a network configuration`)
     if (length === buffer.length) buffer = grown(buffer)
     if (!poll(stdin, Poll.In, silenceMs)) {
-      throw new Error(`no byte and no end for ${silenceMs / 1000} s: the caller must close it after the configuration`)
+      throw new Error(`no data and no end for ${silenceMs / 1000} s: the caller must close it after the configuration`)
     }
     const count = unlessErrno(() => read(stdin, buffer.subarray(length)), "EAGAIN") // nothing yet after all
     if (count === 0) return buffer.subarray(0, length)

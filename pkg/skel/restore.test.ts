@@ -98,7 +98,7 @@ describe("a call of restore", () => {
     expect(seen).toEqual(["c1", "c2", "c3"].map((containerId) => ({ ...place, containerId })))
     const own = [{ ...attachment, netns: "/proc/self/ns/net" }]
     expect(ask(plugin, { dryRun: true, containers: true, attachments: own }).json.failed).toMatchObject([
-      { error: { msg: 'Cannot restore what lies in "/proc/self/ns/net": it is the host\'s namespace' } },
+      { error: { msg: 'Cannot restore the inside of "/proc/self/ns/net": it is the host\'s namespace' } },
     ])
   })
 

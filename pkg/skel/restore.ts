@@ -117,7 +117,7 @@ function restoreInside<C>(
   try {
     using namespace = NamespaceFile.open(netns)
     if (namespace.isOwn)
-      throw new CniError(Code.InvalidNetns, `Cannot restore what lies in "${netns}": it is the host's namespace`)
+      throw new CniError(Code.InvalidNetns, `Cannot restore the inside of "${netns}": it is the host's namespace`)
     const answer: InsideCall["answer"] = (_result, undo) => {
       undo?.keep()
       return {} as Answered

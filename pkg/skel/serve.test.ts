@@ -202,7 +202,7 @@ describe("prevResult", () => {
     expect(exitCode).toBe(0)
     expect(recorder.calls[0]?.network.prevResult).toBeUndefined()
     expect(log).toEqual([
-      expect.stringMatching(/^recorder: DEL goes on without a part of the configuration: Cannot use "prevResult"; /),
+      expect.stringMatching(/^recorder: DEL continues without a part of the configuration: Cannot use "prevResult"; /),
     ])
   })
 

@@ -52,7 +52,7 @@ export function serve<C>(plugin: Plugin<C>, io: CallIo): Reply {
     const namespace = io.namespace ?? containerNamespace(command, opened as NamespaceFile, env.CNI_NETNS_OVERRIDE)
     const netns = namespace.path
     const isGone = netns !== given.netns
-    if (isGone) logAsPlugin(`"${given.netns}" is the host's namespace by now: the container's no longer exists`)
+    if (isGone) logAsPlugin(`"${given.netns}" is now the host's namespace: the container's no longer exists`)
     const reply = { stdout: "", exitCode: 0 } // made now: after the answer nothing may fail, not even for want of memory
     if (command === "GC" && !knowsAttachments(network, logAsPlugin)) return reply
     const delegate = delegateTo({

@@ -285,7 +285,7 @@ test.each([
   "0a58c0000209",
   "0a:58:c0:00:02:09\n",
   " 0a:58:c0:00:02:09",
-])("%j is no hardware address", (text) => {
+])("%j is not a hardware address", (text) => {
   expect(parseMac(text)).toBeUndefined()
 })
 

@@ -61,7 +61,7 @@ export function parseBridgeConfig(network: NetworkConfig, call: ConfigCall) {
     throw new CniError(
       Code.InvalidNetworkConfig,
       "cannot use IPAM when DisableContainerInterface flag is set", // as upstream says it
-      { details: "an interface that is down has no use for addresses" },
+      { details: "an interface that is down cannot use addresses" },
     )
   }
   const vlans = parseVlans(lenient ? 0 : read.vlan, lenient ? undefined : read.vlanTrunk, read.preserveDefaultVlan)

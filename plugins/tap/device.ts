@@ -57,7 +57,7 @@ export function setUser(fd: Fd, key: "owner" | "group", id: number): void {
     set(fd, key === "owner" ? "TUNSETOWNER" : "TUNSETGROUP", id)
   } catch (cause) {
     if (!isErrno(cause, "EINVAL")) throw cause
-    const what = `Cannot use "${key}" ${id}: the user namespace that this plugin runs in has no such number`
+    const what = `Cannot use "${key}" ${id}: the plugin's user namespace does not have it`
     throw new CniError(Code.InvalidNetworkConfig, what, { cause })
   }
 }

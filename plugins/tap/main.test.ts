@@ -67,7 +67,7 @@ test("the bridge is one of the container", () => {
   expect(find(bridge)).toMatchObject({ index: 4, name: "br0" })
   const message = 'Cannot find the bridge "br0" in "/run/netns/c1"'
   for (const [links, details] of [
-    [[], "it has to be there before a tap can be its port"],
+    [[], "it must exist before a tap can be its port"],
     [[{ ...bridge, kind: "dummy" }], '"br0" is no bridge'],
   ] as [KernelLink[], string][])
     expect(refusalOf(() => find(...links))).toMatchObject({ code: 7, message, details })

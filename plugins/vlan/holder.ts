@@ -37,7 +37,7 @@ export function findVlanTaken(
     const found = budget.share((part) => lookInto(path, part, (home ?? sandbox).fd, { parent, config }))
     if (found) return vlanTaken(parent, config, describeHolder(found, `"${path}"`))
   }
-  return vlanTaken(parent, config, "an interface in a network namespace that has no path")
+  return vlanTaken(parent, config, "an interface in a network namespace without a path")
 }
 
 /** Undefined also for a namespace that no longer exists or cannot be inspected. */
@@ -81,6 +81,6 @@ function describeHolder({ name, attributes: { alias } }: Link, where: string): s
 function vlanTaken(parent: Link, { vlanId }: VlanConfig, holder: string): CniError {
   return new CniError(Code.Internal, `Cannot use VLAN ${vlanId} of "${parent.name}": it is taken by ${holder}`, {
     details:
-      "a master has one interface of each VLAN, in all namespaces together; for more containers bridge the VLAN, or use macvlan on it",
+      "a master has one interface per VLAN in all namespaces together; for more containers bridge the VLAN, or use macvlan on it",
   })
 }

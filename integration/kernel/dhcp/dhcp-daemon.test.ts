@@ -151,7 +151,7 @@ test.each([
 test("leases and a socket that others could change are not for it", async () => {
   mkdirSync(join(directory, "open"))
   await host.exec("chmod", ["777", join(directory, "open")])
-  const why = `everybody may write to "${directory}/open"`
+  const why = `all users may write to "${directory}/open"`
   for (const flags of [
     ["-socketpath", join(directory, "open/sock")],
     ["-statedir", join(directory, "open/leases")],

@@ -45,7 +45,7 @@ describe("a release", () => {
     const { holder } = site
     site.service.release(site.call())
     expect([caller.told, holder.link.descriptors, holder.due, site.records]).toEqual([
-      ["the lease was released during the call"],
+      ["the lease was released during this call"],
       [],
       undefined,
       [],
@@ -90,7 +90,7 @@ describe("a check", () => {
   })
 
   test.each([
-    [{}, { containerId: "other" }, "no lease is known for other/net/eth0"],
+    [{}, { containerId: "other" }, "no lease for other/net/eth0"],
     [{}, result("10.1.2.4/24"), "expected 10.1.2.4/24, and 10.1.2.3/24 is leased"],
     [
       {},
@@ -114,7 +114,7 @@ describe("a check", () => {
     site.pass()
     site.reply("NAK", site.hear("REQUEST"), "0.0.0.0")
     expect(() => site.service.check(site.call({}, result("10.1.2.3/24")))).toThrow(
-      refusal("the lease of box/net/eth0 is lost, and there is no other yet"),
+      refusal("the lease of box/net/eth0 is lost, and there is no new one yet"),
     )
     await site.pod.exec("ip", ["link", "del", "eth0"])
     expect(() => site.service.check(site.call())).toThrow(refusal(expect.stringContaining("is of another interface")))

@@ -98,7 +98,8 @@ describe("CHECK", () => {
       expect(call(verb, { ...both, prevResult: undefined }).json).toMatchObject({
         code: 7,
         msg: 'Cannot limit "eth0": prevResult is missing',
-        details: "bandwidth must be called as chained plugin: it limits what an earlier plugin of the chain has made",
+        details:
+          "bandwidth must be called as chained plugin: it limits the interface of an earlier plugin of the chain",
       })
       expect(call(verb, both).json).toMatchObject({
         code: 999,
@@ -125,7 +126,7 @@ describe("what is not ours", () => {
     expect(call("ADD", both).json).toMatchObject({
       code: 999,
       msg: 'Cannot limit "veth1"',
-      details: 'another program has put a qdisc there: bfifo 7:; "tc qdisc del dev veth1 root" takes it away',
+      details: 'another program has put a qdisc there: bfifo 7:; "tc qdisc del dev veth1 root" removes it',
     })
     done("DEL", both)
     expect(await shown()).toEqual(before)

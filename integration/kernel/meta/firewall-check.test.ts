@@ -157,7 +157,7 @@ test("a result without addresses is passed on, and one without the host's side h
   expect(call("ADD", { number: 2, policy: "isolated", keys: { prevResult: inside } }).json).toMatchObject({
     code: 7,
     msg: 'Cannot apply ingressPolicy "isolated": prevResult names no interface of the host',
-    details: "it goes by the bridge, or by the host's end of a pair: put firewall after bridge or ptp",
+    details: "it needs the bridge, or the host's end of a pair: put firewall after bridge or ptp",
   })
   expect(await ruleset()).toBe("")
   add({ number: 2, keys: { prevResult: inside } })
@@ -169,6 +169,7 @@ test.each(["ADD", "CHECK"] as const)("%s without prevResult is code 7", (verb) =
   expect(call(verb, { number: 2, keys: { prevResult: undefined } }).json).toMatchObject({
     code: 7,
     msg: `Cannot ${verb} firewall rules: prevResult is missing`,
-    details: "firewall must be called as chained plugin: it is for the container that an earlier plugin has connected",
+    details:
+      "firewall must be called as chained plugin: it filters for a container that an earlier plugin has connected",
   })
 })

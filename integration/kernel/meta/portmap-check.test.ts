@@ -111,7 +111,7 @@ describe("without anything to map", () => {
       code: 7,
       msg: `Cannot ${verb} port mappings: prevResult is missing`,
       details:
-        "portmap must be called as chained plugin: it maps to the container that an earlier plugin has connected",
+        "portmap must be called as chained plugin: it maps ports to a container that an earlier plugin has connected",
     })
   })
 

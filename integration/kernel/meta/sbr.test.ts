@@ -182,7 +182,7 @@ describe("ADD changes nothing", () => {
       {
         code: 7,
         msg: "This plugin must be called as chained plugin",
-        details: 'there is no "net1" to route by: put sbr after the plugin that makes it',
+        details: 'there is no "net1" to route by: put sbr after the plugin that creates it',
       },
     ],
     [

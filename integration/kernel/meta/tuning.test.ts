@@ -172,7 +172,7 @@ test("without settings nothing is looked for; without prevResult, or an interfac
   expect(call("ADD", { prevResult: undefined }).json).toMatchObject({
     code: 7,
     msg: 'Required prevResult missing: there is no "eth0" to tune',
-    details: "tuning changes what an earlier plugin of the chain has made; it cannot be the first",
+    details: "tuning changes the interface of an earlier plugin of the chain; it cannot be the first",
   })
   expect(call("ADD", { mtu: 1400 }, { ifName: "eth9" }).exitCode).toBe(1)
 })

@@ -18,7 +18,7 @@ describe("ADD changes nothing when", () => {
       {
         code: 7,
         msg: 'Required prevResult missing: there is no "eth1" to put into a VRF',
-        details: "put vrf after the plugin that makes the interface",
+        details: "put vrf after the plugin that creates the interface",
       },
     ],
     [
@@ -40,7 +40,7 @@ describe("ADD changes nothing when", () => {
       {
         code: 999,
         msg: `${refused}sbr routes by its addresses`,
-        details: "leave out sbr: the VRF's table does its work",
+        details: "remove sbr: the VRF's table replaces it",
       },
     ],
   ])("%s", async (_, script, keys, error) => {

@@ -86,7 +86,7 @@ test("an ADD that is repeated leases nothing and says what is there; a device wi
     return { said, details }
   })
   expect(details).toBe(
-    'Cannot create interface "eth0" in "NS": it already exists; DEL the attachment that made it first, or choose another CNI_IFNAME',
+    'Cannot create interface "eth0" in "NS": it already exists; run DEL for its attachment first, or choose another CNI_IFNAME',
   )
   expect(said.slice(0, 2)).toEqual(["static ADD", "answer"])
 })

@@ -157,7 +157,7 @@ test("the end of renewals with the link is logged once", () => {
   link.isGone = true
   holder.checkNamespace()
   holder.checkNamespace()
-  expect(since()).toEqual(['box/net/eth0: the leases are not renewed any more: "eth0" in "/run/netns/box" was deleted'])
+  expect(since()).toEqual(['box/net/eth0: the leases are no longer renewed: "eth0" in "/run/netns/box" was deleted'])
 })
 
 test("a renewal is sent at T1, changes the interface, and is on disk; the link is closed again", () => {

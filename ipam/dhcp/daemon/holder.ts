@@ -139,7 +139,7 @@ export class Holder {
   }
 
   /** Releases the leases, forgets them, and refuses the calls that wait. What cannot be sent is left to expire. */
-  release(reason = "the lease was released during the call"): void {
+  release(reason = "the lease was released during this call"): void {
     this.#progress = "releasing"
     this.#giveUpAt = this.#startBy = undefined
     const { states } = this.clients
@@ -148,7 +148,7 @@ export class Holder {
       try {
         if (!this.isGone) this.#advance(at, { kind: "release" })
       } catch (error) {
-        this.#env.log(`${this.key}: Cannot release the address, which is left to expire: ${String(error)}`)
+        this.#env.log(`${this.key}: Cannot release the address; it expires by itself: ${String(error)}`)
       }
     }
     this.#env.journal.remove(this.key)
@@ -171,7 +171,7 @@ export class Holder {
     if (!this.isGone) return
     const { message } = deletedError(this.subject)
     if (!this.#isToldGone && this.#progress === "held")
-      this.#env.log(`${this.key}: the leases are not renewed any more: ${message}`)
+      this.#env.log(`${this.key}: the leases are no longer renewed: ${message}`)
     this.#isToldGone = true
     this.#startBy = undefined
     this.close(message)

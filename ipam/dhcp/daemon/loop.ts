@@ -114,7 +114,7 @@ class Loop {
       this.#log(
         `dhcp daemon: ${holder.key}: ${error instanceof Error ? `${error.message}\n${error.stack}` : String(error)}`,
       )
-      holder.close("an error in the daemon, see its log")
+      holder.close("an error in the daemon; see its log")
       this.#schedule(holder, bootMs() + PAUSE_MS)
     }
   }

@@ -57,7 +57,7 @@ function serve(options: DaemonOptions): void {
   const env = hostEnvironment(options, (line) => logLine(`dhcp daemon: ${line}`))
   const { journal } = env
   using lock = lockJournal(journal)
-  if (!lock) throw new StartError(`another daemon keeps its leases in "${journal.directory}"`)
+  if (!lock) throw new StartError(`another daemon uses the leases in "${journal.directory}"`)
   raiseDescriptorLimit()
   if (options.pidFile !== "") writePidFile(options.pidFile)
   const activated = activatedSocket()

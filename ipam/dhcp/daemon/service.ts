@@ -70,7 +70,7 @@ export class Service {
   check(call: CallArguments): void {
     const { owner, network } = this.#read(call, true)
     const holder = this.holders.get(keyOf(owner))
-    if (!holder) throw new Refusal(`no lease is known for ${keyOf(owner)}`)
+    if (!holder) throw new Refusal(`no lease for ${keyOf(owner)}`)
     if (!this.#isAbout(holder, this.#pathOf(call))) {
       const { namespace, link } = holder.subject
       const isMoved = !namespaceLives({ ...namespace, path: this.#pathOf(call) })
@@ -83,7 +83,7 @@ export class Service {
     const isHeld = (address: string) => held.some((each) => sameIp(ipOf(each), ipOf(address)))
     const expected = network.prevResult?.ips.map(({ address }) => address) ?? []
     const found = `${held.join(", ") || "none"} is leased`
-    if (held.length === 0) throw new Refusal(`the lease of ${keyOf(owner)} is lost, and there is no other yet`)
+    if (held.length === 0) throw new Refusal(`the lease of ${keyOf(owner)} is lost, and there is no new one yet`)
     if (expected.length > 0 && !held.every((each) => expected.some((address) => sameIp(ipOf(each), ipOf(address)))))
       throw new Refusal(`expected ${expected.filter((each) => !isHeld(each)).join(", ")}, and ${found}`)
   }

@@ -40,7 +40,7 @@ test("an address that another container of the network has by now stays that one
   const theirs = made({ ...specOf(2), owner: { network: "net1", containerId: "c9", ifName: "eth0" } })
   const { text, became } = planOn(ruleSet(...theirs, ...made(specOf(3))))
   expect(became).toEqual([
-    'Cannot restore the firewall rules of net1/c2/eth0: its address is that of "net1/c9/eth0" by now',
+    'Cannot restore the firewall rules of net1/c2/eth0: its address now belongs to "net1/c9/eth0"',
     "whole",
   ])
   expect(text).toBe("")

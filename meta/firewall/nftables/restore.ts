@@ -93,6 +93,6 @@ function isInForce(socket: Reader, { bridge, policy }: Asked): boolean {
 }
 
 function taken(owner: string, { comment }: Element): CniError {
-  const reason = `its address is that of "${comment}" by now`
+  const reason = `its address now belongs to "${comment}"`
   return new CniError(Code.Internal, `Cannot restore the firewall rules of ${owner}: ${reason}`)
 }
