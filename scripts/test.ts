@@ -2,7 +2,7 @@
  * Runs the tests; `modes` below lists the kinds of run.
  *
  *   npm test                       the gate, the build, and the integration tests that are not long
- *   npm run test:all               the long ones as well; every statement of docs/develop/conformance.md needs a test
+ *   npm run test:all               the long ones as well; every statement of scripts/test/statements.txt needs a test
  *   bun scripts/test.ts --MODE     one of the modes, such as --gate; npm has a command for each
  *
  * Goes through all steps even when a step fails, and prints one line for each test file. The output of the tests is in
@@ -10,7 +10,7 @@
  * second failure counts, a pass is reported as FLAKY with the first output. If more than ten files fail, none runs again.
  *
  * The last line is `N passed, N failed`; the exit code is 0 if nothing failed. A step that is not a test counts as one failure,
- * as does a test file that dies or hangs, and each statement of docs/develop/conformance.md that does not hold.
+ * as does a test file that dies or hangs, and each statement of scripts/test/statements.txt that does not hold.
  */
 import { rm } from "node:fs/promises"
 import { availableParallelism } from "node:os"
@@ -145,9 +145,9 @@ async function sanitized(runner: Runner, words: readonly string[]): Promise<void
   for (const report of readReports()) runner.fail(report)
 }
 
-/** Judges statements of docs/develop/conformance.md by the tests that have run: all of them, or those that a test has run for. */
+/** Judges statements of scripts/test/statements.txt by the tests that have run: all of them, or those that a test has run for. */
 async function judgeStatements(runner: Runner, which: "all" | "those tested"): Promise<Conformance> {
-  const list = parseStatements(await Bun.file(join(root, "docs/develop/conformance.md")).text())
+  const list = parseStatements(await Bun.file(join(root, "scripts/test/statements.txt")).text())
   const judged = judge(list, runner.testCases)
   const counted =
     which === "all" ? judged : { ...judged, judgements: judged.judgements.filter(({ tests }) => tests.length > 0) }
@@ -305,7 +305,7 @@ const modes: Readonly<Record<string, Mode>> = {
   sanitized,
   /** The long form of what `npm test` has of kills, errors, storms and garbage; with words the files that have one in their path. */
   faults,
-  /** The tests that hold statements of docs/develop/conformance.md, and what holds each; with `--json` as JSON. */
+  /** The tests that hold statements of scripts/test/statements.txt, and what holds each; with `--json` as JSON. */
   conformance,
 }
 

@@ -93,7 +93,7 @@ describe("a statement", () => {
 
   test("that does not apply, but has a test, is an error: one of the two is wrong", () => {
     expect(outcome([ran("#1 it works"), ran("#2 it works")], [one, elsewhere]).failures).toEqual([
-      "#2 does not apply, says docs/develop/conformance.md, but it is in a.test.ts",
+      "#2 does not apply, says scripts/test/statements.txt, but it is in a.test.ts",
     ])
   })
 })
@@ -106,8 +106,8 @@ test("a number that is no statement's is an error, which names its files", () =>
     ran("#3 again", "failed", "b.test.ts"),
   ]
   expect(outcome(tests).failures).toEqual([
-    "#3 is not in docs/develop/conformance.md, but in a.test.ts, b.test.ts",
-    "#22 is not in docs/develop/conformance.md, but in a.test.ts",
+    "#3 is not in scripts/test/statements.txt, but in a.test.ts, b.test.ts",
+    "#22 is not in scripts/test/statements.txt, but in a.test.ts",
   ])
 })
 

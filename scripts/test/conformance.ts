@@ -36,10 +36,10 @@ export function judge({ statements, errors }: StatementList, tests: readonly Tes
     judgements,
     errors: [
       ...errors,
-      ...unknown.map(([number, tests]) => `#${number} is not in docs/develop/conformance.md, but in ${filesOf(tests)}`),
+      ...unknown.map(([number, tests]) => `#${number} is not in scripts/test/statements.txt, but in ${filesOf(tests)}`),
       ...obsolete.map(
         ({ statement, tests }) =>
-          `#${statement.number} does not apply, says docs/develop/conformance.md, but it is in ${filesOf(tests)}`,
+          `#${statement.number} does not apply, says scripts/test/statements.txt, but it is in ${filesOf(tests)}`,
       ),
     ],
   }

@@ -26,6 +26,11 @@ test("docs/ has at most 12 pages for users and 6 for developers, and the index n
   expect(named.filter((page) => !index.includes(`(${page.slice("docs/".length)})`))).toEqual([])
 })
 
+test("all pages together have at most 70,000 words", async () => {
+  const words = (await Promise.all(pages.map(textOf))).map((text) => text.split(/\s+/).length)
+  expect(words.reduce((sum, count) => sum + count, 0)).toBeLessThanOrEqual(70_000)
+})
+
 test("README has at most 150 lines, and five rows of figures", async () => {
   const readme = await textOf("README.md")
   expect(readme.trimEnd().split("\n").length).toBeLessThanOrEqual(150)
@@ -65,14 +70,7 @@ test("README's figures are those of the last written run of the benchmark", asyn
 })
 
 /** Pages whose rows are read one by one, by `cni explain` and the tests, or that a program writes. */
-const tables = [
-  "docs/errors.md",
-  "docs/messages.md",
-  "docs/findings.md",
-  "docs/lint.md",
-  "docs/figures.md",
-  "docs/develop/conformance.md",
-]
+const tables = ["docs/errors.md", "docs/messages.md", "docs/findings.md", "docs/lint.md", "docs/figures.md"]
 
 /** Numbers with units in a text, but for its examples. */
 function figuresIn(text: string): string[] {

@@ -50,12 +50,12 @@ describe("a document is wrong", () => {
   test("when a number is missing, twice there or out of order", () => {
     const row = (number: number) => `| ${number} | It works. | 0.1.0 | S |`
     expect(errorsOf([1, 2, 4].map(row).join("\n"))).toEqual([
-      "Statement 4 of docs/develop/conformance.md stands where 3 is expected",
+      "Statement 4 of scripts/test/statements.txt stands where 3 is expected",
     ])
     expect(errorsOf([1, 1].map(row).join("\n"))).toEqual([
-      "Statement 1 of docs/develop/conformance.md stands where 2 is expected",
+      "Statement 1 of scripts/test/statements.txt stands where 2 is expected",
     ])
-    expect(errorsOf(row(2))).toEqual(["Statement 2 of docs/develop/conformance.md stands where 1 is expected"])
+    expect(errorsOf(row(2))).toEqual(["Statement 2 of scripts/test/statements.txt stands where 1 is expected"])
   })
 
   test.each([
@@ -74,7 +74,7 @@ describe("a document is wrong", () => {
     " | 2 | It works. | 0.1.0 | S |",
   ])("when it has the row %j", (row) => {
     expect(errorsOf(`| 1 | It works. | 0.1.0 | S |\n${row}`)).toEqual([
-      `Cannot read this row of docs/develop/conformance.md: ${row}`,
+      `Cannot read this row of scripts/test/statements.txt: ${row}`,
     ])
   })
 
@@ -83,12 +83,12 @@ describe("a document is wrong", () => {
   })
 
   test("when it has no statement", () => {
-    expect(errorsOf("")).toEqual(["Cannot find a statement in docs/develop/conformance.md"])
+    expect(errorsOf("")).toEqual(["Cannot find a statement in scripts/test/statements.txt"])
   })
 })
 
-test("docs/develop/conformance.md has 250 statements under seven subjects", async () => {
-  const file = Bun.file(join(import.meta.dir, "../../docs/develop/conformance.md"))
+test("scripts/test/statements.txt has 250 statements under seven subjects", async () => {
+  const file = Bun.file(join(import.meta.dir, "statements.txt"))
   const { statements, errors } = parseStatements(await file.text())
   expect(errors).toEqual([])
   expect(statements.map(({ number }) => number)).toEqual(Array.from({ length: 250 }, (_, at) => at + 1))

@@ -1,4 +1,4 @@
-/** One row of docs/develop/conformance.md. */
+/** One row of scripts/test/statements.txt. */
 export interface Statement {
   readonly number: number
   /** The heading that it stands under. */
@@ -20,7 +20,7 @@ export interface StatementList {
   readonly errors: readonly string[]
 }
 
-/** Reads the tables of docs/develop/conformance.md. The numbers have to be 1, 2, 3, … in this order. */
+/** Reads the tables of scripts/test/statements.txt. The numbers have to be 1, 2, 3, … in this order. */
 export function parseStatements(markdown: string): StatementList {
   const statements: Statement[] = []
   const errors: string[] = []
@@ -30,15 +30,15 @@ export function parseStatements(markdown: string): StatementList {
     if (!/^\s*\|/.test(line) || /^\| # \||^\|[-|]+$/.test(line)) continue
     const statement = parseRow(line, subject)
     if (statement === undefined) {
-      errors.push(`Cannot read this row of docs/develop/conformance.md: ${line}`)
+      errors.push(`Cannot read this row of scripts/test/statements.txt: ${line}`)
       continue
     }
     const expected = (statements.at(-1)?.number ?? 0) + 1
     if (statement.number !== expected)
-      errors.push(`Statement ${statement.number} of docs/develop/conformance.md stands where ${expected} is expected`)
+      errors.push(`Statement ${statement.number} of scripts/test/statements.txt stands where ${expected} is expected`)
     statements.push(statement)
   }
-  if (statements.length === 0) errors.push("Cannot find a statement in docs/develop/conformance.md")
+  if (statements.length === 0) errors.push("Cannot find a statement in scripts/test/statements.txt")
   return { statements, errors }
 }
 
