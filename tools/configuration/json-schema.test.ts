@@ -183,7 +183,7 @@ test("a strict schema refuses keys that no plugin knows, at every depth, and not
 test("editors get descriptions and defaults", () => {
   expect(schemaOf("bridge")).toMatchObject({
     properties: {
-      bridge: { default: "cni0", description: "the bridge; made when there is none, and never removed" },
+      bridge: { default: "cni0", description: "the bridge; created if it does not exist, and never removed" },
       hairpinMode: { type: ["boolean", "null"], default: false },
     },
   })
