@@ -103,7 +103,7 @@ test.each(wellKnown)("explains: %s", (message, what, look) => {
 test("every message of both pages is explained, by its own row or one that says more", () => {
   expect(known.length).toBeGreaterThan(200)
   const wrong = known.filter(({ pattern, what, weight }) => {
-    const [best] = explain(pattern.replaceAll(/…|KEY/g, "zz1"), known).known
+    const [best] = explain(`plugin type="bridge" failed (add): ${pattern.replaceAll(/…|KEY/g, "zz1")}`, known).known
     return best === undefined || (best.what !== what && best.weight < weight && best.remedy === undefined)
   })
   expect(wrong.map(({ pattern }) => pattern)).toEqual([])

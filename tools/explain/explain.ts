@@ -124,6 +124,9 @@ function isForeign({ plugin }: Said): boolean {
   return plugin !== undefined && !pluginNames.includes(plugin) && !passesOn.test(plugin)
 }
 
+/** Shorter patterns, such as "Cannot find …", count only for an error object or a plugin of this suite. */
+const LEAST_SURE_WEIGHT = 13
+
 /** The known entries of a message. Frames and common words count only where no other entry does. */
 function matches(said: Said, messages: readonly KnownMessage[], isSure: boolean): KnownMessage[] {
   const { message, code } = said
@@ -133,9 +136,10 @@ function matches(said: Said, messages: readonly KnownMessage[], isSure: boolean)
     .sort((a, b) => b.weight - a.weight)
     .map(({ known }) => known)
   const special = found.filter(({ kind }) => kind === undefined)
-  const common = found.filter(({ kind, matcher }) => {
-    const isWhole = matcher.exec(message)?.index === 0
-    return kind === "common" && !isForeign(said) && (isSure || isWhole)
+  const common = found.filter(({ kind, matcher, weight }) => {
+    if (kind !== "common" || isForeign(said)) return false
+    if (weight < LEAST_SURE_WEIGHT) return code !== undefined || said.plugin !== undefined
+    return isSure || matcher.exec(message)?.index === 0
   })
   const ranked = [special, common, found.filter(({ kind }) => kind === "frame")].find((each) => each.length > 0) ?? []
   const [best] = ranked

@@ -13,6 +13,11 @@ const lines: readonly (readonly [line: string, answer: RegExp])[] = [
   [`Interface veth8a2b Mac doesn't match: 0a:58:0a:2a:00:05 not found`, /MACAddressPolicy=none/],
   ['failed to set "net1" address to "e7:0a:00:00:00:01": cannot assign requested address', /first byte is even/],
   ["failed to create macvlan: cannot assign requested address", /first byte is even/],
+  ['could not add "nerdctl0": operation not permitted', /run it as root/],
+  [
+    "iptables v1.8.7: can't initialize iptables table `nat': Table does not exist (do you need to insmod?)",
+    /load it on the host/,
+  ],
   ["failed to create vlan: file exists", /one container of the network on a node/],
   [`failed to add route '{0.0.0.0/0 via 10.9.0.1 dev net1}': network is unreachable`, /correct gateway or routes/],
   [
@@ -180,6 +185,8 @@ test.each([
   "nginx: [emerg] listen tcp 0.0.0.0:80: bind: address already in use",
   "node app.js: SyntaxError: unexpected end of JSON input",
   "mount: /mnt: operation not supported",
+  'Cannot find device "eth7"',
+  'MountVolume.SetUp failed for volume "pvc": rpc error: code = DeadlineExceeded desc = context deadline exceeded',
 ])("a line without a sign of a container network has no answer: %s", (line) => {
   expect(explain(line, known).known).toEqual([])
   expect(explainLog(line)).toEqual([])

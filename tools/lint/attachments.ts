@@ -59,36 +59,64 @@ function ofObject(whole: string, node: Node): Attachment {
 }
 
 /**
- * Reads no more of YAML than manifests of this kind use: documents, block keys, and `spec.config` as a block or a quoted text. A
- * whole parser of YAML would make the tool larger than all of lint.
+ * Reads no more of YAML than manifests of this kind use: documents, lists of objects, block keys, and `spec.config` as a block or
+ * a quoted text. A whole parser of YAML would make the tool larger than all of lint.
  */
 function inYaml(whole: string): Attachment[] {
-  let at = 0
-  return whole.split(/^(?=---)/m).flatMap((document): Attachment[] => {
-    const start = at
-    at += document.length
-    if (!new RegExp(`^kind:\\s*["']?${KIND}["']?\\s*(#.*)?$`, "m").test(document)) return []
-    const name = placeOfValue(document, "metadata", "name")
-    const config = placeOfValue(document, "spec", "config")
-    const written = name === undefined ? "" : (/^(["']?)(.*?)\1\s*(?:#.*)?$/m.exec(document.slice(name.at))?.[2] ?? "")
-    const none = { name: written, whole, config: undefined, isObject: false }
-    const value = config === undefined ? "" : document.slice(config.at)
-    if (config === undefined || /^(\s*$|\s*#|""|'')/m.exec(value)?.index === 0) {
-      return [{ ...none, offsets: [start + document.indexOf("kind:")] }]
-    }
-    const unquoted = unquote(whole, start + config.at, config.indent, start + document.length)
+  return objectsIn(whole).flatMap((object): Attachment[] => {
+    const { text, start, indent } = object
+    const kind = new RegExp(`^ {${indent}}kind:\\s*["']?${KIND}["']?\\s*(#.*)?$`, "m").exec(text)
+    if (kind === null) return []
+    const none = { name: nameOf(object), whole, config: undefined, isObject: false }
+    const config = placeOfValue(object, "spec", "config")
+    const isEmpty = config === undefined || /^(?:[ \t]*(?:#.*)?$|""|'')/m.exec(text.slice(config.at))?.index === 0
+    if (isEmpty) return [{ ...none, offsets: [start + kind.index + indent] }]
+    const unquoted = unquote(whole, start + config.at, config.indent, start + text.length)
     if (unquoted === undefined) return [{ ...none, offsets: [start + config.at], isObject: true }]
     return [{ ...none, config: unquoted.text, offsets: unquoted.offsets }]
   })
 }
 
-/** Where the value of a key in a block of the first level begins, and how far the key is indented. */
-function placeOfValue(document: string, block: string, key: string): { at: number; indent: number } | undefined {
-  const head = new RegExp(`^${block}:[ \\t]*(?:#.*)?\\r?\\n`, "m").exec(document)
+/** An object in a file, and how far its keys are indented. */
+interface YamlObject {
+  readonly text: string
+  readonly start: number
+  readonly indent: number
+}
+
+/** The documents of a file, and the items of those that are lists, whose dashes are blanks in `text`. */
+function objectsIn(whole: string): YamlObject[] {
+  let at = 0
+  return whole.split(/^(?=---)/m).flatMap((document): YamlObject[] => {
+    const start = at
+    at += document.length
+    const dash = /^kind:\s*\w*List\s*$/m.test(document) ? /^( *)- \w+:/m.exec(document)?.[1] : undefined
+    if (dash === undefined) return [{ text: document, start, indent: 0 }]
+    let item = start
+    return document.split(new RegExp(`^(?=${dash}- )`, "m")).map((text) => {
+      const from = item
+      item += text.length
+      return { text: text.replace(`${dash}- `, `${dash}  `), start: from, indent: dash.length + 2 }
+    })
+  })
+}
+
+/** `metadata.name`, in a block or between braces. */
+function nameOf(object: YamlObject): string {
+  const place = placeOfValue(object, "metadata", "name")
+  const inBraces = /^ *metadata:\s*\{(?:.*,)?\s*name:\s*/m.exec(object.text)
+  const at = place?.at ?? (inBraces ? inBraces.index + inBraces[0].length : undefined)
+  return at === undefined ? "" : (/^["']?([^"',}\s]*)/.exec(object.text.slice(at))?.[1] ?? "")
+}
+
+/** Where the value of a key in a block of an object begins, and how far the key is indented. */
+function placeOfValue(object: YamlObject, block: string, key: string): { at: number; indent: number } | undefined {
+  const margin = " ".repeat(object.indent)
+  const head = new RegExp(`^${margin}${block}:[ \\t]*(?:#.*)?\\r?\\n`, "m").exec(object.text)
   if (head === null) return undefined
   const from = head.index + head[0].length
-  const body = document.slice(from)
-  const end = /^[^\s#]/m.exec(body)?.index ?? body.length
+  const body = object.text.slice(from)
+  const end = new RegExp(`^ {0,${object.indent}}[^\\s#]`, "m").exec(body)?.index ?? body.length
   const indent = /^([ ]+)\S/m.exec(body)?.[1] ?? ""
   const found = new RegExp(`^${indent}["']?${key}["']?:[ \\t]*`, "m").exec(body.slice(0, end))
   return found === null ? undefined : { at: from + found.index + found[0].length, indent: indent.length }

@@ -1,7 +1,7 @@
 import { didYouMean } from "../../pkg/config/mod.ts"
 import { compareVersions, newestVersion, supportedVersions } from "../../pkg/types/mod.ts"
 import { reservedKeys } from "../configuration/key-tables.ts"
-import { capabilitiesOf, knownPlugins } from "../configuration/plugins.ts"
+import { capabilitiesOf, findPlugin, knownPlugins } from "../configuration/plugins.ts"
 import { isOn, itemsAt, memberOf, nodeAt, textAt } from "./document.ts"
 import type { Findings } from "./findings.ts"
 import type { Entry, LintNetwork } from "./network.ts"
@@ -24,13 +24,23 @@ export function checkChain(network: LintNetwork, findings: Findings): void {
 
 /** The newest version to recommend, "" for none: plugins of other suites, and Multus, may know none above 1.0.0. */
 function adviceOn({ source, entries }: LintNetwork): { newest: string; how: string } {
-  const foreign = entries.find(({ known, type }) => known === undefined && type !== "")
-  if (foreign !== undefined) return { newest: "", how: `the newest that "${foreign.type}" speaks, at most "1.0.0"` }
+  const foreign = entries.flatMap(foreignPlugins)[0]
+  if (foreign !== undefined) return { newest: "", how: `the newest that "${foreign}" speaks, at most "1.0.0"` }
   if (source.attachment !== undefined) return { newest: "", how: '"1.0.0" for Multus 4, "0.4.0" for Multus 3' }
   return { newest: newestVersion, how: `"1.0.0", or ${newestIfSpoken}` }
 }
 
 const newestIfSpoken = `"${newestVersion}" if the runtime has libcni 1.2, as containerd 2 has`
+
+/** The plugins of other suites that an entry runs: itself, its IPAM plugin, or its delegate. */
+function foreignPlugins({ node, known, type }: Entry): string[] {
+  const others = [
+    ["ipam", "type"],
+    ["delegate", "type"],
+  ].map((path) => textAt(node, path) ?? "")
+  const names = [known === undefined ? type : "", ...others]
+  return names.filter((name) => name !== "" && findPlugin(name) === undefined)
+}
 
 function checkVersion(network: LintNetwork, findings: Findings): void {
   const { source, cniVersion, entries } = network

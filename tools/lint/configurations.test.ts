@@ -92,6 +92,16 @@ const rows: readonly Row[] = [
     says: [],
   },
   {
+    what: "an IPAM plugin of another suite",
+    text: list('{ "type": "macvlan", "master": "eth1", "ipam": { "type": "whereabouts" } }').replace("1.1.0", "0.3.1"),
+    says: [],
+  },
+  {
+    what: "flannel that delegates to another suite",
+    text: list('{ "type": "flannel", "delegate": { "type": "calico" } }').replace("1.1.0", "0.3.1"),
+    says: [],
+  },
+  {
     what: "a list of Multus 3",
     file: "00-multus.conf",
     text: '{ "cniVersion": "0.3.1", "name": "m", "type": "multus", "delegates": [{ "type": "bridge" }] }',
@@ -134,6 +144,26 @@ const rows: readonly Row[] = [
     file: "all.yml",
     text: `kind: Pod\nmetadata:\n  name: web\n---\n${yaml('\'{ "cniVersion": "1.0.0", "type": "bridge" }\'')}---\n${yaml("'{'", "other")}`,
     says: [`error json-syntax «'» end of the text`],
+  },
+  {
+    what: "a list in YAML, as kubectl prints it",
+    file: "all.yaml",
+    text: `apiVersion: v1\nitems:\n${["a", "b"]
+      .map(
+        (name) =>
+          `- ${yaml(`|\n    { "cniVersion": "1.0.0", "type": "bridge", "mut": 1 }`, name).trimEnd().replaceAll("\n", "\n  ")}\n`,
+      )
+      .join("")}kind: List\n`,
+    says: ['warning unknown-key «"mut"» did you mean "mtu"', 'warning unknown-key «"mut"» did you mean "mtu"'],
+  },
+  {
+    what: "an object whose name is between braces",
+    file: "net.yaml",
+    text: yaml(`'{ "cniVersion": "1.0.0", "type": "bridge", "ipam": { "type": "host-local" } }'`).replace(
+      "metadata:\n  name: lan",
+      "metadata: { namespace: x, name: lan }",
+    ),
+    says: ['error bad-range «{ "type": "host-local" }» of network "lan"'],
   },
   {
     what: "an object in JSON",
@@ -224,6 +254,11 @@ const rows: readonly Row[] = [
     what: "a placeholder as subnet",
     text: list(bridge(hostLocal('"subnet": "{{ .PodCIDR }}"'))),
     says: ['warning placeholder «"{{ .PodCIDR }}"» "{{ .PodCIDR }}"'],
+  },
+  {
+    what: "a template as a number",
+    text: list(bridge(`"mtu": {{ .MTU }}, ${pool}`)),
+    says: ["error json-syntax «{» the placeholder of a template was not filled in"],
   },
   {
     what: "a placeholder as a number",

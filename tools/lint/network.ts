@@ -85,7 +85,7 @@ export function readLintNetwork(
   for (const entry of entries) checkByParser(entry, { name, cniVersion }, findings)
   const isNameless = !isList && isFile && memberOf(tree, "name") === undefined
   if (isNameless) noteMissingName(source, tree, findings)
-  const filledIn = isNameless ? "net" : isFile || ownName !== "" ? undefined : name
+  const filledIn = isNameless ? "net" : isFile || ownName !== "" ? undefined : name || "net"
   const version = checkByLibrary(source, findings, isList, filledIn) || "0.1.0"
   return { source, name, cniVersion, version, entries }
 }
@@ -140,6 +140,7 @@ function hintFor(text: string, at: number, reason: string): string | undefined {
   if (/found "[}\]]"/.test(reason)) return 'is there a "," too many before it?'
   if (text.startsWith("\ufeff")) return "the file begins with a byte order mark: save it without"
   if (/^(\/[/*]|#)/.test(text.slice(at))) return "JSON has no comments"
+  if (text.startsWith("{{", at - 1)) return "the placeholder of a template was not filled in"
   const word = /^[^\s,"\]]+/.exec(text.slice(at))?.[0] ?? ""
   return isPlaceholder(word) ? `the placeholder ${word} was not filled in` : undefined
 }
