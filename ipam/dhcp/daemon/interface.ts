@@ -92,9 +92,9 @@ function applyLoss({ inside, link }: Site, lease: Lease): void {
   if (familyOf(addressOf(lease)) !== AF_INET6) setDown(inside, link)
 }
 
-/** Sets the interface down, like `ip link set down`. */
+/** Sets the interface down, like `ip link set down`. One with a master stays up: a port of a bridge carries a virtual machine's traffic. */
 export function setDown(inside: RouteSocket, link: Link): void {
-  if ((link.flags & IFF_UP) !== 0) setLink(inside, link, { up: false })
+  if ((link.flags & IFF_UP) !== 0 && link.attributes.master === undefined) setLink(inside, link, { up: false })
 }
 
 function addAddresses({ inside, link }: Site, lease: Lease): void {
