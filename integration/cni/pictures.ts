@@ -3,7 +3,7 @@
  */
 import { mkdir } from "node:fs/promises"
 import { join } from "node:path"
-import { builtPlugins, programEnv, startDaemon, waitFor, writeSysctl } from "../lab/mod.ts"
+import { builtPlugins, programEnv, startDaemon, waitFor } from "../lab/mod.ts"
 import { NodeLab } from "./node-lab.ts"
 import { terminalPicture } from "./terminal-picture.ts"
 
@@ -12,12 +12,10 @@ const tool = join(builtPlugins, "../cni")
 const COLUMNS = 132
 
 /** A command as on a terminal. */
-async function typed(lab: NodeLab, args: string, colour: boolean): Promise<string> {
+async function typed(lab: NodeLab, args: string): Promise<string> {
   const env = { ...programEnv, LC_ALL: "C.UTF-8", TERM: "xterm", NETCONFPATH: lab.confDir, CNI_PATH: builtPlugins }
   const line = `stty cols ${COLUMNS} -onlcr; ${tool} ${args}`
-  const { stdout } = await lab.host.tryExec("script", ["-qec", line, "/dev/null"], {
-    env: colour ? env : { ...env, NO_COLOR: "1" },
-  })
+  const { stdout } = await lab.host.tryExec("script", ["-qec", line, "/dev/null"], { env })
   return asOnNode(stdout.replaceAll("\r", ""), lab)
 }
 
@@ -70,9 +68,7 @@ if (import.meta.main) {
   await furnish(lab)
   await mkdir(join(docs, "pictures"), { recursive: true })
   await lab.cni(["graph", "--write", join(docs, "pictures/graph.svg")])
-  await Bun.write(join(docs, "pictures/ps.svg"), terminalPicture("cni ps", await typed(lab, "ps", true)))
+  await Bun.write(join(docs, "pictures/ps.svg"), terminalPicture("cni ps", await typed(lab, "ps")))
   const graph = join(docs, "pictures/graph.svg")
   await Bun.write(graph, asOnNode(await Bun.file(graph).text(), lab))
-  await writeSysctl(lab.host, "net/ipv4/ip_forward", "0")
-  await Bun.write(join(docs, "pictures/doctor.svg"), terminalPicture("cni doctor", await typed(lab, "doctor", true)))
 }
