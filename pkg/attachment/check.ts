@@ -3,16 +3,16 @@ import { findLink, IFF_UP, type Link, type NetlinkSocket } from "../netlink/mod.
 import { type Cidr, CniError, Code, type Interface, type Owner, ownerComment, type Result } from "../types/mod.ts"
 import type { InterfaceKind } from "./kinds.ts"
 
-/** What ADD has answered for the container's interface. */
+/** ADD's result for the container's interface. */
 export interface Recorded {
   prevResult: Result
   interface: Interface
-  /** Those of the result that belong to the interface, and their addresses alone. */
+  /** The entries of the result that belong to the interface, and their addresses. */
   ips: Result["ips"]
   addresses: Cidr[]
 }
 
-/** Reads from a CHECK's prevResult what it is about. Throws `CniError`: code 7 without a prevResult. */
+/** Reads the subject of a CHECK from its prevResult. Throws `CniError`: code 7 without a prevResult. */
 export function readRecorded(call: { network: { prevResult?: Result | undefined }; ifName: string }): Recorded {
   const { prevResult } = call.network
   if (!prevResult) throw new CniError(Code.InvalidNetworkConfig, `Cannot check "${call.ifName}": prevResult is missing`)
@@ -25,7 +25,7 @@ export function readRecorded(call: { network: { prevResult?: Result | undefined 
 
 /**
  * Returns the container's interface. It must be of this kind; `undefined` accepts any kind, for interfaces that an
- * earlier plugin of the chain may have made. Throws `CniError` when it does not exist.
+ * earlier plugin of the chain may have created. Throws `CniError` if it does not exist.
  */
 export function expectInterface(
   inside: NetlinkSocket,
@@ -41,12 +41,12 @@ export function expectInterface(
   )
 }
 
-/** The error for a container's interface that has no end on the host. */
+/** Returns the error for a container's interface without an end on the host. */
 export function noHostEnd({ name, kind }: Link): CniError {
   return mismatch(`interface "${name}"`, "a veth with its peer on the host", `kind "${kind}"`)
 }
 
-/** Looks whether a setting of a link has the number that the configuration's word for it stands for. Throws `CniError`. */
+/** Checks that a setting of a link has the number of the configuration's word. Throws `CniError`. */
 export function checkSetting<T extends Readonly<Record<string, number>>>(
   what: string,
   words: T,
@@ -58,31 +58,31 @@ export function checkSetting<T extends Readonly<Record<string, number>>>(
   throw mismatch(what, `"${expected}"`, `"${word ?? found}"`)
 }
 
-/** Looks whether a link has the MAC that a result says, if it says one. Throws `CniError`. */
+/** Checks that a link has the MAC in a result, if it has one. Throws `CniError`. */
 export function checkMac(link: Link, { mac }: Interface): void {
   if (mac && mac.toLowerCase() !== link.mac) throw mismatch(`MAC of "${link.name}"`, mac, link.mac)
 }
 
-/** Looks whether a link has the MAC and the MTU that a result says, as far as it says them. Throws `CniError`. */
+/** Checks that a link has the MAC and the MTU in a result, as far as it has them. Throws `CniError`. */
 export function checkInterface(link: Link, recorded: Interface): void {
   checkMac(link, recorded)
   const { mtu } = recorded
   if (mtu && mtu !== link.mtu) throw mismatch(`MTU of "${link.name}"`, String(mtu), String(link.mtu))
 }
 
-/** What a result says of an interface of the host; undefined when it does not have it. */
+/** Returns a result's entry for an interface of the host; undefined if there is none. */
 export function findRecordedOnHost({ interfaces }: Result, { name }: Link): Interface | undefined {
   return interfaces.find((each) => each.name === name && !each.sandbox)
 }
 
-/** Looks whether a link, which the error calls `what`, is up. Throws `CniError`. */
+/** Checks that a link is up; `what` names it in the error. Throws `CniError`. */
 export function checkUp({ flags, name }: Link, what: string): void {
   if ((flags & IFF_UP) === 0) throw mismatch(`${what} "${name}"`, "up", "down")
 }
 
 /**
- * Checks that the host's end of a pair is up, has this owner's alias or no alias, and has the given MTU, if one is
- * given. Throws `CniError`.
+ * Checks that the host's end of a pair is up, has this owner's alias or no alias, and has the given MTU, if any. Throws
+ * `CniError`.
  */
 export function checkHostEnd(end: Link, owner: Owner, { mtu }: { mtu?: number | undefined }): void {
   checkUp(end, "host interface")
@@ -95,7 +95,7 @@ export function checkHostEnd(end: Link, owner: Owner, { mtu }: { mtu?: number | 
   }
 }
 
-/** A link as results show it. */
+/** Returns a result's entry for a link. */
 export function describeInterface({ name, mac, mtu }: Link): Interface {
   return { name, mac, mtu }
 }

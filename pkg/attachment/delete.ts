@@ -19,16 +19,16 @@ import { Failures } from "../undo/mod.ts"
 import { findLikelyHostEnd, leadsTo } from "./host-end.ts"
 import { type InterfaceKind, interfaceKinds } from "./kinds.ts"
 
-/** Where a container's interface is looked for. */
+/** The place of a container's interface. */
 interface Place {
   namespace: NamespaceFile
   ifName: string
 }
 
 /**
- * Deletes the interface of an attachment, and with a pair its host's end, like `ip link del`. Found by its name where the
- * namespace is there, else by its owner's name. An interface of that name that belongs to another attachment stays. Nothing
- * there is success. Throws `CniError`, after everything that can be deleted is.
+ * Deletes the interface of an attachment, and the host's end of a pair, like `ip link del`. It is found by its name if
+ * the namespace exists, else by its owner's alias. An interface of that name that belongs to another attachment stays.
+ * A missing interface is not an error. Throws `CniError`, after deleting what can be deleted.
  */
 export function deleteInterface(place: Place, owner: Owner, kind: InterfaceKind): void {
   if (interfaceKinds[kind].owner === "host") deletePair(place, ownerComment(owner))
@@ -49,7 +49,7 @@ function deletePair(place: Place, comment: string): void {
   failures.throwIfAny()
 }
 
-/** The host's end of the container's interface, if it can be the owner's. */
+/** Returns the host's end of the container's interface, if it can be the owner's. */
 function findOwnEnd(host: NetlinkSocket, { namespace, ifName }: Place, comment: string): Link | undefined {
   using sandbox = Netns.find(namespace)
   if (!sandbox) return undefined
@@ -58,17 +58,17 @@ function findOwnEnd(host: NetlinkSocket, { namespace, ifName }: Place, comment: 
   const end = link && findLikelyHostEnd(host, link)
   if (!end) return undefined
   const { alias } = end.attributes
-  if (alias === comment) return end // it is deleted, also when it leads elsewhere
-  // What upstream made has no alias, nor have strangers' links: it has to lead to the container.
+  if (alias === comment) return end // it is deleted even if its other end is elsewhere
+  // Upstream's links and foreign ones have no alias: the other end must be in the container.
   return !alias && leadsTo(host, sandbox, end) && !isGiven(sandbox, link) ? end : undefined
 }
 
-/** Whether the container was given a link by host-device: under every name it is the host's. */
+/** Whether host-device gave the container this link: under any name it is the host's. */
 function isGiven(sandbox: Netns, link: Link): boolean {
   return new GivenDevices(sandbox).findOwner(link) !== undefined
 }
 
-/** An interface without a part on the host. Without an alias it is upstream's, or that of an ADD that was killed. */
+/** Deletes an interface without a part on the host. Without an alias it is upstream's, or belongs to a killed ADD. */
 function deleteInside({ namespace, ifName }: Place, comment: string, kind: InterfaceKind): void {
   using sandbox = Netns.find(namespace)
   if (!sandbox) return
@@ -90,7 +90,7 @@ function deleteInside({ namespace, ifName }: Place, comment: string, kind: Inter
 }
 
 /**
- * Deletes the interfaces of this network that belong to no valid attachment. Those in running containers are found by
+ * Deletes the interfaces of this network's attachments that are not valid. Those in running containers are found by
  * nsid, without entering a namespace, see `assignNsid`. Throws `NetlinkError`.
  */
 export function deleteOrphans(
@@ -106,11 +106,11 @@ export function deleteOrphans(
 }
 
 /**
- * Deletes the links of a kind with a stale alias in all namespaces that the host has an nsid for. What a container has too many of
- * stays, and is logged. Throws `CniError`.
+ * Deletes the links of a kind with a stale alias in all namespaces with an nsid on the host. If a container has too
+ * many links, they stay and are logged. Throws `CniError`.
  */
 export function deleteInContainers(kind: LinkKind, isStale: (alias: string) => boolean, log: (line: string) => void) {
-  const failures = new Failures(log) // one container that changes its links all the time is not to keep those of others
+  const failures = new Failures(log) // a container that changes its links all the time must not protect those of others
   failures.attempt("look into all containers", () =>
     forEachNsid((host, nsid) => {
       failures.attempt(`delete all stale links of kind "${kind}" in nsid ${nsid}`, () =>
@@ -129,7 +129,7 @@ function hasAlias(isWanted: (alias: string) => boolean): (link: Link) => boolean
   return ({ attributes: { alias } }) => alias !== undefined && isWanted(alias)
 }
 
-/** The kernel deletes the links of a namespace that went away in its own time, which may be now. */
+/** The kernel deletes the links of a deleted namespace asynchronously, possibly now. */
 function deleteIfThere(route: NetlinkSocket, link: Link): void {
   unlessErrno(() => deleteLink(route, link), "ENODEV")
 }

@@ -1,12 +1,12 @@
 import { findLink, findNsid, type Ifindex, type Link, type NetlinkSocket } from "../netlink/mod.ts"
 import type { Netns } from "../netns/mod.ts"
 
-/** The namespace of a container, as far as a link's other end is looked for in it. */
+/** The part of a container's namespace that is needed to find a link's other end. */
 type Sandbox = Pick<Netns, "fd" | "isOwn">
 
 /**
- * The host's end of a container's interface: the veth that the container's end leads to, and that leads to the
- * container's end. Undefined for other kinds, and for a pair that ends elsewhere. Throws `NetlinkError`.
+ * Returns the host's end of a container's interface: the veth whose peer is the container's end, and the other way
+ * round. Undefined for other kinds, and for a pair with its other end elsewhere. Throws `NetlinkError`.
  */
 export function findHostEnd(host: NetlinkSocket, sandbox: Sandbox, inside: Link): Link | undefined {
   const end = findLikelyHostEnd(host, inside)
@@ -15,8 +15,7 @@ export function findHostEnd(host: NetlinkSocket, sandbox: Sandbox, inside: Link)
 
 /**
  * Like `findHostEnd`, but may return the end of another pair: two namespaces often have links with the same indexes,
- * because indexes are small and count from 1 in every namespace. For callers that also check something else of the
- * link.
+ * which are small and count from 1 in every namespace. For callers that also check something else of the link.
  */
 export function findLikelyHostEnd(host: NetlinkSocket, inside: Link): Link | undefined {
   if (inside.kind !== "veth") return undefined
@@ -25,18 +24,18 @@ export function findLikelyHostEnd(host: NetlinkSocket, inside: Link): Link | und
   return endsInOwn(found) === endsInOwn(inside) ? found : undefined
 }
 
-/** Whether the peer of a host's link is in the container. One question to the kernel. */
+/** Whether the peer of a host's link is in the container. One request. */
 export function leadsTo(host: NetlinkSocket, sandbox: Sandbox, end: Link): boolean {
-  if (endsInOwn(end)) return sandbox.isOwn // a runtime may insist on that
+  if (endsInOwn(end)) return sandbox.isOwn // a runtime may require it
   return findNsid(host, sandbox.fd) === end.attributes.linkNetnsId
 }
 
-/** The kernel names the peer's namespace, unless it is the link's own. */
+/** The kernel reports the peer's namespace, unless it is the link's own. */
 function endsInOwn({ attributes }: Link): boolean {
   return attributes.linkNetnsId === undefined
 }
 
-/** Older kernels leave the peer's index out when both ends have the same one, each in its namespace. */
+/** Older kernels omit the peer's index if both ends have the same index in their namespaces. */
 function peerIndex({ attributes, index }: Link): Ifindex {
   return (attributes.link ?? index) as Ifindex
 }

@@ -21,15 +21,15 @@ import { describeInterface } from "./check.ts"
 import { type InterfaceKind, noKind } from "./kinds.ts"
 import type { Attaching, AttachmentConfig, Checking, Lease, Sides } from "./plugin.ts"
 
-/** How a configuration says which link an interface sits on. */
+/** A configuration's choice of the link below the interface. */
 export interface MasterConfig {
-  /** Undefined for the interface of an earlier plugin of the chain, or else that of the default route. */
+  /** Undefined for the interface of an earlier plugin of the chain, or else the one of the default route. */
   master: string | undefined
-  /** The master is in the container's namespace, not in the host's. */
+  /** The master is in the container's namespace instead of the host's. */
   linkInContainer: boolean
 }
 
-/** Returns the master that a configuration names, or the default one. Throws code 7 when it does not exist. */
+/** Returns the configured master, or the default one. Throws code 7 if it does not exist. */
 export function requireMaster(
   { call, host, inside }: Pick<Sides, "call" | "host" | "inside">,
   { master, linkInContainer }: MasterConfig,
@@ -37,7 +37,7 @@ export function requireMaster(
   return requireParent(linkInContainer ? inside : host, master ?? earlierInterface(call), linkInContainer)
 }
 
-/** As upstream takes it: a result with one interface means that one. */
+/** As upstream: a result with one interface means that one. */
 function earlierInterface({ network: { prevResult } }: Sides["call"]): string | undefined {
   if (!prevResult) return undefined
   const names = prevResult.interfaces.map(({ name }) => name)
@@ -51,14 +51,14 @@ function earlierInterface({ network: { prevResult } }: Sides["call"]): string | 
   )
 }
 
-/** Looks whether a link sits on the master that the configuration names, if it names one. Throws `CniError`. */
+/** Checks that a link is on the configured master, if one is configured. Throws `CniError`. */
 export function checkMaster({ host, inside, link }: Checking, { master, linkInContainer }: MasterConfig): void {
   if (master !== undefined) checkParent(link, requireParent(linkInContainer ? inside : host, master, linkInContainer))
 }
 
 /**
- * Returns the master of every ADD. `undefined` when each ADD has its own master, in the container or in an earlier
- * plugin's result. Throws code 7 when the master does not exist.
+ * Returns the master of every ADD. Returns `undefined` if each ADD has its own master, in the container or in an
+ * earlier plugin's result. Throws code 7 if the master does not exist.
  */
 export function findMasterForStatus(
   host: NetlinkSocket,
@@ -68,9 +68,9 @@ export function findMasterForStatus(
 }
 
 /**
- * Returns the link below a container's interface: the link of this name, or without a name that of the default route
- * with the lowest metric; IPv4 before IPv6, and the first of several next hops. `isInside` is true when the socket is
- * in the container's namespace. Throws code 7 when the link does not exist.
+ * Returns the link below a container's interface: the link of this name, or without a name the one of the default route
+ * with the lowest metric; IPv4 before IPv6, and the first of several next hops. `isInside` is true if the socket is in
+ * the container's namespace. Throws code 7 if the link does not exist.
  */
 export function requireParent(route: NetlinkSocket, name: string | undefined, isInside = false): Link {
   const parent = name === undefined ? findDefault(route) : findLink(route, name)
@@ -100,30 +100,30 @@ function findDefaultIndex(route: NetlinkSocket, family: Family): Ifindex | undef
   return first
 }
 
-/** None for a route that leads nowhere, such as "unreachable default". */
+/** Empty for a route without a link, such as "unreachable default". */
 function indexOf({ index, nextHops }: ListedRoute): Ifindex[] {
   const found = nextHops?.[0]?.index ?? index
   return found === undefined ? [] : [found as Ifindex]
 }
 
-/** Throws code 7 for an MTU, if one is configured, that is negative or larger than the parent's. */
+/** Throws code 7 for a configured MTU that is negative or larger than the parent's. */
 export function requireMtuOfParent(mtu: number | undefined, parent: Link): void {
   if (mtu === undefined || (mtu >= 0 && mtu <= parent.mtu)) return
-  throw new CniError(Code.InvalidNetworkConfig, `invalid MTU ${mtu}, must be [0, master MTU(${parent.mtu})]`) // as upstream says it
+  throw new CniError(Code.InvalidNetworkConfig, `invalid MTU ${mtu}, must be [0, master MTU(${parent.mtu})]`) // upstream's wording
 }
 
-/** Looks whether a link sits on this parent. Throws `CniError`. */
+/** Checks that a link is on this parent. Throws `CniError`. */
 export function checkParent(link: Link, parent: Link): void {
   if (link.attributes.link === parent.index) return
   throw mismatch(`master of "${link.name}"`, `"${parent.name}"`, `link number ${link.attributes.link}`)
 }
 
-/** An interface that lies in the container's namespace alone. */
+/** An interface that exists only in the container's namespace. */
 export interface InterfaceSpec<K extends InterfaceKind> {
   kind: K
-  /** The link that it sits on, if it needs one. */
+  /** The link below it, if it needs one. */
   parent?: Link
-  /** The parent is in the container's namespace, not in the host's. */
+  /** The parent is in the container's namespace instead of the host's. */
   parentInside?: boolean
   mtu: number | undefined
   mac: string | undefined
@@ -131,9 +131,9 @@ export interface InterfaceSpec<K extends InterfaceKind> {
 }
 
 /**
- * Makes the container's interface directly in its namespace and under its final name, like
- * `ip link add link PARENT name IFNAME netns NS type KIND`. Down, with its owner's alias: both come at once, so that GC finds
- * what a killed ADD has left. Throws `CniError`, and then nothing was made.
+ * Creates the container's interface directly in its namespace and under its final name, like `ip link add link PARENT
+ * name IFNAME netns NS type KIND`. It is down and has its owner's alias: both are set in one request, so that GC finds
+ * the leftovers of a killed ADD. Throws `CniError`; then nothing was created.
  */
 export function addInterface<K extends InterfaceKind>(
   { call, owner, inside, undo }: Attaching,
@@ -144,7 +144,7 @@ export function addInterface<K extends InterfaceKind>(
     const spec = { kind, name: call.ifName, parent: parent?.index, parentNsid, mtu, mac, data }
     addAliasedLink(inside, spec, ownerComment(owner))
   } catch (cause) {
-    // The name was free a moment before.
+    // The name was free a moment ago.
     const code = isErrno(cause, "EEXIST") ? Code.TryAgainLater : Code.Internal
     const what = `Cannot create ${kind} "${call.ifName}"${parent ? ` on "${parent.name}"` : ""} in "${call.netns}"`
     const reason = reasons(kind, parent).find(([errno]) => isErrno(cause, errno))?.[1]
@@ -156,8 +156,8 @@ export function addInterface<K extends InterfaceKind>(
 }
 
 /**
- * Gives a container's interface the addresses and routes of the lease, and brings it up. Returns it as the result's only interface.
- * Throws `CniError`.
+ * Adds the addresses and routes of the lease to a container's interface, and brings it up. Returns it as the result's
+ * only interface. Throws `CniError`.
  */
 export function configureInterface(
   { call, sandbox, inside }: Attaching,
@@ -169,14 +169,17 @@ export function configureInterface(
   return [{ ...describeInterface(link), sandbox: call.netns }]
 }
 
-/** The nsid that a container's namespace has for the host's: the kernel gives it one anyway with a link that sits on one there. */
+/**
+ * Returns the container's nsid for the host's namespace: the kernel assigns one anyway when a link there has its parent
+ * on the host.
+ */
 function hostNsid(inside: NetlinkSocket): number | undefined {
   using host = Netns.own()
   assignNsid(inside, host.fd)
   return findNsid(inside, host.fd)
 }
 
-/** Why the kernel refuses a link, as in macvlan_port_create() and ipvlan_port_create(). */
+/** Returns the reasons for which the kernel refuses a link, as in macvlan_port_create() and ipvlan_port_create(). */
 function reasons(kind: InterfaceKind, parent: Link | undefined): [errno: ErrnoName, reason: string][] {
   const missing: [ErrnoName, string] = ["EOPNOTSUPP", noKind(kind)]
   if (!parent) return [missing]

@@ -3,10 +3,10 @@ import { addLink, type LinkKind, type NetlinkSocket } from "../netlink/mod.ts"
 import { CniError, Code } from "../types/mod.ts"
 
 /**
- * The kinds of interfaces that containers are given, and on which link the alias with the owner's name is. "host": on the
- * host's end of the pair, where GC finds it without the container's namespace. "container": on the interface itself, which
- * the kernel deletes together with its namespace. `module`: what to load where the kernel has no such links, which STATUS
- * looks at; for kinds that netlink makes on a parent, or that refuse a group's MAC.
+ * The kinds of containers' interfaces, with the link that has the owner's alias. "host": the host's end of the pair,
+ * where GC finds it without the container's namespace. "container": the interface itself, which the kernel deletes with
+ * its namespace. `module`: what to load if the kernel does not have the kind; STATUS checks this for kinds that are
+ * created on a parent, or that refuse a group's MAC.
  */
 export const interfaceKinds = {
   veth: { owner: "host" },
@@ -14,12 +14,12 @@ export const interfaceKinds = {
   ipvlan: { owner: "container", module: "ipvlan" },
   vlan: { owner: "container", module: "8021q" },
   dummy: { owner: "container", module: "dummy" },
-  tun: { owner: "container" }, // what the kernel calls a tap
+  tun: { owner: "container" }, // the kernel's name for a tap
 } as const satisfies Partial<Record<LinkKind, { owner: "host" | "container"; module?: string }>>
 
 export type InterfaceKind = keyof typeof interfaceKinds
 
-/** Kinds of links that chained plugins make, and what to load for them. */
+/** Kinds of links that chained plugins create, and the modules to load for them. */
 const otherKinds = { ifb: { module: "ifb" }, vrf: { module: "vrf" } } as const satisfies Partial<
   Record<LinkKind, { module: string }>
 >
@@ -27,8 +27,8 @@ const otherKinds = { ifb: { module: "ifb" }, vrf: { module: "vrf" } } as const s
 type Kind = InterfaceKind | keyof typeof otherKinds
 
 /**
- * Throws `CniError` when the kernel has no links of a kind, where that can be asked. The request cannot make one: a group's
- * MAC is no link's, and ipvlan, which does not look at it, needs a parent. It loads the module, as ADD does.
+ * Throws `CniError` if the kernel does not have a kind, as far as that can be determined. The request cannot create a
+ * link: a group's MAC is invalid, and ipvlan, which does not check it, needs a parent. It loads the module, like ADD.
  */
 export function requireKind(host: NetlinkSocket, kind: Kind): void {
   if (moduleOf(kind) === undefined) return
@@ -40,7 +40,7 @@ export function requireKind(host: NetlinkSocket, kind: Kind): void {
   }
 }
 
-/** What errors say of a kind that the kernel does not have. */
+/** Returns the text for a kind that the kernel does not have. */
 export function noKind(kind: Kind): string {
   return `the kernel has no ${kind}: load the module "${moduleOf(kind) ?? kind}"`
 }

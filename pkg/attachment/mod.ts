@@ -1,6 +1,6 @@
 /**
- * The scaffold of the plugins that give containers an interface: sockets, leases, masquerade, undo, and the verbs that find
- * an interface by its owner. A plugin says what is particular to it.
+ * The scaffold of the plugins that give containers an interface: sockets, leases, masquerade, undo, and the verbs that
+ * find an interface by its owner. A plugin contributes only its own part.
  *
  * @example
  * export const macvlan = defineInterfacePlugin<MacvlanConfig>({

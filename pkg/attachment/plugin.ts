@@ -9,96 +9,101 @@ import type { Undo } from "../undo/mod.ts"
 import type { Recorded } from "./check.ts"
 import type { InterfaceKind } from "./kinds.ts"
 
-/** What the scaffold has to know of a plugin's configuration. */
+/** The part of a plugin's configuration that the scaffold needs. */
 export interface AttachmentConfig extends Omit<InterfaceConfig, "mac"> {
-  /** ADD writes rules into the packet filter. */
+  /** ADD writes rules to the packet filter. */
   hasRules?: boolean
-  /** What the container sends beyond its networks leaves with the host's address. */
+  /** Packets that leave the container's networks get the host's address. */
   ipMasq?: boolean
-  /** Networks that an address in them reaches without masquerade, instead of its own network only. */
+  /** Networks that their addresses reach without masquerade, instead of only their own network. */
   ipMasqBeyond?: readonly string[]
-  /** Undefined: the one that the kernel can do. */
+  /** Undefined for the one that the kernel supports. */
   ipMasqBackend?: BackendName | undefined
   /** The interface stays down. */
   disableContainerInterface?: boolean
 }
 
-/** Both sides of an attachment while a verb works on it. */
+/** Both sides of an attachment during a verb. */
 export interface Sides {
   call: Call
-  /** Whose everything is that the attachment leaves in the kernel. */
+  /** The owner recorded on every kernel object of the attachment. */
   owner: Owner
   /** A socket in the host's namespace. */
   host: RouteSocket
   /** The container's namespace, and a socket inside it. */
   sandbox: Netns
   inside: RouteSocket
-  /** Undefined where no rules are asked for, or the kernel has no nf_tables. */
+  /** Undefined if no rules are configured, or the kernel has no nf_tables. */
   filter: PacketFilter | undefined
 }
 
 /** An attachment during its ADD. */
 export interface Attaching extends Sides {
-  /** Every change of the host is followed by its reverse; what lies in the container goes with the interface. */
+  /**
+   * Every change of the host is followed by its reverse; changes inside the container are deleted with the interface.
+   */
   undo: Undo
 }
 
 /**
- * Returns the result that the interface is to have: addresses, routes, DNS. Call it once the interface exists and frames
- * can pass: only then can DHCP lease an address. Other addresses are leased before `attach`. Throws the IPAM plugin's
- * error.
+ * Returns the result for the interface: addresses, routes, DNS. Call it once the interface exists and passes frames:
+ * only then can DHCP lease an address. Other addresses are leased before `attach`. Throws the IPAM plugin's error.
  */
 export type Lease = () => Result
 
-/** An attachment that is compared with what ADD answered. */
+/** An attachment that is compared with ADD's result. */
 export interface Checking extends Sides {
   recorded: Recorded
-  /** The container's interface: there, of the recorded MAC and MTU, and up. */
+  /** The container's interface: it exists, is up, and has the recorded MAC and MTU. */
   link: Link
 }
 
-/** An attachment with what ADD has answered for its interface. */
+/** An attachment with ADD's result for its interface. */
 export interface RestorableInterface<C> extends Restorable<C> {
   readonly recorded: Recorded
 }
 
-/** What restoring works with. */
+/** The context of restoring. */
 export interface RestoringInterfaces<C> extends Omit<Restoring<C>, "attachments"> {
   readonly attachments: readonly RestorableInterface<C>[]
   /** A socket in the host's namespace. */
   readonly host: RouteSocket
-  /** Undefined where no rules are asked for, or the kernel has no nf_tables. */
+  /** Undefined if no rules are configured, or the kernel has no nf_tables. */
   readonly filter: PacketFilter | undefined
 }
 
-/** The routes inside a container, in the order in which the kernel takes them. */
+/** The routes inside a container, in the order that the kernel accepts. */
 export interface ContainerRoutes {
   readonly first: readonly RouteSpec[]
-  /** Networks whose routes, made by the kernel along with the addresses, have to go. */
+  /** Networks whose routes, added by the kernel with the addresses, are deleted. */
   readonly networks: readonly Cidr[]
   readonly last: readonly RouteSpec[]
 }
 
 /**
- * A plugin that gives containers an interface: what is particular to it. The scaffold does the rest: sockets, leases, the
+ * A plugin that gives containers an interface: its own part. The scaffold does the rest: sockets, leases, the
  * masquerade, undo, and the verbs that find an interface by its owner.
  */
 export interface InterfacePlugin<C extends AttachmentConfig, Prepared = void> {
   readonly name: string
-  /** Of the container's interface. Undefined for a device that is not made here, and that `detach` gives back. */
+  /**
+   * The kind of the container's interface. Undefined for a device that is not created here and that `detach` returns.
+   */
   readonly kind: InterfaceKind | undefined
-  /** An attachment without an IPAM plugin has the addresses and routes of the earlier plugin's result, if there is one. */
+  /**
+   * An attachment without an IPAM plugin has the addresses and routes of the earlier plugin's result, if there is one.
+   */
   readonly takesAddresses?: boolean
   readonly fields?: Plugin<C>["fields"]
   config: Plugin<C>["config"]
   /**
-   * The IPAM plugin's answer as this plugin gives it to the runtime. Called before anything is made, and by STATUS. Without
-   * it all addresses belong to the first interface. Throws `CniError` for addresses that the plugin cannot use.
+   * Completes the IPAM plugin's result for the runtime. Called before anything is created, and by STATUS. Without it
+   * all addresses belong to the first interface. Throws `CniError` for addresses that the plugin cannot use.
    */
   complete?(leased: Result, config: C): Result
   /**
-   * Takes over what an earlier plugin of the chain has made, and returns the result; undefined where there is nothing to
-   * take over. Throws `CniError`.
+   * Takes over the interface of an earlier plugin of the chain, and returns the result; undefined if there is none.
+   * Throws `CniError`.
    */
   chained?(attaching: Attaching, config: C): Result | undefined
   /**
@@ -111,27 +116,26 @@ export interface InterfacePlugin<C extends AttachmentConfig, Prepared = void> {
    * addresses are leased, except those of DHCP. Throws `CniError`.
    */
   attach(attaching: Attaching, lease: Lease, config: C, prepared: Prepared): Interface[]
-  /** Compares what the scaffold does not know of. Throws a `CniError` that names the first difference. */
+  /** Compares what the scaffold does not compare. Throws `CniError` with the first difference. */
   check?(checking: Checking, config: C): void
-  /** Compares the routes, where they are not just those of the result. Throws `CniError`. */
+  /** Compares the routes, if they are not exactly those of the result. Throws `CniError`. */
   checkRoutes?(checking: Checking): void
-  /** The routes of the container, where they are not just those of the result. */
+  /** Returns the container's routes, if they are not exactly those of the result. */
   routesInside?(recorded: Recorded, link: Link): ContainerRoutes
-  /** Throws the `CniError` that each ADD would throw, for any container. For STATUS. */
+  /** Throws the `CniError` that every ADD would throw, for any container. For STATUS. */
   requireUsable?(sides: Pick<Sides, "host" | "filter">, config: C): void
-  /** Likewise, for an ADD that gets the addresses of this result. */
+  /** Like `requireUsable`, for an ADD with the addresses of this result. */
   requireRoomFor?(host: RouteSocket, result: Result, config: C): void
-  /** What ADD may have left in the packet filter. */
+  /** Returns the rules that ADD may have left in the packet filter. */
   rules?(filter: PacketFilter | undefined): readonly Pick<OwnedRules<never, NamespaceFile>, "remove" | "gc">[]
-  /** Makes again what the host has lost, but for the masquerade, which is the scaffold's. */
+  /** Restores lost objects of the host except the masquerade, which the scaffold restores. */
   restore?(restoring: RestoringInterfaces<C>): void
-  /** Takes back for DEL what neither goes with the interface nor is one of the `rules`. Throws `CniError`. */
+  /** For DEL: removes what is neither deleted with the interface nor one of the `rules`. Throws `CniError`. */
   detach?(call: Call, config: C, owner: Owner): void
   /**
-   * For GC: does the work of `detach` for all objects of the network that belong to none of these owners. Throws
-   * `CniError`.
+   * For GC: does the work of `detach` for all objects of the network except those of these owners. Throws `CniError`.
    */
   detachOrphans?(call: Call, valid: readonly Owner[]): void
-  /** Whether the container gets a device without an interface, which its own driver runs from user space. */
+  /** Whether the container gets a device without an interface, for a user-space driver. */
   isUserspace?(config: C): boolean
 }

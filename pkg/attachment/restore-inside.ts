@@ -24,8 +24,8 @@ import { openSandbox } from "./sandbox.ts"
 const NO_ROUTES: ContainerRoutes = { first: [], networks: [], last: [] }
 
 /**
- * Brings a container's interface up again, and makes again the addresses and routes of its ADD that are missing. What is there stays.
- * Returns what was missing, in words. Throws `CniError`, also where the interface no longer exists.
+ * Brings a container's interface up, and restores missing addresses and routes of its ADD. Existing ones stay. Returns
+ * what was missing, in words. Throws `CniError`, also if the interface no longer exists.
  */
 export function restoreInterface<C extends AttachmentConfig>(
   { kind, chained, routesInside, isUserspace }: InterfacePlugin<C, unknown>,
@@ -50,7 +50,7 @@ export function restoreInterface<C extends AttachmentConfig>(
   orCannot(`Cannot restore "${link.name}" in "${call.netns}"`, () => {
     for (const address of addresses) unlessErrno(() => addAddress(inside, link, { ...address, noDad: true }), "EEXIST")
     if (isDown) setLink(inside, link, { up: true })
-    // With an interface that comes up, and with an address, routes of the kernel's come.
+    // When an interface comes up or gets an address, the kernel adds routes.
     for (const route of missingRoutes(first)) unlessErrno(() => addRoute(inside, route, "append"), "EEXIST")
     for (const { ip: dst, prefix } of isDown || addresses.length > 0 ? networks : [])
       unlessErrno(() => deleteRoute(inside, { dst, prefix, index: link.index }), "ESRCH")
@@ -63,7 +63,10 @@ function plainRoutes({ prevResult, addresses }: Recorded, link: Link): Container
   return { first: [...connectedRoutes(addresses, link), ...planRoutes(prevResult, link)], networks: [], last: [] }
 }
 
-/** The routes that the kernel makes for addresses, by which gateways are reached. sbr moves them, so that they can be lost without the address. */
+/**
+ * Returns the routes that the kernel adds for addresses, through which gateways are reached. sbr moves them, so they
+ * can be lost without the address.
+ */
 function connectedRoutes(addresses: readonly Cidr[], { index }: Link): RouteSpec[] {
   return addresses.flatMap(({ ip, prefix }) => {
     if (prefix === ip.length * 8) return []
@@ -88,7 +91,7 @@ function requireInterface(inside: NetlinkSocket, call: InsideCall, kind: Interfa
   }
 }
 
-/** Of an interface in a VRF the routes are in the VRF's table. */
+/** The routes of an interface in a VRF are in the VRF's table. */
 function inTableOf(inside: NetlinkSocket, { attributes: { master } }: Link, routes: ContainerRoutes): ContainerRoutes {
   const vrf = master ? findLink(inside, master as Ifindex) : undefined
   const table = vrf && linkData(vrf, "vrf")?.table

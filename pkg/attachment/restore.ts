@@ -6,7 +6,10 @@ import { type Cidr, CniError, Code, contains, ownerComment, parseCidr } from "..
 import { readRecorded } from "./check.ts"
 import type { AttachmentConfig, InterfacePlugin, RestorableInterface } from "./plugin.ts"
 
-/** Makes again what the plugin itself restores, and then the masquerade, for all attachments. What lies in containers stays as it is. */
+/**
+ * Restores the plugin's own objects, and then the masquerade, for all attachments. The inside of containers stays
+ * unchanged.
+ */
 export function restoreAttachments<C extends AttachmentConfig>(
   plugin: InterfacePlugin<C, unknown>,
   masquerades: (config: C) => boolean,
@@ -59,15 +62,15 @@ export class HostEnds {
   }
 
   /**
-   * Returns the host's end of an attachment, found by its owner's alias, or by the name in the result when the Go suite
-   * has made it. `undefined` when it was deleted.
+   * Returns the host's end of an attachment, found by its owner's alias, or by the name in the result if the Go suite
+   * created it. Returns `undefined` if it was deleted.
    */
   findEnd({ owner, result }: Pick<RestorableInterface<unknown>, "owner" | "result">): Link | undefined {
     const named = result.interfaces.flatMap(({ name, sandbox }) => (sandbox ? [] : (this.#byName.get(name) ?? [])))
     return this.#byAlias.get(ownerComment(owner)) ?? named[0]
   }
 
-  /** Like `findEnd`; throws `CniError` when the end was deleted. */
+  /** Like `findEnd`; throws `CniError` if the end was deleted. */
   endOf(one: Pick<RestorableInterface<unknown>, "owner" | "result">): Link {
     const end = this.findEnd(one)
     if (end) return end

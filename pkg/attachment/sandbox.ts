@@ -6,7 +6,7 @@ import { CniError, Code, isOfContainer } from "../types/mod.ts"
 import { findHostEnd } from "./host-end.ts"
 import { type InterfaceKind, interfaceKinds } from "./kinds.ts"
 
-/** What a call says of the container. */
+/** A call's data about the container. */
 interface Place {
   namespace: NamespaceFile
   containerId: string
@@ -14,8 +14,8 @@ interface Place {
 }
 
 /**
- * Opens a container's namespace for a chained plugin. Throws `CniError` with code 4 when the namespace does not exist,
- * or when the interface in it belongs to another container.
+ * Opens a container's namespace for a chained plugin. Throws `CniError` with code 4 if the namespace does not exist, or
+ * the interface in it belongs to another container.
  */
 export function openSandbox({ namespace, containerId, ifName }: Place): Netns {
   return prepared(Netns.open(namespace), (sandbox) => {
@@ -32,8 +32,8 @@ export function openSandbox({ namespace, containerId, ifName }: Place): Netns {
 }
 
 /**
- * Returns a container's namespace for a DEL that changes objects without an owner in it. `undefined` when it no longer
- * exists, or when the path now leads to another container's namespace, as /proc/PID/ns/net can: its interfaces then
+ * Returns a container's namespace for a DEL that changes objects without an owner in it. Returns `undefined` if it no
+ * longer exists, or the path now leads to another container's namespace, as /proc/PID/ns/net can: its interfaces then
  * have another owner. Throws `CniError` and `NetlinkError`.
  */
 export function findSandbox({
@@ -65,7 +65,7 @@ function isAnothers(sandbox: Netns, containerId: string, ifName: string): boolea
   const given = new GivenDevices(sandbox)
   const first = findLink(inside, ifName)
   const owner = first && ownerOfLink(host, sandbox, first, given)
-  if (owner !== undefined && isOwn(owner)) return false // what is asked of the kernel in most cases
+  if (owner !== undefined && isOwn(owner)) return false // usually the only request
   let hasOther = false
   for (const link of listLinks(inside, mayHaveOwner)) {
     inside.step("tell whose the links are")
@@ -76,14 +76,14 @@ function isAnothers(sandbox: Netns, containerId: string, ifName: string): boolea
   return hasOther
 }
 
-/** A pair with both ends in the container has no owner; a container can make many of these. */
+/** A pair with both ends in the container has no owner; a container can create many of these. */
 function mayHaveOwner({ kind, attributes: { alias, linkNetnsId, altNames } }: Link): boolean {
   return kind === "veth" ? linkNetnsId !== undefined : alias !== undefined || altNames !== undefined
 }
 
-/** Whose one of a container's interfaces is, as `ownerComment` writes it; undefined when nothing says so. */
+/** Returns the owner of a container's interface in the form of `ownerComment`; undefined if it has none. */
 function ownerOfLink(host: NetlinkSocket, sandbox: Netns, link: Link, given: GivenDevices): string | undefined {
-  // Without a mark no file has to be read. A container that takes it off hides its device from its own chain alone.
+  // Without a mark no file has to be read. A container that removes it hides its device only from its own chain.
   const isMarked = link.attributes.altNames?.some((name) => name.split(":").length === 3) === true
   const device = isMarked ? given.findOwner(link) : undefined
   if (device !== undefined) return device

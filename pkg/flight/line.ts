@@ -11,7 +11,7 @@ export interface FlightTrace {
   readonly parent: string
 }
 
-/** What is kept of one call of a plugin. */
+/** The record of one call of a plugin. */
 export interface FlightLine {
   /** When it began, ISO 8601 in UTC. */
   readonly time: string
@@ -23,12 +23,12 @@ export interface FlightLine {
   readonly netns?: string | undefined
   /** From the first line of TypeScript to the end of the answer. */
   readonly ms: number
-  /** Milliseconds of its parts: "input", "plugin", "ipam" (which is a part of "plugin"). */
+  /** Milliseconds of its stages: "input", "plugin", and "ipam", which is a part of "plugin". */
   readonly stages?: Readonly<Record<string, number>> | undefined
   readonly exitCode: number
   /** The addresses of an ADD. */
   readonly ips?: readonly string[] | undefined
-  /** What was changed on the host, as undo would take it back. */
+  /** The changes of the host, in the words of undo. */
   readonly changes?: readonly string[] | undefined
   /** Of the error object. */
   readonly code?: number | undefined
@@ -40,8 +40,8 @@ export interface FlightLine {
 const HEAD = 9
 
 /**
- * A line as a slot of the ring: checksum, JSON, blanks, newline. What does not fit is left out or cut: changes first, then the
- * error's end, then the result.
+ * Encodes a line as a slot of the ring: checksum, JSON, blanks, newline. If it does not fit, it is shortened: first the
+ * changes, then the end of the error, then the result.
  */
 export function encodeLine(line: FlightLine, sequence: number, bytes: number): Uint8Array {
   const slot = new Uint8Array(bytes).fill(0x20)
@@ -59,10 +59,10 @@ export function encodeLine(line: FlightLine, sequence: number, bytes: number): U
   return slot
 }
 
-/** How often a line is shortened; the last one always fits. */
+/** The number of times that a line is shortened; the last one always fits. */
 const ROUNDS = 3
 
-/** The line, the shorter the higher the round. */
+/** Returns the line, shorter for higher rounds. */
 function shortened(line: FlightLine, round: number): FlightLine {
   const { changes, error, ...rest } = line
   const room = [400, 100, 48][round] ?? 0
@@ -77,8 +77,8 @@ function shortened(line: FlightLine, round: number): FlightLine {
 }
 
 /**
- * The checksum of all that follows the place where it stands: FNV-1a over words of 32 bits. A word that differs always changes
- * it, several do but for once in four billion; a CRC costs an interpreter four times as much.
+ * Returns the checksum of everything after its own place: FNV-1a over words of 32 bits. A single different word always
+ * changes it, several do except once in four billion times; a CRC costs an interpreter four times as much.
  */
 function checksum(slot: Uint8Array): number {
   const words = new Uint32Array(slot.buffer, slot.byteOffset + WORDS_FROM, (slot.length - WORDS_FROM) >> 2)
@@ -92,17 +92,17 @@ function checksum(slot: Uint8Array): number {
 
 /** The first whole word after the checksum; the characters before it are always ` {"s`. */
 const WORDS_FROM = 12
-/** Four blanks: what a slot is filled up with. */
+/** Four blanks: the padding of a slot. */
 const BLANKS = 0x20202020
 
-/** Cut between characters, with any bytes. */
+/** Cuts a text between characters. */
 function cut(text: string, length: number): string {
   return text.length <= length ? text : `${text.slice(0, length - 1)}…`
 }
 
 /**
- * Reads a slot: the number of the line and the line. Undefined for an empty slot, and for one of which a part was written over
- * another line: then the checksum is another.
+ * Decodes a slot: the number of the line and the line. Undefined for an empty slot, and for a partly overwritten one,
+ * whose checksum differs.
  */
 export function readSlot(slot: Uint8Array): { sequence: number; line: FlightLine } | undefined {
   const [, sum, json = ""] = /^([0-9a-f]{8}) (\{"s.*\}) *\n$/s.exec(decodeUtf8(slot)) ?? []

@@ -1,5 +1,6 @@
 /**
- * The flight recorder: a ring of lines in one file of bounded size, one for each call of a plugin. Off unless the file is there.
+ * The flight recorder: a ring of lines in one file of fixed size, one line per call of a plugin. It is off unless the
+ * file exists.
  *
  * @example
  * using recorder = FlightRecorder.find()

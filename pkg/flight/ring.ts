@@ -1,38 +1,38 @@
 import { decodeUtf8, encodeUtf8 } from "../engine/mod.ts"
 import { type FlightLine, readSlot } from "./line.ts"
 
-/** The ring. Where it is, calls are recorded. */
+/** The ring. Calls are recorded if it exists. */
 export const FLIGHT_FILE = "/run/cni/flight-recorder"
 
-/** Bytes of a line, and of the head. */
+/** The size of a line, and of the head. */
 export const SLOT_BYTES = 1024
-/** How many lines it keeps. */
+/** The number of lines. */
 export const RING_SLOTS = 1024
 /** The size of the file, which never changes. */
 export const RING_BYTES = SLOT_BYTES * (RING_SLOTS + 1)
 
 const MAGIC = "cni-flight-recorder 1"
-/** Bytes of the head that matter: the magic, a blank, 12 digits. */
+/** The size of the head's used part: the magic, a blank, 12 digits. */
 export const HEAD_BYTES = MAGIC.length + 13
 
-/** A head that says which number the next line has. */
+/** Returns a head with the number of the next line. */
 export function encodeHead(next: number): Uint8Array {
   return encodeUtf8(`${MAGIC} ${String(next).padStart(12, "0")}`)
 }
 
-/** The number of the next line; undefined for what is no ring. */
+/** Returns the number of the next line; undefined if the bytes are not a ring. */
 export function readHead(bytes: Uint8Array): number | undefined {
   const text = decodeUtf8(bytes.subarray(0, HEAD_BYTES))
   const digits = text.slice(MAGIC.length + 1)
   return text.startsWith(`${MAGIC} `) && /^\d{12}$/.test(digits) ? Number(digits) : undefined
 }
 
-/** Where the line of a number is. */
+/** Returns the offset of a line. */
 export function slotOffset(sequence: number): number {
   return SLOT_BYTES * (1 + (sequence % RING_SLOTS))
 }
 
-/** The bytes of a new ring. */
+/** Returns the bytes of a new ring. */
 export function emptyRing(): Uint8Array {
   const ring = new Uint8Array(RING_BYTES).fill(0x20)
   for (let end = SLOT_BYTES - 1; end < RING_BYTES; end += SLOT_BYTES) ring[end] = 0x0a
@@ -47,8 +47,8 @@ export interface Numbered {
 }
 
 /**
- * Returns the lines of a ring, the oldest first; `undefined` when the bytes are not a ring. A slot that is being
- * written is left out.
+ * Returns the lines of a ring, the oldest first; `undefined` if the bytes are not a ring. A slot that is being written
+ * is left out.
  */
 export function readRing(bytes: Uint8Array): Numbered[] | undefined {
   if (readHead(bytes) === undefined) return undefined

@@ -18,7 +18,7 @@ import type { Answered, Call, Plugin } from "./plugin.ts"
 
 /**
  * Runs the verb of a call; `write` gets the result of ADD. Throws the plugin's errors until it has answered; later ones
- * are logged. Throws code 999 when ADD returns something that `call.answer` did not make, or returns a promise.
+ * are logged. Throws code 999 if ADD returns something that `call.answer` did not create, or a promise.
  */
 export function perform<C>(plugin: Plugin<C>, parts: Omit<Call, "answer">, write: (text: string) => void): void {
   const answers = new Set<unknown>()
@@ -50,13 +50,13 @@ export function perform<C>(plugin: Plugin<C>, parts: Omit<Call, "answer">, write
   throw new CniError(Code.Internal, `Cannot answer ${call.verb}: plugin "${plugin.name}" returned ${what}`)
 }
 
-/** Logs where an error of the plugin's own code comes from: a bug. Returns the error. */
+/** Logs the origin of an error in the plugin's own code: a bug. Returns the error. */
 function logged(error: unknown, log: (line: string) => void): unknown {
   if (!(error instanceof CniError || isErrno(error)) && error instanceof Error) log(withFrames(error))
   return error
 }
 
-/** Never throws: a second answer would be the consequence. */
+/** Never throws: that would cause a second answer. */
 function logAfterAnswer(error: unknown, log: (line: string) => void): void {
   try {
     log(`Cannot clean up after the answer: ${messageOf(error)}`)
@@ -84,7 +84,7 @@ function runVerb<C>(plugin: Plugin<C>, call: Call, config: C): unknown {
   }
 }
 
-/** Any thrown value as the reply that reports it: the error object of CNI 1.1.0, exit code 1. Never throws. */
+/** Returns the reply for any thrown value: the error object of CNI 1.1.0, exit code 1. Never throws. */
 export function errorReply(error: unknown, cniVersion: string): Reply {
   const reply = { stdout: printJson(errorObject(error, cniVersion)), exitCode: 1 }
   return error instanceof AlreadyAttached ? { ...reply, isAttached: true } : reply
@@ -106,14 +106,14 @@ function errorObject(error: unknown, cniVersion: string): ErrorObject {
   }
 }
 
-/** An error of the kernel that no plugin has caught, as a `CniError`; returns another error as it is. */
+/** Converts an error of the kernel that no plugin has caught to a `CniError`; returns other errors unchanged. */
 function toCniError(error: unknown): unknown {
   if (!isErrno(error)) return error
   const details = isErrno(error, "ENODEV") ? "the interface was deleted or moved during the call" : ""
   return new CniError(Code.Internal, `Cannot ${error.message}`, { cause: error, details })
 }
 
-/** What the caller can do where an engine has run out of something. */
+/** What the caller can do if the engine has run out of something. */
 const advice = {
   memory: "raise the limit for plugins: RLIMIT_AS, or its cgroup's memory.max",
   stack: "the configuration is nested too deeply, or the caller's RLIMIT_STACK is below 1 MiB",

@@ -8,7 +8,10 @@ import type { CallIo } from "./serve.ts"
 /** "00-TRACE-SPAN-FLAGS", W3C Trace Context. */
 const TRACEPARENT = /^[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}$/
 
-/** What is kept of one call while it runs. Made only when the recorder is on: it wraps the plugin, and what that sees of the process. */
+/**
+ * The record of one call while it runs. It exists only if the recorder is on: it wraps the plugin and its view of the
+ * process.
+ */
 export class Flight {
   readonly #recorder: FlightRecorder
   readonly #env: Environment
@@ -16,7 +19,7 @@ export class Flight {
   readonly #time: string
   readonly #clock: () => number
   readonly #startMs: number
-  /** When the plugin was first called. */
+  /** The time of the first call of the plugin. */
   #pluginMs: number | undefined
   #ipamMs: number | undefined
   #network: string | undefined
@@ -32,7 +35,7 @@ export class Flight {
     this.#time = new Date().toISOString()
   }
 
-  /** Begins a line if the recorder is on; undefined when it is off, and for VERSION. Never throws. */
+  /** Starts a line if the recorder is on; undefined if it is off, and for VERSION. Never throws. */
   static begin(plugin: string, env: Environment, file = FLIGHT_FILE, clock = monotonicMs): Flight | undefined {
     const verb = env.CNI_COMMAND ?? ""
     if (verb === "" || verb === "VERSION") return undefined
@@ -40,7 +43,7 @@ export class Flight {
     return recorder && new Flight(recorder, plugin, env, clock)
   }
 
-  /** The plugin as it is, which notes the network, the changes of the host, and when it is called. */
+  /** Wraps the plugin to note the network, the changes of the host, and the start of each call. */
   watch<C>(plugin: Plugin<C>): Plugin<C> {
     return {
       ...plugin,
@@ -61,7 +64,7 @@ export class Flight {
     }
   }
 
-  /** The process as it is, which notes the result and the time of the plugins in this process, which is that of the stage "ipam". */
+  /** Wraps the process to note the result, and the time of plugins in this process, which is the stage "ipam". */
   watchIo(io: CallIo): CallIo {
     return {
       ...io,
@@ -110,7 +113,7 @@ export class Flight {
         trace: this.#trace(),
       })
     } catch {
-      // A line that is lost is no reason to fail.
+      // A lost line must not fail the call.
     } finally {
       this.#recorder[Symbol.dispose]()
     }
@@ -122,12 +125,12 @@ export class Flight {
   }
 }
 
-/** Microseconds are all that a clock tells. */
+/** A clock's resolution is microseconds. */
 function round(ms: number): number {
   return Math.round(ms * 1000) / 1000
 }
 
-/** Of results of every version: up to 0.2.0 there is one address of each family. */
+/** Returns the addresses in a result of any version: up to 0.2.0 there is one address per family. */
 function addressesIn(text: string): string[] | undefined {
   if (text === "") return undefined
   const { ips, ip4, ip6 } = JSON.parse(text) as { ips?: { address: string }[]; ip4?: Ip; ip6?: Ip }

@@ -2,12 +2,12 @@ import { NamespaceFile } from "../netns/mod.ts"
 import { atLeast, CniError, Code, type NetworkConfig } from "../types/mod.ts"
 import type { Verb } from "./plugin.ts"
 
-/** The versions of the specification that brought the verbs that were not always there. */
+/** The versions of the specification that introduced verbs. */
 const since: { readonly [verb in Verb]?: string } = { CHECK: "0.4.0", GC: "1.1.0", STATUS: "1.1.0" }
 
 /**
- * Checks that a verb exists in the configuration's version and that the plugin supports that version, as strings: nothing
- * is negotiated. Throws code 1; for CHECK, GC and STATUS code 6 when a version cannot be read.
+ * Checks that a verb exists in the configuration's version, and that the plugin supports exactly that version: nothing
+ * is negotiated. Throws code 1; for CHECK, GC and STATUS code 6 if a version cannot be read.
  */
 export function checkVersion(verb: Verb, configVersion: string, supported: readonly string[]): void {
   const first = since[verb]
@@ -29,14 +29,14 @@ function mismatch(msg: string, configVersion: string, supported: readonly string
   })
 }
 
-/** A process' namespace: nothing holds it, so that another process may have the number by now. */
+/** A process's namespace: nothing holds it, and another process may have the same ID by now. */
 const ofProcess = /\/proc\/\d+\/(task\/\d+\/)?ns\/net$/
 
 /**
- * The namespace that a verb is to work on: the one found, unless that is the one that the plugin itself runs in. To work on
- * that one would change the host, and is refused with code 8; for DEL a path like /proc/PID/ns/net says that the container's
- * process has ended and a process of the host has its number: the namespace no longer exists, and the path is "". What is compared
- * is what is worked on: the open namespace, also when its path changes. `CNI_NETNS_OVERRIDE` allows it.
+ * Returns the namespace for a verb: the one found, unless it is the plugin's own. Working on that one would change the
+ * host, and is refused with code 8. For DEL, a path like /proc/PID/ns/net to it means that the container's process has
+ * ended and a process of the host has its ID: the namespace no longer exists, and the path becomes "". The open
+ * namespace is compared, so a change of the path does not matter. `CNI_NETNS_OVERRIDE` allows the plugin's own.
  */
 export function containerNamespace(verb: Verb, found: NamespaceFile, override = ""): NamespaceFile {
   if (verb !== "ADD" && verb !== "DEL") return found
@@ -48,8 +48,9 @@ export function containerNamespace(verb: Verb, found: NamespaceFile, override = 
 }
 
 /**
- * Whether a GC knows what to keep, and a line on stderr if it does not: all would look stale, so nothing may go. It is no
- * error: upstream's `cnitool gc` calls so. An empty list, or a `null` one as Go writes it, says that nothing is valid.
+ * Whether a GC knows what to keep; if not, it logs a line: everything would look stale, so nothing is removed. This is
+ * not an error: upstream's `cnitool gc` calls plugins in this way. An empty list, or `null` as Go writes it, means that
+ * nothing is valid.
  */
 export function knowsAttachments({ name, attachments }: NetworkConfig, log: (line: string) => void): boolean {
   if (attachments !== undefined) return true

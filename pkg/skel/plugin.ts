@@ -11,19 +11,19 @@ import {
   type Result,
 } from "../types/mod.ts"
 
-/** What a runtime can ask of a plugin; the value of `CNI_COMMAND`. */
+/** The value of `CNI_COMMAND`. */
 export type Verb = "ADD" | "DEL" | "CHECK" | "GC" | "STATUS" | "VERSION"
 
-/** What every verb gets. A field that the verb does not carry is "". */
+/** The input of every verb. A field that the verb does not have is "". */
 export interface Call {
   readonly verb: Verb
   readonly containerId: string
   /**
-   * Path of the container's network namespace, for messages and results. Never the plugin's own namespace; on DEL it
-   * may be "" or no longer exist.
+   * The path of the container's network namespace, for messages and results. Never the plugin's own namespace; on DEL
+   * it may be "" or no longer exist.
    */
   readonly netns: string
-  /** What is at that path, opened once, before anything else: what is worked on, also when the path changes. */
+  /** The file at that path, opened once before anything else: it is used even if the path changes. */
   readonly namespace: NamespaceFile
   readonly ifName: string
   /** `CNI_ARGS` */
@@ -39,16 +39,16 @@ export interface Call {
   /** Runs another plugin with the same environment and configuration. */
   readonly delegate: Delegate
   /**
-   * Answers ADD, as the last thing that can fail: encodes the result in the caller's version, writes it, and only then
-   * keeps what `undo` would take back. A result that the version cannot hold throws code 1, one that cannot be written code
-   * 5, and the ADD is undone. What it returns is the only thing that ADD may return.
+   * Answers ADD as its last step that can fail: encodes the result in the caller's version, writes it, and only then
+   * keeps the changes in `undo`. A result that the version cannot hold throws code 1, one that cannot be written code
+   * 5, and the ADD is undone. ADD must return the returned value.
    */
   answer(result: Result, undo?: Kept): Answered
   /** One line on stderr. */
   log(line: string): void
 }
 
-/** What `answer` keeps once the result is written; the flight recorder reads what was changed. */
+/** The part of an `Undo` that `answer` uses; the flight recorder reads the changes. */
 export interface Kept {
   keep(): void
   readonly changes?: readonly string[]
@@ -56,31 +56,34 @@ export interface Kept {
 
 declare const answered: unique symbol
 
-/** A result that has been written, by `call.answer`. */
+/** A result that was written by `call.answer`. */
 export interface Answered {
   readonly [answered]: true
 }
 
-/** What a plugin reads its configuration from. */
+/** The input of a plugin's configuration parser. */
 export type ConfigCall = Pick<Call, "verb" | "args" | "raw">
 
 /** A plugin: its configuration and its verbs. Verbs throw `CniError`; anything else becomes code 999. */
 export interface Plugin<C> {
   readonly name: string
-  /** Supported versions of the specification; all of them when left out. */
+  /** Supported versions of the specification; all if absent. */
   readonly versions?: readonly string[]
-  /** The table that `config` reads by: the schemas, `cni lint` and the manual pages are made from it. No keys without it. */
+  /**
+   * The table that `config` reads by; schemas, `cni lint` and the manual pages are generated from it. No keys if
+   * absent.
+   */
   readonly fields?: Fields | undefined
   /**
-   * JSON in, a checked value out; throws `CniError` 7. For DEL and GC be lenient: what is not needed to clean up must not
-   * stop it.
+   * Parses JSON to a checked value; throws `CniError` 7. For DEL and GC it must be lenient: a value that is not needed
+   * to clean up must not stop it.
    */
   config(network: NetworkConfig, call: ConfigCall): C
   add(call: Call, config: C): Answered
   check(call: Call, config: C): void
   del(call: Call, config: C): void
   status(call: Call, config: C): void
-  /** `attachments` are those to keep; everything else of this network goes. */
+  /** `attachments` are kept; everything else of this network is removed. */
   gc(call: Call, config: C, attachments: readonly Attachment[]): void
 }
 
@@ -89,7 +92,7 @@ export function definePlugin<C>(plugin: Plugin<C>): Plugin<C> {
   return plugin
 }
 
-/** Checks for STATUS what ADD checks by the same code, and returns what that returns: its refusal becomes code 50. */
+/** Runs for STATUS the code of ADD's checks, and returns its result: a refusal becomes code 50. */
 export function requireForAdd<T>(check: () => T): T {
   try {
     return check()
@@ -99,8 +102,8 @@ export function requireForAdd<T>(check: () => T): T {
 }
 
 /**
- * The same for what every container gets one of: as long as one of them will do, ADD can succeed. The first refusal is
- * thrown.
+ * Like `requireForAdd`, for resources of which every container gets one: ADD can succeed as long as one of them is
+ * usable. Throws the first refusal.
  */
 export function requireOneForAdd<T>(choices: readonly T[], check: (choice: T) => void): void {
   let refusal: CniError | undefined

@@ -19,8 +19,8 @@ import type { Plugin } from "./plugin.ts"
 import { serve } from "./serve.ts"
 
 /**
- * Runs a plugin as this process: reads `CNI_*` and stdin, replies on stdout once, exits. Those of `delegates` that this
- * plugin calls run in this process when `CNI_PATH` leads to a file of the same build. Nothing is ever waited for.
+ * Runs a plugin as this process: reads `CNI_*` and stdin, replies on stdout once, exits. Delegates in `delegates` run
+ * in this process if `CNI_PATH` leads to a file of the same build. Nothing is ever waited for.
  *
  * @example if (import.meta.main) runPlugin(ptp)
  */
@@ -32,12 +32,12 @@ export function runPlugin<C>(plugin: Plugin<C>, delegates: readonly Plugin<unkno
   const reply = flight ? serve(flight.watch(plugin), flight.watchIo(io)) : serve(plugin, io)
   const exitCode = answer(reply)
   flight?.end(reply)
-  return exit(exitCode) // at once: what a verb left behind must not keep the process
+  return exit(exitCode) // at once: leftovers of a verb must not keep the process alive
 }
 
 /**
- * Writes what is left to be said on stdout; returns the exit code: that of the reply, and 1 when it could not be written.
- * Throws when the engine has no memory or stack for that: the host then answers without the engine.
+ * Writes the reply to stdout; returns the exit code: the reply's, or 1 if it could not be written. Throws if the engine
+ * has no memory or stack left for it: the host then answers without the engine.
  */
 export function answer(reply: Reply): number {
   try {
@@ -67,12 +67,12 @@ const stderr = 2 as Fd
 /** More than any configuration with its prevResult. */
 export const inputLimit = 16 << 20
 
-/** How long stdin may stay silent, and stdout full. */
+/** The time limit for silence on stdin, and for a full stdout. */
 const patienceMs = 60_000
 
 /**
- * Reads stdin to its end. Throws when it cannot be read, is longer than 16 MiB, or stays silent for a minute: a runtime
- * that forgot to close it must not leave a plugin behind for each call.
+ * Reads stdin to its end. Throws if it cannot be read, is longer than 16 MiB, or is silent for a minute: a runtime that
+ * forgot to close it must not leave a plugin behind for each call.
  */
 export function readStdin(silenceMs = patienceMs): Uint8Array {
   let buffer = new Uint8Array(8192)
@@ -82,18 +82,18 @@ export function readStdin(silenceMs = patienceMs): Uint8Array {
     if (!poll(stdin, Poll.In, silenceMs)) {
       throw new Error(`no data and no end for ${silenceMs / 1000} s: the caller must close it after the configuration`)
     }
-    const count = unlessErrno(() => read(stdin, buffer.subarray(length)), "EAGAIN") // nothing yet after all
+    const count = unlessErrno(() => read(stdin, buffer.subarray(length)), "EAGAIN") // a spurious wakeup
     if (count === 0) return buffer.subarray(0, length)
     length += count ?? 0
   }
 }
 
-/** Writes to stdout, all of it. Throws `SyscallError`, `EPIPE` and `ENOSPC` among them, or when the pipe stays full. */
+/** Writes all of a text to stdout. Throws `SyscallError`, such as `EPIPE` and `ENOSPC`, or if the pipe stays full. */
 export function writeStdout(text: string, fullMs = patienceMs): void {
   writeText(stdout, text, fullMs)
 }
 
-/** Writes one line to stderr. A log that cannot be written is no reason to fail. */
+/** Writes one line to stderr. An error of the log is ignored. */
 export function logLine(line: string): void {
   try {
     writeText(stderr, `${line}\n`, patienceMs)
@@ -106,7 +106,7 @@ function writeText(fd: Fd, text: string, fullMs: number): void {
     try {
       done += write(fd, bytes.subarray(done))
     } catch (error) {
-      if (!isErrno(error, "EAGAIN")) throw error // a pipe that the caller, or a process before us, made non-blocking
+      if (!isErrno(error, "EAGAIN")) throw error // a pipe that the caller, or an earlier process, made non-blocking
       if (!poll(fd, Poll.Out, fullMs)) throw new Error(`the reader of stdout has not read for ${fullMs / 1000} s`)
     }
   }
