@@ -10,6 +10,7 @@ import type { ContainerLink, Environment } from "./environment.ts"
 import { Holder } from "./holder.ts"
 import { Journal, NoLinkError } from "./journal.ts"
 import { parseOptions } from "./options.ts"
+import { Service } from "./service.ts"
 
 const owner = { containerId: "box", network: "net", ifName: "eth0" }
 const record = {
@@ -81,6 +82,20 @@ class FakeJournal extends Journal {
   override write = ({ progress }: { progress: string }, durable: boolean) =>
     void events.push(`${progress}${durable ? ", on disk" : ""}`)
   override remove = () => void events.push("removed")
+}
+
+/** From now on the disk is full for these. */
+function full(...methods: readonly ("write" | "remove")[]): void {
+  for (const method of methods) {
+    env.journal[method] = () => {
+      throw new Error("ENOSPC")
+    }
+  }
+}
+
+function linkOf(containerId: string): FakeLink {
+  if (containerId === "broken") throw new Error("EIO")
+  return link
 }
 
 let holder: Holder
@@ -207,6 +222,26 @@ test("a release is on record before it is sent", () => {
   hold()
   holder.release()
   expect(since()).toEqual(["releasing", "RELEASE", "removed"])
+})
+
+test("a release on a full disk is sent, and only logged", () => {
+  hold()
+  full("write", "remove")
+  holder.release()
+  const cannot = (what: string) => `box/net/eth0: Cannot ${what} the record: Error: ENOSPC`
+  expect(since()).toEqual([cannot("write"), "RELEASE", cannot("remove")])
+})
+
+test("a record whose lease cannot be resumed keeps no other from that", () => {
+  hold()
+  const journaled = { ...record, ...owner, bootId: "boot", progress: "held", config: parseDhcpConfig({ ipam: {} }, "") }
+  const list = ["broken", "whole"].map((containerId) => ({ ...journaled, containerId, clients: holder.clients.states }))
+  const links = { ...env.links, at: ({ containerId }: { containerId: string }) => linkOf(containerId) }
+  const journal = Object.assign(env.journal, { list: () => list, sweep: () => {} })
+  const service = new Service({ ...env, journal, links } as unknown as Environment)
+  service.resume()
+  expect([...service.holders.keys()]).toEqual(["whole/net/eth0"])
+  expect(since()).toEqual(["broken/net/eth0: Cannot resume the lease: EIO"])
 })
 
 test("a deleted link refuses the calls that wait, and its lease is kept until it has expired", () => {

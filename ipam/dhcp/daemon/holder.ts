@@ -138,21 +138,30 @@ export class Holder {
     this.#noticeDeletion()
   }
 
-  /** Releases the leases, forgets them, and refuses the calls that wait. What cannot be sent is left to expire. */
-  release(reason = "the lease was released during this call"): void {
+  /**
+   * Releases the leases, forgets them, and refuses the calls that wait. Goes through all steps, also on a full disk: what cannot be sent
+   * is left to expire, and errors are logged.
+   */
+  release(reason = "the lease was released during the call"): void {
     this.#progress = "releasing"
     this.#giveUpAt = this.#startBy = undefined
     const { states } = this.clients
-    if (states.some(({ lease, offer }) => lease ?? offer)) this.#write(false)
+    if (states.some(({ lease, offer }) => lease ?? offer)) this.#attempt("write the record", () => this.#write(false))
     for (const at of states.keys()) {
-      try {
+      this.#attempt("release the address, which is left to expire", () => {
         if (!this.isGone) this.#advance(at, { kind: "release" })
-      } catch (error) {
-        this.#env.log(`${this.key}: Cannot release the address; it expires by itself: ${String(error)}`)
-      }
+      })
     }
-    this.#env.journal.remove(this.key)
+    this.#attempt("remove the record", () => this.#env.journal.remove(this.key))
     this.close(reason)
+  }
+
+  #attempt(what: string, act: () => void): void {
+    try {
+      act()
+    } catch (error) {
+      this.#env.log(`${this.key}: Cannot ${what}: ${String(error)}`)
+    }
   }
 
   /** Closes the link, and refuses the calls that wait. */

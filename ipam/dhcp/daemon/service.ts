@@ -1,9 +1,9 @@
-import { isCniError, ownersOf, parseJsonObject, parseNetworkConfig, sameIp } from "../../../pkg/types/mod.ts"
+import { isCniError, messageOf, ownersOf, parseJsonObject, parseNetworkConfig, sameIp } from "../../../pkg/types/mod.ts"
 import { parseDhcpConfig } from "../config.ts"
 import type { CallArguments } from "../rpc/messages.ts"
 import type { Environment, Waiter } from "./environment.ts"
 import { Holder } from "./holder.ts"
-import { keyOf, NoLinkError, namespaceLives, type Owner } from "./journal.ts"
+import { keyOf, type LeaseRecord, NoLinkError, namespaceLives, type Owner } from "./journal.ts"
 
 /** A call that the daemon refuses; its message is sent to the caller. */
 export class Refusal extends Error {
@@ -21,20 +21,25 @@ export class Service {
 
   /**
    * Resumes the leases in the journal. A lease of an unanswered ADD, or one that was being released, is released.
-   * Records of an earlier boot are removed, because its containers no longer exist.
+   * Records of an earlier boot are removed, because its containers no longer exist. A lease that cannot be resumed is logged.
    */
   resume(): void {
     const { journal, bootId, log } = this.#env
     journal.sweep()
     for (const record of journal.list(log)) {
-      if (record.bootId !== bootId) {
-        journal.remove(keyOf(record))
-        continue
+      try {
+        if (record.bootId === bootId) this.#resume(record)
+        else journal.remove(keyOf(record))
+      } catch (error) {
+        log(`${keyOf(record)}: Cannot resume the lease: ${messageOf(error)}`)
       }
-      const holder = Holder.resume(record, this.#env)
-      if (record.progress === "held") this.holders.set(holder.key, holder)
-      else holder.release()
     }
+  }
+
+  #resume(record: LeaseRecord): void {
+    const holder = Holder.resume(record, this.#env)
+    if (record.progress === "held") this.holders.set(holder.key, holder)
+    else holder.release()
   }
 
   /** Leases addresses for an attachment, or answers with those that it has. The waiter is answered now or later. Throws `Refusal`. */
