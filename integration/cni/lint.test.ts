@@ -114,5 +114,5 @@ test("warnings stop a pipeline only with --strict; a path that is not there is a
   const gone = await host.tryExec(tool, ["lint", join(dirname(file), "gone")], { env: programEnv })
   expect([gone.exitCode, gone.stderr]).toEqual([1, expect.stringContaining("gone")])
   const text = await host.tryExec(tool, ["lint", file], { env: programEnv })
-  expect(text.stdout).toContain(`${file}:1:75: warning: "x" is no key of this plugin`)
+  expect(text.stdout).toContain(`${file}:1:75: warning: "x" is not a key of this plugin`)
 })

@@ -18,8 +18,8 @@ interface Sought {
 }
 
 /**
- * Finds the messages that a line of a log may contain, each by a word that it must have. Matching hundreds of expressions
- * against many thousands of lines would take a minute.
+ * Finds the messages that a line of a log may contain, each by a word that it must have. Matching hundreds of
+ * expressions against many thousands of lines would take a minute.
  */
 export class Candidates {
   readonly #byWord = new Map<string, Sought[]>()

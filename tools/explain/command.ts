@@ -59,7 +59,9 @@ Examples:
   },
 }
 
-/** Returns the message for an unknown error: it names the section of its code, or the name that a mistyped word is like. */
+/**
+ * Returns the message for an unknown error: it names the section of its code, or the name that a mistyped word is like.
+ */
 function nothing(asked: string, code: Section | undefined): string {
   const number = code?.headline.split(":")[0]
   const hint = code === undefined ? "" : `. Code ${code.headline}: "cni explain ${number}" lists its messages`

@@ -24,8 +24,8 @@ export interface Explanation {
 }
 
 /**
- * Explains one error: a message, a line of a log, or an error object in JSON. For an unknown message of a named plugin it says
- * whose plugin that is. `known` is empty where no entry fits.
+ * Explains one error: a message, a line of a log, or an error object in JSON. For an unknown message of a named plugin
+ * it says whose plugin that is. `known` is empty where no entry fits.
  */
 export function explain(text: string, messages = knownMessages(), unknownOf = unknownMessageOf): Explanation {
   const said = readError(text)
@@ -112,7 +112,9 @@ const sign = /\bcni\b|netplugin|plugin type=|\bnetns\b|sandbox|\bnetwork for\b|m
 /** Lines about images have words such as "sandbox", too. */
 const isOfImage = /\b(pull|pulling|image|registry)\b/i
 
-/** Whether a text is about a container network: by its words, or because an error object or a plugin's name is in it. */
+/**
+ * Whether a text is about a container network: by its words, or because an error object or a plugin's name is in it.
+ */
 function hasSign(text: string, { plugin, code }: Said): boolean {
   return plugin !== undefined || code !== undefined || (sign.test(text) && !isOfImage.test(text))
 }

@@ -34,7 +34,10 @@ export interface Pasted {
   readonly rest: string
 }
 
-/** Takes findings out of a text: names alone, the report with its paragraphs, or the JSON. Unknown names stay in the rest. */
+/**
+ * Takes findings out of a text: names alone, the report with its paragraphs, or the JSON. Unknown names stay in the
+ * rest.
+ */
 export function takeFindings(text: string, known: ReadonlyMap<string, KnownFinding>): Pasted {
   const counts = new Map<string, number>()
   const take = (name: string | undefined) => {
@@ -54,7 +57,9 @@ export function takeFindings(text: string, known: ReadonlyMap<string, KnownFindi
   return { counts, rest: rest.join("\n") }
 }
 
-/** Returns the names in `{"findings": [{"rule": …}]}`, in its list or in one of its objects; undefined for other texts. */
+/**
+ * Returns the names in `{"findings": [{"rule": …}]}`, in its list or in one of its objects; undefined for other texts.
+ */
 function namesInJson(text: string): string[] | undefined {
   try {
     const value: unknown = JSON.parse(text)

@@ -25,8 +25,8 @@ export interface KnownMessage {
 }
 
 /**
- * A frame stands around the message of another program. Common words may come from any program, so they need a sign of a
- * container network, and say nothing of another suite's plugin.
+ * A frame stands around the message of another program. Common words may come from any program, so they need a sign of
+ * a container network, and say nothing of another suite's plugin.
  */
 export type MessageKind = "frame" | "common"
 
@@ -149,8 +149,8 @@ function literalsOf(pattern: string): string[] {
 }
 
 /**
- * What is filled in between two quotes has none, so that a pattern does not reach into the message behind a frame. A quote at
- * the end may be lost with those of the log.
+ * What is filled in between two quotes has none, so that a pattern does not reach into the message behind a frame. A
+ * quote at the end may be lost with those of the log.
  */
 function matcherOf(literals: readonly string[]): RegExp {
   const source = literals.reduce((before, part, index) => {

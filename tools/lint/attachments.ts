@@ -8,7 +8,10 @@ export interface Attachment {
   readonly whole: string
   /** `spec.config`, unquoted; undefined where the object has none. */
   readonly config: string | undefined
-  /** For each UTF-16 unit of `config` its offset in the file; the first one is that of the object where there is no `config`. */
+  /**
+   * For each UTF-16 unit of `config` its offset in the file; the first one is that of the object where there is no
+   * `config`.
+   */
   readonly offsets: readonly number[]
   /** `spec.config` is an object or a list, which the API server refuses. */
   readonly isObject: boolean
@@ -59,8 +62,8 @@ function ofObject(whole: string, node: Node): Attachment {
 }
 
 /**
- * Reads no more of YAML than manifests of this kind use: documents, lists of objects, block keys, and `spec.config` as a block or
- * a quoted text. A whole parser of YAML would make the tool larger than all of lint.
+ * Reads no more of YAML than manifests of this kind use: documents, lists of objects, block keys, and `spec.config` as
+ * a block or a quoted text. A whole parser of YAML would make the tool larger than all of lint.
  */
 function inYaml(whole: string): Attachment[] {
   return objectsIn(whole).flatMap((object): Attachment[] => {
@@ -133,7 +136,10 @@ function unquote(whole: string, at: number, indent: number, end: number): Unquot
   return { text: line, offsets: [...Array(line.length).keys()].map((index) => at + index) }
 }
 
-/** A block ends before the first line that is indented no further than its key. Its indentation is blank in JSON as well. */
+/**
+ * A block ends before the first line that is indented no further than its key. Its indentation is blank in JSON as
+ * well.
+ */
 function block(whole: string, at: number, indent: number, end: number): Unquoted {
   const start = whole.indexOf("\n", at) + 1
   const lines = whole.slice(start, end).split("\n")

@@ -1,6 +1,9 @@
 import type { Rule } from "./rules.ts"
 
-/** Files with a fault that a rule has to find: at the mark "«", which is not in the file, or at the first file's beginning. */
+/**
+ * Files with a fault that a rule has to find: at the mark "«", which is not in the file, or at the first file's
+ * beginning.
+ */
 export interface Case {
   readonly rule: Rule
   readonly what: string

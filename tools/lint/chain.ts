@@ -49,7 +49,7 @@ function checkVersion(network: LintNetwork, findings: Findings): void {
   const others = itemsAt(source.tree, ["cniVersions"])
   if (cniVersion === "" && others.length === 0) {
     const message =
-      '"cniVersion" is missing: that is 0.1.0, with which there are no CHECK, STATUS and GC, and one address of each family'
+      '"cniVersion" is missing: the network uses 0.1.0, without CHECK, STATUS and GC, and with one address of each family'
     findings.add(source, undefined, "missing-version", message, { hint: `write ${advice.how}` })
     return
   }
@@ -57,7 +57,7 @@ function checkVersion(network: LintNetwork, findings: Findings): void {
   const offered = [cniVersion, ...others.map((node) => (node.kind === "scalar" ? String(node.value) : ""))]
   if (!offered.some(isKnown)) {
     const written = offered.filter((version) => version !== "").map((version) => `"${version}"`)
-    const message = `${written.join(", ")} is no version that plugins of this suite speak`
+    const message = `${written.join(", ")} is not a version that plugins of this suite speak`
     findings.add(source, place ?? nodeAt(source.tree, ["cniVersions"]), "unknown-version", message, {
       hint: `they speak ${supportedVersions.join(", ")}`,
     })
@@ -88,17 +88,19 @@ function checkOrder({ entries }: LintNetwork, findings: Findings): void {
     const place = nodeAt(node, ["type"])
     if (known === undefined) isOpen = true
     else if (known.kind === "ipam") {
-      const message = `"${type}" gives addresses: it is run by an interface plugin, and not by itself`
+      const message = `"${type}" gives addresses to the interface plugin that runs it, and cannot stand in the chain`
       findings.add(source, place, "ipam-in-chain", message, {
         hint: `write it as "ipam": { "type": "${type}", … } of the interface plugin`,
       })
     } else if (known.kind === "chained") {
       if (maker !== undefined || isOpen) continue
-      const message = `"${type}" changes what an earlier plugin has made, and there is none before it`
-      findings.add(source, place, "chain-order", message, { hint: "put it after the plugin that makes the interface" })
+      const message = `"${type}" changes what an earlier plugin has made, but no plugin precedes it`
+      findings.add(source, place, "chain-order", message, {
+        hint: "put it after the plugin that creates the interface",
+      })
     } else if (maker === undefined) maker = entry
     else if (!known.joins) {
-      const message = `"${type}" makes an interface, and so does "${maker.type}" before it: both would have the same name`
+      const message = `"${type}" creates an interface, and so does "${maker.type}" before it: both would have the same name`
       findings.add(source, place, "second-interface", message, { hint: "make it a network of its own" })
     }
   }
@@ -109,7 +111,9 @@ function checkReserved({ source, node }: Entry, findings: Findings): void {
   for (const { key, keyNode } of node.members) {
     if (!reservedKeys.includes(key) && !key.startsWith("cni.dev/")) continue
     const hint =
-      key === "runtimeConfig" ? 'a capability is asked for by "capabilities": { "portMappings": true }' : "remove it"
+      key === "runtimeConfig"
+        ? 'request a value of the runtime by "capabilities": { "portMappings": true }'
+        : "remove it"
     findings.add(source, keyNode, "reserved-key", `"${key}" belongs to the runtime, which replaces or adds it`, {
       hint,
     })
@@ -142,7 +146,7 @@ function checkCapabilities({ source, node, known, ipam, type }: Entry, findings:
   }
   if (ipam?.name === "static" && isOn(node, ["capabilities", "ips"])) {
     const message =
-      'a pod chooses its addresses by "ips", and static checks none: it can have another one\'s, or the host route to it'
+      'a pod chooses its addresses by "ips", and static accepts each: a pod can take an address of another pod or of the host'
     findings.add(source, nodeAt(node, ["capabilities", "ips"]), "requested-address", message, {
       hint: "host-local gives only addresses of its ranges, each once",
     })

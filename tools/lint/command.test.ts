@@ -17,7 +17,7 @@ async function lint(files: Record<string, string>, args: string[], { colour = fa
 test("each finding is told with its place, the line, a mark below it, and what to do", async () => {
   expect(await lint({ "10-net.conflist": WARNED }, ["DIR"])).toEqual({
     code: 0,
-    out: `DIR/10-net.conflist:1:75: warning: "nmae" is no key of this plugin: it has no effect [unknown-key]
+    out: `DIR/10-net.conflist:1:75: warning: "nmae" is not a key of this plugin: it has no effect [unknown-key]
     1 | { "cniVersion": "1.1.0", "name": "net", "plugins": [{ "type": "loopback", "nmae": 1 }] }
       |                                                                           ^^^^^^
       = did you mean "name"?
@@ -30,7 +30,7 @@ test("each finding is told with its place, the line, a mark below it, and what t
 test("in colours", async () => {
   const { out } = await lint({ "10-net.conflist": WARNED, "20-b.conf": "{" }, ["DIR"], { colour: true })
   expect(out).toStartWith(
-    '\x1b[1mDIR/10-net.conflist:1:75:\x1b[0m \x1b[33mwarning:\x1b[0m "nmae" is no key of this plugin: it has no effect \x1b[2m[unknown-key]\x1b[0m\n',
+    '\x1b[1mDIR/10-net.conflist:1:75:\x1b[0m \x1b[33mwarning:\x1b[0m "nmae" is not a key of this plugin: it has no effect \x1b[2m[unknown-key]\x1b[0m\n',
   )
   expect(out).toContain("\x1b[31;1merror:\x1b[0m")
 })
@@ -87,7 +87,7 @@ test("for programs: absolute files, counts, and the page of each rule", async ()
         column: 75,
         severity: "warning",
         rule: "unknown-key",
-        message: '"nmae" is no key of this plugin: it has no effect',
+        message: '"nmae" is not a key of this plugin: it has no effect',
         hint: 'did you mean "name"?',
         page: "docs/lint.md#unknown-key",
       },
@@ -106,7 +106,7 @@ test("ranges of services are networks, and may be several", async () => {
   expect(await lint(files, ["DIR", "--service-range", "x"])).toEqual({
     code: 2,
     out: "",
-    err: 'cni lint: --service-range x is no network such as 10.96.0.0/12. "cni lint --help" shows how\n',
+    err: 'cni lint: --service-range x is not a network such as 10.96.0.0/12. "cni lint --help" shows how\n',
   })
 })
 

@@ -50,7 +50,7 @@ Examples:
   async run(args, terminal) {
     const serviceRanges = texts(args, "service-range")
     const wrong = serviceRanges.find((range) => parseCidr(range) === undefined)
-    if (wrong !== undefined) throw new UsageError(`--service-range ${wrong} is no network such as 10.96.0.0/12`)
+    if (wrong !== undefined) throw new UsageError(`--service-range ${wrong} is not a network such as 10.96.0.0/12`)
     const path = args.words[0] ?? text(args, "conf-dir") ?? (terminal.env.NETCONFPATH || defaults.confDir)
     const looksAtNode = given(args, "node") || args.words[0] === undefined
     const node = looksAtNode ? runtimeOf(args, terminal) : undefined
@@ -71,7 +71,7 @@ function countOf(findings: readonly Finding[]): Counts {
 
 const tones: Record<Severity, Tone> = { error: "bad", warning: "warning", info: "quiet" }
 
-/** As compilers write it: editors and people find the place. */
+/** Formats findings as compilers do, so editors find the place. */
 function asText({ findings, sources }: LintReport, counts: Counts, screen: ScreenSize): string {
   const shown = findings.map((finding) => {
     const { file, line, column, severity, rule, message, hint } = finding
@@ -93,14 +93,14 @@ function asText({ findings, sources }: LintReport, counts: Counts, screen: Scree
   return `${shown.join("")}${files}: ${found.length === 0 ? "nothing found" : found.join(", ")}\n`
 }
 
-/** Each file once: one with several NetworkAttachmentDefinitions has several sources. */
+/** Returns each file once: a file with several NetworkAttachmentDefinitions has several sources. */
 function filesOf(sources: LintReport["sources"]): string[] {
   return [...new Set(sources.map(({ file }) => file))]
 }
 
 const LONGEST = 100
 
-/** The line, and a mark below what is meant. */
+/** Returns the line, and a mark below the faulty text. */
 function excerpt(text: string, { line, column, endColumn }: Finding): string[] {
   const characters = [...text.replaceAll("\t", " ")]
   const from = column > LONGEST - 20 ? column - 20 : 0

@@ -4,13 +4,18 @@ import { join } from "node:path"
 import { TemporaryDirectory } from "../../integration/lab/mod.ts"
 import { lint } from "./lint.ts"
 
-/** Configurations of the kinds that people publish, and what lint says of each. The file is a list unless its name says otherwise. */
+/**
+ * Configurations of the kinds that people publish, and what lint says of each. The file is a list unless its name says
+ * otherwise.
+ */
 interface Row {
   readonly what: string
   readonly text: string
   /** "10-net.conflist" by default. */
   readonly file?: string
-  /** For each finding its severity, its rule, what it marks, and words of its message and hint; none where all is right. */
+  /**
+   * For each finding its severity, its rule, what it marks, and words of its message and hint; none where all is right.
+   */
   readonly says: readonly string[]
 }
 

@@ -4,7 +4,7 @@ import { nodeAt } from "./document.ts"
 import { type Findings, readSources, type Source } from "./findings.ts"
 import type { LintNetwork } from "./network.ts"
 
-/** The files of a directory that a runtime reads, as they are asked for, in the order in which it takes the first. */
+/** Reads the network files and manifests of a directory, in the order of their names, as runtimes do. */
 export function sourcesIn(directory: string): Source[] {
   return filesIn(directory)
     .filter((name) => isNetworkFile(name) || isManifest(name))
@@ -25,7 +25,7 @@ export function readSourceFile(file: string): Source[] {
   }
 }
 
-/** The plugins that lie in a directory beside a network's file, of the network's name. */
+/** Reads the plugins in the directory beside a network's file that has the network's name. */
 export function besideNetwork(file: string, network: string): Source[] {
   if (network === "" || network.includes("/")) return []
   const directory = join(dirname(file), network)
@@ -43,10 +43,13 @@ function isNetworkFile(name: string): boolean {
   return /\.(conflist|conf|json)$/.test(name)
 }
 
-/** Names that look like a network's file to a person, and to no runtime: copies of editors and package managers, and YAML. */
+/**
+ * Names of files that a person takes for a network and a runtime does not read: copies of editors and package managers,
+ * and YAML.
+ */
 const looksLikeOne = /\.(conflist|conf|json)[.~_-]|\.(ya?ml|conflist\d|cfg)$/i
 
-/** Rules on the files of one directory together. */
+/** Checks the files of one directory together. */
 export function checkDirectory(directory: string, all: readonly LintNetwork[], findings: Findings): void {
   const networks = all.filter(({ source }) => source.attachment === undefined)
   const manifests = all.filter((each) => !networks.includes(each)).map(({ source }) => source.file)
@@ -68,15 +71,15 @@ export function checkDirectory(directory: string, all: readonly LintNetwork[], f
     const other = seen.get(network.name)
     if (other === undefined) seen.set(network.name, network)
     else if (network.name !== "") {
-      const message = `network "${network.name}" is in ${basename(other.source.file)}, too: which of them is used depends on the runtime`
+      const message = `${basename(other.source.file)} also has a network "${network.name}": the runtime decides which one it uses`
       findings.add(network.source, nodeAt(network.source.tree, ["name"]), "shadowed-network", message)
     }
   }
   const [first] = networks
   const others = [...seen.keys()].filter((name) => name !== first?.name)
   if (first === undefined || others.length === 0) return
-  const message = `containerd and CRI-O take the first file for pods: network "${first.name}", and not ${others.map((name) => `"${name}"`).join(", ")}`
+  const message = `containerd and CRI-O use the first file for pods: network "${first.name}", not ${others.map((name) => `"${name}"`).join(", ")}`
   findings.add(first.source, undefined, "file-order", message, {
-    hint: "files are sorted by their names; the others are for Multus, podman, nerdctl and cni, by the network's name",
+    hint: "the order is that of the file names; Multus, podman, nerdctl and cni find the other networks by name",
   })
 }

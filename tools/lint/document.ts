@@ -1,4 +1,4 @@
-/** A JSON value and where it stands in its text. Only for texts that `JSON.parse` takes. */
+/** A JSON value and its place in the text. */
 export type Node = ScalarNode | ListNode | ObjectNode
 
 interface Placed {
@@ -17,7 +17,7 @@ export interface ListNode extends Placed {
   readonly items: readonly Node[]
 }
 
-/** Members in their order, keys that stand there twice included. */
+/** Members in their order, with duplicate keys. */
 export interface ObjectNode extends Placed {
   readonly kind: "object"
   readonly members: readonly Member[]
@@ -29,7 +29,7 @@ export interface Member {
   readonly value: Node
 }
 
-/** The place of something in a text; both count from 1, columns in characters. */
+/** A place in a text. Both count from 1; columns count characters. */
 export interface Position {
   readonly line: number
   readonly column: number
@@ -37,13 +37,13 @@ export interface Position {
 
 const token = /\s*(?:([[\]{},:])|("(?:[^"\\]|\\.)*")|([^\s[\]{},:"]+))/y
 
-/** The tree of a text that is JSON. */
+/** Parses the tree of a text that `JSON.parse` accepts. */
 export function parseTree(text: string): Node {
   let at = 0
   const next = () => {
     token.lastIndex = at
     const match = token.exec(text)
-    if (!match) throw new Error(`Cannot read the text at ${at}: it is no JSON`)
+    if (!match) throw new Error(`Cannot read the text at ${at}: it is not JSON`)
     at = token.lastIndex
     const word = match[1] ?? match[2] ?? match[3] ?? ""
     return { word, start: at - word.length, end: at }
@@ -70,21 +70,21 @@ export function parseTree(text: string): Node {
   return value(next())
 }
 
-/** Line and column of an offset. */
+/** Returns line and column of an offset. */
 export function positionOf(text: string, offset: number): Position {
   const before = text.slice(0, offset)
   const lineStart = before.lastIndexOf("\n") + 1
   return { line: before.split("\n").length, column: [...before.slice(lineStart)].length + 1 }
 }
 
-/** The offset of a line and column, the reverse of `positionOf`. */
+/** Returns the offset of a line and column, the reverse of `positionOf`. */
 export function offsetOf(text: string, { line, column }: Position): number {
   const lines = text.split("\n")
   const before = lines.slice(0, line - 1).reduce((sum, each) => sum + each.length + 1, 0)
   return before + [...(lines[line - 1] ?? "")].slice(0, column - 1).join("").length
 }
 
-/** The member of an object by its key, ignoring case as the plugins do: an exact match comes first, then the last one. */
+/** Returns the member of an object by its key, ignoring case as plugins do: an exact match first, then the last one. */
 export function memberOf(node: Node | undefined, key: string): Member | undefined {
   if (node?.kind !== "object") return undefined
   const folded = key.toLowerCase()
@@ -92,7 +92,7 @@ export function memberOf(node: Node | undefined, key: string): Member | undefine
   return exact ?? node.members.findLast((member) => member.key.toLowerCase() === folded)
 }
 
-/** The value at a path of keys and indexes; `undefined` when it does not exist. */
+/** Returns the value at a path of keys and indexes; undefined if it does not exist. */
 export function nodeAt(node: Node | undefined, path: readonly (string | number)[]): Node | undefined {
   let found = node
   for (const step of path) found = typeof step === "number" ? itemOf(found, step) : memberOf(found, step)?.value
@@ -103,7 +103,7 @@ function itemOf(node: Node | undefined, index: number): Node | undefined {
   return node?.kind === "list" ? node.items[index] : undefined
 }
 
-/** The text at a path; `undefined` when it does not exist, or is not a text. */
+/** Returns the text at a path; undefined if it does not exist or is not a text. */
 export function textAt(node: Node | undefined, path: readonly (string | number)[]): string | undefined {
   const found = nodeAt(node, path)
   return found?.kind === "scalar" && typeof found.value === "string" ? found.value : undefined
@@ -115,7 +115,7 @@ export function isOn(node: Node | undefined, path: readonly (string | number)[])
   return found?.kind === "scalar" && found.value === true
 }
 
-/** The items of the list at a path; empty when there is no list. */
+/** Returns the items of the list at a path; empty if it is not a list. */
 export function itemsAt(node: Node | undefined, path: readonly (string | number)[]): readonly Node[] {
   const found = nodeAt(node, path)
   return found?.kind === "list" ? found.items : []

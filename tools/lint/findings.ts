@@ -3,7 +3,10 @@ import { type Attachment, attachmentsIn } from "./attachments.ts"
 import { type Node, type Position, parseTree, positionOf } from "./document.ts"
 import { type Rule, rules, type Severity } from "./rules.ts"
 
-/** The text of one configuration, and its tree when it is JSON. A file with several NetworkAttachmentDefinitions has several. */
+/**
+ * The text of one configuration, and its tree when it is JSON. A file with several NetworkAttachmentDefinitions has
+ * several.
+ */
 export interface Source {
   /** The path, as given by the user. */
   readonly file: string
@@ -16,7 +19,7 @@ export interface Source {
   readonly attachment?: Attachment
 }
 
-/** Something that a rule has found. */
+/** A fault that a rule has found. */
 export interface Finding extends Position {
   readonly file: string
   readonly severity: Severity
@@ -24,14 +27,14 @@ export interface Finding extends Position {
   readonly message: string
   /** The remedy: a replacement, or a step. */
   readonly hint?: string
-  /** The end of what is meant, on the same line. */
+  /** The end of the marked text, on the same line. */
   readonly endColumn: number
 }
 
-/** A place in a file: a part of its tree, or "start". */
+/** A place in a file: a part of its tree, a position, or, if undefined, its beginning. */
 export type Place = Pick<Node, "start" | "end"> | Position | undefined
 
-/** The configurations in a file's text: one, or those of its NetworkAttachmentDefinitions. */
+/** Returns the configurations in a file's text: one, or those of its NetworkAttachmentDefinitions. */
 export function readSources(file: string, text: string): Source[] {
   const attachments = attachmentsIn(text)
   if (attachments === undefined) return [{ file, text, tree: treeOf(text) }]
@@ -41,7 +44,7 @@ export function readSources(file: string, text: string): Source[] {
   })
 }
 
-/** The tree of a text; undefined where it is no JSON: the rule json-syntax says why. */
+/** Returns the tree of a text; undefined if it is not JSON, which the rule json-syntax reports. */
 function treeOf(text: string): Node | undefined {
   try {
     JSON.parse(text)
@@ -51,12 +54,12 @@ function treeOf(text: string): Node | undefined {
   }
 }
 
-/** The text of a configuration's file. */
+/** Returns the text of a configuration's file. */
 export function fileTextOf({ text, attachment }: Pick<Source, "text" | "attachment">): string {
   return attachment?.whole ?? text
 }
 
-/** The place in its file of an offset in a configuration's text. */
+/** Returns the place in the file of an offset in a configuration's text. */
 export function placeInFile(source: Pick<Source, "text" | "attachment">, offset: number): Position {
   const offsets = source.attachment?.offsets
   const last = offsets?.at(-1) ?? 0
@@ -95,14 +98,14 @@ export class Findings {
     return this.#found.some((one) => one.file === file && one.severity === "error")
   }
 
-  /** Whether there is an error within a part of a file. */
+  /** Whether a part of a file has an error. */
   hasErrorIn(source: Source, { start, end }: Pick<Node, "start" | "end">): boolean {
     const [first, last] = [placeInFile(source, start), placeInFile(source, end)]
     const isInside = (at: Position) => compare(first, at) <= 0 && compare(at, last) <= 0
     return this.#found.some((one) => one.file === source.file && one.severity === "error" && isInside(one))
   }
 
-  /** All findings, by file, then by line and column. */
+  /** Returns all findings, sorted by file, line and column. */
   sorted(): Finding[] {
     return this.#found.toSorted((a, b) => byName(a.file, b.file) || compare(a, b))
   }

@@ -5,25 +5,27 @@ import { memberOf, type Node, type ObjectNode } from "./document.ts"
 import type { Findings, Source } from "./findings.ts"
 import { isPlaceholder } from "./placeholder.ts"
 
-/** Keys that no plugin reads and that are meant so: comments, the schema that an editor is to use, and what the rule reserved-key tells. */
+/** Keys that are not for plugins: comments, the schema for an editor, and those of the rule reserved-key. */
 const notForPlugins = /^(\$|_|\/\/|#|x-|cni\.dev\/)/i
 
-/** Objects that other programs read as well: an unknown key is one of theirs, unless it is nearly a known one. */
+/** Objects with keys of other programs: only misspellings are reported. */
 const shared = /^(args|args\.cni|capabilities|runtimeConfig)$/
 
 /** The input of a walk over an object. */
 export interface Walk {
   readonly source: Source
   readonly findings: Findings
-  /** Keys that are in order and not in the table. */
+  /** Valid keys that are not in the table. */
   readonly also?: readonly string[]
-  /** Whether unknown keys are told: of another suite's plugin nothing is known. */
+  /** Whether the table is complete, so unknown keys are reported; false for plugins of other suites. */
   readonly isComplete: boolean
-  /** The object is one that other programs read as well: an unknown key is one of theirs, unless it is nearly a known one. */
+  /** Whether the object has keys of other programs: only misspellings are reported. */
   readonly isShared?: boolean
 }
 
-/** Compares an object with the table of its keys: unknown ones, and values that the parser refuses, all of them. */
+/**
+ * Compares an object with the table of its keys. Reports every unknown key, and every value that the parser refuses.
+ */
 export function checkKeys(walk: Walk, node: Node, fields: Fields, path = ""): void {
   if (node.kind !== "object") return
   checkNames(walk, node, fields, path)
@@ -39,7 +41,7 @@ export function checkKeys(walk: Walk, node: Node, fields: Fields, path = ""): vo
   }
 }
 
-/** The brace of an object: what is missing has no place of its own. */
+/** Returns the opening brace of an object: the place of a missing key. */
 export function startOf(node: ObjectNode) {
   return { start: node.start, end: node.start + 1 }
 }
@@ -56,7 +58,7 @@ function checkNames(
     const at = path === "" ? key : `${path}.${key}`
     const spelling = known.find((name) => name.toLowerCase() === key.toLowerCase())
     if (spelling !== undefined) {
-      const message = `"${at}" is read as "${spelling}": keys are case-insensitive here, and not everywhere`
+      const message = `"${at}" is read as "${spelling}": plugins ignore the case of keys, other programs do not`
       findings.add(source, keyNode, "key-case", message)
       continue
     }
@@ -70,7 +72,7 @@ function checkNames(
       source,
       keyNode,
       "unknown-key",
-      `"${at}" is no key of ${isShared ? "a network's list" : "this plugin"}: it has no effect`,
+      `"${at}" is not a key of ${isShared ? "a network's list" : "this plugin"}: it has no effect`,
       { hint },
     )
   }
@@ -105,10 +107,10 @@ function checkValue(walk: Walk, node: Node, schema: Schema, path: string): void 
   if (refusal !== undefined) walk.findings.add(walk.source, node, "wrong-value", refusal)
 }
 
-/** The refusal of a value by the plugin's own parser. */
+/** Returns the refusal of a value by the plugin's own parser. */
 function refusalOf(schema: Schema, value: JsonValue, path: string): string | undefined {
   if (value === null) return `Cannot use "${path}": expected ${expectation(schema)}, found null`
-  // A list passes for an object without keys, and is never meant.
+  // The parser takes a list for an object without keys.
   if (schema.kind === "object") return `Cannot use "${path}": expected an object, found ${JSON.stringify(value)}`
   try {
     parseConfig<Fields>({ key: schema }, { key: value })
@@ -119,21 +121,21 @@ function refusalOf(schema: Schema, value: JsonValue, path: string): string | und
   }
 }
 
-/** A tree as the value that it is. */
+/** Returns the value of a tree. */
 export function plainValue(node: Node): JsonValue {
   if (node.kind === "scalar") return node.value
   if (node.kind === "list") return node.items.map(plainValue)
   return Object.fromEntries(node.members.map(({ key, value }) => [key, plainValue(value)]))
 }
 
-/** Keys that an object has twice: the last one counts, and others read the first. */
+/** Reports keys that an object has twice: plugins read the last one, other programs may read the first. */
 export function checkDuplicates(source: Source, node: Node, findings: Findings): void {
   if (node.kind === "list") for (const item of node.items) checkDuplicates(source, item, findings)
   if (node.kind !== "object") return
   const seen = new Map<string, string>()
   for (const { key, keyNode, value } of node.members) {
     const before = seen.get(key.toLowerCase())
-    if (before === key) findings.add(source, keyNode, "duplicate-key", `"${key}" is here twice: the last one counts`)
+    if (before === key) findings.add(source, keyNode, "duplicate-key", `"${key}" occurs twice: the last one counts`)
     else if (before !== undefined)
       findings.add(source, keyNode, "duplicate-key", `"${before}" and "${key}" are the same key to plugins`)
     seen.set(key.toLowerCase(), key)

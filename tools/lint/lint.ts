@@ -18,9 +18,9 @@ import { checkBetweenNetworks, checkRanges } from "./ranges.ts"
 
 /** The input in addition to the files. */
 export interface LintOptions {
-  /** This node: its interfaces and routes, and the plugins that are installed. */
+  /** This node: its interfaces, routes and installed plugins. */
   readonly node?: Runtime | undefined
-  /** The ranges of service addresses, as they are written: "10.96.0.0/12". */
+  /** The ranges of service addresses, such as "10.96.0.0/12". */
   readonly serviceRanges: readonly string[]
 }
 
@@ -30,7 +30,9 @@ export interface LintReport {
   readonly sources: readonly Source[]
 }
 
-/** Looks at a file, or at all files of a directory, those that lie beside a network included. Throws for a path that is not there. */
+/**
+ * Checks a file, or all files of a directory, with the plugins beside each network. Throws if the path does not exist.
+ */
 export async function lint(path: string, { node, serviceRanges }: LintOptions): Promise<LintReport> {
   const findings = new Findings()
   const nameOf = namesOfFiles(node?.path ?? [])

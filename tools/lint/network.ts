@@ -10,32 +10,32 @@ import type { Findings, Source } from "./findings.ts"
 import { checkDuplicates, checkKeys, plainValue, startOf } from "./keys.ts"
 import { hasPlaceholder, isPlaceholder } from "./placeholder.ts"
 
-/** One plugin of a chain, and the file that it stands in. */
+/** One plugin of a chain, and its file. */
 export interface Entry {
   readonly source: Source
   readonly node: Node
-  /** The plugin's own name, which may not be that of its file. */
+  /** The plugin's own name; its file may have another one. */
   readonly type: string
   /** Undefined for a plugin of another suite. */
   readonly known: Known | undefined
-  /** The IPAM plugin that it names, if it is one of ours. */
+  /** The IPAM plugin of this suite that it runs, if any. */
   readonly ipam: Known | undefined
 }
 
-/** A network as the rules look at it. */
+/** A network in the form that the rules check. */
 export interface LintNetwork {
   readonly source: Source
   readonly name: string
   /** As written; "" where it is absent. */
   readonly cniVersion: string
-  /** The one that runtimes choose of those that the file offers. */
+  /** The version that runtimes choose among those that the file offers. */
   readonly version: string
   readonly entries: readonly Entry[]
 }
 
 /**
- * Reads a network's file and tells what is wrong with its text, its keys and their values. Undefined where too little can be
- * read for any other rule. `beside` are the files of the network's directory, plugins of their own.
+ * Reads a network's file, and reports faults of its text, its keys and their values. Returns undefined if too little
+ * can be read for the other rules. `beside` returns the files of the network's directory, each with one plugin.
  */
 export function readLintNetwork(
   source: Source,
@@ -54,11 +54,11 @@ export function readLintNetwork(
   if (isList !== looksLikeList && (looksLikeList || memberOf(tree, "type") !== undefined)) {
     const wanted = looksLikeList
       ? {
-          what: `"plugins" is read in files that end with .conflist only`,
+          what: `runtimes read "plugins" only from files that end with .conflist`,
           hint: "rename the file to end with .conflist",
         }
       : {
-          what: "one plugin, where a list of plugins is expected",
+          what: "a single plugin instead of a list of plugins",
           hint: 'put the object into "plugins", or rename the file to end with .conf',
         }
     findings.add(
@@ -77,7 +77,7 @@ export function readLintNetwork(
   const isFile = source.attachment === undefined
   const entries = [...inFile, ...(isList && isFile ? besideEntries(tree, beside(name), findings, nameOf) : [])]
   if (isList && !looksLikeList && entries.length === 0) {
-    const message = `"plugins" is missing, and no plugin lies in a directory "${name}" beside the file`
+    const message = `"plugins" is missing, and no directory "${name}" beside the file has a plugin`
     findings.add(source, startOf(tree), "missing-key", message)
   }
   for (const entry of entries) checkEntry(entry, findings, isList)
@@ -137,8 +137,8 @@ function checkNoConfig(source: Source, { isObject, name }: Attachment, findings:
 }
 
 function hintFor(text: string, at: number, reason: string): string | undefined {
-  if (/found "[}\]]"/.test(reason)) return 'is there a "," too many before it?'
-  if (text.startsWith("\ufeff")) return "the file begins with a byte order mark: save it without"
+  if (/found "[}\]]"/.test(reason)) return 'remove the "," before it'
+  if (text.startsWith("\ufeff")) return "the file begins with a byte order mark: save it without one"
   if (/^(\/[/*]|#)/.test(text.slice(at))) return "JSON has no comments"
   if (text.startsWith("{{", at - 1)) return "the placeholder of a template was not filled in"
   const word = /^[^\s,"\]]+/.exec(text.slice(at))?.[0] ?? ""
@@ -166,7 +166,7 @@ function besideEntries(
   })
 }
 
-/** `nameOf` tells which plugin a type leads to: that of its file. */
+/** `nameOf` returns the plugin that a type runs, by the content of its file. */
 function entryOf(source: Source, node: Node, nameOf: (type: string) => string): Entry {
   const type = textAt(node, ["type"]) ?? ""
   const known = findPlugin(nameOf(type))
@@ -181,8 +181,8 @@ function entryOf(source: Source, node: Node, nameOf: (type: string) => string): 
 }
 
 /**
- * Whether the plugin runs the IPAM plugin of this configuration as it is written. A chained plugin runs none, and flannel
- * writes its own. A plugin of another suite may fill in keys first, as calico does with `usePodCidr`.
+ * Whether the plugin runs the IPAM plugin of this configuration as it is written. A chained plugin runs none, and
+ * flannel writes its own. A plugin of another suite may fill in keys first, as calico does with `usePodCidr`.
  */
 function isRunBy(known: Known | undefined): boolean {
   return known !== undefined && known.kind !== "chained" && known.delegates === undefined
@@ -201,7 +201,7 @@ function checkEntry({ source, node, known, ipam }: Entry, findings: Findings, is
   if (known?.delegates !== undefined) checkDelegate(source, nodeAt(node, ["delegate"]), known.delegates[0], findings)
 }
 
-/** A name that leads out of the directories of plugins: no program runs it. */
+/** Reports a name with a path: runtimes refuse it. */
 function checkPluginName(source: Source, node: Node | undefined, findings: Findings): void {
   if (node?.kind !== "scalar" || typeof node.value !== "string" || node.value === "") return
   try {
@@ -214,14 +214,14 @@ function checkPluginName(source: Source, node: Node | undefined, findings: Findi
   }
 }
 
-/** The keys of the plugin that makes the interface for another. */
+/** Checks the keys of the plugin that creates the interface for flannel. */
 function checkDelegate(source: Source, node: Node | undefined, usual: string, findings: Findings): void {
   const delegate = findPlugin(textAt(node, ["type"]) ?? usual)
   if (node === undefined || delegate === undefined) return
   checkKeys({ source, findings, isComplete: true }, node, { ...delegate.fields, type: { kind: "text" } }, "delegate")
 }
 
-/** The refusals of the plugins' own parsers: keys that contradict each other, and addresses. The same code as for ADD. */
+/** Reports refusals of the plugins' own parsers, as for ADD: keys that contradict each other, and addresses. */
 function checkByParser(
   { source, node, known, ipam }: Entry,
   { name, cniVersion }: { name: string; cniVersion: string },
@@ -251,7 +251,7 @@ export function isName(name: string): boolean {
   }
 }
 
-/** The value that a message is about: of the first key that it names; else of "type". */
+/** Returns the value of the first key that a message names, else that of "type". */
 function placeOf(node: Node, message: string): Node | undefined {
   const named = [...message.matchAll(/"([A-Za-z][\w.[\]]*)"|\b(vlanTrunk|gateways|ipam)\b/g)].map(
     (match) => match[1] ?? match[2] ?? "",
@@ -260,12 +260,14 @@ function placeOf(node: Node, message: string): Node | undefined {
   return found ?? nodeAt(node, ["ipam"]) ?? nodeAt(node, ["type"]) ?? node
 }
 
-/** "ipam.ranges[0]" as steps. */
+/** Splits a path such as "ipam.ranges[0]" into its steps. */
 export function pathOf(text: string): (string | number)[] {
   return [...text.matchAll(/([^.[\]]+)|\[(\d+)\]/g)].map((match) => match[1] ?? Number(match[2]))
 }
 
-/** The refusals of the runtime's library that no other rule has found. Returns the version that it chooses. */
+/**
+ * Reports refusals of the runtime's library that no other rule reports. Returns the version that the library chooses.
+ */
 function checkByLibrary(
   source: Source,
   findings: Findings,

@@ -9,17 +9,17 @@ import type { LintNetwork } from "./network.ts"
 import { isPlaceholder } from "./placeholder.ts"
 import { isOnHost, type PlacedRange } from "./ranges.ts"
 
-/** A network that the node has a route to already. */
+/** A network to which the node has a route. */
 export interface NodeRoute {
   readonly network: Cidr
-  /** The interface that it goes out by. */
+  /** The interface of the route. */
   readonly device: string
 }
 
-/** kubeadm's file with the API server's command line, which has the range of services. */
+/** kubeadm's manifest of the API server: its command line has the range of services. */
 const API_SERVER = "/etc/kubernetes/manifests/kube-apiserver.yaml"
 
-/** The range of service addresses as far as this node knows: that of a control plane's API server. */
+/** Returns the ranges of service addresses in the manifest of a control plane; none on other nodes. */
 export function serviceRangesOf(manifest = API_SERVER): string[] {
   try {
     const found = /--service-cluster-ip-range[= ]["']?([0-9a-fA-F.:/,]+)/.exec(readTextFile(manifest))
@@ -29,7 +29,10 @@ export function serviceRangesOf(manifest = API_SERVER): string[] {
   }
 }
 
-/** The routes of the main table, but for default routes and those to single addresses, which are attachments'. */
+/**
+ * Returns the routes of the main table, without default routes and without those to single addresses, which attachments
+ * have.
+ */
 export function readNodeRoutes(): NodeRoute[] {
   using route = RouteSocket.open()
   const listed = listRoutes(route, undefined, { table: RT_TABLE_MAIN })
@@ -40,7 +43,7 @@ export function readNodeRoutes(): NodeRoute[] {
   })
 }
 
-/** Ranges that the node reaches by another way: answers to containers would go there. */
+/** Reports ranges that the node reaches by another interface: answers to containers would go there. */
 export function checkNodeRoutes(
   ranges: readonly PlacedRange[],
   routes: readonly NodeRoute[],
@@ -55,18 +58,20 @@ export function checkNodeRoutes(
     if (other === undefined) continue
     const message = `${range.subnet} overlaps the node's route to ${formatCidr(other.network)} by "${other.device}"`
     findings.add(source, nodeAt(node, ["subnet"]), "node-route", message, {
-      hint: "choose a subnet that the node does not reach otherwise",
+      hint: "choose a subnet to which the node has no other route",
     })
   }
 }
 
-/** The interfaces by which a network's addresses are reached; undefined where containers are in the same network as the node. */
+/**
+ * Returns the interfaces by which the node reaches a network; undefined if containers share a network with the node.
+ */
 function ownDevices(type: string, key: (name: string) => string | undefined): string[] | undefined {
   if (type === "bridge") return [key("bridge") ?? "cni0"]
   return type === "ptp" ? [] : undefined
 }
 
-/** Ranges that are those of services. */
+/** Reports ranges with addresses of services. */
 export function checkServiceRanges(
   ranges: readonly PlacedRange[],
   services: readonly string[],
@@ -90,7 +95,7 @@ function overlap(a: Cidr, b: Cidr): boolean {
   return contains(a, b.ip) || contains(b, a.ip)
 }
 
-/** Masters that are not there, or too small, and files that cannot be read. */
+/** Reports missing masters, MTUs above the master's, and unreadable files. */
 export function checkNode({ entries }: LintNetwork, findings: Findings): void {
   using route = RouteSocket.open()
   for (const { source, node, known, ipam } of entries) {
@@ -131,8 +136,8 @@ function isReadable(file: string): boolean {
 }
 
 /**
- * Networks whose plugin switches IPv6 forwarding on, on a node with a default route by router advertisement. The kernel deletes
- * that route where `accept_ra` is 1; bridge and ptp of this suite set it to 2 first, others do not.
+ * Reports networks whose plugin enables IPv6 forwarding, if a router has advertised the node's default route. The
+ * kernel deletes that route while `accept_ra` is 1. bridge and ptp of this suite set it to 2 first, others do not.
  */
 export function checkAdvertisedRoutes(ranges: readonly PlacedRange[], findings: Findings): void {
   using route = RouteSocket.open()
@@ -150,7 +155,10 @@ export function checkAdvertisedRoutes(ranges: readonly PlacedRange[], findings: 
   }
 }
 
-/** Plugins that are not installed, or do not speak the network's version. Runs each one's VERSION, which changes nothing. */
+/**
+ * Reports plugins that are not installed or do not speak the network's version. Runs VERSION of each, which changes
+ * nothing.
+ */
 export async function checkInstalled(
   runtime: Runtime,
   networks: readonly LintNetwork[],

@@ -1,6 +1,9 @@
 import type { Node } from "./document.ts"
 
-/** The forms that templates use for a value to fill in: `${IFACE}`, `$master`, `<iface>`, `__BRIDGE__`, `{{ .Device }}`, `%s`, `@IFACE@`. */
+/**
+ * The forms that templates use for a value to fill in: `${IFACE}`, `$master`, `<iface>`, `__BRIDGE__`, `{{ .Device }}`,
+ * `%s`, `@IFACE@`.
+ */
 const placeholder = /\$\{[^}]+\}|\$\([^)]+\)|^\$[A-Za-z_]\w*$|<[^<>]+>|__\w+?__|\{\{.*\}\}|%[sdvq]|^@\w+@$/
 
 /** Whether a text has a placeholder of a template in it. */

@@ -12,7 +12,7 @@ import { plainValue } from "./keys.ts"
 import { type Entry, isName, type LintNetwork } from "./network.ts"
 import { hasPlaceholder } from "./placeholder.ts"
 
-/** A range of host-local, and where it stands. */
+/** A range of host-local, and its place. */
 export interface PlacedRange {
   readonly network: string
   readonly entry: Entry
@@ -21,10 +21,10 @@ export interface PlacedRange {
   readonly range: Range
 }
 
-/** Fewer than these addresses are used up by pods that are being replaced. */
+/** Pods that replace others need new addresses before the old ones are free. */
 const FEW = 6n
 
-/** Rules on the addresses of one network. Returns the ranges that can be used. */
+/** Checks the addresses of one network. Returns the valid ranges. */
 export function checkRanges(network: LintNetwork, findings: Findings): PlacedRange[] {
   return network.entries.flatMap((entry) => {
     const ipam = nodeAt(entry.node, ["ipam"])
@@ -57,7 +57,7 @@ function writtenRanges({ node }: Entry): Written[] {
   return [...old, ...inSets].filter((each) => !hasPlaceholder(each.node))
 }
 
-/** host-local's own reading of one range. */
+/** Reads one range with host-local's parser. */
 function readRange({ name }: LintNetwork, entry: Entry, { node, path }: Written, findings: Findings): PlacedRange[] {
   const { source } = entry
   try {
@@ -88,7 +88,7 @@ function checkWithin(ranges: readonly PlacedRange[], findings: Findings): void {
   }
 }
 
-/** The refusals by host-local of all ranges together, such as two families in one set. */
+/** Reports refusals by host-local of all ranges together, such as two families in one set. */
 function checkWhole({ name, version }: LintNetwork, { source, node }: Entry, findings: Findings): void {
   const ipam = nodeAt(node, ["ipam"]) ?? node
   if (hasPlaceholder(ipam)) return
@@ -117,7 +117,7 @@ function checkRange({ source, node, range }: PlacedRange, findings: Findings): v
   const free = capacityOf([range])
   if (free < FEW) {
     const severity = free <= 0n ? "error" : "warning"
-    const message = `${show(range)} has ${free} addresses to hand out`
+    const message = `${show(range)} has ${free} addresses for containers`
     findings.add(source, nodeAt(node, ["subnet"]), "small-range", message, { severity, hint: "a /24 has 253" })
   }
   const subnet = parseCidr(range.subnet)
@@ -136,12 +136,12 @@ function checkRoutes({ source, node }: Entry, ranges: readonly PlacedRange[], fi
       return gateway && subnet && contains(subnet, gateway)
     })
     if (!gateway || isReachable) continue
-    const message = `${textAt(route, ["gw"])} lies in no range of this network: containers cannot reach it`
+    const message = `${textAt(route, ["gw"])} is in no range of this network: containers cannot reach it`
     findings.add(source, nodeAt(route, ["gw"]), "route-gateway", message)
   }
 }
 
-/** Ranges of one network that are also another's. */
+/** Reports ranges that overlap those of another network. */
 export function checkBetweenNetworks(ranges: readonly PlacedRange[], findings: Findings): void {
   for (const [index, placed] of ranges.entries()) {
     const other = ranges
@@ -159,7 +159,7 @@ export function checkBetweenNetworks(ranges: readonly PlacedRange[], findings: F
   }
 }
 
-/** Whether the host has a route to the network's addresses because of it. */
+/** Whether the plugin gives the host a route to the network. */
 export function isOnHost({ node, type }: Entry): boolean {
   return type === "ptp" || isOn(node, ["isGateway"]) || isOn(node, ["isDefaultGateway"])
 }
@@ -168,7 +168,7 @@ function overlap(a: Range, b: Range): boolean {
   return a.start.family === b.start.family && a.start.value <= b.end.value && b.start.value <= a.end.value
 }
 
-/** "10.1.0.1-10.1.0.254" */
+/** Formats a range as "10.1.0.1-10.1.0.254". */
 export function show({ start, end }: { readonly start: Address; readonly end: Address }): string {
   return `${formatAddress(start)}-${formatAddress(end)}`
 }

@@ -39,7 +39,9 @@ function checkDefaultRoute({ source, node, known, ipam }: Entry, findings: Findi
   })
 }
 
-/** sbr needs a gateway for the default route of its table: host-local always has one, static only where it is written. */
+/**
+ * sbr needs a gateway for the default route of its table: host-local always has one, static only where it is written.
+ */
 function checkSourceRouting({ source, node, known }: Entry, before: readonly Entry[], findings: Findings): void {
   if (known?.name !== "sbr" || itemsAt(node, ["gateways"]).length > 0 || nodeAt(node, ["table"]) !== undefined) return
   const maker = before.find(({ ipam }) => ipam?.name === "static")
