@@ -6,7 +6,7 @@ const left = 350
 const full = 420
 const colours: Readonly<Record<string, string>> = { ours: "#2a78b5", Go: "#b8bcc2", peer: "#8a9099" }
 
-/** The bars of one row, relative to the Go plugins'. */
+/** The bars of one row, relative to those of the Go plugins. */
 interface Group {
   readonly title: string
   readonly bars: readonly { name: string; ms: number; ratio: number }[]
@@ -27,7 +27,7 @@ function groupsOf(measurements: readonly Measurement[]): Group[] {
 
 const escaped = (text: string) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;")
 
-/** A bar for each suite in each row without load that ours and the Go plugins have in common; a row's longest is `full`. */
+/** Draws a bar per suite for each row without load that both suites have; the longest bar of a row is `full`. */
 export function drawChart(measurements: readonly Measurement[]): string {
   let y = 30
   const lines: string[] = []

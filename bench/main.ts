@@ -3,9 +3,9 @@
  *
  *   npm run bench -- [--only REGEX] [--runs N] [--seconds N] [--peer DIR] [--json] [--write]
  *
- * A row takes at most so many runs, by default 300, and so many seconds, by default 5, and up to four times as many while a verdict
- * on it is unsure. `--peer` adds the plugins of a directory, for example a newer release of the reference plugins. `--write` writes
- * docs/figures.md, rows.csv and results.svg.
+ * A row takes at most `--runs` runs (300 by default) and `--seconds` seconds (5 by default), and up to four times as
+ * many while a verdict is unsure. `--peer` adds the plugins of a directory, for example a newer release of the
+ * reference plugins. `--write` writes docs/figures.md, rows.csv and results.svg.
  */
 import { parseArgs } from "node:util"
 import { pluginNames } from "../suite/plugins.ts"

@@ -2,14 +2,17 @@ import type { Sample } from "../integration/lab/mod.ts"
 import { Load, type LoadKind, loads } from "./load.ts"
 import { type Summary, summarize } from "./statistics.ts"
 
-/** What a step took, and how many of its calls failed, where that does not end the benchmark. */
+/** The duration of a step, and the number of its failed calls, if failures do not end the benchmark. */
 export interface StepSample extends Sample {
   readonly failed?: number
 }
 
-/** A subject that is timed, set up and ready. */
+/** A subject that is set up and ready to be timed. */
 export interface Contender extends AsyncDisposable {
-  /** One round: what each step took, by the step's name. A step that this contender cannot do is left out. */
+  /**
+   * Runs one round; returns the sample of each step by its name. A step that this contender does not support is left
+   * out.
+   */
   round(): Promise<Readonly<Record<string, StepSample>>>
 }
 
@@ -19,15 +22,15 @@ export interface Scenario {
   /** The steps of a round, in their order. */
   readonly steps: readonly string[]
   readonly contenders: Readonly<Record<string, () => Promise<Contender>>>
-  /** The contender whose median the ratios are relative to. */
+  /** The contender of the denominator of all ratios. */
   readonly baseline: string
-  /** How many times as long as others it may take, where a 99th percentile is wanted of what takes long; by default once. */
+  /** A factor of the time limit, for a 99th percentile of slow steps; 1 by default. */
   readonly patience?: number
-  /** Rounds however long they take; by default 5. */
+  /** The minimum number of rounds, 5 by default. */
   readonly atLeast?: number
-  /** Rounds before the first one that counts: files get cached, bridges made; by default 3. */
+  /** Rounds before the first one that counts, to fill caches and create bridges; 3 by default. */
   readonly warmUp?: number
-  /** What else the node does. */
+  /** Other work of the node. */
   readonly load?: LoadKind
 }
 
@@ -35,52 +38,52 @@ export interface Scenario {
 export interface Measurement extends Summary {
   readonly row: string
   readonly contender: string
-  /** Its median relative to the baseline's. */
+  /** Its median divided by the baseline's. */
   readonly ratio: number
-  /** Medians of CPU time and page faults; the highest memory of all rounds. */
+  /** Medians of CPU time and page faults; the maximum memory of all rounds. */
   readonly cpuMs: number
   readonly faults: number
   readonly peakKb: number
-  /** Calls that failed, of all rounds. */
+  /** The number of failed calls in all rounds. */
   readonly failed: number
   /** Of each round. */
   readonly samples: readonly StepSample[]
 }
 
-/** When a scenario ends: after so many rounds, or so many seconds. */
+/** The end of a scenario: a number of rounds or seconds. */
 export interface Limits {
   readonly runs: number
   readonly seconds: number
 }
 
-/** How many times as long a scenario goes on at most, for as long as a verdict on it is unsure. */
+/** The factor by which a scenario is extended at most while a verdict is unsure. */
 const LONGER = 4
 
-/** The name of the row of a step. */
+/** Returns the name of a step's row. */
 export function rowName(scenario: Scenario, step: string): string {
   return `${scenario.name} ${step}${scenario.load ? loads[scenario.load].suffix : ""}`
 }
 
-/** The same scenario on a node that has other work. */
+/** Returns the same scenario on a node with other work. */
 export function underLoad(scenario: Scenario, load: LoadKind): Scenario {
   return { ...scenario, load }
 }
 
-/** Whether there is to be another round, after so many that have taken so many seconds. */
+/** Whether another round follows after this many rounds and seconds. */
 export function goesOn(scenario: Scenario, limits: Limits, rounds: number, seconds: number): boolean {
   if (rounds < Math.min(scenario.atLeast ?? 5, limits.runs)) return true
   return rounds < limits.runs && seconds < limits.seconds * (scenario.patience ?? 1)
 }
 
-/** The next limits of a scenario on which verdicts are unsure; undefined when it ran long enough. */
+/** Returns the next limits of a scenario with unsure verdicts; undefined if it ran long enough. */
 export function extended(limits: Limits, { runs, seconds }: Limits): Limits | undefined {
   const longer = { runs: limits.runs + runs, seconds: limits.seconds + seconds }
   return longer.runs > LONGER * runs ? undefined : longer
 }
 
 /**
- * Runs a scenario: all contenders are set up, then take turns (A B B A …), so that what else the machine does hits
- * all of them alike. It goes on beyond the limits while a verdict on the measurements `isUnsure`.
+ * Runs a scenario: all contenders are set up, then take turns (A B B A …), so that other work of the machine affects
+ * all of them alike. It continues beyond the limits while a verdict on the measurements `isUnsure`.
  */
 export async function measure(
   scenario: Scenario,
@@ -110,7 +113,7 @@ export async function measure(
       if (!longer || !isUnsure(summarized())) break
       until = longer
     }
-    // A B B A: what comes first, and after which other one, is the same for all.
+    // A B B A: the order, and the predecessor of each run, are the same for all.
     for (const [name, contender] of round % 2 === 0 ? contenders : contenders.toReversed()) {
       const steps = await contender.round()
       if (round < 0) continue

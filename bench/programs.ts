@@ -4,7 +4,7 @@ import { buildStation, compileProgram } from "../integration/lab/mod.ts"
 
 const directory = join(import.meta.dir, "../dist/bench")
 
-/** The benchmark's own programs: static C, so that they start as fast as anything can. */
+/** The benchmark's own programs: static C, for the fastest possible start. */
 export const programs = {
   /** Makes a chain's changes to the kernel and nothing else, see floor.c. */
   floor: join(directory, "floor"),

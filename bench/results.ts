@@ -7,17 +7,17 @@ import type { Measurement } from "./measure.ts"
 import { cellsOf, contenderOf, numbersOf } from "./report.ts"
 import type { Verdict } from "./verdicts.ts"
 
-/** What a run was, for its readers. */
+/** A run, described for readers. */
 export interface Run {
   readonly measurements: readonly Measurement[]
   readonly verdicts: readonly Verdict[]
-  /** The options that it was called with. */
+  /** Its command line options. */
   readonly command: string
   /** Sentences on the suites and their sizes. */
   readonly facts: readonly string[]
 }
 
-/** What decides times on a machine, and nothing that names it. */
+/** Returns the properties of a machine that determine times, without its name. */
 export async function machineFacts(): Promise<string[]> {
   const { stdout } = await mustRun(["df", "--output=fstype", "/var/tmp"])
   const [cpu] = cpus()
@@ -32,7 +32,7 @@ const row = (cells: readonly string[]) => `| ${cells.join(" | ")} |`
 const table = (head: readonly string[], rows: readonly (readonly string[])[]) =>
   [row(head), row(head.map(() => "---")), ...rows.map(row)].join("\n")
 
-/** The page that a run makes. */
+/** Formats the page of a run. */
 export function formatPage({ verdicts, command, facts }: Omit<Run, "measurements">): string {
   return `# Figures
 
@@ -52,8 +52,9 @@ ${table(["what", "measured", "95 %", "must", "", "goal", ""], verdicts.map(cells
 }
 
 /**
- * All rows of a run as CSV. Wall time in milliseconds; p99 is the longest of fewer than 100 runs. CPU time in milliseconds and page
- * faults are medians, memory is the highest of all runs; all three include the processes that a plugin starts.
+ * Formats all rows of a run as CSV. Wall time in milliseconds; p99 is the maximum for fewer than 100 runs. CPU time in
+ * milliseconds and page faults are medians, memory is the maximum of all runs; all three include the processes that a
+ * plugin starts.
  */
 export function formatRows(measurements: readonly Measurement[]): string {
   const head = ["row", "contender", "runs", "min", "median", "p99", "max", "CPU", "MB", "faults", "ratio"]

@@ -17,7 +17,7 @@ import { traffics } from "./rows/traffic.ts"
 import { versions } from "./rows/version.ts"
 import type { Suite } from "./suites.ts"
 
-/** What is measured under load too. With a busy disk, a 99th percentile of what waits for it takes its time. */
+/** The scenarios that are also measured under load. With a busy disk, a 99th percentile takes long. */
 const alsoLoaded: Readonly<Record<LoadKind, { readonly names: readonly RegExp[]; readonly patience: number }>> = {
   processes: {
     names: [
@@ -33,7 +33,7 @@ const alsoLoaded: Readonly<Record<LoadKind, { readonly names: readonly RegExp[];
   disk: { names: [/^host-local$/, /^host-local, no store,$/, /^chain with 1 port beside 1$/], patience: 4 },
 }
 
-/** Everything that is measured. A new subject is a line here. */
+/** All scenarios. Add a new one here. */
 export function allScenarios(suites: readonly Suite[]): Scenario[] {
   const idle = [
     versions,
@@ -63,7 +63,7 @@ export function allScenarios(suites: readonly Suite[]): Scenario[] {
   ]
 }
 
-/** What this kernel has no rows of: it lacks their kind of link. */
+/** Returns the rows that this kernel cannot run: it lacks their kind of link. */
 export function leftOutHere(): string[] {
   return [...leftOut(), ...leftOutAlone()]
 }

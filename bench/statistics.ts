@@ -1,20 +1,20 @@
-/** What a list of times says. */
+/** A summary of a list of times. */
 export interface Summary {
   readonly runs: number
   readonly min: number
   readonly median: number
-  /** The time that 99 of 100 runs do not exceed; of fewer than 100 runs the longest. */
+  /** The time that 99 of 100 runs do not exceed; the maximum for fewer than 100 runs. */
   readonly p99: number
   readonly max: number
 }
 
 /**
- * Runs from which a 99th percentile is worth a verdict: the longest of 300 lies beyond the true one with a certainty of 95 %
- * (1 - 0.99^300), of 100 with 63 %.
+ * The number of runs from which a 99th percentile deserves a verdict: the maximum of 300 runs exceeds the true
+ * percentile with a probability of 95 % (1 - 0.99^300), that of 100 with 63 %.
  */
 export const runsForP99 = 300
 
-/** Sums up at least one time. Throws when there is none. */
+/** Summarizes at least one time. Throws if there is none. */
 export function summarize(times: readonly number[]): Summary {
   const sorted = times.toSorted((a, b) => a - b)
   const [min, max] = [sorted[0], sorted.at(-1)]
@@ -24,23 +24,26 @@ export function summarize(times: readonly number[]): Summary {
   return { runs: sorted.length, min, median, p99: sorted[Math.ceil(0.99 * sorted.length) - 1] ?? max, max }
 }
 
-/** What times are compared by. */
+/** The statistic by which times are compared. */
 export type Statistic = "median" | "p99"
 
-/** A ratio's interval of confidence. */
+/** The confidence interval of a ratio. */
 export interface Interval {
   readonly low: number
   readonly high: number
 }
 
-/** Fewer rounds than this are not drawn from: of five, the median of all rounds lies between the lowest and the highest with 94 %. */
+/**
+ * The minimum number of rounds for a bootstrap: the true median lies between the lowest and the highest of five with a
+ * probability of 94 %.
+ */
 const FEW = 6
 const DRAWS = 1000
 
 /**
- * The 95 % interval of the ratio of two contenders' medians or percentiles, whose times are of the same rounds: rounds are drawn from
- * those that were run, as many as there are, a thousand times (a bootstrap); of few rounds from the lowest to the highest ratio. The
- * same times have the same interval. Throws when there are none.
+ * Returns the 95 % interval of the ratio of two contenders' medians or percentiles, whose times are of the same rounds.
+ * It resamples the rounds a thousand times (bootstrap); for few rounds it is the range of all ratios. Equal times give
+ * equal intervals. Throws if there are none.
  */
 export function intervalOf(times: readonly number[], others: readonly number[], by: Statistic): Interval {
   const rounds = Math.min(times.length, others.length)
@@ -57,7 +60,7 @@ export function intervalOf(times: readonly number[], others: readonly number[], 
   return { low, high }
 }
 
-/** Numbers from 0 to 1 that are the same each time: mulberry32. */
+/** A deterministic sequence of numbers from 0 to 1: mulberry32. */
 function generator(): () => number {
   let state = 1
   return () => {

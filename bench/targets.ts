@@ -10,14 +10,14 @@ import { besideMappings, mappings, masqueradeRow, publishedRow, wayRows } from "
 /** A contender in a row. */
 export type Cell = readonly [row: string, contender: string]
 
-/** What is compared: wall time in half of the runs or in 99 of 100, or CPU time. */
+/** The compared figure: median or 99th percentile of wall time, or CPU time. */
 export type Figure = "median" | "p99" | "cpuMs"
 
-/** What has to be reached, and what should be: how ours relates to the other. */
+/** A bound that must hold and a goal for the ratio of ours to the other. */
 export interface Target {
   readonly what: string
   readonly figure: Figure
-  /** Upside down: how many times as many a second. */
+  /** The inverse: a rate. */
   readonly isRate?: true
   readonly ours: Cell
   readonly other: Cell
@@ -31,7 +31,7 @@ function target(what: string, ours: Cell, other: Cell, [must, goal]: Bounds, fig
   return { what, figure, ours, other, must, ...(goal === undefined ? {} : { goal }) }
 }
 
-/** Both suites in one row, with what else the node does. */
+/** Compares both suites in one row, with the node's other work. */
 function toGo(what: string, row: string, bounds: Bounds, figure: Figure = "median"): Target {
   return target(what, [row, "ours"], [row, "Go"], bounds, figure)
 }
@@ -64,7 +64,7 @@ const ratiosToGo: readonly Target[] = [
   { ...toGo(`${burst}: DEL/s`, `${burst}, DELs`, [8, 10]), isRate: true },
 ]
 
-/** How much a ratio may suffer from other work on the node. */
+/** The allowed factor on a ratio under other work of the node. */
 const loadMust = 1.2
 
 function underLoad({ goal: _, ...idle }: Target, kind: LoadKind): Target {
@@ -80,7 +80,7 @@ const busyDisk = hostLocal.flatMap(([what, row]) =>
   ),
 )
 
-/** What costs the same with few and with many. */
+/** Compares the cost with few and with many. */
 function ofMany(what: string, row: string, many: string, few: string): Target {
   return target(what, [row, many], [row, few], [1.3])
 }
@@ -106,7 +106,7 @@ const inLargeNodes = (["ADD", "DEL"] as const).flatMap((verb) => [
   ),
 ])
 
-/** The data path: never below Go's, by what packets cost. One suite's runs differ by two percent. */
+/** The data path: packets never cost more than with Go's. Runs of one suite differ by two percent. */
 const asGo: Bounds = [1.02, 1]
 const dataPath: readonly Target[] = [
   ...mappings.map((count) => {

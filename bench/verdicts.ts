@@ -2,20 +2,20 @@ import type { Measurement } from "./measure.ts"
 import { type Interval, intervalOf, runsForP99 } from "./statistics.ts"
 import { type Cell, sizes, type Target, targets } from "./targets.ts"
 
-/** A target and what was measured. */
+/** A target with the measured value. */
 export interface Verdict {
   readonly what: string
   readonly value: number
-  /** Where the value of very many rounds lies, with 95 %; without one the value is as it is. */
+  /** The 95 % interval of the value; absent for an exact value. */
   readonly interval?: Interval
   readonly unit: "x" | "MB"
-  /** Whether less is better. */
+  /** Whether smaller is better. */
   readonly atMost: boolean
   readonly must: number
   readonly goal?: number
 }
 
-/** The verdicts on what was measured, and on so many bytes of files; a target whose rows were not measured is left out. */
+/** Judges the measurements and the total size of files; targets without measured rows are left out. */
 export function judge(measurements: readonly Measurement[], fileBytes: number): Verdict[] {
   const find = ([row, contender]: Cell) =>
     measurements.find((measured) => measured.row === row && measured.contender === contender)
@@ -52,7 +52,7 @@ function verdictOf({ what, figure, isRate, must, goal }: Target, ours: Measureme
   }
 }
 
-/** What is to be said of a bound: met or missed where the whole interval lies on one side of it. */
+/** The outcome for a bound: met or missed if the whole interval lies on one side of it. */
 export type Outcome = "met" | "missed" | "unsure"
 
 export function outcomeOf({ value, atMost, interval = { low: value, high: value } }: Verdict, bound: number): Outcome {
@@ -61,7 +61,7 @@ export function outcomeOf({ value, atMost, interval = { low: value, high: value 
   return low !== high ? "unsure" : low ? "met" : "missed"
 }
 
-/** Whether more rounds could tell whether a bound that must hold does. */
+/** Whether more rounds could decide whether a bound that must hold does. */
 export function isUnsure(measurements: readonly Measurement[]): boolean {
   return judge(measurements, Number.NaN).some((verdict) => outcomeOf(verdict, verdict.must) === "unsure")
 }

@@ -47,7 +47,7 @@ export async function compileAgent(outfile: string, runtime?: string): Promise<v
   }
 }
 
-/** Copies the executable of each plugin into a directory, whole files in one step each, and removes what else is there. */
+/** Copies the executable of each plugin into a directory, each file atomically, and removes other files there. */
 export function layPlugins(
   directory: string,
   executable: (name: string) => string,
@@ -61,7 +61,7 @@ export function layPlugins(
   for (const name of readdirSync(directory)) if (!names.includes(name)) rmSync(join(directory, name))
 }
 
-/** Builds the plugins, or some of them, into a directory, as they are installed: a file for each. */
+/** Builds the plugins, or some of them, into a directory as they are installed: one file each. */
 export async function buildPlugins(
   directory: string,
   target?: Target,
@@ -83,7 +83,7 @@ export async function buildTool(out: string, target?: Target, start: Start = "sn
   await linkTool(out, target ? { target } : {}, start)
 }
 
-/** Replaces a directory by files that the build generates: texts by their paths in it. */
+/** Replaces a directory by generated files: texts by their paths in it. */
 function writeFiles(directory: string, files: Readonly<Record<string, string>>): void {
   rmSync(directory, { recursive: true, force: true })
   for (const [path, text] of Object.entries(files)) {
@@ -103,12 +103,12 @@ export async function build(start: Start = "snapshot"): Promise<void> {
   ])
   writeFiles(join(dist, "man"), manualPages())
   writeFiles(join(dist, "schemas"), schemaFiles())
-  rmSync(join(dist, ".cnitool"), { force: true }) // of a build that was killed, or went on beside this one
+  rmSync(join(dist, ".cnitool"), { force: true }) // left by a build that was killed, or by a concurrent one
   linkSync(join(dist, "cni"), join(dist, ".cnitool"))
   renameSync(join(dist, ".cnitool"), join(dist, "cnitool"))
 }
 
-/** Builds, unless the files of the last build are there and everything is as it was. */
+/** Builds, unless the files of the last build exist and nothing has changed. */
 async function buildIfChanged(start: Start): Promise<void> {
   const [dist, made] = [join(root, "dist"), ["bin", "cni", "cnitool", "cni-agent", "man", "schemas"]]
   const inputs = await inputsOf(root, start)

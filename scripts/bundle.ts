@@ -1,23 +1,25 @@
-/** TypeScript to the script that the engine compiles: one bundle, and where each of its lines comes from. */
+/** From TypeScript to the script that the engine compiles: one bundle, and the source of each of its lines. */
 import { relative, resolve } from "node:path"
 
 const root = new URL("..", import.meta.url).pathname
 
-/** What a module exports under a name. */
+/** An export of a module. */
 export interface Export {
   readonly main: string
   readonly name: string
 }
 
-/** What is inside an executable: a function that is called, `globalThis.plugins[name]` after the bundle's evaluation. */
+/**
+ * A program of an executable: a function that is called as `globalThis.plugins[name]` after the bundle's evaluation.
+ */
 export interface Program {
   readonly name: string
   readonly run: Export
-  /** What the function is called with: exports, and lists of them. */
+  /** The arguments of the function: exports, and lists of them. */
   readonly args?: readonly (Export | readonly Export[])[]
 }
 
-/** One script; its evaluation leaves `globalThis.plugins`, an object of functions by name. */
+/** One script; its evaluation sets `globalThis.plugins`, an object of functions by name. */
 export interface Bundle {
   readonly name: string
   readonly script: string
@@ -25,10 +27,10 @@ export interface Bundle {
   readonly positions: string
 }
 
-/** The end of the name of a bundle's entry, which no source file is. */
+/** The suffix of a bundle entry's name, which no source file has. */
 const generated = ".bundle.ts"
 
-/** Bundles programs with all that they import. */
+/** Bundles programs with all their imports. */
 export async function bundle(name: string, programs: readonly Program[]): Promise<Bundle> {
   const imports: string[] = []
   const imported = (value: Export | readonly Export[]): string => {
@@ -53,8 +55,8 @@ export async function bundle(name: string, programs: readonly Program[]): Promis
   })
   const [code, map] = built.outputs
   if (!code || !map) throw new Error(`Cannot bundle ${name}`)
-  // What the bundler adds goes: a helper that nothing calls, and comments, which tell where this was built. The lines stay,
-  // or positions would be wrong.
+  // Removes additions of the bundler: a helper that nothing calls, and comments, which contain the build's directory.
+  // The line numbers stay, for the positions.
   const added =
     /^ *\/\/ (@bun|.+\.(json|md|[cm]?[jt]s))$|^\/\/# debugId=.*$|^ *var __require = import\.meta\.require;$/gm
   const script = (await code.text()).replace(added, "")
@@ -63,13 +65,13 @@ export async function bundle(name: string, programs: readonly Program[]): Promis
   return { name, script, positions: encodePositions(name, script, await map.json()) }
 }
 
-/** What is used of a source map, ECMA-426. */
+/** The used part of a source map, ECMA-426. */
 interface SourceMap {
   readonly sources: readonly string[]
   readonly mappings: string
 }
 
-/** A piece of a generated line, from this column on, and the source line that it comes from. */
+/** A part of a generated line, from this column on, with its source line. */
 interface Piece {
   readonly column: number
   readonly file: number
@@ -77,8 +79,8 @@ interface Piece {
 }
 
 /**
- * For each line of the script where its first word comes from: "", one line further than the line before; "5", five; "2:7",
- * line 7 of file 2; "x", no file of ours. "@20:-1" after that: from column 20 on, counted from 0, one line before that.
+ * Encodes the source of each line's first word: "" for one line after the previous, "5" for five, "2:7" for line 7 of
+ * file 2, "x" for no file of ours. A suffix "@20:-1" means: from column 20 on, counted from 0, one line before that.
  */
 export function encodePositions(name: string, script: string, map: SourceMap): string {
   const files = map.sources.map((file) => relative(root, resolve(file))) // the map's are relative to the working directory
@@ -105,13 +107,13 @@ export function encodePositions(name: string, script: string, map: SourceMap): s
   return [name, files.join(","), steps.join(",")].join("\n")
 }
 
-/** Without the pieces before a line's first word: the bundler lets the last one of the line before go on until there. */
+/** Removes the parts before a line's first word: the bundler extends the last part of the previous line to there. */
 function fromFirstWord(pieces: readonly Piece[], column: number): readonly Piece[] {
   const before = pieces.filter((piece) => piece.column <= column).length
   return pieces.slice(Math.max(0, before - 1))
 }
 
-/** The pieces of each generated line. */
+/** Returns the parts of each generated line. */
 function piecesOfLines(mappings: string): Piece[][] {
   const at = { file: 0, line: 1 }
   return mappings.split(";").map((segments) => {
@@ -131,7 +133,7 @@ function piecesOfLines(mappings: string): Piece[][] {
 
 const digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 
-/** Base64 VLQ: six bits a digit, the highest says that there is more, the lowest of the number is its sign. */
+/** Decodes base64 VLQ: six bits per digit, the highest means continuation, the lowest bit of the number is its sign. */
 function decodeNumbers(segment: string): number[] {
   const numbers: number[] = []
   let value = 0

@@ -1,6 +1,4 @@
-/**
- * What builds keep, in the user's cache directory, by what it was made from; and how they run programs.
- */
+/** The cache of builds in the user's cache directory, keyed by inputs; and a function to run programs. */
 import { createHash } from "node:crypto"
 import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync } from "node:fs"
 import { homedir } from "node:os"
@@ -11,10 +9,10 @@ import { execa } from "execa"
 export const root = join(import.meta.dir, "..")
 /** The directory of the native host. */
 export const hostDirectory = join(root, "host")
-/** What builds keep. */
+/** The directory of the builds' cache. */
 export const cacheDirectory = join(process.env.XDG_CACHE_HOME || join(homedir(), ".cache"), "cni-plugins")
 
-/** Runs a program in the project's directory and returns its stdout. Throws with what it wrote on stderr. */
+/** Runs a program in the project's directory and returns its stdout. Throws with its stderr. */
 export async function run(
   command: readonly string[],
   options: { env?: Readonly<Record<string, string>> } = {},
@@ -41,17 +39,17 @@ export function hashOf(...parts: (string | Uint8Array)[]): string {
   return hash.digest("hex")
 }
 
-/** The directories of the cache that this process has asked for: several builds at once compile the engine once. */
+/** The cache directories requested by this process: concurrent builds compile the engine once. */
 const asked = new Map<string, Promise<string>>()
 
-/** A directory of the cache, made when it is not there. */
+/** Returns a directory of the cache, created if it does not exist. */
 export function cached(key: string, make: (directory: string) => Promise<void>): Promise<string> {
   const known = asked.get(key) ?? makeCached(key, make)
   asked.set(key, known)
   return known
 }
 
-/** Makes a directory of the cache, whole or not at all, also when other processes do the same. */
+/** Creates a directory of the cache atomically, even if other processes do the same. */
 async function makeCached(key: string, make: (directory: string) => Promise<void>): Promise<string> {
   const directory = join(cacheDirectory, key)
   if (existsSync(directory)) return directory

@@ -2,7 +2,7 @@ import { dirname, join, relative } from "node:path"
 import { parse } from "@babel/parser"
 import { root } from "./engine.ts"
 
-/** A node of Babel's syntax tree, as far as it is looked at here. */
+/** The used part of a node in Babel's syntax tree. */
 interface Node {
   readonly type: string
   readonly start: number
@@ -10,7 +10,7 @@ interface Node {
   readonly [key: string]: unknown
 }
 
-/** A declaration of a module: its text from the comment on, and where names of others stand in it. */
+/** A declaration of a module: its text from the comment on, and the places of names of other declarations. */
 export interface Declaration {
   readonly module: string
   readonly name: string
@@ -19,13 +19,13 @@ export interface Declaration {
   readonly references: readonly { readonly at: number; readonly name: string }[]
 }
 
-/** What a name of a module stands for: a declaration of it, or a name of another module; "*" are all of them. */
+/** The meaning of a name in a module: a declaration, or a name of another module; "*" means all names. */
 export interface Source {
   readonly module: string
   readonly name: string
 }
 
-/** A module as its declarations say. */
+/** A module according to its declarations. */
 export interface Module {
   readonly declarations: ReadonlyMap<string, readonly Declaration[]>
   readonly imports: ReadonlyMap<string, Source>
@@ -78,7 +78,10 @@ export function readModule(file: string, text: string): Module {
   return { declarations, imports, exports, stars }
 }
 
-/** The names of a declaration that may be those of others: types, what is extended, `typeof`; its own name among them. */
+/**
+ * Returns the names in a declaration that may belong to others: types, the extended class, `typeof`; including its own
+ * name.
+ */
 function referencesIn(declaration: Node): { start: number; name: string }[] {
   const found: { start: number; name: string }[] = []
   const add = (node: unknown) => {

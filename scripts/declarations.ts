@@ -1,14 +1,14 @@
 /**
- * The types of an npm package, one file for each entry: every declaration that an entry exports, and those that these refer to,
- * with their comments, from the declarations that tsc writes for each source. An entry takes from the first one what that exports,
- * so that there is one `CniError`.
+ * The types of an npm package, one file per entry: every declaration that an entry exports, and those that these refer
+ * to, with their comments, from the declarations that tsc writes for each source. Later entries import from the first
+ * what it exports, so that there is one `CniError`.
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { type Declaration, type Module, readModule, type Source } from "./declarations-module.ts"
 import { root, run } from "./engine.ts"
 
-/** What callers see of a declaration that has more than they need. */
+/** Declarations that callers see with fewer members than they have. */
 const narrowed: Readonly<Record<string, string>> = {
   NamespaceFile: `/** What is at a path, opened once. */
 export interface NamespaceFile {
@@ -28,7 +28,7 @@ export type ErrnoName = string
 `,
 }
 
-/** The declarations of entries: the text of `NAME.d.ts` for each name. */
+/** Returns the declarations of entries: the text of `NAME.d.ts` for each name. */
 export async function declarations(entries: Readonly<Record<string, string>>): Promise<Record<string, string>> {
   const directory = mkdtempSync(join(root, "node_modules/.declarations-"))
   try {
@@ -53,7 +53,7 @@ function rollUp(modules: Modules, entries: Readonly<Record<string, string>>): Re
   const texts: Record<string, string> = {}
   let first: { readonly name: string; readonly exported: ReadonlyMap<string, string> } | undefined
   for (const [name, file] of Object.entries(entries)) {
-    const exported = new Map<string, string>() // of a declaration the name by which it is exported
+    const exported = new Map<string, string>() // the exported name of a declaration
     for (const [outer, source] of modules.exportsOf(file)) exported.set(keyOf(source), outer)
     texts[name] = entryText(modules, exported, first)
     first ??= { name, exported }
@@ -68,10 +68,10 @@ function entryText(
   exported: ReadonlyMap<string, string>,
   first?: { readonly name: string; readonly exported: ReadonlyMap<string, string> },
 ): string {
-  const names = new Map<string, string>() // of a declaration the name that it has in the file
+  const names = new Map<string, string>() // the name of a declaration in the file
   const taken = new Set<string>(exported.values())
   const reached: (readonly Declaration[])[] = []
-  const foreign = new Map<string, string>() // from the first entry: its name there, and the name here
+  const foreign = new Map<string, string>() // imports from the first entry: its name there, and the name here
   const reach = (source: Source): string => {
     const key = keyOf(source)
     const known = names.get(key)
@@ -115,13 +115,13 @@ function entryText(
     ...(shared.length > 0 ? [`import { ${shared.join(", ")} } from "./${first?.name}.js"\n`] : []),
     ...(open.length > 0 ? [`export { ${open.join(", ")} }\n`] : []),
   ]
-  // `Disposable` is in no library that TypeScript takes by itself.
+  // TypeScript's default libraries do not have `Disposable`.
   const lib = own.some((text) => text.includes("Symbol.dispose")) ? ['/// <reference lib="esnext.disposable" />\n'] : []
   const indented = [...lib, ...head, ...own, "export {}\n"].join("\n")
   return indented.replace(/^( {4})+/gm, (spaces) => " ".repeat(spaces.length / 2))
 }
 
-/** The text of a declaration with the names that others have in the file. */
+/** Returns the text of a declaration with the names that others have in the file. */
 function renamed({ text, references }: Declaration, nameOf: (name: string) => string | undefined): string {
   let done = text
   for (const { at, name } of references.toSorted((a, b) => b.at - a.at)) {
@@ -130,7 +130,7 @@ function renamed({ text, references }: Declaration, nameOf: (name: string) => st
   return done
 }
 
-/** The modules that tsc wrote declarations of. */
+/** The modules for which tsc wrote declarations. */
 class Modules {
   readonly #directory: string
   readonly #read = new Map<string, Module>()
@@ -147,7 +147,7 @@ class Modules {
     return module
   }
 
-  /** The names that a module exports, and what they stand for. */
+  /** Returns the exported names of a module with their meaning. */
   exportsOf(file: string): Map<string, Source> {
     const { exports, stars } = this.#module(file)
     const all = new Map<string, Source>()
@@ -156,7 +156,7 @@ class Modules {
     return all
   }
 
-  /** What a name means inside a module; undefined for those of the language. */
+  /** Returns the meaning of a name inside a module; undefined for names of the language. */
   resolve(file: string, name: string): Source | undefined {
     const { declarations, imports } = this.#module(file)
     if (declarations.has(name)) return { module: file, name }
@@ -168,7 +168,7 @@ class Modules {
     return this.#module(module).declarations.get(name) ?? []
   }
 
-  /** Where a name is declared that a module has or exports. */
+  /** Returns the place where a name of a module is declared. */
   #follow(source: Source): Source {
     const found = this.#find(source)
     if (!found) throw new Error(`Cannot find "${source.name}" in ${source.module}`)

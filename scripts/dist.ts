@@ -22,8 +22,8 @@ import { layTree, type PlacedFile, type StagedFile, stageFiles } from "./release
 import { makeBill } from "./sbom.ts"
 
 /**
- * Makes the archive of one target's files, `age` seconds after 1970, with its `.sha256` and `.cdx.json`, in a directory. Returns
- * its path.
+ * Creates the archive of one target's files, `age` seconds after 1970, with its `.sha256` and `.cdx.json`, in a
+ * directory. Returns its path.
  */
 export async function makeArchive(
   target: Target,
@@ -60,7 +60,10 @@ export async function makeArchive(
   }
 }
 
-/** Where an archive has files: what is run lies beside the documents, as in the reference plugins' archive, all else below `share`. */
+/**
+ * The archive's directories: executables lie beside the documents, as in the reference plugins' archive, everything
+ * else below `share`.
+ */
 const directories: Readonly<Record<StagedFile["kind"], string>> = {
   plugin: "",
   tool: "",
@@ -71,11 +74,13 @@ const directories: Readonly<Record<StagedFile["kind"], string>> = {
   schema: "share/schemas",
 }
 
-/** Bytes of a header and of a block, and where the header of a file has its size, in octal digits; ustar(5). */
+/** The size of a header and of a block, and the place of a file's size in its header, in octal digits; ustar(5). */
 const block = 512
 const sizeAt = [124, 136] as const
 
-/** A tar file as gzip members, one for each header and each content: the plugins are the same bytes, compressed once. RFC 1952, 2.2 */
+/**
+ * Compresses a tar file to gzip members, one per header and content: equal contents are compressed once. RFC 1952, 2.2
+ */
 function compressTar(tar: Buffer): Buffer {
   const members: Buffer[] = []
   const known = new Map<string, Buffer>()
@@ -92,7 +97,7 @@ function compressTar(tar: Buffer): Buffer {
   return Buffer.concat([...members, gzipSync(tar.subarray(at))])
 }
 
-/** How old the files are to be, in seconds since 1970. */
+/** Returns the modification time of the files in seconds since 1970. */
 async function ageOfSources(): Promise<number> {
   const told = process.env.SOURCE_DATE_EPOCH
   const seconds = told ?? Buffer.from(await run(["git", "log", "-1", "--format=%ct"])).toString()

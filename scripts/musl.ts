@@ -1,8 +1,8 @@
 /**
- * The C library that executables are linked with: musl, Debian's package of it. For amd64 it is installed. Debian has no package
- * of it for a cross compiler, and to install that of arm64 would change which packages apt looks for: so that one is fetched,
- * pinned by a hash (`host/musl-arm64.txt`), and unpacked beside the objects of the engine. A packager's own compiler
- * (`CNI_CC_AMD64`, `CNI_CC_ARM64`) brings its own.
+ * The C library of executables: Debian's package of musl. For amd64 it is installed. Debian has no package of it for a
+ * cross compiler, and installing arm64's would add an architecture to apt: so that one is fetched, pinned by a hash
+ * (`host/musl-arm64.txt`), and unpacked beside the objects of the engine. A packager's own compiler (`CNI_CC_AMD64`,
+ * `CNI_CC_ARM64`) brings its own.
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
@@ -10,22 +10,22 @@ import { dirname, join } from "node:path"
 import { cacheDirectory, cached, hashOf, muslCompiler, run, type Target } from "./engine.ts"
 import { fetchMusl, findVendored, pinnedMusl } from "./sources.ts"
 
-/** What a build needs of musl. */
+/** The parts of musl for a build. */
 export interface Musl {
   /** Compiles and links with it. */
   readonly compiler: string
-  /** The directory of its libraries and of the objects that programs start from. */
+  /** The directory of its libraries and startup objects. */
   readonly libraries: string
-  /** The file of its terms. */
+  /** The file of its license. */
   readonly terms: string
   /** Whether a packager has named the compiler. */
   readonly isOwn: boolean
 }
 
-/** The compiler that a packager has named for a target. */
+/** The packager's compiler for a target. */
 const ownCompiler = ({ name }: Target) => process.env[`CNI_CC_${name.toUpperCase()}`] || undefined
 
-/** musl for a target, fetched when this machine has not got it yet. */
+/** Returns musl for a target, fetched if this machine does not have it. */
 export async function muslOf(target: Target): Promise<Musl> {
   const own = ownCompiler(target)
   const root = own || target.name === "amd64" ? "/" : await fetched()
@@ -36,7 +36,7 @@ export async function muslOf(target: Target): Promise<Musl> {
 
 const known = new Map<string, Promise<string>>()
 
-/** The directory of the C library that a compiler links with. Throws when that is not musl. */
+/** Returns the directory of the C library that a compiler links with. Throws if that is not musl. */
 function librariesOf(compiler: string): Promise<string> {
   const found = known.get(compiler) ?? findLibraries(compiler)
   known.set(compiler, found)
@@ -60,7 +60,7 @@ async function findLibraries(compiler: string): Promise<string> {
   }
 }
 
-/** The directory that the package is unpacked in; the two files of it that name their own places name those there. */
+/** Returns the directory of the unpacked package; the two files with absolute paths are adapted. */
 function fetched(): Promise<string> {
   const pinned = pinnedMusl()
   const vendored = findVendored(pinned)

@@ -23,14 +23,14 @@ async function inScratch<T>(out: string, work: (scratch: string) => Promise<T>):
   }
 }
 
-/** musl's driver does not know `-static-pie`: it would link for a loader that a node has not got. */
+/** musl's driver does not support `-static-pie`: it would link for a loader that nodes lack. */
 async function staticPieFlags(target: Target): Promise<string[]> {
   const { libraries } = await muslOf(target)
   const start = ["rcrt1.o", "crti.o", "crtn.o"].map((file) => join(libraries, file))
   return ["-static", "-nostartfiles", "-Wl,-pie,--no-dynamic-linker,-z,text", ...start]
 }
 
-/** What is made of programs before they are linked: files. */
+/** Files of compiled programs before linking. */
 interface Compiled {
   readonly bytecode: string
   readonly positions: string
@@ -42,7 +42,7 @@ async function compile(shop: Workshop, programs: readonly Program[], name = "plu
   return { bytecode: await shop.bytecode(bundled), positions: shop.at("positions") }
 }
 
-/** An executable that evaluates bytecode at each start, position independent. Returns its path. */
+/** Links an executable that evaluates bytecode at each start, position independent. Returns its path. */
 async function linkBytecode(shop: Workshop, compiled: Compiled, plugin?: string): Promise<string> {
   const blobs = shop.blobs(".data.rel.ro", { ...compiled })
   const objects = await shop.host("host/main.c", "host/door.c", shop.flavour.memory, "host/bytecode.c")
@@ -50,7 +50,7 @@ async function linkBytecode(shop: Workshop, compiled: Compiled, plugin?: string)
   return shop.link("from-bytecode", [...objects, blobs, shop.note(plugin)], way)
 }
 
-/** Below 2 GB, as code that is not position independent needs it, with room for each to grow. */
+/** Below 2 GB, as position-dependent code needs it, with room for each to grow. */
 const addresses = { image: "0x10000000", blobs: "0x20000000", code: "0x40000000" } as const
 
 const fixedFlags = [
@@ -61,7 +61,7 @@ const fixedFlags = [
   "-Wl,--wrap=gettimeofday",
 ]
 
-/** An executable with fixed addresses, with the image of a file or none. */
+/** Links an executable with fixed addresses, with the image in a file or without one. */
 async function linkFixed(
   shop: Workshop,
   name: string,
@@ -75,8 +75,8 @@ async function linkFixed(
 }
 
 /**
- * An executable whose heap is an image of one that has evaluated the bytecode. Throws when the image does not belong to it:
- * code and constants of both links must be the same, byte for byte. Returns its path.
+ * Links an executable whose heap is an image of one that has evaluated the bytecode. Throws if the image does not
+ * match: code and constants of both links must be the same, byte for byte. Returns its path.
  */
 async function linkSnapshot(shop: Workshop, { bytecode, positions }: Compiled, program?: string): Promise<string> {
   writeFileSync(shop.at("nothing"), "")
@@ -87,10 +87,13 @@ async function linkSnapshot(shop: Workshop, { bytecode, positions }: Compiled, p
   return linked
 }
 
-/** The host of the tool: with promises, and texts of its own. Its engine is faster by some 7 %, and larger by 0.1 MB, which each plugin would have. */
+/**
+ * The host of the tool: with promises, and texts of its own. Its engine is some 7 % faster, and 0.1 MB larger, which
+ * each plugin would have.
+ */
 export const toolFlavour: Flavour = { flags: ["-DTOOL"], engineFlags: ["-O3"] }
 
-/** The tool's executable, which is `cnitool` by that name. */
+/** Builds the tool's executable, which is `cnitool` under that name. */
 export async function buildTool(out: string, flavour: Flavour = {}, start: Start = "snapshot"): Promise<void> {
   await inScratch(out, async (scratch) => {
     const flags = [...(toolFlavour.flags ?? []), ...(flavour.flags ?? [])]
@@ -103,7 +106,10 @@ export async function buildTool(out: string, flavour: Flavour = {}, start: Start
 /** How a plugin starts. */
 export type Start = "snapshot" | "bytecode"
 
-/** An executable of programs. Throws when one with a heap image answers otherwise than one from bytecode. Returns its path. */
+/**
+ * Links an executable of programs. Throws if one with a heap image answers differently from one with bytecode. Returns
+ * its path.
+ */
 async function link(shop: Workshop, start: Start, programs: readonly Program[]): Promise<string> {
   const compiled = await compile(shop, programs)
   if (start === "bytecode") return linkBytecode(shop, compiled, programs[0]?.name)
@@ -114,7 +120,7 @@ async function link(shop: Workshop, start: Start, programs: readonly Program[]):
   return linked[0]
 }
 
-/** One executable of several programs, which is the one that it is called by the name of. */
+/** Builds one executable of several programs; its name selects the program. */
 async function buildOne(start: Start, out: string, flavour: Flavour, programs: readonly Program[]): Promise<void> {
   await inScratch(out, async (scratch) => {
     const shop = await Workshop.open(scratch, flavour, programs)
@@ -122,19 +128,19 @@ async function buildOne(start: Start, out: string, flavour: Flavour, programs: r
   })
 }
 
-/** One executable of programs that starts from bytecode. */
+/** Builds one executable of programs that starts from bytecode. */
 export async function buildFromBytecode(out: string, flavour: Flavour, programs: readonly Program[]): Promise<void> {
   await buildOne("bytecode", out, flavour, programs)
 }
 
-/** One executable of programs that starts from a heap image. */
+/** Builds one executable of programs that starts from a heap image. */
 export async function buildFromSnapshot(out: string, flavour: Flavour, programs: readonly Program[]): Promise<void> {
   await buildOne("snapshot", out, flavour, programs)
 }
 
 /**
- * An executable for each plugin, of that plugin and what runs in its process (`suite/plugins.ts`), in a directory that is made for them.
- * Those that listen to a network start from bytecode in any case.
+ * Builds an executable for each plugin, with the plugins that run in its process (`suite/plugins.ts`), in a new
+ * directory. Those that listen to a network always start from bytecode.
  */
 export async function buildEach(
   directory: string,

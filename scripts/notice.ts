@@ -1,6 +1,6 @@
 /**
- * The NOTICE of a release: which works of others are inside its executables, and their terms. Terms are read from what is linked: the
- * engine's source, the packages of npm, the C library.
+ * The NOTICE of a release: the works of others inside its executables, with their licenses. The licenses are read from
+ * the linked sources: the engine, the packages of npm, the C library.
  */
 import { existsSync, readdirSync, readFileSync } from "node:fs"
 import { join } from "node:path"
@@ -8,7 +8,7 @@ import type { Bundle } from "./bundle.ts"
 import { engineSource, root, type Target } from "./engine.ts"
 import { muslOf } from "./musl.ts"
 
-/** A work that is inside, with its terms when they are to be handed on. */
+/** A work inside an executable, with its license if that has to be passed on. */
 interface Work {
   readonly name: string
   readonly licence: string
@@ -16,7 +16,7 @@ interface Work {
   readonly terms?: string
 }
 
-/** What comes with the compiler, and why no terms of it are owed. */
+/** Parts of the compiler, with the reason why their license need not be passed on. */
 const compilers: readonly Work[] = [
   {
     name: "GCC",
@@ -30,7 +30,7 @@ const compilers: readonly Work[] = [
   },
 ]
 
-/** The text of NOTICE. `bundles` are what is compiled into the executables. */
+/** Returns the text of NOTICE. `bundles` are compiled into the executables. */
 export async function notice(target: Target, bundles: readonly Bundle[]): Promise<string> {
   const works = [...(await engineWorks()), await musl(target), ...npmPackagesOf(bundles).map(npmWork), ...compilers]
   const list = works.map(({ name, licence, what }) => `  ${name} (${licence}): ${what}.`)
@@ -44,11 +44,11 @@ export async function notice(target: Target, bundles: readonly Bundle[]): Promis
   ].join("\n")
 }
 
-/** The first comment of a C file. */
+/** Returns the first comment of a C file. */
 const headOf = (file: string) =>
   (/\/\*\n(.*?)\*\//s.exec(readFileSync(file, "utf8"))?.[1] ?? "").replace(/^ ?\* ?/gm, "")
 
-/** The engine, and its tables of Unicode. Throws when a file has no terms where they are expected. */
+/** Returns the engine, and its tables of Unicode. Throws if a file has no license where it is expected. */
 async function engineWorks(): Promise<Work[]> {
   const source = await engineSource()
   const heads = readdirSync(source)
@@ -73,7 +73,7 @@ async function musl(target: Target): Promise<Work> {
   return { name: "musl", licence: "MIT", what: "the C library", terms: readFileSync(terms, "utf8") }
 }
 
-/** The names of the npm packages that bundles have code of. */
+/** Returns the names of the npm packages whose code is in bundles. */
 export function npmPackagesOf(bundles: readonly Bundle[]): string[] {
   const sources = bundles.flatMap(({ positions }) => (positions.split("\n")[1] ?? "").split(","))
   const names = sources.map((source) => /^node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(source)?.[1])

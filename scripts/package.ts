@@ -37,13 +37,13 @@ function manifest(): object {
   }
 }
 
-/** The page of the package: what pkg/libcni/README.md says before it goes into details. */
+/** Returns the page of the package: the beginning of pkg/libcni/README.md. */
 function readme(): string {
   const page = readFileSync(join(root, "pkg/libcni/README.md"), "utf8")
   return page.slice(0, page.indexOf("\n## Where things are"))
 }
 
-/** Writes what is packed into a directory. */
+/** Writes the content of the package into a directory. */
 export async function stage(directory: string): Promise<void> {
   mkdirSync(directory, { recursive: true })
   const built = await Bun.build({
@@ -67,7 +67,7 @@ export async function stage(directory: string): Promise<void> {
   writeFileSync(join(directory, "README.md"), readme())
 }
 
-/** Leaves out of a source map the sources themselves: stack traces need their names and lines. */
+/** Removes the sources from a source map: stack traces need only their names and lines. */
 function shortenMap(file: string): void {
   const { sourcesContent: _, sources, ...map } = JSON.parse(readFileSync(file, "utf8"))
   const named = sources.map((source: string) => relative(root, resolve(file, "..", source)))
@@ -89,7 +89,7 @@ export async function makePackage(into: string): Promise<string> {
   }
 }
 
-/** Where the surface of each entry is kept, so that a change of it is seen. */
+/** Returns the path of the report on an entry's API, which makes changes visible. */
 export const reportOf = (name: string) => join(root, `pkg/npm/${name}.api.txt`)
 
 if (import.meta.main && process.argv.includes("--report")) {

@@ -1,6 +1,6 @@
 /**
- * The programs of the executables, from the rows of `suite/plugins.ts`: a program imports its plugin and those that run in its process,
- * each from its own module, so that nothing else gets into its file.
+ * The programs of the executables, from the rows of `suite/plugins.ts`: a program imports its plugin and those that run
+ * in its process, each from its own module, so that nothing else gets into its file.
  */
 import { join } from "node:path"
 import type { Plugin } from "../pkg/skel/mod.ts"
@@ -13,7 +13,9 @@ export { pluginNames }
 /** The plugins that listen to the network: they start from bytecode. */
 export const listeners: readonly string[] = pluginNames.filter((name) => requirePlugin(name).listens)
 
-/** Plugins in one executable. One that is alone there runs under each name that its file has: users ship copies and links. */
+/**
+ * Returns the plugins of one executable. A single plugin runs under any name of its file: users ship copies and links.
+ */
 export async function programsOf(...names: readonly string[]): Promise<readonly Program[]> {
   const programs = await Promise.all(names.map(programOf))
   const [alone, another] = programs
@@ -33,7 +35,7 @@ async function programOf(name: string): Promise<Program> {
   return { name, run, args: [await exportOf(row.plugin, row.plugin), inProcess] }
 }
 
-/** Under which name the module of a plugin exports it, or something else. Throws when it does not. */
+/** Returns the name by which the module of a plugin exports a value. Throws if it does not. */
 async function exportOf({ name: plugin }: Plugin<unknown>, value: unknown): Promise<Export> {
   const [main] = new Bun.Glob(`{plugins,ipam,meta}/${plugin}/main.ts`).scanSync({ cwd: root, absolute: true })
   if (main === undefined) throw new Error(`Cannot find main.ts of plugin "${plugin}"`)

@@ -11,25 +11,25 @@ const reports = join(directory, "reports")
 /** The plugins with sanitizers, by name. */
 export const sanitizedPlugins = join(directory, "bin")
 
-/** What has to be seen in another root by programs with sanitizers. */
+/** Directories that programs with sanitizers need in another root. */
 export const neededDirectories: readonly string[] = ["/usr", "/lib", "/lib64", directory, join(root, "host")]
 
-/** The flavour of what is built with sanitizers, whose reports `readReports` finds. */
+/** The flavour of executables with sanitizers, whose reports `readReports` finds. */
 export function sanitizedFlavour(): Flavour {
   mkdirSync(reports, { recursive: true })
   return sanitized(join(reports, "report"))
 }
 
-/** Builds the plugins, and the tool beside their directory, and forgets earlier reports. */
+/** Builds the plugins, and the tool beside their directory, and removes earlier reports. */
 export async function buildSanitized(): Promise<void> {
   rmSync(directory, { recursive: true, force: true })
   await buildEach(sanitizedPlugins, sanitizedFlavour(), "bytecode")
   await buildTool(join(directory, "cni"), sanitizedFlavour(), "bytecode")
 }
 
-/** What the sanitizers have found. */
+/** Returns the reports of the sanitizers. */
 export function readReports(): string[] {
-  if (!existsSync(reports)) return [] // nothing was built that sanitizers watch
+  if (!existsSync(reports)) return [] // nothing was built with sanitizers
   return readdirSync(reports).map((file) => readFileSync(join(reports, file), "utf8"))
 }
 

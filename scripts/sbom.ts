@@ -1,6 +1,7 @@
 /**
- * The bill of materials of a release (CycloneDX 1.6): what is inside an executable, with versions, hashes, licences and where each
- * comes from, and what has made it. Written beside each archive by `npm run archives`; scanners such as `grype` or `trivy sbom` read it.
+ * The bill of materials of a release (CycloneDX 1.6): the parts of an executable, with versions, hashes, licenses and
+ * origins, and the tools that made it. `npm run archives` writes it beside each archive; scanners such as `grype` or
+ * `trivy sbom` read it.
  */
 import { readFileSync } from "node:fs"
 import { basename, join } from "node:path"
@@ -9,7 +10,7 @@ import { engineSource, hashOf, root, run, type Target } from "./engine.ts"
 import { muslOf } from "./musl.ts"
 import { pinnedEngine, pinnedMusl } from "./sources.ts"
 
-/** An archive that the bill is about. */
+/** The archive of a bill. */
 export interface Archive {
   readonly name: string
   readonly version: string
@@ -22,7 +23,7 @@ export interface Archive {
 /** The Debian packages that compile the executable of a target. */
 const compilers: Readonly<Record<Target["name"], string>> = { amd64: "gcc", arm64: "gcc-aarch64-linux-gnu" }
 
-/** Returns the bill as JSON text; the same for the same archive and the same set-up. */
+/** Returns the bill as JSON text; the same for the same archive and set-up. */
 export async function makeBill(target: Target, archive: Archive): Promise<string> {
   const product = describe(Enums.ComponentType.Application, "cni-plugins", {
     version: archive.version,
@@ -44,7 +45,7 @@ export async function makeBill(target: Target, archive: Archive): Promise<string
   return `${serializer.serialize(bill, { sortLists: true, space: 2 })}\n`
 }
 
-/** The engine, as `host/engine.txt` pins it, or as a packager's own source says. */
+/** Returns the engine as pinned in `host/engine.txt`, or as a packager's own source. */
 async function readEngine(): Promise<Models.Component> {
   const type = Enums.ComponentType.Library
   const { name, version, sha256 } = pinnedEngine()
@@ -57,7 +58,7 @@ async function readEngine(): Promise<Models.Component> {
   return describe(type, name, { version, purl, hash: ["SHA-256", sha256], licence: "MIT" })
 }
 
-/** What compiles: a Debian package, or the program that a packager has named. */
+/** Returns the compiler: a Debian package, or the packager's program. */
 async function readCompiler(target: Target): Promise<Models.Component> {
   const { compiler, isOwn } = await muslOf(target)
   const type = Enums.ComponentType.Application
@@ -65,7 +66,7 @@ async function readCompiler(target: Target): Promise<Models.Component> {
   return describe(type, basename(compiler), { version: await said([compiler, "-dumpversion"]) })
 }
 
-/** The only npm package in the executable, as the lock file pins it. */
+/** Returns the only npm package in the executable, as pinned in the lock file. */
 function readHashes(): Models.Component {
   const { packages } = JSON.parse(readFileSync(join(root, "package-lock.json"), "utf8"))
   const { version, integrity, license } = packages["node_modules/@noble/hashes"]
@@ -79,7 +80,10 @@ function readHashes(): Models.Component {
   })
 }
 
-/** The C library: of amd64 as it is installed, of arm64 as `host/musl-arm64.txt` pins it; of a packager's compiler as its archive says. */
+/**
+ * Returns the C library: the installed one for amd64, the one pinned in `host/musl-arm64.txt` for arm64, or a
+ * packager's own.
+ */
 async function readMusl(target: Target): Promise<Models.Component> {
   const [type, licence] = [Enums.ComponentType.Library, "MIT"]
   const { libraries, isOwn } = await muslOf(target)
@@ -93,13 +97,13 @@ async function readMusl(target: Target): Promise<Models.Component> {
   return describe(type, "musl-dev", { version, purl, hash: ["SHA-256", sha256], licence })
 }
 
-/** A Debian package of this machine. */
+/** Returns a Debian package of this machine. */
 async function readPackage(name: string, type: Enums.ComponentType, licence?: string): Promise<Models.Component> {
   const [, version = ""] = (await said(["dpkg-query", "--show", name])).split("\t")
   return describe(type, name, { version, purl: `pkg:deb/debian/${name}@${encodeURIComponent(version)}`, licence })
 }
 
-/** What a program prints. */
+/** Returns a program's output. */
 async function said(command: readonly string[]): Promise<string> {
   return Buffer.from(await run(command))
     .toString("latin1")
@@ -111,7 +115,7 @@ interface Description {
   /** A package URL. */
   purl?: string
   hash?: [keyof typeof Enums.HashAlgorithm, hexadecimal: string]
-  /** Its name in the list of SPDX. */
+  /** Its name in the SPDX list. */
   licence?: string | undefined
 }
 
@@ -125,7 +129,7 @@ function describe(type: Enums.ComponentType, name: string, { version, purl, hash
   })
 }
 
-/** A UUID that is the archive's own: of version 8, from its hash (RFC 9562, section 5.8). */
+/** Returns a UUID of the archive: version 8, from its hash (RFC 9562, section 5.8). */
 function serialNumber({ sha256 }: Archive): string {
   const digits = hashOf("bill of materials", sha256)
   const parts = [digits.slice(0, 8), digits.slice(8, 12), `8${digits.slice(13, 16)}`, `8${digits.slice(17, 20)}`]

@@ -1,25 +1,25 @@
 /**
- * Where a build gets what is not in the project: the engine's source and the C library for arm64. They come from package registries,
- * or, with `CNI_VENDOR`, from the directory that `npm run vendor` has filled; pinned by hashes in both cases.
+ * The downloads of a build: the engine's source and the C library for arm64. They come from package registries, or with
+ * `CNI_VENDOR` from the directory that `npm run vendor` has filled; both are checked against pinned hashes.
  */
 import { createHash } from "node:crypto"
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { basename, join } from "node:path"
 import { hostDirectory, run } from "./cache.ts"
 
-/** A file of a registry, pinned by the hash that a file of the project has. */
+/** A file of a registry, pinned by a hash in a file of the project. */
 export interface Pinned {
   readonly name: string
   readonly version: string
   /** In hexadecimal digits. */
   readonly sha256: string
-  /** Where a vendored directory has it. */
+  /** Its path in a vendored directory. */
   readonly vendored: string
-  /** The file of the project. */
+  /** The file of the project with the hash. */
   readonly pin: string
 }
 
-/** The engine's source archive, as `host/engine.txt` pins it: "PACKAGE==VERSION --hash=sha256:HASH". */
+/** Returns the engine's source archive as pinned in `host/engine.txt`: "PACKAGE==VERSION --hash=sha256:HASH". */
 export function pinnedEngine(): Pinned {
   const pin = "engine.txt"
   const [, name = "", version = "", sha256 = ""] = readPin(pin, /^(\S+)==(\S+) --hash=sha256:([0-9a-f]{64})\n$/)
@@ -27,7 +27,7 @@ export function pinnedEngine(): Pinned {
   return { name, version, sha256, vendored, pin: `host/${pin}` }
 }
 
-/** Debian's package of musl for arm64, as `host/musl-arm64.txt` pins it: "URL SHA256:HASH". */
+/** Returns Debian's package of musl for arm64 as pinned in `host/musl-arm64.txt`: "URL SHA256:HASH". */
 export function pinnedMusl(): Pinned & { readonly url: string } {
   const pin = "musl-arm64.txt"
   const form = /^(\S+\/(musl-dev)_([^_]+)_arm64\.deb) SHA256:([0-9a-f]{64})\n$/
@@ -41,12 +41,15 @@ function readPin(file: string, form: RegExp): RegExpExecArray {
   return found
 }
 
-/** The path of a pinned file in the directory of `CNI_VENDOR`; `undefined` when there is no such variable. Throws as `requireVendored`. */
+/**
+ * Returns the path of a pinned file in the directory of `CNI_VENDOR`; `undefined` without the variable. Throws like
+ * `requireVendored`.
+ */
 export function findVendored(pinned: Pinned): string | undefined {
   return process.env.CNI_VENDOR ? requireVendored(process.env.CNI_VENDOR, pinned) : undefined
 }
 
-/** The path of a pinned file in a vendored directory. Throws when it is missing or has other bytes. */
+/** Returns the path of a pinned file in a vendored directory. Throws if it is missing or has other bytes. */
 export function requireVendored(directory: string, { vendored, sha256, pin }: Pinned): string {
   const refuse = (reason: string) => new Error(`Cannot build from "${directory}": ${reason}`)
   const file = join(directory, vendored)
@@ -62,8 +65,8 @@ export function requireVendored(directory: string, { vendored, sha256, pin }: Pi
 }
 
 /**
- * pip asks a source package for its name and version before it hands the package out, and for that runs the package's own
- * build program, with the newest release of all that it needs. This answers in its place: nothing of either is run.
+ * pip asks a source package for its name and version before it returns the package, and for that runs the package's own
+ * build program with the newest release of its dependencies. This answers in its place: neither is run.
  */
 const standIn = `import os
 def prepare_metadata_for_build_wheel(directory, *_):
@@ -91,7 +94,10 @@ export async function fetchEngine(into: string): Promise<string> {
   return join(into, basename(vendored))
 }
 
-/** Fetches Debian's package of musl for arm64 into a directory, by apt's helper, which goes by the proxy that apt has. Returns its path. */
+/**
+ * Fetches Debian's package of musl for arm64 into a directory by apt's helper, which uses apt's proxy. Returns its
+ * path.
+ */
 export async function fetchMusl(into: string): Promise<string> {
   const { url, sha256 } = pinnedMusl()
   console.error(`Fetching musl for arm64: ${url}`)

@@ -9,7 +9,7 @@ import {
 import type { Contender, Scenario } from "../measure.ts"
 import { contendersOf, pluginPath, type Suite } from "../suites.ts"
 
-/** A plugin by itself: its configuration, beside what all have, and what the container has before. */
+/** A single plugin: its own configuration keys, and the state of the container before. */
 interface Alone {
   readonly type: string
   readonly keys?: object
@@ -29,7 +29,7 @@ const plugins: readonly Alone[] = [
   { type: "vrf", keys: { vrfname: "red" }, needs: "vrf", isChained: true },
 ]
 
-/** An interface with an address, as bridge leaves it, and its result. */
+/** Adds an interface with an address, as bridge leaves it; returns the result. */
 async function addInterface(host: HostNamespace, pod: ContainerNamespace): Promise<object> {
   const pair = ["veth0", "up", "type", "veth", "peer", "name", "eth0", "netns", pod.name]
   await host.exec("ip", ["link", "add", ...pair])
@@ -58,7 +58,7 @@ async function startAlone(suite: Suite, { type, keys, ifName = "eth0", isChained
 
 const canRun = ({ needs }: Alone) => needs === undefined || hasFeature(needs)
 
-/** The plugins that no other row has, each by itself, where the kernel has what it needs. */
+/** Returns the plugins without another row, each by itself, if the kernel supports them. */
 export function alones(suites: readonly Suite[]): Scenario[] {
   return plugins.filter(canRun).map((plugin) => ({
     name: plugin.type,
@@ -68,7 +68,7 @@ export function alones(suites: readonly Suite[]): Scenario[] {
   }))
 }
 
-/** What this kernel cannot make, and why its rows are missing. */
+/** Returns the features that this kernel lacks, as the reason for missing rows. */
 export function leftOutAlone(): string[] {
   return plugins.filter((plugin) => !canRun(plugin)).map(({ type }) => type)
 }

@@ -4,13 +4,13 @@ import { contendersOf, type Suite } from "../suites.ts"
 import { chainOf } from "./chain.ts"
 import { Node } from "./node.ts"
 
-/** How many containers start on a fresh node, and how many of them at a time. */
+/** The number of containers that start on a fresh node, and the number at a time. */
 export const containers = 60
 export const atATime = [1, 4, 16] as const
 
 /**
- * What a burst took, with how many of its containers failed. Its time is for as many containers as there are, at the rate of those that
- * did not fail. Throws when all failed.
+ * Returns the duration of a burst with the number of failed containers. The time is scaled to all containers at the
+ * rate of the successful ones. Throws if all failed.
  */
 export function ofSuccesses(whole: Sample, chains: readonly (readonly Outcome[])[]): StepSample {
   const failures = chains.flatMap((chain) => chain.at(-1)?.failure ?? [])
@@ -19,7 +19,9 @@ export function ofSuccesses(whole: Sample, chains: readonly (readonly Outcome[])
   return { ...whole, ms: (whole.ms * containers) / succeeded, failed: failures.length }
 }
 
-/** Attaches and detaches all containers on a new node in each round. Nodes stay until the end: removing one takes time. */
+/**
+ * Attaches and detaches all containers on a new node in each round. Nodes stay until the end: removing one takes time.
+ */
 async function startBurst(suite: Suite, parallel: number): Promise<Contender> {
   await using stack = new AsyncDisposableStack()
   const shelter = stack.use(await HostNamespace.create())
@@ -47,7 +49,7 @@ async function startBurst(suite: Suite, parallel: number): Promise<Contender> {
   }
 }
 
-/** What a node does after a boot, or when a deployment comes: many containers, some of them at the same time. */
+/** A node after a boot, or during a deployment: many containers, some of them at the same time. */
 export function bursts(suites: readonly Suite[]): Scenario[] {
   return atATime.map((parallel) => ({
     name: `${containers} containers, ${parallel} at a time,`,

@@ -6,7 +6,7 @@ import { contendersOf, type Suite } from "../suites.ts"
 import { bridgeConfig, residents } from "./bridge.ts"
 import { type ChainOf, Node, startNode } from "./node.ts"
 
-/** What a pod of a node gets: a bridge with masquerade, a sysctl, and so many ports of the host. */
+/** The chain of a pod: a bridge with masquerade, a sysctl, and this many ports of the host. */
 export function chainOf(ports: number): ChainOf {
   return (dataDir, pod) => {
     const portMappings = Array.from({ length: ports }, (_, port) => ({
@@ -23,7 +23,7 @@ export function chainOf(ports: number): ChainOf {
   }
 }
 
-/** The contender that nothing can be faster than: the chain's changes by one C program, and the start of three processes. */
+/** The lower bound: the chain's changes by one C program, and the start of three processes. */
 export const floorName = "kernel floor"
 
 async function startFloor(suites: readonly Suite[]): Promise<Contender> {

@@ -4,7 +4,7 @@ import { ableTo, baselineOf, contendersOf, type Suite } from "../suites.ts"
 import { bridgeConfig } from "./bridge.ts"
 import { type ChainOf, startNode } from "./node.ts"
 
-/** Where flanneld's words are: nothing outside of the host is touched. */
+/** The place of flanneld's file: nothing outside the host is touched. */
 const subnetFile = "/run/cni/subnet.env"
 
 async function writeSubnetFile(host: HostNamespace): Promise<void> {
@@ -12,7 +12,7 @@ async function writeSubnetFile(host: HostNamespace): Promise<void> {
   await Bun.write(host.file(subnetFile), `${keys.join("\n")}\n`)
 }
 
-/** A bridge's interface whose routes sbr moves. Its gateway's default route is sbr's alone. */
+/** A bridge's interface whose routes sbr moves. Only sbr uses the default route of its gateway. */
 const withSbr: ChainOf = (dataDir) => [
   bridgeConfig(false, dataDir),
   { cniVersion: "1.0.0", name: "bench", type: "sbr" } as { type: string },
@@ -30,7 +30,7 @@ const byFlannel: ChainOf = (dataDir) => [
   } as { type: string },
 ]
 
-/** Source based routing after bridge, and flannel before it. */
+/** Source-based routing after bridge, and flannel before it. */
 export function delegates(suites: readonly Suite[]): Scenario[] {
   const able = ableTo(suites, "flannel")
   return [

@@ -1,14 +1,14 @@
 import type { HostNamespace } from "../../integration/lab/mod.ts"
 import type { Suite } from "../suites.ts"
 
-/** Gives a host what a suite keeps of other containers. One of its ADDs has made tables and chains before. */
+/** Fills a host with a suite's objects of other containers. One ADD has created tables and chains before. */
 export type Filling = (host: HostNamespace, suite: Suite) => Promise<void>
 
 const indexes = (count: number) => Array.from({ length: count }, (_, index) => index)
 const addressOf = (index: number) => `10.88.${100 + (index >> 8)}.${index & 0xff}`
 const ownerOf = (index: number) => `comment "bench/other-${index}/eth0"`
 
-/** Rules of so many containers, in either packet filter's language. */
+/** Returns the rules of many containers in the language of either packet filter. */
 function filling(nftables: (index: number) => string, iptables: { table: string; rules: (index: number) => string }) {
   return (count: number): Filling =>
     async (host, suite) => {
@@ -21,7 +21,7 @@ function filling(nftables: (index: number) => string, iptables: { table: string;
     }
 }
 
-/** So many containers with one port each. */
+/** Many containers with one port each. */
 export const fillPortmap = filling(
   (index) => {
     const [ip, owner] = [addressOf(index), ownerOf(index)]
@@ -43,7 +43,7 @@ add element ip cni_hostports localhost { ${ip} ${owner} }\n`
   },
 )
 
-/** So many containers whose traffic is masqueraded. */
+/** Many masqueraded containers. */
 export const fillMasquerade = filling(
   (index) => `add element ip cni_masquerade containers { ${addressOf(index)} ${ownerOf(index)} }
 add element ip cni_masquerade networks_16 { ${addressOf(index)} . 10.88.0.0 ${ownerOf(index)} }\n`,
@@ -70,10 +70,10 @@ const iptablesAllowed = {
 -A CNI-FORWARD -s ${addressOf(index)}/32 -j ACCEPT\n`,
 }
 
-/** So many containers that firewall lets through. */
+/** Many containers that firewall accepts. */
 export const fillFirewall = filling(allowed, iptablesAllowed)
 
-/** The same with policy same-bridge, which a container before them has asked for, too. */
+/** Many containers with policy same-bridge, which a container before them has requested, too. */
 export const fillSameBridge = filling(
   (index) =>
     `${allowed(index)}add element inet cni_firewall same_bridge { "bench0" . "veth${index}" ${ownerOf(index)} }\n`,

@@ -3,10 +3,10 @@ import type { Contender, Scenario } from "../measure.ts"
 import { pluginPath, type Suite } from "../suites.ts"
 import { fillSameBridge } from "./filling.ts"
 
-/** Containers of the host that are let through before the measurement begins. */
+/** The number of accepted containers on the host before the measurement. */
 const fillings = [0, 1_000] as const
 
-/** A container that bridge has made, in the newest version that both suites speak, with the policy that nerdctl asks for. */
+/** A container of bridge, in the newest version that both suites support, with nerdctl's policy. */
 function firewallConfig(netns: string) {
   return {
     cniVersion: "1.0.0",
@@ -21,7 +21,7 @@ function firewallConfig(netns: string) {
   }
 }
 
-/** Times ADD and DEL of one suite on a host of its own, on which so many other containers are let through. */
+/** Times ADD and DEL of one suite on its own host with this many accepted containers. */
 async function startFirewall(suite: Suite, count: number): Promise<Contender> {
   await using stack = new AsyncDisposableStack()
   const host = stack.use(await HostNamespace.create())
@@ -49,7 +49,7 @@ async function startFirewall(suite: Suite, count: number): Promise<Contender> {
 
 const numbers = new Intl.NumberFormat("en")
 
-/** The name of a suite's contender on a host that has so many other containers. */
+/** The name of a suite's contender on a host with this many other containers. */
 export const withContainers = (suite: Suite["name"], count: number) => `${suite}, beside ${numbers.format(count)}`
 
 /** One container with policy same-bridge, alone and beside a thousand: ours by nf_tables, Go's by iptables. */

@@ -3,13 +3,13 @@ import type { Scenario } from "../measure.ts"
 import { ableTo, baselineOf, contendersOf, type Suite } from "../suites.ts"
 import { startNode } from "./node.ts"
 
-/** A network without an end on the host, in the newest version that both suites speak. */
+/** A network without an end on the host, in the newest version that both suites support. */
 function config(type: string, keys: object, dataDir: string) {
   const ipam = { type: "host-local", dataDir, ranges: [[{ subnet: "192.0.2.0/24" }]], routes: [{ dst: "0.0.0.0/0" }] }
   return { cniVersion: "1.0.0", name: "bench", type, ...keys, ipam }
 }
 
-/** A cable whose end "up0" is the host's uplink, and one whose end "dev0" goes into the container. */
+/** Adds a cable with the host's uplink "up0", and one whose end "dev0" is moved into the container. */
 async function layCables(host: HostNamespace): Promise<void> {
   for (const [end, far] of [
     ["up0", "far0"],
@@ -30,7 +30,7 @@ const kinds: readonly { type: string; keys?: object; needs?: Feature }[] = [
   { type: "tap", needs: "tap" },
 ]
 
-/** Each with host-local, where the kernel has what it needs. Debian's Go plugins have neither dummy nor tap. */
+/** Each with host-local, if the kernel supports it. Debian's Go plugins have neither dummy nor tap. */
 export function interfaces(suites: readonly Suite[]): Scenario[] {
   return kinds
     .filter(({ needs }) => needs === undefined || hasFeature(needs))
@@ -47,7 +47,7 @@ export function interfaces(suites: readonly Suite[]): Scenario[] {
     })
 }
 
-/** What this kernel cannot make, and why its rows are missing. */
+/** Returns the features that this kernel lacks, as the reason for missing rows. */
 export function leftOut(): string[] {
   return kinds.flatMap(({ type, needs }) => (needs !== undefined && !hasFeature(needs) ? [type] : []))
 }

@@ -10,7 +10,7 @@ export const fromFile = "range in the agent's file"
 
 const subnet = "10.89.0.0/16"
 
-/** host-local of ours in a namespace; `ipamOf` makes its keys. */
+/** Starts our host-local in a namespace; `ipamOf` returns its keys. */
 async function start(suite: Suite, ipamOf: (host: HostNamespace) => Promise<object>): Promise<Contender> {
   await using stack = new AsyncDisposableStack()
   const host = stack.use(await HostNamespace.create())
@@ -43,7 +43,7 @@ async function fileOn(host: HostNamespace): Promise<object> {
   return { rangesFile }
 }
 
-/** What an address costs whose range is in the file that the agent of a Kubernetes node writes. */
+/** The cost of an address from the range file of a Kubernetes node's agent. */
 export function nodeRanges(suites: readonly Suite[]): Scenario[] {
   const ours = suites.find(({ name }) => name === "ours")
   if (!ours) return []

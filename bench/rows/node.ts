@@ -2,10 +2,10 @@ import { HostNamespace, type Job, pluginEnv, Station, TemporaryDirectory, total 
 import type { Contender } from "../measure.ts"
 import { pluginPath, type Suite } from "../suites.ts"
 
-/** The plugins of a pod's network, as a runtime hands them their configurations; `pod` is 0 for the one that is measured. */
+/** The plugins of a pod's network with their configurations; `pod` is 0 for the measured one. */
 export type ChainOf = (dataDir: string, pod: number) => { type: string }[]
 
-/** A pod as its runtime knows it. */
+/** A pod from its runtime's point of view. */
 export interface Pod {
   readonly index: number
   readonly containerId: string
@@ -43,20 +43,20 @@ export class Node implements AsyncDisposable {
     return new Node(host, directory.path, suite, chainOf, stack.move())
   }
 
-  /** The calls that attach a pod: each plugin gets the result of the one before. */
+  /** Returns the calls that attach a pod: each plugin gets the result of the one before. */
   adds(pod: Pod): Job[] {
     const chain = this.#chainOf(this.dataDir, pod.index)
     return chain.map((plugin, at) => ({ ...this.#call("ADD", plugin, pod), takesResult: at > 0 }))
   }
 
-  /** The calls that detach it: backwards, each with the result of the whole ADD. */
+  /** Returns the calls that detach it, last to first, each with the result of the whole ADD. */
   dels(pod: Pod, result: string): Job[] {
     const chain = this.#chainOf(this.dataDir, pod.index).toReversed()
     const prevResult: unknown = JSON.parse(result)
     return chain.map((plugin) => this.#call("DEL", Object.assign(plugin, { prevResult }), pod))
   }
 
-  /** Attaches pods that stay for as long as the node is there. */
+  /** Attaches pods that stay for the lifetime of the node. */
   async populate(pods: number): Promise<void> {
     for (let index = 1; index <= pods; index++) {
       const { path } = await this.host.addContainer()
@@ -75,7 +75,7 @@ export class Node implements AsyncDisposable {
   }
 }
 
-/** Times ADD and DEL of a pod's whole chain on a node that has other pods; `setUp` gives the node what the chain needs. */
+/** Times ADD and DEL of a pod's whole chain on a node with other pods; `setUp` prepares the node for the chain. */
 export async function startNode(
   suite: Suite,
   chainOf: ChainOf,

@@ -3,10 +3,10 @@ import type { Contender, Scenario } from "../measure.ts"
 import { pluginPath, type Suite } from "../suites.ts"
 import { fillPortmap } from "./filling.ts"
 
-/** Containers of the host that have a port mapped before the measurement begins. */
+/** The number of containers with a mapped port on the host before the measurement. */
 const fillings = [1, 1_000] as const
 
-/** A container that an interface plugin has made, with one port to be mapped, in the newest version that both suites speak. */
+/** A container of an interface plugin, with one port to map, in the newest version that both suites support. */
 function portmapConfig(netns: string) {
   return {
     cniVersion: "1.0.0",
@@ -21,7 +21,7 @@ function portmapConfig(netns: string) {
   }
 }
 
-/** Times ADD and DEL of one suite on a host of its own, on which so many other containers have a port. */
+/** Times ADD and DEL of one suite on its own host with this many mapped ports. */
 async function startPortmap(suite: Suite, count: number): Promise<Contender> {
   await using stack = new AsyncDisposableStack()
   const host = stack.use(await HostNamespace.create())
@@ -51,7 +51,7 @@ async function startPortmap(suite: Suite, count: number): Promise<Contender> {
 
 const numbers = new Intl.NumberFormat("en")
 
-/** The name of a suite's contender on a host that has so many mappings. */
+/** The name of a suite's contender on a host with this many mappings. */
 export const withMappings = (suite: Suite["name"], count: number) => `${suite}, ${numbers.format(count)} mapped`
 
 /** One port of one container, beside one other mapping and beside a thousand. */

@@ -13,7 +13,7 @@ import type { Suite } from "../suites.ts"
 
 const FLUSHED = "reconcile after nft flush ruleset"
 
-/** How many containers a node has, and the commands that are timed there: a usual full node, and a large one. */
+/** The numbers of containers, and the timed commands: a usual full node, and a large one. */
 const nodes = [
   { containers: 110, steps: ["help", "ps"] },
   { containers: 250, steps: ["ps", "status", "trace", "graph", "doctor", "reconcile", FLUSHED] },
@@ -63,7 +63,7 @@ async function startTools(plugins: string, { containers, steps }: (typeof nodes)
     ps: tool(["ps"]),
     status: tool(["status", "pods"]),
     trace: tool(["trace", "pods", netns, "--to", "10.22.0.1"]),
-    graph: tool(["graph", "--write", "/dev/null"]), // more than the station takes of an answer
+    graph: tool(["graph", "--write", "/dev/null"]), // longer than the station accepts
     doctor: tool(["doctor"]),
     reconcile: tool(["reconcile"]),
     [FLUSHED]: tool(["reconcile"]),
@@ -85,11 +85,11 @@ async function startTools(plugins: string, { containers, steps }: (typeof nodes)
 
 type Step = (typeof nodes)[number]["steps"][number]
 
-/** Attachments of which the cache has records, and nothing else is there: what the engines take to read and join them. */
+/** Attachments that exist only as records of the cache: the time of the engines to read and join them. */
 const RECORDS = 2_000
 const recordSteps = ["ps", "doctor", "graph"] as const
 
-/** A record of the runtime's cache, as ADD of the network leaves it. */
+/** A record of the runtime's cache, as after ADD. */
 const recordOf = (index: number) => ({
   kind: "cniCacheV1",
   containerId: `bench-${index}`,
@@ -134,7 +134,7 @@ async function startRecords(commandOf: (directory: string) => Promise<readonly s
   const places = ["--cache-dir", directory.join("cache"), "--conf-dir", directory.path]
   const timed = (...words: readonly string[]) =>
     station.time({
-      // The answer is more than the station takes. Their containers are gone, which doctor tells by exit code 3.
+      // The output is longer than the station accepts. The containers do not exist, so doctor ends with exit code 3.
       command: ["/bin/sh", "-c", '"$@" >/dev/null || [ $? = 3 ]', "sh", ...command, ...words, ...places],
       env: programEnv,
       input: "",
@@ -151,7 +151,9 @@ async function startRecords(commandOf: (directory: string) => Promise<readonly s
   }
 }
 
-/** What an operator waits for on a full node, and what the native host takes beside Bun. No other suite has these commands. */
+/**
+ * The commands that an operator runs on a full node, and the native host beside Bun. No other suite has these commands.
+ */
 export function tools(suites: readonly Suite[]): Scenario[] {
   const ours = suites.find(({ name }) => name === "ours")
   if (!ours) return []

@@ -9,16 +9,16 @@ import { type ChainOf, Node } from "./node.ts"
 /** Mappings of other containers beside the port that is measured. */
 export const mappings = [20, 1_000, 4_000] as const
 
-/** Other containers of a full node, whose traffic is masqueraded. */
+/** Other containers of a full node with masquerade. */
 const masqueraded = 250
 
 /** The addresses of a cable between the host and a machine outside. */
 const cable = { host: "203.0.113.1", outside: "203.0.113.2" } as const
 
-/** Where the server listens, and the first port of the host that leads to one. */
+/** The port of the server, and the first published port of the host. */
 const port = { server: 5000, host: 8080 } as const
 
-/** A pod's network with a published port, with firewall before it or without. */
+/** A pod's network with a published port, with or without firewall before it. */
 function chainOf(hasFirewall: boolean): ChainOf {
   return (dataDir, pod) => {
     const shared = { cniVersion: "1.0.0", name: "bench" }
@@ -31,7 +31,7 @@ function chainOf(hasFirewall: boolean): ChainOf {
   }
 }
 
-/** What one end asks of another, as the arguments of traffic.c. */
+/** Traffic between two ends, as arguments of traffic.c. */
 interface Traffic {
   readonly what: "connections" | "trips" | "megabytes"
   readonly count: number
@@ -46,7 +46,10 @@ const numbers = new Intl.NumberFormat("en")
 /** The name of a step: its amount and its kind. */
 const titleOf = ({ what, count }: Traffic) => `${numbers.format(count)} ${titles[what]}`
 
-/** A host of one suite with two pods, beside others that are filled in, and a machine outside; times one kind of traffic a step. */
+/**
+ * Starts a host of one suite with two pods, many simulated ones, and a machine outside; times one kind of traffic per
+ * step.
+ */
 async function startPath(suite: Suite, hasFirewall: boolean, fill: Filling, steps: Steps): Promise<Contender> {
   await using stack = new AsyncDisposableStack()
   const node = stack.use(await Node.open(suite, chainOf(hasFirewall)))
@@ -96,7 +99,7 @@ function named(prefix: string, traffics: readonly Traffic[]): (readonly [string,
   return traffics.map((traffic) => [`${prefix}${titleOf(traffic)}`, traffic])
 }
 
-/** Both directions of a way: what a packet waits for, and how much passes. */
+/** Both directions of a path: latency and throughput. */
 const way = (from: Traffic["from"], to: Traffic["to"]): Traffic[] => [
   { what: "trips", count: 2_000, from, to },
   { what: "megabytes", count: 200, from, to },
@@ -110,7 +113,7 @@ const everyWay = named("pod to pod, ", way("pod", "neighbour"))
   .concat(named("pod to outside, ", way("pod", "outside")))
   .concat(named("published port, ", [toPort, ...way("outside", "port")]))
 
-/** All ways of packets: without firewall, and with it beside so many containers that it lets through. */
+/** All paths of packets: without firewall, and with it beside many accepted containers. */
 const ways = [
   { name: "data path,", hasFirewall: false, fill: fillPortmap(20) },
   { name: "data path, firewall beside 20,", hasFirewall: true, fill: fillFirewall(20) },
@@ -122,10 +125,10 @@ export const [publishedRow = ""] = rowsOf(published.name, published.steps)
 export const [masqueradeRow = ""] = rowsOf(masquerade.name, masquerade.steps)
 export const wayRows: readonly string[] = ways.flatMap(({ name }) => rowsOf(name, everyWay))
 
-/** The name of a suite's contender on a host that has so many other mappings. */
+/** The name of a suite's contender on a host with this many other mappings. */
 export const besideMappings = (suite: Suite["name"], count: number) => `${suite}, beside ${numbers.format(count)}`
 
-/** What packets pay for the suites' rules: new connections, round trips and throughput. */
+/** The cost of the suites' rules for packets: new connections, round trips and throughput. */
 export function traffics(suites: readonly Suite[]): Scenario[] {
   const scenario = (name: string, steps: Steps, hasFirewall: boolean, fill: Filling): Scenario => ({
     name,

@@ -17,7 +17,7 @@ async function startVersion(bin: string, cold = false): Promise<Contender> {
   }
 }
 
-/** What starting a plugin costs, and what the first start after a boot costs, beside a program that does nothing. */
+/** The cost of starting a plugin, and of the first start after a boot, beside a program that does nothing. */
 export function versions(suites: readonly Suite[]): Scenario[] {
   const scenario = (name: string, cold: boolean): Scenario => ({
     name,
@@ -37,7 +37,7 @@ export function versions(suites: readonly Suite[]): Scenario[] {
   return [scenario("bridge", false), scenario("bridge, from a cold page cache,", true), everyPlugin]
 }
 
-/** Times VERSION of all plugins that a suite has, one after the other. */
+/** Times VERSION of all plugins of a suite, one after the other. */
 async function startEvery(suite: Suite): Promise<Contender> {
   await using stack = new AsyncDisposableStack()
   const host = stack.use(await HostNamespace.create())

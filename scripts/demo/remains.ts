@@ -1,16 +1,16 @@
 import type { Change } from "../../integration/lab/mod.ts"
 
-/** What is documented to stay in the host after the last DEL of a network, and the changes by which it shows. */
+/** The changes that are documented to stay on the host after the last DEL of a network. */
 const documented = [
   { what: "the bridge demo0 with its gateway address", section: /./, line: /\bdemo0\b/ },
   { what: "forwarding, switched on", section: /^sysctls$/, line: /\b(ip_forward|forwarding) = [01]$/ },
-  // An element or a rule with an address in it would be a container's.
+  // An element or a rule with an address belongs to a container.
   { what: "empty nftables maps", section: /^nftables$/, line: /^(?!.* element )(?!.*\b10\.22\.0\.)/ },
-  // A lease is a file that is named for its address.
+  // A lease is a file named after its address.
   { what: "host-local's books, without a lease", section: /^\/var\/lib\/cni$/, line: /^(?!.*\/[0-9a-f.:]+ = )/ },
 ] as const
 
-/** Splits changes into the kinds that are documented to stay, and those that must not stay. */
+/** Splits changes into those that are documented to stay, and leaks. */
 export function judgeRemains(changes: readonly Change[]): { stays: string[]; leaked: Change[] } {
   const reason = ({ section, line }: Change) =>
     documented.find((known) => known.section.test(section) && known.line.test(line))?.what

@@ -1,6 +1,6 @@
 /**
- * Runs a demo as a program, and undoes what it has put on the stack however it ends. Returns the exit code: 1 where it needs root or has
- * failed, 130 ends the process after SIGINT or SIGTERM. `command` is the npm command that a user types.
+ * Runs a demo as a program, and undoes what is on the stack, however it ends. Returns the exit code: 1 without root or
+ * after a failure; after SIGINT or SIGTERM the process ends with 130. `command` is the npm command that a user types.
  */
 export async function runDemo(command: string, demo: (stack: AsyncDisposableStack) => Promise<void>): Promise<number> {
   if (process.getuid?.() !== 0) {
@@ -20,7 +20,7 @@ export async function runDemo(command: string, demo: (stack: AsyncDisposableStac
     await demo(stack)
     return 0
   } catch (error) {
-    // An interrupt removes the namespaces under the demo: its errors then mean nothing.
+    // An interrupt removes the namespaces of the running demo: its errors then mean nothing.
     if (!isInterrupted) console.error(`\n${error instanceof Error ? error.message : error}`)
     return 1
   } finally {

@@ -15,7 +15,7 @@ export interface Result {
   readonly ips: readonly { readonly address: string }[]
 }
 
-/** What a container runtime is to the demo: it runs the one plugin of the list, and remembers what ADD answered. */
+/** The demo's container runtime: it runs the one plugin of the list, and remembers the result of ADD. */
 export class Runtime implements AsyncDisposable {
   readonly #station: Station
   readonly #results = new Map<ContainerNamespace, Result>()
@@ -32,12 +32,12 @@ export class Runtime implements AsyncDisposable {
     return { result, ms }
   }
 
-  /** Has the attachment checked, or removed; answers how long that took, in milliseconds. */
+  /** Runs CHECK or DEL; returns its duration in milliseconds. */
   async call(verb: "CHECK" | "DEL", container: ContainerNamespace): Promise<number> {
     return (await this.#call(verb, container)).ms
   }
 
-  /** One call of the plugin, process start and end included; throws when it fails. */
+  /** Calls the plugin once, including process start and end; throws if it fails. */
   async #call(verb: "ADD" | "CHECK" | "DEL", container: ContainerNamespace): Promise<Outcome> {
     const { plugins, ...network } = await conflist.json()
     const [plugin] = plugins

@@ -1,5 +1,6 @@
 /**
- * The agent as the image has it: one executable, and the parts of glibc that Bun, its runtime, needs. The image has no other library.
+ * The agent in the image: one executable, and the parts of glibc that its runtime Bun needs. The image has no other
+ * library.
  */
 import { createHash } from "node:crypto"
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs"
@@ -10,16 +11,16 @@ import { cached, root, run, type Target } from "../engine.ts"
 import { textFile } from "./place.ts"
 import type { PlacedFile } from "./stage.ts"
 
-/** Where glibc has its files: the compiler that knows them, and the loader, whose path stands in the executable. */
+/** The places of glibc's files: the compiler that knows them, and the loader, whose path is in the executable. */
 const glibc = {
   amd64: { compiler: "gcc", loader: "lib64/ld-linux-x86-64.so.2" },
   arm64: { compiler: "aarch64-linux-gnu-gcc", loader: "lib/ld-linux-aarch64.so.1" },
 } as const
 
-/** What the executable of Bun names as needed, besides the loader; `readelf --dynamic`. */
+/** The libraries that Bun's executable needs, besides the loader; `readelf --dynamic`. */
 const libraries = ["libc.so.6", "libdl.so.2", "libm.so.6", "libpthread.so.0"]
 
-/** Returns the files of the agent for a machine, with the terms of what is inside. */
+/** Returns the files of the agent for a machine, with the licenses of its parts. */
 export async function agentFiles(target: Target): Promise<PlacedFile[]> {
   const scratch = mkdtempSync(join(tmpdir(), "cni-agent-"))
   try {
@@ -43,7 +44,7 @@ export async function libraryFiles(target: Target): Promise<PlacedFile[]> {
   return await Promise.all([loader, ...libraries.map((name) => `lib/${name}`)].map(find))
 }
 
-/** The Bun of another machine: npm's package, as package-lock.json pins it. */
+/** Returns the Bun of another machine: npm's package, as pinned in package-lock.json. */
 async function bunFor(target: Target): Promise<string> {
   const name = `@oven/bun-linux-${target.name === "arm64" ? "aarch64" : "x64"}`
   const lock = JSON.parse(readFileSync(join(root, "package-lock.json"), "utf8"))
@@ -61,7 +62,7 @@ async function bunFor(target: Target): Promise<string> {
   return join(directory, "package/bin/bun")
 }
 
-/** The terms of glibc and of Bun. */
+/** Returns the licenses of glibc and of Bun. */
 function termsOf(files: readonly PlacedFile[]): string {
   const library = files.find(({ path }) => path === "lib/libc.so.6")?.bytes ?? new Uint8Array()
   const [version] = /GNU C Library \([^)]*\)/.exec(Buffer.from(library).toString("latin1")) ?? []

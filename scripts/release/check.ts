@@ -20,14 +20,14 @@ async function git(directory: string, ...args: string[]): Promise<string> {
 
 const findWithGit = (directory: string, ...args: string[]) => git(directory, ...args).catch(() => undefined)
 
-/** The section of a version in a changelog, without its headline: the text of the release. */
+/** Returns the section of a version in a changelog, without its heading: the text of the release. */
 export function findSection(changelog: string, version: string): string | undefined {
   const sections = changelog.split(/^## /m).slice(1)
   const found = sections.find((section) => section.startsWith(`[${version}]`))
   return found?.slice(found.indexOf("\n")).trim()
 }
 
-/** What keeps a checkout from being a release; nothing for one that is. */
+/** Returns the reasons why a checkout is not a release; empty for one that is. */
 export async function findObstacles(directory: string): Promise<string[]> {
   const { version } = JSON.parse(readFileSync(join(directory, "package.json"), "utf8"))
   const changelog = readFileSync(join(directory, "CHANGELOG.md"), "utf8")
@@ -55,7 +55,10 @@ export async function findObstacles(directory: string): Promise<string[]> {
   return obstacles
 }
 
-/** Records that the tests of a commit have passed. Throws when the checkout is no longer that commit: these files were not tested. */
+/**
+ * Records that the tests of a commit have passed. Throws if the checkout is no longer that commit: these files were not
+ * tested.
+ */
 export async function recordTested(directory: string, tested: string): Promise<void> {
   const { commit, isClean } = await findSource(directory)
   if (commit !== tested) throw new Error(`Cannot record the tests of ${tested}: the checkout is at ${commit}`)

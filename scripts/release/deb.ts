@@ -29,7 +29,7 @@ export async function makeDeb(target: Target, files: readonly StagedFile[], maki
     const content = place(files, layout).flatMap((file) => asDebianHasIt(file, files, debianChangelog(version, age)))
     const all = [...content, overrides]
     layTree(scratch, [...all, ...control(target, version, all)], age)
-    // One thread: with more of them, where xz cuts its blocks depends on the machine.
+    // One thread: with more, the machine determines where xz cuts its blocks.
     const plain = ["--root-owner-group", "--uniform-compression", "--threads-max=1", "-Zxz"]
     await run(["dpkg-deb", ...plain, "--build", scratch, made], { env: { SOURCE_DATE_EPOCH: String(age) } })
   } finally {
@@ -37,7 +37,7 @@ export async function makeDeb(target: Target, files: readonly StagedFile[], maki
   }
 }
 
-/** Changelogs are compressed; the licence is a text that refers to Debian's copy of it, with the terms of what is inside. */
+/** Changelogs are compressed; the license file refers to Debian's copy, with the licenses of the parts. */
 function asDebianHasIt(file: PlacedFile, files: readonly StagedFile[], changelog: string): PlacedFile[] {
   const at = (name: string) => `${layout.document}/${name}`
   if (file.path === at("NOTICE")) return []
@@ -62,7 +62,7 @@ Licensed under the Apache License, Version 2.0. On Debian systems its text is in
 ${Buffer.from(notice?.bytes ?? []).toString()}`
 }
 
-/** What lintian takes for mistakes. */
+/** Lintian's false positives. */
 const overrides = textFile(
   `usr/share/lintian/overrides/${about.name}`,
   `# A plugin runs on every node, with any C library or without one.
@@ -103,13 +103,13 @@ ${about.description.map(folded).join("\n .\n")}
   return [textFile("DEBIAN/control", fields), textFile("DEBIAN/md5sums", sums.join("")), ...scripts]
 }
 
-/** A paragraph of a description: lines of at most 79 letters, each behind a space. */
+/** Folds a paragraph of a description: lines of at most 79 letters, each after a space. */
 function folded(paragraph: string): string {
   return paragraph.replace(/(.{1,78})(?: |$)/g, " $1\n").trimEnd()
 }
 
 const unitNames = ["cni-dhcp.service", "cni-dhcp.socket"]
-/** What else runs. No unit is enabled by the package. */
+/** Other units. The package enables none. */
 const otherUnits = ["cni-reconcile.service", "cni-gc.timer", "cni-metrics.timer"]
 
 /**
@@ -127,7 +127,7 @@ const withSystemd = (action: string, then: string) =>
   `if [ "$1" = ${action} ] && [ -z "\${DPKG_ROOT:-}" ] && [ -d /run/systemd/system ]; then\n${then}fi\n`
 const reload = "  systemctl --system daemon-reload || true\n"
 
-/** A daemon that runs keeps its leases on disk: an upgrade starts it again, and a removal stops it. */
+/** A running daemon keeps its leases on disk: an upgrade restarts it, and a removal stops it. */
 const maintainerScripts = {
   preinst: `if [ "$1" = install ]; then\n${divert("--add").join("")}fi\n`,
   postinst:

@@ -13,13 +13,13 @@ import { run, type Target } from "../engine.ts"
 import { about, compress, textFile } from "./place.ts"
 import { layTree, type PlacedFile, type StagedFile } from "./stage.ts"
 
-/** What an image is made of: the files of each machine. */
+/** The files of an image, by machine. */
 export type FilesOf = ReadonlyMap<Target, readonly StagedFile[]>
 
-/** What an image has of the agent, for each machine. */
+/** The agent's files of an image, by machine. */
 export type AgentsOf = ReadonlyMap<Target, readonly PlacedFile[]>
 
-/** Makes the image in a directory, its files dated `age` seconds after 1970; without the agent if none is given. */
+/** Creates the image in a directory, with files dated `age` seconds after 1970; without the agent if none is given. */
 export async function makeImage(
   machines: FilesOf,
   directory: string,
@@ -79,7 +79,7 @@ const platforms: Readonly<Record<Target["name"], object>> = {
 
 const digestOf = (bytes: Uint8Array) => createHash("sha256").update(bytes).digest("hex")
 
-/** Plugins, and the tool that installs them, side by side; the tool looks for them there. */
+/** Returns plugins, and the tool that installs them, side by side; the tool looks for them there. */
 function filesInImage(files: readonly StagedFile[]): PlacedFile[] {
   return files.flatMap((file) => {
     if (file.kind === "plugin" || file.kind === "tool") return [{ ...file, path: `opt/cni/bin/${file.name}` }]
@@ -102,7 +102,7 @@ function configOf(target: Target, files: readonly StagedFile[], layer: Uint8Arra
   }
 }
 
-/** A tar file of a tree: sorted, of root, all of one time. */
+/** Returns a tar file of a tree: sorted, owned by root, with one modification time. */
 async function tarOf(files: readonly PlacedFile[], age: number): Promise<Uint8Array> {
   const scratch = mkdtempSync(join(tmpdir(), "cni-image-"))
   try {

@@ -1,4 +1,4 @@
-/** Makes the packages of a release, and what lists, describes and sums all of its files. */
+/** Creates the packages of a release, and the files that list, describe and sum all of its files. */
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs"
 import { basename, join } from "node:path"
 import { root } from "../engine.ts"
@@ -55,7 +55,7 @@ export async function completeRelease(
   return [...made, provenanceName, sumsName]
 }
 
-/** What a build was made of: not a commit, when files or the commit were changed between its begin and its end. */
+/** Returns the source of a build: without a commit if files or the commit changed during the build. */
 function duringBuild(before: Source, after: Source): Source {
   const isClean = before.isClean && after.isClean && before.commit === after.commit
   return { commit: before.commit, isClean }

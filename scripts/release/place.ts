@@ -1,10 +1,10 @@
-/** Where packages put the files of a release, and what all of them say of themselves. */
+/** The places of a release's files in packages, and the common metadata of packages. */
 import { gzipSync } from "node:zlib"
 import { version } from "../../package.json"
 import { REFERENCE_VERSION } from "../../pkg/skel/mod.ts"
 import type { PlacedFile, StagedFile } from "./stage.ts"
 
-/** What a package says of itself. */
+/** The metadata of a package. */
 export const about = {
   name: "cni-plugins",
   version,
@@ -17,7 +17,7 @@ export const about = {
     "Plugins that containerd, CRI-O, podman, nerdctl and Kubernetes call to attach containers to networks: bridge, ptp, macvlan, ipvlan, vlan, host-device, dummy, tap and loopback; host-local, static and dhcp for addresses; portmap, firewall, bandwidth, tuning, sbr, vrf and flannel.",
     "They take the configurations of the reference plugins and share the files of host-local with these. Each is a static executable that needs no other program and no library.",
   ],
-  /** The package of the reference plugins in distributions, and the version of it that these do the work of. */
+  /** The distributions' package of the reference plugins, and the version that this one replaces. */
   replaces: "containernetworking-plugins",
   replacedVersion: REFERENCE_VERSION,
 } as const
@@ -31,7 +31,10 @@ export interface Layout {
   readonly zsh: string
 }
 
-/** The places of a release's files in a layout. Manual pages are compressed; units call the executables where they lie. */
+/**
+ * Returns the places of a release's files in a layout. Manual pages are compressed; units call the executables at their
+ * places.
+ */
 export function place(files: readonly StagedFile[], layout: Layout): PlacedFile[] {
   return files.map(({ kind, name, mode, bytes }) => {
     const directory = directoryOf(kind, name, layout)
@@ -41,7 +44,7 @@ export function place(files: readonly StagedFile[], layout: Layout): PlacedFile[
   })
 }
 
-/** As gzip does it without a name and a time. */
+/** Compresses like gzip without a name and a time. */
 export const compress = (bytes: string | Uint8Array) => gzipSync(bytes, { level: 9 })
 
 /** A text of a package. */

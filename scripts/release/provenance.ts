@@ -1,7 +1,8 @@
 /**
- * What a release says of its making: an in-toto statement with SLSA's predicate (https://slsa.dev/spec/v1.0/provenance), and the sums
- * of all files. It claims no more than a maintainer can: that these bytes come of that commit by `npm run dist` with those tools, on
- * a machine of their own. No build service stands behind it; another machine with the same tools gets the same bytes.
+ * A release's statement about its build: an in-toto statement with SLSA's predicate
+ * (https://slsa.dev/spec/v1.0/provenance), and the sums of all files. It claims no more than a maintainer can: that
+ * `npm run dist` with these tools, on the maintainer's machine, made these bytes from that commit. No build service
+ * stands behind it; another machine with the same tools gets the same bytes.
  */
 import { createHash } from "node:crypto"
 import { readFileSync } from "node:fs"
@@ -14,13 +15,13 @@ export const provenanceName = `${about.name}-v${about.version}.intoto.json`
 
 /** The state of the sources. */
 export interface Source {
-  /** The commit that is checked out, in hexadecimal digits; `undefined` outside of a repository. */
+  /** The checked-out commit in hexadecimal digits; `undefined` outside a repository. */
   readonly commit: string | undefined
   /** Whether the files are those of the commit. */
   readonly isClean: boolean
 }
 
-/** What git says of a checkout. */
+/** Returns the state of a checkout according to git. */
 export async function findSource(directory: string): Promise<Source> {
   const git = async (...args: string[]) => {
     const env = { GIT_OPTIONAL_LOCKS: "0" }
@@ -42,7 +43,7 @@ const toolPackages = [
   ...["tar", "dpkg", "rpm", "squashfs-tools"],
 ]
 
-/** Returns the statement about files of a directory, as JSON text; the same for the same files, sources and tools. */
+/** Returns the statement about files of a directory as JSON text; the same for the same files, sources and tools. */
 export async function provenanceOf(
   directory: string,
   names: readonly string[],
@@ -76,7 +77,7 @@ export async function provenanceOf(
   return `${JSON.stringify(statement, undefined, 2)}\n`
 }
 
-/** Package URLs of the Debian packages that this machine has. */
+/** Returns package URLs of installed Debian packages. */
 async function installed(names: readonly string[]): Promise<string[]> {
   const fields = ["db:Status-Status", "Package", "Version", "Architecture"].map((field) => `\${${field}}`)
   const listed = Buffer.from(await run(["dpkg-query", "--show", `--showformat=${fields.join(" ")}\\n`])).toString()
@@ -87,7 +88,7 @@ async function installed(names: readonly string[]): Promise<string[]> {
   })
 }
 
-/** The sums of files of a directory, as `sha256sum --check` reads them. */
+/** Returns the sums of files of a directory in the format of `sha256sum --check`. */
 export function sumsOf(directory: string, names: readonly string[]): string {
   return [...names]
     .sort()

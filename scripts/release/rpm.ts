@@ -43,7 +43,7 @@ export async function makeRpm(target: Target, files: readonly StagedFile[], maki
   }
 }
 
-/** What rpmbuild would otherwise take from the machine, from its settings and from the clock. */
+/** Settings that rpmbuild would otherwise take from the machine and the clock. */
 const sameEverywhere = {
   _buildhost: "localhost",
   use_source_date_epoch_as_buildtime: "1",

@@ -11,10 +11,10 @@ import { sumsName } from "./packages.ts"
 import { about } from "./place.ts"
 import { findSource, provenanceName, sumsOf } from "./provenance.ts"
 
-/** What a signature of ours is for: one for another purpose, by the same key, is no signature of a release. */
+/** The purpose of the signatures: a signature of the same key for another purpose is not valid for a release. */
 export const namespace = "cni-plugins-release"
 
-/** Throws when the files of a directory are not those of its sums, or were not made from a commit. */
+/** Throws if the files of a directory do not match its sums, or were not made from a commit. */
 export function checkFiles(directory: string, commit: string | undefined): void {
   const list = join(directory, sumsName)
   if (!existsSync(list)) throw new Error(`Cannot sign: "${list}" is missing; npm run dist makes it`)

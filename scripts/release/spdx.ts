@@ -1,6 +1,9 @@
-/** The bill of materials of an archive in SPDX 2.3, of the same facts as the one in CycloneDX (`sbom.ts`), for tools that read only this. */
+/**
+ * The bill of materials of an archive in SPDX 2.3, with the facts of the CycloneDX one (`sbom.ts`), for tools that read
+ * only this.
+ */
 
-/** The parts of a bill in CycloneDX that are taken over. */
+/** The used parts of a CycloneDX bill. */
 interface Bill {
   readonly serialNumber: string
   readonly metadata: {

@@ -1,6 +1,6 @@
 /**
- * The files of a release for one machine, before each kind of package puts them into its own directories: archive (`dist.ts`),
- * .deb, .rpm, system extension and image are made of the same list.
+ * The files of a release for one machine, before each kind of package puts them into its own directories: archive
+ * (`dist.ts`), .deb, .rpm, system extension and image are made of the same list.
  */
 import {
   chmodSync,
@@ -39,11 +39,11 @@ export interface PlacedFile {
   readonly bytes: Uint8Array
 }
 
-/** How a package is made. */
+/** How to make a package. */
 export interface Making {
   /** Where it goes. */
   readonly directory: string
-  /** How old its files are, in seconds since 1970. */
+  /** The modification time of its files, in seconds since 1970. */
   readonly age: number
   /** Its version, in the form of packages; that of the project by default. */
   readonly version?: string
@@ -56,13 +56,13 @@ const text = (kind: StagedFile["kind"], name: string, content: string | Uint8Arr
   bytes: Buffer.from(content),
 })
 
-/** What is compiled into the executables. */
+/** The bundles that are compiled into the executables. */
 export const bundles = async () => [
   await bundle("plugins", await programsOf(...pluginNames)),
   await bundle("tool", toolPrograms),
 ]
 
-/** Builds everything for a target, or of the plugins only some, and returns it. */
+/** Builds everything for a target, or only some of the plugins, and returns it. */
 export async function stageFiles(target: Target, names: readonly string[] = pluginNames): Promise<StagedFile[]> {
   const read = (name: string) => readFileSync(join(root, name))
   const documents = [
@@ -102,19 +102,19 @@ async function tool(target: Target): Promise<StagedFile> {
   }
 }
 
-/** The manual pages of plugins and tool. The agent's belong to what has the agent. */
+/** Returns the manual pages of plugins and tool. The agent's belong to the image. */
 function manual(): StagedFile[] {
   const pages = Object.entries(manualPages()).filter(([name]) => !name.startsWith("man1/cni-agent"))
   return pages.map(([name, page]) => text("manual", name, page))
 }
 
-/** What lets shells complete the tool's command lines, by the names that the shells look for. */
+/** Returns the shells' completion files, with the names that the shells look for. */
 function completions(): StagedFile[] {
   const names: Readonly<Record<string, string>> = { bash: "bash/cni", zsh: "zsh/_cni", fish: "fish/cni.fish" }
   return shells.map((shell) => text("completion", names[shell] ?? shell, completionScript("cni", shell) ?? ""))
 }
 
-/** The units of a directory, and what systemd is to do with them, those of what packages have. */
+/** Returns the units of a directory, and systemd's presets for those in packages. */
 function units(directory: string, which = /./): StagedFile[] {
   const names = readdirSync(join(root, directory)).filter((name) => which.test(name))
   return names.sort().map((name) => text("unit", name, readFileSync(join(root, directory, name))))
@@ -125,7 +125,7 @@ function schemas(): StagedFile[] {
   return Object.entries(schemaFiles()).map(([name, content]) => text("schema", name, content))
 }
 
-/** Writes files below a directory, `age` seconds after 1970, with directories of mode 0755: the same for every umask. */
+/** Writes files below a directory, `age` seconds after 1970, with directories of mode 0755, whatever the umask. */
 export function layTree(directory: string, files: readonly PlacedFile[], age: number): void {
   const directories = new Set<string>([directory])
   for (const { path, mode, bytes } of files) {

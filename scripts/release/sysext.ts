@@ -26,7 +26,7 @@ export async function makeSysext(target: Target, files: readonly StagedFile[], m
   const machine = systemdMachines[target.name]
   const made = join(directory, `${about.name}-${version}-${machine}.raw`)
   try {
-    // Static executables go with every distribution, of the right machine. systemd looks for the name of the extension.
+    // Static executables run on every distribution of the right machine. systemd looks for the name of the extension.
     const release = `ID=_any\nARCHITECTURE=${machine}\n`
     const named = textFile(`usr/lib/extension-release.d/extension-release.${about.name}`, release)
     layTree(scratch, [...place(files, layout), named], age)

@@ -3,16 +3,16 @@ import { readFile } from "node:fs/promises"
 import { join } from "node:path"
 import { parseTestCases, type TestCase } from "./test-cases.ts"
 
-/** How long one test, and all tests of one run together, may take. */
+/** The time limits of one test, and of all tests of one run. */
 export interface Limits {
   readonly testMs: number
   readonly fileMs: number
 }
 
-/** What a `bun test` has shown. */
+/** The result of a `bun test`. */
 export interface Attempt {
   readonly cases: readonly TestCase[]
-  /** Undefined when it was ended by a signal or at its time limit. */
+  /** Undefined if a signal or the time limit ended it. */
   readonly exitCode: number | undefined
   readonly output: string
   readonly seconds: number
@@ -49,23 +49,23 @@ export async function attempt(
   return { cases, exitCode: child.exitCode ?? undefined, output, seconds, cpuSeconds }
 }
 
-/** How many tests are in a state. */
+/** Returns the number of tests in a state. */
 export function count(cases: readonly TestCase[], state: TestCase["state"]): number {
   return cases.filter((each) => each.state === state).length
 }
 
-/** Whether all is well: a test that was skipped counts as failed. */
+/** Whether everything passed: a skipped test counts as failed. */
 export function isGood({ cases, exitCode }: Attempt): boolean {
   return exitCode === 0 && cases.every(({ state }) => state === "passed")
 }
 
-/** How many failures it counts for: one at least, if it did not end well. */
+/** Returns the number of failures; at least one if the run did not end well. */
 export function failuresOf(one: Attempt): number {
   const failed = count(one.cases, "failed") + count(one.cases, "skipped")
   return isGood(one) ? 0 : Math.max(failed, 1)
 }
 
-/** Why it is no success, in a line, and what `bun test` printed of each test that failed. */
+/** Returns the reason of a failure in one line, and the output of each failed test. */
 export function explain(title: string, one: Attempt): string[] {
   const [failed, skipped] = [count(one.cases, "failed"), count(one.cases, "skipped")]
   const why = [
@@ -74,12 +74,12 @@ export function explain(title: string, one: Attempt): string[] {
   ]
   const ended = one.exitCode === undefined ? "a timeout or a signal" : `exit code ${one.exitCode}`
   const told = failedTests(one.output)
-  // What a run that died has printed last tells more than nothing.
+  // The last output of a run that died helps more than nothing.
   const last = told.length === 0 ? [one.output.split("\n").slice(-60).join("\n")] : told
   return [`${title}: ${why.join(", ") || `ended with ${ended}`}`, ...last]
 }
 
-/** What `bun test` printed of each test that failed. */
+/** Returns the output of each failed test. */
 function failedTests(output: string): string[] {
   const told: string[] = []
   let lines: string[] = []
@@ -91,14 +91,14 @@ function failedTests(output: string): string[] {
   return told
 }
 
-/** The files that a second attempt is about: those with a test that did not pass; all where no test says so. */
+/** Returns the files to run again: those with a test that did not pass, or all if no test is named. */
 export function filesToRepeat(files: readonly string[], { cases }: Attempt): string[] {
   const bad = new Set(cases.filter(({ state }) => state !== "passed").map(({ file }) => file))
   const named = files.filter((file) => bad.has(join(file)))
   return named.length > 0 ? named : [...files]
 }
 
-/** The first attempt with what a second one has shown of some of its files. */
+/** Returns the first attempt with the results of a second one for some of its files. */
 export function mended(first: Attempt, repeated: readonly string[], second: Attempt): Attempt {
   const isRepeated = ({ file }: TestCase) => repeated.some((each) => join(each) === file)
   const kept = first.cases.filter((each) => !isRepeated(each))
