@@ -46,6 +46,8 @@ function read(path: string) {
 export interface Introduction {
   /** "cni-plugins v0.1.0", "CNI bridge plugin v1.1.1"; undefined when it says neither. */
   readonly version?: string
+  /** Whether it names the versions of the specification that it speaks, as plugins of any suite do. */
+  readonly isPlugin: boolean
   /** False when it was ended by a signal, or by this caller since it took too long. */
   readonly hasEnded: boolean
 }
@@ -54,9 +56,10 @@ export interface Introduction {
 export function introductionOf(file: string): Introduction {
   const ended = spawn({ path: file, env: {}, timeoutMs: PATIENCE_MS, outputLimit: OUTPUT_LIMIT })
   const text = decodeUtf8(ended.stderr)
-  const [version] = /^cni-plugins v[\w.+-]+/m.exec(text) ?? /^CNI .* v?[\w.+-]+$/m.exec(text) ?? []
+  const [version] = /^cni-plugins v[\w.+-]+/m.exec(text) ?? /^CNI \S+ plugin (?:version )?v?[\w.+-]+$/m.exec(text) ?? []
   const hasEnded = !ended.timedOut && ended.signal === undefined
-  return { hasEnded, ...(version !== undefined && { version }) }
+  const isPlugin = /^CNI protocol versions supported: /m.test(text)
+  return { hasEnded, isPlugin, ...(version !== undefined && { version }) }
 }
 
 /** Whether a version is that of a plugin of this suite. */

@@ -86,7 +86,10 @@ test("for programs it is JSON with what is known, each rule's place once", () =>
     netns: "/run/netns/x",
     alive: true,
     addresses: ["10.85.0.2/24", "fd00::2/64"],
-    ports: ["8080→80/tcp", "53→53/udp"],
+    ports: [
+      { hostPort: 8080, containerPort: 80, protocol: "tcp" },
+      { hostPort: 53, containerPort: 53, protocol: "udp" },
+    ],
     hostInterface: "veth1",
     rules: ["ip nat A", "ip nat B"],
     added: "1970-01-01T00:00:01.000Z",

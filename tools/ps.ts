@@ -13,7 +13,7 @@ import {
 } from "./command.ts"
 import type { Terminal } from "./environment.ts"
 import { networksOf, requireNetwork } from "./known-networks.ts"
-import { attachmentsOf, type Node, type NodeAttachment, readNode } from "./node/mod.ts"
+import { attachmentsOf, type Node, type NodeAttachment, portAsJson, readNode } from "./node/mod.ts"
 import { type Cell, containerText, fittedTable, type Screen, tinted } from "./screen.ts"
 import { age, sortedByNames } from "./tables.ts"
 
@@ -43,8 +43,8 @@ export const ps: Command = {
     ...watchFlags,
     ...nodeFlags,
   },
-  help: `One row for each interface of a container: pod or container, addresses, published ports, the host's end, whether the network
-namespace exists ("?": not recorded), age. The sources are the runtime's cache, host-local's store, the links and the packet
+  help: `One row for each interface of a container: pod or container, addresses, published ports ("standby": the port leads to another interface
+of the container), the host's end, whether the network namespace exists ("?": not recorded), age. The sources are the runtime's cache, host-local's store, the links and the packet
 filter. NOTES show contradictions: a lease without namespace, rules without lease, a link without cache entry.
 Rows are sorted by their first columns. Nothing is changed. Only root can read the packet filter.
 
@@ -133,9 +133,11 @@ function hostEndOf({ link }: NodeAttachment): string | undefined {
   return link?.nsid === undefined ? link?.name : undefined
 }
 
-/** "8080→80/tcp", and with words behind it a port that was asked for and that no rule serves. */
-function portsCell({ ports, unservedPorts }: NodeAttachment): Cell {
-  const text = [...ports, ...unservedPorts.map((port) => `${port} (no rules)`)].join(", ") || "-"
+/** "8080→80/tcp", and in parentheses why a requested port does not lead to this interface. */
+function portsCell({ ports, unservedPorts, standbyPorts = [] }: NodeAttachment): Cell {
+  const missing = unservedPorts.map((port) => `${port} (no rules)`)
+  const standby = standbyPorts.map((port) => `${port} (standby)`)
+  const text = [...ports, ...standby, ...missing].join(", ") || "-"
   return unservedPorts.length > 0 ? { text, tone: "bad" } : text
 }
 
@@ -158,6 +160,7 @@ export function attachmentAsJson(one: NodeAttachment): JsonObject {
     addresses,
     ports,
     unservedPorts,
+    standbyPorts = [],
     rules,
     addedMs,
     sources,
@@ -172,8 +175,9 @@ export function attachmentAsJson(one: NodeAttachment): JsonObject {
     ...(netns === undefined ? {} : { netns }),
     ...(isAlive === undefined ? {} : { alive: isAlive }),
     addresses: [...addresses],
-    ports: [...ports],
-    ...(unservedPorts.length === 0 ? {} : { unservedPorts: [...unservedPorts] }),
+    ports: ports.map(portAsJson),
+    ...(unservedPorts.length === 0 ? {} : { unservedPorts: unservedPorts.map(portAsJson) }),
+    ...(standbyPorts.length === 0 ? {} : { standbyPorts: standbyPorts.map(portAsJson) }),
     ...(hostEnd === undefined ? {} : { hostInterface: hostEnd }),
     rules: [...new Set(rules.map(({ place }) => place))],
     ...(addedMs === undefined ? {} : { added: new Date(addedMs).toISOString() }),

@@ -50,7 +50,12 @@ test("json: uplinks with routes, the bridge with its address, containers with ad
   ])
   const [gone, web] = segments[0]?.members ?? []
   expect(gone).toMatchObject({ title: "gone", orphan: expect.arrayContaining(["lease without namespace"]) })
-  expect(web).toMatchObject({ title: "web", addresses: ["10.85.0.2/24"], ports: ["8001→80/tcp"], orphan: [] })
+  expect(web).toMatchObject({
+    title: "web",
+    addresses: ["10.85.0.2/24"],
+    ports: [{ hostPort: 8001, containerPort: 80, protocol: "tcp" }],
+    orphan: [],
+  })
   expect(web?.config).toMatchObject({ name: "pods" })
   const [link] = await host.json<{ ifname: string; stats64: { rx: { packets: number } } }[]>("ip", [
     "-j",

@@ -1,4 +1,6 @@
 import { expect, test } from "bun:test"
+import { chmod } from "node:fs/promises"
+import { join } from "node:path"
 import { startDnsmasq } from "../dhcp/servers.ts"
 import { startDaemon } from "../dhcp/site.ts"
 import { connect, type Feature, testWith } from "../lab/mod.ts"
@@ -159,6 +161,44 @@ test("healthy: a second interface by Multus, with a default route that the first
   expect((await pod.exec("ip", ["-br", "link"])).stdout).toContain("net1")
   await pod.exec("sh", ["-ec", "ip route flush default; ip route add default via 10.85.0.1"])
   expect(await findings(lab)).toEqual([])
+})
+
+test("healthy: one published port in two networks of a container, and Multus, whose delegates have the port: nothing is found", async () => {
+  await using lab = await startNode(podsNetwork.plugins)
+  const ipam = { ...onIpv4, ranges: [[{ subnet: "10.88.0.0/24" }]] }
+  const second = [{ ...bridge, bridge: "cni1", ipam }, ...podsNetwork.plugins.slice(1)]
+  await lab.writeNetwork("20-second.conflist", { cniVersion: "1.1.0", name: "second", plugins: second })
+  const pod = await lab.addPod("one")
+  const CAP_ARGS = JSON.stringify({
+    portMappings: [{ hostPort: lab.lastPort, containerPort: 80, protocol: "tcp" }],
+  })
+  await lab.cni(["add", "second", pod.path, "--container-id", pod.name, "--ifname", "net1"], { CAP_ARGS })
+  await pod.exec("sh", ["-ec", "ip route flush default; ip route add default via 10.85.0.1"])
+  const delegates = [{ plugins: podsNetwork.plugins }]
+  const multus = { cniVersion: "1.0.0", name: "multus-cni-network", plugins: [{ type: "multus", delegates }] }
+  await lab.useOwnPlugins(async (directory) => {
+    const says = "meta-plugin that delegates to other CNI plugins\nCNI protocol versions supported: 0.1.0, 1.0.0, 1.1.0"
+    await Bun.write(join(directory, "multus"), `#!/bin/sh\ncat >&2 <<'END'\n${says}\nEND\n`)
+    await chmod(join(directory, "multus"), 0o755)
+  })
+  const record = {
+    ...{ kind: "cniCacheV1", containerId: pod.name, ifName: "eth0", networkName: multus.name, netns: pod.path },
+    config: Buffer.from(JSON.stringify(multus)).toString("base64"),
+    capabilityArgs: JSON.parse(CAP_ARGS),
+  }
+  const file = `/var/lib/cni/results/${multus.name}-${pod.name}-eth0`
+  await Bun.write(lab.host.file(file), JSON.stringify(record))
+  await lab.host.exec("sh", ["-ec", `cd /var/lib/cni; mkdir -p multus/results; mv results/[ps]* multus/results`])
+  expect(await findings(lab)).toEqual([])
+  const port = { hostPort: lab.lastPort, containerPort: 80, protocol: "tcp" }
+  const shown = JSON.parse((await lab.cni(["ps", "--json"])).stdout) as Record<string, unknown>[]
+  expect(
+    shown.map(({ network, ports, standbyPorts, unservedPorts }) => ({ network, ports, standbyPorts, unservedPorts })),
+  ).toEqual([
+    { network: multus.name, ports: [], standbyPorts: undefined, unservedPorts: undefined },
+    { network: "pods", ports: [port], standbyPorts: undefined, unservedPorts: undefined },
+    { network: "second", ports: [], standbyPorts: [port], unservedPorts: undefined },
+  ])
 })
 
 test("healthy: addresses by DHCP, of which a later lease may give others: nothing is found", async () => {

@@ -10,12 +10,14 @@ interface Row {
   netns?: string
   alive?: boolean
   addresses: string[]
-  ports: string[]
-  unservedPorts?: string[]
+  ports: object[]
+  unservedPorts?: object[]
   hostInterface?: string
   sources: string[]
   orphan: string[]
 }
+
+const port = { hostPort: 8001, containerPort: 80, protocol: "tcp" }
 
 async function ps(lab: NodeLab, ...args: string[]) {
   const { stdout, stderr, exitCode } = await lab.cni(["ps", "--json", ...args])
@@ -39,7 +41,7 @@ test("an attachment is one row: pod, addresses, ports, the host's end, namespace
       netns: pod.path,
       alive: true,
       addresses: ["10.85.0.2/24"],
-      ports: ["8001→80/tcp"],
+      ports: [port],
       hostInterface: veth?.ifname ?? "",
       sources: ["cache", "lease", "link", "rule"],
       orphan: [],
@@ -52,7 +54,7 @@ test("a published port whose rules were flushed is not shown as served", async (
   await lab.addPod()
   await lab.host.exec("nft", ["flush", "ruleset"])
   const { rows } = await ps(lab)
-  expect(rows).toMatchObject([{ ports: [], unservedPorts: ["8001→80/tcp"] }])
+  expect(rows).toMatchObject([{ ports: [], unservedPorts: [port] }])
   expect((await lab.onTerminal(["ps"])).stdout).toContain("8001→80/tcp (no rules)")
 })
 
@@ -72,7 +74,7 @@ test("a port that portmap of the Go plugins serves by nf_tables is served", asyn
   }`
   await lab.host.exec("nft", ["-f", "-"], { input: rules })
   const { rows } = await ps(lab)
-  expect(rows).toMatchObject([{ containerId: pod.name, ports: ["8001→80/tcp"], rules: expect.anything() }])
+  expect(rows).toMatchObject([{ containerId: pod.name, ports: [port], rules: expect.anything() }])
   expect(rows[0]?.unservedPorts).toBeUndefined()
   const doctor = await lab.cni(["doctor", "--json"])
   expect(doctor.stdout).not.toContain("missing-ports")

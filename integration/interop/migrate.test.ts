@@ -72,10 +72,13 @@ async function connectOutside(host: RuntimeHost): Promise<{ other: InHost; peer:
 /** Follows commands of the page while flows are counted: out of one container, and into another by its published port. */
 async function counting(runtime: Runtime, other: InHost, commands: string): Promise<Flows[]> {
   const { host } = runtime
-  const pods = JSON.parse((await host.exec(tool, ["ps", "-o", "json"])).stdout) as { ports: string[]; netns: string }[]
+  const pods = JSON.parse((await host.exec(tool, ["ps", "-o", "json"])).stdout) as {
+    ports: { hostPort: number; containerPort: number }[]
+    netns: string
+  }[]
   const [first, second] = pods.filter(({ ports }) => ports.length > 0)
   if (!first || !second) throw new Error("two containers with ports are needed")
-  const hostPort = Number(/(\d+)→81/.exec(second.ports.join(" "))?.[1])
+  const hostPort = second.ports.find(({ containerPort }) => containerPort === 81)?.hostPort ?? 0
   await using _server = await EchoPeer.start(new InHost(host, second.netns), { port: 81 })
   const out = { transport: "udp", address: outside.ip, port: 9000 } as const
   const into = { transport: "tcp", address: uplink.ip, port: hostPort } as const

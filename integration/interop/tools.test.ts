@@ -15,7 +15,7 @@ interface Row {
   netns: string
   alive: boolean
   addresses: string[]
-  ports: string[]
+  ports: object[]
   sources: string[]
   orphan: string[]
 }
@@ -49,7 +49,7 @@ test("ps shows podman's containers, and doctor finds nothing wrong with them", a
       ifName: "eth0",
       alive: true,
       addresses: ["10.88.0.2/16"],
-      ports: ["8080→80/tcp"],
+      ports: [{ hostPort: 8080, containerPort: 80, protocol: "tcp" }],
       orphan: [],
     },
   ])
@@ -72,7 +72,7 @@ test("ps shows containerd's pods by their names, and doctor finds one whose sand
       pod: { namespace: "interop", name: "web" },
       alive: true,
       addresses: ["10.85.0.2/16"],
-      ports: ["8080→80/tcp"],
+      ports: [{ hostPort: 8080, containerPort: 80, protocol: "tcp" }],
       orphan: [],
     },
   ])

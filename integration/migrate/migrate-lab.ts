@@ -39,7 +39,7 @@ export interface Report {
     readonly firewall?: string
     readonly bridge?: string
     readonly stores: readonly string[]
-    readonly ports: readonly string[]
+    readonly ports: readonly object[]
     readonly plugins: readonly string[]
     readonly after: string
     readonly closes?: string

@@ -22,7 +22,7 @@ test("the plan has each pod with what it has, and changes nothing", async () => 
       masquerade: "iptables",
       portsBy: "iptables",
       firewall: "iptables",
-      ports: [`${pod?.hostPort}→80/tcp`],
+      ports: [{ hostPort: pod?.hostPort, containerPort: 80, protocol: "tcp" }],
       stores: ["/var/lib/cni/networks/pods"],
     }),
   ])

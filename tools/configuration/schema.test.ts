@@ -21,8 +21,7 @@ test("--write makes the directory, writes the schema of lists and of each plugin
     err: "",
   })
   expect((await readdir(directory)).sort()).toEqual(names.map((name) => `${name}.json`))
-  for (const name of names)
-    expect(await Bun.file(join(directory, `${name}.json`)).text()).toBe((await run(name)).out)
+  for (const name of names) expect(await Bun.file(join(directory, `${name}.json`)).text()).toBe((await run(name)).out)
 })
 
 test("without --write one schema is printed: that of the plugin, or of a network's list", async () => {

@@ -11,6 +11,8 @@ export interface PluginBinary {
   readonly owner: number
   /** "cni-plugins v0.1.0", "CNI bridge plugin v1.1.1"; undefined when it cannot be run. */
   readonly version?: string
+  /** Whether it answers as a plugin does, of any suite. */
+  readonly isPlugin?: boolean
   /** The reason why the kernel cannot start it: ENOEXEC for a program of another machine, or a file that is damaged. */
   readonly unstartable?: string
 }
@@ -36,11 +38,11 @@ export function isPluginName(type: string): boolean {
   }
 }
 
-function versionOf(file: string, { mode }: Stat): Pick<PluginBinary, "version" | "unstartable"> {
+function versionOf(file: string, { mode }: Stat): Pick<PluginBinary, "version" | "isPlugin" | "unstartable"> {
   if ((mode & 0o111) === 0) return {}
   try {
-    const { version } = introductionOf(file)
-    return version === undefined ? {} : { version: foreign(version) }
+    const { version, isPlugin } = introductionOf(file)
+    return version === undefined ? { isPlugin } : { isPlugin, version: foreign(version) }
   } catch (error) {
     return { unstartable: isErrno(error) ? error.errno : String(error) }
   }

@@ -52,6 +52,7 @@ test("a plugin is the first file of its name in the directories, with the versio
     file,
     mode: 0o755,
     owner: 0,
+    isPlugin: false,
     version: VERSION,
   })
   plugin("ptp", "CNI ptp plugin v1.1.1")
@@ -133,6 +134,15 @@ plugins of several suites or versions work together (bridge, tuning: ${VERSION};
 it works, and is not what was tested together; after an upgrade that stopped half-way it is a mistake
 cni install --bin-dir ${bin} --adopt`,
   ])
+})
+
+test("Multus, which names versions of the specification and none of its own, is no reference plugin", () => {
+  plugin("bridge")
+  const says = "meta-plugin that delegates to other CNI plugins\nCNI protocol versions supported: 0.1.0, 1.0.0, 1.1.0"
+  plugin("multus", says)
+  expect(found(["multus", "bridge"])).toEqual([])
+  plugin("bridge", says) // by the name of ours
+  expect(found(["bridge"])[0]).toStartWith("warning plugin-broken")
 })
 
 test("several plugins with one fault are one finding, and one of another suite is not installed by this tool", () => {

@@ -52,7 +52,7 @@ export const checkPlugins: Check = (patient) => {
       })
       continue
     }
-    const { file, mode, owner, version, unstartable } = plugin
+    const { file, mode, owner, version, isPlugin = false, unstartable } = plugin
     const shown = `"${file}" (mode ${mode.toString(8)})`
     const files = [file]
     const directory = dirname(file)
@@ -84,15 +84,17 @@ export const checkPlugins: Check = (patient) => {
         note: "it is damaged, or of another machine",
       })
     } else if (version === undefined) {
-      add({
-        rule: "plugin-broken",
-        severity: "warning",
-        cause: `${ofThisSuite(type)} in ${directory}`,
-        what: `${shown} does not say which version it is, as plugins do when they are run without CNI_COMMAND`,
-        ofMany: (count) => `${count} plugins in "${directory}" do not say which version they are`,
-        why: "it may be damaged, or of another machine",
-        remedy: install(type, directory, "replace"),
-      })
+      // Multus and plugins of other projects name no version of their own.
+      if (!isPlugin || ofThisSuite(type) !== type)
+        add({
+          rule: "plugin-broken",
+          severity: "warning",
+          cause: `${ofThisSuite(type)} in ${directory}`,
+          what: `${shown} does not say which version it is, as plugins do when they are run without CNI_COMMAND`,
+          ofMany: (count) => `${count} plugins in "${directory}" do not say which version they are`,
+          why: "it may be damaged, or of another machine",
+          remedy: install(type, directory, "replace"),
+        })
     } else suites.getOrInsert(suiteOf(version), []).push(type)
     if ((mode & 0o022) !== 0 || owner !== 0) {
       add({
@@ -125,7 +127,7 @@ function install(type: string, directory = "/opt/cni/bin", how?: "replace"): Com
 
 /** "CNI bridge plugin v1.1.1" is "reference plugins v1.1.1". */
 function suiteOf(version: string): string {
-  return version.replace(/^CNI .* (v?[\w.+-]+)$/, "reference plugins $1")
+  return version.replace(/^CNI \S+ plugin (?:version )?(.+)$/, "reference plugins $1")
 }
 
 function mixed(suites: ReadonlyMap<string, readonly string[]>, directory = "/opt/cni/bin"): Finding {

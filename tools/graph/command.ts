@@ -3,6 +3,7 @@ import { type Arguments, type Command, nodeFlags, placesOf, screenOf, text, want
 import { examineNode } from "../doctor/examine.ts"
 import type { Terminal } from "../environment.ts"
 import { networksOf, requireNetwork } from "../known-networks.ts"
+import { portAsJson } from "../node/mod.ts"
 import { writePrivateFile } from "../secrets.ts"
 import { dotOf } from "./dot.ts"
 import { withFaults } from "./faults.ts"
@@ -62,7 +63,7 @@ function draw(graph: Graph, args: Arguments, terminal: Terminal): string {
   const theme = (text(args, "theme") ?? "auto") as Theme // one of its choices
   switch (wantsJson(args) ? "json" : text(args, "output")) {
     case "json":
-      return `${JSON.stringify(graph, (_key, value) => (typeof value === "bigint" ? Number(value) : value), 2)}\n`
+      return `${JSON.stringify(graph, asJson, 2)}\n`
     case "html":
       return htmlOf(graph, `Container networks of ${hostName()}`, theme)
     case "dot":
@@ -73,4 +74,10 @@ function draw(graph: Graph, args: Arguments, terminal: Terminal): string {
     default:
       return svgOf(graph, theme)
   }
+}
+
+/** Counters as numbers, and the ports of a container as objects. */
+function asJson(key: string, value: unknown): unknown {
+  if (typeof value === "bigint") return Number(value)
+  return key === "ports" && Array.isArray(value) ? value.map(portAsJson) : value
 }

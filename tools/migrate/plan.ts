@@ -3,6 +3,7 @@ import { chooseVariant, findPrograms } from "../../pkg/iptables/mod.ts"
 import { PacketFilter } from "../../pkg/nftables/mod.ts"
 import { AF_INET, AF_INET6, ownerComment } from "../../pkg/types/mod.ts"
 import { describedPlugins } from "../../suite/plugins.ts"
+import { portAsJson } from "../node/mod.ts"
 import { fittedTable, type Screen } from "../screen.ts"
 import type { OtherSuite } from "./other-suite.ts"
 import type { MigratingPod, Place } from "./pods.ts"
@@ -179,13 +180,14 @@ function belongings({ bridge, masquerade, ports, portsBy, firewall, isGuarded, s
 
 /** A pod for JSON. */
 export function podAsJson({ pod, after, closes }: PodPlan) {
-  const { network, containerId, ifName, ...rest } = pod
+  const { network, containerId, ifName, ports, ...rest } = pod
   return {
     attachment: ownerComment(pod),
     network,
     containerId,
     ifName,
     ...rest,
+    ports: ports.map(portAsJson),
     after,
     ...(closes !== undefined && { closes }),
   }

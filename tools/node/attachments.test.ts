@@ -10,6 +10,8 @@ const gone = "/run/netns/not-there"
 const alive = "/proc/self/ns/net"
 const c1 = { network: "lab", containerId: "c1", ifName: "eth0" }
 
+const configOf = (plugins: readonly object[]) =>
+  new TextEncoder().encode(JSON.stringify({ cniVersion: "1.1.0", name: "lab", plugins }))
 const cachedOf = (more: Partial<Cached> = {}): Cached => ({
   ...c1,
   netns: alive,
@@ -18,7 +20,7 @@ const cachedOf = (more: Partial<Cached> = {}): Cached => ({
   configComplete: true,
   result: undefined,
   writtenMs: 5,
-  config: new TextEncoder().encode('{"type":"portmap"}'),
+  config: configOf([{ type: "portmap" }]),
   ...more,
 })
 const leaseOf = (more: Partial<Lease> = {}): Lease => ({
@@ -168,10 +170,30 @@ describe("ports", () => {
     for (const place of ["ip nat CNI-DN-01", "ip nat CNI-HOSTPORT-DNAT", "ip cni_hostport hostports"])
       expect(portsOf({ owned: [{ place, owner: 'id: "c1"' }] })).toEqual({ ports: all, unservedPorts: [] })
     expect(portsOf({ owned: ["lab/c1/eth0"] })).toEqual({ ports: [], unservedPorts: all })
-    expect(only({ cache: [cachedOf({ ...asked, config: new TextEncoder().encode('{"type":"x"}') })] }).ports).toEqual(
-      [],
-    )
+    expect(only({ cache: [cachedOf({ ...asked, config: configOf([{ type: "x" }]) })] }).ports).toEqual([])
     expect(only({ cache: [cachedOf({ capabilityArgs: { portMappings: "x" } })] }).ports).toEqual([])
+  })
+
+  const capabilityArgs = { portMappings: [{ hostPort: 8080, containerPort: 80, protocol: "tcp" }] }
+
+  test("of one container in two networks lead to one of them, and stand by for the other", () => {
+    const cache = [cachedOf({ capabilityArgs }), cachedOf({ capabilityArgs, network: "other", ifName: "net1" })]
+    const seen = (parts: Parts) =>
+      attachments({ cache, ...parts }).map(({ network, ports, unservedPorts, standbyPorts = [] }) => {
+        return { network, ports, unservedPorts, standbyPorts }
+      })
+    const port = "8080→80/tcp"
+    expect(seen({ ports: [rule] })).toEqual([
+      { network: "lab", ports: [port], unservedPorts: [], standbyPorts: [] },
+      { network: "other", ports: [], unservedPorts: [], standbyPorts: [port] },
+    ])
+    expect(seen({}).map(({ unservedPorts }) => unservedPorts)).toEqual([[port], [port]])
+  })
+
+  test("of Multus are those of its delegate, which has a record of its own", () => {
+    const delegates = [{ plugins: [{ type: "bridge" }, { type: "portmap" }] }]
+    const config = configOf([{ type: "multus", delegates }])
+    expect(only({ cache: [cachedOf({ capabilityArgs, config })] })).toMatchObject({ ports: [], unservedPorts: [] })
   })
 
   test("tell where the namespace is, where nothing else does, and without an owner they name nothing", () => {

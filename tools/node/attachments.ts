@@ -5,7 +5,7 @@ import type { OwnedRule } from "./filter-rules.ts"
 import { foreign } from "./foreign.ts"
 import { type FindInhabitant, inhabitants } from "./inhabitants.ts"
 import type { NodeLink } from "./links.ts"
-import { askedPorts } from "./ports.ts"
+import { askedPorts, hostPart } from "./ports.ts"
 import type { CacheEntry, Node } from "./read.ts"
 
 /** The records in which an attachment was found. */
@@ -26,8 +26,10 @@ export interface NodeAttachment extends Owner {
   readonly addresses: readonly string[]
   /** The published ports that rules are there for: "8080→80/tcp", "203.0.113.1:8080→80/tcp". */
   readonly ports: readonly string[]
-  /** Those that the runtime asked for and that no rule is there for. */
+  /** Requested ports without a rule. */
   readonly unservedPorts: readonly string[]
+  /** Requested ports that lead to another interface of the same container: a port leads to one address at a time. */
+  readonly standbyPorts?: readonly string[] | undefined
   /** The host's end, or the link inside the container where there is no end on the host. */
   readonly link?: NodeLink | undefined
   /** Further ends on the host that say that they are this attachment's. */
@@ -80,7 +82,9 @@ export function attachmentsOf(node: Node): NodeAttachment[] {
     if (draft && draft.netns === undefined) draft.netns = netns
   }
   const find = inhabitants()
-  return drafts.all().map((draft) => finish(draft, node, find))
+  const all = drafts.all()
+  const byContainer = Map.groupBy(all, ({ owner }) => owner.containerId)
+  return all.map((draft) => finish(draft, node, find, byContainer.get(draft.owner.containerId) ?? []))
 }
 
 /** The attachments by the comment that their kernel objects carry. */
@@ -171,15 +175,25 @@ const OUR_PORTS = /cni_hostports/
 function portsOf(
   { cached, ports: found, rules }: Draft,
   { unread }: Node,
-): Pick<NodeAttachment, "ports" | "unservedPorts"> {
+  ofContainer: readonly Draft[],
+): Pick<NodeAttachment, "ports" | "unservedPorts" | "standbyPorts"> {
   const asked = askedPorts(cached)
   const areOthers = rules.some(({ place }) => PORT_PLACES.test(place) && !OUR_PORTS.test(place))
   if (areOthers || unread.some(({ what }) => what === "rules"))
     return { ports: [...new Set([...found, ...asked])], unservedPorts: [] }
-  return { ports: [...new Set(found)], unservedPorts: asked.filter((port) => !found.includes(port)) }
+  const served = new Set(ofContainer.flatMap(({ ports }) => ports.map(hostPart)))
+  const { standby = [], missing = [] } = Object.groupBy(
+    asked.filter((port) => !found.includes(port)),
+    (port) => (served.has(hostPart(port)) ? "standby" : "missing"),
+  )
+  return {
+    ports: [...new Set(found)],
+    unservedPorts: missing,
+    ...(standby.length === 0 ? {} : { standbyPorts: standby }),
+  }
 }
 
-function finish(draft: Draft, node: Node, find: FindInhabitant): NodeAttachment {
+function finish(draft: Draft, node: Node, find: FindInhabitant, ofContainer: readonly Draft[]): NodeAttachment {
   const { owner, sources, addresses, rules, addedMs, cached, result } = draft
   const { link, twins } = linksOf(draft, node.links)
   const { netns, isAlive, lostPath } = placeOf(draft, link, find)
@@ -189,7 +203,7 @@ function finish(draft: Draft, node: Node, find: FindInhabitant): NodeAttachment 
     ...owner,
     sources: [...sources],
     addresses,
-    ...portsOf(draft, node),
+    ...portsOf(draft, node, ofContainer),
     rules,
     orphan: orphanReasons({ sources, netns: draft.netns, isAlive, isLeaseStale }, link),
     pod,

@@ -36,7 +36,7 @@ export {
 export { ipamOf, type NetworkFile, readNetworks } from "./networks.ts"
 export { type FilterView, readPacketFilter, verdictOf } from "./packet-filter.ts"
 export { namesOfFiles } from "./plugin-names.ts"
-export { type AskedMapping, askedMappings } from "./ports.ts"
+export { type AskedMapping, askedMappings, portAsJson } from "./ports.ts"
 export {
   brokenRecords,
   type CacheEntry,

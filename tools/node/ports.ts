@@ -1,7 +1,10 @@
-import { encodeUtf8, findBytes } from "../../pkg/engine/mod.ts"
 import type { CachedAttachment } from "../../pkg/libcni/mod.ts"
-import { isJsonObject, member } from "../../pkg/types/mod.ts"
+import { isJsonObject, type JsonObject, member } from "../../pkg/types/mod.ts"
 import { foreign } from "./foreign.ts"
+import { type RecordedNetwork, recordedPlugins } from "./recorded.ts"
+
+/** A record of an ADD. */
+type Cached = CachedAttachment & { readonly recorded?: RecordedNetwork }
 
 /** A port that the runtime has asked to be mapped. */
 export interface AskedMapping {
@@ -11,10 +14,13 @@ export interface AskedMapping {
   readonly protocol: string
 }
 
-/** The ports that ADD had to map; empty for a network without portmap, although runtimes pass the same values to it. */
-export function askedMappings({ config, capabilityArgs }: CachedAttachment): AskedMapping[] {
-  const { portMappings } = capabilityArgs
-  if (!Array.isArray(portMappings) || findBytes(config, encodeUtf8('"portmap"'), 0) === -1) return []
+/**
+ * Returns the ports that ADD had to map. A chain without portmap maps none, although runtimes pass the same values to it: that of Multus has portmap
+ * in a delegate, which has a record of its own.
+ */
+export function askedMappings(cached: Cached): AskedMapping[] {
+  const { portMappings } = cached.capabilityArgs
+  if (!Array.isArray(portMappings) || !recordedPlugins(cached)?.some(({ type }) => type === "portmap")) return []
   return portMappings.filter(isJsonObject).flatMap((mapping) => {
     // containerd writes the names of Go's fields: "HostPort".
     const hostPort = Number(member(mapping, "hostPort"))
@@ -32,9 +38,25 @@ export function askedMappings({ config, capabilityArgs }: CachedAttachment): Ask
 }
 
 /** The mappings that the runtime asked for, as `ports` of an attachment. */
-export function askedPorts(cached: CachedAttachment | undefined): string[] {
+export function askedPorts(cached: Cached | undefined): string[] {
   return (cached ? askedMappings(cached) : []).map(
     ({ hostIp, hostPort, containerPort, protocol }) =>
       `${hostIp ? `${hostIp.includes(":") ? `[${hostIp}]` : hostIp}:` : ""}${hostPort}→${containerPort}/${protocol}`,
   )
+}
+
+/** The address, port and protocol on the host of "203.0.113.1:8080→80/tcp": "203.0.113.1:8080/tcp". */
+export function hostPart(port: string): string {
+  return port.replace(/→\d+/, "")
+}
+
+/** A port as an object. */
+export function portAsJson(port: string): JsonObject {
+  const [, hostIP, hostPort, containerPort, protocol = ""] = /^(?:\[?(.*?)\]?:)?(\d+)→(\d+)\/(.+)$/.exec(port) ?? []
+  return {
+    ...(hostIP === undefined ? {} : { hostIP }),
+    hostPort: Number(hostPort),
+    containerPort: Number(containerPort),
+    protocol,
+  }
 }
