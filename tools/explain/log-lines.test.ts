@@ -49,6 +49,7 @@ const lines: readonly (readonly [line: string, answer: RegExp])[] = [
     /NotReady|which write the configuration/,
   ],
   ["GetCNIConfigFromFile: No networks found in /host/etc/cni/net.d", /mounts of Multus' pod/],
+  ["No networks found in /host/etc/cni/net.d", /mounts of Multus' pod/],
   ["validateIfName: no networks found in /etc/cni/net.d", /look at the add-on's pods/],
   ['Error while adding pod to CNI network "k8s-pod-network": namespaces "podman" not found', /choose another network/],
   ['error opening "/etc/cni/net.d/cni.lock": permission denied', /network_config_dir/],

@@ -63,7 +63,7 @@ function ofObject(whole: string, node: Node): Attachment {
 
 /**
  * Reads no more of YAML than manifests of this kind use: documents, lists of objects, block keys, and `spec.config` as
- * a block or a quoted text. A whole parser of YAML would make the tool larger than all of lint.
+ * a block or a quoted text. Of other YAML nothing is needed here, so no YAML library is.
  */
 function inYaml(whole: string): Attachment[] {
   return objectsIn(whole).flatMap((object): Attachment[] => {

@@ -83,12 +83,9 @@ function severityOf({ attachment }: Entry["source"]) {
   return attachment === undefined ? "info" : "warning"
 }
 
-/** Interfaces on a link of the host, whose network other nodes share. */
-const onSharedLink = ["macvlan", "ipvlan", "vlan", "host-device"]
-
 /** host-local keeps its reservations on one node, so nodes on one link hand out the same addresses. */
 export function checkSharedRange({ source, node, known, ipam }: Entry, findings: Findings): void {
-  const isShared = ipam?.name === "host-local" && onSharedLink.includes(known?.name ?? "")
+  const isShared = ipam?.name === "host-local" && known?.isOnLan === true
   if (!isShared || isOn(node, ["linkInContainer"])) return
   const written = nodeAt(node, ["ipam"])
   const sets = [written, ...itemsAt(written, ["ranges"]).flatMap((set) => (set.kind === "list" ? set.items : []))]
