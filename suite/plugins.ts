@@ -2,45 +2,45 @@
  * The table of the plugins: a row registers one. The executables, the lists of names, the schemas, `cni lint`, the manual pages, the
  * lists of `cni graph` and `cni doctor`, and the lists of the tests follow from it.
  */
-import { dhcp, runDhcp } from "../ipam/dhcp/main.ts"
+import { dhcp, dhcpKeyDocs, runDhcp } from "../ipam/dhcp/main.ts"
 import dhcpPage from "../ipam/dhcp/README.md" with { type: "text" }
-import { hostLocal } from "../ipam/host-local/main.ts"
+import { hostLocal, hostLocalKeyDocs } from "../ipam/host-local/main.ts"
 import hostLocalPage from "../ipam/host-local/README.md" with { type: "text" }
-import { staticIpam } from "../ipam/static/main.ts"
+import { staticIpam, staticKeyDocs } from "../ipam/static/main.ts"
 import staticPage from "../ipam/static/README.md" with { type: "text" }
-import { bandwidth } from "../meta/bandwidth/main.ts"
+import { bandwidth, bandwidthKeyDocs } from "../meta/bandwidth/main.ts"
 import bandwidthPage from "../meta/bandwidth/README.md" with { type: "text" }
-import { firewall } from "../meta/firewall/main.ts"
+import { firewall, firewallKeyDocs } from "../meta/firewall/main.ts"
 import firewallPage from "../meta/firewall/README.md" with { type: "text" }
-import { flannel } from "../meta/flannel/main.ts"
+import { flannel, flannelKeyDocs } from "../meta/flannel/main.ts"
 import flannelPage from "../meta/flannel/README.md" with { type: "text" }
-import { portmap } from "../meta/portmap/main.ts"
+import { portmap, portmapKeyDocs } from "../meta/portmap/main.ts"
 import portmapPage from "../meta/portmap/README.md" with { type: "text" }
-import { sbr } from "../meta/sbr/main.ts"
+import { sbr, sbrKeyDocs } from "../meta/sbr/main.ts"
 import sbrPage from "../meta/sbr/README.md" with { type: "text" }
-import { tuning } from "../meta/tuning/main.ts"
+import { tuning, tuningKeyDocs } from "../meta/tuning/main.ts"
 import tuningPage from "../meta/tuning/README.md" with { type: "text" }
-import { vrf } from "../meta/vrf/main.ts"
+import { vrf, vrfKeyDocs } from "../meta/vrf/main.ts"
 import vrfPage from "../meta/vrf/README.md" with { type: "text" }
-import type { Fields } from "../pkg/config/mod.ts"
+import type { Fields, KeyDoc } from "../pkg/config/mod.ts"
 import type { Plugin, RestorablePlugin } from "../pkg/skel/mod.ts"
-import { bridge } from "../plugins/bridge/main.ts"
+import { bridge, bridgeKeyDocs } from "../plugins/bridge/main.ts"
 import bridgePage from "../plugins/bridge/README.md" with { type: "text" }
-import { dummy } from "../plugins/dummy/main.ts"
+import { dummy, dummyKeyDocs } from "../plugins/dummy/main.ts"
 import dummyPage from "../plugins/dummy/README.md" with { type: "text" }
-import { hostDevice } from "../plugins/host-device/main.ts"
+import { hostDevice, hostDeviceKeyDocs } from "../plugins/host-device/main.ts"
 import hostDevicePage from "../plugins/host-device/README.md" with { type: "text" }
-import { ipvlan } from "../plugins/ipvlan/main.ts"
+import { ipvlan, ipvlanKeyDocs } from "../plugins/ipvlan/main.ts"
 import ipvlanPage from "../plugins/ipvlan/README.md" with { type: "text" }
 import { loopback } from "../plugins/loopback/main.ts"
 import loopbackPage from "../plugins/loopback/README.md" with { type: "text" }
-import { macvlan } from "../plugins/macvlan/main.ts"
+import { macvlan, macvlanKeyDocs } from "../plugins/macvlan/main.ts"
 import macvlanPage from "../plugins/macvlan/README.md" with { type: "text" }
-import { ptp } from "../plugins/ptp/main.ts"
+import { ptp, ptpKeyDocs } from "../plugins/ptp/main.ts"
 import ptpPage from "../plugins/ptp/README.md" with { type: "text" }
-import { runTap, tap } from "../plugins/tap/main.ts"
+import { runTap, tap, tapKeyDocs } from "../plugins/tap/main.ts"
 import tapPage from "../plugins/tap/README.md" with { type: "text" }
-import { vlan } from "../plugins/vlan/main.ts"
+import { vlan, vlanKeyDocs } from "../plugins/vlan/main.ts"
 import vlanPage from "../plugins/vlan/README.md" with { type: "text" }
 import { flannelKeys, hostLocalKeys, staticKeys } from "./handed-on-keys.ts"
 
@@ -52,6 +52,8 @@ export interface PluginRow {
   readonly plugin: RestorablePlugin<unknown>
   /** Its page, in Markdown. */
   readonly page: string
+  /** What its keys mean: the rows of the table on its page. None for a plugin without keys. */
+  readonly keys?: readonly KeyDoc[]
   readonly kind: PluginKind
   /** May also come after another interface plugin, and then takes what that has made. */
   readonly joins?: true
@@ -71,31 +73,32 @@ export interface PluginRow {
 
 /** Every plugin of this suite, in alphabetical order. */
 export const plugins: readonly PluginRow[] = [
-  { plugin: bandwidth, page: bandwidthPage, kind: "chained" },
-  { plugin: bridge, page: bridgePage, kind: "interface", joins: true },
-  { plugin: dhcp, page: dhcpPage, kind: "ipam", run: runDhcp, listens: true, isOnLan: true },
-  { plugin: dummy, page: dummyPage, kind: "interface" },
-  { plugin: firewall, page: firewallPage, kind: "chained" },
+  { plugin: bandwidth, page: bandwidthPage, keys: bandwidthKeyDocs, kind: "chained" },
+  { plugin: bridge, page: bridgePage, keys: bridgeKeyDocs, kind: "interface", joins: true },
+  { plugin: dhcp, page: dhcpPage, keys: dhcpKeyDocs, kind: "ipam", run: runDhcp, listens: true, isOnLan: true },
+  { plugin: dummy, page: dummyPage, keys: dummyKeyDocs, kind: "interface" },
+  { plugin: firewall, page: firewallPage, keys: firewallKeyDocs, kind: "chained" },
   {
     plugin: flannel,
     page: flannelPage,
+    keys: flannelKeyDocs,
     kind: "interface",
     delegates: ["bridge", "host-device", "ipvlan", "macvlan", "ptp"],
     handsOn: flannelKeys,
   },
-  { plugin: hostDevice, page: hostDevicePage, kind: "interface", isOnLan: true },
-  { plugin: hostLocal, page: hostLocalPage, kind: "ipam", handsOn: hostLocalKeys },
-  { plugin: ipvlan, page: ipvlanPage, kind: "interface", joins: true, isOnLan: true },
+  { plugin: hostDevice, page: hostDevicePage, keys: hostDeviceKeyDocs, kind: "interface", isOnLan: true },
+  { plugin: hostLocal, page: hostLocalPage, keys: hostLocalKeyDocs, kind: "ipam", handsOn: hostLocalKeys },
+  { plugin: ipvlan, page: ipvlanPage, keys: ipvlanKeyDocs, kind: "interface", joins: true, isOnLan: true },
   { plugin: loopback, page: loopbackPage, kind: "interface", joins: true, leases: false },
-  { plugin: macvlan, page: macvlanPage, kind: "interface", joins: true, isOnLan: true },
-  { plugin: portmap, page: portmapPage, kind: "chained" },
-  { plugin: ptp, page: ptpPage, kind: "interface" },
-  { plugin: sbr, page: sbrPage, kind: "chained" },
-  { plugin: staticIpam, page: staticPage, kind: "ipam", handsOn: staticKeys },
-  { plugin: tap, page: tapPage, kind: "interface", run: runTap },
-  { plugin: tuning, page: tuningPage, kind: "chained" },
-  { plugin: vlan, page: vlanPage, kind: "interface", isOnLan: true },
-  { plugin: vrf, page: vrfPage, kind: "chained" },
+  { plugin: macvlan, page: macvlanPage, keys: macvlanKeyDocs, kind: "interface", joins: true, isOnLan: true },
+  { plugin: portmap, page: portmapPage, keys: portmapKeyDocs, kind: "chained" },
+  { plugin: ptp, page: ptpPage, keys: ptpKeyDocs, kind: "interface" },
+  { plugin: sbr, page: sbrPage, keys: sbrKeyDocs, kind: "chained" },
+  { plugin: staticIpam, page: staticPage, keys: staticKeyDocs, kind: "ipam", handsOn: staticKeys },
+  { plugin: tap, page: tapPage, keys: tapKeyDocs, kind: "interface", run: runTap },
+  { plugin: tuning, page: tuningPage, keys: tuningKeyDocs, kind: "chained" },
+  { plugin: vlan, page: vlanPage, keys: vlanKeyDocs, kind: "interface", isOnLan: true },
+  { plugin: vrf, page: vrfPage, keys: vrfKeyDocs, kind: "chained" },
 ]
 
 /** A row without the plugin's verbs: what the tool knows of a plugin. */
@@ -109,16 +112,23 @@ export interface DescribedPlugin extends Omit<PluginRow, "plugin" | "page" | "ru
   readonly restores: boolean
   /** Restores lost settings of a container. */
   readonly restoresInside: boolean
-  /** The table of keys on its page, in Markdown. */
-  readonly keys: string
+  /** What its keys mean. */
+  readonly keys: readonly KeyDoc[]
 }
 
 /**
  * Every plugin as the tool knows it. The tool's heap image has what can be reached from its commands: the verbs, a third of all
- * code, cannot be, nor can the rest of the pages.
+ * code, cannot be, nor can the pages.
  */
 export const describedPlugins: readonly DescribedPlugin[] = plugins.map(
-  ({ plugin: { name, versions, fields = {}, config, restore, restoreInside }, page, run: _, listens: __, ...row }) => ({
+  ({
+    plugin: { name, versions, fields = {}, config, restore, restoreInside },
+    page: _,
+    keys = [],
+    run: __,
+    listens: ___,
+    ...row
+  }) => ({
     ...row,
     name,
     versions,
@@ -126,15 +136,9 @@ export const describedPlugins: readonly DescribedPlugin[] = plugins.map(
     config,
     restores: restore !== undefined,
     restoresInside: restoreInside !== undefined,
-    keys: keysOf(page),
+    keys,
   }),
 )
-
-/** The first table of the section "Keys" of a page; "" where it has none. A text of its own: a part of a string keeps the whole alive. */
-export function keysOf(page: string): string {
-  const [, table = ""] = /^## Keys\n(?:(?!## ).*\n)*?((?:\|.*\n)+)/m.exec(page) ?? []
-  return table.split("\n").join("\n")
-}
 
 export const pluginNames: readonly string[] = plugins.map(({ plugin }) => plugin.name)
 

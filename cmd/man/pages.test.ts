@@ -1,5 +1,4 @@
 import { describe, expect, test } from "bun:test"
-import { keyDocs } from "../../tools/configuration/key-docs.ts"
 import { knownPlugins } from "../../tools/configuration/plugins.ts"
 import { agentTool } from "../agent/main.ts"
 import { cniTool } from "../cni/main.ts"
@@ -48,7 +47,7 @@ test.each(knownPlugins.map((known) => [known.name, known] as const))(
   "cni-%s(8) has every key with its meaning",
   (name, known) => {
     const text = wordsOf(pages[`man8/cni-${name}.8`] ?? "")
-    const missing = keyDocs(known).filter(
+    const missing = known.keys.filter(
       ({ meaning }) =>
         !text.includes(
           meaning

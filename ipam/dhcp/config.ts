@@ -1,4 +1,4 @@
-import { type Fields, invalidConfig, off, parseConfig } from "../../pkg/config/mod.ts"
+import { type Fields, invalidConfig, type KeyDoc, off, parseConfig } from "../../pkg/config/mod.ts"
 import { encodeUtf8 } from "../../pkg/engine/mod.ts"
 import { CniError, Code, isJsonObject, type JsonObject, member } from "../../pkg/types/mod.ts"
 import { toHex } from "./protocol/bytes.ts"
@@ -30,6 +30,81 @@ export const dhcpFields = {
     expected: 'the keys of the IPAM plugin, {"type": "dhcp"} at least',
   },
 } as const satisfies Fields
+
+/** What the keys mean: the table on the page, the schema and the manual page follow from it. */
+export const dhcpKeyDocs: readonly KeyDoc[] = [
+  {
+    keys: "`daemonSocketPath`",
+    paths: ["ipam.daemonSocketPath"],
+    type: "path",
+    default: "`/run/cni/dhcp.sock`",
+    meaning: "where the daemon listens",
+  },
+  {
+    keys: "`provide`",
+    paths: ["ipam.provide"],
+    type: "list of `option`, `value`, `fromArg`",
+    default: "none",
+    meaning: "options sent to DHCPv4 servers: the bytes of `value`, or of the value that `CNI_ARGS` has for `fromArg`",
+  },
+  {
+    keys: "`request`",
+    paths: ["ipam.request"],
+    type: "list of `option`, `skipDefault`",
+    default: "121, 3, 1, 6, 15, 26, 42, 119",
+    meaning: "options to request, before the default ones, or in their place with `skipDefault`",
+  },
+  {
+    keys: "`priority`",
+    paths: ["ipam.priority"],
+    type: "number",
+    default: "0",
+    meaning: "the metric of every route, unless 0",
+  },
+  {
+    keys: "`userClass`",
+    paths: ["ipam.userClass"],
+    type: "list of texts",
+    default: "none",
+    meaning: "option 77 in the format of RFC 3004, each class with its length; `provide` of 77 sends plain bytes",
+  },
+  {
+    keys: "`useOptions`",
+    paths: ["ipam.useOptions"],
+    type: "switch",
+    default: "on",
+    meaning:
+      "name servers, domains and MTU of the lease are used; off: the plugin requests and uses the same options as upstream",
+  },
+  {
+    keys: "`probe`",
+    paths: ["ipam.probe"],
+    type: "switch",
+    default: "off",
+    meaning: "an IPv4 address is probed by ARP before it is used, and declined when another host answers",
+  },
+  {
+    keys: "`broadcast`",
+    paths: ["ipam.broadcast"],
+    type: "switch",
+    default: "off",
+    meaning: "sets the broadcast flag: servers broadcast their answers",
+  },
+  {
+    keys: "`dhcpv6`",
+    paths: ["ipam.dhcpv6"],
+    type: "switch",
+    default: "off",
+    meaning: "an IPv6 address is leased, too, with the gateway of router advertisements; ADD waits for both",
+  },
+  {
+    keys: "`timeout`",
+    paths: ["ipam.timeout"],
+    type: "seconds, 1 to 3600",
+    default: "the daemon's",
+    meaning: "how long ADD waits for a lease",
+  },
+]
 
 export const DEFAULT_SOCKET = "/run/cni/dhcp.sock"
 

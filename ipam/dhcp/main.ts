@@ -11,6 +11,8 @@ import { callDaemon, DaemonError, NoDaemonError, readable, requireDaemon } from 
 import type { GobObject } from "./rpc/gob.ts"
 import { type CallArguments, decodeReply, type Method } from "./rpc/messages.ts"
 
+export { dhcpKeyDocs } from "./config.ts"
+
 export { Journal, keyOf, type LeaseRecord, namespaceLives, readBootId } from "./daemon/journal.ts"
 export { DEFAULT_STATE } from "./daemon/options.ts"
 

@@ -1,4 +1,4 @@
-import { type Fields, isCleanup, parseConfig, pathOrNone } from "../../pkg/config/mod.ts"
+import { type Fields, isCleanup, type KeyDoc, parseConfig, pathOrNone } from "../../pkg/config/mod.ts"
 import type { ConfigCall } from "../../pkg/skel/mod.ts"
 import {
   AF_INET,
@@ -49,6 +49,96 @@ export const hostLocalFields = {
   args: { kind: "object", fields: { cni: { kind: "object", fields: { ips: addresses } } } },
   runtimeConfig: { kind: "object", fields: { ips: addresses, ipRanges: rangeSets } },
 } as const satisfies Fields
+
+/** What the keys mean: the table on the page, the schema and the manual page follow from it. */
+export const hostLocalKeyDocs: readonly KeyDoc[] = [
+  {
+    keys: "`ranges`",
+    paths: ["ipam.ranges"],
+    type: "list of range sets",
+    default: "–",
+    meaning: "a container gets one address of each set; a set is a list of ranges of one family",
+  },
+  {
+    keys: "`subnet` `rangeStart` `rangeEnd` `gateway`",
+    paths: ["ipam.subnet", "ipam.rangeStart", "ipam.rangeEnd", "ipam.gateway"],
+    type: "texts",
+    default: "–",
+    meaning: "the old form: one more range set of one range, before those of `ranges`",
+  },
+  {
+    keys: "a range's `subnet`",
+    paths: ["ipam.ranges[][].subnet"],
+    type: "network with prefix",
+    default: "required",
+    meaning: "at least a /30, or a /126 of IPv6",
+  },
+  {
+    keys: "a range's `rangeStart`",
+    paths: ["ipam.ranges[][].rangeStart"],
+    type: "address",
+    default: "the subnet's second",
+    meaning: "inclusive; in the subnet",
+  },
+  {
+    keys: "a range's `rangeEnd`",
+    paths: ["ipam.ranges[][].rangeEnd"],
+    type: "address",
+    default: "IPv4: the last but one; IPv6: the last",
+    meaning: "inclusive; in the subnet, not before the start",
+  },
+  {
+    keys: "a range's `gateway`",
+    paths: ["ipam.ranges[][].gateway"],
+    type: "address",
+    default: "the subnet's second",
+    meaning: "never handed out; need not be in the subnet",
+  },
+  {
+    keys: "`rangesFile`",
+    paths: ["ipam.rangesFile"],
+    type: "path",
+    default: "–",
+    meaning:
+      "instead of `ranges`: the file with the ranges that the cluster has given to this node, see [The ranges of a node](#the-ranges-of-a-node)",
+  },
+  {
+    keys: "`routes`",
+    paths: ["ipam.routes"],
+    type: "list",
+    default: "none",
+    meaning: "answered as written: `dst`, `gw`, `mtu`, `advmss`, `priority`, `table`, `scope`",
+  },
+  {
+    keys: "`resolvConf`",
+    paths: ["ipam.resolvConf"],
+    type: "path",
+    default: "–",
+    meaning: "a file like resolv.conf(5), answered as `dns`; read before anything is reserved",
+  },
+  {
+    keys: "`dataDir`",
+    paths: ["ipam.dataDir"],
+    type: "path",
+    default: "`/var/lib/cni/networks`",
+    meaning: "where the networks' directories are",
+  },
+  {
+    keys: "`runtimeConfig.ipRanges` (top level)",
+    paths: ["runtimeConfig.ipRanges"],
+    type: "range sets",
+    default: "none",
+    meaning: "come first of all",
+  },
+  {
+    keys: "`runtimeConfig.ips`, `args.cni.ips` (top level), `IP` in `CNI_ARGS`",
+    paths: ["runtimeConfig.ips", "args.cni.ips"],
+    type: "addresses, with or without prefix",
+    default: "none",
+    meaning:
+      "addresses that the container must get, at most one of each set; all of them together, but for `IP`, which counts only without `args.cni.ips`",
+  },
+]
 
 const asText = (value: string) => value
 const ipArgs = { IP: asText }

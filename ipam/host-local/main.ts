@@ -11,6 +11,8 @@ import { formatAddress, type RangeSet } from "./ranges.ts"
 import { checkReservation, release, releaseAddress, releaseOthers, reserve } from "./reservations.ts"
 import { Store } from "./store.ts"
 
+export { hostLocalKeyDocs } from "./config.ts"
+
 export { type Files, kernelFiles } from "./files.ts"
 export { type Lease, listLeases, listNetworks, takenAddresses, usageOf } from "./inventory.ts"
 export { requireLockable } from "./lock.ts"

@@ -1,4 +1,4 @@
-import { type Fields, parseConfig } from "../../pkg/config/mod.ts"
+import { type Fields, type KeyDoc, parseConfig } from "../../pkg/config/mod.ts"
 import type { ConfigCall } from "../../pkg/skel/mod.ts"
 import {
   AF_INET,
@@ -37,6 +37,59 @@ export const staticFields = {
   args: { kind: "object", fields: { cni: { kind: "object", fields: { ips: texts } } } },
   runtimeConfig: { kind: "object", fields: { ips: texts } },
 } as const satisfies Fields
+
+/** What the keys mean: the table on the page, the schema and the manual page follow from it. */
+export const staticKeyDocs: readonly KeyDoc[] = [
+  {
+    keys: "`addresses`",
+    paths: ["ipam.addresses"],
+    type: "list",
+    meaning: "the addresses of the container's interface, in this order",
+  },
+  {
+    keys: "`addresses[].address`",
+    paths: ["ipam.addresses[].address"],
+    type: "address with prefix",
+    meaning: "required; host bits stay",
+  },
+  {
+    keys: "`addresses[].gateway`",
+    paths: ["ipam.addresses[].gateway"],
+    type: "address",
+    meaning: "optional; need not be in the subnet",
+  },
+  {
+    keys: "`routes`",
+    paths: ["ipam.routes"],
+    type: "list",
+    meaning: "answered as written: `dst`, `gw`, `mtu`, `advmss`, `priority`, `table`, `scope`; equal ones stay",
+  },
+  {
+    keys: "`dns`",
+    paths: ["ipam.dns"],
+    type: "object",
+    meaning: "answered as written: `nameservers`, `domain`, `search`, `options`",
+  },
+  { keys: "`IP` in `CNI_ARGS`", paths: [], type: "addresses, with commas between", meaning: "added to `addresses`" },
+  {
+    keys: "`GATEWAY` in `CNI_ARGS`",
+    paths: [],
+    type: "addresses, with commas between",
+    meaning: "each is the gateway of the addresses of `IP` in whose subnets it lies",
+  },
+  {
+    keys: "`args.cni.ips` (top level)",
+    paths: ["args.cni.ips"],
+    type: "list of addresses with prefix",
+    meaning: "in the place of all the above; without gateways",
+  },
+  {
+    keys: "`runtimeConfig.ips` (top level)",
+    paths: ["runtimeConfig.ips"],
+    type: "the same",
+    meaning: "in the place of `args.cni.ips`, too",
+  },
+]
 
 /** The result, all of which is in the configuration. */
 export type StaticConfig = ReturnType<typeof parseStaticConfig>

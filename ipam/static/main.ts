@@ -2,6 +2,8 @@ import { type Answered, type Call, definePlugin, runPlugin } from "../../pkg/ske
 import { CniError, Code, type IpConfig, normalCidr, normalIp } from "../../pkg/types/mod.ts"
 import { parseStaticConfig, type StaticConfig, staticFields } from "./config.ts"
 
+export { staticKeyDocs } from "./config.ts"
+
 /** Address management without management: the addresses are those of the configuration, and nothing is kept. */
 export const staticIpam = definePlugin<StaticConfig>({
   name: "static",

@@ -1,4 +1,4 @@
-import { type Fields, type Infer, invalidConfig, isCleanup, parseConfig } from "../../pkg/config/mod.ts"
+import { type Fields, type Infer, invalidConfig, isCleanup, type KeyDoc, parseConfig } from "../../pkg/config/mod.ts"
 import type { ConfigCall } from "../../pkg/skel/mod.ts"
 import { type Cidr, CniError, Code, type NetworkConfig, networkOf, parseCidr } from "../../pkg/types/mod.ts"
 import { defaultBurst, type Limit, MAX_U32 } from "./limit.ts"
@@ -27,6 +27,54 @@ export const bandwidthFields = {
   shapeIn: { kind: "choice", of: ["host", "container"], expected: '"host" or "container"' },
   runtimeConfig: { kind: "object", fields: { bandwidth: { kind: "object", fields: entry } } },
 } as const satisfies Fields
+
+/** What the keys mean: the table on the page, the schema and the manual page follow from it. */
+export const bandwidthKeyDocs: readonly KeyDoc[] = [
+  {
+    keys: "`ingressRate`, `egressRate`",
+    paths: ["ingressRate", "egressRate"],
+    default: "0: no limit",
+    meaning: "towards the container, from the container: bits a second, or text with a unit",
+  },
+  {
+    keys: "`ingressBurst`, `egressBurst`",
+    paths: ["ingressBurst", "egressBurst"],
+    default: "what goes in 20 ms at the rate, 32 KiB at least",
+    meaning: "what may go at once after a pause: bits, or text with a unit; less than 4 GiB",
+  },
+  {
+    keys: "`shapedSubnets`",
+    paths: ["shapedSubnets"],
+    default: "none",
+    meaning: "only traffic with peers in these subnets is limited",
+  },
+  {
+    keys: "`unshapedSubnets`",
+    paths: ["unshapedSubnets"],
+    default: "none",
+    meaning: "traffic with peers in these subnets is not",
+  },
+  {
+    keys: "`shapeIn`",
+    paths: ["shapeIn"],
+    default: "the host, where the interface is a veth whose other end is there",
+    meaning: "`host` or `container`: on which side the limits are",
+  },
+  {
+    keys: "`runtimeConfig.bandwidth`, `runtimeConfig.bandwidth.ingressRate`, `runtimeConfig.bandwidth.ingressBurst`, `runtimeConfig.bandwidth.egressRate`, `runtimeConfig.bandwidth.egressBurst`, `runtimeConfig.bandwidth.shapedSubnets`, `runtimeConfig.bandwidth.unshapedSubnets`",
+    paths: [
+      "runtimeConfig.bandwidth",
+      "runtimeConfig.bandwidth.ingressRate",
+      "runtimeConfig.bandwidth.ingressBurst",
+      "runtimeConfig.bandwidth.egressRate",
+      "runtimeConfig.bandwidth.egressBurst",
+      "runtimeConfig.bandwidth.shapedSubnets",
+      "runtimeConfig.bandwidth.unshapedSubnets",
+    ],
+    default: "none",
+    meaning: "the same, from the runtime, for the capability `bandwidth`",
+  },
+]
 
 type Entry = Infer<typeof entry>
 

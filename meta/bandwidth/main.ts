@@ -17,6 +17,8 @@ import { addLimits, checkLimits, removeLeavings, restoreLimits } from "./limits.
 import { Sides } from "./place.ts"
 import { listReceiveFilters, removeParts, removeShaping } from "./redirect.ts"
 
+export { bandwidthKeyDocs } from "./config.ts"
+
 /** Limits the rates at which a container, connected by an earlier plugin of the chain, sends and receives. */
 export const bandwidth = defineRestorable<BandwidthConfig>({
   name: "bandwidth",

@@ -1,4 +1,4 @@
-import { type Fields, invalidConfig, isCleanup, parseConfig } from "../../pkg/config/mod.ts"
+import { type Fields, invalidConfig, isCleanup, type KeyDoc, parseConfig } from "../../pkg/config/mod.ts"
 import type { ConfigCall } from "../../pkg/skel/mod.ts"
 import type { NetworkConfig } from "../../pkg/types/mod.ts"
 import { isOwnChain } from "./nftables/layout.ts"
@@ -39,6 +39,36 @@ export const firewallFields = {
     default: "",
   },
 } as const satisfies Fields
+
+/** What the keys mean: the table on the page, the schema and the manual page follow from it. */
+export const firewallKeyDocs: readonly KeyDoc[] = [
+  {
+    keys: "`backend`",
+    paths: ["backend"],
+    default: "firewalld where it runs, else nftables",
+    meaning: "`nftables`, `iptables` or `firewalld`",
+  },
+  {
+    keys: "`ingressPolicy`",
+    paths: ["ingressPolicy"],
+    default: "`open`",
+    meaning:
+      "`same-bridge`: nothing passes from one bridge with a policy to another; `isolated`: nor between containers of the bridge",
+  },
+  {
+    keys: "`iptablesAdminChainName`",
+    paths: ["iptablesAdminChainName"],
+    default: "`CNI-ADMIN`",
+    meaning:
+      "the chain with the administrator's rules, in either packet filter; at most 28 letters, digits, `_`, `.` and `-`",
+  },
+  {
+    keys: "`firewalldZone`",
+    paths: ["firewalldZone"],
+    default: "`trusted`",
+    meaning: "the zone of firewalld that addresses become sources of",
+  },
+]
 
 /** The checked configuration. */
 export type FirewallConfig = ReturnType<typeof parseFirewallConfig>

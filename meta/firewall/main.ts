@@ -8,6 +8,8 @@ import { removeAcceptMarked } from "./iptables/accept-marked.ts"
 import { listAccepted, removeLabels } from "./iptables/firewall.ts"
 import { type DelHints, hostLinkOf, specOf } from "./spec.ts"
 
+export { firewallKeyDocs } from "./config.ts"
+
 export { listAccepted, removeAcceptMarked, removeLabels }
 
 /** Accepts the traffic of a container in the host's firewall, and separates it from containers of other bridges. */

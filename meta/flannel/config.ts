@@ -1,4 +1,4 @@
-import { type Fields, invalidConfig, isCleanup, parseConfig, pathOrNone } from "../../pkg/config/mod.ts"
+import { type Fields, invalidConfig, isCleanup, type KeyDoc, parseConfig, pathOrNone } from "../../pkg/config/mod.ts"
 import type { ConfigCall } from "../../pkg/skel/mod.ts"
 import {
   CniError,
@@ -20,6 +20,35 @@ const path = {
 
 /** The keys of its configuration, without those that it passes on. */
 export const flannelFields = { subnetFile: path, dataDir: path } as const satisfies Fields
+
+/** What the keys mean: the table on the page, the schema and the manual page follow from it. */
+export const flannelKeyDocs: readonly KeyDoc[] = [
+  {
+    keys: "`subnetFile`",
+    paths: ["subnetFile"],
+    default: "`/run/flannel/subnet.env`",
+    meaning: "what flanneld writes about the node",
+  },
+  {
+    keys: "`dataDir`",
+    paths: ["dataDir"],
+    default: "`/var/lib/cni/flannel`",
+    meaning: "where the delegates' configurations are kept until DEL",
+  },
+  {
+    keys: "`delegate`",
+    paths: ["delegate"],
+    default: "`{}`",
+    meaning: "keys of the delegate's configuration; `type` names the plugin. `name` and `ipam` must not be there",
+  },
+  {
+    keys: "`ipam`",
+    paths: ["ipam"],
+    default: "`{}`",
+    meaning: "keys of the delegate's `ipam`; `routes` come before those to the networks, `ranges` are replaced",
+  },
+  { keys: "`runtimeConfig`", paths: ["runtimeConfig"], default: "none", meaning: "goes to the delegate as it is" },
+]
 
 /** The keys of the delegate's configuration that are set here unless they are given. */
 const delegateKeys = ["type", "name", "ipam", "ipMasq", "mtu", "isGateway"]

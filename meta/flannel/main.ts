@@ -22,6 +22,8 @@ import { delegateConfig, encodeConfig, requiredParts, subnetsOf, typeOf } from "
 import { KeptConfigs } from "./kept.ts"
 import { type NodeSubnets, readSubnetFile } from "./subnet-file.ts"
 
+export { flannelKeyDocs } from "./config.ts"
+
 /** Makes another plugin attach containers, with addresses of the subnet that flanneld has for this node. */
 export const flannel = definePlugin<FlannelConfig>({
   name: "flannel",

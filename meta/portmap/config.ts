@@ -1,4 +1,12 @@
-import { type Fields, type Infer, invalidConfig, isCleanup, off, parseConfig } from "../../pkg/config/mod.ts"
+import {
+  type Fields,
+  type Infer,
+  invalidConfig,
+  isCleanup,
+  type KeyDoc,
+  off,
+  parseConfig,
+} from "../../pkg/config/mod.ts"
 import type { ConfigCall } from "../../pkg/skel/mod.ts"
 import {
   AF_INET,
@@ -60,6 +68,44 @@ export const portmapFields = {
   conditionsV6: conditions,
   runtimeConfig: { kind: "object", fields: { portMappings: { kind: "list", of: mapping } } },
 } as const satisfies Fields
+
+/** What the keys mean: the table on the page, the schema and the manual page follow from it. */
+export const portmapKeyDocs: readonly KeyDoc[] = [
+  {
+    keys: "`runtimeConfig.portMappings[]`",
+    paths: ["runtimeConfig.portMappings"],
+    default: "none",
+    meaning:
+      "`hostPort` and `containerPort` from 1 to 65535, `protocol` tcp, udp or sctp, `hostIP` if it is for one address only",
+  },
+  { keys: "`backend`", paths: ["backend"], default: "see below", meaning: "`nftables` or `iptables`" },
+  {
+    keys: "`snat`",
+    paths: ["snat"],
+    default: "true",
+    meaning:
+      "flows from the container itself, its own network and 127.0.0.0/8 get the host's address, so that answers come back",
+  },
+  { keys: "`masqAll`", paths: ["masqAll"], default: "false", meaning: "all flows do" },
+  {
+    keys: "`conditionsV4`, `conditionsV6`",
+    paths: ["conditionsV4", "conditionsV6"],
+    default: "none",
+    meaning: "what packets must meet besides, as `nft` writes it, or as `iptables` if the first begins with `-` or `!`",
+  },
+  {
+    keys: "`markMasqBit`",
+    paths: ["markMasqBit"],
+    default: "13",
+    meaning: "iptables: the bit by which packets are marked that are to be masqueraded",
+  },
+  {
+    keys: "`externalSetMarkChain`",
+    paths: ["externalSetMarkChain"],
+    default: "none",
+    meaning: "iptables: an existing chain that marks them instead; not together with `markMasqBit`",
+  },
+]
 
 /** The configuration, checked. */
 export type PortmapConfig = ReturnType<typeof parsePortmapConfig>

@@ -13,6 +13,8 @@ import { prepare } from "./prepare.ts"
 import { restorePortmap } from "./restore.ts"
 import { checkLocalnet, isLocalnetOn, openLinksAmong, switchLocalnetOn } from "./route-localnet.ts"
 
+export { portmapKeyDocs } from "./config.ts"
+
 export { Hostports, type PortRule, portRulesIn }
 
 /** The rules that keep 127.0.0.0/8 closed where `route_localnet` is on. */

@@ -1,4 +1,4 @@
-import { type Fields, invalidConfig, isCleanup, off, parseConfig } from "../../pkg/config/mod.ts"
+import { type Fields, invalidConfig, isCleanup, type KeyDoc, off, parseConfig } from "../../pkg/config/mod.ts"
 import type { ConfigCall } from "../../pkg/skel/mod.ts"
 import { AF_INET, CniError, Code, type Family, familyOf, type NetworkConfig, parseIp } from "../../pkg/types/mod.ts"
 
@@ -8,6 +8,29 @@ export const sbrFields = {
   gateways: { kind: "list", of: { kind: "text", expected: "an address" } },
   addSourceHints: off,
 } as const satisfies Fields
+
+/** What the keys mean: the table on the page, the schema and the manual page follow from it. */
+export const sbrKeyDocs: readonly KeyDoc[] = [
+  {
+    keys: "`gateways`",
+    paths: ["gateways"],
+    default: "the result's",
+    meaning:
+      "at most one address of each family: the default gateway in the tables of those addresses whose network it lies in; of all, where it lies in none",
+  },
+  {
+    keys: "`addSourceHints`",
+    paths: ["addSourceHints"],
+    default: "false",
+    meaning: "the networks stay in table `main` too, each with its address as source",
+  },
+  {
+    keys: "`table`",
+    paths: ["table"],
+    default: "none",
+    meaning: "only rules are made, to this table, in which others make the routes; the other keys do not count",
+  },
+]
 
 /** The checked configuration of source based routing. */
 export type SbrConfig = ReturnType<typeof parseSbrConfig>

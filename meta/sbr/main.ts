@@ -15,6 +15,8 @@ import { parseSbrConfig, type SbrConfig, sbrFields } from "./config.ts"
 import { findSourceRules, restoreRoutes, sourceOf } from "./removal.ts"
 import { addSourceRule, deleteRules, gatewayFor, routeBySource } from "./tables.ts"
 
+export { sbrKeyDocs } from "./config.ts"
+
 /** Makes packets from an interface's addresses leave by that interface, through routing tables of their own. */
 export const sbr = defineRestorable<SbrConfig>({
   name: "sbr",

@@ -1,4 +1,4 @@
-import { type Fields, isCleanup, macAddressOrNone, parseConfig, pathOrNone } from "../../pkg/config/mod.ts"
+import { type Fields, isCleanup, type KeyDoc, macAddressOrNone, parseConfig, pathOrNone } from "../../pkg/config/mod.ts"
 import { decodeUtf8 } from "../../pkg/engine/mod.ts"
 import type { ConfigCall } from "../../pkg/skel/mod.ts"
 import {
@@ -33,6 +33,48 @@ export const tuningFields = {
   args: { kind: "object", fields: { cni: { kind: "object", fields: settings } } },
   runtimeConfig: { kind: "object", fields: { mac: macAddressOrNone } },
 } as const satisfies Fields
+
+/** What the keys mean: the table on the page, the schema and the manual page follow from it. */
+export const tuningKeyDocs: readonly KeyDoc[] = [
+  {
+    keys: "`sysctl`",
+    paths: ["sysctl"],
+    default: "none",
+    meaning: "settings below `net.` and their values as text, set in this order in the container's namespace",
+  },
+  { keys: "`mac`", paths: ["mac"], default: "as it is", meaning: "hardware address, in any of the usual spellings" },
+  {
+    keys: "`mtu`",
+    paths: ["mtu"],
+    default: "0: as it is",
+    meaning: "MTU of the interface, and of the host's end of a veth pair, where no one loses by it: see below",
+  },
+  { keys: "`promisc`", paths: ["promisc"], default: "false: as it is", meaning: "true switches promiscuous mode on" },
+  {
+    keys: "`allmulti`",
+    paths: ["allmulti"],
+    default: "as it is",
+    meaning: "true and false switch the reception of all multicast frames on and off",
+  },
+  {
+    keys: "`txQLen`",
+    paths: ["txQLen"],
+    default: "as it is",
+    meaning: "length of the transmit queue in packets; 0 is a length",
+  },
+  {
+    keys: "`dataDir`",
+    paths: ["dataDir"],
+    default: "`/run/cni/tuning`",
+    meaning: "directory of the backups: best one that a reboot empties",
+  },
+  {
+    keys: "`runtimeConfig.mac`",
+    paths: ["runtimeConfig.mac"],
+    default: "none",
+    meaning: "hardware address from the runtime, capability `mac`",
+  },
+]
 
 /** The checked configuration. */
 export type TuningConfig = ReturnType<typeof parseTuningConfig>

@@ -27,6 +27,8 @@ import { parseTuningConfig, refuseDuplicateSysctls, type TuningConfig, tuningFie
 import { hasValues, type LinkValues, linkKeys, setValues, Target, valuesOf } from "./link.ts"
 import { findSysctls, presentValue, sameValue, setSysctls } from "./sysctls.ts"
 
+export { tuningKeyDocs } from "./config.ts"
+
 export { changedSysctls, tunedPaths }
 
 /** Changes sysctls and the interface of a container, created by an earlier plugin of the chain. */

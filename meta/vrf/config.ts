@@ -1,4 +1,4 @@
-import { type Fields, interfaceName, invalidConfig, isCleanup, parseConfig } from "../../pkg/config/mod.ts"
+import { type Fields, interfaceName, invalidConfig, isCleanup, type KeyDoc, parseConfig } from "../../pkg/config/mod.ts"
 import type { ConfigCall } from "../../pkg/skel/mod.ts"
 import type { NetworkConfig } from "../../pkg/types/mod.ts"
 
@@ -9,6 +9,22 @@ export const vrfFields = {
   vrfname: { ...interfaceName, expected: NAME, form: NAME },
   table: { kind: "integer", min: 0, max: 2 ** 32 - 1, default: 0 },
 } as const satisfies Fields
+
+/** What the keys mean: the table on the page, the schema and the manual page follow from it. */
+export const vrfKeyDocs: readonly KeyDoc[] = [
+  {
+    keys: "`vrfname`",
+    paths: ["vrfname"],
+    default: "required",
+    meaning: "the VRF, a link of the container: it is made where it is not there; several interfaces may be in one",
+  },
+  {
+    keys: "`table`",
+    paths: ["table"],
+    default: "0: a free one",
+    meaning: "its routing table. A VRF that is there has to have this table. Two VRFs may share one",
+  },
+]
 
 /** The checked configuration of a VRF. */
 export type VrfConfig = ReturnType<typeof parseVrfConfig>

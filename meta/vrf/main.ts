@@ -38,6 +38,8 @@ import { parseVrfConfig, type VrfConfig, vrfFields } from "./config.ts"
 import { deleteEmptyOrphans, deleteVrfIfEmpty, findVrf, findVrfOf, requireVrf, type Vrf } from "./device.ts"
 import { type Inside, keysOf, moveLink, noteLosable } from "./move.ts"
 
+export { vrfKeyDocs } from "./config.ts"
+
 /** Puts a container's interface into a VRF of the container, with its addresses and routes. */
 export const vrf = defineRestorable<VrfConfig>({
   name: "vrf",

@@ -31,4 +31,4 @@ export {
   readInterfaceKeys,
 } from "./fields.ts"
 export { expectation, invalidConfig, parseConfig } from "./parse.ts"
-export type { Fields, Infer, Schema } from "./schema.ts"
+export type { Fields, Infer, KeyDoc, Schema } from "./schema.ts"

@@ -4,6 +4,7 @@ import {
   interfaceName,
   invalidConfig,
   isCleanup,
+  type KeyDoc,
   masqueradeKeys,
   off,
   parseConfig,
@@ -39,6 +40,137 @@ export const bridgeFields = {
   portIsolation: off,
   disableContainerInterface: off,
 } as const satisfies Fields
+
+/** What the keys mean: the table on the page, the schema and the manual page follow from it. */
+export const bridgeKeyDocs: readonly KeyDoc[] = [
+  {
+    keys: "`bridge`",
+    paths: ["bridge"],
+    default: "`cni0`",
+    meaning: "the bridge; made when there is none, and never removed",
+  },
+  {
+    keys: "`isGateway`",
+    paths: ["isGateway"],
+    default: "false",
+    meaning: "gives the bridge the gateway address of each of the container's networks, and lets the host forward",
+  },
+  {
+    keys: "`isDefaultGateway`",
+    paths: ["isDefaultGateway"],
+    default: "false",
+    meaning: "`isGateway`, and a default route in the container for each family that has none",
+  },
+  {
+    keys: "`forceAddress`",
+    paths: ["forceAddress"],
+    default: "false",
+    meaning: "replaces an address of the bridge whose network overlaps the gateway's; else that is an error",
+  },
+  {
+    keys: "`ipMasq`",
+    paths: ["ipMasq"],
+    default: "false",
+    meaning: "traffic to other networks leaves the host with the host's address",
+  },
+  {
+    keys: "`ipMasqBeyond`",
+    paths: ["ipMasqBeyond"],
+    default: "none",
+    meaning: "a list of networks, such as a cluster's: an address in one of them reaches all of it without masquerade",
+  },
+  {
+    keys: "`ipMasqBackend`",
+    paths: ["ipMasqBackend"],
+    default: "kernel's",
+    meaning: "`nftables`, or `iptables`, whose programs it needs; by default iptables only where nf_tables cannot",
+  },
+  {
+    keys: "`mtu`",
+    paths: ["mtu"],
+    default: "kernel's",
+    meaning: "of both ends of the pair, and of the bridge when it is made; 0 and less: the kernel's choice",
+  },
+  {
+    keys: "`hairpinMode`",
+    paths: ["hairpinMode"],
+    default: "false",
+    meaning: "frames may leave by the port that they came in by",
+  },
+  {
+    keys: "`promiscMode`",
+    paths: ["promiscMode"],
+    default: "false",
+    meaning: "the bridge is promiscuous; not together with `hairpinMode`",
+  },
+  {
+    keys: "`vlan`",
+    paths: ["vlan"],
+    default: "0, none",
+    meaning: '1 to 4094: the VLAN of the port, for frames without a tag; see "VLANs"',
+  },
+  {
+    keys: "`vlanTrunk`",
+    paths: ["vlanTrunk"],
+    default: "none",
+    meaning: 'the VLANs of the port for frames with a tag: a list of `{"id": 5}` and `{"minID": 10, "maxID": 20}`',
+  },
+  {
+    keys: "`preserveDefaultVlan`",
+    paths: ["preserveDefaultVlan"],
+    default: "false",
+    meaning: "the port stays in the VLAN that the bridge puts every new port into",
+  },
+  {
+    keys: "`macspoofchk`",
+    paths: ["macspoofchk"],
+    default: "false",
+    meaning: "frames that the container sends from another MAC than its interface's are dropped",
+  },
+  {
+    keys: "`portIsolation`",
+    paths: ["portIsolation"],
+    default: "false",
+    meaning: "nothing passes between isolated ports of the bridge",
+  },
+  {
+    keys: "`disableContainerInterface`",
+    paths: ["disableContainerInterface"],
+    default: "false",
+    meaning: "the container's interface stays down until another program sets it up; not together with `ipam`",
+  },
+  {
+    keys: "`enabledad`",
+    paths: ["enabledad"],
+    default: "false",
+    meaning: "waits until the kernel knows that the IPv6 addresses are no duplicates (up to 5 s)",
+  },
+  {
+    keys: "`acceptRa`",
+    paths: ["acceptRa"],
+    default: "see right",
+    meaning:
+      "whether the interface takes routes and addresses from router advertisements; by default not if the host is its router (`isGateway` or `isDefaultGateway`, with `ipam`) or IPAM gave it IPv6 addresses, otherwise as the kernel decides",
+  },
+  {
+    keys: "`dns`",
+    paths: ["dns"],
+    default: "IPAM's",
+    meaning: "replaces the IPAM plugin's DNS if it has any member; an empty list removes the IPAM plugin's",
+  },
+  {
+    keys: "`ipam.type`",
+    paths: ["ipam.type"],
+    default: "none",
+    meaning: "the IPAM plugin; without one the container gets an interface and no address",
+  },
+  {
+    keys: "`runtimeConfig.mac`, `args.cni.mac`, `CNI_ARGS` `MAC`",
+    paths: ["runtimeConfig.mac", "args.cni.mac"],
+    default: "kernel's",
+    meaning: "the container's MAC; the first one given counts",
+  },
+]
 
 /** The configuration of a bridge attachment, checked. */
 export type BridgeConfig = ReturnType<typeof parseBridgeConfig>

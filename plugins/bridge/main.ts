@@ -27,6 +27,8 @@ import { restoreBridges } from "./restore.ts"
 import { SpoofCheck } from "./spoof-check.ts"
 import { ensureVlanGateway, requireVlanGateway } from "./vlan-gateway.ts"
 
+export { bridgeKeyDocs } from "./config.ts"
+
 /** Attaches a container to a bridge of the host by a veth pair. */
 export const bridge = defineInterfacePlugin<BridgeConfig, Link | undefined>({
   name: "bridge",

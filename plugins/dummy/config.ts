@@ -3,6 +3,7 @@ import {
   type InterfaceConfig,
   interfaceKeys,
   isCleanup,
+  type KeyDoc,
   macAddress,
   mtuOrNone,
   parseConfig,
@@ -17,6 +18,31 @@ export const dummyFields = {
   mtu: { ...mtuOrNone, min: 0 },
   mac: macAddress,
 } as const satisfies Fields
+
+/** What the keys mean: the table on the page, the schema and the manual page follow from it. */
+export const dummyKeyDocs: readonly KeyDoc[] = [
+  { keys: "`ipam.type`", paths: ["ipam.type"], default: "required", meaning: "the IPAM plugin" },
+  { keys: "`mtu`", paths: ["mtu"], default: "the kernel's 1500", meaning: "68 to 65535; 0 for the kernel's" },
+  {
+    keys: "`acceptRa`",
+    paths: ["acceptRa"],
+    default: "see right",
+    meaning:
+      "whether the interface takes routes and addresses from router advertisements; by default not if IPAM gave it IPv6 addresses, otherwise as the kernel decides",
+  },
+  {
+    keys: "`dns`",
+    paths: ["dns"],
+    default: "the IPAM plugin's",
+    meaning: "replaces the IPAM plugin's DNS if it has any member; an empty list removes the IPAM plugin's",
+  },
+  {
+    keys: "`runtimeConfig.mac`, `args.cni.mac`, `CNI_ARGS` `MAC`, `mac`",
+    paths: ["runtimeConfig.mac", "args.cni.mac", "mac"],
+    default: "the kernel's",
+    meaning: "the container's MAC; the first one given counts",
+  },
+]
 
 /**
  * Reads the configuration of a dummy interface. For DEL and GC a wrong or missing value counts as absent. Throws code 7

@@ -10,6 +10,8 @@ import { runPlugin } from "../../pkg/skel/mod.ts"
 import type { Interface } from "../../pkg/types/mod.ts"
 import { dummyFields, parseDummyConfig } from "./config.ts"
 
+export { dummyKeyDocs } from "./config.ts"
+
 /** Gives a container an interface without a network behind it, to hold addresses. */
 export const dummy = defineInterfacePlugin<InterfaceConfig>({
   name: "dummy",

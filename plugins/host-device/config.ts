@@ -3,6 +3,7 @@ import {
   type Fields,
   interfaceKeys,
   isCleanup,
+  type KeyDoc,
   macAddressOrNone,
   ownDns,
   parseConfig,
@@ -32,6 +33,45 @@ export const hostDeviceFields = {
   dns,
   ipam: interfaceKeys.ipam,
 } as const satisfies Fields
+
+/** What the keys mean: the table on the page, the schema and the manual page follow from it. */
+export const hostDeviceKeyDocs: readonly KeyDoc[] = [
+  {
+    keys: "`runtimeConfig.deviceID`",
+    paths: ["runtimeConfig.deviceID"],
+    meaning:
+      "the device that the runtime has chosen for this container, on the PCI bus or the auxiliary bus: capability `deviceID`",
+  },
+  { keys: "`device`", paths: ["device"], meaning: "its name, or an alternative one" },
+  {
+    keys: "`hwaddr`",
+    paths: ["hwaddr"],
+    meaning: "its MAC; of several links with it the one whose hardware came with it, else the first",
+  },
+  { keys: "`kernelpath`", paths: ["kernelpath"], meaning: "its path below `/sys/devices`" },
+  {
+    keys: "`pciBusID`",
+    paths: ["pciBusID"],
+    meaning:
+      "its place on the PCI bus, such as `0000:03:00.0`; of several interfaces the first by name, and a virtio device's too",
+  },
+  {
+    keys: "`ipam.type`",
+    paths: ["ipam.type"],
+    meaning: "the IPAM plugin; without it the interface is brought up without addresses",
+  },
+  {
+    keys: "`acceptRa`",
+    paths: ["acceptRa"],
+    meaning:
+      "whether the interface takes routes and addresses from router advertisements; by default not if IPAM gave it IPv6 addresses, otherwise as the kernel decides",
+  },
+  {
+    keys: "`dns`",
+    paths: ["dns"],
+    meaning: "replaces the IPAM plugin's DNS if it has any member; an empty list removes the IPAM plugin's",
+  },
+]
 
 /** How a device of the host is found: by the value of one configuration key. */
 export type Selector =

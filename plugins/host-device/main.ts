@@ -22,6 +22,8 @@ import { Code, type Interface, isCniError, type Owner } from "../../pkg/types/mo
 import { type HostDeviceConfig, hostDeviceFields, parseHostDeviceConfig, type Selector } from "./config.ts"
 import { findDevice, isSelected, isSelectedRecord, isUserspace, mayBeSelected, requireDevice } from "./find.ts"
 
+export { hostDeviceKeyDocs } from "./config.ts"
+
 /** Moves a device of the host into a container, and back. */
 export const hostDevice = defineInterfacePlugin<HostDeviceConfig>({
   name: "host-device",

@@ -3,6 +3,7 @@ import {
   type Fields,
   interfaceKeys,
   isCleanup,
+  type KeyDoc,
   linkNameOrNone,
   mtuOrNone,
   namesOf,
@@ -29,6 +30,64 @@ export const ipvlanFields = {
   acceptRa: interfaceKeys.acceptRa,
   dns,
 } as const satisfies Fields
+
+/** What the keys mean: the table on the page, the schema and the manual page follow from it. */
+export const ipvlanKeyDocs: readonly KeyDoc[] = [
+  {
+    keys: "`master`",
+    paths: ["master"],
+    default: "see right",
+    meaning:
+      "the interface that it sits on, also by an alternative name; by default the one interface of the earlier plugin's result, in a chain, or else that of the default route with the lowest metric, of IPv4 before IPv6, and of several next hops the first",
+  },
+  {
+    keys: "`mode`",
+    paths: ["mode"],
+    default: "`l2`",
+    meaning:
+      "`l2`: a member of the network like the host; `l3`: the host routes for it, without broadcast, ARP and neighbour discovery, so the network needs a route to it by way of the host; `l3s`: likewise, and its packets pass the host's packet filter",
+  },
+  {
+    keys: "`flag`",
+    paths: ["flag"],
+    default: "`bridge`",
+    meaning:
+      "`bridge`: containers on one master reach each other; `private`: they do not; `vepa`: by way of a switch that sends frames back",
+  },
+  {
+    keys: "`mtu`",
+    paths: ["mtu"],
+    default: "the master's",
+    meaning:
+      "0 for the master's. A larger one is taken, as upstream takes it: it is of use between containers of one master alone",
+  },
+  {
+    keys: "`linkInContainer`",
+    paths: ["linkInContainer"],
+    default: "false",
+    meaning: "the master is in the container's namespace",
+  },
+  {
+    keys: "`ipam.type`",
+    paths: ["ipam.type"],
+    default: "none",
+    meaning:
+      "the IPAM plugin; without it the addresses, routes and DNS of the earlier plugin's result, in a chain; else the interface is brought up without addresses",
+  },
+  {
+    keys: "`acceptRa`",
+    paths: ["acceptRa"],
+    default: "see right",
+    meaning:
+      "whether the interface takes routes and addresses from router advertisements; by default not if IPAM or the earlier plugin gave it IPv6 addresses, otherwise as the kernel decides",
+  },
+  {
+    keys: "`dns`",
+    paths: ["dns"],
+    default: "the IPAM plugin's",
+    meaning: "replaces the IPAM plugin's DNS if it has any member; an empty list removes the IPAM plugin's",
+  },
+]
 
 /** The checked configuration of an ipvlan attachment. */
 export type IpvlanConfig = ReturnType<typeof parseIpvlanConfig>

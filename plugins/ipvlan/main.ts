@@ -15,6 +15,8 @@ import { runPlugin } from "../../pkg/skel/mod.ts"
 import type { Interface } from "../../pkg/types/mod.ts"
 import { type IpvlanConfig, ipvlanFields, parseIpvlanConfig } from "./config.ts"
 
+export { ipvlanKeyDocs } from "./config.ts"
+
 /** Gives a container an interface on one of the host's, with the same MAC: for networks that accept no other. */
 export const ipvlan = defineInterfacePlugin<IpvlanConfig, Link>({
   name: "ipvlan",

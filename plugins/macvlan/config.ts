@@ -3,6 +3,7 @@ import {
   type Fields,
   interfaceKeys,
   isCleanup,
+  type KeyDoc,
   linkNameOrNone,
   macAddress,
   mtuOnMaster,
@@ -33,6 +34,64 @@ export const macvlanFields = {
   ipam: interfaceKeys.ipam,
   runtimeConfig: { kind: "object", fields: { mac: macAddress } },
 } as const satisfies Fields
+
+/** What the keys mean: the table on the page, the schema and the manual page follow from it. */
+export const macvlanKeyDocs: readonly KeyDoc[] = [
+  {
+    keys: "`master`",
+    paths: ["master"],
+    default: "see right",
+    meaning:
+      "the interface that it sits on, also by an alternative name; by default the one interface of the earlier plugin's result, in a chain, or else that of the default route with the lowest metric, of IPv4 before IPv6, and of several next hops the first",
+  },
+  {
+    keys: "`mode`",
+    paths: ["mode"],
+    default: "`bridge`",
+    meaning:
+      "`bridge`: containers on one master reach each other; `private`: they do not; `vepa`: by way of a switch that sends frames back; `passthru`: one container has the master to itself",
+  },
+  { keys: "`mtu`", paths: ["mtu"], default: "the master's", meaning: "0 for the master's; not more than the master's" },
+  {
+    keys: "`linkInContainer`",
+    paths: ["linkInContainer"],
+    default: "false",
+    meaning: "the master is in the container's namespace",
+  },
+  {
+    keys: "`bcqueuelen`",
+    paths: ["bcqueuelen"],
+    default: "the kernel's",
+    meaning:
+      "how many broadcast and multicast frames may wait to be copied to the other macvlans of the master; Linux 5.11",
+  },
+  {
+    keys: "`ipam.type`",
+    paths: ["ipam.type"],
+    default: "none",
+    meaning:
+      "the IPAM plugin; without it the addresses, routes and DNS of the earlier plugin's result, in a chain; else the interface is brought up without addresses",
+  },
+  {
+    keys: "`acceptRa`",
+    paths: ["acceptRa"],
+    default: "see right",
+    meaning:
+      "whether the interface takes routes and addresses from router advertisements; by default not if IPAM or the earlier plugin gave it IPv6 addresses, otherwise as the kernel decides",
+  },
+  {
+    keys: "`dns`",
+    paths: ["dns"],
+    default: "the IPAM plugin's",
+    meaning: "replaces the IPAM plugin's DNS if it has any member; an empty list removes the IPAM plugin's",
+  },
+  {
+    keys: "`runtimeConfig.mac`, `CNI_ARGS` `MAC`, `mac`",
+    paths: ["runtimeConfig.mac", "mac"],
+    default: "the kernel's",
+    meaning: "the container's MAC; the first one given counts",
+  },
+]
 
 /** The checked configuration of a macvlan attachment. */
 export type MacvlanConfig = ReturnType<typeof parseMacvlanConfig>

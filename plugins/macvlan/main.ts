@@ -16,6 +16,8 @@ import { runPlugin } from "../../pkg/skel/mod.ts"
 import type { Interface } from "../../pkg/types/mod.ts"
 import { type MacvlanConfig, macvlanFields, parseMacvlanConfig } from "./config.ts"
 
+export { macvlanKeyDocs } from "./config.ts"
+
 /** Gives a container an interface with a MAC of its own on one of the host's. */
 export const macvlan = defineInterfacePlugin<MacvlanConfig, Link>({
   name: "macvlan",

@@ -2,6 +2,7 @@ import {
   type Fields,
   interfaceKeys,
   isCleanup,
+  type KeyDoc,
   masqueradeKeys,
   parseConfig,
   readInterfaceKeys,
@@ -11,6 +12,54 @@ import { CniError, Code, type NetworkConfig } from "../../pkg/types/mod.ts"
 
 /** The keys of its configuration. */
 export const ptpFields = { ...interfaceKeys, ...masqueradeKeys } as const satisfies Fields
+
+/** What the keys mean: the table on the page, the schema and the manual page follow from it. */
+export const ptpKeyDocs: readonly KeyDoc[] = [
+  { keys: "`ipam.type`", paths: ["ipam.type"], default: "required", meaning: "the IPAM plugin" },
+  {
+    keys: "`ipMasq`",
+    paths: ["ipMasq"],
+    default: "false",
+    meaning: "traffic to other networks leaves the host with the host's address",
+  },
+  {
+    keys: "`ipMasqBeyond`",
+    paths: ["ipMasqBeyond"],
+    default: "none",
+    meaning: "a list of networks, such as a cluster's: an address in one of them reaches all of it without masquerade",
+  },
+  {
+    keys: "`ipMasqBackend`",
+    paths: ["ipMasqBackend"],
+    default: "see right",
+    meaning: "`nftables` or `iptables`; by default nf_tables, and iptables where the kernel cannot",
+  },
+  {
+    keys: "`mtu`",
+    paths: ["mtu"],
+    default: "kernel's",
+    meaning: "of both ends of the pair; 0 and less: the kernel's choice",
+  },
+  {
+    keys: "`acceptRa`",
+    paths: ["acceptRa"],
+    default: "false",
+    meaning:
+      "whether the interface takes routes and addresses from router advertisements; only the host is on its link",
+  },
+  {
+    keys: "`dns`",
+    paths: ["dns"],
+    default: "IPAM's",
+    meaning: "replaces the IPAM plugin's DNS if it has any member; an empty list removes the IPAM plugin's",
+  },
+  {
+    keys: "`runtimeConfig.mac`, `args.cni.mac`, `CNI_ARGS` `MAC`",
+    paths: ["runtimeConfig.mac", "args.cni.mac"],
+    default: "kernel's",
+    meaning: "the container's MAC; the first one given counts",
+  },
+]
 
 /** The checked configuration of a point-to-point attachment. The MTU applies to both ends. */
 export type PtpConfig = ReturnType<typeof parsePtpConfig>

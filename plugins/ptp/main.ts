@@ -32,6 +32,8 @@ import { restoreHostEnds } from "./restore.ts"
 import { completeResult } from "./result.ts"
 import { hostAddresses, hostRoutes, planContainerRoutes } from "./routes.ts"
 
+export { ptpKeyDocs } from "./config.ts"
+
 /** Connects a container to the host by a veth pair of its own, and routes between them. */
 export const ptp = defineInterfacePlugin<PtpConfig>({
   name: "ptp",

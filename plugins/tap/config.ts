@@ -3,6 +3,7 @@ import {
   interfaceKeys,
   interfaceName,
   isCleanup,
+  type KeyDoc,
   macAddress,
   off,
   parseConfig,
@@ -29,6 +30,69 @@ export const tapFields = {
     pattern: `^$|${interfaceName.pattern}`,
   },
 } as const satisfies Fields
+
+/** What the keys mean: the table on the page, the schema and the manual page follow from it. */
+export const tapKeyDocs: readonly KeyDoc[] = [
+  {
+    keys: "`owner`, `group`",
+    paths: ["owner", "group"],
+    default: "none",
+    meaning:
+      "numbers: without privileges who opens the tap has to be what is set of the two. **Without both every user may** who can open `/dev/net/tun`",
+  },
+  {
+    keys: "`multiQueue`",
+    paths: ["multiQueue"],
+    default: "false",
+    meaning:
+      "several descriptors may be attached at once, a queue each; programs then have to say `IFF_MULTI_QUEUE`, and else must not",
+  },
+  {
+    keys: "`vnetHdr`",
+    paths: ["vnetHdr"],
+    default: "false",
+    meaning: "frames have a `struct virtio_net_hdr` before them. A program that attaches says this anew",
+  },
+  {
+    keys: "`bridge`",
+    paths: ["bridge"],
+    default: "none",
+    meaning: "a bridge in the container that the tap becomes a port of; it has to be there",
+  },
+  { keys: "`mtu`", paths: ["mtu"], default: "the kernel's 1500", meaning: "68 to 65521; 0 for the kernel's" },
+  {
+    keys: "`selinuxContext`",
+    paths: ["selinuxContext"],
+    default: "the plugin's own",
+    meaning:
+      "the SELinux context that the tap is made in, which a policy may ask of who attaches, such as `system_u:system_r:container_t:s0`",
+  },
+  {
+    keys: "`ipam.type`",
+    paths: ["ipam.type"],
+    default: "none",
+    meaning: "the IPAM plugin; without it the interface is brought up without addresses",
+  },
+  {
+    keys: "`acceptRa`",
+    paths: ["acceptRa"],
+    default: "see right",
+    meaning:
+      "whether the interface takes routes and addresses from router advertisements; by default not if IPAM gave it IPv6 addresses, otherwise as the kernel decides",
+  },
+  {
+    keys: "`dns`",
+    paths: ["dns"],
+    default: "the IPAM plugin's",
+    meaning: "replaces the IPAM plugin's DNS if it has any member; an empty list removes the IPAM plugin's",
+  },
+  {
+    keys: "`runtimeConfig.mac`, `args.cni.mac`, `CNI_ARGS` `MAC`, `mac`",
+    paths: ["runtimeConfig.mac", "args.cni.mac", "mac"],
+    default: "the kernel's",
+    meaning: "the container's MAC; the first one given counts",
+  },
+]
 
 /** The checked configuration of a tap device. */
 export type TapConfig = ReturnType<typeof parseTapConfig>

@@ -14,6 +14,8 @@ import { parseTapConfig, type TapConfig, tapFields } from "./config.ts"
 import { createTap, IFF_TAP, openTun } from "./device.ts"
 import { createTapIfAsked, createTapIn, withContext } from "./selinux.ts"
 
+export { tapKeyDocs } from "./config.ts"
+
 /** Gives a container a tap device for a program, such as a virtual machine monitor. */
 export const tap = defineInterfacePlugin<TapConfig, Link | undefined>({
   name: "tap",

@@ -3,6 +3,7 @@ import {
   type Fields,
   interfaceKeys,
   isCleanup,
+  type KeyDoc,
   linkNameOrNone,
   mtuOnMaster,
   namesOf,
@@ -30,6 +31,44 @@ export const vlanFields = {
   acceptRa: interfaceKeys.acceptRa,
   dns,
 } as const satisfies Fields
+
+/** What the keys mean: the table on the page, the schema and the manual page follow from it. */
+export const vlanKeyDocs: readonly KeyDoc[] = [
+  {
+    keys: "`master`",
+    paths: ["master"],
+    default: "–",
+    meaning: "the interface that carries the VLAN, also by an alternative name; it has to be there, and up",
+  },
+  { keys: "`vlanId`", paths: ["vlanId"], default: "0", meaning: "0 to 4094" },
+  {
+    keys: "`protocol`",
+    paths: ["protocol"],
+    default: "`802.1Q`",
+    meaning: "or `802.1ad`, the tag of providers, in which customers' VLANs travel",
+  },
+  { keys: "`mtu`", paths: ["mtu"], default: "the master's", meaning: "0 for the master's; not more than the master's" },
+  {
+    keys: "`linkInContainer`",
+    paths: ["linkInContainer"],
+    default: "false",
+    meaning: "the master is in the container's namespace",
+  },
+  { keys: "`ipam.type`", paths: ["ipam.type"], default: "–", meaning: "the IPAM plugin" },
+  {
+    keys: "`acceptRa`",
+    paths: ["acceptRa"],
+    default: "see right",
+    meaning:
+      "whether the interface takes routes and addresses from router advertisements; by default not if IPAM gave it IPv6 addresses, otherwise as the kernel decides",
+  },
+  {
+    keys: "`dns`",
+    paths: ["dns"],
+    default: "the IPAM plugin's",
+    meaning: "replaces the IPAM plugin's DNS if it has any member; an empty list removes the IPAM plugin's",
+  },
+]
 
 /** The checked configuration of a VLAN attachment. */
 export type VlanConfig = ReturnType<typeof parseVlanConfig>

@@ -19,6 +19,8 @@ import { CniError, Code, type Interface, isCniError } from "../../pkg/types/mod.
 import { parseVlanConfig, type VlanConfig, vlanFields } from "./config.ts"
 import { findVlanTaken, requireFreeVlan } from "./holder.ts"
 
+export { vlanKeyDocs } from "./config.ts"
+
 /** Gives a container the interface of a VLAN on one of the host's. */
 export const vlan = defineInterfacePlugin<VlanConfig, Link>({
   name: "vlan",

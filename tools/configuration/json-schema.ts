@@ -1,6 +1,6 @@
-import type { Fields, Schema } from "../../pkg/config/mod.ts"
+import type { Fields, KeyDoc, Schema } from "../../pkg/config/mod.ts"
 import type { JsonObject, JsonValue } from "../../pkg/types/mod.ts"
-import { describeKey, type KeyDoc, keyDocs } from "./key-docs.ts"
+import { describeKey } from "./key-docs.ts"
 import { anything, networkKeys } from "./key-tables.ts"
 import { findPlugin, type Known, knownPlugins } from "./plugins.ts"
 
@@ -68,7 +68,7 @@ export function schemaText(schema: JsonObject): string {
 }
 
 function objectOf(known: Known, options: SchemaOptions): JsonObject {
-  const docs = keyDocs(known)
+  const docs = known.keys
   const ipamHasMore = known.kind === "interface" ? { open: ["ipam", "runtimeConfig"] } : {}
   const schema = tableSchema(known.fields, "", docs, { ...options, ...ipamHasMore })
   const type = { const: known.name, description: describeKey([], "type") ?? "" }
@@ -96,7 +96,7 @@ const ipamPlugins = knownPlugins.filter(({ kind }) => kind === "ipam")
 /** The schema of each IPAM plugin for an object that names it. */
 function ipamDefinitions(options: SchemaOptions): JsonObject {
   const definition = (known: Known) => {
-    const { properties, required } = tableSchema(known.fields, "", keyDocs(known), {
+    const { properties, required } = tableSchema(known.fields, "", known.keys, {
       ...options,
       open: ["", "runtimeConfig"],
     })

@@ -1,15 +1,4 @@
-import type { Known } from "./plugins.ts"
-
-/** The description of a key on its plugin's page. */
-export interface KeyDoc {
-  /** The cell as it is written, in Markdown: "`vlan`", "`runtimeConfig.mac`, `args.cni.mac`". */
-  readonly keys: string
-  /** The paths of the keys, without indexes: "ipam.ranges[][].subnet". */
-  readonly paths: readonly string[]
-  /** The default of the key, as the page has it; undefined where its table has no such column. */
-  readonly default: string | undefined
-  readonly meaning: string
-}
+import type { KeyDoc } from "../../pkg/config/mod.ts"
 
 /** Descriptions of the specification's keys, which the plugins' pages do not repeat. */
 const ofSpecification: Readonly<Record<string, string>> = {
@@ -41,22 +30,7 @@ const ofSpecification: Readonly<Record<string, string>> = {
   "routes[].scope": "the scope, the kernel's number: 0 global, 253 link, 254 host",
 }
 
-/** The rows of the table of keys on a plugin's page, in its order; empty when the page has no such table. */
-export function keyDocs({ keys, kind }: Pick<Known, "keys" | "kind">): KeyDoc[] {
-  const [heads = [], , ...rows] = firstTable(keys)
-  const column = (name: string) => heads.indexOf(name)
-  return rows.map((row) => {
-    const keys = row[column("key")] ?? ""
-    return {
-      keys,
-      paths: pathsIn(keys, kind),
-      default: row[column("default")],
-      meaning: row[column("meaning")] ?? "",
-    }
-  })
-}
-
-/** The description of a key, with its default; undefined where neither the plugin's page nor the specification says it. */
+/** Returns the description of a key; undefined where neither the plugin nor the specification describes it. */
 export function describeKey(docs: readonly KeyDoc[], path: string): string | undefined {
   const doc = docs.find(({ paths }) => paths.includes(path))
   const suffix = /(?:^|\.)((?:dns|routes\[\])\.\w+)$/.exec(path)?.[1] ?? path
@@ -87,14 +61,4 @@ export function cellsOf(line: string): string[] {
     .replace(/^\||\|\s*$/g, "")
     .split(/(?<!\\)\|/)
     .map((cell) => cell.trim().replaceAll("\\|", "|"))
-}
-
-/** The names in a cell: each text in backticks but for `CNI_ARGS` and its keys. Keys of IPAM plugins stand in "ipam". */
-function pathsIn(cell: string, kind: Known["kind"]): string[] {
-  const named = cell.replace(/`[A-Z]+` in `CNI_ARGS`|`CNI_ARGS` `[A-Z]+`/g, "")
-  const inRange = cell.startsWith("a range's ")
-  return [...named.matchAll(/`([^`]+)`/g)].flatMap(([, name = ""]) => {
-    if (kind !== "ipam" || /^(runtimeConfig|args)\b/.test(name)) return [name.replace(/\[\]$/, "")]
-    return [inRange ? `ipam.ranges[][].${name}` : `ipam.${name}`]
-  })
 }

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test"
-import type { Fields, Schema } from "../../pkg/config/mod.ts"
-import { keysOf } from "../../suite/plugins.ts"
-import { cellsOf, describeKey, firstTable, keyDocs, plain } from "./key-docs.ts"
+import type { Fields, KeyDoc, Schema } from "../../pkg/config/mod.ts"
+import { plugins } from "../../suite/plugins.ts"
+import { cellsOf, describeKey, firstTable, plain } from "./key-docs.ts"
 import { anything, mergeFields, schemaAt } from "./key-tables.ts"
 import { capabilitiesOf, findPlugin, knownPlugins } from "./plugins.ts"
 
@@ -25,19 +25,19 @@ function inside(schema: Schema, path: string): string[] {
 /** Keys that their object's row explains, or that say it themselves. */
 const explainedAbove = /^(runtimeConfig|args)(\.cni)?$|\[\]\.|^args\.cni\.|^ipam\.ranges\[\]|^capabilities\./
 
-test.each(knownPlugins.map(({ name }) => name))("%s: its page says what each of its keys means", (name) => {
+test.each(knownPlugins.map(({ name }) => name))("%s: it says what each of its keys means", (name) => {
   const known = findPlugin(name)
   if (known === undefined) throw new Error(name)
-  const docs = keyDocs(known)
+  const docs = known.keys
   const own = pathsOf(known.ownFields)
   const silent = own.filter((path) => !explainedAbove.test(path) && describeKey(docs, path) === undefined)
   expect(silent).toEqual([])
 })
 
-test.each(knownPlugins.map(({ name }) => name))("%s: its page names no key that it does not have", (name) => {
+test.each(knownPlugins.map(({ name }) => name))("%s: it describes no key that it does not have", (name) => {
   const known = findPlugin(name)
   if (known === undefined) throw new Error(name)
-  const unknown = keyDocs(known)
+  const unknown = known.keys
     .flatMap(({ paths }) => paths)
     .filter(
       (path) =>
@@ -57,43 +57,29 @@ test("capabilities are what a plugin reads of runtimeConfig", () => {
   expect(of("loopback")).toEqual([])
 })
 
-const page = `# x
+/** Returns the cells of the table of keys on a plugin's page, which follow from the documentation in its `config.ts`. */
+function tableOf(docs: readonly KeyDoc[]): string[][] {
+  const has = (column: "type" | "default") => docs.some((doc) => doc[column] !== undefined)
+  const columns = (["keys", "type", "default", "meaning"] as const).filter(
+    (column) => column === "keys" || column === "meaning" || has(column),
+  )
+  const heads = columns.map((column) => (column === "keys" ? "key" : column))
+  return [heads, ...docs.map((doc) => columns.map((column) => doc[column] ?? ""))]
+}
 
-## Keys
+test.each(plugins.map(({ plugin }) => plugin.name))(
+  "%s: the table of keys on its page is that of config.ts",
+  (name) => {
+    const row = plugins.find(({ plugin }) => plugin.name === name)
+    const [, table = ""] = /^## Keys\n(?:(?!## ).*\n)*?((?:\|.*\n)+)/m.exec(row?.page ?? "") ?? []
+    const [heads, , ...rows] = firstTable(table)
+    expect(heads === undefined ? [] : [heads, ...rows]).toEqual(row?.keys ? tableOf(row.keys) : [])
+  },
+)
 
-Words, and ## Keys in them.
-
-| key | default | meaning |
-| --- | --- | --- |
-| \`a\`, \`args.cni.mac\`, \`MAC\` in \`CNI_ARGS\`, \`CNI_ARGS\` \`IP\`, \`list[]\` | 5 | [one](x.md), **two** |
-| a range's \`subnet\` | | a \\| b |
-
-| key | meaning |
-| --- | --- |
-| \`other\` | of another table |
-
-## Verbs
-
-| \`b\` | | not a key |
-`
-
-test("the keys of a page are the first table below the headline", () => {
-  expect(keyDocs({ keys: keysOf(page), kind: "interface" })).toEqual([
-    {
-      keys: "`a`, `args.cni.mac`, `MAC` in `CNI_ARGS`, `CNI_ARGS` `IP`, `list[]`",
-      paths: ["a", "args.cni.mac", "list"],
-      default: "5",
-      meaning: "[one](x.md), **two**",
-    },
-    { keys: "a range's `subnet`", paths: ["subnet"], default: "", meaning: "a | b" },
-  ])
-  const ofIpam = keyDocs({ keys: keysOf(page), kind: "ipam" })
-  expect(ofIpam.map(({ paths }) => paths)).toEqual([
-    ["ipam.a", "args.cni.mac", "ipam.list[]"],
-    ["ipam.ranges[][].subnet"],
-  ])
-  expect(keyDocs({ keys: keysOf("# x\n"), kind: "ipam" })).toEqual([])
-  expect(describeKey(ofIpam, "ipam.a")).toBe("one, two")
+test("a key is described by its plugin, or else by the specification", () => {
+  const docs = [{ keys: "`a`, `b`", paths: ["ipam.a", "ipam.b"], default: "5", meaning: "[one](x.md), **two**" }]
+  expect(describeKey(docs, "ipam.b")).toBe("one, two")
   expect(describeKey([], "ipam.routes[].gw")).toBe("the gateway; by default that of the address")
   expect(describeKey([], "ipam.dns.search")).toBe("domains that short names are looked up in")
   expect(describeKey([], "type")).toBe("the plugin: the name of its executable")
