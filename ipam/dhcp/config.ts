@@ -45,14 +45,14 @@ export const dhcpKeyDocs: readonly KeyDoc[] = [
     paths: ["ipam.provide"],
     type: "list of `option`, `value`, `fromArg`",
     default: "none",
-    meaning: "options sent to DHCPv4 servers: the bytes of `value`, or of the value that `CNI_ARGS` has for `fromArg`",
+    meaning: "options sent to DHCPv4 servers: the bytes of `value`, or of the value of `fromArg` in `CNI_ARGS`",
   },
   {
     keys: "`request`",
     paths: ["ipam.request"],
     type: "list of `option`, `skipDefault`",
     default: "121, 3, 1, 6, 15, 26, 42, 119",
-    meaning: "options to request, before the default ones, or in their place with `skipDefault`",
+    meaning: "options to request, before the default ones, or instead of them with `skipDefault`",
   },
   {
     keys: "`priority`",

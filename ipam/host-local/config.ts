@@ -100,7 +100,7 @@ export const hostLocalKeyDocs: readonly KeyDoc[] = [
     type: "path",
     default: "–",
     meaning:
-      "instead of `ranges`: the file with the ranges that the cluster has given to this node, see [The ranges of a node](#the-ranges-of-a-node)",
+      "instead of `ranges`: the file with the ranges that Kubernetes gave to this node, see [The ranges of a node](#the-ranges-of-a-node)",
   },
   {
     keys: "`routes`",
@@ -128,7 +128,7 @@ export const hostLocalKeyDocs: readonly KeyDoc[] = [
     paths: ["runtimeConfig.ipRanges"],
     type: "range sets",
     default: "none",
-    meaning: "come first of all",
+    meaning: "come first",
   },
   {
     keys: "`runtimeConfig.ips`, `args.cni.ips` (top level), `IP` in `CNI_ARGS`",
@@ -136,7 +136,7 @@ export const hostLocalKeyDocs: readonly KeyDoc[] = [
     type: "addresses, with or without prefix",
     default: "none",
     meaning:
-      "addresses that the container must get, at most one of each set; all of them together, but for `IP`, which counts only without `args.cni.ips`",
+      "addresses that the container must get, at most one of each set; they add up, except for `IP`, which counts only without `args.cni.ips`",
   },
 ]
 

@@ -70,24 +70,24 @@ export const staticKeyDocs: readonly KeyDoc[] = [
     type: "object",
     meaning: "answered as written: `nameservers`, `domain`, `search`, `options`",
   },
-  { keys: "`IP` in `CNI_ARGS`", paths: [], type: "addresses, with commas between", meaning: "added to `addresses`" },
+  { keys: "`IP` in `CNI_ARGS`", paths: [], type: "addresses, separated by commas", meaning: "added to `addresses`" },
   {
     keys: "`GATEWAY` in `CNI_ARGS`",
     paths: [],
-    type: "addresses, with commas between",
-    meaning: "each is the gateway of the addresses of `IP` in whose subnets it lies",
+    type: "addresses, separated by commas",
+    meaning: "each is the gateway of the addresses of `IP` in its subnet",
   },
   {
     keys: "`args.cni.ips` (top level)",
     paths: ["args.cni.ips"],
     type: "list of addresses with prefix",
-    meaning: "in the place of all the above; without gateways",
+    meaning: "instead of all the above; without gateways",
   },
   {
     keys: "`runtimeConfig.ips` (top level)",
     paths: ["runtimeConfig.ips"],
     type: "the same",
-    meaning: "in the place of `args.cni.ips`, too",
+    meaning: "also instead of `args.cni.ips`",
   },
 ]
 

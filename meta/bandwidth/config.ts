@@ -34,13 +34,13 @@ export const bandwidthKeyDocs: readonly KeyDoc[] = [
     keys: "`ingressRate`, `egressRate`",
     paths: ["ingressRate", "egressRate"],
     default: "0: no limit",
-    meaning: "towards the container, from the container: bits a second, or text with a unit",
+    meaning: "rate towards and from the container: bits per second, or text with a unit",
   },
   {
     keys: "`ingressBurst`, `egressBurst`",
     paths: ["ingressBurst", "egressBurst"],
-    default: "what goes in 20 ms at the rate, 32 KiB at least",
-    meaning: "what may go at once after a pause: bits, or text with a unit; less than 4 GiB",
+    default: "20 ms at the rate, at least 32 KiB",
+    meaning: "amount that may pass at once after a pause: bits, or text with a unit; less than 4 GiB",
   },
   {
     keys: "`shapedSubnets`",
@@ -52,7 +52,7 @@ export const bandwidthKeyDocs: readonly KeyDoc[] = [
     keys: "`unshapedSubnets`",
     paths: ["unshapedSubnets"],
     default: "none",
-    meaning: "traffic with peers in these subnets is not",
+    meaning: "traffic with peers in these subnets is not limited",
   },
   {
     keys: "`shapeIn`",

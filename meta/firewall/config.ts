@@ -53,7 +53,7 @@ export const firewallKeyDocs: readonly KeyDoc[] = [
     paths: ["ingressPolicy"],
     default: "`open`",
     meaning:
-      "`same-bridge`: nothing passes from one bridge with a policy to another; `isolated`: nor between containers of the bridge",
+      "`same-bridge`: drops traffic between bridges with a policy; `isolated`: also between containers of the bridge",
   },
   {
     keys: "`iptablesAdminChainName`",
@@ -66,7 +66,7 @@ export const firewallKeyDocs: readonly KeyDoc[] = [
     keys: "`firewalldZone`",
     paths: ["firewalldZone"],
     default: "`trusted`",
-    meaning: "the zone of firewalld that addresses become sources of",
+    meaning: "the zone of firewalld to which addresses are added as sources",
   },
 ]
 

@@ -27,7 +27,7 @@ export const flannelKeyDocs: readonly KeyDoc[] = [
     keys: "`subnetFile`",
     paths: ["subnetFile"],
     default: "`/run/flannel/subnet.env`",
-    meaning: "what flanneld writes about the node",
+    meaning: "flanneld's file about the node",
   },
   {
     keys: "`dataDir`",
@@ -39,7 +39,7 @@ export const flannelKeyDocs: readonly KeyDoc[] = [
     keys: "`delegate`",
     paths: ["delegate"],
     default: "`{}`",
-    meaning: "keys of the delegate's configuration; `type` names the plugin. `name` and `ipam` must not be there",
+    meaning: "keys of the delegate's configuration; `type` names the plugin. `name` and `ipam` are not allowed",
   },
   {
     keys: "`ipam`",
@@ -47,7 +47,7 @@ export const flannelKeyDocs: readonly KeyDoc[] = [
     default: "`{}`",
     meaning: "keys of the delegate's `ipam`; `routes` come before those to the networks, `ranges` are replaced",
   },
-  { keys: "`runtimeConfig`", paths: ["runtimeConfig"], default: "none", meaning: "goes to the delegate as it is" },
+  { keys: "`runtimeConfig`", paths: ["runtimeConfig"], default: "none", meaning: "passed to the delegate unchanged" },
 ]
 
 /** The keys of the delegate's configuration that are set here unless they are given. */

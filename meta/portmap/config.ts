@@ -86,18 +86,19 @@ export const portmapKeyDocs: readonly KeyDoc[] = [
     meaning:
       "flows from the container itself, its own network and 127.0.0.0/8 get the host's address, so that answers come back",
   },
-  { keys: "`masqAll`", paths: ["masqAll"], default: "false", meaning: "all flows do" },
+  { keys: "`masqAll`", paths: ["masqAll"], default: "false", meaning: "all flows get the host's address" },
   {
     keys: "`conditionsV4`, `conditionsV6`",
     paths: ["conditionsV4", "conditionsV6"],
     default: "none",
-    meaning: "what packets must meet besides, as `nft` writes it, or as `iptables` if the first begins with `-` or `!`",
+    meaning:
+      "additional conditions for packets, as `nft` writes them, or as `iptables` if the first begins with `-` or `!`",
   },
   {
     keys: "`markMasqBit`",
     paths: ["markMasqBit"],
     default: "13",
-    meaning: "iptables: the bit by which packets are marked that are to be masqueraded",
+    meaning: "iptables: the bit that marks packets for the masquerade",
   },
   {
     keys: "`externalSetMarkChain`",

@@ -16,19 +16,19 @@ export const sbrKeyDocs: readonly KeyDoc[] = [
     paths: ["gateways"],
     default: "the result's",
     meaning:
-      "at most one address of each family: the default gateway in the tables of those addresses whose network it lies in; of all, where it lies in none",
+      "at most one address of each family: the default gateway in the tables of the addresses in its network; in all tables if it is in none",
   },
   {
     keys: "`addSourceHints`",
     paths: ["addSourceHints"],
     default: "false",
-    meaning: "the networks stay in table `main` too, each with its address as source",
+    meaning: "also keeps the networks in table `main`, each with its address as source",
   },
   {
     keys: "`table`",
     paths: ["table"],
     default: "none",
-    meaning: "only rules are made, to this table, in which others make the routes; the other keys do not count",
+    meaning: "makes only rules, to this table; other programs make its routes, and the other keys do not count",
   },
 ]
 

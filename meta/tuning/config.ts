@@ -47,7 +47,7 @@ export const tuningKeyDocs: readonly KeyDoc[] = [
     keys: "`mtu`",
     paths: ["mtu"],
     default: "0: as it is",
-    meaning: "MTU of the interface, and of the host's end of a veth pair, where no one loses by it: see below",
+    meaning: "MTU of the interface, and of the host's end of a veth pair unless that harms others: see below",
   },
   { keys: "`promisc`", paths: ["promisc"], default: "false: as it is", meaning: "true switches promiscuous mode on" },
   {
@@ -66,7 +66,7 @@ export const tuningKeyDocs: readonly KeyDoc[] = [
     keys: "`dataDir`",
     paths: ["dataDir"],
     default: "`/run/cni/tuning`",
-    meaning: "directory of the backups: best one that a reboot empties",
+    meaning: "directory of the backups, preferably one that a reboot empties",
   },
   {
     keys: "`runtimeConfig.mac`",

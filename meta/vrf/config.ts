@@ -16,13 +16,13 @@ export const vrfKeyDocs: readonly KeyDoc[] = [
     keys: "`vrfname`",
     paths: ["vrfname"],
     default: "required",
-    meaning: "the VRF, a link of the container: it is made where it is not there; several interfaces may be in one",
+    meaning: "the VRF, a link of the container; created if it does not exist. Several interfaces may be in one",
   },
   {
     keys: "`table`",
     paths: ["table"],
     default: "0: a free one",
-    meaning: "its routing table. A VRF that is there has to have this table. Two VRFs may share one",
+    meaning: "its routing table. An existing VRF has to have this table. Two VRFs may share one",
   },
 ]
 

@@ -46,20 +46,16 @@ export const hostDeviceKeyDocs: readonly KeyDoc[] = [
   {
     keys: "`hwaddr`",
     paths: ["hwaddr"],
-    meaning: "its MAC; of several links with it the one whose hardware came with it, else the first",
+    meaning: "its MAC; of several links, the one whose hardware came with it, otherwise the first",
   },
   { keys: "`kernelpath`", paths: ["kernelpath"], meaning: "its path below `/sys/devices`" },
   {
     keys: "`pciBusID`",
     paths: ["pciBusID"],
     meaning:
-      "its place on the PCI bus, such as `0000:03:00.0`; of several interfaces the first by name, and a virtio device's too",
+      "its address on the PCI bus, such as `0000:03:00.0`, also of a virtio device; of several interfaces the first by name",
   },
-  {
-    keys: "`ipam.type`",
-    paths: ["ipam.type"],
-    meaning: "the IPAM plugin; without it the interface is brought up without addresses",
-  },
+  { keys: "`ipam.type`", paths: ["ipam.type"], meaning: "the IPAM plugin; without it the interface has no addresses" },
   {
     keys: "`acceptRa`",
     paths: ["acceptRa"],

@@ -38,28 +38,28 @@ export const ipvlanKeyDocs: readonly KeyDoc[] = [
     paths: ["master"],
     default: "see right",
     meaning:
-      "the interface that it sits on, also by an alternative name; by default the one interface of the earlier plugin's result, in a chain, or else that of the default route with the lowest metric, of IPv4 before IPv6, and of several next hops the first",
+      "the host's interface, or an alternative name of it; by default, in a chain, the one interface of the earlier plugin's result, otherwise that of the default route with the lowest metric, IPv4 before IPv6, the first of several next hops",
   },
   {
     keys: "`mode`",
     paths: ["mode"],
     default: "`l2`",
     meaning:
-      "`l2`: a member of the network like the host; `l3`: the host routes for it, without broadcast, ARP and neighbour discovery, so the network needs a route to it by way of the host; `l3s`: likewise, and its packets pass the host's packet filter",
+      "`l2`: a member of the network like the host; `l3`: the host routes for it, without broadcast, ARP and neighbor discovery, so the network needs a route to it through the host; `l3s`: the same, and its packets pass the host's packet filter",
   },
   {
     keys: "`flag`",
     paths: ["flag"],
     default: "`bridge`",
     meaning:
-      "`bridge`: containers on one master reach each other; `private`: they do not; `vepa`: by way of a switch that sends frames back",
+      "`bridge`: containers on one master reach each other; `private`: they do not; `vepa`: only through a switch that sends frames back",
   },
   {
     keys: "`mtu`",
     paths: ["mtu"],
     default: "the master's",
     meaning:
-      "0 for the master's. A larger one is taken, as upstream takes it: it is of use between containers of one master alone",
+      "0 for the master's. A larger one is accepted, as upstream; it helps only between containers of one master",
   },
   {
     keys: "`linkInContainer`",
@@ -72,7 +72,7 @@ export const ipvlanKeyDocs: readonly KeyDoc[] = [
     paths: ["ipam.type"],
     default: "none",
     meaning:
-      "the IPAM plugin; without it the addresses, routes and DNS of the earlier plugin's result, in a chain; else the interface is brought up without addresses",
+      "the IPAM plugin; without it, in a chain, the addresses, routes and DNS of the earlier plugin's result; otherwise the interface has no addresses",
   },
   {
     keys: "`acceptRa`",

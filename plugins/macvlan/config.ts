@@ -42,16 +42,16 @@ export const macvlanKeyDocs: readonly KeyDoc[] = [
     paths: ["master"],
     default: "see right",
     meaning:
-      "the interface that it sits on, also by an alternative name; by default the one interface of the earlier plugin's result, in a chain, or else that of the default route with the lowest metric, of IPv4 before IPv6, and of several next hops the first",
+      "the host's interface, or an alternative name of it; by default, in a chain, the one interface of the earlier plugin's result, otherwise that of the default route with the lowest metric, IPv4 before IPv6, the first of several next hops",
   },
   {
     keys: "`mode`",
     paths: ["mode"],
     default: "`bridge`",
     meaning:
-      "`bridge`: containers on one master reach each other; `private`: they do not; `vepa`: by way of a switch that sends frames back; `passthru`: one container has the master to itself",
+      "`bridge`: containers on one master reach each other; `private`: they do not; `vepa`: only through a switch that sends frames back; `passthru`: one container has the master to itself",
   },
-  { keys: "`mtu`", paths: ["mtu"], default: "the master's", meaning: "0 for the master's; not more than the master's" },
+  { keys: "`mtu`", paths: ["mtu"], default: "the master's", meaning: "0 for the master's; at most the master's" },
   {
     keys: "`linkInContainer`",
     paths: ["linkInContainer"],
@@ -70,7 +70,7 @@ export const macvlanKeyDocs: readonly KeyDoc[] = [
     paths: ["ipam.type"],
     default: "none",
     meaning:
-      "the IPAM plugin; without it the addresses, routes and DNS of the earlier plugin's result, in a chain; else the interface is brought up without addresses",
+      "the IPAM plugin; without it, in a chain, the addresses, routes and DNS of the earlier plugin's result; otherwise the interface has no addresses",
   },
   {
     keys: "`acceptRa`",

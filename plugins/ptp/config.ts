@@ -26,19 +26,19 @@ export const ptpKeyDocs: readonly KeyDoc[] = [
     keys: "`ipMasqBeyond`",
     paths: ["ipMasqBeyond"],
     default: "none",
-    meaning: "a list of networks, such as a cluster's: an address in one of them reaches all of it without masquerade",
+    meaning: "a list of networks, such as a cluster's: traffic between addresses of one of them is not masqueraded",
   },
   {
     keys: "`ipMasqBackend`",
     paths: ["ipMasqBackend"],
     default: "see right",
-    meaning: "`nftables` or `iptables`; by default nf_tables, and iptables where the kernel cannot",
+    meaning: "`nftables` or `iptables`; the default is iptables only where the kernel has no nf_tables",
   },
   {
     keys: "`mtu`",
     paths: ["mtu"],
     default: "kernel's",
-    meaning: "of both ends of the pair; 0 and less: the kernel's choice",
+    meaning: "MTU of both ends of the pair; 0 and less: the kernel's choice",
   },
   {
     keys: "`acceptRa`",

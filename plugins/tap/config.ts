@@ -38,40 +38,39 @@ export const tapKeyDocs: readonly KeyDoc[] = [
     paths: ["owner", "group"],
     default: "none",
     meaning:
-      "numbers: without privileges who opens the tap has to be what is set of the two. **Without both every user may** who can open `/dev/net/tun`",
+      "numbers: a process without privileges has to match those that are set to open the tap. **Without both, every user may** who can open `/dev/net/tun`",
   },
   {
     keys: "`multiQueue`",
     paths: ["multiQueue"],
     default: "false",
     meaning:
-      "several descriptors may be attached at once, a queue each; programs then have to say `IFF_MULTI_QUEUE`, and else must not",
+      "several descriptors may be attached at once, a queue each; programs have to set `IFF_MULTI_QUEUE` exactly then",
   },
   {
     keys: "`vnetHdr`",
     paths: ["vnetHdr"],
     default: "false",
-    meaning: "frames have a `struct virtio_net_hdr` before them. A program that attaches says this anew",
+    meaning: "frames begin with a `struct virtio_net_hdr`. A program that attaches sets this again",
   },
   {
     keys: "`bridge`",
     paths: ["bridge"],
     default: "none",
-    meaning: "a bridge in the container that the tap becomes a port of; it has to be there",
+    meaning: "an existing bridge in the container; the tap becomes its port",
   },
   { keys: "`mtu`", paths: ["mtu"], default: "the kernel's 1500", meaning: "68 to 65521; 0 for the kernel's" },
   {
     keys: "`selinuxContext`",
     paths: ["selinuxContext"],
     default: "the plugin's own",
-    meaning:
-      "the SELinux context that the tap is made in, which a policy may ask of who attaches, such as `system_u:system_r:container_t:s0`",
+    meaning: "the SELinux context in which the tap is made, such as `system_u:system_r:container_t:s0`",
   },
   {
     keys: "`ipam.type`",
     paths: ["ipam.type"],
     default: "none",
-    meaning: "the IPAM plugin; without it the interface is brought up without addresses",
+    meaning: "the IPAM plugin; without it the interface has no addresses",
   },
   {
     keys: "`acceptRa`",
