@@ -1,4 +1,5 @@
 import { expect, test } from "bun:test"
+import { execFileSync } from "node:child_process"
 import { existsSync } from "node:fs"
 import { dirname, join, relative } from "node:path"
 import { pluginNames } from "../../suite/plugins.ts"
@@ -39,6 +40,25 @@ test.each(pages.sort())("every link of %s leads to a file, and to a headline in 
     if (!exists || (headline && !(await anchorsOf(file)).includes(headline))) broken.push(target)
   }
   expect(broken).toEqual([])
+})
+
+test("every page of docs/ that a source or a page names exists", async () => {
+  const files = execFileSync(
+    "git",
+    ["ls-files", "*.ts", "*.md", "*.c", "*.h", "*.sh", "*.yaml", "*.service", "*.txt"],
+    {
+      cwd: root,
+      encoding: "utf8",
+    },
+  )
+  const missing: string[] = []
+  for (const file of files
+    .trim()
+    .split("\n")
+    .filter((file) => existsSync(join(root, file))))
+    for (const [page] of (await textOf(file)).matchAll(/(?<![\w/.-])docs\/[\w/-]+\.md\b/g))
+      if (!existsSync(join(root, page))) missing.push(`${file}: ${page}`)
+  expect(missing).toEqual([])
 })
 
 test("every npm command that a page names exists", async () => {
