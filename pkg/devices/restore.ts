@@ -16,7 +16,7 @@ import {
 } from "../netlink/mod.ts"
 import { Netns } from "../netns/mod.ts"
 import { tryWriteSysctl } from "../sysctl/mod.ts"
-import { CniError, Code, type Owner } from "../types/mod.ts"
+import { CniError, Code } from "../types/mod.ts"
 import { Failures } from "../undo/mod.ts"
 import { isVouchedFor } from "./identity.ts"
 import { DeviceRecords, type Former, type KeptRecord, markOf } from "./record.ts"
@@ -27,7 +27,7 @@ const NAMES_AT_ONCE = 256
 /**
  * Moves a device to the host, like `ip link set DEVICE netns HOST name NAME`. Before that it is set down and gets its former name, if that
  * is free there, so that udev sees one name only. It keeps its former alternative names only. A device with a record also keeps the
- * owner's mark and gets its former index, if that is free: by these the next call finds it if this one is killed. Throws `CniError`, and
+ * owner's mark, if it still has it, and gets its former index, if that is free: by these the next call finds it if this one is killed. Throws `CniError`, and
  * then the container has the device.
  */
 export function moveHome(
@@ -48,7 +48,6 @@ export function moveHome(
   const isFree = link.name !== name && !findLink(inside, name)
   try {
     keepAltNames(inside, link, kept ? [...altNames, markOf(kept.owner)] : altNames)
-    if (kept) addMark(inside, link, kept.owner)
     if (isFree) setLink(inside, link, { name })
     using home = Netns.own()
     const formerIndex = kept?.record.hostIndex
@@ -90,15 +89,6 @@ function deleteNames(route: NetlinkSocket, link: Link, names: string[]): void {
     // The container has taken off one of them.
     if (names.length > 1) for (const name of names) deleteNames(route, link, [name])
   }
-}
-
-/**
- * Writes on a device whose it is, which tells a virtual one on the host from others of its kind. The mark is left out when another link
- * has it, or when it is too long for the kernel.
- */
-export function addMark(route: NetlinkSocket, device: Link, owner: Owner): void {
-  const add = () => addAltNames(route, device, [markOf(owner)])
-  unlessErrno(add, "EEXIST", "EINVAL", "ENOSPC", "ENOMEM", "EOPNOTSUPP")
 }
 
 /** Makes a device of the host what its record says, and removes the record. Throws `CniError`. */

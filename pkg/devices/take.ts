@@ -1,4 +1,6 @@
+import { unlessErrno } from "../libc/mod.ts"
 import {
+  addAltNames,
   assignNsid,
   findLink,
   findNsid,
@@ -14,8 +16,7 @@ import type { Netns } from "../netns/mod.ts"
 import { CniError, Code, type Owner, ownerComment } from "../types/mod.ts"
 import type { Undo } from "../undo/mod.ts"
 import { findInside, findOnHost, findRecorded, mayBeHidden } from "./find.ts"
-import { type DeviceRecord, DeviceRecords, describeDevice } from "./record.ts"
-import { addMark } from "./restore.ts"
+import { type DeviceRecord, DeviceRecords, describeDevice, markOf } from "./record.ts"
 import { returnRecorded } from "./return.ts"
 
 /** The target of a move: a container's namespace, the interface's name there, and the owner. */
@@ -45,7 +46,7 @@ export function takeDevice(taking: Taking, device: Link): Link {
   })
   records.write({ owner, record })
   try {
-    addMark(host, device, owner)
+    mark(host, device, owner)
     const { index: newIndex } = record
     setLink(host, device, { netnsFd: sandbox.fd, name: call.ifName, alias: device.name, newIndex })
   } catch (cause) {
@@ -102,4 +103,13 @@ function findFreeIndex(inside: NetlinkSocket): number {
   let free = Math.min(highest + 1, MAX_INDEX)
   while (taken.has(free)) free--
   return free
+}
+
+/**
+ * Writes on a device whose it is, which tells a virtual one on the host from others of its kind. The mark is left out when another link
+ * has it, or when it is too long for the kernel.
+ */
+function mark(host: NetlinkSocket, device: Link, owner: Owner): void {
+  const add = () => addAltNames(host, device, [markOf(owner)])
+  unlessErrno(add, "EEXIST", "EINVAL", "ENOSPC", "ENOMEM", "EOPNOTSUPP")
 }
