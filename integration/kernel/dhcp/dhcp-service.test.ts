@@ -45,7 +45,7 @@ describe("a release", () => {
     const { holder } = site
     site.service.release(site.call())
     expect([caller.told, holder.link.descriptors, holder.due, site.records]).toEqual([
-      ["the lease was released during this call"],
+      ["the lease was released during the call"],
       [],
       undefined,
       [],

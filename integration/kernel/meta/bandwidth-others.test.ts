@@ -126,7 +126,7 @@ describe("what is not ours", () => {
     expect(call("ADD", both).json).toMatchObject({
       code: 999,
       msg: 'Cannot limit "veth1"',
-      details: 'another program has put a qdisc there: bfifo 7:; "tc qdisc del dev veth1 root" removes it',
+      details: 'there is a qdisc of another program: bfifo 7:; "tc qdisc del dev veth1 root" removes it',
     })
     done("DEL", both)
     expect(await shown()).toEqual(before)
