@@ -12,7 +12,7 @@ const faults: readonly (readonly [string, object, RegExp, string])[] = [
   [
     "a master that is not there",
     { type: "macvlan", master: "eth7", ipam },
-    /macvlan, ipvlan, vlan: name by `?master/,
+    /macvlan, ipvlan, vlan: set `?master/,
     "ip -d link",
   ],
   [
