@@ -148,7 +148,7 @@ test("a chained plugin works in the namespace that the path leads to, unless the
   })
   const gone = "\"NS\" is now another container's namespace: this one's no longer exists"
   const another =
-    '4 Cannot use "NS" as CNI_NETNS: its "eth0" is that of another container; the interface belongs to "lab/c1/eth0", and CNI_CONTAINERID is "c2"'
+    '4 Cannot use "NS" as CNI_NETNS: its "eth0" belongs to another container; the interface belongs to "lab/c1/eth0", and CNI_CONTAINERID is "c2"'
   expect<unknown[]>(seen).toEqual([
     ...[true, true], // nothing says whose it is
     ...[true, true, another, gone],
