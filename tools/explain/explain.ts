@@ -109,14 +109,14 @@ function withoutLogging(message: string): string {
 /** Words of a line about container networks. */
 const sign = /\bcni\b|netplugin|plugin type=|\bnetns\b|sandbox|\bnetwork for\b|multus|\bipam\b/i
 
-/** Lines about images have words such as "sandbox", too. */
-const isOfImage = /\b(pull|pulling|image|registry)\b/i
+/** Words of a line about an image, which has words such as "sandbox" and "dial tcp" as well. */
+const image = /\b(pull|pulling|image|registry)\b/i
 
 /**
  * Whether a text is about a container network: by its words, or because an error object or a plugin's name is in it.
  */
 function hasSign(text: string, { plugin, code }: Said): boolean {
-  return plugin !== undefined || code !== undefined || (sign.test(text) && !isOfImage.test(text))
+  return plugin !== undefined || code !== undefined || sign.test(text)
 }
 
 /** Plugins that pass on the messages of others. */
@@ -132,8 +132,9 @@ const LEAST_SURE_WEIGHT = 13
 /** The known entries of a message. Frames and common words count only where no other entry does. */
 function matches(said: Said, messages: readonly KnownMessage[], isSure: boolean): KnownMessage[] {
   const { message, code } = said
+  const isOfImage = said.plugin === undefined && image.test(message)
   const found = messages
-    .filter(({ matcher }) => matcher.test(message))
+    .filter(({ matcher, pattern }) => matcher.test(message) && (!isOfImage || image.test(pattern)))
     .map((known) => ({ known, weight: weightOf(known, code) }))
     .sort((a, b) => b.weight - a.weight)
     .map(({ known }) => known)

@@ -88,6 +88,12 @@ const lines: readonly (readonly [line: string, answer: RegExp])[] = [
     /No plugin was called/,
   ],
 
+  [
+    "Liveness probe failed: Get http://10.1.0.9:80/: request canceled (Client.Timeout exceeded while awaiting headers)",
+    /No plugin was called/,
+  ],
+  ["Readiness probe failed: dial tcp 10.1.0.9:80: connect: connection refused", /no program listens/],
+
   // addresses
   ["failed to allocate for range 0: no IP addresses available in range set: 10.42.0.1-10.42.0.254", /cni gc/],
   [
@@ -181,6 +187,8 @@ test.each<[line: string, plugin: string, look: RegExp]>([
 test.each([
   'Failed to pull image "nginx": rpc error: code = DeadlineExceeded desc = context deadline exceeded',
   'failed to pull and unpack image "docker.io/library/nginx": failed to resolve reference: context deadline exceeded',
+  'Failed to pull image "nginx": failed to do request: Head "https://registry-1.example/v2": dial tcp 192.0.2.1:443: i/o timeout',
+  'Failed to pull image "nginx": dial tcp: lookup registry-1.example on 127.0.0.53:53: server misbehaving',
   'kubelet: Cannot find container "web" in the pod',
   "etcdserver: request timed out: context deadline exceeded",
   "nginx: [emerg] listen tcp 0.0.0.0:80: bind: address already in use",
