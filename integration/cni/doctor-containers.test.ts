@@ -403,7 +403,7 @@ const ofUplinks: readonly Fault[] = [
     severity: "error",
     where: "host",
     break: bridgeChain("forward priority 0; policy drop"),
-    says: /^table bridge guard, chain c, at forward drops everything of interfaces ("veth[^"]+"(, )?){2}, by its policy: /,
+    says: /^table bridge guard, chain c drops an echo request from "pods\/.*, by its policy: /,
     mend: "nft delete table bridge guard",
   },
   {
@@ -411,7 +411,7 @@ const ofUplinks: readonly Fault[] = [
     severity: "error",
     where: "host",
     break: bridgeChain("prerouting priority 0", "iifname $END_OF_A drop"),
-    says: /^a rule in table bridge guard, chain c, at prerouting drops everything of interface "veth[^"]+": chain c, handle \d+$/,
+    says: /^a rule in table bridge guard, chain c drops TCP from "pods\/.*: chain c, handle \d+$/,
     mend: "nft delete table bridge guard",
   },
   {
@@ -530,7 +530,7 @@ const ofOperators: readonly Fault[] = [
     severity: "error",
     where: "host",
     break: chainWith("inet early", "prerouting priority -150", "iifname cni0 counter drop"),
-    says: /^a rule in table inet early, chain c drops every packet of containers of "cni0": chain c, handle \d+: /,
+    says: /^a rule in table inet early, chain c drops TCP from "pods\/.*: chain c, handle \d+: /,
     mend: "nft delete table inet early",
   },
   {
@@ -538,7 +538,7 @@ const ofOperators: readonly Fault[] = [
     severity: "error",
     where: "host",
     break: chainWith("ip late", "postrouting priority 150", "oifname cni0 drop"),
-    says: /^a rule in table ip late, chain c drops every packet of containers of "cni0": chain c, handle \d+: /,
+    says: /^a rule in table ip late, chain c drops the answer to TCP from "pods\/.*: chain c, handle \d+: /,
     mend: "nft delete table ip late",
   },
 ]

@@ -45,7 +45,7 @@ export const faultsOnPaths: readonly Fault[] = [
     rule: "netdev-drop",
     how: "a policy at the ingress of the bridge",
     severity: "error",
-    names: /^table netdev guard, chain c, at ingress drops everything of interface "cni0", by its policy$/,
+    names: /^table netdev guard, chain c drops TCP from "pods\/.* at "cni0", by its policy/,
     seed: (lab) => nft(lab, "netdev guard", "filter hook ingress device cni0 priority 0; policy drop"),
     words: /"nft -a list chain netdev guard c" shows it$/,
     mend: ({ host }) => host.exec("nft", ["delete table netdev guard"]),
@@ -54,8 +54,7 @@ export const faultsOnPaths: readonly Fault[] = [
     rule: "netdev-drop",
     how: "a rule at the egress of a container's end",
     severity: "error",
-    names:
-      /^a rule in table netdev guard, chain c, at egress drops everything of interface "veth[^"]+": chain c, handle \d+$/,
+    names: /^a rule in table netdev guard, chain c drops .* at "veth[^"]+": chain c, handle \d+/,
     seed: async (lab) =>
       nft(lab, "netdev guard", `filter hook egress device ${await endOf(lab)} priority 0`, "counter drop"),
     words: /"nft -a list chain netdev guard c" shows it$/,

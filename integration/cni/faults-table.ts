@@ -115,7 +115,7 @@ export const faults: readonly Fault[] = [
   {
     rule: "forward-drop",
     severity: "error",
-    names: /ip filter, chain FORWARD \(made by docker\) drops every packet of containers of "cni0", by its policy/,
+    names: /ip filter, chain FORWARD \(made by docker\) drops (TCP|an echo request) from "pods\/.*, by its policy/,
     how: "docker",
     seed: async ({ host }) => {
       await chooseIptables(host, "nf_tables")
@@ -131,7 +131,7 @@ export const faults: readonly Fault[] = [
         }`,
       })
     },
-    words: /^let packets that come by "cni0" or leave by it pass there: its chain DOCKER-USER is for rules such as/,
+    words: /^let such packets pass there: its chain DOCKER-USER is for rules such as/,
     mend: ({ host }) =>
       host.exec("nft", [
         'add rule ip filter DOCKER-USER iifname "cni0" accept; add rule ip filter DOCKER-USER oifname "cni0" accept',
@@ -142,7 +142,16 @@ export const faults: readonly Fault[] = [
     severity: "error",
     names: /inet guard.*chain c/,
     seed: (lab) => nft(lab, "inet guard", "filter hook forward priority 0", 'iifname "cni0" counter drop'),
-    words: /^let packets .* pass there, by the program that made it; "nft -a list chain inet guard c" shows it$/,
+    words: /^let such packets pass there, by the program that made it; "nft -a list chain inet guard c" shows it$/,
+    mend: ({ host }) => host.exec("nft", ["delete table inet guard"]),
+  },
+  {
+    rule: "host-drop",
+    severity: "error",
+    names:
+      /^a rule in table inet guard, chain c drops an echo request from "pods\/.* to 10\.85\.0\.1: chain c, handle \d+/,
+    seed: (lab) => nft(lab, "inet guard", "filter hook input priority 0", 'iifname "cni0" counter drop'),
+    words: /^let such packets pass there, by the program that made it; "nft -a list chain inet guard c" shows it$/,
     mend: ({ host }) => host.exec("nft", ["delete table inet guard"]),
   },
   {
@@ -515,7 +524,7 @@ export const faults: readonly Fault[] = [
     rule: "forward-drop",
     how: "a policy",
     severity: "error",
-    names: /inet strict, chain c drops every packet of containers of "cni0", by its policy/,
+    names: /inet strict, chain c drops (TCP|an echo request) from "pods\/.*, by its policy/,
     seed: (lab) => nft(lab, "inet strict", "filter hook forward priority 10; policy drop"),
     words: /"nft -a list chain inet strict c" shows it$/,
     mend: ({ host }) => host.exec("nft", ["delete table inet strict"]),
@@ -524,7 +533,7 @@ export const faults: readonly Fault[] = [
     rule: "forward-drop",
     how: "a policy by iptables, and containers without a bridge",
     severity: "error",
-    names: /ip filter, chain FORWARD drops every packet of containers of "cni0", by its policy/,
+    names: /ip filter, chain FORWARD drops (TCP|an echo request) from "pods\/.*, by its policy/,
     seed: async (lab) => {
       await chooseIptables(lab.host, "nf_tables")
       await lab.writeNetwork("20-second.conflist", {
@@ -542,7 +551,7 @@ export const faults: readonly Fault[] = [
     rule: "forward-drop-rule",
     how: "of iptables about their bridge, in a chain of its own",
     severity: "error",
-    names: /ip filter, chain FORWARD drops every packet of containers of "cni0": chain other, handle \d+/,
+    names: /ip filter, chain FORWARD drops (TCP|an echo request) from "pods\/.*: chain other, handle \d+/,
     seed: async ({ host }) => {
       await chooseIptables(host, "nf_tables")
       await host.exec("sh", [
@@ -557,7 +566,7 @@ export const faults: readonly Fault[] = [
     rule: "forward-drop-rule",
     how: "for all",
     severity: "error",
-    names: /inet guard, chain c drops every packet of containers of "cni0": chain c, handle \d+/,
+    names: /inet guard, chain c drops (TCP|an echo request) from "pods\/.*: chain c, handle \d+/,
     seed: (lab) => nft(lab, "inet guard", "filter hook forward priority 0", "counter drop"),
     words: /"nft -a list chain inet guard c" shows it$/,
     mend: ({ host }) => host.exec("nft", ["delete table inet guard"]),

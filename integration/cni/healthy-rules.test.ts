@@ -24,18 +24,23 @@ const ruleSets: Readonly<Record<string, string>> = {
   "a port of one pod that is closed": forward("ip daddr 10.85.0.3 tcp dport 9090 drop"),
   "two bridges apart": forward('iifname "cni0" oifname "cni1" drop', 'iifname "cni1" oifname "cni0" drop'),
   "two networks apart": forward("ip saddr 10.85.0.0/24 ip daddr 10.87.0.0/24 drop"),
-  "an accept by the bridge's number before a policy that drops": strict('iif "cni0" accept', 'oif "cni0" accept'),
+  "an accept by the bridge's number before a policy that drops": strict(
+    'iif "cni0" accept',
+    'oif "cni0" accept',
+    'iif "cni1" accept',
+    'oif "cni1" accept',
+  ),
   "accepts by a set before a policy that drops": strict(
     'iifname { "cni0", "cni1" } accept',
     'oifname { "cni0", "cni1" } accept',
   ),
   "accepts by the network before a drop of all": forward(
-    "ip saddr 10.85.0.0/24 accept",
-    "ip daddr 10.85.0.0/24 accept",
+    "ip saddr { 10.85.0.0/24, 10.87.0.0/24 } accept",
+    "ip daddr { 10.85.0.0/24, 10.87.0.0/24 } accept",
     "drop",
   ),
   "accepts by a named set of networks before a policy that drops": `table inet site {
-    set pods { type ipv4_addr; flags interval; elements = { 10.85.0.0/24 }; }
+    set pods { type ipv4_addr; flags interval; elements = { 10.85.0.0/24, 10.87.0.0/24 }; }
     chain c { type filter hook forward priority 0; policy drop; ip saddr @pods accept; ip daddr @pods accept; }
   }`,
   "accepts by a map of verdicts before a policy that drops": strict(
@@ -43,8 +48,9 @@ const ruleSets: Readonly<Record<string, string>> = {
   ),
   "what they begin, and its answers, before a policy that drops": strict(
     "ct state { established, related } accept",
-    'iifname "cni0" oifname "up0" ct state new accept',
+    'iifname { "cni0", "cni1" } oifname "up0" ct state new accept',
     'iifname "cni0" oifname "cni0" accept',
+    "ct status dnat accept",
   ),
   "a policy that drops IPv6, which they have none of":
     "table ip6 site { chain c { type filter hook forward priority 0; policy drop; }; }",

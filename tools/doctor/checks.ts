@@ -6,9 +6,8 @@ import { checkContainerFilters } from "./container-filters.ts"
 import { checkLocalRoutes, checkLoopbacks } from "./container-own.ts"
 import { checkContainerRoutes } from "./container-routes.ts"
 import { checkContainerLinks, checkInsides } from "./containers.ts"
-import { checkDrops } from "./filters.ts"
 import type { Check } from "./finding.ts"
-import { checkDeviceHooks, checkFrames, checkXdp } from "./frames.ts"
+import { checkFirewall, checkPolicyRouting } from "./firewall.ts"
 import { checkBroken, checkClock, checkDisk, checkRecords, checkUnread } from "./host.ts"
 import { checkHostNeighbours, checkHostRoutes } from "./host-routes.ts"
 import { checkIpsec } from "./ipsec.ts"
@@ -39,6 +38,7 @@ import { checkLocks, checkStores } from "./stores.ts"
 import { checkQueues, checkTrafficFilters } from "./traffic-control.ts"
 import { checkTwins } from "./twins.ts"
 import { checkDefaultRoute, checkDns, checkLocalnet, checkUplinkFilters, checkUplinkState } from "./uplinks.ts"
+import { checkXdp } from "./xdp.ts"
 
 /** All that look, in the order in which their findings are told. */
 export const checks: readonly Check[] = [
@@ -63,7 +63,7 @@ export const checks: readonly Check[] = [
   checkIpv6,
   checkConntrack,
   checkNeighbourTables,
-  checkDrops,
+  checkFirewall,
   checkOwnTables,
   checkBridgeFiltering,
   checkLinks,
@@ -88,12 +88,11 @@ export const checks: readonly Check[] = [
   checkFixedEntries,
   checkHostRoutes,
   checkHostRules,
+  checkPolicyRouting,
   checkMainTables,
   checkHostNeighbours,
   checkHostArp,
   checkIpsec,
-  checkFrames,
-  checkDeviceHooks,
   checkXdp,
   checkTrafficFilters,
   checkQueues,

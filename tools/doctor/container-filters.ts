@@ -1,6 +1,6 @@
-import { type Base, type Closed, closedBy, indexed } from "./closed-chains.ts"
+import { closedInside } from "../packets/mod.ts"
 import { affectedBy, type Check, type Finding, nameOf } from "./finding.ts"
-import { type Examined, inContainer } from "./inside.ts"
+import { inContainer } from "./inside.ts"
 import { ofOthers, sh } from "./remedy.ts"
 
 /** The hooks of what a container gets or sends itself, in words. */
@@ -25,8 +25,9 @@ const IDENTIFIER = /^[A-Za-z][\w./-]*$/
 /** Packet filters in containers that let nothing pass. What a chain accepts in part is the container's own affair. */
 export const checkContainerFilters: Check = ({ examined }) =>
   examined.flatMap((each): Finding[] => {
-    const { one, inside } = each
-    const [first] = (inside.filter?.bases ?? []).flatMap((base) => closedInside(base, each) ?? [])
+    const { one, inside, interfaces } = each
+    const addresses = interfaces.flatMap((own) => own.addresses.map(({ ip }) => ip))
+    const first = closedInside(inside, one, addresses)
     if (first === undefined) return []
     const { table, name, hook } = first.base
     const drops = `drops all ${KINDS[table.family]} that it ${WAYS[hook]}`
@@ -50,19 +51,3 @@ export const checkContainerFilters: Check = ({ examined }) =>
       },
     ]
   })
-
-/** What drops all that passes an attachment's interface in a base chain. Of its chains only these were read, and not those that they jump to. */
-function closedInside(base: Base, { inside, one, interfaces }: Examined): Closed | undefined {
-  const { table, devices, type, hook } = base
-  if (type === "nat" || !(hook in WAYS) || !(table.family in KINDS) || inside.filter === undefined) return undefined
-  if (devices !== undefined && !devices.includes(one.ifName)) return undefined
-  const isUsed = (length: number) =>
-    interfaces.some(({ addresses }) => addresses.some(({ ip }) => ip.length === length))
-  if ((table.family === "ip" && !isUsed(4)) || (table.family === "ip6" && !isUsed(16))) return undefined
-  const rulesOf = indexed(inside.filter)
-  const index = inside.links?.find(({ name }) => name === one.ifName)?.index
-  const direction = WAYS[hook] === "gets" ? "in" : "out"
-  return closedBy(base, { direction, device: one.ifName, index }, (of, chain) =>
-    chain === base.name ? rulesOf(of, chain) : undefined,
-  )
-}

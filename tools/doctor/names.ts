@@ -45,6 +45,7 @@ export const findingNames = [
   "route-localnet-open",
   "forward-drop",
   "forward-drop-rule",
+  "host-drop",
   "table-dormant",
   "table-incomplete",
   "port-taken",

@@ -1,4 +1,4 @@
-import { NeighbourState, RTPROT_KERNEL } from "../../pkg/netlink/mod.ts"
+import { NeighbourState, type NextHop, RTPROT_KERNEL } from "../../pkg/netlink/mod.ts"
 import { AF_INET, type Cidr, contains, familyOf, formatIp, networkOf, parseCidr } from "../../pkg/types/mod.ts"
 import type { Node, NodeLink, NodeRoute } from "../node/mod.ts"
 import { isGateway } from "./bridges.ts"
@@ -78,10 +78,18 @@ export const checkHostGateways: Check = ({ node, hostTables, attachments }) => {
 }
 
 /** The default routes of a family that count: those of the least metric. */
-function defaultRoutes({ routes }: Pick<Node, "routes">, all: string): NodeRoute[] {
-  const alike = routes.filter(({ dst }) => dst === all)
+function defaultRoutes({ routes, links }: Pick<Node, "routes" | "links">, all: string): NodeRoute[] {
+  const ofAll = routes.filter(({ dst }) => dst === all)
+  const alike = ofAll.flatMap(
+    ({ nextHops, ...route }) => nextHops?.map((hop) => ({ ...route, ...named(hop, links) })) ?? route,
+  )
   const least = Math.min(...alike.map(({ metric = 0 }) => metric))
   return alike.filter(({ metric = 0 }) => metric === least)
+}
+
+function named({ gateway, index }: NextHop, links: readonly NodeLink[]): Pick<NodeRoute, "gateway" | "dev"> {
+  const dev = links.find((link) => link.nsid === undefined && link.index === index)?.name
+  return { ...(gateway ? { gateway: formatIp(gateway) } : {}), ...(dev === undefined ? {} : { dev }) }
 }
 
 /** Routes of the host that drop what a network has a route to, or a great part of what lies outside. */

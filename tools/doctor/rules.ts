@@ -124,7 +124,7 @@ function isTowards({ one: { link } }: Examined, { index }: ListedRoute): boolean
 }
 
 /** Rules for all packets of an address: those for some ports, marks, users or interfaces are meant for these. */
-function isPlain(rule: Rule): boolean {
+export function isPlain(rule: Rule): boolean {
   const { not, mark, tos, ipProtocol, sourcePorts, destinationPorts, users, tunnelId, l3Master } = rule
   const selectors = [not, mark, tos, ipProtocol, sourcePorts, destinationPorts, users, tunnelId, l3Master]
   const others = [rule.inputInterface, rule.outputInterface, rule.suppressPrefixLength, rule.suppressGroup]

@@ -17,7 +17,7 @@ import { answerLost } from "./bridge.ts"
 import { describeRefusal, has, isConntrackFull, tableText } from "./facts.ts"
 import { markOf } from "./fib.ts"
 import { formatPlace, type HookResult } from "./filter.ts"
-import { whyNotForwarded, whyRefused } from "./forwarding.ts"
+import { whyNotForwarded, whyRefused, whyReverseFiltered } from "./forwarding.ts"
 import { toPort } from "./frames.ts"
 import { virtualServers } from "./ipvs.ts"
 import { RTN, readIfThere } from "./kernel.ts"
@@ -65,6 +65,11 @@ function routeOf(trip: Trip, packet: Packet, input?: Ifindex): ListedRoute | Rou
 
 function isLinkUp(link: Link | undefined): boolean {
   return link !== undefined && (link.flags & IFF_UP) !== 0
+}
+
+function hasNoCarrier(link: Link | undefined): boolean {
+  const state = link?.attributes.operState
+  return state === OperState.Down || state === OperState.LowerLayerDown
 }
 
 /** The next hops of the main table's narrowest route to an address. */
@@ -122,7 +127,11 @@ function forward(trip: Trip, packet: Packet, route: ListedRoute | RouteRefusal):
   const { way } = trip
   const closed = whyNotForwarded(packet)
   if (closed !== undefined) return way.end(closed)
-  if (typeof route === "string") return way.end(whyRefused(trip, packet, route))
+  if (typeof route === "string") {
+    const { source, input } = packet
+    way.isUnrouted = whyReverseFiltered(trip.kernel.routeOf({ dst: source }), source, input, trip.kernel) === undefined
+    return way.end(whyRefused(trip, packet, route))
+  }
   return send(trip, packet, route, `forwarded from "${packet.input}"`)
 }
 
@@ -133,6 +142,8 @@ function send(trip: Trip, packet: Packet, route: ListedRoute, how: string): Hop[
   const gateway = route.gateway === undefined ? "" : ` to gateway ${formatIp(route.gateway)}`
   way.pass("host", `${how} to "${output}"${gateway}${tableText(route.table)}`)
   const link = route.index === undefined ? undefined : kernel.link(route.index)
+  const isDead = link !== undefined && (!isLinkUp(link) || hasNoCarrier(link))
+  way.isUnrouted = isDead && tableText(route.table) !== ""
   if (link && !isLinkUp(link)) return way.end(`"${output}" is down`)
   const blocked =
     (packet.isOfHost ? undefined : whyBlockedByIpsec(trip, "fwd", packet)) ?? whyBlockedByIpsec(trip, "out", packet)
@@ -180,9 +191,7 @@ function leave(trip: Trip, packet: Packet, route: ListedRoute, gateway: string):
       other,
       `it reaches ${describe(other)}, ${text}${port}, by "${packet.output}"`,
     )
-  const state = trip.kernel.link(packet.output)?.attributes.operState
-  if (state === OperState.Down || state === OperState.LowerLayerDown)
-    return way.end(`"${packet.output}" has no carrier`)
+  if (hasNoCarrier(trip.kernel.link(packet.output))) return way.end(`"${packet.output}" has no carrier`)
   tellNeighbour(trip, packet, route)
   const isPrivate =
     !packet.isSourceMapped && attachments.some(({ addresses }) => addresses.some((each) => has(each, packet.source)))
@@ -202,9 +211,12 @@ function tellNeighbour({ way, kernel }: Trip, { destination, output }: Packet, {
   const name = gateway === undefined ? formatIp(destination) : `gateway ${formatIp(gateway)}`
   if (entry && (entry.state & NeighbourState.Failed) !== 0)
     way.pass("host", `${name} has not answered when the host last asked for its MAC on "${output}"`, "perhaps")
-  else if (entry === undefined && gateway !== undefined)
-    way.notJudged("host", `whether ${name} is there: the host has not asked for its MAC on "${output}"`)
+  else if ((entry === undefined && gateway !== undefined) || entry?.state === NUD_INCOMPLETE)
+    way.notJudged("host", `whether ${name} is there: the host has no answer from it on "${output}" yet`)
 }
+
+/** <linux/neighbour.h>: asked, and not answered yet. */
+const NUD_INCOMPLETE = 1
 
 /** Whether a route leads to an attachment's end on the host, its bridge, or what sits on that. */
 function isTowards({ node }: Trip, { link }: NodeAttachment, { index }: ListedRoute): boolean {

@@ -52,13 +52,14 @@ export function walkEach(ground: Ground, from: (trip: Trip) => Hop[]): Walk {
   const { found, isAll } = explore((choices: Choices): Walk => {
     const way = new Way()
     const hops = from({ ...ground, way, kernel, rules: { bases, rulesOf, kernel, choices } })
-    return { hops, stop: hops.at(-1)?.passes === "no" ? way.stop : undefined }
+    return { hops, stop: hops.at(-1)?.passes === "no" ? way.stop : undefined, isUnrouted: way.isUnrouted }
   }, WAYS)
   const hops = joinWays(found.map((each) => each.hops))
   const stop = found.every((each) => each.stop !== undefined) ? found[0]?.stop : undefined
-  if (isAll) return { hops, stop }
+  const isUnrouted = found.every((each) => each.isUnrouted)
+  if (isAll) return { hops, stop, isUnrouted }
   const more = `there are more ways by chance: ${WAYS} were followed`
-  return { hops: [...hops, { where: "end", what: more, passes: "perhaps" }], stop: undefined }
+  return { hops: [...hops, { where: "end", what: more, passes: "perhaps" }], stop: undefined, isUnrouted: false }
 }
 
 /** A walk that begins at an attachment. */

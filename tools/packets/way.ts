@@ -29,12 +29,15 @@ export interface Walk {
   readonly hops: readonly Hop[]
   /** The chain that drops the packet; undefined where it ends otherwise, or only on one of several ways. */
   readonly stop: Stop | undefined
+  /** Whether the host has no way for it, but for `rp_filter`, or sends it by a table of policy routing to a dead interface. */
+  readonly isUnrouted: boolean
 }
 
 /** Collects hops; knows whether the packet has ended. */
 export class Way {
   readonly hops: Hop[] = []
   stop: Stop | undefined
+  isUnrouted = false
   #isAnswer = false
 
   pass(where: Hop["where"], what: string, passes: Hop["passes"] = "yes"): void {

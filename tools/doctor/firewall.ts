@@ -1,0 +1,374 @@
+import { Netns } from "../../pkg/netns/mod.ts"
+import { AF_INET, AF_INET6, type Family, familyOf, formatIp, parseIp, sameBytes } from "../../pkg/types/mod.ts"
+import { type FilterView, verdictOf } from "../node/mod.ts"
+import {
+  type Destination,
+  dropsAlso,
+  formatPlace,
+  HostKernel,
+  type SharedGround,
+  type Stop,
+  share,
+  type Walk,
+  walk,
+  walkFromHost,
+  walkInbound,
+} from "../packets/mod.ts"
+import { affectedBy, type Check, type Finding, nameOf, type Patient } from "./finding.ts"
+import { linkTowards } from "./host-routes.ts"
+import type { Address, Examined } from "./inside.ts"
+import { type Command, ofOthers, sh } from "./remedy.ts"
+import { isPlain } from "./rules.ts"
+
+/** Tables of this suite, and of the reference suite: what these drop is configured. */
+const OURS = /^cni_/
+
+/**
+ * Addresses outside, far from each other, so that a block of one network is not taken for a fault; nothing is sent to them. They are
+ * those of root name servers.
+ */
+const OUTSIDE: Readonly<Record<Family, readonly Uint8Array[]>> = {
+  [AF_INET]: ["198.41.0.4", "192.5.5.241"].flatMap((ip) => parseIp(ip) ?? []),
+  [AF_INET6]: ["2001:503:ba3e::2:30", "2001:500:2f::f"].flatMap((ip) => parseIp(ip) ?? []),
+}
+
+/** A container with one of its addresses. */
+interface Member {
+  readonly examined: Examined
+  readonly address: Address
+}
+
+/** One packet of a kind, in words, and its walk. */
+interface Attempt {
+  readonly what: string
+  readonly walk: () => Walk
+}
+
+/** Packets that a network needs. They are lost when each of them is dropped: a rule about one port or destination is meant. */
+interface Kind {
+  readonly severity: Finding["severity"]
+  readonly why: string
+  /** Whether both ends are containers of the network: rules about either of them are a policy. */
+  readonly isBetween?: true
+  readonly attempts: (member: Member, others: readonly Member[], at: Walks) => Attempt[]
+}
+
+const HOST_WHY = "containers do not reach their host, or the host does not reach containers, as kubelet's probes do"
+const FORWARD_WHY = "a drop is final, also where other tables accept"
+
+const kinds: readonly Kind[] = [
+  {
+    severity: "error",
+    why: `${FORWARD_WHY}: containers reach nothing outside`,
+    attempts: (member, _, at) => outside(member, at),
+  },
+  {
+    severity: "error",
+    why: HOST_WHY,
+    attempts: ({ examined, address: { gateway } }, _, at) =>
+      gateway === undefined || !at.isOfHost(gateway)
+        ? []
+        : toEach(gateway, [0, 443, 53]).map((to) => at.from(examined, to)),
+  },
+  {
+    severity: "error",
+    why: HOST_WHY,
+    attempts: ({ examined, address }, _, at) =>
+      linkTowards(examined, at.patient) === undefined
+        ? []
+        : toEach(address.ip, [0, 80, 8080]).map((to) => at.fromHost(examined, to)),
+  },
+  {
+    severity: "error",
+    why: "containers of the network do not reach each other",
+    isBetween: true,
+    attempts: ({ examined }, [other], at) =>
+      other === undefined ? [] : toEach(other.address.ip, [0, 80, 8080]).map((to) => at.from(examined, to)),
+  },
+  {
+    severity: "error",
+    why: "containers do not reach published ports",
+    attempts: ({ examined, address }, others, at) => {
+      const { gateway } = address
+      const [client = examined] = others.map((each) => each.examined)
+      if (gateway === undefined || at.isRouted(familyOf(address.ip))) return []
+      return at.portsOf(examined, address).map((to) => at.from(client, { ...to, ip: gateway }))
+    },
+  },
+  {
+    severity: "warning",
+    why: "published ports do not answer from outside; it may be meant",
+    attempts: ({ examined, address }, _, at) =>
+      at
+        .portsOf(examined, address)
+        .flatMap((to) => OUTSIDE[familyOf(address.ip)].map((source) => at.fromOutside(examined, source, to))),
+  },
+]
+
+function outside({ examined, address }: Member, at: Walks): Attempt[] {
+  const places = OUTSIDE[familyOf(address.ip)].flatMap((ip) => [443, 80].map((port) => ({ ip, port })))
+  return places.map((place) => at.from(examined, { ...place, protocol: "tcp" }))
+}
+
+/** An echo, and TCP to each port; UDP to port 53. */
+function toEach(ip: Uint8Array, ports: readonly number[]): Destination[] {
+  return ports.map((port) => ({ ip, port, protocol: port === 0 ? "icmp" : port === 53 ? "udp" : "tcp" }))
+}
+
+/** The walks over one node. */
+class Walks {
+  readonly patient: Patient
+  readonly ground: SharedGround
+
+  constructor(patient: Patient, kernel: HostKernel) {
+    const { node, attachments, filter } = patient
+    this.patient = patient
+    this.ground = share({ node, attachments, filter }, kernel)
+  }
+
+  from({ one }: Examined, to: Destination): Attempt {
+    return {
+      what: `${describe(to)} from ${nameOf(one)} to ${formatPlace(to.ip, to.port)}`,
+      walk: () => {
+        using sandbox = one.netns === undefined ? undefined : Netns.find(one.netns)
+        return sandbox
+          ? walk({ ...this.ground, attachment: one }, sandbox, to)
+          : { hops: [], stop: undefined, isUnrouted: false }
+      },
+    }
+  }
+
+  fromHost({ one }: Examined, to: Destination): Attempt {
+    const what = `${describe(to)} from the host to ${formatPlace(to.ip, to.port)} of ${nameOf(one)}`
+    return { what, walk: () => walkFromHost(this.ground, to) }
+  }
+
+  fromOutside({ one }: Examined, source: Uint8Array, to: Omit<Destination, "ip">): Attempt {
+    const what = `${describe(to)} from outside (${formatIp(source)}) to published port ${to.port} of ${nameOf(one)}`
+    return { what, walk: () => walkInbound(this.ground, { source, destination: to }) }
+  }
+
+  /** The first published port of a container that is on all addresses of the host. */
+  portsOf({ one }: Examined, { ip }: Address): Omit<Destination, "ip">[] {
+    const isOwn = (to: string) => to.startsWith(familyOf(ip) === AF_INET ? `${formatIp(ip)}:` : `[${formatIp(ip)}]:`)
+    const { ports } = this.patient.node.rules
+    const own = ports.filter(({ to, hostPort }) => /^\d+\//.test(hostPort) && isOwn(to))
+    const isKnown = own.find(({ protocol }) => protocol === "tcp" || protocol === "udp")
+    return isKnown && one.isAlive !== false ? [{ port: isKnown.port, protocol: isKnown.protocol as "tcp" | "udp" }] : []
+  }
+
+  isOfHost(ip: Uint8Array): boolean {
+    const text = formatIp(ip)
+    const { links } = this.patient.node
+    return links.some(
+      ({ nsid, addresses }) => nsid === undefined && addresses.some((each) => each.split("/")[0] === text),
+    )
+  }
+
+  isRouted(family: Family): boolean {
+    const all = family === AF_INET ? "0.0.0.0/0" : "::/0"
+    return this.patient.node.routes.some(({ dst, isClosed }) => dst === all && !isClosed)
+  }
+}
+
+function describe({ protocol, port }: Omit<Destination, "ip">): string {
+  return port === 0 ? "an echo request" : protocol.toUpperCase()
+}
+
+/** The packets that each network needs, and rules of others that drop them or the answer to them. */
+export const checkFirewall: Check = (patient) => {
+  const { filter, examined } = patient
+  const foreign = (filter?.bases ?? []).filter(({ table, type }) => type === "filter" && !OURS.test(table.name))
+  const isEmpty = ({ table, name }: (typeof foreign)[number]) =>
+    !filter?.rules.some(({ chain }) => chain.name === name && chain.table.name === table.name)
+  if (foreign.every((base) => base.policy === "accept" && isEmpty(base))) return []
+  const isPerInterface = foreign.some(({ table, devices }) => table.family === "bridge" || devices !== undefined)
+  using kernel = new HostKernel()
+  const walks = new Walks(patient, kernel)
+  const living = examined.filter(({ one }) => one.isAlive !== false && one.netns !== undefined)
+  const networks = Map.groupBy(living, ({ one }) => one.network)
+  const findings = [AF_INET, AF_INET6].flatMap((family) =>
+    [...networks.values()].flatMap((group) => {
+      const members = group.flatMap((each): Member[] => {
+        const address = each.interfaces.flatMap(({ addresses }) => addresses).find(({ ip }) => familyOf(ip) === family)
+        return address ? [{ examined: each, address }] : []
+      })
+      return kinds.flatMap((kind) => lostOf(kind, members, isPerInterface, walks))
+    }),
+  )
+  return oncePerChain(findings)
+}
+
+/** The host's rules that look at more than addresses, such as marks, where they lead what containers send outside nowhere. */
+export const checkPolicyRouting: Check = (patient) => {
+  const { examined, hostTables } = patient
+  if (hostTables.rules.every(isPlain)) return []
+  using kernel = new HostKernel()
+  const walks = new Walks(patient, kernel)
+  return examined.flatMap((each): Finding[] => {
+    const addresses = each.interfaces.flatMap((own) => own.addresses)
+    const lost = addresses.flatMap((address) => {
+      const attempts = walks.isRouted(familyOf(address.ip)) ? outside({ examined: each, address }, walks) : []
+      const ends = attempts.map(({ what, walk }) => ({ what, ...walk() }))
+      const [first] = ends
+      return first && ends.every(({ isUnrouted }) => isUnrouted) ? [`${first.what}: ${first.hops.at(-1)?.what}`] : []
+    })
+    const [first] = lost
+    if (first === undefined) return []
+    const what = `the host's policy routing loses ${first}`
+    return [
+      {
+        rule: "host-rule",
+        severity: "error",
+        network: each.one.network,
+        cause: "policy routing",
+        affected: [affectedBy(each.one)],
+        what,
+        ofMany: () => what,
+        why: "the container reaches nothing beyond the host",
+        remedy: ofOthers("have the rule leave out packets of containers", sh`ip rule show`),
+      },
+    ]
+  })
+}
+
+/** Members that are asked of a network without rules about single interfaces. */
+const SAMPLES = 3
+
+interface Lost {
+  readonly stop: Stop
+  readonly what: string
+  readonly isAnswer: boolean
+}
+
+interface FoundDrop {
+  readonly finding: Finding
+  readonly isBetween: boolean
+}
+
+function lostOf(kind: Kind, members: readonly Member[], isPerInterface: boolean, walks: Walks): FoundDrop[] {
+  const asked = isPerInterface ? members : sampled(members)
+  const lost: { member: Member; lost: Lost }[] = []
+  for (const member of asked) {
+    const others = members.filter(({ examined }) => examined.inside.inode !== member.examined.inside.inode)
+    const found = lostAll(kind.attempts(member, others, walks))
+    if (found) lost.push({ member, lost: found })
+    else if (!isPerInterface) return [] // what one container may is not closed for the network
+  }
+  const [first] = lost
+  if (first === undefined) return []
+  if (lost.length < asked.length) {
+    const single = lost.filter(({ lost: { stop } }) => stop.device !== undefined || stop.base.table.family === "bridge")
+    return single.map(({ member, lost: found }) => findingOf(kind, found, [member], walks.patient))
+  }
+  const isPolicy = ({ lost: { stop }, member }: (typeof lost)[number]) =>
+    [stop.packet.original.source, stop.packet.original.destination]
+      .filter((ip) => kind.isBetween || sameBytes(ip, member.address.ip))
+      .some((ip) => isAboutOne(stop, ip, member.address.gateway, walks))
+  if ((kind.isBetween || members.length === 1) && lost.every(isPolicy)) return []
+  return [findingOf(kind, first.lost, members, walks.patient)]
+}
+
+/** The first, the one in the middle, and the last. */
+function sampled(members: readonly Member[]): Member[] {
+  if (members.length <= SAMPLES) return [...members]
+  return [0, members.length >> 1, members.length - 1].flatMap((at) => members[at] ?? [])
+}
+
+/** The first packet, where a chain of others drops each of them. */
+function lostAll(attempts: readonly Attempt[]): Lost | undefined {
+  let first: Lost | undefined
+  for (const { what, walk } of attempts) {
+    const { stop, hops } = walk()
+    if (stop === undefined || OURS.test(stop.base.table.name)) return undefined
+    first ??= { stop, what, isAnswer: hops.at(-1)?.isAnswer === true }
+  }
+  return first
+}
+
+/** Whether rules name an address of a container: they leave out its neighbor, and are a policy. */
+function isAboutOne(stop: Stop, own: Uint8Array, gateway: Uint8Array | undefined, { ground }: Walks): boolean {
+  const flipped = [1, 2, 3, 4].map((bits) => own.map((byte, at) => (at === own.length - 1 ? byte ^ bits : byte)))
+  const neighbour = flipped.find((ip) => gateway === undefined || !sameBytes(ip, gateway))
+  return neighbour !== undefined && !dropsAlso(ground, stop, own, neighbour)
+}
+
+function findingOf(
+  kind: Kind,
+  { stop, what, isAnswer }: Lost,
+  members: readonly Member[],
+  patient: Patient,
+): FoundDrop {
+  const { base, rule, device } = stop
+  const { table, hook } = base
+  const maker = patient.filter && makerOf(patient.filter, table.name)
+  const at = device === undefined ? "" : ` at "${device}"`
+  const place = `table ${table.family} ${table.name}, chain ${base.name}${maker === undefined ? "" : ` (made by ${maker})`}`
+  const packet = isAnswer ? `the answer to ${what}` : what
+  const says =
+    rule === undefined
+      ? `${place} drops ${packet}${at}, by its policy`
+      : `a rule in ${place} drops ${packet}${at}: chain ${rule.chain.name}, handle ${rule.handle}`
+  const name = nameOfStop(stop)
+  const isForwarded = name === "forward-drop" || name === "forward-drop-rule"
+  const via = members[0] && linkTowards(members[0].examined, patient)?.name
+  const hint = via === undefined || !isForwarded ? "" : hintOf(maker, via)
+  const finding: Finding = {
+    rule: name,
+    severity: kind.severity,
+    cause: `${place} at ${hook}`,
+    affected: members.map(({ examined }) => affectedBy(examined.one)),
+    what: says,
+    ofMany: () => says,
+    why: kind.why,
+    remedy: ofOthers(`let such packets pass there${hint}`, shownChain(rule?.chain ?? base)),
+  }
+  return { finding, isBetween: kind.isBetween === true }
+}
+
+function nameOfStop({ base, rule, device }: Stop): Finding["rule"] {
+  if (base.table.family === "bridge") return "frames-dropped"
+  if (device !== undefined) return "netdev-drop"
+  if (base.hook === "input" || base.hook === "output") return "host-drop"
+  return rule === undefined ? "forward-drop" : "forward-drop-rule"
+}
+
+/** One finding for each chain: the first, with the containers of all; what containers send each other counts where nothing else is lost. */
+function oncePerChain(findings: readonly FoundDrop[]): Finding[] {
+  return [...Map.groupBy(findings, ({ finding }) => finding.cause).values()].flatMap((alike) => {
+    const own = alike.filter(({ isBetween }) => !isBetween)
+    const [first] = own.length > 0 ? own : alike
+    const concerned = own.length > 0 ? own : alike
+    const affected = new Map(
+      concerned.flatMap(({ finding }) => finding.affected ?? []).map((each) => [each.name, each]),
+    )
+    return first ? [{ ...first.finding, affected: [...affected.values()] }] : []
+  })
+}
+
+/** Where a program wants to be told, in words. */
+function hintOf(maker: string | undefined, device: string): string {
+  if (maker === "docker") return `: its chain DOCKER-USER is for rules such as "-i ${device} -j ACCEPT"`
+  if (maker === "firewalld") return `: "${device}" belongs into a zone that forwards, such as trusted`
+  return maker === "ufw" ? `: "ufw route allow in on ${device}" and "out on ${device}" say so` : ""
+}
+
+/** The program that owns the rules of a table, by its chains' names. */
+function makerOf({ rules, bases }: FilterView, table: string): string | undefined {
+  if (table === "firewalld") return "firewalld"
+  const inTable = rules.filter(({ chain }) => chain.table.name === table)
+  const names = [...inTable.map(({ chain }) => chain.name), ...inTable.flatMap(jumpOf)]
+  names.push(...bases.filter((base) => base.table.name === table).map(({ name }) => name))
+  const signs = { docker: /^DOCKER/, ufw: /^ufw-/, "kube-proxy": /^KUBE-/ }
+  return Object.entries(signs).find(([, sign]) => names.some((name) => sign.test(name)))?.[0]
+}
+
+function jumpOf(rule: FilterView["rules"][number]): string[] {
+  const verdict = verdictOf(rule)
+  return typeof verdict === "object" ? [verdict.jump] : []
+}
+
+/** The command that shows a chain with the handles of its rules. */
+export function shownChain({ table, name }: Pick<Stop["base"], "table" | "name">): Command {
+  return sh`nft -a list chain ${[table.family, table.name, name]}`
+}

@@ -1,0 +1,42 @@
+import { expect, test } from "bun:test"
+import type { FilterView } from "../node/mod.ts"
+import { checkOwnTables } from "./own-tables.ts"
+import { accept, attachmentOf, cachedOf, patientOf, ruleOf, told } from "./testing/patients.ts"
+
+test("a table of ours that is dormant is told, and no other", () => {
+  const dormant = [
+    { family: "inet", name: "cni_firewall" },
+    { family: "ip", name: "mine" },
+  ] as const
+  expect(told(checkOwnTables(patientOf({ filter: { bases: [], rules: [], dormant } })))).toEqual([
+    `error table-dormant
+table inet cni_firewall is dormant: no packet comes through its chains
+what its rules do for containers does not happen: masquerade, published ports, policies, the check of MACs
+nft add table inet cni_firewall`,
+  ])
+  expect(checkOwnTables(patientOf({ filter: { bases: [], rules: [] } }))).toEqual([])
+  expect(checkOwnTables(patientOf({}))).toEqual([])
+})
+
+test("a table of ours that has lost the rules of a base chain is told once, with all that need them", () => {
+  const cached = { ...cachedOf([{ type: "portmap" }]), isAlive: true }
+  const of = (containerId: string, place = "ip cni_hostports ports") =>
+    attachmentOf({ containerId, ...cached, rules: [{ place, backend: "nftables", owner: "" }] })
+  const chain = (name: string) => ruleOf(`ip cni_hostports ${name}`, 1, accept)
+  const tables = [{ family: "ip", name: "cni_hostports" }] as const
+  const found = (names: string[], attachments = [of("c1"), of("c2")], more: Partial<FilterView> = {}) =>
+    told(checkOwnTables(patientOf({ attachments, filter: { bases: [], rules: names.map(chain), tables, ...more } })))
+  expect(found(["postrouting", "output"])).toEqual([
+    `error table-incomplete
+chain prerouting of table ip cni_hostports has no rules, and 2 containers need them: "pods/c1/eth0", "pods/c2/eth0"
+packets do not come to what the table has of containers: masquerade and published ports do not work
+cni reattach pods/c1/eth0`,
+  ])
+  expect(found(["postrouting", "output", "prerouting"])).toEqual([])
+  expect(found([], [of("c1", "ip cni_masquerade containers")])).toEqual([])
+  expect(found([], [of("c1")], { dormant: tables })[0]).toContain("table-dormant")
+  expect(found([], [{ ...of("c1"), isAlive: false }])[0]).toEndWith(
+    "the next ADD of a plugin that uses the table makes the rules anew",
+  )
+  expect(found(["prerouting"], [of("c1")])[0]).toContain("chains output, postrouting of table ip cni_hostports")
+})

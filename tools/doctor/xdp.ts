@@ -1,0 +1,28 @@
+import type { NodeLink } from "../node/mod.ts"
+import { affectedBy, type Check, containerLinks, type Finding } from "./finding.ts"
+import { ofOthers, sh } from "./remedy.ts"
+
+/** XDP programs at containers' ends and bridges; at an uplink, network plugins that work by eBPF have theirs. What they drop cannot be read. */
+export const checkXdp: Check = (patient) => {
+  const names = new Set(containerLinks(patient))
+  const own = patient.node.links.filter(({ nsid, name }) => nsid === undefined && names.has(name))
+  return own.flatMap((link): Finding[] => {
+    const { name, xdp } = link
+    if (!xdp) return []
+    const isConcerned = ({ nsid, index, master }: NodeLink) =>
+      nsid === undefined && (index === link.index || master === link.index)
+    const concerned = patient.attachments.filter((one) => one.link && isConcerned(one.link))
+    return [
+      {
+        rule: "xdp-program",
+        severity: "warning",
+        cause: link.kind === "bridge" ? `bridge ${name}` : "ends",
+        affected: concerned.map(affectedBy),
+        what: `an XDP program (id ${xdp.id}) is attached to "${name}"`,
+        ofMany: (count) => `XDP programs are attached to interfaces of ${count} containers, at "${name}" id ${xdp.id}`,
+        why: "it sees each packet that comes in there before all rules, and no rule shows what it drops",
+        remedy: ofOthers("it may be meant to be there: if it is not, detach it", sh`bpftool prog show id ${xdp.id}`),
+      },
+    ]
+  })
+}

@@ -1,0 +1,64 @@
+import { sameBytes } from "../../pkg/types/mod.ts"
+import type { Inside, NodeAttachment } from "../node/mod.ts"
+import { indexRules } from "./chain-walk.ts"
+import { Choices } from "./choices.ts"
+import { passHook } from "./filter.ts"
+import type { HostKernel } from "./kernel.ts"
+import { firstPacket, type Packet } from "./packet.ts"
+import { type Ground, insideRules } from "./trip.ts"
+import type { Stop } from "./way.ts"
+
+/** A ground whose kernel and rules many walks share. */
+export type SharedGround = Ground & { readonly shared: NonNullable<Ground["shared"]> }
+
+/** Opens what many walks over one node share. The kernel is the caller's to dispose. */
+export function share(ground: Ground, kernel: HostKernel): SharedGround {
+  return { ...ground, shared: { kernel, rulesOf: indexRules(ground.filter ?? { rules: [] }) } }
+}
+
+/** Whether the rules that drop a packet of one address, or for it, also drop that of another one. */
+export function dropsAlso({ filter, shared }: SharedGround, stop: Stop, own: Uint8Array, other: Uint8Array): boolean {
+  const { packet, base, device } = stop
+  const replaced = (ip: Uint8Array) => (sameBytes(ip, own) ? other : ip)
+  const { source, destination } = packet.original
+  const original = { ...packet.original, source: replaced(source), destination: replaced(destination) }
+  const rules = { ...shared, bases: filter?.bases ?? [], choices: new Choices() }
+  const changed = { ...packet, source: replaced(packet.source), destination: replaced(packet.destination), original }
+  return passHook(rules, base.hook, changed, device).verdict === "drop"
+}
+
+/** The ports of packets that a container may send and get; 0 is an echo. */
+const PORTS = [0, 53, 80, 443, 40000] as const
+
+/** The chain in a container that drops all that the container sends, or all that it gets, by one of its addresses; of its chains only base chains are read. */
+export function closedInside(inside: Inside, { ifName }: NodeAttachment, own: readonly Uint8Array[]): Stop | undefined {
+  const { filter } = inside
+  if (filter === undefined) return undefined
+  const rules = insideRules(inside, filter, new Choices())
+  for (const base of filter.bases.filter(({ type }) => type !== "nat")) {
+    const isSent = base.hook === "output" || base.hook === "postrouting" || base.hook === "egress"
+    const isDevice = base.hook === "ingress" || base.hook === "egress"
+    if (base.hook === "forward" || (isDevice && base.devices?.includes(ifName) !== true)) continue
+    for (const ip of own.filter(({ length }) => base.table.family !== (length === 4 ? "ip6" : "ip"))) {
+      const others = [ip.map((byte, at) => (at === ip.length - 1 ? byte ^ 1 : byte)), ip.map((byte) => byte ^ 0x55)]
+      const packets = others.flatMap((other) => PORTS.flatMap((port) => packetsOf(isSent, ip, other, port, ifName)))
+      const results = packets.map((packet) =>
+        passHook({ ...rules, bases: [base] }, base.hook, packet, isDevice ? ifName : undefined),
+      )
+      const [first] = results
+      if (first?.by && results.every(({ verdict }) => verdict === "drop"))
+        return { ...first.by, packet: first.packet, isInContainer: true }
+    }
+  }
+  return undefined
+}
+
+/** What begins a connection by TCP and UDP, or by an echo, and what is established: sent by a container, or for it. */
+function packetsOf(isSent: boolean, own: Uint8Array, other: Uint8Array, port: number, ifName: string): Packet[] {
+  const [source, ip] = isSent ? [own, other] : [other, own]
+  return (port === 0 ? (["icmp"] as const) : (["tcp", "udp"] as const)).flatMap((protocol): Packet[] => {
+    const first = firstPacket(source, { ip, port, protocol }, isSent ? "" : ifName)
+    const packet = { ...first, output: isSent ? ifName : "" }
+    return [packet, { ...packet, destinationPort: 0, sourcePort: port, tracking: "established" }]
+  })
+}
