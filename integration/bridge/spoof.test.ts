@@ -126,8 +126,9 @@ describe("ADD with macspoofchk", () => {
   })
 
   test("does not bring the port up before it is guarded, and takes all back when it cannot be", async () => {
-    const { host, pod } = await hostAndPods()
+    const { host, pod, other } = await hostAndPods()
     await using _ = host
+    await new Attachment(host, other, bridgeNetwork()).add() // makes the bridge, which stays
     // A set of another type is in the way of ours.
     await host.exec("nft", ["add table bridge cni_spoofcheck; add set bridge cni_spoofcheck guarded { type mark; }"])
     const before = await takeSnapshot(host)
