@@ -5,13 +5,14 @@ import {
   type Arguments,
   type Command,
   Found,
+  placesOf,
   readSeconds,
   text,
   UsageError,
   wantsJson,
   word,
 } from "../tools/command.ts"
-import { defaults, type Terminal } from "../tools/environment.ts"
+import type { Terminal } from "../tools/environment.ts"
 import { watch } from "../tools/watch.ts"
 import { parseArguments } from "./arguments.ts"
 import { complete, completionHelp, completionScript, nextWords, shells } from "./completion.ts"
@@ -46,7 +47,9 @@ export async function runTool(tool: Tool, args: readonly string[], terminal: Ter
   const { commands } = tool
   if (args[0] === "__complete") {
     const help = { words: ["COMMAND"], flags: {} }
-    terminal.stdout(complete({ ...commands, help }, args.slice(1), terminal.env.NETCONFPATH || defaults.confDir))
+    terminal.stdout(
+      complete({ ...commands, help }, args.slice(1), placesOf({ flags: {}, words: [] }, terminal).confDir),
+    )
     return 0
   }
   const [name, ...rest] = nameFirst(tool, args)

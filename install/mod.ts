@@ -17,7 +17,7 @@ export {
 export { type Installation, install } from "./install.ts"
 export { wakeWatchers } from "./layout.ts"
 export type { Manifest, Placed } from "./manifest.ts"
-export { knownBinDir, type RuntimePlaces, runtimePlaces } from "./paths.ts"
+export { nodeDirectories, packagedBinDirs, type RuntimePlaces, runtimePlaces } from "./paths.ts"
 export type { Outcome } from "./plan.ts"
 export { rollback } from "./rollback.ts"
 export { InstallerRun } from "./run.ts"

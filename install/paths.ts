@@ -1,5 +1,5 @@
 import { decodeUtf8 } from "../pkg/engine/mod.ts"
-import { findFile, findStat, isDirectory, readDirectory, unlessErrno } from "../pkg/libc/mod.ts"
+import { dirname, findFile, findStat, isDirectory, join, readDirectory, unlessErrno } from "../pkg/libc/mod.ts"
 
 /** The directories of a runtime: where it looks for plugins, in its order, and for configurations. */
 export interface RuntimePlaces {
@@ -64,6 +64,37 @@ export function runtimePlaces(root = ""): RuntimePlaces[] {
   })
 }
 
+/** Where a node has its plugins and its networks. */
+export interface NodeDirectories {
+  readonly binDirs: readonly string[]
+  readonly confDir: string
+  /** Whether a runtime's configuration names the directories of plugins. */
+  readonly isOfRuntime: boolean
+  /** How the directories were found, for people: "as /etc/containerd/config.toml says". */
+  readonly origin: string
+}
+
+const DEFAULT_BIN_DIR = "/opt/cni/bin"
+const DEFAULT_CONF_DIR = "/etc/cni/net.d"
+
+/** Returns the directories in which the runtime of this node looks: those of its configuration, else the usual one that exists. */
+export function nodeDirectories(root = ""): NodeDirectories {
+  const runtimes = runtimePlaces(root)
+  const first = runtimes.find(({ binDirs }) => binDirs.length > 0)
+  const known = first ? undefined : knownBinDir(root)
+  return {
+    binDirs: first?.binDirs ?? [known ?? DEFAULT_BIN_DIR],
+    confDir: first?.confDir ?? runtimes.find(({ confDir }) => confDir)?.confDir ?? DEFAULT_CONF_DIR,
+    isOfRuntime: first !== undefined,
+    origin: first ? `as ${first.file} says` : known === undefined ? "the default" : "which is there",
+  }
+}
+
+/** Returns the directories where a package has its plugins, by that of its tool: /usr/lib/cni and /usr/libexec/cni for /usr/bin. */
+export function packagedBinDirs(toolDirectory: string): string[] {
+  return ["lib", "libexec"].map((name) => join(dirname(toolDirectory), name, "cni"))
+}
+
 /** The first of the usual plugin directories that exists; `undefined` when none of them does. */
 export function knownBinDir(root = ""): string | undefined {
   return knownBinDirs.find((directory) => {
@@ -72,15 +103,17 @@ export function knownBinDir(root = ""): string | undefined {
   })
 }
 
-/** The files that are there, with their texts. */
+/** The files that exist and that this user may read, with their texts. */
 function filesAt(root: string, path: string): { file: string; text: string }[] {
   const isFile = /\.(toml|conf)$/.test(path)
-  const names = isFile ? [] : (unlessErrno(() => readDirectory(`${root}${path}`), "ENOENT") ?? [])
+  const names = isFile ? [] : (unlessErrno(() => readDirectory(`${root}${path}`), ...UNREADABLE) ?? [])
   return (isFile ? [path] : names.sort().map((name) => `${path}/${name}`)).flatMap((file) => {
-    const bytes = findFile(`${root}${file}`)
+    const bytes = unlessErrno(() => findFile(`${root}${file}`), ...UNREADABLE)
     return bytes === undefined ? [] : { file, text: decodeUtf8(bytes) }
   })
 }
+
+const UNREADABLE = ["ENOENT", "ENOTDIR", "EACCES"] as const
 
 const withoutSlash = (path: string) => path.replace(/(?!^)\/+$/, "")
 

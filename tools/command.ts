@@ -1,4 +1,5 @@
-import { exists, resolve } from "../pkg/libc/mod.ts"
+import { nodeDirectories, packagedBinDirs } from "../install/mod.ts"
+import { dirname, executablePath, exists, resolve } from "../pkg/libc/mod.ts"
 import { loadNetwork, type Network, type Runtime } from "../pkg/libcni/mod.ts"
 import { printJson, stringifyJson } from "../pkg/types/mod.ts"
 import { defaults, readPath, type Terminal } from "./environment.ts"
@@ -110,8 +111,8 @@ export const watchFlags = {
 
 /** The flags of every command that runs plugins. */
 export const runtimeFlags = {
-  "conf-dir": { type: "string", value: "DIR", help: "network configurations (NETCONFPATH, else /etc/cni/net.d)" },
-  "bin-dir": { type: "string", value: "DIR[:DIR]", help: "plugins (CNI_PATH, else /opt/cni/bin)" },
+  "conf-dir": { type: "string", value: "DIR", help: "network configurations (NETCONFPATH, else the runtime's)" },
+  "bin-dir": { type: "string", value: "DIR[:DIR]", help: "plugins (CNI_PATH, else the runtime's)" },
   "cache-dir": { type: "string", value: "DIR", help: "results of ADD, for CHECK and DEL (default /var/lib/cni)" },
   timeout: { type: "string", value: "SECONDS", help: "kill a plugin that takes longer (default: never)" },
   ...outputFlags,
@@ -132,11 +133,17 @@ export const nodeFlags = {
   ...outputFlags,
 } as const satisfies Record<string, Flag>
 
-/** The directories of a node, from flags and environment. */
-export function placesOf(args: Arguments, { env }: Terminal): NodePlaces {
+/**
+ * The directories of a node: by flags and environment, else those in the configuration of containerd, CRI-O, k3s or RKE2, else the usual ones and
+ * that of the tool's package.
+ */
+export function placesOf(args: Arguments, { env }: Pick<Terminal, "env">): NodePlaces {
+  const { confDir, binDirs, isOfRuntime } = nodeDirectories()
+  const asked = text(args, "bin-dir") ?? env.CNI_PATH
+  const packaged = isOfRuntime ? [] : packagedBinDirs(dirname(executablePath())).filter(exists)
   return {
-    confDir: resolve(text(args, "conf-dir") ?? (env.NETCONFPATH || defaults.confDir)),
-    binDirs: readPath(text(args, "bin-dir") ?? (env.CNI_PATH || defaults.binDir)),
+    confDir: resolve(text(args, "conf-dir") ?? (env.NETCONFPATH || confDir)),
+    binDirs: asked ? readPath(asked) : [...new Set([...binDirs, ...packaged])],
     cacheDir: resolve(text(args, "cache-dir") ?? defaults.cacheDir),
     dataDir: DEFAULT_DATA_DIR,
   }
@@ -160,11 +167,13 @@ export function print(args: Arguments, terminal: Terminal, found: { json(): unkn
 }
 
 /** The runtime of the flags and the environment. */
-export function runtimeOf(args: Arguments, { env, stderr, signal }: Terminal): Runtime {
+export function runtimeOf(args: Arguments, terminal: Terminal): Runtime {
+  const { env, stderr, signal } = terminal
+  const { binDirs, cacheDir } = placesOf(args, terminal)
   const timeout = text(args, "timeout")
   return {
-    path: readPath(text(args, "bin-dir") ?? (env.CNI_PATH || defaults.binDir)),
-    cacheDir: resolve(text(args, "cache-dir") ?? defaults.cacheDir),
+    path: binDirs,
+    cacheDir,
     env,
     stderr,
     signal,

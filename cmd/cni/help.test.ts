@@ -106,7 +106,7 @@ Flags:
   --container NAME      the addresses of this container
   --ifname NAME         only those of this interface (with --container; default eth0)
   --data-dir DIR        reservations (default: the network's, else /var/lib/cni/networks)
-  --conf-dir DIR        network configurations (NETCONFPATH, else /etc/cni/net.d)
+  --conf-dir DIR        network configurations (NETCONFPATH, else the runtime's)
   -o, --output FORMAT   text, wide (every column, nothing cut) or json (default text)
   --json                the same as -o json; errors are JSON, too
   --no-headers          print tables without their header row

@@ -1,4 +1,11 @@
-import { type Installation, knownBinDir, requireExecutable, requireVersion, runtimePlaces } from "../../install/mod.ts"
+import {
+  type Installation,
+  nodeDirectories,
+  packagedBinDirs,
+  requireExecutable,
+  requireVersion,
+  runtimePlaces,
+} from "../../install/mod.ts"
 import { basename, dirname, executablePath, exists, join, resolve } from "../../pkg/libc/mod.ts"
 import { loadNetworkFile, type Network } from "../../pkg/libcni/mod.ts"
 import { pluginNames } from "../../suite/plugins.ts"
@@ -55,21 +62,20 @@ export function installPlaces(args: Arguments): InstallPlaces {
 
 function findDirectories(args: Arguments): Pick<InstallPlaces, "binDir" | "confDir" | "origin"> {
   const [binDir, confDir] = [text(args, "bin-dir"), text(args, "conf-dir")]
+  const found = nodeDirectories()
   if (binDir !== undefined)
-    return { binDir: resolve(binDir), confDir: resolve(confDir ?? defaults.confDir), origin: undefined }
-  const all = runtimePlaces()
-  const runtimes = all.filter(({ binDirs }) => binDirs.length > 0)
+    return { binDir: resolve(binDir), confDir: resolve(confDir ?? found.confDir), origin: undefined }
+  const runtimes = runtimePlaces().filter(({ binDirs }) => binDirs.length > 0)
   const [first] = runtimes
   const other = runtimes.find(({ binDirs }) => binDirs[0] !== first?.binDirs[0])
   if (first && other) {
     const uses = [first, other].map(({ binDirs, file }) => `${binDirs[0]} (${file})`)
     throw new UsageError(`cannot choose a directory: runtimes use ${uses.join(" and ")}; name one with --bin-dir`)
   }
-  const known = first?.binDirs[0] ?? knownBinDir()
   return {
-    binDir: known ?? defaults.binDir,
-    confDir: resolve(confDir ?? (first ?? all[0])?.confDir ?? defaults.confDir),
-    origin: first ? `as ${first.file} says` : known === undefined ? "the default" : "which is there",
+    binDir: found.binDirs[0] ?? defaults.binDir,
+    confDir: resolve(confDir ?? found.confDir),
+    origin: found.origin,
   }
 }
 
@@ -107,14 +113,13 @@ function configuration(common: Common, file: string | undefined): Installation {
   return { ...common, mode: 0o644, from: dirname(file), source: () => file, names: [basename(file)] }
 }
 
-/** The directory of the plugins: `bin` beside this tool, as built, or that of the tool, as unpacked. */
+/** The directory of the plugins: `bin` beside this tool, as built, that of the tool, as unpacked, or that of the tool's package. */
 export function pluginsBeside(directory: string): string {
-  const places = [join(directory, "bin"), directory]
+  const places = [join(directory, "bin"), directory, ...packagedBinDirs(directory)]
   const missing = places.map((place) => pluginNames.filter((name) => !exists(join(place, name))))
   const found = places.find((_, at) => missing[at]?.length === 0)
   if (found !== undefined) return found
-  const [inBin = [], beside = []] = missing
-  const fewest = inBin.length <= beside.length ? inBin : beside
+  const [fewest = []] = missing.sort((a, b) => a.length - b.length)
   throw new Error(
     `Cannot find the plugins to install: expected all of them in ${places.join(" or ")}, without ${fewest.join(", ")}`,
   )

@@ -28,19 +28,20 @@ import {
   outputFlags,
   placesOf,
   print,
+  runtimeFlags,
   text,
   UsageError,
   word,
 } from "../../tools/command.ts"
 import { findContainer } from "../../tools/containers.ts"
-import { defaults, type Terminal } from "../../tools/environment.ts"
+import type { Terminal } from "../../tools/environment.ts"
 import { configuredNetworks, requireNetwork } from "../../tools/known-networks.ts"
 import { attachmentsOf, DEFAULT_DATA_DIR, readNode } from "../../tools/node/mod.ts"
 import { leaseTable, type NetworkUse, useAsJson } from "../../tools/tables.ts"
 
 const places = {
   "data-dir": { type: "string", value: "DIR", help: `reservations (default: the network's, else ${DEFAULT_DATA_DIR})` },
-  "conf-dir": { type: "string", value: "DIR", help: "network configurations (NETCONFPATH, else /etc/cni/net.d)" },
+  "conf-dir": runtimeFlags["conf-dir"],
   ...outputFlags,
 } as const
 
@@ -152,10 +153,9 @@ export function storesOf(name: string, args: Arguments, terminal: Terminal): Sto
 /**
  * host-local's configurations in a network; empty without a configuration of the network, or without host-local in it.
  */
-function configsOf(name: string, args: Arguments, { env, stderr }: Terminal): HostLocalConfig[] {
-  const confDir = text(args, "conf-dir") ?? (env.NETCONFPATH || defaults.confDir)
+function configsOf(name: string, args: Arguments, terminal: Terminal): HostLocalConfig[] {
   try {
-    return loadNetwork(confDir, name).plugins.flatMap((plugin) => {
+    return loadNetwork(placesOf(args, terminal).confDir, name).plugins.flatMap((plugin) => {
       const raw: JsonObject = { ...plugin.raw, name, cniVersion: newestVersion }
       const network = parseNetworkConfig(raw, { lenient: true })
       if (network.ipam?.type !== "host-local") return []
@@ -163,7 +163,7 @@ function configsOf(name: string, args: Arguments, { env, stderr }: Terminal): Ho
     })
   } catch (error) {
     if (!(error instanceof CniError)) throw error
-    stderr(`Warning: the ranges of "${name}" are unknown: ${error.message}\n`)
+    terminal.stderr(`Warning: the ranges of "${name}" are unknown: ${error.message}\n`)
     return []
   }
 }

@@ -72,3 +72,38 @@ test("runtimes that name different directories are told, and nothing is installe
   ])
   expect([await readdir(root.join("own/bin")), await readdir(root.join("opt/cni/bin"))]).toEqual([[], []])
 })
+
+/** A network of a plugin that does not exist: the message names the directories in which it was searched. */
+const network = JSON.stringify({ cniVersion: "1.1.0", name: "own", plugins: [{ type: "own-plugin" }] })
+const packaged =
+  "mkdir -p usr/bin usr/lib opt/cni/bin; cp --link srv/cni usr/bin; cp --link --recursive srv/bin usr/lib/cni"
+
+/** Runs a tool in the root, which `prepare` changes and which has these files. */
+async function inRoot(files: Record<string, string>, command: string, prepare = ""): Promise<Output> {
+  await mustRun(["sh", "-ec", `cd ${root.path}; rm -rf etc opt usr var own; ${prepare}`])
+  for (const [file, text] of Object.entries(files)) await Bun.write(root.join(file), text)
+  const script = `mount -t proc proc ${root.path}/proc; exec chroot ${root.path} ${command}`
+  return await runProgram(["unshare", "--mount", "--net", "--propagation=private", "sh", "-ec", script])
+}
+
+test.each([
+  ["containerd", "etc/containerd/config.toml", `${containerd("/own/bin")}  conf_dir = "/own/net.d"\n`],
+  ["CRI-O", "etc/crio/crio.conf", `${crio("/own/bin")}network_dir = "/own/net.d"\n`],
+])("every command looks for networks and plugins where %s does", async (_, file, text) => {
+  const files = { [file]: text, "own/net.d/10-own.conflist": network }
+  const said = (words: string) => inRoot(files, `/srv/cni ${words}`)
+  for (const words of ["status own", "add own /proc/self/ns/net"])
+    expect((await said(words)).stderr).toContain('"own-plugin" in path [/own/bin]')
+  expect(await said("ps own")).toMatchObject({ exitCode: 0, stdout: "No attachments\n" })
+  const { findings } = JSON.parse((await said("doctor own --json")).stdout) as { findings: { what: string }[] }
+  expect(findings.map(({ what }) => what)).toContain('plugin "own-plugin" is not in /own/bin')
+  expect((await said("lint")).stdout).toContain("/own/net.d/10-own.conflist:")
+})
+
+test("the tool of a package finds the plugins of its package, to use them and to install them", async () => {
+  const files = { "etc/cni/net.d/10-own.conflist": network }
+  const said = (words: string) => inRoot(files, `/usr/bin/cni ${words}`, packaged)
+  expect((await said("status own")).stderr).toContain('"own-plugin" in path [/opt/cni/bin /usr/lib/cni]')
+  expect(told(await said("install"))).toEqual([0, "Directory of plugins: /opt/cni/bin, which is there"])
+  expect(await readdir(root.join("opt/cni/bin"))).toContain("bridge")
+})

@@ -5,14 +5,13 @@ import {
   Found,
   given,
   outputFlags,
+  placesOf,
   print,
   runtimeFlags,
   runtimeOf,
-  text,
   texts,
   UsageError,
 } from "../command.ts"
-import { defaults } from "../environment.ts"
 import { type ScreenSize, type Tone, tinted } from "../screen.ts"
 import { type Finding, fileTextOf } from "./findings.ts"
 import { type LintReport, lint } from "./lint.ts"
@@ -51,7 +50,7 @@ Examples:
     const serviceRanges = texts(args, "service-range")
     const wrong = serviceRanges.find((range) => parseCidr(range) === undefined)
     if (wrong !== undefined) throw new UsageError(`--service-range ${wrong} is not a network such as 10.96.0.0/12`)
-    const path = args.words[0] ?? text(args, "conf-dir") ?? (terminal.env.NETCONFPATH || defaults.confDir)
+    const path = args.words[0] ?? placesOf(args, terminal).confDir
     const looksAtNode = given(args, "node") || args.words[0] === undefined
     const node = looksAtNode ? runtimeOf(args, terminal) : undefined
     const report = await lint(path, { node, serviceRanges })
