@@ -40,20 +40,20 @@ Examples:
       print(args, terminal, { json: () => section, text: () => sectionText(section) })
       return
     }
-    const told = [...pasted.counts].flatMap(([name, count]) => {
+    const explained = [...pasted.counts].flatMap(([name, count]) => {
       const known = findings.get(name)
       return known ? [{ known, count }] : []
     })
-    const found = asked === "-" ? explainLog(pasted.rest) : told.length > 0 ? [] : [explain(asked)]
+    const found = asked === "-" ? explainLog(pasted.rest) : explained.length > 0 ? [] : [explain(asked)]
     const known = found.filter(({ known }) => known.length > 0)
     const sections = section === undefined ? [] : [section]
     print(args, terminal, {
-      json: () => [...told.map(({ known, count }) => ({ ...known, count })), ...sections, ...known.map(asJson)],
-      text: () => [...told.map(findingText), ...sections.map(sectionText), ...known.map(asText)].join("\n"),
+      json: () => [...explained.map(({ known, count }) => ({ ...known, count })), ...sections, ...known.map(asJson)],
+      text: () => [...explained.map(findingText), ...sections.map(sectionText), ...known.map(asText)].join("\n"),
     })
-    if (told.length + known.length > 0) return
+    if (explained.length + known.length > 0) return
     const [first] = found
-    const code = first?.said.code === undefined ? undefined : sectionOfCode(first.said.code)
+    const code = first?.error.code === undefined ? undefined : sectionOfCode(first.error.code)
     terminal.stderr(`cni explain: ${nothing(asked, code)}\n`)
     throw new Found(1)
   },
@@ -92,12 +92,12 @@ function findingText({ known, count }: { known: KnownFinding; count: number }): 
   ])
 }
 
-function asText({ said, known, count }: Explanation): string {
+function asText({ error, known, count }: Explanation): string {
   const [best, other] = known
   return rowsText([
-    ["MESSAGE", [count > 1 ? `${said.message}  (${count} times)` : said.message]],
-    ["PLUGIN", said.plugin === undefined ? [] : [`${said.plugin}, ${said.verb ?? "?"}`]],
-    ["CODE", [said.code ?? best?.code].flatMap((code) => (code === undefined ? [] : [String(code)]))],
+    ["MESSAGE", [count > 1 ? `${error.message}  (${count} times)` : error.message]],
+    ["PLUGIN", error.plugin === undefined ? [] : [`${error.plugin}, ${error.verb ?? "?"}`]],
+    ["CODE", [error.code ?? best?.code].flatMap((code) => (code === undefined ? [] : [String(code)]))],
     ["WHAT", [best?.what ?? ""]],
     ["DO", best?.remedy === undefined ? [] : [best.remedy]],
     ["ALSO", other === undefined ? [] : [[other.what, other.remedy].filter(Boolean).join(": ")]],
@@ -106,12 +106,12 @@ function asText({ said, known, count }: Explanation): string {
   ])
 }
 
-function asJson({ said, known, count }: Explanation) {
+function asJson({ error, known, count }: Explanation) {
   return {
-    message: said.message,
-    plugin: said.plugin,
-    verb: said.verb,
-    code: said.code,
+    message: error.message,
+    plugin: error.plugin,
+    verb: error.verb,
+    code: error.code,
     count,
     explanations: known.map(({ pattern, what, remedy, looks, page }) => ({ pattern, what, remedy, looks, page })),
   }

@@ -153,7 +153,7 @@ test("a log is explained once for each kind of message, in its order, and what s
     kubelet.replaceAll("web-0", "web-1"),
     'Nov 22 12:00:03 n1 containerd[9]: level=error msg="plugin type=\\"portmap\\" failed (add): bind: address already in use"',
   ].join("\n")
-  expect(explainLog(log).map(({ said, count }) => [said.plugin, count])).toEqual([
+  expect(explainLog(log).map(({ error, count }) => [error.plugin, count])).toEqual([
     ["bridge", 2],
     ["portmap", 1],
   ])
@@ -234,7 +234,7 @@ test("a bridge with another address is explained by the code that it has, not by
 
 test("an error object over several lines is one error, also where nothing is known of it", () => {
   const object = (msg: string) => JSON.stringify({ code: 7, msg }, undefined, 2)
-  expect(explainLog(object("cni plugin not initialized")).map(({ said }) => said.message)).toEqual([
+  expect(explainLog(object("cni plugin not initialized")).map(({ error }) => error.message)).toEqual([
     "cni plugin not initialized",
   ])
   expect(explainLog(object("x"))).toEqual([])

@@ -4,7 +4,7 @@ import { Candidates } from "./candidates.ts"
 import { type KnownMessage, knownMessages, unknownMessageOf } from "./known.ts"
 
 /** An error found in a text. */
-export interface Said {
+export interface LoggedError {
   /** The innermost message, without the words of runtimes around it. */
   readonly message: string
   /** The plugin that wrote the message, and its verb, where the text names them. */
@@ -16,7 +16,7 @@ export interface Said {
 
 /** The known entry of an error. */
 export interface Explanation {
-  readonly said: Said
+  readonly error: LoggedError
   /** The best fit first; a second one for another part of the message. */
   readonly known: readonly KnownMessage[]
   /** The number of lines of the log that have it. */
@@ -28,10 +28,10 @@ export interface Explanation {
  * it says whose plugin that is. `known` is empty where no entry fits.
  */
 export function explain(text: string, messages = knownMessages(), unknownOf = unknownMessageOf): Explanation {
-  const said = readError(text)
-  const known = matches(said, messages, hasSign(text, said))
+  const error = readError(text)
+  const known = matches(error, messages, hasSign(text, error))
   const isFrame = known.every(({ kind }) => kind === "frame")
-  return { said, known: isFrame && said.plugin !== undefined ? [unknownOf(said.plugin)] : known, count: 1 }
+  return { error, known: isFrame && error.plugin !== undefined ? [unknownOf(error.plugin)] : known, count: 1 }
 }
 
 /** Explains a log, each kind of message once, in order of appearance; or one error object over several lines. */
@@ -49,7 +49,7 @@ export function explainLog(text: string): Explanation[] {
     const explanation = explain(line, possible, unknownOf)
     const [best] = explanation.known
     if (best === undefined) continue
-    const key = `${best.pattern} ${explanation.said.plugin}`
+    const key = `${best.pattern} ${explanation.error.plugin}`
     const before = found.get(key)
     found.set(key, before === undefined ? explanation : { ...before, count: before.count + 1 })
   }
@@ -60,7 +60,7 @@ export function explainLog(text: string): Explanation[] {
 const frames = /plugin type="([^"]+)"(?: name="[^"]*")? failed \((\w+)\): |delegate (\w+) - "([^"]+)": /gi
 
 /** Reads the error out of a line: its message, plugin, verb and code. */
-export function readError(text: string): Said {
+export function readError(text: string): LoggedError {
   const plain = withoutEscapes(text)
   const candidates = plain === text ? [text, braced(text)] : [text, braced(text), braced(plain)]
   const object = candidates.map(objectOf).find((found) => found !== undefined)
@@ -115,14 +115,14 @@ const image = /\b(pull|pulling|image|registry)\b/i
 /**
  * Whether a text is about a container network: by its words, or because an error object or a plugin's name is in it.
  */
-function hasSign(text: string, { plugin, code }: Said): boolean {
+function hasSign(text: string, { plugin, code }: LoggedError): boolean {
   return plugin !== undefined || code !== undefined || sign.test(text)
 }
 
 /** Plugins that pass on the messages of others. */
 const passesOn = /^multus/
 
-function isForeign({ plugin }: Said): boolean {
+function isForeign({ plugin }: LoggedError): boolean {
   return plugin !== undefined && !pluginNames.includes(plugin) && !passesOn.test(plugin)
 }
 
@@ -130,9 +130,9 @@ function isForeign({ plugin }: Said): boolean {
 const LEAST_SURE_WEIGHT = 13
 
 /** The known entries of a message. Frames and common words count only where no other entry does. */
-function matches(said: Said, messages: readonly KnownMessage[], isSure: boolean): KnownMessage[] {
-  const { message, code } = said
-  const isOfImage = said.plugin === undefined && image.test(message)
+function matches(error: LoggedError, messages: readonly KnownMessage[], isSure: boolean): KnownMessage[] {
+  const { message, code } = error
+  const isOfImage = error.plugin === undefined && image.test(message)
   const found = messages
     .filter(({ matcher, pattern }) => matcher.test(message) && (!isOfImage || image.test(pattern)))
     .map((known) => ({ known, weight: weightOf(known, code) }))
@@ -140,8 +140,8 @@ function matches(said: Said, messages: readonly KnownMessage[], isSure: boolean)
     .map(({ known }) => known)
   const special = found.filter(({ kind }) => kind === undefined)
   const common = found.filter(({ kind, matcher, weight }) => {
-    if (kind !== "common" || isForeign(said)) return false
-    if (weight < LEAST_SURE_WEIGHT) return code !== undefined || said.plugin !== undefined
+    if (kind !== "common" || isForeign(error)) return false
+    if (weight < LEAST_SURE_WEIGHT) return code !== undefined || error.plugin !== undefined
     return isSure || matcher.exec(message)?.index === 0
   })
   const ranked = [special, common, found.filter(({ kind }) => kind === "frame")].find((each) => each.length > 0) ?? []
@@ -155,9 +155,9 @@ function matches(said: Said, messages: readonly KnownMessage[], isSure: boolean)
  * Ranks an entry: longer patterns are surer. An entry with a remedy says more than one without, and one that refers to
  * another code ("as with ADD: codes 5, 7 and 999") less than the entry of that code.
  */
-function weightOf({ weight, what, remedy, code }: KnownMessage, said: number | undefined): number {
+function weightOf({ weight, what, remedy, code }: KnownMessage, errorCode: number | undefined): number {
   const reference = what.startsWith("as with ") ? -1 : 0
-  return weight + reference + (remedy === undefined ? 0 : 45) + (said !== undefined && code === said ? 5 : 0)
+  return weight + reference + (remedy === undefined ? 0 : 45) + (errorCode !== undefined && code === errorCode ? 5 : 0)
 }
 
 /** Whether two patterns match different parts of a message. */

@@ -176,8 +176,8 @@ test.each<[line: string, plugin: string, look: RegExp]>([
   for (const line of [message, `failed to setup network for sandbox "4e": ${message}`]) {
     const explained = [explain(line, known), ...explainLog(line)]
     expect(explained).toHaveLength(2)
-    for (const { said, known } of explained) {
-      expect(said.plugin).toBe(plugin)
+    for (const { error, known } of explained) {
+      expect(error.plugin).toBe(plugin)
       expect(known[0]?.what).toStartWith(`the message is unknown. The plugin "${plugin}"`)
       expect(known[0]?.looks.join("; ")).toMatch(look)
     }
