@@ -1,5 +1,4 @@
 import { expect, test } from "bun:test"
-import { execFileSync } from "node:child_process"
 import { existsSync } from "node:fs"
 import { dirname, join, relative } from "node:path"
 import { pluginNames } from "../../suite/plugins.ts"
@@ -43,19 +42,10 @@ test.each(pages.sort())("every link of %s leads to a file, and to a headline in 
 })
 
 test("every page of docs/ that a source or a page names exists", async () => {
-  const files = execFileSync(
-    "git",
-    ["ls-files", "*.ts", "*.md", "*.c", "*.h", "*.sh", "*.yaml", "*.service", "*.txt"],
-    {
-      cwd: root,
-      encoding: "utf8",
-    },
-  )
+  const files = [...new Bun.Glob("*/**/*.{ts,c,h,sh,yaml,service,txt}").scanSync(root)]
+  const sources = files.filter((file) => !/(^|\/)(node_modules|dist)\//.test(file))
   const missing: string[] = []
-  for (const file of files
-    .trim()
-    .split("\n")
-    .filter((file) => existsSync(join(root, file))))
+  for (const file of [...sources, ...pages])
     for (const [page] of (await textOf(file)).matchAll(/(?<![\w/.-])docs\/[\w/-]+\.md\b/g))
       if (!existsSync(join(root, page))) missing.push(`${file}: ${page}`)
   expect(missing).toEqual([])
