@@ -1,6 +1,6 @@
 import { AlreadyAttached, CniError, Code, messageOf, type Result } from "../types/mod.ts"
 import { type Environment, execPlugin } from "./exec.ts"
-import { type Builtins, builtinAt, findPluginName, PluginNotFound, requirePlugin } from "./find.ts"
+import { type Builtins, builtinOf, PluginNotFound, requirePlugin, type Stamp, stampOf } from "./find.ts"
 import { pluginError, readResult } from "./printed.ts"
 
 /**
@@ -39,11 +39,11 @@ export interface DelegateContext {
  * names itself, or a copy of itself, is refused with code 7: it would call itself without end.
  */
 export function delegateTo(context: DelegateContext): Delegate {
-  const run = (command: string, path: string, stdin = context.stdin, ifName?: string) => {
+  const run = (command: string, found: Found, stdin = context.stdin, ifName?: string) => {
     const named = ifName === undefined ? context : { ...context, env: { ...context.env, CNI_IFNAME: ifName } }
-    return runPluginAt(path, command, named, stdin)
+    return runFound(found, command, named, stdin)
   }
-  const find = (type: string, stdin?: Uint8Array) => {
+  const find = (type: string, stdin?: Uint8Array): Found => {
     const key = stdin === undefined ? "ipam.type" : "delegate.type"
     const itself = () => {
       const message = `Cannot delegate to "${type}": a plugin cannot delegate to itself`
@@ -51,17 +51,18 @@ export function delegateTo(context: DelegateContext): Delegate {
     }
     if (stdin === undefined && type === context.self) throw itself()
     const path = requirePlugin(type, context.env.CNI_PATH ?? "", key)
-    if (stdin === undefined && context.self !== undefined && findPluginName(path) === context.self) throw itself()
-    return path
+    const stamp = stampOf(path)
+    if (stdin === undefined && context.self !== undefined && stamp.plugin === context.self) throw itself()
+    return { path, stamp }
   }
   return {
     add(type, stdin, ifName) {
-      const path = find(type, stdin)
+      const found = find(type, stdin)
       try {
-        return readResult(run("ADD", path, stdin, ifName), context.configVersion)
+        return readResult(run("ADD", found, stdin, ifName), context.configVersion)
       } catch (error) {
         if (error instanceof AlreadyAttached) throw error
-        cleanUp(() => run("DEL", path, stdin, ifName), `Cannot undo ADD of plugin "${type}"`, context.log)
+        cleanUp(() => run("DEL", found, stdin, ifName), `Cannot undo ADD of plugin "${type}"`, context.log)
         throw error
       }
     },
@@ -77,10 +78,21 @@ export function delegateTo(context: DelegateContext): Delegate {
   }
 }
 
+/** The executable of a delegate. */
+interface Found {
+  readonly path: string
+  readonly stamp: Stamp
+}
+
 /** Runs one plugin, in this process if this executable contains it. Either way its answer is parsed as text. */
-function runPluginAt(path: string, command: string, context: DelegateContext, stdin: Uint8Array): string | Uint8Array {
+function runFound(
+  { path, stamp }: Found,
+  command: string,
+  context: DelegateContext,
+  stdin: Uint8Array,
+): string | Uint8Array {
   const env = { ...context.env, CNI_COMMAND: command }
-  const builtin = builtinAt(path, context.builtins)
+  const builtin = builtinOf(stamp, context.builtins)
   if (!builtin) return execPlugin({ path, env, stdin, log: context.log })
   const { stdout, exitCode, isAttached } = builtin({ env, stdin })
   if (exitCode === 0) return stdout
@@ -96,7 +108,7 @@ function cleanUp(undo: () => void, what: string, log: (text: string) => void): v
   }
 }
 
-function findForStatus(find: () => string): string {
+function findForStatus(find: () => Found): Found {
   try {
     return find()
   } catch (error) {

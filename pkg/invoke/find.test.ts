@@ -3,7 +3,7 @@ import { mkdirSync, symlinkSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { refusalOf } from "../types/testing.ts"
 import { buildNote, elf, nameNote, ownBuild, PluginDirectory } from "./directory.fixture.ts"
-import { builtinAt, requirePlugin } from "./find.ts"
+import { builtinOf, requirePlugin, stampOf } from "./find.ts"
 
 describe("requirePlugin", () => {
   test("#126 takes the first directory that holds the plugin", () => {
@@ -117,11 +117,11 @@ describe("a plugin in this process", () => {
     for (const file of ["bridge", "cnv-bridge", "ptp"]) {
       const path = join(directory.path, file)
       writeFileSync(path, bytes)
-      expect(builtinAt(path, { bridge: builtin, sbr: () => builtin() }) === builtin).toBe(isBridge)
+      expect(builtinOf(stampOf(path), { bridge: builtin, sbr: () => builtin() }) === builtin).toBe(isBridge)
     }
   })
 
   test("does not run in place of a file that is not there", () => {
-    expect(builtinAt("/not/there/bridge", { bridge: builtin })).toBeUndefined()
+    expect(builtinOf(stampOf("/not/there/bridge"), { bridge: builtin })).toBeUndefined()
   })
 })

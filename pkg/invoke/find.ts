@@ -93,11 +93,10 @@ export type Builtin = (call: { env: Environment; stdin: Uint8Array }) => Reply
 export type Builtins = Readonly<Record<string, Builtin>>
 
 /**
- * Returns the plugin inside this executable that can run in place of the file at `path`: the file is of the same build
- * and is this plugin, under any name.
+ * Returns the plugin inside this executable that can run in place of the file with this stamp: the file is of the same
+ * build and is this plugin, under any name.
  */
-export function builtinAt(path: string, builtins: Builtins): Builtin | undefined {
-  const { plugin, build } = stampOf(path)
+export function builtinOf({ plugin, build }: Stamp, builtins: Builtins): Builtin | undefined {
   const builtin = plugin !== undefined && Object.hasOwn(builtins, plugin) ? builtins[plugin] : undefined
   return builtin && build !== undefined && build === stampOf("/proc/self/exe").build ? builtin : undefined
 }
@@ -108,7 +107,7 @@ export function findPluginName(path: string): string | undefined {
 }
 
 /** The marks that a build writes into each executable. All files of one build share its ID. */
-interface Stamp {
+export interface Stamp {
   readonly build?: string | undefined
   readonly plugin?: string | undefined
 }
@@ -118,7 +117,7 @@ const longestNotes = 4096
 const PT_NOTE = 4
 
 /** Reads the notes of an ELF file, elf(5), as `readelf --notes` shows them; empty for any other file. */
-function stampOf(path: string): Stamp {
+export function stampOf(path: string): Stamp {
   try {
     using file = FileDescriptor.open(path, Open.ReadOnly)
     const headers = new Uint8Array(headersLength)
