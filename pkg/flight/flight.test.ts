@@ -3,6 +3,7 @@ import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import fc from "fast-check"
+import { FileDescriptor, Open, tryLock } from "../libc/mod.ts"
 import { anyCharacter } from "../types/testing/any-character.ts"
 import {
   emptyRing,
@@ -15,55 +16,109 @@ import {
   readSlot,
   SLOT_BYTES,
 } from "./mod.ts"
+import { encodeHead, readHead } from "./ring.ts"
 
 const line: FlightLine = { time: "2026-01-02T03:04:05.678Z", plugin: "bridge", verb: "ADD", ms: 8.25, exitCode: 0 }
 
-function withRing(use: (path: string) => void): void {
-  const directory = mkdtempSync(join(tmpdir(), "cni-flight-"))
-  try {
-    const path = join(directory, "ring")
-    writeFileSync(path, emptyRing())
-    use(path)
-  } finally {
-    rmSync(directory, { recursive: true })
+const bytes = (text: string) => new TextEncoder().encode(text)
+
+/** A ring in a directory of its own. */
+class Ring implements Disposable {
+  readonly #directory = mkdtempSync(join(tmpdir(), "cni-flight-"))
+  readonly path = join(this.#directory, "ring")
+
+  constructor() {
+    writeFileSync(this.path, emptyRing())
+  }
+
+  get lines() {
+    return readRing(readFileSync(this.path))
+  }
+
+  record(one: FlightLine): boolean | undefined {
+    using recorder = FlightRecorder.find(this.path)
+    return recorder?.record(one)
+  }
+
+  [Symbol.dispose](): void {
+    rmSync(this.#directory, { recursive: true })
   }
 }
 
-function record(path: string, one: FlightLine): boolean | undefined {
-  using recorder = FlightRecorder.find(path)
-  return recorder?.record(one)
-}
+test("a new ring is 1 MiB and a head of blank lines, of which the first says that the next line is the first", () => {
+  const blank = `${" ".repeat(1023)}\n`
+  expect(new TextDecoder().decode(emptyRing())).toBe(
+    `${"cni-flight-recorder 1 000000000000".padEnd(1023)}\n${blank.repeat(1024)}`,
+  )
+})
 
-const linesIn = (path: string) => readRing(readFileSync(path))
+test("a head has twelve digits after its name, and nothing else is one", () => {
+  expect(encodeHead(1031)).toEqual(bytes("cni-flight-recorder 1 000000001031"))
+  expect(readHead(bytes("cni-flight-recorder 1 000000001031 and more"))).toBe(1031)
+  for (const text of [
+    "",
+    "cni-flight-recorder 1",
+    "cni-flight-recorder 2 000000001031",
+    "cni-flight-recorder 1 00000000103x",
+  ])
+    expect([text, readHead(bytes(text))]).toEqual([text, undefined])
+  expect(readHead(bytes("cni-flight-recorder 1x000000001031"))).toBeUndefined()
+})
+
+test("line 1031 is in slot 7 of 1024, and the lines of a ring come in the order of their numbers", () => {
+  const ring = emptyRing()
+  ring.set(encodeLine({ ...line, container: "c1031" }, 1031, 1024), 8 * 1024)
+  ring.set(encodeLine({ ...line, container: "c8" }, 8, 1024), 9 * 1024)
+  const found = (whole: Uint8Array) => readRing(whole)?.map(({ sequence, line }) => [sequence, line.container])
+  expect(found(ring)).toEqual([
+    [8, "c8"],
+    [1031, "c1031"],
+  ])
+  expect(found(ring.subarray(0, 10 * 1024))).toHaveLength(2)
+  expect(found(ring.subarray(0, 10 * 1024 - 1))).toEqual([[1031, "c1031"]])
+
+  using lab = new Ring()
+  ring.set(encodeHead(1032))
+  writeFileSync(lab.path, ring)
+  expect(lab.record({ ...line, container: "c1032" })).toBe(true)
+  ring.set(encodeHead(1033))
+  ring.set(encodeLine({ ...line, container: "c1032" }, 1032, 1024), 9 * 1024)
+  expect(Buffer.compare(readFileSync(lab.path), ring)).toBe(0)
+})
+
+test("a ring that another keeps locked loses the line, and stays as it is", () => {
+  using ring = new Ring()
+  using holder = FileDescriptor.open(ring.path, Open.ReadOnly)
+  expect(tryLock(holder.fd)).toBe(true)
+  expect(ring.record(line)).toBe(false)
+  expect(Buffer.compare(readFileSync(ring.path), emptyRing())).toBe(0)
+})
 
 test("a recorder is off where there is no file, and leaves other files alone [S32]", () => {
   expect(FlightRecorder.find("/nowhere/ring")).toBeUndefined()
-  withRing((path) => {
-    writeFileSync(path, "something else")
-    expect(record(path, line)).toBe(false)
-    expect(readFileSync(path, "utf8")).toBe("something else")
-  })
+  using ring = new Ring()
+  writeFileSync(ring.path, "something else")
+  expect(ring.record(line)).toBe(false)
+  expect(readFileSync(ring.path, "utf8")).toBe("something else")
 })
 
 test("lines come back in their order, as text that grep reads", () => {
-  withRing((path) => {
-    for (const container of ["c1", "c2"]) expect(record(path, { ...line, container })).toBe(true)
-    expect(linesIn(path)).toEqual([
-      { sequence: 0, line: { ...line, container: "c1" } },
-      { sequence: 1, line: { ...line, container: "c2" } },
-    ])
-    expect(readFileSync(path, "utf8").split("\n")[1]).toMatch(/^[0-9a-f]{8} \{"seq":0,"time":"2026/)
-  })
+  using ring = new Ring()
+  for (const container of ["c1", "c2"]) expect(ring.record({ ...line, container })).toBe(true)
+  expect(ring.lines).toEqual([
+    { sequence: 0, line: { ...line, container: "c1" } },
+    { sequence: 1, line: { ...line, container: "c2" } },
+  ])
+  expect(readFileSync(ring.path, "utf8").split("\n")[1]).toMatch(/^[0-9a-f]{8} \{"seq":0,"time":"2026/)
 })
 
 test("the file keeps its size, and the newest lines", () => {
-  withRing((path) => {
-    for (let at = 0; at < RING_SLOTS + 5; at++) record(path, { ...line, container: `c${at}` })
-    expect(statSync(path).size).toBe(RING_BYTES)
-    const found = linesIn(path) ?? []
-    expect(found).toHaveLength(RING_SLOTS)
-    expect([found[0]?.line.container, found.at(-1)?.line.container]).toEqual(["c5", `c${RING_SLOTS + 4}`])
-  })
+  using ring = new Ring()
+  for (let at = 0; at < RING_SLOTS + 5; at++) ring.record({ ...line, container: `c${at}` })
+  expect(statSync(ring.path).size).toBe(RING_BYTES)
+  const found = ring.lines ?? []
+  expect(found).toHaveLength(RING_SLOTS)
+  expect([found[0]?.line.container, found.at(-1)?.line.container]).toEqual(["c5", `c${RING_SLOTS + 4}`])
 })
 
 test("torn at any byte, the slot is the old line, the new line, or none", () => {
@@ -117,22 +172,16 @@ test("bytes by chance are no line and no ring", () => {
 })
 
 test("processes that write at the same time lose no line and mix none", async () => {
-  const directory = mkdtempSync(join(tmpdir(), "cni-flight-"))
-  try {
-    const path = join(directory, "ring")
-    writeFileSync(path, emptyRing())
-    const script = `
-      const { FlightRecorder } = await import(${JSON.stringify(join(import.meta.dir, "mod.ts"))})
-      for (let at = 0; at < 50; at++) {
-        using recorder = FlightRecorder.find(${JSON.stringify(path)})
-        while (!recorder.record({ ...${JSON.stringify(line)}, container: process.pid + "-" + at })) {}
-      }`
-    const writers = Array.from({ length: 4 }, () => Bun.spawn([process.execPath, "-e", script], { stderr: "inherit" }))
-    expect(await Promise.all(writers.map((writer) => writer.exited))).toEqual([0, 0, 0, 0])
-    const found = linesIn(path) ?? []
-    expect(new Set(found.map(({ line: { container } }) => container)).size).toBe(200)
-    expect(found.map(({ sequence }) => sequence)).toEqual(Array.from({ length: 200 }, (_, at) => at))
-  } finally {
-    rmSync(directory, { recursive: true })
-  }
+  using ring = new Ring()
+  const script = `
+    const { FlightRecorder } = await import(${JSON.stringify(join(import.meta.dir, "mod.ts"))})
+    for (let at = 0; at < 50; at++) {
+      using recorder = FlightRecorder.find(${JSON.stringify(ring.path)})
+      while (!recorder.record({ ...${JSON.stringify(line)}, container: process.pid + "-" + at })) {}
+    }`
+  const writers = Array.from({ length: 4 }, () => Bun.spawn([process.execPath, "-e", script], { stderr: "inherit" }))
+  expect(await Promise.all(writers.map((writer) => writer.exited))).toEqual([0, 0, 0, 0])
+  const found = ring.lines ?? []
+  expect(new Set(found.map(({ line: { container } }) => container)).size).toBe(200)
+  expect(found.map(({ sequence }) => sequence)).toEqual(Array.from({ length: 200 }, (_, at) => at))
 }, 900_000)

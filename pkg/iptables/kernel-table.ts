@@ -5,12 +5,12 @@ import {
   type Chain,
   counter,
   create,
-  findChainPolicy,
+  findBase,
   flush,
   insert,
   listChains,
+  listRules,
   listSetNames,
-  listTableRules,
   listTables,
   matchExtension,
   add as nft,
@@ -40,7 +40,7 @@ const BASES: Readonly<Record<string, Chain["base"]>> = {
  */
 export function readKernelTable(socket: NetlinkSocket, family: Family, name: TableName): Content<KernelRule> {
   const table = { family: tableFamily[family], name }
-  const rules = listTableRules(socket, table)
+  const rules = listRules(socket, { table })
   return {
     chains: listChains(socket, table).map((chain) => chain.name),
     rules: rules.map((rule) => ({ chain: rule.chain.name, words: wordsOf(family, rule), handle: rule.handle })),
@@ -121,7 +121,7 @@ function isEmptyAfter(
   const isGone = ({ chain, handle }: KernelRule) => gone.has(handle) || removal.chains.includes(chain)
   return (
     rules.every(isGone) &&
-    left.every((chain) => findChainPolicy(socket, { table, name: chain }) === "accept") &&
+    left.every((chain) => findBase(socket, { table, name: chain })?.policy === "accept") &&
     listSetNames(socket, table).length === 0
   )
 }

@@ -40,8 +40,7 @@ export class PlannedQueues {
    */
   claim(set: SharedSet, element: Element, standing: (other: Element) => Standing): Claim {
     const queues = this.#sets.getOrInsertComputed(set, () => this.#read(set))
-    const make = (): Planned => ({ key: element.key, before: [], after: [] })
-    const queue = queues.getOrInsertComputed(textOf(element.key), make)
+    const queue = queues.getOrInsertComputed(textOf(element.key), () => ({ key: element.key, before: [], after: [] }))
     const [first] = queue.after
     if (first && queue.after.length === 1 && first.comment === element.comment && hasSameValue(first, element))
       return "there"

@@ -26,11 +26,11 @@ type Read = (socket: Netfilter) => unknown
 // The texts that DEL, GC and CHECK hand on to the administrator, with the kernel's errno behind them; and what there is without.
 test.each<[string, Read, unknown]>([
   ["find chain ip t c", (socket) => nftables.hasChain(socket, chain), false],
-  ["find chain ip t c", (socket) => nftables.findChainPolicy(socket, chain), undefined],
+  ["find chain ip t c", (socket) => nftables.findBase(socket, chain), undefined],
   ["find set ip t s", (socket) => nftables.findSetLayout(socket, table, "s"), undefined],
   ["list the sets of table ip t", (socket) => listSetNames(socket, table), []],
   ["list chain ip t c", (socket) => nftables.listRules(socket, chain), []],
-  ["list table ip t", (socket) => nftables.listTableRules(socket, table), []],
+  ["list table ip t", (socket) => nftables.listRules(socket, { table }), []],
   ["list table ip t", (socket) => nftables.listComments(socket, table), []],
   ["list chain ip t c", (socket) => nftables.listComments(socket, table, "c"), []],
   ["list table ip t", (socket) => nftables.hasRules(socket, table, [{ comment: "a" }]), false],

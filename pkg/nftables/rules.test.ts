@@ -1,9 +1,8 @@
 import { expect, test } from "bun:test"
 import type { Message } from "../netlink/mod.ts"
 import { dumping } from "../netlink/testing.ts"
-import { listCommented } from "./commented.ts"
 import { masquerading } from "./examples.fixture.ts"
-import { hasRules, hasRulesAsleep, listComments, listRules, listTableRules } from "./rules.ts"
+import { hasRules, hasRulesAsleep, listCommented, listComments, listRules } from "./rules.ts"
 import { answer, refusing } from "./testing.ts"
 
 const { table, chain, toNetwork } = masquerading("ip", 16)
@@ -27,7 +26,7 @@ const ruleAnswer = `02000002
 test("a rule is read with its handle, its comment and its expressions", () => {
   const [found, ...more] = listRules(listing(ruleAnswer), chain)
   expect(more).toEqual([])
-  expect(found).toMatchObject({ chain, handle: 4n, comment: toNetwork.comment ?? "" })
+  expect(found).toMatchObject({ chain: { table, name: chain.name }, handle: 4n, comment: toNetwork.comment ?? "" })
   expect(found?.expressions.map(({ name }) => name).join(" ")).toBe("payload payload bitwise lookup immediate")
   expect(found?.expressions.at(-2)).toEqual({ name: "lookup", data: { sreg: 1, set: "networks_16", flags: 0 } })
 })
@@ -72,15 +71,15 @@ test("rules are known to be there by their comments, each whole", () => {
 })
 
 test("the rules of a table are told with their chains; rules of another table, or without a chain, are left out", () => {
-  const [found, ...more] = listTableRules(listing(ruleAnswer), table)
+  const [found, ...more] = listRules(listing(ruleAnswer), { table })
   expect(more).toEqual([])
   expect(found).toMatchObject({ chain: { table, name: "postrouting" }, handle: 4n, comment: toNetwork.comment ?? "" })
   expect(found?.expressions).toHaveLength(5)
-  expect(listTableRules(listing(ruleAnswer), { ...table, name: "other" })).toEqual([])
+  expect(listRules(listing(ruleAnswer), { table: { ...table, name: "other" } })).toEqual([])
   const t = { family: "ip", name: "t" } as const
-  expect(listTableRules(listing("02000000 0600 0100 74000000"), t)).toEqual([])
+  expect(listRules(listing("02000000 0600 0100 74000000"), { table: t })).toEqual([])
   const bare = { chain: { table: t, name: "c" }, handle: 0n, expressions: [], comment: undefined }
-  expect(listTableRules(listing("02000000 0600 0100 74000000 0600 0200 63000000"), t)).toEqual([bare])
+  expect(listRules(listing("02000000 0600 0100 74000000 0600 0200 63000000"), { table: t })).toEqual([bare])
 })
 
 // NFT_MSG_GETTABLE, NFT_MSG_GETRULE, NFT_MSG_GETSET and NFT_MSG_GETSETELEM, of tables "t" and "u", each with a rule and an element

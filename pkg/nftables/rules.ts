@@ -1,12 +1,13 @@
 import { encodeUtf8, findBytes } from "../engine/mod.ts"
 import { type Message, NFGENMSG_SIZE } from "../netlink/mod.ts"
 import { commentedRuleAttributes, NFT_MSG_GETRULE, ruleAttributes } from "./attributes.ts"
+import { listElementComments } from "./elements.ts"
 import type { Expression, UnknownExpression } from "./expressions.ts"
 import { attributesOf, ifThere, type Netfilter, placeOf, tableRequest } from "./netfilter.ts"
 import { printVerdict } from "./print.ts"
-import type { Chain, Rule, RuleHandle, Table } from "./rule-set.ts"
+import type { Rule, RuleHandle, Table } from "./rule-set.ts"
 import { readVerdict } from "./statements.ts"
-import { isDormant } from "./tables.ts"
+import { isDormant, listSetNames, listTables } from "./tables.ts"
 import { readComment } from "./userdata.ts"
 
 /** A rule in the kernel's form. */
@@ -16,16 +17,19 @@ export interface FoundRule extends RuleHandle {
 }
 
 /**
- * Returns the rules of a chain in their order, like `nft list chain`, or only those whose bytes contain one of
- * `needles`, such as the name of a chain that they jump to. Empty if there is no such chain.
+ * Returns the rules of a chain in their order, like `nft list chain`, or without `name` those of a table; with `needles` only rules
+ * whose bytes contain one of them, such as the name of a chain that they jump to. Empty if there is no such chain or table.
  */
-export function listRules(socket: Pick<Netfilter, "dump">, chain: Chain, needles?: readonly Uint8Array[]): FoundRule[] {
-  return dumpRules(socket, chain.table, chain.name, (answer): FoundRule | undefined => {
+export function listRules(
+  socket: Pick<Netfilter, "dump">,
+  { table, name }: { readonly table: Table; readonly name?: string },
+  needles?: readonly Uint8Array[],
+): FoundRule[] {
+  return dumpRules(socket, table, name, (answer): FoundRule | undefined => {
     if (needles && !Number.isFinite(placeOf(needles, answer.payload))) return undefined
-    const found = ruleAttributes.decode(attributesOf(answer))
-    if (found.table !== chain.table.name || found.chain !== chain.name) return undefined
-    const { handle = 0n, expressions = [], userdata } = found
-    return { chain, handle, expressions, comment: readComment(userdata) }
+    const { table: of, chain, handle = 0n, expressions = [], userdata } = ruleAttributes.decode(attributesOf(answer))
+    if (of !== table.name || chain === undefined || chain !== (name ?? chain)) return undefined
+    return { chain: { table, name: chain }, handle, expressions, comment: readComment(userdata) }
   })
 }
 
@@ -53,16 +57,6 @@ export function valuesOf({ expressions }: Pick<FoundRule, "expressions">): strin
   )
 }
 
-/** Returns all rules of a table with their chains, like `nft list table`. Throws `NetlinkError`. */
-export function listTableRules(socket: Pick<Netfilter, "dump">, table: Table): FoundRule[] {
-  return dumpRules(socket, table, undefined, (answer): FoundRule | undefined => {
-    const found = ruleAttributes.decode(attributesOf(answer))
-    if (found.table !== table.name || found.chain === undefined) return undefined
-    const { handle = 0n, expressions = [], userdata } = found
-    return { chain: { table, name: found.chain }, handle, expressions, comment: readComment(userdata) }
-  })
-}
-
 /** The comment of a rule, and the rule's chain. */
 export interface RuleComment {
   chain: string
@@ -82,10 +76,45 @@ export function listComments(socket: Pick<Netfilter, "dump">, table: Table, chai
   })
 }
 
-type Commented = Pick<Rule, "comment">
+/** A rule, or an element of a set, with its comment. */
+export interface Commented {
+  readonly table: Table
+  /** The name of the chain or the set. */
+  readonly name: string
+  readonly comment: string
+}
+
+/**
+ * Returns the rules and elements of all tables, of any program, with a comment that `isSought`. Reads the whole rule
+ * set, or the wanted tables, which takes too long for a plugin. Throws `NetlinkError`.
+ */
+export function listCommented(
+  socket: Pick<Netfilter, "dump">,
+  isSought: (comment: string) => boolean,
+  isWanted: (table: Table) => boolean = () => true,
+): { rules: Commented[]; elements: Commented[] } {
+  const tables = listTables(socket).filter(isWanted)
+  const rules = tables.flatMap((table) =>
+    listComments(socket, table).flatMap(({ chain, comment }) =>
+      comment !== undefined && isSought(comment) ? [{ table, name: chain, comment }] : [],
+    ),
+  )
+  const elements = tables.flatMap((table) =>
+    listSetNames(socket, table).flatMap((name) =>
+      listElementComments(socket, { table, name })
+        .filter(isSought)
+        .map((comment) => ({ table, name, comment })),
+    ),
+  )
+  return { rules, elements }
+}
 
 /** Returns whether `hasRulesAsleep` is true and the table is active. Throws `NetlinkError`. */
-export function hasRules(socket: Pick<Netfilter, "dump" | "get">, table: Table, rules: readonly Commented[]): boolean {
+export function hasRules(
+  socket: Pick<Netfilter, "dump" | "get">,
+  table: Table,
+  rules: readonly Pick<Rule, "comment">[],
+): boolean {
   return hasRulesAsleep(socket, table, rules) && !isDormant(socket, table)
 }
 
@@ -93,7 +122,11 @@ export function hasRules(socket: Pick<Netfilter, "dump" | "get">, table: Table, 
  * Returns whether the table has each of these rules, by their comments, in any chain. The table may be dormant: combine
  * later additions with `wake`. Throws `NetlinkError`.
  */
-export function hasRulesAsleep(socket: Pick<Netfilter, "dump">, table: Table, rules: readonly Commented[]): boolean {
+export function hasRulesAsleep(
+  socket: Pick<Netfilter, "dump">,
+  table: Table,
+  rules: readonly Pick<Rule, "comment">[],
+): boolean {
   const name = encodeUtf8(`${table.name}\0`)
   const needles = rules.flatMap(({ comment }) => (comment === undefined ? [] : [encodeUtf8(`${comment}\0`)]))
   const found = dumpRules(socket, table, undefined, ({ payload }) => {

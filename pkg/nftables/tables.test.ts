@@ -3,7 +3,7 @@ import type { Message, Request } from "../netlink/mod.ts"
 import { dumping } from "../netlink/testing.ts"
 import {
   describeDormant,
-  findChainPolicy,
+  findBase,
   findSetLayout,
   hasChain,
   isDormant,
@@ -82,11 +82,11 @@ test("a chain that hangs in the packets' way has a policy, and no other one has"
   const forward = { table: { family: "ip", name: "filter" }, name: "FORWARD" } as const
   const base = `02000000 0b00010066696c7465720000 0c000300464f525741524400 0b00070066696c7465720000 08000500POLICY
     14000480 0800010000000002 0800020000000000`
-  const policyOf = (text: string) => findChainPolicy({ get: (_, read) => read(answer(text)) }, forward)
+  const policyOf = (text: string) => findBase({ get: (_, read) => read(answer(text)) }, forward)?.policy
   expect(policyOf(base.replace("POLICY", "00000000"))).toBe("drop")
   expect(policyOf(base.replace("POLICY", "00000001"))).toBe("accept")
   expect(policyOf("02000000 0b00010066696c7465720000 0c000300464f525741524400")).toBeUndefined()
-  expect(findChainPolicy(refusing("ENOENT"), forward)).toBeUndefined()
+  expect(findBase(refusing("ENOENT"), forward)).toBeUndefined()
 })
 
 // The kernel lists the chains of all tables of a family, also when one is asked for.

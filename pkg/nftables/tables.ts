@@ -105,20 +105,14 @@ export function hasChain(socket: Pick<Netfilter, "get">, chain: Chain): boolean 
   return getChain(socket, chain, () => true) ?? false
 }
 
-/** Returns the policy of a base chain; undefined if there is no such chain. Throws `NetlinkError`. */
-export function findChainPolicy(socket: Pick<Netfilter, "get">, chain: Chain): "accept" | "drop" | undefined {
+/** Returns policy and priority of a base chain; undefined if there is no such chain. Throws `NetlinkError`. */
+export function findBase(
+  socket: Pick<Netfilter, "get">,
+  chain: Chain,
+): Pick<BaseChain, "policy" | "priority"> | undefined {
   return getChain(socket, chain, (answer) => {
     const { policy, hook } = chainAttributes.decode(attributesOf(answer))
-    if (!hook) return undefined
-    return policy === policyNumber.drop ? "drop" : "accept"
-  })
-}
-
-/** Returns the priority of a base chain; undefined if there is no such chain. Throws `NetlinkError`. */
-export function findChainPriority(socket: Pick<Netfilter, "get">, chain: Chain): number | undefined {
-  return getChain(socket, chain, (answer) => {
-    const { hook } = chainAttributes.decode(attributesOf(answer))
-    return hook?.priority === undefined ? undefined : hook.priority | 0
+    return hook && { policy: policy === policyNumber.drop ? "drop" : "accept", priority: (hook.priority ?? 0) | 0 }
   })
 }
 

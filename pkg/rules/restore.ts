@@ -23,35 +23,43 @@ export interface RestoreOptions {
   readonly log: (line: string) => void
 }
 
-/** What one attachment's rules are added and checked by. */
-interface Rules<Spec> {
-  add(spec: Spec, asked: BackendName | undefined, undo: Undo): unknown
-  check(spec: Spec, asked?: BackendName): void
-}
-
 /** `OwnedRules.restore`: together where the backend can, else each for itself. */
 export function restoreRules<Spec, Hints, Made>(
-  rules: Rules<Spec>,
+  rules: {
+    add(spec: Spec, asked: BackendName | undefined, undo: Undo): unknown
+    check(spec: Spec, asked?: BackendName): void
+  },
   { nftables, iptables, otherSuite }: Backends<Spec, Hints, Made>,
   wanted: readonly RestorableRules<Spec>[],
   options: RestoreOptions,
 ): void {
   const isByIptables = ({ asked }: RestorableRules<Spec>) => iptables && (asked === "iptables" || (!asked && !nftables))
-  const together = wanted.filter(({ isAlone }) => !isAlone)
-  const inNftables = together.filter((one) => !isByIptables(one))
-  const inIptables = together.filter(isByIptables)
-  const others = [iptables, otherSuite]
+  const inNftables = wanted.filter((one) => !one.isAlone && !isByIptables(one))
+  const inIptables = wanted.filter((one) => !one.isAlone && isByIptables(one))
   const alone = [
-    ...restoreTogether(nftables, inNftables, others, options),
+    ...restoreTogether(nftables, inNftables, [iptables, otherSuite], options),
     ...restoreTogether(iptables, inIptables, [nftables, otherSuite], options),
     ...wanted.filter(({ isAlone }) => isAlone),
   ]
   for (const { spec, asked, made, refuse } of alone) {
+    if (isThere(() => rules.check(spec, asked))) continue
     try {
-      if (restoreAlone(rules, spec, asked, options)) made()
+      using undo = new Undo(options.log)
+      if (!options.isDry) rules.add(spec, asked, undo)
+      undo.keep()
+      made()
     } catch (error) {
       refuse(error)
     }
+  }
+}
+
+function isThere(check: () => void): boolean {
+  try {
+    check()
+    return true
+  } catch {
+    return false
   }
 }
 
@@ -117,25 +125,6 @@ function missingOf<Spec, Hints, Made>(
   })
 }
 
-/** Returns whether something was missing. */
-function restoreAlone<Spec>(
-  rules: Rules<Spec>,
-  spec: Spec,
-  asked: BackendName | undefined,
-  { isDry, log }: RestoreOptions,
-): boolean {
-  try {
-    rules.check(spec, asked)
-    return false
-  } catch {
-    if (isDry) return true
-  }
-  using undo = new Undo(log)
-  rules.add(spec, asked, undo)
-  undo.keep()
-  return true
-}
-
 /** A place that cannot be looked at holds nothing that is known. */
 export function mayHold<Spec>(place: Partial<Pick<RuleBackend<Spec>, "mayHold">> | undefined): boolean {
   try {
@@ -150,11 +139,5 @@ export function isForeign<Spec>(
   place: Partial<Pick<RuleBackend<Spec>, "mayHold" | "check">> | undefined,
   spec: Spec,
 ): boolean {
-  try {
-    if (!place?.check || !mayHold(place)) return false
-    place.check(spec)
-    return true
-  } catch {
-    return false
-  }
+  return place?.check !== undefined && mayHold(place) && isThere(() => place.check?.(spec))
 }

@@ -25,13 +25,10 @@ export function moveToIptables(node: Node, runs: PluginRuns): Moved {
   const isWanted = (type: string, owner: Owner) => isToMove(type, ownerComment(owner))
   const { cacheDir } = node.places
   const { cached, outcome } = reconcileAll({ cacheDir, toIptables: true, isWanted }, runs)
-  const { restorations } = outcome
   return {
-    moved: restorations.flatMap(({ restored }) => restored.map((one) => `${nameOf(one)}: ${one.what}`)),
+    moved: outcome.restored.map((one) => `${nameOf(one)}: ${one.what}`),
     failures: [
-      ...restorations.flatMap(({ type, failed }) =>
-        failed.map((one) => `${type}: ${nameOf(one)}: ${describe(one.error)}`),
-      ),
+      ...outcome.failed.map((one) => `${one.plugin}: ${nameOf(one)}: ${describe(one.error)}`),
       ...cached.skipped.flatMap((one) => (one.isFailure ? [`${nameOf(one)}: ${one.reason}`] : [])),
     ],
   }

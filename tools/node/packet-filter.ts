@@ -4,7 +4,6 @@ import {
   isDormant,
   listBaseChains,
   listRules,
-  listTableRules,
   listTables,
   type Netfilter,
   PacketFilter,
@@ -32,7 +31,7 @@ export function readPacketFilter(): FilterView | undefined {
     dormant.some(({ family, name }) => family === table.family && name === table.name)
   return {
     bases: listBaseChains(socket).filter((base) => !isAsleep(base)),
-    rules: tables.flatMap((table) => listTableRules(socket, table)),
+    rules: tables.flatMap((table) => listRules(socket, { table })),
     tables,
     dormant,
   }

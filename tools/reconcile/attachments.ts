@@ -1,5 +1,5 @@
 import { keptDelegate } from "../../meta/flannel/main.ts"
-import { findStat, readTextFile, type Stat, stat } from "../../pkg/libc/mod.ts"
+import { findStat, readTextFile, stat } from "../../pkg/libc/mod.ts"
 import {
   type CachedAttachment,
   cachedAttachments,
@@ -95,7 +95,9 @@ export function readCaches(cacheDir: string, network: string | undefined): Cache
     const isThere = isNamespace(netns)
     if (isThere === undefined) return skip(`its namespace "${netns}" cannot be looked at`, true)
     // The number of a process can be another one's by now, which has the host's namespace.
-    if (!isThere || isSameFile(findStat(netns), own)) return skip(`its namespace "${netns}" is gone`, false)
+    const found = findStat(netns)
+    if (!isThere || (found?.device === own.device && found.inode === own.inode))
+      return skip(`its namespace "${netns}" is gone`, false)
     if (isBeingDeleted(one, added)) return skip("its DEL has begun", false)
     try {
       const { result, chain: members } = chainOf(one)
@@ -131,10 +133,6 @@ function interfaceTest(): (owner: Owner, result: Result, netns: string) => boole
     using inside = sandbox.openRoute()
     return findLink(inside, owner.ifName) !== undefined
   }
-}
-
-function isSameFile(a: Stat | undefined, b: Stat): boolean {
-  return a !== undefined && a.device === b.device && a.inode === b.inode
 }
 
 function sandboxOf(result: JsonObject | undefined): string | undefined {

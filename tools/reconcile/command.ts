@@ -1,5 +1,5 @@
 import { unlessErrno } from "../../pkg/libc/mod.ts"
-import type { JsonObject } from "../../pkg/types/mod.ts"
+import type { JsonObject, Owner } from "../../pkg/types/mod.ts"
 import {
   type Arguments,
   type Command,
@@ -115,38 +115,23 @@ const CALL_MS = 60_000
 const COLUMNS = ["RESULT", { head: "NETWORK", isWhole: true }, "PLUGIN", { head: "CONTAINER", isWhole: true }, "WHAT"]
 
 /** A row for each thing; where containers have the same, one for all of them. */
-function rowsOf({ skipped }: Cached, { restorations, foreign }: Outcome, fate: string): string[][] {
-  const made = restorations.flatMap(({ type, restored }) =>
-    restored.map(({ network, containerId, ifName, what }) => ({
-      row: [fate, network, type, what] as const,
-      container: containerId === undefined ? "" : `${containerId}/${ifName}`,
-    })),
-  )
-  const groups = [...Map.groupBy(made, ({ row }) => row.join("\n")).values()]
+function rowsOf({ skipped }: Cached, { restored, foreign }: Outcome, fate: string): string[][] {
+  const groups = Map.groupBy(restored, ({ network, plugin, what }) => [network, plugin, what].join("\n")).values()
   return [
-    ...groups.flatMap((group) =>
-      group.slice(0, 1).map(({ row: [fate, network, type, what], container }) => {
-        return [fate, network, type, group.length === 1 ? container : `${group.length} containers`, what]
-      }),
-    ),
-    ...skipped.map(({ network = "", containerId, ifName, reason }) => {
-      return ["skipped", network, "", containerId === undefined ? "" : `${containerId}/${ifName}`, reason]
+    ...groups.map(([one, ...others]) => {
+      const container = others.length === 0 ? containerOf(one) : `${others.length + 1} containers`
+      return [fate, one?.network ?? "", one?.plugin ?? "", container, one?.what ?? ""]
     }),
-    ...foreign.map(({ network, type }) => ["skipped", network, type, "", "not a plugin of this suite"]),
+    ...skipped.map((one) => ["skipped", one.network ?? "", "", containerOf(one), one.reason]),
+    ...foreign.map(({ network, plugin }) => ["skipped", network, plugin, "", "not a plugin of this suite"]),
   ]
 }
 
-/** A plugin's items, each with its name. */
-function ofPlugin<T extends object>(plugin: string, items: readonly T[]) {
-  return items.map((one) => ({ plugin, ...one }))
+function containerOf({ containerId, ifName }: Partial<Owner> = {}): string {
+  return containerId === undefined ? "" : `${containerId}/${ifName}`
 }
 
-function asJson({ skipped }: Cached, { restorations, foreign }: Outcome, isDry: boolean): JsonObject {
-  return {
-    dryRun: isDry,
-    restored: restorations.flatMap(({ type, restored }) => ofPlugin(type, restored)),
-    failed: restorations.flatMap(({ type, failed }) => ofPlugin(type, failed)),
-    skipped: skipped.map(({ isFailure: _, record: __, ...one }) => one),
-    foreign: foreign.map(({ network, type }) => ({ network, plugin: type })),
-  } as unknown as JsonObject
+function asJson(cached: Cached, { restored, failed, foreign }: Outcome, dryRun: boolean): JsonObject {
+  const skipped = cached.skipped.map(({ isFailure: _, record: __, ...one }) => one)
+  return { dryRun, restored, failed, skipped, foreign } as unknown as JsonObject
 }

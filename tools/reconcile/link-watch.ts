@@ -4,7 +4,6 @@ import {
   attrs,
   IFF_UP,
   i32,
-  type Link,
   linkPayload,
   listLinks,
   type Message,
@@ -76,8 +75,8 @@ export class LinkWatch implements Disposable {
   #look(): void {
     using route = RouteSocket.open()
     this.#links.clear()
-    listLinks(route, (link) => {
-      if (isOfInterest(link.kind)) this.#links.set(link.index, knownOf(link, 0))
+    listLinks(route, ({ index, kind, flags, mac, attributes: { master } }) => {
+      if (isOfInterest(kind)) this.#links.set(index, knownOf(kind, flags, master, mac, 0))
       return false
     })
   }
@@ -136,8 +135,7 @@ export class LinkWatch implements Disposable {
     }
     const kind = attributes.linkInfo?.kind ?? ""
     if (!known && !isOfInterest(kind)) return false
-    const link = { kind, flags: header.flags, mac: attributes.mac ?? "", attributes: { master: attributes.master } }
-    const now = knownOf(link, known?.since ?? monotonicMs())
+    const now = knownOf(kind, header.flags, attributes.master, attributes.mac ?? "", known?.since ?? monotonicMs())
     this.#links.set(header.index, now)
     if (!known) return false
     if (known.isUp && !now.isUp) this.#shake(header.index)
@@ -161,14 +159,6 @@ function isOfInterest(kind: string): boolean {
   return kind === "bridge" || kind === "veth" || kind === "ifb" || kind === "vlan"
 }
 
-function knownOf(
-  {
-    kind,
-    flags,
-    mac,
-    attributes,
-  }: Pick<Link, "kind" | "flags" | "mac"> & { attributes: { master?: number | undefined } },
-  since: number,
-): Known {
-  return { isBridge: kind === "bridge", isUp: (flags & IFF_UP) !== 0, master: attributes.master ?? 0, mac, since }
+function knownOf(kind: string, flags: number, master: number | undefined, mac: string, since: number): Known {
+  return { isBridge: kind === "bridge", isUp: (flags & IFF_UP) !== 0, master: master ?? 0, mac, since }
 }

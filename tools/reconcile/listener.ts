@@ -137,7 +137,7 @@ class Listener implements Disposable {
     this.#backOff.checked(now)
     this.#links.isShaken() // forgets what is restored by now
     this.#isLinkLost = false
-    const count = reconciled?.outcome.restorations.reduce((sum, { restored }) => sum + restored.length, 0) ?? 0
+    const count = reconciled?.outcome.restored.length ?? 0
     if (count > 0) {
       this.#tally.outage(now - since)
       this.#options.log(`restored ${count} things in ${(now - since).toFixed(0)} ms, after a change of ${trigger}`)

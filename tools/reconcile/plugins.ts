@@ -1,15 +1,9 @@
-import { type Introduction, introductionOf, isOfThisSuite } from "../../install/mod.ts"
+import { introductionOf, isOfThisSuite } from "../../install/mod.ts"
 import { encodeUtf8, json } from "../../pkg/engine/mod.ts"
 import { execPlugin, formatCniArgs, requirePlugin } from "../../pkg/invoke/mod.ts"
 import { isErrno, SyscallError } from "../../pkg/libc/mod.ts"
 import { RESTORE_ARGUMENT, type RestoreAnswer, type RestoreRequest } from "../../pkg/skel/mod.ts"
-import {
-  type ErrorObject,
-  type JsonObject,
-  newestVersion,
-  parseJsonObject,
-  toErrorObject,
-} from "../../pkg/types/mod.ts"
+import { isCniError, type JsonObject, newestVersion, parseJsonObject, toErrorObject } from "../../pkg/types/mod.ts"
 import { describedPlugins as suite } from "../../suite/plugins.ts"
 import type { CachedChain } from "./attachments.ts"
 
@@ -24,23 +18,12 @@ export interface PluginRuns {
 /** What all plugins are asked for. */
 type RestoreOptions = Omit<RestoreRequest, "configs" | "attachments">
 
-/** What one plugin has restored, and what it could not restore. */
-export interface Restoration {
-  readonly type: string
-  readonly restored: RestoreAnswer["restored"]
-  readonly failed: RestoreAnswer["failed"]
-}
-
-/** A plugin in a network's chain that is not of this suite: what it had on the host is not restored. */
-export interface Foreign {
-  readonly network: string
-  readonly type: string
-}
-
 /** What became of all chains. */
 export interface Outcome {
-  readonly restorations: readonly Restoration[]
-  readonly foreign: readonly Foreign[]
+  readonly restored: readonly (RestoreAnswer["restored"][number] & { readonly plugin: string })[]
+  readonly failed: readonly (RestoreAnswer["failed"][number] & { readonly plugin: string })[]
+  /** Plugins of networks that are not of this suite: what they had on the host is not restored. */
+  readonly foreign: readonly { readonly network: string; readonly plugin: string }[]
 }
 
 /**
@@ -53,8 +36,8 @@ export function restoreChains(
   runs: PluginRuns,
   isWanted: (type: string, owner: CachedChain) => boolean = () => true,
 ): Outcome {
-  const restorations: Restoration[] = []
-  const foreign = new Map<string, Foreign>()
+  const answers: (RestoreAnswer & { readonly plugin: string })[] = []
+  const foreign = new Map<string, Outcome["foreign"][number]>()
   const types = [...new Set(chains.flatMap(({ chain }) => chain.map(({ type }) => type)))]
   const rows = types.map((type) => ({ type, row: suite.find(({ name }) => name === type) }))
   rows.sort((a, b) => Number(b.row?.kind === "interface") - Number(a.row?.kind === "interface"))
@@ -63,38 +46,32 @@ export function restoreChains(
     const wanted = ours.filter((chain) => isWanted(type, chain))
     if (wanted.length === 0) continue
     const restores = row?.restores || (options.containers && row?.restoresInside)
-    const restoration = restores ? restore(type, wanted, options, runs) : undefined
-    if (restoration) restorations.push(restoration)
-    else if (restores || !row) for (const { network } of ours) foreign.set(`${network} ${type}`, { network, type })
+    const answer = restores ? restore(type, wanted, options, runs) : undefined
+    if (answer) answers.push({ plugin: type, ...answer })
+    else if (restores || !row)
+      for (const { network } of ours) foreign.set(`${network} ${type}`, { network, plugin: type })
   }
-  return { restorations, foreign: [...foreign.values()] }
+  return {
+    restored: answers.flatMap(({ plugin, restored }) => restored.map((one) => ({ plugin, ...one }))),
+    failed: answers.flatMap(({ plugin, failed }) => failed.map((one) => ({ plugin, ...one }))),
+    foreign: [...foreign.values()],
+  }
 }
 
 /**
- * Whether an executable says that it is of this suite, when it is run as a person runs it. One that is missing, or is no program, is
- * not. Throws where it could not be looked for or started, or did not end by itself.
+ * Returns whether an executable says that it is of this suite when a person runs it. A missing file, or one that the kernel does not run, is
+ * not. Throws when the file could not be looked for or started, or did not end by itself.
  */
 function isOfSuite(type: string, { path }: PluginRuns): boolean {
-  let file: string
   try {
-    file = requirePlugin(type, path.join(":"))
-  } catch (error) {
-    if (error instanceof Error && error.cause !== undefined) throw error // a directory that may have it cannot be searched
-    return false
-  }
-  const introduction = findIntroduction(file)
-  if (introduction?.hasEnded === false)
+    const file = requirePlugin(type, path.join(":"))
+    const { hasEnded, version } = introductionOf(file)
+    if (hasEnded) return isOfThisSuite(version)
     throw new Error(`Cannot tell whether "${file}" is of this suite: it did not end by itself`)
-  return isOfThisSuite(introduction?.version)
-}
-
-/** What an executable prints of itself; undefined for a file that the kernel does not run. Throws `SyscallError` where another call failed. */
-function findIntroduction(file: string): Introduction | undefined {
-  try {
-    return introductionOf(file)
   } catch (error) {
-    const isExecve = error instanceof SyscallError && error.call === "execve"
-    if (isExecve && isErrno(error, "ENOENT", "EACCES", "ENOEXEC")) return undefined
+    const isMissing = isCniError(error) && error.cause === undefined // otherwise a directory cannot be searched
+    const isNoProgram = error instanceof SyscallError && error.call === "execve"
+    if (isMissing || (isNoProgram && isErrno(error, "ENOENT", "EACCES", "ENOEXEC"))) return false
     throw error
   }
 }
@@ -105,7 +82,7 @@ function restore(
   chains: readonly CachedChain[],
   options: RestoreOptions,
   runs: PluginRuns,
-): Restoration | undefined {
+): RestoreAnswer | undefined {
   const indexes = new Map<JsonObject, number>()
   const attachments = chains.flatMap(({ containerId, ifName, netns, args, result, chain }) =>
     chain
@@ -135,18 +112,18 @@ function restore(
     const { restored, failed } = parseJsonObject(stdout, `answer of "${type}"`) as unknown as RestoreAnswer
     if (!Array.isArray(restored) || !Array.isArray(failed)) return undefined
     for (const text of said) runs.log(text)
-    return { type, restored, failed }
+    return { restored, failed }
   } catch (error) {
     try {
       if (!isOfSuite(type, runs)) return undefined
       for (const text of said) runs.log(text)
-      return failed(type, error)
+      return failure(error)
     } catch (reason) {
-      return failed(type, reason)
+      return failure(reason)
     }
   }
 }
 
-function failed(type: string, error: unknown): Restoration {
-  return { type, restored: [], failed: [{ error: toErrorObject(error, newestVersion) satisfies ErrorObject }] }
+function failure(error: unknown): RestoreAnswer {
+  return { restored: [], failed: [{ error: toErrorObject(error, newestVersion) }] }
 }

@@ -46,12 +46,10 @@ export function failuresOf({ cached, outcome }: Reconciled): Loss[] {
     ...cached.skipped
       .filter(({ isFailure }) => isFailure)
       .map((one) => ({ what: nameOf(one) || "from a cache", reason: one.reason })),
-    ...outcome.restorations.flatMap(({ type, failed }) =>
-      failed.map((one) => ({
-        what: [`what ${type} has`, nameOf(one)].filter(Boolean).join(" of "),
-        reason: [one.error.msg, one.error.details].filter(Boolean).join("; "),
-      })),
-    ),
+    ...outcome.failed.map(({ plugin, error, ...owner }) => ({
+      what: [`what ${plugin} has`, nameOf(owner)].filter(Boolean).join(" of "),
+      reason: [error.msg, error.details].filter(Boolean).join("; "),
+    })),
   ]
 }
 

@@ -69,9 +69,8 @@ export function findListenerRecord(): ListenerRecord | undefined {
     if (findExposure(DIRECTORY) !== undefined || !isListening()) return undefined
     const record = parseJsonObject(readTextFile(RECORD), RECORD)
     const { counts, losses, outage } = record
-    const isWhole =
-      Array.isArray(counts) && Array.isArray(losses) && isJsonObject(outage) && Array.isArray(outage.buckets)
-    return isWhole ? (record as unknown as ListenerRecord) : undefined
+    const lists = [counts, losses, isJsonObject(outage) && outage.buckets]
+    return lists.every(Array.isArray) ? (record as unknown as ListenerRecord) : undefined
   } catch {
     return undefined
   }

@@ -25,7 +25,7 @@ import {
 import { KernelTransport, type Transport } from "../../../pkg/netlink/transport.ts"
 import {
   dataTypes,
-  findChainPolicy,
+  findBase,
   findElements,
   findSetLayout,
   getElement,
@@ -33,7 +33,7 @@ import {
   listBaseChains,
   listChains,
   listComments,
-  listTableRules,
+  listRules,
   listTables,
   type NamedSet,
   sampleElements,
@@ -82,9 +82,9 @@ export const questions: Readonly<Record<string, Asking>> = {
   "list base chains": netfilter(listBaseChains),
   "list chains": netfilter((socket) => [
     listChains(socket, table),
-    findChainPolicy(socket, { table, name: "forward" }),
+    findBase(socket, { table, name: "forward" })?.policy,
   ]),
-  "list rules": netfilter((socket) => listTableRules(socket, table).map((rule) => JSON.stringify(rule.comment))),
+  "list rules": netfilter((socket) => listRules(socket, { table }).map((rule) => JSON.stringify(rule.comment))),
   "list comments": netfilter((socket) => listComments(socket, table)),
   "find elements": netfilter((socket) => sets.map((set) => findElements(socket, set)?.elements)),
   "get an element": netfilter((socket) =>

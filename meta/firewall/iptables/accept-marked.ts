@@ -16,7 +16,7 @@ import {
   targetOf,
 } from "../../../pkg/iptables/mod.ts"
 import type { NetlinkSocket } from "../../../pkg/netlink/mod.ts"
-import { findChainPolicy, listTables, type PacketFilter, tableFamily } from "../../../pkg/nftables/mod.ts"
+import { findBase, listTables, type PacketFilter, tableFamily } from "../../../pkg/nftables/mod.ts"
 import { CniError, Code, FAMILIES, type Family, familyOf } from "../../../pkg/types/mod.ts"
 import { Failures } from "../../../pkg/undo/mod.ts"
 import { FIREWALL_TABLE } from "../nftables/layout.ts"
@@ -138,7 +138,7 @@ function findWay(socket: NetlinkSocket, family: Family): Content {
 }
 
 function isDropping(socket: NetlinkSocket, family: Family): boolean {
-  return findChainPolicy(socket, { table: { family: tableFamily[family], name: TABLE }, name: PARENT }) === "drop"
+  return findBase(socket, { table: { family: tableFamily[family], name: TABLE }, name: PARENT })?.policy === "drop"
 }
 
 /** Whether forwarded packets reach the rule. */

@@ -7,7 +7,7 @@ import {
   dryRun,
   encodeAhead,
   fields,
-  findChainPriority,
+  findBase,
   flush,
   hasRules,
   ifnameValue,
@@ -190,8 +190,8 @@ function makeLayout(family: Family): TableLayout {
 /** Removes the chains that an earlier build has made with another priority, for `addTable`. Throws `NetlinkError`. */
 export function removeOldChains(socket: Pick<NetlinkSocket, "get">, { dnatChains }: TableLayout): Operation[] {
   const isOld = (chain: Chain) => {
-    const priority = findChainPriority(socket, chain)
-    return priority !== undefined && priority !== DNAT_PRIORITY
+    const base = findBase(socket, chain)
+    return base !== undefined && base.priority !== DNAT_PRIORITY
   }
   const [prerouting, output] = dnatChains
   if (!isOld(prerouting)) return []
