@@ -354,7 +354,7 @@ const more: readonly Fault[] = [
     severity: "error",
     where: "host",
     break: "ip route add default via 192.0.2.1 table 100; ip rule add to 10.85.0.0/24 lookup 100 priority 100",
-    says: /^the host's rule "100: from all to 10\.85\.0\.0\/24 lookup 100" takes packets of 2 containers: they leave by "up0": /,
+    says: /^the host's rule "100: from all to 10\.85\.0\.0\/24 lookup 100" takes packets of 2 containers, as an echo request from the host to .* by "up0", not to it: /,
     mend: "ip rule delete priority 100; ip route flush table 100",
   },
   {
@@ -362,7 +362,7 @@ const more: readonly Fault[] = [
     severity: "error",
     where: "host",
     break: "ip rule add from 10.85.0.2 prohibit priority 101",
-    says: /^the host's rule "101: from 10\.85\.0\.2\/32 prohibit" takes packets of "pods\/.*: it drops them$/,
+    says: /^the host's rule "101: from 10\.85\.0\.2\/32 prohibit" takes packets of "pods\/.*, as TCP from .*: the host has a route or rule of type prohibit/,
     mend: "ip rule delete priority 101",
   },
   {

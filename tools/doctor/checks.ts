@@ -7,7 +7,7 @@ import { checkLocalRoutes, checkLoopbacks } from "./container-own.ts"
 import { checkContainerRoutes } from "./container-routes.ts"
 import { checkContainerLinks, checkInsides } from "./containers.ts"
 import type { Check } from "./finding.ts"
-import { checkFirewall, checkPolicyRouting } from "./firewall.ts"
+import { checkFirewall } from "./firewall.ts"
 import { checkBroken, checkClock, checkDisk, checkRecords, checkUnread } from "./host.ts"
 import { checkHostNeighbours, checkHostRoutes } from "./host-routes.ts"
 import { checkIpsec } from "./ipsec.ts"
@@ -88,7 +88,6 @@ export const checks: readonly Check[] = [
   checkFixedEntries,
   checkHostRoutes,
   checkHostRules,
-  checkPolicyRouting,
   checkMainTables,
   checkHostNeighbours,
   checkHostArp,

@@ -18,7 +18,6 @@ import { affectedBy, type Check, type Finding, nameOf, type Patient } from "./fi
 import { linkTowards } from "./host-routes.ts"
 import type { Address, Examined } from "./inside.ts"
 import { type Command, ofOthers, sh } from "./remedy.ts"
-import { isPlain } from "./rules.ts"
 
 /** Tables of this suite, and of the reference suite: what these drop is configured. */
 const OURS = /^cni_/
@@ -39,7 +38,7 @@ interface Member {
 }
 
 /** One packet of a kind, in words, and its walk. */
-interface Attempt {
+export interface Attempt {
   readonly what: string
   readonly walk: () => Walk
 }
@@ -105,7 +104,7 @@ const kinds: readonly Kind[] = [
   },
 ]
 
-function outside({ examined, address }: Member, at: Walks): Attempt[] {
+export function outside({ examined, address }: Member, at: Walks): Attempt[] {
   const places = OUTSIDE[familyOf(address.ip)].flatMap((ip) => [443, 80].map((port) => ({ ip, port })))
   return places.map((place) => at.from(examined, { ...place, protocol: "tcp" }))
 }
@@ -116,7 +115,7 @@ function toEach(ip: Uint8Array, ports: readonly number[]): Destination[] {
 }
 
 /** The walks over one node. */
-class Walks {
+export class Walks {
   readonly patient: Patient
   readonly ground: SharedGround
 
@@ -197,39 +196,6 @@ export const checkFirewall: Check = (patient) => {
     }),
   )
   return oncePerChain(findings)
-}
-
-/** The host's rules that look at more than addresses, such as marks, where they lead what containers send outside nowhere. */
-export const checkPolicyRouting: Check = (patient) => {
-  const { examined, hostTables } = patient
-  if (hostTables.rules.every(isPlain)) return []
-  using kernel = new HostKernel()
-  const walks = new Walks(patient, kernel)
-  return examined.flatMap((each): Finding[] => {
-    const addresses = each.interfaces.flatMap((own) => own.addresses)
-    const lost = addresses.flatMap((address) => {
-      const attempts = walks.isRouted(familyOf(address.ip)) ? outside({ examined: each, address }, walks) : []
-      const ends = attempts.map(({ what, walk }) => ({ what, ...walk() }))
-      const [first] = ends
-      return first && ends.every(({ isUnrouted }) => isUnrouted) ? [`${first.what}: ${first.hops.at(-1)?.what}`] : []
-    })
-    const [first] = lost
-    if (first === undefined) return []
-    const what = `the host's policy routing loses ${first}`
-    return [
-      {
-        rule: "host-rule",
-        severity: "error",
-        network: each.one.network,
-        cause: "policy routing",
-        affected: [affectedBy(each.one)],
-        what,
-        ofMany: () => what,
-        why: "the container reaches nothing beyond the host",
-        remedy: ofOthers("have the rule leave out packets of containers", sh`ip rule show`),
-      },
-    ]
-  })
 }
 
 /** Members that are asked of a network without rules about single interfaces. */

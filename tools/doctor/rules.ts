@@ -10,8 +10,11 @@ import {
   sameBytes,
 } from "../../pkg/types/mod.ts"
 import { CLOSED, familiesWithoutMain, isUsual } from "../node/mod.ts"
+import { HostKernel } from "../packets/mod.ts"
 import { affectedBy, type Check, type Finding, nameOf } from "./finding.ts"
-import { type Examined, inContainer } from "./inside.ts"
+import { outside, Walks } from "./firewall.ts"
+import { linkTowards } from "./host-routes.ts"
+import { type Address, type Examined, inContainer } from "./inside.ts"
 import { type Command, ofOthers, sh } from "./remedy.ts"
 
 /** Rules in containers that take their own packets before the main table does, and drop them or send them to another gateway. */
@@ -81,50 +84,50 @@ function lookUpMain(family: Family): Command {
     : sh`ip rule add priority 32766 lookup main`
 }
 
-/** The host's rules that take what comes from or goes to containers before the main table does. */
-export const checkHostRules: Check = ({ examined, hostTables: { rules, routes, routesTo }, node }) => {
-  const plain = rules.filter(isPlain)
-  if (plain.length === 0) return []
-  return examined.flatMap((each) =>
-    each.interfaces.flatMap(({ addresses }) =>
-      addresses.flatMap(({ ip }) =>
-        plain.flatMap((rule): Finding[] => {
-          const isFrom = concerns(rule, ip, undefined) || concerns(rule, undefined, ip)
-          const answer = routesTo.get(formatIp(ip))
-          const towards = typeof answer === "object" && answer.table === rule.table && rule.table !== 0
-          const dev = towards
-            ? node.links.find(({ index, nsid }) => nsid === undefined && index === answer.index)?.name
-            : undefined
-          const isAway = towards && concerns(rule, undefined, ip) && !isTowards(each, answer)
-          const fate = isAway ? `they leave by "${dev}"` : isFrom ? closedBy(rule, routes) : undefined
-          if (fate === undefined) return []
-          return [
-            {
-              rule: "host-rule",
-              severity: "error",
-              network: each.one.network,
-              cause: `rule ${describeRule(rule)} of the host`,
-              affected: [affectedBy(each.one)],
-              what: `the host's rule "${describeRule(rule)}" takes packets of ${nameOf(each.one)}: ${fate}`,
-              ofMany: (count) =>
-                `the host's rule "${describeRule(rule)}" takes packets of ${count} containers: ${fate}`,
-              why: "the container reaches nothing beyond the host, or nothing reaches it",
-              remedy: ofOthers("have the rule leave out packets of containers", shownRules(rule)),
-            },
-          ]
-        }),
-      ),
-    ),
-  )
+/** The host's rules that lead nowhere what containers send outside, or what the host sends to them. */
+export const checkHostRules: Check = (patient) => {
+  const { examined, hostTables } = patient
+  if (hostTables.rules.length === 0) return []
+  using kernel = new HostKernel()
+  const walks = new Walks(patient, kernel)
+  return examined.flatMap((each) => {
+    const addresses = each.interfaces.flatMap((own) => own.addresses)
+    return addresses.flatMap((address) => unrouted(each, address, walks)).slice(0, 1)
+  })
 }
 
-/** Whether a route of the host leads to an attachment's end on the host, its bridge, or a VLAN of that. */
-function isTowards({ one: { link } }: Examined, { index }: ListedRoute): boolean {
-  return link === undefined || link.kind !== "veth" || index === link.index || index === link.master
+function unrouted(examined: Examined, address: Address, walks: Walks): Finding[] {
+  const { patient } = walks
+  if (!walks.isRouted(familyOf(address.ip))) return []
+  const echo = { ip: address.ip, port: 0, protocol: "icmp" } as const
+  const fromHost = linkTowards(examined, patient) === undefined ? [] : [walks.fromHost(examined, echo)]
+  const fate = [fromHost, outside({ examined, address }, walks)].flatMap((attempts) => {
+    const ends = attempts.map(({ what, walk }) => ({ what, ...walk() }))
+    const [first] = ends
+    return first && ends.every(({ isUnrouted }) => isUnrouted) ? [`${first.what}: ${first.hops.at(-1)?.what}`] : []
+  })[0]
+  if (fate === undefined) return []
+  const { rules } = patient.hostTables
+  const rule = rules.find((each) => concerns(each, address.ip, undefined) || concerns(each, undefined, address.ip))
+  const by = rule === undefined ? "the host's policy routing" : `the host's rule "${describeRule(rule)}"`
+  return [
+    {
+      rule: "host-rule",
+      severity: "error",
+      network: examined.one.network,
+      cause: by,
+      affected: [affectedBy(examined.one)],
+      what: `${by} takes packets of ${nameOf(examined.one)}, as ${fate}`,
+      ofMany: (count) => `${by} takes packets of ${count} containers, as ${fate}`,
+      why: "the container reaches nothing beyond the host, or nothing reaches it",
+      remedy: ofOthers("have the rule leave out packets of containers", rule ? shownRules(rule) : sh`ip rule show`),
+      consequenceOf: ["host-route-closed", "host-route-missing", "outside-route-closed"],
+    },
+  ]
 }
 
 /** Rules for all packets of an address: those for some ports, marks, users or interfaces are meant for these. */
-export function isPlain(rule: Rule): boolean {
+function isPlain(rule: Rule): boolean {
   const { not, mark, tos, ipProtocol, sourcePorts, destinationPorts, users, tunnelId, l3Master } = rule
   const selectors = [not, mark, tos, ipProtocol, sourcePorts, destinationPorts, users, tunnelId, l3Master]
   const others = [rule.inputInterface, rule.outputInterface, rule.suppressPrefixLength, rule.suppressGroup]

@@ -1,13 +1,13 @@
 import { readTextFile } from "../../pkg/libc/mod.ts"
-import { askRoute, findLink, IFF_UP, type RouteSocket } from "../../pkg/netlink/mod.ts"
+import { askRoute, findLink, IFF_UP, type ListedRoute, type RouteSocket } from "../../pkg/netlink/mod.ts"
 import { Netns } from "../../pkg/netns/mod.ts"
 import { AF_INET, familyOf, formatIp } from "../../pkg/types/mod.ts"
 import type { NodeAttachment } from "../node/mod.ts"
 import { describeRefusal, nameOf, tableText } from "./facts.ts"
 import { markOf } from "./fib.ts"
 import { formatPlace } from "./filter.ts"
-import { whyNotForwarded, whyRefused } from "./forwarding.ts"
-import { filtersFrames, fromPort, toPort } from "./frames.ts"
+import { isWithoutRoute, whyNotForwarded, whyRefused } from "./forwarding.ts"
+import { filtersFrames, fromPort, isTowards, toPort } from "./frames.ts"
 import { RTN } from "./kernel.ts"
 import { IPPROTO, type Packet, u32Bits } from "./packet.ts"
 import {
@@ -126,7 +126,10 @@ function answerThroughHost(trip: Trip, answer: Packet): Hop[] {
   }
   const closed = whyNotForwarded(packet)
   if (closed !== undefined) return way.end(closed)
-  if (typeof route === "string") return way.end(whyRefused(trip, packet, route))
+  if (typeof route === "string") {
+    way.isUnrouted = isWithoutRoute(trip, packet)
+    return way.end(whyRefused(trip, packet, route))
+  }
   const link = route.index === undefined ? undefined : kernel.link(route.index)
   const output = link?.name ?? "?"
   const gateway = route.gateway === undefined ? "" : ` to gateway ${formatIp(route.gateway)}`
@@ -140,16 +143,21 @@ function answerThroughHost(trip: Trip, answer: Packet): Hop[] {
   return giveBack(
     trip,
     leaving.packet,
+    route,
     `it leaves the host by "${output}" for ${formatIp(packet.destination)}, with source ${originalOf(answer)}`,
   )
 }
 
 /** The answer has come to the interface towards the client. */
-function giveBack(trip: Trip, packet: Packet, what: string): Hop[] {
+function giveBack(trip: Trip, packet: Packet, route: ListedRoute, what: string): Hop[] {
   const { way } = trip
   if (!passDevice(trip, "egress", packet.output, packet)) return dropped(trip)
   const client = holderOf(trip, packet.destination)
   if (client === undefined) return way.arrive(what)
+  if (!isTowards(trip, client, route)) {
+    way.isUnrouted = tableText(route.table) !== ""
+    return way.end(`the host sends it to ${describe(client)} by "${packet.output}", not to the container`)
+  }
   if (!toPort(trip, packet, client)) return dropped(trip)
   if (!passInside(trip, client, RECEIVING, { ...packet, input: client.ifName, output: "" })) return dropped(trip)
   return way.arrive(what)
@@ -178,7 +186,7 @@ function fromHost(trip: Trip, arrived: Packet): Hop[] {
   const sent = pass(trip, "output", { ...answer, output }, !trip.isWhole)
   const leaving = sent && pass(trip, "postrouting", sent.packet, true)
   if (!leaving) return dropped(trip)
-  return giveBack(trip, leaving.packet, `it leaves the host by "${output}" for ${formatIp(answer.destination)}`)
+  return giveBack(trip, leaving.packet, route, `it leaves the host by "${output}" for ${formatIp(answer.destination)}`)
 }
 
 function nothingListens({ protocol, destinationPort }: Packet, where: string): string {

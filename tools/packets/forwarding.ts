@@ -44,3 +44,8 @@ export function whyReverseFiltered(
   const towards = back.index === undefined ? undefined : kernel.link(back.index)?.name
   return mode === 1 && towards !== input ? `${says}, to which it sends by "${towards}"` : undefined
 }
+
+/** Whether it is for want of a route that the kernel refuses a packet, and not by `rp_filter`. */
+export function isWithoutRoute({ kernel }: Trip, { source, input }: Packet): boolean {
+  return whyReverseFiltered(kernel.routeOf({ dst: source }), source, input, kernel) === undefined
+}

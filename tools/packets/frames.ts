@@ -1,4 +1,4 @@
-import { attrs, u8 } from "../../pkg/netlink/mod.ts"
+import { attrs, type ListedRoute, u8 } from "../../pkg/netlink/mod.ts"
 import { AF_INET, familyOf } from "../../pkg/types/mod.ts"
 import type { NodeAttachment, NodeLink } from "../node/mod.ts"
 import { sysctl } from "./facts.ts"
@@ -37,3 +37,11 @@ export function filtersFrames({ kernel }: Trip, packet: Packet, { name }: Pick<N
 
 /** `IFLA_BR_NF_CALL_IPTABLES` and `IFLA_BR_NF_CALL_IP6TABLES`, <linux/if_link.h> */
 const ownFiltering = attrs({ ip4: [36, u8], ip6: [37, u8] })
+
+/** Whether a route leads to an attachment's end on the host, its bridge, or what sits on that. */
+export function isTowards({ node }: Trip, { link }: NodeAttachment, { index }: ListedRoute): boolean {
+  if (link === undefined || link.nsid !== undefined || link.kind !== "veth") return true
+  const end = link.master ?? link.index
+  const used = node.links.find((one) => one.nsid === undefined && one.index === index)
+  return index === end || (used?.kind === "vlan" && used.peerNsid === undefined && used.peer === end)
+}

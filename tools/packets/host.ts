@@ -11,14 +11,14 @@ import {
   RT_TABLE_MAIN,
 } from "../../pkg/netlink/mod.ts"
 import { AF_INET, familyOf, formatIp, parseCidr } from "../../pkg/types/mod.ts"
-import { describeLostBridge, lostBridge, type NodeAttachment, type NodeRoute } from "../node/mod.ts"
+import { describeLostBridge, lostBridge, type NodeRoute } from "../node/mod.ts"
 import { answerFromOutside, arriveAtContainer, arriveAtHost } from "./answer.ts"
 import { answerLost } from "./bridge.ts"
 import { describeRefusal, has, isConntrackFull, tableText } from "./facts.ts"
 import { markOf } from "./fib.ts"
 import { formatPlace, type HookResult } from "./filter.ts"
-import { whyNotForwarded, whyRefused, whyReverseFiltered } from "./forwarding.ts"
-import { toPort } from "./frames.ts"
+import { isWithoutRoute, whyNotForwarded, whyRefused } from "./forwarding.ts"
+import { isTowards, toPort } from "./frames.ts"
 import { virtualServers } from "./ipvs.ts"
 import { RTN, readIfThere } from "./kernel.ts"
 import { type Destination, firstPacket, type Packet, protocolOf } from "./packet.ts"
@@ -91,6 +91,7 @@ export function fromHost(trip: Trip, destination: Destination): Hop[] {
   const { way, kernel } = trip
   const question = { dst: destination.ip, protocol: protocolOf(destination) }
   const first = kernel.routeOf({ ...question, destinationPort: destination.port === 0 ? undefined : destination.port })
+  way.isUnrouted = typeof first === "string"
   if (typeof first === "string") return way.end(`the host ${describeRefusal(first, destination.ip)}`)
   if (isConntrackFull()) return way.end("the table of connections is full: the kernel drops what begins a new one")
   const output = (first.index === undefined ? undefined : kernel.link(first.index)?.name) ?? "?"
@@ -128,8 +129,7 @@ function forward(trip: Trip, packet: Packet, route: ListedRoute | RouteRefusal):
   const closed = whyNotForwarded(packet)
   if (closed !== undefined) return way.end(closed)
   if (typeof route === "string") {
-    const { source, input } = packet
-    way.isUnrouted = whyReverseFiltered(trip.kernel.routeOf({ dst: source }), source, input, trip.kernel) === undefined
+    way.isUnrouted = isWithoutRoute(trip, packet)
     return way.end(whyRefused(trip, packet, route))
   }
   return send(trip, packet, route, `forwarded from "${packet.input}"`)
@@ -178,8 +178,10 @@ function leave(trip: Trip, packet: Packet, route: ListedRoute, gateway: string):
   const other = holderOf(trip, packet.destination)
   const lost = other && lostBridge(other, node)
   if (lost) return way.end(`${describeLostBridge(lost)}: ${describe(other)} is cut off`)
-  if (other && !isTowards(trip, other, route))
+  if (other && !isTowards(trip, other, route)) {
+    way.isUnrouted = tableText(route.table) !== ""
     return way.end(`${describe(other)} has ${text}, and the host sends there by "${packet.output}", not to it`)
+  }
   if (other && !toPort(trip, packet, other)) return dropped(trip)
   const unanswered = other && answerLost(trip, other, packet)
   if (unanswered !== undefined) return way.end(unanswered)
@@ -217,11 +219,3 @@ function tellNeighbour({ way, kernel }: Trip, { destination, output }: Packet, {
 
 /** <linux/neighbour.h>: asked, and not answered yet. */
 const NUD_INCOMPLETE = 1
-
-/** Whether a route leads to an attachment's end on the host, its bridge, or what sits on that. */
-function isTowards({ node }: Trip, { link }: NodeAttachment, { index }: ListedRoute): boolean {
-  if (link === undefined || link.nsid !== undefined || link.kind !== "veth") return true
-  const end = link.master ?? link.index
-  const used = node.links.find((one) => one.nsid === undefined && one.index === index)
-  return index === end || (used?.kind === "vlan" && used.peerNsid === undefined && used.peer === end)
-}

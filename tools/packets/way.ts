@@ -61,9 +61,10 @@ export class Way {
   }
 
   /** Takes over the hops of the answer, which was followed by itself. */
-  append({ hops, stop }: Way): Hop[] {
+  append({ hops, stop, isUnrouted }: Way): Hop[] {
     this.hops.push(...hops)
     this.stop ??= stop
+    this.isUnrouted ||= isUnrouted
     return this.hops
   }
 
