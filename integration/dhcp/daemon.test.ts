@@ -122,7 +122,7 @@ test("CHECK says what is not so, and leases nothing; STATUS wants a daemon", asy
   const { pod: other } = await site.attach()
   const config = { cniVersion: newest, name: "net", type: "dhcp", ipam: { type: "dhcp" } }
   const stranger = new Attachment(site.host, other, config)
-  expect((await fail(stranger.check(result))).msg).toContain("no lease is known")
+  expect((await fail(stranger.check(result))).msg).toContain("no lease for")
   const wrong = { ...result, ips: [{ address: "10.1.2.99/24", interface: 2 }] }
   const own = new Attachment(site.host, (await site.attach()).pod, config, { containerId: pod.name })
   expect((await fail(own.check(wrong))).msg).toMatch(/is of another interface .*: that is another namespace now/)
