@@ -1,16 +1,15 @@
 import {
   type Installation,
   nodeDirectories,
-  packagedBinDirs,
   requireExecutable,
   requireVersion,
   runtimePlaces,
 } from "../../install/mod.ts"
 import { basename, dirname, executablePath, exists, join, resolve } from "../../pkg/libc/mod.ts"
 import { loadNetworkFile, type Network } from "../../pkg/libcni/mod.ts"
-import { pluginNames } from "../../suite/plugins.ts"
 import { type Arguments, given, text, UsageError } from "../../tools/command.ts"
 import { defaults } from "../../tools/environment.ts"
+import { type InstallationManner, pluginInstallation } from "../../tools/plugin-source.ts"
 
 /** A directory that an installation is about, and what it gets. */
 export interface InstallPlace {
@@ -40,7 +39,7 @@ export function installPlaces(args: Arguments): InstallPlaces {
   const common = { adopt: given(args, "adopt"), dryRun: given(args, "dry-run") }
   const toolDir = text(args, "tool-dir")
   const isShared = toolDir !== undefined && resolve(toolDir) === binDir
-  const installation = () => (isShared ? pluginsAndTools : plugins)({ ...common, directory: binDir })
+  const installation = () => (isShared ? pluginsAndTools : pluginInstallation)({ ...common, directory: binDir })
   const places: InstallPlace[] = [{ ...common, title: "PLUGIN", directory: binDir, mode: 0o755, installation }]
   if (toolDir !== undefined && !isShared) {
     const directory = resolve(toolDir)
@@ -79,15 +78,7 @@ function findDirectories(args: Arguments): Pick<InstallPlaces, "binDir" | "confD
   }
 }
 
-type Common = Pick<Installation, "adopt" | "dryRun" | "directory">
-
-function plugins(common: Common): Installation {
-  const from = pluginsBeside(dirname(executablePath()))
-  const checks = { inspect: requireExecutable, introduce: requireVersion }
-  return { ...common, ...checks, from, source: (name) => join(from, name), names: pluginNames }
-}
-
-function tools(common: Common): Installation {
+function tools(common: InstallationManner): Installation {
   const own = executablePath()
   const from = dirname(own)
   const agent = join(from, "cni-agent")
@@ -97,8 +88,8 @@ function tools(common: Common): Installation {
 }
 
 /** Plugins and tools in one directory, as a container has them. */
-function pluginsAndTools(common: Common): Installation {
-  const [ours, beside] = [plugins(common), tools(common)]
+function pluginsAndTools(common: InstallationManner): Installation {
+  const [ours, beside] = [pluginInstallation(common), tools(common)]
   const isTool = (name: string) => beside.names.includes(name)
   return {
     ...ours,
@@ -108,19 +99,7 @@ function pluginsAndTools(common: Common): Installation {
   }
 }
 
-function configuration(common: Common, file: string | undefined): Installation {
+function configuration(common: InstallationManner, file: string | undefined): Installation {
   if (file === undefined) return { ...common, mode: 0o644, from: "", source: (name) => name, names: [] }
   return { ...common, mode: 0o644, from: dirname(file), source: () => file, names: [basename(file)] }
-}
-
-/** The directory of the plugins: `bin` beside this tool, as built, that of the tool, as unpacked, or that of the tool's package. */
-export function pluginsBeside(directory: string): string {
-  const places = [join(directory, "bin"), directory, ...packagedBinDirs(directory)]
-  const missing = places.map((place) => pluginNames.filter((name) => !exists(join(place, name))))
-  const found = places.find((_, at) => missing[at]?.length === 0)
-  if (found !== undefined) return found
-  const [fewest = []] = missing.sort((a, b) => a.length - b.length)
-  throw new Error(
-    `Cannot find the plugins to install: expected all of them in ${places.join(" or ")}, without ${fewest.join(", ")}`,
-  )
 }

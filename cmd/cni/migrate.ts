@@ -22,9 +22,10 @@ import { podsOf } from "../../tools/migrate/pods.ts"
 import { type Remaining, remaining, sweep } from "../../tools/migrate/remains.ts"
 import { moveToIptables } from "../../tools/migrate/to-iptables.ts"
 import { DEFAULT_DATA_DIR, type Node, readNode } from "../../tools/node/mod.ts"
+import { pluginsBeside } from "../../tools/plugin-source.ts"
 import { isListening } from "../../tools/reconcile/record.ts"
 import { fittedTable, type Screen } from "../../tools/screen.ts"
-import { type InstallPlace, installPlaces, pluginsBeside } from "./install-places.ts"
+import { type InstallPlace, installPlaces } from "./install-places.ts"
 
 /** `cni migrate` */
 export const migrate: Command = {

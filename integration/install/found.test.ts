@@ -107,3 +107,25 @@ test("the tool of a package finds the plugins of its package, to use them and to
   expect(told(await said("install"))).toEqual([0, "Directory of plugins: /opt/cni/bin, which is there"])
   expect(await readdir(root.join("opt/cni/bin"))).toContain("bridge")
 })
+
+test("cni install is a remedy of doctor where it would succeed, and words are where the tool has no plugins beside it", async () => {
+  const bridge = { cniVersion: "1.1.0", name: "own", plugins: [{ type: "bridge", isGateway: true }] }
+  const files = { "etc/cni/net.d/10-own.conflist": JSON.stringify(bridge) }
+  const remedy = async (command: string, prepare: string) => {
+    const { findings } = JSON.parse((await inRoot(files, command, prepare)).stdout) as {
+      findings: { rule: string; remedy: string; pasteable: boolean }[]
+    }
+    const { remedy, pasteable } = findings.find(({ rule }) => rule === "plugin-missing") ?? {}
+    return { remedy, pasteable }
+  }
+  const doctor = "doctor --json --bin-dir /opt/cni/bin"
+  expect(await remedy(`/usr/bin/cni ${doctor}`, packaged)).toEqual({
+    remedy: "cni install --bin-dir /opt/cni/bin",
+    pasteable: true,
+  })
+  const alone = "mkdir -p usr/bin opt/cni/bin; cp --link srv/cni usr/bin"
+  expect(await remedy(`/usr/bin/cni ${doctor}`, alone)).toEqual({
+    remedy: expect.stringContaining("of their archive or package"),
+    pasteable: false,
+  })
+})

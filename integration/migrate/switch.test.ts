@@ -27,6 +27,8 @@ test("what an ADD has made that was under way during the switch back is moved by
   const { moved, remains } = await lab.report(["--back"], 3)
   expect(moved.map((one) => one.replace(/^.*: /, ""))).toEqual(["masquerade", "published ports", "firewall rules"])
   expect(remains.filter(({ what }) => what.startsWith("table"))).toEqual([])
+  const { stdout } = await lab.node.host.exec("find", ["/var/lib/cni/networks", "-mindepth", "2", "-name", ".*"])
+  expect(stdout).toBe("") // host-local's index
   await lab.remove([late])
 })
 

@@ -15,7 +15,7 @@ export { hostLocalKeyDocs } from "./config.ts"
 
 export { type Files, kernelFiles } from "./files.ts"
 export { type Lease, listLeases, listNetworks, takenAddresses, usageOf } from "./inventory.ts"
-export { requireLockable } from "./lock.ts"
+export { lockStore, requireLockable } from "./lock.ts"
 export { findNodeRanges, type NodeRanges, RANGES_DIRECTORY } from "./node-ranges.ts"
 export { type Address, capacityOf, formatAddress, formatRangeSet, parseAddress, type Range } from "./ranges.ts"
 export { type HostLocalConfig, parseHostLocalConfig, rangeSetsOf, release, releaseAddress, Store }

@@ -13,6 +13,7 @@ import {
   readTrafficFilters,
   recordedPlugins,
 } from "../node/mod.ts"
+import { canInstall } from "../plugin-source.ts"
 import { inspectPlugin, type PluginBinary } from "./binaries.ts"
 import { byCause } from "./causes.ts"
 import { checks } from "./checks.ts"
@@ -81,6 +82,7 @@ function readPatient(places: NodePlaces, flags: readonly string[]): Patient {
     filter: tryReadFilter(),
     traffic: tryReadTraffic({ node, attachments, members }),
     members,
+    canInstall,
     flags,
     plugin: (type) => binaries.getOrInsertComputed(type, () => inspectPlugin(type, places.binDirs)),
     sysctl: (path) => settings.getOrInsertComputed(path, readSysctl),

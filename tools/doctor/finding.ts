@@ -1,4 +1,4 @@
-import { readTextFile } from "../../pkg/libc/mod.ts"
+import { exists, readTextFile } from "../../pkg/libc/mod.ts"
 import type { JsonObject } from "../../pkg/types/mod.ts"
 import type {
   FilterView,
@@ -93,6 +93,8 @@ export interface Patient {
   readonly members: readonly Member[]
   /** A plugin's executable in the directories of plugins, which is asked for its version once; undefined where it is in none. */
   plugin(type: string): PluginBinary | undefined
+  /** Whether `cni install` of this tool would succeed in a directory. */
+  canInstall(directory: string, adopt: boolean): boolean
   /** The flags that say where the node's files are, as they were given: for commands of the tool in remedies. */
   readonly flags: readonly string[]
   /** A value below /proc/sys in this namespace; `undefined` when it does not exist. */
@@ -192,4 +194,14 @@ export function cniCommand(
 /** What was attached is in the cache alone. */
 function withoutConfDir(flags: readonly string[]): string[] {
   return flags.filter((_, at) => flags[at] !== "--conf-dir" && flags[at - 1] !== "--conf-dir")
+}
+
+/** The command that installs the plugins of this suite into a directory; words where it would fail when pasted here. */
+export function installCommand({ canInstall }: Patient, directory: string, adopt = false): Command | string {
+  if (!canInstall(directory, adopt))
+    return `install the plugins into ${directory} by "cni install" of their archive or package: beside this tool they are incomplete, or others placed files there`
+  if (adopt) return sh`cni install --bin-dir ${directory} --adopt`
+  return exists(directory)
+    ? sh`cni install --bin-dir ${directory}`
+    : sh`mkdir -p ${directory}; cni install --bin-dir ${directory}`
 }

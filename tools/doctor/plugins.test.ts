@@ -124,6 +124,12 @@ chown root:root ${file}; chmod go-w ${file}`
   expect(found(["bridge"])).toEqual([writable(1000, "755")])
 })
 
+test("an installation that would fail when pasted is not offered", () => {
+  const patient = { places: places(), members: [memberOf({ type: "bridge" })], canInstall: () => false }
+  const [finding] = checkPlugins(patientOf(patient))
+  expect(finding).toMatchObject({ rule: "plugin-missing", remedy: expect.stringContaining("archive or package") })
+})
+
 test("plugins of several suites, or versions of one", () => {
   plugin("bridge")
   plugin("tuning")

@@ -1,9 +1,9 @@
-import { dirname, exists } from "../../pkg/libc/mod.ts"
+import { dirname } from "../../pkg/libc/mod.ts"
 import { member } from "../../pkg/types/mod.ts"
 import { describedPlugins as suite } from "../../suite/plugins.ts"
 import { ipamOf } from "../node/mod.ts"
 import { isPluginName } from "./binaries.ts"
-import type { Check, Finding, Patient } from "./finding.ts"
+import { type Check, type Finding, installCommand, type Patient } from "./finding.ts"
 import { mountOf } from "./mounts.ts"
 import { type Command, sh } from "./remedy.ts"
 
@@ -48,7 +48,7 @@ export const checkPlugins: Check = (patient) => {
         cause: `${ofThisSuite(type)} in ${directories.join(", ")}`,
         what: `plugin "${type}" is not in ${directories.join(", ")}`,
         ofMany: (count) => `${count} plugins are not in ${directories.join(", ")}`,
-        remedy: install(type, directories[0]),
+        remedy: install(patient, type, directories[0]),
       })
       continue
     }
@@ -80,7 +80,7 @@ export const checkPlugins: Check = (patient) => {
         cause: `${ofThisSuite(type)} in ${directory}`,
         what: `${shown} cannot be started: ${unstartable}`,
         ofMany: (count) => `${count} plugins in "${directory}" cannot be started`,
-        remedy: install(type, directory, "replace"),
+        remedy: install(patient, type, directory, "replace"),
         note: "it is damaged, or of another machine",
       })
     } else if (version === undefined) {
@@ -93,7 +93,7 @@ export const checkPlugins: Check = (patient) => {
           what: `${shown} does not say which version it is, as plugins do when they are run without CNI_COMMAND`,
           ofMany: (count) => `${count} plugins in "${directory}" do not say which version they are`,
           why: "it may be damaged, or of another machine",
-          remedy: install(type, directory, "replace"),
+          remedy: install(patient, type, directory, "replace"),
         })
     } else suites.getOrInsert(suiteOf(version), []).push(type)
     if ((mode & 0o022) !== 0 || owner !== 0) {
@@ -108,7 +108,7 @@ export const checkPlugins: Check = (patient) => {
       })
     }
   }
-  if (suites.size > 1) found.push(mixed(suites, directories[0]))
+  if (suites.size > 1) found.push(mixed(patient, suites, directories[0]))
   return found
 }
 
@@ -117,12 +117,9 @@ function ofThisSuite(type: string): string {
 }
 
 /** The command that installs a plugin of this suite; words for one of others. */
-function install(type: string, directory = "/opt/cni/bin", how?: "replace"): Command | string {
+function install(patient: Patient, type: string, directory = "/opt/cni/bin", how?: "replace"): Command | string {
   if (ofThisSuite(type) === type) return `install the plugin "${type}", which is not of this suite, into ${directory}`
-  if (how === "replace") return sh`cni install --bin-dir ${directory} --adopt`
-  return exists(directory)
-    ? sh`cni install --bin-dir ${directory}`
-    : sh`mkdir -p ${directory}; cni install --bin-dir ${directory}`
+  return installCommand(patient, directory, how === "replace")
 }
 
 /** "CNI bridge plugin v1.1.1" is "reference plugins v1.1.1". */
@@ -130,7 +127,7 @@ function suiteOf(version: string): string {
   return version.replace(/^CNI \S+ plugin (?:version )?(.+)$/, "reference plugins $1")
 }
 
-function mixed(suites: ReadonlyMap<string, readonly string[]>, directory = "/opt/cni/bin"): Finding {
+function mixed(patient: Patient, suites: ReadonlyMap<string, readonly string[]>, directory = "/opt/cni/bin"): Finding {
   const types = [...suites.values()].flat()
   const parts = [...suites].map(([suite, types]) => `${types.join(", ")}: ${suite}`)
   const others = types.filter((type) => ofThisSuite(type) === type)
@@ -143,7 +140,7 @@ function mixed(suites: ReadonlyMap<string, readonly string[]>, directory = "/opt
     ofMany: () => `plugins of several suites or versions work together (${parts.join("; ")})`,
     remedy:
       others.length === 0
-        ? sh`cni install --bin-dir ${directory} --adopt`
+        ? installCommand(patient, directory, true)
         : `cni install --bin-dir ${directory} --adopt writes those of this suite; install ${others.join(", ")} of the version that goes with them`,
   }
 }

@@ -1,5 +1,6 @@
+import { lockStore } from "../../ipam/host-local/main.ts"
 import { removeAcceptMarked, removeLabels } from "../../meta/firewall/main.ts"
-import { findStat, isDirectory, readDirectory, tryRemoveDirectory, tryUnlink } from "../../pkg/libc/mod.ts"
+import { findStat, isDirectory, readDirectory, readEntries, tryRemoveDirectory, tryUnlink } from "../../pkg/libc/mod.ts"
 import { deleteLink, findLink, RouteSocket } from "../../pkg/netlink/mod.ts"
 import { atomically, listCommented, listTables, PacketFilter, remove, type Table } from "../../pkg/nftables/mod.ts"
 import { DELETIONS, findExposure, ownerOfRecord } from "../../pkg/records/mod.ts"
@@ -41,6 +42,7 @@ export function sweep(node: Node): { removed: string[]; remaining: Remaining[]; 
   attempt(() => removeLinks(node, isLiving))
   attempt(() => removeFiles(BACKUPS, isLiving))
   attempt(() => removeFiles(DELETIONS, () => false))
+  for (const { directory } of node.stores) attempt(() => removeIndex(directory))
   return { removed, remaining: remaining(), failures }
 }
 
@@ -130,6 +132,25 @@ function removeFiles(directory: string, isKept: (owner: string) => boolean): str
   }
   tryRemoveDirectory(directory)
   return removed
+}
+
+/** Removes host-local's index of a store, which it rebuilds from the reservations. */
+function removeIndex(store: string): string[] {
+  const index = `${store}/.index`
+  const found = findStat(index, true)
+  if (!found || !isDirectory(found)) return []
+  using _lock = lockStore(store)
+  removeTree(index)
+  return [index]
+}
+
+function removeTree(directory: string): void {
+  for (const { name, isDirectory } of readEntries(directory)) {
+    const path = `${directory}/${name}`
+    if (isDirectory) removeTree(path)
+    else tryUnlink(path)
+  }
+  tryRemoveDirectory(directory)
 }
 
 /** What of these plugins is on the node. Changes nothing. Throws `NetlinkError`. */

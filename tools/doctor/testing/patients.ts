@@ -19,6 +19,7 @@ export interface Parts extends Partial<Omit<Node, "rules" | "networks" | "stores
   stores?: object[]
   flags?: readonly string[]
   plugin?: Patient["plugin"]
+  canInstall?: Patient["canInstall"]
   /** What /proc/sys has. */
   sysctls?: Readonly<Record<string, string>>
 }
@@ -32,6 +33,7 @@ export function patientOf({
   sysctls = {},
   flags = [],
   plugin = (type) => inspectPlugin(type, node.places?.binDirs ?? []),
+  canInstall = () => true,
   insides = new Map(),
   tables = {},
   ...node
@@ -58,6 +60,7 @@ export function patientOf({
     filter,
     traffic,
     members,
+    canInstall,
     flags,
     plugin,
     sysctl: (path) => sysctls[path],
