@@ -1,12 +1,73 @@
+import { isTableInUse } from "../../pkg/iptables/mod.ts"
+import { exists } from "../../pkg/libc/mod.ts"
 import { PacketFilter } from "../../pkg/nftables/mod.ts"
-import { type Feature, OwnedRules, onFlows } from "../../pkg/rules/mod.ts"
-import type { Owner } from "../../pkg/types/mod.ts"
-import { Failures } from "../../pkg/undo/mod.ts"
+import {
+  type BackendName,
+  type Feature,
+  OwnedRules,
+  onFlows,
+  type RestorableRules,
+  type RestoreOptions,
+} from "../../pkg/rules/mod.ts"
+import { sysctlPath } from "../../pkg/sysctl/mod.ts"
+import { CniError, Code, type Owner } from "../../pkg/types/mod.ts"
+import { Failures, type Undo } from "../../pkg/undo/mod.ts"
+import type { Backend, PortmapConfig } from "./config.ts"
 import { flushEntriesOf, flushOlderEntries, flushUnmapped } from "./flush-conntrack.ts"
-import { IptablesHostports } from "./iptables/hostports.ts"
-import { type DnatMapping, dnatMappings, type HostportHints, type MappedAddress, type PortmapSpec } from "./mapping.ts"
-import { NftablesHostports, UpstreamHostports } from "./nftables/hostports.ts"
-import { localnetStays } from "./route-localnet.ts"
+import { hasIptablesHostports, iptablesHostports } from "./iptables/backend.ts"
+import { dnatMappings, type HostportHints, type MappedAddress, type PortmapSpec } from "./mapping.ts"
+import { nftablesHostports, upstreamHostports } from "./nftables/backend.ts"
+import { type Deleted, holdsHostports } from "./nftables/delete.ts"
+import { guardLocalnet, isClosed, isGuarded, restoreGuard } from "./nftables/localnet-guard.ts"
+import {
+  checkLocalnet,
+  findLocalnetLink,
+  findOpenLinks,
+  isLocalnetOn,
+  localnetStays,
+  switchLocalnetOn,
+} from "./route-localnet.ts"
+
+/** The link that kube-proxy gives the addresses of all services in its mode ipvs (`defaultDummyDevice`, pkg/proxy/ipvs/proxier.go). */
+const KUBE_IPVS_LINK = "kube-ipvs0"
+
+/**
+ * Returns whether the addresses of services are addresses of the host, where `fib daddr type local` takes them for the host's own. Only
+ * the table `nat` of iptables knows which of them are a service's: kube-proxy accepts these at its beginning.
+ */
+export function hasServiceAddresses(): boolean {
+  return exists(sysctlPath(`net/ipv4/conf/${KUBE_IPVS_LINK}`)) // the cheapest question; every link with an MTU for IPv4 has the directory
+}
+
+/**
+ * Returns the backend for what a configuration asks for: iptables while kube-proxy works in mode ipvs, since a mapping in nf_tables would
+ * take the traffic of services. Throws `CniError` where the configuration asks for nftables then.
+ */
+export function chooseBackend(asked: Backend | undefined): Backend | undefined {
+  if (asked === "iptables" || !hasServiceAddresses()) return asked
+  if (asked === undefined) return "iptables"
+  throw new CniError(
+    Code.Internal,
+    `Cannot map ports by nftables: kube-proxy works in mode ipvs, with the link "${KUBE_IPVS_LINK}"`,
+    {
+      details: `the ports would take the traffic of services; set "backend" to "iptables", with conditions in its language`,
+    },
+  )
+}
+
+/** Returns what is to be mapped. `findLink` returns the interface that has to let 127.0.0.1 through to the container, if there is one. */
+export function portmapSpec(
+  { owner, netns }: { owner: Owner; netns: string },
+  config: PortmapConfig,
+  addresses: readonly MappedAddress[],
+  findLink: typeof findLocalnetLink = findLocalnetLink,
+): PortmapSpec {
+  const link = config.snat ? findLink(addresses) : undefined
+  const { snat, masqAll, conditions, markMasqBit, externalSetMarkChain, portMappings: mappings = [] } = config
+  const keys = { snat, masqAll, conditions, markMasqBit, externalSetMarkChain, mappings }
+  const localnetLink = link?.isShared ? link.name : undefined
+  return { ...keys, owner, netns, addresses, localnetLink, openedLink: link?.name }
+}
 
 const feature: Feature<PortmapSpec> = {
   rules: "port mappings",
@@ -15,21 +76,23 @@ const feature: Feature<PortmapSpec> = {
   key: "backend",
 }
 
-/**
- * The port mappings of containers in the thread's namespace, and the conntrack entries of UDP that go with them. `add` returns the
- * addresses that the ports lead to which another attachment of the container has: for these ports the new mappings stand by.
- */
-export class Hostports extends OwnedRules<PortmapSpec, HostportHints, readonly Uint8Array[]> implements Disposable {
+/** The port mappings of containers in the thread's namespace, and the conntrack entries of UDP that go with them. */
+export class Hostports implements Disposable {
   readonly #filter: PacketFilter | undefined
-  readonly #nftables: NftablesHostports | undefined
+  readonly #rules: OwnedRules<PortmapSpec, HostportHints | undefined, readonly Uint8Array[]>
+  readonly #all: Deleted = { deleted: [], stillOn: [] }
 
   /** `filter` is undefined where the kernel has no nf_tables. It is closed with these. */
   constructor(filter: PacketFilter | undefined) {
-    const nftables = filter && new NftablesHostports(filter)
-    const iptables = new IptablesHostports(filter, nftables)
-    super(feature, filter, { nftables, iptables, otherSuite: filter && new UpstreamHostports(filter) })
+    const socket = filter?.socket
+    const isLocalnetNeeded = () => isTableInUse(filter, "nat") && hasIptablesHostports(socket)
+    const context = socket && { socket, isLocalnetNeeded }
     this.#filter = filter
-    this.#nftables = nftables
+    this.#rules = new OwnedRules(feature, filter, {
+      nftables: filter && context && nftablesHostports(filter, context, this.#all),
+      iptables: iptablesHostports(filter, context),
+      otherSuite: filter && upstreamHostports(filter),
+    })
   }
 
   /** Throws `EPERM` without CAP_NET_ADMIN. */
@@ -37,58 +100,98 @@ export class Hostports extends OwnedRules<PortmapSpec, HostportHints, readonly U
     return new Hostports(PacketFilter.find())
   }
 
-  /** The last thing to be done here. */
-  override remove(owner: Owner, { addresses, mappings }: HostportHints): void {
+  /**
+   * Maps the ports, and last switches `route_localnet` on, which opens what the rules guard. Returns the addresses of other attachments
+   * of the container that have some of these ports: for these ports the new mappings stand by. Throws `CniError`.
+   */
+  add(
+    spec: PortmapSpec,
+    asked: BackendName | undefined,
+    undo: Undo,
+    log?: (line: string) => void,
+  ): readonly Uint8Array[] {
+    const ahead = this.#rules.add(spec, asked, undo, log)
+    const { openedLink } = spec
+    if (openedLink !== undefined && !isLocalnetOn(openedLink)) switchLocalnetOn(openedLink)
+    return ahead
+  }
+
+  /** Returns the backend that has the mappings; undefined for the other suite's. Throws `CniError`. */
+  check(spec: PortmapSpec, asked?: BackendName): BackendName | undefined {
+    const backend = this.#rules.check(spec, asked)
+    if (spec.openedLink !== undefined) checkLocalnet(spec.openedLink)
+    return backend
+  }
+
+  /** Removes the mappings of an attachment, and its conntrack entries of UDP. Call it last. Throws `CniError` after all steps. */
+  remove(owner: Owner, hints: HostportHints): void {
     const failures = new Failures()
-    super.remove(owner, { addresses, mappings }, failures)
+    this.#rules.remove(owner, hints, failures)
     // What was deleted was in the table, and with it the record of the setting.
-    if (!this.#nftables?.deleted.length) this.#guardOpenLinks(addresses, failures)
-    this.#finish(dnatMappings(addresses, mappings), failures)
+    if (this.#all.deleted.length === 0) this.#restoreGuardOf(hints, failures)
+    this.#finish(hints, failures)
     this.#filter?.socket.leave() // nothing is left to do here that the waiting could overlap with
     failures.throwIfAny()
   }
 
-  override gc(network: string, valid: readonly Owner[]): void {
+  /** Removes the mappings of all attachments to a network but the valid ones, like `remove`. */
+  gc(network: string, valid: readonly Owner[]): void {
     const failures = new Failures()
-    super.gc(network, valid, failures)
-    this.#guardOpenLinks([], failures)
-    this.#finish([], failures)
+    const hints = { mappings: [], addresses: [] }
+    this.#rules.gc(network, valid, failures)
+    this.#restoreGuardOf(hints, failures)
+    this.#finish(hints, failures)
     failures.throwIfAny()
   }
 
-  /** Returns whether nf_tables holds a mapping of an attachment. Throws `NetlinkError`. */
-  isInNftables(owner: Owner): boolean {
-    return this.#nftables?.holds(owner) === true
+  /** Guards the interfaces that have `route_localnet` on, and records them: the removal of the last mapping reads the record. */
+  #restoreGuardOf(hints: HostportHints, failures: Failures): void {
+    const socket = this.#filter?.socket
+    failures.attempt("guard 127.0.0.0/8", () => {
+      if (!socket) return
+      for (const link of findOpenLinks(hints)) if (!isGuarded(socket, link)) guardLocalnet(socket, link)
+    })
   }
 
-  /** Returns whether 127.0.0.0/8 is guarded; true also where the kernel has no nf_tables to guard it by. */
-  isGuarded(): boolean {
-    return this.#nftables?.isClosed() ?? true
-  }
-
-  /** Guards 127.0.0.0/8 again where `route_localnet` is on for these interfaces; nothing where the kernel has no nf_tables. */
-  restoreGuard(open: readonly string[]): void {
-    this.#nftables?.restoreGuard(open)
-  }
-
-  #guardOpenLinks(addresses: readonly Uint8Array[], failures: Failures): void {
-    failures.attempt("guard 127.0.0.0/8", () => this.#nftables?.guardOpenLinks(addresses))
-  }
-
-  /** `others` may have been mapped, too: by iptables, or by a table that was flushed since. */
-  #finish(others: readonly DnatMapping[], failures: Failures): void {
-    const { deleted = [], stillOn = [] } = this.#nftables ?? {}
-    const mappings = [...deleted, ...others]
+  /** What the hints say may have been mapped, too: by iptables, or by a table that was flushed since. */
+  #finish({ addresses, mappings }: HostportHints, failures: Failures): void {
+    const removed = [...this.#all.deleted, ...dnatMappings(addresses, mappings)]
+    const { stillOn } = this.#all
     failures.attempt("flush UDP conntrack entries", () =>
-      onFlows(this.#filter, (socket) => flushEntriesOf(socket, mappings)),
+      onFlows(this.#filter, (socket) => flushEntriesOf(socket, removed)),
     )
     failures.attempt("switch off route_localnet", () => {
       if (stillOn.length > 0) throw localnetStays(stillOn)
     })
   }
 
-  protected override flushFlows(specs: readonly PortmapSpec[]): void {
-    onFlows(this.#filter, (socket) => flushUnmapped(socket, specs))
+  restore(wanted: readonly RestorableRules<PortmapSpec>[], options: RestoreOptions): void {
+    const flushFlows = (specs: readonly PortmapSpec[]) =>
+      onFlows(this.#filter, (socket) => flushUnmapped(socket, specs))
+    this.#rules.restore(wanted, options, flushFlows)
+  }
+
+  /** Throws code 50 with the reason when this node cannot map ports. */
+  requireUsable(asked?: BackendName): void {
+    this.#rules.requireUsable(asked)
+  }
+
+  /** Returns whether nf_tables holds a mapping of an attachment. Throws `NetlinkError`. */
+  isInNftables(owner: Owner): boolean {
+    return this.#filter !== undefined && holdsHostports(this.#filter.socket, owner)
+  }
+
+  /** Returns whether 127.0.0.0/8 is guarded; true also where the kernel has no nf_tables to guard it by. */
+  isGuarded(): boolean {
+    return this.#filter === undefined || isClosed(this.#filter.socket)
+  }
+
+  /**
+   * Restores the guard of 127.0.0.0/8 for these interfaces, whose `route_localnet` is on. Returns whether it was missing; false also
+   * where the kernel has no nf_tables to guard it by.
+   */
+  restoreGuard(open: readonly string[]): boolean {
+    return this.#filter !== undefined && restoreGuard(this.#filter.socket, open)
   }
 
   /** Flushes the conntrack entries of UDP from before the mappings, so that the kernel translates the next packets. */

@@ -1,17 +1,17 @@
 import { addressesOf } from "../../pkg/ip/mod.ts"
+import { PacketFilter } from "../../pkg/nftables/mod.ts"
 import { type Answered, type Call, defineRestorable, requireForAdd, runPlugin } from "../../pkg/skel/mod.ts"
 import { AF_INET, type Attachment, CniError, Code, ownerOf, ownersOf, type Result } from "../../pkg/types/mod.ts"
 import { Undo } from "../../pkg/undo/mod.ts"
 import { type PortmapConfig, parsePortmapConfig, portmapFields } from "./config.ts"
-import { Hostports } from "./hostports.ts"
-import { chooseBackend } from "./kube-ipvs.ts"
-import { families, mappedAddresses } from "./mapping.ts"
+import { chooseBackend, Hostports, portmapSpec } from "./hostports.ts"
+import { families, type MappedAddress, mappedAddresses } from "./mapping.ts"
 import { requireNft } from "./nftables/conditions.ts"
-import { type PortRule, portRulesIn } from "./nftables/inventory.ts"
+import { type PortRule, portRulesIn } from "./nftables/elements.ts"
+import { restoreGuard } from "./nftables/localnet-guard.ts"
 import { tableLayout } from "./nftables/table.ts"
-import { prepare } from "./prepare.ts"
 import { restorePortmap } from "./restore.ts"
-import { checkLocalnet, isLocalnetOn, openLinksAmong, switchLocalnetOn } from "./route-localnet.ts"
+import { hostLinksIn, isLocalnetOnLink } from "./route-localnet.ts"
 
 export { portmapKeyDocs } from "./config.ts"
 
@@ -38,14 +38,13 @@ function addPortmap(call: Call, config: PortmapConfig): Answered {
   const addresses = mappedAddresses(result, call.ifName, config.portMappings ?? [])
   const backend = addresses.length === 0 ? undefined : chooseBackend(config.backend)
   // Where IPv4 is mapped in nf_tables the table comes with its guard.
-  if (backend === "iptables" || !addresses.some(({ family }) => family === AF_INET)) tryRestoreGuard(call)
+  if (backend === "iptables" || !hasIpv4(addresses)) tryGuardOpenLinks(call)
   if (addresses.length === 0) return call.answer(result)
   using hostports = Hostports.open()
-  const { spec, localnet } = prepare({ owner: ownerOf(call), netns: call.netns }, config, addresses)
+  const spec = portmapSpec({ owner: ownerOf(call), netns: call.netns }, config, addresses)
 
   using undo = new Undo(call.log)
   const ahead = hostports.add(spec, backend, undo, call.log)
-  if (localnet !== undefined && !isLocalnetOn(localnet)) switchLocalnetOn(localnet)
   const answer = call.answer(result, undo)
   try {
     hostports.flushOlderEntries(addresses, ahead)
@@ -56,32 +55,50 @@ function addPortmap(call: Call, config: PortmapConfig): Answered {
   return answer
 }
 
-/** Returns the interfaces of the host in the result on which `route_localnet` is on. */
-function openLinksOf({ network: { prevResult } }: Call): readonly string[] {
-  return openLinksAmong(prevResult?.interfaces.flatMap(({ name, sandbox }) => (sandbox ? [] : [name])))
+function hasIpv4(addresses: readonly MappedAddress[]): boolean {
+  return addresses.some(({ family }) => family === AF_INET)
 }
 
-/** Restores the guard of 127.0.0.0/8, which a flush takes while `route_localnet` stays. An ADD goes on where that fails. */
-function tryRestoreGuard(call: Call): void {
+/** Returns the host's interfaces in the previous result that have `route_localnet` on. */
+function openLinksOf({ network: { prevResult } }: Call): string[] {
+  return hostLinksIn(prevResult).filter(isLocalnetOnLink)
+}
+
+/** Restores the guard of 127.0.0.0/8, which a flush removes while `route_localnet` stays on. */
+function guardOpenLinks(call: Call): void {
   const open = openLinksOf(call)
   if (open.length === 0) return
+  using filter = PacketFilter.find()
+  if (filter) restoreGuard(filter.socket, open)
+}
+
+/** The same for ADD, which goes on where that fails. */
+function tryGuardOpenLinks(call: Call): void {
   try {
-    using hostports = Hostports.open()
-    hostports.restoreGuard(open)
+    guardOpenLinks(call)
   } catch (error) {
     call.log(`Cannot guard 127.0.0.0/8, opened by route_localnet: ${error}`)
   }
 }
 
+/** Restores the guard of 127.0.0.0/8 too. In nf_tables it is one of the rules that are checked. */
 function checkPortmap(call: Call, config: PortmapConfig): void {
-  using hostports = Hostports.open()
-  const open = openLinksOf(call)
-  if (open.length > 0) hostports.restoreGuard(open)
   const addresses = mappedAddresses(requirePrevResult(call), call.ifName, config.portMappings ?? [])
-  if (addresses.length === 0) return
-  const { spec, localnet } = prepare({ owner: ownerOf(call), netns: call.netns }, config, addresses)
-  hostports.check(spec, chooseBackend(config.backend))
-  if (localnet !== undefined) checkLocalnet(localnet)
+  if (addresses.length === 0) {
+    guardOpenLinks(call)
+    return
+  }
+  using hostports = Hostports.open()
+  const spec = portmapSpec({ owner: ownerOf(call), netns: call.netns }, config, addresses)
+  const backend = chooseBackend(config.backend)
+  try {
+    if (hostports.check(spec, backend) === "nftables" && hasIpv4(addresses)) return
+  } catch (error) {
+    if (!hostports.restoreGuard(openLinksOf(call))) throw error
+    hostports.check(spec, backend)
+    return
+  }
+  hostports.restoreGuard(openLinksOf(call))
 }
 
 /**
@@ -92,7 +109,7 @@ function deletePortmap(call: Call, { portMappings = [] }: PortmapConfig): void {
   const { prevResult } = call.network
   using hostports = Hostports.open()
   const addresses = prevResult ? addressesOf(prevResult).map(({ ip }) => ip) : []
-  hostports.remove(ownerOf(call), { mappings: portMappings, addresses })
+  hostports.remove(ownerOf(call), { mappings: portMappings, addresses, links: hostLinksIn(prevResult) })
 }
 
 /** Changes nothing, not even where the guard is missing: `cni doctor` asks for STATUS, and reports that. */

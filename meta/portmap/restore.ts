@@ -3,16 +3,15 @@ import type { RestorableRules } from "../../pkg/rules/mod.ts"
 import type { Restorable, Restoring } from "../../pkg/skel/mod.ts"
 import { AF_INET, type Cidr, contains } from "../../pkg/types/mod.ts"
 import type { PortmapConfig } from "./config.ts"
-import { Hostports } from "./hostports.ts"
-import { chooseBackend, hasServiceAddresses } from "./kube-ipvs.ts"
+import { chooseBackend, Hostports, hasServiceAddresses, portmapSpec } from "./hostports.ts"
 import { families, type MappedAddress, mappedAddresses, type PortmapSpec } from "./mapping.ts"
-import { prepare } from "./prepare.ts"
 import {
   addressNeedingLocalnet,
   findLocalnetLink,
   type HostLink,
+  hostLinksIn,
   isLocalnetOn,
-  openLinksAmong,
+  isLocalnetOnLink,
   switchLocalnetOn,
 } from "./route-localnet.ts"
 
@@ -26,7 +25,7 @@ export function restorePortmap({ attachments, isDry, flows, toIptables, tell, lo
   const prepared = attachments.flatMap((one) => {
     const addresses = mappedAddresses(one.result, one.owner.ifName, one.config.portMappings ?? [])
     const findLink = () => findOwnLink(host, one, addresses, known)
-    return addresses.length === 0 ? [] : [{ one, addresses, ...prepare(one, one.config, addresses, findLink) }]
+    return addresses.length === 0 ? [] : [{ one, addresses, spec: portmapSpec(one, one.config, addresses, findLink) }]
   })
   const wanted = prepared.map(({ one, spec }) => ({
     spec,
@@ -46,8 +45,8 @@ export function restorePortmap({ attachments, isDry, flows, toIptables, tell, lo
   if (!prepared.some(({ addresses }) => addresses.some(({ family }) => family === AF_INET)))
     restoreGuard(hostports, attachments, { isDry, tell })
   const links = new Map<string, Ours>()
-  for (const { one, addresses, localnet } of prepared) {
-    const link = localnet ?? (isDry && one.config.snat ? findComingLink(host, one, addresses) : undefined)
+  for (const { one, addresses, spec } of prepared) {
+    const link = spec.openedLink ?? (isDry && one.config.snat ? findComingLink(host, one, addresses) : undefined)
     if (link !== undefined) links.set(link, one)
   }
   for (const [link, { owner, refuse }] of links) {
@@ -85,8 +84,10 @@ function restoreGuard(
   attachments: readonly Ours[],
   { isDry, tell }: Pick<Restoring<PortmapConfig>, "isDry" | "tell">,
 ): void {
-  const networks = new Map(attachments.flatMap((one) => namesOnHost(one).map((name) => [name, one.owner.network])))
-  const open = openLinksAmong([...networks.keys()])
+  const networks = new Map(
+    attachments.flatMap((one) => hostLinksIn(one.result).map((name) => [name, one.owner.network])),
+  )
+  const open = [...networks.keys()].filter(isLocalnetOnLink)
   if (open.length === 0 || hostports.isGuarded()) return
   if (!isDry) hostports.restoreGuard(open)
   for (const link of open) tell(networks.get(link) ?? "", `guard of route_localnet of "${link}"`)
@@ -110,7 +111,7 @@ function findOwnLink(
 ): HostLink | undefined {
   const address = addressNeedingLocalnet(addresses)?.address
   if (!address) return undefined
-  const names = namesOnHost(one)
+  const names = hostLinksIn(one.result)
   const isSame = ({ network, link }: Reached) =>
     network.prefix === address.prefix && contains(network, address.ip) && names.includes(link.name)
   const found = known.find(isSame)?.link ?? findLocalnetLink(addresses, host)
@@ -122,9 +123,5 @@ function findOwnLink(
 /** Returns the interface that another plugin would restore before, in a dry run: the last one of the result that is missing on the host. */
 function findComingLink(host: RouteSocket, one: Ours, addresses: readonly MappedAddress[]): string | undefined {
   if (!addressNeedingLocalnet(addresses)) return undefined
-  return namesOnHost(one).findLast((name) => !findLink(host, name))
-}
-
-function namesOnHost({ result }: Ours): string[] {
-  return result.interfaces.flatMap(({ name, sandbox }) => (sandbox ? [] : [name]))
+  return hostLinksIn(one.result).findLast((name) => !findLink(host, name))
 }

@@ -1,23 +1,8 @@
 import { mismatch } from "../../pkg/ip/mod.ts"
-import { unlessErrno } from "../../pkg/libc/mod.ts"
-import { findLink, findRoute, listLinks, type NetlinkSocket, RouteSocket, text } from "../../pkg/netlink/mod.ts"
-import {
-  add,
-  atomically,
-  commit,
-  findElements,
-  flush,
-  getElement,
-  hasRules,
-  ifnameValue,
-  type NamedSet,
-  type Operation,
-  remove,
-} from "../../pkg/nftables/mod.ts"
+import { findLink, findRoute, listLinks, RouteSocket } from "../../pkg/netlink/mod.ts"
 import { findSysctl, tryWriteSysctl, writeSysctl } from "../../pkg/sysctl/mod.ts"
-import { AF_INET, CniError, Code, familyOf } from "../../pkg/types/mod.ts"
-import { isLoopback, type MappedAddress } from "./mapping.ts"
-import { LOCALNET_LINKS, type TableLayout, tableLayout } from "./nftables/table.ts"
+import { AF_INET, CniError, Code, familyOf, type Result } from "../../pkg/types/mod.ts"
+import { type HostportHints, isLoopback, type MappedAddress } from "./mapping.ts"
 
 /** The host's interface towards a container. */
 export interface HostLink {
@@ -47,6 +32,11 @@ export function addressNeedingLocalnet(addresses: readonly MappedAddress[]): Map
   return ipv4?.mappings.some(({ hostIp }) => hostIp === undefined || isLoopback(hostIp)) ? ipv4 : undefined
 }
 
+/** Returns the names of the host's interfaces in a result. */
+export function hostLinksIn(result: Result | undefined): string[] {
+  return (result?.interfaces ?? []).flatMap(({ name, sandbox }) => (sandbox ? [] : [name]))
+}
+
 function settingOf(link: string): string {
   return `net/ipv4/conf/${link}/route_localnet`
 }
@@ -56,9 +46,14 @@ export function isLocalnetOn(link: string): boolean {
   return isLocalnetOnLink(link) || isLocalnetOnLink("all")
 }
 
-/** Whether route_localnet is on for the link; false if the link is deleted. */
-function isLocalnetOnLink(link: string): boolean {
-  return unlessErrno(() => findSysctl(settingOf(link)), "ENOENT") === "1"
+/** Returns whether the interface exists, with its settings for IPv4. */
+export function hasLocalnetSetting(link: string): boolean {
+  return findSysctl(settingOf(link)) !== undefined
+}
+
+/** Returns whether route_localnet is on for this interface, or with "all" for every one; false if the interface is deleted. */
+export function isLocalnetOnLink(link: string): boolean {
+  return findSysctl(settingOf(link)) === "1"
 }
 
 /** Switches it on, like `sysctl -w net.ipv4.conf.LINK.route_localnet=1`. Throws `CniError`. */
@@ -96,85 +91,12 @@ export function localnetStays(links: readonly string[]): CniError {
   })
 }
 
-/** An element of one of the two sets of the table that record the setting. */
-export interface LocalnetEntry {
-  set: NamedSet
-  link: string
-}
-
 /**
- * What is to be recorded about an interface that needs `route_localnet`, as it is now: that it is off; or that it is on, if
- * nothing tells who has switched it on. Undefined when that is known: it stands in the table, or it is on for all
- * interfaces, which portmap never does. Throws `NetlinkError`.
+ * Returns those of `links` that have the setting on. Where one of them is gone or renamed, or none is given: those of the interfaces towards
+ * `addresses`, and without these of all interfaces. Throws `NetlinkError`.
  */
-export function missingLocalnetEntry(
-  socket: Pick<NetlinkSocket, "get">,
-  { localnetLinks, localnetGuarded }: TableLayout,
-  link: string | undefined,
-): LocalnetEntry | undefined {
-  if (link === undefined || !localnetLinks || !localnetGuarded) return undefined
-  if (!isLocalnetOnLink(link)) return isLocalnetOnLink("all") ? undefined : { set: localnetLinks, link }
-  const isKnown = [localnetLinks, localnetGuarded].some((set) => getElement(socket, set, [ifnameValue(link)]))
-  return isKnown ? undefined : { set: localnetGuarded, link }
-}
-
-/** The same, but undefined for an entry that is in the table. Throws `NetlinkError`. */
-export function unrecordedLocalnetEntry(
-  socket: Pick<NetlinkSocket, "get">,
-  layout: TableLayout,
-  link: string | undefined,
-): LocalnetEntry | undefined {
-  const entry = missingLocalnetEntry(socket, layout, link)
-  return entry && getElement(socket, entry.set, [ifnameValue(entry.link)]) ? undefined : entry
-}
-
-/** Adds an entry, with the set that it needs. */
-export function addLocalnetEntry({ set, link }: LocalnetEntry): Operation[] {
-  return [add.set(set), add.elements(set, [elementOf(link)])]
-}
-
-/**
- * Takes an entry back. Where the setting was off and was switched on since, the entry stays, and it goes off with
- * the last mapping. Throws `NetlinkError`.
- */
-export function undoLocalnetEntry(socket: NetlinkSocket, { set, link }: LocalnetEntry): void {
-  if (set.name === LOCALNET_LINKS && isLocalnetOn(link)) return
-  unlessErrno(() => commit(socket, [remove.elements(set, [elementOf(link)])]), "ENOENT")
-}
-
-function addGuards({ table, guards }: TableLayout): Operation[] {
-  const chains = new Set(guards.map(({ chain }) => chain))
-  return [
-    add.table(table),
-    ...Array.from(chains, add.chain),
-    ...Array.from(chains, flush.chain),
-    ...guards.map(add.rule),
-  ]
-}
-
-/**
- * Adds the guards by themselves, for mappings of iptables that switch the setting on for an interface, and records it; doing it
- * again changes nothing. Records of deleted interfaces are removed. Returns what was recorded. Throws `NetlinkError`.
- */
-export function guardLocalnet(socket: NetlinkSocket, link: string): LocalnetEntry[] {
-  const layout = tableLayout(AF_INET)
-  const { table, guards, localnetLinks } = layout
-  let made: LocalnetEntry[] = []
-  atomically(socket, () => {
-    const isGuarded = hasRules(socket, table, guards)
-    const entry = missingLocalnetEntry(socket, layout, link)
-    made = entry ? [entry] : []
-    const gone = readLocalnetRecord(socket, layout).links.filter((name) => findSysctl(settingOf(name)) === undefined)
-    const stale = localnetLinks && gone.length > 0 ? [remove.elements(localnetLinks, gone.map(elementOf))] : []
-    return [...(isGuarded ? [] : addGuards(layout)), ...stale, ...made.flatMap(addLocalnetEntry)]
-  })
-  return made
-}
-
-/**
- * Returns the interfaces that have the setting on: of those towards these addresses, or of all where none are told. Throws `NetlinkError`.
- */
-export function findOpenLinks(addresses: readonly Uint8Array[]): string[] {
+export function findOpenLinks({ links = [], addresses }: Omit<HostportHints, "mappings">): string[] {
+  if (links.length > 0 && links.every(hasLocalnetSetting)) return links.filter(isLocalnetOnLink)
   using host = RouteSocket.open()
   const leadingTo = (ip: Uint8Array) => {
     const index = familyOf(ip) === AF_INET ? findRoute(host, ip)?.index : undefined
@@ -182,43 +104,4 @@ export function findOpenLinks(addresses: readonly Uint8Array[]): string[] {
   }
   const names = addresses.length > 0 ? addresses.map(leadingTo) : listLinks(host).map(({ name }) => name)
   return [...new Set(names)].filter((name) => name !== undefined && name !== "lo" && isLocalnetOnLink(name)) as string[]
-}
-
-/** Returns those of these interfaces, or of all where none are told, that have the setting on. Throws `NetlinkError`. */
-export function openLinksAmong(names: readonly string[] | undefined): string[] {
-  if (names) return names.filter(isLocalnetOnLink)
-  return findOpenLinks([])
-}
-
-function elementOf(link: string) {
-  return { key: [ifnameValue(link)] }
-}
-
-/** Which interfaces are recorded. */
-export interface LocalnetRecord {
-  /** Of `localnet_links`: it was off before, and goes off with the last mapping. */
-  links: readonly string[]
-  /** Of `localnet_guarded`: it was on before, and still is. */
-  guarded: readonly string[]
-}
-
-/** Reads the record; none where there is no table. Throws `NetlinkError`. */
-export function readLocalnetRecord(
-  socket: Pick<NetlinkSocket, "dump">,
-  { localnetLinks, localnetGuarded }: TableLayout,
-): LocalnetRecord {
-  const namesIn = (set: NamedSet | undefined) =>
-    ((set && findElements(socket, set))?.elements ?? []).flatMap(({ key: [name] }) => (name ? text.decode(name) : []))
-  return { links: namesIn(localnetLinks), guarded: namesIn(localnetGuarded).filter(isLocalnetOnLink) }
-}
-
-/** The table with nothing but the guards, and the record of what they are there for. */
-export function guardOnly(layout: TableLayout, { links, guarded }: LocalnetRecord): Operation[] {
-  const { localnetLinks, localnetGuarded } = layout
-  if (!localnetLinks || !localnetGuarded) return []
-  return [
-    ...addGuards(layout),
-    ...links.flatMap((link) => addLocalnetEntry({ set: localnetLinks, link })),
-    ...guarded.flatMap((link) => addLocalnetEntry({ set: localnetGuarded, link })),
-  ]
 }

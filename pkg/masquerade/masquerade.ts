@@ -1,6 +1,13 @@
 import { flushUntranslated } from "../conntrack/mod.ts"
 import type { NamespaceFile } from "../netns/mod.ts"
-import { type Feature, type Filter, OwnedRules, onFlows } from "../rules/mod.ts"
+import {
+  type Feature,
+  type Filter,
+  OwnedRules,
+  onFlows,
+  type RestorableRules,
+  type RestoreOptions,
+} from "../rules/mod.ts"
 import { formatCidr, keyOf } from "../types/mod.ts"
 import { IptablesMasquerade } from "./iptables.ts"
 import { NftablesMasquerade } from "./nftables.ts"
@@ -37,10 +44,12 @@ export class Masquerade extends OwnedRules<MasqueradeSpec, NamespaceFile> {
   }
 
   /** Flows that left with a container's own address have no answers. */
-  protected override flushFlows(specs: readonly MasqueradeSpec[]): void {
-    for (const [family, addresses] of byFamily(specs.flatMap((spec) => spec.addresses))) {
-      const ours = new Set(addresses.map(({ ip }) => keyOf(ip)))
-      onFlows(this.#filter, (socket) => flushUntranslated(socket, family, ({ source }) => ours.has(keyOf(source))))
-    }
+  override restore(wanted: readonly RestorableRules<MasqueradeSpec>[], options: RestoreOptions): void {
+    super.restore(wanted, options, (specs) => {
+      for (const [family, addresses] of byFamily(specs.flatMap((spec) => spec.addresses))) {
+        const ours = new Set(addresses.map(({ ip }) => keyOf(ip)))
+        onFlows(this.#filter, (socket) => flushUntranslated(socket, family, ({ source }) => ours.has(keyOf(source))))
+      }
+    })
   }
 }

@@ -61,7 +61,7 @@ export class NftablesMasquerade extends NftablesBackend implements RuleBackend<M
    * sets and rules. An address left by another owner in this network gets this owner. It is shared with another
    * network, which may have the same addresses on its own bridge. Throws `NetlinkError`.
    */
-  add({ owner, addresses }: MasqueradeSpec, undo: Undo, onNewTable = () => {}): void {
+  add({ owner, addresses }: MasqueradeSpec, undo: Undo, onMissingRules = () => {}): void {
     const { socket } = this
     const groups = groupByLayout(addresses)
     if (groups.length === 0) return
@@ -69,7 +69,7 @@ export class NftablesMasquerade extends NftablesBackend implements RuleBackend<M
       groups.flatMap(({ layout, addresses }) => planAdd(layout, readState(socket, layout, addresses), addresses, owner))
     // Incomplete for the first address with its prefix length; refused if an address is held.
     const isComplete = groups.every(({ layout, addresses }) => hasMasqueradeRulesAsleep(socket, layout, addresses))
-    if (!isComplete && !this.mayHold()) onNewTable()
+    if (!isComplete) onMissingRules()
     const planAll = () => groups.flatMap(({ layout, addresses }) => planNew(layout, addresses, ownerComment(owner)))
     const change = () => commitQuickly(socket, isComplete ? planAll() : undefined, planMissing)
     undo.defer("masquerade", () => this.takeBack(owner), change)

@@ -114,22 +114,24 @@ export function hasRules(
   socket: Pick<Netfilter, "dump" | "get">,
   table: Table,
   rules: readonly Pick<Rule, "comment">[],
+  chain?: string,
 ): boolean {
-  return hasRulesAsleep(socket, table, rules) && !isDormant(socket, table)
+  return hasRulesAsleep(socket, table, rules, chain) && !isDormant(socket, table)
 }
 
 /**
- * Returns whether the table has each of these rules, by their comments, in any chain. The table may be dormant: combine
- * later additions with `wake`. Throws `NetlinkError`.
+ * Returns whether the table has each of these rules, by their comments, in this chain, or in any. The table may be dormant:
+ * combine later additions with `wake`. Throws `NetlinkError`.
  */
 export function hasRulesAsleep(
   socket: Pick<Netfilter, "dump">,
   table: Table,
   rules: readonly Pick<Rule, "comment">[],
+  chain?: string,
 ): boolean {
   const name = encodeUtf8(`${table.name}\0`)
   const needles = rules.flatMap(({ comment }) => (comment === undefined ? [] : [encodeUtf8(`${comment}\0`)]))
-  const found = dumpRules(socket, table, undefined, ({ payload }) => {
+  const found = dumpRules(socket, table, chain, ({ payload }) => {
     const has = (text: Uint8Array) => findBytes(payload, text, NFGENMSG_SIZE) >= 0
     return has(name) ? needles.filter(has) : undefined // decoded no further: only comments matter
   })

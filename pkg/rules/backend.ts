@@ -22,9 +22,9 @@ export interface RuleBackend<Spec, Hints = unknown, Made = void> {
   isUsable(spec?: Spec): boolean
   /**
    * Adds the rules; adding them again changes nothing. Each change goes to `undo` with its reverse. A backend in nf_tables calls
-   * `onNewTable` before it adds its table.
+   * `onMissingRules` before it adds rules that all attachments share.
    */
-  add(spec: Spec, undo: Undo, onNewTable: () => void): Made
+  add(spec: Spec, undo: Undo, onMissingRules: () => void): Made
   /** Throws `CniError` with what was expected and what was found, unless all rules are there. */
   check(spec: Spec): void
   /** Whether there may be rules to remove. When false, `remove` and `gc` are not called. */

@@ -26,6 +26,29 @@ export interface TablePart {
 }
 
 /**
+ * Restores the rules of many attachments, whose parts `partsOf` returns, in one table of iptables: one `iptables-save` and one
+ * `iptables-restore` for each address family, however many attachments there are. Throws `CniError`.
+ */
+export function restoreByIptables<Spec>(
+  socket: NetlinkSocket | undefined,
+  table: TableName,
+  specs: readonly Spec[],
+  isDry: boolean,
+  partsOf: (spec: Spec) => readonly TablePart[],
+): Restored[] {
+  const variant = chooseVariant(socket)
+  const became: Restored[] = specs.map(() => "whole")
+  const parts = specs.flatMap((spec, at) => partsOf(spec).map((part) => ({ part, at })))
+  for (const [family, ours] of Map.groupBy(parts, ({ part }) => part.family)) {
+    const programs = requirePrograms(family, variant)
+    const plan = (found: Content) => planParts(found, ours, became)
+    if (isDry) plan(readTable(programs, table))
+    else changeTable(programs, table, plan)
+  }
+  return became
+}
+
+/**
  * The part of a `RuleBackend` that all features have in common which keep their rules in one table of iptables. Their `add` runs one
  * `iptables-restore` for each family: the reverse goes to `undo` before the first, since the second may fail.
  */
@@ -49,18 +72,8 @@ export abstract class IptablesBackend<Spec> {
     return isTableInUse(this.#filter, this.table)
   }
 
-  /** One `iptables-save` and one `iptables-restore` for each address family, however many attachments there are. Throws `CniError`. */
   restore(specs: readonly Spec[], isDry: boolean): Restored[] {
-    const variant = chooseVariant(this.socket)
-    const became: Restored[] = specs.map(() => "whole")
-    const parts = specs.flatMap((spec, at) => this.partsOf(spec).map((part) => ({ part, at })))
-    for (const [family, ours] of Map.groupBy(parts, ({ part }) => part.family)) {
-      const programs = requirePrograms(family, variant)
-      const plan = (found: Content) => planParts(found, ours, became)
-      if (isDry) plan(readTable(programs, this.table))
-      else changeTable(programs, this.table, plan)
-    }
-    return became
+    return restoreByIptables(this.socket, this.table, specs, isDry, (spec) => this.partsOf(spec))
   }
 }
 

@@ -54,9 +54,11 @@ export class OwnedRules<Spec extends { readonly owner: Owner }, Hints = unknown,
     if (iptables && asked === "iptables") return this.#addByIptables(iptables, spec, undo)
     try {
       let isNewTable = false
-      const made = this.#requireNftables(spec).add(spec, undo, () => {
-        isNewTable = true
-      })
+      const place = this.#requireNftables(spec)
+      const onMissingRules = () => {
+        isNewTable = !place.mayHold()
+      }
+      const made = place.add(spec, undo, onMissingRules)
       if (isNewTable) this.#reportNewTable(spec.owner, log)
       return made
     } catch (error) {
@@ -112,23 +114,26 @@ export class OwnedRules<Spec extends { readonly owner: Owner }, Hints = unknown,
 
   /**
    * Checks that the rules are as `add` has left them, by the backend that ADD takes or, since containers outlive changes of
-   * configuration and suite, in any other place. Throws `CniError` with what was expected and what was found in the first place.
+   * configuration and suite, in any other place. Returns the backend that has them; undefined for rules of the other suite. Throws
+   * `CniError` with what was expected and what was found in the first place.
    */
-  check(spec: Spec, asked?: BackendName): void {
+  check(spec: Spec, asked?: BackendName): BackendName | undefined {
     const { nftables, iptables, otherSuite } = this.#backends
-    const places = [() => this.#requireNftables(spec).check(spec), ...(iptables ? [() => iptables.check(spec)] : [])]
+    const places: BackendName[] = iptables ? ["nftables", "iptables"] : ["nftables"]
     if (asked === "iptables" || (!asked && !nftables)) places.reverse()
     let first: CniError | undefined
-    for (const check of places) {
+    for (const place of places) {
       try {
-        check()
-        return
+        const backend = place === "iptables" && iptables ? iptables : this.#requireNftables(spec)
+        backend.check(spec)
+        return place
       } catch (cause) {
         const what = `Cannot check the ${this.#feature.rules} of ${ownerComment(spec.owner)}`
         first ??= isCniError(cause) ? cause : new CniError(Code.Internal, what, { cause })
       }
     }
     if (!isForeign(otherSuite, spec)) throw first
+    return undefined
   }
 
   /**
@@ -173,9 +178,14 @@ export class OwnedRules<Spec extends { readonly owner: Owner }, Hints = unknown,
   /**
    * Makes again what is missing of the rules of many attachments, in nf_tables all in one transaction. Rules that are in another place
    * than ADD would take now, as `check` finds them, are there. What cannot be made is told to `refuse`. With `toIptables` the rules of
-   * these attachments are moved instead.
+   * these attachments are moved instead. `flushFlows` flushes the conntrack flows of attachments that began while the rules were missing:
+   * the kernel treats later packets of a flow like the first one.
    */
-  restore(wanted: readonly RestorableRules<Spec>[], options: RestoreOptions): void {
+  restore(
+    wanted: readonly RestorableRules<Spec>[],
+    options: RestoreOptions,
+    flushFlows: (specs: readonly Spec[]) => void = () => {},
+  ): void {
     this.#filter?.forgetTables()
     if (options.toIptables) {
       moveToIptables(this.#backends, wanted, options, () => this.#filter?.forgetTables())
@@ -193,17 +203,11 @@ export class OwnedRules<Spec extends { readonly owner: Owner }, Hints = unknown,
     const begun = options.flows ? wanted.map(({ spec }) => spec) : restored
     if (options.isDry || begun.length === 0) return
     try {
-      this.flushFlows(begun)
+      flushFlows(begun)
     } catch (error) {
       options.log(`Cannot flush the flows that began without ${this.#feature.rules}: ${messageOf(error)}`)
     }
   }
-
-  /**
-   * Flushes the conntrack flows of attachments that began while the rules were missing: the kernel treats later packets
-   * of a flow like the first one.
-   */
-  protected flushFlows(_specs: readonly Spec[]): void {}
 
   /** Throws code 50 with the reason when this node cannot add the rules, for STATUS. Runs no program. */
   requireUsable(asked?: BackendName): void {

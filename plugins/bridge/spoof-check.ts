@@ -90,11 +90,11 @@ class NftablesSpoofCheck extends NftablesBackend implements RuleBackend<GuardSpe
    * `… allowed { "veth0" . 0a:00:00:00:00:01 comment … }`, with table, chain, sets and the one rule where they are missing.
    * To be called before the port forwards. Throws `NetlinkError`.
    */
-  add({ owner, ...port }: GuardSpec, undo: Undo, onNewTable = () => {}): void {
+  add({ owner, ...port }: GuardSpec, undo: Undo, onMissingRules = () => {}): void {
     const { socket } = this
     const comment = ownerComment(owner)
     const isThere = isComplete(socket)
-    if (!isThere && !this.mayHold()) onNewTable()
+    if (!isThere) onMissingRules()
     const planMissing = () =>
       planGuard({ isComplete: isComplete(socket), ...find(socket, [ifnameValue(port.port)]) }, port, comment)
     // Refused when the port has elements.

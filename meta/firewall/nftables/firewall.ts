@@ -56,18 +56,15 @@ export class NftablesFirewall
     return canFilter(this.socket, spec?.adminChain ?? ADMIN_CHAIN)
   }
 
-  add(spec: ZonedSpec, undo: Undo, onNewTable = () => {}): void {
+  add(spec: ZonedSpec, undo: Undo, onMissingRules = () => {}): void {
     const { filter } = this
     const revert = () => {
       this.takeBack(spec.owner)
       filter.forgetTables()
       removeAcceptMarked(filter, spec.adminChain)
     }
-    const incomplete = () => {
-      if (!this.mayHold()) onNewTable()
-    }
     const isWhole = undo.defer("let traffic through", revert, () =>
-      addFirewall(filter.socket, spec, spec.zone, incomplete),
+      addFirewall(filter.socket, spec, spec.zone, onMissingRules),
     )
     if (!isWhole) {
       this.#log("The kernel has no nf_tables for bridges: ports of one bridge are apart with br_netfilter only")
@@ -115,13 +112,18 @@ function isWayOpen(filter: PacketFilter, addresses: readonly Uint8Array[]): bool
 /**
  * Lets an attachment's traffic through and applies its policy, all in one transaction: `nft add element inet cni_firewall
  * containers { 10.1.0.2 comment "network/containerID/ifname" }` and so on, with table, chains, sets and rules where they are
- * missing; `incomplete` is called before, where they may be. `zone` of firewalld is noted beside the addresses. Returns false when the kernel cannot filter on bridges, which keeps
- * isolated ports apart. Throws `NetlinkError`, and then nothing has changed.
+ * missing; `onMissingRules` is called before they are added. `zone` of firewalld is noted beside the addresses. Returns false when the
+ * kernel cannot filter on bridges, which keeps isolated ports apart. Throws `NetlinkError`, and then nothing has changed.
  */
-export function addFirewall(socket: NetlinkSocket, spec: FirewallSpec, zone?: string, incomplete = () => {}): boolean {
+export function addFirewall(
+  socket: NetlinkSocket,
+  spec: FirewallSpec,
+  zone?: string,
+  onMissingRules = () => {},
+): boolean {
   const canKeepPortsApart = spec.policy !== "isolated" || canFilterBridges(socket)
   const quick = planNew(socket, spec, zone)
-  if (!quick) incomplete()
+  if (!quick) onMissingRules()
   commitQuickly(socket, quick, () => planAdd(socket, spec, { zone, canKeepPortsApart }))
   return canKeepPortsApart
 }

@@ -20,7 +20,7 @@ import {
   ownerComment,
   staleOf,
 } from "../../../pkg/types/mod.ts"
-import { portTaken } from "../port-holder.ts"
+import { portTaken } from "../mapping.ts"
 import {
   CONTAINER_CHAIN,
   hostPortOf,

@@ -5,49 +5,50 @@ import {
   atomically,
   commit,
   commitQuickly,
+  create,
   type Element,
   findQueues,
   type Group,
   hasRulesAsleep,
+  type KeyQueue,
   KeyQueues,
   listRules,
   membersOf,
   type Operation,
   QueueChanges,
   remove,
+  type SharedSet,
   wake,
 } from "../../../pkg/nftables/mod.ts"
 import { ofOwner } from "../../../pkg/rules/mod.ts"
-import type { PortmapSpec } from "../mapping.ts"
-import { isHolderGone } from "../port-holder.ts"
-import { addLocalnetEntry, type LocalnetEntry, missingLocalnetEntry, undoLocalnetEntry } from "../route-localnet.ts"
+import { type CniError, isOfContainer, isOwnerOf } from "../../../pkg/types/mod.ts"
+import { isHolderGone, type PortmapSpec, portTaken, printHostPort, printIpPort } from "../mapping.ts"
 import { addPromotedConditions, commitByNft, deleteConditions, printConditions } from "./conditions.ts"
 import { type DeleteContext, deleteEmptyTables, deleteHostports } from "./delete.ts"
-import { decodeNote, type TableSpec, tableSpecs } from "./elements.ts"
-import { replaceTable } from "./find.ts"
-import { isStale, mayShare, planAdd, planNew, printKey } from "./plan.ts"
-import { isComplete, requiredRules } from "./table.ts"
+import { addressIn, decodeNote, planRules, readDnat, type TableSpec, tableSpecs } from "./elements.ts"
+import { addLocalnetEntry, type LocalnetEntry, missingLocalnetEntry, undoLocalnetEntry } from "./localnet-guard.ts"
+import { requiredRules } from "./table.ts"
 
-/** What an ADD has changed. */
+/** The changes of one ADD. */
 export interface TableChanges {
   created: readonly Group[]
   replaced: readonly Group[]
-  /** What it has recorded about the setting `route_localnet`. */
+  /** New records of the setting `route_localnet`. */
   localnet: readonly LocalnetEntry[]
-  /** The addresses that the ports lead to for which these mappings stand by. */
+  /** The addresses of other attachments of the container that have some of the ports: there the new mappings stand by. */
   ahead: readonly Uint8Array[]
   /** `promoteNext` is still to be called. */
   mustPromote?: boolean
 }
 
 /**
- * Maps the ports, all in one transaction: `nft add element ip cni_hostports ports { tcp . 8080 comment
+ * Maps the ports in one transaction: `nft add element ip cni_hostports ports { tcp . 8080 comment
  * "network/containerID/ifname" : 10.1.0.2 . 80 }` and so on, with table, chains, maps and rules where they are missing.
- * `incomplete` is called before, where rules may be missing. Doing it again changes nothing; what this owner, or one that is deleted, has left in the way is replaced; a port that another
- * attachment of the container has stays there, and this one stands by. Returns what has changed, for `undoAddHostports`.
- * Throws `CniError` that names the holder of a port that is taken, or `NetlinkError`, and then nothing has changed.
+ * `onMissingRules` is called before rules may be added. A repeated call changes nothing. Old mappings of this owner and mappings of deleted
+ * owners are replaced. A port of another attachment of the container stays there, and the new mapping stands by. Returns the changes
+ * for `undoAddHostports`. Throws `NetlinkError`, or `CniError` that names the holder of a port that is taken; then nothing has changed.
  */
-export function addHostports(socket: NetlinkSocket, portmap: PortmapSpec, incomplete = () => {}): TableChanges {
+export function addHostports(socket: NetlinkSocket, portmap: PortmapSpec, onMissingRules = () => {}): TableChanges {
   const specs = tableSpecs(portmap)
   let planned = planOf([])
   const plan = () => {
@@ -55,7 +56,7 @@ export function addHostports(socket: NetlinkSocket, portmap: PortmapSpec, incomp
     return planned
   }
   if (specs.some(({ conditions }) => conditions !== undefined)) {
-    incomplete()
+    onMissingRules()
     commitByNft(plan)
     return { ...planned, mustPromote: planned.isStandingBy }
   }
@@ -65,16 +66,16 @@ export function addHostports(socket: NetlinkSocket, portmap: PortmapSpec, incomp
     hasRulesAsleep(socket, layout.table, requiredRules(layout, hairpinPrefix))
   if (specs.every(isCompleteAsleep)) {
     localnet = specs.flatMap(({ layout, localnetLink }) => missingLocalnetEntry(socket, layout, localnetLink) ?? [])
-    const wakes = specs.map(({ layout }) => wake(layout.table)) // no question whether it is dormant
+    const wakes = specs.map(({ layout }) => wake(layout.table)) // cheaper than asking whether the table is dormant
     quick = [...wakes, ...specs.flatMap(planNew), ...localnet.flatMap(addLocalnetEntry)]
-  } else incomplete()
+  } else onMissingRules()
   return commitQuickly(socket, quick, () => plan().operations) ? { ...planned, localnet } : planned
 }
 
-/** What is to change in one table, or in all. */
+/** The planned changes of one table, or of all. */
 interface Planned extends TableChanges {
   operations: readonly Operation[]
-  /** In nft's language. */
+  /** In the language of nft. */
   conditions: string
   isStandingBy: boolean
 }
@@ -92,16 +93,16 @@ function planOf(tables: readonly Planned[]): Planned {
 }
 
 function planTable(socket: NetlinkSocket, spec: TableSpec): Planned {
-  const { layout, comment, mapped, groups, conditions, localnetLink } = spec
+  const { layout, comment, mapped, groups, hairpinPrefix, conditions, localnetLink } = spec
   const queues = new KeyQueues(socket)
   const keys = groups.flatMap(({ set, elements }) => elements.map(({ key }) => queues.find(set, key)))
-  // Only others' ports of the same container, and others' addresses: then this owner has left nothing anywhere.
+  // Where all keys are free or may be shared, this owner has no other elements.
   const isPlain = keys.every((queue) =>
     membersOf(queue).every((one) => !isStale(spec, queue.set, one) && mayShare(spec, queue.set, one)),
   )
   const needles = [encodeUtf8(comment), mapped.address.ip]
   const isAlone = isPlain && conditions === undefined
-  // Where else this owner, and former holders of its address, stand.
+  // Other elements of this owner, and of former holders of its address.
   const known = new Set(keys.map(({ set, key }) => printKey(set, key)))
   const elsewhere = (isAlone ? [] : layout.ownedSets)
     .flatMap((set) => findQueues(socket, queues, [set], (one) => isStale(spec, set, one), needles).found)
@@ -113,7 +114,7 @@ function planTable(socket: NetlinkSocket, spec: TableSpec): Planned {
     : listRules(socket, layout.conditions, needles).filter((one) => one.comment === comment)
   const { changes, stale, standingBy, ahead } = plan
   const operations = [
-    ...missingRules(socket, spec),
+    ...planRules(socket, layout, hairpinPrefix === undefined ? [] : [hairpinPrefix]).rules,
     ...deleteConditions(socket, layout, ownConditions, stale),
     ...changes.operations,
     ...addPromotedConditions(socket, layout, changes),
@@ -130,14 +131,7 @@ function planTable(socket: NetlinkSocket, spec: TableSpec): Planned {
   }
 }
 
-function missingRules(socket: NetlinkSocket, { layout, hairpinPrefix }: TableSpec): Operation[] {
-  if (isComplete(socket, layout, hairpinPrefix)) return []
-  const own = hairpinPrefix === undefined ? [] : [hairpinPrefix]
-  if (isComplete(socket, layout, undefined)) return own.map((prefix) => add.rule(layout.hairpinRule(prefix)))
-  return replaceTable(socket, layout, own)
-}
-
-/** Brings into force what stood by for a mapping that was deleted while nft ran: nft does not know for which rule set it was called. */
+/** Promotes mappings that stood by for one that was deleted while nft ran, which knows no generation of the rule set. */
 export function promoteNext(socket: NetlinkSocket, portmap: PortmapSpec): void {
   atomically(socket, () =>
     tableSpecs(portmap).flatMap(({ layout, groups }) => {
@@ -151,11 +145,12 @@ export function promoteNext(socket: NetlinkSocket, portmap: PortmapSpec): void {
   )
 }
 
-function isGone({ comment, note }: Element): boolean {
+/** Returns whether the owner of an element is provably gone. */
+export function isGone({ comment, note }: Element): boolean {
   return isHolderGone(comment, decodeNote(note)?.netns)
 }
 
-/** Undoes `addHostports`: puts back what was there, or deletes all that this owner has. Throws `NetlinkError`. */
+/** Undoes `addHostports`: adds the replaced elements back, or deletes all elements of this owner. Throws `NetlinkError`. */
 export function undoAddHostports(context: DeleteContext, { owner, mappings }: PortmapSpec, made: TableChanges): void {
   const { socket } = context
   // Before the mappings, so that nothing is left to guard.
@@ -168,4 +163,86 @@ export function undoAddHostports(context: DeleteContext, { owner, mappings }: Po
     ])
     deleteEmptyTables(context)
   }
+}
+
+/** Plans the elements for a complete table; the kernel refuses them if a key is taken. */
+export function planNew({ groups }: TableSpec): Operation[] {
+  return groups.map(({ set, elements }) => create.elements(set, elements))
+}
+
+/** The changes of elements in one table. */
+export interface AddPlan {
+  changes: QueueChanges
+  /** Elements that are removed or replaced: old ones of this owner, of former holders of its address, and of owners who are gone. */
+  stale: Element[]
+  /** The host ports for which the new mappings stand by, as text. */
+  standingBy: string[]
+  /** The addresses that these ports lead to until then. */
+  ahead: Uint8Array[]
+}
+
+/**
+ * Plans the elements. The mapping of a port that another attachment of the same container has stands by. `isGone` returns whether the owner
+ * of another container's element is provably gone. Throws `CniError` that names the holder of a port that is taken.
+ */
+export function planAdd(spec: TableSpec, queues: readonly KeyQueue[], isGone: (holder: Element) => boolean): AddPlan {
+  const plan: AddPlan = { changes: new QueueChanges(), stale: [], standingBy: [], ahead: [] }
+  const elements = new Map<string, Element>()
+  for (const { set, elements: own } of spec.groups) for (const one of own) elements.set(printKey(set, one.key), one)
+  for (const queue of queues) {
+    const own = elements.get(printKey(queue.set, queue.key))
+    const after: Element[] = []
+    for (const member of membersOf(queue)) {
+      const isOwn = member.comment === spec.comment
+      if (isOwn) plan.stale.push(member)
+      if (isOwn && own) after.push(own)
+      else if (isOwn) continue
+      else if (isStale(spec, queue.set, member)) plan.stale.push(member)
+      else if (!own || mayShare(spec, queue.set, member)) after.push(member)
+      else if (isGone(member)) plan.stale.push(member)
+      else throw taken(spec, member)
+    }
+    if (own && !after.includes(own)) after.push(own)
+    plan.changes.change(queue, after)
+    const [first] = after
+    const mapping = own && first !== own ? readDnat(own) : undefined
+    if (!mapping || !first) continue
+    plan.standingBy.push(printHostPort(mapping))
+    const address = addressIn(queue.set, first)
+    if (address) plan.ahead.push(address)
+  }
+  return plan
+}
+
+/** Returns a key with its set as text, to compare. */
+function printKey(set: SharedSet, key: readonly Uint8Array[]): string {
+  return `${set.name} ${key}`
+}
+
+/**
+ * Returns whether an element is an old one of this owner, or of a former holder of the container's address. A network gives an
+ * address to one container at a time; another network may have the same addresses.
+ */
+function isStale({ comment, owner, mapped }: TableSpec, set: SharedSet, found: Element): boolean {
+  if (found.comment === comment || (found.comment === undefined && set.value === undefined)) return true
+  return isOwnerOf(found.comment ?? "", owner.network) && String(addressIn(set, found)) === String(mapped.address.ip)
+}
+
+/** Returns whether two owners may share the key: a port of one container, or an address that another network has too. */
+export function mayShare({ owner }: TableSpec, set: SharedSet, found: Element): boolean {
+  return set.value === undefined || isOfContainer(found.comment ?? "", owner.containerId)
+}
+
+/** Returns the error for a port that an element of another container holds. */
+export function taken({ layout, mapped, comment }: TableSpec, holder: Element): CniError {
+  const found = readDnat(holder)
+  const port = found ? printHostPort(found) : `of ${layout.table.name}`
+  const ours = mapped.mappings.find((mapping) => printHostPort(mapping) === port)
+  return portTaken(
+    { port, target: printIpPort(mapped.address.ip, ours?.containerPort ?? 0), owner: comment },
+    {
+      target: found ? printIpPort(found.containerIp, found.containerPort) : "another container",
+      name: holder.comment,
+    },
+  )
 }

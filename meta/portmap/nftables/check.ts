@@ -6,19 +6,23 @@ import {
   KeyQueues,
   listRules,
   type NamedSet,
+  type Operation,
+  PlannedQueues,
   printElement,
   printRule,
 } from "../../../pkg/nftables/mod.ts"
-import { missingRules } from "../../../pkg/rules/mod.ts"
+import { missingRules, type Restored } from "../../../pkg/rules/mod.ts"
 import type { CniError } from "../../../pkg/types/mod.ts"
-import type { PortmapSpec } from "../mapping.ts"
+import { families, type PortmapSpec } from "../mapping.ts"
+import { isGone, mayShare, taken } from "./add.ts"
 import { conditionsChain } from "./conditions.ts"
-import { type TableSpec, tableSpecs } from "./elements.ts"
-import { isCompleteAsEver, requiredRules } from "./table.ts"
+import { planRules, type TableSpec, tableSpecs } from "./elements.ts"
+import { addLocalnetEntry, type LocalnetEntry, unrecordedLocalnetEntry } from "./localnet-guard.ts"
+import { isCompleteAsEver, requiredRules, tableLayout } from "./table.ts"
 
 /**
- * Checks that all is in nf_tables as `addHostports` has left it: in force, or standing by while another attachment of the
- * container has the port. Throws `CniError` that tells what was expected and what was found, or `NetlinkError`.
+ * Checks that nf_tables has the mappings as `addHostports` has left them: in force, or standing by while another attachment of the
+ * container has the port. Throws `CniError` with what was expected and what was found, or `NetlinkError`.
  */
 export function checkHostports(socket: NetlinkSocket, portmap: PortmapSpec): void {
   for (const spec of tableSpecs(portmap)) {
@@ -47,7 +51,7 @@ export function checkHostports(socket: NetlinkSocket, portmap: PortmapSpec): voi
   }
 }
 
-/** Conditions of what stands by are there, and nothing leads to them. */
+/** Conditions of mappings that stand by have a chain, and no rule that leads to it. */
 function checkConditions(socket: NetlinkSocket, spec: TableSpec, isInForce: boolean): void {
   const { layout, comment, conditions } = spec
   if (!isInForce && hasChain(socket, conditionsChain(layout, comment))) return
@@ -63,4 +67,51 @@ function printIn({ table, name }: NamedSet, element: string): string {
 
 function missing(owner: string, expected: string, found: string): CniError {
   return missingRules(`a port mapping of ${owner}`, expected, found)
+}
+
+/**
+ * Plans the missing mappings of many attachments, and returns what became of each. A port that another container has by now stays
+ * with that container, and the attachment's other ports are mapped. Not for mappings with conditions, which are rules. Throws
+ * `NetlinkError`.
+ */
+export function planRestore(
+  socket: NetlinkSocket,
+  portmaps: readonly PortmapSpec[],
+): { operations: Operation[]; became: Restored[] } {
+  const became: Restored[] = portmaps.map(() => "whole")
+  const specs = portmaps.flatMap((portmap, at) => tableSpecs(portmap).map((spec) => ({ spec, at })))
+  const operations = families.flatMap((family) => {
+    const layout = tableLayout(family)
+    const ours = specs.filter(({ spec }) => spec.layout === layout)
+    if (ours.length === 0) return []
+    const planned = new PlannedQueues(socket, new KeyQueues(socket))
+    const prefixes = new Set(ours.flatMap(({ spec }) => spec.hairpinPrefix ?? []))
+    const { rules, lacking } = planRules(socket, layout, [...prefixes])
+    const records = new Map<string | undefined, LocalnetEntry | undefined>()
+    for (const { spec, at } of ours) {
+      const entry = records.getOrInsertComputed(spec.localnetLink, (link) =>
+        unrecordedLocalnetEntry(socket, layout, link),
+      )
+      const isLacking =
+        entry !== undefined ||
+        lacking === "all" ||
+        (spec.hairpinPrefix !== undefined && lacking.includes(spec.hairpinPrefix))
+      const claims = spec.groups.flatMap(({ set, elements }) =>
+        elements.map((one) =>
+          planned.claim(set, one, (other) =>
+            mayShare(spec, set, other) ? "shares" : isGone(other) ? "stale" : "holds",
+          ),
+        ),
+      )
+      const held = claims.find((claim) => typeof claim !== "string")
+      if (held) became[at] = taken(spec, held.holder)
+      else if (became[at] === "whole" && (isLacking || claims.includes("missing"))) became[at] = "missing"
+    }
+    return [
+      ...rules,
+      ...planned.changes.operations,
+      ...[...records.values()].flatMap((entry) => (entry ? addLocalnetEntry(entry) : [])),
+    ]
+  })
+  return { operations, became }
 }

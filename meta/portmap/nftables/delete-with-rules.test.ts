@@ -4,9 +4,9 @@ import { type KernelRule, RuleSetKernel } from "../../../pkg/nftables/testing/ru
 import { ofOwner } from "../../../pkg/rules/mod.ts"
 import { AF_INET } from "../../../pkg/types/mod.ts"
 import { contextOf, type Group, made, others, owner, ruleSet, web } from "../testing/hostports.ts"
+import { upstreamHostports } from "./backend.ts"
 import { conditionsChain } from "./conditions.ts"
 import { deleteHostports } from "./delete.ts"
-import { UpstreamHostports } from "./hostports.ts"
 import { tableLayout } from "./table.ts"
 
 const layout = tableLayout(AF_INET)
@@ -105,9 +105,8 @@ describe("what the Go suite has left", () => {
   ]
   const deleted = (addresses: Uint8Array[]) => {
     const kernel = new RuleSetKernel({ sets: [], rules })
-    new UpstreamHostports({ socket: kernel.socket, hasTable: () => true, forgetTables() {} }).remove(owner, {
-      addresses,
-    })
+    const filter = { socket: kernel.socket, hasTable: () => true, forgetTables() {} }
+    upstreamHostports(filter).remove(owner, { mappings: [], addresses })
     return kernel.sent.flat()
   }
 

@@ -1,14 +1,32 @@
 import { isErrno } from "../../../pkg/libc/mod.ts"
 import type { NetlinkSocket } from "../../../pkg/netlink/mod.ts"
-import { add, atomically, type Operation, remove, removeEmptied } from "../../../pkg/nftables/mod.ts"
-import type { Sought } from "../../../pkg/rules/mod.ts"
-import { ownerComment } from "../../../pkg/types/mod.ts"
-import type { DnatMapping, Mapping } from "../mapping.ts"
-import { guardOnly, readLocalnetRecord, switchLocalnetOff } from "../route-localnet.ts"
+import {
+  add,
+  atomically,
+  type Element,
+  type FoundRule,
+  findElements,
+  findQueues,
+  isWholeList,
+  KeyQueues,
+  listRules,
+  membersOf,
+  type NamedSet,
+  type Operation,
+  QueueChanges,
+  remove,
+  removeEmptied,
+  type SharedSet,
+  sampleElements,
+} from "../../../pkg/nftables/mod.ts"
+import { ofOwner, type Sought } from "../../../pkg/rules/mod.ts"
+import { type Owner, ownerComment } from "../../../pkg/types/mod.ts"
+import { type DnatMapping, families, type Mapping, mappingsFor } from "../mapping.ts"
+import { switchLocalnetOff } from "../route-localnet.ts"
 import { addPromotedConditions, deleteConditions } from "./conditions.ts"
-import { readDnat } from "./elements.ts"
-import { findByComment, findByPorts, hasOnly, replaceTable, type TableRemoval } from "./find.ts"
-import { removeOldChains } from "./table.ts"
+import { decodeNote, masqueradeKeys, portKey, readDnat, replaceTable } from "./elements.ts"
+import { guardOnly, readLocalnetRecord } from "./localnet-guard.ts"
+import { removeOldChains, type TableLayout, tableLayout } from "./table.ts"
 
 /** What deleting works with. */
 export interface DeleteContext {
@@ -20,8 +38,8 @@ export interface DeleteContext {
 /** What was deleted. */
 export interface Deleted {
   deleted: DnatMapping[]
-  /** The interfaces whose `route_localnet` cannot be switched off; the guard stays. */
-  stillOn: readonly string[]
+  /** The interfaces whose `route_localnet` should be off by now and cannot be switched off; the guard stays. */
+  stillOn: string[]
 }
 
 /**
@@ -43,8 +61,8 @@ export function deleteEmptyTables(context: DeleteContext): void {
 function deleteFound(context: DeleteContext, find: () => TableRemoval[]): Deleted {
   let deleted: DnatMapping[] = []
   let off: readonly string[] = []
-  let guard: TableRemoval["layout"] | undefined
-  let staying: readonly string[] = []
+  let guard: TableLayout | undefined
+  let staying: string[] = []
   const keepOff = (links: readonly string[], layout = guard) => {
     // Before the table goes, and with it the record; when the deletion is refused because a new mapping came in between,
     // it is needed again. Not so when the answer was lost, and the record was removed.
@@ -80,7 +98,7 @@ function deleteFound(context: DeleteContext, find: () => TableRemoval[]): Delete
 function deleteTable(
   context: DeleteContext,
   { layout, isGuardOnly }: TableRemoval,
-  keepOff: (links: readonly string[], layout: TableRemoval["layout"]) => readonly string[],
+  keepOff: (links: readonly string[], layout: TableLayout) => readonly string[],
 ): Operation[] {
   if (layout.guards.length === 0) return [remove.table(layout.table)]
   const { links, guarded } = readLocalnetRecord(context.socket, layout)
@@ -105,4 +123,103 @@ function deleteElements(context: DeleteContext, removal: TableRemoval, isOld: bo
   if (operations.length > 0 && !isOld) return [add.chain(layout.dnatChains[0]), ...operations]
   const isCurrent = removeOldChains(context.socket, layout).length === 0
   return [...(isCurrent ? [] : replaceTable(context.socket, layout, [])), ...operations]
+}
+
+/** What is to go from one family's table. */
+export interface TableRemoval {
+  layout: TableLayout
+  changes: QueueChanges
+  /** What is to go, in the sets' keys. */
+  elements: readonly Element[]
+  conditions: readonly FoundRule[]
+  /** Whether no other mapping is left. */
+  isLast: boolean
+  /** Whether nothing is there but the guards for `route_localnet`. */
+  isGuardOnly: boolean
+}
+
+/** Finds all elements and conditions that are sought. Throws `NetlinkError`. */
+export function findByComment(socket: NetlinkSocket, { isStale, needles }: Sought): TableRemoval[] {
+  const isGoing = ({ comment }: { comment?: string | undefined }) => comment !== undefined && isStale(comment)
+  return families.flatMap((family): TableRemoval[] => {
+    const layout = tableLayout(family)
+    const queues = new KeyQueues(socket)
+    if (queues.namesIn(layout.table).length === 0) return []
+    const { found, others } = findQueues(socket, queues, layout.ownedSets, isGoing, needles)
+    const isGuardOnly = !layout.ownedSets.some((set) => queues.has(set))
+    const changes = new QueueChanges()
+    for (const queue of found) changes.remove(queue, isGoing)
+    const elements = found.flatMap((queue) => membersOf(queue).filter(isGoing))
+    const conditions = isGuardOnly ? [] : listRules(socket, layout.conditions, needles).filter(isGoing)
+    return [{ layout, changes, elements, conditions, isLast: others === 0, isGuardOnly }]
+  })
+}
+
+/**
+ * Finds what an attachment has in the tables by asking for its ports one by one. Undefined when that may not be all: the
+ * elements' notes say how many there are. Throws `NetlinkError`.
+ */
+export function findByPorts(
+  socket: NetlinkSocket,
+  comment: string,
+  mappings: readonly Mapping[],
+): TableRemoval[] | undefined {
+  const removals: TableRemoval[] = []
+  let missing = Number.POSITIVE_INFINITY
+  const queues = new KeyQueues(socket)
+  for (const family of families) {
+    const layout = tableLayout(family)
+    const changes = new QueueChanges()
+    const elements: Element[] = []
+    const inForce = new Map<SharedSet, number>()
+    const find = (set: SharedSet, key: readonly Uint8Array[]) => {
+      const queue = queues.find(set, key)
+      const own = queue.members.find((one) => one?.comment === comment)
+      if (!own) return
+      if (own === queue.members[0]) inForce.set(set, (inForce.get(set) ?? 0) + 1)
+      elements.push(own)
+      changes.remove(queue, (one) => one === own)
+    }
+    for (const mapping of mappingsFor(family, mappings)) {
+      const { set, key } = portKey(layout, mapping)
+      find(set, key)
+    }
+    const [first] = elements
+    if (!first) continue
+    const note = decodeNote(first.note)
+    const ip = readDnat(first)?.containerIp
+    if (!note || !ip || note.isConditional) return undefined
+    const isLast =
+      changes.promoted.length === 0 &&
+      [layout.ports, layout.addressPorts].every((map) => hasNoOther(socket, map, comment, inForce.get(map) ?? 0))
+    missing = Math.min(missing, note.count)
+    for (const { set, key } of masqueradeKeys(layout, { ip, prefix: note.prefix })) {
+      if (elements.length < missing) find(set, key)
+    }
+    missing -= elements.length
+    removals.push({ layout, changes, elements, conditions: [], isLast, isGuardOnly: false })
+    if (missing === 0) return removals
+  }
+  return undefined
+}
+
+/** Whether a map has no elements besides this owner's. */
+function hasNoOther(socket: NetlinkSocket, map: NamedSet, comment: string, own: number): boolean {
+  const { count, commented } = sampleElements(socket, map, comment)
+  return commented === count && isCount(socket, map, own, count)
+}
+
+/** Whether a set has so many elements, and no more. Throws `NetlinkError`. */
+export function hasOnly(socket: NetlinkSocket, set: NamedSet, count: number): boolean {
+  return isCount(socket, set, count, sampleElements(socket, set, "").count)
+}
+
+function isCount(socket: NetlinkSocket, set: NamedSet, count: number, atLeast: number): boolean {
+  if (isWholeList(atLeast) || count < atLeast) return atLeast === count
+  return findElements(socket, set, [])?.count === count
+}
+
+/** Returns whether an attachment has any mapping in nf_tables, also where rules are missing. Throws `NetlinkError`. */
+export function holdsHostports(socket: NetlinkSocket, owner: Owner): boolean {
+  return findByComment(socket, ofOwner(owner)).some(({ elements }) => elements.length > 0)
 }

@@ -1,15 +1,26 @@
 import { encodeUtf8 } from "../../../pkg/engine/mod.ts"
-import type { Element, SharedSet } from "../../../pkg/nftables/mod.ts"
+import { type NetlinkSocket, u16be } from "../../../pkg/netlink/mod.ts"
+import {
+  add,
+  type Element,
+  findElements,
+  type Netfilter,
+  type Operation,
+  type SharedSet,
+} from "../../../pkg/nftables/mod.ts"
 import { type Cidr, networkOf, type Owner, ownerComment } from "../../../pkg/types/mod.ts"
 import {
   type DnatMapping,
+  families,
   type HostPort,
   type MappedAddress,
   type PortmapSpec,
+  printHostPort,
+  printIpPort,
   protocolNumber,
   protocols,
 } from "../mapping.ts"
-import { type TableLayout, tableLayout } from "./table.ts"
+import { addTable, isComplete, removeOldChains, type TableLayout, tableLayout } from "./table.ts"
 
 /** Elements of one set or map. */
 export interface SetElements {
@@ -17,20 +28,21 @@ export interface SetElements {
   elements: Element[]
 }
 
-/** What one attachment is to have in the table of one family. */
+/** The elements and rules of one attachment in the table of one family. */
 export interface TableSpec {
   layout: TableLayout
   owner: Owner
-  /** The owner, as the elements have it. */
+  /** The owner, as in the comments of elements. */
   comment: string
   mapped: MappedAddress
   groups: readonly SetElements[]
-  /** The length for which there has to be a rule for the container's own network; undefined for none. */
+  /** The prefix length of the container's network that needs a hairpin rule; undefined for none. */
   hairpinPrefix: number | undefined
   conditions: string | undefined
   localnetLink: string | undefined
 }
 
+/** Returns what an attachment needs in each table. */
 export function tableSpecs(spec: PortmapSpec): TableSpec[] {
   const { owner, netns, addresses, snat, masqAll, conditions, localnetLink } = spec
   const comment = ownerComment(owner)
@@ -56,7 +68,7 @@ export function tableSpecs(spec: PortmapSpec): TableSpec[] {
   })
 }
 
-/** The elements for an address of the container, by set, without their comments. A set for which there are none is left out. */
+/** Returns the elements for an address of the container, by set, without comments. Sets without elements are left out. */
 export function elementsOf(
   layout: TableLayout,
   { address, mappings }: MappedAddress,
@@ -65,7 +77,7 @@ export function elementsOf(
   const groups = new Map<SharedSet, Element[]>()
   for (const mapping of mappings) {
     const { set, key } = portKey(layout, mapping)
-    groups.getOrInsert(set, []).push({ key, value: [address.ip, encodePort(mapping.containerPort)] })
+    groups.getOrInsert(set, []).push({ key, value: [address.ip, u16be.encode(mapping.containerPort)] })
   }
   for (const { set, key } of snat ? masqueradeKeys(layout, address) : []) {
     if (masqAll === (set === layout.everybody)) groups.set(set, [{ key }])
@@ -73,19 +85,19 @@ export function elementsOf(
   return [...groups].map(([set, elements]) => ({ set, elements }))
 }
 
-/** The key of an element, in its set or map. */
+/** The key of an element, with its set or map. */
 export interface SetKey {
   set: SharedSet
   key: Uint8Array[]
 }
 
-/** Where a port of the host stands. */
+/** Returns the key of a host port. */
 export function portKey({ ports, addressPorts }: TableLayout, { protocol, hostPort, hostIp }: HostPort): SetKey {
-  const key = [Uint8Array.of(protocolNumber[protocol]), encodePort(hostPort)]
+  const key = [Uint8Array.of(protocolNumber[protocol]), u16be.encode(hostPort)]
   return hostIp ? { set: addressPorts, key: [hostIp, ...key] } : { set: ports, key }
 }
 
-/** Where a container's address may stand for its mapped flows to be masqueraded. */
+/** Returns the keys of a container's address in all sets of flows to be masqueraded. */
 export function masqueradeKeys({ hairpin, localhost, everybody }: TableLayout, address: Cidr): SetKey[] {
   const { ip } = address
   return [
@@ -95,31 +107,23 @@ export function masqueradeKeys({ hairpin, localhost, everybody }: TableLayout, a
   ]
 }
 
-/** What an element of `ports` or `address_ports` says. Undefined for what none of ours can be. */
+/** Returns the mapping of an element of `ports` or `address_ports`; undefined for an element that is not of this suite. */
 export function readDnat({ key, value }: Element): DnatMapping | undefined {
   const [hostIp, protocolByte, port] = key.length === 3 ? key : [undefined, ...key]
   const protocol = protocols.find((name) => protocolNumber[name] === protocolByte?.[0])
   const [containerIp, containerPort] = value ?? []
   if (!protocol || !port || !containerIp || !containerPort) return undefined
-  return { protocol, hostPort: decodePort(port), hostIp, containerIp, containerPort: decodePort(containerPort) }
+  return { protocol, hostPort: u16be.decode(port), hostIp, containerIp, containerPort: u16be.decode(containerPort) }
 }
 
-/** The container's address in an element: where a map leads, and the end of the key of a set. */
+/** Returns the container's address in an element: the value in a map, the end of the key in a set. */
 export function addressIn(set: SharedSet, { key, value }: Element): Uint8Array | undefined {
   return set.value === undefined ? key.at(-1) : value?.[0]
 }
 
-function encodePort(port: number): Uint8Array {
-  return Uint8Array.of(port >> 8, port & 0xff)
-}
-
-function decodePort([high = 0, low = 0]: Uint8Array): number {
-  return (high << 8) | low
-}
-
-/** What is kept beside the comment on each element, for DEL and for those who want the same port. */
+/** Data of each element beside its comment, for DEL and for others that ask for the same port. */
 export interface Note {
-  /** How many elements the attachment has in both families: a DEL that has found so many has found all. */
+  /** The number of the attachment's elements in both families: a DEL that has found so many has found all. */
   count: number
   /** Whether it has conditions, and with them a chain of its own. */
   isConditional: boolean
@@ -129,7 +133,7 @@ export interface Note {
   netns: string | undefined
 }
 
-/** Bytes that there is room for. */
+/** The size of the longest note beside the longest comment. */
 const NOTE_BYTES = 120
 const CONDITIONAL = "conditional"
 
@@ -139,10 +143,80 @@ export function encodeNote({ count, isConditional, prefix, netns = "" }: Note): 
   return encodeUtf8(text).length <= NOTE_BYTES ? text : [...fields, ""].join("\t")
 }
 
-/** Undefined for what `encodeNote` has not written: a rule set that `nft` has loaded from a file has no notes. */
+/** Returns undefined for other text than that of `encodeNote`: a rule set that `nft` has loaded from a file has no notes. */
 export function decodeNote(text = ""): Note | undefined {
   const [count = "", condition, prefix = "", ...path] = text.split("\t")
   if (!/^\d+$/.test(count) || !/^\d+$/.test(prefix) || path.length === 0) return undefined
   const netns = path.join("\t") || undefined
   return { count: Number(count), isConditional: condition === CONDITIONAL, prefix: Number(prefix), netns }
+}
+
+/**
+ * Adds all rules in place of those of an earlier build, with the hairpin rules for existing elements and for `prefixes`. Elements stay.
+ * Throws `NetlinkError`.
+ */
+export function replaceTable(
+  socket: Pick<NetlinkSocket, "dump" | "get">,
+  layout: TableLayout,
+  prefixes: readonly number[],
+): Operation[] {
+  const all = new Set([...listHairpinPrefixes(socket, layout), ...prefixes])
+  return [...removeOldChains(socket, layout), ...addTable(layout, all)]
+}
+
+/**
+ * Plans the rules that a table lacks, with the hairpin rules for `prefixes`. Returns also for which prefix lengths rules are missing: for
+ * all if a shared rule is missing. Throws `NetlinkError`.
+ */
+export function planRules(
+  socket: NetlinkSocket,
+  layout: TableLayout,
+  prefixes: readonly number[],
+): { rules: Operation[]; lacking: readonly number[] | "all" } {
+  if (!isComplete(socket, layout, undefined)) return { rules: replaceTable(socket, layout, prefixes), lacking: "all" }
+  const lacking = prefixes.filter((prefix) => !isComplete(socket, layout, prefix))
+  return { rules: lacking.map((prefix) => add.rule(layout.hairpinRule(prefix))), lacking }
+}
+
+/** Returns the prefix lengths of networks whose elements need a hairpin rule. */
+function listHairpinPrefixes(socket: Pick<NetlinkSocket, "dump">, { hairpin }: TableLayout): number[] {
+  const elements = [hairpin, hairpin.standby].flatMap((set) => findElements(socket, set)?.elements ?? [])
+  return elements.flatMap(({ note }) => decodeNote(note)?.prefix ?? [])
+}
+
+/** A host port that is mapped in the kernel, for people and tools. */
+export interface PortRule {
+  /** "8080/tcp", "203.0.113.1:8080/tcp" */
+  readonly hostPort: string
+  readonly port: number
+  readonly protocol: string
+  /** "10.1.0.2:80" */
+  readonly to: string
+  /** "network/container/interface"; "" if the element has no comment. */
+  readonly owner: string
+  /** The path of the container's namespace, if it is known. */
+  readonly netns?: string
+}
+
+/** Returns the ports that are mapped by nf_tables, like `nft list map ip cni_hostports ports`. Throws `NetlinkError`. */
+export function portRulesIn(socket: Pick<Netfilter, "dump">): PortRule[] {
+  return families.flatMap((family) => {
+    const { ports, addressPorts } = tableLayout(family)
+    const elements = [ports, addressPorts].flatMap((set) => findElements(socket, set)?.elements ?? [])
+    return elements.flatMap((element): PortRule[] => {
+      const mapping = readDnat(element)
+      if (mapping === undefined) return []
+      const { netns } = decodeNote(element.note) ?? {}
+      return [
+        {
+          hostPort: printHostPort(mapping),
+          port: mapping.hostPort,
+          protocol: mapping.protocol,
+          to: printIpPort(mapping.containerIp, mapping.containerPort),
+          owner: element.comment ?? "",
+          ...(netns === undefined ? {} : { netns }),
+        },
+      ]
+    })
+  })
 }

@@ -80,12 +80,16 @@ export interface TableLayout {
   localnetGuarded: NamedSet | undefined
   /** IPv4 only. Keep out what `route_localnet` would let in: packets to 127.0.0.0/8, and such as claim to come from there. */
   guards: readonly Rule[]
+  /** The chain of the guards. */
+  raw: Chain
   /** Of attachments with conditions: each has a rule here that leads packets to its ports to a chain of its own. */
   conditions: Chain
   chains: readonly Chain[]
   /** Those of them that translate: for packets from elsewhere, and for those of the host itself. */
   dnatChains: readonly [prerouting: Chain, output: Chain]
   rules: readonly Rule[]
+  /** The ends of their comments, which the rules of earlier builds have too. */
+  endsOfComments: readonly string[]
   /** The rule for `hairpin` with networks of this prefix length. There is one for each length in use. */
   hairpinRule(prefix: number): Rule
 }
@@ -175,16 +179,23 @@ function makeLayout(family: Family): TableLayout {
     localnetLinks: isIpv4 ? localnetLinks : undefined,
     localnetGuarded: isIpv4 ? localnetGuarded : undefined,
     guards,
+    raw,
     conditions,
     chains: [conditions, hostports, prerouting, output, postrouting, ...(isIpv4 ? [raw] : [])],
     dnatChains: [prerouting, output],
     rules,
+    endsOfComments: rules.map(endOfComment),
     hairpinRule: (prefix) => ({
       chain: postrouting,
       statements: [isMapped, matchSet([prefixOf(source, prefix), destination], "==", hairpin), masquerade],
       comment: `mapped here, from beside the container, /${prefix}`,
     }),
   }
+}
+
+/** Returns how the rule's comment ends: those of earlier builds had nothing before. */
+function endOfComment({ comment = "" }: Rule): string {
+  return comment.replace(/^(after services|mapped here), /, "")
 }
 
 /** Removes the chains that an earlier build has made with another priority, for `addTable`. Throws `NetlinkError`. */
@@ -238,20 +249,15 @@ export function isComplete(
   return hasRules(socket, layout.table, requiredRules(layout, hairpinPrefix))
 }
 
-/** The same, where the rules may also be those of an earlier build: its comments are the ends of ours. */
+/** The same, where the rules may also be those of an earlier build. */
 export function isCompleteAsEver(
   socket: Pick<NetlinkSocket, "dump" | "get">,
-  layout: TableLayout,
+  { table, endsOfComments, hairpinRule }: TableLayout,
   hairpinPrefix: number | undefined,
 ): boolean {
-  const ends = requiredRules(layout, hairpinPrefix).map(({ comment = "" }) =>
-    comment.replace(/^(after services|mapped here), /, ""),
-  )
-  return hasRules(
-    socket,
-    layout.table,
-    ends.map((comment) => ({ comment })),
-  )
+  const hairpin = hairpinPrefix === undefined ? [] : [endOfComment(hairpinRule(hairpinPrefix))]
+  const rules = [...endsOfComments, ...hairpin].map((comment) => ({ comment }))
+  return hasRules(socket, table, rules)
 }
 
 /**

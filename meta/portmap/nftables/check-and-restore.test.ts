@@ -3,7 +3,7 @@ import { printTransaction } from "../../../pkg/nftables/mod.ts"
 import { type RuleSet, RuleSetKernel } from "../../../pkg/nftables/testing/rule-set-kernel.ts"
 import { isCniError } from "../../../pkg/types/mod.ts"
 import { type Group, made, owner, ruleSet, rulesOf, specOf, web } from "../testing/hostports.ts"
-import { planRestore } from "./restore.ts"
+import { planRestore } from "./check.ts"
 
 /** Of a container that lives. */
 const NETNS = "/proc/self/ns/net"

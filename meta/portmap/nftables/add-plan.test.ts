@@ -2,8 +2,8 @@ import { describe, expect, test } from "bun:test"
 import { type Element, type KeyQueue, printTransaction } from "../../../pkg/nftables/mod.ts"
 import { AF_INET, AF_INET6 } from "../../../pkg/types/mod.ts"
 import type { Mapping, PortmapSpec } from "../mapping.ts"
+import { type AddPlan, planAdd, planNew } from "./add.ts"
 import { type TableSpec, tableSpecs } from "./elements.ts"
-import { type AddPlan, planAdd, planNew } from "./plan.ts"
 
 const web: Mapping = { protocol: "tcp", hostPort: 8080, containerPort: 80, family: undefined, hostIp: undefined }
 const portmap: PortmapSpec = {

@@ -1,0 +1,140 @@
+import {
+  type Change,
+  type Content,
+  changeTable,
+  chooseVariant,
+  findEverywhere,
+  findPrograms,
+  isTableInUse,
+  type Programs,
+  printRule,
+  readTable,
+  removeEverywhere,
+  requirePrograms,
+  restoreTable,
+} from "../../../pkg/iptables/mod.ts"
+import type { NetlinkSocket } from "../../../pkg/netlink/mod.ts"
+import { type Filter, restoreByIptables, type TablePart } from "../../../pkg/rules/mod.ts"
+import { AF_INET, AF_INET6, CniError, isCniError } from "../../../pkg/types/mod.ts"
+import type { Undo } from "../../../pkg/undo/mod.ts"
+import { isHolderGone, type PortmapSpec } from "../mapping.ts"
+import type { HostportBackend } from "../nftables/backend.ts"
+import { type DeleteContext, deleteEmptyTables } from "../nftables/delete.ts"
+import { guardLocalnet, isGuarded, undoLocalnetEntry } from "../nftables/localnet-guard.ts"
+import { type AttachmentRules, findAhead, findMissing, planAdd, planDelete, planGc } from "./plan.ts"
+import { anySearch, containerSearch, DNAT, iptablesRules, TABLE } from "./rules.ts"
+
+/**
+ * Port mappings by upstream's chains and rules, of either suite. `filter` and `context` are undefined where the kernel has no nf_tables:
+ * the guard of 127.0.0.0/8 is in nf_tables for these rules, too.
+ */
+export function iptablesHostports(filter: Filter | undefined, context: DeleteContext | undefined): HostportBackend {
+  const socket = filter?.socket
+  return {
+    isUsable: () => findPrograms(AF_INET, chooseVariant(socket)) !== undefined,
+    mayHold: () => isTableInUse(filter, TABLE),
+    /** One `iptables-restore` for each address family. Throws `CniError` that names the holder of a port that is taken. */
+    add(spec, undo) {
+      if (context && spec.openedLink !== undefined) addGuard(context, spec.openedLink, undo)
+      try {
+        return addRules(socket, spec, undo)
+      } catch (error) {
+        throw namingKeys(spec, error)
+      }
+    },
+    /** Throws `CniError` that names the first rule that is missing. */
+    check(spec) {
+      const variant = chooseVariant(socket)
+      for (const mapped of spec.addresses) {
+        const found = readTable(requirePrograms(mapped.family, variant), TABLE)
+        const hasConditions = spec.conditions[mapped.family].length > 0
+        const missing = findMissing(iptablesRules(spec, mapped), found, hasConditions)
+        if (missing) throw missing
+      }
+    },
+    /** Before the rules, the guard of the setting that they need. */
+    restore(specs, isDry) {
+      const links = new Set(context ? specs.flatMap(({ openedLink }) => openedLink ?? []) : [])
+      const open = new Set([...links].filter((link) => context && !isGuarded(context.socket, link)))
+      if (context && !isDry) for (const link of open) guardLocalnet(context.socket, link)
+      return restoreByIptables(socket, TABLE, specs, isDry, partsFinder()).map((each, at) =>
+        each === "whole" && open.has(specs[at]?.openedLink ?? "") ? "missing" : each,
+      )
+    },
+    /** Needs no program except for the older tables. The chains that all containers share stay. Throws `CniError`. */
+    remove: (owner) => removeEverywhere(socket, TABLE, containerSearch(owner), (found) => planDelete(found, owner)),
+    gc: (network, valid) => removeEverywhere(socket, TABLE, anySearch, (found) => planGc(found, network, valid)),
+  }
+}
+
+/** Guards 127.0.0.0/8 before the rules are there, which would let packets from elsewhere in. */
+function addGuard(context: DeleteContext, link: string, undo: Undo): void {
+  const made = guardLocalnet(context.socket, link)
+  undo.defer("guard 127.0.0.0/8", () => {
+    for (const entry of made) undoLocalnetEntry(context.socket, entry)
+    deleteEmptyTables(context)
+  })
+}
+
+function addRules(socket: NetlinkSocket | undefined, spec: PortmapSpec, undo: Undo): readonly Uint8Array[] {
+  const variant = chooseVariant(socket)
+  const families = spec.addresses.map((mapped) => {
+    const programs = requirePrograms(mapped.family, variant)
+    const rules = iptablesRules(spec, mapped)
+    const plan = (found: Content) => planAdd(rules, found, isGone)
+    const found = readTable(programs, TABLE)
+    return { programs, plan, changes: plan(found), ahead: findAhead(rules, found) } // a port that is taken shows before any change
+  })
+  const { owner } = spec
+  undo.defer("map ports", () =>
+    removeEverywhere(socket, TABLE, containerSearch(owner), (found) => planDelete(found, owner)),
+  )
+  for (const { programs, plan, changes } of families) change(programs, plan, changes)
+  return families.flatMap(({ ahead }) => ahead)
+}
+
+/** Returns what tells the parts of attachments, and prints the rules of a table once for all of them. */
+function partsFinder(): (spec: PortmapSpec) => TablePart[] {
+  let printed: { found: Content; texts: ReadonlySet<string> } | undefined
+  const textsIn = (found: Content) => {
+    if (printed?.found !== found) printed = { found, texts: new Set(found.rules.map(printRule)) }
+    return printed.texts
+  }
+  return (spec) =>
+    spec.addresses.map((mapped) => {
+      const rules = iptablesRules(spec, mapped)
+      return {
+        family: mapped.family,
+        isMissing: (found) => findMissing(rules, found, false, textsIn(found)) !== undefined,
+        plan: (found) => planAdd(rules, found, isGone),
+      }
+    })
+}
+
+function isGone({ owner, netns }: AttachmentRules): boolean {
+  return isHolderGone(owner, netns)
+}
+
+/** Makes the changes; when they are refused, perhaps because others were quicker, those of a new plan. */
+function change(programs: Programs, plan: (found: Content) => Change[], changes: readonly Change[]): void {
+  try {
+    restoreTable(programs, TABLE, changes)
+  } catch {
+    changeTable(programs, TABLE, plan)
+  }
+}
+
+/** Whether iptables maps ports of any container. Throws `CniError`, `NetlinkError`. */
+export function hasIptablesHostports(socket: NetlinkSocket | undefined): boolean {
+  return findEverywhere(socket, TABLE, { chains: [DNAT], parents: [] }).some(({ rules }) => rules.length > 0)
+}
+
+/** A refusal, with the keys of the configuration whose words are in the rules: they may be what is refused. */
+function namingKeys({ conditions, externalSetMarkChain }: PortmapSpec, error: unknown): unknown {
+  const keys = externalSetMarkChain === undefined ? [] : ["externalSetMarkChain"]
+  if (conditions[AF_INET].length > 0) keys.push("conditionsV4")
+  if (conditions[AF_INET6].length > 0) keys.push("conditionsV6")
+  if (!isCniError(error) || keys.length === 0) return error
+  const named = `the rules have what ${keys.map((key) => `"${key}"`).join(" and ")} says`
+  return new CniError(error.code, error.message, { details: [error.details, named].filter(Boolean).join("; ") })
+}
