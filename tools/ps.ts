@@ -17,7 +17,7 @@ import { attachmentsOf, type Node, type NodeAttachment, portAsJson, readNode } f
 import { type Cell, containerText, fittedTable, type Screen, tinted } from "./screen.ts"
 import { age, sortedByNames } from "./tables.ts"
 
-/** Name and address stay as they are; what says least falls away first. */
+/** The columns. Name and address are always shown. The least important columns are dropped first. */
 const COLUMNS = [
   { head: "NETWORK", falls: 7 },
   { head: "NAMESPACE", falls: 8 },
@@ -74,7 +74,7 @@ function look(args: Arguments, terminal: Terminal): { node: Node; shown: NodeAtt
   requireNetwork(name, networksOf(node, attachments, name))
   const shown = attachments.filter(
     ({ network, ifName, orphan, pod }) =>
-      // Some runtimes attach "lo" as well, which is nothing to see.
+      // Some runtimes also attach "lo", which is not of interest here.
       (name === undefined ? ifName !== "lo" : network === name) &&
       (namespace === undefined || pod?.namespace === namespace) &&
       (!given(args, "orphans") || orphan.length > 0),
@@ -88,7 +88,7 @@ function look(args: Arguments, terminal: Terminal): { node: Node; shown: NodeAtt
   return { node, shown: sortedByNames(shown, columns) }
 }
 
-/** The table for people. Columns in which nothing stands are left out but on a wide screen. `nowMs` since 1970. */
+/** Returns the table for terminals. Omits empty columns unless the screen is wide. `nowMs` is since 1970. */
 export function psTable(attachments: readonly NodeAttachment[], nowMs: number, screen: Screen): string {
   if (attachments.length === 0) return screen.hasHeads === false ? "" : "No attachments\n"
   const rows = attachments.map((one): Cell[] => [
@@ -117,7 +117,7 @@ export function psTable(attachments: readonly NodeAttachment[], nowMs: number, s
   return `${table}\n${orphans > 0 ? tinted(summary, "warning", screen) : summary}\n`
 }
 
-/** "lease, cache entry, rules without namespace": what is without the same thing is named together. */
+/** Returns a note such as "lease, cache entry, rules without namespace". Groups reasons that lack the same thing. */
 function orphanNote(reasons: readonly string[]): string {
   const groups = new Map<string, string[]>()
   for (const reason of reasons) {
@@ -128,12 +128,12 @@ function orphanNote(reasons: readonly string[]): string {
   return [...groups].map(([without, whats]) => `${whats.join(", ")}${without}`).join("; ")
 }
 
-/** The link on the host; what lies in the container is no end on the host. */
+/** Returns the name of the link on the host, or undefined if the link is in the container. */
 function hostEndOf({ link }: NodeAttachment): string | undefined {
   return link?.nsid === undefined ? link?.name : undefined
 }
 
-/** "8080→80/tcp", and in parentheses why a requested port does not lead to this interface. */
+/** Returns "8080→80/tcp", with the reason in parentheses if a requested port does not lead to this interface. */
 function portsCell({ ports, unservedPorts, standbyPorts = [] }: NodeAttachment): Cell {
   const missing = unservedPorts.map((port) => `${port} (no rules)`)
   const standby = standbyPorts.map((port) => `${port} (standby)`)
@@ -141,14 +141,14 @@ function portsCell({ ports, unservedPorts, standbyPorts = [] }: NodeAttachment):
   return unservedPorts.length > 0 ? { text, tone: "bad" } : text
 }
 
-/** Whether the network namespace is there; on a wide screen its path, too. */
+/** Returns whether the network namespace exists, and on a wide screen also its path. */
 function namespaceCell({ isAlive, netns }: NodeAttachment, { isWide }: Screen): Cell {
   const path = isWide && netns !== undefined ? ` ${netns}` : ""
   if (isAlive === undefined) return netns === undefined ? "?" : `unknown${path}`
   return isAlive ? { text: `alive${path}`, tone: "good" } : { text: `gone${path}`, tone: "bad" }
 }
 
-/** The attachments as JSON. */
+/** Returns an attachment as JSON. */
 export function attachmentAsJson(one: NodeAttachment): JsonObject {
   const {
     network,

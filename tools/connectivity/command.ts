@@ -32,7 +32,7 @@ import { readsStops } from "./explain.ts"
 import { type Finding, runProbes } from "./run.ts"
 import { freePort, type Wishes, whyIsolated } from "./scene.ts"
 
-/** The time that each answer has, without `--timeout`. */
+/** The timeout of each answer without `--timeout`. */
 const PATIENCE_S = 2
 
 /** `cni test` */
@@ -70,7 +70,7 @@ Examples:
     const [first] = networkNames(places.confDir)
     const network = networkOf(word(args, 0) || (first ?? ""), args, terminal)
     const wishes = { ...wishesOf(args, terminal), isolated: whyIsolated(network) }
-    const { timeout: _, ...flags } = args.flags // that of a probe, not of a plugin
+    const { timeout: _, ...flags } = args.flags // the code of a probe, not of a plugin
     const runtime = runtimeOf({ ...args, flags }, terminal)
     const named = text(args, "containers")?.split(",")
     const attachments = attachmentsOf(readNode(places))
@@ -109,13 +109,13 @@ async function testExisting(
   return await test(a, b)
 }
 
-/** With containers that are attached for it. What earlier tests have left is deleted first. */
+/** Attaches containers for the test and probes between them. Deletes containers of earlier tests first. */
 async function testOwn(
   attachments: readonly NodeAttachment[],
   { runtime, network, confDir }: { runtime: Runtime; network: Network; confDir: string },
   test: Test,
 ): Promise<Tested> {
-  runtime.signal?.throwIfAborted() // from here on SIGTERM has it clean up
+  runtime.signal?.throwIfAborted() // from here on SIGTERM cleans up
   for (const left of leftoversOf(attachments)) {
     await deleteLeftover(runtime, confDir, left)
     const name = `${left.network}/${left.containerId}/${left.ifName}`

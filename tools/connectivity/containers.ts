@@ -14,13 +14,13 @@ import { heldPath, makeContainerNamespace } from "../namespace.ts"
 import type { NodeAttachment } from "../node/mod.ts"
 import { askedMappings } from "../node/ports.ts"
 
-/** A port of the host that leads to a container's. */
+/** A published port of the host. */
 export interface Published {
   readonly hostPort: number
   readonly containerPort: number
 }
 
-/** One of the two containers between which is tested. */
+/** One of the two containers of a test. */
 export interface Container {
   readonly containerId: string
   readonly ifName: string
@@ -29,12 +29,12 @@ export interface Container {
   readonly published: Published | undefined
 }
 
-/** The beginning of the IDs of a test's own containers; the number of its process follows. */
+/** The prefix of the IDs of a test's own containers. The number of its process follows. */
 const PREFIX = "cni-test-"
-/** The port of a server in a container of the test's own, where all are free. */
+/** The server's port in one of the test's own containers, where all ports are free. */
 const SERVER_PORT = 8080
 
-/** The first address of a family that a container has by its result, with its gateway. */
+/** Returns the first address of a family in a container's result, with its gateway. */
 export function addressOf({ result }: Container, family: number) {
   const own = result.ips.flatMap(({ address, gateway }) => {
     const cidr = parseCidr(address)
@@ -52,8 +52,8 @@ export function publishesPorts({ plugins }: Network): boolean {
 }
 
 /**
- * Containers of the test's own, attached one after the other as `cni add` does; the last one publishes a port where the chain can. Taken back by
- * `detach`, also where an ADD has failed.
+ * Containers that the test attaches one after the other, like `cni add`. The last one publishes a port if the chain
+ * can. Disposal detaches them, also after a failed ADD.
  */
 export class OwnContainers implements AsyncDisposable {
   readonly containers: Container[] = []
@@ -67,7 +67,7 @@ export class OwnContainers implements AsyncDisposable {
     this.#network = network
   }
 
-  /** Throws the error of the ADD. */
+  /** Attaches a container. Throws the error of the ADD. */
   async attach(hostPort: number | undefined): Promise<Container> {
     const netns = this.#undo.use(makeContainerNamespace())
     const published = hostPort === undefined ? undefined : { hostPort, containerPort: SERVER_PORT }
@@ -78,7 +78,7 @@ export class OwnContainers implements AsyncDisposable {
       args: [],
       capabilityArgs: published ? { portMappings: [{ ...published, protocol: "tcp" }] } : {},
     }
-    // An interruption ends the ADD, and not what takes it back.
+    // An interruption ends the ADD, but not the cleanup.
     const { signal: _, ...uninterrupted } = this.#runtime
     this.#undo.defer(() => delNetwork(uninterrupted, this.#network, attachment))
     const answer = await addNetwork(this.#runtime, this.#network, attachment)
@@ -88,13 +88,13 @@ export class OwnContainers implements AsyncDisposable {
     return container
   }
 
-  /** Detaches all of them. Goes on after errors, and throws them. */
+  /** Detaches all containers. Continues after errors and throws them at the end. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#undo.disposeAsync()
   }
 }
 
-/** An existing container of a network. Throws where the container, its result or its namespace does not exist. */
+/** Returns an existing container of a network. Throws if the container, its result or its namespace does not exist. */
 export function existingContainer(attachments: readonly NodeAttachment[], network: string, name: string): Container {
   const one = findAttachment(name, { network, ifName: undefined }, attachments)
   if (!one.result || !one.netns)
@@ -109,12 +109,12 @@ export function existingContainer(attachments: readonly NodeAttachment[], networ
   }
 }
 
-/** The port on which a server listens for the test, in a container of either sort. */
+/** Returns the port of the test's server in a container. */
 export function serverPort({ published }: Container): number {
   return published?.containerPort ?? SERVER_PORT
 }
 
-/** The attachments of earlier tests whose process was killed: their namespaces ended with it. */
+/** Returns the attachments of earlier tests whose process was killed. Their namespaces ended with the process. */
 export function leftoversOf(attachments: readonly NodeAttachment[]): NodeAttachment[] {
   return attachments.filter(({ containerId }) => {
     const [, pid] = /^cni-test-(\d+)-[0-9a-f]+-\d$/.exec(containerId) ?? []
@@ -122,16 +122,16 @@ export function leftoversOf(attachments: readonly NodeAttachment[]): NodeAttachm
   })
 }
 
-/** Whether a process is another run of this tool: numbers of processes are given again. */
+/** Whether a process is another run of this tool. The kernel reuses process numbers. */
 function isRunning(pid: string): boolean {
   try {
     return readlink(`/proc/${pid}/exe`) === readlink("/proc/self/exe")
   } catch {
-    return false // it has ended, or this user may not look at it
+    return false // it ended, or this user may not read it
   }
 }
 
-/** Deletes what a test has left, by the configuration that its ADD had. Throws what `cni del` would say. */
+/** Deletes an attachment of an earlier test with the configuration of its ADD. Throws the errors of `cni del`. */
 export async function deleteLeftover(
   runtime: Runtime,
   confDir: string,

@@ -11,7 +11,7 @@ const RESPONSE = 0x80
 const PORT = 53
 const CODES = ["NOERROR", "FORMERR", "SERVFAIL", "NXDOMAIN", "NOTIMP", "REFUSED"]
 
-/** The question for a name's address; for the root's name servers where the name is ".". */
+/** Returns a query for the address of a name, or for the root's name servers if the name is ".". */
 export function dnsQuestion(id: Uint8Array, name: string): Uint8Array {
   const labels = name.split(".").filter((label) => label !== "")
   const encoded = labels.flatMap((label) => [label.length, ...encodeUtf8(label)])
@@ -19,7 +19,7 @@ export function dnsQuestion(id: Uint8Array, name: string): Uint8Array {
   return Uint8Array.of(...id, RECURSION, 0, 0, 1, 0, 0, 0, 0, 0, 0, ...encoded, 0, 0, type, 0, CLASS_IN)
 }
 
-/** Asks a name server from a namespace, by UDP. Any answer for the root will do: it has come back. Another name has to be there. */
+/** Queries a name server from a namespace over UDP. Any answer for the root is a success. Another name must exist. */
 export async function askServer(netns: Netns, ip: Uint8Array, name: string, patience: Patience): Promise<Failure> {
   const id = randomBytes(2)
   const read = (answer: Uint8Array) => {
@@ -33,7 +33,7 @@ export async function askServer(netns: Netns, ip: Uint8Array, name: string, pati
     : `the server answers ${CODES[answer.code] ?? answer.code} for ${name}`
 }
 
-/** The name servers of a host's resolv.conf that a container can ask: not those on loopback addresses. */
+/** Returns the name servers of the host's resolv.conf that a container can query: those without a loopback address. */
 export function hostServers(text = readResolvConf()): Uint8Array[] {
   const named = [...text.matchAll(/^\s*nameserver\s+(\S+)/gm)].flatMap(([, server = ""]) => parseIp(server) ?? [])
   return named.filter((ip) => (ip.length === 4 ? ip[0] !== 127 : ip.slice(0, 15).some((byte) => byte !== 0)))

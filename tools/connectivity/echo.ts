@@ -12,27 +12,27 @@ const IP_MTU_DISCOVER = 10
 const IP_RECVERR = 11
 const IPV6_MTU_DISCOVER = 23
 const IPV6_RECVERR = 25
-/** `IP_PMTUDISC_DO`: with DF, and not beyond what the path is known to take. */
+/** `IP_PMTUDISC_DO`: sets DF, and refuses packets longer than the known path MTU. */
 const DO = 2
 /** Echo request and echo reply. */
 const ECHO = { ipv4: { request: 8, reply: 0 }, ipv6: { request: 128, reply: 129 } } as const
 const ICMP_HEADER = 8
-/** The length of a packet that every network takes: RFC 791, RFC 8200. */
+/** The packet length that every network must accept: RFC 791, RFC 8200. */
 const LEAST = { ipv4: 576, ipv6: 1280 } as const
-/** Packets of different lengths that are under way together: their answers have to fit the socket's buffer. */
+/** The number of packets of different lengths in flight. Their answers must fit into the socket's buffer. */
 const STEPS = 12
 
-/** The time that each round of a search has. */
+/** The timeout of each round of a search. */
 const SEARCH_MS = 1000
 
-/** Echo requests from a namespace to an address, as ping sends them. */
+/** Sends echo requests from a namespace to an address, like ping. */
 class Pinger implements Disposable {
   readonly family: "ipv4" | "ipv6"
   readonly #socket: FileDescriptor
   readonly #id = randomBytes(2)
   readonly #into = new Uint8Array(65536)
 
-  /** Throws `SyscallError`, also where the namespace has no route. */
+  /** Opens the socket. Throws `SyscallError`, also if the namespace has no route. */
   constructor(netns: Netns, ip: Uint8Array) {
     const isIpv4 = familyOf(ip) === AF_INET
     this.family = isIpv4 ? "ipv4" : "ipv6"
@@ -48,7 +48,10 @@ class Pinger implements Disposable {
     throw new SyscallError("connect", errno)
   }
 
-  /** Sends a request in a packet of this length, its header included, which is its number as well. Returns 0, or less for an error. */
+  /**
+   * Sends a request in a packet of this length, header included. The length is also the sequence number. Returns 0, or
+   * a negative errno.
+   */
   send(length: number): number {
     const isIpv4 = this.family === "ipv4"
     const message = new Uint8Array(Math.max(ICMP_HEADER, length - (isIpv4 ? 20 : 40)))
@@ -59,11 +62,11 @@ class Pinger implements Disposable {
     return Math.min(0, engine.sendto(this.#socket.fd, message, 0))
   }
 
-  /** The length of a packet that was answered; an error that has come; undefined where nothing has. */
+  /** Returns the length of an answered packet, a received error, or undefined if nothing arrived. */
   receive(): number | { readonly errno: number } | undefined {
     const count = tryRead(this.#socket.fd, this.#into)
     if (typeof count !== "number") return count
-    const start = this.family === "ipv4" ? 4 * ((this.#into[0] ?? 0) & 0xf) : 0 // the header is there for IPv4 alone
+    const start = this.family === "ipv4" ? 4 * ((this.#into[0] ?? 0) & 0xf) : 0 // only IPv4 includes the header
     const [type, , , , id0, id1, high = 0, low = 0] = this.#into.subarray(start, count)
     const isOurs = type === ECHO[this.family].reply && id0 === this.#id[0] && id1 === this.#id[1]
     return isOurs ? (high << 8) | low : undefined
@@ -74,7 +77,7 @@ class Pinger implements Disposable {
   }
 }
 
-/** RFC 1071, the two bytes as they travel. */
+/** Returns the checksum of RFC 1071 as two bytes in network order. */
 function checksumOf(message: Uint8Array): [number, number] {
   let sum = 0
   for (let at = 0; at < message.length; at += 2) sum += ((message[at] ?? 0) << 8) | (message[at + 1] ?? 0)
@@ -99,17 +102,17 @@ export async function ping(netns: Netns, ip: Uint8Array, patience: Patience): Pr
   }
 }
 
-/** The longest packet that a path takes. */
+/** The longest packet that passes a path. */
 export interface PathMtu {
   readonly mtu: number
-  /** Whether the sender was told that longer ones do not pass: TCP then takes shorter ones. */
+  /** Whether the sender was notified that longer packets do not pass. TCP then sends shorter segments. */
   readonly isTold: boolean
 }
 
 /**
- * The length of the longest answered packet with DF, up to `mtu`, like `ping -M do -s`; `undefined` when none is
- * answered. The longest is sent first and alone, because an ICMP error changes the kernel's path MTU. Throws
- * `SyscallError`.
+ * Returns the length of the longest answered packet with DF, up to `mtu`, like `ping -M do -s`. Returns undefined if
+ * none is answered. Sends the longest packet first and alone, because an ICMP error changes the kernel's path MTU.
+ * Throws `SyscallError`.
  */
 export async function pathMtu(
   netns: Netns,
@@ -124,7 +127,7 @@ export async function pathMtu(
     return typeof errno === "number" && errnoName(errno) === "EMSGSIZE" ? "told" : errno
   }, patience)
   if (first === "answered") return { mtu, isTold: false }
-  // That it fails is decided: the search only says from where on.
+  // The longest packet failed. The search only finds the limit.
   const shorter = { ...patience, timeoutMs: Math.min(patience.timeoutMs, SEARCH_MS) }
   const longest = await searchMtu(pinger, mtu - 1, shorter)
   return longest === undefined ? undefined : { mtu: longest, isTold: first === "told" }
@@ -134,7 +137,10 @@ function errnoOf(received: ReturnType<Pinger["receive"]>): number | "answered" |
   return typeof received === "number" ? "answered" : received?.errno
 }
 
-/** Sends packets of several lengths at once, then those between the longest that was answered and the next one, and so on. */
+/**
+ * Sends packets of several lengths at once, then lengths between the longest answered one and the next, until the limit
+ * is found.
+ */
 async function searchMtu(pinger: Pinger, mtu: number, patience: Patience): Promise<number | undefined> {
   let longest = 0
   let [least, most] = [Math.min(LEAST[pinger.family], mtu), mtu]
@@ -156,7 +162,7 @@ async function searchMtu(pinger: Pinger, mtu: number, patience: Patience): Promi
   }
 }
 
-/** Some lengths of a range, in order, its ends among them. */
+/** Returns some lengths of a range in order, including both ends. */
 function lengthsBetween(least: number, most: number): number[] {
   const step = Math.max(1, Math.ceil((most - least) / (STEPS - 1)))
   const lengths = Array.from({ length: STEPS }, (_, at) => least + at * step).filter((length) => length < most)

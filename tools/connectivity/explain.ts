@@ -2,7 +2,10 @@ import { attachmentsOf, type NodePlaces, readNode, readPacketFilter } from "../n
 import { type Walk, walk, walkFromHost, walkInbound } from "../packets/mod.ts"
 import type { Plan } from "./probes.ts"
 
-/** Tells of a plan's packets where `cni trace` says that they stop; undefined where it says that they arrive, or cannot follow them. */
+/**
+ * Returns a function that reports where `cni trace` sees the packets of a plan stop. The function returns undefined if
+ * they arrive, or if `cni trace` cannot follow them.
+ */
 export function readsStops(places: NodePlaces, network: string): (plan: Plan) => string | undefined {
   const node = readNode(places)
   const attachments = attachmentsOf(node)

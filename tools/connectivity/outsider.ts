@@ -15,16 +15,17 @@ import { type Family, familyOf } from "../../pkg/types/mod.ts"
 import { makeContainerNamespace } from "../namespace.ts"
 import { type Patience, until } from "./sockets.ts"
 
-/** A machine outside of the host, connected to it by a cable of its own. */
+/** A machine outside of the host, connected to the host by its own link. */
 export interface Outsider extends Disposable {
   readonly netns: Netns
-  /** Its address of a family. */
+  /** Returns its address of a family. */
   addressOf(family: Family): Uint8Array | undefined
 }
 
 /**
- * Makes a namespace with a veth pair to the host, with addresses that are for tests (RFC 2544, and a random unique local network),
- * and a default route to the host. All of it goes with the namespace, also when this process is killed. Throws `NetlinkError`.
+ * Creates a namespace with a veth pair to the host, test addresses (RFC 2544, and a random unique local network), and a
+ * default route to the host. The kernel deletes all of it with the namespace, also if this process is killed. Throws
+ * `NetlinkError`.
  */
 export async function connectOutsider(families: readonly Family[], patience: Patience): Promise<Outsider> {
   const netns = makeContainerNamespace()
@@ -43,12 +44,12 @@ export async function connectOutsider(families: readonly Family[], patience: Pat
       addRoute(inside, { dst: new Uint8Array(ip.length), prefix: 0, gateway, index: link.index })
     }
     const isUp = (route: RouteSocket, of: string) => findLink(route, of)?.attributes.operState === OperState.Up
-    await until(() => (isUp(host, name) && isUp(inside, "eth0")) || undefined, patience) // before, frames are lost
+    await until(() => (isUp(host, name) && isUp(inside, "eth0")) || undefined, patience) // earlier frames are lost
     return {
       netns,
       addressOf: (family) => ends.find(({ outside }) => familyOf(outside) === family)?.outside,
       [Symbol.dispose]: () => {
-        deleteCable(name) // without it the kernel would do so, a while after the namespace has ended
+        deleteCable(name) // otherwise the kernel deletes it some time after the namespace
         netns[Symbol.dispose]()
       },
     }

@@ -10,29 +10,32 @@ import { connectTcp, type Failure, type Place } from "./sockets.ts"
 /** The outcome of a probe. */
 export interface Outcome {
   readonly outcome: "ok" | "failed" | "skipped"
-  /** Why it failed or was left out; of one that is well what was found, where that is more than an answer. */
+  /**
+   * The reason why the probe failed or was skipped. For a successful probe: what it measured, if that is more than an
+   * answer.
+   */
   readonly reason?: string
 }
 
-/** The sender of a probe's packets: a container, the host, or a machine outside of it. */
+/** The sender of a probe: a container, the host, or a machine outside of it. */
 export type Sender = Container | "host" | { readonly source: Uint8Array }
 
-/** A probe that can be made. */
+/** A probe to run. */
 export interface Plan {
   readonly from: Sender
   readonly to: Destination
   readonly run: () => Promise<Outcome>
 }
 
-/** One sort of probe: what it would send here, or the reason why it is left out. */
+/** A kind of probe: returns what it would send here, or the reason why it is skipped. */
 export interface Probe {
   readonly name: string
-  /** Probes of stage 2 fill a path with long packets: they come after the others. */
+  /** Probes of stage 2 fill a path with long packets, so they run after the others. */
   readonly stage: 1 | 2
   readonly plan: (scene: Scene) => Plan | string
 }
 
-/** Every probe, in the order in which they are told. */
+/** All probes, in the order of the report. */
 export const probes: readonly Probe[] = [
   { name: "pod to pod", stage: 1, plan: toPod },
   { name: "pod to gateway", stage: 1, plan: toGateway },
@@ -96,7 +99,7 @@ function noWay(ip: Uint8Array): string {
   return `the network gives its containers no route to ${formatIp(ip)}`
 }
 
-/** The place outside: the one that was asked for, else the host's default gateway. */
+/** Returns the requested place outside, or else the host's default gateway. */
 function outsideOf({ a, outside, hostGateway }: Scene): Place | string {
   const place = outside ?? (hostGateway && { ip: hostGateway, port: 0 })
   if (!place) return "the host has no default route: say --outside ADDRESS[:PORT]"
@@ -118,7 +121,10 @@ function toOutside(scene: Scene): Plan | string {
   return { from: a, to: echoTo(place.ip), run }
 }
 
-/** An address that does not answer the host either is no fault of the network, unless the user has named it. */
+/**
+ * Compares a failure with the same probe from the host. An address that does not answer the host either is not a fault
+ * of the network, unless the user named it.
+ */
 function comparedWithHost(failure: Failure, ofHost: Failure, isGuess: boolean): Outcome {
   if (failure === undefined || ofHost === undefined) return judged(failure)
   if (!isGuess) return judged(`${failure}; the host has no answer, either (${ofHost})`)
@@ -192,12 +198,12 @@ function mtuPlan(a: Container, ip: Uint8Array, patience: Scene["patience"]): Pla
   return { from: a, to: echoTo(ip), run }
 }
 
-/** The place that a plan's packets go to, as text. */
+/** Returns the destination of a plan as text. */
 export function placeText({ to: { ip, port } }: Plan): string {
   return formatPlace(ip, port)
 }
 
-/** "ipv4" or "ipv6". */
+/** Returns "ipv4" or "ipv6". */
 export function familyName({ family }: Pick<Scene, "family">): "ipv4" | "ipv6" {
   return family === AF_INET ? "ipv4" : "ipv6"
 }

@@ -12,13 +12,13 @@ export interface Finding extends Outcome {
   readonly family: "ipv4" | "ipv6"
   readonly to?: string
   readonly ms?: number
-  /** Where `cni trace` says that the packet stops. */
+  /** The place where `cni trace` sees the packet stop. */
   readonly stops?: string
 }
 
 /**
- * Makes every probe between two containers, in both families as far as they have them: all at once, but for the long packets. `stopsOf` is asked
- * for those that failed, once these are known, while all is still there.
+ * Runs every probe between two containers in each family that both have. All run at once, except those with long
+ * packets. Then calls `stopsOf` for the failed ones, before cleanup.
  */
 export async function runProbes(
   pair: readonly [Container, Container],

@@ -16,7 +16,7 @@ import { hostServers } from "./dns.ts"
 import type { Outsider } from "./outsider.ts"
 import { type Patience, type Place, Server } from "./sockets.ts"
 
-/** All that the probes of one family go by. */
+/** The input of the probes of one family. */
 export interface Scene {
   readonly family: Family
   readonly patience: Patience
@@ -25,24 +25,24 @@ export interface Scene {
   readonly b: Container
   /** The other container's address, with the port of its server. */
   readonly peer: Place | undefined
-  /** The secret of that server; undefined where a server of the container's own listens there. */
+  /** The secret of that server. Undefined if the container's own server listens on the port. */
   readonly secret: Uint8Array | undefined
   readonly gateway: Uint8Array | undefined
   readonly hostAddress: Uint8Array | undefined
   /** The host's own default gateway. */
   readonly hostGateway: Uint8Array | undefined
-  /** The place outside that was asked for. */
+  /** The requested place outside. */
   readonly outside: Place | undefined
   readonly servers: readonly Uint8Array[]
   readonly name: string
-  /** The host's address and port that lead to the second container. */
+  /** The published address and port of the second container on the host. */
   readonly published: Place | undefined
   readonly outsider: Outsider | undefined
-  /** The reason why the containers are not to reach each other. */
+  /** The reason why the containers must not reach each other. */
   readonly isolated: string | undefined
 }
 
-/** The wishes of the command line. */
+/** The options of the command line. */
 export interface Wishes {
   readonly patience: Patience
   readonly outside: Place | undefined
@@ -50,7 +50,10 @@ export interface Wishes {
   readonly isolated: string | undefined
 }
 
-/** Reads what the probes of a family go by, and starts the server in the second container; undefined where neither container has such an address. */
+/**
+ * Reads the input for the probes of a family, and starts the server in the second container. Returns undefined if
+ * neither container has an address of the family.
+ */
 export function setScene(
   family: Family,
   { patience, outside, name, isolated }: Wishes,
@@ -83,13 +86,16 @@ export function setScene(
   }
 }
 
-/** The host as containers may reach it. */
+/** The host's addresses that containers may reach. */
 export interface HostSide {
   readonly gateway: Uint8Array | undefined
   readonly address: Uint8Array | undefined
 }
 
-/** Reads the host's default gateway, and its address towards it; else any global address of it, the containers' gateway at last. */
+/**
+ * Reads the host's default gateway and its address towards it. Falls back to any global address of the host, then to
+ * the containers' gateway.
+ */
 export function readHostSide(family: Family, container: Container): HostSide {
   const bridge = addressOf(container, family)?.gateway?.toHex()
   using host = RouteSocket.open()
@@ -104,7 +110,7 @@ export function readHostSide(family: Family, container: Container): HostSide {
   return { gateway, address: found?.ip }
 }
 
-/** Whether a container was given a way to an address: by one of its addresses, or a route of the result. */
+/** Whether a container has a path to an address: by one of its subnets, or a route of the result. */
 export function hasWay({ result: { ips, routes } }: Container, ip: Uint8Array): boolean {
   const networks = [...ips.map(({ address }) => address), ...routes.map(({ dst }) => dst)]
   return networks.some((text) => {
@@ -113,20 +119,20 @@ export function hasWay({ result: { ips, routes } }: Container, ip: Uint8Array): 
   })
 }
 
-/** A container's interface as it is inside; undefined where it has no such interface. */
+/** Returns a container's interface inside its namespace, or undefined if the interface does not exist. */
 export function linkOf({ netns, ifName }: Container): Link | undefined {
   using inside = netns.openRoute()
   return findLink(inside, ifName)
 }
 
-/** The reason why no packet of a container's goes anywhere by the nature of its interface; undefined for other interfaces. */
+/** Returns the reason why this kind of interface never sends packets, or undefined for other interfaces. */
 export function whySilent(container: Container): string | undefined {
   const { kind } = linkOf(container) ?? {}
   if (kind === "dummy") return "a dummy sends nothing"
   return kind === "tun" ? "a tap sends nothing without the process that it is for" : undefined
 }
 
-/** The reason why containers of a network are not to reach each other; undefined where they are. */
+/** Returns the reason why containers of a network must not reach each other, or undefined if they may. */
 export function whyIsolated({ plugins }: Network): string | undefined {
   for (const { raw } of plugins) {
     if (raw.portIsolation === true) return 'the network has "portIsolation"'
@@ -136,12 +142,12 @@ export function whyIsolated({ plugins }: Network): string | undefined {
   return undefined
 }
 
-/** A port of the host at which nothing listens and which no container has published. */
+/** Returns a port of the host on which no program listens and which no container publishes. */
 export function freePort(taken: ReadonlySet<number>): number {
   using host = Netns.own()
   for (;;) {
     const [high = 0, low = 0] = randomBytes(2)
-    const port = 20_000 + (((high << 8) | low) % 10_000) // below the ports that the kernel gives, and those of Kubernetes' services
+    const port = 20_000 + (((high << 8) | low) % 10_000) // below the kernel's ephemeral ports and the ports of Kubernetes' services
     if (taken.has(port)) continue
     using server = Server.listen(host, AF_INET, port)
     if (server) return port

@@ -19,7 +19,7 @@ import type { Netns } from "../../pkg/netns/mod.ts"
 import { AF_INET6, type Family, familyOf, sameBytes } from "../../pkg/types/mod.ts"
 import { connectionError, isUnderWay, reasonOf, socketAddress } from "../trace/probe.ts"
 
-/** The time that an answer may take, and what ends the waiting before. */
+/** The timeout of an answer, and the signal that ends the wait early. */
 export interface Patience {
   readonly timeoutMs: number
   readonly signal: AbortSignal
@@ -31,7 +31,7 @@ export interface Place {
   readonly port: number
 }
 
-/** The reason why a packet had no good answer; undefined where it had. */
+/** The reason why a packet had no good answer. Undefined for success. */
 export type Failure = string | undefined
 
 /** <sys/socket.h> */
@@ -39,10 +39,10 @@ const SO_REUSEADDR = 2
 const IPPROTO_IPV6 = 41
 const IPV6_V6ONLY = 26
 const BACKLOG = 16
-/** How often a datagram is sent in the time that its answer has. */
+/** The number of times a datagram is sent before its timeout. */
 const TRIES = 4
 
-/** Asks again and again, until there is an answer; undefined when the time is over. Throws the signal's reason. */
+/** Repeats a request until it has an answer. Returns undefined at the timeout. Throws the signal's reason. */
 export async function until<T>(ask: () => T | undefined, { timeoutMs, signal }: Patience): Promise<T | undefined> {
   const end = monotonicMs() + timeoutMs
   for (;;) {
@@ -54,26 +54,26 @@ export async function until<T>(ask: () => T | undefined, { timeoutMs, signal }: 
   }
 }
 
-/** The words for an answer that did not come. */
+/** Returns the message for a missing answer. */
 export function noAnswer({ timeoutMs }: Patience): string {
   return `no answer in ${timeoutMs / 1000} s`
 }
 
-/** A socket that never blocks, in a namespace: it stays there, and the thread does not. Throws `SyscallError`. */
+/** Opens a non-blocking socket in a namespace. The thread returns to its own namespace. Throws `SyscallError`. */
 export function openSocket(netns: Netns, family: Family, type: number, protocol = 0): FileDescriptor {
   const made = netns.run(() => engine.socket(family, type | SOCK_NONBLOCK | SOCK_CLOEXEC, protocol))
   if (made < 0) throw new SyscallError("socket", -made, "in a namespace")
   return new FileDescriptor(made as Fd)
 }
 
-/** The bytes that have come; an error's number, or undefined where nothing has. */
+/** Returns the number of received bytes, an errno, or undefined if nothing arrived. */
 export function tryRead(fd: Fd, into: Uint8Array): number | { readonly errno: number } | undefined {
   const count = engine.read(fd, into)
   if (count >= 0) return count
   return errnoName(-count) === "EAGAIN" ? undefined : { errno: -count }
 }
 
-/** A TCP server that sends a secret to each client, by which the client knows that this server has answered, and no other. */
+/** A TCP server that sends a secret to each client. The secret proves to the client that this server answered. */
 export class Server implements Disposable {
   readonly secret = randomBytes(8)
   readonly #socket: FileDescriptor
@@ -84,7 +84,9 @@ export class Server implements Disposable {
     this.#timer = every(1, () => this.#serve())
   }
 
-  /** Listens at a port of a namespace, at all its addresses; undefined where the port is taken. Throws `SyscallError`. */
+  /**
+   * Listens on a port at all addresses of a namespace. Returns undefined if the port is taken. Throws `SyscallError`.
+   */
   static listen(netns: Netns, family: Family, port: number): Server | undefined {
     const socket = openSocket(netns, family, SOCK_STREAM)
     setSocketOption(socket.fd, SOL_SOCKET, SO_REUSEADDR, 1)
@@ -112,7 +114,9 @@ export class Server implements Disposable {
   }
 }
 
-/** Begins a TCP connection from a namespace and closes it. With a secret, the other end has to know it. Throws `SyscallError`. */
+/**
+ * Opens a TCP connection from a namespace and closes it. With a secret, the server must send it. Throws `SyscallError`.
+ */
 export async function connectTcp(netns: Netns, to: Place, patience: Patience, secret?: Uint8Array): Promise<Failure> {
   using socket = openSocket(netns, familyOf(to.ip), SOCK_STREAM)
   const errno = -engine.connect(socket.fd, socketAddress(to))
@@ -129,7 +133,10 @@ export async function connectTcp(netns: Netns, to: Place, patience: Patience, se
   return count === secret.length && sameBytes(said, secret) ? undefined : "another server answers at this address"
 }
 
-/** Sends a datagram from a namespace, several times, until an answer has come. Returns what `read` makes of it, or why there is no answer. */
+/**
+ * Sends a datagram from a namespace several times until an answer arrives. Returns the result of `read`, or the reason
+ * for no answer.
+ */
 export async function askUdp<T extends object>(
   netns: Netns,
   to: Place,
@@ -152,7 +159,7 @@ export async function askUdp<T extends object>(
   return found ?? noAnswer(patience)
 }
 
-/** Sends at once, and again some times while the time lasts. The function answers the number of an error of the first sending. */
+/** Sends at once, and repeats until the timeout. The returned function returns the errno of the first send. */
 export function repeatedly({ timeoutMs }: Patience, send: () => number): () => number | undefined {
   const startMs = monotonicMs()
   let sent = 0

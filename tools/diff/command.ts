@@ -69,7 +69,7 @@ Examples:
   },
 }
 
-/** The attachment that the words name. */
+/** Returns the attachment that the arguments name. */
 function attachmentIn(network: string, args: Arguments, terminal: Terminal): Attachment {
   const [name, containerId, ifName] = [word(args, 1), text(args, "container-id"), text(args, "ifname")]
   const meant = attachmentOf(terminal.env, netnsPath(name), { containerId, ifName })
@@ -78,14 +78,14 @@ function attachmentIn(network: string, args: Arguments, terminal: Terminal): Att
   return asFound(meant, findAttachment(name, selectionOf(network, args, terminal), attachments))
 }
 
-/** Whether a plugin's words are about what the kernel has shown already. */
+/** Whether a plugin's message reports a difference that the kernel comparison already found. */
 function isSameFault(seen: Difference, what: string, expected: string): boolean {
   if (what.startsWith("addresses of ")) return addressOf(seen.expected) === addressOf(expected)
   if (what === "routes") return seen.what === `route ${routeName(expected)}` // "192.0.2.0/24 via …", one of them
   return seen.what === what.replaceAll('"', "")
 }
 
-/** The destination at the beginning of a route, as `compareWithKernel` names it. */
+/** Returns the destination of a route, as `compareWithKernel` names it. */
 function routeName(route: string): string {
   const [dst = ""] = route.split(" ")
   return /^(0\.0\.0\.0|::)\/0$/.test(dst) ? "default" : dst
@@ -95,12 +95,12 @@ function addressOf(cidr: string): string {
   return cidr.split("/")[0] ?? ""
 }
 
-/** Whether the host has the gateway's addresses because of a plugin. */
+/** Whether a plugin assigns the gateway's addresses to the host. */
 function hasGateway({ raw }: NetworkPlugin): boolean {
   return member(raw, "isGateway") === true || member(raw, "isDefaultGateway") === true
 }
 
-/** Like diff(1): "-" marks what ADD has made, "+" what exists now. */
+/** Formats a difference like diff(1): "-" marks the result of ADD, "+" the current state. */
 function asText({ what, expected, found }: Difference, screen: ScreenSize): string {
   const line = (mark: string, text: string) => (text === "" ? "" : wrapped(text, screen, "  ").replace(/^ /, mark))
   return `${tinted(what, "strong", screen)}\n${line("-", expected)}${line("+", found)}`

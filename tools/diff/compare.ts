@@ -25,7 +25,7 @@ import {
 } from "../../pkg/types/mod.ts"
 import { type OwnedRule, readOwnedRules } from "../node/mod.ts"
 
-/** Something that is not as ADD has made it. */
+/** A difference from the result of ADD. */
 export interface Difference {
   /** "address of eth0", "route default" */
   readonly what: string
@@ -48,7 +48,7 @@ export function compareWithKernel(result: Result, netns: string): Difference[] {
   return [...interfaces, ...compareRoutes(inside, result)]
 }
 
-/** Gateways that the host is, and whose addresses it has not. Throws `NetlinkError`. */
+/** Returns gateway addresses that the host should have and does not. Throws `NetlinkError`. */
 export function compareGateways({ ips }: Result): Difference[] {
   using host = RouteSocket.open()
   const own = listAddresses(host).map(({ ip }) => formatIp(ip))
@@ -73,7 +73,7 @@ function compareInterface(route: RouteSocket, expected: Interface, addresses: re
   return [...properties, ...(expected.sandbox ? compareAddresses(route, link, addresses) : [])]
 }
 
-/** Addresses that routers announce come and go by themselves. */
+/** Compares addresses. Ignores addresses from router advertisements, because they change by themselves. */
 function compareAddresses(route: RouteSocket, link: Link, expected: readonly string[]): Difference[] {
   const there = listAddresses(route, link)
     .filter(({ scope, flags }) => scope === 0 && (flags & IFA_F_PERMANENT) !== 0)
@@ -91,7 +91,7 @@ function compareAddresses(route: RouteSocket, link: Link, expected: readonly str
   ]
 }
 
-/** Missing routes of the result, and default routes that ADD has not made. */
+/** Returns missing routes of the result, and default routes that ADD did not create. */
 function compareRoutes(inside: RouteSocket, { routes, ips }: Result): Difference[] {
   const gateways = ips.flatMap(({ gateway }) => gateway ?? [])
   const all = listRoutes(inside, undefined).filter(({ type }) => type === 1)
@@ -133,14 +133,14 @@ function nameOf({ dst }: Route): string {
   return /^(0\.0\.0\.0|::)\/0$/.test(dst) ? "default" : dst
 }
 
-/** Keys that have rules made for each container, and where these are. */
+/** Configuration keys that create rules for each container, and the place of these rules. */
 const makers: readonly (readonly [key: string, what: string, place: RegExp])[] = [
   ["ipMasq", "masquerade", /cni_masquerade|cni_plugins_masquerade|nat (CNI-|POSTROUTING)/],
   ["macspoofchk", "check of source MACs", /spoofcheck|cni_plugins_spoofcheck|nat-PREROUTING/],
 ]
 
 /**
- * Rules that a configuration asks for and that nothing is there of: a plugin's CHECK may have ended before it looked at them.
+ * Returns requested kinds of rules of which none exists. A plugin's CHECK may have failed before it checked them.
  * Throws `EPERM` without CAP_NET_ADMIN.
  */
 export function compareRules(plugins: readonly NetworkPlugin[], network: string, attachment: Attachment): Difference[] {

@@ -10,12 +10,12 @@ const FIRST_LINE = 19
 /** The width of a box in characters of the smaller font. */
 const ROOM = 30
 
-/** The height that a container's box needs. */
+/** Returns the height of a container's box. */
 export function memberHeight(member: Member): number {
   return heightOf(memberLines(member))
 }
 
-/** The lines under the title of a container. */
+/** Returns the lines below the title of a container. */
 function memberLines(one: Member): { text: string; tone: string }[] {
   const name = one.hostEnd === undefined ? one.ifName : `${one.ifName} · ${one.hostEnd}`
   return [
@@ -30,7 +30,7 @@ function memberLines(one: Member): { text: string; tone: string }[] {
   ]
 }
 
-/** The names of what doctor has found; its words are in the details. */
+/** Returns the names of doctor's findings. Their full text is in the details. */
 function faultLine(faults: readonly Fault[] | undefined): { text: string; tone: string }[] {
   return faults === undefined ? [] : [{ text: shortened(`! ${faultNames(faults)}`, 26), tone: toneOf(faults) }]
 }
@@ -39,13 +39,13 @@ function toneOf(faults: readonly Fault[]): "bad" | "warn" {
   return faults.some(({ severity }) => severity === "error") ? "bad" : "warn"
 }
 
-/** The classes of a box by its kind and by what is wrong with it. */
+/** Returns the classes of a box for its kind and its faults. */
 function classesOf(kind: string, faults: readonly Fault[] | undefined, isOrphan = false): string {
   const state = faults === undefined ? [] : [toneOf(faults) === "bad" ? "faulty" : "doubtful"]
   return [kind, ...state, ...(isOrphan ? ["orphan"] : [])].join(" ")
 }
 
-/** A container's interface, in a box of that height. */
+/** Draws a container's interface in a box of the given height. */
 export function memberBox(member: Member, x: number, y: number, height: number): string {
   const lines = memberLines(member).map(({ text, tone }) => ({ text: shortened(text, ROOM), tone }))
   const kind = classesOf("member", member.faults, member.orphan.length > 0 || member.fault !== undefined)
@@ -54,7 +54,7 @@ export function memberBox(member: Member, x: number, y: number, height: number):
   return box({ kind, id, details, x, y, width: COLUMN, height, title: shortened(title, 26), lines }).svg
 }
 
-/** A bridge, a parent, or a network's pairs. */
+/** Draws a bridge, a parent, or a network's pairs. */
 export function segmentBox(segment: Segment, x: number, y: number) {
   const dim = (text: string) => ({ text: shortened(text, ROOM - 2), tone: "dim" })
   const { title, caption, networks, addresses, members, mtu, counters, isThere, isUp, faults } = segment
@@ -72,7 +72,7 @@ export function segmentBox(segment: Segment, x: number, y: number) {
   return box({ kind, id: segment.id, details, x, y, width: SEGMENT_WIDTH, title: shortened(title, 24), lines })
 }
 
-/** An interface of the host. */
+/** Draws an interface of the host. */
 export function uplinkBox(uplink: Uplink, x: number, y: number) {
   const dim = (text: string) => ({ text: shortened(text, ROOM), tone: "dim" })
   const { id, name: title, kind: made, mtu, addresses, routes, counters, isUp, faults } = uplink
@@ -86,7 +86,7 @@ export function uplinkBox(uplink: Uplink, x: number, y: number) {
   return box({ kind, id, details: uplinkDetails(uplink), x, y, width: HOST_WIDTH, title, lines })
 }
 
-/** What is wrong with the node as a whole. */
+/** Draws the faults of the node as a whole. */
 export function nodeBox(faults: readonly Fault[], x: number, y: number) {
   const lines = faults.map((fault) => ({ text: shortened(`! ${fault.rule}`, 26), tone: toneOf([fault]) }))
   const details = faultLines(faults).join("\n")
@@ -106,7 +106,7 @@ function heightOf(lines: readonly unknown[]): number {
   return FIRST_LINE + lines.length * LINE + 8
 }
 
-/** A box as high as its lines, unless it is told, and its height. */
+/** Draws a box and returns its height. Without a given height, the box is as high as its lines. */
 function box(one: {
   readonly kind: string
   readonly id: string
@@ -135,7 +135,7 @@ function rectangle(x: number, y: number, width: number, height: number): string 
   return `<rect class="box" x="${x}" y="${y}" width="${width}" height="${height}" rx="6"/>`
 }
 
-/** One line of text. */
+/** Draws one line of text. */
 export function text(x: number, y: number, content: string, kind: string): string {
   return `<text${kind === "" ? "" : ` class="${kind}"`} x="${x}" y="${y}">${escaped(content)}</text>`
 }
@@ -144,11 +144,11 @@ function shortened(content: string, room: number): string {
   return content.length <= room ? content : `${content.slice(0, room - 1)}…`
 }
 
-/** Escapes text for XML and HTML; characters that XML does not allow are left out. */
+/** Escapes text for XML and HTML. Removes characters that XML does not allow. */
 export function escaped(content: string): string {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: nearly all texts have none of these
   if (!/[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff&<>"]/.test(content)) return content
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is left out
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: these are removed
   const text = content.toWellFormed().replace(/[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]/g, "")
   return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;").replaceAll('"', "&quot;")
 }

@@ -76,7 +76,7 @@ function draw(graph: Graph, args: Arguments, terminal: Terminal): string {
   }
 }
 
-/** Counters as numbers, and the ports of a container as objects. */
+/** Returns counters as numbers, and the ports of a container as objects. */
 function asJson(key: string, value: unknown): unknown {
   if (typeof value === "bigint") return Number(value)
   return key === "ports" && Array.isArray(value) ? value.map(portAsJson) : value

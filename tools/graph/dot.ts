@@ -1,7 +1,7 @@
 import type { Fault, Graph } from "./model.ts"
 import { countersText, faultLines } from "./text.ts"
 
-/** The picture in the language of Graphviz, <https://graphviz.org/doc/info/lang.html>. */
+/** Returns the picture in Graphviz's DOT language, <https://graphviz.org/doc/info/lang.html>. */
 export function dotOf({ uplinks, segments, faults }: Graph): string {
   const lines = ["digraph cni {", "  rankdir=LR", '  node [shape=box, fontname="sans-serif", fontsize=10]']
   if (faults !== undefined) lines.push(`  node_faults [label="this node"${red(faults)}]`)
@@ -34,7 +34,7 @@ export function dotOf({ uplinks, segments, faults }: Graph): string {
   return `${lines.join("\n")}\n}\n`
 }
 
-/** Red, with what doctor has found as the tooltip. */
+/** Returns the attributes of a faulty object: red, with doctor's findings as the tooltip. */
 function red(faults: readonly Fault[] | undefined): string {
   return faults === undefined ? "" : `, color=red, tooltip=${quoted(faultLines(faults).join("\n"))}`
 }

@@ -4,8 +4,9 @@ import { redactText } from "../secrets.ts"
 import type { Fault, Graph, Member } from "./model.ts"
 
 /**
- * The graph with what doctor has found, at the objects that it is about: containers by the attachments of a finding, containers and
- * links by their names in its cause and its words, segments by the finding's network, and the node as a whole for the rest.
+ * Returns the graph with doctor's findings at the objects that they concern: containers by the attachments of a
+ * finding, containers and links by their names in its cause and its message, segments by the finding's network, and the
+ * node as a whole for the rest.
  */
 export function withFaults(graph: Graph, findings: readonly Finding[]): Graph {
   const placed = new Map<string, Fault[]>()
@@ -31,7 +32,7 @@ export function withFaults(graph: Graph, findings: readonly Finding[]): Graph {
 
 const NODE = "node"
 
-/** The ids of the objects that a finding concerns; empty when its containers are not drawn. */
+/** Returns the IDs of the objects that a finding concerns, or none if its containers are not drawn. */
 function placesOf({ affected = [], cause = "", what, network }: Finding, { uplinks, segments }: Graph): string[] {
   const owners = affected.flatMap(({ attachment }) => (attachment === undefined ? [] : [attachment]))
   const ids = new Set(owners.map((one) => `attachment ${one.network}/${one.containerId}/${one.ifName}`))

@@ -3,8 +3,9 @@ import type { Graph } from "./model.ts"
 import { svgOf, type Theme } from "./svg.ts"
 
 /**
- * The picture as one HTML page that needs no network: what is pointed at shows its details and configuration beside it. A picture
- * that is larger than the window is fitted into it, and can be zoomed: by buttons, by keys, and by the wheel with Ctrl.
+ * Returns the picture as one HTML page that needs no network. The object under the pointer shows its details and
+ * configuration in a panel. A picture larger than the window is scaled to fit. Buttons, keys, and the wheel with Ctrl
+ * zoom it.
  */
 export function htmlOf(graph: Graph, title: string, theme: Theme = "auto"): string {
   const members = graph.segments.flatMap((segment) => segment.members)

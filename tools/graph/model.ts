@@ -13,9 +13,9 @@ import {
 import { redact } from "../secrets.ts"
 import { sortedByNames } from "../tables.ts"
 
-/** A picture's content: the host's ways out, what connects containers, and the containers' interfaces. */
+/** A picture's content: the host's uplinks, the segments between containers, and the containers' interfaces. */
 export interface Graph {
-  /** What is wrong with the node as a whole. */
+  /** Faults of the node as a whole. */
   readonly faults?: readonly Fault[]
   readonly uplinks: readonly Uplink[]
   readonly segments: readonly Segment[]
@@ -29,7 +29,7 @@ export interface Fault {
   readonly text: string
 }
 
-/** An interface of the host that containers' packets may leave by. */
+/** An interface of the host through which containers' packets may leave. */
 export interface Uplink {
   readonly id: string
   readonly name: string
@@ -52,7 +52,7 @@ export interface Segment {
   /** "bridge", "macvlan on eth0", "ptp" */
   readonly caption: string
   readonly isUp: boolean
-  /** False for a bridge that was deleted, and that containers live by. */
+  /** False for a deleted bridge that containers still need. */
   readonly isThere: boolean
   readonly mtu?: number
   readonly addresses: readonly string[]
@@ -60,7 +60,7 @@ export interface Segment {
   readonly masquerades: boolean
   readonly ports: number
   readonly counters?: Counters
-  /** The uplink that it is a part of, for parents. */
+  /** The uplink of a parent interface. */
   readonly uplink?: string
   readonly faults?: readonly Fault[]
   readonly members: readonly Member[]
@@ -82,25 +82,27 @@ export interface Member {
   readonly vlanId?: number
   readonly isAlive?: boolean
   readonly orphan: readonly string[]
-  /** The reason why no packet comes to it from its segment: its bridge was deleted, or it is no port of it. */
+  /**
+   * The reason why it receives no packet from its segment: its bridge was deleted, or it is not a port of the bridge.
+   */
   readonly fault?: string
   readonly masquerades: boolean
   readonly faults?: readonly Fault[]
-  /** As the container sees them. */
+  /** The counters as the container sees them. */
   readonly counters?: Counters
-  /** The network list that made it. */
+  /** The network list of its ADD. */
   readonly config?: JsonObject
 }
 
-/** The links of a node and what leads where, as a picture has them. */
+/** Returns the links and connections of a node for a picture. */
 export function graphOf(node: Node, attachments: readonly NodeAttachment[]): Graph {
   const onHost = node.links.filter(({ nsid }) => nsid === undefined)
   const drafts = new Map<string, { shared: Shared; members: Member[] }>()
-  const configs = new Map<string, JsonObject | undefined>() // mostly one for all containers of a network
+  const configs = new Map<string, JsonObject | undefined>() // usually one for all containers of a network
   for (const one of attachments) {
     const bytes = one.cached?.config
     const config = bytes && configs.getOrInsertComputed(decodeLatin1(bytes), () => configOf(bytes))
-    const isPort = onHost.some(({ index }) => index === one.link?.master) // of its own bridge or of another
+    const isPort = onHost.some(({ index }) => index === one.link?.master) // of its own bridge or another one
     const lost = isPort ? undefined : lostBridge(one, node)
     const shared = lost && !lost.isThere ? deletedBridge(lost.bridge) : sharedOf(one, config, onHost)
     drafts.getOrInsert(shared.key, { shared, members: [] }).members.push(memberOf(one, config, lost))
@@ -144,7 +146,7 @@ function deletedBridge(name: string): Shared {
   return { key: name, kind: "bridge", title: name, caption: "bridge", isDeleted: true }
 }
 
-/** The plugins whose interfaces sit on one of the host. */
+/** The plugins whose interfaces have a parent on the host. */
 const ON_PARENT = describedPlugins.filter(isOnMaster).map(({ name }) => name)
 
 function sharedOf(one: NodeAttachment, config: JsonObject | undefined, onHost: readonly NodeLink[]): Shared {
@@ -168,7 +170,7 @@ function sharedOf(one: NodeAttachment, config: JsonObject | undefined, onHost: r
 function memberOf(one: NodeAttachment, config: JsonObject | undefined, lost: LostBridge | undefined): Member {
   const { network, containerId, ifName, addresses, ports, link, isAlive, orphan, pod, rules } = one
   const hostEnd = link?.nsid === undefined ? link : undefined
-  const counted = link?.counters // of the host's end, which sends what the container receives
+  const counted = link?.counters // of the host's end: it sends what the container receives
   const counters = hostEnd && counted ? { received: counted.sent, sent: counted.received } : counted
   return {
     id: `attachment ${network}/${containerId}/${ifName}`,
@@ -222,7 +224,7 @@ function uplinksOf(
   }))
 }
 
-/** The configuration without its secrets: pictures are shown around. */
+/** Returns the configuration without its secrets, because users share pictures. */
 function configOf(bytes: Uint8Array): JsonObject | undefined {
   try {
     return redact(parseJsonObject(bytes)) as JsonObject

@@ -11,7 +11,7 @@ import {
 } from "./boxes.ts"
 import type { Graph, Segment } from "./model.ts"
 
-/** The colours of a picture: by the preference of the viewer's system, or fixed. */
+/** The colors of a picture: by the preference of the viewer's system, or fixed. */
 export type Theme = "auto" | "light" | "dark"
 
 const light =
@@ -19,19 +19,19 @@ const light =
 const dark =
   "--bg:#12171e;--fg:#e6ebf2;--dim:#9aa7b8;--line:#56657a;--box:#1c242e;--bridge:#17304f;--edge:#7fb2f0;--up:#183a26;--bad:#ff8a80;--warn:#ffcf70"
 
-/** Pixels. */
+/** In pixels. */
 const MARGIN = 24
 const GAP = 12
-/** Between the host, the segments and their members. */
+/** The gap between the host, the segments and their members. */
 const CHANNEL = 72
 
-/** The number of columns of a segment's members: a picture of a hundred is no strip. */
+/** Returns the number of columns for a segment's members, so that a picture of a hundred members is not a strip. */
 function columnsFor(members: number): number {
   if (members <= 6) return 1
   return Math.min(8, Math.ceil(Math.sqrt(members / 3)))
 }
 
-/** The picture as an SVG file of its own. */
+/** Returns the picture as a complete SVG file. */
 export function svgOf(graph: Graph, theme: Theme = "auto"): string {
   const parts: string[] = []
   const hostX = MARGIN
@@ -100,7 +100,7 @@ text{font:12px ui-sans-serif,system-ui,"DejaVu Sans",sans-serif;fill:var(--fg)}
 g:hover>.box,g:focus>.box{stroke-width:2.5}`
 }
 
-/** From a segment to the left side of each of its members that is connected: one line down beside each column. */
+/** Draws the lines from a segment to the left side of each connected member: one vertical line beside each column. */
 function trunk(
   segment: Segment,
   at: { x: number; y: number; memberX: number; top: number; columns: number; rows: number; height: number },
@@ -126,7 +126,9 @@ function trunk(
   return `<path class="wire" d="${paths.join("")}"/>`
 }
 
-/** From a segment to where its containers' packets leave the host, with what happens to them there. */
+/**
+ * Draws the line from a segment to the uplink of its containers' packets, with a label for what happens to them there.
+ */
 function wayOut(segment: Segment, y: number, uplinks: ReadonlyMap<string, number>, fromX: number, toX: number): string {
   const target = segment.uplink === undefined ? [...uplinks.values()][0] : uplinks.get(segment.uplink)
   const labels = [

@@ -1,7 +1,7 @@
 import type { Counters } from "../node/mod.ts"
 import type { Fault, Member, Segment, Uplink } from "./model.ts"
 
-/** "3.1 MB", in powers of 1000. */
+/** Returns a size such as "3.1 MB", in powers of 1000. */
 export function bytesText(bytes: bigint): string {
   let value = Number(bytes)
   for (const unit of ["B", "kB", "MB", "GB", "TB"]) {
@@ -12,22 +12,22 @@ export function bytesText(bytes: bigint): string {
   return ""
 }
 
-/** "↓ 3.1 MB  ↑ 12 kB": received and sent. */
+/** Returns "↓ 3.1 MB  ↑ 12 kB": received and sent bytes. */
 export function countersText({ received, sent }: Counters): string {
   return `↓ ${bytesText(received.bytes)}  ↑ ${bytesText(sent.bytes)}`
 }
 
-/** What doctor has found, a line for each, to stand before what else is known. */
+/** Returns one line for each of doctor's findings. They precede the other details. */
 export function faultLines(faults: readonly Fault[] = []): string[] {
   return faults.map(({ rule, severity, text }) => `${severity.toUpperCase()} ${rule}: ${text}`)
 }
 
-/** The names of what doctor has found, each once. */
+/** Returns the names of doctor's findings without duplicates. */
 export function faultNames(faults: readonly Fault[] = []): string {
   return [...new Set(faults.map(({ rule }) => rule))].join(", ")
 }
 
-/** All that is known of a container's interface, and the configuration that made it. */
+/** Returns all details of a container's interface, and its configuration. */
 export function memberDetails(one: Member): string {
   const lines = [
     `${one.network}/${one.containerId}/${one.ifName}`,
