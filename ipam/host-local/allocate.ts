@@ -2,7 +2,7 @@ import { SyscallError } from "../../pkg/libc/mod.ts"
 import { AlreadyAttached, CniError, Code } from "../../pkg/types/mod.ts"
 import { ifPresent, type StorePlace } from "./files.ts"
 import { Index } from "./index.ts"
-import { describeOwner, isHeldBy, type Owner, type PreparedLease, readHolder, toolHint } from "./lease-file.ts"
+import { describeOwner, isHeldBy, type LeaseOwner, type PreparedLease, readHolder, toolHint } from "./lease-file.ts"
 import { isReclaimable, livenessOf } from "./liveness.ts"
 import { nextAddress, readCursor, writeCursor } from "./next-address.ts"
 import { type RangeSource, rangeSetsOf } from "./node-ranges.ts"
@@ -55,18 +55,18 @@ export class Session {
   }
 
   /** Reads all reservations again; returns their owners. */
-  owners(): Owner[] {
+  owners(): LeaseOwner[] {
     this.#rebuild()
     return this.#index.records.list()
   }
 
   /** The addresses of an owner; without one, those that upstream's old format reserved for its whole container. */
-  holding(owner: Owner): LeaseRecord | undefined {
+  holding(owner: LeaseOwner): LeaseRecord | undefined {
     return this.ownHolding(owner) ?? this.ownHolding({ containerId: owner.containerId, ifName: "" })
   }
 
   /** The addresses of exactly this owner. */
-  ownHolding(owner: Owner): LeaseRecord | undefined {
+  ownHolding(owner: LeaseOwner): LeaseRecord | undefined {
     const record = this.#index.records.get(owner)
     const isHeld = (address: string) => {
       const holder = this.holder(address)
@@ -130,7 +130,7 @@ export class Session {
 
 /** The request of an ADD. */
 export interface Request {
-  readonly owner: Owner
+  readonly owner: LeaseOwner
   readonly netns: NamespaceRecord | undefined
   /** The ranges to take from. A file of ranges is read under the store's lock. */
   readonly ranges: RangeSource
@@ -199,7 +199,7 @@ interface Choice {
   readonly wanted: Address[]
   /** The addresses that the owner had before it was lost. */
   readonly former: readonly Address[]
-  readonly owner: Owner
+  readonly owner: LeaseOwner
 }
 
 function allocateOne(choice: Choice): Reserved {
@@ -250,7 +250,7 @@ function afterReclaiming<T>(session: Session, attempt: () => T): T {
  * Releases the addresses of a former container with the same owner, and returns them. Throws when that container may be
  * alive.
  */
-function takeFromFormer(session: Session, owner: Owner, sets: readonly RangeSet[]): Address[] {
+function takeFromFormer(session: Session, owner: LeaseOwner, sets: readonly RangeSet[]): Address[] {
   const holding = session.holding(owner)
   const [first] = holding?.addresses ?? []
   if (!holding || first === undefined) return []

@@ -1,7 +1,7 @@
 import { FileDescriptor, Open, SyscallError } from "../../pkg/libc/mod.ts"
 import { AF_INET } from "../../pkg/types/mod.ts"
 import { type Files, ifPresent } from "./files.ts"
-import type { Owner } from "./lease-file.ts"
+import type { LeaseOwner } from "./lease-file.ts"
 import type { Address } from "./ranges.ts"
 import { type LeaseRecord, Owners, type Renew } from "./records.ts"
 
@@ -36,7 +36,7 @@ export class Index {
   }
 
   /** Forgets an owner. */
-  drop(owner: Owner): void {
+  drop(owner: LeaseOwner): void {
     this.attempt(() => this.records.set(owner, undefined))
   }
 

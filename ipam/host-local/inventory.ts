@@ -1,7 +1,7 @@
 import { isErrno, SyscallError } from "../../pkg/libc/mod.ts"
 import { CniError, Code, isCniError } from "../../pkg/types/mod.ts"
 import { type Files, ifPresent, kernelFiles } from "./files.ts"
-import { listAddresses, type Owner, toolHint } from "./lease-file.ts"
+import { type LeaseOwner, listAddresses, toolHint } from "./lease-file.ts"
 import { type Liveness, livenessOf, namespaceExists } from "./liveness.ts"
 import { requireLockable } from "./lock.ts"
 import { type Address, capacityOf, formatRangeSet, isKeptBack, parseAddress, type RangeSet, rangeOf } from "./ranges.ts"
@@ -12,7 +12,7 @@ import { surveyStore } from "./survey.ts"
 export interface Lease {
   readonly address: string
   /** The owner of the reservation; "torn" for an empty file, "foreign" for a file that is no reservation. */
-  readonly holder: Owner | "torn" | "foreign"
+  readonly holder: LeaseOwner | "torn" | "foreign"
   /** When the file was written, in milliseconds since 1970. */
   readonly writtenMs: number
   /** Path of the container's network namespace, and whether it is still there; absent when it was not noted. */

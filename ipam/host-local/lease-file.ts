@@ -4,14 +4,14 @@ import { type Files, ifPresent, readSmall } from "./files.ts"
 import { type Address, formatAddress, parseAddress } from "./ranges.ts"
 
 /** The owner of a reservation. */
-export interface Owner {
+export interface LeaseOwner {
   readonly containerId: string
   /** "" in reservations made before 2019, which hold for all interfaces of a container. */
   readonly ifName: string
 }
 
 /** The content of a reservation's file: upstream's format, byte for byte. */
-export function formatOwner({ containerId, ifName }: Owner): string {
+export function formatOwner({ containerId, ifName }: LeaseOwner): string {
   return ifName === "" ? containerId.trim() : `${containerId.trim()}\r\n${ifName}`
 }
 
@@ -19,7 +19,7 @@ export function formatOwner({ containerId, ifName }: Owner): string {
  * Reads the file of a reservation. "torn": nothing, or zero bytes from somewhere on, as after a power cut. "foreign": another
  * format, such as a note of the operator's.
  */
-export function parseOwner(text: string): Owner | "torn" | "foreign" {
+export function parseOwner(text: string): LeaseOwner | "torn" | "foreign" {
   const trimmed = text.trim()
   if (trimmed === "" || /^[^\0]*\0+$/.test(trimmed)) return "torn"
   const [, containerId, ifName = ""] = /^([A-Za-z0-9][\w.-]*)(?:\r\n([^\s/]+))?$/.exec(trimmed) ?? []
@@ -27,13 +27,13 @@ export function parseOwner(text: string): Owner | "torn" | "foreign" {
 }
 
 /** Whether a reservation of `holder` is one of `owner`: by container and interface, or an old one by container alone. */
-export function isHeldBy(holder: Owner | "torn" | "foreign", owner: Owner): boolean {
+export function isHeldBy(holder: LeaseOwner | "torn" | "foreign", owner: LeaseOwner): boolean {
   if (typeof holder === "string" || holder.containerId !== owner.containerId) return false
   return holder.ifName === owner.ifName || holder.ifName === ""
 }
 
 /** "container abc, interface eth0" */
-export function describeOwner({ containerId, ifName }: Owner): string {
+export function describeOwner({ containerId, ifName }: LeaseOwner): string {
   return ifName === "" ? `container ${containerId}` : `container ${containerId}, interface ${ifName}`
 }
 
@@ -54,7 +54,7 @@ export function readHolder(
   directory: string,
   address: string,
   buffer?: Uint8Array<ArrayBuffer>,
-): Owner | "torn" | "foreign" | undefined {
+): LeaseOwner | "torn" | "foreign" | undefined {
   try {
     const text = ifPresent(() => readSmall(files, `${directory}/${address}`, buffer))
     return text === undefined ? undefined : parseOwner(text)
@@ -68,21 +68,21 @@ export function readHolder(
 export const unnamed = [0o20200000, 0o20040000]
 
 /** The prefix of the draft names of an owner's reservations: the only trace of the owner in an empty draft. */
-export function draftPrefix({ containerId, ifName }: Owner): string {
+export function draftPrefix({ containerId, ifName }: LeaseOwner): string {
   return crc32(`${containerId}@${ifName}`).toString(16).padStart(8, "0")
 }
 
 /** The file of a reservation before it is one. It goes with its scope; the names that it was given stay. */
 export class PreparedLease implements Disposable {
   readonly #path: string
-  readonly #owner: Owner
+  readonly #owner: LeaseOwner
   /** When it was written, in nanoseconds since 1970. */
   readonly #written: bigint
   readonly #files: Files
   readonly #isDurable: boolean
 
   /** `isDurable`: each file is on the disk before anything else happens. */
-  constructor(files: Files, path: string, owner: Owner, isDurable: boolean) {
+  constructor(files: Files, path: string, owner: LeaseOwner, isDurable: boolean) {
     this.#files = files
     this.#isDurable = isDurable
     this.#path = path

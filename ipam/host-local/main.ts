@@ -5,7 +5,7 @@ import { Undo } from "../../pkg/undo/mod.ts"
 import type { Granted } from "./allocate.ts"
 import { type HostLocalConfig, hostLocalFields, parseHostLocalConfig } from "./config.ts"
 import { checkStatus } from "./inventory.ts"
-import { describeOwner, type Owner, toolHint } from "./lease-file.ts"
+import { describeOwner, type LeaseOwner, toolHint } from "./lease-file.ts"
 import { rangeSetsOf } from "./node-ranges.ts"
 import { formatAddress, type RangeSet } from "./ranges.ts"
 import { checkReservation, release, releaseAddress, releaseOthers, reserve } from "./reservations.ts"
@@ -36,7 +36,7 @@ function addHostLocal(call: Call, config: HostLocalConfig): Answered {
   const { resolvConf, requested, directory, routes } = config
   const dns = resolvConf === undefined ? {} : readResolvConf(resolvConf)
   const store = new Store({ directory, log: call.log })
-  const owner = ownerOf(call)
+  const owner = leaseOwnerOf(call)
   const { identity } = call.namespace
   const netns = identity === undefined ? undefined : { path: call.netns, identity }
   using undo = new Undo(call.log)
@@ -48,17 +48,17 @@ function addHostLocal(call: Call, config: HostLocalConfig): Answered {
 function checkHostLocal(call: Call, { directory, rangeSets }: HostLocalConfig): void {
   // Of a file with ranges the container's may be gone: that it holds an address is looked up alone.
   const store = new Store({ directory, log: call.log })
-  checkReservation(store, ownerOf(call), rangeSets, call.network.prevResult?.ips ?? [])
+  checkReservation(store, leaseOwnerOf(call), rangeSets, call.network.prevResult?.ips ?? [])
 }
 
 function deleteHostLocal(call: Call, { directory }: HostLocalConfig): void {
-  const hasStore = release(new Store({ directory, log: call.log }), ownerOf(call))
+  const hasStore = release(new Store({ directory, log: call.log }), leaseOwnerOf(call))
   const given = call.network.prevResult?.ips.map(({ address }) => address) ?? []
   if (hasStore || given.length === 0) return
   // No error: files that are gone are nothing to clean up, and a container must not stay for ever because of them.
   call.log(
     `DEL has released nothing: there is no "${directory}". If a mount hides it, what it has for ` +
-      `${describeOwner(ownerOf(call))} (${given.join(", ")}) stays reserved there: see "cni ipam ls" and "cni ipam release" ${toolHint}`,
+      `${describeOwner(leaseOwnerOf(call))} (${given.join(", ")}) stays reserved there: see "cni ipam ls" and "cni ipam release" ${toolHint}`,
   )
 }
 
@@ -87,7 +87,7 @@ function collectGarbage(call: Call, { directory }: HostLocalConfig, attachments:
   )
 }
 
-function ownerOf({ containerId, ifName }: Call): Owner {
+function leaseOwnerOf({ containerId, ifName }: Call): LeaseOwner {
   return { containerId, ifName }
 }
 

@@ -1,7 +1,7 @@
 import { isErrno, SyscallError } from "../../pkg/libc/mod.ts"
 import { type Files, ifPresent, readSmall, type StorePlace, writeSmall } from "./files.ts"
 import { Index } from "./index.ts"
-import { describeOwner, formatOwner, type Owner } from "./lease-file.ts"
+import { describeOwner, formatOwner, type LeaseOwner } from "./lease-file.ts"
 import { parseAddress } from "./ranges.ts"
 import { renewRecords, scanStore } from "./survey.ts"
 
@@ -55,7 +55,7 @@ function removeAbandoned(files: Files, directory: string): void {
  * Repairs a torn file: restores it when a record has its owner, else removes it, because its ADD was never answered, or
  * its container ended with the power cut. Failures are logged, and the next call tries again.
  */
-function repair({ files, directory, log }: StorePlace, index: Index, address: string, owner?: Owner): void {
+function repair({ files, directory, log }: StorePlace, index: Index, address: string, owner?: LeaseOwner): void {
   const path = `${directory}/${address}`
   try {
     if (owner) files.writeExisting(path, formatOwner(owner))

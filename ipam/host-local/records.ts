@@ -1,11 +1,11 @@
 import { crc32, decodeUtf8 } from "../../pkg/engine/mod.ts"
 import { unlessErrno } from "../../pkg/libc/mod.ts"
 import { type Files, writeSmall } from "./files.ts"
-import type { Owner } from "./lease-file.ts"
+import type { LeaseOwner } from "./lease-file.ts"
 
 /** Facts of an owner in the index that the reservations' files do not have. */
 export interface LeaseRecord {
-  readonly owner: Owner
+  readonly owner: LeaseOwner
   /** As text, in the order of the range sets. */
   readonly addresses: readonly string[]
   /** The boot in which the reservation was made, or was first seen when another program made it. */
@@ -24,7 +24,7 @@ export interface NamespaceRecord {
 }
 
 /** The key of an owner's lines: "CONTAINER@INTERFACE". */
-export function ownerKey({ containerId, ifName }: Owner): string {
+export function ownerKey({ containerId, ifName }: LeaseOwner): string {
   return `${containerId}@${ifName}`
 }
 
@@ -75,14 +75,14 @@ export class Owners {
     this.#directory = directory
   }
 
-  get(owner: Owner): LeaseRecord | undefined {
+  get(owner: LeaseOwner): LeaseRecord | undefined {
     const key = ownerKey(owner)
     for (const line of this.#read(fileName(fileNumberOf(owner)))) if (isAbout(line, key)) return parseRecord(line)
     return undefined
   }
 
   /** Sets the record of an owner, or removes it. Throws `SyscallError`. */
-  set(owner: Owner, record: LeaseRecord | undefined): void {
+  set(owner: LeaseOwner, record: LeaseRecord | undefined): void {
     const key = ownerKey(owner)
     const name = fileName(fileNumberOf(owner))
     const lines: string[] = []
@@ -123,7 +123,7 @@ export class Owners {
   }
 
   /** Everyone who has a record in the files read so far; after `replaceAll`, in all of them. */
-  list(): Owner[] {
+  list(): LeaseOwner[] {
     return [...this.#lines.values()].flat().flatMap((line) => parseRecord(line)?.owner ?? [])
   }
 
@@ -154,7 +154,7 @@ function isAbout(line: string, key: string): boolean {
 }
 
 /** The number of the file in which the lines of an owner are: one for all interfaces of a container. */
-export function fileNumberOf({ containerId }: Owner): number {
+export function fileNumberOf({ containerId }: LeaseOwner): number {
   return crc32(containerId) % fileCount
 }
 

@@ -2,7 +2,7 @@ import { SyscallError } from "../../pkg/libc/mod.ts"
 import { CniError, Code, type IpConfig } from "../../pkg/types/mod.ts"
 import { Failures } from "../../pkg/undo/mod.ts"
 import { allocate, type Granted, inSession, type Request, type Session } from "./allocate.ts"
-import { describeOwner, draftPrefix, formatOwner, isHeldBy, type Owner } from "./lease-file.ts"
+import { describeOwner, draftPrefix, formatOwner, isHeldBy, type LeaseOwner } from "./lease-file.ts"
 import { formatAddress, parseAddress, type RangeSet, rangeOf } from "./ranges.ts"
 import type { Store } from "./store.ts"
 
@@ -28,7 +28,7 @@ export function reserve(store: Store, request: Request): Granted[] {
 }
 
 /** Part of the undo after another error, which must not be hidden by a new one. */
-function takeBack(store: Store, owner: Owner): void {
+function takeBack(store: Store, owner: LeaseOwner): void {
   try {
     release(store, owner)
   } catch (error) {
@@ -40,7 +40,7 @@ function takeBack(store: Store, owner: Owner): void {
  * Releases what an owner holds anywhere in the store. Nothing to release is success. Returns false when there is no
  * store.
  */
-export function release(store: Store, owner: Owner): boolean {
+export function release(store: Store, owner: LeaseOwner): boolean {
   return describeErrors(`Cannot release the addresses of ${describeOwner(owner)} in "${store.directory}"`, () => {
     store.removeDrafts((found) => formatOwner(found) === formatOwner(owner), draftPrefix(owner))
     const done = inSession(store, (session) => {
@@ -69,7 +69,7 @@ export function releaseAddress(store: Store, address: string): ReturnType<Sessio
  * Releases the reservations of all owners for which `isKept` is false. Goes on after failures, and throws one error at
  * the end.
  */
-export function releaseOthers(store: Store, isKept: (owner: Owner) => boolean): void {
+export function releaseOthers(store: Store, isKept: (owner: LeaseOwner) => boolean): void {
   describeErrors(`Cannot clean up "${store.directory}"`, () => {
     const failures = new Failures()
     store.removeDrafts((found) => !isKept(found))
@@ -100,7 +100,7 @@ function describeErrors<T>(message: string, action: () => T): T {
  */
 export function checkReservation(
   store: Store,
-  owner: Owner,
+  owner: LeaseOwner,
   rangeSets: readonly RangeSet[],
   previous: readonly IpConfig[],
 ): void {

@@ -2,7 +2,15 @@ import { encodeUtf8 } from "../../pkg/engine/mod.ts"
 import { FileDescriptor, isErrno, Open, randomHex, SyscallError, unlessErrno } from "../../pkg/libc/mod.ts"
 import { requireOwn } from "../../pkg/records/mod.ts"
 import { type Files, ifPresent, kernelFiles, readSmall } from "./files.ts"
-import { draftPrefix, formatOwner, type Owner, PreparedLease, parseOwner, unnamed, withdraw } from "./lease-file.ts"
+import {
+  draftPrefix,
+  formatOwner,
+  type LeaseOwner,
+  PreparedLease,
+  parseOwner,
+  unnamed,
+  withdraw,
+} from "./lease-file.ts"
 import { isShared, readBootId } from "./liveness.ts"
 import { lockStore } from "./lock.ts"
 
@@ -71,7 +79,7 @@ export class Store {
    * address. Otherwise nothing is synced: a power cut can destroy only reservations of containers that it has ended,
    * see `isEnded`.
    */
-  prepareLease(owner: Owner): PreparedLease {
+  prepareLease(owner: LeaseOwner): PreparedLease {
     this.#requireOwn()
     for (;;) {
       const path = `${this.#drafts}/${draftPrefix(owner)}${randomHex(4)}`
@@ -108,7 +116,7 @@ export class Store {
    * Removes the drafts of stale owners, whose ADD was killed, and those without an owner, which were never finished. `prefix` is that of the
    * one owner that is meant. A draft that cannot be removed does no harm.
    */
-  removeDrafts(isStale: (owner: Owner) => boolean, prefix = ""): void {
+  removeDrafts(isStale: (owner: LeaseOwner) => boolean, prefix = ""): void {
     this.#requireOwn()
     try {
       for (const name of ifPresent(() => this.files.readDirectory(this.#drafts)) ?? []) {

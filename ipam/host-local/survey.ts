@@ -1,6 +1,6 @@
 import { type Files, ifPresent, type StorePlace } from "./files.ts"
 import { Index } from "./index.ts"
-import { formatOwner, listAddresses, type Owner, parseOwner, readHolder } from "./lease-file.ts"
+import { formatOwner, type LeaseOwner, listAddresses, parseOwner, readHolder } from "./lease-file.ts"
 import { isEnded, isReclaimable } from "./liveness.ts"
 import type { Address } from "./ranges.ts"
 import { fileNumberOf, fileNumbersIn, type LeaseRecord, ownerKey } from "./records.ts"
@@ -17,12 +17,12 @@ export interface Scan {
 
 /** The addresses of one owner. */
 export interface Holding {
-  readonly owner: Owner
+  readonly owner: LeaseOwner
   readonly addresses: string[]
 }
 
 /** Called for each address with a file: the address, its text, and the owner in the file. */
-type Take = (address: Address, name: string, holder: Owner | "torn" | "foreign") => void
+type Take = (address: Address, name: string, holder: LeaseOwner | "torn" | "foreign") => void
 
 /** Reads every reservation of a store. Throws `SyscallError` when the directory cannot be read. */
 export function scanStore(files: Files, directory: string, take: Take): Scan {
@@ -58,7 +58,7 @@ export function holdingsOf({ reservations }: Scan, number: number): Map<string, 
 }
 
 /** Notes that an owner holds an address. */
-export function addHolding(holdings: Map<string, Holding>, owner: Owner, address: string): void {
+export function addHolding(holdings: Map<string, Holding>, owner: LeaseOwner, address: string): void {
   const key = ownerKey(owner)
   const known = holdings.get(key)
   if (known) known.addresses.push(address)
@@ -107,7 +107,7 @@ export function renewRecords(
   scan: Scan,
   number: number,
   known: readonly LeaseRecord[],
-  restore: (address: string, owner: Owner) => void,
+  restore: (address: string, owner: LeaseOwner) => void,
 ): LeaseRecord[] {
   const holdings = holdingsOf(scan, number)
   const records = new Map<string, LeaseRecord>()

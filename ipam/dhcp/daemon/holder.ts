@@ -1,10 +1,10 @@
-import { AF_INET6, type Result } from "../../../pkg/types/mod.ts"
+import { AF_INET6, type Owner, type Result } from "../../../pkg/types/mod.ts"
 import type { DhcpConfig } from "../config.ts"
 import type { Change, ClientEvent, ClientState } from "../protocol/types.ts"
 import { Clients } from "./clients.ts"
 import { earliest } from "./deadlines.ts"
 import type { ContainerLink, Environment, Waiter } from "./environment.ts"
-import { deletedError, keyOf, type LeaseRecord, type Owner, type Subject } from "./journal.ts"
+import { deletedError, keyOf, type LeaseRecord, type Subject } from "./journal.ts"
 import { client6ConfigOf, clientConfigOf, patienceMsOf } from "./options.ts"
 import { noLeaseReason, resultOf } from "./result.ts"
 

@@ -17,7 +17,7 @@ import {
   writeAll,
 } from "../../../pkg/libc/mod.ts"
 import { requireOwn } from "../../../pkg/records/mod.ts"
-import { isJsonObject, parseJsonObject } from "../../../pkg/types/mod.ts"
+import { isJsonObject, type Owner, parseJsonObject } from "../../../pkg/types/mod.ts"
 import type { DhcpConfig } from "../config.ts"
 import type { ClientState } from "../protocol/types.ts"
 
@@ -28,11 +28,8 @@ export interface NamespaceRecord {
   readonly identity: string
 }
 
-/** Whose a lease is. */
-export type Owner = Pick<LeaseRecord, "containerId" | "network" | "ifName">
-
-/** Whose a lease is, and for which link. */
-export type Subject = Owner & Pick<LeaseRecord, "namespace" | "link" | "config">
+/** The owner of a lease, and its link. */
+export type Subject = Readonly<Owner> & Pick<LeaseRecord, "namespace" | "link" | "config">
 
 /** The namespace and link of an attachment. */
 export type Place = Pick<Subject, "namespace" | "link">

@@ -1,9 +1,17 @@
-import { isCniError, messageOf, ownersOf, parseJsonObject, parseNetworkConfig, sameIp } from "../../../pkg/types/mod.ts"
+import {
+  isCniError,
+  messageOf,
+  type Owner,
+  ownersOf,
+  parseJsonObject,
+  parseNetworkConfig,
+  sameIp,
+} from "../../../pkg/types/mod.ts"
 import { parseDhcpConfig } from "../config.ts"
 import type { CallArguments } from "../rpc/messages.ts"
 import type { Environment, Waiter } from "./environment.ts"
 import { Holder } from "./holder.ts"
-import { keyOf, type LeaseRecord, NoLinkError, namespaceLives, type Owner } from "./journal.ts"
+import { keyOf, type LeaseRecord, NoLinkError, namespaceLives } from "./journal.ts"
 
 /** A call that the daemon refuses; its message is sent to the caller. */
 export class Refusal extends Error {

@@ -1,6 +1,6 @@
 import { isDirectory, isErrno, readDirectory, removeDirectory, stat, unlink } from "../../../pkg/libc/mod.ts"
 import { type Files, kernelFiles } from "../files.ts"
-import { listAddresses, type Owner } from "../lease-file.ts"
+import { type LeaseOwner, listAddresses } from "../lease-file.ts"
 import { type Address, formatAddress, parseRangeSets, type RangeText } from "../ranges.ts"
 import type { NamespaceRecord } from "../records.ts"
 import { release, releaseOthers, reserve } from "../reservations.ts"
@@ -71,7 +71,7 @@ export class TemporaryStore implements Disposable {
 }
 
 /** Interface eth0 of a container. */
-export function owner(containerId: string): Owner {
+export function owner(containerId: string): LeaseOwner {
   return { containerId, ifName: "eth0" }
 }
 
