@@ -95,8 +95,8 @@ export class LinkWatch implements Disposable {
     }
     if (isOverrun) this.#look()
     this.#isBehind = false
-    const isUnsure = this.#isUnsure && this.#shaken.size > 0
-    return { isSuspect: isSuspect || isOverrun, isUnsure, isSetting, isOverrun }
+    isSuspect ||= isOverrun
+    return { isSuspect, isUnsure: this.#isUnsure && this.#shaken.size > 0, isSetting, isOverrun }
   }
 
   /** Whether something hangs no more on an interface that is still there. Asked when no more is heard for a while. */
