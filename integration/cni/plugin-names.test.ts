@@ -93,3 +93,23 @@ test("a copy of bridge under another name is bridge to lint, ps and doctor", asy
   })
   expect((await lab.cni(["lint"])).stdout).toContain("isGatway")
 })
+
+test("copies of plugins under other names are what their files are, for graph, reconcile and migrate", async () => {
+  const types: Readonly<Record<string, string>> = { bridge: "cnv-bridge", portmap: "own-portmap" }
+  const plugins = podsNetwork.plugins.map((plugin) => ({ ...plugin, type: types[plugin.type] }))
+  await using lab = await NodeLab.create({ ...podsNetwork, plugins })
+  await lab.useOwnPlugins(async (directory) => {
+    for (const [name, copy] of Object.entries(types)) await rename(join(directory, name), join(directory, copy))
+  })
+  await lab.addPod()
+  const graph = JSON.parse((await lab.cni(["graph", "--json"])).stdout)
+  expect(graph.segments).toMatchObject([{ kind: "bridge", title: "cni0" }])
+  const rules = async () => (await lab.host.exec("nft", ["list", "ruleset"])).stdout
+  const before = await rules()
+  await lab.host.exec("nft", ["flush", "ruleset"])
+  const planned = await lab.cni(["reconcile", "--only", "portmap", "--dry-run", "--json"])
+  expect(JSON.parse(planned.stdout).restored).toMatchObject([{ network: "pods" }])
+  expect((await lab.cni(["reconcile"])).exitCode).toBe(0)
+  const elements = (text: string) => text.match(/10\.85\.0\.2[^\n]*/g)?.toSorted()
+  expect(elements(await rules())).toEqual(elements(before))
+})

@@ -9,6 +9,7 @@ import {
   type Node,
   type NodeAttachment,
   type NodeLink,
+  recordedPlugins,
 } from "../node/mod.ts"
 import { redact } from "../secrets.ts"
 import { sortedByNames } from "../tables.ts"
@@ -151,7 +152,7 @@ const ON_PARENT = describedPlugins.filter(isOnMaster).map(({ name }) => name)
 
 function sharedOf(one: NodeAttachment, config: JsonObject | undefined, onHost: readonly NodeLink[]): Shared {
   const plugin = pluginsIn(config)[0]
-  const type = typeof plugin?.type === "string" ? plugin.type : (one.link?.kind ?? "network")
+  const type = recordedPlugins(one.cached)?.[0]?.type ?? one.link?.kind ?? "network"
   const master = onHost.find(({ index }) => index === one.link?.master && one.link?.nsid === undefined)
   const bridge =
     master ?? (type === "bridge" ? onHost.find(({ name }) => name === (plugin?.bridge ?? "cni0")) : undefined)

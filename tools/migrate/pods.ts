@@ -2,7 +2,15 @@ import { listAccepted } from "../../meta/firewall/main.ts"
 import { PacketFilter } from "../../pkg/nftables/mod.ts"
 import { hostCidr, member, type Owner, ownerComment, parseIp } from "../../pkg/types/mod.ts"
 import { describedPlugins } from "../../suite/plugins.ts"
-import { attachmentsOf, ipamOf, type Node, type NodeAttachment, recordedPlugins } from "../node/mod.ts"
+import {
+  attachmentsOf,
+  ipamOf,
+  type NameOf,
+  type Node,
+  type NodeAttachment,
+  namesOfFiles,
+  recordedPlugins,
+} from "../node/mod.ts"
 
 /** A packet filter that has something of a pod: "both" while a way back is under way. */
 export type Place = "iptables" | "nftables" | "both"
@@ -87,7 +95,7 @@ function podOf(one: NodeAttachment, node: Node, accepted: ReadonlySet<string>): 
   return {
     ...{ network, containerId, ifName, addresses },
     title: pod ? [pod.namespace, pod.name].filter(Boolean).join("/") : containerId,
-    plugins: pluginsOf(one),
+    plugins: pluginsOf(one, namesOfFiles(node.places.binDirs)),
     madeBy: isOurs(one) ? "this suite" : "another suite",
     ports: portsBy === undefined ? unservedPorts : ports,
     isGuarded: isInTable(one, "cni_spoofcheck"),
@@ -122,11 +130,11 @@ function versionOfAdd({ cached }: NodeAttachment): string | undefined {
   return typeof version === "string" ? version : undefined
 }
 
-function pluginsOf({ cached }: NodeAttachment): string[] {
+function pluginsOf({ cached }: NodeAttachment, nameOf: NameOf): string[] {
   const types = (recordedPlugins(cached) ?? []).flatMap(({ type, raw }) => {
     const ipam = ipamOf(raw)
     const of = ipam && member(ipam, "type")
-    return [type, ...(typeof of === "string" && of !== "" ? [of] : [])]
+    return [type, ...(typeof of === "string" && of !== "" ? [nameOf(of)] : [])]
   })
   return [...new Set(types)]
 }

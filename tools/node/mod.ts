@@ -35,7 +35,7 @@ export {
 } from "./links.ts"
 export { ipamOf, type NetworkFile, readNetworks } from "./networks.ts"
 export { type FilterView, readPacketFilter, verdictOf } from "./packet-filter.ts"
-export { namesOfFiles } from "./plugin-names.ts"
+export { type NameOf, namesOfFiles } from "./plugin-names.ts"
 export { type AskedMapping, askedMappings, portAsJson } from "./ports.ts"
 export {
   brokenRecords,

@@ -25,7 +25,7 @@ import {
   type Result,
 } from "../../pkg/types/mod.ts"
 import { describedPlugins as suite } from "../../suite/plugins.ts"
-import { cacheDirs, isNamespace } from "../node/mod.ts"
+import { cacheDirs, isNamespace, type NameOf } from "../node/mod.ts"
 
 /** One plugin of an attachment's chain. */
 export interface ChainMember {
@@ -65,7 +65,7 @@ export interface Cached {
  * Reads the attachments of all networks, or of one, from the runtime's cache and those below it, in the order of their ADDs. A cache
  * that others than root can change is not believed, and is told as skipped, as is what is no longer there.
  */
-export function readCaches(cacheDir: string, network: string | undefined): Cached {
+export function readCaches(cacheDir: string, network: string | undefined, nameOf: NameOf): Cached {
   const skipped: Skipped[] = []
   const found = cacheDirs(cacheDir).flatMap((directory) => {
     try {
@@ -101,8 +101,8 @@ export function readCaches(cacheDir: string, network: string | undefined): Cache
     if (isBeingDeleted(one, added)) return skip("its DEL has begun", false)
     try {
       const { result, chain: members } = chainOf(one)
-      const chain = withDelegates(members, one, (reason) => skip(reason, true))
-      if (chain.some(({ type }) => restorers.has(type)) && !hasInterface(one, result, netns))
+      const chain = withDelegates(members, one, nameOf, (reason) => skip(reason, true))
+      if (chain.some(({ type }) => restorers.has(nameOf(type))) && !hasInterface(one, result, netns))
         return skip(`its interface was deleted; "cni reattach ${ownerComment(one)}" makes a new one`, true)
       return [{ network, containerId, ifName, netns, args: one.args, result, chain }]
     } catch (error) {
@@ -142,9 +142,14 @@ function sandboxOf(result: JsonObject | undefined): string | undefined {
 }
 
 /** With the delegate in the place of flannel, which keeps its configuration. Where that is unknown the others of the chain go on. */
-function withDelegates(chain: readonly ChainMember[], owner: Owner, refuse: (reason: string) => void): ChainMember[] {
+function withDelegates(
+  chain: readonly ChainMember[],
+  owner: Owner,
+  nameOf: NameOf,
+  refuse: (reason: string) => void,
+): ChainMember[] {
   return chain.flatMap((member) => {
-    if (member.type !== "flannel") return member
+    if (nameOf(member.type) !== "flannel") return member
     try {
       return { ...member, ...keptDelegate(member.config, owner) }
     } catch (error) {

@@ -5,6 +5,7 @@ import { isErrno, SyscallError } from "../../pkg/libc/mod.ts"
 import { RESTORE_ARGUMENT, type RestoreAnswer, type RestoreRequest } from "../../pkg/skel/mod.ts"
 import { isCniError, type JsonObject, newestVersion, parseJsonObject, toErrorObject } from "../../pkg/types/mod.ts"
 import { describedPlugins as suite } from "../../suite/plugins.ts"
+import { namesOfFiles } from "../node/mod.ts"
 import type { CachedChain } from "./attachments.ts"
 
 /** How plugins are found and run. */
@@ -39,11 +40,12 @@ export function restoreChains(
   const answers: (RestoreAnswer & { readonly plugin: string })[] = []
   const foreign = new Map<string, Outcome["foreign"][number]>()
   const types = [...new Set(chains.flatMap(({ chain }) => chain.map(({ type }) => type)))]
-  const rows = types.map((type) => ({ type, row: suite.find(({ name }) => name === type) }))
+  const nameOf = namesOfFiles(runs.path)
+  const rows = types.map((type) => ({ type, row: suite.find(({ name }) => name === nameOf(type)) }))
   rows.sort((a, b) => Number(b.row?.kind === "interface") - Number(a.row?.kind === "interface"))
   for (const { type, row } of rows) {
     const ours = chains.filter(({ chain }) => chain.some((member) => member.type === type))
-    const wanted = ours.filter((chain) => isWanted(type, chain))
+    const wanted = ours.filter((chain) => isWanted(nameOf(type), chain))
     if (wanted.length === 0) continue
     const restores = row?.restores || (options.containers && row?.restoresInside)
     const answer = restores ? restore(type, wanted, options, runs) : undefined

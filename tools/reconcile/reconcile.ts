@@ -1,6 +1,7 @@
 import { exists, unlessErrno } from "../../pkg/libc/mod.ts"
 import { holdDeletions, sweepDeletions } from "../../pkg/records/mod.ts"
 import type { Owner } from "../../pkg/types/mod.ts"
+import { namesOfFiles } from "../node/mod.ts"
 import { type Cached, type CachedChain, readCaches } from "./attachments.ts"
 import { type Outcome, type PluginRuns, restoreChains } from "./plugins.ts"
 import type { Loss } from "./record.ts"
@@ -32,7 +33,7 @@ export interface Reconciled {
 export function reconcileAll(options: ReconcileOptions, runs: PluginRuns): Reconciled {
   const { cacheDir, network, isDry = false, isWanted, ...rest } = options
   using held = isDry ? undefined : unlessErrno(holdDeletions, "ENOSPC", "EROFS") // then no DEL can mark either
-  const cached = readCaches(cacheDir, network)
+  const cached = readCaches(cacheDir, network, namesOfFiles(runs.path))
   const outcome = restoreChains(cached.chains, { ...rest, dryRun: isDry }, runs, isWanted)
   if (held) sweepDeletions(cached.owners)
   // The record goes some milliseconds after the interface, at the end of a DEL.
