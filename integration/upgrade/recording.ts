@@ -47,7 +47,19 @@ export async function placeholders(
   return [...(await Promise.all(ofContainers)).flat(), [boot, "{{boot}}"], [inode, "{{inode:host}}"]]
 }
 
-/** What is compared of host and containers. */
+/** The sections that a recording has. CHECK judges the settings of links, and the other sections are the kernel's own. */
+const sections = [
+  "addresses",
+  "IPv4 routes",
+  "IPv6 routes",
+  "nftables",
+  "iptables",
+  "ip6tables",
+  "/var/lib/cni",
+  "/run/cni",
+] as const
+
+/** Returns the recorded sections of host and containers. */
 export async function snapshotsOf(host: HostNamespace, containers: Containers): Promise<Record<string, Snapshot>> {
   const own = await placeholders(host, containers)
   const all = [["", host] as const, ...containers].map(async ([name, namespace]) => {
@@ -55,10 +67,7 @@ export async function snapshotsOf(host: HostNamespace, containers: Containers): 
     const snapshot: Snapshot = JSON.parse(
       own.reduce((rest, [mine, placeholder]) => rest.replaceAll(mine, placeholder), text),
     )
-    return [
-      name,
-      Object.fromEntries(Object.entries(snapshot).map(([section, lines]) => [section, lines.filter(isKept)])),
-    ]
+    return [name, Object.fromEntries(sections.map((section) => [section, (snapshot[section] ?? []).filter(isKept)]))]
   })
   return Object.fromEntries(await Promise.all(all))
 }
