@@ -8,38 +8,41 @@ import type { NodeLink } from "./links.ts"
 import { askedPorts, hostPart } from "./ports.ts"
 import type { CacheEntry, Node } from "./read.ts"
 
-/** The records in which an attachment was found. */
+/** The kinds of records of an attachment. */
 export type Source = "cache" | "lease" | "link" | "rule"
 
-/** One container's interface in a network, as everything on the node tells of it together. */
+/** A container's interface in a network, joined from all records on the node. */
 export interface NodeAttachment extends Owner {
-  /** The pod's name in `CNI_ARGS` of kubelet, or of another runtime. */
+  /** The pod's name in `CNI_ARGS`, as kubelet and other runtimes set it. */
   readonly pod?: { readonly namespace: string; readonly name: string } | undefined
   readonly sources: readonly Source[]
-  /** The path of the container's namespace; undefined where it is noted nowhere. */
+  /** The path of the container's namespace. Undefined if no record has it. */
   readonly netns?: string | undefined
-  /** The path that is noted, where the namespace is no longer there and a process still runs in it: `netns` is that process' then. */
+  /**
+   * The recorded path, if it no longer leads to the namespace and a process still runs in the namespace. `netns` is
+   * then the path of that process.
+   */
   readonly lostPath?: string | undefined
-  /** Whether there is a namespace at the path; undefined where that is unknown. */
+  /** Whether a namespace exists at the path. Undefined if unknown. */
   readonly isAlive?: boolean | undefined
-  /** With prefix length where it is known. */
+  /** With prefix length if known. */
   readonly addresses: readonly string[]
-  /** The published ports that rules are there for: "8080→80/tcp", "203.0.113.1:8080→80/tcp". */
+  /** The published ports that have rules: "8080→80/tcp", "203.0.113.1:8080→80/tcp". */
   readonly ports: readonly string[]
   /** Requested ports without a rule. */
   readonly unservedPorts: readonly string[]
-  /** Requested ports that lead to another interface of the same container: a port leads to one address at a time. */
+  /** Requested ports that lead to another interface of the same container. A port leads to one address at a time. */
   readonly standbyPorts?: readonly string[] | undefined
-  /** The host's end, or the link inside the container where there is no end on the host. */
+  /** The host's end, or the link inside the container if the host has no end. */
   readonly link?: NodeLink | undefined
-  /** Further ends on the host that say that they are this attachment's. */
+  /** Further links on the host whose alias names this attachment. */
   readonly twins?: readonly NodeLink[] | undefined
   readonly rules: readonly OwnedRule[]
-  /** When it was added, milliseconds since 1970. */
+  /** The time of ADD, in milliseconds since 1970. */
   readonly addedMs?: number | undefined
   readonly cached?: CacheEntry | undefined
   readonly result?: Result | undefined
-  /** The reasons why it is an orphan, as sentences; empty for one whose container lives, as far as is known. */
+  /** The reasons why it is an orphan, as sentences. Empty if its container lives, as far as is known. */
   readonly orphan: readonly string[]
 }
 
@@ -55,11 +58,11 @@ interface Draft {
   addedMs?: number | undefined
   cached?: CacheEntry
   result?: Result | undefined
-  /** Whether its lease belongs to a container that certainly no longer exists. */
+  /** Whether its lease belongs to a container that no longer exists. False if unknown. */
   isLeaseStale?: boolean
 }
 
-/** Everything on the node that names an attachment, joined. */
+/** Returns all attachments that the node's records name, with their records joined. */
 export function attachmentsOf(node: Node): NodeAttachment[] {
   const drafts = new Drafts()
   for (const cached of node.cache) addCached(drafts, cached, cached.writtenMs)
@@ -87,7 +90,7 @@ export function attachmentsOf(node: Node): NodeAttachment[] {
   return all.map((draft) => finish(draft, node, find, byContainer.get(draft.owner.containerId) ?? []))
 }
 
-/** The attachments by the comment that their kernel objects carry. */
+/** The attachments by the owner comment of their kernel objects. */
 class Drafts {
   readonly #byComment = new Map<string, Draft>()
 
@@ -102,13 +105,16 @@ class Drafts {
     }))
   }
 
-  /** The one that a comment names. */
+  /** Returns the attachment that a comment names. */
   named(comment: string): Draft {
     const [network = "", containerId = "", ifName = ""] = comment.split("/")
     return this.#byComment.get(comment) ?? this.of({ network, containerId, ifName })
   }
 
-  /** Upstream's comments know the container and not the interface, and some not the network: these are of attachments that are known. */
+  /**
+   * Returns the known attachments of a rule. Upstream's comments name the container but not the interface, and some do
+   * not name the network.
+   */
   ownersOf({ owner }: OwnedRule): Draft[] {
     if (isOwner(owner)) return [this.named(owner)]
     const found = commentOfContainer(owner)
@@ -137,7 +143,7 @@ function addCached(drafts: Drafts, cached: CacheEntry, writtenMs: number | undef
   draft.addresses.push(...(result?.ips.filter((ip) => isOfContainer(ip, result)).map(({ address }) => address) ?? []))
 }
 
-/** Results of bridge list the host's interfaces too. */
+/** Whether an address belongs to the container. Results of bridge list the host's interfaces too. */
 function isOfContainer({ interface: index }: Result["ips"][number], { interfaces }: Result): boolean {
   return index === undefined || interfaces[index] === undefined || Boolean(interfaces[index].sandbox)
 }
@@ -166,12 +172,12 @@ function addLeases(drafts: Drafts, { network, leases }: Node["stores"][number]):
   }
 }
 
-/** The tables of published ports, of both suites and both packet filters. */
+/** The tables of published ports, for both suites and both packet filters. */
 const PORT_PLACES = /cni_hostport|nat (CNI-DN|CNI-HOSTPORT)/
 /** The source of `ports` of a draft. */
 const OUR_PORTS = /cni_hostports/
 
-/** The published ports by the rules; where these could not be read, those that the runtime asked for. */
+/** Returns the published ports by the rules, or the ports that the runtime requested if the rules are unreadable. */
 function portsOf(
   { cached, ports: found, rules }: Draft,
   { unread }: Node,
@@ -218,17 +224,23 @@ function finish(draft: Draft, node: Node, find: FindInhabitant, ofContainer: rea
   }
 }
 
-/** The link of an attachment, of several that say so the one that the result names; and the ends of pairs that are too many. */
+/**
+ * Returns the link of an attachment and surplus veth ends. If several links name the attachment, the one in the result
+ * is used.
+ */
 function linksOf({ links, result }: Draft, all: readonly NodeLink[]): Pick<NodeAttachment, "link" | "twins"> {
   const [only, ...others] = links
-  if (only && others.length === 0) return { link: only } // as nearly all have: the search goes through all links
+  if (only && others.length === 0) return { link: only } // the usual case: a search would read all links
   const named = hostEndOf(result, all)
   const link = links.find((each) => each === named) ?? links[0] ?? named
   const twins = links.filter((each) => each !== link && each.kind === "veth" && each.nsid === undefined)
   return { link, twins: twins.length === 0 || link?.kind !== "veth" ? undefined : twins }
 }
 
-/** Where the namespace of an attachment is: at the path that is noted, or, where that was unmounted, at a process that runs in it. */
+/**
+ * Returns the place of an attachment's namespace: the recorded path, or a process in the namespace if the path was
+ * unmounted.
+ */
 function placeOf({ netns, isAlive: noted }: Draft, link: NodeLink | undefined, find: FindInhabitant) {
   const isAlive = noted ?? (netns === undefined ? undefined : isNamespace(netns))
   const pid = isAlive === false && link ? find(link) : undefined
@@ -236,13 +248,13 @@ function placeOf({ netns, isAlive: noted }: Draft, link: NodeLink | undefined, f
   return { netns: `/proc/${pid}/ns/net`, isAlive: true, lostPath: netns }
 }
 
-/** The host's end of what the reference suite has made: it has no alias, but the result names it. */
+/** Returns the host's end of the reference suite's link. It has no alias, but the result names it. */
 function hostEndOf(result: Result | undefined, links: readonly NodeLink[]): NodeLink | undefined {
   const names = result?.interfaces.filter(({ sandbox }) => !sandbox).map(({ name }) => name) ?? []
   return links.find(({ name, kind, nsid }) => nsid === undefined && kind === "veth" && names.includes(name))
 }
 
-/** The reasons why an attachment's container no longer exists, or why no verb would clean up after it. */
+/** Returns the reasons why an attachment's container no longer exists, or why no verb would clean up after it. */
 function orphanReasons(
   { sources, isAlive, netns, isLeaseStale }: Pick<Draft, "sources" | "netns" | "isAlive" | "isLeaseStale">,
   link: NodeLink | undefined,
@@ -261,7 +273,7 @@ function orphanReasons(
   return reasons
 }
 
-/** Whether there is a namespace at a path: a mount of nsfs, not the empty file that a reboot leaves. */
+/** Whether a namespace exists at a path: a mount of nsfs, not the empty file that a reboot leaves. */
 export function isNamespace(path: string): boolean | undefined {
   const nsfsMagic = 0x6e736673 // NSFS_MAGIC, <linux/magic.h>
   try {
@@ -271,14 +283,20 @@ export function isNamespace(path: string): boolean | undefined {
   }
 }
 
-/** "K8S_POD_NAMESPACE" and "K8S_POD_NAME", as every runtime for Kubernetes gives them; podman gives the name alone. */
+/**
+ * Returns the pod of "K8S_POD_NAMESPACE" and "K8S_POD_NAME", which every Kubernetes runtime sets. Podman sets only the
+ * name.
+ */
 function podOf({ args }: CachedAttachment): NodeAttachment["pod"] {
   const values = new Map(args)
   const name = values.get("K8S_POD_NAME")
   return name ? { namespace: foreign(values.get("K8S_POD_NAMESPACE") ?? ""), name: foreign(name) } : undefined
 }
 
-/** The container that upstream's `name: "NETWORK" id: "CONTAINER"` is about; its portmap with nf_tables names the container alone. */
+/**
+ * Returns the container of upstream's `name: "NETWORK" id: "CONTAINER"`. Upstream's portmap with nf_tables names only
+ * the container.
+ */
 function commentOfContainer(comment: string): { network: string | undefined; containerId: string } | undefined {
   const [, network, containerId] = /(?:name: "([^"]*)" )?id: "([^"]*)"/.exec(comment) ?? []
   return containerId === undefined ? undefined : { network, containerId }

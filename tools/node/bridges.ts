@@ -7,13 +7,16 @@ import { recordedPlugins } from "./recorded.ts"
 export interface LostBridge {
   /** The bridge's name. */
   readonly bridge: string
-  /** Whether the host has that bridge: then the host's end is not among its ports. */
+  /** Whether the bridge exists on the host. If so, the host's end is not one of its ports. */
   readonly isThere: boolean
   /** The host's end. */
   readonly end: NodeLink
 }
 
-/** The bridge that an attachment lives by and is not connected to; undefined where it is, and where no bridge is wanted. */
+/**
+ * Returns the bridge that an attachment needs and is not connected to. Returns undefined if it is connected, or needs
+ * no bridge.
+ */
 export function lostBridge(one: NodeAttachment, node: Pick<Node, "links" | "networks">): LostBridge | undefined {
   const { link: end, isAlive } = one
   if (end === undefined || end.nsid !== undefined || end.kind !== "veth" || isAlive === false) return undefined
@@ -23,12 +26,15 @@ export function lostBridge(one: NodeAttachment, node: Pick<Node, "links" | "netw
   return found !== undefined && end.master === found.index ? undefined : { bridge, isThere: found !== undefined, end }
 }
 
-/** As a sentence: "bridge "cni0" is not there", ""veth1" is no port of bridge "cni0"". */
+/** Returns a sentence such as "bridge "cni0" is not there" or ""veth1" is no port of bridge "cni0"". */
 export function describeLostBridge({ bridge, isThere, end }: LostBridge): string {
   return isThere ? `"${end.name}" is no port of bridge "${bridge}"` : `bridge "${bridge}" is not there`
 }
 
-/** The bridge's name in the configuration of the ADD, else in the network's file; flannel's delegate names it in the result alone. */
+/**
+ * Returns the bridge's name in the configuration of the ADD, or else in the network's file. Only the result names the
+ * bridge of flannel's delegate.
+ */
 function bridgeOfAdd({ network, cached, result }: NodeAttachment, { networks }: Pick<Node, "networks">) {
   const plugins =
     recordedPlugins(cached) ?? networks.find((one) => one.network?.name === network)?.network?.plugins ?? []

@@ -8,23 +8,23 @@ export interface OwnedRule {
   /** "ip cni_masquerade containers", "ip nat POSTROUTING" */
   readonly place: string
   readonly backend: "nftables" | "iptables"
-  /** "network/container/interface", or what the reference suite writes. */
+  /** "network/container/interface", or the reference suite's comment. */
   readonly owner: string
 }
 
-/** The packet filter rules that plugins have made. */
+/** The packet filter rules of plugins. */
 export interface FilterRules {
   readonly owned: readonly OwnedRule[]
   readonly ports: readonly PortRule[]
 }
 
-/** Tables of either suite; in that of the reference suite's portmap a comment is the container alone. */
+/** Tables of either suite. In the table of the reference suite's portmap, a comment names only the container. */
 const OUR_TABLES = /^cni_/
 const UPSTREAM_PORTS = "cni_hostport"
-/** Chains of containers that either suite makes with iptables, and what leads to them. */
+/** Chains of containers in iptables of either suite, and the chains that jump to them. */
 export const containerChains = { chains: /^CNI-/, parents: ["POSTROUTING", "CNI-HOSTPORT-DNAT"] }
 
-/** The rules of both packet filters that name an attachment. Throws `EPERM` without CAP_NET_ADMIN. */
+/** Reads the rules of both packet filters that name an attachment. Throws `EPERM` without CAP_NET_ADMIN. */
 export function readOwnedRules(): FilterRules {
   using filter = PacketFilter.find()
   const isOurs = ({ name }: { name: string }) => OUR_TABLES.test(name)
@@ -44,8 +44,8 @@ export function readOwnedRules(): FilterRules {
 }
 
 /**
- * The owner of a rule: "network/container/interface", or the reference suite's shorter name; undefined for
- * a comment that names no attachment.
+ * Returns the owner of a rule: "network/container/interface", or the reference suite's shorter name. Returns undefined
+ * for a comment that names no attachment.
  */
 function ownerIn(table: string, text: string): string | undefined {
   const comment = foreign(text)

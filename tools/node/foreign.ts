@@ -1,22 +1,23 @@
 import { isJsonObject, type JsonValue } from "../../pkg/types/mod.ts"
 
 /**
- * Control characters, C0 and C1, newlines and tabs included; marks that turn the direction of text; line and paragraph separators; and what is no
- * character of XML.
+ * Control characters (C0 and C1, newlines and tabs included), bidirectional formatting characters, line and paragraph
+ * separators, and characters that XML does not allow.
  */
 const HIDDEN =
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: this expression finds them
   /[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufffe\uffff]/g
 
 /**
- * Text of others as this suite's tools handle it, from where it is read on: names of interfaces, processes and pods, and what files say. Each character
- * that could forge a line, a colour, a cell of a table or a direction is its escape, such as `\u001b`.
+ * Escapes text from outside this suite when it is read: names of interfaces, processes and pods, and content of files.
+ * Replaces each character that could forge a line, a color, a table cell or a text direction with its escape, such as
+ * `\u001b`.
  */
 export function foreign(text: string): string {
   return text.replace(HIDDEN, (found) => `\\u${found.charCodeAt(0).toString(16).padStart(4, "0")}`)
 }
 
-/** The same of all texts in a value, keys included. A value without such characters is returned itself. */
+/** Escapes all texts in a value, keys included. Returns the same object if it has no such characters. */
 export function foreignValue<T extends JsonValue>(value: T): T {
   if (typeof value === "string") return foreign(value) as T
   if (Array.isArray(value)) {

@@ -23,38 +23,41 @@ import { familiesWithoutMain, isUsual } from "./inside.ts"
 import { type HostIpsec, readHostIpsec } from "./ipsec.ts"
 import type { NodeLink } from "./links.ts"
 
-/** How the host sends to containers, by all tables and rules. */
+/** The host's routing toward containers, by all tables and rules. */
 export interface HostTables {
-  /** Those beside the three that every namespace begins with. */
+  /** The rules other than the three default rules of every namespace. */
   readonly rules: readonly Rule[]
   /** The families in which no rule looks up the main table. */
   readonly withoutMain: readonly Family[]
-  /** The routes of the tables that these look up. */
+  /** The routes of the tables that these rules look up. */
   readonly routes: readonly ListedRoute[]
-  /** The entries that were set by hand, and those of neighbours that have not answered. */
+  /** Permanent entries, and entries of neighbors that did not answer. */
   readonly neighbours: readonly Neighbour[]
-  /** The kernel's answer for each address, or why it sends nothing there. */
+  /** The kernel's route for each address, or the reason why it has none. */
   readonly routesTo: ReadonlyMap<string, ListedRoute | RouteRefusal>
-  /** The bridges that do not take frames for their own MAC, by their indexes. */
+  /** The indexes of bridges that do not accept frames for their own MAC. */
   readonly deafBridges: ReadonlySet<number>
   /**
-   * The entries of these bridges' forwarding databases that do not age, by the bridges' indexes; empty for a database
-   * that is too long to read.
+   * Entries of these bridges' forwarding databases that do not age, by bridge index. Empty for a database that is too
+   * long to read.
    */
   readonly fixedEntries: ReadonlyMap<number, readonly FixedEntry[]>
-  /** The limits of the tables of neighbours, which are one for all namespaces, and whether they were reached. */
+  /** The limits of the neighbor tables, which all namespaces share, and whether they were reached. */
   readonly neighbourTables: readonly NeighbourTable[]
-  /** The host's own entries in them that count for the limit, by family: not those that were set by hand. */
+  /** The number of the host's own entries that count toward the limit, by family. Permanent entries do not count. */
   readonly countedNeighbours: ReadonlyMap<Family, number>
   readonly ipsec: HostIpsec
 }
 
 const FAMILIES: readonly Family[] = [AF_INET, AF_INET6]
 
-/** The states of neighbours that are told. */
+/** The neighbor states in the report. */
 const TOLD = NeighbourState.Permanent | NeighbourState.Failed
 
-/** Asks the kernel for the host's route to each of the addresses, and of each bridge whether it knows itself, once. Throws `NetlinkError`. */
+/**
+ * Reads the host's route to each address, and whether each bridge knows its own MAC, with one request each. Throws
+ * `NetlinkError`.
+ */
 export function readHostTables(addresses: readonly Uint8Array[], bridges: readonly NodeLink[]): HostTables {
   using host = RouteSocket.open()
   const all = listRules(host, undefined)
@@ -77,12 +80,18 @@ export function readHostTables(addresses: readonly Uint8Array[], bridges: readon
   }
 }
 
-/** How many entries count for the limit of the kernel's table: `neigh_alloc` in net/core/neighbour.c leaves permanent ones out. */
+/**
+ * Returns the number of entries that count toward the kernel's limit. `neigh_alloc` in net/core/neighbour.c does not
+ * count permanent ones.
+ */
 export function countedOf(neighbours: readonly Neighbour[], family: Family): number {
   return neighbours.filter(({ ip, state }) => familyOf(ip) === family && !(state & NeighbourState.Permanent)).length
 }
 
-/** Whether a bridge's forwarding database does not know its own MAC for the host's; of kernels before 5.0 that cannot be asked. */
+/**
+ * Whether a bridge's forwarding database lacks its own MAC as a local entry. Always false before kernel 5.0, which
+ * cannot answer.
+ */
 function isDeaf(host: RouteSocket, { index, name, mac }: NodeLink): boolean {
   const entry = unlessErrno(
     () => findForwardingEntry(host, { index: index as Ifindex, name }, mac) ?? "unknown",
@@ -93,7 +102,10 @@ function isDeaf(host: RouteSocket, { index, name, mac }: NodeLink): boolean {
   return entry === "unknown" || entry?.isLocal === false
 }
 
-/** The datagrams that are read of one forwarding database, which containers make longer by the MACs that they send from. */
+/**
+ * The maximum of datagrams to read from one forwarding database. Containers extend it with the MACs that they send
+ * from.
+ */
 const DATAGRAMS = 64
 
 function fixedEntriesOf({ index, name }: NodeLink): FixedEntry[] {

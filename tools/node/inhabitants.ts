@@ -6,7 +6,7 @@ import type { NodeLink } from "./links.ts"
 /** Finds a process in the namespace of a link's peer; `undefined` when no process is visible. */
 export type FindInhabitant = (link: Pick<NodeLink, "nsid" | "peerNsid">) => number | undefined
 
-/** Such a function, which goes through the processes once, when it is first asked. Never throws. */
+/** Creates such a function. The first call reads all processes. Never throws. */
 export function inhabitants(): FindInhabitant {
   let processes: ReadonlyMap<number, number> | undefined
   return ({ nsid, peerNsid }) => {
@@ -17,7 +17,7 @@ export function inhabitants(): FindInhabitant {
   }
 }
 
-/** A process of each namespace that the host has an nsid for. */
+/** Returns one process of each namespace that has an nsid on the host. */
 function processesByNsid(): Map<number, number> {
   const found = new Map<number, number>()
   try {
@@ -32,7 +32,7 @@ function processesByNsid(): Map<number, number> {
       if (nsid !== undefined) found.set(nsid, Number(pid))
     }
   } catch {
-    // Without the right to look, a namespace without a path counts as gone, as it does for runtimes.
+    // Without permission, a namespace without a path counts as deleted, as it does for runtimes.
   }
   return found
 }
@@ -42,6 +42,6 @@ function nsidOf(path: string, host: RouteSocket): number | undefined {
     using netns = Netns.find(path)
     return netns && findNsid(host, netns.fd)
   } catch {
-    return undefined // the process has ended
+    return undefined // the process ended
   }
 }

@@ -24,42 +24,43 @@ import type { NodeAttachment } from "./attachments.ts"
 import { foreign } from "./foreign.ts"
 import { type FilterView, readBaseChains } from "./packet-filter.ts"
 
-/** The namespace of one or more attachments, as it is now. A list is undefined where it is too long to be read whole. */
+/** The present state of the namespace of one or more attachments. A list is undefined if it was too long to read. */
 export interface Inside {
   readonly path: string
-  /** The inode of the namespace: two paths may lead to one. */
+  /** The namespace's inode. Two paths may lead to one namespace. */
   readonly inode: bigint
   readonly links: readonly Link[] | undefined
   readonly addresses: readonly Address[] | undefined
   readonly rules: readonly Rule[] | undefined
-  /** Of the main table, and of all tables where rules lead to others. */
+  /** Routes of the main table, and of all tables if rules look up others. */
   readonly routes: readonly ListedRoute[] | undefined
   readonly neighbours: readonly Neighbour[] | undefined
-  /** How the namespace sends to the addresses that its attachments have, by these as the attachments have them. */
+  /** The namespace's routes to its attachments' addresses, keyed as the attachments have them. */
   readonly routesTo: ReadonlyMap<string, ListedRoute | RouteRefusal>
-  /** The base chains of its own packet filter with their own rules; undefined where it has none, or it may not be read. */
+  /** The base chains of its own packet filter with their rules. Undefined without any, or if they are unreadable. */
   readonly filter: FilterView | undefined
-  /** The values below /proc/sys that were asked for, by path; those that the kernel has. */
+  /** The requested values below /proc/sys by path, if the kernel has them. */
   readonly settings: ReadonlyMap<string, string>
-  /** The lists that were not read whole. */
+  /** The lists that were too long to read. */
   readonly notWhole: readonly string[]
 }
 
-/** A namespace that could not be looked into, and why. */
+/** A namespace that could not be read, and why. */
 export interface NotInside {
   readonly path: string
   readonly reason: string
 }
 
 /**
- * The datagrams that are read of one namespace, of up to 32 KiB each: some 20 links or 400 routes. A usual container has its
- * lists in a score of them, and what a container multiplies does not hold up the others.
+ * The maximum of datagrams to read from one namespace, of up to 32 KiB each: about 20 links or 400 routes each. A usual
+ * container needs about twenty. The limit keeps one container's long lists from delaying the others.
  */
 const DATAGRAMS = 128
 
 /**
- * Reads links, addresses, rules, routes and neighbours of a namespace, like `ip -n` and `nft list chains`; `undefined`
- * when it no longer exists, or is the thread's own. Never throws: unreadable parts are reported in the result.
+ * Reads links, addresses, rules, routes and neighbors of a namespace, like `ip -n` and `nft list chains`. Returns
+ * `undefined` if the namespace no longer exists or is the thread's own. Never throws: the result reports unreadable
+ * parts.
  */
 function readInside(
   path: string,
@@ -91,8 +92,8 @@ function readInside(
 }
 
 /**
- * The namespaces of the attachments whose containers live, each once, by their paths; of each the settings below /proc/sys that
- * `settingsOf` names for its attachments.
+ * Reads the namespaces of living attachments, each once, by path. Also reads the settings below /proc/sys that
+ * `settingsOf` names for their attachments.
  */
 export function readInsides(
   attachments: readonly NodeAttachment[],
@@ -158,33 +159,33 @@ function readLists(
   return { links, addresses, rules, routes, neighbours, filter: chains, notWhole }
 }
 
-/** The link with a name that can be shown: the container has chosen it. */
+/** Returns the link with its name escaped, because the container chose the name. */
 function named(link: Link): Link {
   const name = foreign(link.name)
   return name === link.name ? link : { ...link, name }
 }
 
-/** The priorities of the rules that every namespace begins with: local, main, default. */
+/** The priorities of the default rules of every namespace: local, main, default. */
 const usual: ReadonlyMap<number, number> = new Map([
   [0, 255],
   [32766, 254],
   [32767, 253],
 ])
 
-/** The families that have rules, but no rule for the main table, as after `ip rule flush`. */
+/** Returns the families that have rules but no rule for the main table, as after `ip rule flush`. */
 export function familiesWithoutMain(rules: readonly Rule[]): Family[] {
   const families = [...new Set(rules.map(({ family }) => family))]
   return families.filter((family) => !rules.some((rule) => rule.family === family && rule.table === RT_TABLE_MAIN))
 }
 
-/** Whether a rule is one of those that every namespace begins with. */
+/** Whether a rule is one of the default rules of every namespace. */
 export function isUsual({ priority = 0, table, src, dst, inputInterface, outputInterface, mark }: Rule): boolean {
   return usual.get(priority) === table && !src && !dst && !inputInterface && !outputInterface && !mark
 }
 
 /**
- * Whether a program in a namespace takes all frames of an interface by a packet socket, as gVisor and machines in a container do,
- * which keep the interface's addresses for themselves. False where it cannot be read.
+ * Whether a program in a namespace reads all frames of an interface through a packet socket. gVisor and virtual
+ * machines in a container do so, and own the interface's addresses. False if unreadable.
  */
 export function takesFrames(path: string, index: number): boolean {
   try {

@@ -2,7 +2,7 @@ import { readTextFile } from "../../pkg/libc/mod.ts"
 import { type Ipsec, type IpsecDirection, type IpsecPolicy, readIpsec } from "../../pkg/netlink/mod.ts"
 import { AF_INET, type Cidr, contains, familyOf, formatCidr } from "../../pkg/types/mod.ts"
 
-/** The IPsec of the host, and whether a daemon makes states when a packet needs one. */
+/** The host's IPsec policies, and whether a daemon creates states on demand. */
 export interface HostIpsec extends Ipsec {
   readonly hasDaemon: boolean
 }
@@ -15,11 +15,11 @@ export function readHostIpsec(): HostIpsec {
   return { ...ipsec, hasDaemon: ipsec.policies.some(({ templates }) => templates.length > 0) && hasListener() }
 }
 
-/** NETLINK_XFRM, and its group of those who are told that a state is needed: XFRMNLGRP_ACQUIRE, <linux/xfrm.h>. */
+/** NETLINK_XFRM, and the group that receives requests for missing states: XFRMNLGRP_ACQUIRE, <linux/xfrm.h>. */
 const NETLINK_XFRM = 6
 const ACQUIRE_GROUP = 1
 
-/** Whether a socket of this namespace is told when a packet needs a state that is not there, as strongSwan's is. */
+/** Whether a socket of this namespace receives requests for missing states, like strongSwan's. */
 function hasListener(): boolean {
   const rows = readTextFile("/proc/thread-self/net/netlink").trim().split("\n").slice(1)
   return rows.some((row) => {
@@ -28,7 +28,10 @@ function hasListener(): boolean {
   })
 }
 
-/** Why a policy drops packets that come to it as they are: it blocks, or asks for a state that is not there and that nothing makes. */
+/**
+ * Returns the reason why a policy drops plain packets: it blocks, or it requires a state that does not exist and that
+ * no daemon creates.
+ */
 export function whyBlocked({ isBlocking, templates, direction }: IpsecPolicy, ipsec: HostIpsec): string | undefined {
   if (isBlocking) return "blocks them"
   const asked = templates.filter(({ isOptional }) => !isOptional)
@@ -45,13 +48,13 @@ export function whyBlocked({ isBlocking, templates, direction }: IpsecPolicy, ip
   return ipsec.hasDaemon || asked.every(isThere) ? undefined : "sends them by an IPsec state that is not there"
 }
 
-/** A policy; the default of a direction is one for all that is left. */
+/** A policy. The default of a direction matches all other packets. */
 export interface FoundPolicy {
   readonly policy: IpsecPolicy
   readonly isDefault: boolean
 }
 
-/** The policies of a family in the order in which the kernel looks at them, the defaults that block at the end. */
+/** Returns the policies of a family in the kernel's lookup order. Blocking defaults are at the end. */
 export function policiesOf({ policies, blockedByDefault }: Ipsec, family: number): FoundPolicy[] {
   const all: Cidr = { ip: new Uint8Array(family === AF_INET ? 4 : 16), prefix: 0 }
   const defaults = blockedByDefault.map((direction: IpsecDirection): FoundPolicy => {
@@ -65,13 +68,13 @@ export function policiesOf({ policies, blockedByDefault }: Ipsec, family: number
   return [...own, ...defaults]
 }
 
-/** A policy in words. */
+/** Describes a policy in words. */
 export function describePolicy({ policy: { src, dst, direction }, isDefault }: FoundPolicy): string {
   if (isDefault) return `the default policy of direction ${direction}`
   return `the policy "src ${formatCidr(src)} dst ${formatCidr(dst)} dir ${direction}"`
 }
 
-/** The first policy for a packet; one that is about a protocol, a port or a mark alone is passed over. */
+/** Returns the first policy for a packet. Skips policies for a single protocol, port or mark. */
 export function findPolicy(
   ipsec: Ipsec,
   { direction, source, destination }: { direction: IpsecDirection; source: Uint8Array; destination: Uint8Array },

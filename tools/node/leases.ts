@@ -14,18 +14,18 @@ import {
 import { basename, findStat, isDirectory, isRegularFile, join, readEntries, unlessErrno } from "../../pkg/libc/mod.ts"
 import type { NetworkFile } from "./networks.ts"
 
-/** The addresses that host-local has handed out in one network. */
+/** The addresses that host-local leases in one network. */
 export interface LeaseStore {
   readonly network: string
   readonly directory: string
   readonly leases: readonly Lease[]
   /** The range sets of the network's configuration; empty without a configuration. */
   readonly rangeSets: readonly RangeUse[]
-  /** Names that host-local uses as files, or as a directory, and that are something else, with what they are. */
+  /** Names in the store that should be host-local's files or directory and are of another type. */
   readonly broken: readonly BrokenName[]
 }
 
-/** A name of a store that is not what host-local needs. */
+/** A name of a store with the wrong file type. */
 export interface BrokenName {
   readonly path: string
   readonly kind: "a directory" | "a file" | "a FIFO, a socket or a device" | "a link to nothing"
@@ -41,7 +41,7 @@ export interface RangeUse {
   readonly total: bigint
 }
 
-/** The stores in `dataDir`, and those that networks keep elsewhere. Throws `SyscallError`. */
+/** Reads the stores in `dataDir`, and those in other directories of networks. Throws `SyscallError`. */
 export function readStores(dataDir: string, networks: readonly NetworkFile[]): LeaseStore[] {
   const directories = new Map<string, HostLocalConfig["rangeSets"]>()
   for (const config of networks.flatMap(({ pools }) => pools)) {
@@ -60,7 +60,7 @@ function readStore(directory: string, sets: HostLocalConfig["rangeSets"]): Lease
   return { network: basename(directory), directory, leases, rangeSets, broken: brokenNames(directory) }
 }
 
-/** The files that host-local opens beside those of addresses. */
+/** The files of host-local other than leases. */
 const OWN_FILES = /^(lock|last_reserved_ip\.\d+)$/
 const INDEX = ".index"
 
@@ -81,16 +81,16 @@ function brokenNames(directory: string): BrokenName[] {
   ]
 }
 
-/** The directory of files that are made ready before they have the name of an address. */
+/** The directory of files that are not yet renamed to an address. */
 const DRAFTS = "new"
 
-/** The names of entries that are not, or may not be, regular files; a store has thousands of files. */
+/** Returns the names of entries that are not, or may not be, regular files. A store has thousands of files. */
 function namesIn(directory: string): string[] {
   const entries = unlessErrno(() => readEntries(directory), "ENOENT", "ENOTDIR") ?? []
   return entries.flatMap(({ name, isFile }) => (isFile ? [] : [name]))
 }
 
-/** `undefined` when the name does not exist. */
+/** Returns the kind of a file, or `undefined` if the name does not exist. */
 function kindOf(path: string): BrokenName["kind"] | undefined {
   const found = findStat(path)
   if (found === undefined) return findStat(path, true) === undefined ? undefined : "a link to nothing"
@@ -98,7 +98,7 @@ function kindOf(path: string): BrokenName["kind"] | undefined {
   return isRegularFile(found) ? "a file" : "a FIFO, a socket or a device"
 }
 
-/** Files of which each is looked at once: a survey asks several times, and all of it is of one moment. */
+/** Returns a file reader that reads each file once, so that repeated reads see the same moment. */
 function lookedAtOnce(): Files {
   const stats = new Map<string, ReturnType<Files["stat"]>>()
   return { ...kernelFiles, stat: (path) => stats.getOrInsertComputed(path, kernelFiles.stat) }

@@ -27,56 +27,56 @@ export interface Counters {
   readonly sent: { readonly packets: bigint; readonly bytes: bigint; readonly dropped: bigint }
 }
 
-/** A link, with what tells to which others it belongs. */
+/** A link and its relations to other links. */
 export interface NodeLink {
   readonly index: number
   readonly name: string
-  /** "veth", "bridge", …; "" for devices that were not made by netlink. */
+  /** "veth", "bridge", …; "" for devices that netlink did not create. */
   readonly kind: string
-  /** The nsid of the container's namespace that it is in; undefined on the host. */
+  /** The nsid of the container's namespace that contains it. Undefined on the host. */
   readonly nsid?: number
   readonly mac: string
   readonly mtu: number
   readonly isUp: boolean
-  /** ARP is switched off. */
+  /** Whether ARP is off. */
   readonly isWithoutArp?: boolean
   /** RFC 2863: "up", "down", "lowerlayerdown", … */
   readonly state: string
   readonly alias?: string
-  /** The index of the bridge or bond that it is a port of. */
+  /** The index of its bridge or bond. */
   readonly master?: number
-  /** The index of a veth's peer, or of what a VLAN or macvlan sits on, in the namespace of `peerNsid`. */
+  /** The index of a veth's peer, or of the lower device of a VLAN or macvlan, in the namespace of `peerNsid`. */
   readonly peer?: number
-  /** The nsid of the peer's namespace; undefined for the link's own. */
+  /** The nsid of the peer's namespace. Undefined for the link's own namespace. */
   readonly peerNsid?: number
   readonly vlanId?: number
   /**
-   * For a bridge port: its state (3 is forwarding), whether it is isolated, whether it has hairpin mode, and the names
-   * of the other enabled settings of `bridge link set`.
+   * The settings of a bridge port: its state (3 is forwarding), whether it is isolated, whether it has hairpin mode,
+   * and the other enabled settings of `bridge link set` by name.
    */
   readonly port?:
     | {
         readonly state: number
         readonly isIsolated: boolean
         readonly isHairpin: boolean
-        /** Undefined for one that the kernel does not know. */
+        /** Undefined for a setting that the kernel does not know. */
         readonly settings: Readonly<Partial<Record<PortSetting, boolean>>>
       }
     | undefined
   /** The kind of the root qdisc, "noqueue" by default. */
   readonly qdisc?: string
-  /** Of a bridge: the spanning tree protocol is on. */
+  /** Whether a bridge uses the spanning tree protocol. */
   readonly hasStp?: boolean
-  /** The XDP program that is attached to it; `mode` is the word that `ip link set` has for it. */
+  /** The attached XDP program. `mode` is the keyword of `ip link set`. */
   readonly xdp?: { readonly mode: string; readonly id: number } | undefined
-  /** With prefix length; of links on the host only. */
+  /** With prefix length. Only for links on the host. */
   readonly addresses: readonly string[]
-  /** It has an address that the kernel has made of a router advertisement. */
+  /** Whether it has an address from a router advertisement. */
   readonly isAutoconfigured?: boolean
   readonly counters?: Counters | undefined
 }
 
-/** A setting of a bridge's port, by the name that `bridge link set` has for it. */
+/** A bridge port setting, by its name in `bridge link set`. */
 export type PortSetting = "learning" | "flood" | "bcast_flood" | "mcast_flood" | "locked"
 
 /** A route of the host's main table. */
@@ -85,16 +85,19 @@ export interface NodeRoute {
   readonly dst: string
   readonly gateway?: string
   readonly dev?: string
-  /** Of a route with several. */
+  /** The next hops of a multipath route. */
   readonly nextHops?: readonly NextHop[]
   readonly metric?: number
-  /** Packets are dropped: a blackhole, an unreachable or a prohibited route. */
+  /** Whether it drops packets: a blackhole, unreachable or prohibited route. */
   readonly isClosed?: boolean
-  /** RTPROT_*: 2 is the kernel's own, for the network of an address. */
+  /** RTPROT_*: 2 is the kernel's own route for the subnet of an address. */
   readonly protocol: number
 }
 
-/** The types of routes that drop packets, RTN_*, <linux/rtnetlink.h>, and such actions of rules, FR_ACT_*, <linux/fib_rules.h>, by `ip`'s words. */
+/**
+ * Route types that drop packets (RTN_*, <linux/rtnetlink.h>) and the same actions of rules (FR_ACT_*,
+ * <linux/fib_rules.h>), by the keywords of `ip`.
+ */
 export const CLOSED: ReadonlyMap<number, string> = new Map([
   [6, "blackhole"],
   [7, "unreachable"],
@@ -103,7 +106,7 @@ export const CLOSED: ReadonlyMap<number, string> = new Map([
 
 /** IFLA_XDP_ATTACHED and IFLA_XDP_PROG_ID of IFLA_XDP, <linux/if_link.h> */
 const xdpAttributes = attrs({ attached: [2, u8], id: [4, u32] })
-/** `XDP_ATTACHED_*`; several at once have no word of their own. */
+/** `XDP_ATTACHED_*`. Several modes at once have no keyword. */
 const xdpModes = ["", "xdpdrv", "xdpgeneric", "xdpoffload", "xdp"] as const
 
 /** struct rtnl_link_stats64, <linux/if_link.h>, in `IFLA_STATS64`. */
@@ -111,7 +114,8 @@ const IFLA_STATS64 = 23
 const STATS64_SIZE = 64
 
 /**
- * The links of the host, and those in namespaces that it has an nsid for and no end of a pair. Throws `NetlinkError`.
+ * Reads the links of the host, and of namespaces that have an nsid on the host and no veth end there. Throws
+ * `NetlinkError`.
  */
 export function readLinks(): NodeLink[] {
   using host = RouteSocket.open()
@@ -125,7 +129,7 @@ export function readLinks(): NodeLink[] {
     const described = describeLink(link, undefined, addresses.get(link.index))
     return autoconfigured.has(link.index) ? Object.assign(described, { isAutoconfigured: true }) : described
   })
-  const known = new Set(own.map(({ peerNsid }) => peerNsid)) // one question for each of the others
+  const known = new Set(own.map(({ peerNsid }) => peerNsid)) // one request for each of the others
   const others = listNsids(host).filter((nsid) => !known.has(nsid))
   const inside = others.flatMap((nsid) =>
     listLinksInside(host, nsid, ({ kind }) => kind !== "").map((link) => describeLink(link, nsid)),
@@ -133,7 +137,10 @@ export function readLinks(): NodeLink[] {
   return [...own, ...inside]
 }
 
-/** Its addresses as text, its counters, its XDP program and what it is as a port are made when they are looked at: they are most of the work. */
+/**
+ * Describes a link. Address texts, counters, the XDP program and port settings are computed on first use, because they
+ * are most of the work.
+ */
 function describeLink(link: Link, nsid: number | undefined, addresses: readonly Cidr[] = []): NodeLink {
   const { index, kind, mac, mtu, flags, attributes } = link
   const name = foreign(link.name)
@@ -211,7 +218,7 @@ function countersOf({ attributes: { unknown = [] } }: Link): Counters | undefine
   }
 }
 
-/** The routes of the host's main table in both families, by the names of these links. Throws `NetlinkError`. */
+/** Reads the routes of the host's main table in both families, with the names of these links. Throws `NetlinkError`. */
 export function readRoutes(links: readonly NodeLink[]): NodeRoute[] {
   using host = RouteSocket.open()
   const names = new Map(links.flatMap(({ nsid, index, name }) => (nsid === undefined ? [[Number(index), name]] : [])))

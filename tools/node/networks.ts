@@ -12,7 +12,7 @@ import {
 import { foreign } from "./foreign.ts"
 import { foreignNetwork } from "./recorded.ts"
 
-/** A file of the configuration directory: the network in it, or why it cannot be used. */
+/** A file of the configuration directory: its network, or the reason why it is unusable. */
 export interface NetworkFile {
   readonly file: string
   readonly network?: Network
@@ -21,7 +21,7 @@ export interface NetworkFile {
   readonly pools: readonly HostLocalConfig[]
 }
 
-/** The networks of a directory, in the order in which runtimes look for the first. Throws code 5. */
+/** Reads the networks of a directory in the order in which runtimes search it. Throws code 5. */
 export function readNetworks(confDir: string): NetworkFile[] {
   return networkFiles(confDir).map((file): NetworkFile => {
     try {
@@ -48,7 +48,7 @@ function hostLocalOf(name: string, plugin: JsonObject): HostLocalConfig | undefi
   return parseHostLocalConfig(network, { verb: "STATUS", args: "", raw })
 }
 
-/** The `ipam` of a plugin's configuration. */
+/** Returns the `ipam` object of a plugin's configuration. */
 export function ipamOf(plugin: JsonObject): JsonObject | undefined {
   const ipam = member(plugin, "ipam")
   return isJsonObject(ipam) ? ipam : undefined

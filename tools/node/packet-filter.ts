@@ -10,17 +10,19 @@ import {
   type Table,
 } from "../../pkg/nftables/mod.ts"
 
-/** All rules of nf_tables, those that `iptables-nft` has made included. Chains of the older iptables are not among them. */
+/** All rules of nf_tables, including those of `iptables-nft`. Rules of legacy iptables are not included. */
 export interface FilterView {
   readonly bases: readonly BaseChain[]
   readonly rules: readonly FoundRule[]
-  /** All tables, those without rules too. */
+  /** All tables, including those without rules. */
   readonly tables?: readonly Table[]
-  /** Tables with `flags dormant`: their base chains are not among `bases`, since no packet comes through them. */
+  /** Tables with `flags dormant`. No packet passes their base chains, so `bases` does not include them. */
   readonly dormant?: readonly Table[]
 }
 
-/** Reads the whole rule set, like `nft list ruleset`; undefined on a kernel without nf_tables. Throws `EPERM`. */
+/**
+ * Reads the whole rule set, like `nft list ruleset`. Returns undefined on a kernel without nf_tables. Throws `EPERM`.
+ */
 export function readPacketFilter(): FilterView | undefined {
   using filter = PacketFilter.find()
   if (!filter) return undefined
@@ -38,8 +40,9 @@ export function readPacketFilter(): FilterView | undefined {
 }
 
 /**
- * Reads the base chains of a namespace, those of dormant tables left out, with the rules in them and not in what they jump to; undefined where
- * there are no tables, as in most containers, which takes one question. Throws `NetlinkError`, `ETIME` where the socket's budget is over.
+ * Reads the base chains of a namespace with their own rules, without dormant tables and without jump targets. Returns
+ * undefined without tables, as in most containers, after one request. Throws `NetlinkError`, and `ETIME` when the
+ * socket's budget is exhausted.
  */
 export function readBaseChains(socket: Netfilter): FilterView | undefined {
   if (listTables(socket).length === 0) return undefined
@@ -48,12 +51,15 @@ export function readBaseChains(socket: Netfilter): FilterView | undefined {
   return { bases: awake, rules: awake.flatMap((base) => listRules(socket, base)) }
 }
 
-/** `enum nft_verdicts`, as they travel. */
+/** `enum nft_verdicts`, as encoded in messages. */
 const DROP = 0
 const ACCEPT = 1
 const GOTO = -4 >>> 0
 
-/** The verdict of a rule; undefined for a rule without one, and for one that returns or whose target is an extension. */
+/**
+ * Returns the verdict of a rule. Returns undefined for a rule without one, for one that returns, and for an extension
+ * as target.
+ */
 export function verdictOf({
   expressions,
 }: FoundRule): "accept" | "drop" | { jump: string; isGoto: boolean } | undefined {

@@ -6,7 +6,7 @@ import { type RecordedNetwork, recordedPlugins } from "./recorded.ts"
 /** A record of an ADD. */
 type Cached = CachedAttachment & { readonly recorded?: RecordedNetwork }
 
-/** A port that the runtime has asked to be mapped. */
+/** A port mapping that the runtime requested. */
 export interface AskedMapping {
   readonly hostIp: string
   readonly hostPort: number
@@ -15,8 +15,8 @@ export interface AskedMapping {
 }
 
 /**
- * Returns the ports that ADD had to map. A chain without portmap maps none, although runtimes pass the same values to it: that of Multus has portmap
- * in a delegate, which has a record of its own.
+ * Returns the ports that ADD had to map. A chain without portmap maps none, although runtimes pass the same values to
+ * it. In Multus's chain a delegate has portmap, and the delegate has its own record.
  */
 export function askedMappings(cached: Cached): AskedMapping[] {
   const { portMappings } = cached.capabilityArgs
@@ -37,7 +37,7 @@ export function askedMappings(cached: Cached): AskedMapping[] {
   })
 }
 
-/** The mappings that the runtime asked for, as `ports` of an attachment. */
+/** Returns the requested mappings in the format of an attachment's `ports`. */
 export function askedPorts(cached: Cached | undefined): string[] {
   return (cached ? askedMappings(cached) : []).map(
     ({ hostIp, hostPort, containerPort, protocol }) =>
@@ -45,12 +45,12 @@ export function askedPorts(cached: Cached | undefined): string[] {
   )
 }
 
-/** The address, port and protocol on the host of "203.0.113.1:8080→80/tcp": "203.0.113.1:8080/tcp". */
+/** Returns the host's address, port and protocol of "203.0.113.1:8080→80/tcp": "203.0.113.1:8080/tcp". */
 export function hostPart(port: string): string {
   return port.replace(/→\d+/, "")
 }
 
-/** A port as an object. */
+/** Returns a port as an object. */
 export function portAsJson(port: string): JsonObject {
   const [, hostIP, hostPort, containerPort, protocol = ""] = /^(?:\[?(.*?)\]?:)?(\d+)→(\d+)\/(.+)$/.exec(port) ?? []
   return {

@@ -11,17 +11,17 @@ import { RecordedNetwork } from "./recorded.ts"
 /** The default directory of host-local's files. */
 export const DEFAULT_DATA_DIR = "/var/lib/cni/networks"
 
-/** The directories of a node that are read. */
+/** The directories that are read on a node. */
 export interface NodePlaces {
   readonly confDir: string
   readonly binDirs: readonly string[]
-  /** The runtime's; others may be below it (`cacheDirs`). */
+  /** The runtime's cache. Other caches may be below it (`cacheDirs`). */
   readonly cacheDir: string
-  /** host-local's directory, for networks whose configuration has no `dataDir` or no longer exists. */
+  /** host-local's directory for networks that have no `dataDir`, or whose configuration no longer exists. */
   readonly dataDir: string
 }
 
-/** A part of the node that could not be read, and the reason; an empty list would be a wrong answer. */
+/** An unreadable part of the node, and the reason. An empty list would be a wrong answer. */
 export interface Unread {
   readonly what: "networks" | "cache" | "leases" | "links" | "routes" | "rules"
   readonly reason: string
@@ -30,15 +30,16 @@ export interface Unread {
 /** An attachment in a cache. */
 export interface CacheEntry extends CachedAttachment {
   readonly writtenMs: number | undefined
-  /** The cache in which it was found. */
+  /** The cache that contains it. */
   readonly cacheDir?: string
-  /** The network at the time of ADD; entries with the same configuration share one value. */
+  /** The network at the time of ADD. Entries with the same configuration share one value. */
   readonly recorded?: RecordedNetwork
 }
 
 /**
- * The caches of a node: the runtime's, and those below it of programs that attach by themselves, Multus in `multus`, the SDK of
- * Firecracker in a directory for each machine: every directory there that has one named `results`.
+ * Returns the caches of a node: the runtime's, and every directory below it with a subdirectory `results`. Programs
+ * that attach containers themselves have caches there: Multus in `multus`, the SDK of Firecracker in one directory per
+ * machine.
  */
 export function cacheDirs(cacheDir: string): string[] {
   const others = entriesOf(cacheDir).filter(
@@ -48,14 +49,17 @@ export function cacheDirs(cacheDir: string): string[] {
   return [cacheDir, ...others.map(({ name }) => join(cacheDir, name)).sort()]
 }
 
-/** Directories below the runtime's cache that are no caches: its own results, and leases of host-local, where a network may be named "results". */
+/**
+ * Directories below the runtime's cache that are not caches: its own results, and host-local's leases, where a network
+ * may be named "results".
+ */
 const NO_CACHES = ["results", "networks"]
 
 function entriesOf(directory: string) {
   try {
     return readEntries(directory)
   } catch {
-    return [] // what reads the cache itself says why it cannot
+    return [] // the reader of the cache itself reports why
   }
 }
 
@@ -64,18 +68,18 @@ function isDirectoryAt(path: string): boolean {
   return found !== undefined && isDirectory(found)
 }
 
-/** A node at one moment. */
+/** The state of a node at one moment. */
 export interface Node {
   readonly places: NodePlaces
   /** Milliseconds since 1970. */
   readonly readMs: number
-  /** The files of the configuration directory in the order in which runtimes look at them. */
+  /** The files of the configuration directory in the order in which runtimes search them. */
   readonly networks: readonly NetworkFile[]
   readonly cache: readonly CacheEntry[]
-  /** The files of the caches that are empty, cut short or no regular files, and hold no record. */
+  /** Cache files without a record: empty, truncated, or not regular files. */
   readonly brokenRecords?: readonly string[]
   readonly stores: readonly LeaseStore[]
-  /** The links of the host's namespace, and of namespaces in which it has no end of a pair. */
+  /** The links of the host's namespace, and of namespaces without a veth end on the host. */
   readonly links: readonly NodeLink[]
   readonly routes: readonly NodeRoute[]
   readonly rules: FilterRules
@@ -83,8 +87,8 @@ export interface Node {
 }
 
 /**
- * Reads a node. Never throws for a part that cannot be read: that is told in `unread`. Without `hasRoutes` the routes are left out, for
- * commands that do not look at them.
+ * Reads a node. Never throws for an unreadable part: `unread` reports it. Without `hasRoutes` it does not read routes,
+ * for commands that do not need them.
  */
 export function readNode(places: NodePlaces, { hasRoutes = true } = {}): Node {
   const unread: Unread[] = []
@@ -113,7 +117,7 @@ export function readNode(places: NodePlaces, { hasRoutes = true } = {}): Node {
   }
 }
 
-/** Each file of the caches is read once. Throws what reading throws. */
+/** Reads each file of the caches once. Throws read errors. */
 function readCached({ cacheDir: runtimes, binDirs }: NodePlaces): { cache: CacheEntry[]; brokenRecords: string[] } {
   const networks = new Map<Uint8Array, RecordedNetwork>()
   const nameOf = namesOfFiles(binDirs)
@@ -136,8 +140,8 @@ function readCached({ cacheDir: runtimes, binDirs }: NodePlaces): { cache: Cache
 }
 
 /**
- * The names in a cache that hold no JSON: what a full disk or a power cut leaves of a record, or a FIFO. Throws what
- * reading throws.
+ * Returns the names of cache files that contain no JSON. A full disk or a power cut leaves such records; a FIFO is
+ * another case. Throws read errors.
  */
 export function brokenRecords(cacheDir: string): string[] {
   const broken: string[] = []
@@ -153,7 +157,7 @@ function isBroken(file: string): boolean {
     JSON.parse(readTextFile(file))
     return false
   } catch (error) {
-    if (isErrno(error, "ENOENT")) return false // a DEL has removed it since
+    if (isErrno(error, "ENOENT")) return false // a DEL removed it since
     if (error instanceof SyntaxError || isErrno(error, "EINVAL", "ENXIO", "ELOOP", "EISDIR")) return true
     throw error
   }
@@ -164,7 +168,7 @@ function modifiedMs(file: string): number | undefined {
   return found && Number(found.modified / 1_000_000n)
 }
 
-/** The message of an error, and of its causes. */
+/** Returns the message of an error and its causes. */
 function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
   const details = "details" in error && typeof error.details === "string" ? `: ${error.details}` : ""

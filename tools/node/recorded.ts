@@ -2,7 +2,7 @@ import { type Network, type NetworkPlugin, parseNetworkList } from "../../pkg/li
 import { foreign, foreignValue } from "./foreign.ts"
 import type { NameOf } from "./plugin-names.ts"
 
-/** The network list that a record has of the ADD: read when it is first looked at, since a node has hundreds of the same. */
+/** The network list that a record has of the ADD. Parsed on first use, because a node has hundreds of equal lists. */
 export class RecordedNetwork {
   readonly #config: Uint8Array
   readonly #nameOf: NameOf
@@ -15,37 +15,37 @@ export class RecordedNetwork {
     this.#nameOf = nameOf
   }
 
-  /** Undefined where it cannot be read. */
+  /** The network. Undefined if it is unreadable. */
   get network(): Network | undefined {
     if (!this.#read) this.#network = tryParse(this.#config)
     this.#read = true
     return this.#network
   }
 
-  /** Its plugins by their own names; undefined where it cannot be read. */
+  /** The plugins by their own names. Undefined if the network is unreadable. */
   get plugins(): readonly NetworkPlugin[] | undefined {
     this.#plugins ??= this.network?.plugins.map((plugin) => ({ ...plugin, type: this.#nameOf(plugin.type) }))
     return this.#plugins
   }
 }
 
-/** A record of a cache; one that was read alone has its configuration as bytes only. */
+/** A record of a cache. A record that was read alone has its configuration only as bytes. */
 interface WithNetwork {
   readonly config: Uint8Array
   readonly recorded?: RecordedNetwork
 }
 
-/** The network at the ADD of an attachment; undefined where that is not known. */
+/** Returns the network at the ADD of an attachment, or undefined if unknown. */
 export function recordedNetwork(cached: WithNetwork | undefined): Network | undefined {
   return cached && (cached.recorded ?? new RecordedNetwork(cached.config)).network
 }
 
-/** The plugins of the network at the ADD of an attachment; undefined where that is not known. */
+/** Returns the plugins of the network at the ADD of an attachment, or undefined if unknown. */
 export function recordedPlugins(cached: WithNetwork | undefined): readonly NetworkPlugin[] | undefined {
   return cached && (cached.recorded ?? new RecordedNetwork(cached.config)).plugins
 }
 
-/** The network with types and values that can be shown. */
+/** Returns the network with its types and values escaped. */
 export function foreignNetwork<T extends Network>(network: T): T {
   const plugins = network.plugins.map((plugin) => ({
     ...plugin,

@@ -6,8 +6,8 @@ import type { Owner } from "../../pkg/types/mod.ts"
 import { Failures } from "../../pkg/undo/mod.ts"
 
 /**
- * Deletes the published ports and the masquerade of a deleted container from both packet filters, made by either suite,
- * like DEL of this suite's plugins. Rules of the other suite have no interface name; `ifName` is then empty. Needs no
+ * Deletes the published ports and the masquerade of a deleted container from both packet filters, like DEL of this
+ * suite's plugins. Includes rules of the other suite, which have no interface name: `ifName` is then empty. Needs no
  * plugin. Throws `CniError` after all steps.
  */
 export function deleteRulesOf(owner: Owner): void {
@@ -20,7 +20,10 @@ export function deleteRulesOf(owner: Owner): void {
   )
 }
 
-/** Deletes what `deleteRulesOf` deletes for all attachments to a network but the valid ones, as GC does. Throws `CniError`. */
+/**
+ * Deletes the rules of `deleteRulesOf` for all attachments to a network except the valid ones, as GC does. Throws
+ * `CniError`.
+ */
 export function deleteStaleRules(network: string, valid: readonly Owner[]): void {
   removeRules(
     (hostports) => hostports.gc(network, valid),

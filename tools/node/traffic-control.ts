@@ -13,28 +13,31 @@ import {
 } from "../../pkg/netlink/mod.ts"
 import type { NodeLink } from "./links.ts"
 
-/** A filter of traffic control at an interface, which takes packets off their way or may do so. */
+/** A traffic control filter at an interface that drops or redirects packets, or may do so. */
 export interface TrafficFilter {
   readonly link: NodeLink
-  /** Where `tc filter` has it: "ingress", "egress", or "parent 1:" below a qdisc. */
+  /** The place in `tc filter`: "ingress", "egress", or "parent 1:" below a qdisc. */
   readonly place: string
   readonly filter: Filter
-  /** "decides": a program or a limit, of which what it drops cannot be read. */
+  /** "decides": a program or a limit. Its drops cannot be predicted. */
   readonly effect: "drops" | "redirects" | "decides"
-  /** It matches every packet of its protocol. */
+  /** Whether it matches every packet of its protocol. */
   readonly isForAll: boolean
-  /** What decides: "police", or the name of a program. */
+  /** The name of the decision: "police", or a program's name. */
   readonly by?: string
-  /** The index of the link it redirects to, 0 for a deleted link. */
+  /** The index of the redirect's target link, or 0 for a deleted link. */
   readonly target?: number
 }
 
-/** The datagrams that are read of all filters: a program in a loop that adds filters does not hold up doctor. No container can add any. */
+/**
+ * The maximum of datagrams to read of all filters, so that a program that adds filters in a loop does not delay doctor.
+ * Containers cannot add filters here.
+ */
 const DATAGRAMS = 4096
 
 /**
- * The filters of these links of the host that take packets off their way, in the order in which the kernel asks them, like `tc filter show
- * dev LINK ingress`. Programs that are attached by a link of BPF ("tcx") are not among them. Throws `NetlinkError`.
+ * Reads the filters of the host's links that drop or redirect packets, in the kernel's order, like `tc filter show dev
+ * LINK ingress`. Programs attached by a BPF link ("tcx") are not included. Throws `NetlinkError`.
  */
 export function readTrafficFilters(links: readonly NodeLink[]): TrafficFilter[] {
   using route = RouteSocket.open(new Budget(0, DATAGRAMS))
@@ -51,7 +54,7 @@ export function readTrafficFilters(links: readonly NodeLink[]): TrafficFilter[] 
   })
 }
 
-/** The places below a qdisc that have filters, by tc's words and as parents. */
+/** Returns the places below a qdisc that have filters: tc's words and the parents. */
 function placesOf(kind: string, handle: number): [string, number][] {
   if (kind === "ingress") return [["ingress", CLSACT_INGRESS]]
   if (kind !== "clsact") return [[`parent ${(handle >>> 16).toString(16)}:`, handle]]
@@ -61,12 +64,12 @@ function placesOf(kind: string, handle: number): [string, number][] {
   ]
 }
 
-/** `TCA_BPF_FLAG_ACT_DIRECT`, <linux/pkt_cls.h>: what the program returns is what becomes of the packet. */
+/** `TCA_BPF_FLAG_ACT_DIRECT`, <linux/pkt_cls.h>: the program's return value is the verdict. */
 const DIRECT = 1
 /** `BPF_RET | BPF_K`, <linux/filter.h> */
 const RETURN = 6
 
-/** What a filter does to packets, if it takes them off their way. */
+/** Returns the effect of a filter on packets, if it drops or redirects them. */
 export function describeFilter(filter: Filter): Pick<TrafficFilter, "effect" | "isForAll" | "by" | "target">[] {
   const { options } = filter
   if (!options) return []
@@ -96,7 +99,7 @@ function asksNothing({ kind, options, chain }: Filter): boolean {
   return kind === "bpf" && (returnedAlways(options.code) ?? 0) !== 0
 }
 
-/** What a program of classic BPF returns for each packet, where it is this one instruction: struct sock_filter. */
+/** Returns the constant return value of a classic BPF program of one instruction: struct sock_filter. */
 function returnedAlways(code: Uint8Array | undefined): number | undefined {
   if (code?.length !== 8 || code[0] !== RETURN) return undefined
   return new DataView(code.buffer, code.byteOffset).getUint32(4, true)
