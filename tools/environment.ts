@@ -23,16 +23,16 @@ type Env = Readonly<Record<string, string | undefined>>
 export const defaults = { confDir: "/etc/cni/net.d", binDir: "/opt/cni/bin", cacheDir: "/var/lib/cni", ifName: "eth0" }
 
 /**
- * The container ID that upstream's cnitool makes from a namespace: "cnitool-" and the first ten bytes of the SHA-512 of
- * the absolute path, in hex. Both our tools use it, so that one can delete what the other added.
+ * Returns the container ID that upstream's cnitool derives from a namespace: "cnitool-" and the first ten bytes of the
+ * SHA-512 of the absolute path, in hex. Both our tools use it, so that one can delete what the other added.
  */
 export function containerIdOf(netns: string): string {
   return `cnitool-${sha512(resolve(netns)).slice(0, 20)}`
 }
 
 /**
- * An interface of a namespace, as the environment describes it where nothing is given: `CNI_IFNAME`, `CNI_ARGS`, `CAP_ARGS`.
- * Throws code 4.
+ * Returns an interface of a namespace as the environment describes it: `CNI_IFNAME`, `CNI_ARGS`, `CAP_ARGS`. Throws
+ * code 4.
  */
 export function attachmentOf(
   env: Env,
@@ -48,7 +48,7 @@ export function attachmentOf(
   }
 }
 
-/** Reads `CNI_ARGS`, "K=V;K=V". Both sides must be there, and no further "=". Throws code 4. */
+/** Reads `CNI_ARGS`, "K=V;K=V". Both sides are required, and a second "=" is invalid. Throws code 4. */
 function readArgs({ CNI_ARGS: text = "" }: Env): Attachment["args"] {
   if (text === "") return []
   return text.split(";").map((pair) => {
@@ -73,7 +73,7 @@ function readCapabilityArgs({ CAP_ARGS: text = "" }: Env): JsonObject {
   )
 }
 
-/** A list of directories, "A:B", made absolute; empty elements mean nothing and are left out. */
+/** Splits a list of directories, "A:B", and makes them absolute. Ignores empty elements. */
 export function readPath(text: string): string[] {
   return text
     .split(":")
@@ -81,28 +81,31 @@ export function readPath(text: string): string[] {
     .map((directory) => resolve(directory))
 }
 
-/** The terminal and the variables of a command line tool: tests pass their own. */
+/** The terminal and the variables of a command line tool. Tests pass their own. */
 export interface Terminal extends ScreenSize {
   readonly env: Readonly<Record<string, string | undefined>>
-  /** Writes text without a newline of its own, its control characters as escapes (`visible`); bytes as they are. */
+  /** Writes text without adding a newline, with control characters escaped (`visible`). Writes bytes unchanged. */
   readonly stdout: (text: string | Uint8Array) => void
   readonly stderr: (text: string | Uint8Array) => void
-  /** All of stdin, to its end. */
+  /** Reads all of stdin. */
   readonly stdin: () => Promise<string>
   /** Whether stdout is a terminal. */
   readonly interactive: boolean
   /** Whether stderr is a terminal. */
   readonly watched?: boolean
-  /** Ctrl-C, or the service manager's "stop". */
+  /** Aborts at Ctrl-C, or the service manager's stop. */
   readonly signal: AbortSignal
 }
 
-/** An environment for a program. */
+/** Returns the variables that have a value. */
 export function givenVariables(env: Env): Record<string, string> {
   return Object.fromEntries(Object.entries(env).filter((entry): entry is [string, string] => entry[1] !== undefined))
 }
 
-/** The terminal of this process. Of a command that can be stopped the first Ctrl-C says stop; the second one ends the process. */
+/**
+ * Returns the terminal of this process. In a command that can be stopped, the first Ctrl-C aborts the signal and the
+ * second one ends the process.
+ */
 export function processTerminal(): Terminal {
   const signal = stopOnceAsked(stopAtSignals)
   const env = readEnvironment()
@@ -124,8 +127,8 @@ export function processTerminal(): Terminal {
 }
 
 /**
- * SIGINT and SIGTERM say stop. Before, and in commands that never ask, they end the process at once: also while open(2) waits for a file
- * system that does not answer, which no signal that is caught or blocked interrupts.
+ * Makes SIGINT and SIGTERM abort the signal. Before its first use, and in commands that never use it, they end the
+ * process at once. A caught or blocked signal would not interrupt open(2) on a file system that does not answer.
  */
 function stopAtSignals(stop: Stop): void {
   for (const [name, signal] of [
@@ -154,10 +157,10 @@ async function readAll(fd: Fd, signal: AbortSignal): Promise<string> {
   }
 }
 
-/** The exit code after a closed stdout: 128 + SIGPIPE, as shells show it for `ls | head`. */
+/** The exit code after a closed stdout: 128 + SIGPIPE, as shells report it for `ls | head`. */
 const READER_GONE = 141
 
-/** Writes all of it. Ends the process, without a word, when the pipe has no reader any more. */
+/** Writes everything. Ends the process silently when the pipe has no reader. */
 function writeAll(fd: Fd, text: string | Uint8Array): void {
   let rest = typeof text === "string" ? encodeUtf8(visible(text)) : text
   while (rest.length > 0) {
@@ -166,10 +169,10 @@ function writeAll(fd: Fd, text: string | Uint8Array): void {
     } catch (error) {
       if (isErrno(error, "EPIPE")) leave(READER_GONE)
       if (!isErrno(error, "EAGAIN")) throw error
-      poll(fd, Poll.Out, FULL_MS) // the other end has made the pipe non-blocking, and it is full
+      poll(fd, Poll.Out, FULL_MS) // the other end made the pipe non-blocking, and it is full
     }
   }
 }
 
-/** How long to wait for a full pipe before another attempt. */
+/** The wait for a full pipe before the next attempt. */
 const FULL_MS = 1000

@@ -1,7 +1,7 @@
 import { didYouMean } from "../pkg/config/mod.ts"
 import { type Node, type NodeAttachment, readNetworks } from "./node/mod.ts"
 
-/** Throws with the list of networks unless `name` is among them; `none` says what has been searched. */
+/** Throws with the list of networks unless it includes `name`. `none` describes the search for an empty list. */
 export function requireNetwork(
   name: string | undefined,
   known: Iterable<string>,
@@ -16,13 +16,16 @@ export function requireNetwork(
   )
 }
 
-/** 'there are "lan", "pods"' */
+/** Returns 'there are "lan", "pods"'. */
 export function listOfNetworks(names: Iterable<string>): string {
   const quoted = [...new Set(names)].sort().map((each) => `"${each}"`)
   return quoted.length === 0 ? "there are no networks" : `there are ${quoted.join(", ")}`
 }
 
-/** The networks of a node, by files and by attachments; with `name` where a file cannot be read, which may have that network. */
+/**
+ * Returns the networks of a node, by files and by attachments. Includes `name` if a file is unreadable, because it may
+ * contain that network.
+ */
 export function networksOf(
   { networks }: Pick<Node, "networks">,
   attachments: readonly Pick<NodeAttachment, "network">[],
@@ -37,7 +40,7 @@ export function networksOf(
   ]
 }
 
-/** The networks of a directory's files; none where there is no directory. */
+/** Returns the networks of a directory's files, or none without the directory. */
 export function configuredNetworks(confDir: string, name?: string): string[] {
   try {
     return networksOf({ networks: readNetworks(confDir) }, [], name)

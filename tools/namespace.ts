@@ -3,8 +3,9 @@ import { getLink, setLink } from "../pkg/netlink/mod.ts"
 import { Netns } from "../pkg/netns/mod.ts"
 
 /**
- * Makes a network namespace, like `unshare --net`. It is held by a descriptor alone: it ends with this process, also
- * with one that is killed, and its links and the addresses on their other ends go with it. Throws `EPERM` without CAP_SYS_ADMIN.
+ * Creates a network namespace, like `unshare --net`. Only a descriptor holds it, so it ends with this process, even if
+ * the process is killed. Its links and the addresses on their other ends are then deleted too. Throws `EPERM` without
+ * CAP_SYS_ADMIN.
  */
 export function makeNamespace(): Netns {
   using home = Netns.own()
@@ -14,7 +15,7 @@ export function makeNamespace(): Netns {
   })
 }
 
-/** The same, with `lo` up, as in the container of a runtime. */
+/** Creates such a namespace with `lo` up, like a runtime's container. */
 export function makeContainerNamespace(): Netns {
   const made = makeNamespace()
   using inside = made.openRoute()
@@ -22,7 +23,7 @@ export function makeContainerNamespace(): Netns {
   return made
 }
 
-/** The path by which other processes open a namespace that this one holds. */
+/** Returns the path by which other processes open a namespace that this process holds. */
 export function heldPath(netns: Netns): string {
   return `/proc/${processId()}/fd/${netns.fd}`
 }

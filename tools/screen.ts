@@ -1,45 +1,49 @@
-/** The tone of a text. Colour only repeats the words. */
+/** The tone of a text. Color only repeats the words. */
 export type Tone = "good" | "warning" | "bad" | "quiet" | "strong"
 
-/** SGR parameters, ECMA-48 8.3.117: the terminal's own colours, which suit its background. */
+/** SGR parameters, ECMA-48 8.3.117: the terminal's own colors, which suit its background. */
 const parameters: Readonly<Record<Tone, string>> = { good: "32", warning: "33", bad: "31;1", quiet: "2", strong: "1" }
 
 /** A cell of a table. */
 export type Cell = string | { readonly text: string; readonly tone: Tone }
 
-/** What text on stdout is made to fit. */
+/** The limits of text on stdout. */
 export interface ScreenSize {
-  /** The width of stdout in characters, at this moment; undefined where there is no limit. */
+  /** The present width of stdout in characters. Undefined without a limit. */
   readonly columns?: number | undefined
-  /** Whether stdout shows colours and its user wants them: <https://no-color.org>. */
+  /** Whether stdout supports colors and the user wants them: <https://no-color.org>. */
   readonly colour?: boolean
 }
 
-/** What text is made for: `isWide` has every column, and without `hasHeads` tables are their rows alone. */
+/** The format of text. `isWide` shows every column. Without `hasHeads` tables have only rows. */
 export interface Screen extends ScreenSize {
   readonly isWide?: boolean
   readonly hasHeads?: boolean
 }
 
-/** A column by its head. One that has nothing else is cut where a table does not fit its screen. */
+/** A column by its head. Without other properties, a column is shortened when its table does not fit the screen. */
 export type Column = string | { readonly head: string; readonly isWhole?: boolean; readonly falls?: number }
 
-/** Narrower than this no column is made to fit a terminal. */
+/** The smallest width to which a column is shortened. */
 const LEAST_WIDTH = 8
 
-/** The text in the colour of its tone, where there are colours. */
+/** Returns the text in the color of its tone, if the screen has colors. */
 export function tinted(text: string, tone: Tone, { colour }: ScreenSize): string {
   return colour && text !== "" ? `\x1b[${parameters[tone]}m${text}\x1b[0m` : text
 }
 
-/** What the tools themselves write: a cleared screen or line at the beginning, and the tones. Then controls, C0 and C1, and those that turn the direction of text. */
+/**
+ * Matches the tools' own sequences first: a cleared screen or line at the beginning, and the tones. Then matches
+ * control characters (C0 and C1) and bidirectional formatting characters.
+ */
 const CONTROLS =
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: this expression finds them
   /^(?:\x1b\[H\x1b\[J|\r\x1b\[K)|\x1b\[(?:0|1|2|31;1|32|33)m|[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufffe\uffff]/g
 
 /**
- * The text with each control character as its escape, such as `\u001b`, which JSON has too: a container can put them into the name of an interface, where
- * they would clear the screen or hide a line. Newlines, tabs and the colours of `tinted` stay.
+ * Returns the text with each control character escaped, such as `\u001b`, an escape that JSON also has. A container can
+ * put them into the name of an interface, where they would clear the screen or hide a line. Newlines, tabs and the
+ * colors of `tinted` stay.
  */
 export function visible(text: string): string {
   return text.replace(CONTROLS, (found) => {
@@ -48,9 +52,10 @@ export function visible(text: string): string {
 }
 
 /**
- * A table whose lines fit the terminal: columns are as wide as their widest cell, and where that is too much the widest ones
- * are cut, with "…" at the cut, and then those with `falls` are left out, the lowest number first. Columns that are `isWhole` are
- * never cut. Without a terminal all is whole. Nothing at all when there are no rows.
+ * Returns a table whose lines fit the terminal. Columns are as wide as their widest cell. If a line is too long, the
+ * widest columns are shortened and end with "…". If that is not enough, columns with `falls` are dropped, the lowest
+ * number first. Columns with `isWhole` are never shortened. Without a terminal nothing is shortened. Returns an empty
+ * text without rows.
  */
 export function fittedTable(columns: readonly Column[], rows: readonly (readonly Cell[])[], screen: Screen): string {
   if (rows.length === 0) return ""
@@ -72,12 +77,12 @@ export function fittedTable(columns: readonly Column[], rows: readonly (readonly
   return `${shown.map(line).join("\n")}\n`
 }
 
-/** A container's ID: on a terminal, one of 64 digits is its first 12, as runtimes show it. */
+/** Returns a container's ID. On a terminal, an ID of 64 digits is shortened to 12, as in runtimes. */
 export function containerText(id: string, { columns }: ScreenSize): string {
   return columns !== undefined && /^[0-9a-f]{64}$/.test(id) ? id.slice(0, 12) : id
 }
 
-/** Text in lines of the terminal's width, or of 100 characters, broken between words; each begins with `indent`. */
+/** Wraps text between words at the terminal's width, or at 100 characters. Each line begins with `indent`. */
 export function wrapped(text: string, { columns = 100 }: ScreenSize, indent = ""): string {
   const room = Math.max(LEAST_WIDTH, Math.min(columns, 120) - indent.length)
   const lines: string[] = []
@@ -110,12 +115,15 @@ function headOf(column: Column): string {
 
 interface Fitted {
   readonly column: Column
-  /** The place of its cells in a row. */
+  /** The index of its cells in a row. */
   readonly at: number
   readonly width: number
 }
 
-/** The shown columns with widths that fit; wider than the screen when no column can be narrowed further. */
+/**
+ * Returns the shown columns with widths that fit. The result is wider than the screen when no column can be narrowed
+ * further.
+ */
 function fitInto(columns: readonly Fitted[], room: number | undefined): readonly Fitted[] {
   if (room === undefined) return columns
   const narrow = narrowed(columns, room)
@@ -130,7 +138,7 @@ function fitInto(columns: readonly Fitted[], room: number | undefined): readonly
       )
 }
 
-/** Narrows the widest column that may be cut, until all columns fit or have their smallest width. */
+/** Narrows the widest column that may be shortened, until all columns fit or have their smallest width. */
 function narrowed(columns: readonly Fitted[], room: number): readonly Fitted[] {
   const spare = ({ column, width }: Fitted) =>
     typeof column !== "string" && column.isWhole ? 0 : Math.max(0, width - Math.max(LEAST_WIDTH, headOf(column).length))
@@ -144,7 +152,7 @@ function narrowed(columns: readonly Fitted[], room: number): readonly Fitted[] {
   return fitted
 }
 
-/** The number of characters by which lines are too long, with two blanks between columns. */
+/** Returns the number of characters by which lines are too long, with two blanks between columns. */
 function excessOf(columns: readonly Fitted[], room: number): number {
   return columns.reduce((sum, { width }) => sum + width + 2, -2) - room
 }

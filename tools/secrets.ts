@@ -5,10 +5,10 @@ import { isJsonObject, type JsonValue } from "../pkg/types/mod.ts"
 const SECRET_KEY = /pass|secret|token|credential|auth|private|apikey|api_key|psk|certificate/i
 /** The user and the password in a URL: `//user:password@`, and `//token@`. */
 const USER_INFO = /\/\/(?:[^\s"'<>/@:]*:[^\s"'<>]*|[^\s"'<>/@:]+)@/g
-/** The text in place of a secret. */
+/** The replacement of a secret. */
 const REMOVED = "(removed)"
 
-/** The value with the values of keys that sound secret replaced, however deep, and without users and passwords in URLs. */
+/** Returns the value with the values of secret keys replaced at any depth, and without users and passwords in URLs. */
 export function redact(value: JsonValue): JsonValue {
   if (typeof value === "string") return redactText(value)
   if (Array.isArray(value)) return value.map(redact)
@@ -18,19 +18,20 @@ export function redact(value: JsonValue): JsonValue {
   )
 }
 
-/** The value of a key, or what stands in its place. */
+/** Returns the value of a key, or its replacement. */
 export function redactMember(key: string, value: JsonValue): JsonValue {
   return SECRET_KEY.test(key) ? REMOVED : redact(value)
 }
 
-/** The text without users and passwords in URLs. */
+/** Returns the text without users and passwords in URLs. */
 export function redactText(text: string): string {
   return text.includes("@") ? text.replace(USER_INFO, `//${REMOVED}@`) : text
 }
 
 /**
- * Writes a file that its owner alone reads: a new file, renamed into the place of one that has the name. Throws what writing throws, and for a name
- * that is a link, which may be another user's and lead anywhere, a directory or a device.
+ * Writes a file that only its owner can read. Creates a new file and renames it to the name. Throws write errors. Also
+ * throws for an existing symbolic link, which may belong to another user and lead anywhere, and for a directory or a
+ * device.
  */
 export function writePrivateFile(file: string, content: string | Uint8Array): void {
   const found = findStat(file, true)

@@ -2,7 +2,7 @@ import type { Lease } from "../ipam/host-local/main.ts"
 import type { JsonObject, Result } from "../pkg/types/mod.ts"
 import { containerText, fittedTable, type Screen } from "./screen.ts"
 
-/** A result for human eyes: interfaces with their addresses, then routes, then name servers. */
+/** Returns a result as text: interfaces with their addresses, then routes, then name servers. */
 export function resultTable({ interfaces, ips, routes, dns }: Result, screen: Screen): string {
   const rows = interfaces.map((one, index) => {
     const own = ips.filter((ip) => ip.interface === index)
@@ -41,9 +41,9 @@ const resultColumns = [
   { head: "GATEWAY", falls: 2 },
 ]
 
-/** Sorted by names, as people do it: "web-9" comes before "web-10". */
+/** Sorts by names in natural order: "web-9" comes before "web-10". */
 export function sortedByNames<T>(items: readonly T[], namesOf: (item: T) => readonly string[]): T[] {
-  const keys = new Map<string, string>() // most names of a node are those of many
+  const keys = new Map<string, string>() // most names of a node occur many times
   const padded = (name: string) => name.replace(/\d+/g, (digits) => digits.padStart(20, "0"))
   const keyOf = (item: T) => namesOf(item).map((name) => keys.getOrInsertComputed(name, padded))
   const keyed = items.map((item) => ({ item, key: keyOf(item).join("\0") }))
@@ -59,7 +59,9 @@ export interface NetworkUse {
 
 const BAR_WIDTH = 20
 
-/** A table for people: a usage bar for each range set, then a row for each address. `nowMs` since 1970. */
+/**
+ * Returns a table for terminals: a usage bar for each range set, then a row for each address. `nowMs` is since 1970.
+ */
 export function leaseTable(networks: readonly NetworkUse[], nowMs: number, screen: Screen): string {
   if (networks.length === 0) return "No addresses are handed out\n"
   return networks.map((network) => networkText(network, nowMs, screen)).join("\n")
@@ -90,13 +92,13 @@ function networkText({ name, ranges, leases }: NetworkUse, nowMs: number, screen
   return `${name}\n${bars.join("")}${indent(fittedTable(leaseColumns, rows, room))}`
 }
 
-/** "alive  /run/netns/a", "gone, reclaimable  /run/netns/b", "?" */
+/** Returns "alive  /run/netns/a", "gone, reclaimable  /run/netns/b", or "?". */
 function namespaceText({ netns, reclaimable }: Lease): string {
   const state = netns === undefined ? "?" : netns.exists ? "alive" : "gone"
   return `${state}${reclaimable ? ", reclaimable" : ""}${netns === undefined ? "" : `  ${netns.path}`}`
 }
 
-/** "[######··············]"; anything used shows, and only full is full. */
+/** Returns "[######··············]". Any use shows, and only a full set is full. */
 export function usageBar(used: number, total: bigint): string {
   const share = total === 0n ? 1 : used / Number(total)
   const most = BigInt(used) >= total ? BAR_WIDTH : BAR_WIDTH - 1
@@ -104,7 +106,7 @@ export function usageBar(used: number, total: bigint): string {
   return `[${"#".repeat(filled)}${"·".repeat(BAR_WIDTH - filled)}]`
 }
 
-/** "12s", "5m", "3h", "9d" */
+/** Returns "12s", "5m", "3h", or "9d". */
 export function age(ms: number): string {
   const seconds = Math.max(0, Math.floor(ms / 1000))
   if (seconds < 60) return `${seconds}s`
@@ -117,7 +119,7 @@ function indent(text: string): string {
   return text.replace(/^(?=.)/gm, "  ")
 }
 
-/** The leases as JSON. Counts of addresses are text where a number could not hold them. */
+/** Returns the leases as JSON. Counts of addresses are text if a number cannot hold them. */
 export function useAsJson({ name, ranges, leases }: NetworkUse): JsonObject {
   return {
     network: name,

@@ -2,16 +2,16 @@ import { decodeUtf8 } from "../pkg/engine/mod.ts"
 import { sleep } from "../pkg/loop/mod.ts"
 import type { Terminal } from "./environment.ts"
 
-/** Home, and clear from there to the end of the screen: ECMA-48 8.3.57 and 8.3.39. */
+/** Moves the cursor home, and clears to the end of the screen: ECMA-48 8.3.57 and 8.3.39. */
 const CLEAR = "\x1b[H\x1b[J"
 
-/** The exit code of a command line that was not understood: no later look makes it better. */
+/** The exit code of an invalid command line. Another run would not help. */
 const NOT_UNDERSTOOD = 2
 
 /**
- * Runs a command again and again, and shows what it says each time that this has changed: on a terminal on a cleared screen,
- * else one after the other. Its faults and errors are shown, and it goes on until the terminal's signal. Returns the exit
- * code: 0, and 2 for a command line that was not understood.
+ * Runs a command repeatedly, and prints its output when it changes: on a terminal after clearing the screen, otherwise
+ * appended. Also prints its faults and errors, and continues until the terminal's signal. Returns exit code 0, or 2 for
+ * an invalid command line.
  */
 export async function watch(
   run: (terminal: Terminal) => Promise<number>,

@@ -35,7 +35,7 @@ Examples:
   },
 }
 
-/** The container's namespace is deleted with everything else. */
+/** Returns the changes without the namespace's path, because the namespace is deleted. */
 function withoutPath(made: Made): Made {
   const interfaces = (made.result.interfaces ?? []) as JsonObject[]
   const shown = interfaces.map((one) => (one.sandbox === undefined ? one : { ...one, sandbox: "container" }))

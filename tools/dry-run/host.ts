@@ -22,7 +22,7 @@ import { formatCidr, formatIp, parseCidr, parseIp } from "../../pkg/types/mod.ts
 import { STAND_IN } from "./namespace-state.ts"
 import { type Rules, readIptables, readRules, writeIptables, writeRules } from "./rules.ts"
 
-/** The state of a host on which ADD's result depends, as JSON: the private copy is made from it. */
+/** The state of a host on which ADD's result depends, as JSON. The private copy is created from it. */
 export interface HostState {
   readonly links: readonly HostLink[]
   readonly routes: readonly HostRoute[]
@@ -53,7 +53,7 @@ interface HostRoute {
 /** Settings of the host that ADD may change. */
 export const watchedSysctls = ["net/ipv4/ip_forward", "net/ipv6/conf/all/forwarding"]
 
-/** Reads the host: bridges, links with addresses, and links that `named` has; containers' ends without addresses are left out. */
+/** Reads the host's bridges, links with addresses, and the links in `named`. Skips container ends without addresses. */
 export function readHost(named: ReadonlySet<string>): HostState {
   using route = RouteSocket.open()
   const addresses = listAddresses(route)
@@ -75,7 +75,7 @@ export function readHost(named: ReadonlySet<string>): HostState {
     })),
     routes: routes.flatMap(({ dst, prefix, gateway, index, priority, type, protocol }) => {
       const dev = nameOf(index)
-      if (type !== 1 || protocol === 2 || dev === undefined) return [] // the kernel makes its own from the addresses
+      if (type !== 1 || protocol === 2 || dev === undefined) return [] // the kernel creates its own from the addresses
       return [{ dst: formatCidr({ ip: dst, prefix }), gateway: gateway && formatIp(gateway), dev, metric: priority }]
     }),
     sysctls: readSysctls(),
@@ -84,7 +84,7 @@ export function readHost(named: ReadonlySet<string>): HostState {
   }
 }
 
-/** The values of the watched settings in this namespace; those that there are. */
+/** Returns the values of the watched settings in this namespace. Skips missing ones. */
 export function readSysctls(): Record<string, string> {
   return Object.fromEntries(
     watchedSysctls.flatMap((key) => {
@@ -97,13 +97,13 @@ export function readSysctls(): Record<string, string> {
   )
 }
 
-/** Makes a host like that in this namespace. Devices are stand-ins of the same name, MAC and MTU. */
+/** Recreates the host's state in this namespace. Its devices are stand-ins with the same name, MAC and MTU. */
 export function copyHost({ links, routes, sysctls, rules, iptables }: HostState): void {
   using route = RouteSocket.open()
   setLink(route, getLink(route, "lo"), { up: true })
   for (const [key, value] of Object.entries(sysctls)) tryWriteSysctl(key, value)
   for (const [at, link] of links.entries()) copyLink(route, link, `${STAND_IN}${at}`)
-  // A gateway may be reached by a route that comes later.
+  // A later route may make the gateway reachable.
   for (let round = 0; round < 2; round++) for (const each of routes) tryAddRoute(route, each)
   if (rules !== undefined) writeRules(rules)
   writeIptables(iptables)
@@ -139,6 +139,6 @@ function tryAddRoute(route: RouteSocket, { dst, gateway, dev, metric }: HostRout
       priority: metric,
     })
   } catch {
-    // There already, or by a way that was left out.
+    // The route exists, or its gateway was skipped.
   }
 }

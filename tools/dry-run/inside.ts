@@ -13,14 +13,14 @@ import { filesWritten, type SealPlan, sealFiles } from "./seal.ts"
 export interface DryRun {
   readonly host: HostState
   readonly files: SealPlan
-  /** The network's list, its directory's plugins included. */
+  /** The network list, including the plugins of its directory. */
   readonly list: string
   readonly path: readonly string[]
   readonly attachment: Omit<Attachment, "netns">
   readonly timeoutMs: number | undefined
 }
 
-/** Its answer on stdout. */
+/** The private copy's answer on stdout. */
 export type DryRunAnswer = { readonly error: ErrorObject } | { readonly made: Made }
 
 /** The changes that an ADD would make. */
@@ -34,7 +34,7 @@ export interface Made {
   readonly rules: string | undefined
 }
 
-/** Runs a real ADD in the namespaces of this process, which are its own, and ends with them. */
+/** Runs a real ADD in this process's own namespaces, which end with the process. */
 export async function runInside({
   stdin,
   env,

@@ -1,10 +1,13 @@
 import { encodeUtf8 } from "../../pkg/engine/mod.ts"
 import { findProgram, readEnvironment, type Spawned, spawn } from "../../pkg/libc/mod.ts"
 
-/** Rule sets of large nodes have some megabytes. */
+/** Large nodes have rule sets of several megabytes. */
 const OUTPUT_MAX = 256 << 20
 
-/** Runs a program of the host to its end, found by PATH; undefined where it is not installed. Throws `SyscallError`. */
+/**
+ * Runs a program of the host, found by PATH, until it exits. Returns undefined if it is not installed. Throws
+ * `SyscallError`.
+ */
 export function runByName(name: string, args: readonly string[], stdin = ""): Spawned | undefined {
   const env = readEnvironment()
   const path = findProgram(name, env.PATH)

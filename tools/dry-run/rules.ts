@@ -1,14 +1,17 @@
 import { decodeUtf8 } from "../../pkg/engine/mod.ts"
 import { runByName } from "./programs.ts"
 
-/** Runs a program and returns what it prints; undefined where it is not installed, or fails. */
+/** Runs a program and returns its output, or undefined if it is not installed or fails. */
 export function tryOutput(command: readonly string[], stdin = ""): string | undefined {
   const [name = "", ...args] = command
   const ended = runByName(name, args, stdin)
   return ended?.exitCode === 0 ? decodeUtf8(ended.stdout) : undefined
 }
 
-/** The rules of a namespace: each table as `nft` prints it, by "ip cni_masquerade"; undefined without the program `nft`. */
+/**
+ * The rules of a namespace: each table as `nft` prints it, by a name such as "ip cni_masquerade". Undefined without the
+ * program `nft`.
+ */
 export type Rules = Readonly<Record<string, string>>
 
 /** Reads all tables of this namespace. */
@@ -19,7 +22,10 @@ export function readRules(): Rules | undefined {
   return Object.fromEntries(names.map((name) => [name, tryOutput(["nft", "list", "table", ...name.split(" ")]) ?? ""]))
 }
 
-/** Makes tables as they were read elsewhere. Those of iptables' programs cannot be read by `nft`: those are for `writeIptables`. */
+/**
+ * Creates tables from the text of `readRules`. `nft` cannot read the tables of iptables' programs: use `writeIptables`
+ * for those.
+ */
 export function writeRules(rules: Rules): void {
   for (const text of Object.values(rules)) if (!/\bxt (target|match)\b/.test(text)) tryOutput(["nft", "-f", "-"], text)
 }
@@ -32,14 +38,14 @@ export function readIptables(): Readonly<Record<string, string>> {
   return Object.fromEntries(saved.filter(([, text]) => text?.includes("-A ")))
 }
 
-/** Restores them in this namespace. */
+/** Restores this output in this namespace. */
 export function writeIptables(saved: Readonly<Record<string, string>>): void {
   for (const [program, text] of Object.entries(saved)) tryOutput([`${program}-restore`], text)
 }
 
 /**
- * The lines that are in the second rule set and not in the first, below the headlines of what they stand in. Elements of sets stand
- * on a line each.
+ * Returns the lines of the second rule set that the first does not have, below the headings of their blocks. Each set
+ * element has its own line.
  */
 export function addedRules(before: Rules, after: Rules): string {
   return Object.entries(after)
@@ -72,7 +78,7 @@ function addedLines(before: readonly string[], after: readonly string[]): string
   return kept.map((line) => `${line.replaceAll("\t", "  ")}\n`).join("")
 }
 
-/** Each line with the headlines of the blocks that it stands in. */
+/** Returns each line with the headings of its blocks. */
 function pathsOf(lines: readonly string[]): string[] {
   const open: string[] = []
   return lines.map((line) => {

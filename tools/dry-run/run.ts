@@ -7,18 +7,18 @@ import { givenVariables } from "../environment.ts"
 import { readHost } from "./host.ts"
 import type { DryRun, DryRunAnswer, Made } from "./inside.ts"
 
-/** The word by which the tool runs itself in the private copy. */
+/** The argument with which the tool runs itself in the private copy. */
 export const INSIDE = "__dry-run"
 
 /** The default directories of IPAM plugins and tuning. */
 const usualDirectories = ["/var/lib/cni", "/run/cni"]
 
-/** The answer has what an ADD has made, and the copies of rule sets that it is found by are not in it. */
+/** The maximum of an answer. It has ADD's changes, but no copies of rule sets. */
 const ANSWER_MAX = 64 << 20
 
 /**
- * Runs a real ADD in namespaces of its own, in which there is a copy of the host, and tells what it has made. The host itself
- * is only read. Throws the error that the ADD would end with, or one that says why there is no private copy.
+ * Runs a real ADD in private namespaces with a copy of the host, and returns the changes. Only reads the host itself.
+ * Throws the error of the ADD, or an error that explains why the private copy failed.
  */
 export async function dryRunAdd(
   runtime: Runtime,
@@ -45,7 +45,7 @@ export async function dryRunAdd(
     const { code, msg, details } = answer.error
     throw new CniError(code, msg, { details: details ?? "" })
   } finally {
-    removeDirectory(scratch) // what was in it went with the mount namespace
+    removeDirectory(scratch) // its content was deleted with the mount namespace
   }
 }
 
@@ -59,7 +59,7 @@ async function runItself(plan: DryRun, { env, signal, stderr }: Runtime): Promis
     args: ["--net", "--mount", "--propagation", "private", "--", ...ownCommand(), INSIDE],
     env: givenVariables(env ?? {}),
     stdin: encodeUtf8(JSON.stringify(plan)),
-    ownSession: true, // a program that is stopped leaves no plugin behind
+    ownSession: true, // a stopped program leaves no plugin behind
     outputLimit: ANSWER_MAX,
   }
   const ended = await runProgram(program, signal)
@@ -74,18 +74,18 @@ async function runItself(plan: DryRun, { env, signal, stderr }: Runtime): Promis
   }
 }
 
-/** The links that a configuration may name. */
+/** Returns the links that a configuration may name. */
 function namedLinks(raw: JsonObject): string[] {
   return ["bridge", "master", "device", "vrfname"].flatMap((key) => textOf(member(raw, key)))
 }
 
-/** The directories that plugins write into by this configuration. */
+/** Returns the directories that plugins write to with this configuration. */
 function directoriesOf(raw: JsonObject): string[] {
   const ipam = member(raw, "ipam")
   return [...textOf(member(raw, "dataDir")), ...(isJsonObject(ipam) ? textOf(member(ipam, "dataDir")) : [])]
 }
 
-/** The files that plugins read by this configuration. */
+/** Returns the files that plugins read with this configuration. */
 function filesRead(raw: JsonObject): string[] {
   const ipam = member(raw, "ipam")
   return isJsonObject(ipam) ? [...textOf(member(ipam, "resolvConf")), ...textOf(member(ipam, "dataDir"))] : []

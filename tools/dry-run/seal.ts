@@ -15,20 +15,20 @@ import { runByName } from "./programs.ts"
 
 /** The paths that the private copy needs. */
 export interface SealPlan {
-  /** An empty directory, to put a file system into. */
+  /** An empty directory for a temporary mount. */
   readonly scratch: string
-  /** Directories that plugins write into: what they write is kept apart. */
+  /** Directories that plugins write to. The copy writes to a separate layer. */
   readonly written: readonly string[]
-  /** The paths below /run that the copy sees. Other sockets there lead to daemons of the host. */
+  /** The visible paths below /run. Other sockets there lead to daemons of the host. */
   readonly seen: readonly string[]
 }
 
-/** File systems of the kernel, which belong to the namespaces, or are no place for files. */
+/** The kernel's file systems. They belong to the namespaces, or hold no regular files. */
 const kernels = /^\/(proc|sys|dev)(\/|$)/
 
 /**
- * Makes the file system of this mount namespace read-only, with an empty /run. What is written into some directories is kept in
- * memory. Returns where these copies are. Throws when the kernel refuses one of the mounts.
+ * Makes the file system of this mount namespace read-only, with an empty /run. Keeps writes to some directories in
+ * memory. Returns the paths of these layers. Throws when the kernel refuses a mount.
  */
 export function sealFiles({ scratch, written, seen }: SealPlan): { layers: Map<string, string>; cacheDir: string } {
   mount("-t", "tmpfs", "-o", "mode=755", "cni-dry-run", scratch)
@@ -67,7 +67,7 @@ export function sealFiles({ scratch, written, seen }: SealPlan): { layers: Map<s
   return { layers, cacheDir }
 }
 
-/** The files that were written into the directories that were kept apart, by their paths on the host. */
+/** Returns the files that were written to the layered directories, by their paths on the host. */
 export function filesWritten(layers: ReadonlyMap<string, string>): string[] {
   const found = [...layers].flatMap(([directory, upper]) =>
     filesBelow(upper).map((path) => join(directory, path.slice(upper.length))),
@@ -82,7 +82,7 @@ function filesBelow(directory: string): string[] {
   })
 }
 
-/** The path itself, or the nearest directory above it that is there. */
+/** Returns the path itself, or its nearest existing parent directory. */
 function existing(path: string): string {
   return exists(path) ? realPath(path) : existing(dirname(path))
 }

@@ -1,10 +1,13 @@
 import type { KnownMessage } from "./known.ts"
 
 const WORD = /[a-z0-9_]{3,}/g
-/** Shorter words are in many lines. */
+/** The length of words that occur in few lines. */
 const LONG = 5
 
-/** Words with other characters on both sides: they stay words in a message, with any text around the part. */
+/**
+ * Words with other characters on both sides. They remain words in a message, because the text around the part cannot
+ * extend them.
+ */
 const INNER_WORD = /(?<=[^a-z0-9_])[a-z0-9_]{3,}(?=[^a-z0-9_])/g
 
 /** The characters that logs escape. */
@@ -13,12 +16,12 @@ const ESCAPED = /["\\<>&]/
 interface Sought {
   readonly at: number
   readonly known: KnownMessage
-  /** A text that each message of this kind contains. */
+  /** A text in every message of this kind. */
   readonly piece: string
 }
 
 /**
- * Finds the messages that a line of a log may contain, each by a word that it must have. Matching hundreds of
+ * Finds the messages that a log line may contain, by a word that each message requires. Matching hundreds of
  * expressions against many thousands of lines would take a minute.
  */
 export class Candidates {
@@ -52,7 +55,7 @@ export class Candidates {
   }
 }
 
-/** Returns a line, and, where it has backslashes, also its text when they are read as in JSON. */
+/** Returns a line. If it has backslashes, also returns its text with JSON escapes decoded. */
 function bothWays(line: string): string {
   if (!line.includes("\\")) return line
   const read = line.replaceAll("\\/", "/").replace(/\\+(?:u[0-9a-f]{4}|[ntr])/g, " ")

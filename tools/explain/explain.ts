@@ -5,9 +5,9 @@ import { type KnownMessage, knownMessages, unknownMessageOf } from "./known.ts"
 
 /** An error found in a text. */
 export interface LoggedError {
-  /** The innermost message, without the words of runtimes around it. */
+  /** The innermost message, without the text that runtimes add. */
   readonly message: string
-  /** The plugin that wrote the message, and its verb, where the text names them. */
+  /** The plugin that wrote the message, and its verb, if the text names them. */
   readonly plugin: string | undefined
   readonly verb: string | undefined
   /** The code of an error object. */
@@ -17,15 +17,15 @@ export interface LoggedError {
 /** The known entry of an error. */
 export interface Explanation {
   readonly error: LoggedError
-  /** The best fit first; a second one for another part of the message. */
+  /** The matching entries, best first. A second entry explains another part of the message. */
   readonly known: readonly KnownMessage[]
-  /** The number of lines of the log that have it. */
+  /** The number of log lines with the error. */
   readonly count: number
 }
 
 /**
- * Explains one error: a message, a line of a log, or an error object in JSON. For an unknown message of a named plugin
- * it says whose plugin that is. `known` is empty where no entry fits.
+ * Explains one error: a message, a log line, or an error object in JSON. For an unknown message of a named plugin it
+ * names the plugin's suite. `known` is empty if no entry matches.
  */
 export function explain(text: string, messages = knownMessages(), unknownOf = unknownMessageOf): Explanation {
   const error = readError(text)
@@ -34,7 +34,9 @@ export function explain(text: string, messages = knownMessages(), unknownOf = un
   return { error, known: isFrame && error.plugin !== undefined ? [unknownOf(error.plugin)] : known, count: 1 }
 }
 
-/** Explains a log, each kind of message once, in order of appearance; or one error object over several lines. */
+/**
+ * Explains a log, each kind of message once, in order of appearance. Also accepts one error object over several lines.
+ */
 export function explainLog(text: string): Explanation[] {
   const messages = knownMessages()
   const whole = objectOf(text)
@@ -56,7 +58,7 @@ export function explainLog(text: string): Explanation[] {
   return [...found.values()]
 }
 
-/** The words of the reference library, and of Multus, before a plugin's. */
+/** The prefix that the reference library and Multus add to a plugin's message. */
 const frames = /plugin type="([^"]+)"(?: name="[^"]*")? failed \((\w+)\): |delegate (\w+) - "([^"]+)": /gi
 
 /** Reads the error out of a line: its message, plugin, verb and code. */
@@ -109,17 +111,15 @@ function withoutLogging(message: string): string {
 /** Words of a line about container networks. */
 const sign = /\bcni\b|netplugin|plugin type=|\bnetns\b|sandbox|\bnetwork for\b|multus|\bipam\b/i
 
-/** Words of a line about an image, which has words such as "sandbox" and "dial tcp" as well. */
+/** Words of a line about an image. Such lines also contain words such as "sandbox" and "dial tcp". */
 const image = /\b(pull|pulling|image|registry)\b/i
 
-/**
- * Whether a text is about a container network: by its words, or because an error object or a plugin's name is in it.
- */
+/** Whether a text is about a container network: it has certain words, an error object, or a plugin's name. */
 function hasSign(text: string, { plugin, code }: LoggedError): boolean {
   return plugin !== undefined || code !== undefined || sign.test(text)
 }
 
-/** Plugins that pass on the messages of others. */
+/** Plugins that pass on messages of others. */
 const passesOn = /^multus/
 
 function isForeign({ plugin }: LoggedError): boolean {
@@ -129,7 +129,7 @@ function isForeign({ plugin }: LoggedError): boolean {
 /** Shorter patterns, such as "Cannot find …", count only for an error object or a plugin of this suite. */
 const LEAST_SURE_WEIGHT = 13
 
-/** The known entries of a message. Frames and common words count only where no other entry does. */
+/** Returns the known entries of a message. Frames and common words count only if no other entry matches. */
 function matches(error: LoggedError, messages: readonly KnownMessage[], isSure: boolean): KnownMessage[] {
   const { message, code } = error
   const isOfImage = error.plugin === undefined && image.test(message)
@@ -152,8 +152,8 @@ function matches(error: LoggedError, messages: readonly KnownMessage[], isSure: 
 }
 
 /**
- * Ranks an entry: longer patterns are surer. An entry with a remedy says more than one without, and one that refers to
- * another code ("as with ADD: codes 5, 7 and 999") less than the entry of that code.
+ * Ranks an entry. Longer patterns are surer. An entry with a remedy ranks above one without. An entry that refers to
+ * another code ("as with ADD: codes 5, 7 and 999") ranks below the entry of that code.
  */
 function weightOf({ weight, what, remedy, code }: KnownMessage, errorCode: number | undefined): number {
   const reference = what.startsWith("as with ") ? -1 : 0

@@ -5,44 +5,44 @@ import { cellsOf, plain } from "../configuration/key-docs.ts"
 
 /** A known message and its explanation. */
 export interface KnownMessage {
-  /** As on the page, with "…" for names. */
+  /** The pattern on the page, with "…" for names. */
   readonly pattern: string
   readonly matcher: RegExp
   /** The parts between the names, in lower case. */
   readonly literals: readonly string[]
-  /** The number of literal characters: more of them make a match surer. */
+  /** The number of literal characters. More characters make a match surer. */
   readonly weight: number
   readonly what: string
-  /** Undefined where `what` includes it. */
+  /** Undefined if `what` includes it. */
   readonly remedy: string | undefined
   readonly looks: readonly string[]
   /** The headline's link: "docs/errors.md#7-the-configuration". */
   readonly page: string
   /** The code of errors of this suite in that section. */
   readonly code: number | undefined
-  /** What the message is; undefined for one that only these programs write. */
+  /** The kind of the message. Undefined for a message that only these programs write. */
   readonly kind?: MessageKind | undefined
 }
 
 /**
- * A frame stands around the message of another program. Common words may come from any program, so they need a sign of
- * a container network, and say nothing of another suite's plugin.
+ * A frame surrounds the message of another program. Common words may come from any program, so they need another sign
+ * of a container network, and do not identify another suite's plugin.
  */
 export type MessageKind = "frame" | "common"
 
-/** The sections of docs/messages.md whose rows are of a kind. */
+/** The kinds of messages in sections of docs/messages.md. */
 const kinds: Readonly<Record<string, MessageKind>> = {
   "Words around a message": "frame",
   "Words of any program": "common",
 }
 
-/** The section of docs/messages.md with the logs of other suites' plugins: its rows are no messages. */
+/** The section of docs/messages.md with the logs of other suites' plugins. Its rows are not messages. */
 const LOGS = "Logs of other suites"
 
-/** Messages of this suite with fewer literal characters, such as "Cannot find …", may be those of any program. */
+/** Shorter messages of this suite, such as "Cannot find …", may come from any program. */
 const LEAST_OWN_WEIGHT = 24
 
-/** A section of a page: its headline, the link to it, and its text. */
+/** A section of a page: its heading, the link to it, and its text. */
 export interface Section {
   readonly headline: string
   readonly page: string
@@ -67,7 +67,7 @@ export function knownMessages(): KnownMessage[] {
   ]
 }
 
-/** Returns the entry for an unknown message: whose plugin wrote it, and where its log is. */
+/** Returns the entry for an unknown message: the plugin's suite, and the place of its log. */
 export function unknownMessageOf(plugin: string): KnownMessage {
   const section = sectionsOf("docs/messages.md", messagesPage).find(({ headline }) => headline === LOGS)
   const rows = section?.text.split("\n").map(cellsOf) ?? []
@@ -86,12 +86,12 @@ export function unknownMessageOf(plugin: string): KnownMessage {
   }
 }
 
-/** The section of docs/errors.md for a code. */
+/** Returns the section of docs/errors.md for a code. */
 export function sectionOfCode(code: number): Section | undefined {
   return sectionsOf("docs/errors.md", errorsPage).find(({ headline }) => codeOf(headline) === code)
 }
 
-/** The section of docs/lint.md for a rule. */
+/** Returns the section of docs/lint.md for a rule. */
 export function sectionOfRule(rule: string): Section | undefined {
   return sectionsOf("docs/lint.md", lintPage, "###").find(({ headline }) => headline === rule)
 }
@@ -101,7 +101,7 @@ function codeOf(headline: string): number | undefined {
   return code === undefined ? undefined : Number(code)
 }
 
-/** Returns the sections of a page whose headlines have a level. */
+/** Returns the sections of a page with headings of a level. */
 export function sectionsOf(file: string, page: string, level = "##"): Section[] {
   const parts = page.split(new RegExp(`^${level} `, "m")).slice(1)
   return parts.map((part) => {
@@ -115,7 +115,7 @@ export function sectionsOf(file: string, page: string, level = "##"): Section[] 
   })
 }
 
-/** Returns the anchor of a headline, as GitHub forms it. */
+/** Returns the anchor of a heading, as GitHub forms it. */
 function anchorOf(headline: string): string {
   return headline
     .toLowerCase()
@@ -139,7 +139,7 @@ function messagesIn({ text, page }: Section, code: number | undefined): KnownMes
   })
 }
 
-/** The texts between backticks. */
+/** Returns the texts between backticks. */
 function codesIn(cell: string): string[] {
   return [...cell.matchAll(/`([^`]+)`/g)].map(([, one = ""]) => one)
 }
@@ -149,8 +149,8 @@ function literalsOf(pattern: string): string[] {
 }
 
 /**
- * What is filled in between two quotes has none, so that a pattern does not reach into the message behind a frame. A
- * quote at the end may be lost with those of the log.
+ * Returns the expression of a pattern. A name between two quotes contains no quote, so that a pattern does not match
+ * into the message behind a frame. A quote at the end may be missing together with the log's quotes.
  */
 function matcherOf(literals: readonly string[]): RegExp {
   const source = literals.reduce((before, part, index) => {
@@ -161,7 +161,7 @@ function matcherOf(literals: readonly string[]): RegExp {
   return new RegExp(source.replace(/"$/, '"?'), "i")
 }
 
-/** Commands that show the subject of an error of this suite, by words of its message. They change nothing. */
+/** Read-only commands that show the subject of an error of this suite, by words of its message. */
 const looks: readonly (readonly [RegExp, readonly string[]])[] = [
   [/plugin "…" in path|Cannot start plugin/, ["ls -l /opt/cni/bin", "cni lint"]],
   [/CNI_NETNS|netns/, ["findmnt -t nsfs", "ip netns"]],
@@ -187,7 +187,7 @@ const looks: readonly (readonly [RegExp, readonly string[]])[] = [
   [/attached already|it already exists|duplicate allocation/, ["cni ipam ls", "ls /var/lib/cni/results"]],
 ]
 
-/** The commands that show more about a message, at most three. */
+/** Returns the commands that show more about a message, at most three. */
 export function looksFor(message: string): string[] {
   const found = looks.filter(([words]) => words.test(message)).flatMap(([, commands]) => commands)
   return [...new Set(found)].slice(0, 3)

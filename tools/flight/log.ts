@@ -68,8 +68,8 @@ function required(file: string | undefined): Numbered[] {
 }
 
 /**
- * The test for the calls that are asked for. Throws for a container, and for a network, of which there is no call and which this node does not
- * have; with `--follow` it may come.
+ * Returns the filter for the requested calls. Throws for an unknown container, and for a network without calls that
+ * this node does not have. With `--follow` it may appear later.
  */
 function filterOf(all: readonly Numbered[], args: Arguments, terminal: Terminal): (one: Numbered) => boolean {
   const [container, network] = [text(args, "container"), text(args, "network")]

@@ -7,7 +7,7 @@ import { attachmentsOf, type Node, readNode } from "../node/mod.ts"
 import { findListenerRecord, type ListenerRecord, OUTAGE_BUCKETS } from "../reconcile/record.ts"
 import { fileFlag, readLines } from "./recorder.ts"
 
-/** Upper bounds of the histogram, seconds. */
+/** Upper bounds of the histogram, in seconds. */
 const BUCKETS = [0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10]
 
 /** `cni metrics` */
@@ -39,7 +39,7 @@ Examples:
   },
 }
 
-/** The metrics of a node; those of the recorder only where it is on, those of the listener only where it runs. */
+/** Returns the metrics of a node. Includes the recorder's only if it is on, and the listener's only if it runs. */
 export function familiesOf(node: Node, lines: readonly Numbered[] | undefined, listener?: ListenerRecord): Family[] {
   const attachments = attachmentsOf(node)
   const names = node.networks.flatMap(({ network }) => network?.name ?? [])

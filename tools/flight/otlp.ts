@@ -8,7 +8,7 @@ const STATUS = { ok: 1, error: 2 } as const
 
 type Attribute = { key: string; value: { stringValue: string } | { intValue: string } | { doubleValue: number } }
 
-/** The lines as an ExportTraceServiceRequest in OTLP's JSON encoding, one span for each. */
+/** Returns the lines as an ExportTraceServiceRequest in OTLP's JSON encoding, one span per line. */
 export function otlpOf(lines: readonly Numbered[], host: string) {
   const resource = { attributes: [attribute("service.name", "cni"), attribute("host.name", host)] }
   const scope = { name: "cni-plugins", version }
@@ -17,7 +17,7 @@ export function otlpOf(lines: readonly Numbered[], host: string) {
 
 function spanOf({ sequence, line }: Numbered) {
   const startMs = Date.parse(line.time)
-  // A call without a parent is a trace of its own; asked again, it has the same ids.
+  // A call without a parent is its own trace. The IDs are the same on each run.
   const own = sha256(`${sequence} ${line.time} ${line.plugin} ${line.verb} ${line.container}`)
   const { trace = { id: own.slice(0, 32), span: own.slice(32, 48), parent: undefined } } = line
   const named = {
@@ -45,7 +45,7 @@ function spanOf({ sequence, line }: Numbered) {
   }
 }
 
-/** 64-bit integers are texts in OTLP's JSON. */
+/** Returns nanoseconds as text, because OTLP's JSON encodes 64-bit integers as text. */
 function nanoseconds(ms: number): string {
   return String(BigInt(Math.round(ms * 1000)) * 1000n)
 }

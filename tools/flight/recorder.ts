@@ -38,7 +38,7 @@ export const recorderOff: Command = {
   },
 }
 
-/** The lines of the ring; undefined when the recorder is off. Throws for a file that is no ring. */
+/** Returns the lines of the ring, or undefined when the recorder is off. Throws for a file that is not a ring. */
 export function readLines(file: string = FLIGHT_FILE): Numbered[] | undefined {
   const bytes = findFile(file)
   if (bytes === undefined) return undefined

@@ -4,7 +4,7 @@ import { pluginPath, readVersions } from "../../pkg/invoke/mod.ts"
 import { exists, isErrno, spawn } from "../../pkg/libc/mod.ts"
 import { isCniError, newestVersion } from "../../pkg/types/mod.ts"
 
-/** A plugin that does not say in this time which versions it speaks is broken. */
+/** The timeout for a plugin's VERSION. A plugin that does not answer in time is broken. */
 const PATIENCE_MS = 10_000
 const OUTPUT_LIMIT = 64 << 10
 
@@ -13,14 +13,14 @@ export function isOurs(file: string): boolean {
   return exists(file) && isOfThisSuite(findVersion(file))
 }
 
-/** The plugins that a directory would have without this suite; the result for each is cached. */
+/** The plugins that a directory would have without this suite. Caches the result for each. */
 export class OtherSuite {
   readonly #binDir: string
   readonly #files: Manifest["files"]
   readonly #versions = new Map<string, readonly string[] | undefined>()
   readonly #paths = new Map<string, string | undefined>()
 
-  /** `files` are those that were installed in the directory. */
+  /** `files` are the installed files of the directory. */
   constructor(binDir: string, files: Manifest["files"]) {
     this.#binDir = binDir
     this.#files = files
@@ -30,14 +30,17 @@ export class OtherSuite {
     return this.#pathOf(type) !== undefined
   }
 
-  /** Whether a plugin that is there speaks a version of the specification; one that does not answer speaks all: its DEL will tell. */
+  /**
+   * Whether an existing plugin supports a version of the specification. A plugin that does not answer counts as
+   * supporting all: its DEL will report errors.
+   */
   speaks(type: string, version: string): boolean {
     const path = this.#pathOf(type)
     if (path === undefined) return false
     return this.#versions.getOrInsertComputed(type, () => findSpoken(path))?.includes(version) ?? true
   }
 
-  /** Where the file lies; undefined for one that is missing. */
+  /** Returns the file's path, or undefined if it is missing. */
   #pathOf(type: string): string | undefined {
     return this.#paths.getOrInsertComputed(type, () => {
       const placed = Object.hasOwn(this.#files, type) ? this.#files[type] : undefined
@@ -48,7 +51,7 @@ export class OtherSuite {
   }
 }
 
-/** The versions of the specification that a plugin speaks, by VERSION; undefined where it does not say. */
+/** Returns the supported versions of a plugin, by VERSION. Returns undefined if it does not answer. */
 function findSpoken(path: string): readonly string[] | undefined {
   const env = { CNI_COMMAND: "VERSION" }
   const stdin = encodeUtf8(JSON.stringify({ cniVersion: newestVersion }))

@@ -10,12 +10,12 @@ import type { MigratingPod, Place } from "./pods.ts"
 
 export type Direction = "apply" | "back"
 
-/** What a switch means for one pod. */
+/** The effect of a switch on one pod. */
 export interface PodPlan {
   readonly pod: MigratingPod
   /** "stays as it is", "masquerade and ports move to iptables" */
   readonly after: string
-  /** Why the pod closes the way back; undefined where it does not. */
+  /** The reason why the pod prevents the way back. Undefined if it does not. */
   readonly closes?: string
 }
 
@@ -25,13 +25,13 @@ export interface Switch {
   readonly binDir: string
   readonly files: readonly Outcome[]
   readonly pods: readonly MigratingPod[]
-  /** What is there after the way back. */
+  /** The plugins after the way back. */
   readonly other: OtherSuite
 }
 
 /**
- * Plans the switch for each pod: to these plugins nothing of the pod changes; back, its rules move to iptables, where
- * the Go plugins look.
+ * Plans the switch for each pod. A switch to these plugins changes no pod. On the way back, the pod's rules move to
+ * iptables, where the Go plugins find them.
  */
 export function planPods({ direction, pods, other }: Switch): PodPlan[] {
   return pods.map((pod) => {
@@ -41,7 +41,7 @@ export function planPods({ direction, pods, other }: Switch): PodPlan[] {
   })
 }
 
-/** The features that have rules in nf_tables, which the Go plugins' DEL does not find. */
+/** Returns the features with rules in nf_tables. The Go plugins' DEL does not find those. */
 function inNftables({ masquerade, portsBy, firewall }: MigratingPod): string[] {
   const isThere = (place: Place | undefined) => place === "nftables" || place === "both"
   return [
@@ -75,7 +75,7 @@ function isOfSuite(type: string): boolean {
   return describedPlugins.some(({ name }) => name === type)
 }
 
-/** Why the Go plugins could not delete a pod. */
+/** Returns the reason why the Go plugins could not delete a pod. */
 function whyClosed(pod: MigratingPod, other: OtherSuite): string | undefined {
   const quote = (types: readonly string[]) => types.map((type) => `"${type}"`).join(", ")
   const ofSuite = pod.plugins.filter(isOfSuite)
@@ -99,7 +99,7 @@ function hasIptables(family: typeof AF_INET | typeof AF_INET6): boolean {
   return findPrograms(family, chooseVariant(filter?.socket)) !== undefined
 }
 
-/** The steps of a switch, as sentences. */
+/** Returns the steps of a switch, as sentences. */
 export function describeSteps({ direction, binDir, files, pods }: Switch): string[] {
   const named = (...did: Outcome["did"][]) => files.filter((one) => did.includes(one.did)).map(({ name }) => name)
   const step = (names: readonly string[], text: (names: string) => string) =>
@@ -129,7 +129,7 @@ function countOf(count: number, what: string): string {
   return `${count} ${what}${count === 1 ? "" : "s"}`
 }
 
-/** "bridge cni0 with 15 pods" */
+/** Returns text such as "bridge cni0 with 15 pods". */
 function bridgesOf(pods: readonly MigratingPod[]): string[] {
   const groups = Map.groupBy(
     pods.filter(({ bridge }) => bridge !== undefined),
@@ -138,7 +138,7 @@ function bridgesOf(pods: readonly MigratingPod[]): string[] {
   return [...groups].map(([bridge, ports]) => `bridge ${bridge} with ${countOf(ports.length, "pod")}`)
 }
 
-/** "the store /var/lib/cni/networks/pods with addresses of 15 pods" */
+/** Returns text such as "the store /var/lib/cni/networks/pods with addresses of 15 pods". */
 function storesOf(pods: readonly MigratingPod[]): string[] {
   const all = pods.flatMap(({ stores }) => stores)
   return [...Map.groupBy(all, (directory) => directory)].map(
@@ -155,7 +155,7 @@ const COLUMNS = [
   "AFTER",
 ] as const
 
-/** A row for each pod: what it has, and where the switch `isDone` not yet, what becomes of that. */
+/** Returns a table with a row for each pod: its objects, and before the switch `isDone` also their future. */
 export function podTable(plans: readonly PodPlan[], isDone: boolean, screen: Screen): string {
   const rows = plans.map(({ pod, after, closes }) => [
     ...[pod.network, pod.title, pod.ifName, pod.madeBy, belongings(pod).join(", ") || "-"],
@@ -164,7 +164,7 @@ export function podTable(plans: readonly PodPlan[], isDone: boolean, screen: Scr
   return fittedTable(isDone ? COLUMNS.slice(0, -1) : COLUMNS, rows, screen)
 }
 
-/** "bridge cni0", "masquerade (iptables)", "ports 8080→80/tcp (nftables)" */
+/** Returns the pod's objects: "bridge cni0", "masquerade (iptables)", "ports 8080→80/tcp (nftables)". */
 function belongings({ bridge, masquerade, ports, portsBy, firewall, isGuarded, stores }: MigratingPod): string[] {
   const by = (place: Place | undefined) =>
     place === undefined ? "no rules" : place.replace("both", "iptables and nftables")
@@ -178,7 +178,7 @@ function belongings({ bridge, masquerade, ports, portsBy, firewall, isGuarded, s
   ]
 }
 
-/** A pod for JSON. */
+/** Returns a pod for JSON. */
 export function podAsJson({ pod, after, closes }: PodPlan) {
   const { network, containerId, ifName, ports, ...rest } = pod
   return {

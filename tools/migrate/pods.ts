@@ -12,41 +12,46 @@ import {
   recordedPlugins,
 } from "../node/mod.ts"
 
-/** A packet filter that has something of a pod: "both" while a way back is under way. */
+/** The packet filter that has rules of a pod: "both" during the way back. */
 export type Place = "iptables" | "nftables" | "both"
 
-/** An attachment of a container that runs, or may run, and what it has on the host. */
+/** An attachment of a container that runs, or may run, and its objects on the host. */
 export interface MigratingPod extends Owner {
-  /** "namespace/name" of Kubernetes, else the container's ID. */
+  /** "namespace/name" of Kubernetes, or else the container's ID. */
   readonly title: string
   readonly netns?: string
   readonly addresses: readonly string[]
-  /** The plugins of its chain as of its ADD, with those for addresses; empty where no cache knows it. */
+  /** The plugins of its chain at its ADD, including IPAM plugins. Empty if no cache has its record. */
   readonly plugins: readonly string[]
-  /** The version of the specification by which its runtime has called ADD, and will call DEL; undefined where no cache knows it. */
+  /**
+   * The version of the specification that its runtime used for ADD and will use for DEL. Undefined if no cache has its
+   * record.
+   */
   readonly cniVersion?: string
   /**
-   * The suite that made it: links and rules of this suite have their owner as alias or comment, those of the Go plugins
-   * do not.
+   * The suite that created it. Links and rules of this suite have their owner as alias or comment; those of the Go
+   * plugins do not.
    */
   readonly madeBy: "this suite" | "another suite"
   readonly masquerade?: Place
-  /** Its published ports, and where they are mapped. */
+  /** Its published ports, and the packet filter that maps them. */
   readonly ports: readonly string[]
   readonly portsBy?: Place
   readonly firewall?: Place
-  /** nf_tables checks the source MACs of its port. */
+  /** Whether nf_tables checks the source MACs of its port. */
   readonly isGuarded: boolean
-  /** The bridge that its end on the host is a port of. */
+  /** The bridge of its host end. */
   readonly bridge?: string
-  /** The stores of host-local that have an address of it. */
+  /** The stores of host-local with one of its addresses. */
   readonly stores: readonly string[]
 }
 
-/** The tables of these plugins, by what is in them. */
+/** The tables of these plugins, by their purpose. */
 const TABLES = { masquerade: "cni_masquerade", portsBy: "cni_hostports", firewall: "cni_firewall" } as const
 
-/** The nf_tables table of a plugin whose rules can also be in iptables; `undefined` for other plugins. */
+/**
+ * Returns the nf_tables table of a plugin whose rules can also be in iptables. Returns `undefined` for other plugins.
+ */
 export function tableOf(type: string): string | undefined {
   if (type === "portmap") return TABLES.portsBy
   if (type === "firewall") return TABLES.firewall
@@ -58,7 +63,7 @@ export function isInTable({ rules }: Pick<NodeAttachment, "rules">, table: strin
   return rules.some(({ backend, place }) => backend === "nftables" && place.split(" ")[1] === table)
 }
 
-/** The attachments of containers that may still exist, each with its objects. Throws `NetlinkError`. */
+/** Returns the attachments of containers that may still exist, each with its objects. Throws `NetlinkError`. */
 export function podsOf(node: Node): MigratingPod[] {
   const accepted = acceptedByIptables()
   const living = attachmentsOf(node).filter(({ ifName, isAlive, cached, link }) => {
@@ -68,7 +73,7 @@ export function podsOf(node: Node): MigratingPod[] {
   return living.map((one) => podOf(one, node, accepted))
 }
 
-/** None for a user who may not look. */
+/** Returns the addresses that iptables accepts, or none without permission. */
 function acceptedByIptables(): ReadonlySet<string> {
   using filter = PacketFilter.find()
   return new Set(listAccepted(filter?.socket))
@@ -109,7 +114,7 @@ function placeOf(isInIptables: boolean, isInNftables: boolean): Place | undefine
   return isInIptables ? "iptables" : isInNftables ? "nftables" : undefined
 }
 
-/** "10.1.0.2/32" of "10.1.0.2/16". */
+/** Returns "10.1.0.2/32" for "10.1.0.2/16". */
 function sourceOf(address: string): string | undefined {
   const [text = ""] = address.split("/")
   const ip = parseIp(text)
@@ -124,7 +129,10 @@ function isOurs(one: NodeAttachment): boolean {
   return isMarked || one.link?.alias === mark
 }
 
-/** By the result: a list may have several versions, and an older library takes another one of them than a newer one. */
+/**
+ * Returns the version of the result. A list may have several versions, and an older library picks another one than a
+ * newer library.
+ */
 function versionOfAdd({ cached }: NodeAttachment): string | undefined {
   const version = cached?.result && member(cached.result, "cniVersion")
   return typeof version === "string" ? version : undefined

@@ -144,7 +144,7 @@ function groundOf(node: Node): Ground {
   return { node, attachments: attachmentsOf(node), filter: readPacketFilter(), insideOf }
 }
 
-/** `--from ADDRESS` with `--to ADDRESS[:PORT]` or `--to-port PORT`. Throws a usage error. */
+/** Parses `--from ADDRESS` with `--to ADDRESS[:PORT]` or `--to-port PORT`. Throws a usage error. */
 function parseInbound(args: Arguments): Inbound {
   const [from = "", to, port] = [text(args, "from"), text(args, "to"), text(args, "to-port")]
   if (args.words.length > 0 || given(args, "probe") || args.flags.ifname !== undefined)
@@ -166,7 +166,10 @@ function parseInbound(args: Arguments): Inbound {
 
 type Verdict = "arrives" | "lost" | "unknown"
 
-/** Whether the packet arrives. A rule refuses as the other end does: then the way that is read tells which it was. */
+/**
+ * Returns whether the packet arrives. A rule can refuse a connection just as the other end does. The hops then show
+ * which of them refused.
+ */
 function verdictOf(hops: readonly Hop[], probed: Probed | undefined): Verdict {
   const ends = hops.filter(({ where }) => where === "end")
   if (probed?.outcome === "refused") return ends.every(({ passes }) => passes === "no") ? "lost" : "arrives"
@@ -175,7 +178,7 @@ function verdictOf(hops: readonly Hop[], probed: Probed | undefined): Verdict {
   return hops.some(({ passes }) => passes === "perhaps") ? "unknown" : "arrives"
 }
 
-/** "192.0.2.7:443", "192.0.2.7", "[2001:db8::7]:53", "2001:db8::7". Throws a usage error. */
+/** Parses "192.0.2.7:443", "192.0.2.7", "[2001:db8::7]:53", or "2001:db8::7". Throws a usage error. */
 export function parseDestination(text: string, isUdp: boolean, flag = "--to"): Destination {
   const [, bracketed, bare, port] = /^(?:\[([^\]]+)\]|([^:]+|[^[\]]*:[^[\]]*:[^[\]]*?))(?::(\d+))?$/.exec(text) ?? []
   const whole = parseIp(text)

@@ -20,7 +20,7 @@ import type { Destination } from "../packets/mod.ts"
 export interface Probed {
   readonly outcome: "connected" | "refused" | "no answer" | "unreachable"
   readonly ms: number
-  /** The kernel's reason for no connection: "connect: Network is unreachable (ENETUNREACH)". */
+  /** The kernel's reason for a failed connection: "connect: Network is unreachable (ENETUNREACH)". */
   readonly reason?: string
 }
 
@@ -33,13 +33,14 @@ const SO_ERROR = 4
 const SOCKADDR_SIZE = 28
 
 /**
- * Begins a TCP connection from the container's namespace and closes it. The outcome is "connected" only if the socket has a peer.
- * "refused" proves the way there and back: the other end has said so. Throws `SyscallError` when no socket can be made.
+ * Opens a TCP connection from the container's namespace and closes it. The outcome is "connected" only if the socket
+ * has a peer. "refused" proves the path in both directions, because the other end answered. Throws `SyscallError` when
+ * no socket can be created.
  */
 export function probe(sandbox: Netns, destination: Destination): Probed {
   const startMs = monotonicMs()
   const type = SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC
-  const made = sandbox.run(() => engine.socket(familyOf(destination.ip), type, 0)) // it stays in that namespace
+  const made = sandbox.run(() => engine.socket(familyOf(destination.ip), type, 0)) // the socket stays in that namespace
   if (made < 0) throw new SyscallError("socket", -made, "in the container's namespace")
   using socket = new FileDescriptor(made as Fd)
   const errno = connect(socket.fd, socketAddress(destination))
@@ -49,7 +50,7 @@ export function probe(sandbox: Netns, destination: Destination): Probed {
   return { outcome: outcomeOf(errno), ms, reason: reasonOf(errno) }
 }
 
-/** The error of a connection, at once or later; 0 when it is there, undefined when no answer came. */
+/** Returns the error of a connection, immediate or later. Returns 0 for success, and undefined without an answer. */
 function connect(fd: Fd, address: Uint8Array): number | undefined {
   const errno = -engine.connect(fd, address)
   if (errno > 0 && !isUnderWay(errno)) return errno
@@ -57,29 +58,30 @@ function connect(fd: Fd, address: Uint8Array): number | undefined {
   return connectionError(fd, address)
 }
 
-/** The error of a connection that has been answered; 0 when it is there. */
+/** Returns the error of an answered connection, or 0 for success. */
 export function connectionError(fd: Fd, address: Uint8Array): number {
   const said = new Int32Array(1)
   engine.getsockopt(fd, SOL_SOCKET, SO_ERROR, said)
   if (said[0]) return said[0]
-  // SO_ERROR is 0 also of a socket that never began to connect; one that is connected refuses another connection, or takes it for this one.
+  // SO_ERROR is also 0 for a socket that never began to connect. A connected socket refuses another connect, or
+  // confirms the existing connection.
   const errno = -engine.connect(fd, address)
   return errno === 0 || errno === errnoNumber("EISCONN") ? 0 : errnoNumber("ENOTCONN")
 }
 
-/** Whether `connect` goes on after this error: the socket does not block, and a signal does not end it. */
+/** Whether `connect` continues after this error: the socket is non-blocking, or a signal interrupted the call. */
 export function isUnderWay(errno: number): boolean {
   return errno === errnoNumber("EINPROGRESS") || errno === errnoNumber("EINTR")
 }
 
-/** The texts of refused connections, for errors that do not name their cause. */
+/** Returns the text of a refused connection for errors that do not name their cause. */
 export function reasonOf(errno: number): string {
   const said = new SyscallError("connect", errno).message
   const type = { EINVAL: "blackhole", EACCES: "prohibit" }[errnoName(errno) ?? ""]
   return type === undefined ? said : `a route or rule of type ${type} takes it: ${said}`
 }
 
-/** The meaning of an error of connect(2) for the way. */
+/** Returns the meaning of an error of connect(2) for the path. */
 export function outcomeOf(errno: number): Exclude<Probed["outcome"], "connected"> {
   const name = errnoName(errno)
   if (name === "ECONNREFUSED" || name === "ECONNRESET") return "refused"
