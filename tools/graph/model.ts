@@ -152,7 +152,8 @@ const ON_PARENT = describedPlugins.filter(isOnMaster).map(({ name }) => name)
 
 function sharedOf(one: NodeAttachment, config: JsonObject | undefined, onHost: readonly NodeLink[]): Shared {
   const plugin = pluginsIn(config)[0]
-  const type = recordedPlugins(one.cached)?.[0]?.type ?? one.link?.kind ?? "network"
+  const written = typeof plugin?.type === "string" ? plugin.type : undefined
+  const type = recordedPlugins(one.cached)?.[0]?.type ?? written ?? one.link?.kind ?? "network"
   const master = onHost.find(({ index }) => index === one.link?.master && one.link?.nsid === undefined)
   const bridge =
     master ?? (type === "bridge" ? onHost.find(({ name }) => name === (plugin?.bridge ?? "cni0")) : undefined)
