@@ -21,32 +21,32 @@ import type { Answered, Call, Plugin } from "./plugin.ts"
  * are logged. Throws code 999 if ADD returns something that `call.answer` did not create, or a promise.
  */
 export function perform<C>(plugin: Plugin<C>, parts: Omit<Call, "answer">, write: (text: string) => void): void {
-  const answers = new Set<unknown>()
+  const proofs = new Set<unknown>() // a verb proves by its return value that it wrote an answer
   let isKept = false
   const call: Call = {
     ...parts,
     answer(result, undo) {
       const text = printJson(encodeResult(result, parts.network.cniVersion))
-      const answer = {} as Answered
-      answers.add(answer)
+      const proof = {} as Answered
+      proofs.add(proof)
       orCannot("Cannot write the result to stdout", () => write(text), Code.Io)
       undo?.keep()
       isKept = true
-      return answer
+      return proof
     },
   }
-  let answer: unknown
+  let returned: unknown
   try {
     const config = plugin.config(call.network, { verb: call.verb, args: call.args, raw: call.raw })
     if (call.verb === "DEL" && "restore" in plugin) beginDeletion(ownerOf(call))
-    answer = runVerb(plugin, call, config)
+    returned = runVerb(plugin, call, config)
   } catch (error) {
     if (!isKept) throw logged(error, parts.log)
     logAfterAnswer(error, parts.log)
     return
   }
-  if (call.verb === "ADD" ? answers.has(answer) : answer === undefined) return
-  const what = isPromise(answer) ? "a promise" : "something else than the protocol has for it"
+  if (call.verb === "ADD" ? proofs.has(returned) : returned === undefined) return
+  const what = isPromise(returned) ? "a promise" : "something else than the protocol has for it"
   throw new CniError(Code.Internal, `Cannot answer ${call.verb}: plugin "${plugin.name}" returned ${what}`)
 }
 

@@ -6,7 +6,7 @@
  * if (import.meta.main) runPlugin(ptp)
  */
 export * from "./plugin.ts"
-export { answer, logLine, runPlugin } from "./process.ts"
+export { logLine, runPlugin, writeReply } from "./process.ts"
 export {
   defineRestorable,
   type InsideCall,

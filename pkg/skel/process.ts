@@ -30,7 +30,7 @@ export function runPlugin<C>(plugin: Plugin<C>, delegates: readonly Plugin<unkno
   const builtinsOn = (namespace: NamespaceFile) => builtinsOf(delegates, namespace)
   const io = { env, args: programArguments, stdin: readStdin, log: logLine, write: writeStdout, builtinsOn }
   const reply = flight ? serve(flight.watch(plugin), flight.watchIo(io)) : serve(plugin, io)
-  const exitCode = answer(reply)
+  const exitCode = writeReply(reply)
   flight?.end(reply)
   return exit(exitCode) // at once: leftovers of a verb must not keep the process alive
 }
@@ -39,7 +39,7 @@ export function runPlugin<C>(plugin: Plugin<C>, delegates: readonly Plugin<unkno
  * Writes the reply to stdout; returns the exit code: the reply's, or 1 if it could not be written. Throws if the engine
  * has no memory or stack left for it: the host then answers without the engine.
  */
-export function answer(reply: Reply): number {
+export function writeReply(reply: Reply): number {
   try {
     if (reply.stdout !== "") writeStdout(reply.stdout)
     return reply.exitCode
