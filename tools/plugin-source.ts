@@ -2,17 +2,20 @@ import { type Installation, install, packagedBinDirs, requireExecutable, require
 import { dirname, executablePath, exists, join } from "../pkg/libc/mod.ts"
 import { pluginNames } from "../suite/plugins.ts"
 
-/** Where plugins are installed, and how. */
+/** The directory and the options of a plugin installation. */
 export type InstallationManner = Pick<Installation, "adopt" | "dryRun" | "directory">
 
-/** The installation of all plugins from those beside this tool. Throws where they cannot be found. */
+/** Returns the installation of all plugins from those beside this tool. Throws if they are missing. */
 export function pluginInstallation(manner: InstallationManner): Installation {
   const from = pluginsBeside(dirname(executablePath()))
   const checks = { inspect: requireExecutable, introduce: requireVersion }
   return { ...manner, ...checks, from, source: (name) => join(from, name), names: pluginNames }
 }
 
-/** The directory of the plugins: `bin` beside this tool, as built, that of the tool, as unpacked, or that of the tool's package. */
+/**
+ * Returns the directory of the plugins: `bin` beside this tool (built), the tool's directory (unpacked), or the
+ * directory of the tool's package.
+ */
 export function pluginsBeside(directory: string): string {
   const places = [join(directory, "bin"), directory, ...packagedBinDirs(directory)]
   const missing = places.map((place) => pluginNames.filter((name) => !exists(join(place, name))))
@@ -24,7 +27,7 @@ export function pluginsBeside(directory: string): string {
   )
 }
 
-/** Whether `cni install` of this tool would succeed in a directory, which it makes sure of without changing anything. */
+/** Whether `cni install` of this tool would succeed in a directory. Changes nothing. */
 export function canInstall(directory: string, adopt: boolean): boolean {
   try {
     const installation = pluginInstallation({ directory, adopt, dryRun: true })

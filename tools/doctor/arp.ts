@@ -3,20 +3,20 @@ import { affectedBy, type Check, type Finding } from "./finding.ts"
 import { linkTowards } from "./host-routes.ts"
 import { inOneLine, setSysctl, sh } from "./remedy.ts"
 
-/** Of arp_ignore: no request is answered. Those between 0 and this look at the addresses of both sides. */
+/** The value of arp_ignore that answers no request. Smaller values compare the addresses of both sides. */
 export const NO_ANSWERS = "8"
 
-/** The settings that decide whether requests on an interface are answered; the larger value counts. */
+/** Returns the settings that decide whether an interface answers requests. The larger value counts. */
 export function arpSettings(name: string): string[] {
   return ["all", name].map((each) => `net/ipv4/conf/${each}/arp_ignore`)
 }
 
-/** Those of them that have an interface answer no request. */
+/** Returns the settings that stop an interface from answering requests. */
 export function ignoringArp(name: string, read: (path: string) => string | undefined): string[] {
   return arpSettings(name).filter((path) => read(path) === NO_ANSWERS)
 }
 
-/** Interfaces of the host that answer no container which asks for its gateway. */
+/** Finds interfaces of the host that do not answer containers' ARP requests for the gateway. */
 export const checkHostArp: Check = (patient) =>
   patient.examined.flatMap((examined): Finding[] => {
     const { one, interfaces } = examined

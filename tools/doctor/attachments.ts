@@ -5,7 +5,7 @@ import { ipamOf, type NodeAttachment, recordedPlugins } from "../node/mod.ts"
 import { affectedBy, type Check, cniCommand, type Finding, nameOf, type Patient, someOf } from "./finding.ts"
 import { sh } from "./remedy.ts"
 
-/** Finds what other programs removed of living containers' attachments. */
+/** Finds objects of living containers' attachments that other programs removed. */
 export const checkComplete: Check = (patient) =>
   patient.attachments
     .filter(({ cached, isAlive }) => cached !== undefined && isAlive === true)
@@ -16,7 +16,7 @@ export const checkComplete: Check = (patient) =>
       ...missingLease(one, patient),
     ])
 
-/** What all findings about one attachment have, whose remedy is that it is made anew. */
+/** Returns the common part of findings about one attachment that a new ADD mends. */
 export function about(one: NodeAttachment, patient: Patient) {
   return {
     severity: "error" as const,
@@ -27,7 +27,10 @@ export function about(one: NodeAttachment, patient: Patient) {
   }
 }
 
-/** Likewise, of rules and limits that a plugin has lost on the host: one of this suite makes them again, and leaves the interface alone. */
+/**
+ * Returns the common part of findings about lost rules and limits on the host. A plugin of this suite restores them
+ * without touching the interface.
+ */
 export function aboutRules(one: NodeAttachment, patient: Patient, type: string) {
   const common = about(one, patient)
   if (!isOfThisSuite(patient.plugin(type)?.version)) return common
@@ -53,12 +56,12 @@ function missingLink(one: NodeAttachment, patient: Patient): Finding[] {
   ]
 }
 
-/** The plugins of the ADD. */
+/** Returns the plugins of the ADD. */
 export function pluginsOf({ cached }: NodeAttachment) {
   return recordedPlugins(cached) ?? []
 }
 
-/** What is wrong with a table whose rules are missing: it is not there, or they are not in it. */
+/** Describes a table with missing rules: the table is missing, or it lacks the rules. */
 export function describeTable({ filter }: Patient, table: string): string {
   const isThere = filter?.tables?.some(({ family, name }) => `${family} ${name}` === table) ?? true
   return isThere ? `rules were removed from table ${table}` : `table ${table} is not there`
@@ -128,10 +131,10 @@ function missingLease(one: NodeAttachment, { node }: Patient): Finding[] {
   ]
 }
 
-/** Every container has these, and runtimes note them: containerd's network is "cni-loopback". */
+/** Every container has these, and runtimes record them: containerd's network is "cni-loopback". */
 const LOOPBACK = /^127\.|^::1$/
 
-/** One address, two containers that live. */
+/** Finds addresses that two living containers share. */
 export const checkDuplicates: Check = ({ attachments }) => {
   const holders = new Map<string, NodeAttachment[]>()
   for (const one of attachments.filter(({ isAlive }) => isAlive !== false)) {

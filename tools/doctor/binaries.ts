@@ -3,7 +3,7 @@ import { pluginPath, validatePluginName } from "../../pkg/invoke/mod.ts"
 import { findStat, isErrno, isRegularFile, type Stat, unlessErrno } from "../../pkg/libc/mod.ts"
 import { foreign } from "../node/mod.ts"
 
-/** A plugin's file, and what it says of itself when it is run without a command. */
+/** A plugin's file, and its output when it runs without a command. */
 export interface PluginBinary {
   readonly type: string
   readonly file: string
@@ -11,13 +11,16 @@ export interface PluginBinary {
   readonly owner: number
   /** "cni-plugins v0.1.0", "CNI bridge plugin v1.1.1"; undefined when it cannot be run. */
   readonly version?: string
-  /** Whether it answers as a plugin does, of any suite. */
+  /** Whether it answers like a plugin of any suite. */
   readonly isPlugin?: boolean
-  /** The reason why the kernel cannot start it: ENOEXEC for a program of another machine, or a file that is damaged. */
+  /** The reason why the kernel cannot start it: ENOEXEC for a program of another architecture, or a damaged file. */
   readonly unstartable?: string
 }
 
-/** Finds a plugin in the directories and asks for its version; undefined when it is in none, as a `type` that is no name is. */
+/**
+ * Finds a plugin in the directories and reads its version. Returns undefined if no directory has it, or the `type` is
+ * not a valid name.
+ */
 export function inspectPlugin(type: string, directories: readonly string[]): PluginBinary | undefined {
   for (const directory of isPluginName(type) ? directories : []) {
     const file = pluginPath(directory, type)
@@ -28,7 +31,7 @@ export function inspectPlugin(type: string, directories: readonly string[]): Plu
   return undefined
 }
 
-/** Whether a `type` is the name of a plugin's file. */
+/** Whether a `type` is a valid name of a plugin's file. */
 export function isPluginName(type: string): boolean {
   try {
     validatePluginName(type)

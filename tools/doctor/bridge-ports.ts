@@ -2,10 +2,13 @@ import type { NodeAttachment, NodeLink, PortSetting } from "../node/mod.ts"
 import { affectedBy, bridgesOf, type Check, type Finding, linkOnHost, nameOf } from "./finding.ts"
 import { ofOthers, sh } from "./remedy.ts"
 
-/** BR_STATE_*, <linux/if_bridge.h>: a port that passes nothing. Those between are the spanning tree's, for seconds. */
+/**
+ * BR_STATE_*, <linux/if_bridge.h>: states in which a port passes nothing. The spanning tree uses the states between
+ * them for seconds.
+ */
 const CLOSED: Readonly<Record<number, string>> = { 0: "disabled", 4: "blocking" }
 
-/** Ports of bridges that pass nothing, or nothing to other such ports, or nothing back to the container. */
+/** Finds bridge ports that pass nothing, nothing to other isolated ports, or nothing back to the container. */
 export const checkPorts: Check = ({ examined, node }) =>
   examined.flatMap(({ one, plugins }): Finding[] => {
     const end = one.link
@@ -41,7 +44,7 @@ export const checkPorts: Check = ({ examined, node }) =>
         ofMany: (count) => `${count} ports of containers have hairpin off, and their network has "hairpinMode"`,
         why: "the container does not reach itself by its own published port or Service",
         remedy: sh`bridge link set dev ${end.name} hairpin on`,
-        consequenceOf: ["not-in-bridge"], // whose remedy sets it
+        consequenceOf: ["not-in-bridge"], // the remedy of that finding sets it
       })
     if (isIsolated && !asks("portIsolation"))
       found.push({
@@ -56,12 +59,12 @@ export const checkPorts: Check = ({ examined, node }) =>
     return [...found, ...settingsOf(one, end.name, port)]
   })
 
-/** A setting that is wrong for a container's port, and what comes of it. */
+/** A wrong setting of a container's port, and its consequence. */
 interface WrongSetting {
   readonly setting: PortSetting
   readonly isOn: boolean
   readonly why: string
-  /** The container is cut off by it, and not just served badly. */
+  /** Whether it cuts the container off, and does not just degrade its traffic. */
   readonly cutsOff?: boolean
 }
 
@@ -92,7 +95,7 @@ const wrongSettings: readonly WrongSetting[] = [
   { setting: "learning", isOn: false, why: "the bridge sends all frames for the container to all ports" },
 ]
 
-/** Settings that no plugin makes, and that a container is cut off or served badly by. */
+/** Returns settings that no plugin sets and that cut a container off or degrade its traffic. */
 function settingsOf(one: NodeAttachment, name: string, port: NonNullable<NodeLink["port"]>): Finding[] {
   const hasIpv6 = one.addresses.some((address) => address.includes(":"))
   const wrong = wrongSettings.filter(
@@ -118,7 +121,10 @@ function settingsOf(one: NodeAttachment, name: string, port: NonNullable<NodeLin
   ]
 }
 
-/** Bridges of containers alone that run the spanning tree protocol: their new ports pass nothing for twice the forward delay. */
+/**
+ * Finds bridges with only containers that run the spanning tree protocol: new ports pass nothing for twice the forward
+ * delay.
+ */
 export const checkSpanningTree: Check = (patient) => {
   const { attachments, node } = patient
   const ends = new Set(attachments.flatMap(({ link }) => (link?.nsid === undefined ? (link?.index ?? []) : [])))
@@ -141,7 +147,10 @@ export const checkSpanningTree: Check = (patient) => {
   })
 }
 
-/** Bridges that do not take frames for their own MAC: they pass them on to their ports, as for any MAC that they do not know. */
+/**
+ * Finds bridges that do not accept frames for their own MAC. They flood such frames to their ports, as for any unknown
+ * MAC.
+ */
 export const checkOwnMac: Check = ({ examined, hostTables, node }) =>
   examined.flatMap(({ one }): Finding[] => {
     const bridge = node.links.find(({ index, nsid }) => nsid === undefined && index === one.link?.master)
@@ -164,7 +173,7 @@ export const checkOwnMac: Check = ({ examined, hostTables, node }) =>
     ]
   })
 
-/** Entries of bridges that were set by hand for MACs of containers, and lead to another port or to the host. */
+/** Finds permanent forwarding entries for MACs of containers that lead to another port or to the host. */
 export const checkFixedEntries: Check = ({ examined, hostTables, node }) =>
   examined.flatMap(({ one, interfaces }) =>
     interfaces.flatMap(({ name: ifName, link }): Finding[] => {

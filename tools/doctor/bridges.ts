@@ -15,10 +15,10 @@ import { type Command, giveAddress, inOneLine, localRoute, setSysctl, sh } from 
 
 /** RTN_LOCAL, <linux/rtnetlink.h> */
 const RTN_LOCAL = 2
-/** The set of published ports that 127.0.0.1 leads to. */
+/** The set of published ports that 127.0.0.1 reaches. */
 const LOCALHOST = "ip cni_hostports localhost"
 
-/** Bridges that were deleted, once for all their containers, and hosts' ends that are no ports of their bridge. */
+/** Finds deleted bridges, once for all their containers, and host ends that are not ports of their bridge. */
 export const checkBridges: Check = (patient) =>
   patient.attachments.flatMap((one): Finding[] => {
     const lost = lostBridge(one, patient.node)
@@ -74,7 +74,7 @@ export const checkBridges: Check = (patient) =>
     ]
   })
 
-/** The present name of the bridge of a container: that of its port, where it has the container's gateway. */
+/** Returns the present name of a container's bridge: the bridge of its port, if it has the container's gateway. */
 function renamedBridge(one: NodeAttachment, { master }: NodeLink, { node }: Patient): string | undefined {
   const gateways = one.result?.ips.flatMap(({ gateway }) => gateway ?? []) ?? []
   const has = ({ addresses }: NodeLink) => addresses.some((each) => gateways.includes(each.split("/")[0] ?? ""))
@@ -83,7 +83,7 @@ function renamedBridge(one: NodeAttachment, { master }: NodeLink, { node }: Pati
   )?.name
 }
 
-/** The commands that make an interface a port as ADD does; where it has a VLAN, an ADD does it. */
+/** Returns the commands that make an interface a bridge port, as ADD does. With a VLAN, only an ADD can do it. */
 function portRemedy(
   one: NodeAttachment,
   end: NodeLink,
@@ -107,7 +107,7 @@ function portRemedy(
   return { remedy: inOneLine([...before, join, ...set]) }
 }
 
-/** The keys of the plugin bridge at the ADD, else in the network's file. */
+/** Returns the keys of the plugin bridge at the ADD, or else in the network's file. */
 function bridgeKeysOf({ cached, network }: NodeAttachment, { members }: Patient): JsonObject | undefined {
   const own = members.find((member) => member.network === network && bridgeOf(member) !== undefined)?.raw
   return recordedPlugins(cached)?.find(({ type }) => type === "bridge")?.raw ?? own
@@ -119,8 +119,8 @@ export function isGateway(member: Member): boolean {
 }
 
 /**
- * The addresses that the host has as the gateway of a container, with the prefix length of the container's own, and the
- * interface that has them: the bridge, or that of the container's VLAN on it.
+ * Returns the addresses that the host has as a container's gateway, with the container's prefix length. Also returns
+ * their interface: the bridge, or the container's VLAN on it.
  */
 export function gatewaysOn(one: NodeAttachment, patient: Patient): { address: string; device: string }[] {
   const raw = bridgeKeysOf(one, patient)
@@ -133,7 +133,7 @@ export function gatewaysOn(one: NodeAttachment, patient: Patient): { address: st
   )
 }
 
-/** Bridges that have lost the address which is the containers' gateway. */
+/** Finds bridges without the address that is the containers' gateway. */
 export const checkGateways: Check = (patient) =>
   patient.attachments.flatMap((one): Finding[] => {
     if (one.isAlive === false) return []
@@ -161,7 +161,10 @@ export const checkGateways: Check = (patient) =>
     })
   })
 
-/** Whether the host takes packets for an address of its own; of a bridge in a VRF, whose table is another, that is not asked. */
+/**
+ * Whether the host accepts packets for one of its addresses. Always true for a bridge in a VRF, which uses another
+ * table.
+ */
 function isLocal(address: string, { master }: NodeLink, { hostTables }: Patient): boolean {
   const answer = hostTables.routesTo.get(address)
   return answer === undefined || master !== undefined || (typeof answer === "object" && answer.type === RTN_LOCAL)

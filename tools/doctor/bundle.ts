@@ -9,7 +9,7 @@ import { neededPlugins } from "./plugins.ts"
 import { asJson } from "./report.ts"
 import { tarOf } from "./tar.ts"
 
-/** Files of the kernel that tell of a node's network, and hold no secrets. */
+/** The kernel's files about a node's network that contain no secrets. */
 const KERNEL_FILES = [
   "/proc/version",
   "/proc/modules",
@@ -29,12 +29,12 @@ const SYSCTLS = [
   "net/netfilter/nf_conntrack_max",
 ]
 
-/** Writes everything that a maintainer needs as a tar, secrets taken out. Throws as `writePrivateFile` does. */
+/** Writes the data that a maintainer needs as a tar without secrets. Throws the errors of `writePrivateFile`. */
 export async function writeBundle(file: string, examination: Examination): Promise<void> {
   writePrivateFile(file, tarOf(bundleFiles(examination), Date.now()))
 }
 
-/** The files of a bundle: name and content. */
+/** Returns the files of a bundle: name and content. */
 export function bundleFiles(examination: Examination): Map<string, string> {
   const { patient } = examination
   const { node } = patient
@@ -81,7 +81,10 @@ export function bundleFiles(examination: Examination): Map<string, string> {
   return files
 }
 
-/** Counters are `bigint`, and keys of sets are bytes; texts may quote a URL. */
+/**
+ * Converts counters (`bigint`) to numbers and keys of sets (bytes) to hexadecimal text. Removes secrets from texts,
+ * which may quote a URL.
+ */
 function plain(_key: string, value: unknown): unknown {
   if (typeof value === "bigint") return Number(value)
   if (typeof value === "string") return redactText(value)
@@ -96,7 +99,10 @@ function tryRead(path: string): string {
   }
 }
 
-/** A configuration without its secrets; a file that is no JSON only by its length, since where its secrets are is unknown. */
+/**
+ * Returns a configuration without its secrets. For a file that is not JSON it returns only the length, because the
+ * place of its secrets is unknown.
+ */
 function readRedacted(file: string): string {
   const text = tryRead(file)
   try {

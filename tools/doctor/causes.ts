@@ -1,14 +1,20 @@
 import type { Affected, Finding } from "./finding.ts"
 import { Command, inOneLine } from "./remedy.ts"
 
-/** The findings with one for each cause: consequences of others are left out, and what has the same rule and cause is one. */
+/**
+ * Returns one finding for each cause: drops consequences of other findings, and joins findings with the same rule and
+ * cause.
+ */
 export function byCause(findings: readonly Finding[]): Finding[] {
   const groups = new Map<string, Finding[]>()
   for (const finding of withoutConsequences(findings)) groups.getOrInsert(keyOf(finding, groups.size), []).push(finding)
   return [...groups.values()].map(merged)
 }
 
-/** What cannot be told in one sentence, such as an error and a warning, is not grouped. */
+/**
+ * Returns the key of a group. Findings that do not fit into one sentence, such as an error and a warning, are in
+ * different groups.
+ */
 function keyOf({ rule, cause, severity, isFixable, remedy }: Finding, at: number): string {
   const kind = `${rule} ${severity} ${isFixable === true} ${remedy instanceof Command}`
   return cause === undefined ? `${kind} ${at} alone` : `${kind} of ${cause}`
@@ -28,7 +34,7 @@ function withoutConsequences(findings: readonly Finding[]): Finding[] {
   })
 }
 
-/** Whether a finding about a network, or about the node, concerns what another one is about. */
+/** Whether a finding about a network, or about the node, concerns the subject of another finding. */
 function isOfNetwork({ network }: Finding, other: Finding): boolean {
   return network === undefined || other.network === undefined || network === other.network
 }
@@ -51,7 +57,7 @@ function merged(findings: readonly Finding[]): Finding {
   }
 }
 
-/** One object of several findings, with the details of all. */
+/** Joins one object of several findings, with the details of all. */
 function asOne(alike: readonly Affected[]): Affected[] {
   const details = new Set(alike.flatMap(({ detail }) => detail ?? []))
   return alike.slice(0, 1).map((one) => (details.size === 0 ? one : { ...one, detail: [...details].join(", ") }))
@@ -63,15 +69,15 @@ function mergedRemedy(findings: readonly Finding[]): Finding["remedy"] {
   return [...new Set(findings.map(({ remedy }) => String(remedy)))].slice(0, EXAMPLES).join("; ")
 }
 
-/** Examples of many objects. */
+/** The number of examples for many objects. */
 const EXAMPLES = 3
 
-/** The fault as a sentence, which counts many affected objects and does not name them. */
+/** Returns the fault as a sentence. For many affected objects it has their number instead of their names. */
 export function sentenceOf({ affected = [], what, ofMany }: Finding): string {
   return affected.length > 1 && ofMany ? ofMany(affected.length) : what
 }
 
-/** The fault as a sentence, with the names of three affected objects, or of all. */
+/** Returns the fault as a sentence with the names of three affected objects, or of all. */
 export function describe(finding: Finding, isWhole = false): string {
   const { affected = [], what, ofMany } = finding
   if (affected.length < 2) return what

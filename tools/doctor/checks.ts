@@ -40,7 +40,7 @@ import { checkTwins } from "./twins.ts"
 import { checkDefaultRoute, checkDns, checkLocalnet, checkUplinkFilters, checkUplinkState } from "./uplinks.ts"
 import { checkXdp } from "./xdp.ts"
 
-/** All that look, in the order in which their findings are told. */
+/** All checks, in the order of their findings in the report. */
 export const checks: readonly Check[] = [
   checkUnread,
   checkDisk,

@@ -84,7 +84,7 @@ Examples:
   },
 }
 
-/** The flags that say where the node's files are, as they were given. */
+/** Returns the given flags for the places of the node's files. */
 function placeFlags(args: Arguments): string[] {
   return (["conf-dir", "bin-dir", "cache-dir"] as const).flatMap((flag) => {
     const value = text(args, flag)
@@ -103,7 +103,7 @@ function planDeletions({ findings, patient }: Examination): Deletion[] {
   return [...orphans].map((orphan) => planDeletion(orphan, patient))
 }
 
-/** Deletes all, and returns the errors of those that failed. */
+/** Carries out all deletions, and returns the errors of failed ones. */
 async function fix(deletions: readonly Deletion[], runtime: Runtime): Promise<Map<Deletion, string>> {
   const failures = new Map<Deletion, string>()
   for (const deletion of deletions) {

@@ -3,7 +3,7 @@ import { affectedBy, type Check, type Finding, nameOf } from "./finding.ts"
 import { inContainer } from "./inside.ts"
 import { ofOthers, sh } from "./remedy.ts"
 
-/** The hooks of what a container gets or sends itself, in words. */
+/** The hooks for a container's own packets, in words. */
 const WAYS: Readonly<Record<string, string>> = {
   prerouting: "gets",
   input: "gets",
@@ -12,17 +12,19 @@ const WAYS: Readonly<Record<string, string>> = {
   postrouting: "sends",
   egress: "sends",
 }
-/** The packets of a table's chains, by its family. */
+/** The packets of a table's chains, by the table's family. */
 const KINDS: Readonly<Record<string, string>> = {
   ip: "IPv4 packets",
   ip6: "IPv6 packets",
   inet: "packets",
   netdev: "frames",
 }
-/** What nft takes for a name without quotes. */
+/** A name that nft accepts without quotes. */
 const IDENTIFIER = /^[A-Za-z][\w./-]*$/
 
-/** Packet filters in containers that let nothing pass. What a chain accepts in part is the container's own affair. */
+/**
+ * Finds packet filters in containers that drop everything. Chains that accept some packets are the container's choice.
+ */
 export const checkContainerFilters: Check = ({ examined }) =>
   examined.flatMap((each): Finding[] => {
     const { one, inside, interfaces } = each

@@ -7,8 +7,8 @@ import { type Address, type Examined, type ExaminedInterface, inContainer, isLoo
 import { localRoute, sh } from "./remedy.ts"
 
 /**
- * Loopback interfaces that were up and are down, where no attachment has them: the kernel gives `lo` 127.0.0.1 when it is brought up, and
- * leaves it the address then. One that was never up is what a virtual machine's namespace has.
+ * Finds loopback interfaces that went down and belong to no attachment. The kernel assigns 127.0.0.1 when `lo` first
+ * goes up, and the address stays. An `lo` that was never up is normal in a virtual machine's namespace.
  */
 export const checkLoopbacks: Check = ({ examined }) => {
   const first = new Map(examined.map((each) => [each.inside.inode, each] as const).reverse())
@@ -32,13 +32,15 @@ export const checkLoopbacks: Check = ({ examined }) => {
   })
 }
 
-/** Addresses that a container has and does not take packets for: their routes in its table local are gone. */
+/**
+ * Finds addresses in a container for which it accepts no packets, because their routes in its table local are missing.
+ */
 export const checkLocalRoutes: Check = ({ examined }) =>
   examined.flatMap((each) =>
     each.interfaces.flatMap((one) => one.addresses.flatMap((address) => notLocal(each, one, address))),
   )
 
-/** An interface in a VRF has its local routes in the VRF's table. */
+/** Returns the addresses without a local route. An interface in a VRF has its local routes in the VRF's table. */
 function notLocal(examined: Examined, { name, link }: ExaminedInterface, { ip, text }: Address): Finding[] {
   const { one, inside } = examined
   const answer = inside.routesTo.get(text)

@@ -18,7 +18,10 @@ import {
 } from "./inside.ts"
 import { ofOthers, sh } from "./remedy.ts"
 
-/** Addresses and routes of a result that are no longer in the container: the first that is missing, from which others follow. */
+/**
+ * Finds addresses and routes of a result that are missing in the container: only the first one, because others follow
+ * from it.
+ */
 export const checkContainerRoutes: Check = (patient) =>
   patient.examined.flatMap((examined) => {
     const { interfaces } = examined
@@ -29,7 +32,10 @@ export const checkContainerRoutes: Check = (patient) =>
     return [...lostRoutes(examined), ...closedRoutes(examined), ...wrongNeighbours(examined, patient)]
   })
 
-/** gVisor takes the addresses of its container, their routes, and all frames by a packet socket. */
+/**
+ * Whether gVisor owns the interface. It takes the addresses and routes of its container, and reads all frames by a
+ * packet socket.
+ */
 function isTakenOver({ inside }: Examined, { link, addresses }: ExaminedInterface): boolean {
   const isBare = addresses.length > 0 && !addresses.some((address) => hasAddress(inside, link, address))
   return isBare && link !== undefined && takesFrames(inside.path, link.index)
@@ -59,7 +65,7 @@ function lostAddresses(examined: Examined, one: ExaminedInterface, patient: Pati
   ]
 }
 
-/** Another container of the network that has one of the addresses. */
+/** Returns another container of the network that has one of the addresses. */
 function holderOf(
   addresses: readonly Address[],
   { one, inside }: Examined,
@@ -113,7 +119,7 @@ function lostRoutes(examined: Examined): Finding[] {
   ]
 }
 
-/** Routes of the main table that drop packets, but for the kernel's own. */
+/** Finds routes of the main table that drop packets, except the kernel's own. */
 function closedRoutes({ one, inside }: Examined): Finding[] {
   const closed = (inside.routes ?? []).filter(
     ({ type, table, protocol, prefix }) =>
@@ -136,7 +142,10 @@ function closedRoutes({ one, inside }: Examined): Finding[] {
   })
 }
 
-/** The interface that a route belongs to: the one with an address in the family, and the gateway's network if there is one. */
+/**
+ * Returns the interface of a route: the one with an address in the family, and with the gateway in its subnet if the
+ * route has a gateway.
+ */
 function interfaceOf({ dst, gateway }: WantedRoute, { interfaces }: Examined): ExaminedInterface | undefined {
   const ofFamily = interfaces.filter(({ addresses }) => addresses.some(({ ip }) => familyOf(ip) === familyOf(dst)))
   const withGateway = ofFamily.find(({ addresses }) =>
@@ -153,7 +162,7 @@ function describeRoute({ dst, prefix, gateway }: WantedRoute): string {
   return gateway ? `${to} via ${formatIp(gateway)}` : to
 }
 
-/** What leads to the same destination in its place. */
+/** Describes the route to the same destination that exists instead. */
 function instead(wanted: WantedRoute, { inside }: Examined): string {
   const others = inside.routes?.filter((route) => isSameDestination(route, wanted)) ?? []
   const closed = inside.routes?.some(
@@ -164,7 +173,9 @@ function instead(wanted: WantedRoute, { inside }: Examined): string {
   return closed ? ": it is a route that drops packets instead" : ""
 }
 
-/** Entries for gateways and other containers that are fixed to a MAC which is not theirs, and gateways that do not answer. */
+/**
+ * Finds permanent neighbor entries for gateways and other containers with a wrong MAC, and gateways that do not answer.
+ */
 function wrongNeighbours(examined: Examined, patient: Patient): Finding[] {
   const { inside, interfaces } = examined
   return (inside.neighbours ?? []).flatMap((neighbour): Finding[] => {
@@ -229,7 +240,7 @@ function gatewaysOf({ one }: Examined): Uint8Array[] {
   )
 }
 
-/** The MACs of the links that have an address: the host's, and those of other containers. */
+/** Returns the MACs of the links that have an address: the host's, and those of other containers. */
 export function macsOf(ip: Uint8Array, { node, examined }: Patient): string[] {
   const text = formatIp(ip)
   const onHost = node.links.filter(

@@ -14,7 +14,7 @@ import {
 } from "./inside.ts"
 import { setSysctl, sh } from "./remedy.ts"
 
-/** Namespaces that could not be looked into, and lists that are too long. */
+/** Finds unreadable namespaces, and lists that are too long to read. */
 export const checkInsides: Check = ({ attachments, insides }) =>
   attachments.flatMap((one): Finding[] => {
     const inside = one.netns === undefined ? undefined : insides.get(one.netns)
@@ -46,7 +46,10 @@ export const checkInsides: Check = ({ attachments, insides }) =>
     ]
   })
 
-/** Interfaces in containers that are gone, down, or not as ADD has made them: of each the first fault, from which others follow. */
+/**
+ * Finds interfaces in containers that are missing, down, or different from ADD's result: only the first fault of each,
+ * because others follow from it.
+ */
 export const checkContainerLinks: Check = (patient) =>
   patient.examined.flatMap((examined) =>
     examined.interfaces.flatMap((one) => {
@@ -57,13 +60,13 @@ export const checkContainerLinks: Check = (patient) =>
     }),
   )
 
-/** What findings about one interface have in common. */
+/** Returns the common part of findings about one interface. */
 export function about({ one }: Examined, { name }: Pick<ExaminedInterface, "name">) {
   const whose = nameOf(one)
   return {
     common: { network: one.network, cause: `network ${one.network}`, affected: [affectedBy(one)] },
     what: `interface "${name}" of ${whose}`,
-    /** The same fault of several containers. */
+    /** The same fault in several containers. */
     ofMany: (fault: string) => (count: number) => `interface "${name}" ${fault} in ${count} containers`,
   } as const
 }
@@ -86,7 +89,7 @@ function lostLink(examined: Examined, one: ExaminedInterface, patient: Patient):
   }
 }
 
-/** A link with the MAC of the result, which no attachment names, is the interface under another name. */
+/** Finds a missing interface. A link with the MAC of the result that no attachment names is the renamed interface. */
 function missingLink(examined: Examined, one: ExaminedInterface, patient: Patient): Finding {
   const { inside, linkNames } = examined
   const { common, what, ofMany } = about(examined, one)
@@ -117,7 +120,10 @@ function missingLink(examined: Examined, one: ExaminedInterface, patient: Patien
   }
 }
 
-/** An interface that is up and hears nothing: what it sits on is down. The host's end of a pair has a finding of its own. */
+/**
+ * Finds an interface that is up without a carrier, because its lower device is down. The host's end of a veth pair has
+ * its own finding.
+ */
 function withoutCarrier(examined: Examined, one: ExaminedInterface, { node }: Patient): Finding | undefined {
   const { link } = one
   if (link === undefined || isLoopback(link) || !isUp(link)) return undefined
@@ -168,7 +174,7 @@ function changedMac(examined: Examined, one: ExaminedInterface): Finding[] {
   ]
 }
 
-/** Packets that are larger than the other end's MTU vanish there. A smaller one, as tuning sets it, does no harm. */
+/** Finds an MTU above the other end's, which drops larger packets. A smaller MTU, as tuning sets it, is harmless. */
 function changedMtu(examined: Examined, one: ExaminedInterface, { node }: Patient): Finding[] {
   const { name, link } = one
   const end = examined.one.link
@@ -190,9 +196,9 @@ function changedMtu(examined: Examined, one: ExaminedInterface, { node }: Patien
   ]
 }
 
-/** Kinds of links that have a MAC of their own, and of which no plugin switches ARP off. */
+/** Kinds of links that have their own MAC and whose ARP no plugin turns off. */
 const ETHERNET = new Set(["veth", "macvlan", "vlan"])
-/** A container's interface that asks for no neighbours, or answers none. */
+/** Finds a container's interface that sends no ARP requests, or answers none. */
 function withoutArp(examined: Examined, one: ExaminedInterface): Finding[] {
   const { name, link, addresses } = one
   const { inside } = examined

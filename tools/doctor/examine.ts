@@ -24,19 +24,19 @@ import { settingsOf } from "./settings.ts"
 import { checkStatus } from "./status.ts"
 import { dnsServersOf } from "./uplinks.ts"
 
-/** The objects that were checked, and the findings, one for each cause. */
+/** The checked objects and the findings, one for each cause. */
 export interface Examination {
   readonly patient: Patient
   readonly findings: readonly Finding[]
 }
 
-/** What is looked at: all networks, or one, and the flags that told the places. */
+/** The scope of an examination: all networks or one, and the given flags for places. */
 export interface Question {
   readonly network?: string | undefined
   readonly flags?: readonly string[]
 }
 
-/** Reads the node once and lets every check look at it; asks the plugins of every network for their STATUS. */
+/** Reads the node once, runs every check on it, and calls STATUS of every network's plugins. */
 export async function examine(
   places: NodePlaces,
   runtime: Runtime,
@@ -52,14 +52,17 @@ export async function examine(
   return { patient, findings: told(findings, network) }
 }
 
-/** Reads the node once and lets every check look at it, without running any plugin. */
+/** Reads the node once and runs every check on it, without running any plugin. */
 export function examineNode(places: NodePlaces, { network, flags = [] }: Question = {}): Examination {
   const patient = readPatient(places, flags)
   const findings = checks.flatMap((check) => check(patient))
   return { patient, findings: told(findings, network) }
 }
 
-/** The findings about a network, one for each cause, errors first. One about the node as a whole concerns every network. */
+/**
+ * Returns the findings about a network, one for each cause, errors first. A finding about the node as a whole concerns
+ * every network.
+ */
 function told(findings: readonly Finding[], network: string | undefined): Finding[] {
   const isAsked = (finding: Finding) => network === undefined || (finding.network ?? network) === network
   return byCause(findings.filter(isAsked)).sort(bySeverity)
@@ -72,7 +75,7 @@ function readPatient(places: NodePlaces, flags: readonly string[]): Patient {
   const examined = examinedOf(attachments, insides)
   const members = membersOf(node)
   const binaries = new Map<string, PluginBinary | undefined>()
-  const settings = new Map<string, string | undefined>() // each is read once, however many containers it concerns
+  const settings = new Map<string, string | undefined>() // reads each once, for all its containers
   return {
     node,
     attachments,
@@ -89,7 +92,7 @@ function readPatient(places: NodePlaces, flags: readonly string[]): Patient {
   }
 }
 
-/** Undefined where this user may not look at it, which `cannot-look` says. */
+/** Returns the packet filter, or undefined without permission, which `cannot-look` reports. */
 function tryReadFilter(): FilterView | undefined {
   try {
     return readPacketFilter()
@@ -98,7 +101,10 @@ function tryReadFilter(): FilterView | undefined {
   }
 }
 
-/** Undefined where the kernel does not answer, which `cannot-look` says of the links. */
+/**
+ * Returns the traffic control filters, or undefined if the kernel does not answer, which `cannot-look` reports for the
+ * links.
+ */
 function tryReadTraffic(read: Pick<Patient, "node" | "attachments" | "members">): Patient["traffic"] {
   const names = new Set(containerLinks(read))
   try {
@@ -121,7 +127,7 @@ const noTables: Patient["hostTables"] = {
   ipsec: noIpsec,
 }
 
-/** Empty where the kernel does not answer, which `cannot-look` says of the routes. */
+/** Returns empty tables if the kernel does not answer, which `cannot-look` reports for the routes. */
 function tryReadHostTables(examined: Patient["examined"], node: Patient["node"]): Patient["hostTables"] {
   const { links } = node
   const masters = new Set(examined.map(({ one: { link } }) => (link?.nsid === undefined ? link?.master : undefined)))

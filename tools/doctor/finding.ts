@@ -16,10 +16,10 @@ import type { FindingName } from "./names.ts"
 import { type Command, sh } from "./remedy.ts"
 
 /**
- * One thing that is wrong with a node.
+ * A fault of a node.
  *
- * A check returns a finding for each object that it finds at fault and names the `cause`; findings with one `rule` and one `cause`
- * become one (causes.ts): their `affected` objects are listed together and counted, their commands become a loop.
+ * A check returns a finding for each faulty object and names the `cause`. Findings with the same `rule` and `cause` are
+ * joined (causes.ts): their `affected` objects are listed together and counted, and their commands become a loop.
  *
  * @example
  * // 250 containers whose masquerade is gone are one finding, since all name one table as the cause:
@@ -36,42 +36,44 @@ import { type Command, sh } from "./remedy.ts"
  */
 export interface Finding {
   readonly rule: FindingName
-  /** "error": something does not work, or will not. "warning": it works, and something is not as it should be. */
+  /**
+   * "error": something does not work, or will not. "warning": it works, but something differs from what it should be.
+   */
   readonly severity: "error" | "warning"
-  /** The network that it is about, if it is about one. */
+  /** The network that the finding concerns, if any. */
   readonly network?: string
   /**
-   * The object that has to be mended, which several affected ones have in common: "bridge cni0", "table ip cni_masquerade",
-   * "net/ipv4/ip_forward". Without one the finding stands alone.
+   * The object to mend, which several affected objects share: "bridge cni0", "table ip cni_masquerade",
+   * "net/ipv4/ip_forward". A finding without a cause is not joined with others.
    */
   readonly cause?: string
-  /** The objects that the fault concerns: mostly attachments, by `affectedBy`. */
+  /** The affected objects, mostly attachments, by `affectedBy`. */
   readonly affected?: readonly Affected[]
   /** The fault, with names. */
   readonly what: string
-  /** The fault where several objects are affected, without their names: three of these, or all, are written behind it. */
+  /** The fault of several affected objects, without their names. Three of the names, or all, follow it. */
   readonly ofMany?: (count: number) => string
   /** The consequence. */
   readonly why: string
-  /** The remedy: a command that can be pasted, made by `sh`, or words where no command mends it. */
+  /** The remedy: a command to paste, created by `sh`, or a sentence if no command mends the fault. */
   readonly remedy: string | Command
-  /** What has to be known of the command, in words. */
+  /** A note about the command. */
   readonly note?: string
-  /** Whether `--fix` deletes the affected attachments: only those whose container is provably gone. */
+  /** Whether `--fix` deletes the affected attachments: only if their container provably no longer exists. */
   readonly isFixable?: boolean
   /**
-   * Rules of which this one would be a mere consequence: an object that a finding of these rules affects, or every object where that
-   * finding concerns the node as a whole, is taken out of this finding.
+   * Rules of which this finding is only a consequence. Objects that a finding of these rules affects are removed from
+   * this finding. A finding of these rules about the node as a whole removes every object.
    */
   readonly consequenceOf?: readonly FindingName[]
 }
 
-/** An object that a fault concerns. */
+/** An affected object. */
 export interface Affected {
-  /** As messages name it: an attachment by `nameOf`, a link or a file by its name in quotes. */
+  /** Its name in messages: `nameOf` for an attachment, the quoted name for a link or a file. */
   readonly name: string
   readonly attachment?: NodeAttachment
-  /** The part of the object that is concerned, which is written behind its name: "ports 8080/tcp, 8443/tcp". Made by `someOf`. */
+  /** The affected part of the object, which follows its name: "ports 8080/tcp, 8443/tcp". Created by `someOf`. */
   readonly detail?: string
 }
 
@@ -79,25 +81,28 @@ export interface Affected {
 export interface Patient {
   readonly node: Node
   readonly attachments: readonly NodeAttachment[]
-  /** The namespaces of containers that live, by their paths. */
+  /** The namespaces of living containers, by path. */
   readonly insides: ReadonlyMap<string, Inside | NotInside>
-  /** The attachments beside what their namespaces have. */
+  /** The attachments with the state of their namespaces. */
   readonly examined: readonly Examined[]
-  /** How the host sends to the containers' addresses. */
+  /** The host's routing toward the containers' addresses. */
   readonly hostTables: HostTables
-  /** All rules of the packet filter; undefined where it cannot be seen. */
+  /** All rules of the packet filter. Undefined if unreadable. */
   readonly filter: FilterView | undefined
-  /** The filters of traffic control at containers' ends and bridges that take packets off their way; undefined where they cannot be seen. */
+  /** Traffic control filters at containers' ends and bridges that drop or redirect packets. Undefined if unreadable. */
   readonly traffic: readonly TrafficFilter[] | undefined
-  /** A network's plugins, of its file and, of networks that are used, of the cache: each configuration once. */
+  /**
+   * The plugins of each network's file, and of each network in the cache that is in use. Each configuration is listed
+   * once.
+   */
   readonly members: readonly Member[]
-  /** A plugin's executable in the directories of plugins, which is asked for its version once; undefined where it is in none. */
+  /** Returns a plugin's executable in the plugin directories, or undefined if none has it. Reads its version once. */
   plugin(type: string): PluginBinary | undefined
   /** Whether `cni install` of this tool would succeed in a directory. */
   canInstall(directory: string, adopt: boolean): boolean
-  /** The flags that say where the node's files are, as they were given: for commands of the tool in remedies. */
+  /** The given flags for the places of the node's files, for this tool's commands in remedies. */
   readonly flags: readonly string[]
-  /** A value below /proc/sys in this namespace; `undefined` when it does not exist. */
+  /** Returns a value below /proc/sys in this namespace, or `undefined` if it does not exist. */
   sysctl(path: string): string | undefined
 }
 
@@ -108,10 +113,10 @@ export interface Member {
   readonly raw: JsonObject
 }
 
-/** Looks at one subject. Changes nothing, and never throws for what is not there. */
+/** Checks one subject. Changes nothing, and never throws for a missing object. */
 export type Check = (patient: Patient) => Finding[]
 
-/** Reads a value below /proc/sys in this namespace; undefined where the kernel has none. */
+/** Reads a value below /proc/sys in this namespace. Returns undefined if the kernel has none. */
 export function readSysctl(path: string): string | undefined {
   try {
     return readTextFile(`/proc/sys/${path}`).trim()
@@ -120,23 +125,23 @@ export function readSysctl(path: string): string | undefined {
   }
 }
 
-/** The host's link of a name. */
+/** Returns the host's link with a name. */
 export function linkOnHost({ node }: Patient, name: string): NodeLink | undefined {
   return node.links.find((link) => link.nsid === undefined && link.name === name)
 }
 
-/** The bridge that a configuration of the plugin bridge names. */
+/** Returns the bridge in a configuration of the plugin bridge. */
 export function bridgeOf({ type, raw }: Member): string | undefined {
   if (type !== "bridge") return undefined
   return typeof raw.bridge === "string" && raw.bridge !== "" ? raw.bridge : "cni0"
 }
 
-/** The bridges of a node's networks, each once. */
+/** Returns the bridges of a node's networks without duplicates. */
 export function bridgesOf({ members }: Pick<Patient, "members">): string[] {
   return [...new Set(members.flatMap((member) => bridgeOf(member) ?? []))]
 }
 
-/** The interfaces on the host by which packets of containers come: bridges that are there, their VLANs, and ends of pairs. */
+/** Returns the host's interfaces that receive containers' packets: existing bridges, their VLANs, and veth ends. */
 export function containerLinks(patient: Pick<Patient, "node" | "attachments" | "members">): string[] {
   const bridges = new Set(bridgesOf(patient))
   const isVlan = (name: string) => name.includes(".") && bridges.has(name.replace(/\.\d+$/, "")) // "cni0.100" is VLAN 100 of cni0
@@ -146,7 +151,7 @@ export function containerLinks(patient: Pick<Patient, "node" | "attachments" | "
   return [...new Set([...own.map(({ name }) => name), ...ends])]
 }
 
-/** Those of them that packets are routed by: not the ports of a bridge, whose IPv4 settings the kernel never asks. */
+/** Returns those of them that route packets: not bridge ports, whose IPv4 settings the kernel never uses. */
 export function routedLinks(patient: Patient): string[] {
   const { links } = patient.node
   const onHost = links.filter(({ nsid }) => nsid === undefined)
@@ -160,27 +165,27 @@ export function routedLinks(patient: Patient): string[] {
   return containerLinks(patient).filter((name) => !isPort(name))
 }
 
-/** The name of an attachment in messages. */
+/** Returns the name of an attachment for messages. */
 export function nameOf({ network, containerId, ifName, pod }: NodeAttachment): string {
   const whose = pod === undefined ? "" : ` (pod ${[pod.namespace, pod.name].filter((part) => part).join("/")})`
   return `"${network}/${containerId}${ifName === "" ? "" : `/${ifName}`}"${whose}`
 }
 
-/** An attachment, as an object that a fault concerns. */
+/** Returns an attachment as an affected object. */
 export function affectedBy(attachment: NodeAttachment): Affected {
   return { name: nameOf(attachment), attachment }
 }
 
-/** The parts of one object that a finding names; a container may have thousands. */
+/** The number of parts of one object that a finding names. A container may have thousands. */
 const SOME = 5
 
-/** Some of a list, in words: "port 8080/tcp", "ports 8080/tcp, 8443/tcp and 3 more". */
+/** Returns the beginning of a list in words: "port 8080/tcp", "ports 8080/tcp, 8443/tcp and 3 more". */
 export function someOf(noun: string, list: readonly string[]): string {
   const more = list.length > SOME ? ` and ${list.length - SOME} more` : ""
   return `${noun}${list.length === 1 ? "" : "s"} ${list.slice(0, SOME).join(", ")}${more}`
 }
 
-/** A command of this tool, with the flags by which doctor found the node's files. */
+/** Returns a command of this tool, with the flags that doctor used for the node's files. */
 export function cniCommand(
   { flags }: Pick<Patient, "flags">,
   verb: string,
@@ -191,12 +196,15 @@ export function cniCommand(
   return words.length > 0 ? sh`cni ${before} ${words}` : sh`cni ${before}`
 }
 
-/** What was attached is in the cache alone. */
+/** Removes `--conf-dir`, because only the cache has the networks of attachments. */
 function withoutConfDir(flags: readonly string[]): string[] {
   return flags.filter((_, at) => flags[at] !== "--conf-dir" && flags[at - 1] !== "--conf-dir")
 }
 
-/** The command that installs the plugins of this suite into a directory; words where it would fail when pasted here. */
+/**
+ * Returns the command that installs this suite's plugins into a directory, or a sentence if the command would fail when
+ * pasted.
+ */
 export function installCommand({ canInstall }: Patient, directory: string, adopt = false): Command | string {
   if (!canInstall(directory, adopt))
     return `install the plugins into ${directory} by "cni install" of their archive or package: beside this tool they are incomplete, or others placed files there`

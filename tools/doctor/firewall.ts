@@ -19,12 +19,12 @@ import { linkTowards } from "./host-routes.ts"
 import type { Address, Examined } from "./inside.ts"
 import { type Command, ofOthers, sh } from "./remedy.ts"
 
-/** Tables of this suite, and of the reference suite: what these drop is configured. */
+/** Tables of this suite and of the reference suite. Their drops are configured. */
 const OURS = /^cni_/
 
 /**
- * Addresses outside, far from each other, so that a block of one network is not taken for a fault; nothing is sent to them. They are
- * those of root name servers.
+ * Addresses outside, far apart, so that a blocked network is not reported as a fault. They are those of root name
+ * servers. No packet is sent to them.
  */
 const OUTSIDE: Readonly<Record<Family, readonly Uint8Array[]>> = {
   [AF_INET]: ["198.41.0.4", "192.5.5.241"].flatMap((ip) => parseIp(ip) ?? []),
@@ -37,17 +37,20 @@ interface Member {
   readonly address: Address
 }
 
-/** One packet of a kind, in words, and its walk. */
+/** One packet of a kind, in words, and its path. */
 export interface Attempt {
   readonly what: string
   readonly walk: () => Walk
 }
 
-/** Packets that a network needs. They are lost when each of them is dropped: a rule about one port or destination is meant. */
+/**
+ * A kind of packets that a network needs. It is lost if each of its packets is dropped. A rule about one port or
+ * destination is a choice.
+ */
 interface Kind {
   readonly severity: Finding["severity"]
   readonly why: string
-  /** Whether both ends are containers of the network: rules about either of them are a policy. */
+  /** Whether both ends are containers of the network. Rules about either end are a policy. */
   readonly isBetween?: true
   readonly attempts: (member: Member, others: readonly Member[], at: Walks) => Attempt[]
 }
@@ -109,12 +112,12 @@ export function outside({ examined, address }: Member, at: Walks): Attempt[] {
   return places.map((place) => at.from(examined, { ...place, protocol: "tcp" }))
 }
 
-/** An echo, and TCP to each port; UDP to port 53. */
+/** Returns an echo, a TCP packet to each port, and a UDP packet to port 53. */
 function toEach(ip: Uint8Array, ports: readonly number[]): Destination[] {
   return ports.map((port) => ({ ip, port, protocol: port === 0 ? "icmp" : port === 53 ? "udp" : "tcp" }))
 }
 
-/** The walks over one node. */
+/** The packet evaluations of one node. */
 export class Walks {
   readonly patient: Patient
   readonly ground: SharedGround
@@ -147,7 +150,7 @@ export class Walks {
     return { what, walk: () => walkInbound(this.ground, { source, destination: to }) }
   }
 
-  /** The first published port of a container that is on all addresses of the host. */
+  /** Returns the first port of a container that is published on all addresses of the host. */
   portsOf({ one }: Examined, { ip }: Address): Omit<Destination, "ip">[] {
     const isOwn = (to: string) => to.startsWith(familyOf(ip) === AF_INET ? `${formatIp(ip)}:` : `[${formatIp(ip)}]:`)
     const { ports } = this.patient.node.rules
@@ -174,7 +177,7 @@ function describe({ protocol, port }: Omit<Destination, "ip">): string {
   return port === 0 ? "an echo request" : protocol.toUpperCase()
 }
 
-/** The packets that each network needs, and rules of others that drop them or the answer to them. */
+/** Finds rules of other programs that drop packets that each network needs, or the answers to them. */
 export const checkFirewall: Check = (patient) => {
   const { filter, examined } = patient
   const foreign = (filter?.bases ?? []).filter(({ table, type }) => type === "filter" && !OURS.test(table.name))
@@ -198,7 +201,7 @@ export const checkFirewall: Check = (patient) => {
   return oncePerChain(findings)
 }
 
-/** Members that are asked of a network without rules about single interfaces. */
+/** The number of members that are checked in a network without rules about single interfaces. */
 const SAMPLES = 3
 
 interface Lost {
@@ -219,7 +222,7 @@ function lostOf(kind: Kind, members: readonly Member[], isPerInterface: boolean,
     const others = members.filter(({ examined }) => examined.inside.inode !== member.examined.inside.inode)
     const found = lostAll(kind.attempts(member, others, walks))
     if (found) lost.push({ member, lost: found })
-    else if (!isPerInterface) return [] // what one container may is not closed for the network
+    else if (!isPerInterface) return [] // if one container may, the network is not closed
   }
   const [first] = lost
   if (first === undefined) return []
@@ -235,13 +238,13 @@ function lostOf(kind: Kind, members: readonly Member[], isPerInterface: boolean,
   return [findingOf(kind, first.lost, members, walks.patient)]
 }
 
-/** The first, the one in the middle, and the last. */
+/** Returns the first, the middle, and the last member. */
 function sampled(members: readonly Member[]): Member[] {
   if (members.length <= SAMPLES) return [...members]
   return [0, members.length >> 1, members.length - 1].flatMap((at) => members[at] ?? [])
 }
 
-/** The first packet, where a chain of others drops each of them. */
+/** Returns the first packet if a foreign chain drops each of them. */
 function lostAll(attempts: readonly Attempt[]): Lost | undefined {
   let first: Lost | undefined
   for (const { what, walk } of attempts) {
@@ -252,7 +255,7 @@ function lostAll(attempts: readonly Attempt[]): Lost | undefined {
   return first
 }
 
-/** Whether rules name an address of a container: they leave out its neighbor, and are a policy. */
+/** Whether rules name an address of a container. They exclude its neighbor, so they are a policy. */
 function isAboutOne(stop: Stop, own: Uint8Array, gateway: Uint8Array | undefined, { ground }: Walks): boolean {
   const flipped = [1, 2, 3, 4].map((bits) => own.map((byte, at) => (at === own.length - 1 ? byte ^ bits : byte)))
   const neighbour = flipped.find((ip) => gateway === undefined || !sameBytes(ip, gateway))
@@ -299,7 +302,10 @@ function nameOfStop({ base, rule, device }: Stop): Finding["rule"] {
   return rule === undefined ? "forward-drop" : "forward-drop-rule"
 }
 
-/** One finding for each chain: the first, with the containers of all; what containers send each other counts where nothing else is lost. */
+/**
+ * Returns one finding for each chain: the first, with the containers of all. Packets between containers count only if
+ * no others are lost.
+ */
 function oncePerChain(findings: readonly FoundDrop[]): Finding[] {
   return [...Map.groupBy(findings, ({ finding }) => finding.cause).values()].flatMap((alike) => {
     const own = alike.filter(({ isBetween }) => !isBetween)
@@ -312,14 +318,14 @@ function oncePerChain(findings: readonly FoundDrop[]): Finding[] {
   })
 }
 
-/** Where a program wants to be told, in words. */
+/** Describes how to configure the program that owns the rules. */
 function hintOf(maker: string | undefined, device: string): string {
   if (maker === "docker") return `: its chain DOCKER-USER is for rules such as "-i ${device} -j ACCEPT"`
   if (maker === "firewalld") return `: "${device}" belongs into a zone that forwards, such as trusted`
   return maker === "ufw" ? `: "ufw route allow in on ${device}" and "out on ${device}" say so` : ""
 }
 
-/** The program that owns the rules of a table, by its chains' names. */
+/** Returns the program that owns the rules of a table, by the names of its chains. */
 function makerOf({ rules, bases }: FilterView, table: string): string | undefined {
   if (table === "firewalld") return "firewalld"
   const inTable = rules.filter(({ chain }) => chain.table.name === table)
@@ -334,7 +340,7 @@ function jumpOf(rule: FilterView["rules"][number]): string[] {
   return typeof verdict === "object" ? [verdict.jump] : []
 }
 
-/** The command that shows a chain with the handles of its rules. */
+/** Returns the command that shows a chain with the handles of its rules. */
 export function shownChain({ table, name }: Pick<Stop["base"], "table" | "name">): Command {
   return sh`nft -a list chain ${[table.family, table.name, name]}`
 }

@@ -5,8 +5,8 @@ import { attachmentsOf, deleteRulesOf, type Node, type NodeAttachment, recordedN
 import type { Patient } from "./finding.ts"
 
 /**
- * The deletion of an orphan: by the DEL of its network's plugins, and where no configuration is left, or no interface is known,
- * its leases and rules alone.
+ * The deletion of an orphan: by DEL of its network's plugins. Without a configuration or a known interface, only its
+ * leases and rules are deleted.
  */
 export interface Deletion {
   readonly orphan: NodeAttachment
@@ -14,7 +14,7 @@ export interface Deletion {
   readonly stores: readonly string[]
 }
 
-/** The planned deletions of orphans. */
+/** Plans the deletion of an orphan. */
 export function planDeletion(orphan: NodeAttachment, { node }: Pick<Patient, "node">): Deletion {
   const ofFile = node.networks.find(({ network }) => network?.name === orphan.network)?.network
   const stores = node.stores.filter(({ network, leases }) => {
@@ -26,12 +26,12 @@ export function planDeletion(orphan: NodeAttachment, { node }: Pick<Patient, "no
   return { orphan, network, stores: stores.map(({ directory }) => directory) }
 }
 
-/** Whether there is a way to delete an orphan: not for a record in the cache that has no configuration, and no other has. */
+/** Whether an orphan can be deleted. A cache record without a configuration cannot, if no other record has one. */
 export function isDeletable({ orphan, network, stores }: Deletion): boolean {
   return network !== undefined || stores.length > 0 || orphan.rules.length > 0
 }
 
-/** As sentences, for people. */
+/** Describes a deletion in sentences. */
 export function describeDeletion({ orphan, network, stores }: Deletion): string {
   const what = `${orphan.network}/${orphan.containerId}${orphan.ifName === "" ? "" : `/${orphan.ifName}`}`
   if (network)
@@ -49,7 +49,7 @@ export function describeDeletion({ orphan, network, stores }: Deletion): string 
   return `${parts.join(" and ")} of ${what} (${why})`
 }
 
-/** Deletes what an orphan has left. Throws what the plugins throw. */
+/** Deletes an orphan's objects. Throws the plugins' errors. */
 export async function carryOut({ orphan, network, stores }: Deletion, runtime: Runtime): Promise<void> {
   const { containerId, ifName, cached } = orphan
   const attachment: Attachment = {
@@ -62,11 +62,11 @@ export async function carryOut({ orphan, network, stores }: Deletion, runtime: R
   const cacheDir = cached?.cacheDir ?? runtime.cacheDir
   if (network) await delNetwork({ ...runtime, cacheDir }, network, attachment)
   else for (const directory of stores) release(new Store({ directory, log: () => {} }), { containerId, ifName })
-  // Plugins of the other suite go by the namespace, or by what only the runtime knows.
+  // Plugins of the other suite need the namespace, or data that only the runtime has.
   if (orphan.rules.length > 0) deleteRulesOf(orphan)
 }
 
-/** The remains of an orphan after its deletion, as sentences. */
+/** Returns the remains of an orphan after its deletion, as sentences. */
 export function remainsOf({ orphan }: Deletion, node: Node): string[] {
   const comment = ownerComment(orphan)
   const left = attachmentsOf(node).find((one) => ownerComment(one) === comment)

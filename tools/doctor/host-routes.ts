@@ -18,7 +18,7 @@ import { type Command, ofOthers, sh } from "./remedy.ts"
 /** RTN_LOCAL, <linux/rtnetlink.h> */
 export const RTN_LOCAL = 2
 
-/** Addresses of containers that the host itself has, or sends elsewhere than to the container. */
+/** Finds addresses of containers that the host itself has, or routes elsewhere. */
 export const checkHostRoutes: Check = (patient) =>
   patient.examined.flatMap((examined) => {
     const out = linkTowards(examined, patient)
@@ -26,7 +26,10 @@ export const checkHostRoutes: Check = (patient) =>
     return addresses.flatMap((address) => (out ? hostFault(examined, address, out, patient) : []))
   })
 
-/** The bridge with the container's gateway, or the host's end of a point-to-point pair; undefined where the host does not route. */
+/**
+ * Returns the bridge with the container's gateway, or the host's end of a point-to-point pair. Returns undefined if the
+ * host does not route.
+ */
 export function linkTowards(examined: Examined, { node }: Patient): NodeLink | undefined {
   const { one, plugins } = examined
   const end = one.link
@@ -108,19 +111,19 @@ function instead(answer: ListedRoute | string, { node }: Patient): string {
   return dev === undefined ? "" : `: it sends there by "${dev}"`
 }
 
-/** As the kernel makes it along with the gateway's address. */
+/** Returns the command for the route that the kernel creates with the gateway's address. */
 function connectedRoute({ ip, gateway }: Address, to: string, { name }: NodeLink): Command {
   if (familyOf(ip) === AF_INET6) return sh`ip -6 route replace ${to} dev ${name} proto kernel metric 256`
   const source = gateway ? ["src", formatIp(gateway)] : []
   return sh`ip route replace ${to} dev ${name} proto kernel scope link ${source}`
 }
 
-/** As ptp makes it. */
+/** Returns the command for the route that ptp creates. */
 function pointRoute(ip: string, isV6: boolean, { name }: NodeLink): Command {
   return isV6 ? sh`ip -6 route replace ${ip} dev ${name}` : sh`ip route replace ${ip} dev ${name} scope host`
 }
 
-/** Entries that the host was given by hand for addresses of containers, with a MAC that is not the container's. */
+/** Finds permanent neighbor entries on the host for addresses of containers with another MAC than the container's. */
 export const checkHostNeighbours: Check = ({ hostTables, examined, node }) =>
   hostTables.neighbours.flatMap((neighbour): Finding[] => {
     if (!(neighbour.state & NeighbourState.Permanent)) return []

@@ -15,14 +15,14 @@ import { affectedBy, type Check, type Finding, nameOf } from "./finding.ts"
 import { mountOf } from "./mounts.ts"
 import { sh } from "./remedy.ts"
 
-/** Less than this share of a file system, or fewer bytes, is nearly nothing. */
+/** A file system is nearly full below this free share, or below this number of free bytes. */
 const LITTLE = 0.02
 const LITTLE_BYTES = 16 << 20
 /** Clocks of one machine differ by less. */
 const CLOCK_SLACK_MS = 60_000
 const WHEN_FULL = "no ADD can note what it does: all fail"
 
-/** Room, and the right to write, where plugins and runtimes keep state. */
+/** Checks space and write permission where plugins and runtimes keep state. */
 export const checkDisk: Check = ({ node: { places, stores } }) => {
   const directories = [places.cacheDir, places.dataDir, ...stores.map(({ directory }) => directory), "/run/cni"]
   const seen = new Set<string>()
@@ -50,12 +50,12 @@ export const checkDisk: Check = ({ node: { places, stores } }) => {
   })
 }
 
-/** The directory, or what of its way is there. */
+/** Returns the directory, or its nearest existing parent. */
 function nearest(directory: string): string {
   return exists(directory) ? directory : nearest(dirname(directory))
 }
 
-/** A clock that stands before what has been written already. */
+/** Finds a clock that is behind existing records. */
 export const checkClock: Check = ({ attachments, node: { readMs } }) =>
   attachments.flatMap((one): Finding[] => {
     if (one.addedMs === undefined || one.addedMs <= readMs + CLOCK_SLACK_MS) return []
@@ -76,7 +76,7 @@ export const checkClock: Check = ({ attachments, node: { readMs } }) =>
     ]
   })
 
-/** Files of the runtime's cache that hold no record any more. */
+/** Finds files of the runtime's cache without a valid record. */
 export const checkBroken: Check = ({ node: { brokenRecords = [] }, attachments }) =>
   brokenRecords.map((file): Finding => {
     const one = attachments.find(
@@ -96,10 +96,10 @@ export const checkBroken: Check = ({ node: { brokenRecords = [] }, attachments }
     }
   })
 
-/** Bits of a mode by which others than the owner may write. */
+/** Mode bits that allow others than the owner to write. */
 const WRITABLE_BY_OTHERS = 0o022
 
-/** Records of the runtime and leases that others than root may change, in directories that they cannot write to. */
+/** Finds cache records and leases that users other than root may change, in directories that they cannot write to. */
 export const checkRecords: Check = ({ node: { cache, stores, places } }) => {
   const records = cache.map((one) => ({ network: one.network, file: cacheFile(one.cacheDir ?? places.cacheDir, one) }))
   const leases = stores.flatMap(({ network, directory, leases }) =>
@@ -153,7 +153,7 @@ function notDirectory(path: string): Finding {
   }
 }
 
-/** Parts of the node that the other checks did not see. */
+/** Finds parts of the node that the other checks could not read. */
 export const checkUnread: Check = ({ node: { unread, places }, filter }) => [
   ...unread.map(({ what, reason }): Finding => {
     const directory = { cache: places.cacheDir, leases: places.dataDir }[what as string]

@@ -22,25 +22,25 @@ import {
 } from "../node/mod.ts"
 import { type Command, giveAddress, setSysctl, sh } from "./remedy.ts"
 
-/** An attachment of a container that lives, beside what its namespace has. */
+/** An attachment of a living container, with the state of its namespace. */
 export interface Examined {
   readonly one: NodeAttachment
   readonly inside: Inside
   readonly interfaces: readonly ExaminedInterface[]
-  /** Of the network, by the configuration of the ADD. */
+  /** The plugins of the network at the ADD. */
   readonly plugins: readonly NetworkPlugin[]
-  /** Those of all attachments to the namespace: Multus gives a pod several. */
+  /** The link names of all attachments to the namespace. Multus gives a pod several. */
   readonly linkNames: ReadonlySet<string>
 }
 
-/** An interface of ADD's result in the container, and the link of its name. */
+/** An interface of ADD's result in the container, and the link with its name. */
 export interface ExaminedInterface {
   readonly name: string
   readonly mac: string | undefined
   readonly mtu: number | undefined
-  /** Those of the result. */
+  /** The addresses of the result. */
   readonly addresses: readonly Address[]
-  /** Undefined where there is none, or the links could not be read whole. */
+  /** Undefined if the link is missing, or the list of links was too long to read. */
   readonly link: Link | undefined
 }
 
@@ -50,7 +50,7 @@ export interface Address extends Cidr {
   readonly gateway: Uint8Array | undefined
 }
 
-/** The attachments whose namespaces were read, and of which a result is known. */
+/** Returns the attachments with a known result and a readable namespace. */
 export function examinedOf(
   attachments: readonly NodeAttachment[],
   insides: ReadonlyMap<string, Inside | NotInside>,
@@ -67,7 +67,10 @@ export function examinedOf(
   })
 }
 
-/** Plugins of clouds note other things than paths as `sandbox` of what is not in the container. */
+/**
+ * Returns the container's interfaces. Plugins of clouds record other things than paths as `sandbox` of interfaces
+ * outside the container.
+ */
 function interfacesOf({ result, ifName }: NodeAttachment, { links }: Inside): ExaminedInterface[] {
   const { interfaces = [], ips = [] } = result ?? {}
   const inContainer = interfaces.flatMap((each, at) => (each.sandbox?.startsWith("/") ? [{ ...each, at }] : []))
@@ -93,18 +96,21 @@ export function isLoopback({ flags }: Link): boolean {
   return (flags & IFF_LOOPBACK) !== 0
 }
 
-/** A route that ADD has made. */
+/** A route of ADD. */
 export interface WantedRoute {
   readonly dst: Uint8Array
   readonly prefix: number
   readonly gateway: Uint8Array | undefined
-  /** A gateway or a network on the link itself, which the kernel or ptp has made, or one of the result. */
+  /**
+   * "gateway" and "network": a route to the gateway or a subnet on the link, from the kernel or ptp. "result": a route
+   * of the result.
+   */
   readonly origin: "gateway" | "network" | "result"
   readonly source: Uint8Array | undefined
   readonly route: Route | undefined
 }
 
-/** The routes that an attachment's interfaces had after ADD, in the order in which the kernel accepts them. */
+/** Returns the routes of an attachment's interfaces after ADD, in the order in which the kernel accepts them. */
 export function wantedRoutes(examined: Examined): WantedRoute[] {
   const { one, interfaces } = examined
   const addresses = interfaces.flatMap((each) => (each.name === "lo" ? [] : each.addresses))
@@ -130,7 +136,7 @@ export function wantedRoutes(examined: Examined): WantedRoute[] {
   return [...own.filter((route) => !isInResult(route)), ...ofResult]
 }
 
-/** Those of them that are not there; none where the routes were not read whole. */
+/** Returns the missing routes. Returns none if the list of routes was too long to read. */
 export function missingRoutes(examined: Examined): WantedRoute[] {
   const { routes } = examined.inside
   if (routes === undefined) return []
@@ -139,12 +145,12 @@ export function missingRoutes(examined: Examined): WantedRoute[] {
   )
 }
 
-/** Whether a route leads to the same network, in any table: sbr and vrf move routes to tables of their own. */
+/** Whether a route has the same destination, in any table, because sbr and vrf move routes to their own tables. */
 export function isSameDestination({ dst, prefix, type }: ListedRoute, wanted: WantedRoute): boolean {
   return type === RTN_UNICAST && prefix === wanted.prefix && sameBytes(dst, wanted.dst)
 }
 
-/** Whether it has the gateway of the result, or leads by another attachment: a pod has one default route. */
+/** Whether a route has the gateway of the result, or leads through another attachment. A pod has one default route. */
 function isAsGood({ gateway, index, nextHops }: ListedRoute, wanted: WantedRoute, examined: Examined): boolean {
   if (wanted.origin !== "result" || wanted.gateway === undefined || !wanted.route?.gw) return true
   if (nextHops || (gateway && sameBytes(gateway, wanted.gateway))) return true
@@ -153,14 +159,14 @@ function isAsGood({ gateway, index, nextHops }: ListedRoute, wanted: WantedRoute
   return by !== undefined && linkNames.has(by) && !interfaces.some(({ name }) => name === by)
 }
 
-/** The commands that give an interface what it had after ADD; those for what is there are left out. */
+/** Returns the commands that restore an interface's state after ADD, without those for existing objects. */
 export function repairCommands(examined: Examined, { name, link, addresses }: ExaminedInterface): Command[] {
   const up = link && isUp(link) ? [] : [sh`ip link set ${name} up`]
   const missing = addresses.filter((address) => !hasAddress(examined.inside, link, address))
   const isWithoutIpv6 = !examined.inside.addresses?.some(({ index, ip }) => index === link?.index && ip.length === 16)
   const isWanted = missing.some(({ ip }) => familyOf(ip) === AF_INET6)
   return [
-    // Where it is switched off, the kernel has deleted all addresses of the family, and takes none.
+    // With IPv6 disabled, the kernel deleted all addresses of the family, and accepts none.
     ...(isWithoutIpv6 && isWanted ? [setSysctl(`net/ipv6/conf/${name}/disable_ipv6`, 0)] : []),
     ...up,
     ...missing.map(({ text }) => giveAddress(text, name)),
@@ -168,7 +174,10 @@ export function repairCommands(examined: Examined, { name, link, addresses }: Ex
   ]
 }
 
-/** The commands that give an interface its name again, for which it is down, and so loses its routes and addresses of IPv6. */
+/**
+ * Returns the commands that restore an interface's name. The link goes down for it, and so loses its routes and IPv6
+ * addresses.
+ */
 export function renameCommands(
   examined: Examined,
   { name, addresses }: ExaminedInterface,
@@ -182,7 +191,7 @@ export function renameCommands(
   ]
 }
 
-/** `ip route replace`, as the plugin has made the route. */
+/** Returns `ip route replace` for a route, as the plugin created it. */
 export function routeCommand({ dst, prefix, gateway, origin, source, route }: WantedRoute, name: string): Command {
   const option = (key: string, value: string | number | undefined) => (value === undefined ? [] : [key, String(value)])
   const words = [
@@ -205,7 +214,7 @@ export function hasAddress({ addresses }: Inside, link: Link | undefined, { ip, 
   return addresses.some((there) => there.index === link?.index && there.prefix === prefix && sameBytes(there.ip, ip))
 }
 
-/** Commands in a container's namespace, in one line of a shell of the host. */
+/** Returns one shell line of the host that runs commands in a container's namespace. */
 export function inContainer({ path }: Inside, commands: readonly Command[]): Command {
   const [first] = commands
   const net = `--net=${path}`
@@ -213,7 +222,10 @@ export function inContainer({ path }: Inside, commands: readonly Command[]): Com
   return sh`nsenter ${net} sh -ec ${commands.map(({ line }) => line).join("; ")}`
 }
 
-/** The mappings of an attachment that 127.0.0.1 of the host reaches, which needs route_localnet of the interface towards it. */
+/**
+ * Returns an attachment's mappings that 127.0.0.1 of the host reaches. They need route_localnet on the interface toward
+ * the container.
+ */
 export function localMappings({ one, plugins }: Pick<Examined, "one" | "plugins">): AskedMapping[] {
   const portmap = plugins.find(({ type }) => type === "portmap")
   if (portmap === undefined || portmap.raw.snat === false || one.cached === undefined) return []

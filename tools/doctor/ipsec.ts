@@ -4,7 +4,7 @@ import { describePolicy, type FoundPolicy, policiesOf, whyBlocked } from "../nod
 import { affectedBy, type Check, type Finding, type Patient } from "./finding.ts"
 import { ofOthers, sh } from "./remedy.ts"
 
-/** The kernel's IPsec policies that drop what containers send to all others, or get from them. */
+/** Finds IPsec policies that drop all packets that containers send or receive. */
 export const checkIpsec: Check = (patient) => {
   const { attachments, hostTables } = patient
   const { ipsec } = hostTables
@@ -33,7 +33,7 @@ export const checkIpsec: Check = (patient) => {
   })
 }
 
-/** The policies that drop all packets from, or for, an address, unless one before them lets these pass. */
+/** Returns the policies that drop all packets from, or to, an address, unless an earlier policy passes them. */
 function blockersOf(ip: Uint8Array, patient: Patient): FoundPolicy[] {
   const { ipsec } = patient.hostTables
   const policies = policiesOf(ipsec, familyOf(ip)).filter(({ policy }) => !policy.isNarrow)
@@ -44,7 +44,7 @@ function blockersOf(ip: Uint8Array, patient: Patient): FoundPolicy[] {
       if (!contains(policy[own], ip) || !isBroad(policy[far], policy.direction, patient)) return false
       return !before.some(({ policy: other }) => contains(other[own], ip) && isWithin(policy[far], other[far]))
     }
-    // Packets for containers that have to come out of IPsec: all of a tunnel's come so.
+    // A policy that requires IPsec for packets to a container is not a fault: all packets of a tunnel arrive that way.
     return drops("src", "dst") || ((policy.isBlocking || policy.direction === "out") && drops("dst", "src"))
   })
 }
@@ -53,7 +53,10 @@ function isWithin({ ip, prefix }: Cidr, other: Cidr): boolean {
   return other.prefix <= prefix && contains(other, ip)
 }
 
-/** All addresses, or where packets are the host's, one of its own: without them a container reaches nothing. */
+/**
+ * Whether a network is all addresses, or for the host's packets one of its own addresses. Without those a container
+ * reaches nothing.
+ */
 function isBroad(cidr: Cidr, direction: IpsecDirection, { node }: Patient): boolean {
   if (cidr.prefix === 0) return true
   if (direction === "fwd") return false

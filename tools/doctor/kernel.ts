@@ -5,10 +5,10 @@ import { gatewaysOn, isGateway } from "./bridges.ts"
 import { affectedBy, bridgeOf, bridgesOf, type Check, type Finding, type Patient, routedLinks } from "./finding.ts"
 import { giveAddress, inOneLine, setSysctl, sh } from "./remedy.ts"
 
-/** A table of which this share is used is nearly full. */
+/** The used share of a table above which it is nearly full. */
 export const NEARLY_FULL = 0.8
 
-/** Forwarding between interfaces, which ADD switches on and others switch off again. */
+/** Finds disabled forwarding. ADD enables it, and other programs disable it again. */
 export const checkForwarding: Check = (patient) => {
   const isolated = new Set(
     patient.members.filter((member) => bridgeOf(member) && !isGateway(member)).map(({ network }) => network),
@@ -52,13 +52,13 @@ export const checkForwarding: Check = (patient) => {
       remedy: setSysctl(`net/ipv4/conf/${link}/forwarding`, 1),
     })
   }
-  // The kernel copies the value for all to every interface when it is written.
+  // Writing the value for all interfaces copies it to each.
   return patient.sysctl("net/ipv4/ip_forward") === "0"
     ? found.filter(({ rule }) => rule !== "forwarding-off-link")
     : found
 }
 
-/** The interfaces by which the host's IPv4 default routes lead. */
+/** Returns the interfaces of the host's IPv4 default routes. */
 function defaultUplinks({ node }: Patient): string[] {
   return node.routes.flatMap(({ dst, dev }) => (dst === "0.0.0.0/0" && dev !== undefined ? [dev] : []))
 }
@@ -68,8 +68,8 @@ function familyOfText(address: string): 4 | 6 {
 }
 
 /**
- * Links of the host that have configured themselves by router advertisements, and heed none since the host forwards: the kernel has
- * deleted the default route that came by them.
+ * Finds links of the host that were configured by router advertisements and ignore them since the host forwards. The
+ * kernel deleted their default route.
  */
 export const checkAdvertisedRoutes: Check = ({ node, sysctl }) => {
   const defaults = node.routes.filter(({ dst, isClosed }) => dst === "::/0" && !isClosed)
@@ -92,7 +92,7 @@ export const checkAdvertisedRoutes: Check = ({ node, sysctl }) => {
   })
 }
 
-/** Strict reverse path filtering; what counts is the larger of the value for all and the interface's. */
+/** Finds strict reverse path filtering. The larger of the value for all and the interface's counts. */
 export const checkReversePath: Check = (patient) => {
   const all = Number(patient.sysctl("net/ipv4/conf/all/rp_filter") ?? 0)
   return routedLinks(patient).flatMap((link): Finding[] => {
@@ -114,7 +114,7 @@ export const checkReversePath: Check = (patient) => {
   })
 }
 
-/** Whether frames between pods of one bridge go through the rules for forwarded packets. */
+/** Finds bridges whose frames between pods pass the rules for forwarded packets. */
 export const checkBridgeFiltering: Check = (patient) => {
   const called = patient.sysctl("net/bridge/bridge-nf-call-iptables")
   const pods = patient.attachments.filter(({ pod }) => pod !== undefined)
@@ -131,7 +131,7 @@ export const checkBridgeFiltering: Check = (patient) => {
   ]
 }
 
-/** The table of connections: when it is full, new ones are dropped. */
+/** Finds a full connection table. The kernel then drops new connections. */
 export const checkConntrack: Check = (patient) => {
   const [count, most] = ["count", "max"].map((name) => Number(patient.sysctl(`net/netfilter/nf_conntrack_${name}`)))
   if (!count || !most || count < NEARLY_FULL * most) return []
@@ -149,8 +149,8 @@ export const checkConntrack: Check = (patient) => {
 }
 
 /**
- * The tables of neighbours, which all namespaces share. At its limit the kernel drops the entries that it can do without, those of
- * multicast first, and so a full table is no fault: one that has refused an entry is.
+ * Finds neighbor tables that refused an entry. All namespaces share these tables. At the limit the kernel first drops
+ * entries that it does not need, such as multicast ones, so a full table alone is not a fault.
  */
 export const checkNeighbourTables: Check = ({ hostTables, examined }) => {
   const containers = [...new Map(examined.map(({ inside }) => [inside.inode, inside])).values()]
@@ -167,14 +167,14 @@ export const checkNeighbourTables: Check = ({ hostTables, examined }) => {
         severity: refused > 0 ? "error" : "warning",
         what: `the kernel's table of ${family === AF_INET ? "IPv4" : "IPv6"} neighbours has ${counted}${refused > 0 ? `, and has refused ${refused} since the machine started` : ""}`,
         why: 'where all are in use the kernel finds no new neighbours: connections of the host and of containers fail with "No buffer space available", or hang',
-        remedy: setSysctl(path, 2 * most), // not a number that a container could make larger
+        remedy: setSysctl(path, 2 * most), // a container cannot raise this number
         note: "ip -s ntable shows the tables; gc_thresh1 and gc_thresh2 beside it are raised with it; a container that asks for many addresses fills it, too",
       },
     ]
   })
 }
 
-/** IPv6 switched off where containers have IPv6 addresses. */
+/** Finds disabled IPv6 where containers have IPv6 addresses. */
 export const checkIpv6: Check = (patient) => {
   const bridges = new Set(bridgesOf(patient))
   return patient.attachments.flatMap((one): Finding[] => {
@@ -198,7 +198,7 @@ export const checkIpv6: Check = (patient) => {
         what: `${path} is 1, and containers on it have IPv6 addresses`,
         ofMany: (count) => `${path} is 1, and ${count} containers on it have IPv6 addresses`,
         why: "their gateway has no IPv6 address and does not answer",
-        // The kernel has deleted the addresses.
+        // The kernel deleted the addresses.
         remedy: inOneLine([setSysctl(path, 0), ...gateways.map(({ address, device }) => giveAddress(address, device))]),
       },
     ]

@@ -2,7 +2,7 @@ import type { NodeAttachment, NodeLink } from "../node/mod.ts"
 import { affectedBy, bridgesOf, type Check, type Finding, linkOnHost, type Patient } from "./finding.ts"
 import { type Command, inOneLine, sh } from "./remedy.ts"
 
-/** Bridges and hosts' ends that are down, and the host's loopback interface. */
+/** Finds bridges and host ends that are down, and a host loopback that is down. */
 export const checkLinks: Check = (patient) => [...downBridges(patient), ...downEnds(patient), ...downLoopback(patient)]
 
 function downLoopback(patient: Patient): Finding[] {
@@ -59,7 +59,7 @@ function downEnds({ attachments }: Patient): Finding[] {
   })
 }
 
-/** Sizes of packets that do not go together. */
+/** Finds MTUs that do not match. */
 export const checkMtu: Check = (patient) => {
   const uplink = patient.node.routes.find(({ dst, dev }) => dst === "0.0.0.0/0" && dev !== undefined)?.dev
   const out = uplink === undefined ? undefined : linkOnHost(patient, uplink)
@@ -113,7 +113,7 @@ function affectedPort(port: NodeLink, patient: Patient) {
   return one ? affectedBy(one) : { name: `"${port.name}"` }
 }
 
-/** Both ends of a pair: a packet that is larger than the other end's MTU is dropped there. */
+/** Returns the command that sets both ends of a pair. A packet above the other end's MTU is dropped there. */
 function setMtu(port: NodeLink, mtu: number, patient: Patient): Command {
   const { netns, ifName = "" } = attachmentAt(port, patient) ?? {}
   const outside = sh`ip link set ${port.name} mtu ${mtu}`
@@ -122,7 +122,7 @@ function setMtu(port: NodeLink, mtu: number, patient: Patient): Command {
     : inOneLine([outside, sh`nsenter --net=${netns} ip link set ${ifName} mtu ${mtu}`])
 }
 
-/** The file of the network that has a bridge. */
+/** Returns the file of the network with a bridge. */
 function fileOf(bridge: string, { node }: Patient): string {
   const isNamed = (raw: { bridge?: unknown }) => (raw.bridge || "cni0") === bridge
   const found = node.networks.find(({ network }) =>

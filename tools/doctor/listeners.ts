@@ -3,11 +3,11 @@ import { foreign } from "../node/mod.ts"
 import type { Check } from "./finding.ts"
 
 /**
- * Programs of runtimes that listen on a published port, so that no other process takes it, and never accept a connection. nerdctl's OCI hook leaves its
- * sockets to a process of `sleep infinity`.
+ * Programs of runtimes that listen on a published port to reserve it, and never accept a connection. nerdctl's OCI hook
+ * leaves its sockets to a process of `sleep infinity`.
  */
 const RESERVES = new Set(["conmon", "crio", "podman", "rootlessport", "sleep"])
-/** Where distributions have programs that only root can change. */
+/** The directories of programs that only root can change. */
 const PROGRAM_DIRS = [
   "/usr/bin",
   "/bin",
@@ -18,7 +18,7 @@ const PROGRAM_DIRS = [
   "/usr/local/bin",
 ]
 
-/** Ports of the host that lead to containers, and that a process of the host listens on as well. */
+/** Finds ports that are published for containers and on which a process of the host also listens. */
 export const checkListeners: Check = ({ node }) => {
   const mapped = node.rules.ports.filter(({ protocol }) => protocol === "tcp")
   if (mapped.length === 0) return []
@@ -42,7 +42,7 @@ export const checkListeners: Check = ({ node }) => {
   })
 }
 
-/** TCP sockets in state LISTEN (0A), proc_net_tcp(5). */
+/** Returns TCP sockets in state LISTEN (0A), proc_net_tcp(5). */
 function socketsIn(file: string): { port: number; inode: string }[] {
   try {
     const rows = readTextFile(`/proc/thread-self/net/${file}`).trim().split("\n").slice(1)
@@ -55,7 +55,7 @@ function socketsIn(file: string): { port: number; inode: string }[] {
   }
 }
 
-/** The processes that have one of these sockets, as far as this user may look. */
+/** Returns the processes with one of these sockets, as far as this user may read them. */
 function processesWith(inodes: ReadonlySet<string>): { pid: string; name: string; isReserving: boolean }[] {
   const links = new Set([...inodes].map((inode) => `socket:[${inode}]`))
   return readDirectory("/proc")
@@ -66,12 +66,15 @@ function processesWith(inodes: ReadonlySet<string>): { pid: string; name: string
         if (!has) return []
         return [{ pid, name: foreign(readTextFile(`/proc/${pid}/comm`).trim()), isReserving: isReserving(pid) }]
       } catch {
-        return [] // it has ended
+        return [] // it ended
       }
     })
 }
 
-/** Whether a process runs one of the host's own programs that reserve ports: by its file, since each process chooses its name. */
+/**
+ * Whether a process runs a program of the host that reserves ports. Compares the file, because each process can choose
+ * its name.
+ */
 function isReserving(pid: string): boolean {
   const path = targetOf(`/proc/${pid}/exe`)
   if (!RESERVES.has(basename(path)) || !PROGRAM_DIRS.includes(dirname(path))) return false

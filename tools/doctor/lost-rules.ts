@@ -3,7 +3,7 @@ import type { NodeAttachment } from "../node/mod.ts"
 import { aboutRules, describeTable, pluginsOf } from "./attachments.ts"
 import { type Check, type Finding, nameOf, type Patient } from "./finding.ts"
 
-/** Finds what keeps containers apart or slow, and was removed while they live: the check of MACs, policies, limits. */
+/** Finds deleted rules that isolate or limit living containers: MAC checks, policies, rate limits. */
 export const checkLostRules: Check = (patient) => {
   if (patient.filter === undefined) return []
   return patient.attachments
@@ -15,7 +15,10 @@ export const checkLostRules: Check = (patient) => {
     ])
 }
 
-/** The reference suite's rules for this name no attachment; its chains have names of their own. */
+/**
+ * Finds a missing MAC check. The reference suite's rules for it name no attachment, and its chains have their own
+ * names.
+ */
 function missingSpoofCheck(one: NodeAttachment, patient: Patient): Finding[] {
   const table = "bridge cni_spoofcheck"
   const isAsked = pluginsOf(one).some(({ type, raw }) => type === "bridge" && raw.macspoofchk === true)
@@ -37,7 +40,7 @@ function missingSpoofCheck(one: NodeAttachment, patient: Patient): Finding[] {
   ]
 }
 
-/** Only of the backend nftables: the rules of others name no attachment. */
+/** Finds missing policies of the backend nftables only. Rules of other backends name no attachment. */
 function missingPolicy(one: NodeAttachment, patient: Patient): Finding[] {
   const table = "inet cni_firewall"
   const firewall = pluginsOf(one).find(({ type }) => type === "firewall")?.raw
@@ -62,7 +65,8 @@ function missingPolicy(one: NodeAttachment, patient: Patient): Finding[] {
 }
 
 /**
- * The limit on what a container gets is a qdisc of its host's end; that on what it sends is one of an ifb, to which a filter of the end sends all.
+ * Finds missing limits. The limit on received traffic is a qdisc of the host's end. The limit on sent traffic is a
+ * qdisc of an ifb, to which a filter of the host's end redirects all packets.
  */
 function missingLimit(one: NodeAttachment, patient: Patient): Finding[] {
   const bandwidth = pluginsOf(one).find(({ type }) => type === "bandwidth")?.raw

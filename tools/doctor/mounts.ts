@@ -1,12 +1,14 @@
 import { readTextFile, realPath } from "../../pkg/libc/mod.ts"
 
-/** The mount that a file is on, proc_pid_mountinfo(5). */
+/** The mount of a file, proc_pid_mountinfo(5). */
 export interface Mount {
   readonly point: string
   readonly options: readonly string[]
 }
 
-/** The mount that a path is on: of several at one point the last one, which hides the others. Throws for a path that is not there. */
+/**
+ * Returns the mount of a path. Of several at one mount point the last one hides the others. Throws for a missing path.
+ */
 export function mountOf(path: string): Mount {
   const real = realPath(path)
   let best: Mount = { point: "", options: [] }

@@ -1,5 +1,5 @@
 /**
- * Every finding of `cni doctor`, in the order of docs/findings.md, which has a row for each: `cni explain NAME` reads it there.
+ * The name of every finding of `cni doctor`, in the order of docs/findings.md. `cni explain NAME` reads its row there.
  */
 export const findingNames = [
   "cannot-look",

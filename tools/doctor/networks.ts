@@ -6,7 +6,7 @@ import { type Check, cniCommand, containerLinks, type Finding, type Patient } fr
 import { NEARLY_FULL } from "./kernel.ts"
 import { sh } from "./remedy.ts"
 
-/** Files that no runtime can use, or that hide one another. */
+/** Finds files that no runtime can use, or that hide one another. */
 export const checkFiles: Check = ({ node: { networks, places, unread } }) => {
   const broken = networks.flatMap(({ file, error }): Finding[] =>
     error === undefined
@@ -55,10 +55,10 @@ export const checkFiles: Check = ({ node: { networks, places, unread } }) => {
   return [...none, ...broken, ...twice]
 }
 
-/** Bits of a mode by which others than the owner may write. */
+/** Mode bits that allow others than the owner to write. */
 const WRITABLE_BY_OTHERS = 0o022
 
-/** Files of networks, and their directory, that others than root may change. */
+/** Finds network files, and their directory, that users other than root may change. */
 export const checkExposedFiles: Check = ({ node: { networks, places } }) =>
   [places.confDir, ...networks.map(({ file }) => file)].flatMap((file): Finding[] => {
     const found = unlessErrno(() => stat(file), "ENOENT", "ENOTDIR", "EACCES")
@@ -78,7 +78,7 @@ export const checkExposedFiles: Check = ({ node: { networks, places } }) =>
     ]
   })
 
-/** Networks whose containers share addresses. */
+/** Finds networks with overlapping addresses. */
 export const checkSubnets: Check = ({ node: { networks } }) => {
   const subnets = networks.flatMap(({ file, network, pools }) =>
     pools
@@ -120,10 +120,10 @@ function overlap(a: Cidr, b: Cidr): boolean {
   return a.ip.length === b.ip.length && (contains(a, b.ip) || contains(b, a.ip))
 }
 
-/** The plugins whose addresses are of the network around the host: its routes are the same on purpose. */
+/** The plugins whose addresses are from the host's LAN. The host's routes are equal on purpose. */
 const ON_THE_LAN = new Set(describedPlugins.filter(({ isOnLan }) => isOnLan).map(({ name }) => name))
 
-/** Routes of the host into a network of containers that lead elsewhere. */
+/** Finds host routes into a network of containers that lead elsewhere. */
 export const checkRoutes: Check = (patient) => {
   const own = new Set(containerLinks(patient))
   return patient.node.networks.flatMap(({ file, network, pools }) => {
@@ -135,7 +135,7 @@ export const checkRoutes: Check = (patient) => {
         const clash = patient.node.routes.find(({ dst, dev, isClosed }) => {
           const cidr = parseCidr(dst)
           if (!subnet || !cidr || cidr.prefix === 0 || own.has(dev ?? "")) return false
-          // A host that drops what is private and leads nowhere has a wider route than the containers'.
+          // A closed route that drops unused private addresses may be wider than the containers' subnet.
           return !(isClosed && cidr.prefix < subnet.prefix) && overlap(subnet, cidr)
         })
         if (!clash) return []
@@ -176,7 +176,10 @@ export const checkPools: Check = (patient) =>
     }),
   )
 
-/** The addresses of containers that are gone come back by GC; where that is not enough the network needs more of them. */
+/**
+ * Returns the remedy of a full pool. GC returns the addresses of deleted containers. If that is not enough, the network
+ * needs more addresses.
+ */
 function poolRemedy(
   patient: Patient,
   network: string,

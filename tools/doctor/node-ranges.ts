@@ -2,12 +2,12 @@ import { findNodeRanges } from "../../ipam/host-local/main.ts"
 import { contains, isCniError, parseCidr, parseIp } from "../../pkg/types/mod.ts"
 import { affectedBy, type Check, cniCommand, type Finding } from "./finding.ts"
 
-/** Containers whose addresses are not of the node's range: they were attached before the range changed. */
+/** Finds containers with addresses outside the node's range. They were attached before the range changed. */
 export const checkNodeRanges: Check = (patient) =>
   patient.node.networks.flatMap(({ network, pools }) =>
     pools.flatMap(({ rangesFile, directory }): Finding[] => {
       const ranges = rangesFile === undefined ? [] : rangesIn(rangesFile)
-      if (network === undefined || ranges.length === 0) return [] // STATUS of host-local tells that there is no range
+      if (network === undefined || ranges.length === 0) return [] // STATUS of host-local reports a missing range
       const leases = patient.node.stores.find((store) => store.directory === directory)?.leases ?? []
       const outside = leases.filter(({ address }) => {
         const ip = parseIp(address)

@@ -11,7 +11,7 @@ const GONE = "its container is gone, and no DEL came"
 export const checkOrphans: Check = (patient) =>
   patient.attachments.filter(({ orphan }) => orphan.length > 0).flatMap((one) => orphanFindings(one, patient))
 
-/** Containers whose namespaces were unmounted while they run. */
+/** Finds running containers whose namespaces were unmounted. */
 export const checkLostPaths: Check = ({ attachments }) =>
   attachments.flatMap((one): Finding[] => {
     const { lostPath, netns = "", network } = one
@@ -33,7 +33,10 @@ export const checkLostPaths: Check = ({ attachments }) =>
     ]
   })
 
-/** A container that is gone is one cause: its lease and its rules are named with its record. */
+/**
+ * Returns the findings about an orphan. A deleted container is one cause: its lease and rules are reported with its
+ * record.
+ */
 function orphanFindings(one: NodeAttachment, patient: Patient): Finding[] {
   const isFixable = isProvablyGone(one) && isDeletable(planDeletion(one, patient))
   const { network } = one
@@ -42,7 +45,7 @@ function orphanFindings(one: NodeAttachment, patient: Patient): Finding[] {
     severity: "warning" as const,
     isFixable,
     affected: [affectedBy(one)],
-    // Without the cache an attachment that lives seems to be one that no record knows.
+    // Without the cache, a living attachment looks like one without a record.
     ...(isFixable ? {} : { consequenceOf: ["state-exposed", "cannot-look", "record-broken"] as const }),
     cause: `containers of ${network}`,
     ...orphanRemedy(one, patient, isFixable),
@@ -77,7 +80,10 @@ function orphanFindings(one: NodeAttachment, patient: Patient): Finding[] {
   return found
 }
 
-/** `cni gc` needs the network's file; the record of a runtime, such as that of "cni-loopback", has none. */
+/**
+ * Returns the remedy of an orphan. `cni gc` needs the network's file, and a runtime's record such as "cni-loopback" has
+ * none.
+ */
 function orphanRemedy(one: NodeAttachment, patient: Patient, isFixable: boolean): Pick<Finding, "remedy" | "note"> {
   const { networks, places } = patient.node
   const hasFile = networks.some(({ network }) => network?.name === one.network)
@@ -101,8 +107,8 @@ function reasonsOf({ orphan }: NodeAttachment, beginning: string): string {
 }
 
 /**
- * Whether nothing can be using what is left: no link on the host leads to the container, and either the namespace that was
- * noted is not there, or nothing but rules names it, and they note no namespace.
+ * Whether no container can use the remains. No link on the host may lead to the container. Also, the recorded namespace
+ * must be missing, or only rules without a namespace name the container.
  */
 export function isProvablyGone({ isAlive, link, sources, netns }: NodeAttachment): boolean {
   if (link !== undefined) return false

@@ -7,7 +7,10 @@ import type { Examined } from "./inside.ts"
 import { ofOthers, sh } from "./remedy.ts"
 import { uplinksOf } from "./uplinks.ts"
 
-/** A host without an IPv4 address for masqueraded packets: its uplink has lost the last one, and all routes by it with that. */
+/**
+ * Finds a host without an IPv4 address for masqueraded packets: its uplink lost the last address, and with it all its
+ * routes.
+ */
 export const checkUplinkAddress: Check = (patient) => {
   const { examined, node, hostTables } = patient
   const masqueraded = examined.filter(
@@ -34,10 +37,16 @@ export const checkUplinkAddress: Check = (patient) => {
   ]
 }
 
-/** Kinds of links that uplinks are of; a device of its own has none. One end of a pair is where the host itself is a container. */
+/**
+ * Kinds of links that can be uplinks. A physical device has no kind. If the host itself is a container, its uplink is a
+ * veth end.
+ */
 const UPLINKS = new Set(["", "bond", "team", "vlan", "bridge"])
 
-/** The host's interfaces that are up and could be uplinks, and have no IPv4 address: not containers', and no ports of others. */
+/**
+ * Returns the host's interfaces that are up, could be uplinks, and have no IPv4 address. Excludes containers'
+ * interfaces and ports of other links.
+ */
 function bareLinks(patient: Patient): NodeLink[] {
   const own = new Set(containerLinks(patient))
   return patient.node.links.filter(
@@ -53,7 +62,7 @@ function bareLinks(patient: Patient): NodeLink[] {
   )
 }
 
-/** Gateways of the host's default routes that have not answered when they were last asked for their MAC. */
+/** Finds gateways of the host's default routes that did not answer the last request for their MAC. */
 export const checkHostGateways: Check = ({ node, hostTables, attachments }) => {
   if (attachments.length === 0) return []
   return ["0.0.0.0/0", "::/0"].flatMap((all) =>
@@ -77,7 +86,7 @@ export const checkHostGateways: Check = ({ node, hostTables, attachments }) => {
   )
 }
 
-/** The default routes of a family that count: those of the least metric. */
+/** Returns the effective default routes of a family: those with the lowest metric. */
 function defaultRoutes({ routes, links }: Pick<Node, "routes" | "links">, all: string): NodeRoute[] {
   const ofAll = routes.filter(({ dst }) => dst === all)
   const alike = ofAll.flatMap(
@@ -92,7 +101,7 @@ function named({ gateway, index }: NextHop, links: readonly NodeLink[]): Pick<No
   return { ...(gateway ? { gateway: formatIp(gateway) } : {}), ...(dev === undefined ? {} : { dev }) }
 }
 
-/** Routes of the host that drop what a network has a route to, or a great part of what lies outside. */
+/** Finds host routes that drop packets to a network's route destinations, or to a large part of the Internet. */
 export const checkOutsideRoutes: Check = ({ node, examined, hostTables }) => {
   const isDropped = (to: Cidr) => typeof hostTables.routesTo.get(formatIp(sampleOf(to))) === "string"
   return closedRoutes(node).flatMap(({ route, to }): Finding[] => {
@@ -123,14 +132,14 @@ export const checkOutsideRoutes: Check = ({ node, examined, hostTables }) => {
   })
 }
 
-/** What the kernel has to be asked for `checkOutsideRoutes`: an address of each network that a closed route may drop. */
+/** Returns the addresses to look up for `checkOutsideRoutes`: one in each network that a closed route may drop. */
 export function samplesOfClosed(node: Pick<Node, "routes">, examined: readonly Examined[]): Uint8Array[] {
   const closed = closedRoutes(node).map(({ to }) => to)
   const wanted = closed.length === 0 ? [] : examined.flatMap(destinationsOf)
   return [...closed.filter(isWide), ...wanted].map(sampleOf)
 }
 
-/** The host's routes that drop packets and count for their destination, but for the default route and the kernel's own. */
+/** Returns the effective host routes that drop packets, except the default route and the kernel's own. */
 function closedRoutes(node: Pick<Node, "routes">): { route: NodeRoute; to: Cidr }[] {
   const open = new Map<string, number>()
   for (const { isClosed, dst, metric = 0 } of node.routes)
@@ -143,26 +152,26 @@ function closedRoutes(node: Pick<Node, "routes">): { route: NodeRoute; to: Cidr 
   })
 }
 
-/** The destinations of an attachment's routes by the host, but for the default route. */
+/** Returns the destinations of an attachment's routes through the host, except the default route. */
 function destinationsOf({ one, plugins }: Examined): Cidr[] {
   if (!plugins.some(({ type, raw }) => type === "ptp" || isGateway({ type, raw, network: one.network }))) return []
   return (one.result?.routes ?? []).flatMap(({ dst }) => parseCidr(dst) ?? []).filter(({ prefix }) => prefix > 0)
 }
 
-/** Registries of a continent get blocks of this length. */
+/** The prefix length of blocks that continental registries receive. */
 const WIDE = { 4: 8, 16: 12 } as const
-/** What is not used on the Internet: RFC 6890, and all of IPv6 that no registry gives out. */
+/** Addresses that the Internet does not use: RFC 6890, and all of IPv6 that no registry assigns. */
 const NOT_OUTSIDE = ["0.0.0.0/8", "10.0.0.0/8", "127.0.0.0/8", "224.0.0.0/3"].flatMap((each) => parseCidr(each) ?? [])
 const GIVEN_OUT = { ip: Uint8Array.of(0x20, ...new Array(15).fill(0)), prefix: 3 }
 
-/** Whether a network is a great part of what lies outside. */
+/** Whether a network is a large part of the Internet. */
 function isWide(to: Cidr): boolean {
   if (to.ip.length === 4)
     return to.prefix <= WIDE[4] && !NOT_OUTSIDE.some((own) => to.prefix >= own.prefix && contains(own, to.ip))
   return to.prefix <= WIDE[16] && (contains(GIVEN_OUT, to.ip) || contains(to, GIVEN_OUT.ip))
 }
 
-/** An address in the middle of a network. */
+/** Returns an address in the middle of a network. */
 function sampleOf(to: Cidr): Uint8Array {
   const ip = networkOf(to)
   const bit = Math.min(to.prefix, 8 * ip.length - 1)

@@ -5,15 +5,15 @@ import { pluginsOf } from "./attachments.ts"
 import { affectedBy, type Check, cniCommand, containerLinks, type Finding, type Patient } from "./finding.ts"
 import { sh } from "./remedy.ts"
 
-/** The base chains of tables that ADD makes, each of which has rules. */
+/** The base chains of the tables of ADD. Each of them has rules. */
 const BASE_CHAINS: Readonly<Record<string, readonly string[]>> = {
   cni_masquerade: ["postrouting"],
   cni_hostports: ["prerouting", "output", "postrouting"],
 }
 
 /**
- * Tables of ours that are there, and that no packet comes through: dormant ones, and those that have lost a base chain's rules; and the guard
- * of a setting that is left on without it.
+ * Finds tables of this suite that exist without effect: dormant ones, and those without a base chain's rules. Also
+ * finds a setting that stays enabled without its guard.
  */
 export const checkOwnTables: Check = (patient) => [
   ...dormantTables(patient),
@@ -68,13 +68,13 @@ function incompleteTables(patient: Patient): Finding[] {
   })
 }
 
-/** Returns whether portmap can guard 127.0.0.0/8 on this kernel: without nf_tables for IPv4 it leaves that to the administrator. */
+/** Whether portmap can guard 127.0.0.0/8 on this kernel. Without nf_tables for IPv4 the administrator must do it. */
 function canGuard(): boolean {
   using hostports = Hostports.open()
   return !hostports.isGuarded()
 }
 
-/** Interfaces towards containers by which packets for 127.0.0.0/8 come in; where the table is dormant, that is told. */
+/** Finds interfaces toward containers that accept packets for 127.0.0.0/8. A dormant table has its own finding. */
 function unguardedLinks(patient: Patient): Finding[] {
   const { filter, sysctl, attachments } = patient
   if (filter === undefined || filter.dormant?.some(({ name }) => name === "cni_hostports")) return []

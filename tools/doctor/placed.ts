@@ -14,7 +14,7 @@ export const checkPlaced: Check = (patient) => {
   })
 }
 
-/** Undefined where nothing was installed, where it cannot be read, or where an installer is at work. */
+/** Returns undefined if nothing was installed, the manifest is unreadable, or an installer is running. */
 function look(directory: string): Verified | undefined {
   try {
     return verify(directory, { isQuick: true })

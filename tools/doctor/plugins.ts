@@ -7,7 +7,7 @@ import { type Check, type Finding, installCommand, type Patient } from "./findin
 import { mountOf } from "./mounts.ts"
 import { type Command, sh } from "./remedy.ts"
 
-/** The plugins that a node's networks name, IPAM plugins included, each with the networks that need it. */
+/** Returns the plugins that a node's networks name, IPAM plugins included, each with its networks. */
 export function neededPlugins({ members }: Patient): Map<string, string[]> {
   const needed = new Map<string, string[]>()
   for (const { network, raw } of members) {
@@ -22,7 +22,7 @@ export function neededPlugins({ members }: Patient): Map<string, string[]> {
   return needed
 }
 
-/** The executables: are they there, may they be run, are they of one suite. */
+/** Checks the executables: whether they exist, are executable, and belong to one suite. */
 export const checkPlugins: Check = (patient) => {
   const directories = patient.node.places.binDirs
   const found: Finding[] = []
@@ -84,7 +84,7 @@ export const checkPlugins: Check = (patient) => {
         note: "it is damaged, or of another machine",
       })
     } else if (version === undefined) {
-      // Multus and plugins of other projects name no version of their own.
+      // Multus and plugins of other projects print their own versions.
       if (!isPlugin || ofThisSuite(type) !== type)
         add({
           rule: "plugin-broken",
@@ -116,13 +116,13 @@ function ofThisSuite(type: string): string {
   return suite.some(({ name }) => name === type) ? "this suite" : type
 }
 
-/** The command that installs a plugin of this suite; words for one of others. */
+/** Returns the command that installs a plugin of this suite, or a sentence for other plugins. */
 function install(patient: Patient, type: string, directory = "/opt/cni/bin", how?: "replace"): Command | string {
   if (ofThisSuite(type) === type) return `install the plugin "${type}", which is not of this suite, into ${directory}`
   return installCommand(patient, directory, how === "replace")
 }
 
-/** "CNI bridge plugin v1.1.1" is "reference plugins v1.1.1". */
+/** Returns "reference plugins v1.1.1" for "CNI bridge plugin v1.1.1". */
 function suiteOf(version: string): string {
   return version.replace(/^CNI \S+ plugin (?:version )?(.+)$/, "reference plugins $1")
 }

@@ -3,10 +3,13 @@ import { findListenerRecord, isListening, type ListenerRecord } from "../reconci
 import type { Check, Finding } from "./finding.ts"
 import { sh } from "./remedy.ts"
 
-/** As long as the bus may take to answer, on a busy machine too. */
+/** The timeout of the bus, long enough for a busy machine. */
 const PATIENCE_MS = 5000
 
-/** What the listener of `cni reconcile` could not restore, and that none runs where firewalld takes rules away. */
+/**
+ * Finds objects that the listener of `cni reconcile` could not restore, and a missing listener where firewalld removes
+ * rules.
+ */
 export const checkReconcileListener: Check = ({ attachments }) => {
   const record = findListenerRecord()
   if (record) return lossesLeft(record)
@@ -22,7 +25,7 @@ const noListener: Finding = {
   note: "cni reconcile makes good once what is missing now",
 }
 
-/** What the last check of the listener could not restore. */
+/** Returns findings for objects that the listener's last check could not restore. */
 export function lossesLeft({ losses }: Pick<ListenerRecord, "losses">): Finding[] {
   return losses.map(({ what, reason }) => ({
     rule: "losses-left",

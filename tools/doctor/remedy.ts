@@ -1,7 +1,7 @@
-/** A value in a command: text is quoted, a list is its words, a command is inserted as it is. */
+/** A value in a command. Text is quoted, a list is inserted as its words, a command is inserted unchanged. */
 type Value = string | number | Command | readonly string[]
 
-/** A line for a shell, made by `sh`: all values are filled in and quoted. */
+/** A shell line, created by `sh`. All values are inserted and quoted. */
 export class Command {
   readonly strings: readonly string[]
   readonly values: readonly Value[]
@@ -11,7 +11,7 @@ export class Command {
     this.values = values
   }
 
-  /** The line, as it is pasted. */
+  /** The line to paste. */
   get line(): string {
     return this.strings
       .map((text, at) => `${text}${at < this.values.length ? written(this.values[at] ?? "") : ""}`)
@@ -20,7 +20,7 @@ export class Command {
 }
 
 /**
- * A command of which each value is quoted for a POSIX shell.
+ * Creates a command. Quotes each value for a POSIX shell.
  *
  * @example
  * sh`ip link set ${name} master ${bridge}`
@@ -30,8 +30,8 @@ export function sh(strings: TemplateStringsArray, ...values: Value[]): Command {
 }
 
 /**
- * Several commands as one line, in the order in which they come: each distinct one once, and those of one form together, as a
- * command with all their lists, or as a loop over the value in which they differ.
+ * Joins several commands in order into one line without duplicates. Commands of the same form become one command with
+ * all their lists, or a loop over the value in which they differ.
  */
 export function inOneLine(commands: readonly Command[]): Command {
   const steps = commands.flatMap(stepsOf)
@@ -45,7 +45,7 @@ function sequence(steps: readonly Command[]): Command {
   return new Command(steps.map((_, at) => (at === 0 ? "" : "; ")).concat(""), steps)
 }
 
-/** The commands of a sequence, or the one. */
+/** Returns the commands of a sequence, or the single command. */
 function stepsOf(command: Command): Command[] {
   const { strings, values } = command
   const isSequence = strings.every((text, at) => text === (at === 0 || at === strings.length - 1 ? "" : "; "))
@@ -53,7 +53,10 @@ function stepsOf(command: Command): Command[] {
   return isSequence && steps.length === values.length ? steps.flatMap(stepsOf) : [command]
 }
 
-/** Commands that differ in one value: its lists are joined, or it is looped over; it may stand at several places of a command. */
+/**
+ * Joins commands that differ in one value. Joins its lists, or loops over it. The value may occur several times in a
+ * command.
+ */
 function loopOf(commands: readonly Command[]): Command | undefined {
   const [first] = commands
   if (first === undefined || commands.length === 1) return first
@@ -88,12 +91,15 @@ function written(value: Value): string {
   return typeof value === "object" ? value.map(quoted).join(" ") : quoted(String(value))
 }
 
-/** A word for a POSIX shell: as it is where no character of it means anything to the shell. */
+/** Quotes a word for a POSIX shell. A word without special characters stays unchanged. */
 export function quoted(word: string): string {
   return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`
 }
 
-/** The line in lines of at most `room` characters, each but the last with "\" at its end: broken at blanks outside of quotes. */
+/**
+ * Splits a line into lines of at most `room` characters, at blanks outside of quotes. Each line except the last ends
+ * with "\".
+ */
 export function continued(line: string, room: number): string[] {
   const words = line.match(/(?:'[^']*'|"[^"]*"|\\.|[^\s'"\\])+/g) ?? []
   const lines: string[] = []
@@ -107,7 +113,7 @@ export function continued(line: string, room: number): string[] {
   return [...lines, current]
 }
 
-/** The command that gives table local the route of an address again, as the kernel makes it. */
+/** Returns the command that restores the route of an address in table local, as the kernel creates it. */
 export function localRoute(address: string, device: string): Command {
   return address.includes(":")
     ? sh`ip -6 route replace local ${address} dev ${device} table local proto kernel`
@@ -115,22 +121,25 @@ export function localRoute(address: string, device: string): Command {
 }
 
 /**
- * The remedy for what another program or an operator has made: words, with a command that only shows it. Doctor never has a command that deletes
- * or changes what is not this suite's.
+ * Returns a remedy for objects of another program or an operator: a sentence, with a command that only shows them.
+ * Doctor never suggests a command that deletes or changes foreign objects.
  */
 export function ofOthers(todo: string, shown: Command): string {
   return `${todo}, by the program that made it; "${shown.line}" shows it`
 }
 
-/** The command that writes a value below /proc/sys: the name of an interface may have dots, and then the slashes stay. */
+/**
+ * Returns the command that writes a value below /proc/sys. If the interface name contains dots, the command keeps
+ * slashes.
+ */
 export function setSysctl(path: string, value: string | number): Command {
   const name = path.includes(".") ? path : path.replaceAll("/", ".")
   return sh`sysctl -w ${`${name}=${value}`}`
 }
 
 /**
- * The command that gives an interface an address as plugins do: one of IPv6 without duplicate address detection, so that routes
- * can have it as their source at once.
+ * Returns the command that adds an address to an interface, as plugins do. IPv6 addresses skip duplicate address
+ * detection, so that routes can use them as their source at once.
  */
 export function giveAddress(address: string, name: string): Command {
   return address.includes(":")

@@ -6,10 +6,13 @@ import type { Affected, Finding } from "./finding.ts"
 import { type Deletion, describeDeletion } from "./fix.ts"
 import { Command, continued } from "./remedy.ts"
 
-/** A command with more lines is shown whole with --all only. */
+/** A longer command is shown in full only with --all. */
 const LONG_COMMAND = 6
 
-/** A report for people: errors first, each with its reason and its remedy, then the planned deletions; `isWhole` names all objects. */
+/**
+ * Returns a report for terminals: errors first, each with its reason and remedy, then the planned deletions. `isWhole`
+ * names all objects.
+ */
 export function report(
   { findings }: Examination,
   deletions: readonly Deletion[],
@@ -29,7 +32,10 @@ export function report(
   return [...parts, ...(fixes.length > 0 ? [fixes.join("")] : [])].map((part) => `${part}\n`).join("")
 }
 
-/** A command stays one when it is pasted: its lines end with a backslash. */
+/**
+ * Returns the lines of a remedy. The lines of a command end with a backslash, so that they stay one command when
+ * pasted.
+ */
 function remedyLines({ remedy, rule }: Finding, screen: ScreenSize, isWhole: boolean): string {
   if (!(remedy instanceof Command)) return wrapped(`do: ${remedy}`, screen, "  ")
   const lines = continued(remedy.line, Math.min(screen.columns ?? 100, 120) - 6)
@@ -38,7 +44,7 @@ function remedyLines({ remedy, rule }: Finding, screen: ScreenSize, isWhole: boo
   return lines.map((line, at) => `${at === 0 ? "  do: " : "      "}${line}\n`).join("")
 }
 
-/** The last line: how many causes there are, and how many orphans were deleted before this was looked at. */
+/** Returns the last line: the number of causes, and the number of orphans that were deleted before the examination. */
 export function summary({ findings, patient }: Examination, screen: ScreenSize, fixed = 0): string {
   const errors = findings.filter(({ severity }) => severity === "error").length
   const warnings = findings.length - errors
@@ -52,7 +58,7 @@ export function summary({ findings, patient }: Examination, screen: ScreenSize, 
   return `${tinted(text, errors > 0 ? "bad" : warnings > 0 ? "warning" : "good", screen)}\n`
 }
 
-/** The report as JSON. */
+/** Returns the report as JSON. */
 export function asJson(
   { findings }: Examination,
   deletions: readonly Deletion[] = [],

@@ -4,14 +4,14 @@ import { affectedBy, type Check, type Finding, nameOf, type Patient } from "./fi
 import { type Examined, type ExaminedInterface, inContainer } from "./inside.ts"
 import { type Command, giveAddress, inOneLine, ofOthers, sh } from "./remedy.ts"
 
-/** An interface of a container on a segment: a bridge's VLAN, or what macvlans sit on. */
+/** A container's interface on a segment: a bridge's VLAN, or the parent of macvlans. */
 interface Station {
   readonly examined: Examined
   readonly one: ExaminedInterface
   readonly segment: string
 }
 
-/** Addresses and MACs that two containers of one segment have. */
+/** Finds addresses and MACs that two containers of one segment share. */
 export const checkSegments: Check = ({ examined, node }) => {
   const stations = examined.flatMap((each) =>
     each.interfaces.flatMap((one): Station[] => {
@@ -22,7 +22,9 @@ export const checkSegments: Check = ({ examined, node }) => {
   return [...addressesTwice(stations), ...addressesOfBridges(stations, node), ...macsTwice(stations)]
 }
 
-/** Addresses of results that the kernel does not use, since another station of the segment has answered for them. */
+/**
+ * Finds addresses of results that the kernel does not use, because another station of the segment answered for them.
+ */
 export const checkFailedAddresses: Check = ({ examined }) =>
   examined.flatMap(({ one, inside, interfaces }) =>
     interfaces.flatMap(({ name, link, addresses }) => {
@@ -47,7 +49,7 @@ export const checkFailedAddresses: Check = ({ examined }) =>
     }),
   )
 
-/** Addresses in containers that the host has on their bridge or a VLAN of it: the gateway of the others. */
+/** Finds addresses in containers that the host has on their bridge or its VLAN: the gateway of the others. */
 function addressesOfBridges(stations: readonly Station[], { links }: Patient["node"]): Finding[] {
   const isSegment = ({ kind }: (typeof links)[number]) => kind === "bridge" || kind === "vlan"
   const onHost = links.filter((link) => link.nsid === undefined && isSegment(link) && link.addresses.length > 0)
@@ -81,7 +83,10 @@ function addressesOfBridges(stations: readonly Station[], { links }: Patient["no
   })
 }
 
-/** Where frames with one MAC meet; undefined where the host routes. Ports with other VLANs do not meet. */
+/**
+ * Returns the segment of an interface, or undefined if the host routes. Ports in different VLANs are in different
+ * segments.
+ */
 function segmentOf({ one: { link: end }, plugins }: Examined, { link }: ExaminedInterface): string | undefined {
   if (link === undefined) return undefined
   const { link: parent, linkNetnsId } = link.attributes
@@ -136,7 +141,7 @@ function macsTwice(stations: readonly Station[]): Finding[] {
   })
 }
 
-/** The groups with one key that are of more than one namespace. */
+/** Returns the groups with one key that have members in more than one namespace. */
 function twice<T extends { station: Station }>(held: readonly T[], keyOf: (one: T) => string): T[][] {
   const groups = Map.groupBy(held, keyOf)
   return [...groups.values()].filter(
@@ -154,7 +159,7 @@ function common(holders: readonly { station: Station }[]): Pick<Finding, "severi
   }
 }
 
-/** Where ADD has given the same to several. */
+/** The remedy for duplicates that ADD itself assigned. */
 const START_AGAIN = "delete one of them and start it again"
 
 function mended(commands: readonly Command[]): Finding["remedy"] {

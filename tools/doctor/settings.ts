@@ -6,14 +6,14 @@ import { affectedBy, type Check, type Finding, nameOf } from "./finding.ts"
 import { inContainer } from "./inside.ts"
 import { setSysctl } from "./remedy.ts"
 
-/** The settings below /proc/sys in a container that the checks look at, by their paths. */
+/** Returns the settings below /proc/sys in a container that the checks need, by path. */
 export function settingsOf(one: NodeAttachment): string[] {
   const inside = (one.result?.interfaces ?? []).flatMap(({ name, sandbox }) => (sandbox ? [name] : []))
   const tuned = tuningsIn(recordedPlugins(one.cached) ?? []).flatMap(({ raw }) => tunedPaths(raw, one))
   return [...tuned, ...[one.ifName, ...inside].flatMap(arpSettings)]
 }
 
-/** Sysctls in containers that have other values than the plugin tuning gave them. */
+/** Finds sysctls in containers with other values than those of the plugin tuning. */
 export const checkSettings: Check = ({ examined }) =>
   examined.flatMap(({ one, inside, plugins }) => {
     const tunings = tuningsIn(plugins)

@@ -13,8 +13,8 @@ import type { Finding } from "./finding.ts"
 const WITH_STATUS = "1.1.0"
 
 /**
- * Asks the plugins of a network whether they could serve an ADD; also where its version has no such question, as long as they
- * speak one that has. Plugins that do not are left out.
+ * Calls STATUS of a network's plugins. Also does so if the network's version has no STATUS, for plugins that support a
+ * version with STATUS. Skips other plugins.
  */
 export async function checkStatus(runtime: Runtime, network: Network): Promise<Finding[]> {
   const isAsked = atLeast(network.cniVersion, WITH_STATUS)
@@ -36,14 +36,14 @@ export async function checkStatus(runtime: Runtime, network: Network): Promise<F
   }
 }
 
-/** The plugins that know STATUS; one that does not may answer it with anything. */
+/** Returns the plugins that support STATUS. A plugin without it may answer anything. */
 async function withStatus(runtime: Runtime, plugins: readonly NetworkPlugin[]): Promise<NetworkPlugin[]> {
   const found: NetworkPlugin[] = []
   for (const plugin of plugins) {
     try {
       if ((await pluginVersions(runtime, plugin.type)).includes(WITH_STATUS)) found.push(plugin)
     } catch {
-      found.push(plugin) // it is not there, or broken: that is what STATUS has said
+      found.push(plugin) // it is missing or broken, as STATUS reports
     }
   }
   return found

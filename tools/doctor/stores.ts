@@ -4,7 +4,9 @@ import { Code, isCniError } from "../../pkg/types/mod.ts"
 import type { Check, Finding } from "./finding.ts"
 import { sh } from "./remedy.ts"
 
-/** Names in host-local's stores that plugins cannot use: a lock that is a directory, a FIFO at an address. */
+/**
+ * Finds names in host-local's stores that plugins cannot use: a lock that is a directory, a FIFO in place of a lease.
+ */
 export const checkStores: Check = ({ node: { stores } }) =>
   stores.flatMap(({ network, directory, broken = [] }) =>
     broken.map(({ path, kind }): Finding => {
@@ -26,10 +28,10 @@ export const checkStores: Check = ({ node: { stores } }) =>
     }),
   )
 
-/** How long doctor waits for a lock: a burst of calls holds it for some milliseconds each. */
+/** The wait for a lock. Calls in a burst hold it for a few milliseconds each. */
 const LOCK_MS = 2000
 
-/** Locks of host-local's stores that a process does not release. */
+/** Finds locks of host-local's stores that a process does not release. */
 export const checkLocks: Check = ({ node: { stores } }) =>
   stores.flatMap(({ network, directory, broken = [] }): Finding[] => {
     if (broken.length > 0 || !exists(`${directory}/lock`)) return []

@@ -1,10 +1,13 @@
 import { encodeUtf8 } from "../../pkg/engine/mod.ts"
 import { concat } from "../../pkg/netlink/mod.ts"
 
-/** Bytes of a block; a file fills whole ones. */
+/** The size of a block in bytes. Files are padded to whole blocks. */
 const BLOCK = 512
 
-/** A tar of text files, in POSIX ustar format, pax(1) "ustar Interchange Format"; owned by root, mode 0600. */
+/**
+ * Returns a tar of text files in POSIX ustar format, pax(1) "ustar Interchange Format". Files belong to root and have
+ * mode 0600.
+ */
 export function tarOf(files: ReadonlyMap<string, string>, nowMs: number): Uint8Array {
   const parts: Uint8Array[] = []
   for (const [name, text] of files) {
@@ -25,7 +28,7 @@ function headerOf(name: string, size: number, nowMs: number): Uint8Array {
   write("0000000\0", 116) // group
   write(`${octal(size)}\0`, 124)
   write(`${octal(Math.floor(nowMs / 1000))}\0`, 136)
-  write("        ", 148) // the checksum is over a header with blanks in its place
+  write("        ", 148) // the checksum counts its own field as blanks
   write("0", 156) // a regular file
   write("ustar\x0000", 257)
   write("root\0", 265)
@@ -36,7 +39,7 @@ function headerOf(name: string, size: number, nowMs: number): Uint8Array {
   return header
 }
 
-/** A name of more than 100 bytes is split at a slash; a part that is still too long is cut at its end. */
+/** Splits a name of more than 100 bytes at a slash. Truncates a part that is still too long. */
 function splitName(name: string): [prefix: string, name: string] {
   if (encodeUtf8(name).length <= 100) return ["", name]
   const at = name.lastIndexOf("/")

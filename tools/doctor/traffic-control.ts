@@ -4,12 +4,12 @@ import { affectedBy, type Check, containerLinks, type Finding, nameOf, type Pati
 import { inContainer } from "./inside.ts"
 import { type Command, ofOthers, sh } from "./remedy.ts"
 
-/** The names of programs that network plugins put at containers' ends by themselves: Cilium's, Calico's, those of AWS. */
+/** The names of programs that network plugins attach to containers' ends: Cilium's, Calico's, those of AWS. */
 const OF_NETWORK_PLUGINS = /^(cil_|bpf_(lxc|host|overlay)|cali|handle_(in|e)gress)/
 
 /**
- * Filters of traffic control at containers' ends and bridges that drop packets, send them elsewhere, or may do so. A redirection to an ifb
- * is a limit, as the plugin bandwidth and others make it.
+ * Finds traffic control filters at containers' ends and bridges that drop or redirect packets, or may do so. A
+ * redirection to an ifb is a limit, as bandwidth and other programs create it.
  */
 export const checkTrafficFilters: Check = (patient) =>
   (patient.traffic ?? []).flatMap((found): Finding[] => {
@@ -51,7 +51,10 @@ function deedOf({ effect, isForAll, by, target: index }: TrafficFilter, target: 
   return `sends ${packets} to ${lost}: they are dropped`
 }
 
-/** A limit of the plugin bandwidth, whose ifb was deleted, is made again; other filters are others' affair. */
+/**
+ * Returns the remedy of a filter. A limit of the plugin bandwidth with a deleted ifb can be restored. Other filters
+ * belong to other programs.
+ */
 function remedyOf(
   found: TrafficFilter,
   concerned: readonly NodeAttachment[],
@@ -72,14 +75,17 @@ function remedyOf(
   }
 }
 
-/** Kinds of qdiscs that lose packets, each with what it does. */
+/** Kinds of qdiscs that lose packets, and their effect. */
 const LOSING: Readonly<Record<string, string>> = {
   blackhole: "drops all that is sent by it",
   netem: "delays what is sent by it, and loses, garbles or doubles packets as it is set",
   plug: "holds what is sent by it until it is released",
 }
 
-/** Qdiscs that lose packets on purpose, as tests of faults leave them: at containers' ends, bridges, uplinks, and in containers. */
+/**
+ * Finds qdiscs that lose packets on purpose, as fault tests leave them: at containers' ends, bridges, uplinks, and in
+ * containers.
+ */
 export const checkQueues: Check = (patient) => [...queuesOnHost(patient), ...queuesInContainers(patient)]
 
 function queuesOnHost(patient: Patient): Finding[] {
@@ -141,7 +147,7 @@ function queueFinding(kind = "", { cause = "", affected, where, ofMany, shown }:
   ]
 }
 
-/** The attachments whose end a link is, or of whose bridge. */
+/** Returns the attachments whose host end, or whose bridge, is the link. */
 function attachmentsAt({ index }: NodeLink, { attachments }: Patient): readonly NodeAttachment[] {
   return attachments.filter(
     ({ link }) => link !== undefined && link.nsid === undefined && (link.index === index || link.master === index),

@@ -20,7 +20,7 @@ const families: readonly (readonly [Family, string, string])[] = [
   [AF_INET6, "::/0", "IPv6 default route"],
 ]
 
-/** Masquerade in vain: the host has an uplink, and no route to anything behind it. */
+/** Finds useless masquerade: the host has an uplink, but no route beyond it. */
 export const checkDefaultRoute: Check = (patient) => {
   const { examined, node, hostTables } = patient
   const masqueraded = examined.filter(({ plugins }) => plugins.some(({ raw }) => raw.ipMasq === true))
@@ -61,7 +61,10 @@ export const checkDefaultRoute: Check = (patient) => {
   })
 }
 
-/** Every default route of a family goes by an interface without a carrier: no packet leaves by it. A bridge without ports has none, too. */
+/**
+ * Finds a family whose default routes all use interfaces without a carrier, so that no packet leaves. A bridge without
+ * ports has none, either.
+ */
 export const checkUplinkState: Check = ({ node, attachments }) => {
   if (attachments.length === 0) return []
   const isCut = ({ kind, state }: NodeLink) => kind !== "bridge" && (state === "down" || state === "lowerlayerdown")
@@ -84,7 +87,7 @@ export const checkUplinkState: Check = ({ node, attachments }) => {
   return found.slice(0, 1)
 }
 
-/** The default route of a family that counts, where it drops packets. */
+/** Returns the effective default route of a family if it drops packets. */
 function closedDefault({ node }: Patient, all: string): NodeRoute | undefined {
   const defaults = node.routes.filter(({ dst }) => dst === all)
   const best = Math.min(...defaults.map(({ metric = 0 }) => metric))
@@ -92,7 +95,7 @@ function closedDefault({ node }: Patient, all: string): NodeRoute | undefined {
   return counting.find(({ isClosed }) => !isClosed) === undefined ? counting[0] : undefined
 }
 
-/** The host's interfaces that are up, have an address of the family, and are not there for containers. */
+/** Returns the host's interfaces that are up, have an address of the family, and do not serve containers. */
 export function uplinksOf(patient: Patient, family: Family): NodeLink[] {
   const own = new Set(containerLinks(patient))
   return patient.node.links.filter(({ name, nsid, isUp, kind, state, addresses }) => {
@@ -104,7 +107,10 @@ export function uplinksOf(patient: Patient, family: Family): NodeLink[] {
   })
 }
 
-/** Strict rp_filter of an uplink that answers do not leave by: what comes in by it for published ports is dropped. */
+/**
+ * Finds strict rp_filter on an uplink that answers do not use. The kernel drops packets for published ports that arrive
+ * there.
+ */
 export const checkUplinkFilters: Check = (patient) => {
   const { node, sysctl } = patient
   const defaults = node.routes.filter(({ dst, dev }) => dst === "0.0.0.0/0" && dev !== undefined)
@@ -128,7 +134,10 @@ export const checkUplinkFilters: Check = (patient) => {
   })
 }
 
-/** Published ports that 127.0.0.1 reaches as long as route_localnet is on for the interface towards the container. */
+/**
+ * Finds published ports that 127.0.0.1 cannot reach, because route_localnet is off on the interface toward the
+ * container.
+ */
 export const checkLocalnet: Check = (patient) => {
   const { examined, hostTables, node, sysctl } = patient
   const own = new Set(containerLinks(patient))
@@ -165,7 +174,7 @@ export const checkLocalnet: Check = (patient) => {
   })
 }
 
-/** The DNS servers of a result that a container, or the host for it, has no route to. No packet is sent. */
+/** Finds DNS servers of a result to which a container, or the host for it, has no route. Sends no packet. */
 export const checkDns: Check = (patient) =>
   patient.examined.flatMap((examined) => {
     const { one } = examined
@@ -202,7 +211,7 @@ export const checkDns: Check = (patient) =>
     })
   })
 
-/** The DNS servers of an attachment's result, but for those on a loopback or a link. */
+/** Returns the DNS servers of an attachment's result, except loopback and link-local ones. */
 export function dnsServersOf({ one }: Pick<Examined, "one">): Uint8Array[] {
   const servers = (one.result?.dns.nameservers ?? []).flatMap((server) => parseIp(server) ?? [])
   return servers.filter((ip) =>

@@ -2,7 +2,10 @@ import type { NodeLink } from "../node/mod.ts"
 import { affectedBy, type Check, containerLinks, type Finding } from "./finding.ts"
 import { ofOthers, sh } from "./remedy.ts"
 
-/** XDP programs at containers' ends and bridges; at an uplink, network plugins that work by eBPF have theirs. What they drop cannot be read. */
+/**
+ * Finds XDP programs at containers' ends and bridges, because their drops cannot be predicted. Ignores uplinks, where
+ * eBPF network plugins have programs.
+ */
 export const checkXdp: Check = (patient) => {
   const names = new Set(containerLinks(patient))
   const own = patient.node.links.filter(({ nsid, name }) => nsid === undefined && names.has(name))
