@@ -275,7 +275,7 @@ const ofIpv6: readonly Fault[] = [
   {
     name: "the host itself may not send to containers",
     failed: ["port from host"],
-    says: /port from host: (no answer in \d+ s|connect: .*\(EPERM\)); undefined/,
+    says: /port from host: (no answer in \d+ s|connect: .*\(EPERM\)); dropped by rule \d+ of chain inet guard c/,
     seed: (lab) => nft(lab, "filter hook output priority 0", "meta nfproto ipv6 tcp dport 80 drop"),
   },
   {
