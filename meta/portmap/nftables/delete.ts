@@ -1,7 +1,6 @@
 import { isErrno } from "../../../pkg/libc/mod.ts"
 import type { NetlinkSocket } from "../../../pkg/netlink/mod.ts"
 import {
-  add,
   atomically,
   type Element,
   type FoundRule,
@@ -26,7 +25,7 @@ import { switchLocalnetOff } from "../route-localnet.ts"
 import { addPromotedConditions, deleteConditions } from "./conditions.ts"
 import { decodeNote, masqueradeKeys, portKey, readDnat, replaceTable } from "./elements.ts"
 import { guardOnly, readLocalnetRecord } from "./localnet-guard.ts"
-import { removeOldChains, type TableLayout, tableLayout } from "./table.ts"
+import { addDnatChain, removeOldChains, type TableLayout, tableLayout } from "./table.ts"
 
 /** What deleting works with. */
 export interface DeleteContext {
@@ -110,7 +109,10 @@ function deleteTable(
   return [remove.table(layout.table), ...guardOnly(layout, { links: recorded, guarded })]
 }
 
-/** With `isOld` the chains of an earlier build are replaced; without it they refuse the change, by EOPNOTSUPP, EEXIST or EBUSY: that depends on the kernel. */
+/**
+ * With `isOld` the chains of an earlier build are replaced. Without it the kernel refuses the change where it has such chains, by
+ * EOPNOTSUPP, EEXIST or EBUSY, depending on its version.
+ */
 function deleteElements(context: DeleteContext, removal: TableRemoval, isOld: boolean): Operation[] {
   const { layout, changes, elements, conditions } = removal
   const operations = [
@@ -120,7 +122,7 @@ function deleteElements(context: DeleteContext, removal: TableRemoval, isOld: bo
     ...removeEmptied(context.socket, changes, (set, count) => hasOnly(context.socket, set, count)),
   ]
   // Adding an existing chain costs less than reading its priority.
-  if (operations.length > 0 && !isOld) return [add.chain(layout.dnatChains[0]), ...operations]
+  if (operations.length > 0 && !isOld) return [...addDnatChain(layout), ...operations]
   const isCurrent = removeOldChains(context.socket, layout).length === 0
   return [...(isCurrent ? [] : replaceTable(context.socket, layout, [])), ...operations]
 }

@@ -235,6 +235,11 @@ const encodedTables = {
   [AF_INET6]: encodeAhead(tableOperations(layouts[AF_INET6], [])),
 }
 
+/** Adds a chain that translates: the kernel refuses a transaction with it if an earlier build has made it with another priority. */
+export function addDnatChain({ family, dnatChains }: TableLayout): Operation[] {
+  return withEncoded([add.chain(dnatChains[0])], encodedTables[family])
+}
+
 /** The rules that have to be there, with the one for hairpins of this prefix length if there is one. */
 export function requiredRules({ rules, hairpinRule }: TableLayout, hairpinPrefix: number | undefined): readonly Rule[] {
   return hairpinPrefix === undefined ? rules : [...rules, hairpinRule(hairpinPrefix)]
