@@ -34,7 +34,7 @@ test("these are the commands with their words and flags", () => {
     `ps [NETWORK] : --orphans -n/--namespace=NAME -A/--all-namespaces ${WATCH} ${PLACES} ${OUTPUT}`,
     `doctor [NETWORK] : --all --fix --bundle=FILE --timeout=SECONDS ${WATCH} ${PLACES} ${OUTPUT}`,
     `trace [NETWORK] [CONTAINER] : --to=ADDRESS[:PORT] --udp -i/--ifname=NAME --probe --from=ADDRESS --to-port=PORT --in=NAME ${PLACES} ${OUTPUT}`,
-    `test [NETWORK] : --containers=CONTAINERS --outside=ADDRESS[:PORT] --name=NAME --timeout=SECONDS ${PLACES} ${OUTPUT}`,
+    `test [NETWORK] : --containers=CONTAINERS --outside=ADDRESS[:PORT] --name=NAME --wait=SECONDS --timeout=SECONDS ${PLACES} ${OUTPUT}`,
     `graph [NETWORK] : --write=FILE --theme=THEME ${WATCH} ${PLACES} ${OUTPUT}`,
     `log : -f/--follow --container=NAME --network=NETWORK --failed --otlp --file=FILE ${OUTPUT}`,
     "metrics : --write=FILE --file=FILE --conf-dir=DIR --cache-dir=DIR -o/--output=FORMAT --json",

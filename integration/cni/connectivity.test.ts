@@ -86,7 +86,7 @@ test("on a healthy node every probe of both families arrives, and all is as befo
   const { lab } = await scene(dualNetwork)
   await using _lab = lab
   const before = await takeSnapshot(lab.host)
-  const { probes, exitCode, skipped, containers } = await cniTest(lab, "--timeout", patience)
+  const { probes, exitCode, skipped, containers } = await cniTest(lab, "--wait", patience)
   expect({ notWell: probes.filter(({ outcome, probe }) => outcome !== "ok" && probe !== "dns"), exitCode }).toEqual({
     notWell: [],
     exitCode: 0,
@@ -213,7 +213,7 @@ for (const [whose, list] of [
       await seed?.(lab, server, client)
       const before = await takeSnapshot(lab.host)
       const own = whose === "existing containers" ? ["--containers", `shop/client,${server.name}`] : []
-      const tested = await cniTest(lab, "--timeout", patience, ...own)
+      const tested = await cniTest(lab, "--wait", patience, ...own)
       const lines = tested.probes.map(({ probe, reason, stops }) => `${probe}: ${reason}; ${stops}`).join("\n")
       expect({ failed: tested.failed, skipped: tested.skipped.filter((each) => each !== "dns") }).toEqual({
         failed: [...failed],
@@ -309,7 +309,7 @@ test.each(ofIpv6.map((fault) => [fault.name, fault] as const))(
     const { lab, client, server } = await scene(dualNetwork)
     await using _lab = lab
     await seed?.(lab, server, client)
-    const { probes, exitCode } = await cniTest(lab, "--timeout", patience, "--containers", `shop/client,${server.name}`)
+    const { probes, exitCode } = await cniTest(lab, "--wait", patience, "--containers", `shop/client,${server.name}`)
     const known = probes.filter(({ probe }) => probe !== "dns")
     const named = (family: string, outcome: string) =>
       known.filter((each) => each.family === family && each.outcome === outcome).map(({ probe }) => probe)
@@ -328,7 +328,7 @@ test("a port of the bridge that sends nothing back by itself: the probe of that 
   const { lab, server } = await scene(dualNetwork)
   await using _lab = lab
   await lab.host.exec("bridge", ["link", "set", "dev", await portOf(lab, server), "hairpin", "off"])
-  const { failed, probes } = await cniTest(lab, "--timeout", patience, "--containers", `shop/client,${server.name}`)
+  const { failed, probes } = await cniTest(lab, "--wait", patience, "--containers", `shop/client,${server.name}`)
   expect(failed).toEqual(["hairpin", "hairpin"])
   expect(probes.find(({ probe }) => probe === "hairpin")?.stops).toMatch(/has hairpin off/)
 })
@@ -404,7 +404,7 @@ for (const { name, plugins, needs, ok, skipped } of kinds) {
     const { lab } = await scene()
     await using _lab = lab
     await lab.writeNetwork("20-other.conflist", { cniVersion: "1.1.0", name: "other", plugins })
-    const { stdout, exitCode } = await lab.cni(["test", "other", "--json", "--timeout", patience])
+    const { stdout, exitCode } = await lab.cni(["test", "other", "--json", "--wait", patience])
     const { probes } = JSON.parse(stdout) as Tested
     const known = probes.filter(({ probe }) => probe !== "dns")
     expect({ exitCode, ok: known.filter(({ outcome }) => outcome === "ok").map(({ probe }) => probe) }).toEqual({
@@ -420,7 +420,7 @@ for (const { name, plugins, needs, ok, skipped } of kinds) {
 /** Starts `cni test` with rules under which it waits for answers for a minute, and waits until its containers are attached. */
 async function startWaiting(lab: NodeLab) {
   await nft(lab, "filter hook forward priority 0", "drop")
-  const started = Bun.spawn(lab.commandLine(["test", "pods", "--timeout", "60"]), {
+  const started = Bun.spawn(lab.commandLine(["test", "pods", "--wait", "60"]), {
     env: lab.env(),
     stdout: "pipe",
     stderr: "pipe",
@@ -537,7 +537,7 @@ test("name servers of the result are asked for the root, and for a name", async 
   })
   await using _lab = lab
   const dns = async (...args: string[]) => {
-    const { probes, exitCode } = await cniTest(lab, "--timeout", "1", ...args)
+    const { probes, exitCode } = await cniTest(lab, "--wait", "1", ...args)
     const { outcome, reason } = probes.find(({ probe }) => probe === "dns") ?? {}
     return { outcome, reason, exitCode }
   }
@@ -567,7 +567,7 @@ test("a name server of each family is asked by it: one that does not answer by I
   await startDaemon(outside.commandLine([process.execPath, "-e", nameServer]))
   const listeners = async () => (await outside.exec("cat", ["/proc/net/udp"])).stdout
   await waitFor(async () => (await listeners()).includes(":0035 "), "the name server")
-  const { probes, exitCode } = await cniTest(lab, "--timeout", patience)
+  const { probes, exitCode } = await cniTest(lab, "--wait", patience)
   const asked = probes.filter(({ probe }) => probe === "dns")
   expect({ asked, exitCode }).toMatchObject({
     asked: [
@@ -582,7 +582,7 @@ test("a server outside is asked by TCP where a port is given", async () => {
   const { lab, outside } = await scene()
   await using _lab = lab
   const tcp = async () => {
-    const { probes, exitCode } = await cniTest(lab, "--outside", "192.0.2.1:80", "--timeout", "1")
+    const { probes, exitCode } = await cniTest(lab, "--outside", "192.0.2.1:80", "--wait", "1")
     return { ...probes.find(({ probe }) => probe === "pod to outside"), exitCode }
   }
   expect(await tcp()).toMatchObject({ outcome: "failed", reason: expect.stringContaining("ECONNREFUSED"), exitCode: 3 })
@@ -595,12 +595,12 @@ test("a server outside is asked by TCP where a port is given", async () => {
 test("for people there is a line for each probe, and what cannot be tested is said", async () => {
   const { lab, client } = await scene()
   await using _lab = lab
-  const { stdout } = await lab.onTerminal(["test", "--outside", "192.0.2.9", "--timeout", "1"])
+  const { stdout } = await lab.onTerminal(["test", "--outside", "192.0.2.9", "--wait", "1"])
   expect(stdout).toMatch(/network "pods", from cni-test-\S+-1 \(10\.85\.0\.\d+\) to cni-test-\S+-2 \(10\.85\.0\.\d+\)/)
   expect(stdout).toMatch(/^ok {7}pod to pod {14}10\.85\.0\.\d+:8080\r$/m)
   expect(stdout).toMatch(/^failed {3}pod to outside {10}192\.0\.2\.9; (no answer|connect)/m)
   for (const [args, exitCode, says] of [
-    [["--timeout", "0"], 2, /cannot use --timeout 0/],
+    [["--wait", "0"], 2, /cannot use --wait 0/],
     [["--outside", "nowhere"], 2, /cannot use --outside nowhere/],
     [["--containers", client.name], 2, /--containers needs two/],
     [["--containers", `${client.name},other`], 1, /Cannot find container "other"/],

@@ -62,7 +62,7 @@ describe("the built tool finds each seeded fault in its place, by its rule", () 
       const found = findings.find((each) => each.rule === one.rule && each.line === line && each.column === column)
       if (found?.file !== join(directory, file)) missed.push(`${one.rule}: ${one.what}`)
       const hasError = findings.some(({ severity }) => severity === "error")
-      expect([one.what, exitCode]).toEqual([one.what, hasError ? 1 : 0])
+      expect([one.what, exitCode]).toEqual([one.what, hasError ? 3 : 0])
     }
     expect(missed).toEqual([])
   })
@@ -94,14 +94,14 @@ test("a FIFO is a file that cannot be used, in a directory and by its own name, 
   await Bun.write(directory.join("20-other.conflist"), "{")
   const alone = await host.tryExec(tool, ["lint", fifo], { env: programEnv })
   expect(alone).toMatchObject({
-    exitCode: 1,
+    exitCode: 3,
     stdout: expect.stringContaining(
       `${fifo}:1:1: error: the file cannot be read: it is not a regular file [json-syntax]`,
     ),
   })
   const { exitCode, findings } = await lint(host, [directory.path])
   const files = findings.map(({ file }) => file)
-  expect({ exitCode, files }).toEqual({ exitCode: 1, files: [fifo, directory.join("20-other.conflist")] })
+  expect({ exitCode, files }).toEqual({ exitCode: 3, files: [fifo, directory.join("20-other.conflist")] })
 })
 
 test("warnings stop a pipeline only with --strict; a path that is not there is an error", async () => {
@@ -110,7 +110,7 @@ test("warnings stop a pipeline only with --strict; a path that is not there is a
   const file = directory.join("10-lab.conflist")
   await Bun.write(file, '{ "cniVersion": "1.1.0", "name": "lab", "plugins": [{ "type": "loopback", "x": 1 }] }')
   expect((await lint(host, [file])).exitCode).toBe(0)
-  expect((await lint(host, [file, "--strict"])).exitCode).toBe(1)
+  expect((await lint(host, [file, "--strict"])).exitCode).toBe(3)
   const gone = await host.tryExec(tool, ["lint", join(dirname(file), "gone")], { env: programEnv })
   expect([gone.exitCode, gone.stderr]).toEqual([1, expect.stringContaining("gone")])
   const text = await host.tryExec(tool, ["lint", file], { env: programEnv })

@@ -11,6 +11,7 @@ import {
   placesOf,
   print,
   readSeconds,
+  runtimeFlags,
   runtimeOf,
   text,
   UsageError,
@@ -32,7 +33,7 @@ import { readsStops } from "./explain.ts"
 import { type Finding, runProbes } from "./run.ts"
 import { freePort, type Wishes, whyIsolated } from "./scene.ts"
 
-/** The timeout of each answer without `--timeout`. */
+/** The timeout of each answer without `--wait`. */
 const PATIENCE_S = 2
 
 /** `cni test` */
@@ -51,7 +52,8 @@ export const testCommand: Command = {
       help: "the address outside (default: the host's default gateway)",
     },
     name: { type: "string", value: "NAME", help: "name to look up at the DNS servers (default: the root)" },
-    timeout: { type: "string", value: "SECONDS", help: `how long to wait for each answer (default ${PATIENCE_S})` },
+    wait: { type: "string", value: "SECONDS", help: `how long to wait for each answer (default ${PATIENCE_S})` },
+    timeout: runtimeFlags.timeout,
     ...nodeFlags,
   },
   help: `Attaches two containers to a network, as "cni add" does, and sends packets: from one to the other, to the gateway, to the host and
@@ -70,8 +72,7 @@ Examples:
     const [first] = networkNames(places.confDir)
     const network = networkOf(word(args, 0) || (first ?? ""), args, terminal)
     const wishes = { ...wishesOf(args, terminal), isolated: whyIsolated(network) }
-    const { timeout: _, ...flags } = args.flags // the code of a probe, not of a plugin
-    const runtime = runtimeOf({ ...args, flags }, terminal)
+    const runtime = runtimeOf(args, terminal)
     const named = text(args, "containers")?.split(",")
     const attachments = attachmentsOf(readNode(places))
     const test = async (...pair: readonly [Container, Container]): Promise<Tested> => {
@@ -131,7 +132,7 @@ async function testOwn(
 function wishesOf(args: Arguments, { signal }: Terminal): Omit<Wishes, "isolated"> {
   const outside = text(args, "outside")
   return {
-    patience: { timeoutMs: readSeconds("--timeout", text(args, "timeout") ?? String(PATIENCE_S)), signal },
+    patience: { timeoutMs: readSeconds("--wait", text(args, "wait") ?? String(PATIENCE_S)), signal },
     outside: outside === undefined ? undefined : parseDestination(outside, false, "--outside"),
     name: text(args, "name") ?? ".",
   }

@@ -44,9 +44,9 @@ test("what is found is counted, notes too, and decides the exit code", async () 
   expect(await sum({})).toEqual([0, "0 files: nothing found"])
   expect(await sum({ "a.conflist": note })).toEqual([0, "1 file: 1 note"])
   expect(await sum({ "a.conflist": note }, "--strict")).toEqual([0, "1 file: 1 note"])
-  expect(await sum({ "a.conflist": WARNED }, "--strict")).toEqual([1, "1 file: 1 warning"])
+  expect(await sum({ "a.conflist": WARNED }, "--strict")).toEqual([3, "1 file: 1 warning"])
   const both = list('{ "type": "loopback", "nmae": 1, "nme": 2, "capabilities": 5, "dns": 5 }')
-  expect(await sum({ "a.conflist": both })).toEqual([1, "1 file: 2 errors, 2 warnings"])
+  expect(await sum({ "a.conflist": both })).toEqual([3, "1 file: 2 errors, 2 warnings"])
   expect(await sum({ "a.conflist": note, "b.conflist": note.replace("net", "b") })).toEqual([0, "2 files: 3 notes"])
 })
 
@@ -100,7 +100,7 @@ test("ranges of services are networks, and may be several", async () => {
   const files = { "10-net.conflist": list(`{ "type": "macvlan", "master": "eth0", ${ipam} }`) }
   const { code, out } = await lint(files, ["DIR", "--service-range", "fd00::/64", "--service-range", "10.96.0.0/12"])
   expect([code, out]).toEqual([
-    1,
+    3,
     expect.stringContaining("10.97.0.0/24 overlaps the range of service addresses, 10.96.0.0/12"),
   ])
   expect(await lint(files, ["DIR", "--service-range", "x"])).toEqual({

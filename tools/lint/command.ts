@@ -2,6 +2,7 @@ import { resolve } from "../../pkg/libc/mod.ts"
 import { parseCidr } from "../../pkg/types/mod.ts"
 import {
   type Command,
+  FOUND_FAULTS,
   Found,
   given,
   outputFlags,
@@ -40,7 +41,7 @@ parsers of the plugins. FILE may have NetworkAttachmentDefinitions, in YAML or J
 severity and the name of a rule; "cni explain RULE" explains it. Without FILE or DIR it checks --conf-dir and this node:
 interfaces, routes, installed plugins (it runs their VERSION), and on a control plane the range of services.
 
-Exit code 0: no errors. 1: errors, or warnings with --strict.
+Exit code 0: no errors. 3: errors, or warnings with --strict. 1: a path could not be checked.
 
 Examples:
   cni lint
@@ -56,7 +57,7 @@ Examples:
     const report = await lint(path, { node, serviceRanges })
     const counts = countOf(report.findings)
     print(args, terminal, { json: () => asJson(report, counts), text: (screen) => asText(report, counts, screen) })
-    if (counts.error > 0 || (given(args, "strict") && counts.warning > 0)) throw new Found(1)
+    if (counts.error > 0 || (given(args, "strict") && counts.warning > 0)) throw new Found(FOUND_FAULTS)
   },
 }
 

@@ -181,5 +181,5 @@ test("without a FILE it is the directory of the node, which is looked at, too", 
     '{ "cniVersion": "1.1.0", "name": "x", "plugins": [{ "type": "calico" }] }',
   )
   const missing = await node.tool.run(["lint"])
-  expect([missing.exitCode, missing.stdout.includes("[plugin-missing]")]).toEqual([1, true])
+  expect([missing.exitCode, missing.stdout.includes("[plugin-missing]")]).toEqual([3, true])
 })
