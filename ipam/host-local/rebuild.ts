@@ -25,7 +25,7 @@ export function rebuildIndex(store: StorePlace): Index {
     log(`"${directory}/${address}" is no reservation: left alone, so its address stays taken`)
   }
   index.replaceRecords(names, scan.reservations.keys(), (known, number) =>
-    renewRecords(store, scan, number, known, (address, owner) => repair(store, index, address, owner)),
+    renewRecords(store, scan, { number, known, restore: (address, owner) => repair(store, index, address, owner) }),
   )
   for (const address of scan.torn) repair(store, index, address)
   index.writePages(names)

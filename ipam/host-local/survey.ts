@@ -87,7 +87,7 @@ export function surveyStore(store: StorePlace, take: Take = () => {}): Survey {
   const records: LeaseRecord[] = []
   for (const number of new Set([...scan.reservations.keys(), ...fileNumbersIn(names)])) {
     const known = [...index.records.linesIn(names, number).keys()]
-    records.push(...renewRecords(store, scan, number, known, (address) => restored.add(address)))
+    records.push(...renewRecords(store, scan, { number, known, restore: (address) => restored.add(address) }))
   }
   const reclaimable = new Set(scan.torn) // a rebuild removes these
   for (const record of records) {
@@ -97,18 +97,21 @@ export function surveyStore(store: StorePlace, take: Take = () => {}): Survey {
   return { records, reclaimable }
 }
 
+/** A file of records in the index, for `renewRecords`. */
+export interface RecordsFile {
+  readonly number: number
+  /** The records that the file has. */
+  readonly known: readonly LeaseRecord[]
+  /** Called for each torn file of a reservation whose owner a record has. */
+  restore(address: string, owner: LeaseOwner): void
+}
+
 /**
  * The records of all owners in one file of the index: the `known` record where it fits the files of the reservations,
  * else one of this boot. Torn files with a record count as the record's owner's, unless the power cut has ended that
  * owner. `restore` is called for them, and they are removed from the scan's list.
  */
-export function renewRecords(
-  store: StorePlace,
-  scan: Scan,
-  number: number,
-  known: readonly LeaseRecord[],
-  restore: (address: string, owner: LeaseOwner) => void,
-): LeaseRecord[] {
+export function renewRecords(store: StorePlace, scan: Scan, { number, known, restore }: RecordsFile): LeaseRecord[] {
   const holdings = holdingsOf(scan, number)
   const records = new Map<string, LeaseRecord>()
   for (const record of known) {

@@ -27,7 +27,7 @@ import type { BridgeConfig } from "./config.ts"
 import { gatewaysOf } from "./gateway.ts"
 import { SpoofCheck } from "./spoof-check.ts"
 import { requireVlanFiltering } from "./vlan-filtering.ts"
-import { findProblem } from "./vlan-gateway.ts"
+import { findProblem, type VlanGateway } from "./vlan-gateway.ts"
 import { needsFiltering, planPort, type VlanConfig } from "./vlans.ts"
 
 /** The bridge, how it treats its port, routes, gateway addresses, forwarding, and the check of MACs. */
@@ -43,7 +43,9 @@ export function checkBridge(checking: Checking, config: BridgeConfig): void {
   if (config.isGateway) {
     const gateways = gatewaysOf(prevResult)
     const { vlanGateway } = config
-    const gatewayLink = vlanGateway ? checkVlanGateway(host, bridge, vlanGateway, config, prevResult) : bridge
+    const gatewayLink = vlanGateway
+      ? checkVlanGateway(host, { name: vlanGateway, bridge, vlans: config.vlans }, prevResult)
+      : bridge
     checkAddresses(host, gatewayLink, gateways)
     for (const family of new Set(gateways.map(({ ip }) => familyOf(ip)))) checkForwarding(family)
   }
@@ -71,17 +73,12 @@ export function requireRecordedBridge(host: RouteSocket, config: BridgeConfig, p
   return bridge
 }
 
-function checkVlanGateway(
-  host: RouteSocket,
-  bridge: Link,
-  name: string,
-  { vlans }: BridgeConfig,
-  prevResult: Result,
-): Link {
+function checkVlanGateway(host: RouteSocket, gateway: VlanGateway, prevResult: Result): Link {
+  const { name, bridge, vlans } = gateway
   const link = findLink(host, name)
   const expected = `an interface of bridge "${bridge.name}" in VLAN ${vlans.native}`
   if (!link) throw mismatch(`"${name}"`, expected, "none")
-  const problem = findProblem(host, { name, bridge, vlans }, link)
+  const problem = findProblem(host, gateway, link)
   if (problem !== undefined) throw mismatch(`"${name}"`, expected, problem)
   checkUp(link, "interface")
   checkMac(link, findRecordedOnHost(prevResult, link) ?? { name })
