@@ -8,16 +8,13 @@ export interface Attachment {
   readonly whole: string
   /** `spec.config`, unquoted; undefined where the object has none. */
   readonly config: string | undefined
-  /**
-   * For each UTF-16 unit of `config` its offset in the file; the first one is that of the object where there is no
-   * `config`.
-   */
+  /** The offset in the file of each UTF-16 unit of `config`. Without a `config`, the first is the object's offset. */
   readonly offsets: readonly number[]
-  /** `spec.config` is an object or a list, which the API server refuses. */
+  /** Whether `spec.config` is an object or a list, which the API server rejects. */
   readonly isObject: boolean
 }
 
-/** Whether a file is YAML by its name: runtimes read none. */
+/** Whether a file is YAML by its name. Runtimes read no YAML. */
 export function isManifest(name: string): boolean {
   return /\.ya?ml$/i.test(name)
 }
@@ -30,7 +27,7 @@ interface Unquoted {
   readonly offsets: readonly number[]
 }
 
-/** The NetworkAttachmentDefinitions of a file, in JSON or YAML; undefined where the file has none. */
+/** Returns the NetworkAttachmentDefinitions of a file, in JSON or YAML, or undefined if it has none. */
 export function attachmentsIn(text: string): Attachment[] | undefined {
   const found = /^\s*\{/.test(text) ? inJson(text) : inYaml(text)
   return found.length === 0 ? undefined : found
@@ -41,7 +38,7 @@ function inJson(text: string): Attachment[] {
   try {
     JSON.parse(text)
   } catch {
-    return [] // the rule json-syntax says why
+    return [] // the rule json-syntax reports it
   }
   const tree = parseTree(text)
   return [tree, ...itemsAt(tree, ["items"])]
@@ -62,8 +59,8 @@ function ofObject(whole: string, node: Node): Attachment {
 }
 
 /**
- * Reads no more of YAML than manifests of this kind use: documents, lists of objects, block keys, and `spec.config` as
- * a block or a quoted text. Of other YAML nothing is needed here, so no YAML library is.
+ * Reads the subset of YAML that manifests of this kind use: documents, lists of objects, block keys, and `spec.config`
+ * as a block or a quoted text. A YAML library is therefore not needed.
  */
 function inYaml(whole: string): Attachment[] {
   return objectsIn(whole).flatMap((object): Attachment[] => {
@@ -80,14 +77,14 @@ function inYaml(whole: string): Attachment[] {
   })
 }
 
-/** An object in a file, and how far its keys are indented. */
+/** An object in a file, and the indentation of its keys. */
 interface YamlObject {
   readonly text: string
   readonly start: number
   readonly indent: number
 }
 
-/** The documents of a file, and the items of those that are lists, whose dashes are blanks in `text`. */
+/** Returns the documents of a file, and the items of list documents. `text` has blanks in place of their dashes. */
 function objectsIn(whole: string): YamlObject[] {
   let at = 0
   return whole.split(/^(?=---)/m).flatMap((document): YamlObject[] => {
@@ -104,7 +101,7 @@ function objectsIn(whole: string): YamlObject[] {
   })
 }
 
-/** `metadata.name`, in a block or between braces. */
+/** Returns `metadata.name`, in a block or between braces. */
 function nameOf(object: YamlObject): string {
   const place = placeOfValue(object, "metadata", "name")
   const inBraces = /^ *metadata:\s*\{(?:.*,)?\s*name:\s*/m.exec(object.text)
@@ -112,7 +109,7 @@ function nameOf(object: YamlObject): string {
   return at === undefined ? "" : (/^["']?([^"',}\s]*)/.exec(object.text.slice(at))?.[1] ?? "")
 }
 
-/** Where the value of a key in a block of an object begins, and how far the key is indented. */
+/** Returns the offset of a key's value in a block of an object, and the indentation of the key. */
 function placeOfValue(object: YamlObject, block: string, key: string): { at: number; indent: number } | undefined {
   const margin = " ".repeat(object.indent)
   const head = new RegExp(`^${margin}${block}:[ \\t]*(?:#.*)?\\r?\\n`, "m").exec(object.text)
@@ -125,7 +122,7 @@ function placeOfValue(object: YamlObject, block: string, key: string): { at: num
   return found === null ? undefined : { at: from + found.index + found[0].length, indent: indent.length }
 }
 
-/** The text of a scalar that begins at an offset; undefined for a mapping or a list in flow style. */
+/** Returns the text of a scalar at an offset, or undefined for a mapping or a list in flow style. */
 function unquote(whole: string, at: number, indent: number, end: number): Unquoted | undefined {
   const first = whole[at]
   if (first === "|" || first === ">") return block(whole, at, indent, end)
@@ -137,8 +134,8 @@ function unquote(whole: string, at: number, indent: number, end: number): Unquot
 }
 
 /**
- * A block ends before the first line that is indented no further than its key. Its indentation is blank in JSON as
- * well.
+ * Returns the text of a block scalar. A block ends before the first line that is not indented further than its key.
+ * JSON treats its indentation as blanks.
  */
 function block(whole: string, at: number, indent: number, end: number): Unquoted {
   const start = whole.indexOf("\n", at) + 1

@@ -44,8 +44,8 @@ function isNetworkFile(name: string): boolean {
 }
 
 /**
- * Names of files that a person takes for a network and a runtime does not read: copies of editors and package managers,
- * and YAML.
+ * Names of files that look like a network but that runtimes do not read: copies of editors and package managers, and
+ * YAML.
  */
 const looksLikeOne = /\.(conflist|conf|json)[.~_-]|\.(ya?ml|conflist\d|cfg)$/i
 

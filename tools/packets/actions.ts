@@ -5,41 +5,41 @@ export type Action =
   | { readonly kind: "accept" | "drop" | "return" }
   | { readonly kind: "jump" | "goto"; readonly chain: string }
   | Mapping
-  /** Hands the packet to something that this tool does not follow: a queue, a proxy. */
+  /** Hands the packet to a component that this tool does not follow: a queue or a proxy. */
   | { readonly kind: "other"; readonly what: string }
 
 /** A change of the connection's destination or source. */
 export interface Mapping {
   readonly kind: "destination" | "source"
-  /** Undefined: as it is, or not known. */
+  /** Undefined: unchanged, or unknown. */
   readonly ip?: Uint8Array | undefined
   readonly port?: number | undefined
-  /** The source of the address: given in the rule, of the interface that it goes out by, of the one that it came in by. */
+  /** The source of the address: the rule, the output interface, or the input interface. */
   readonly from: "rule" | "output" | "input"
-  /** Whether it is one of several that is not known beforehand, or not known at all. */
+  /** Whether the value is one of several, or unknown. */
   readonly isOpen: boolean
 }
 
 /** The outcome of a rule for a packet. */
 export interface Evaluated<P> {
-  /** "perhaps": it looks at what cannot be known here, and would then do `action`. */
+  /** "perhaps": the rule depends on unknown facts. If it matches, it performs `action`. */
   readonly matches: "yes" | "no" | "perhaps"
   readonly action?: Action | undefined
-  /** The packet behind the rule: expressions may set its mark. */
+  /** The packet after the rule. Expressions may set its mark. */
   readonly packet: P
-  /** The unknown facts that the rule compares, without repetition. */
+  /** The unknown facts that the rule compares, without duplicates. */
   readonly unknown: readonly string[]
-  /** What the rule does to the packet that this tool does not follow. */
+  /** Effects of the rule on the packet that this tool does not follow. */
   readonly notJudged: readonly string[]
 }
 
 export const DROP: Action = { kind: "drop" }
 
-/** `enum nft_verdicts`, as they travel. */
+/** `enum nft_verdicts`, as encoded in messages. */
 const [NF_DROP, NF_ACCEPT, NF_QUEUE] = [0, 1, 3]
 const NFT = { jump: -3 >>> 0, goto: -4 >>> 0, return: -5 >>> 0 } as const
 
-/** The action of a verdict; undefined to go on. */
+/** Returns the action of a verdict, or undefined to continue. */
 export function actionOf(code: number, chain = ""): Action | undefined {
   if (code === NF_DROP) return DROP
   if (code === NF_ACCEPT) return { kind: "accept" }
@@ -49,7 +49,7 @@ export function actionOf(code: number, chain = ""): Action | undefined {
   return (code & 0xff) === NF_QUEUE ? { kind: "other", what: "queue" } : undefined
 }
 
-/** The same of an element of a map. */
+/** Returns the action of a map element. */
 export function verdictAction(verdict: Verdict): Action {
   if (typeof verdict === "string") return { kind: verdict }
   return "jump" in verdict ? { kind: "jump", chain: verdict.jump } : { kind: "goto", chain: verdict.goto }

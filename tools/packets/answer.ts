@@ -23,7 +23,7 @@ import {
 } from "./trip.ts"
 import type { Hop } from "./way.ts"
 
-/** The end of a packet's way at a container: whether it is taken there, and the way of the answer. */
+/** Ends a packet's path at a container: whether the container accepts it, and the path of the answer. */
 export function arriveAtContainer(trip: Trip, arrived: Packet, other: NodeAttachment, what: string): Hop[] {
   const { way, node } = trip
   const { link: end, netns, ifName } = other
@@ -51,7 +51,7 @@ export function arriveAtContainer(trip: Trip, arrived: Packet, other: NodeAttach
   return answer(trip)
 }
 
-/** The hooks that a container's own packets come through: those that it gets, and those that it sends. */
+/** The hooks for the packets that a container receives, and those for the packets that it sends. */
 export const RECEIVING = ["ingress", "prerouting", "input"] as const
 export const SENDING = ["output", "postrouting", "egress"] as const
 
@@ -88,7 +88,7 @@ function originalOf({ original }: Packet): string {
   return formatPlace(original.destination, original.destinationPort)
 }
 
-/** The answer as the other end sends it. */
+/** Returns the answer as the other end sends it. */
 function reversed({ way }: Trip, arrived: Packet): Packet {
   const isTracked = arrived.tracking !== "untracked"
   if (!isTracked) way.notJudged("filter", "the answer of a connection that is not tracked")
@@ -106,12 +106,15 @@ function reversed({ way }: Trip, arrived: Packet): Packet {
   }
 }
 
-/** The answer of what a packet has left the host for: it comes in by the interface that the packet left by. */
+/** Follows the answer to a packet that left the host. It arrives at the interface by which the packet left. */
 export function answerFromOutside(trip: Trip, left: Packet): Hop[] {
   return answerThroughHost(trip, { ...reversed(trip, left), input: left.output })
 }
 
-/** The host has the connection: the destination is the client's again before the route is chosen, the source at the very end. */
+/**
+ * Follows an answer whose connection the host tracks. The kernel restores the client's address as destination before it
+ * chooses the route, and translates the source at the very end.
+ */
 function answerThroughHost(trip: Trip, answer: Packet): Hop[] {
   const { way, kernel } = trip
   if (!passDevice(trip, "ingress", answer.input, answer)) return dropped(trip)
@@ -148,7 +151,7 @@ function answerThroughHost(trip: Trip, answer: Packet): Hop[] {
   )
 }
 
-/** The answer has come to the interface towards the client. */
+/** Delivers the answer at the interface toward the client. */
 function giveBack(trip: Trip, packet: Packet, route: ListedRoute, what: string): Hop[] {
   const { way } = trip
   if (!passDevice(trip, "egress", packet.output, packet)) return dropped(trip)
@@ -163,7 +166,7 @@ function giveBack(trip: Trip, packet: Packet, route: ListedRoute, what: string):
   return way.arrive(what)
 }
 
-/** The end of a packet's way at the host itself: whether it is taken there, and the way of the answer. */
+/** Ends a packet's path at the host itself: whether the host accepts it, and the path of the answer. */
 export function arriveAtHost(trip: Trip, arrived: Packet): Hop[] {
   const { way } = trip
   const answer = (back: Trip) => fromHost(back, arrived)
@@ -196,7 +199,7 @@ function nothingListens({ protocol, destinationPort }: Packet, where: string): s
 /** The state of a socket that listens in TCP, and of one that is not connected in UDP: proc_net_tcp(5). */
 const LISTENING = { tcp: "0A", udp: "07" } as const
 
-/** Whether a socket of the thread's namespace takes a packet; true for ICMP, which needs no socket. */
+/** Whether a socket of the thread's namespace accepts a packet. True for ICMP, which needs no socket. */
 function isListening({ protocol, destination, destinationPort }: Packet): boolean {
   const name = protocol === IPPROTO.tcp ? "tcp" : protocol === IPPROTO.udp ? "udp" : undefined
   if (name === undefined) return true
@@ -204,7 +207,7 @@ function isListening({ protocol, destination, destinationPort }: Packet): boolea
   const places = new Set([asWords(destination), asWords(new Uint8Array(destination.length))])
   const isIpv4 = familyOf(destination) === AF_INET
   const own = rowsOf(isIpv4 ? name : `${name}6`).filter(([place = ""]) => places.has(place))
-  // A socket at :: takes IPv4, too, unless it has IPV6_V6ONLY, which /proc does not show.
+  // A socket at :: also accepts IPv4, unless it has IPV6_V6ONLY, which /proc does not show.
   const both = isIpv4 ? rowsOf(`${name}6`).filter(([place = ""]) => place === asWords(new Uint8Array(16))) : []
   return [...own, ...both].some(([, local, state]) => local === port && state === LISTENING[name])
 }
@@ -221,7 +224,7 @@ function rowsOf(file: string): string[][] {
   }
 }
 
-/** An address as these files have it: words of 32 bits in the host's order. */
+/** Formats an address as these files do: words of 32 bits in the host's byte order. */
 function asWords(ip: Uint8Array): string {
   const words = Array.from({ length: ip.length / 4 }, (_, at) => ip.slice(4 * at, 4 * at + 4).reverse())
   return words.map((word) => word.toHex().toUpperCase()).join("")

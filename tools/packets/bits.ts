@@ -1,25 +1,25 @@
-/** Bytes of which some bits may be unknown: what a register holds of a packet that has not been sent. */
+/** Bytes with possibly unknown bits, such as a register's value for a packet that has not been sent. */
 export interface Bits {
   readonly value: Uint8Array
-  /** A mask: 1 for each bit that is known. */
+  /** A mask with 1 for each known bit. */
   readonly known: Uint8Array
   /** The unknown fact, for messages: "the source port". */
   readonly what?: string
-  /** Whether the kernel makes it by chance for each packet. */
+  /** Whether the kernel chooses it at random for each packet. */
   readonly isRandom?: boolean
 }
 
-/** Bytes that are known. */
+/** Creates known bytes. */
 export function knownBits(value: Uint8Array): Bits {
   return { value, known: new Uint8Array(value.length).fill(0xff) }
 }
 
-/** As many bytes as a register may hold, of which nothing is known. */
+/** Creates unknown bytes of a register's maximum size. */
 export function unknownBits(what: string, isRandom = false): Bits {
   return { value: new Uint8Array(SIZE), known: new Uint8Array(SIZE), what, isRandom }
 }
 
-/** The length in bytes of the longest value that a register holds. */
+/** The size in bytes of the longest register value. */
 const SIZE = 16
 
 /** Whether every bit is known. */
@@ -27,7 +27,7 @@ export function isKnown({ known }: Bits): boolean {
   return known.every((byte) => byte === 0xff)
 }
 
-/** Bits that two values agree on and know; the others are unknown. */
+/** Returns the bits that both values know and agree on. The others are unknown. */
 export function agreeing(one: Bits, other: Bits, what: string): Bits {
   const known = one.known.map(
     (byte, at) => byte & (other.known[at] ?? 0) & ~((one.value[at] ?? 0) ^ (other.value[at] ?? 0)),
@@ -35,7 +35,7 @@ export function agreeing(one: Bits, other: Bits, what: string): Bits {
   return { value: one.value, known, what }
 }
 
-/** (bits & mask) ^ xor: a bit that the mask takes away is known to be 0. */
+/** Returns (bits & mask) ^ xor. A bit that the mask clears is known to be 0. */
 export function maskedBits(bits: Bits, mask: Uint8Array, xor: Uint8Array): Bits {
   const at = (bytes: Uint8Array, index: number) => bytes[index] ?? 0
   return {
@@ -45,12 +45,15 @@ export function maskedBits(bits: Bits, mask: Uint8Array, xor: Uint8Array): Bits 
   }
 }
 
-/** Whether bits may be those of a value, as far as they are known. */
+/** Whether the known bits match a value. */
 export function mayBe(bits: Bits, value: Uint8Array): boolean {
   return value.every((byte, at) => (((bits.value[at] ?? 0) ^ byte) & (bits.known[at] ?? 0)) === 0)
 }
 
-/** The comparison of bits with a value of as many bytes: less, equal, greater; "unequal" where only that is known; undefined where nothing is. */
+/**
+ * Compares bits with a value of the same size: less, equal, greater. Returns "unequal" if only that is known, and
+ * undefined if the result is unknown.
+ */
 export function compareBits(bits: Bits, value: Uint8Array): -1 | 0 | 1 | "unequal" | undefined {
   let isSure = true
   for (let at = 0; at < value.length; at++) {

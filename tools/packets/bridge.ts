@@ -9,7 +9,10 @@ import type { Packet } from "./packet.ts"
 import { describe, dropped, holderOf, pass, passDevice, passFrame, type Trip } from "./trip.ts"
 import type { Hop } from "./way.ts"
 
-/** To another container of the bridge: frames, which pass the packet filter only where br_netfilter sends them there. */
+/**
+ * Follows a packet to another container of the bridge. Frames pass the packet filter only if br_netfilter sends them
+ * there.
+ */
 export function throughBridge(trip: Trip, bridge: NodeLink, packet: Packet): Hop[] {
   const { way, node } = trip
   const text = formatIp(packet.destination)
@@ -48,8 +51,8 @@ export function throughBridge(trip: Trip, bridge: NodeLink, packet: Packet): Hop
 }
 
 /**
- * The reason why an answer is lost after the host has translated a container's packet and sent it to a port of the same
- * bridge; `undefined` when it is not lost. Only the host can translate the addresses back.
+ * Returns the reason why an answer is lost after the host translated a container's packet and sent it to a port of the
+ * same bridge. Returns `undefined` if it is not lost. Only the host can translate the addresses back.
  */
 export function answerLost(trip: Trip, other: NodeAttachment, packet: Packet): string | undefined {
   const { attachment, kernel } = trip

@@ -11,7 +11,7 @@ import type { Hop } from "./way.ts"
 /** The input of a packet's walk through the rules. */
 export interface FilterQuestions {
   readonly bases: FilterView["bases"]
-  /** The rules of a chain in their order; undefined where they were not read. */
+  /** Returns the rules of a chain in order, or undefined if they were not read. */
   readonly rulesOf: (chain: Pick<Chain, "table" | "name">) => readonly FoundRule[] | undefined
   readonly kernel: Kernel
   readonly choices: Choices
@@ -20,7 +20,7 @@ export interface FilterQuestions {
 /** A rule or policy that decided, or a rule that may have decided. */
 export type Note = Omit<Hop, "where">
 
-/** Finds the rules of a chain in their order; the rules of a node are sorted once. */
+/** Returns a function that finds the rules of a chain in order. Sorts a node's rules once. */
 export function indexRules({ rules }: Pick<FilterView, "rules">): FilterQuestions["rulesOf"] {
   const byChain = new Map<string, FoundRule[]>()
   for (const rule of rules) byChain.getOrInsert(placeOf(rule.chain), []).push(rule)
@@ -30,14 +30,14 @@ export function indexRules({ rules }: Pick<FilterView, "rules">): FilterQuestion
 /** More jumps than the kernel allows. */
 const DEPTH = 16
 
-/** The end of a chain: a decision, or its last rule, after which the chain that jumped to it goes on. */
+/** The end of a chain: a decision, or its last rule, after which the calling chain continues. */
 type ChainEnd = "accept" | "drop" | "end"
 
-/** One packet's way through the chains of a table. */
+/** One packet's path through the chains of a table. */
 export class ChainWalk {
   packet: Packet
   readonly notes: Note[] = []
-  /** A sentence for each rule that may accept the packet: whether it matches is not known. */
+  /** A sentence for each rule that may accept the packet. Whether it matches is unknown. */
   readonly perhapsAccepting: string[] = []
   /** The rule that decided. */
   decidedBy: string | undefined
@@ -52,7 +52,10 @@ export class ChainWalk {
     this.packet = packet
   }
 
-  /** The decision of a base chain by its policy. "perhaps": it drops, unless a rule before has accepted. */
+  /**
+   * Returns the decision of a base chain, including its policy. "perhaps": it drops the packet unless an earlier rule
+   * accepted it.
+   */
   base({ name, policy }: BaseChain): "accept" | "drop" | "perhaps" {
     const end = this.#chain(name, 0)
     const verdict = end === "end" ? policy : end
@@ -61,7 +64,7 @@ export class ChainWalk {
 
   #chain(name: string, depth: number): ChainEnd {
     if (depth > DEPTH) return "end"
-    const left: string[] = [] // what of the rules that may have left the chain is not known
+    const left: string[] = [] // the unknown facts of rules that may have left the chain
     const rules = this.#questions.rulesOf({ table: this.#table, name })
     if (rules === undefined) this.perhapsAccepting.push(`${placeOf({ table: this.#table, name })} was not read`)
     for (const rule of rules ?? []) {
@@ -83,7 +86,7 @@ export class ChainWalk {
     return "end"
   }
 
-  /** The effect of a matching rule; undefined to go on with the next rule. */
+  /** Applies a matching rule. Returns undefined to continue with the next rule. */
   #act(rule: FoundRule, action: Action, depth: number): ChainEnd | undefined {
     switch (action.kind) {
       case "accept":
@@ -97,7 +100,7 @@ export class ChainWalk {
         const end = this.#chain(action.chain, depth + 1)
         return end === "end" ? undefined : end
       }
-      case "goto": // its end is the end of this chain, too
+      case "goto": // a goto also ends this chain
         return this.#chain(action.chain, depth + 1)
       case "other":
         this.notes.push({
@@ -118,7 +121,7 @@ export class ChainWalk {
     return "accept"
   }
 
-  /** A rule that matches or not: what it would do is told where it makes a difference. */
+  /** Records the effect of a rule whose match is unknown, if it would make a difference. */
   #perhaps(rule: FoundRule, action: Action, unknown: readonly string[], depth: number): void {
     const because = `(not known here: ${unknown.join(", ")})`
     if (action.kind === "accept") return void this.perhapsAccepting.push(`${ruleName(rule)} ${because}`)
@@ -130,7 +133,7 @@ export class ChainWalk {
     else if (action.kind !== "return") may(`change its ${action.kind}`)
   }
 
-  /** Looks what the chain would do that a rule may jump to. One that would do nothing makes no difference. */
+  /** Evaluates the chain to which a rule may jump. A chain without effect makes no difference. */
   #perhapsJump(rule: FoundRule, chain: string, because: string, may: (what: string) => void, depth: number): void {
     const walk = new ChainWalk(this.#questions, this.#table, this.packet)
     const end = walk.#chain(chain, depth + 1)
@@ -143,18 +146,18 @@ export class ChainWalk {
   }
 }
 
-/** "chain ip nat POSTROUTING" */
+/** Returns "chain ip nat POSTROUTING". */
 export function placeOf({ table, name }: Pick<Chain, "table" | "name">): string {
   return `chain ${table.family} ${table.name} ${name}`
 }
 
-/** "rule 12 of chain ip nat KUBE-SEP-1 ("shop/db")" */
+/** Returns "rule 12 of chain ip nat KUBE-SEP-1 ("shop/db")". */
 function ruleName(rule: FoundRule): string {
   const comment = rule.comment ?? commentOf(rule)
   return `rule ${rule.handle} of ${placeOf(rule.chain)}${comment === undefined ? "" : ` ("${comment}")`}`
 }
 
-/** The text of iptables' `-m comment`: struct xt_comment_info. */
+/** Returns the text of iptables' `-m comment`: struct xt_comment_info. */
 function commentOf({ expressions }: FoundRule): string | undefined {
   for (const { name, data } of expressions) {
     if (name !== "match" || !(data instanceof Uint8Array)) continue
@@ -164,7 +167,7 @@ function commentOf({ expressions }: FoundRule): string | undefined {
   return undefined
 }
 
-/** The packet with the addresses that a rule gives it. */
+/** Returns the packet with the new addresses of a rule. */
 function mappedPacket(packet: Packet, { kind, ip, port, from }: Mapping, kernel: Kernel): Packet {
   const given = from === "rule" ? ip : kernel.addressOn(from === "output" ? packet.output : packet.input, packet.source)
   if (kind === "source") return { ...packet, source: given ?? packet.source, isSourceMapped: true }

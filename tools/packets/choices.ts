@@ -1,6 +1,6 @@
 /**
- * Decides what the kernel decides by chance: which of several alternatives a packet takes. A way is found again by the numbers of the
- * alternatives that it took.
+ * Makes the kernel's random choices between alternatives. The numbers of the chosen alternatives identify a path, so
+ * that it can be repeated.
  */
 export class Choices {
   readonly #wanted: readonly number[]
@@ -10,14 +10,14 @@ export class Choices {
     this.#wanted = wanted
   }
 
-  /** One of `count` alternatives, 0 to count - 1. */
+  /** Chooses one of `count` alternatives, 0 to count - 1. */
   take(count: number): number {
     const chosen = this.#wanted[this.taken.length] ?? 0
     this.taken.push({ chosen, count })
     return chosen
   }
 
-  /** The choices of the next way, the last one changed first; undefined when this was the last way. */
+  /** Returns the choices of the next path, with the last one changed first. Returns undefined after the last path. */
   next(): readonly number[] | undefined {
     for (let at = this.taken.length - 1; at >= 0; at--) {
       const { chosen, count } = this.taken[at] ?? { chosen: 0, count: 0 }
@@ -27,7 +27,10 @@ export class Choices {
   }
 }
 
-/** Runs a walk once for each way that chance may take, at most `most` times. Returns what the walks return, and whether these are all. */
+/**
+ * Runs a walk once for each path that chance may take, at most `most` times. Returns the results, and whether these are
+ * all.
+ */
 export function explore<T>(walk: (choices: Choices) => T, most: number): { found: T[]; isAll: boolean } {
   const found: T[] = []
   let wanted: readonly number[] | undefined = []

@@ -12,7 +12,10 @@ import { natOf, portOf } from "./nat.ts"
 import { agreeingPacket, ctOf, metaOf, type Packet, payloadOf } from "./packet.ts"
 import { Registers } from "./registers.ts"
 
-/** Evaluates a rule for the packet that begins a connection, as the kernel does: expression after expression, on registers. */
+/**
+ * Evaluates a rule for the first packet of a connection, as the kernel does: one expression after the other, on
+ * registers.
+ */
 export function evaluate(rule: FoundRule, packet: Packet, kernel: Kernel, choices: Choices): Evaluated<Packet> {
   const run = new Run(rule.chain.table, packet, kernel, choices)
   for (const expression of rule.expressions) {
@@ -30,15 +33,15 @@ export function evaluate(rule: FoundRule, packet: Packet, kernel: Kernel, choice
   return { matches: run.matches, packet: run.packet, unknown: run.unknown, notJudged: run.notJudged }
 }
 
-/** The outcome of an expression: the end of the rule, without or with an action; undefined to go on. */
+/** The outcome of an expression: the end of the rule with or without an action. Undefined to continue. */
 type Outcome = "break" | Action | undefined
 type Of<N extends ReadExpression["name"]> = Extract<ReadExpression, { name: N }>["data"]
 
-/** Expressions that decide nothing, and change nothing that rules look at. */
+/** Expressions without a decision and without changes that rules read. */
 const WITHOUT_EFFECT = new Set(["log", "last", "dup", "flow_offload"])
-/** Expressions that ask for what is not known here. */
+/** Expressions that depend on unknown facts. */
 const ASKING = new Set("limit quota connlimit socket osf tunnel xfrm rt exthdr inner".split(" "))
-/** Expressions after which something else has the packet. */
+/** Expressions that hand the packet to another component. */
 const HANDS_ON = new Set(["queue", "tproxy", "synproxy", "fwd"])
 /** Objects of `objref` that may end a rule: quota, limit, connlimit; `NFT_OBJECT_*`. */
 const LIMITING = new Set([2, 4, 5])
@@ -49,11 +52,11 @@ const CT_MARK = 3
 const CT_LABELS = 13
 const CT_ZONE = 17
 
-/** One rule on its way over one packet. */
+/** The evaluation of one rule for one packet. */
 class Run {
   packet: Packet
   readonly unknown: string[] = []
-  /** What the rule does that this tool does not follow. */
+  /** Effects of the rule that this tool does not follow. */
   readonly notJudged: string[] = []
   readonly #registers = new Registers()
   readonly #table: Table
@@ -101,7 +104,7 @@ class Run {
         return this.#lookup(data)
       case "numgen":
         return this.#choose(data.dreg ?? 1, data.modulus ?? 1, data.offset ?? 0)
-      case "hash": // which hash it is depends on the source port, mostly
+      case "hash": // the hash depends on the source port, mostly
         return this.#choose(data.dreg ?? 1, data.modulus ?? 1, data.offset ?? 0)
       case "immediate":
         if (data.data?.value) return this.#load(data.dreg ?? 1, knownBits(data.data.value))
@@ -112,7 +115,7 @@ class Run {
         return { kind: "source", from: "output", isOpen: false }
       case "redir":
         return { kind: "destination", from: "input", ...portOf(this.#registers, data.portMin, data.portMax) }
-      case "dynset": // adds to a set; what is done with the element may end the rule
+      case "dynset": // adds an element to a set; the element's expressions may end the rule
         return data.expression || data.expressions ? this.#cannotTell(`set "${data.set}"`) : undefined
       case "objref":
         return LIMITING.has(data.type ?? 0) ? this.#cannotTell("a limit") : undefined
@@ -125,7 +128,7 @@ class Run {
     }
   }
 
-  /** An expression without a table: known by its name. */
+  /** Evaluates an expression without an attribute table, by its name. */
   #named(name: string, data: Uint8Array): Outcome {
     if (WITHOUT_EFFECT.has(name)) return undefined
     if (name === "reject") return DROP
@@ -165,7 +168,7 @@ class Run {
     return undefined
   }
 
-  /** A value set by a rule that may not match is known only where both cases agree. */
+  /** Sets a value. If the match of the rule is unknown, the value is known only if both cases agree. */
   #change(packet: Packet): void {
     this.packet = this.unknown.length === 0 ? packet : agreeingPacket(this.packet, packet)
   }
@@ -184,7 +187,10 @@ class Run {
     return undefined
   }
 
-  /** Converts between the host's and the network's byte order, in units of `size`. The machine is little-endian: each unit is reversed. */
+  /**
+   * Converts between the host's and the network's byte order, in units of `size`. The machine is little-endian, so each
+   * unit is reversed.
+   */
   #byteorder({ sreg = 1, dreg = 1, length = 4, size = 4 }: Of<"byteorder">): Outcome {
     const { value, known, ...rest } = this.#registers.read(sreg, length)
     const swapped = (from: Uint8Array) => from.map((_, at) => from[at - (at % size) + size - 1 - (at % size)] ?? 0)
@@ -198,7 +204,7 @@ class Run {
     return this.#undecided(bits)
   }
 
-  /** A random value allows each case; other unknown bits leave it undecided. */
+  /** Handles unknown bits. A random value allows each case; other unknown bits leave the match undecided. */
   #undecided({ isRandom, what = "a value" }: Bits): Outcome {
     if (isRandom) return this.#choices.take(2) === 0 ? undefined : "break"
     return this.#cannotTell(what)
@@ -234,7 +240,7 @@ class Run {
   }
 }
 
-/** `enum nft_cmp_ops`: eq, neq, lt, lte, gt, gte. Undefined where it cannot be told. */
+/** `enum nft_cmp_ops`: eq, neq, lt, lte, gt, gte. Returns undefined if the result is unknown. */
 function holdsFor(order: ReturnType<typeof compareBits>, op: number): boolean | undefined {
   if (order === undefined) return undefined
   if (order === "unequal") return op === 0 ? false : op === 1 ? true : undefined

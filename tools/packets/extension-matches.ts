@@ -14,7 +14,7 @@ import {
   u32Bits,
 } from "./packet.ts"
 
-/** The outcome of a match of iptables for a packet; undefined for an unknown match. */
+/** The outcome of an iptables match for a packet. Undefined for an unknown match. */
 type Answer = boolean | "by chance" | undefined
 
 /** The parameters of a match, as in its struct; hosts of these plugins are little-endian. */
@@ -35,7 +35,7 @@ class Info {
 
 type Match = (info: Info, packet: Packet, kernel: Kernel, revision: number) => Answer
 
-/** Asks a match of iptables by the name that the kernel has for it. A struct that is too short counts as not known. */
+/** Evaluates an iptables match by its kernel name. A struct that is too short counts as unknown. */
 export function matchOf(name: string, revision: number, info: Uint8Array, packet: Packet, kernel: Kernel): Answer {
   const match = Object.hasOwn(matches, name) ? matches[name] : undefined
   try {
@@ -46,7 +46,7 @@ export function matchOf(name: string, revision: number, info: Uint8Array, packet
   }
 }
 
-/** By the names and structs of <linux/netfilter/xt_*.h>. */
+/** Matches by name, with the structs of <linux/netfilter/xt_*.h>. */
 const matches: Readonly<Record<string, Match>> = {
   comment: () => true,
   nfacct: () => true,
@@ -56,7 +56,7 @@ const matches: Readonly<Record<string, Match>> = {
   state: (info, packet) => (info.u32(0) & (packet.tracking === "untracked" ? 64 : stateOf(packet))) !== 0,
   mark: (info, { mark }) => matchMark(info, mark),
   connmark: (info, packet) => (isTracked(packet) ? matchMark(info, packet.connectionMark) : false),
-  // struct xt_statistic_info: the probability is of 2^31
+  // struct xt_statistic_info: the probability is a fraction of 2^31
   statistic: (info) => (info.u16(0) === 0 && info.u32(4) >= 0x80000000 ? info.u16(2) === 0 : "by chance"),
   tcp: (info, packet) => matchTcp(info, packet),
   udp: (info, packet) => matchPorts(info, packet, IPPROTO.udp, info.u8(8)),
@@ -86,7 +86,7 @@ function matchAddressType(
   return has(source, info.u16(0), (flags & 1) !== 0) && has(destination, info.u16(2), (flags & 2) !== 0)
 }
 
-/** `XT_CONNTRACK_*`: which parts of the struct count. */
+/** `XT_CONNTRACK_*`: the parts of the struct that are compared. */
 const CONNTRACK = { state: 1, status: 64, direction: 1 << 12, alias: 1 << 13 } as const
 
 /** `XT_CONNTRACK_STATE_*` */
@@ -122,7 +122,7 @@ function matchTcp(info: Info, packet: Packet): Answer {
   if (packet.protocol !== IPPROTO.tcp) return false
   if (((tcpFlagsOf(packet) & mask) === wanted) === ((inverted & 4) !== 0)) return false
   const ports = matchPorts(info, packet, IPPROTO.tcp, inverted)
-  return ports === true && info.u8(8) !== 0 ? undefined : ports // an option of TCP is asked for
+  return ports === true && info.u8(8) !== 0 ? undefined : ports // the match requires a TCP option
 }
 
 /** The ports at the beginning of struct xt_tcp and xt_udp: a range for the source, one for the destination. */
@@ -142,7 +142,7 @@ function matchPorts(info: Info, packet: Packet, wanted: number, inverted: number
   return holds.includes(false) ? false : holds.every((each) => each === true) || undefined
 }
 
-/** struct xt_multiport_v1: which ports, how many, the ports, whether the next one ends a range. */
+/** struct xt_multiport_v1: the side, the count, the ports, and whether the next port ends a range. */
 function matchMultiport(info: Info, packet: Packet): Answer {
   const { destinationPort } = packet
   if (isAnswer(packet)) return undefined
@@ -181,7 +181,10 @@ function compareBytes(one: Uint8Array, other: Uint8Array): number {
   return at === -1 ? 0 : (one[at] ?? 0) - (other[at] ?? 0)
 }
 
-/** struct xt_recent_mtinfo: `--set` always matches; of the others it is known whether the list has the source, not for how long. */
+/**
+ * struct xt_recent_mtinfo: `--set` always matches. For the others it is known whether the list has the source, but not
+ * for how long.
+ */
 function matchRecent(info: Info, { source }: Packet, kernel: Kernel): Answer {
   const [operation, isInverted] = [info.u8(8), info.u8(9) !== 0]
   const SET = 2
@@ -190,7 +193,7 @@ function matchRecent(info: Info, { source }: Packet, kernel: Kernel): Answer {
   return kernel.isRecent(info.text(10), source) === false ? isInverted : undefined
 }
 
-/** struct xt_rpfilter_info: whether the source is sent to by the interface that the packet came in by. */
+/** struct xt_rpfilter_info: whether the route to the source uses the input interface. */
 function matchReversePath(info: Info, packet: Packet, kernel: Kernel): Answer {
   const [LOOSE, VALID_MARK, INVERT] = [1, 2, 8]
   const flags = info.u8(0)

@@ -4,22 +4,22 @@ import { type Action, DROP, type Mapping } from "./actions.ts"
 import { type Bits, maskedBits } from "./bits.ts"
 import type { Packet } from "./packet.ts"
 
-/** Targets that decide nothing, and change nothing that rules look at. */
+/** Targets without a decision and without changes that rules read. */
 const WITHOUT_EFFECT = new Set(
   "LOG NFLOG ULOG AUDIT TRACE TCPMSS TCPOPTSTRIP CHECKSUM TOS DSCP ECN CLASSIFY SET RATEEST IDLETIMER LED TEE SECMARK CONNSECMARK".split(
     " ",
   ),
 )
 
-/** The outcome of a target of iptables: an action, a changed packet, or neither. */
+/** The outcome of an iptables target: an action, a changed packet, or neither. */
 interface Done {
   readonly action?: Action | undefined
   readonly packet?: Packet
-  /** What it does that is not followed. */
+  /** An effect that this tool does not follow. */
   readonly notJudged?: string
 }
 
-/** Reads a target of iptables by the name that the kernel has for it; structs of <linux/netfilter/xt_*.h>. */
+/** Evaluates an iptables target by its kernel name; structs of <linux/netfilter/xt_*.h>. */
 export function targetOf(name: string, revision: number, info: Uint8Array, packet: Packet): Done {
   const view = new DataView(info.buffer, info.byteOffset, info.length)
   const isIpv4 = familyOf(packet.source) === AF_INET
@@ -84,8 +84,8 @@ const MAP_IPS = 1
 const PROTO_SPECIFIED = 2
 
 /**
- * Reads what DNAT and SNAT give a packet: struct nf_nat_range, and for IPv4's older revisions nf_nat_ipv4_multi_range_compat, which has a
- * count before it. Throws `RangeError` for one that is too short.
+ * Reads the new address of DNAT and SNAT: struct nf_nat_range, and for IPv4's older revisions
+ * nf_nat_ipv4_multi_range_compat, which begins with a count. Throws `RangeError` for a struct that is too short.
  */
 function mappingOf(kind: Mapping["kind"], info: Uint8Array, revision: number, isIpv4: boolean): Mapping {
   const view = new DataView(info.buffer, info.byteOffset, info.length)

@@ -4,7 +4,10 @@ import type { NodeAttachment, NodeLink } from "../node/mod.ts"
 import { readIfThere } from "./kernel.ts"
 import type { Destination } from "./packet.ts"
 
-/** The text for the kernel's refusal of a route, after "the container" or "the host". A route of type blackhole is an answer, too. */
+/**
+ * Describes the kernel's refusal of a route, after "the container" or "the host". A route of type blackhole also counts
+ * as a refusal.
+ */
 export function describeRefusal(refusal: RouteRefusal, ip: Uint8Array): string {
   if (refusal === "EINVAL") return `has a route or rule of type blackhole for ${formatIp(ip)}`
   if (refusal === "EACCES") return `has a route or rule of type prohibit for ${formatIp(ip)}`
@@ -12,17 +15,17 @@ export function describeRefusal(refusal: RouteRefusal, ip: Uint8Array): string {
   return `has no route to ${formatIp(ip)}`
 }
 
-/** ", by table 100" for a route outside of the standard tables default, main and local. */
+/** Returns ", by table 100" for a route outside of the standard tables default, main and local. */
 export function tableText(table: number): string {
   return table === 0 || (table >= 253 && table <= 255) ? "" : `, by table ${table}`
 }
 
-/** The name of a link, as far as it is there. */
+/** Returns the name of a link if it exists. */
 export function nameOf(socket: RouteSocket, index: Link["index"] | undefined): string | undefined {
   return index === undefined ? undefined : findLink(socket, index)?.name
 }
 
-/** An attachment's address of the family of the destination. */
+/** Returns an attachment's address in the family of the destination. */
 export function sourceOf({ addresses }: NodeAttachment, { ip }: Destination): Uint8Array | undefined {
   const own = addresses.flatMap((address) => parseIp(address.split("/")[0] ?? "") ?? [])
   return own.find((each) => each.length === ip.length)
@@ -33,19 +36,19 @@ export function isOfLink({ addresses }: NodeLink, ip: Uint8Array): boolean {
   return addresses.some((address) => address.split("/")[0] === formatIp(ip))
 }
 
-/** Whether an address is that one, or in its network. */
+/** Whether an address is equal to another one, or in its subnet. */
 export function has(address: string, ip: Uint8Array): boolean {
   const cidr = parseCidr(address.includes("/") ? address : `${address}/${8 * ip.length}`)
   return cidr !== undefined && contains(cidr, ip)
 }
 
-/** Whether the kernel tracks no further connection. */
+/** Whether the kernel's connection table is full. */
 export function isConntrackFull(): boolean {
   const [count, most] = ["count", "max"].map((name) => Number(sysctl(`net/netfilter/nf_conntrack_${name}`) ?? 0))
   return count !== undefined && most !== undefined && most > 0 && count >= most
 }
 
-/** A value below /proc/sys in this namespace; `undefined` when it does not exist. */
+/** Returns a value below /proc/sys in this namespace, or `undefined` if it does not exist. */
 export function sysctl(path: string): string | undefined {
   return readIfThere(`/proc/sys/${path}`)?.trim()
 }

@@ -8,7 +8,7 @@ import type { Packet } from "./packet.ts"
 const F = { saddr: 1, mark: 4, iif: 8, oif: 16, present: 32 } as const
 const RESULT = { oif: 1, oifname: 2, type: 3 } as const
 
-/** The value that `fib saddr|daddr [. mark] [. iif|oif] type|oif|oifname` loads: the kernel is asked for its routes. */
+/** Returns the value that `fib saddr|daddr [. mark] [. iif|oif] type|oif|oifname` loads, from the kernel's routes. */
 export function fibOf(packet: Packet, kernel: Kernel, result: number, flags: number): Bits {
   if (kernel.isWithoutRoutes) return unknownBits("fib")
   const ip = (flags & F.saddr) !== 0 ? packet.source : packet.destination
@@ -22,7 +22,7 @@ export function fibOf(packet: Packet, kernel: Kernel, result: number, flags: num
   return unknownBits("fib")
 }
 
-/** The mark of a packet for a question about its route; undefined where it is not known. */
+/** Returns a packet's mark for a route lookup, or undefined if unknown. */
 export function markOf({ mark }: Packet): number | undefined {
   return isKnown(mark) ? u32.decode(mark.value.slice(0, 4)) : undefined
 }

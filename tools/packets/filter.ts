@@ -4,27 +4,30 @@ import type { Mapping } from "./actions.ts"
 import { ChainWalk, type FilterQuestions, type Note, placeOf } from "./chain-walk.ts"
 import { isAnswer, isTracked, type Packet } from "./packet.ts"
 
-/** The outcome of the rules at one hook for a packet. */
+/** The outcome of a hook's rules for a packet. */
 export interface HookResult {
-  /** "perhaps": a rule or policy drops it, unless one accepts it before that looks at what is not known here. */
+  /** "perhaps": a rule or policy drops it, unless an earlier rule that depends on unknown facts accepts it. */
   readonly verdict: "accept" | "drop" | "perhaps"
-  /** The chain that drops it, and its rule, unless it is the policy. */
+  /** The chain that drops it, and the rule, or undefined for the chain's policy. */
   readonly by?: { readonly base: BaseChain; readonly rule: FoundRule | undefined }
   readonly packet: Packet
   /** The rule or policy that decided, and rules that may have decided. */
   readonly notes: readonly Note[]
-  /** The changes of its addresses, in order, with the rules that made them. */
+  /** The address changes in order, with their rules. */
   readonly mappings: readonly { readonly mapping: Mapping; readonly rule: string; readonly by: FoundRule }[]
 }
 
-/** `NF_IP_PRI_NAT_DST` and `NF_IP_PRI_NAT_SRC`: the priority of all chains of type nat, with any priority among themselves. */
+/**
+ * `NF_IP_PRI_NAT_DST` and `NF_IP_PRI_NAT_SRC`: the effective priority of all chains of type nat. Their own priorities
+ * only order them among themselves.
+ */
 const NAT_PRIORITY: Readonly<Record<string, number>> = { prerouting: -100, output: -100, input: 100, postrouting: 100 }
-/** `NF_IP_PRI_CONNTRACK`: before it the kernel has not looked for the connection. */
+/** `NF_IP_PRI_CONNTRACK`: at lower priorities the kernel has not looked up the connection. */
 const CONNTRACK_PRIORITY = -200
 
 /**
- * Sends a packet through the base chains of a hook in the order of their priorities, as the kernel does; "ingress" and "egress" are hooks
- * of a `device`.
+ * Sends a packet through the base chains of a hook in the order of their priorities, as the kernel does. "ingress" and
+ * "egress" are hooks of a `device`.
  */
 export function passHook(questions: FilterQuestions, hook: string, sent: Packet, device?: string): HookResult {
   const isSource = hook === "postrouting" || hook === "input"
@@ -65,7 +68,7 @@ export function passHook(questions: FilterQuestions, hook: string, sent: Packet,
   return { verdict, packet: translatedBack(packet, hook), notes, mappings }
 }
 
-/** The answer of a connection whose addresses rules have changed, behind the hook's NAT: it has the addresses of the connection again. */
+/** Translates an answer back to the connection's addresses after the hook's NAT, if rules changed them. */
 function translatedBack(packet: Packet, hook: string): Packet {
   const { original } = packet
   if (!isAnswer(packet) || !isTracked(packet)) return packet
@@ -78,7 +81,7 @@ function translatedBack(packet: Packet, hook: string): Packet {
   }
 }
 
-/** The base chains of a hook that a packet comes through, in order; of two with one priority the younger goes first. */
+/** Returns the base chains of a hook for a packet, in order. Of two with the same priority, the newer goes first. */
 function basesAt(
   { bases }: Pick<FilterQuestions, "bases">,
   hook: string,
@@ -98,7 +101,7 @@ function placeAt(hook: string, { type, priority }: BaseChain): number {
   return type === "nat" ? (NAT_PRIORITY[hook] ?? priority) : priority
 }
 
-/** "192.0.2.7:443", "192.0.2.7", "[2001:db8::7]:53", "2001:db8::7". */
+/** Returns "192.0.2.7:443", "192.0.2.7", "[2001:db8::7]:53", or "2001:db8::7". */
 export function formatPlace(ip: Uint8Array, port: number): string {
   const text = formatIp(ip)
   if (port === 0) return text

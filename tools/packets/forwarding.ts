@@ -5,7 +5,7 @@ import { RTN } from "./kernel.ts"
 import type { Packet } from "./packet.ts"
 import type { Trip } from "./trip.ts"
 
-/** The reason why the host does not forward; undefined where it does. */
+/** Returns the reason why the host does not forward a packet, or undefined if it does. */
 export function whyNotForwarded({ destination, input }: Packet): string | undefined {
   const isIpv4 = familyOf(destination) === AF_INET
   const setting = isIpv4 ? "net/ipv4/ip_forward" : "net/ipv6/conf/all/forwarding"
@@ -15,7 +15,10 @@ export function whyNotForwarded({ destination, input }: Packet): string | undefi
   return undefined
 }
 
-/** The reason of the kernel's refusal of a forwarded packet: several reasons have one errno, which differs by kernel. */
+/**
+ * Returns the reason why the kernel refuses a forwarded packet. Several reasons share one errno, which differs by
+ * kernel.
+ */
 export function whyRefused({ kernel }: Trip, { source, destination, input }: Packet, refusal: RouteRefusal): string {
   const from = formatIp(source)
   if (refusal === "ENETUNREACH" || refusal === "EACCES" || refusal === "ESRCH")
@@ -29,7 +32,7 @@ export function whyRefused({ kernel }: Trip, { source, destination, input }: Pac
   return `the host ${describeRefusal(refusal, destination)}`
 }
 
-/** net.ipv4.conf.*.rp_filter: of `all` and of the interface the greater one holds. */
+/** net.ipv4.conf.*.rp_filter: the larger of the value for `all` and the interface's applies. */
 export function whyReverseFiltered(
   back: ListedRoute | RouteRefusal,
   source: Uint8Array,
@@ -45,7 +48,7 @@ export function whyReverseFiltered(
   return mode === 1 && towards !== input ? `${says}, to which it sends by "${towards}"` : undefined
 }
 
-/** Whether it is for want of a route that the kernel refuses a packet, and not by `rp_filter`. */
+/** Whether the kernel refuses a packet because of a missing route, and not because of `rp_filter`. */
 export function isWithoutRoute({ kernel }: Trip, { source, input }: Packet): boolean {
   return whyReverseFiltered(kernel.routeOf({ dst: source }), source, input, kernel) === undefined
 }

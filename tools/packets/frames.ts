@@ -5,14 +5,14 @@ import { sysctl } from "./facts.ts"
 import type { Packet } from "./packet.ts"
 import { passDevice, passFrame, type Trip } from "./trip.ts"
 
-/** A frame from a container's port to the host. */
+/** Sends a frame from a container's port to the host. */
 export function fromPort(trip: Trip, packet: Packet, port: string, bridge: string): boolean {
   const frame = { ...packet, input: port, bridge }
   if (!passDevice(trip, "ingress", port, packet)) return false
   return passFrame(trip, "prerouting", frame) && passFrame(trip, "input", frame)
 }
 
-/** A frame from the host to a container's port; true where the container has no port of a bridge. */
+/** Sends a frame from the host to a container's port. Returns true if the container has no bridge port. */
 export function toPort(trip: Trip, packet: Packet, { link: end }: NodeAttachment): boolean {
   const bridge = trip.node.links.find(({ nsid, index }) => nsid === undefined && index === end?.master)
   if (end === undefined || bridge === undefined) return true
@@ -21,12 +21,15 @@ export function toPort(trip: Trip, packet: Packet, { link: end }: NodeAttachment
   return passDevice(trip, "egress", end.name, packet)
 }
 
-/** The setting that sends frames of a packet's family through the packet filter. */
+/** Returns the setting that sends frames of a packet's family through the packet filter. */
 export function settingOf({ destination }: Packet): string {
   return familyOf(destination) === AF_INET ? "bridge-nf-call-iptables" : "bridge-nf-call-ip6tables"
 }
 
-/** Whether frames between ports of a bridge pass the rules for routed packets: by the setting for all bridges, or for this one. */
+/**
+ * Whether frames between ports of a bridge pass the rules for routed packets: by the setting for all bridges, or for
+ * this one.
+ */
 export function filtersFrames({ kernel }: Trip, packet: Packet, { name }: Pick<NodeLink, "name">): boolean {
   if (sysctl(`net/bridge/${settingOf(packet)}`) === "1") return true
   const { data } = kernel.link(name)?.attributes.linkInfo ?? {}
@@ -38,7 +41,7 @@ export function filtersFrames({ kernel }: Trip, packet: Packet, { name }: Pick<N
 /** `IFLA_BR_NF_CALL_IPTABLES` and `IFLA_BR_NF_CALL_IP6TABLES`, <linux/if_link.h> */
 const ownFiltering = attrs({ ip4: [36, u8], ip6: [37, u8] })
 
-/** Whether a route leads to an attachment's end on the host, its bridge, or what sits on that. */
+/** Whether a route leads to an attachment's end on the host, its bridge, or a device on top of the bridge. */
 export function isTowards({ node }: Trip, { link }: NodeAttachment, { index }: ListedRoute): boolean {
   if (link === undefined || link.nsid !== undefined || link.kind !== "veth") return true
   const end = link.master ?? link.index

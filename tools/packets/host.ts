@@ -35,7 +35,7 @@ import {
 } from "./trip.ts"
 import type { Hop } from "./way.ts"
 
-/** A packet that has come to the host: rules at prerouting, the kernel's route, and what follows from it. */
+/** Follows a packet that arrived at the host: prerouting rules, the kernel's route, and the next hops. */
 export function throughHost(trip: Trip, arriving: Packet): Hop[] {
   const { way, kernel } = trip
   if (isConntrackFull()) return way.end("the table of connections is full: the kernel drops what begins a new one")
@@ -50,7 +50,7 @@ export function throughHost(trip: Trip, arriving: Packet): Hop[] {
   return isLocal ? toHost(trip, packet) : forward(trip, packet, route)
 }
 
-/** The kernel's route of a packet; of several next hops one by chance, of those whose interface is up. */
+/** Returns the kernel's route of a packet. Chooses one of several next hops whose interface is up at random. */
 function routeOf(trip: Trip, packet: Packet, input?: Ifindex): ListedRoute | RouteRefusal {
   const { kernel, node, rules } = trip
   const { destination: dst, source: src, protocol, destinationPort } = packet
@@ -72,21 +72,21 @@ function hasNoCarrier(link: Link | undefined): boolean {
   return state === OperState.Down || state === OperState.LowerLayerDown
 }
 
-/** The next hops of the main table's narrowest route to an address. */
+/** Returns the next hops of the main table's narrowest route to an address. */
 function nextHopsTo({ routes = [] }: Trip["node"], ip: Uint8Array): readonly NextHop[] {
   const several = routes.filter(({ nextHops, dst }) => nextHops !== undefined && has(dst, ip))
   const prefixOf = ({ dst }: NodeRoute) => parseCidr(dst)?.prefix ?? 0
   return several.sort((a, b) => prefixOf(b) - prefixOf(a))[0]?.nextHops ?? []
 }
 
-/** Tables that iptables-legacy has made of this family, whose rules are not read. */
+/** Reports tables of iptables-legacy in this family, whose rules are not read. */
 function tellLegacyTables({ way }: Trip, { source }: Packet): void {
   const isIpv4 = familyOf(source) === AF_INET
   const names = readIfThere(`/proc/thread-self/net/${isIpv4 ? "ip" : "ip6"}_tables_names`)?.trim()
   if (names) way.notJudged("filter", `the rules of iptables-legacy, in table ${names.split("\n").join(", ")}`)
 }
 
-/** The first packet of a connection that the host begins. */
+/** Follows the first packet of a connection from the host. */
 export function fromHost(trip: Trip, destination: Destination): Hop[] {
   const { way, kernel } = trip
   const question = { dst: destination.ip, protocol: protocolOf(destination) }
@@ -103,7 +103,7 @@ export function fromHost(trip: Trip, destination: Destination): Hop[] {
   const result = pass(trip, "output", sent)
   if (!result) return dropped(trip)
   tellDestination(trip, result)
-  // The kernel looks again where a rule has set a mark or a destination.
+  // The kernel looks up the route again if a rule changed the mark or the destination.
   const route = routeOf(trip, result.packet)
   if (typeof route === "string") return way.end(`the host ${describeRefusal(route, result.packet.destination)}`)
   if (route.type === RTN.local) return way.arrive("it stays on the host: the address is its own")
@@ -135,7 +135,10 @@ function forward(trip: Trip, packet: Packet, route: ListedRoute | RouteRefusal):
   return send(trip, packet, route, `forwarded from "${packet.input}"`)
 }
 
-/** A packet with its route: rules at forward, unless the host itself sends it, and at postrouting, and the interface that it leaves by. */
+/**
+ * Sends a packet with its route: forward rules, unless the host itself sent it, then postrouting rules and the output
+ * interface.
+ */
 function send(trip: Trip, packet: Packet, route: ListedRoute, how: string): Hop[] {
   const { way, kernel } = trip
   const output = (route.index === undefined ? undefined : kernel.link(route.index)?.name) ?? "?"
@@ -171,7 +174,7 @@ function tellSource({ way }: Trip, { packet, mappings }: HookResult): void {
   )
 }
 
-/** The hop that leaves the host: to a known container, or by another interface. */
+/** Returns the hop that leaves the host: to a known container, or through another interface. */
 function leave(trip: Trip, packet: Packet, route: ListedRoute, gateway: string): Hop[] {
   const { way, attachments, node } = trip
   const text = formatIp(packet.destination)
@@ -205,7 +208,7 @@ function leave(trip: Trip, packet: Packet, route: ListedRoute, gateway: string):
   return arrive(trip, what, (back) => answerFromOutside(back, packet))
 }
 
-/** Says where the next machine has not answered when the host last asked for its MAC, or was never asked. */
+/** Reports a next hop that did not answer the host's last request for its MAC, or was never asked. */
 function tellNeighbour({ way, kernel }: Trip, { destination, output }: Packet, { gateway, index }: ListedRoute): void {
   const { flags = 0 } = (index === undefined ? undefined : kernel.link(index)) ?? {}
   const entry = kernel.neighbour(index, gateway ?? destination)
@@ -217,5 +220,5 @@ function tellNeighbour({ way, kernel }: Trip, { destination, output }: Packet, {
     way.notJudged("host", `whether ${name} is there: the host has no answer from it on "${output}" yet`)
 }
 
-/** <linux/neighbour.h>: asked, and not answered yet. */
+/** <linux/neighbour.h>: a request was sent, and no answer arrived. */
 const NUD_INCOMPLETE = 1

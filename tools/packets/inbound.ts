@@ -13,14 +13,14 @@ import type { Hop, Walk } from "./way.ts"
 /** A connection from outside. */
 export interface Inbound {
   readonly source: Uint8Array
-  /** Without an address it goes to the one by which the host sends to the source. */
+  /** The destination. Without an address: the host's address on its route to the source. */
   readonly destination: Omit<Destination, "ip"> & { readonly ip?: Uint8Array }
-  /** The interface that it comes in by; else the one by which the host sends to the source. */
+  /** The input interface. By default the one of the host's route to the source. */
   readonly input?: string | undefined
 }
 
 /**
- * The way of a packet that begins a connection from outside to the host or to a port that it publishes, and the way of the answer. Changes
+ * Follows the first packet of a connection from outside to the host or a published port, and the answer. Changes
  * nothing.
  */
 export function walkInbound(ground: Ground, inbound: Inbound): Walk {
@@ -50,7 +50,7 @@ function fromOutside(trip: Trip, { source, destination, input }: Inbound): Hop[]
   return throughHost(trip, packet)
 }
 
-/** Where the address is another interface's, a packet may well come in there, and be dropped. */
+/** Reports that a packet for another interface's address may arrive there and be dropped. */
 function tellOtherWay(
   { way, node, kernel }: Trip,
   { source, ip, towards }: { source: Uint8Array; ip: Uint8Array; towards: string },

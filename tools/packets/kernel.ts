@@ -27,28 +27,31 @@ import { formatIp, sameBytes } from "../../pkg/types/mod.ts"
 import { type HostIpsec, type NodeLink, readHostIpsec, readTrafficFilters, type TrafficFilter } from "../node/mod.ts"
 import { type Bits, mayBe } from "./bits.ts"
 
-/** `RTN_*`, <linux/rtnetlink.h>: what sort of address it is. */
+/** `RTN_*`, <linux/rtnetlink.h>: the type of an address. */
 export const RTN = { unicast: 1, local: 2, broadcast: 3, anycast: 4, multicast: 5 } as const
 
-/** What rules look up in the kernel for a packet that is traced. Tests give the answers themselves. */
+/** Kernel state that rules look up for a traced packet. Tests supply their own. */
 export interface Kernel {
-  /** The layout of a set or map; `undefined` when it does not exist. */
+  /** Returns the layout of a set or map, or `undefined` if it does not exist. */
   layoutOf(table: Table, set: string): SetLayout | undefined
-  /** The element that a lookup finds, also by a range, else the one for all other keys. */
+  /** Returns the element that a lookup finds, including by range, or else the catch-all element. */
   elementOf(table: Table, set: string, layout: SetLayout, key: Uint8Array): Element | undefined
-  /** Whether a set or map may have an element for a key of which not all bits are known; true also where that cannot be told, as with ranges. */
+  /**
+   * Whether a set or map may have an element for a partly unknown key. Also true if the answer is unknown, as with
+   * ranges.
+   */
   mayHave(table: Table, set: string, layout: SetLayout, key: Bits): boolean
-  /** `RTN_*`: whether an address is the host's, or, with `link`, that link's. */
+  /** Returns the `RTN_*` type of an address on the host, or, with `link`, on that link. */
   addressType(ip: Uint8Array, link?: string): number
-  /** The link by which the host sends to an address, as `fib … oif` has it. */
+  /** Returns the link of the host's route to an address, as `fib … oif` has it. */
   linkTowards(ip: Uint8Array, mark: number | undefined): Pick<Link, "index" | "name"> | undefined
-  /** The first address of a link in the family of `like`: what `masquerade` and `redirect` take. */
+  /** Returns the first address of a link in the family of `like`, which `masquerade` and `redirect` use. */
   addressOn(link: string, like: Uint8Array): Uint8Array | undefined
-  /** The numbers of an interface that rules ask for; undefined where they are not known. */
+  /** Returns the numbers of an interface that rules compare, or undefined if unknown. */
   interfaceOf(name: string): InterfaceNumbers | undefined
-  /** Whether a list of iptables' `recent` has an address; undefined where there is no such list. */
+  /** Whether a list of iptables' `recent` has an address. Undefined if the list does not exist. */
   isRecent(list: string, ip: Uint8Array): boolean | undefined
-  /** Whether routes are not known here: what `fib` finds is then unknown. */
+  /** Whether routes are unknown here, and with them the result of `fib`. */
   readonly isWithoutRoutes?: true
 }
 
@@ -59,13 +62,13 @@ export interface InterfaceNumbers {
   readonly group: number
 }
 
-/** The kernel of the namespace that it is opened in. Each question is asked once. */
+/** The kernel of the namespace in which it is opened. Sends each request once. */
 export class HostKernel implements Kernel, Disposable {
   readonly #route = RouteSocket.open()
   readonly #filter = PacketFilter.find()
   readonly #answers = new Map<string, unknown>()
 
-  /** The route of a packet by all tables and rules, or the reason why it has no route. */
+  /** Returns the route of a packet by all tables and rules, or the reason why it has no route. */
   routeOf(question: RouteQuestion): ListedRoute | RouteRefusal {
     const { dst, src, input, mark, destinationPort } = question
     return this.#once(
@@ -74,12 +77,12 @@ export class HostKernel implements Kernel, Disposable {
     )
   }
 
-  /** The host's policies. */
+  /** The host's IPsec policies. */
   get ipsec(): HostIpsec {
     return this.#once("ipsec", readHostIpsec)
   }
 
-  /** The filters of traffic control at a link of the host that take packets off their way. */
+  /** Returns the traffic control filters of a host link that drop or redirect packets. */
   trafficFilters(link: NodeLink): TrafficFilter[] {
     return this.#once(`filters ${link.index}`, () => readTrafficFilters([link]))
   }
@@ -109,7 +112,7 @@ export class HostKernel implements Kernel, Disposable {
     return all === undefined || all.elements.some(({ key: [key] }) => key && mayBe(bits, key))
   }
 
-  /** The catch-all element of the set. */
+  /** Returns the catch-all element of a set. */
   #others(set: NamedSet): Element | undefined {
     const socket = this.#filter?.socket
     const { table, name } = set
@@ -141,7 +144,7 @@ export class HostKernel implements Kernel, Disposable {
     return found && { index: found.index, type: found.type, group: found.attributes.group ?? 0 }
   }
 
-  /** The entry of a neighbour on a link; undefined where the host has not asked for it. */
+  /** Returns the entry of a neighbor on a link, or undefined if the host has none. */
   neighbour(index: Ifindex | undefined, ip: Uint8Array): Neighbour | undefined {
     const all = this.#once("neighbours", () => listNeighbours(this.#route))
     return all.find((one) => one.index === index && sameBytes(one.ip, ip))
@@ -185,7 +188,7 @@ function rawSet(table: Table, name: string, { keyLength, valueLength, hasVerdict
   }
 }
 
-/** 224.0.0.0/4 and ff00::/8, and 255.255.255.255. */
+/** Whether an address is multicast (224.0.0.0/4 and ff00::/8) or 255.255.255.255. */
 function groupOf(ip: Uint8Array): { isMulticast: boolean; isBroadcast: boolean } {
   const [first = 0] = ip
   const isIpv4 = ip.length === 4
@@ -195,7 +198,7 @@ function groupOf(ip: Uint8Array): { isMulticast: boolean; isBroadcast: boolean }
   }
 }
 
-/** The text of a file; `undefined` when it does not exist. */
+/** Returns the text of a file, or `undefined` if it does not exist. */
 export function readIfThere(path: string): string | undefined {
   try {
     return readTextFile(path)

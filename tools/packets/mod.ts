@@ -1,6 +1,6 @@
 /**
- * The evaluator of packets: the way of one packet through a node, by links, routes, and the rules of the packet filter. `trace` prints
- * it, `doctor` asks it for the packets that each network needs. It reads, changes nothing, and sends nothing.
+ * Evaluates the path of one packet through a node: links, routes, and packet filter rules. `trace` prints it, and
+ * `doctor` evaluates the packets that each network needs. It only reads: it changes nothing and sends nothing.
  *
  * @example
  * const { hops } = walk({ node, attachments, attachment, filter: readPacketFilter() }, sandbox, destination)

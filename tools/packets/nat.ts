@@ -7,7 +7,7 @@ import type { Registers } from "./registers.ts"
 const DNAT = 1
 const NFPROTO_IPV4 = 2
 
-/** The packet after `dnat` or `snat`: address and port are in registers. */
+/** Returns the packet after `dnat` or `snat`. Address and port are in registers. */
 export function natOf(
   {
     type,
@@ -33,7 +33,7 @@ export function natOf(
   }
 }
 
-/** The port in a register; undefined where the port stays as it is. */
+/** Returns the port in a register, or undefined if the port stays unchanged. */
 export function portOf(registers: Registers, min: number | undefined, max = min): Pick<Mapping, "port" | "isOpen"> {
   if (min === undefined) return { port: undefined, isOpen: false }
   const [first, last] = [min, max ?? min].map((register) => registers.read(register, 2)) as [Bits, Bits]

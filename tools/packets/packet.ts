@@ -5,7 +5,7 @@ import { AF_INET, AF_INET6, familyOf } from "../../pkg/types/mod.ts"
 import { agreeing, type Bits, knownBits, unknownBits } from "./bits.ts"
 import type { Kernel } from "./kernel.ts"
 
-/** Where a packet goes. */
+/** The destination of a packet. */
 export interface Destination {
   readonly ip: Uint8Array
   /** 0 for no port: ICMP. */
@@ -13,27 +13,30 @@ export interface Destination {
   readonly protocol: "tcp" | "udp" | "icmp"
 }
 
-/** The packet that begins a connection, or its answer, at one hook. Rules make another one of it. */
+/** The first packet of a connection, or its answer, at one hook. Rules create changed copies. */
 export interface Packet {
   readonly source: Uint8Array
   readonly destination: Uint8Array
   /** `IPPROTO_*` */
   readonly protocol: number
-  /** 0 for no port (ICMP), and for an answer, whose port is unknown. */
+  /** 0 without a port (ICMP), and for an answer, whose port is unknown. */
   readonly destinationPort: number
-  /** The port of an answer, 0 for ICMP; undefined for the packet that begins the connection: its source port is the client's choice. */
+  /**
+   * The source port of an answer, 0 for ICMP. Undefined for the first packet of a connection, whose source port the
+   * client chooses.
+   */
   readonly sourcePort?: number
   readonly input: string
   readonly output: string
-  /** A u32. 0 at first: the kernel clears the mark when a packet leaves a container's namespace. */
+  /** A u32, initially 0: the kernel clears the mark when a packet leaves a container's namespace. */
   readonly mark: Bits
   /** The connection's mark, a u32. */
   readonly connectionMark: Bits
   /** The connection's labels, 128 bits. */
   readonly connectionLabels: Bits
-  /** "none" before the kernel has looked for a connection, at prerouting before priority -200. */
+  /** "none" before the kernel looks up the connection, at prerouting before priority -200. */
   readonly tracking: "none" | "new" | "established" | "untracked"
-  /** Destination and port as the container wrote them. */
+  /** Destination and port as the container sent them. */
   readonly original: { readonly source: Uint8Array; readonly destination: Uint8Array; readonly destinationPort: number }
   readonly isDestinationMapped: boolean
   readonly isSourceMapped: boolean
@@ -47,7 +50,7 @@ export interface Packet {
 
 export const IPPROTO = { icmp: 1, tcp: 6, udp: 17, icmpv6: 58 } as const
 
-/** The known fields of a packet that a rule may have changed. */
+/** Returns the fields of a packet that are the same before and after a rule that may match. */
 export function agreeingPacket(before: Packet, after: Packet): Packet {
   return {
     ...before,
@@ -59,7 +62,7 @@ export function agreeingPacket(before: Packet, after: Packet): Packet {
 
 export const NO_LABELS: Bits = knownBits(new Uint8Array(16))
 
-/** The first packet of a connection, as it comes to the host by an interface. */
+/** Creates the first packet of a connection, as it arrives at the host by an interface. */
 export function firstPacket(source: Uint8Array, destination: Destination, input: string): Packet {
   const { ip, port } = destination
   return {
@@ -80,13 +83,13 @@ export function firstPacket(source: Uint8Array, destination: Destination, input:
   }
 }
 
-/** `IPPROTO_*` of a destination. */
+/** Returns the `IPPROTO_*` of a destination. */
 export function protocolOf({ protocol, ip }: Destination): number {
   if (protocol !== "icmp") return IPPROTO[protocol]
   return familyOf(ip) === AF_INET ? IPPROTO.icmp : IPPROTO.icmpv6
 }
 
-/** A u32 as registers have it. */
+/** Returns a u32 as registers have it. */
 export function u32Bits(value: number): Bits {
   return knownBits(u32.encode(value >>> 0))
 }
@@ -113,7 +116,7 @@ const Meta = {
   cgroup: 23,
   random: 24,
 } as const
-/** Names of the keys that messages may have to name. */
+/** Names of keys for messages. */
 const META_NAMES: Readonly<Record<number, string>> = {
   0: "meta length",
   2: "meta priority",
@@ -127,7 +130,10 @@ const META_NAMES: Readonly<Record<number, string>> = {
   32: "the hour",
 }
 
-/** The value that `meta KEY` loads; "break" where the expression ends the rule, as for the user of a packet that no process of the host sends. */
+/**
+ * Returns the value that `meta KEY` loads. Returns "break" if the expression ends the rule, as for the user of a packet
+ * that no process of the host sent.
+ */
 export function metaOf(packet: Packet, key: number, kernel: Pick<Kernel, "interfaceOf">): Bits | "break" {
   const { input, output, protocol, source, mark, bridge = "" } = packet
   const isOfOutput = key === Meta.oif || key === Meta.oiftype || key === Meta.oifgroup
@@ -178,7 +184,7 @@ export const IPS_SRC_NAT = 16
 export const IPS_DST_NAT = 32
 const IP_CT_DIR_REPLY = 1
 
-/** Whether it is the answer to the packet that began the connection. */
+/** Whether it is the answer to the first packet of a connection. */
 export function isAnswer({ sourcePort }: Packet): boolean {
   return sourcePort !== undefined
 }
@@ -188,23 +194,23 @@ export function isTracked({ tracking }: Packet): boolean {
   return tracking === "new" || tracking === "established"
 }
 
-/** The flags of the first segment of a connection, and of its answer: SYN, and SYN with ACK. */
+/** Returns the flags of the first segment of a connection, and of its answer: SYN, and SYN with ACK. */
 export function tcpFlagsOf(packet: Packet): number {
   return isAnswer(packet) ? 0x12 : 2
 }
 
-/** The types of an echo request and its answer, of ICMP and ICMPv6. */
+/** Returns the types of an echo request and its answer, in ICMP and ICMPv6. */
 export function icmpTypeOf(packet: Packet): number {
   if (packet.protocol === IPPROTO.icmp) return isAnswer(packet) ? 0 : 8
   return isAnswer(packet) ? 129 : 128
 }
 
-/** `ct status`: IPS_* bits of the connection. */
+/** Returns `ct status`: IPS_* bits of the connection. */
 export function statusOf({ isDestinationMapped, isSourceMapped }: Packet): number {
   return (isDestinationMapped ? IPS_DST_NAT : 0) | (isSourceMapped ? IPS_SRC_NAT : 0)
 }
 
-/** The value that `ct KEY` loads; "break" where there is no connection to ask. */
+/** Returns the value that `ct KEY` loads, or "break" without a connection. */
 export function ctOf(packet: Packet, key: number, direction: number | undefined): Bits | "break" {
   if (packet.bridge !== undefined) return unknownBits("the connection of a frame")
   if (key === Ct.state) return u32Bits(CT_STATES[packet.tracking])
@@ -225,11 +231,11 @@ export function ctOf(packet: Packet, key: number, direction: number | undefined)
   return unknownBits(`ct key ${key}`)
 }
 
-/** The ports that clients are given, from here on: `net.ipv4.ip_local_port_range`, RFC 6335. An answer goes to one of them. */
+/** The first client port: `net.ipv4.ip_local_port_range`, RFC 6335. An answer goes to this or a higher port. */
 export const CLIENT_PORTS = 0x8000
 const TCP_FLAGS = 13
 
-/** The bytes of the packet's headers that a payload expression loads. */
+/** Returns the bytes of the packet's headers that a payload expression loads. */
 export function payloadOf(packet: Packet, base: number, offset: number, length: number): Bits {
   const header = base === PayloadBase.Network ? networkHeader(packet) : transportHeader(packet)
   if (header === undefined || (base !== PayloadBase.Network && base !== PayloadBase.Transport))
@@ -247,7 +253,7 @@ export function payloadOf(packet: Packet, base: number, offset: number, length: 
   }
 }
 
-/** The header of IPv4 or IPv6, as far as it is known before the packet is sent. */
+/** Returns the IPv4 or IPv6 header, as far as it is known before the packet is sent. */
 function networkHeader({ source, destination, protocol }: Packet): Bits {
   const isIpv4 = familyOf(source) === AF_INET
   const size = isIpv4 ? 20 : 40
@@ -257,7 +263,7 @@ function networkHeader({ source, destination, protocol }: Packet): Bits {
     known.fill(0xff, at, at + bytes.length)
   }
   if (isIpv4) {
-    known[6] = 0xbf // flags but for "don't fragment", and the fragment's offset
+    known[6] = 0xbf // flags except "don't fragment", and the fragment offset
     known[7] = 0xff
   }
   put(Uint8Array.of(protocol), isIpv4 ? 9 : 6)
@@ -266,7 +272,7 @@ function networkHeader({ source, destination, protocol }: Packet): Bits {
   return { value, known, what: "a field of the header" }
 }
 
-/** The header of TCP, UDP or an echo; the client's port is not known. */
+/** Returns the header of TCP, UDP or an echo. The client's port is unknown. */
 function transportHeader(packet: Packet): Bits {
   const { protocol, destinationPort, sourcePort } = packet
   const [value, known] = [new Uint8Array(20), new Uint8Array(20)]

@@ -1,16 +1,16 @@
 import { type Bits, unknownBits } from "./bits.ts"
 
-/** Bytes of all registers: `NFT_REG32_COUNT` words. */
+/** The size of all registers: `NFT_REG32_COUNT` words. */
 const SIZE = 4 * 20
 
-/** The registers that the expressions of a rule work on. */
+/** The registers of a rule's expressions. */
 export class Registers {
   readonly #value = new Uint8Array(SIZE)
   readonly #known = new Uint8Array(SIZE).fill(0xff)
-  /** The loaded values that are not known in all bits, by their first byte. */
+  /** The loaded values with unknown bits, by their first byte. */
   readonly #what = new Map<number, Pick<Bits, "what" | "isRandom">>()
 
-  /** Writes a value; the kernel fills the last word with zeros. */
+  /** Writes a value. The kernel fills the last word with zeros. */
   load(register: number, bits: Bits): void {
     const start = offsetOf(register)
     const end = Math.min(SIZE, start + 4 * Math.ceil(bits.value.length / 4))
@@ -24,7 +24,7 @@ export class Registers {
     }
   }
 
-  /** The first bytes of a register and of those behind it. */
+  /** Returns the first bytes of a register and the following ones. */
   read(register: number, length: number): Bits {
     const start = offsetOf(register)
     const known = this.#known.subarray(start, start + length)
@@ -35,7 +35,7 @@ export class Registers {
     return { value, known, ...(note ?? { what: "a value" }) }
   }
 
-  /** Writes what is not known. */
+  /** Writes an unknown value. */
   loadUnknown(register: number, what: string, isRandom = false): void {
     this.load(register, unknownBits(what, isRandom))
   }
