@@ -4,9 +4,9 @@ import { type Arguments, type FlagSyntax, UsageError } from "../tools/command.ts
 type Flags = Readonly<Record<string, FlagSyntax>>
 
 /**
- * Takes a command line apart, by getopt's habits: "--flag=VALUE" and "--flag VALUE", "-f VALUE" and "-fVALUE", "-wf VALUE" for
- * "-w -f VALUE"; flags stand before, between and behind the words, up to "--". Of a flag that is given twice the last one counts,
- * unless it is one for several values. Throws `UsageError`.
+ * Parses a command line like getopt: "--flag=VALUE" and "--flag VALUE", "-f VALUE" and "-fVALUE", "-wf VALUE" for "-w
+ * -f VALUE". Flags may be before, between and after the words, up to "--". The last value of a repeated flag counts,
+ * unless the flag takes several values. Throws `UsageError`.
  */
 export function parseArguments(line: readonly string[], flags: Flags): Arguments {
   const found: Record<string, string | boolean | readonly string[]> = {}
@@ -36,14 +36,17 @@ export function parseArguments(line: readonly string[], flags: Flags): Arguments
         if (name === undefined) throw unknown(flag, flags)
         const value = word.slice(at + 1)
         take(flag, name, value === "" ? undefined : value)
-        if (flags[name]?.type === "string") break // what stands behind it was its value
+        if (flags[name]?.type === "string") break // the rest was its value
       }
     } else words.push(word)
   }
   return { flags: found, words }
 }
 
-/** The next word, for a flag that needs a value. A word that looks like a flag is more likely one: the value was left out. */
+/**
+ * Returns the next word for a flag that needs a value. Throws if the word looks like a flag, because the value is
+ * probably missing.
+ */
 function valueBehind(flag: string, rest: string[]): string {
   const value = rest.shift()
   if (value === undefined) throw new UsageError(`${flag} needs a value`)

@@ -16,8 +16,8 @@ import { parseArguments } from "./arguments.ts"
 import { type Completable, complete, completionHelp, completionScript, shells } from "./completion.ts"
 
 /**
- * `cnitool COMMAND NETWORK NETNS`: upstream's commands, variables, messages and exit codes, for scripts that know it. Text
- * for humans and safer choices are in `cni`. Returns the exit code; never throws.
+ * Runs `cnitool COMMAND NETWORK NETNS` with upstream's commands, variables, messages and exit codes, for existing
+ * scripts. `cni` has readable text and safer choices. Returns the exit code. Never throws.
  */
 export async function cnitool(
   args: readonly string[],
@@ -75,7 +75,7 @@ const commands: Readonly<Record<string, Command>> = {
     printJson(await addNetwork(runtime, network, attachment, { again: true })),
   check: (runtime, network, attachment) => checkNetwork(runtime, network, attachment).then(() => ""),
   del: (runtime, network, attachment) => delNetwork(runtime, network, attachment).then(() => ""),
-  gc: (runtime, network) => gcNetwork(runtime, network, []).then(() => ""), // upstream's: nothing is valid
+  gc: (runtime, network) => gcNetwork(runtime, network, []).then(() => ""), // as upstream: no attachment is valid
   status: (runtime, network) => statusNetwork(runtime, network).then(() => ""),
 }
 
@@ -85,9 +85,7 @@ const completables: Readonly<Record<string, Completable>> = {
   help: { words: ["COMMAND"], flags: {} },
 }
 
-/**
- * `cnitool completion [SHELL]`; upstream's flag `--no-descriptions` is accepted and has no effect.
- */
+/** Runs `cnitool completion [SHELL]`. Accepts upstream's flag `--no-descriptions` without effect. */
 function completion(args: readonly string[]): string {
   const shell = args.find((word) => !word.startsWith("-"))
   if (shell === undefined || args.includes("--help") || args.includes("-h")) return commandUsage("completion")
@@ -121,7 +119,7 @@ const summaries: Readonly<Record<string, string>> = {
   help: "Say more about a command",
 }
 
-/** The help of the whole tool. */
+/** Returns the help of the whole tool. */
 function toolHelp(): string {
   const lines = Object.entries(summaries).map(([name, summary]) => `  ${name.padEnd(12)}${summary}`)
   return `Attaches network namespaces to CNI networks, with the command line of the reference tool.
@@ -142,7 +140,7 @@ Environment:
 ${flagsHelp}`
 }
 
-/** The usage of one command. */
+/** Returns the usage of one command. */
 function commandUsage(command: string): string {
   if (command === "completion") return `Usage:\n  cnitool completion SHELL\n\n${completionHelp("cnitool")}\n`
   return `Usage:\n  cnitool ${command} NETWORK NETNS [flags]\n\n${flagsHelp}`

@@ -2,7 +2,7 @@ import { networkNames } from "../pkg/libcni/mod.ts"
 
 /** The part of a command that completion uses. */
 export interface Completable {
-  /** The kinds of its words, in brackets when optional: `NETWORK`, `SHELL` and `COMMAND` can be completed. */
+  /** The kinds of its words, in brackets if optional. Completion supports `NETWORK`, `SHELL` and `COMMAND`. */
   readonly words: readonly string[]
   readonly flags: Readonly<
     Record<
@@ -53,14 +53,14 @@ complete --command ${tool} --no-files --arguments '(__${tool}_complete)'
 export const shells: readonly string[] = Object.keys(scripts)
 
 /**
- * The script that lets a shell complete a tool's command lines, `undefined` for a shell that it does not know. The script
- * asks the tool itself, `TOOL __complete WORD…`, and takes files where the tool has nothing to say.
+ * Returns the script that completes a tool's command lines in a shell, or `undefined` for an unknown shell. The script
+ * runs `TOOL __complete WORD…`, and offers files if the tool returns nothing.
  */
 export function completionScript(tool: string, shell: string): string | undefined {
   return Object.hasOwn(scripts, shell) ? scripts[shell]?.(tool) : undefined
 }
 
-/** The use of the scripts, for the help of a tool. */
+/** Returns the help text about the scripts. */
 export function completionHelp(tool: string): string {
   return `Prints a script that lets a shell complete commands, flags and the names of networks:
   bash   source <(${tool} completion bash)
@@ -70,8 +70,8 @@ In ~/.bashrc, ~/.zshrc or ~/.config/fish/config.fish that line is there for ever
 }
 
 /**
- * The answer to `__complete`: what the last word of a command line may become, one per line. Networks are those in
- * `confDir`, or where the line's own `--conf-dir` points. A directory that cannot be read has none.
+ * Returns the answer to `__complete`: the possible values of the last word of a command line, one per line. Networks
+ * come from `confDir`, or from the line's own `--conf-dir`. An unreadable directory counts as empty.
  */
 export function complete(
   commands: Readonly<Record<string, Completable>>,
@@ -98,15 +98,15 @@ export function complete(
 }
 
 interface Line {
-  /** The words that are no flags. */
+  /** The words that are not flags. */
   readonly words: readonly string[]
   /** The values of flags, by the flag's long name. */
   readonly values: ReadonlyMap<string, string>
-  /** The flag that the line ends with, and that wants a value. */
+  /** The flag at the end of the line that needs a value. */
   readonly open: string | undefined
 }
 
-/** Takes a command line apart. In bash "--flag=value" arrives as three words. */
+/** Splits a command line. In bash "--flag=value" arrives as three words. */
 function read(line: readonly string[], commands: Readonly<Record<string, Completable>>): Line {
   const flags = Object.values(commands).flatMap((command) => Object.entries(command.flags))
   const words: string[] = []
@@ -129,7 +129,10 @@ function read(line: readonly string[], commands: Readonly<Record<string, Complet
   return { words, values, open }
 }
 
-/** The command that the words begin with, and of how many words its name is: "ipam ls" has two, and three are the most. */
+/**
+ * Returns the command at the beginning of the words, and the number of words in its name: two for "ipam ls", at most
+ * three.
+ */
 function commandAt(words: readonly string[], commands: Readonly<Record<string, Completable>>) {
   for (const length of [3, 2, 1]) {
     const name = words.slice(0, length).join(" ")
@@ -139,7 +142,7 @@ function commandAt(words: readonly string[], commands: Readonly<Record<string, C
   return undefined
 }
 
-/** The words that may follow these in the name of a command. */
+/** Returns the words that may follow these in the name of a command. */
 export function nextWords(words: readonly string[], commands: Readonly<Record<string, Completable>>): string[] {
   return Object.keys(commands).flatMap((name) => {
     const parts = name.split(" ")

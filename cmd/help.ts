@@ -1,18 +1,18 @@
 import type { Command, Flag } from "../tools/command.ts"
 
-/** A command line tool: its commands and the texts of its help. */
+/** A command line tool: its commands and its help texts. */
 export interface Tool {
   readonly name: string
-  /** By name, in the order of the help; a name has up to two words: "ipam ls". */
+  /** The commands by name, in the order of the help. A name may have two words: "ipam ls". */
   readonly commands: Readonly<Record<string, Command>>
-  /** The summary of each group of commands, by the first word of their names: "ipam". */
+  /** The summary of each group of commands, by the first word of its names: "ipam". */
   readonly groups: Readonly<Record<string, string>>
   /** The first sentence of the help, without a full stop. */
   readonly about: string
   readonly example: string
 }
 
-/** The text of `cni --help`. */
+/** Returns the text of `cni --help`. */
 export function toolHelp({ name, about, commands, example }: Tool): string {
   return `${about}.
 
@@ -28,7 +28,7 @@ ${example}
 `
 }
 
-/** The text of `cni GROUP --help`, as for "ipam": the commands whose names begin with it. */
+/** Returns the text of `cni GROUP --help`, such as "ipam": the commands of the group. */
 export function groupHelp(tool: string, group: string, summary: string, commands: Tool["commands"]): string {
   const own = Object.entries(commands).filter(([name]) => name.startsWith(`${group} `))
   return `${summary}.
@@ -43,7 +43,7 @@ ${listCommands(Object.fromEntries(own))}
 `
 }
 
-/** The text of `cni COMMAND --help`. */
+/** Returns the text of `cni COMMAND --help`. */
 export function commandHelp(tool: string, name: string, command: Command): string {
   const usage = [tool, name, ...command.words, Object.keys(command.flags).length > 0 ? "[flags]" : ""]
   const flags = Object.entries(command.flags).map(describeFlag)

@@ -1,11 +1,11 @@
-/** The tool for people: `cni`, and `cnitool` where it is called by that name. */
+/** Starts the tool `cni`, or `cnitool` if called by that name. */
 import { programArguments, programName } from "../pkg/libc/mod.ts"
 import { drive } from "../pkg/loop/mod.ts"
 import { processTerminal } from "../tools/environment.ts"
 import { cni } from "./cni/main.ts"
 import { cnitool } from "./cnitool.ts"
 
-/** Runs the command line of this process, and ends it. */
+/** Runs the command line of this process, and exits. */
 export function runMain(): void {
   const tool = programName() === "cnitool" ? cnitool : cni
   drive(() => tool(programArguments(), processTerminal()))

@@ -1,13 +1,13 @@
 import { every } from "../pkg/loop/mod.ts"
 import type { Terminal } from "../tools/environment.ts"
 
-/** CSI K, ECMA-48 8.3.41: what is on the line goes. */
+/** CSI K, ECMA-48 8.3.41: erases the line. */
 const CLEAR = "\r\x1b[K"
 
 /**
- * Runs something that may take long, and says on stderr that it is at work, for how long, and how it is stopped: from the first
- * second on, on one line that goes when it ends, or when text is written to the terminal that `run` gets. Only for people: nothing
- * where no terminal shows stderr. What does not wait, but computes, has no progress.
+ * Runs a function that may take long. After one second, prints on stderr that it is running, for how long, and how to
+ * stop it. That line disappears when the function ends, or when the terminal passed to `run` writes text. Prints
+ * nothing if stderr is not a terminal. Synchronous computation shows no progress.
  */
 export async function withProgress<T, W extends Pick<Terminal, "watched" | "stdout" | "stderr">>(
   what: string,

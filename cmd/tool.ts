@@ -21,10 +21,10 @@ import { withProgress } from "./progress.ts"
 
 export type { Tool } from "./help.ts"
 
-/** The most words that a command's name has. */
+/** The maximum number of words in a command's name. */
 const NAME_MAX = 3
 
-/** `completion` of a tool. */
+/** Returns the command `completion` of a tool. */
 export function completionCommand(tool: string): Command {
   return {
     summary: `Print a script that completes command lines in a shell: ${shells.join(", ")}`,
@@ -40,8 +40,8 @@ export function completionCommand(tool: string): Command {
 }
 
 /**
- * Runs one command line. Returns the exit code: 0, 1 when it failed, 2 when it was not understood, 3 when it has found the
- * faults that it looked for. Never throws.
+ * Runs one command line. Returns the exit code: 0 for success, 1 for a failure, 2 for an invalid command line, 3 for
+ * faults that the command looked for and found. Never throws.
  */
 export async function runTool(tool: Tool, args: readonly string[], terminal: Terminal): Promise<number> {
   const { commands } = tool
@@ -143,7 +143,7 @@ async function runCommand(
   })
 }
 
-/** Throws where there are more words than the command wants, or fewer. */
+/** Throws for too many or too few words. */
 function requireWords({ words }: Command, positionals: readonly string[]): void {
   const optional = words.filter((each) => each.startsWith("[")).length
   const missing = words.length - positionals.length
@@ -153,7 +153,7 @@ function requireWords({ words }: Command, positionals: readonly string[]): void 
   throw new UsageError(`expected ${wanted}, got ${positionals.length === 0 ? "none" : positionals.join(" ")}`)
 }
 
-/** Reads flags and words; a flag with few values has one of these. */
+/** Parses flags and words. Checks values of flags with choices. */
 function parse(args: readonly string[], flags: Command["flags"]): Arguments {
   const options: Command["flags"] = { ...flags, help: { type: "boolean", short: "h", help: "" } }
   const parsed = parseArguments(args, options)
@@ -165,13 +165,13 @@ function parse(args: readonly string[], flags: Command["flags"]): Arguments {
   return parsed
 }
 
-/** The message, and what is known beyond it on the next line. */
+/** Returns the message, and its details on the next line. */
 function readable(error: unknown): string {
   const { details } = error instanceof CniError ? error : placeOf(error)
   return details === undefined ? messageOf(error) : `${messageOf(error)}\n  ${details}`
 }
 
-/** The lines of the sources that an error of the language comes from: a bug. */
+/** Returns the source lines of a JavaScript error, which is a bug. */
 function placeOf(error: unknown): { details?: string } {
   const isBug = error instanceof TypeError || error instanceof RangeError || error instanceof ReferenceError
   const frames = isBug ? sourceFrames(error) : []

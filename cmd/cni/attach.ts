@@ -134,7 +134,7 @@ Example:
   },
 }
 
-/** The attachment that ADD is to make. */
+/** Returns the attachment for ADD. */
 function newAttachment(args: Arguments, terminal: Terminal): Attachment {
   const [name, containerId, ifName] = [word(args, 1), text(args, "container-id"), text(args, "ifname")]
   const path = netnsPath(name)
@@ -144,15 +144,15 @@ function newAttachment(args: Arguments, terminal: Terminal): Attachment {
   return attachmentOf(terminal.env, netns, { containerId: attachments[0]?.containerId, ifName })
 }
 
-/** The attachment that CHECK or DEL is about. */
+/** The attachment for CHECK or DEL. */
 interface Asked {
   readonly runtime: Runtime
   readonly attachment: Attachment
-  /** As the node has it; undefined for one that `--container-id` names and of which nothing is left. */
+  /** The attachment as the node has it. Undefined if `--container-id` names one without remains. */
   readonly known: NodeAttachment | undefined
 }
 
-/** Throws where the words name no attachment, unless `--container-id` names the container. */
+/** Finds the attachment. Throws if the arguments name none, unless `--container-id` names the container. */
 function findAsked(args: Arguments, terminal: Terminal): Asked {
   const [network, name, containerId] = [word(args, 0), word(args, 1), text(args, "container-id")]
   const { node, attachments } = nodeOf(args, terminal)
@@ -170,7 +170,10 @@ function findAsked(args: Arguments, terminal: Terminal): Asked {
   }
 }
 
-/** The network of the configuration; where its file is gone, as after `cni install --uninstall`, that of the record of ADD. */
+/**
+ * Returns the configured network. Without its file, as after `cni install --uninstall`, returns the network of ADD's
+ * record.
+ */
 function networkForDel({ known }: Asked, args: Arguments, terminal: Terminal): Network {
   try {
     return networkOf(word(args, 0), args, terminal)
@@ -186,7 +189,7 @@ function nodeOf(args: Arguments, terminal: Terminal) {
   return { node, attachments: attachmentsOf(node) }
 }
 
-/** "eth0 in /run/netns/demo" */
+/** Returns "eth0 in /run/netns/demo". */
 function placeOf({ ifName, netns, containerId }: Attachment): string {
   return netns === "" ? `${ifName} of container ${containerId}` : `${ifName} in ${netns}`
 }
@@ -195,7 +198,7 @@ function idOf(network: Network, { containerId, ifName }: Attachment): JsonObject
   return { network: network.name, containerId, ifName }
 }
 
-/** Prints one sentence, or the same as JSON. */
+/** Prints one sentence, or its object as JSON. */
 function say(args: Arguments, terminal: Terminal, sentence: string, object: JsonObject): void {
   print(args, terminal, { json: () => object, text: () => `${sentence}\n` })
 }

@@ -7,18 +7,18 @@ import { listCommented, PacketFilter, tableFamily } from "../../pkg/nftables/mod
 import { isOwnerOf, messageOf, ownerComment } from "../../pkg/types/mod.ts"
 import { containerChains, deleteStaleRules } from "../../tools/node/mod.ts"
 
-/** Something that an attachment has on this host. */
+/** An object of an attachment on this host. */
 export interface Belonging {
   readonly kind: "lease" | "link" | "rule"
   /** "10.22.0.7", "veth01ab23cd", "ip cni_masquerade containers" */
   readonly what: string
-  /** As the thing itself says it: "network/container/interface", or what the reference suite writes. */
+  /** The owner's name on the object: "network/container/interface", or the reference suite's name. */
   readonly owner: string
 }
 
 /**
- * What attachments of a network have on this host that are not valid, by the owner's name on each thing: the addresses in
- * `stores`, links, and rules of both packet filters. This is what a GC goes by, too. Throws `EPERM` without CAP_NET_ADMIN.
+ * Returns the objects of a network's invalid attachments on this host, by the owner's name on each: addresses in
+ * `stores`, links, and rules of both packet filters. GC uses the same names. Throws `EPERM` without CAP_NET_ADMIN.
  */
 export function staleBelongings(
   network: string,
@@ -30,9 +30,9 @@ export function staleBelongings(
 }
 
 /**
- * Deletes what `staleBelongings` tells, after the plugins' GC: a plugin of the other suite, and one of a network before version 1.1.0,
- * leaves some. Rules come first, leases last, so that no other container gets an address that rules still name. Goes on
- * after errors and returns them.
+ * Deletes the objects of `staleBelongings` after the plugins' GC. Plugins of the other suite, and of networks before
+ * version 1.1.0, leave some. Deletes rules first and leases last, so that no other container gets an address that rules
+ * still name. Continues after errors and returns them.
  */
 export function deleteBelongings(network: string, stores: readonly Store[], valid: readonly AttachmentId[]): string[] {
   const failures: string[] = []
@@ -64,7 +64,7 @@ function isHeld(holder: { containerId: string; ifName: string }, valid: readonly
 
 function staleLeases(network: string, stores: readonly Store[], valid: readonly AttachmentId[]): Belonging[] {
   return stores.flatMap(listLeases).flatMap(({ address, holder }): Belonging[] => {
-    if (typeof holder === "string") return [] // no reservation of a container's
+    if (typeof holder === "string") return [] // not a container's reservation
     return isHeld(holder, valid)
       ? []
       : [{ kind: "lease", what: address, owner: `${network}/${holder.containerId}/${holder.ifName}` }]
@@ -94,7 +94,7 @@ function staleRules(isStale: (owner: string) => boolean): Belonging[] {
   return [...found.values()].map((one) => ({ kind: "rule", ...one }))
 }
 
-/** Undefined where there is no packet filter, and where this user may not look at it. */
+/** Returns the packet filter, or undefined if it does not exist or this user may not read it. */
 function findFilter(): PacketFilter | undefined {
   return unlessErrno(PacketFilter.find, "EPERM")
 }
@@ -102,7 +102,7 @@ function findFilter(): PacketFilter | undefined {
 /** Returns a test for owners in this network that are not among the valid attachments. */
 function staleness(network: string, valid: readonly AttachmentId[]): (owner: string) => boolean {
   const owners = new Set(valid.map(({ containerId, ifName }) => ownerComment({ network, containerId, ifName })))
-  // `name: "NETWORK" id: "CONTAINER"`, with words before it: the reference suite's, for any interface
+  // The reference suite's comment for any interface: `name: "NETWORK" id: "CONTAINER"` after other words.
   const upstream = `name: ${JSON.stringify(network)} id: `
   const containers = new Set(valid.map(({ containerId }) => JSON.stringify(containerId)))
   return (owner) => {

@@ -4,21 +4,21 @@ import { configuredNetworks, requireNetwork } from "../../tools/known-networks.t
 import { containerText, fittedTable, type Screen } from "../../tools/screen.ts"
 import { age, sortedByNames } from "../../tools/tables.ts"
 
-/** A lease as it is shown; times are milliseconds since 1970, and absent where the lease never ends. */
+/** A lease for display. Times are milliseconds since 1970, and absent if the lease never ends. */
 export interface ShownLease {
   readonly network: string
   readonly containerId: string
   readonly ifName: string
   readonly address: string | undefined
   readonly server: string | undefined
-  /** "bound", "renewing", "rebinding"; "acquiring" before ADD was answered. */
+  /** "bound", "renewing", "rebinding"; "acquiring" before ADD's answer. */
   readonly state: string
   readonly renewAt: number | undefined
   readonly rebindAt: number | undefined
   readonly expiresAt: number | undefined
   readonly ntp: readonly string[]
   readonly netns: string
-  /** Whether the container's namespace is still there. */
+  /** Whether the container's namespace still exists. */
   readonly alive: boolean
 }
 
@@ -59,7 +59,7 @@ Examples:
   },
 }
 
-/** Formats a record, a line for each of its clients. */
+/** Returns a record's leases, one for each of its clients. */
 export function shownLeases(record: LeaseRecord, isOfThisBoot: boolean): ShownLease[] {
   const { network, containerId, ifName, namespace, progress, clients, writtenAt, clock } = record
   const wall = (time: number | undefined) => (time === undefined ? undefined : Math.round(writtenAt + time - clock))
@@ -92,7 +92,7 @@ function asJson({ address, server, renewAt, rebindAt, expiresAt, ...others }: Sh
   }
 }
 
-/** A table for people. `nowMs` since 1970. */
+/** Returns a table for terminals. `nowMs` is since 1970. */
 export function leaseTable(leases: readonly ShownLease[], nowMs: number, screen: Screen): string {
   if (leases.length === 0) return "No leases are kept\n"
   const left = (time: number | undefined) =>

@@ -93,13 +93,13 @@ Examples:
   },
 }
 
-/** The names of all networks that can be read. */
+/** Returns the names of all readable networks. */
 function namesIn(args: Arguments, terminal: Terminal): string[] {
   const names = readNetworks(placesOf(args, terminal).confDir).flatMap(({ network }) => network?.name ?? [])
   return [...new Set(names)]
 }
 
-/** Deletes what is not kept of one network. */
+/** Deletes everything of one network that is not kept. */
 async function collect(
   name: string,
   keep: readonly string[],
@@ -117,7 +117,7 @@ async function collect(
   if (given(args, "auto")) refuseBroken(network.name, caches)
   if (given(args, "auto") && attached().length === 0) refuseUnknown(network.name, placesOf(args, terminal), listed)
   const dry = given(args, "dry-run")
-  /** Decides what to keep and says what that means. */
+  /** Decides what to keep and describes the consequences. */
   const decide = () => {
     const places = placesOf(args, terminal)
     const valid = [...listed, ...(given(args, "auto") ? livingOf(attached(), places) : [])]
@@ -167,7 +167,7 @@ async function collect(
 
 const COLUMNS = ["WHAT", "KIND", { head: "NAME", isWhole: true }, { head: "OF", falls: 1 }]
 
-/** Throws where a record of the network is empty or cut short: what it was about may be in use. */
+/** Throws if a record of the network is empty or truncated, because its attachment may be in use. */
 function refuseBroken(network: string, caches: readonly string[]): void {
   const broken = caches.flatMap(brokenRecords).filter((file) => basename(file).startsWith(`${network}-`))
   if (broken.length === 0) return
@@ -176,7 +176,10 @@ function refuseBroken(network: string, caches: readonly string[]): void {
   })
 }
 
-/** Throws where containers have interfaces in a network of which no cache knows an attachment: an empty list is not "no containers". */
+/**
+ * Throws if containers have interfaces in a network without any cache record. An empty list does not mean "no
+ * containers".
+ */
 function refuseUnknown(network: string, places: NodePlaces, listed: readonly AttachmentId[]): void {
   const kept = new Set(listed.map(nameOf))
   const living = attachmentsOf(readNode(places)).filter(
@@ -198,7 +201,10 @@ function rowAsJson([what = "", kind = "", name = "", of = ""]: string[]): JsonOb
   return { what, kind, name, of }
 }
 
-/** The attachments that the values of `--keep` name. Throws for a value that names none: what it was meant to keep would be deleted. */
+/**
+ * Returns the attachments that the values of `--keep` name. Throws for a value without an attachment, because the
+ * intended one would be deleted.
+ */
 function keptOf(network: string, keep: readonly string[], args: Arguments, terminal: Terminal): AttachmentId[] {
   const all = attachmentsOf(readNode(placesOf(args, terminal), { hasRoutes: false }))
   const own = all.filter((one) => one.network === network)
@@ -210,7 +216,10 @@ function keptOf(network: string, keep: readonly string[], args: Arguments, termi
   })
 }
 
-/** Those whose namespace is there, or has a process, as after its path was unmounted. Unknown counts as alive. */
+/**
+ * Returns the attachments whose namespace exists, or has a process, as after its path was unmounted. Unknown counts as
+ * alive.
+ */
 function livingOf(attached: readonly CachedAttachment[], places: NodePlaces): CachedAttachment[] {
   const isThere = ({ netns }: CachedAttachment) => netns === "" || isNamespace(netns) !== false
   if (attached.every(isThere)) return [...attached]

@@ -11,28 +11,28 @@ import { type Arguments, given, text, UsageError } from "../../tools/command.ts"
 import { defaults } from "../../tools/environment.ts"
 import { type InstallationManner, pluginInstallation } from "../../tools/plugin-source.ts"
 
-/** A directory that an installation is about, and what it gets. */
+/** A directory of an installation, and its files. */
 export interface InstallPlace {
   readonly title: "PLUGIN" | "TOOL" | "CONFIGURATION"
   readonly directory: string
   readonly mode: number
   readonly adopt: boolean
   readonly dryRun: boolean
-  /** Throws when the files cannot be found. */
+  /** Returns the installation. Throws if the files are missing. */
   readonly installation: () => Installation
 }
 
-/** The directories of an installation, plugins first and configuration last, and how they were found. */
+/** The directories of an installation, plugins first and configuration last, and the source of their paths. */
 export interface InstallPlaces {
   readonly binDir: string
   readonly confDir: string
-  /** Where the directories of plugins and configurations are from, for people; undefined when they were given. */
+  /** The source of the paths of plugins and configurations, for messages. Undefined if the user gave them. */
   readonly origin: string | undefined
   readonly places: readonly InstallPlace[]
   readonly config: { readonly file: string; readonly network: Network } | undefined
 }
 
-/** Reads flags, and the runtimes' configuration where these do not say it. Throws a usage error when runtimes differ. */
+/** Reads the flags, and the runtimes' configuration for missing ones. Throws a usage error if runtimes differ. */
 export function installPlaces(args: Arguments): InstallPlaces {
   const found = findDirectories(args)
   const { binDir, confDir } = found
@@ -87,7 +87,7 @@ function tools(common: InstallationManner): Installation {
   return { ...common, inspect: requireExecutable, from, source, names }
 }
 
-/** Plugins and tools in one directory, as a container has them. */
+/** Returns the installation of plugins and tools in one directory, as in a container image. */
 function pluginsAndTools(common: InstallationManner): Installation {
   const [ours, beside] = [pluginInstallation(common), tools(common)]
   const isTool = (name: string) => beside.names.includes(name)

@@ -107,7 +107,7 @@ Examples:
     const { binDir, origin, places } = found
     if (origin !== undefined) terminal.stderr(`Directory of plugins: ${binDir}, ${origin}\n`)
     if (way === "verify") return tellDifferences(args, terminal, places)
-    terminal.signal.throwIfAborted() // from here on SIGTERM waits until the change is whole
+    terminal.signal.throwIfAborted() // from here on SIGTERM waits until the change is complete
     if (way === "uninstall") return await leave(args, terminal, found)
     if (way === "rollback") {
       const back = takeBack(args, places)
@@ -117,11 +117,11 @@ Examples:
     }
     const named = places.filter(({ title }) => title !== "CONFIGURATION" || found.config)
     const run = new InstallerRun(named.map(({ directory }) => directory))
-    // What another directory refuses is told before the first is changed.
+    // Reports what one directory refuses before changing another.
     for (const place of named.slice(1)) install({ ...place.installation(), dryRun: true })
     const done: Done[] = []
     for (const place of named) {
-      // Plugins that cannot serve on this kernel are told before the runtime hears of the network.
+      // Reports plugins that cannot work on this kernel before the runtime reads the network.
       if (place.title === "CONFIGURATION" && found.config && !place.dryRun && !given(args, "skip-status"))
         await statusNetwork({ ...runtimeOf(args, terminal), path: [binDir] }, found.config.network)
       done.push({ ...place, outcomes: install({ ...place.installation(), run }) })
@@ -131,7 +131,7 @@ Examples:
   },
 }
 
-/** Takes back the last installation, also in directories that are not named now. */
+/** Undoes the last installation, also in directories that the arguments do not name. */
 function takeBack(args: Arguments, places: readonly InstallPlace[]): Done[] {
   const manner = { adopt: given(args, "adopt"), dryRun: given(args, "dry-run") }
   const directories = places.map(({ directory }) => directory)
@@ -141,7 +141,9 @@ function takeBack(args: Arguments, places: readonly InstallPlace[]): Done[] {
   })
 }
 
-/** Has runtimes read the directories of installed configurations again, and says how to see whether they use them. */
+/**
+ * Makes runtimes read the directories of installed configurations again, and prints how to check that they use them.
+ */
 function wakeRuntimes(args: Arguments, terminal: Terminal, done: readonly Done[]): void {
   if (given(args, "dry-run")) return
   for (const { directory, outcomes } of done.filter(({ title }) => title === "CONFIGURATION")) {
@@ -155,7 +157,7 @@ function wakeRuntimes(args: Arguments, terminal: Terminal, done: readonly Done[]
   }
 }
 
-/** The file whose network a runtime for Kubernetes takes. */
+/** Returns the file whose network a Kubernetes runtime uses. */
 function firstConfiguration(directory: string): string | undefined {
   return readDirectory(directory)
     .filter((one) => /\.(conf|conflist|json)$/.test(one))
@@ -170,7 +172,7 @@ interface Done {
 
 const isInstalled = ({ title, directory }: InstallPlace) => title === "PLUGIN" || exists(`${directory}/.cni-install`)
 
-/** Prints what was done with each file. */
+/** Prints the outcome for each file. */
 function tell(args: Arguments, terminal: Terminal, done: readonly Done[]): void {
   const said = (did: string) => (given(args, "dry-run") && !/^(unchanged|left)$/.test(did) ? `would be ${did}` : did)
   print(args, terminal, {
@@ -186,8 +188,9 @@ function tell(args: Arguments, terminal: Terminal, done: readonly Done[]): void 
 }
 
 /**
- * Removes the configuration first, so that no container is attached any more, and the plugins once no container is: DEL needs
- * them. Ends with exit code 3 while containers are attached, after telling which, and after the time that `--wait` gives them.
+ * Removes the configuration first, so that no new container is attached. Removes the plugins when no container is
+ * attached, because DEL needs them. With attached containers, lists them, waits for `--wait`, and ends with exit code
+ * 3.
  */
 async function leave(args: Arguments, terminal: Terminal, { places, binDir, confDir }: InstallPlaces): Promise<void> {
   const waitMs = waitOf(args)
@@ -218,11 +221,11 @@ async function leave(args: Arguments, terminal: Terminal, { places, binDir, conf
   throw new Found(FOUND_FAULTS)
 }
 
-/** How often it is looked whether containers are attached. */
+/** The interval of checks for attached containers. */
 const LOOK_MS = 1000
 const listed = (attached: readonly string[]) => attached.map((one) => `  ${one}\n`).join("")
 
-/** The time of `--wait`. Throws a usage error. */
+/** Returns the time of `--wait`. Throws a usage error. */
 function waitOf(args: Arguments): number {
   const seconds = text(args, "wait")
   if (seconds === undefined) return 0
@@ -231,8 +234,8 @@ function waitOf(args: Arguments): number {
 }
 
 /**
- * The attachments of this node, for messages. Throws when the runtime's cache cannot be read, because an empty list
- * would be wrong.
+ * Returns the node's attachments for messages. Throws if the runtime's cache is unreadable, because an empty list would
+ * be wrong.
  */
 function attachedContainers(places: NodePlaces): string[] {
   const node = readNode(places)
@@ -242,7 +245,7 @@ function attachedContainers(places: NodePlaces): string[] {
   return attachmentsOf(node).map(({ network, containerId, ifName }) => `${network} ${containerId} ${ifName}`)
 }
 
-/** Prints the files that differ from the installed ones. Exit code 3 when there are any. */
+/** Prints the files that differ from the installed ones. Ends with exit code 3 if any differ. */
 function tellDifferences(args: Arguments, terminal: Terminal, places: readonly InstallPlace[]): void {
   const found = places.filter(isInstalled).map(({ title, directory, mode }) => {
     const verified = verify(directory, { mode })

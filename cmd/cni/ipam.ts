@@ -110,12 +110,12 @@ function storedNetworks(args: Arguments): string[] {
   return listNetworks(text(args, "data-dir") ?? DEFAULT_DATA_DIR).sort()
 }
 
-/** Throws with the list of networks where no store and no configuration has the name. */
+/** Throws with the list of networks if no store and no configuration has the name. */
 function requireKnown(name: string, args: Arguments, terminal: Terminal): void {
   requireNetwork(name, [...storedNetworks(args), ...configuredNetworks(placesOf(args, terminal).confDir, name)])
 }
 
-/** The ID of a container that has leases, else of one that the node knows. Throws where there is none. */
+/** Returns the ID of a container that has leases, or else of one that the node knows. Throws if neither exists. */
 function idOf(name: string, leases: readonly Lease[], args: Arguments, terminal: Terminal): string {
   if (leases.some(({ holder }) => typeof holder !== "string" && holder.containerId === name)) return name
   const dataDir = text(args, "data-dir") ?? DEFAULT_DATA_DIR
@@ -133,7 +133,7 @@ function useOf(name: string, args: Arguments, terminal: Terminal): NetworkUse {
   return { name, ranges: rangeSets.map((set) => ({ ranges: formatRangeSet(set), ...usage(set) })), leases }
 }
 
-/** The reservations of a network, and the ranges that its configuration gives out. */
+/** Returns the reservations of a network, and the ranges of its configuration. */
 function poolOf(name: string, args: Arguments, terminal: Terminal) {
   validateNetworkName(name)
   const configs = configsOf(name, args, terminal)
@@ -143,16 +143,14 @@ function poolOf(name: string, args: Arguments, terminal: Terminal) {
   return { store: new Store({ directory, log }), rangeSets: configs.flatMap(knownRangeSets) }
 }
 
-/** The address stores of a network; empty for a network without host-local. */
+/** Returns the address stores of a network, or none without host-local. */
 export function storesOf(name: string, args: Arguments, terminal: Terminal): Store[] {
   const log = (line: string) => terminal.stderr(`${line}\n`)
   const directories = new Set(configsOf(name, args, terminal).map(({ directory }) => directory))
   return [...directories].map((directory) => new Store({ directory, log }))
 }
 
-/**
- * host-local's configurations in a network; empty without a configuration of the network, or without host-local in it.
- */
+/** Returns host-local's configurations in a network, or none without a configuration or without host-local. */
 function configsOf(name: string, args: Arguments, terminal: Terminal): HostLocalConfig[] {
   try {
     return loadNetwork(placesOf(args, terminal).confDir, name).plugins.flatMap((plugin) => {

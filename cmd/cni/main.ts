@@ -38,7 +38,7 @@ const versionCommand: Command = {
   },
 }
 
-/** Every command of the tool, by its name, in the order of the help. The manual pages are made from it, too. */
+/** Every command of the tool by name, in the order of the help. The manual pages use it too. */
 export const commands: Readonly<Record<string, Command>> = {
   add,
   check,
@@ -70,7 +70,7 @@ export const commands: Readonly<Record<string, Command>> = {
   version: versionCommand,
 }
 
-/** Commands of two words are in a group, the first of the words. */
+/** The groups of commands with two words, by their first word. */
 export const groups: Readonly<Record<string, string>> = {
   dhcp: "Show the leases that dhcp's daemon keeps",
   recorder: "Switch the flight recorder on and off: one line for each call of a plugin",

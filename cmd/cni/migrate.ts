@@ -70,13 +70,13 @@ Examples:
   },
 }
 
-/** Where the switch is made, and by what. */
+/** The place and the files of the switch. */
 interface Scene {
   readonly direction: Direction
   readonly place: InstallPlace
   readonly binDir: string
   readonly cacheDir: string
-  /** The directory of the plugins beside this tool. */
+  /** The directory of this tool's plugins. */
   readonly from: string
   readonly read: () => Node
 }
@@ -99,7 +99,7 @@ function sceneOf(direction: Direction, args: Arguments, terminal: Terminal): Sce
   return { direction, place, binDir, cacheDir, from: pluginsBeside(dirname(executablePath())), read }
 }
 
-/** Throws where records could not be read: pods may be there that are not seen. */
+/** Throws if records are unreadable, because they may belong to pods. */
 function requireSeen({ unread, brokenRecords = [] }: Node): void {
   const hidden = unread.find(({ what }) => ["cache", "links", "rules", "leases"].includes(what))
   if (hidden)
@@ -140,7 +140,7 @@ async function apply(scene: Scene, args: Arguments, terminal: Terminal): Promise
     try {
       await statusNetwork({ ...runtimeOf(args, terminal), path: [scene.from, scene.binDir] }, network)
     } catch (error) {
-      // A pool without free addresses is no reason: the Go plugins have no more of them.
+      // A pool without free addresses is not a reason: the Go plugins would have the same pool.
       if (isCniError(error) && error.code === Code.PluginNotAvailable) throw error
       terminal.stderr(`Warning: STATUS of network "${network.name}": ${messageOf(error)}\n`)
     }
@@ -170,7 +170,7 @@ function goBack(scene: Scene, args: Arguments, terminal: Terminal): void {
       details: first.failures.join("; "),
     })
   const files = restoreFiles(scene)
-  // An ADD that had begun before may have made rules since.
+  // An ADD that began earlier may have created rules since.
   const second = moveToIptables(scene.read(), runs)
   const { removed, remaining: remains, failures } = sweep(scene.read())
   const failed = [...second.failures, ...failures]
@@ -181,7 +181,7 @@ function goBack(scene: Scene, args: Arguments, terminal: Terminal): void {
   if (remains.length > 0) throw new Found(FOUND_FAULTS)
 }
 
-/** Throws code 5 where no files of another suite are kept, or there. */
+/** Throws code 5 if no files of another suite are kept or present. */
 function requireWayBack({ binDir, place }: Scene): void {
   const installed = verify(binDir, { mode: place.mode })?.manifest.files
   const isKept = Object.values(installed ?? {}).some(({ displaced }) => displaced !== undefined)
@@ -191,7 +191,7 @@ function requireWayBack({ binDir, place }: Scene): void {
   })
 }
 
-/** Puts the files of the other suite back, unless that was done already. */
+/** Restores the files of the other suite, unless that is already done. */
 function restoreFiles({ place, binDir }: Scene): readonly Outcome[] {
   return exists(`${binDir}/.cni-install`) ? uninstall(place) : []
 }

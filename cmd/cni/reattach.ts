@@ -45,7 +45,10 @@ Examples:
   },
 }
 
-/** The attachments of a network, else of a container; of NETWORK/ID/IFNAME that interface alone. Throws where nothing can be attached again. */
+/**
+ * Returns the attachments of a network or a container, or for NETWORK/ID/IFNAME a single interface. Throws if none can
+ * be attached again.
+ */
 function chosenBy(word: string, attachments: readonly NodeAttachment[], networks: readonly string[]): NodeAttachment[] {
   const found = networks.includes(word)
     ? attachments.filter(({ network }) => network === word)
@@ -79,7 +82,10 @@ async function makeAnew(one: NodeAttachment, runtime: Runtime): Promise<void> {
   await addNetwork(own, withAddresses(network, addresses), cached, { again: true })
 }
 
-/** The network as ADD gets it: host-local is asked for these addresses. The cache keeps the configuration without them. */
+/**
+ * Returns the network for ADD, with a request for these addresses to host-local. The cache keeps the configuration
+ * without them.
+ */
 function withAddresses(network: Network, addresses: readonly string[]): Network {
   const ips = addresses.map((address) => address.split("/")[0] ?? "")
   const asking = (raw: JsonObject): JsonObject => {

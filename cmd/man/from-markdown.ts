@@ -1,13 +1,13 @@
 import { cellsOf } from "../../tools/configuration/key-docs.ts"
 import { bullet, heading, literal, paragraph, subheading, term } from "./roff.ts"
 
-/** A page in Markdown as the body of a manual page. The headline and the first paragraph are the caller's. */
+/** Converts a Markdown page to the body of a manual page. The caller writes the heading and the first paragraph. */
 export function fromMarkdown(markdown: string): string {
   const blocks = blocksOf(markdown.split("\n"))
   return blocks.map(blockText).join("")
 }
 
-/** Lines that belong together: a paragraph, a list, a table, a headline, or what stands between fences. */
+/** Splits lines into blocks: a paragraph, a list, a table, a heading, or fenced code. */
 function blocksOf(lines: readonly string[]): string[][] {
   const blocks: string[][] = []
   let block: string[] = []
@@ -45,7 +45,7 @@ function itemsOf(lines: readonly string[]): string[] {
   return items
 }
 
-/** The first column as terms. Of a table of keys the default comes last. */
+/** Returns a table with its first column as terms. In a table of keys the default comes last. */
 function tableText([heads = "", , ...rows]: readonly string[]): string {
   const names = cellsOf(heads)
   return rows
