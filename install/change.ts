@@ -15,30 +15,30 @@ import { brokenDocument, isFileName, type Manifest, readDocument, readManifest, 
 
 export type Kind = "install" | "rollback" | "uninstall"
 
-/** What becomes of one name. */
+/** The change of one name. */
 export interface Step {
   readonly name: string
-  /** What it has now, see `contentOf`; undefined for nothing. */
+  /** Its present content, see `contentOf`. Undefined without a file. */
   readonly now: string | undefined
-  /** What it gets; undefined when it is removed. */
+  /** Its next content. Undefined for a removal. */
   readonly next: string | undefined
-  /** Where what it has now is kept. */
+  /** The place that keeps its present content. */
   readonly keep?: "before" | "displaced" | undefined
 }
 
-/** A change of a directory, and the manifest that it leads to; undefined when the installer leaves. */
+/** A change of a directory, and its next manifest. The manifest is undefined when the installer leaves. */
 export interface Change {
   readonly kind: Kind
   readonly steps: readonly Step[]
-  /** Is called when all new files are staged. */
+  /** Returns the manifest. Called after all new files are staged. */
   readonly manifest: () => Manifest | undefined
 }
 
 const KEPT = ["before", "displaced"] as const
 
 /**
- * Prepares a change whole, decides it by one rename, and carries it out. `stage` makes the new file of a step. When this throws
- * before the decision nothing is changed; docs/install.md has the order and what a kill leaves.
+ * Prepares a change completely, commits it with one rename, and carries it out. `stage` creates the new file of a step.
+ * If it throws before the commit, nothing changes. docs/install.md has the order and the state after a kill.
  */
 export function apply(layout: Layout, change: Change, stage: (step: Step, path: string) => void): void {
   try {
@@ -73,25 +73,31 @@ function prepare(layout: Layout, { kind, steps, manifest }: Change, stage: (step
   for (const directory of [layout.home, layout.directory]) syncPath(directory)
 }
 
-/** Carries out what an earlier installer decided, and removes what one prepared. Returns the kind of what was carried out. */
+/**
+ * Completes the committed change of an earlier installer, and removes a prepared one. Returns the kind of the completed
+ * change.
+ */
 export function makeReady(layout: Layout): Kind | undefined {
   requireOwnHome(layout)
-  readManifest(layout.manifest) // nothing is touched of a manifest that is of a newer version
+  readManifest(layout.manifest) // a manifest of a newer version stays untouched
   const finished = finish(layout)
   removeTree(layout.staging)
   unlessErrno(() => removeDirectory(layout.wake), "ENOENT", "ENOTDIR", "ENOTEMPTY")
   return finished
 }
 
-/** Finishes a change that an interrupted installer had decided. Returns its kind; `undefined` without such a change. */
+/**
+ * Finishes a change that an interrupted installer had committed. Returns its kind, or `undefined` without such a
+ * change.
+ */
 function finish(layout: Layout): Kind | undefined {
   const change = findDecided(layout)
   if (change) carryOut(layout, change, true)
-  else removeTree(layout.ready) // a change that was carried out, and not cleared away
+  else removeTree(layout.ready) // carried out, but not cleaned up
   return change?.kind
 }
 
-/** The change that is decided and not carried out. */
+/** Returns the change that is committed but not carried out. */
 export function findDecided({ ready }: Layout): Change | undefined {
   const path = `${ready}/steps.json`
   const root = readDocument(path, "list of steps")
@@ -107,7 +113,10 @@ export function findDecided({ ready }: Layout): Change | undefined {
   return { kind, steps: parsed, manifest: () => readManifest(`${ready}/manifest.json`) }
 }
 
-/** Each step may have been done already. `isLater`: others may have changed files since the decision, and theirs are left. */
+/**
+ * Carries out a change. Each step may be done already. With `isLater`, other programs may have changed files since the
+ * commit, and these files stay.
+ */
 function carryOut(layout: Layout, { kind, steps }: Change, isLater: boolean): void {
   const { ready, directory, home } = layout
   const manifest = readManifest(`${ready}/manifest.json`)
@@ -144,7 +153,7 @@ function moveAll(from: string, to: string): void {
   syncPath(to)
 }
 
-/** Removes what is kept and no manifest names. */
+/** Removes kept files that no manifest names. */
 function tidy(layout: Layout, { generation, files }: Manifest): void {
   const current = layout.before(generation)
   for (const name of readDirectory(layout.home)) {
@@ -155,7 +164,7 @@ function tidy(layout: Layout, { generation, files }: Manifest): void {
   for (const name of displaced) if (files[name]?.displaced === undefined) tryUnlink(`${layout.displaced}/${name}`)
 }
 
-/** Removes all that the installer keeps, the list of steps last. */
+/** Removes all of the installer's files, the list of steps last. */
 function clear(layout: Layout): void {
   for (const name of readDirectory(layout.home)) if (name !== "ready") removeTree(`${layout.home}/${name}`)
   tryUnlink(`${layout.ready}/steps.json`)

@@ -23,7 +23,10 @@ import {
   writeAll,
 } from "../pkg/libc/mod.ts"
 
-/** What a name has: "sha256:…" for a file, "link:TARGET" for a symbolic link, "other" for a directory or a device; undefined when nothing has the name. */
+/**
+ * Returns the content of a name: "sha256:…" for a file, "link:TARGET" for a symbolic link, "other" for a directory or a
+ * device. Returns undefined if nothing has the name.
+ */
 export function contentOf(path: string): string | undefined {
   const found = findStat(path, true)
   if (!found) return undefined
@@ -31,13 +34,13 @@ export function contentOf(path: string): string | undefined {
   return isRegularFile(found) ? `sha256:${sha256OfFile(path)}` : "other"
 }
 
-/** A piece of a copy. Executables fit into one. */
+/** The size of one write of a copy. Executables fit into one. */
 const PIECE = 16 << 20
 
 /**
- * A complete copy on disk, like `install -m MODE SOURCE TARGET && sync TARGET`. A file goes out in one write(2): the kernel then
- * caches it in large folios, and a start that maps them takes a sixth less time than with a file that was written in pages of 4 KiB.
- * `prepare` may give it attributes before it is put on the disk. Throws `EEXIST` when there is something.
+ * Writes a complete copy to disk, like `install -m MODE SOURCE TARGET && sync TARGET`. Writes a file with one write(2).
+ * The kernel then caches it in large folios, and a start that maps them takes a sixth less time than with pages of 4
+ * KiB. `prepare` may set attributes before the sync. Throws `EEXIST` if the target exists.
  */
 export function copyWhole(source: string, target: string, mode: number, prepare?: (file: Fd) => void): void {
   using from = FileDescriptor.open(source, Open.ReadOnly)
@@ -49,12 +52,12 @@ export function copyWhole(source: string, target: string, mode: number, prepare?
     for (let got = 1; got > 0 && length < piece.length; length += got) got = read(from.fd, piece.subarray(length))
     writeAll(to.fd, piece.subarray(0, length))
   }
-  changeMode(target, mode) // not by open(2), from which the umask takes bits away
+  changeMode(target, mode) // not by open(2), whose mode the umask reduces
   prepare?.(to.fd)
   sync(to.fd)
 }
 
-/** A copy that all may execute, in place of what was there. */
+/** Replaces the target with a copy that all users may execute. */
 export function copyExecutable(source: string, target: string): void {
   tryUnlink(target)
   copyWhole(source, target, 0o755)
@@ -64,24 +67,24 @@ const LABEL = "security.selinux"
 const CAPABILITIES = "security.capability"
 
 /**
- * Gives a new file the SELinux label of the file that it replaces, and the capability bits (`setcap`) of its source or of an earlier
- * version. A name that is new has the label that the kernel's policy gives files of this directory.
+ * Gives a new file the SELinux label of the file that it replaces, and the capability bits (`setcap`) of its source or
+ * of an earlier version. A new name gets the label that the kernel's policy gives files in this directory.
  */
 export function carryAttributes(path: string, file: Fd, from: Attributes): void {
   const label = from.label === undefined ? undefined : findAttribute(from.label, LABEL)
-  // A label that it has already is not set: in a container that may not be allowed.
+  // An equal label is not set again, because a container may not be allowed to.
   if (label && label.join() !== findAttribute(path, LABEL)?.join()) setAttribute(file, LABEL, label)
   const bits = from.capabilities.map((path) => findAttribute(path, CAPABILITIES)).find((found) => found)
   if (bits) setAttribute(file, CAPABILITIES, bits)
 }
 
-/** The files that a new one has its attributes of; of several with capability bits the first counts. */
+/** The files that supply a new file's attributes. The first one with capability bits counts. */
 interface Attributes {
   readonly label: string | undefined
   readonly capabilities: readonly string[]
 }
 
-/** Gives a file a second name, or makes a copy where the file system has no hard links. */
+/** Gives a file a second name, or creates a copy if the file system has no hard links. */
 export function keep(file: string, kept: string): void {
   try {
     link(file, kept)

@@ -2,14 +2,14 @@ import { decodeUtf8 } from "../pkg/engine/mod.ts"
 import { FileDescriptor, isErrno, Open, readAt, spawn, statOpen } from "../pkg/libc/mod.ts"
 import { CniError, Code } from "../pkg/types/mod.ts"
 
-/** A plugin that does not say its version in this time is broken: it needs some milliseconds, and on a busy machine seconds. */
+/** The timeout for a plugin's version. It needs a few milliseconds, or seconds on a busy machine. */
 const PATIENCE_MS = 20_000
 const OUTPUT_LIMIT = 64 << 10
 
 /** `e_machine` of <linux/elf-em.h>. */
 const machines: Readonly<Record<number, string>> = { 3: "i386", 40: "arm", 62: "x86_64", 183: "aarch64", 243: "riscv" }
 
-/** The beginning of a 64-bit ELF file: struct elf64_hdr, <linux/elf.h>. */
+/** Reads the beginning of a 64-bit ELF file: struct elf64_hdr, <linux/elf.h>. */
 function readHeader(path: string) {
   using file = FileDescriptor.open(path, Open.ReadOnly)
   const bytes = new Uint8Array(64)
@@ -21,8 +21,8 @@ function readHeader(path: string) {
 }
 
 /**
- * Throws code 5 for a file that this machine cannot run: no executable, one of another machine, or one that was cut off: the table of
- * sections is the last thing in it.
+ * Throws code 5 for a file that this machine cannot run: not an executable, one for another architecture, or a
+ * truncated one. The section table at its end detects truncation.
  */
 export function requireExecutable(path: string): void {
   const refuse = (reason: string) => new CniError(Code.Io, `Cannot install "${path}": ${reason}`)
@@ -42,17 +42,20 @@ function read(path: string) {
   }
 }
 
-/** What a plugin says of itself when it is run without a command. */
+/** The output of a plugin without a command. */
 export interface Introduction {
-  /** "cni-plugins v0.1.0", "CNI bridge plugin v1.1.1"; undefined when it says neither. */
+  /** "cni-plugins v0.1.0", "CNI bridge plugin v1.1.1". Undefined for other output. */
   readonly version?: string
-  /** Whether it names the versions of the specification that it speaks, as plugins of any suite do. */
+  /** Whether it lists its supported versions of the specification, as plugins of any suite do. */
   readonly isPlugin: boolean
-  /** False when it was ended by a signal, or by this caller since it took too long. */
+  /** False if a signal or this caller's timeout ended it. */
   readonly hasEnded: boolean
 }
 
-/** Runs a plugin without a command: one of this suite says two lines on stderr, one of the reference suite one. Throws `SyscallError` when it cannot be started. */
+/**
+ * Runs a plugin without a command. A plugin of this suite prints two lines on stderr, one of the reference suite prints
+ * one. Throws `SyscallError` if it cannot be started.
+ */
 export function introductionOf(file: string): Introduction {
   const ended = spawn({ path: file, env: {}, timeoutMs: PATIENCE_MS, outputLimit: OUTPUT_LIMIT })
   const text = decodeUtf8(ended.stderr)
@@ -67,7 +70,7 @@ export function isOfThisSuite(version: string | undefined): boolean {
   return version?.startsWith("cni-plugins v") === true
 }
 
-/** The version that a plugin prints; `undefined` when it prints none, or cannot be run. */
+/** Returns the version that a plugin prints, or `undefined` if it prints none or cannot be run. */
 export function findVersion(file: string): string | undefined {
   try {
     return introductionOf(file).version
@@ -77,7 +80,7 @@ export function findVersion(file: string): string | undefined {
   }
 }
 
-/** The version of one of our plugins. Throws code 5 when it cannot be run here. */
+/** Returns the version of one of our plugins. Throws code 5 if it cannot run here. */
 export function requireVersion(file: string): string {
   const name = file.slice(file.lastIndexOf("/") + 1)
   let version: string | undefined

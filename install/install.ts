@@ -11,30 +11,30 @@ import { noteSeen } from "./seen.ts"
 /** Files to install, and their directory. */
 export interface Installation {
   readonly directory: string
-  /** The names that it gets; files of other names are left alone. */
+  /** The names to install. Other files stay untouched. */
   readonly names: readonly string[]
-  /** The file of a name. */
+  /** Returns the source file of a name. */
   readonly source: (name: string) => string
-  /** The directory that the files come from, for the manifest. */
+  /** The source directory, for the manifest. */
   readonly from: string
   /** The mode of the files, 0755 by default. */
   readonly mode?: number
-  /** Throws for a source that is of no use, before anything is written. */
+  /** Throws for an unusable source before anything is written. */
   readonly inspect?: (source: string) => void
-  /** The version that a new file says it has, before it is installed. Throws for a file that is of no use. */
+  /** Returns the version that a new file prints before it is installed. Throws for an unusable file. */
   readonly introduce?: (file: string) => string | undefined
-  /** Also replace files that others placed, and keep them. */
+  /** Whether to replace and keep files of others. */
   readonly adopt?: boolean
-  /** Only find out what would be done. */
+  /** Whether to only report the outcome without changes. */
   readonly dryRun?: boolean
-  /** The run that this is a part of; over this directory alone by default. */
+  /** The run that this installation belongs to. By default a run over this directory alone. */
   readonly run?: InstallerRun
 }
 
 /**
- * Puts a file of each name into a directory, a copy for each. Each name changes in one step, so that a runtime finds the old
- * plugin or the new one and never half of one, and plugins that run go on. Everything that can be refused is refused before the
- * first change. Throws code 5, and 11 when another installer is at work; docs/install.md.
+ * Copies a file for each name into a directory. Each name changes atomically, so a runtime finds either the old or the
+ * new plugin, and running plugins continue. All checks run before the first change. Throws code 5, and 11 when another
+ * installer is running; docs/install.md.
  */
 export function install(installation: Installation): readonly Outcome[] {
   const { directory, names, source, inspect, dryRun } = installation
@@ -91,7 +91,7 @@ function carryIn(layout: Layout, installation: Installation, wishes: readonly Wi
       const change = steps.find((step) => step.name === name && step.now !== step.next)
       if (change === undefined) return [[name, file]]
       const old = earlier?.files[name]
-      return old && change.keep === "before" ? [[name, old]] : [] // what others placed is not ours to note
+      return old && change.keep === "before" ? [[name, old]] : [] // files of others are not recorded
     })
     const { installed: at = "", from: origin = "" } = earlier ?? {}
     const before = { installed: at, from: origin, files: Object.fromEntries(were) }

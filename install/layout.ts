@@ -14,10 +14,10 @@ import {
 } from "../pkg/libc/mod.ts"
 import { CniError, Code, isCniError, messageOf } from "../pkg/types/mod.ts"
 
-/** How long an installer waits for another one in the same directory. */
+/** The wait for another installer in the same directory. */
 const PATIENCE_MS = 60_000
 
-/** The paths of what an installer keeps in a directory that it installs into; docs/install.md. */
+/** The paths of the installer's own files in a directory; docs/install.md. */
 export class Layout {
   readonly directory: string
 
@@ -25,7 +25,7 @@ export class Layout {
     this.directory = directory
   }
 
-  /** A plugin's file. */
+  /** Returns the path of a plugin's file. */
   file(name: string): string {
     return `${this.directory}/${name}`
   }
@@ -38,45 +38,46 @@ export class Layout {
     return `${this.home}/manifest.json`
   }
 
-  /** Which inodes the files had when they were installed: a hint that saves reading them. */
+  /** The inodes of the files when they were installed: a hint that saves reading them. */
   get seen(): string {
     return `${this.home}/seen.json`
   }
 
-  /** A change that is being prepared: it does not count yet. */
+  /** A prepared change, not yet committed. */
   get staging(): string {
     return `${this.home}/staging`
   }
 
-  /** A change that is decided: the next installer carries it out. */
+  /** A committed change. The next installer completes it. */
   get ready(): string {
     return `${this.home}/ready`
   }
 
-  /** Files of others that were displaced. */
+  /** Files of others that were replaced. */
   get displaced(): string {
     return `${this.home}/displaced`
   }
 
-  /** Where a change that is prepared or decided keeps what it displaces of a name. */
+  /** Returns the paths where a prepared or committed change keeps the old file of a name. */
   kept(name: string): string[] {
     return [this.staging, this.ready].flatMap((place) => [`${place}/before/${name}`, `${place}/displaced/${name}`])
   }
 
-  /** A directory that is there for a moment only, see `wakeWatchers`. */
+  /** A temporary directory, see `wakeWatchers`. */
   get wake(): string {
     return `${this.directory}/.cni-wake`
   }
 
-  /** What an installation displaced of an earlier one. */
+  /** Returns the path of the files that an installation replaced of an earlier one. */
   before(generation: number): string {
     return `${this.home}/before-${generation}`
   }
 }
 
 /**
- * Runs `act` as the only installer in a directory, by flock(2) on the directory: no file is left of the lock, and the kernel frees that of
- * an installer that was killed. Throws code 5 when the directory cannot be opened, 11 when another installer holds it for a minute.
+ * Runs `act` as the only installer in a directory, with flock(2) on the directory. The lock needs no file, and the
+ * kernel releases it when an installer is killed. Throws code 5 if the directory cannot be opened, and 11 if another
+ * installer holds the lock for a minute.
  */
 export function asOnlyInstaller<T>({ directory }: Layout, act: () => T): T {
   using place = openDirectory(directory)
@@ -97,16 +98,16 @@ function openDirectory(directory: string): FileDescriptor {
 }
 
 /**
- * Makes a directory and removes it: runtimes then read all files of the directory again. containerd 1.6 notices a removal there, and no file that
- * is renamed or touched. Throws `SyscallError`.
+ * Creates a directory and removes it, so that runtimes read all files of the directory again. containerd 1.6 notices
+ * removals, but not renamed or touched files. Throws `SyscallError`.
  */
 export function wakeWatchers(directory: string): void {
   const { wake } = new Layout(directory)
-  makeDirectories(wake) // one of an installer that was killed here will do
+  makeDirectories(wake) // the directory of a killed installer also works
   removeDirectory(wake)
 }
 
-/** Throws unless it is a directory in which files can be made; `ENOENT`, `EROFS`, `EACCES` among others. */
+/** Throws unless it is a directory in which files can be created; `ENOENT`, `EROFS`, `EACCES` among others. */
 export function requireDirectory(directory: string): void {
   const found = stat(directory)
   if (!isDirectory(found)) throw refusal(directory, "it is no directory")
@@ -115,8 +116,8 @@ export function requireDirectory(directory: string): void {
 }
 
 /**
- * Throws code 5 for what another user may have put in the place of the installer's own directory: what lies in it is moved over plugins,
- * which run as root.
+ * Throws code 5 if another user may have created the installer's own directory. Its content replaces plugins, which run
+ * as root.
  */
 export function requireOwnHome({ directory, home }: Layout): void {
   const found = findStat(home, true)
@@ -126,7 +127,7 @@ export function requireOwnHome({ directory, home }: Layout): void {
   throw refusal(directory, '".cni-install" in it is not the installer\'s own', `look at ${home}, and remove it`)
 }
 
-/** Turns failures of system calls into errors that say what to do. */
+/** Converts failed system calls to errors with a remedy. */
 export function orRefused<T>({ directory }: Layout, act: () => T): T {
   try {
     return act()
@@ -135,13 +136,13 @@ export function orRefused<T>({ directory }: Layout, act: () => T): T {
   }
 }
 
-/** The error of a directory in which nothing was changed. */
+/** Returns the error for a directory in which nothing was changed. */
 export function refusal(directory: string, reason: string, details?: string): CniError {
   const more = details === undefined ? {} : { details }
   return new CniError(Code.Io, `Cannot install into "${directory}": ${reason}`, more)
 }
 
-/** The error that a failure stands for: those that have a way out say which. */
+/** Returns the error for a failure, with a remedy if one is known. */
 function refusalOf(directory: string, cause: unknown): CniError {
   if (isCniError(cause)) return cause
   const [, reason, details] = reasons.find(([names]) => isErrno(cause, ...names)) ?? []

@@ -10,41 +10,47 @@ import {
   printJson,
 } from "../pkg/types/mod.ts"
 
-/** The layout of manifests and of lists of steps. One with a larger number is of a newer version of the installer. */
+/** The format of manifests and of lists of steps. A larger number belongs to a newer version of the installer. */
 export const FORMAT = 1
 
 /** A file that was installed. */
 export interface Placed {
   /** See `contentOf`. */
   readonly content: string
-  /** What it says of itself: "cni-plugins v0.1.0". */
+  /** The version that it prints: "cni-plugins v0.1.0". */
   readonly version?: string
-  /** What another's file had that was displaced, and is kept. */
+  /** The content of the foreign file that it replaced and that is kept. */
   readonly displaced?: string
 }
 
 /** The files of a suite by their names. */
 type Placements = Readonly<Record<string, Placed>>
 
-/** What is installed in a directory, and what was before. */
+/** The present installation of a directory, and the previous one. */
 export interface Manifest {
-  /** Counts the installations in this directory. */
+  /** The number of installations in this directory. */
   readonly generation: number
-  /** When the run of the installer began, as Date.toISOString has it; the same in all of its directories, and greater in those of a later run. */
+  /**
+   * The start time of the installer's run, as Date.toISOString formats it. It is the same in all directories of the
+   * run, and greater in later runs.
+   */
   readonly installed: string
-  /** The directories of the installation, this one among them, in its order; empty after a rollback. */
+  /** All directories of the installation in order, including this one. Empty after a rollback. */
   readonly directories: readonly string[]
-  /** The directory that the files came from. */
+  /** The source directory of the files. */
   readonly from: string
   readonly files: Placements
-  /** What a rollback goes back to; undefined after one. */
+  /** The state that a rollback restores. Undefined after a rollback. */
   readonly before?: Before | undefined
 }
 
-/** What an installation found. */
+/** The state before an installation. */
 export type Before = Pick<Manifest, "installed" | "from" | "files">
 
-/** Reads a manifest; `undefined` when it does not exist. Throws code 5 for a damaged one, or one of a newer version. */
+/**
+ * Reads a manifest, or returns `undefined` if it does not exist. Throws code 5 for a damaged one, or one of a newer
+ * version.
+ */
 export function readManifest(path: string): Manifest | undefined {
   const root = readDocument(path, "manifest")
   if (root === undefined) return undefined
@@ -81,12 +87,12 @@ function requireText(value: JsonValue | undefined, damaged: () => CniError): str
   return value
 }
 
-/** Whether it is the name of a file in the directory itself: what a manifest says becomes part of a path. */
+/** Whether it is the name of a file in the directory itself. Names in a manifest become parts of paths. */
 export function isFileName(name: string): boolean {
   return name !== "" && !name.startsWith(".") && !name.includes("/") && !name.includes("\0")
 }
 
-/** Reads a JSON file that this installer or a newer one wrote; `undefined` when it does not exist. */
+/** Reads a JSON file of this installer or a newer one, or returns `undefined` if it does not exist. */
 export function readDocument(path: string, what: string): JsonObject | undefined {
   const bytes = findFile(path)
   if (bytes === undefined) return undefined
@@ -118,7 +124,7 @@ export function brokenDocument(path: string, what: string, reason: string, cause
   })
 }
 
-/** Writes a document and puts it on the disk, in a directory that does not count yet. Throws `EEXIST`. */
+/** Writes a document and syncs it, in a directory that is not yet committed. Throws `EEXIST`. */
 export function writeDocument(path: string, content: object): void {
   createFile(path, encodeUtf8(`${printJson({ format: FORMAT, ...content })}\n`), 0o644)
   syncPath(path)

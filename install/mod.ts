@@ -1,5 +1,6 @@
 /**
- * Installs files into a directory so that each name is whole at any moment, remembers what it did, and takes it back; docs/install.md.
+ * Installs files into a directory so that each name is complete at any moment, records it, and can undo it;
+ * docs/install.md.
  *
  * @example
  * install({ directory: "/opt/cni/bin", names: ["bridge"], source: (name) => `/srv/new/${name}`, from: "/srv/new" })

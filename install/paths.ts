@@ -1,16 +1,16 @@
 import { decodeUtf8 } from "../pkg/engine/mod.ts"
 import { dirname, findFile, findStat, isDirectory, join, readDirectory, unlessErrno } from "../pkg/libc/mod.ts"
 
-/** The directories of a runtime: where it looks for plugins, in its order, and for configurations. */
+/** The directories of a runtime: those of plugins in search order, and those of configurations. */
 export interface RuntimePlaces {
-  /** None when it names only the other. */
+  /** Empty if the file names only the other. */
   readonly binDirs: readonly string[]
   readonly confDir: string | undefined
-  /** The file that says so. */
+  /** The configuration file. */
   readonly file: string
 }
 
-/** A runtime's configuration in TOML: the table in which the directories stand, and their keys. */
+/** The format of a runtime's configuration in TOML: the table of the directories, and their keys. */
 interface Dialect {
   readonly table: RegExp
   readonly binKeys: readonly string[]
@@ -28,7 +28,9 @@ const crio: Dialect = {
   confKey: "network_dir",
 }
 
-/** Where runtimes have their configuration; a folder's files count in the order of their names, later ones more. */
+/**
+ * The paths of runtimes' configurations. Files in a folder apply in the order of their names, and later ones override.
+ */
 const configurations: readonly (readonly [dialect: Dialect, ...paths: string[]])[] = [
   [containerd, "/var/lib/rancher/k3s/agent/etc/containerd/config.toml"],
   [containerd, "/var/lib/rancher/rke2/agent/etc/containerd/config.toml"],
@@ -36,7 +38,7 @@ const configurations: readonly (readonly [dialect: Dialect, ...paths: string[]])
   [crio, "/etc/crio/crio.conf", "/etc/crio/crio.conf.d"],
 ]
 
-/** Directories of plugins that are known: of kubeadm and most runtimes, Debian, Fedora, CRI-O on read-only systems, k3s. */
+/** Known plugin directories: of kubeadm and most runtimes, Debian, Fedora, CRI-O on read-only systems, k3s. */
 const knownBinDirs = [
   "/opt/cni/bin",
   "/usr/lib/cni",
@@ -45,7 +47,7 @@ const knownBinDirs = [
   "/var/lib/rancher/k3s/data/cni",
 ]
 
-/** The directories that the runtimes of this node name in their configuration; `root` is in front of every path. */
+/** Returns the directories in the configuration of this node's runtimes. `root` precedes every path. */
 export function runtimePlaces(root = ""): RuntimePlaces[] {
   return configurations.flatMap(([dialect, ...paths]): RuntimePlaces[] => {
     let found: RuntimePlaces | undefined
@@ -64,20 +66,23 @@ export function runtimePlaces(root = ""): RuntimePlaces[] {
   })
 }
 
-/** Where a node has its plugins and its networks. */
+/** The directories of a node's plugins and networks. */
 export interface NodeDirectories {
   readonly binDirs: readonly string[]
   readonly confDir: string
-  /** Whether a runtime's configuration names the directories of plugins. */
+  /** Whether a runtime's configuration names the plugin directories. */
   readonly isOfRuntime: boolean
-  /** How the directories were found, for people: "as /etc/containerd/config.toml says". */
+  /** The source of the directories, for messages: "as /etc/containerd/config.toml says". */
   readonly origin: string
 }
 
 const DEFAULT_BIN_DIR = "/opt/cni/bin"
 const DEFAULT_CONF_DIR = "/etc/cni/net.d"
 
-/** Returns the directories in which the runtime of this node looks: those of its configuration, else the usual one that exists. */
+/**
+ * Returns the directories that this node's runtime reads: those of its configuration, or else the usual one that
+ * exists.
+ */
 export function nodeDirectories(root = ""): NodeDirectories {
   const runtimes = runtimePlaces(root)
   const first = runtimes.find(({ binDirs }) => binDirs.length > 0)
@@ -90,12 +95,15 @@ export function nodeDirectories(root = ""): NodeDirectories {
   }
 }
 
-/** Returns the directories where a package has its plugins, by that of its tool: /usr/lib/cni and /usr/libexec/cni for /usr/bin. */
+/**
+ * Returns the plugin directories of a package, by the directory of its tool: /usr/lib/cni and /usr/libexec/cni for
+ * /usr/bin.
+ */
 export function packagedBinDirs(toolDirectory: string): string[] {
   return ["lib", "libexec"].map((name) => join(dirname(toolDirectory), name, "cni"))
 }
 
-/** The first of the usual plugin directories that exists; `undefined` when none of them does. */
+/** Returns the first usual plugin directory that exists, or `undefined`. */
 export function knownBinDir(root = ""): string | undefined {
   return knownBinDirs.find((directory) => {
     const found = findStat(`${root}${directory}`)
@@ -103,7 +111,7 @@ export function knownBinDir(root = ""): string | undefined {
   })
 }
 
-/** The files that exist and that this user may read, with their texts. */
+/** Returns the existing files that this user may read, with their texts. */
 function filesAt(root: string, path: string): { file: string; text: string }[] {
   const isFile = /\.(toml|conf)$/.test(path)
   const names = isFile ? [] : (unlessErrno(() => readDirectory(`${root}${path}`), ...UNREADABLE) ?? [])
@@ -117,7 +125,7 @@ const UNREADABLE = ["ENOENT", "ENOTDIR", "EACCES"] as const
 
 const withoutSlash = (path: string) => path.replace(/(?!^)\/+$/, "")
 
-/** The texts of a table's keys, each alone or in a list, of one line or of several; TOML 1.0. Other values are left out. */
+/** Returns the texts of a table's keys, single or in a list of one or several lines; TOML 1.0. Skips other values. */
 function readTable(text: string, table: RegExp): Record<string, string[]> {
   const keys: Record<string, string[]> = {}
   let isInside = false

@@ -4,37 +4,37 @@ import { contentOf } from "./content.ts"
 import { type Layout, refusal } from "./layout.ts"
 import type { Manifest } from "./manifest.ts"
 
-/** What an installer does with one name. */
+/** The installer's action for one name. */
 export interface Outcome {
   readonly name: string
   /**
-   * "adopted": a file of others is replaced, and kept. "restored": what was displaced comes back. "left": a file of others has taken the
-   * name since, and stays.
+   * "adopted": a foreign file is replaced and kept. "restored": a replaced file comes back. "left": a foreign file has
+   * taken the name since, and stays.
    */
   readonly did: "created" | "replaced" | "adopted" | "unchanged" | "restored" | "removed" | "left"
 }
 
-/** What a name is to have, see `contentOf`; undefined: nothing. */
+/** The wanted content of a name, see `contentOf`. Undefined for no file. */
 export interface Wish {
   readonly name: string
   readonly content: string | undefined
 }
 
-/** How names become what is wished for. */
+/** The steps from the present to the wanted state. */
 export interface Plan {
   readonly steps: readonly Step[]
   readonly outcomes: readonly Outcome[]
 }
 
-/** How files are told from those of others. */
+/** The rules that distinguish our files from foreign ones. */
 interface Rules {
-  /** The manifests by which a file is ours. */
+  /** The manifests that name our files. */
   readonly manifests: readonly (Manifest | undefined)[]
   /** The mode of new files, 0755 by default. */
   readonly mode?: number
-  /** Files of others may be replaced. */
+  /** Whether foreign files may be replaced. */
   readonly adopt: boolean
-  /** What is replaced comes back by this change, and is not kept. */
+  /** Whether this change restores replaced files, and so keeps none. */
   readonly isBack?: boolean
 }
 
@@ -76,7 +76,9 @@ function planOne(layout: Layout, { name, content: next }: Wish, rules: Rules): {
   return next === undefined ? say("left") : say("adopted", "displaced")
 }
 
-/** Throws code 5 for a file that can be neither renamed over nor removed: nothing is decided that cannot be carried out. */
+/**
+ * Throws code 5 for a file that can be neither replaced nor removed, so that every committed change can be completed.
+ */
 function requireReplaceable(layout: Layout, { name }: Step): void {
   const file = layout.file(name)
   const found = findStat(file, true)
@@ -88,7 +90,7 @@ function requireReplaceable(layout: Layout, { name }: Step): void {
   }
 }
 
-/** A file of its own: one writer could spoil all names of an inode at once. */
+/** Whether a file has a single name. Otherwise one writer could change all names of the inode at once. */
 function isWhole(file: string, mode: number): boolean {
   const found = stat(file, true)
   return !isRegularFile(found) || ((found.mode & mode) === mode && found.links === 1)

@@ -8,26 +8,25 @@ import { type Outcome, type Plan, plan, type Wish } from "./plan.ts"
 import { findLast, knownOf, requireManifest } from "./run.ts"
 import { noteSeen } from "./seen.ts"
 
-/** How an installation is taken back. */
+/** The options of a rollback. */
 export interface Manner {
-  /** Also replace files that others have placed since, and keep them. */
+  /** Whether to replace and keep foreign files that appeared since. */
   readonly adopt?: boolean
-  /** Only find out what would be done. */
+  /** Whether to only report the outcome without changes. */
   readonly dryRun?: boolean
 }
 
-/** A directory, and what became of its files. */
+/** A directory, and the outcome for its files. */
 export interface Returned {
   readonly directory: string
   readonly outcomes: readonly Outcome[]
 }
 
 /**
- * Undoes the last installation that these directories have recorded, in each directory that it changed, also in those
- * that are not named here: restores its former files and the displaced files of other programs, and removes new files.
- * A directory that it did not change stays as it is. An installation that was interrupted is carried out first, so that
- * this is the state before it; a rollback that was interrupted is carried out, and a second one changes nothing. Throws
- * code 5.
+ * Undoes the last installation that these directories have recorded, in each directory that it changed, including
+ * directories that are not named here. Restores its former files and the replaced foreign files, and removes new files.
+ * A directory that it did not change stays unchanged. First completes an interrupted installation, so that this is the
+ * state before it. Also completes an interrupted rollback, and a second rollback then changes nothing. Throws code 5.
  */
 export function rollback(directories: readonly string[], manner: Manner = {}): readonly Returned[] {
   const named = knownOf(directories)
@@ -36,18 +35,18 @@ export function rollback(directories: readonly string[], manner: Manner = {}): r
   const isOfIt = ({ manifest }: { manifest: Manifest }) => manifest.installed === last.installed
   const its = [...named, ...others].filter(isOfIt)
   const isBack = its.some(({ manifest }) => manifest.before === undefined)
-  // The other directories forget older installations first: a second rollback is not to take back those.
+  // The other directories forget older installations first, so that a second rollback does not undo those.
   const inOrder = [...named.filter((one) => !isOfIt(one)), ...its.reverse()]
   const take = (manner: Manner) =>
     inOrder.map(({ layout }) => ({
       directory: layout.directory,
       outcomes: orRefused(layout, () => rollbackOne(layout, isBack ? undefined : last.installed, manner)),
     }))
-  const planned = take({ ...manner, dryRun: true }) // what one directory refuses is told before another is changed
+  const planned = take({ ...manner, dryRun: true }) // report refusals of one directory before changing another
   return manner.dryRun ? planned : take(manner)
 }
 
-/** Undoes an installation in one directory; does nothing when `installed` is undefined. */
+/** Undoes an installation in one directory. Does nothing if `installed` is undefined. */
 function rollbackOne(layout: Layout, installed: string | undefined, manner: Manner): readonly Outcome[] {
   requireDirectory(layout.directory)
   if (manner.dryRun) return planBack(layout, requireManifest(layout), installed, manner).outcomes
@@ -87,7 +86,7 @@ function planBack(layout: Layout, manifest: Manifest, installed: string | undefi
   return plan(layout, wishes, { manifests: [manifest, readManifest(layout.manifest)], adopt, isBack: true })
 }
 
-/** Gives the file that is kept of a name its place in a change. Throws code 5 when it is not what was kept. */
+/** Puts the kept file of a name into a change. Throws code 5 if it is not the file that was kept. */
 export function bringBack(layout: Layout, manifest: Manifest, { name, next }: Step, path: string): void {
   const places = [layout.before(manifest.generation), layout.displaced].map((place) => `${place}/${name}`)
   const kept = places.find((file) => findStat(file, true) !== undefined && contentOf(file) === next)

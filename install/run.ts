@@ -3,19 +3,22 @@ import { findDecided } from "./change.ts"
 import { Layout, orRefused, requireOwnHome } from "./layout.ts"
 import { type Manifest, readManifest } from "./manifest.ts"
 
-/** A directory that something was installed into. */
+/** A directory with an installation. */
 export interface Known {
   readonly layout: Layout
   readonly manifest: Manifest
 }
 
-/** One run of an installer over directories, of which it changes those that have to be changed, in this order. */
+/** One run of an installer over directories. It changes only those that need it, in this order. */
 export class InstallerRun {
   readonly directories: readonly string[]
   readonly #installed: string
   #isBegun: boolean
 
-  /** Goes on with a run that ended between two directories. Throws code 5 for a manifest that is damaged, or of a newer version. */
+  /**
+   * Continues a run that ended between two directories. Throws code 5 for a manifest that is damaged, or of a newer
+   * version.
+   */
   constructor(directories: readonly string[]) {
     this.directories = directories
     const known = knownOf(directories)
@@ -26,25 +29,28 @@ export class InstallerRun {
     this.#installed = last && this.#isBegun ? last.manifest.installed : after(last?.manifest.installed)
   }
 
-  /** Whether a directory with this manifest, which needs no change, is to note that it belongs to the run. */
+  /** Whether a directory with this manifest, which needs no change, must record that it belongs to the run. */
   isToNote(earlier: Manifest | undefined): boolean {
     return this.#isBegun && earlier?.installed !== this.#installed
   }
 
-  /** Begins to change a directory. Returns what its manifest is to have as `installed`. */
+  /** Begins to change a directory. Returns the value of `installed` for its manifest. */
   begin(): string {
     this.#isBegun = true
     return this.#installed
   }
 }
 
-/** This moment, or where the clock was set back one that is later than an earlier one. */
+/** Returns the present time, or a time after an earlier one if the clock was set back. */
 function after(earlier: string | undefined): string {
   const least = earlier === undefined ? 0 : Date.parse(earlier) + 1
   return new Date(Math.max(Date.now(), least || 0)).toISOString()
 }
 
-/** Those of the directories that something was installed into. Throws code 5 for a manifest that is damaged, or of a newer version. */
+/**
+ * Returns the directories that have an installation. Throws code 5 for a manifest that is damaged, or of a newer
+ * version.
+ */
 export function knownOf(directories: readonly string[]): Known[] {
   return directories.flatMap((directory): Known[] => {
     const layout = new Layout(directory)
@@ -56,7 +62,7 @@ export function knownOf(directories: readonly string[]): Known[] {
   })
 }
 
-/** The directory whose installation is the last; the first of them when there are several. */
+/** Returns the directory with the last installation, or the first of several. */
 export function findLast(known: readonly Known[]): Known | undefined {
   return known.reduce<Known | undefined>(
     (last, one) => (last && last.manifest.installed >= one.manifest.installed ? last : one),
@@ -64,12 +70,12 @@ export function findLast(known: readonly Known[]): Known | undefined {
   )
 }
 
-/** The manifest of a directory, or that of a change that was decided and is not carried out. */
+/** Returns the manifest of a directory, or of its committed change that is not yet carried out. */
 function findManifest(layout: Layout): Manifest | undefined {
   return findDecided(layout)?.manifest() ?? readManifest(layout.manifest)
 }
 
-/** The manifest of a directory. Throws code 5 when nothing was installed into it. */
+/** Returns the manifest of a directory. Throws code 5 without an installation. */
 export function requireManifest(layout: Layout): Manifest {
   const found = findManifest(layout)
   if (found) return found

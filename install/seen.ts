@@ -5,8 +5,8 @@ import type { Layout } from "./layout.ts"
 import { readDocument, readManifest } from "./manifest.ts"
 
 /**
- * Notes the inodes of the files, and when these were last changed, which no program can set: as long as both are the same a file need not
- * be read to know what is in it. A hint that may be missing.
+ * Records the inodes of the files and their change times, which no program can set. While both are unchanged, the
+ * content of a file is known without reading it. The record is a hint and may be missing.
  */
 export function noteSeen(layout: Layout): void {
   const files = Object.keys(readManifest(layout.manifest)?.files ?? {})
@@ -24,7 +24,7 @@ export function noteSeen(layout: Layout): void {
   }
 }
 
-/** The names whose file is still the inode that was noted, unchanged. */
+/** Returns a function that tests whether a name's file still has its recorded, unchanged inode. */
 export function readSeen(layout: Layout): (name: string) => boolean {
   try {
     const noted = readDocument(layout.seen, "note") ?? {}

@@ -5,26 +5,26 @@ import { busy, Layout } from "./layout.ts"
 import { type Manifest, readManifest } from "./manifest.ts"
 import { readSeen } from "./seen.ts"
 
-/** How a file differs from the one that was installed. */
+/** The difference between a file and the installed one. */
 export interface Difference {
   readonly name: string
   readonly is: "replaced" | "missing" | "not executable" | "shared"
-  /** What the file has, see `contentOf`; for one that was replaced. */
+  /** The content of a replaced file, see `contentOf`. */
   readonly content?: string
 }
 
-/** What a directory has of what was installed into it. */
+/** The state of a directory's installed files. */
 export interface Verified {
   readonly manifest: Manifest
   readonly differences: readonly Difference[]
-  /** What was decided and not carried out. */
+  /** The kind of a committed change that was not carried out. */
   readonly interrupted?: Kind | undefined
 }
 
 /**
- * Compares the files of a directory with its manifest; `undefined` without a manifest. `isQuick`: a file whose inode
- * and times are unchanged is not read. Waits for a running installer. Throws code 5, code 11 when that takes long, and
- * `SyscallError`.
+ * Compares the files of a directory with its manifest. Returns `undefined` without a manifest. With `isQuick`, a file
+ * with unchanged inode and times is not read. Waits for a running installer. Throws code 5, code 11 when that takes
+ * long, and `SyscallError`.
  */
 export function verify(directory: string, { isQuick = false, mode = 0o755 } = {}): Verified | undefined {
   const layout = new Layout(directory)
@@ -44,7 +44,7 @@ export function verify(directory: string, { isQuick = false, mode = 0o755 } = {}
     if (found !== content) return [{ name, is: "replaced", content: found }]
     const { mode: has, links, inode } = stat(file)
     if ((has & mode) !== mode) return [{ name, is: "not executable" }]
-    const kept = layout.kept(name).filter((path) => findStat(path, true)?.inode === inode) // by an installer that was killed
+    const kept = layout.kept(name).filter((path) => findStat(path, true)?.inode === inode) // by a killed installer
     return links === 1 + kept.length ? [] : [{ name, is: "shared" }]
   })
   return { manifest, differences, interrupted: decided?.kind }
