@@ -153,7 +153,7 @@ export class Hostports implements Disposable {
     })
   }
 
-  /** What the hints say may have been mapped, too: by iptables, or by a table that was flushed since. */
+  /** The mappings in the hints may have been in iptables, or in a table that was flushed since: their flows are flushed too. */
   #finish({ addresses, mappings }: HostportHints, failures: Failures): void {
     const removed = [...this.#all.deleted, ...dnatMappings(addresses, mappings)]
     const { stillOn } = this.#all

@@ -36,7 +36,7 @@ export interface HostPort {
   hostIp: Uint8Array | undefined
 }
 
-/** What arrives at a port of the host goes to a port of the container. */
+/** Packets to a port of the host go to a port of the container. */
 export interface Mapping extends HostPort {
   containerPort: number
   /** Undefined: every family that the container has an address of. */
@@ -58,7 +58,7 @@ export interface MappedAddress {
   mappings: readonly Mapping[]
 }
 
-/** What is to be mapped, for which attachment. */
+/** The mappings of one attachment. */
 export interface PortmapSpec {
   owner: Owner
   /** The path of the container's namespace. */
@@ -80,7 +80,7 @@ export interface PortmapSpec {
   openedLink: string | undefined
 }
 
-/** Where DEL looks first. It may be empty, or wrong. */
+/** Values of the configuration by which DEL looks first. They may be missing or wrong. */
 export interface HostportHints {
   readonly mappings: readonly Mapping[]
   /** Of the container. */
@@ -90,8 +90,7 @@ export interface HostportHints {
 }
 
 /**
- * What is to be mapped to where: the container's first address of each family, as the earlier plugins of the chain have
- * answered it, with the mappings that are for this family.
+ * Returns the container's first address of each family in the previous result, with the mappings for this family.
  */
 export function mappedAddresses(result: Result, ifName: string, mappings: readonly Mapping[]): MappedAddress[] {
   const addresses = result.ips.flatMap(({ address, interface: index }): Cidr[] => {
@@ -130,15 +129,15 @@ export function printIpPort(ip: Uint8Array, port: number): string {
   return familyOf(ip) === AF_INET ? `${formatIp(ip)}:${port}` : `[${formatIp(ip)}]:${port}`
 }
 
-/** Whether it is one of 127.0.0.0/8. */
+/** Returns whether an address is in 127.0.0.0/8. */
 export function isLoopback(ip: Uint8Array): boolean {
   return familyOf(ip) === AF_INET && ip[0] === 127
 }
 
 /**
- * Whether the container that holds a port is provably gone: nothing is left at the path of its namespace, and no interface
+ * Returns whether the container that holds a port is provably gone: nothing is left at the path of its namespace, and no interface
  * of the host has its name as alias, as those of our plugins have; one that has it may take two seconds to go. The device of
- * bandwidth tells nothing, since it stays until DEL or GC. A doubt counts as no.
+ * bandwidth does not count, since it stays until DEL or GC. In doubt it returns false.
  */
 export function isHolderGone(comment: string | undefined, netns: string | undefined): boolean {
   if (comment === undefined || netns === undefined || !isNothingAt(netns)) return false
@@ -173,7 +172,7 @@ export function portTaken(wanted: { port: string; target: string; owner: string 
   )
 }
 
-/** Where a port of the host leads, and for whom; undefined where nothing says it. */
+/** The target of a host port and the name of its attachment; undefined if they are unknown. */
 export interface Holder {
   target: string | undefined
   name: string | undefined

@@ -12,8 +12,8 @@ export interface HostLink {
 }
 
 /**
- * The interface that needs `route_localnet`: towards the container, by the route to it, when something is mapped that
- * 127.0.0.1 reaches. Undefined when nothing is, or there is no route. Throws `NetlinkError`.
+ * Returns the interface that needs `route_localnet`: the one of the route to the container, if a mapped port is reached by
+ * 127.0.0.1. Undefined if no port is, or without a route. Throws `NetlinkError`.
  */
 export function findLocalnetLink(addresses: readonly MappedAddress[], opened?: RouteSocket): HostLink | undefined {
   const ipv4 = addressNeedingLocalnet(addresses)
@@ -26,7 +26,7 @@ export function findLocalnetLink(addresses: readonly MappedAddress[], opened?: R
   return { name: link.name, isShared: link.kind !== "veth" && link.kind !== "tun" }
 }
 
-/** The address to which something is mapped that 127.0.0.1 reaches; undefined when nothing is. */
+/** Returns the container's IPv4 address if 127.0.0.1 reaches one of its mapped ports. */
 export function addressNeedingLocalnet(addresses: readonly MappedAddress[]): MappedAddress | undefined {
   const ipv4 = addresses.find(({ family }) => family === AF_INET)
   return ipv4?.mappings.some(({ hostIp }) => hostIp === undefined || isLoopback(hostIp)) ? ipv4 : undefined
@@ -41,7 +41,7 @@ function settingOf(link: string): string {
   return `net/ipv4/conf/${link}/route_localnet`
 }
 
-/** Whether packets from and to 127.0.0.0/8 may pass the interface. */
+/** Returns whether packets from and to 127.0.0.0/8 may pass the interface. */
 export function isLocalnetOn(link: string): boolean {
   return isLocalnetOnLink(link) || isLocalnetOnLink("all")
 }
@@ -72,8 +72,8 @@ export function checkLocalnet(link: string): void {
 }
 
 /**
- * Switches interfaces off, for a table that is to go; and on again those of `before` that stay after all. Returns those that are
- * there and could not be switched off.
+ * Switches the setting off for `links`, before their table is removed, and on again for the others of `before`. Returns the existing
+ * interfaces that could not be switched off.
  */
 export function switchLocalnetOff(links: readonly string[], before: readonly string[]): string[] {
   for (const link of before) if (!links.includes(link)) tryWriteSysctl(settingOf(link), "1")
@@ -83,7 +83,7 @@ export function switchLocalnetOff(links: readonly string[], before: readonly str
   return refused.filter((link) => findLink(host, link))
 }
 
-/** The error for interfaces that are left on. */
+/** Returns the error for interfaces whose setting stays on. */
 export function localnetStays(links: readonly string[]): CniError {
   const what = links.map((link) => `"${settingOf(link)}"`).join(", ")
   return new CniError(Code.Internal, `Cannot switch off ${what}: /proc/sys cannot be written`, {

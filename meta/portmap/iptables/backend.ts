@@ -67,7 +67,7 @@ export function iptablesHostports(filter: Filter | undefined, context: DeleteCon
   }
 }
 
-/** Guards 127.0.0.0/8 before the rules are there, which would let packets from elsewhere in. */
+/** Guards 127.0.0.0/8 before the rules are added, which would let in packets from other hosts. */
 function addGuard(context: DeleteContext, link: string, undo: Undo): void {
   const made = guardLocalnet(context.socket, link)
   undo.defer("guard 127.0.0.0/8", () => {
@@ -93,7 +93,7 @@ function addRules(socket: NetlinkSocket | undefined, spec: PortmapSpec, undo: Un
   return families.flatMap(({ ahead }) => ahead)
 }
 
-/** Returns what tells the parts of attachments, and prints the rules of a table once for all of them. */
+/** Returns a function that returns an attachment's parts; the rules of a table are printed once for all attachments. */
 function partsFinder(): (spec: PortmapSpec) => TablePart[] {
   let printed: { found: Content; texts: ReadonlySet<string> } | undefined
   const textsIn = (found: Content) => {
@@ -124,7 +124,7 @@ function change(programs: Programs, plan: (found: Content) => Change[], changes:
   }
 }
 
-/** Whether iptables maps ports of any container. Throws `CniError`, `NetlinkError`. */
+/** Returns whether iptables maps ports of any container. Throws `CniError`, `NetlinkError`. */
 export function hasIptablesHostports(socket: NetlinkSocket | undefined): boolean {
   return findEverywhere(socket, TABLE, { chains: [DNAT], parents: [] }).some(({ rules }) => rules.length > 0)
 }

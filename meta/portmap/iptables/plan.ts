@@ -126,13 +126,13 @@ function isAmong(ports: ReadonlySet<string>, rule: Rule): boolean {
   return ports.has(hostPortOf(rule) ?? "")
 }
 
-/** Whether rules are of another attachment of the same container: all are there at once, and the first ones reached. */
+/** Returns whether rules are of another attachment of the same container: all are in place, and the first ones apply. */
 function isSameContainers({ containerId }: IptablesRules, one: AttachmentRules, jumps: readonly Rule[]): boolean {
   if (one.owner !== undefined) return isOfContainer(one.owner, containerId)
   return jumps.some((jump) => isJumpCommentOf(commentOf(jump) ?? "", containerId))
 }
 
-/** Whether it has had this container's address before: a network gives an address to one container at a time. */
+/** Returns whether an attachment is a former holder of this container's address: a network gives an address to one container at a time. */
 function isFormerHolder({ network, mapped }: IptablesRules, one: AttachmentRules, jumps: readonly Rule[]): boolean {
   const ip = String(mapped.address.ip)
   if (!one.rules.some((rule) => String(translatedAddress(rule)) === ip)) return false
@@ -140,7 +140,7 @@ function isFormerHolder({ network, mapped }: IptablesRules, one: AttachmentRules
   return jumps.some((jump) => isJumpCommentIn(commentOf(jump) ?? "", network))
 }
 
-/** Where ports of these rules lead that other attachments of the container have too. */
+/** Returns the addresses of other attachments of the container that have the same ports. */
 export function findAhead(spec: IptablesRules, found: Content): Uint8Array[] {
   const ports = hostPortsOf(spec)
   return found.chains.flatMap((chain) => {
@@ -154,7 +154,7 @@ export function findAhead(spec: IptablesRules, found: Content): Uint8Array[] {
   })
 }
 
-/** What goes with an attachment: its rules in the container's chains; with the last of these the chains too. */
+/** Plans the removal of an attachment: its rules in the container's chains, and the chains with the last of these. */
 export function planDelete<R extends Rule>(found: Content<R>, owner: Owner): Removal<R> {
   const comment = ownerComment(owner)
   const comments = jumpComments(owner)
@@ -168,7 +168,7 @@ export function planDelete<R extends Rule>(found: Content<R>, owner: Owner): Rem
   return merge(removals)
 }
 
-/** What goes of a network when only these attachments are valid: all of other containers, and others' rules. */
+/** Plans the removal of all attachments to a network but the valid ones. */
 export function planGc<R extends Rule>(found: Content<R>, network: string, validOwners: readonly Owner[]): Removal<R> {
   const isOwnerStale = staleOf(network, validOwners)
   const validJumps = new Set(validOwners.flatMap(jumpComments))

@@ -45,11 +45,11 @@ export interface IptablesRules {
   mapped: MappedAddress
   /** Chains for all, each with its rules; made when they are missing. */
   shared: readonly { chain: string; rules: readonly Rule[] }[]
-  /** Where packets come into these chains; the first is to be the first in its chain. */
+  /** The rules that lead packets into these chains; the first one becomes the first rule of its chain. */
   entries: readonly Rule[]
   /** The container's own chain, for all its interfaces. */
   chain: string
-  /** In it: first a rule that does nothing but say whose the next ones are. */
+  /** The first rule in it: its comment names the owner of the rules after it. */
   label: Rule
   content: readonly Rule[]
   /** From `DNAT` to it. */
@@ -99,13 +99,13 @@ export function jumpComments(owner: Owner): string[] {
   return PREFIXES.map((prefix) => containerComment(owner, prefix))
 }
 
-/** Whether such a comment is one of this container's, in any network. A truncated comment matches no container. */
+/** Returns whether such a comment is of this container, in any network. A truncated comment matches no container. */
 export function isJumpCommentOf(comment: string, containerId: string): boolean {
   const isJumps = PREFIXES.some((prefix) => comment.startsWith(`${prefix}name: `))
   return isJumps && comment.endsWith(` id: ${JSON.stringify(containerId)}`)
 }
 
-/** Whether such a comment is one of a container in this network. */
+/** Returns whether such a comment is of a container in this network. */
 export function isJumpCommentIn(comment: string, network: string): boolean {
   return PREFIXES.some((prefix) => comment.startsWith(networkComment(network, prefix)))
 }
@@ -181,24 +181,24 @@ export function readLabel(rule: Rule): { owner: string; netns: string | undefine
   return owner ? { owner, netns: path.join(" ") || undefined } : undefined
 }
 
-/** What a rule that translates takes, as a text to compare: "tcp 8080", "tcp 8080 203.0.113.1/32". */
+/** Returns the host port of a DNAT rule, as text to compare: "tcp 8080", "tcp 8080 203.0.113.1/32". */
 export function hostPortOf(rule: Rule): string | undefined {
   if (targetOf(rule) !== "DNAT") return undefined
   const parts = [wordAfter(rule, "-p"), wordAfter(rule, "--dport"), destinationOf(rule)]
   return parts.filter((part) => part !== undefined).join(" ")
 }
 
-/** Where a rule that translates sends packets to: "10.1.0.2:80". */
+/** Returns the target of a DNAT rule: "10.1.0.2:80". */
 export function translationOf(rule: Rule): string | undefined {
   return wordAfter(rule, "--to-destination")
 }
 
-/** The address of that, without the port. */
+/** Returns the address of the target, without the port. */
 export function translatedAddress(rule: Rule): Uint8Array | undefined {
   return parseIp((translationOf(rule) ?? "").replace(/^\[?(.*?)\]?:[^:]*$/, "$1"))
 }
 
-/** Whether a jump to the chain of some rules is for a port of theirs. */
+/** Returns whether a jump to a container's chain is for a port of these rules. */
 export function isJumpFor(jump: Rule, rules: readonly Rule[]): boolean {
   const ports = wordAfter(jump, "--dports")?.split(",") ?? []
   return rules.some(

@@ -26,7 +26,7 @@ import { checkHostports, planRestore } from "./check.ts"
 import { type DeleteContext, type Deleted, deleteHostports } from "./delete.ts"
 import { canMapPorts, HOSTPORTS_TABLE } from "./table.ts"
 
-/** What a backend of port mappings does. `add` returns the addresses that ports lead to for which the new mappings stand by. */
+/** A backend of port mappings. `add` returns the addresses of other attachments of the container that have some of the ports already. */
 export type HostportBackend = RuleBackend<PortmapSpec, HostportHints | undefined, readonly Uint8Array[]>
 
 /** Port mappings in nf_tables: elements of maps, with their owner as comment. What `remove` and `gc` delete is added to `all`. */

@@ -81,9 +81,12 @@ function printPortKey(layout: TableLayout, mapping: HostPort): string {
   return set.key.map((type, at) => type.print(key[at] ?? new Uint8Array(type.size))).join(" . ")
 }
 
-/** The chain of one attachment. */
+/** The digits of the owner's hash in the name of its chain. */
+const NAME_DIGITS = 16
+
+/** Returns the chain of one attachment. */
 export function conditionsChain({ table }: TableLayout, comment: string): Chain {
-  return { table, name: `only-${sha256(comment).slice(0, 16)}` }
+  return { table, name: `only-${sha256(comment).slice(0, NAME_DIGITS)}` }
 }
 
 /** Adds the conditions of attachments whose mappings come into force, having stood by until now. Throws `NetlinkError`. */

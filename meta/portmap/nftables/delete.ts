@@ -27,14 +27,14 @@ import { decodeNote, masqueradeKeys, portKey, readDnat, replaceTable } from "./e
 import { guardOnly, readLocalnetRecord } from "./localnet-guard.ts"
 import { addDnatChain, removeOldChains, type TableLayout, tableLayout } from "./table.ts"
 
-/** What deleting works with. */
+/** The kernel's objects that a deletion needs. */
 export interface DeleteContext {
   socket: NetlinkSocket
-  /** Whether iptables needs the interfaces of `localnet_links`; asked when the last mapping goes. */
+  /** Returns whether iptables needs the interfaces of `localnet_links`; called when the last mapping is deleted. */
   isLocalnetNeeded(): boolean
 }
 
-/** What was deleted. */
+/** Deleted mappings. */
 export interface Deleted {
   deleted: DnatMapping[]
   /** The interfaces whose `route_localnet` should be off by now and cannot be switched off; the guard stays. */
@@ -93,7 +93,7 @@ function deleteFound(context: DeleteContext, find: () => TableRemoval[]): Delete
   return { deleted, stillOn: staying }
 }
 
-/** Deletes the table, but for the guards if they are needed still. */
+/** Deletes the table, except for guards that are still needed. */
 function deleteTable(
   context: DeleteContext,
   { layout, isGuardOnly }: TableRemoval,
@@ -127,16 +127,16 @@ function deleteElements(context: DeleteContext, removal: TableRemoval, isOld: bo
   return [...(isCurrent ? [] : replaceTable(context.socket, layout, [])), ...operations]
 }
 
-/** What is to go from one family's table. */
+/** The planned removal from one family's table. */
 export interface TableRemoval {
   layout: TableLayout
   changes: QueueChanges
-  /** What is to go, in the sets' keys. */
+  /** The removed elements, with the keys of their sets. */
   elements: readonly Element[]
   conditions: readonly FoundRule[]
-  /** Whether no other mapping is left. */
+  /** No other mapping is left. */
   isLast: boolean
-  /** Whether nothing is there but the guards for `route_localnet`. */
+  /** The table has only the guards for `route_localnet`. */
   isGuardOnly: boolean
 }
 
@@ -205,13 +205,13 @@ export function findByPorts(
   return undefined
 }
 
-/** Whether a map has no elements besides this owner's. */
+/** Returns whether a map has no elements besides this owner's. */
 function hasNoOther(socket: NetlinkSocket, map: NamedSet, comment: string, own: number): boolean {
   const { count, commented } = sampleElements(socket, map, comment)
   return commented === count && isCount(socket, map, own, count)
 }
 
-/** Whether a set has so many elements, and no more. Throws `NetlinkError`. */
+/** Returns whether a set has exactly so many elements. Throws `NetlinkError`. */
 export function hasOnly(socket: NetlinkSocket, set: NamedSet, count: number): boolean {
   return isCount(socket, set, count, sampleElements(socket, set, "").count)
 }

@@ -125,7 +125,7 @@ export function addressIn(set: SharedSet, { key, value }: Element): Uint8Array |
 export interface Note {
   /** The number of the attachment's elements in both families: a DEL that has found so many has found all. */
   count: number
-  /** Whether it has conditions, and with them a chain of its own. */
+  /** It has conditions, and a chain for them. */
   isConditional: boolean
   /** The prefix length of the container's network. */
   prefix: number

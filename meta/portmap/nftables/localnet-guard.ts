@@ -24,9 +24,9 @@ export interface LocalnetEntry {
 }
 
 /**
- * What is to be recorded about an interface that needs `route_localnet`, as it is now: that it is off; or that it is on, if
- * nothing tells who has switched it on. Undefined when that is known: it stands in the table, or it is on for all
- * interfaces, which portmap never does. Throws `NetlinkError`.
+ * Returns the record to add for an interface that needs `route_localnet`: that the setting is off; or that it is on, if it is unknown
+ * who has switched it on. Undefined if that is known: the table has a record, or the setting is on for all interfaces, which portmap
+ * never does. Throws `NetlinkError`.
  */
 export function missingLocalnetEntry(
   socket: Pick<NetlinkSocket, "get">,
@@ -39,7 +39,7 @@ export function missingLocalnetEntry(
   return isKnown ? undefined : { set: localnetGuarded, link }
 }
 
-/** The same, but undefined for an entry that is in the table. Throws `NetlinkError`. */
+/** Returns the same, but undefined for an entry that the table has. Throws `NetlinkError`. */
 export function unrecordedLocalnetEntry(
   socket: Pick<NetlinkSocket, "get">,
   layout: TableLayout,
@@ -134,7 +134,7 @@ export function readLocalnetRecord(
   return { links: namesIn(localnetLinks), guarded: namesIn(localnetGuarded).filter(isLocalnetOnLink) }
 }
 
-/** The table with nothing but the guards, and the record of what they are there for. */
+/** Adds the table with only the guards and the record of their interfaces. */
 export function guardOnly(layout: TableLayout, { links, guarded }: LocalnetRecord): Operation[] {
   const { localnetLinks, localnetGuarded } = layout
   if (!localnetLinks || !localnetGuarded) return []

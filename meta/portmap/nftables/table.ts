@@ -40,12 +40,15 @@ export const HOSTPORTS_TABLE = "cni_hostports"
 /** The set of interfaces whose `route_localnet` was off before. */
 export const LOCALNET_LINKS = "localnet_links"
 
+/** Between the priorities of kube-proxy and firewalld, `dstnat` and `dstnat + 10`. */
+const AFTER_SERVICES = 5
+
 /**
  * A hostPort takes no traffic of a service: the chains that translate come after kube-proxy's, which has `dstnat` in its modes iptables
  * and nftables (pkg/proxy/nftables/proxier.go). The first chain that translates a flow is the last that sees it. Before those of
  * firewalld, `dstnat + 10` (`NFT_HOOK_OFFSET`, firewall/core/nftables.py), so that a published port wins over a forwarded one.
  */
-export const DNAT_PRIORITY = NF_IP_PRI_NAT_DST + 5
+export const DNAT_PRIORITY = NF_IP_PRI_NAT_DST + AFTER_SERVICES
 
 /**
  * The bit of conntrack's labels by which the masquerades know the flows that a map here has translated: those of a service lead to the
@@ -58,9 +61,9 @@ export const MAPPED_LABEL = 127
 export interface TableLayout {
   family: Family
   table: Table
-  /** Where a port of every address of the host leads. */
+  /** The targets of ports of every address of the host. */
   ports: SharedSet
-  /** Where a port of one address of the host leads; these go first. */
+  /** The targets of ports of one address of the host; these go first. */
   addressPorts: SharedSet
   /**
    * Mapped flows that need the host's address for their answers to come back through it, by the container's address that
@@ -93,6 +96,9 @@ export interface TableLayout {
   /** The rule for `hairpin` with networks of this prefix length. There is one for each length in use. */
   hairpinRule(prefix: number): Rule
 }
+
+/** Any prefix length, for the hairpin rule of a dry run. */
+const SAMPLE_PREFIX = 24
 
 /** `RTN_LOCAL`: an address of the host. */
 const LOCAL = Uint8Array.of(2, 0, 0, 0)
@@ -240,12 +246,12 @@ export function addDnatChain({ family, dnatChains }: TableLayout): Operation[] {
   return withEncoded([add.chain(dnatChains[0])], encodedTables[family])
 }
 
-/** The rules that have to be there, with the one for hairpins of this prefix length if there is one. */
+/** Returns the required rules, with the hairpin rule of this prefix length if one is given. */
 export function requiredRules({ rules, hairpinRule }: TableLayout, hairpinPrefix: number | undefined): readonly Rule[] {
   return hairpinPrefix === undefined ? rules : [...rules, hairpinRule(hairpinPrefix)]
 }
 
-/** Whether all rules are there and in force: the kernel keeps the chains and sets for as long as a rule needs them. */
+/** Returns whether all rules are in place and in force: the kernel keeps chains and sets as long as a rule needs them. */
 export function isComplete(
   socket: Pick<NetlinkSocket, "dump" | "get">,
   layout: TableLayout,
@@ -254,7 +260,7 @@ export function isComplete(
   return hasRules(socket, layout.table, requiredRules(layout, hairpinPrefix))
 }
 
-/** The same, where the rules may also be those of an earlier build. */
+/** Returns the same, also for the rules of an earlier build. */
 export function isCompleteAsEver(
   socket: Pick<NetlinkSocket, "dump" | "get">,
   { table, endsOfComments, hairpinRule }: TableLayout,
@@ -266,12 +272,14 @@ export function isCompleteAsEver(
 }
 
 /**
- * Whether this kernel can do what `addHostports` needs for a family: nf_tables with NAT, `fib` and conntrack's labels. Where nothing is mapped
+ * Returns whether this kernel can do what `addHostports` needs for a family: nf_tables with NAT, `fib` and conntrack's labels. Where nothing is mapped
  * yet it is asked by `dryRun`. Throws `EPERM` without CAP_NET_ADMIN, and what is no answer of the kernel's.
  */
 export function canMapPorts(socket: NetlinkSocket, family: Family): boolean {
   const layout = tableLayout(family)
   return dryRun(socket, layout.table, () =>
-    isComplete(socket, layout, undefined) ? [] : [...removeOldChains(socket, layout), ...addTable(layout, [24])],
+    isComplete(socket, layout, undefined)
+      ? []
+      : [...removeOldChains(socket, layout), ...addTable(layout, [SAMPLE_PREFIX])],
   )
 }
