@@ -2,7 +2,7 @@ import type { Attachment } from "../pkg/libcni/mod.ts"
 import { ownerComment } from "../pkg/types/mod.ts"
 import { type Arguments, netnsPath, text } from "./command.ts"
 import { containerIdOf, defaults, type Terminal } from "./environment.ts"
-import { isNamespace, type NodeAttachment } from "./node/mod.ts"
+import { attachmentsOf, isNamespace, type Node, type NodeAttachment, type NodePlaces, readNode } from "./node/mod.ts"
 
 /** The words that name a container, for helps. */
 export const containerHelp = `CONTAINER is the path of a network namespace, a name from "ip netns list", or what "cni ps" shows: a container's ID, NAMESPACE/POD,
@@ -14,6 +14,14 @@ export interface NamedContainer {
   readonly netns: string | undefined
   /** Its interfaces; none for a network namespace that is attached to no network. */
   readonly attachments: readonly NodeAttachment[]
+}
+
+/** Reads this node's attachments. Throws where the records cannot be read: a container that exists would not be found. */
+export function readAttachments(places: NodePlaces): { node: Node; attachments: readonly NodeAttachment[] } {
+  const node = readNode(places, { hasRoutes: false })
+  const hidden = node.unread.find(({ what }) => what === "cache" || what === "leases")
+  if (hidden) throw new Error(`Cannot see what is attached: the ${hidden.what} cannot be read: ${hidden.reason}`)
+  return { node, attachments: attachmentsOf(node) }
 }
 
 /** Finds the container that a word of the command line names. Throws where there is none; `more` ends the message. */

@@ -22,7 +22,14 @@ import {
   watchFlags,
   word,
 } from "../../tools/command.ts"
-import { asFound, containerHelp, findAttachment, findContainer, selectionOf } from "../../tools/containers.ts"
+import {
+  asFound,
+  containerHelp,
+  findAttachment,
+  findContainer,
+  readAttachments,
+  selectionOf,
+} from "../../tools/containers.ts"
 import { attachmentOf, type Terminal } from "../../tools/environment.ts"
 import { networksOf, requireNetwork } from "../../tools/known-networks.ts"
 import {
@@ -31,6 +38,7 @@ import {
   isNamespace,
   lostBridge,
   type NodeAttachment,
+  type NodePlaces,
   readNode,
   recordedNetwork,
 } from "../../tools/node/mod.ts"
@@ -139,7 +147,7 @@ function newAttachment(args: Arguments, terminal: Terminal): Attachment {
   const [name, containerId, ifName] = [word(args, 1), text(args, "container-id"), text(args, "ifname")]
   const path = netnsPath(name)
   if (containerId !== undefined || isNamespace(path)) return attachmentOf(terminal.env, path, { containerId, ifName })
-  const { netns, attachments } = findContainer(name, nodeOf(args, terminal).attachments)
+  const { netns, attachments } = findContainer(name, readAttachments(placesOf(args, terminal)).attachments)
   if (netns === undefined) throw new Error(`Cannot attach container "${name}": its network namespace is not recorded`)
   return attachmentOf(terminal.env, netns, { containerId: attachments[0]?.containerId, ifName })
 }
@@ -155,7 +163,8 @@ interface Asked {
 /** Finds the attachment. Throws if the arguments name none, unless `--container-id` names the container. */
 function findAsked(args: Arguments, terminal: Terminal): Asked {
   const [network, name, containerId] = [word(args, 0), word(args, 1), text(args, "container-id")]
-  const { node, attachments } = nodeOf(args, terminal)
+  const places = placesOf(args, terminal)
+  const { node, attachments } = containerId === undefined ? readAttachments(places) : nodeOf(places)
   requireNetwork(network, networksOf(node, attachments, network))
   const asked = attachmentOf(terminal.env, netnsPath(name), { containerId, ifName: text(args, "ifname") })
   const known =
@@ -184,8 +193,9 @@ function networkForDel({ known }: Asked, args: Arguments, terminal: Terminal): N
   }
 }
 
-function nodeOf(args: Arguments, terminal: Terminal) {
-  const node = readNode(placesOf(args, terminal), { hasRoutes: false })
+/** By the runtime's rules DEL goes on without records. */
+function nodeOf(places: NodePlaces) {
+  const node = readNode(places, { hasRoutes: false })
   return { node, attachments: attachmentsOf(node) }
 }
 

@@ -21,7 +21,7 @@ import {
   wantsJson,
   word,
 } from "../../tools/command.ts"
-import { containerHelp, findContainer } from "../../tools/containers.ts"
+import { containerHelp, findContainer, readAttachments } from "../../tools/containers.ts"
 import type { Terminal } from "../../tools/environment.ts"
 import {
   attachmentsOf,
@@ -206,7 +206,7 @@ function rowAsJson([what = "", kind = "", name = "", of = ""]: string[]): JsonOb
  * intended one would be deleted.
  */
 function keptOf(network: string, keep: readonly string[], args: Arguments, terminal: Terminal): AttachmentId[] {
-  const all = attachmentsOf(readNode(placesOf(args, terminal), { hasRoutes: false }))
+  const all = readAttachments(placesOf(args, terminal)).attachments
   const own = all.filter((one) => one.network === network)
   return keep.flatMap((name) => {
     const exact = own.filter((one) => [nameOf(one), ownerComment(one)].includes(name))

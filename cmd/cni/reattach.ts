@@ -1,9 +1,9 @@
 import { addNetwork, delNetwork, type Network, parseNetworkList, type Runtime } from "../../pkg/libcni/mod.ts"
 import { isJsonObject, type JsonObject, messageOf, ownerComment, printJson } from "../../pkg/types/mod.ts"
 import { type Command, nodeFlags, placesOf, runtimeFlags, runtimeOf, wantsJson } from "../../tools/command.ts"
-import { containerHelp, findContainer } from "../../tools/containers.ts"
+import { containerHelp, findContainer, readAttachments } from "../../tools/containers.ts"
 import { listOfNetworks, networksOf } from "../../tools/known-networks.ts"
-import { attachmentsOf, ipamOf, type NodeAttachment, readNode } from "../../tools/node/mod.ts"
+import { ipamOf, type NodeAttachment } from "../../tools/node/mod.ts"
 
 /** `cni reattach` */
 export const reattach: Command = {
@@ -24,8 +24,7 @@ Examples:
   cni reattach pods/0c1b2a394857/eth0`,
   async run(args, terminal) {
     const runtime = runtimeOf(args, terminal)
-    const node = readNode(placesOf(args, terminal), { hasRoutes: false })
-    const attachments = attachmentsOf(node)
+    const { node, attachments } = readAttachments(placesOf(args, terminal))
     const networks = networksOf(node, attachments)
     const chosen = new Set(args.words.flatMap((word) => chosenBy(word, attachments, networks)))
     const failures: string[] = []

@@ -77,3 +77,21 @@ test("DEL of a container that is not attached is an error; by the runtime's rule
   expect((await lab.cni(["del", "pods", pod.path])).exitCode).toBe(0)
   expect((await lab.cni(["del", "pods", pod.path])).exitCode).toBe(1)
 })
+
+test("where the records cannot be read, a name is not said to be unknown", async () => {
+  await using lab = await NodeLab.create()
+  const pod = await lab.addPod()
+  await lab.host.exec("chmod", ["o+w", "/var/lib/cni"])
+  for (const line of [
+    ["check", "pods", pod.path],
+    ["del", "pods", "shop/web"],
+    ["diff", "pods", "shop/web"],
+    ["gc", "pods", "--keep", "shop/web"],
+    ["reattach", "shop/web"],
+  ])
+    expect({ line, ...(await lab.cni(line)) }).toMatchObject({
+      ...{ line, exitCode: 1, stdout: "" },
+      stderr: expect.stringContaining("Cannot see what is attached: the cache cannot be read: "),
+    })
+  expect((await pod.exec("ip", ["link", "show", "eth0"])).exitCode).toBe(0)
+})

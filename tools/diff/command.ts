@@ -14,9 +14,8 @@ import {
   text,
   word,
 } from "../command.ts"
-import { asFound, containerHelp, findAttachment, selectionOf } from "../containers.ts"
+import { asFound, containerHelp, findAttachment, readAttachments, selectionOf } from "../containers.ts"
 import { attachmentOf, type Terminal } from "../environment.ts"
-import { attachmentsOf, readNode } from "../node/mod.ts"
 import { type ScreenSize, tinted, wrapped } from "../screen.ts"
 import { compareGateways, compareRules, compareWithKernel, type Difference } from "./compare.ts"
 
@@ -74,7 +73,7 @@ function attachmentIn(network: string, args: Arguments, terminal: Terminal): Att
   const [name, containerId, ifName] = [word(args, 1), text(args, "container-id"), text(args, "ifname")]
   const meant = attachmentOf(terminal.env, netnsPath(name), { containerId, ifName })
   if (containerId !== undefined) return meant
-  const attachments = attachmentsOf(readNode(placesOf(args, terminal), { hasRoutes: false }))
+  const { attachments } = readAttachments(placesOf(args, terminal))
   return asFound(meant, findAttachment(name, selectionOf(network, args, terminal), attachments))
 }
 
