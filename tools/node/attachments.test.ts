@@ -138,6 +138,12 @@ describe("what names one attachment is one", () => {
   })
 })
 
+test("what could not be read is not missing: a link is no orphan where the cache is unknown", () => {
+  const links = [linkOf({ alias: "lab/c1/eth0" })]
+  expect(only({ links }).orphan).toEqual(["link without cache entry"])
+  expect(only({ links, unread: [{ what: "cache", reason: "EACCES" }] }).orphan).toEqual([])
+})
+
 describe("ports", () => {
   const rule = {
     hostPort: "8080/tcp",

@@ -211,7 +211,7 @@ function finish(draft: Draft, node: Node, find: FindInhabitant, ofContainer: rea
     addresses,
     ...portsOf(draft, node, ofContainer),
     rules,
-    orphan: orphanReasons({ sources, netns: draft.netns, isAlive, isLeaseStale }, link),
+    orphan: orphanReasons({ sources, netns: draft.netns, isAlive, isLeaseStale }, link, node.unread),
     pod,
     netns,
     isAlive,
@@ -258,6 +258,7 @@ function hostEndOf(result: Result | undefined, links: readonly NodeLink[]): Node
 function orphanReasons(
   { sources, isAlive, netns, isLeaseStale }: Pick<Draft, "sources" | "netns" | "isAlive" | "isLeaseStale">,
   link: NodeLink | undefined,
+  unread: Node["unread"],
 ): string[] {
   const has = (source: Source) => sources.has(source)
   const reasons: string[] = []
@@ -266,7 +267,7 @@ function orphanReasons(
     if (has("cache")) reasons.push("cache entry without namespace")
     if (has("rule")) reasons.push("rules without namespace")
   } else if (has("lease") && isLeaseStale) reasons.push("lease of an earlier boot or namespace")
-  if (has("cache")) return reasons
+  if (has("cache") || unread.some(({ what }) => what === "cache" || what === "leases")) return reasons
   if (has("link")) reasons.push("link without cache entry")
   if (has("rule") && !has("lease")) reasons.push("rules without lease")
   if (has("lease") && netns === undefined && link === undefined) reasons.push("lease without cache entry")
