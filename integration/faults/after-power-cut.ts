@@ -11,21 +11,21 @@ import {
 } from "../lab/mod.ts"
 import { mountImage } from "./failing-disk.ts"
 
-/** Addresses of each of both range sets. */
+/** The number of addresses in each of the two range sets. */
 const capacity = 13
 const ranges = [[{ subnet: "10.67.0.0/28" }], [{ subnet: "fd67::/124", rangeEnd: "fd67::e" }]]
 export const ours = `${builtPlugins}/host-local`
-/** A directory that is the host's alone. */
+/** A directory that only this host sees. */
 export const place = "/run/cni"
 const theirs = "/usr/lib/cni/host-local"
 
-/** The configuration of host-local that these leases are of; `undefined` is its own directory. */
+/** Returns host-local's configuration of these leases. `undefined` is its default directory. */
 export function leasesConfig(dataDir?: string): object {
   const ipam = { type: "host-local", ...(dataDir === undefined ? {} : { dataDir }), ranges }
   return { cniVersion: "1.1.0", name: "lab", type: "host-local", ipam }
 }
 
-/** host-local on a node, by the disk that a store is on. */
+/** host-local on a node, with a store on a given disk. */
 export class Leases {
   readonly #host: HostNamespace
   readonly #dataDir: string
@@ -46,7 +46,7 @@ export class Leases {
     return ips.map(({ address }) => address.replace(/\/.*/, ""))
   }
 
-  /** ADDs until one is refused for want of addresses: what they were given. */
+  /** Calls ADD until one fails because the pool is full. Returns the addresses of each. */
   async fill(): Promise<string[][]> {
     const got: string[][] = []
     for (;;) {
@@ -59,27 +59,27 @@ export class Leases {
     }
   }
 
-  /** What the files of the reservations hold, by address. */
+  /** Returns the content of the reservation files by address. */
   reservations(): Map<string, string> {
     const directory = this.#host.file(`${this.#dataDir}/lab`)
     const names = readdirSync(directory).filter((name) => /^10\.|^fd67:/.test(name))
     return new Map(names.map((name) => [name, readFileSync(`${directory}/${name}`, "latin1")]))
   }
 
-  /** The files of reservations that do not hold what they should. */
+  /** Returns the reservation files with wrong content. */
   torn(): string[] {
     return [...this.reservations().values()].filter((text) => !/^[\w-]+\r\neth0$/.test(text))
   }
 }
 
-/** A disk as a power cut has left it, and whom the runtime took for alive. */
+/** A disk after a power cut, and the containers that the runtime considers alive. */
 export interface Cut {
   readonly image: string
-  /** Those in an ADD or DEL among them. */
+  /** Includes containers during an ADD or DEL. */
   readonly living: readonly string[]
 }
 
-/** How many reservations of an image are torn. */
+/** Returns the number of torn reservations in an image. */
 export async function countTorn(host: HostNamespace, image: string): Promise<number> {
   const at = `${place}/looked-at`
   await mountImage(host, image, at)
@@ -88,7 +88,7 @@ export async function countTorn(host: HostNamespace, image: string): Promise<num
   return torn
 }
 
-/** The boot after a power cut: answers how many reservations were torn. */
+/** Boots after a power cut. Returns the number of torn reservations. */
 export async function comeBack(host: HostNamespace, { image, living }: Cut): Promise<number> {
   const at = `${place}/${image.replace(/.*\//, "")}`
   await mountImage(host, image, at)
@@ -98,7 +98,7 @@ export async function comeBack(host: HostNamespace, { image, living }: Cut): Pro
   const found = leases.reservations()
   const torn = leases.torn().length
 
-  // Upstream's plugin on what the power cut has left.
+  // Runs upstream's plugin on the remains of the power cut.
   const go = new Leases(host, `${at}-go/networks`)
   const given = await go.add(theirs, "go")
   for (const address of given) equal(found.get(address), undefined)

@@ -4,7 +4,7 @@ import { CProgram, fail, type PluginOutput } from "../lab/mod.ts"
 
 let program: CProgram | undefined
 
-/** Builds the program `between`, `between.c`, for the tests of a file; to be called by each file that uses `between`. */
+/** Builds the program `between` (`between.c`) for the tests of a file. Each file that uses `between` must call it. */
 export function useBetween(): void {
   beforeAll(async () => {
     program = await CProgram.build(join(import.meta.dir, "between.c"))
@@ -12,15 +12,18 @@ export function useBetween(): void {
   afterAll(() => program?.[Symbol.asyncDispose]())
 }
 
-/** What `between` adds to the exit code of a program that ended before its n-th system call. */
+/** The offset of `between`'s exit code if the program ended before its n-th system call. */
 export const endedBefore = 64
 
-/** A command line, for `PluginCall.under`, that does something between the system calls of the program that follows it. */
+/** Returns a command line for `PluginCall.under` that acts between the system calls of the program after it. */
 export function between(at: number, how: string, ...words: readonly string[]): string[] {
   return [program?.path ?? "", String(at), how, ...words, "--"]
 }
 
-/** Throws unless a call has succeeded, or failed with one error that says what could not be done: nothing that broke in our own code. */
+/**
+ * Throws unless a call succeeded, or failed with one error that names the failed action. An error in our own code also
+ * throws.
+ */
 export async function expectClean(output: PluginOutput): Promise<void> {
   if (output.exitCode === 0) return
   const { msg } = await fail(Promise.resolve(output))

@@ -20,18 +20,21 @@ import {
   waitFor,
 } from "../lab/mod.ts"
 
-/** The plugins of a network in their order, as a runtime calls them. */
+/** The plugins of a network in the order in which a runtime calls them. */
 export interface Chain {
   readonly plugins: readonly { readonly type: string; readonly keys: object }[]
-  /** Which of them are killed, by their place; by default all. */
+  /** The indexes of the killed plugins. All by default. */
   readonly killed?: readonly number[]
   readonly iptables?: IptablesKind
 }
 
-/** A host port, and a number from which a plugin has its device or VLAN. */
+/** A host port, and a number that identifies a plugin's device or VLAN. */
 const place = { network: "lab", port: 8080 } as const
 
-/** What a plugin is killed in by itself: with as much to do as there is; a chained one behind bridge. */
+/**
+ * Returns the chain in which a plugin is killed, with as much work for it as possible. A chained plugin runs after
+ * bridge.
+ */
 export function chainOf(plugin: string): Chain {
   const row = pluginRow(plugin)
   const own = row.role === "interface" ? interfacePlugin(plugin).network(interfacePlugin(plugin).everything) : {}
@@ -40,7 +43,10 @@ export function chainOf(plugin: string): Chain {
   return { plugins: [{ type: "bridge", keys: gatewayBridge("lab") }, one], killed: [1] }
 }
 
-/** Changes that host-local leaves on purpose: its lock, the place in the pool, and its index when nothing is on its way. */
+/**
+ * Whether host-local leaves a change on purpose: its lock, its position in the pool, and its index when no call is in
+ * progress.
+ */
 function isTrace({ section, line }: Change): boolean {
   if (section !== "/var/lib/cni") return false
   return /^\/var\/lib\/cni\/networks\/[^/]+\/(lock |last_reserved_ip\.|\.index\/((owners|used|seal)\b|new\/$|$))/.test(
@@ -48,7 +54,7 @@ function isTrace({ section, line }: Change): boolean {
   )
 }
 
-/** One container on a host, and a chain that it is attached by: what was there before, and what differs now. */
+/** A container on a host and its plugin chain. Compares the present state with the recorded one. */
 export class ChainHost implements AsyncDisposable {
   readonly host: HostNamespace
   readonly chain: Chain
@@ -56,7 +62,7 @@ export class ChainHost implements AsyncDisposable {
   #pod: ContainerNamespace
   #before: Snapshot = {}
   #inside: Snapshot = {}
-  /** What the last plugin answered when all were added. */
+  /** The last plugin's answer after all ADDs. */
   answer: PluginResult | undefined
 
   private constructor(host: HostNamespace, pod: ContainerNamespace, chain: Chain) {
@@ -66,7 +72,7 @@ export class ChainHost implements AsyncDisposable {
     this.#role = pluginRow(chain.plugins[0]?.type ?? "").role
   }
 
-  /** Attaches a container once, so that what stays on purpose is there already. */
+  /** Creates the host, and attaches a container once so that the objects that stay on purpose exist. */
   static async create(chain: Chain): Promise<ChainHost> {
     const host = await hostFor(...chain.plugins.map(({ type }) => type))
     if (chain.iptables) await chooseIptables(host, chain.iptables)
@@ -77,7 +83,7 @@ export class ChainHost implements AsyncDisposable {
     return scene
   }
 
-  /** Takes what is there now for what has to be there, when the kernel has done what it does in its own time, as IPv6's routes. */
+  /** Records the present state as expected, after delayed changes of the kernel, such as IPv6's routes. */
   async remember(): Promise<void> {
     await waitFor(async () => {
       const [before, inside] = [this.#before, this.#inside]
@@ -95,13 +101,13 @@ export class ChainHost implements AsyncDisposable {
     )
   }
 
-  /** The attachments that a verb is called for, in its order: DEL goes backwards. */
+  /** Returns the attachments that a verb calls, in its order. DEL is in reverse. */
   calls(verb: PluginCall["verb"]): { at: number; attachment: Attachment }[] {
     const inOrder = this.#attachments.map((attachment, at) => ({ at, attachment }))
     return verb === "DEL" ? inOrder.reverse() : inOrder
   }
 
-  /** Adds the container by the plugins before `end`; answers what the next one is told. */
+  /** Adds the container by the plugins before `end`. Returns the input of the next one. */
   async add(end = this.chain.plugins.length): Promise<object> {
     let told: object = {}
     for (const { attachment } of this.calls("ADD").slice(0, end)) {
@@ -111,7 +117,7 @@ export class ChainHost implements AsyncDisposable {
     return told
   }
 
-  /** DEL of the whole chain; `keysOf` answers the configuration that a plugin is called with. */
+  /** Calls DEL of the whole chain. `keysOf` returns the configuration for a plugin. */
   async del(keys: object = {}, call: Partial<PluginCall> = {}, keysOf = (own: object): object => own): Promise<void> {
     for (const { attachment } of this.calls("DEL")) {
       const config = keysOf(attachment.config)
@@ -119,12 +125,12 @@ export class ChainHost implements AsyncDisposable {
     }
   }
 
-  /** GC of the whole chain: no attachment is valid. */
+  /** Calls GC of the whole chain without valid attachments. */
   async collect(): Promise<void> {
     for (const { attachment } of this.calls("GC")) await succeed(attachment.run("GC", nothingValid))
   }
 
-  /** Removes the container; what comes later is about another. */
+  /** Removes the container. Later calls concern another one. */
   async removeContainer(): Promise<void> {
     await this.host.removeContainer(this.#pod)
   }
@@ -132,7 +138,7 @@ export class ChainHost implements AsyncDisposable {
   async replaceContainer(): Promise<void> {
     this.#pod = await this.host.addContainer()
     if (this.#role === "loopback")
-      // Once it has been up, the kernel's own `lo` keeps 127.0.0.1 when it goes down.
+      // After `lo` was up once, it keeps 127.0.0.1 when it goes down.
       for (const state of ["up", "down"]) await this.#pod.exec("ip", ["link", "set", "lo", state])
     this.#inside = await takeSnapshot(this.#pod)
   }
@@ -142,12 +148,12 @@ export class ChainHost implements AsyncDisposable {
     return this.#role === "device"
   }
 
-  /** What of the host differs, as text; "" when all is as before. */
+  /** Returns the differences on the host as text, or "" for none. */
   async hostChanges(isAllowed: (change: Change) => boolean = () => false): Promise<string> {
     return changes(this.#before, await takeSnapshot(this.host), (change) => isTrace(change) || isAllowed(change))
   }
 
-  /** What of the container differs. */
+  /** Returns the differences in the container as text. */
   async containerChanges(): Promise<string> {
     return changes(this.#inside, await takeSnapshot(this.#pod), () => false)
   }
@@ -157,7 +163,7 @@ export class ChainHost implements AsyncDisposable {
   }
 }
 
-/** Keys by which GC is told that no attachment is valid. */
+/** Keys that tell GC that no attachment is valid. */
 export const nothingValid = { "cni.dev/valid-attachments": [] }
 
 function changes(before: Snapshot, after: Snapshot, isAllowed: (change: Change) => boolean): string {

@@ -2,12 +2,12 @@ import { readdirSync, readFileSync } from "node:fs"
 import { join } from "node:path"
 import { type Chance, type HostNamespace, TemporaryDirectory } from "../lab/mod.ts"
 
-/** A file system of this kernel, and how much room it wants at least. */
+/** File systems of this kernel, and their minimum size. */
 export const fileSystems = { ext4: "64M", xfs: "320M" } as const
 
 /**
- * A disk of a host: a file system in a file, of which a copy is what is on the disk at that moment. What the kernel has not written
- * yet is not in it, as after a power cut.
+ * A disk of a host: a file system in a file. A copy of the file is the disk's content at that moment. The copy lacks
+ * data that the kernel has not yet written, as after a power cut.
  */
 export class FailingDisk implements AsyncDisposable {
   readonly #directory: TemporaryDirectory
@@ -21,7 +21,7 @@ export class FailingDisk implements AsyncDisposable {
     this.#device = device
   }
 
-  /** Makes one, and mounts it on a directory of the host. */
+  /** Creates a disk, and mounts it on a directory of the host. */
   static async create(host: HostNamespace, fileSystem: keyof typeof fileSystems, at: string): Promise<FailingDisk> {
     await using stack = new AsyncDisposableStack()
     const directory = stack.use(await TemporaryDirectory.create("cni-power-cut", "/var/tmp"))
@@ -34,17 +34,17 @@ export class FailingDisk implements AsyncDisposable {
     return new FailingDisk(directory, host, device.replace("/dev/", ""))
   }
 
-  /** What is on the disk now, as an image. */
+  /** Copies the disk's present content as an image. */
   async cut(number: number): Promise<string> {
     const image = this.#directory.join(`cut-${number}`)
     for (;;) {
       const before = this.#written()
       await this.#host.exec("cp", ["--sparse=always", this.#directory.join("disk"), image])
-      if (before === this.#written()) return image // else the copy may have a later block without an earlier one
+      if (before === this.#written()) return image // otherwise the copy may have a later block without an earlier one
     }
   }
 
-  /** The same, while nothing else of this process goes on. */
+  /** Copies the disk synchronously, so that nothing else of this process runs. */
   cutNow(number: number): string {
     const image = this.#directory.join(`cut-${number}`)
     for (;;) {
@@ -55,7 +55,7 @@ export class FailingDisk implements AsyncDisposable {
     }
   }
 
-  /** How much has been written, and what is on its way. */
+  /** Returns the statistics of completed and pending writes. */
   #written(): string {
     const [, , , , writes, , sectors, , inFlight] = readFileSync(`/sys/block/${this.#device}/stat`, "utf8")
       .trim()
@@ -68,25 +68,27 @@ export class FailingDisk implements AsyncDisposable {
   }
 }
 
-/** Mounts an image in the host: the kernel replays its journal. */
+/** Mounts an image in the host. The kernel replays its journal. */
 export async function mountImage(host: HostNamespace, image: string, at: string): Promise<void> {
   await host.exec("mkdir", ["-p", at])
   await host.exec("mount", ["-o", "loop", image, at])
 }
 
-/** Another program's fsync(2) of a file of its own: the journal takes all names along, of the files of others no bytes. */
+/**
+ * Calls fsync(2) on another program's file. The journal then commits all file names, but not the data of other files.
+ */
 export async function syncAnother(host: HostNamespace, disk: string): Promise<void> {
   await host.exec("dd", ["if=/dev/zero", `of=${disk}/other`, "bs=4k", "count=4", "conv=fsync", "status=none"])
 }
 
-/** What has reached the disk in the meantime: names, some of a store's files, now and then everything. */
+/** Writes a random part to the disk: names, some files of a store, or sometimes everything. */
 export async function disturb(host: HostNamespace, chance: Chance, disk: string, store: string): Promise<void> {
   const index = tryList(host.file(join(store, ".index"))).map((name) => join(store, ".index", name))
   const files = tryList(host.file(store)).map((name) => join(store, name))
   const what = chance.below(12)
   if (what === 0) await host.exec("sync", ["--file-system", disk])
   else if (what < 7 || files.length === 0) await syncAnother(host, disk)
-  else await host.tryExec("sync", ["--data", chance.of(what < 10 ? files : index)]) // which may be gone by now
+  else await host.tryExec("sync", ["--data", chance.of(what < 10 ? files : index)]) // the file may be deleted
 }
 
 function tryList(directory: string): string[] {

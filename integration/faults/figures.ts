@@ -1,10 +1,10 @@
 import { afterAll } from "bun:test"
 import { tellFigure } from "../lab/mod.ts"
 
-/** Counts one try of a kind; what it throws fails the test, and does not count as held. */
+/** Counts one try of a kind. An error of the try fails the test, and the try counts as failed. */
 export type Count = (what: string, act: () => Promise<void>) => Promise<void>
 
-/** Counts what the tests of a file try, by kinds, and tells the figures at its end. */
+/** Counts the tries of a test file by kind, and reports the figures at its end. */
 export function useTally(): Count {
   const figures = new Map<string, { tried: number; held: number }>()
   afterAll(async () => {

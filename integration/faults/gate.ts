@@ -1,18 +1,18 @@
-/** A door that many may go through together, or one alone: first come, first served. */
+/** A lock for many shared users or one exclusive user, in the order of requests. */
 export class Gate {
-  /** Ends when all that came before have ended. */
+  /** Resolves when all earlier users have ended. */
   #last: Promise<unknown> = Promise.resolve()
-  /** Those that are inside together since the last one that was alone. */
+  /** The shared users since the last exclusive one. */
   #together: Promise<unknown>[] = []
 
-  /** Runs `act` beside others that came by `together`. */
+  /** Runs `act` together with other shared users. */
   together<T>(act: () => Promise<T>): Promise<T> {
     const done = this.#last.then(act)
     this.#together.push(done.catch(() => undefined))
     return done
   }
 
-  /** Runs `act` when all that came before have ended; who comes later waits. */
+  /** Runs `act` when all earlier users have ended. Later ones wait. */
   alone<T>(act: () => Promise<T>): Promise<T> {
     const done = Promise.all([this.#last, ...this.#together]).then(act)
     this.#together = []

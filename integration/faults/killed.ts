@@ -4,12 +4,12 @@ import { CProgram, isLong, type PluginOutput, seed, tellFigure } from "../lab/mo
 import { type Chain, ChainHost, nothingValid } from "./chain.ts"
 import { asBefore, type Way, ways } from "./ways.ts"
 
-/** As shells and `kill-at` tell that SIGKILL has ended a program. */
+/** The exit code of shells and `kill-at` for a program that SIGKILL ended. */
 const killedBySignal = 128 + 9
 
 let killAt: CProgram
 
-/** Builds the program that kills others; to be called by each file that kills. */
+/** Builds the program that kills others. Each file that kills must call it. */
 export function useKillAt(): void {
   beforeAll(async () => {
     killAt = await CProgram.build(join(import.meta.dir, "kill-at.c"))
@@ -17,7 +17,7 @@ export function useKillAt(): void {
   afterAll(() => killAt[Symbol.asyncDispose]())
 }
 
-/** The command line that kills a plugin at its nth system call, before the kernel does it or when it is done. */
+/** Returns the command line that kills a plugin at its nth system call, before the kernel runs it or after. */
 export function killAtCall(when: "before" | "after", nth: number): string[] {
   return [killAt.path, when, String(nth)]
 }
@@ -25,13 +25,16 @@ export function killAtCall(when: "before" | "after", nth: number): string[] {
 /** A verb that is killed. */
 export interface Killed {
   readonly verb: "ADD" | "DEL" | "GC" | "CHECK" | "STATUS"
-  /** How many points of a plugin the quick form tries; 0 leaves the verb to the long one. */
+  /** The number of points that the quick form tries. 0 leaves the verb to the long form. */
   readonly quick: number
-  /** How often the long form goes through all system calls: twice for before and after, six times for each call with each way. */
+  /**
+   * The number of times the long form visits all system calls: two for before and after, six for each call with each
+   * way.
+   */
   readonly rounds: number
 }
 
-/** How many rounds at most, for a long form that is not as long. */
+/** The maximum number of rounds, to shorten the long form. */
 const roundsAtMost = Number(process.env.CNI_FAULTS_ROUNDS ?? ways.length)
 
 /** One system call of one plugin of a chain. */
@@ -41,11 +44,14 @@ interface Point {
   readonly way: Way
 }
 
-/** The points to try of a call that makes `total` system calls: all, or some that are spread over it and shifted by the seed. */
+/**
+ * Returns the points of a call that makes `total` system calls: all of them, or some that are spread evenly and shifted
+ * by the seed.
+ */
 function pointsOf(total: number, { quick, rounds }: Killed): Point[] {
   const point = (at: number, round: number): Point => ({
     nth: at + 1,
-    // Each call with each way in six rounds, before and after in two; and no way has always the same side.
+    // Each call meets each way in six rounds, and before and after in two. No way always has the same side.
     when: (round + Math.floor(at / ways.length)) % 2 === 0 ? "before" : "after",
     way: ways[(at + round) % ways.length] as Way,
   })
@@ -59,7 +65,7 @@ function pointsOf(total: number, { quick, rounds }: Killed): Point[] {
   return some.map((at, n) => point(at, n + seed + 5 * at)) // as many ways as points, in turn
 }
 
-/** Runs a verb of the plugin at a place of the chain, after all that a runtime has run before. */
+/** Runs a verb of the plugin at an index of the chain, after all calls that a runtime would make first. */
 async function run(
   scene: ChainHost,
   verb: Killed["verb"],
@@ -81,12 +87,12 @@ async function run(
   throw new Error("no such plugin")
 }
 
-/** Whether a verb changes nothing, also when it is not killed. */
+/** Whether a verb changes nothing, even if it is not killed. */
 function isReading(verb: Killed["verb"]): boolean {
   return verb === "CHECK" || verb === "STATUS"
 }
 
-/** A chain whose plugins are killed, and what came of it. */
+/** A chain with killed plugins, and the outcome. */
 class Killing implements AsyncDisposable {
   readonly #chain: Chain
   #scene: ChainHost
@@ -102,7 +108,7 @@ class Killing implements AsyncDisposable {
     return new Killing(chain, await ChainHost.create(chain))
   }
 
-  /** Kills the plugin at a place of the chain. */
+  /** Kills the plugin at an index of the chain. */
   async kill(at: number, killed: Killed): Promise<void> {
     const { verb } = killed
     const total = await this.#countCalls(at, verb)
@@ -123,7 +129,7 @@ class Killing implements AsyncDisposable {
     }
   }
 
-  /** How many system calls it makes when it is not killed. What a verb is to read is there then. */
+  /** Counts the plugin's system calls without a kill, with everything present that the verb reads. */
   async #countCalls(at: number, verb: Killed["verb"]): Promise<number> {
     if (isReading(verb)) await this.#addAll()
     const { exitCode, stderr, stdout } = await run(this.#scene, verb, at, killAtCall("before", 0))
@@ -139,7 +145,7 @@ class Killing implements AsyncDisposable {
     await this.#scene.remember()
   }
 
-  /** What differs at the end; undefined when the plugin ended before that system call. */
+  /** Returns the differences at the end, or undefined if the plugin ended before that system call. */
   async #try(at: number, verb: Killed["verb"], { nth, when, way }: Point): Promise<string | undefined> {
     const { exitCode, stdout } = await run(this.#scene, verb, at, killAtCall(when, nth))
     if (exitCode !== killedBySignal && exitCode !== 0) return `ended with ${exitCode}: ${stdout}`
@@ -152,7 +158,10 @@ class Killing implements AsyncDisposable {
   }
 }
 
-/** Kills each plugin of a chain at system calls of some verbs; tells how many points were tried and held, and throws unless all did. */
+/**
+ * Kills each plugin of a chain at system calls of some verbs. Reports the number of points that were tried and that
+ * passed. Throws unless all passed.
+ */
 export async function killChain(what: string, chain: Chain, verbs: readonly Killed[]): Promise<void> {
   await using killing = await Killing.create(chain)
   const counts: string[] = []

@@ -1,20 +1,20 @@
 import type { ContainerNamespace, HostNamespace } from "../lab/mod.ts"
 
 /**
- * Who holds which address, by what ADD has answered: held from the answer of an ADD to the start of its DEL. A second living
- * holder is a violation, unless the first one's reservation was taken away by a saboteur.
+ * Records the holder of each address by ADD's answers: from the answer of an ADD to the start of its DEL. A second
+ * living holder is a violation, unless a saboteur removed the first one's reservation.
  */
 export class Ledger {
   readonly #holders = new Map<string, string>()
   readonly #robbed = new Set<string>()
-  /** Addresses that two living containers were told to have. */
+  /** Addresses that two living containers received. */
   readonly violations: string[] = []
-  /** The same where a saboteur had removed the reservation of the first: no plugin could know. */
+  /** The number of duplicates after a saboteur removed the first reservation. No plugin could detect these. */
   robberies = 0
-  /** How many addresses were given. */
+  /** The number of assigned addresses. */
   given = 0
 
-  /** An ADD has answered these addresses, with prefix length or without. */
+  /** Records these addresses of an ADD, with or without prefix length. */
   hold(container: string, addresses: readonly string[]): void {
     for (const address of addresses.map(bare)) {
       this.given++
@@ -24,17 +24,17 @@ export class Ledger {
     }
   }
 
-  /** The container's DEL begins, or the container is gone. */
+  /** Releases the addresses of a container at the start of its DEL, or at its end. */
   release(container: string): void {
     for (const [address, holder] of this.#holders) if (holder === container) this.#holders.delete(address)
   }
 
-  /** A saboteur is about to take the reservation of this address away: it is judged no more. */
+  /** Excludes an address from the check, because a saboteur is about to remove its reservation. */
   rob(address: string): void {
     this.#robbed.add(address)
   }
 
-  /** Looks whether two of these containers have one address by what `ip` shows in them. */
+  /** Checks whether `ip` shows one address in two of these containers. */
   async compare(host: HostNamespace, containers: readonly ContainerNamespace[]): Promise<void> {
     const script = 'for pod; do ip -n "$pod" -o address show scope global | sed "s|^|$pod |"; done'
     const pods = containers.map(({ name }) => name)

@@ -12,21 +12,24 @@ import {
 
 const KiB = 1024
 
-/** How a plugin is run without something: by programs of the system, and with options of the program `launcher`. */
+/**
+ * A way to run a plugin without a resource: a command line of the system's programs, and options of the program
+ * `launcher`.
+ */
 export interface Mean {
   readonly tool?: readonly string[]
   readonly options?: (plugin: string) => readonly string[]
 }
 
-/** What a node may be without, by name. */
+/** Resources that a node may lack, by name. */
 export type Means = Readonly<Record<string, Mean>>
 
 const launch = (...options: readonly string[]): Mean => ({ options: () => options })
 
-/** Where the plugins are in /opt/cni/bin. */
+/** The plugins' directory is /opt/cni/bin. */
 export const bareRoot = "a root with /proc, /sys, its data, the plugins, and a /tmp that holds no programs"
 
-/** What no plugin needs: under these everything is done. */
+/** Resources that no plugin needs. Without them everything must work. */
 export const needless: Means = {
   "PR_SET_MDWE, which refuses new code": launch("-m"),
   "32 MB of address space": { tool: ["prlimit", `--as=${32 * KiB * KiB}`] },
@@ -52,7 +55,7 @@ export const needless: Means = {
   },
 }
 
-/** What some plugin needs for some of its work: without it that is said. */
+/** Resources that some plugin needs for some of its work. Without one, the plugin must report it. */
 export const needed: Means = {
   "a closed stdin": launch("-c", "0"),
   "a closed stdout": launch("-c", "1"),
@@ -68,7 +71,7 @@ export const needed: Means = {
   "no netfilter": launch("-n", "12"),
 }
 
-/** The C library's own calls at the start and the end, before and after which there is no program that could say anything. */
+/** The C library's own calls at the start and the end, when no program code can report an error. */
 const libraryCalls = ["execve", "arch_prctl", "exit_group"]
 
 /** Every system call, refused as a security module would. */
@@ -81,22 +84,22 @@ export const refused: Means = Object.fromEntries(
     ]),
 )
 
-/** The command line that runs a plugin without all of these. */
+/** Returns the command line that runs a plugin without all of these. */
 export function commandWithout(means: readonly Mean[], launcher: string, plugin: string): string[] {
   const tools = means.flatMap(({ tool }) => tool ?? [])
   return [...tools, launcher, ...means.flatMap(({ options }) => options?.(plugin) ?? [])]
 }
 
-/** Ways in which the answer cannot be written. */
+/** Cases in which the plugin cannot write its answer. */
 export const mute: ReadonlySet<string> = new Set(["a closed stdout", "a full stdout"])
 
 /**
- * Calls a plugin with every verb, for two attachments, of which one is deleted and the other collected; `call` says how it is
- * run. Throws when a call fails, and when something is left.
+ * Calls every verb of a plugin for two attachments. Deletes one, and collects the other. `call` defines how the plugin
+ * runs. Throws when a call fails, and when objects remain.
  */
 export async function liveWhole(plugin: string, call: Partial<PluginCall>): Promise<void> {
   await using stage = await Stage.create(plugin)
-  const first = await stage.attach({ call }) // on a host that has never seen a plugin; a bridge stays
+  const first = await stage.attach({ call }) // on a host without earlier plugin calls; a bridge stays
   await first.attachment.add()
   await first.attachment.del()
   const [one, other] = [await stage.attach({ call }), await stage.attach({ call })]

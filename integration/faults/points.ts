@@ -4,23 +4,23 @@ import type { Chance } from "../lab/mod.ts"
 /** A system call of a plugin, as `fault-at` lists it. */
 export interface Call {
   readonly number: number
-  /** The how-manieth call of its number it is. */
+  /** The index of the call among those with the same number. */
   readonly nth: number
   /** "netlink", "peek", "writing", "reading", "standard" for stdin, stdout and stderr, or "-". */
   readonly sort: string
-  /** A path, or the type of a message of netlink. */
+  /** A path, or the type of a netlink message. */
   readonly about: string
 }
 
-/** What ADD owes when it fails: everything is as before at once, or after DEL, where also what takes back may fail. */
+/** The promise of a failed ADD: the earlier state returns at once, or after DEL if the undo may fail too. */
 export type Owed = "at once" | "after DEL"
 
-/** One way to go wrong at one call. */
+/** One fault at one call. */
 export interface Point {
-  /** As `fault-at` takes it. */
+  /** The fault in the syntax of `fault-at`. */
   readonly fault: string
   readonly call: Call
-  /** The error that the plugin sees, if it sees one that it must name. */
+  /** The error that the plugin receives, if it must name one. */
   readonly errno?: string
   readonly owed: Owed
 }
@@ -79,7 +79,7 @@ const names: Readonly<Record<number, string>> = {
 
 const disk = ["ENOSPC", "EDQUOT", "EROFS"]
 
-/** The errors that the kernel can give a call. A call that is not here gets those of any call. */
+/** The kernel's possible errors of a call. A call without an entry gets the errors of any call. */
 const errors: Readonly<Record<string, readonly string[]>> = {
   read: ["EIO", "EINTR"],
   write: ["EIO", "ENOSPC", "EDQUOT", "EINTR"],
@@ -122,7 +122,7 @@ const errors: Readonly<Record<string, readonly string[]>> = {
   statx: ["EIO", "EACCES", "ENOMEM", "EINTR"],
   statfs: ["EIO", "EACCES", "ENOMEM", "EINTR"],
   pidfd_open: ["EMFILE", "ENOMEM"],
-  // What cannot fail, or has no reader left.
+  // Calls that cannot fail, or whose errors have no reader.
   arch_prctl: [],
   set_tid_address: [],
   exit_group: [],
@@ -134,12 +134,12 @@ const errors: Readonly<Record<string, readonly string[]>> = {
 const ofAnyCall = ["ENOMEM", "EPERM"]
 /** getpid, getppid, gettid */
 const cannotFail: ReadonlySet<number> = new Set([39, 110, 186])
-/** Errors that have better words than their names in messages. */
+/** Errors for which messages have better words than the name. */
 const words: ReadonlySet<string> = new Set(["EEXIST", "ENODEV"])
 const ends = ["lose", "never"] as const
 const answers = ["changed", "changing", "short", "twice", "stray"] as const
 
-/** What a call is called, for humans. */
+/** Returns the name of a call for messages. */
 export function nameOf({ number, about }: Call): string {
   return `${names[number] ?? `call ${number}`}${about === "" ? "" : ` (${about})`}`
 }
@@ -147,13 +147,13 @@ export function nameOf({ number, about }: Call): string {
 function plausible(call: Call): readonly string[] {
   const name = names[call.number] ?? ""
   if (cannotFail.has(call.number)) return []
-  // No disk is behind /proc/sys; and a setting that says EIO has no value to be read.
+  // /proc/sys has no disk, and EIO means that a setting has no readable value.
   if (call.about.startsWith("/proc/sys") && name === "read") return ["ENOMEM", "EINTR"]
   if (call.about.startsWith("/proc/sys") && name === "write") return ["ENOMEM", "EINTR", "EIO"]
-  // Nor is there an open(2) of a setting that says EIO.
+  // open(2) of a setting never returns EIO.
   if (call.sort !== "writing" && call.about.startsWith("/proc/sys") && name === "open")
     return ["EMFILE", "EACCES", "ENOMEM", "EINTR"]
-  // Settings that may not be written have tests of their own: some are as good as unwritten, to DEL too.
+  // Settings without write permission have their own tests: for some, also DEL treats the refusal as no change.
   if (call.sort === "writing" && call.about.startsWith("/proc/sys")) return ["EMFILE", "ENOMEM", "EINTR", "EIO"]
   if (name === "open")
     return call.sort === "writing"
@@ -163,24 +163,26 @@ function plausible(call: Call): readonly string[] {
   return errors[name] ?? ofAnyCall
 }
 
-/** The refusals of a request. That there is nothing, or something already, is the truth to a plugin: only what makes is told so. */
+/**
+ * Returns the refusals of a request. A plugin believes ENOENT and EEXIST, so only requests that create receive EEXIST.
+ */
 function refusalsOf({ about }: Call): readonly string[] {
   const [, type, flags = ""] = /^type (\d+) flags (\w+)/.exec(about) ?? []
   const makes = Number(type) < 256 && (Number.parseInt(flags, 16) & 0x600) === 0x600 // NLM_F_CREATE | NLM_F_EXCL
   return ["EBUSY", "EPERM", "ENOBUFS", "ENOMEM", ...(makes ? ["EEXIST", "ENODEV"] : [])]
 }
 
-/** NFNL_MSG_BATCH_BEGIN, which asks for no answer: of a transaction that is refused nothing was done, to a plugin. */
+/** Whether it is NFNL_MSG_BATCH_BEGIN, which has no answer. To a plugin, a refused transaction changed nothing. */
 function beginsTransaction({ about }: Call): boolean {
   return about === "type 16 flags 1"
 }
 
-/** Whether an error has a meaning: that a setting has no value to be read. */
+/** Whether an error means that a setting has no readable value. */
 function saysNoValue({ about }: Call, errno: string): boolean {
   return about.startsWith("/proc/sys") && (errno === "EIO" || errno === "EACCES")
 }
 
-/** The calls of a list of `fault-at`. */
+/** Parses the calls in a list of `fault-at`. */
 export function parseCalls(list: string): Call[] {
   return [...list.matchAll(/^(\d+) (\d+) (\S+) (.*)$/gm)].map(([, number, nth, sort = "", about = ""]) => ({
     number: Number(number),
@@ -190,7 +192,10 @@ export function parseCalls(list: string): Call[] {
   }))
 }
 
-/** Every error of every call, what may become of every request and answer of netlink, and what lasts from a call on. */
+/**
+ * Returns every error of every call, every fault of netlink requests and answers, and the permanent faults from a call
+ * on.
+ */
 export function pointsOf(calls: readonly Call[], chance: Chance): Point[] {
   return calls.flatMap((call) => {
     const number = (name: string) => constants.errno[name as keyof typeof constants.errno] ?? 0
@@ -230,7 +235,7 @@ export function pointsOf(calls: readonly Call[], chance: Chance): Point[] {
       for (const kind of ends) points.push({ fault: `${kind}:${place}`, call, owed: "at once" })
     } else {
       for (const kind of answers)
-        points.push({ fault: `${kind}:${place}`, call, owed: kind === "changing" ? "after DEL" : "at once" }) // it lasts
+        points.push({ fault: `${kind}:${place}`, call, owed: kind === "changing" ? "after DEL" : "at once" }) // permanent
     }
     return points
   })

@@ -13,22 +13,22 @@ import {
 } from "../lab/mod.ts"
 import type { Owed } from "./points.ts"
 
-/** The verbs that change something, or look. */
+/** The verbs with effects or checks. */
 export type Verb = "ADD" | "DEL" | "CHECK" | "GC" | "STATUS"
 
-/** A plugin, and its configuration where that is not the table's. */
+/** A plugin, and its configuration if it differs from the table's. */
 export interface Subject {
   readonly plugin: string
   readonly title: string
   readonly keys?: Record<string, unknown>
 }
 
-/** A host with an attachment at which a verb is tried, and what has to be there afterwards. */
+/** A host with an attachment on which a verb runs, and the expected state afterwards. */
 export class Scene implements AsyncDisposable {
   readonly stage: Stage
   readonly #verb: Verb
   readonly at: Attached
-  /** Stays, when garbage is collected. */
+  /** Stays when GC runs. */
   readonly #kept: Attached | undefined
   #before: readonly Snapshot[] = []
   keys: Record<string, unknown> = {}
@@ -62,17 +62,17 @@ export class Scene implements AsyncDisposable {
     return Promise.all([takeSnapshot(this.stage.host), ...looked.map(({ pod }) => takeSnapshot(pod))])
   }
 
-  /** Whether GC takes back what is in a container that lives, rather than leave it to the kernel. */
+  /** Whether GC undoes changes in a living container instead of leaving them to the kernel. */
   get #collectsInside(): boolean {
     return ["interface", "delegating"].includes(this.stage.role)
   }
 
-  /** What has to be there before the verb. */
+  /** Creates the state that the verb needs. */
   async prepare(): Promise<void> {
     if (this.#verb === "DEL" || this.#verb === "GC") await this.at.attachment.add()
   }
 
-  /** Does what is owed after the verb; `result` is what it wrote when it succeeded. Returns what did not hold. */
+  /** Checks the promise of the verb. `result` is its output after success. Returns the violations. */
   async finish(result: string | undefined, owed: Owed = "at once"): Promise<string> {
     const { attachment } = this.at
     const said = ({ exitCode, stdout, stderr }: Output) => `exit code ${exitCode}: ${stdout} ${stderr}`
@@ -92,7 +92,7 @@ export class Scene implements AsyncDisposable {
     return ""
   }
 
-  /** What is not as it was; "" when all is. */
+  /** Returns the differences from the initial state, or "" for none. */
   async difference(): Promise<string> {
     const after = await this.#snapshots()
     const changes = after.flatMap((snapshot, at) => diffSnapshots(this.#before[at] ?? {}, snapshot))
@@ -112,7 +112,10 @@ export class Scene implements AsyncDisposable {
   }
 }
 
-/** host-local's place in the pool, its lock and its index, under their own names: what has another name is a leftover. */
+/**
+ * Whether a change is host-local's position in the pool, its lock or its index, by their own names. Other names are
+ * leftovers.
+ */
 function isKeptOnPurpose(change: Change): boolean {
   return (
     isAllocationTrace(change) && /\/networks\/[^/]+\/(lock|last_reserved_ip\.\d+|\.?index[^ ]*)?( |$)/.test(change.line)

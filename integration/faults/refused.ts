@@ -4,22 +4,22 @@ import { builtPlugins, Chance, type CProgram, type Output, pluginEnv, seed, Temp
 import { nameOf, type Point, parseCalls, pointsOf } from "./points.ts"
 import { Scene, type Subject, type Verb } from "./refused-scene.ts"
 
-/** How many points lie between two comparisons, which are dear; after a difference each is tried by itself. */
+/** The number of points between two comparisons, which are slow. After a difference each point is tried alone. */
 const between = 32
 
-/** A call that was made to fail: what it did, and whether the fault came to pass. */
+/** The output of a call with a fault, and whether the fault occurred. */
 interface Tried extends Output {
   readonly fired: boolean
 }
 
-/** Tries points of one verb of one plugin on a stage. */
+/** Tries fault points of one verb of one plugin on a stage. */
 export class Refused implements AsyncDisposable {
   readonly #subject: Subject
   readonly #verb: Verb
   readonly #faultAt: CProgram
   readonly #directory: TemporaryDirectory
   #scene: Scene
-  /** What the last call said. */
+  /** The output of the last call. */
   #said = ""
 
   private constructor(subject: Subject, verb: Verb, faultAt: CProgram, directory: TemporaryDirectory, scene: Scene) {
@@ -35,7 +35,7 @@ export class Refused implements AsyncDisposable {
     return new Refused(subject, verb, faultAt, directory, await Scene.create(subject, verb))
   }
 
-  /** All points of the verb. */
+  /** Returns all points of the verb. */
   async points(chance = new Chance(seed)): Promise<Point[]> {
     await this.#scene.prepare()
     await this.#run("list")
@@ -53,7 +53,7 @@ export class Refused implements AsyncDisposable {
     return { ...output, fired: (await readFile(log, "utf8")).startsWith("fired") }
   }
 
-  /** Tries the points until so many faults as `most` have come to pass; returns what did not hold, a text for each. */
+  /** Tries the points until `most` faults have occurred. Returns a text for each violation. */
   async try(points: readonly Point[], most = points.length): Promise<{ tried: number; failures: string[] }> {
     const failures: string[] = []
     let tried = 0
@@ -83,14 +83,14 @@ export class Refused implements AsyncDisposable {
     return { tried, failures }
   }
 
-  /** A scene on which nothing was left: this one after DEL, or else a new one. */
+  /** Returns a scene without remains: this one after DEL, or a new one. */
   async #clean(): Promise<void> {
     if ((await this.#scene.difference()) === "") return
     await this.#scene[Symbol.asyncDispose]()
     this.#scene = await Scene.create(this.#subject, this.#verb)
   }
 
-  /** What did not hold, as far as it can be told at once; undefined when the fault did not come to pass. */
+  /** Returns the immediate violations, or undefined if the fault did not occur. */
   async #tryOne(point: Point): Promise<string | undefined> {
     try {
       await this.#scene.prepare()
@@ -110,16 +110,16 @@ export class Refused implements AsyncDisposable {
   }
 }
 
-/** The codes of the specification that are ours, upstream's 0 and 8, and that of all else. */
+/** Our codes of the specification, upstream's 0 and 8, and the code of all other errors. */
 const codes = [0, 1, 4, 5, 6, 7, 8, 11, 50, 999]
 
-/** What is wrong with how a call ended and what it said: "" when it is right. */
+/** Returns the faults of a call's exit code and output, or "". */
 function wrongAnswer({ exitCode, stdout, stderr }: Output, { call, errno }: Point): string {
   const quoted = `exit code ${exitCode}, ${stdout.trim().slice(0, 600)} ${stderr.trim().slice(0, 600)}`
   if (exitCode === 0) return ""
   if (exitCode !== 1) return `it ended with ${quoted}`
   if (errno === "EINTR") return `a signal is no reason to fail: ${quoted}`
-  if (stdout === "" && call.number === 1) return "" // the answer itself could not be written
+  if (stdout === "" && call.number === 1) return "" // the plugin could not write the answer
   let error: { code?: unknown; msg?: unknown; details?: unknown }
   try {
     error = JSON.parse(stdout)

@@ -6,20 +6,20 @@ import type { Gate } from "./gate.ts"
 import type { Ledger } from "./ledger.ts"
 import { bridges, uplink } from "./storm-networks.ts"
 
-/** What saboteurs work on. */
+/** The targets of saboteurs. */
 export interface Scene {
   readonly host: HostNamespace
   readonly ledger: Ledger
-  /** For what is done to firewalld: one after the other. */
+  /** Serializes changes of firewalld. */
   readonly firewalld: Gate
-  /** The containers whose interfaces may be renamed: what the Go plugins have made is known by its name alone. */
+  /** Returns the containers whose interfaces may be renamed. Interfaces of the Go plugins are known only by name. */
   readonly pods: () => readonly ContainerNamespace[]
 }
 
-/** Ends what a saboteur does for a while. */
+/** Ends a temporary change of a saboteur. */
 export type Ending = () => Promise<unknown>
 
-/** One way to be in the plugins' way. `number` chooses of what is there; what ends later is returned. */
+/** A way to disturb the plugins. `number` selects an existing object. Returns the end of a temporary change. */
 interface Saboteur {
   readonly what: string
   readonly act: (scene: Scene, number: number) => Promise<Ending | unknown>
@@ -27,26 +27,26 @@ interface Saboteur {
 
 const stores = "/var/lib/cni/networks"
 const filler = "/var/lib/cni/filler"
-/** What a renamed bridge is called from then on. */
+/** The name prefix of a renamed bridge. */
 export const renamedBridge = "old-"
-/** Several words: no reservation, so an operator's, who keeps the address, and whose file it is from then on. */
+/** Several words are not a reservation. The file then belongs to an operator, who keeps the address. */
 export const nonsense = "this is no lease\n"
 
 const any = <T>(values: readonly T[], number: number) => values[number % values.length]
 
-/** The names of the host's links that begin so. */
+/** Returns the names of the host's links that match a pattern. */
 async function linksLike(host: HostNamespace, pattern: RegExp): Promise<string[]> {
   const links = await host.json<{ ifname: string }[]>("ip", ["-j", "link"])
   return links.map(({ ifname }) => ifname).filter((name) => pattern.test(name))
 }
 
-/** The paths of the files of all stores, or of one directory, as the host sees them. */
+/** Returns the paths of the files of all stores, or of one directory, as the host sees them. */
 async function filesIn(host: HostNamespace, directory: string, pattern: RegExp): Promise<string[]> {
   const names = await readdir(host.file(directory), { recursive: true }).catch(() => [] as string[])
   return names.filter((name) => pattern.test(name)).map((name) => join(directory, name))
 }
 
-/** Does something to one file that is there, unless it has just gone, or the disk is full or read-only. */
+/** Changes one file, unless it was just deleted, or the disk is full or read-only. */
 async function toFile(
   { host }: Scene,
   number: number,
@@ -70,13 +70,13 @@ const rename = async (run: (words: string[]) => Promise<unknown>, from: string, 
 const ipOf = (host: HostNamespace) => (words: string[]) => host.tryExec("ip", words)
 
 /**
- * Reloads firewalld; restarts it where its own rules were flushed, since it cannot delete its table then. It ends when they
- * are flushed while it starts.
+ * Reloads firewalld. Restarts it if its own rules were flushed, because it then cannot delete its table. It exits if
+ * they are flushed during its start.
  */
 export async function reload(host: HostNamespace): Promise<void> {
   const isReloaded = async () => (await host.tryExec("firewall-cmd", ["--reload"])).exitCode === 0
   const restart = async () => {
-    await stopFirewalld(host).catch(() => undefined) // which may have ended
+    await stopFirewalld(host).catch(() => undefined) // it may have ended
     await runFirewalld(host)
     return true
   }
@@ -136,7 +136,7 @@ export const saboteurs: readonly Saboteur[] = [
       }),
   },
   {
-    what: "empty a lease", // which is restored, unless the index was destroyed, too
+    what: "empty a lease", // it is restored, unless the index was destroyed too
     act: (scene, number) =>
       toFile(scene, number, leases, (path) => {
         scene.ledger.rob(path.replace(/.*\//, ""))
@@ -180,7 +180,7 @@ export const saboteurs: readonly Saboteur[] = [
     what: "fill the disk",
     act: async ({ host }) => {
       await host.tryExec("dd", ["if=/dev/zero", `of=${filler}`, "bs=64k"])
-      // The store may be read-only just then, which ends with it.
+      // The store may be temporarily read-only.
       const end = `until rm -f ${filler}; do mount -o remount,rw /var/lib/cni; done`
       return () => host.exec("sh", ["-c", end])
     },

@@ -1,29 +1,29 @@
 import { join } from "node:path"
 import { builtPlugins, type HostNamespace, newest } from "../lab/mod.ts"
 
-/** What one plugin of a chain gets, but for what all of them get. */
+/** A plugin's keys, without the common ones. */
 export type PluginKeys = { readonly type: string } & Record<string, unknown>
 
-/** A network of the storm: a chain of plugins, and what they are called with. */
+/** A network of the storm: a chain of plugins and their configuration. */
 export interface StormNetwork {
   readonly name: string
-  /** `container` is a number that no other container has in the meantime. */
+  /** `container` is a number that no other present container has. */
   readonly plugins: (container: number) => readonly PluginKeys[]
   /** The version of its configuration. */
   readonly cniVersion: string
-  /** Where its plugins are: ours, or Debian's Go plugins, of which ADD alone is called. */
+  /** The plugins that run ADD: ours, or Debian's Go plugins. */
   readonly adder: string
-  /** Whether a container may end with no DEL at all, so that GC is the one that cleans up. */
+  /** Whether a container may end without DEL, so that only GC cleans up. */
   readonly mayBeForgotten: boolean
 }
 
 const goPlugins = "/usr/lib/cni"
 
-/** Bridges of the networks: `br-a` has two of them, and what the Go plugins connect. */
+/** Bridges of the networks. `br-a` has two networks, and the Go plugins' containers. */
 export const bridges = ["br-a", "br-b"] as const
-/** The link that macvlan sits on. */
+/** The parent of macvlan. */
 export const uplink = "uplink"
-/** How many devices there are for host-device. */
+/** The number of devices for host-device. */
 export const deviceCount = 40
 
 const pool = (subnet: string, keys: object = {}) => ({ type: "host-local", ranges: [[{ subnet }]], ...keys })
@@ -41,7 +41,7 @@ const ports = (container: number) => ({
 
 const ours = { cniVersion: newest, adder: builtPlugins, mayBeForgotten: true } as const
 
-/** The networks. All keep their leases in one data directory; the first and the last two share a bridge. */
+/** The networks. All keep their leases in one data directory. The first and the last two share a bridge. */
 export const stormNetworks: readonly StormNetwork[] = [
   {
     ...ours,
@@ -57,7 +57,7 @@ export const stormNetworks: readonly StormNetwork[] = [
       },
       { type: "tuning", sysctl: arpFilter, mtu: 1400, txQLen: 77 },
       { type: "portmap", ...ports(container) },
-      { type: "firewall" }, // by firewalld where it runs
+      { type: "firewall" }, // by firewalld if it runs
       { type: "bandwidth", ...limits },
     ],
   },
@@ -109,7 +109,7 @@ export const stormNetworks: readonly StormNetwork[] = [
   {
     ...ours,
     name: "zeta",
-    // A virtual device is gone with its namespace; DEL alone gives it back.
+    // A virtual device is deleted with its namespace. Only DEL returns it.
     mayBeForgotten: false,
     plugins: (container) => [
       { type: "host-device", device: deviceOf(container), ipam: pool("10.45.0.0/16") },
@@ -129,7 +129,7 @@ export const stormNetworks: readonly StormNetwork[] = [
     name: "alpha",
     cniVersion: "1.0.0",
     adder: goPlugins,
-    mayBeForgotten: false, // what they make says nothing of its owner
+    mayBeForgotten: false, // their objects have no owner mark
     plugins: (container) => [
       { type: "bridge", bridge: "br-a", ipMasq: true, ipam: pool("10.40.0.0/16") },
       { type: "portmap", ...ports(container) },
@@ -137,35 +137,35 @@ export const stormNetworks: readonly StormNetwork[] = [
   },
 ]
 
-/** A MAC that no other container has. */
+/** Returns a unique MAC of a container. */
 function macOf(container: number): string {
   return `0a:00:00:00:${[container >> 8, container & 255].map((byte) => byte.toString(16).padStart(2, "0")).join(":")}`
 }
 
-/** The device of a container; there is one for the first ones only, see `mayJoin`. */
+/** Returns the device of a container. Only the first containers have one, see `mayJoin`. */
 export function deviceOf(container: number): string {
   return `dev${container}`
 }
 
-/** Whether a network has what a container would get. */
+/** Whether a network has a free object for a container. */
 export function mayJoin({ name }: StormNetwork, container: number): boolean {
   return name !== "zeta" || container < deviceCount
 }
 
-/** Gives the host the link for macvlan. */
+/** Creates the host's parent link for macvlan. */
 export async function addUplink(host: HostNamespace): Promise<void> {
   await host.exec("ip", ["link", "add", uplink, "up", "type", "veth", "peer", "name", "card"])
   await host.exec("ip", ["link", "set", "card", "up"])
 }
 
-/** Gives the host the device of a container, where it has none: a virtual one may be deleted with a namespace. */
+/** Creates the device of a container if it is missing. A virtual one may be deleted with a namespace. */
 export async function addDevice(host: HostNamespace, container: number): Promise<void> {
   const name = deviceOf(container)
   const words = ["link", "add", name, "up", "type", "veth", "peer", "name", name.replace("dev", "far")]
   await host.tryExec("ip", words)
 }
 
-/** The executable of a plugin for a verb. */
+/** Returns the executable of a plugin for a verb. */
 export function executableOf(network: StormNetwork, plugin: PluginKeys, verb: string): string {
   return join(verb === "ADD" ? network.adder : builtPlugins, plugin.type)
 }

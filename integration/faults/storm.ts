@@ -18,41 +18,41 @@ import {
 } from "./storm-networks.ts"
 import { Tally } from "./tally.ts"
 
-/** How long one call of a plugin may take. */
+/** The timeout of one plugin call. */
 const deadlineMs = 60_000
 
-/** The choices of one step: numbers that come from the seed alone. */
+/** The choices of one step: numbers that only the seed determines. */
 export interface Choices {
   readonly slot: number
   readonly network: number
   /** Below 100 each. */
   readonly verb: number
   readonly fate: number
-  /** The plugin of the chain that is killed, after how many milliseconds; undefined: none. */
+  /** The index of the killed plugin, and the time before the kill. Undefined for none. */
   readonly kill: { readonly at: number; readonly ms: number } | undefined
 }
 
-/** A place for one container at a time, and what the runtime knows of it. */
+/** A slot for one container at a time, and its state in the runtime. */
 interface Slot {
   readonly number: number
   pod: ContainerNamespace | undefined
   network: StormNetwork | undefined
-  /** `unsure`: an ADD or DEL has failed, so that nothing but a DEL may follow. */
+  /** `unsure`: an ADD or DEL failed, so only a DEL may follow. */
   state: "none" | "attached" | "unsure"
   result: PluginResult | undefined
   readonly gate: Gate
 }
 
-/** A runtime with many containers, which calls plugins as the specification has it. */
+/** A runtime with many containers that calls plugins according to the specification. */
 export class Storm {
   readonly host: HostNamespace
   readonly ledger = new Ledger()
   readonly tally = new Tally()
   readonly #slots: readonly Slot[]
   readonly #gates = new Map(stormNetworks.map(({ name }) => [name, new Gate()]))
-  /** How many attachments ended without DEL. */
+  /** The number of attachments that ended without DEL. */
   forgotten = 0
-  /** The calls for each container, to be read when something is left in it. */
+  /** The calls of each container, to print if it has remains. */
   readonly calls = new Map<string, string[]>()
 
   constructor(host: HostNamespace, containers: number) {
@@ -76,12 +76,12 @@ export class Storm {
     return this.#slots.flatMap(({ pod }) => pod ?? [])
   }
 
-  /** Those whose interface our plugins have made: it can be told by its owner, with any name. */
+  /** Containers with interfaces of our plugins. Their alias has the owner, so any name works. */
   get ownPods(): ContainerNamespace[] {
     return this.#slots.flatMap(({ pod, network }) => (pod && network?.cniVersion !== "1.0.0" ? [pod] : []))
   }
 
-  /** One operation on one container, chosen by what may come next for it. */
+  /** Runs one operation on one container, chosen among the next valid ones. */
   async step({ slot: number, network, verb, fate, kill }: Choices): Promise<void> {
     const slot = this.#slots[number] as Slot
     await slot.gate.alone(async () => {
@@ -100,7 +100,7 @@ export class Storm {
     })
   }
 
-  /** Attaches a container to each network, as far as there are free places. */
+  /** Attaches a container to each network with free slots. */
   async addEach(): Promise<void> {
     for (const network of stormNetworks) {
       const free = this.#slots.find(({ state, number }) => state === "none" && mayJoin(network, number))
@@ -108,7 +108,7 @@ export class Storm {
     }
   }
 
-  /** Takes all attachments back, so many at a time; answers what did not succeed at once. */
+  /** Deletes all attachments, `parallel` at a time. Returns those that did not succeed at once. */
   async deleteAll(parallel: number): Promise<string[]> {
     const waiting = this.#slots.filter(({ state }) => state !== "none")
     const failed: string[] = []
@@ -122,7 +122,9 @@ export class Storm {
     return failed
   }
 
-  /** GC of a network by all its plugins, alone as the specification has it; answers what did not succeed. */
+  /**
+   * Runs GC of a network by all its plugins, without other calls, as the specification requires. Returns the failures.
+   */
   async collect(network: StormNetwork): Promise<string[]> {
     return this.#gateOf(network).alone(async () => {
       const known = this.#slots.flatMap(({ state, pod, network: other }) =>
@@ -163,7 +165,7 @@ export class Storm {
 
   async #check(slot: Slot, network: StormNetwork): Promise<void> {
     if (slot.pod === undefined || slot.result === undefined) return
-    if (network.cniVersion === "1.0.0") return // what the Go plugins made is for DEL
+    if (network.cniVersion === "1.0.0") return // only DEL deletes objects of the Go plugins
     for (const plugin of network.plugins(slot.number)) {
       await this.#call("CHECK", network, plugin, { prevResult: slot.result }, this.#place(slot.pod))
     }
@@ -174,7 +176,7 @@ export class Storm {
     for (const plugin of ours.plugins(0)) await this.#call("STATUS", ours, plugin, {}, {})
   }
 
-  /** DEL of the chain; what the first plugin that fails has said, which ends it, as for runtimes. */
+  /** Runs DEL of the chain. Ends with the message of the first failing plugin, as runtimes do. */
   async #delete(slot: Slot, network: StormNetwork, fate: number, kill: Choices["kill"]): Promise<string | undefined> {
     const { pod, result } = slot
     if (pod === undefined) return undefined
@@ -199,14 +201,14 @@ export class Storm {
 
   readonly #gone = new Set<ContainerNamespace>()
 
-  /** The container ends before its DEL. */
+  /** Ends the container before its DEL. */
   async #end({ pod }: Slot): Promise<void> {
     if (pod === undefined || this.#gone.has(pod)) return
     this.#gone.add(pod)
     await this.host.removeContainer(pod)
   }
 
-  /** The runtime forgets a container that has ended: GC is all that can come. */
+  /** Makes the runtime forget an ended container, so that only GC cleans up. */
   #forget(slot: Slot): void {
     if (slot.pod) this.ledger.release(slot.pod.name)
     this.forgotten++
@@ -242,7 +244,7 @@ export class Storm {
   }
 }
 
-/** Has one plugin of a chain killed. */
+/** Returns the options that kill one plugin of a chain. */
 function killing(kill: Choices["kill"], at: number, plugins: readonly PluginKeys[]): Partial<PluginCall> {
   if (kill === undefined || kill.at % plugins.length !== at) return {}
   return { under: ["timeout", "--foreground", "--signal=KILL", `${kill.ms / 1000}`] }

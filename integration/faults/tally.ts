@@ -3,24 +3,24 @@ import type { PluginOutput } from "../lab/mod.ts"
 /** Codes of the specification, and upstream's 0, 8 and 999. */
 const codes = [0, 1, 2, 3, 4, 5, 6, 7, 8, 11, 50, 51, 999]
 
-/** What no message may have: leaks of the language or of the engine. */
+/** Texts that no message may contain: leaks of the language or of the engine. */
 const bad =
   /undefined|\[object|NaN|TypeError|ReferenceError|RangeError|SyntaxError|at <|\bat \S+ \(|Sanitizer|\.ts:\d|null\b/
 
-/** timeout(1) has killed it, or was about to when it ended. */
+/** timeout(1) killed the program, or was about to when it ended. */
 const killedCodes = [137, 124]
 
-/** Counts what failed, by its message without names and numbers, and what was wrong with a failure's form. */
+/** Counts failures by message without names and numbers, and collects malformed ones. */
 export class Tally {
   readonly #counts = new Map<string, { count: number; example: string }>()
-  /** Failures that are no failure as the specification has them. */
+  /** Failures that do not follow the specification. */
   readonly violations: string[] = []
   longestMs = 0
   calls = 0
   failures = 0
   killed = 0
 
-  /** Takes the end of a call into account; whether it succeeded. `mayBeKilled`: by us. */
+  /** Records the end of a call. Returns whether it succeeded. `mayBeKilled`: by the test. */
   note(call: string, output: PluginOutput, mayBeKilled: boolean): boolean {
     const { exitCode, json, stdout, stderr, durationMs } = output
     this.calls++
@@ -43,7 +43,7 @@ export class Tally {
     return false
   }
 
-  /** A line for each kind of failure, the most frequent first. */
+  /** Returns a line for each kind of failure, the most frequent first. */
   lines(): string[] {
     return [...this.#counts]
       .sort(([, a], [, b]) => b.count - a.count)
@@ -51,7 +51,7 @@ export class Tally {
   }
 }
 
-/** A message without what differs from call to call. */
+/** Returns a message without the parts that differ between calls. */
 function plain(text: string): string {
   return text
     .replace(/cnit-\d+-[0-9a-f]+-\w+/g, "POD")

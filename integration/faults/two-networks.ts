@@ -16,7 +16,7 @@ import { Tally } from "./tally.ts"
 const names = ["lan-a", "lan-b"] as const
 type Name = (typeof names)[number]
 
-/** The plugins of a network, as a container gets them that no other has the number of. Both networks are on one bridge. */
+/** Returns the plugins of a network for a container with a unique number. Both networks use one bridge. */
 function pluginsOf(network: Name, number: number): ({ type: string } & Record<string, unknown>)[] {
   const subnet = { "lan-a": "10.50.0.0/16", "lan-b": "10.51.0.0/16" }[network]
   const portMappings = [{ hostPort: 20_000 + number, containerPort: 80, protocol: "tcp" }]
@@ -35,21 +35,21 @@ function pluginsOf(network: Name, number: number): ({ type: string } & Record<st
   ]
 }
 
-/** A place for one container at a time. */
+/** A slot for one container at a time. */
 interface Place {
   readonly number: number
   readonly network: Name
-  /** One operation at a time. */
+  /** Runs one operation at a time. */
   readonly gate: Gate
-  /** Undefined until the place has its first one, and between one that was forgotten and the next. */
+  /** Undefined before the first container, and between a forgotten one and the next. */
   pod: ContainerNamespace | undefined
-  /** What ADD has answered; undefined while there is no attachment. */
+  /** The result of ADD. Undefined without an attachment. */
   result: PluginResult | undefined
-  /** Its DEL runs, and the runtime counts it as gone. */
+  /** Whether its DEL is running, so that the runtime counts it as deleted. */
   isLeaving: boolean
 }
 
-/** A container that has an attachment, and the address that ADD has answered. */
+/** A container with an attachment, and its address from ADD. */
 export interface Living {
   readonly network: string
   readonly pod: ContainerNamespace
@@ -57,21 +57,21 @@ export interface Living {
 }
 
 /**
- * A runtime with many containers in two networks on one bridge, which calls GC beside ADD and DEL: of the other network, and of the
- * same with a list that has those that are being added. An ADD that is not in the list of the GC that runs waits for its end, as
- * the specification has it.
+ * A runtime with many containers in two networks on one bridge. It calls GC during ADD and DEL: of the other network,
+ * and of the same network with a list that includes containers during ADD. An ADD that is not in the running GC's list
+ * waits for its end, as the specification requires.
  */
 export class TwoNetworks {
   readonly host: HostNamespace
   readonly tally = new Tally()
-  /** What did not succeed: nothing may fail. */
+  /** All failures. No call may fail. */
   readonly failures: string[] = []
   /** The containers that ended without DEL. */
   readonly forgotten = new Set<string>()
   readonly calls = { ADD: 0, DEL: 0, GC: 0 }
   readonly #places: readonly Place[]
   readonly #chance: Chance
-  /** The GC of each network that runs, and how many have ended. */
+  /** The running GC of each network, and the number of completed ones. */
   readonly #collecting = new Map<Name, Promise<unknown>>()
   readonly #collected = new Map<Name, number>()
 
@@ -94,12 +94,12 @@ export class TwoNetworks {
     )
   }
 
-  /** ADD in each place, so many at a time. */
+  /** Runs ADD in each slot, `workers` at a time. */
   async addAll(workers: number): Promise<void> {
     await each(this.#places, workers, (place) => this.#add(place))
   }
 
-  /** So many operations, each in a place by chance: ADD where there is no attachment, else DEL, or the end without one. */
+  /** Runs `count` operations in random slots: ADD without an attachment, otherwise DEL, or the end without one. */
   async storm(workers: number, count: number): Promise<void> {
     const chosen = Array.from({ length: count }, () => this.#chance.of(this.#places))
     await each(chosen, workers, (place) => place.gate.alone(() => this.#step(place)))
@@ -111,7 +111,7 @@ export class TwoNetworks {
     })
   }
 
-  /** GC of both networks, again and again, until `isOver`. */
+  /** Runs GC of both networks repeatedly until `isOver`. */
   async collectUntil(isOver: () => boolean): Promise<void> {
     await Promise.all(
       names.map(async (network) => {
@@ -120,15 +120,15 @@ export class TwoNetworks {
     )
   }
 
-  /** Waits for a GC of each network that begins from now on. */
+  /** Waits for a GC of each network that begins after this call. */
   async collectedSince(): Promise<void> {
-    const before = names.map((network) => (this.#collected.get(network) ?? 0) + 2) // the one that runs has an older list
+    const before = names.map((network) => (this.#collected.get(network) ?? 0) + 2) // the running one has an older list
     while (names.some((network, at) => (this.#collected.get(network) ?? 0) < (before[at] ?? 0))) {
       await Promise.race(names.flatMap((network) => this.#collecting.get(network) ?? []))
     }
   }
 
-  /** GC of a network by all its plugins, with one list. */
+  /** Runs GC of a network by all its plugins, with one list. */
   async collect(network: Name): Promise<void> {
     const known = this.#places.flatMap(({ network: other, pod, isLeaving }) =>
       other === network && pod && !isLeaving ? [{ containerID: pod.name, ifname: "eth0" }] : [],
@@ -176,7 +176,7 @@ export class TwoNetworks {
     place.isLeaving = this.#chance.below(2) === 0
     place.result = undefined
     await this.#chain("DEL", network, pluginsOf(network, number).toReversed(), () => ({ prevResult: result }), pod)
-    if (place.isLeaving) await this.#collecting.get(network) // its list does not have the next ADD of this container
+    if (place.isLeaving) await this.#collecting.get(network) // its list lacks the next ADD of this container
     place.isLeaving = false
   }
 

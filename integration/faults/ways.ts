@@ -1,20 +1,23 @@
 import { type Change, isLeftToKernel, waitFor } from "../lab/mod.ts"
 import type { ChainHost } from "./chain.ts"
 
-/** How what a killed call has left is taken back. */
+/** A way to clean up after a killed call. */
 export interface Way {
   readonly what: string
   readonly removesContainer?: true
-  /** Answers what still differs. */
+  /** Returns the remaining differences. */
   recover(scene: ChainHost): Promise<string>
 }
 
-/** What of the host and of the container differs. */
+/** Returns the differences on the host and in the container. */
 export async function asBefore(scene: ChainHost): Promise<string> {
   return (await scene.hostChanges()) + (await scene.containerChanges())
 }
 
-/** The kernel removes in its own time what a namespace that no longer exists had; a virtual device of the host it does not give back. */
+/**
+ * Returns the differences after the container's end. The kernel deletes the namespace's objects with a delay. It does
+ * not return a virtual device to the host.
+ */
 async function afterContainer(scene: ChainHost): Promise<string> {
   const isDevice = (change: Change) => scene.movesDevice && isLeftToKernel("host-device", change)
   const last = { changes: "" }
@@ -26,14 +29,14 @@ async function afterContainer(scene: ChainHost): Promise<string> {
   return last.changes
 }
 
-/** A configuration with which nothing could be added as before: all that a plugin may be without is left out, and the addresses are others. */
+/** Returns a configuration that could not add the same: without all optional keys, and with other addresses. */
 function changed({ cniVersion, name, type, ipam }: { [key: string]: unknown }): object {
   const other = ipam as { type: string } | undefined
   const pool = other?.type === "host-local" ? { ranges: [[{ subnet: "10.99.0.0/24" }]] } : {}
   return { cniVersion, name, type, ...(other ? { ipam: { type: other.type, ...pool } } : {}) }
 }
 
-/** What comes after a call that was killed: the first is what a runtime does. */
+/** The steps after a killed call. The first is what a runtime does. */
 export const ways: readonly Way[] = [
   {
     what: "DEL",

@@ -4,19 +4,19 @@ import type { ContainerNamespace } from "./namespace.ts"
 import { type PluginCall, type PluginOutput, runPlugin } from "./run-plugin.ts"
 import type { Change } from "./snapshot/diff.ts"
 
-/** The plugins that are tested: where `npm run build` puts them, or those of another build. */
+/** The tested plugins: the output of `npm run build`, or another build. */
 export const builtPlugins = process.env.CNI_TEST_PLUGINS ?? join(import.meta.dir, "../../dist/bin")
 
-/** The newest version of the specification, which is what the tests speak unless versions are their subject. */
+/** The newest version of the specification. All tests use it unless versions are their subject. */
 export const newest = "1.1.0"
 
-/** A bridge network with host-local addresses in 10.22.0.0/16; `keys` replace or add keys at the top. */
+/** Returns a bridge network with host-local addresses in 10.22.0.0/16. `keys` replace or add top-level keys. */
 export function bridgeNetwork(keys: object = {}): Record<string, unknown> & { ipam: Record<string, unknown> } {
   const ipam = { type: "host-local", ranges: [[{ subnet: "10.22.0.0/16" }]] }
   return { cniVersion: newest, name: "lab", type: "bridge", bridge: "br-lab", ipam, ...keys }
 }
 
-/** An attachment of a container to a network, with the verbs as a runtime calls them. */
+/** A container's attachment to a network, with the verbs as a runtime calls them. */
 export class Attachment {
   readonly #host: HostNamespace
   readonly #pod: ContainerNamespace
@@ -36,7 +36,7 @@ export class Attachment {
     this.#call = { bin, containerId: pod.name, netns: pod.path, ifName: "eth0", ...call }
   }
 
-  /** The same on another host, such as the one that has been started again. */
+  /** Returns the same attachment on another host, such as a restarted one. */
   on(host: HostNamespace): Attachment {
     return new Attachment(host, this.#pod, this.config, this.#call)
   }
@@ -45,7 +45,7 @@ export class Attachment {
     return runPlugin(this.#host, { ...this.#call, verb, config: { ...this.config, ...keys }, ...call })
   }
 
-  /** ADD that has to succeed; answers the result. */
+  /** Runs ADD, which must succeed. Returns the result. */
   async add(keys: object = {}): Promise<PluginResult> {
     return (await succeed(this.run("ADD", keys))).json as PluginResult
   }
@@ -54,13 +54,13 @@ export class Attachment {
     return this.run("CHECK", { ...keys, prevResult })
   }
 
-  /** DEL that has to succeed. */
+  /** Runs DEL, which must succeed. */
   async del(keys: object = {}, call: Partial<PluginCall> = {}): Promise<void> {
     await succeed(this.run("DEL", keys, call))
   }
 }
 
-/** A result from version 0.3.0 on. */
+/** A result of version 0.3.0 or later. */
 export interface PluginResult {
   cniVersion: string
   interfaces: { name: string; mac: string; mtu?: number; sandbox?: string }[]
@@ -77,17 +77,17 @@ export interface PluginError {
   details?: string
 }
 
-/** A call that has to succeed. Throws with all that it wrote. */
+/** Waits for a call that must succeed. Throws with its whole output. */
 export async function succeed(call: Promise<PluginOutput>): Promise<PluginOutput> {
   const output = await call
   if (output.exitCode !== 0) throw new Error(`exit code ${output.exitCode}: ${output.stdout}\n${output.stderr}`)
   return output
 }
 
-/** Of the codes below 100, which are the specification's: those that it has, and upstream's 0 and 8. */
+/** The valid codes below 100: the specification's, and upstream's 0 and 8. */
 const reserved = [0, 1, 2, 3, 4, 5, 6, 7, 8, 11, 50, 51]
 
-/** A call that has to fail with exactly one error object on stdout; answers it. */
+/** Waits for a call that must fail with exactly one error object on stdout. Returns the object. */
 export async function fail(call: Promise<PluginOutput>): Promise<PluginError> {
   const { exitCode, json, stdout } = await call
   const error = json as PluginError | undefined
@@ -99,15 +99,17 @@ export async function fail(call: Promise<PluginOutput>): Promise<PluginError> {
 }
 
 /**
- * What is left behind on purpose: by host-local the place in the pool, the lock, and its index, by host-device the directory of its
- * records. No lease and no record is among them.
+ * Whether a plugin leaves a change on purpose: host-local its position in the pool, its lock and its index, host-device
+ * the directory of its records. Leases and records do not count.
  */
 export function isAllocationTrace({ section, line }: Change): boolean {
   if (line === "/run/cni/host-device/") return true
   return section.startsWith("/var/lib/cni") && !/\/networks\/[^/]+\/[0-9a-f.:]+\s/.test(line)
 }
 
-/** Whether a change is what a failed ADD of bridge leaves for other containers: the bridge "br-lab", its addresses and settings. */
+/**
+ * Whether a failed ADD of bridge leaves a change for other containers: the bridge "br-lab", its addresses and settings.
+ */
 export function isSharedBridge({ section, sign, line }: Change): boolean {
   return (sign === "+" || section === "sysctls") && /\bbr-lab\b/.test(line)
 }

@@ -8,19 +8,19 @@ import type { Change } from "./snapshot/diff.ts"
 import { expectUnchanged, takeSnapshot } from "./snapshot/snapshot.ts"
 import { hostFor } from "./stage.ts"
 
-/** One way to make a step of ADD fail. */
+/** A way to make a step of ADD fail. */
 export interface Breakage {
   step: string
-  /** Done before the first snapshot. */
+  /** Runs before the first snapshot. */
   setUp?: (host: HostNamespace, pod: ContainerNamespace) => Promise<unknown>
   keys: object
   code: number
   says: string | RegExp
-  /** Whether STATUS has to say so, too: it makes ADD fail for every container, and can be known without one. */
+  /** Whether STATUS must report it too, because it makes every ADD fail and can be detected without a container. */
   everyAdd: boolean
 }
 
-/** Tests that an ADD that fails leaves nothing but the bridge, for each way to break it; `network` makes the configuration. */
+/** Tests for each breakage that a failed ADD leaves only the bridge. `network` returns the configuration. */
 export function testBreakages(
   network: (keys: object) => Record<string, unknown>,
   breakages: readonly Breakage[],
@@ -47,7 +47,7 @@ export function testBreakages(
       const status = new Attachment(host, pod, { ...config, cniVersion: newest }, call).run("STATUS")
       const told = await fail(status)
       expect(`${told.msg}; ${told.details ?? ""}`).toMatch(says)
-      expect([7, 50]).toContain(told.code) // what is wrong with the configuration alone is code 7
+      expect([7, 50]).toContain(told.code) // errors of the configuration alone have code 7
       expectUnchanged(before, await takeSnapshot(host), isLeft)
     })
   }

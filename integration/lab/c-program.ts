@@ -2,17 +2,17 @@ import { basename } from "node:path"
 import { mustRun } from "./program.ts"
 import { TemporaryDirectory } from "./temporary-directory.ts"
 
-/** Kernel headers, which musl's compiler does not look for by itself. */
+/** Kernel headers, which musl's compiler does not search by default. */
 const headers = ["/usr/include", `/usr/include/${process.arch === "arm64" ? "aarch64" : "x86_64"}-linux-gnu`]
 const include = headers.flatMap((path) => ["-idirafter", path])
 const flags = ["-std=gnu17", "-O2", "-static", "-s", "-Wall", "-Wextra", "-Wconversion", "-Werror"]
 
-/** Compiles a program of one C file, static, so that it starts at once. Throws `ProgramError` with the compiler's words. */
+/** Compiles one C file to a static program, which starts faster. Throws `ProgramError` with the compiler's output. */
 export async function compileProgram(source: string, out: string, defines: readonly string[] = []): Promise<void> {
   await mustRun(["musl-gcc", ...flags, ...include, ...defines, "-o", out, source])
 }
 
-/** A program of one C file, compiled for one test file and removed with it. */
+/** A program of one C file, compiled for one test file and deleted after it. */
 export class CProgram implements AsyncDisposable {
   readonly #directory: TemporaryDirectory
   readonly path: string

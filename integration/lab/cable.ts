@@ -1,7 +1,7 @@
 import type { Namespace } from "./namespace.ts"
 import { patient, waitFor, waitLimitMs } from "./wait-for.ts"
 
-/** One end of a cable: the link's name inside a namespace, and its addresses with prefix lengths. */
+/** One end of a cable: the link's name in a namespace, and its addresses with prefix lengths. */
 export interface CableEnd {
   readonly namespace: Namespace
   readonly link: string
@@ -9,8 +9,8 @@ export interface CableEnd {
 }
 
 /**
- * Connects two namespaces with a veth pair, both ends up, like a cable between two machines. It waits until both ends
- * answer on their IPv6 addresses: a new interface misses the first second's neighbour solicitations.
+ * Connects two namespaces with a veth pair, both ends up, like a cable between two machines. Waits until both ends
+ * answer on their IPv6 addresses, because a new interface misses neighbor solicitations in its first second.
  */
 export async function connect(a: CableEnd, b: CableEnd): Promise<void> {
   const peer = ["peer", "name", b.link, "netns", b.namespace.name]
@@ -34,11 +34,12 @@ export async function connect(a: CableEnd, b: CableEnd): Promise<void> {
 }
 
 /**
- * Whether an IPv4 or IPv6 address answers to an echo request from inside the namespace. Asks until it does, for a minute: a busy machine
- * takes its time, and the kernel drops what is sent over a new link before it has noticed the carrier. Of what must not answer ask `pingOnce`.
+ * Whether an IPv4 or IPv6 address answers an echo request from the namespace. Retries for a minute: busy machines are
+ * slow, and the kernel drops packets on a new link before it detects the carrier. For addresses that must not answer
+ * use `pingOnce`.
  */
 export function ping(from: Namespace, address: string): Promise<boolean> {
-  const patiently = ["-c", "1", "-w", String(patient(waitLimitMs) / 1000)] // a request each second, until the first answer, however late
+  const patiently = ["-c", "1", "-w", String(patient(waitLimitMs) / 1000)] // one request per second until the first answer, even a late one
   return waitFor(() => isAnswered(from, [...patiently, address]), `${address} to answer`).catch(() => false)
 }
 
@@ -52,7 +53,7 @@ async function isAnswered(from: Namespace, args: readonly string[]): Promise<boo
   return exitCode === 0
 }
 
-/** Which of some addresses answer. Those that are expected to are waited for, and then each of the others is asked once. */
+/** Returns the addresses that answer. Waits for the expected ones, then asks each of the others once. */
 export async function answering(
   from: Namespace,
   addresses: readonly string[],

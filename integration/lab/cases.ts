@@ -4,8 +4,8 @@ import type { Change } from "./snapshot/diff.ts"
 import { testWith } from "./test-with.ts"
 
 /**
- * Whether a change of the host is that of an interface which DEL or GC have left in a container, to the kernel: the link that
- * it sits on, or a virtual device and its peer, which go with the namespace.
+ * Whether a host change belongs to an interface that DEL or GC left in a container for the kernel to delete: its lower
+ * link, or a virtual device and its peer.
  */
 export function isLeftToKernel(plugin: string, { section, line }: Change): boolean {
   const row = pluginRow(plugin)

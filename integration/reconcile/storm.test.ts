@@ -76,7 +76,7 @@ test(
       try {
         pods.push(...(await lab.addPods(1)))
       } catch (error) {
-        // An ADD may fail only if the bridge is deleted meanwhile. It leaves nothing.
+        // An ADD may fail only if the bridge is deleted during the call. It leaves nothing.
         if (!(error instanceof Error) || (before === deletions && before % 2 === 0)) throw error
         gone.push(String(error.cause))
       }

@@ -1,11 +1,11 @@
 import type { Chance } from "../../lab/chance.ts"
 
-/** Bytes that are nearly right: what a kernel, a server, a disk or a program may hand over when it is broken or means ill. */
+/** Almost valid bytes, as a broken or malicious kernel, server, disk or program may return them. */
 
-/** Numbers at which lengths, indexes and versions change their meaning. */
+/** Numbers at the limits of lengths, indexes and versions. */
 const edges: readonly number[] = [0, 1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 0x7f, 0x80, 0xff, 0x7fff, 0x8000, 0xffff]
 
-/** Bytes with some of them changed, taken out, doubled, or cut off. */
+/** Returns bytes with some changed, removed, duplicated, or truncated. */
 export function garbleBytes(chance: Chance, bytes: Uint8Array): Uint8Array {
   const at = chance.below(bytes.length + 1)
   const to = Math.min(bytes.length, at + 1 + chance.below(24))
@@ -39,14 +39,14 @@ function changed(bytes: Uint8Array, from: number, to: number, change: (byte: num
   return copy
 }
 
-/** Several such changes, one after the other. */
+/** Applies several such changes in sequence. */
 export function garbleMore(chance: Chance, bytes: Uint8Array): Uint8Array {
   let garbled = garbleBytes(chance, bytes)
   while (chance.below(3) === 0) garbled = garbleBytes(chance, garbled)
   return garbled
 }
 
-/** Text with a line, a field or a number that is not what it should be. */
+/** Returns text with a wrong line, field or number. */
 export function garbleText(chance: Chance, text: string): string {
   const [separator = "\n"] = [chance.of(["\n", "\n", " ", "=", ",", ":", "\r\n", "/"])]
   const parts = text.split(separator)
@@ -67,7 +67,10 @@ export function garbleText(chance: Chance, text: string): string {
   return parts.join(separator)
 }
 
-/** A datagram of netlink in which one message, or one attribute somewhere in it, is cut, doubled, nested wrong, or lies about its length. */
+/**
+ * Returns a netlink datagram with one wrong message or attribute: truncated, duplicated, wrongly nested, or with a
+ * wrong length.
+ */
 export function garbleNetlink(chance: Chance, datagram: Uint8Array): Uint8Array {
   if (chance.below(6) === 0) return garbleBytes(chance, datagram)
   const messages = split(datagram, 0, 4)
@@ -86,7 +89,9 @@ export function garbleNetlink(chance: Chance, datagram: Uint8Array): Uint8Array 
   return join(...messages)
 }
 
-/** How long the struct is that stands before the attributes: tried in turn, since the message does not say it. */
+/**
+ * The possible sizes of the struct before the attributes. All are tried, because the message does not contain the size.
+ */
 const structs: readonly number[] = [0, 4, 8, 12, 16, 20]
 
 function garbleMessage(chance: Chance, message: Uint8Array): Uint8Array {
@@ -119,13 +124,13 @@ function garbleAttributes(chance: Chance, bytes: Uint8Array): Uint8Array {
     case 2: // nested in itself
       attributes[at] = attributeOf(type, chosen)
       break
-    case 3: // what was inside of it stands beside it
+    case 3: // its content follows it
       attributes[at] = payload
       break
     case 4:
       attributes[at] = withNumber(chosen, 0, 2, chance.of([...edges, chosen.length + 1, chosen.length + 8]))
       break
-    case 5: // another's content
+    case 5: // the content of another one
       attributes[at] = attributeOf(type, other.subarray(4))
       break
     case 6:
@@ -145,13 +150,13 @@ function garbleAttributes(chance: Chance, bytes: Uint8Array): Uint8Array {
     case 9:
       attributes[at] = attributeOf(type, garbleBytes(chance, payload))
       break
-    default: // further in, if anything is
+    default: // deeper, if it has attributes
       attributes[at] = attributeOf(type, split(payload, 0, 2).length > 0 ? garbleAttributes(chance, payload) : payload)
   }
   return join(...attributes)
 }
 
-/** The messages or attributes that stand one after the other, padding included: `size` bytes at `offset` are the length. */
+/** Splits consecutive messages or attributes, padding included. `size` bytes at `offset` are the length. */
 function split(bytes: Uint8Array, offset: number, size: 2 | 4): Uint8Array[] {
   const parts: Uint8Array[] = []
   for (let at = 0; at + 4 <= bytes.length; ) {
@@ -186,7 +191,7 @@ function withNumber(bytes: Uint8Array, at: number, size: 2 | 4, value: number): 
   return copy
 }
 
-/** Bytes one after the other. */
+/** Joins bytes. */
 export function join(...parts: readonly Uint8Array[]): Uint8Array {
   const whole = new Uint8Array(parts.reduce((length, part) => length + part.length, 0))
   let at = 0

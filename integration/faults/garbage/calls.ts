@@ -8,23 +8,23 @@ import { edgeOf, mutateText, mutateValue } from "./values.ts"
 
 type Config = Record<string, unknown>
 
-/** A plugin on a stage, with what its valid calls are made of. */
+/** A plugin on a stage, and the parts of its valid calls. */
 export interface Ground {
   readonly plugin: string
   readonly fields: Fields
-  /** With it ADD succeeds. */
+  /** A configuration with which ADD succeeds. */
   readonly config: Config
-  /** Others that have been valid somewhere, with more keys. */
+  /** Other valid configurations with more keys. */
   readonly others: readonly Config[]
   readonly env: Readonly<Record<string, string>>
-  /** What ADD has answered. */
+  /** The result of ADD. */
   readonly result: Config
-  /** Whether the stage has all that the plugin needs: else its ADD cannot succeed. */
+  /** Whether the stage has everything that the plugin needs. Otherwise ADD cannot succeed. */
   readonly works: boolean
   readonly pod: ContainerNamespace
 }
 
-/** Prepares a plugin's ground: one attachment, which has been added and deleted. `path` is its `CNI_PATH`. */
+/** Prepares a plugin's stage with one attachment that was added and deleted. `path` is its `CNI_PATH`. */
 export async function prepareGround(stage: Stage, path: string, canAdd: boolean): Promise<Ground> {
   const { plugin } = stage
   const works = canAdd && pluginRow(plugin).staged !== false
@@ -50,7 +50,7 @@ export async function prepareGround(stage: Stage, path: string, canAdd: boolean)
 const latin1 = (value: unknown) => Buffer.from(JSON.stringify(value) ?? "").toString("latin1")
 const verbs = ["ADD", "ADD", "ADD", "CHECK", "DEL", "DEL", "GC", "STATUS"]
 
-/** Ways to make a case, by what is garbage in it, each with how often it is taken. */
+/** The generators of cases by the kind of garbage, each with its frequency. */
 const ways: readonly (readonly [number, (chance: Chance, ground: Ground) => CallCase])[] = [
   [8, replaceOne],
   [3, mutateConfig],
@@ -62,7 +62,7 @@ const ways: readonly (readonly [number, (chance: Chance, ground: Ground) => Call
 ]
 const weight = ways.reduce((sum, [times]) => sum + times, 0)
 
-/** A case of garbage in what a plugin is told. */
+/** Creates a case with garbage in a plugin's input. */
 export function makeCall(chance: Chance, ground: Ground): CallCase {
   let at = chance.below(weight)
   for (const [times, way] of ways) {
@@ -72,10 +72,10 @@ export function makeCall(chance: Chance, ground: Ground): CallCase {
   throw new Error("no way was chosen")
 }
 
-/** A valid call in which one thing that it reads is garbled. */
+/** Creates a valid call in which one read of the plugin returns garbled data. */
 export function makeReading(chance: Chance, ground: Ground): CallCase {
   const verb = chance.of(["ADD", "ADD", "CHECK", "DEL", "GC", "STATUS"])
-  // A backup of tuning that is torn stops no DEL, and what was in it is lost.
+  // A torn backup of tuning does not stop DEL, but its content is lost.
   const isBackup = ground.plugin === "tuning" && verb === "DEL"
   const files: Source[] = isBackup ? [] : ["file", "file"]
   const source = chance.of<Source>(["netlink", "netlink", "netlink", "output", "status", ...files])
@@ -86,7 +86,7 @@ export function makeReading(chance: Chance, ground: Ground): CallCase {
   return { ...one, garbled, ...(verb === "CHECK" || verb === "DEL" ? { added: true } : {}) }
 }
 
-/** A call of a plugin that asks another program for addresses. */
+/** Creates a call of a plugin that delegates to another IPAM plugin. */
 export function delegating(ground: Ground, verb: string, type: string): CallCase {
   return caseOf(ground, "answer of a delegate", verb, {
     ...ground.config,
@@ -99,13 +99,13 @@ function caseOf({ plugin, env }: Ground, input: string, verb: string, config: un
   return { kind: "call", input, plugin, env: { ...env, CNI_COMMAND: verb }, stdin: latin1(config) }
 }
 
-/** What GC gets, and no other verb. */
+/** Returns the extra keys of GC. */
 function attachmentsOf({ env }: Ground, verb: string): Config {
   if (verb !== "GC") return {}
   return { "cni.dev/valid-attachments": [{ containerID: env.CNI_CONTAINERID, ifname: env.CNI_IFNAME }] }
 }
 
-/** One value of a configuration that is valid: what refuses it has to name the key. */
+/** Replaces one value of a valid configuration. A refusal must name its key. */
 function replaceOne(chance: Chance, ground: Ground): CallCase {
   const verb = chance.of(["ADD", "ADD", "ADD", "STATUS", "CHECK", "DEL"])
   const config = structuredClone({ ...ground.config, ...attachmentsOf(ground, verb) })
@@ -115,8 +115,9 @@ function replaceOne(chance: Chance, ground: Ground): CallCase {
 }
 
 /**
- * What else a refusal may name: what the messages of the specification's library call a key, whose texts programs know;
- * and what a value that is fine by itself lacks: VLANs on a kernel without them, the keys or the daemon of another IPAM plugin.
+ * Other words that a refusal may contain: the names of keys in the specification library's messages, which programs
+ * know, and what a valid value lacks, such as VLANs on a kernel without them, or the keys or daemon of another IPAM
+ * plugin.
  */
 const others: Readonly<Record<string, readonly string[]>> = {
   cniVersion: ["version"],
@@ -125,14 +126,16 @@ const others: Readonly<Record<string, readonly string[]>> = {
   type: ["IPAM", "DHCP daemon"],
 }
 
-/** The keys in a value, at any depth. */
+/** Returns the keys in a value at any depth. */
 function keysIn(value: unknown): string[] {
   if (typeof value !== "object" || value === null) return []
   const keys = Array.isArray(value) ? [] : Object.keys(value).filter((key) => key.length > 2)
   return [...keys, ...Object.values(value).flatMap(keysIn)]
 }
 
-/** Replaces one value, of a known key at any depth, whether it is there or not; returns the words of which a refusal has one. */
+/**
+ * Replaces one value of a known key at any depth, present or not. Returns the words of which a refusal must have one.
+ */
 function replaceIn(chance: Chance, object: Config, fields: Fields): string[] {
   const key = chance.of(Object.keys(fields))
   const schema = fields[key] as Schema
@@ -156,7 +159,7 @@ function replaceIn(chance: Chance, object: Config, fields: Fields): string[] {
   return [...new Set([key, ...file, ...(others[key] ?? []), ...keysIn(object[key])])].slice(0, 20)
 }
 
-/** Several changes of anything, anywhere. */
+/** Makes several arbitrary changes. */
 function mutateConfig(chance: Chance, ground: Ground): CallCase {
   const verb = chance.of(verbs)
   let config: unknown = { ...chance.of([ground.config, ...ground.others]), ...attachmentsOf(ground, verb) }
@@ -171,7 +174,7 @@ function breakText(chance: Chance, ground: Ground): CallCase {
   return { ...one, stdin }
 }
 
-/** In the layout of each version. */
+/** Breaks `prevResult` in the format of each version. */
 function breakPrevResult(chance: Chance, ground: Ground): CallCase {
   const cniVersion = chance.of(supportedVersions)
   const given = (ground.config.prevResult ?? ground.result) as Config
@@ -200,7 +203,7 @@ const oddVariables = [
   "1",
 ]
 
-/** What the specification calls that which a variable names. */
+/** The specification's names of the variables' subjects. */
 const subjects: Readonly<Record<string, readonly string[]>> = {
   CNI_CONTAINERID: ["container"],
   CNI_NETNS: ["namespace", "netns"],

@@ -1,49 +1,52 @@
-/** What a fuzzed case is: a line of JSON, which the corpus keeps and `fuzz.fixture.ts` runs. */
+/** A fuzzed case is a line of JSON. The corpus stores it, and `fuzz.fixture.ts` runs it. */
 
-/** Where a plugin's call gets what it reads from: the answers of the kernel, files, programs and servers. */
+/** The source of a plugin's input: the kernel, files, programs or servers. */
 export type Source = "netlink" | "file" | "output" | "status"
 
-/** What one call reads is garbled once: the `nth` thing from a source, counted from 0. */
+/** One read of a call is garbled: the `nth` one of a source, counted from 0. */
 export interface Garbling {
   readonly source: Source
   readonly nth: number
   readonly seed: number
 }
 
-/** A call of a plugin with garbage in what it is told, or in what it reads. */
+/** A plugin call with garbage in its arguments or in its reads. */
 export interface CallCase {
   readonly kind: "call"
-  /** What is garbage in it, for the figures: "configuration", "prevResult", … */
+  /** The garbled part, for the figures: "configuration", "prevResult", … */
   readonly input: string
   readonly plugin: string
   readonly env: Readonly<Record<string, string>>
-  /** The configuration, a character for each byte. */
+  /** The configuration, with one character per byte. */
   readonly stdin: string
-  /** One value of a valid configuration was replaced: a refusal has to have one of these words, the key's name among them. */
+  /**
+   * One value of a valid configuration was replaced. A refusal must contain one of these words, which include the key's
+   * name.
+   */
   readonly says?: readonly string[]
-  /** ADD comes first, and its result is the configuration's `prevResult`. */
+  /** Whether ADD runs first, and its result is the `prevResult` of the configuration. */
   readonly added?: true
   readonly garbled?: Garbling
 }
 
-/** Bytes for one of the functions that read what others have written. */
+/** Bytes for a function that reads data of other programs. */
 export interface ReadCase {
   readonly kind: "read"
   readonly reader: string
-  /** A character for each byte; several where a function gets several, such as datagrams. */
+  /** Texts with one character per byte. Several if a function reads several parts, such as datagrams. */
   readonly bytes: readonly string[]
-  /** They are valid, and have to be read without an error. */
+  /** Whether the bytes are valid and must be read without an error. */
   readonly valid?: true
-  /** So many cases are made of these bytes, which are valid, by chance that begins with this seed. */
+  /** The number of random variants of these valid bytes, and their seed. */
   readonly varied?: { readonly seed: number; readonly times: number }
 }
 
 export type Case = CallCase | ReadCase
 
-/** What came of a list of cases. */
+/** The outcome of a list of cases. */
 export interface Outcome {
-  /** How many cases there were of each kind of input. */
+  /** The number of cases of each kind of input. */
   readonly tried: Readonly<Record<string, number>>
-  /** What did not hold. */
+  /** The failed cases. */
   readonly broken: readonly { readonly case: Case; readonly why: string }[]
 }

@@ -2,7 +2,7 @@ import { join } from "node:path"
 import type { Ground } from "./calls.ts"
 import type { CallCase, Case } from "./case.ts"
 
-/** The stored cases, a line for each: inputs that have found something once, and valid ones that others are made of. */
+/** The stored cases, one per line: inputs that once found a fault, and valid ones from which others are generated. */
 const directory = join(import.meta.dir, "../corpus")
 
 async function readLines<T>(file: string): Promise<T[]> {
@@ -13,13 +13,16 @@ async function readLines<T>(file: string): Promise<T[]> {
     .map((line) => JSON.parse(line) as T)
 }
 
-/** What has found something once. */
+/** Returns the inputs that once found a fault. */
 export const readCorpus = () => readLines<Case>("found.jsonl")
 
-/** The kernel's answers to all that plugins ask it, recorded on a host that `furnish` has given something of all. */
+/**
+ * Returns the kernel's recorded answers to all requests of plugins, from a host on which `furnish` created an object of
+ * each kind.
+ */
 export const readRecorded = () => readLines<Extract<Case, { kind: "read" }>>("netlink.jsonl")
 
-/** The call of the corpus on a plugin's ground: NETNS, ID and BIN stand for what each ground has its own of. */
+/** Returns the call of the corpus for a plugin's stage. Replaces NETNS, ID and BIN with the stage's values. */
 export function placed(one: CallCase, { env, config, result }: Ground): CallCase {
   const { CNI_NETNS = "", CNI_CONTAINERID = "", CNI_PATH = "" } = env
   const place = (text: string) =>

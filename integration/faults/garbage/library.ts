@@ -33,7 +33,10 @@ const cached = {
 }
 const key = { network: "lab", containerId: "pod", ifName: "eth0" }
 
-/** What the runtime's side reads, which is on Bun: its cache, and networks. `read` gets the directory of a cache, and the bytes. */
+/**
+ * Inputs of the runtime library, which runs on Bun: its cache, and networks. `read` gets a cache directory and the
+ * bytes.
+ */
 const inputs: Readonly<Record<string, { valid: object; read: (directory: string, bytes: Uint8Array) => void }>> = {
   "cache of the runtime": {
     valid: cached,
@@ -48,7 +51,10 @@ const inputs: Readonly<Record<string, { valid: object; read: (directory: string,
   "network of one plugin": { valid: { ...plugin, name: "lab" }, read: (_, bytes) => void parseSinglePlugin(bytes) },
 }
 
-/** Has the library read what is nearly right, so many times each: it understands, or throws an error of the protocol's with words. */
+/**
+ * Makes the library read almost valid inputs, each the given number of times. It must succeed or throw a protocol error
+ * with a message.
+ */
 export async function readByLibrary(seed: number, times: number): Promise<Outcome> {
   await using directory = await TemporaryDirectory.create("cni-garbage")
   mkdirSync(directory.join("results"))

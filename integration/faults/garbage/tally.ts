@@ -1,13 +1,13 @@
 import { extent, tellFigure } from "../../lab/mod.ts"
 import type { Outcome } from "./case.ts"
 
-/** Counts what was tried, by what was garbage in it, and keeps what did not hold. */
+/** Counts cases by their garbled part, and keeps the failed ones. */
 export class Tally {
   readonly #what: string
   readonly #tried = new Map<string, number>()
   readonly #broken: Outcome["broken"][number][] = []
 
-  /** `what` goes before the name of each input in figures: "told". */
+  /** `what` precedes the name of each input in figures: "told". */
   constructor(what: string) {
     this.#what = what
   }
@@ -17,7 +17,7 @@ export class Tally {
     this.#broken.push(...broken)
   }
 
-  /** Throws with those of the cases so far, from `since` on, that did not hold, as lines for the corpus. */
+  /** Throws with the failed cases from `since` on, as lines for the corpus. */
   requireHeld(since = 0): void {
     const broken = this.#broken.slice(since)
     if (broken.length === 0) return
@@ -25,12 +25,12 @@ export class Tally {
     throw new Error(`${broken.length} did not hold\n${shown.join("\n\n")}`)
   }
 
-  /** How many cases have not held so far. */
+  /** The number of failed cases. */
   get broken(): number {
     return this.#broken.length
   }
 
-  /** Tells a figure for each input. */
+  /** Reports a figure for each input. */
   async tell(): Promise<void> {
     for (const [input, tried] of this.#tried) {
       const isOfInput = ({ case: one }: Outcome["broken"][number]) =>

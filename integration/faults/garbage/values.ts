@@ -1,7 +1,7 @@
 import type { Schema } from "../../../pkg/config/mod.ts"
 import type { Chance } from "../../lab/chance.ts"
 
-/** Values where others were expected, by chance and near the edges of what a key may be. */
+/** Random values of unexpected types and at the limits of a key's range. */
 
 const odd: readonly unknown[] = [
   null,
@@ -30,7 +30,7 @@ const odd: readonly unknown[] = [
   Array.from({ length: 300 }, (_, at) => at),
 ]
 
-/** A copy with one value somewhere in it replaced, removed or doubled, or its key spelled otherwise. */
+/** Returns a copy with one value replaced, removed or duplicated, or with one key misspelled. */
 export function mutateValue(chance: Chance, value: unknown): unknown {
   if (typeof value !== "object" || value === null || chance.below(6) === 0) return chance.of(odd)
   if (Array.isArray(value)) {
@@ -51,7 +51,7 @@ export function mutateValue(chance: Chance, value: unknown): unknown {
   return Object.fromEntries(entries)
 }
 
-/** Text with some of its bytes changed, taken out, doubled, or cut off. */
+/** Returns text with some bytes changed, removed, duplicated, or truncated. */
 export function mutateText(chance: Chance, text: string): string {
   const at = chance.below(text.length + 1)
   const to = at + chance.below(20)
@@ -73,7 +73,7 @@ export function mutateText(chance: Chance, text: string): string {
   }
 }
 
-/** A value for a key that its table may take or refuse: at an edge, beyond it, or of another type. */
+/** Returns a value for a key that its table may accept or refuse: at a limit, beyond it, or of another type. */
 export function edgeOf(chance: Chance, schema: Schema): unknown {
   if (chance.below(4) === 0) return chance.of(odd)
   switch (schema.kind) {
@@ -132,13 +132,13 @@ export function edgeOf(chance: Chance, schema: Schema): unknown {
   }
 }
 
-/** An object with some of its known keys, each of which may be right. */
+/** Returns an object with some of its known keys, each of which may be valid. */
 function objectOf(chance: Chance, fields: Readonly<Record<string, Schema>>): Record<string, unknown> {
   const keys = Object.keys(fields).filter(() => chance.below(2) === 0)
   return Object.fromEntries(keys.map((key) => [key, edgeOf(chance, fields[key] as Schema)]))
 }
 
-/** What may pass for a name, an address, a path, a number. */
+/** Texts that look like a name, an address, a path, or a number. */
 const texts: readonly string[] = [
   ...[
     "",

@@ -3,21 +3,21 @@ import { Chance } from "../../lab/chance.ts"
 import { garbleMore, garbleNetlink, garbleText } from "./bytes.ts"
 import { mutateText, mutateValue } from "./values.ts"
 
-/** The bytes of a text that has a character for each. */
+/** Returns the bytes of a text with one character per byte. */
 export function bytesOf(text: string): Uint8Array {
   const bytes = new Uint8Array(text.length)
   for (let at = 0; at < text.length; at++) bytes[at] = text.charCodeAt(at)
   return bytes
 }
 
-/** A text that has a character for each of these bytes. */
+/** Returns a text with one character per byte. */
 export function textOf(bytes: Uint8Array): string {
   let text = ""
   for (let at = 0; at < bytes.length; at += 4096) text += String.fromCharCode(...bytes.subarray(at, at + 4096))
   return text
 }
 
-/** What a reader gets, with something wrong in one part of it; an empty part, which stands between answers, stays empty. */
+/** Returns a reader's input with a fault in one part. An empty part, which separates answers, stays empty. */
 export function vary(seed: number, reader: string, parts: readonly Uint8Array[]): Uint8Array[] {
   const chance = new Chance(Math.imul(seed + 1, 0x9e3779b1))
   const at = chance.below(parts.length)
@@ -40,7 +40,7 @@ function garble(chance: Chance, reader: string, bytes: Uint8Array): Uint8Array {
   return encodeUtf8(JSON.stringify(value) ?? "")
 }
 
-/** Lines of the index that pass for whole, with any content. */
+/** Returns lines with valid checksums for the index, with any content. */
 function withChecksums(text: string): string {
   const lines = text.split("\n").map((line) => {
     const rest = line.slice(9)
