@@ -13,17 +13,20 @@ export function isLeftToKernel(plugin: string, { section, line }: Change): boole
   return row.role === "interface" && !row.hasHostEnd && section === "links" && / promiscuity \d+$/.test(line)
 }
 
-/** What a shared case has besides its function. */
+/** The options of a shared case. */
 export interface CaseOptions {
   /**
-   * Each plugin has this case, also one that is `like` another: it tells what becomes of its kind of link. Such a case costs seconds in
-   * a virtual machine, so of similar ones there is one.
+   * Whether each plugin has this case, even one that is `like` another, because it tests the plugin's kind of link.
+   * Such a case takes seconds in a virtual machine, so similar plugins share one.
    */
   readonly forEachKind?: boolean
   readonly timeoutMs?: number | undefined
 }
 
-/** A shared case of a plugin: left out where the kernel lacks what the plugin needs, and where another plugin shows it for both. */
+/**
+ * Defines a shared case of a plugin. Skips it if the kernel lacks what the plugin needs, and if another plugin covers
+ * both.
+ */
 export function testPlugin(plugin: string, title: string, run: () => Promise<void>, options: CaseOptions = {}): void {
   const { like, staged } = pluginRow(plugin)
   if (staged === false || (like !== undefined && !options.forEachKind)) return
@@ -31,8 +34,8 @@ export function testPlugin(plugin: string, title: string, run: () => Promise<voi
 }
 
 /**
- * Whether a sample, `CNI_TEST_KINDS=sample`, has this case of another plugin that is like the same one: of each case one plugin's, and of each
- * plugin a part of the cases, the same ones each time.
+ * Whether another similar plugin runs this case in a sample, `CNI_TEST_KINDS=sample`. Each case runs for one plugin,
+ * and each plugin runs a fixed part of the cases.
  */
 function isLeftToAnother(plugin: string, title: string): boolean {
   const { like } = pluginRow(plugin)
@@ -43,7 +46,7 @@ function isLeftToAnother(plugin: string, title: string): boolean {
   return alike[sum % alike.length] !== plugin
 }
 
-/** A test of a plugin, which is left out where the kernel lacks what the plugin needs. */
+/** Defines a test of a plugin. Skips it if the kernel lacks what the plugin needs. */
 export function testWhereItRuns(plugin: string, title: string, run: () => Promise<void>, timeoutMs?: number): void {
   if (isLeftToAnother(plugin, title)) return
   const { needs } = pluginRow(plugin)
@@ -52,8 +55,9 @@ export function testWhereItRuns(plugin: string, title: string, run: () => Promis
 }
 
 /**
- * A shared case of each of some plugins, by name or with what else a case says, which may be `forEachKind`; the title has `%s` for the
- * name, or `$plugin`, `$key`.
+ * Defines a shared case for several plugins, given by name or by an object with more values, which may include
+ * `forEachKind`. The title has `%s` for the name, or `$plugin`, `$key`.
+ *
  * @example testPlugins(pluginsAs("ipam"), "%s: GC …", async (plugin) => { … })
  * @example testPlugins(casesOf(pluginsAs(), ways), "$plugin: DEL $what", async ({ plugin, lose }) => { … })
  */
@@ -71,7 +75,7 @@ export function testPlugins<Case extends string | ({ readonly plugin: string } &
   }
 }
 
-/** Each of these cases for each of these plugins. */
+/** Returns each of these cases for each of these plugins. */
 export function casesOf<Case extends object>(
   plugins: readonly string[],
   cases: readonly Case[],

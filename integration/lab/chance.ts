@@ -1,4 +1,4 @@
-/** Numbers that look like chance and are the same in each run: xorshift32. */
+/** Pseudorandom numbers that are the same in each run: xorshift32. */
 export class Chance {
   #state: number
 
@@ -6,7 +6,7 @@ export class Chance {
     this.#state = seed | 1
   }
 
-  /** An integer below `limit`. */
+  /** Returns an integer below `limit`. */
   below(limit: number): number {
     this.#state ^= this.#state << 13
     this.#state ^= this.#state >>> 17

@@ -1,19 +1,19 @@
 import { appendFile } from "node:fs/promises"
 
-/** Where chance begins: `CNI_TEST_SEED=7 npm run test:faults` makes other choices, and the same ones each time. */
+/** The random seed. `CNI_TEST_SEED=7 npm run test:faults` makes other choices, the same ones each time. */
 export const seed = Number(process.env.CNI_TEST_SEED ?? 20261122)
 
-/** Whether the long form of the tests of faults runs, which `npm run test:faults` asks for. */
+/** Whether the long form of fault tests runs, as `npm run test:faults` requests. */
 export const isLong = process.env.CNI_FAULTS === "long"
 
-/** How much of a test runs: a part that changes with nothing in `npm test`, all of it in `npm run test:faults`. */
+/** Returns the extent of a test: a fixed part in `npm test`, all of it in `npm run test:faults`. */
 export function extent(quick: number, long: number): number {
   return isLong ? long : quick
 }
 
 /**
- * The part of a long form that runs, for a machine that has less time: `CNI_FAULTS_SHARE=0.3` is the first three tenths, `0.3-1` the
- * others. Throws for anything else.
+ * Returns the part of a long form that runs, for slower machines. `CNI_FAULTS_SHARE=0.3` is the first three tenths,
+ * `0.3-1` the others. Throws for other texts.
  */
 export function readShare(written = process.env.CNI_FAULTS_SHARE ?? "1"): { from: number; to: number } {
   const [, from = "0", to] = /^(?:([\d.]+)-)?([\d.]+)$/.exec(written) ?? []
@@ -22,18 +22,18 @@ export function readShare(written = process.env.CNI_FAULTS_SHARE ?? "1"): { from
   throw new Error(`Cannot use CNI_FAULTS_SHARE=${written}: expected a share such as 0.3 or 0.3-1`)
 }
 
-/** What a test of faults has seen, as `npm run test:faults` prints it at its end. */
+/** A result of a fault test, as `npm run test:faults` prints it at its end. */
 export interface Figure {
-  /** What was tried: "ADD of bridge, killed before each system call". */
+  /** The subject: "ADD of bridge, killed before each system call". */
   what: string
-  /** How often, and how often what was promised held. */
+  /** The number of tries, and of successes. */
   tried: number
   held: number
-  /** More in words: sizes, times with units. */
+  /** More text: sizes, times with units. */
   note?: string
 }
 
-/** The figures that were told, as rows of a table. */
+/** Returns the reported figures as rows of a table. */
 export function readFigures(told: string): string[] {
   const figures = told
     .split("\n")
@@ -42,7 +42,7 @@ export function readFigures(told: string): string[] {
   return figures.map(({ what, tried, held, note = "" }) => `| ${what} | ${tried} | ${held} | ${note} |`)
 }
 
-/** Prints a figure for the test run; a test that stands alone keeps it to itself. */
+/** Reports a figure to the test run. Does nothing in a single test. */
 export async function tellFigure(figure: Figure): Promise<void> {
   const file = process.env.CNI_FAULTS_FIGURES
   if (file !== undefined) await appendFile(file, `${JSON.stringify(figure)}\n`)

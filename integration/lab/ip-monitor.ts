@@ -3,7 +3,7 @@ import type { HostNamespace } from "./host-namespace.ts"
 import { programEnv } from "./program.ts"
 import { waitFor } from "./wait-for.ts"
 
-/** What `ip monitor` says of links, and of other objects that are asked for, while something happens. */
+/** The output of `ip monitor` for links, and for requested other objects, during a test. */
 export class IpMonitor implements AsyncDisposable {
   readonly #lines: string[] = []
   readonly #host: HostNamespace
@@ -23,13 +23,13 @@ export class IpMonitor implements AsyncDisposable {
     return monitor
   }
 
-  /** What it has seen, once all of it has come. */
+  /** Returns the events after all of them have arrived. */
   async stop(): Promise<string[]> {
     await this.#sees("end")
     return this.#lines
   }
 
-  /** Makes events, and waits until one of them has come. */
+  /** Causes events, and waits until one of them arrives. */
   async #sees(name: string): Promise<void> {
     await waitFor(async () => {
       await this.#host.exec("ip", ["link", "add", name, "type", "bridge"])

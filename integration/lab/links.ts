@@ -3,7 +3,7 @@ import type { HostNamespace } from "./host-namespace.ts"
 import type { ContainerNamespace, Namespace } from "./namespace.ts"
 import { waitFor } from "./wait-for.ts"
 
-/** A link as `ip -d -j link show` has it, as far as tests look at it. */
+/** The fields of a link in `ip -d -j link show` that tests read. */
 export interface KernelLink {
   ifname: string
   address: string
@@ -20,14 +20,14 @@ export interface KernelLink {
   }
 }
 
-/** A link; throws when there is none of that name. */
+/** Returns a link. Throws if none has the name. */
 export async function linkOf(where: Namespace, name: string): Promise<KernelLink> {
   const [link] = await where.json<KernelLink[]>("ip", ["-d", "-j", "link", "show", "dev", name])
   if (!link) throw new Error(`no link ${name}`)
   return link
 }
 
-/** The addresses of a link that the kernel did not make by itself, like "10.22.0.2/16". */
+/** Returns the addresses of a link that the kernel did not create by itself, like "10.22.0.2/16". */
 export async function addressesOf(where: Namespace, name: string): Promise<string[]> {
   type Listed = { addr_info: { local: string; prefixlen: number; scope: string }[] }
   const [link] = await where.json<Listed[]>("ip", ["-j", "address", "show", "dev", name])
@@ -36,13 +36,16 @@ export async function addressesOf(where: Namespace, name: string): Promise<strin
     .map(({ local, prefixlen }) => `${local}/${prefixlen}`)
 }
 
-/** The names of all links of a namespace, `lo` among them. */
+/** Returns the names of all links of a namespace, including `lo`. */
 export async function linkNames(where: Namespace): Promise<string[]> {
   const links = await where.json<{ ifname: string }[]>("ip", ["-j", "link", "show"])
   return links.map(({ ifname }) => ifname)
 }
 
-/** The VLANs of a bridge's port as bridge(8) shows them, those in a row together: "100 PVID Egress Untagged", "200-210". */
+/**
+ * Returns the VLANs of a bridge port as bridge(8) shows them, with consecutive ones joined: "100 PVID Egress Untagged",
+ * "200-210".
+ */
 export async function vlansOf(host: HostNamespace, port: string): Promise<string[]> {
   type Listed = { ifname: string; vlans: { vlan: number; vlanEnd?: number; flags?: string[] }[] }
   const ports = await host.json<Listed[]>("bridge", ["-j", "-compressvlans", "vlan", "show"])
@@ -50,17 +53,17 @@ export async function vlansOf(host: HostNamespace, port: string): Promise<string
   return vlans.map(({ vlan, vlanEnd, flags = [] }) => [vlanEnd ? `${vlan}-${vlanEnd}` : vlan, ...flags].join(" "))
 }
 
-/** The host's end of a container's pair, by the plugin's answer. */
+/** Returns the host's end of a container's pair, by the plugin's answer. */
 export function portOf({ interfaces }: PluginResult): string {
   return interfaces[1]?.name ?? ""
 }
 
-/** Gives a container's interface another MAC, as a process inside may do. */
+/** Changes the MAC of a container's interface, as a process inside may do. */
 export async function changeMac(pod: ContainerNamespace, mac: string): Promise<void> {
   await pod.exec("ip", ["link", "set", "dev", "eth0", "address", mac])
 }
 
-/** Waits until a namespace has the local routes of these IPv6 addresses, which the kernel adds in its own time: then it is settled. */
+/** Waits until a namespace has the local routes of these IPv6 addresses, which the kernel adds with a delay. */
 export async function waitForLocalRoutes(where: Namespace, addresses: readonly string[]): Promise<void> {
   for (const address of addresses.filter((each) => each.includes(":"))) {
     const bare = address.replace(/\/.*/, "")

@@ -1,6 +1,7 @@
 /**
- * What integration tests are written with: hosts and containers made of namespaces, plugins run as a runtime runs
- * them, traffic between namespaces, and snapshots of everything that a plugin may change. Needs root.
+ * Tools for integration tests: hosts and containers as namespaces, plugin calls like a runtime's, traffic between
+ * namespaces, and snapshots of everything that a plugin may change. Needs root.
+ *
  * @example
  * await using host = await HostNamespace.create()
  * const pod = await host.addContainer()

@@ -3,11 +3,11 @@ import { readdir } from "node:fs/promises"
 import { mustRun, type Output, type ProgramOptions, runProgram } from "./program.ts"
 import { waitFor } from "./wait-for.ts"
 
-/** A named network namespace, and how programs get into it. */
+/** A named network namespace, and the ways to run programs in it. */
 export abstract class Namespace {
   /** The name that `ip netns list` shows. */
   readonly name: string
-  /** The file that stands for it, which is what `CNI_NETNS` holds. */
+  /** The file of the namespace, for `CNI_NETNS`. */
   readonly path: string
 
   constructor(name: string) {
@@ -15,7 +15,9 @@ export abstract class Namespace {
     this.path = `/run/netns/${name}`
   }
 
-  /** The command line that runs `command` inside the namespace. Every program on it replaces itself with the next. */
+  /**
+   * Returns the command line that runs `command` in the namespace. Each program on it replaces itself with the next.
+   */
   abstract commandLine(command: readonly string[]): string[]
 
   /** Runs a program inside. Throws `ProgramError` when its exit code is not 0. */
@@ -28,7 +30,7 @@ export abstract class Namespace {
     return runProgram(this.commandLine([file, ...args]), options)
   }
 
-  /** What a program with JSON output says, for example `json<Link[]>("ip", ["-j", "link"])`; no output is `[]`. */
+  /** Returns the JSON output of a program, for example `json<Link[]>("ip", ["-j", "link"])`. No output is `[]`. */
   async json<T>(file: string, args: readonly string[]): Promise<T> {
     const { stdout } = await this.exec(file, args)
     return JSON.parse(stdout.trim() || "[]") as T
@@ -36,11 +38,11 @@ export abstract class Namespace {
 }
 
 /**
- * A network namespace as a runtime hands it to a plugin: empty, `lo` down. It belongs to a `HostNamespace`, which makes
- * it (`host.addContainer()`) and removes it.
+ * A network namespace as a runtime passes it to a plugin: empty, `lo` down. A `HostNamespace` owns it: it creates it
+ * (`host.addContainer()`) and removes it.
  */
 export class ContainerNamespace extends Namespace {
-  /** `ip netns exec` gives the program a /sys of this namespace; files are those of the machine. */
+  /** `ip netns exec` gives the program the /sys of this namespace. Files are those of the machine. */
   commandLine(command: readonly string[]): string[] {
     return [Bun.which("ip") ?? "ip", "netns", "exec", this.name, ...command]
   }
@@ -48,23 +50,26 @@ export class ContainerNamespace extends Namespace {
 
 const directory = "/run/netns"
 
-/** What the names of all namespaces of one test process begin with. */
+/** Returns the prefix of all namespace names of one test process. */
 export function namespacePrefix(pid: number): string {
   return `cnit-${pid}-`
 }
 
-/** A name that no other namespace has, with the process that made it in front. */
+/** Returns a unique namespace name that begins with the process that created it. */
 export function uniqueNamespaceName(label: string): string {
   return `${namespacePrefix(process.pid)}${crypto.randomUUID().slice(0, 8)}-${label}`
 }
 
-/** The names in `ip netns list` that begin with `prefix`. */
+/** Returns the names in `ip netns list` that begin with `prefix`. */
 export async function listNamespaces(prefix: string): Promise<string[]> {
   const names = await readdir(directory).catch(() => [] as string[])
   return names.filter((name) => name.startsWith(prefix)).sort()
 }
 
-/** The processes inside a namespace, like `ip netns pids`; none when the namespace is gone. It starts no program: each host asks several times. */
+/**
+ * Returns the processes in a namespace, like `ip netns pids`, or none for a deleted namespace. Starts no program,
+ * because each host calls it several times.
+ */
 export async function namespacePids(name: string): Promise<number[]> {
   const id = namespaceId(`${directory}/${name}`)
   if (id === undefined) return []
@@ -72,7 +77,7 @@ export async function namespacePids(name: string): Promise<number[]> {
   return pids.filter((pid) => namespaceId(`/proc/${pid}/ns/net`) === id).map(Number)
 }
 
-/** Device and inode, which tell a namespace from all others; undefined for a process that has ended. */
+/** Returns device and inode, which identify a namespace, or undefined for a process that ended. */
 function namespaceId(path: string): string | undefined {
   try {
     const { dev, ino } = statSync(path)
@@ -82,7 +87,7 @@ function namespaceId(path: string): string | undefined {
   }
 }
 
-/** Removes a namespace, like `ip netns del`, after it has killed every process inside. One that is gone is fine. */
+/** Kills every process in a namespace and removes it, like `ip netns del`. A missing namespace is not an error. */
 export async function removeNamespace(name: string): Promise<void> {
   if (!(await listNamespaces(name)).includes(name)) return
   await waitFor(async () => {
@@ -97,6 +102,6 @@ function kill(pid: number): void {
   try {
     process.kill(pid, "SIGKILL")
   } catch {
-    // It has ended since it was listed.
+    // It ended after it was listed.
   }
 }

@@ -3,10 +3,10 @@ import type { HostNamespace } from "./host-namespace.ts"
 import type { Network, NetworkKeys, Place } from "./plugin-row.ts"
 
 const subnets = { lab: "10.22.0.0/24", other: "10.23.0.0/24" } as const
-/** host-local with the addresses of a network. */
+/** Returns host-local's configuration with the addresses of a network. */
 export const pool = (network: Network) => ({ type: "host-local", ranges: [[{ subnet: subnets[network] }]] })
 
-/** Keys of a bridge with the gateway's address. */
+/** Returns the keys of a bridge with the gateway's address. */
 export const gatewayBridge = (network: Network) => ({
   bridge: `br-${network}`,
   isDefaultGateway: true,
@@ -14,8 +14,8 @@ export const gatewayBridge = (network: Network) => ({
 })
 
 /**
- * The network that the shared cases have of a plugin that makes interfaces, as far as it needs nothing particular: `own` are
- * the keys that it cannot be without.
+ * Returns the network that the shared cases use for an interface plugin without special needs. `own` are its required
+ * keys.
  */
 export function labNetwork(type: string, own: object = {}) {
   const ipam = (...ranges: string[]) => ({ type: "host-local", ranges: ranges.map((subnet) => [{ subnet }]) })
@@ -33,7 +33,7 @@ export function labNetwork(type: string, own: object = {}) {
     }),
     dualStack: { ipam: { ...ipam(subnet, subnet6), routes: [defaultRoute, { dst: "::/0" }] } },
     defaultRoute: { keys: { ipam: { ...ipam(subnet), routes: [defaultRoute] } }, answered: defaultRoute },
-    // The host may have one route to an address: networks with the same addresses would be in each other's way.
+    // The host may have only one route to an address, so networks must not share addresses.
     neighbour: { name: "lab-2", ipam: ipam("10.8.0.0/16") },
     stranger: { name: "other" },
     subnet,
@@ -45,23 +45,23 @@ export function labNetwork(type: string, own: object = {}) {
   } as const
 }
 
-/** Gives a host a link that others can sit on, like a network card. */
+/** Creates a link on a host that others can use as parent, like a network card. */
 export async function addUplink(host: HostNamespace): Promise<void> {
   await host.exec("ip", ["link", "add", "uplink", "up", "mtu", "9000", "type", "veth", "peer", "name", "card"])
   await host.exec("ip", ["link", "set", "card", "up", "mtu", "9000"])
 }
 
-/** Gives a host devices for as many attachments as a test may make, one for each port of `Place`. */
+/** Creates enough devices on a host for all attachments of a test, one for each port of `Place`. */
 export async function addDevices(host: HostNamespace): Promise<void> {
   for (let port = 8080; port < 8092; port++) {
     await host.exec("ip", ["link", "add", `dev${port}`, "up", "type", "veth", "peer", "name", `far${port}`])
   }
 }
 
-/** Where a host of the shared cases has what flanneld writes about a node, for each network. */
+/** Returns the path of flanneld's file about a node on a host of the shared cases, for each network. */
 export const subnetFileOf = (network: Network) => ({ subnetFile: `/run/cni/flannel-${network}.env` })
 
-/** Writes for a host what flanneld would write. */
+/** Writes the files of flanneld for a host. */
 export async function writeSubnetFiles(host: HostNamespace): Promise<void> {
   for (const network of ["lab", "other"] as const) {
     const lines = [

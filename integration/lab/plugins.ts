@@ -3,7 +3,7 @@ import type { Feature } from "./features.ts"
 import { addDevices, addUplink, gatewayBridge, labNetwork, pool, subnetFileOf, writeSubnetFiles } from "./networks.ts"
 import type { InterfacePlugin, Plugin, Role } from "./plugin-row.ts"
 
-/** The table. A plugin that gets a row here gets the shared cases. */
+/** The table. A plugin with a row here gets the shared cases. */
 const plugins: Readonly<Record<string, Plugin>> = {
   bridge: {
     role: "interface",
@@ -99,7 +99,7 @@ const plugins: Readonly<Record<string, Plugin>> = {
   dhcp: {
     role: "ipam",
     like: "static",
-    staged: false, // integration/dhcp has servers, daemons, and verbs that are killed
+    staged: false, // integration/dhcp has servers, daemons, and tests that kill verbs
     keys: () => ({ ipam: { type: "dhcp" } }),
   },
   static: {
@@ -131,29 +131,29 @@ const plugins: Readonly<Record<string, Plugin>> = {
   },
 }
 
-/** What the shared cases know of a plugin. Throws when it has no row in the table. */
+/** Returns the row of a plugin. Throws if the table has none. */
 export function pluginRow(name: string): Plugin {
   const plugin = plugins[name]
   if (!plugin) throw new Error(`Say in integration/lab/plugins.ts how "${name}" is configured`)
   return plugin
 }
 
-/** The names of all plugins of the executable, or of those in some roles. */
+/** Returns the names of all plugins of the executable, or of those in some roles. */
 export function pluginsAs(...roles: readonly Role[]): string[] {
   return pluginNames.filter((name) => roles.length === 0 || roles.includes(pluginRow(name).role))
 }
 
-/** The features of the kernel that some plugin cannot do without. */
+/** Returns the kernel features that some plugin requires. */
 export function neededByPlugins(): Feature[] {
   return pluginsAs().flatMap((name) => pluginRow(name).needs ?? [])
 }
 
-/** The plugins that make interfaces, by name, or those of them that are `chosen`. */
+/** Returns the names of interface plugins, or of the `chosen` ones. */
 export function interfacePlugins(chosen: (plugin: InterfacePlugin) => boolean = () => true): string[] {
   return pluginsAs("interface").filter((name) => chosen(interfacePlugin(name)))
 }
 
-/** The row of a plugin that makes interfaces. Throws for another. */
+/** Returns the row of an interface plugin. Throws for another plugin. */
 export function interfacePlugin(name: string): InterfacePlugin {
   const plugin = pluginRow(name)
   if (plugin.role !== "interface") throw new Error(`"${name}" makes no interface`)

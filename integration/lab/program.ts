@@ -1,34 +1,34 @@
 import { constants } from "node:os"
 import { patient } from "./wait-for.ts"
 
-/** What a program did. `exitCode` is 128 + the signal's number when a signal ended it, as shells have it. */
+/** The output of a program. `exitCode` is 128 + the signal's number after a signal, as in shells. */
 export interface Output {
   readonly stdout: string
   readonly stderr: string
   readonly exitCode: number
   /** Wall time from start to end of the process, in milliseconds. */
   readonly durationMs: number
-  /** Time on the processor, its own and the kernel's for it, children included, in milliseconds: other work does not stretch it. */
+  /** Processor time in milliseconds, user and system, children included. Other load does not change it. */
   readonly cpuMs: number
 }
 
-/** How to run a program. */
+/** The options of a program. */
 export interface ProgramOptions {
-  /** The whole environment of the process; by default `programEnv`. */
+  /** The complete environment of the process, by default `programEnv`. */
   readonly env?: Readonly<Record<string, string>>
-  /** What it reads on stdin; by default nothing. */
+  /** The content of stdin, by default empty. */
   readonly input?: string | Uint8Array
-  /** After this time the process is killed and the call throws; by default ten minutes. */
+  /** The timeout after which the process is killed and the call throws, by default ten minutes. */
   readonly timeoutMs?: number
 }
 
-/** The environment of the programs that tests judge with: Debian's directories, and messages in English. */
+/** The environment of the system programs that tests use: Debian's directories, and messages in English. */
 export const programEnv: Readonly<Record<string, string>> = {
   PATH: "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
   LC_ALL: "C",
 }
 
-/** A program that did not end with exit code 0; `message` holds the command line and what it wrote. */
+/** The error of a program with another exit code than 0. `message` contains the command line and the output. */
 export class ProgramError extends Error {
   override readonly name = "ProgramError"
   readonly output: Output
@@ -41,8 +41,8 @@ export class ProgramError extends Error {
 }
 
 /**
- * Runs a program to its end, with any exit code; no shell in between.
- * Throws when it cannot be started (`ENOENT`) or does not end in time.
+ * Runs a program until it exits with any exit code, without a shell. Throws if it cannot be started (`ENOENT`) or
+ * exceeds its timeout.
  */
 export async function runProgram(command: readonly string[], options: ProgramOptions = {}): Promise<Output> {
   const timeout = patient(options.timeoutMs ?? 600_000)
@@ -68,7 +68,7 @@ export async function runProgram(command: readonly string[], options: ProgramOpt
   return { stdout, stderr, exitCode, durationMs, cpuMs }
 }
 
-/** Runs a program that has to succeed. Throws `ProgramError` when its exit code is not 0. */
+/** Runs a program that must succeed. Throws `ProgramError` for another exit code than 0. */
 export async function mustRun(command: readonly string[], options: ProgramOptions = {}): Promise<Output> {
   const output = await runProgram(command, options)
   if (output.exitCode !== 0) throw new ProgramError(command, output)
@@ -76,8 +76,8 @@ export async function mustRun(command: readonly string[], options: ProgramOption
 }
 
 /**
- * Starts a program that outlives its caller: in a session of its own, no child of this process, its streams closed. A test
- * runner kills the children of a test that ran into its time limit; it cannot find this one.
+ * Starts a program that outlives its caller: in its own session, not a child of this process, and with closed streams.
+ * A test runner kills the children of a test that exceeds its time limit, but not this program.
  */
 export async function startDaemon(command: readonly string[]): Promise<void> {
   const program = Bun.spawn(["setsid", "--fork", ...command], {

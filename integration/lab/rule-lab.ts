@@ -4,7 +4,7 @@ import { connect } from "./cable.ts"
 import { chooseIptables, HostNamespace, type IptablesKind } from "./host-namespace.ts"
 import type { ContainerNamespace, Namespace } from "./namespace.ts"
 
-/** The packet filters that may have a plugin's rules: the same cases hold for each. */
+/** The packet filters that may contain a plugin's rules. The same cases run on each. */
 export const ruleBackends = [
   { name: "nftables", keys: {}, iptables: "none" },
   { name: "iptables", keys: { backend: "iptables" }, iptables: "nf_tables" },
@@ -13,18 +13,18 @@ export const ruleBackends = [
 
 export interface RuleBackend {
   readonly name: "nftables" | "iptables" | "iptables-legacy"
-  /** For the configuration. */
+  /** Keys of the configuration. */
   readonly keys: object
-  /** What the host has as `iptables`. */
+  /** The host's kind of `iptables`. */
   readonly iptables: IptablesKind
 }
 
 /** The addresses of a host's uplink. */
 export const uplink = { ip: "203.0.113.1", ip6: "2001:db8:113::1" }
-/** Those of the other host, at the end of the uplink. */
+/** The addresses of the other host at the end of the uplink. */
 export const outside = { ip: "203.0.113.9", ip6: "2001:db8:113::9" }
 
-/** Connects a host by its uplink `up0` to another host, which knows no way to the containers. */
+/** Connects a host by its uplink `up0` to another host, which has no route to the containers. */
 export async function connectOutside(host: HostNamespace, name = "outside"): Promise<ContainerNamespace> {
   const other = await host.addContainer(name)
   await connect(
@@ -34,7 +34,7 @@ export async function connectOutside(host: HostNamespace, name = "outside"): Pro
   return other
 }
 
-/** Gives the other host the routes to the containers. */
+/** Gives the other host routes to the containers. */
 export async function routeToContainers(other: Namespace): Promise<void> {
   await other.exec("ip", ["route", "add", "10.0.0.0/8", "via", uplink.ip])
   await other.exec("ip", ["-6", "route", "add", "fd00::/8", "via", uplink.ip6])
@@ -52,7 +52,7 @@ export class RuleLab implements AsyncDisposable {
     this.backend = backend
   }
 
-  /** What a lab is made of. */
+  /** Returns the parts of a lab. */
   protected static async connected(backend: RuleBackend) {
     const host = await HostNamespace.create()
     await chooseIptables(host, backend.iptables)
@@ -64,7 +64,7 @@ export class RuleLab implements AsyncDisposable {
   }
 }
 
-/** A test for each backend, each in a lab of its own. */
+/** Defines a test for each backend, each in its own lab. */
 export function testEachBackend<L extends RuleLab>(
   create: (backend: RuleBackend) => Promise<L>,
   name: string,
@@ -80,12 +80,12 @@ export function testEachBackend<L extends RuleLab>(
   }
 }
 
-/** A container that an interface plugin has connected. */
+/** A container with an interface plugin's attachment. */
 export class ConnectedPod {
   readonly namespace: ContainerNamespace
   /** The interface plugin's attachment. */
   readonly link: Attachment
-  /** What the interface plugin has answered. */
+  /** The interface plugin's result. */
   readonly result: PluginResult
 
   constructor(namespace: ContainerNamespace, link: Attachment, result: PluginResult) {

@@ -2,12 +2,12 @@ import { dirname } from "node:path"
 import type { HostNamespace } from "./host-namespace.ts"
 import type { Output } from "./program.ts"
 
-/** One call of a plugin, as a runtime makes it. */
+/** A plugin call as a runtime makes it. */
 export interface PluginCall {
   /** The absolute path of the executable. */
   readonly bin: string
   readonly verb: "ADD" | "DEL" | "CHECK" | "GC" | "STATUS" | "VERSION"
-  /** The configuration on stdin: a value to print as JSON, or the very bytes. */
+  /** The configuration on stdin: a value to encode as JSON, or raw bytes. */
   readonly config?: object | string | Uint8Array
   readonly containerId?: string
   /** The path of the container's namespace. */
@@ -17,14 +17,16 @@ export interface PluginCall {
   readonly args?: string
   /** `CNI_PATH`; by default the directory of `bin`. */
   readonly path?: string
-  /** More variables; they win over the ones above. */
+  /** More variables. They override the ones above. */
   readonly env?: Readonly<Record<string, string>>
   readonly timeoutMs?: number
-  /** A command line that runs the plugin, the plugin's path being its last argument: `["prlimit", "--nofile=16"]`. */
+  /**
+   * A command line that runs the plugin. The plugin's path follows as its last argument: `["prlimit", "--nofile=16"]`.
+   */
   readonly under?: readonly string[]
 }
 
-/** What a plugin answered; `json` is its stdout parsed, `undefined` when that is empty or not JSON. */
+/** A plugin's output. `json` is its parsed stdout, or `undefined` if that is empty or not JSON. */
 export interface PluginOutput extends Output {
   readonly json: unknown
 }

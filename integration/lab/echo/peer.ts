@@ -15,7 +15,7 @@ export type { EchoReply, Transport } from "./server.ts"
  * const { from } = await askEcho(pod, { transport: "udp", address: "203.0.113.9", port: peer.port })
  */
 export class EchoPeer implements AsyncDisposable {
-  /** The port that it listens on, the same for TCP and UDP. */
+  /** Its port, the same for TCP and UDP. */
   readonly port: number
   readonly #stop: () => Promise<void>
 
@@ -24,7 +24,7 @@ export class EchoPeer implements AsyncDisposable {
     this.#stop = stop
   }
 
-  /** Starts a peer and waits until it listens; by default on all addresses and any free port. */
+  /** Starts a peer and waits until it listens. By default it uses all addresses and any free port. */
   static async start(where: Namespace, at: { address?: string; port?: number } = {}): Promise<EchoPeer> {
     const command = [process.execPath, join(import.meta.dir, "server.ts"), at.address ?? "::", String(at.port ?? 0)]
     const [file = "", ...args] = where.commandLine(command)
@@ -52,13 +52,16 @@ export interface EchoQuestion {
   readonly message?: string
 }
 
-/** Sends a message from inside a namespace and returns the peer's answer. Throws `ProgramError` when none comes, or the connection fails. */
+/**
+ * Sends a message from a namespace and returns the peer's answer. Throws `ProgramError` without an answer, or if the
+ * connection fails.
+ */
 export async function askEcho(from: Namespace, question: EchoQuestion): Promise<EchoReply> {
   const { stdout } = await from.exec(process.execPath, clientArgs(question, patient(waitLimitMs)))
   return JSON.parse(stdout) as EchoReply
 }
 
-/** Sends a message that must not be answered, and waits for half a second. Throws when an answer comes. */
+/** Sends a message that must not be answered, and waits half a second. Throws if an answer arrives. */
 export async function expectNoEcho(from: Namespace, question: EchoQuestion): Promise<void> {
   const { exitCode, stdout, stderr } = await from.tryExec(process.execPath, clientArgs(question, 500))
   if (exitCode !== 1) throw new Error(`Expected no answer in ${from.name}, found ${stdout || stderr}`)

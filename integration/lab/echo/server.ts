@@ -3,19 +3,19 @@
  *
  *   bun integration/lab/echo/server.ts ADDRESS PORT     (port 0: any)
  */
-/** What the echo peer answers: the message, and both ends of the flow as the peer sees them. */
+/** The echo peer's answer: the message, and both ends of the flow as the peer sees them. */
 export interface EchoReply {
   readonly message: string
-  /** Who sent it; behind a masquerade this is the translating host. */
+  /** The sender. Behind a masquerade this is the translating host. */
   readonly from: { readonly address: string; readonly port: number }
-  /** Where it arrived; behind a port mapping this is the container. */
+  /** The destination. Behind a port mapping this is the container. */
   readonly to: { readonly address: string; readonly port: number }
 }
 
-/** The transports that the echo peer speaks. */
+/** The transports of the echo peer. */
 export type Transport = "tcp" | "udp"
 
-/** An address without the IPv4-mapped prefix that dual-stack sockets put in front of it. */
+/** Returns an address without the IPv4-mapped prefix of dual-stack sockets. */
 function plainAddress(address: string): string {
   return address.replace(/^::ffff:(?=\d+\.)/i, "")
 }
@@ -52,12 +52,12 @@ if (import.meta.main) {
             socket.send(answer, fromPort, fromAddress)
             return
           } catch (error) {
-            if ((error as { code?: string }).code === "ECONNREFUSED") continue // that an earlier answer was refused
-            console.error(`No way back to ${fromAddress}: ${error}`) // as on any real server: the asker waits in vain
+            if ((error as { code?: string }).code === "ECONNREFUSED") continue // an earlier answer was refused
+            console.error(`No way back to ${fromAddress}: ${error}`) // like a real server: the client waits in vain
             return
           }
       },
-      // An asker that was closed refuses the answer; the server goes on.
+      // A closed client refuses the answer. The server continues.
       error() {},
     },
   })

@@ -11,7 +11,7 @@ import type { EchoReply } from "./server.ts"
 
 const INTERVAL_MS = 20
 
-/** A flow whose answers tell who is at its other end; the kernel sees the same addresses and ports all the time. */
+/** A flow whose answers identify its other end. The kernel sees the same addresses and ports all the time. */
 export class UdpFlow implements AsyncDisposable {
   readonly #answers: string[] = []
   readonly #stop: () => Promise<void>
@@ -26,13 +26,13 @@ export class UdpFlow implements AsyncDisposable {
     }
   }
 
-  /** Waits until the answers come from a server on this port. Throws when they do not. */
+  /** Waits until the answers come from a server on this port. Throws if they do not. */
   async answeredBy(port: number): Promise<void> {
     const isFrom = (line: string | undefined) => line !== undefined && (JSON.parse(line) as EchoReply).to.port === port
     await waitFor(() => isFrom(this.#answers.at(-1)), `the flow to be answered from port ${port}`)
   }
 
-  /** Waits until some packets got no answer. */
+  /** Waits until some packets have no answer. */
   async unanswered(): Promise<void> {
     let count = -1
     await waitFor(async () => {

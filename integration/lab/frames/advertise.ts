@@ -1,4 +1,4 @@
-/** Sends one router advertisement, twice, by an interface of its namespace: `bun advertise.ts eth0`. */
+/** Sends one router advertisement twice on an interface of its namespace: `bun advertise.ts eth0`. */
 import { engine } from "../../../pkg/engine/mod.ts"
 import { getLink, RouteSocket } from "../../../pkg/netlink/mod.ts"
 import { openPacketSocket } from "./packet-socket.ts"
@@ -11,7 +11,7 @@ const link = getLink(route, process.argv[2] ?? "eth0")
 const mac = parse(link.mac.replaceAll(":", ""))
 const source = [...parse("fe80000000000000"), (mac[0] ?? 0) ^ 2, ...mac.slice(1, 3), 0xff, 0xfe, ...mac.slice(3)]
 
-// RFC 4861, 4.2: a default router for half an hour, at this address, and a prefix to make addresses of
+// RFC 4861, 4.2: a default router for half an hour at this address, and a prefix for autoconfiguration
 const advertisement = parse(`
   86 00 0000  40 00 0708  00000000 00000000
   01 01 ${Buffer.from(mac).toString("hex")}
@@ -33,7 +33,7 @@ function parse(hex: string): Uint8Array<ArrayBuffer> {
   return Uint8Array.fromHex(hex.replace(/\s/g, ""))
 }
 
-/** RFC 1071, of an even number of bytes. */
+/** Returns the checksum of RFC 1071 for an even number of bytes. */
 function checksum(bytes: readonly number[]): number {
   let sum = 0
   for (let at = 0; at < bytes.length; at += 2) sum += ((bytes[at] ?? 0) << 8) | (bytes[at + 1] ?? 0)

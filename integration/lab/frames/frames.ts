@@ -8,8 +8,8 @@ const program = (name: string) => join(import.meta.dir, `${name}.ts`)
 export const advertised = "2001:db8:bad:"
 
 /**
- * Sends a router advertisement from a container, and waits until the host is done with it, accepted or not: the
- * kernel counts one before it looks at it, but goes through them one after the other, so two are sent.
+ * Sends a router advertisement from a container, and waits until the host has processed it, accepted or not. The kernel
+ * counts an advertisement before it processes it, but processes them in sequence, so two are sent.
  */
 export async function advertiseRouter(from: Namespace, link: string, host: Namespace): Promise<void> {
   const before = await countAdvertisements(host)
@@ -23,12 +23,12 @@ async function countAdvertisements(host: Namespace): Promise<number> {
   return counts.reduce((sum, [, count]) => sum + Number(count), 0)
 }
 
-/** Frames of an interface, sent and received, as hexadecimal digits; more and more of them, until it is disposed. */
+/** A growing list of sent and received frames of an interface as hexadecimal digits, until disposal. */
 export interface Recording extends AsyncDisposable {
   readonly frames: readonly string[]
 }
 
-/** Records an interface's frames from now on. A VLAN's tag is in them where the interface itself does not put it in. */
+/** Records an interface's frames from now on. Includes the VLAN tag if the interface itself does not insert it. */
 export async function record(where: Namespace, link: string): Promise<Recording> {
   const command = where.commandLine([process.execPath, program("record"), link])
   const running = Bun.spawn(command, { stdin: "ignore", stdout: "pipe" })
@@ -55,14 +55,14 @@ export async function record(where: Namespace, link: string): Promise<Recording>
   }
 }
 
-/** What a namespace has made of advertisements: routes and addresses, as `ip` prints them. */
+/** Returns the routes and addresses that a namespace got from advertisements, as `ip` prints them. */
 export async function learnt(where: Namespace): Promise<string> {
   const routes = await where.exec("ip", ["-6", "route", "show", "proto", "ra"])
   const addresses = await where.exec("ip", ["-6", "-o", "address", "show", "dynamic"])
   return `${routes.stdout}${addresses.stdout}`
 }
 
-/** A packet capture on an interface, until it is disposed. */
+/** Runs a packet capture on an interface until disposal. */
 export async function capture(where: Namespace, link: string): Promise<AsyncDisposable> {
   const command = where.commandLine([process.execPath, program("capture"), link])
   const running = Bun.spawn(command, { stdin: "pipe", stdout: "pipe" })

@@ -4,10 +4,10 @@ import { engine } from "../../../pkg/engine/mod.ts"
 const AF_PACKET = 17
 const SOCK_RAW = 3
 const ETH_P_IPV6 = 0x86dd
-/** Frames of every protocol, also those that the interface sends. */
+/** Frames of every protocol, including those that the interface sends. */
 export const ETH_P_ALL = 3
 
-/** A socket for the whole frames of one interface, in the namespace of the process. Throws when it cannot be had. */
+/** Opens a socket for the complete frames of one interface in the process's namespace. Throws if it cannot. */
 export function openPacketSocket(index: number, protocol: number = ETH_P_IPV6): number {
   const fd = engine.socket(AF_PACKET, SOCK_RAW, 0)
   const address = new DataView(new ArrayBuffer(20)) // struct sockaddr_ll
