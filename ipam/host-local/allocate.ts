@@ -22,8 +22,8 @@ import type { LeaseRecord, NamespaceRecord } from "./records.ts"
 import type { Store } from "./store.ts"
 
 /**
- * Runs `work` on the locked store; returns `undefined` when there is no store. After an error of `work` the seal stays
- * broken, so that the next session reads every file. Throws what `Store.lock` throws.
+ * Runs `work` on the locked store. Returns `undefined` without a store. After an error of `work` the seal stays broken,
+ * so that the next session reads every file. Throws the errors of `Store.lock`.
  */
 export function inSession<T>(store: Store, work: (session: Session) => T): T | undefined {
   using lock = store.lock()
@@ -35,7 +35,7 @@ export function inSession<T>(store: Store, work: (session: Session) => T): T | u
 }
 
 /**
- * Owners and addresses of a locked store. Files come first and the index follows, so that a process killed in between
+ * Owners and addresses of a locked store. Files are written before the index, so that a process killed in between
  * leaves a broken seal, never a wrong index.
  */
 export class Session {
@@ -54,18 +54,18 @@ export class Session {
     this.#isSealed = false
   }
 
-  /** Reads all reservations again; returns their owners. */
+  /** Reads all reservations again. Returns their owners. */
   owners(): LeaseOwner[] {
     this.#rebuild()
     return this.#index.records.list()
   }
 
-  /** The addresses of an owner; without one, those that upstream's old format reserved for its whole container. */
+  /** Returns the addresses of an owner, or else those that upstream's old format reserved for its whole container. */
   holding(owner: LeaseOwner): LeaseRecord | undefined {
     return this.ownHolding(owner) ?? this.ownHolding({ containerId: owner.containerId, ifName: "" })
   }
 
-  /** The addresses of exactly this owner. */
+  /** Returns the addresses of exactly this owner. */
   ownHolding(owner: LeaseOwner): LeaseRecord | undefined {
     const record = this.#index.records.get(owner)
     const isHeld = (address: string) => {
@@ -73,16 +73,16 @@ export class Session {
       return holder === "torn" || (holder !== undefined && isHeldBy(holder, owner))
     }
     if (!record || record.addresses.every(isHeld)) return record
-    this.#rebuild() // another program wrote into a file, or removed one just when another process held the lock
+    this.#rebuild() // another program wrote into a file, or removed one while another process held the lock
     return this.#index.records.get(owner)
   }
 
-  /** The owner of an address. */
+  /** Returns the owner of an address. */
   holder(address: string): ReturnType<typeof readHolder> {
     return readHolder(this.place.files, this.place.directory, address)
   }
 
-  /** Makes `lease` the reservation of an address. Returns `undefined` when the address is taken. */
+  /** Reserves an address with `lease`. Returns `undefined` if the address is taken. */
   reserve(address: Address, lease: PreparedLease): Reserved | undefined {
     const written = lease.take(`${this.place.directory}/${formatAddress(address)}`)
     if (written !== undefined) this.#isSealed = false
@@ -101,13 +101,13 @@ export class Session {
     }
   }
 
-  /** Writes the record of an owner's addresses; after `reserve`. */
+  /** Writes the record of an owner's addresses, after `reserve`. */
   remember(record: LeaseRecord): void {
     this.#isSealed = false
     this.#index.put(record)
   }
 
-  /** Takes an owner's addresses from it. Throws `SyscallError` when a file cannot be removed. */
+  /** Releases an owner's addresses. Throws `SyscallError` when a file cannot be removed. */
   release({ owner, addresses }: LeaseRecord): void {
     for (const address of addresses) this.free(address)
     this.#index.drop(owner)
@@ -122,7 +122,7 @@ export class Session {
     if (address) this.#index.set(address, false)
   }
 
-  /** Call it at the end: seals the index, if it was written. */
+  /** Seals the index if it was written. Call it at the end. */
   close(): void {
     if (!this.#isSealed && this.#index.isWritten) this.#index.attempt(() => seal(this.place))
   }
@@ -132,29 +132,29 @@ export class Session {
 export interface Request {
   readonly owner: LeaseOwner
   readonly netns: NamespaceRecord | undefined
-  /** The ranges to take from. A file of ranges is read under the store's lock. */
+  /** The ranges of free addresses. A file of ranges is read under the store's lock. */
   readonly ranges: RangeSource
-  /** Addresses that it must get. */
+  /** Required addresses. */
   readonly requested: readonly Address[]
 }
 
-/** An address whose file an ADD has made. */
+/** An address whose file an ADD created. */
 interface Reserved {
   readonly address: Address
-  /** When the file was written, in nanoseconds since 1970. */
+  /** The write time of the file, in nanoseconds since 1970. */
   readonly written: bigint
 }
 
-/** An address that an ADD has got, and the range that it is of. */
+/** An assigned address, and its range. */
 export interface Granted {
   readonly address: Address
   readonly range: Range
 }
 
 /**
- * Reserves an address of each range set for an owner, or no address. An owner that already has addresses is refused
- * while it may be alive; else it gets the same addresses again. Returns `undefined` when there is no store. Throws
- * `CniError` 999 with upstream's texts.
+ * Reserves an address of each range set for an owner, or no address. Refuses an owner that already has addresses while
+ * it may be alive. Otherwise it gets the same addresses again. Returns `undefined` without a store. Throws `CniError`
+ * 999 with upstream's texts.
  */
 export function allocate(store: Store, lease: PreparedLease, request: Request): Granted[] | undefined {
   return inSession(store, (session) => allocateAll(session, lease, request))
@@ -195,9 +195,9 @@ interface Choice {
   readonly lease: PreparedLease
   readonly index: number
   readonly set: RangeSet
-  /** The requested addresses that no set has taken yet. */
+  /** The requested addresses that are not yet assigned to a set. */
   readonly wanted: Address[]
-  /** The addresses that the owner had before it was lost. */
+  /** The former addresses of a lost owner. */
   readonly former: readonly Address[]
   readonly owner: LeaseOwner
 }
@@ -240,14 +240,14 @@ function reserveRequested({ session, lease, index, set, owner }: Choice, address
   })
 }
 
-/** Tries once more: after releasing addresses of dead containers, and with a rebuilt index. */
+/** Retries after releasing addresses of dead containers, and with a rebuilt index. */
 function afterReclaiming<T>(session: Session, attempt: () => T): T {
   reclaimDead(session)
   return attempt()
 }
 
 /**
- * Releases the addresses of a former container with the same owner, and returns them. Throws when that container may be
+ * Releases the addresses of a former container with the same owner, and returns them. Throws if that container may be
  * alive.
  */
 function takeFromFormer(session: Session, owner: LeaseOwner, sets: readonly RangeSet[]): Address[] {
@@ -270,7 +270,7 @@ function takeFromFormer(session: Session, owner: LeaseOwner, sets: readonly Rang
   return holding.addresses.flatMap((text) => parseAddress(text) ?? [])
 }
 
-/** Part of the undo after another error, which must not be hidden by a new one. */
+/** Releases an address during undo. Logs errors, because a new error must not hide the first. */
 function giveBack(session: Session, address: Address): void {
   try {
     session.free(formatAddress(address))
@@ -285,9 +285,8 @@ function failure(message: string, options: { details?: string } = {}): CniError 
 }
 
 /**
- * Releases the reservations of containers of earlier boots whose namespaces no longer exist; logs them on stderr. It
- * reads every reservation, and is called only before an ADD would be refused. `surveyStore` lists what it would
- * release.
+ * Releases the reservations of earlier boots' containers whose namespaces no longer exist, and logs them on stderr.
+ * Reads every reservation, so it runs only before an ADD would be refused. `surveyStore` lists what it would release.
  */
 function reclaimDead(session: Session): void {
   for (const owner of session.owners()) {

@@ -50,7 +50,7 @@ export const hostLocalFields = {
   runtimeConfig: { kind: "object", fields: { ips: addresses, ipRanges: rangeSets } },
 } as const satisfies Fields
 
-/** What the keys mean: the table on the page, the schema and the manual page follow from it. */
+/** The descriptions of the keys, for the page, the schema and the manual page. */
 export const hostLocalKeyDocs: readonly KeyDoc[] = [
   {
     keys: "`ranges`",
@@ -143,12 +143,12 @@ export const hostLocalKeyDocs: readonly KeyDoc[] = [
 const asText = (value: string) => value
 const ipArgs = { IP: asText }
 
-/** The configuration of host-local, checked. */
+/** The validated configuration of host-local. */
 export type HostLocalConfig = ReturnType<typeof parseHostLocalConfig>
 
 /**
- * Reads the configuration. What is wrong throws code 7 (`CNI_ARGS`: code 4), except for DEL and GC, which need to know
- * nothing but where the reservations are.
+ * Reads the configuration. Errors throw code 7 (`CNI_ARGS`: code 4), except for DEL and GC, which need only the place
+ * of the reservations.
  */
 export function parseHostLocalConfig(network: NetworkConfig, { verb, args, raw }: ConfigCall) {
   const directory = directoryOf(network, raw)
@@ -168,7 +168,7 @@ export function parseHostLocalConfig(network: NetworkConfig, { verb, args, raw }
   }
   const { ipam, runtimeConfig, ...read } = parseConfig(hostLocalFields, raw)
   const { IP = "" } = args === "" ? {} : readCniArgs(args, ipArgs)
-  // The conventions: a plugin that knows `args` ignores the same wish in CNI_ARGS.
+  // By the conventions, a plugin that supports `args` ignores the same request in CNI_ARGS.
   const hinted = read.args?.cni?.ips.length ? read.args.cni.ips : IP === "" ? [] : [readArg(IP)]
   const wished = runtimeConfig?.ips ?? []
   const requested = hinted.length + wished.length === 0 ? [] : parseRequested([...hinted, ...wished])
@@ -194,14 +194,17 @@ export function parseHostLocalConfig(network: NetworkConfig, { verb, args, raw }
   return {
     /** The directory of this network's reservations. */
     directory,
-    /** The container gets one address of each. */
+    /** The container gets one address of each range set. */
     rangeSets,
-    /** The addresses that the caller asks for, each once. */
+    /** The addresses that the caller requests, without duplicates. */
     requested,
     routes: parseRoutes(raw),
-    /** A file in the form of resolv.conf(5) to report as `dns`. */
+    /** A file in the format of resolv.conf(5) to report as `dns`. */
     resolvConf: ipam.resolvConf || undefined,
-    /** The file with the ranges that the cluster has given to this node; then `rangeSets` is empty, and an ADD reads the file under the store's lock. */
+    /**
+     * The file with the ranges that the cluster assigned to this node. `rangeSets` is then empty, and ADD reads the
+     * file under the store's lock.
+     */
     rangesFile,
   }
 }
@@ -213,7 +216,7 @@ function readArg(IP: string): string {
   })
 }
 
-/** `<dataDir>/<network>`, also when the rest of the configuration is wrong. */
+/** Returns `<dataDir>/<network>`, even if the rest of the configuration is invalid. */
 function directoryOf({ name }: NetworkConfig, raw: JsonObject): string {
   const ipam = member(raw, "ipam")
   const given = isJsonObject(ipam) ? member(ipam, "dataDir") : undefined
@@ -222,7 +225,7 @@ function directoryOf({ name }: NetworkConfig, raw: JsonObject): string {
   return `${parent.endsWith("/") ? parent.slice(0, -1) : parent}/${name}`
 }
 
-/** The requested addresses of all sources; their prefix lengths are ignored. */
+/** Returns the requested addresses of all sources. Ignores their prefix lengths. */
 function parseRequested(wishes: readonly string[]): Address[] {
   const requested = new Map<string, Address>()
   for (const written of wishes) {
@@ -251,7 +254,7 @@ function isDigit(char: number): boolean {
   return char >= 0x30 && char <= 0x39
 }
 
-/** Results below 0.3.0 can have one address of each family. */
+/** Throws for several addresses of a family in a version below 0.3.0, whose result can have only one of each. */
 function checkFamilies(sets: readonly RangeSet[], version: string): void {
   const count = { [AF_INET]: 0, [AF_INET6]: 0 }
   for (const set of sets) if (set[0]) count[set[0].start.family]++
@@ -263,7 +266,7 @@ function checkFamilies(sets: readonly RangeSet[], version: string): void {
   )
 }
 
-/** The routes for the result, as they are written. */
+/** Returns the routes for the result as they are written. */
 function parseRoutes(raw: JsonObject): Route[] {
   const ipam = member(raw, "ipam")
   const routes = isJsonObject(ipam) ? member(ipam, "routes") : undefined

@@ -4,16 +4,13 @@ import * as libc from "../../pkg/libc/mod.ts"
 /** The directories of a store. */
 export interface StorePlace {
   readonly files: Files
-  /** The network's directory: `<dataDir>/<network>` */
+  /** The network's directory: `<dataDir>/<network>`. */
   readonly directory: string
   readonly bootId: string
   log(line: string): void
 }
 
-/**
- * The system calls that the store is made with. Tests hand in their own, to end a process or to fill the disk at any of
- * them.
- */
+/** The system calls of the store. Tests replace them to end a process or to fill the disk at any call. */
 export const kernelFiles = {
   createFile: libc.createFile,
   link: libc.link,
@@ -36,15 +33,15 @@ export const kernelFiles = {
 export type Files = typeof kernelFiles
 
 /**
- * The text of a small file, cut at the length of `buffer`, which is more than a reservation, cursor or seal holds. Never
- * waits for a pipe's other end. Throws `SyscallError`.
+ * Returns the text of a small file, truncated at the length of `buffer`, which exceeds any reservation, cursor or seal.
+ * Never blocks on a pipe. Throws `SyscallError`.
  */
 export function readSmall(files: Files, path: string, buffer = new Uint8Array(4096)): string {
   using file = new libc.FileDescriptor(files.open(path, libc.Open.ReadOnly))
   return decodeUtf8(buffer.subarray(0, files.read(file.fd, buffer)))
 }
 
-/** Writes a small file in place: its old text is never missing, and nothing is flushed to the disk. */
+/** Writes a small file in place, so that its text is never missing. Does not sync it. */
 export function writeSmall(files: Files, path: string, text: string): void {
   using file = new libc.FileDescriptor(files.open(path, libc.Open.WriteOnly | libc.Open.Create, 0o600))
   const bytes = encodeUtf8(text)
@@ -52,7 +49,7 @@ export function writeSmall(files: Files, path: string, text: string): void {
   files.truncate(file.fd, bytes.length)
 }
 
-/** Returns the result of `attempt`, or `undefined` when there is no such file. */
+/** Returns the result of `attempt`, or `undefined` if the file does not exist. */
 export function ifPresent<T>(attempt: () => T): T | undefined {
   return libc.unlessErrno(attempt, "ENOENT")
 }

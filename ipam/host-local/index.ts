@@ -6,16 +6,18 @@ import type { Address } from "./ranges.ts"
 import { type LeaseRecord, Owners, type Renew } from "./records.ts"
 
 /**
- * Makes questions to a store cheap: a record for each owner, and a bitmap of the taken addresses. A cache: the files of the
- * reservations have the say, and what cannot be written here only makes the next call read them all.
+ * Makes look-ups in a store cheap: a record for each owner, and a bitmap of the taken addresses. It is a cache of the
+ * reservations' files. If it cannot be written, the next call reads all files.
  */
 export class Index {
   readonly #files: Files
   readonly #directory: string
-  /** The addresses that each owner holds. */
+  /** The addresses of each owner. */
   readonly records: Owners
   readonly #pages = new Map<string, Uint8Array>()
-  /** Whether the bitmap is rebuilt: words that are not in memory then count as empty, also when the file has them. */
+  /**
+   * Whether the bitmap is being rebuilt. Words that are not in memory then count as empty, even if the file has them.
+   */
   #isNew = false
   #isWritten = true
 
@@ -25,22 +27,22 @@ export class Index {
     this.records = new Owners(files, directory)
   }
 
-  /** Whether the disk holds what this object knows. */
+  /** Whether the disk has the state of this object. */
   get isWritten(): boolean {
     return this.#isWritten
   }
 
-  /** Sets what an owner holds. */
+  /** Sets the record of an owner. */
   put(record: LeaseRecord): void {
     this.attempt(() => this.records.set(record.owner, record))
   }
 
-  /** Forgets an owner. */
+  /** Removes an owner's record. */
   drop(owner: LeaseOwner): void {
     this.attempt(() => this.records.set(owner, undefined))
   }
 
-  /** The first address of `first` to `last` that is not taken. */
+  /** Returns the first free address from `first` to `last`. */
   nextFree(first: Address, last: Address): Address | undefined {
     const { family } = first
     for (let { value } = first; value <= last.value; ) {
@@ -63,19 +65,19 @@ export class Index {
     this.#writePage(page, bytes.subarray(at, at + 1), at)
   }
 
-  /** Has no address taken from here on, also where the disk has one; to be followed by `note`, and by `writePages`. */
+  /** Clears the bitmap, also for words that are only on disk. `note` and `writePages` must follow. */
   clear(): void {
     this.#isNew = true
     this.#pages.clear()
   }
 
-  /** Marks an address as taken or free in memory alone. */
+  /** Marks an address as taken or free in memory only. */
   note(address: Address, taken: boolean): void {
     const { page, bit } = placeOf(address)
     mark(this.#page(page), bit, taken)
   }
 
-  /** Replaces the bitmap on the disk by what was noted. `names` are those of the index's files so far. */
+  /** Replaces the bitmap on disk with the noted one. `names` are the present files of the index. */
   writePages(names: readonly string[]): void {
     for (const [name, page] of this.#pages) this.#writePage(name, page, 0)
     for (const name of names) {
@@ -89,12 +91,12 @@ export class Index {
     this.records.replaceAll(names, numbers, { renew, attempt: (write) => this.attempt(write) })
   }
 
-  /** Makes the next call rebuild the index, because a file was found that the index cannot represent. */
+  /** Makes the next call rebuild the index, because the index cannot represent a file. */
   distrust(): void {
     this.#isWritten = false
   }
 
-  /** Writes to the disk if that is possible. */
+  /** Writes to the disk if possible. */
   attempt(write: () => void): void {
     try {
       write()
@@ -107,7 +109,7 @@ export class Index {
   #page(name: string): Uint8Array {
     const known = this.#pages.get(name)
     if (known) return known
-    const page = new Uint8Array(pageBytes) // a file may be shorter: nothing is taken in the rest
+    const page = new Uint8Array(pageBytes) // a file may be shorter: the rest is free
     if (!this.#isNew) {
       ifPresent(() => {
         using file = new FileDescriptor(this.#files.open(`${this.#directory}/${name}`, Open.ReadOnly))
@@ -128,7 +130,7 @@ export class Index {
   }
 }
 
-/** The bytes of one page of the bitmap: a bit for each of 32768 addresses, set when the address is taken. */
+/** The size of one page of the bitmap: a bit for each of 32768 addresses, set for taken addresses. */
 export const pageBytes = 4096
 
 const bitsPerPage = BigInt(pageBytes * 8)
@@ -148,7 +150,7 @@ export function placeOf({ family, value }: Address): Place {
   return { page: `used-${family === AF_INET ? 4 : 6}-${number.toString(16)}`, start, bit: Number(value - start) }
 }
 
-/** Marks an address of a page; returns the index of the byte that holds it. */
+/** Marks an address of a page. Returns the index of its byte. */
 export function mark(page: Uint8Array, bit: number, taken: boolean): number {
   const at = bit >> 3
   const mask = 1 << (bit & 7)
@@ -156,7 +158,7 @@ export function mark(page: Uint8Array, bit: number, taken: boolean): number {
   return at
 }
 
-/** The first bit from `bit` on that is not set; `undefined` when the rest of the page is full. */
+/** Returns the first clear bit from `bit` on, or `undefined` if the rest of the page is full. */
 export function firstFree(page: Uint8Array, bit: number): number | undefined {
   for (let at = bit >> 3; at < page.length; at++) {
     const byte = (page[at] ?? 0) | (at === bit >> 3 ? (1 << (bit & 7)) - 1 : 0)

@@ -8,22 +8,22 @@ import { type Address, capacityOf, formatRangeSet, isKeptBack, parseAddress, typ
 import type { Store } from "./store.ts"
 import { surveyStore } from "./survey.ts"
 
-/** One taken address, for people and tools. */
+/** One taken address, for display and tools. */
 export interface Lease {
   readonly address: string
-  /** The owner of the reservation; "torn" for an empty file, "foreign" for a file that is no reservation. */
+  /** The owner of the reservation; "torn" for an empty file, "foreign" for a file that is not a reservation. */
   readonly holder: LeaseOwner | "torn" | "foreign"
-  /** When the file was written, in milliseconds since 1970. */
+  /** The write time of the file, in milliseconds since 1970. */
   readonly writtenMs: number
-  /** Path of the container's network namespace, and whether it is still there; absent when it was not noted. */
+  /** The path of the container's network namespace, and whether it still exists. Absent if it was not recorded. */
   readonly netns?: { path: string; exists: boolean }
-  /** Absent for files that are no reservations. */
+  /** Absent for files that are not reservations. */
   readonly liveness?: Liveness
-  /** Whether an ADD takes it back before it is refused. */
+  /** Whether an ADD reclaims it before it is refused. */
   readonly reclaimable: boolean
 }
 
-/** The networks that have reservations under a `dataDir`: every directory with a lock in it. */
+/** Returns the networks with reservations under a `dataDir`: every directory with a lock file. */
 export function listNetworks(dataDir: string, files: Files = kernelFiles): string[] {
   const names = ifPresent(() => files.readDirectory(dataDir)) ?? []
   return names.filter((name) => {
@@ -36,12 +36,12 @@ export function listNetworks(dataDir: string, files: Files = kernelFiles): strin
   })
 }
 
-/** Every taken address of a network, by the names of its files. Reads one directory without locking, and no file. */
+/** Returns every taken address of a network, by file name. Reads one directory without locking, and no file. */
 export function takenAddresses({ files, directory }: Store): string[] {
   return ifPresent(() => Array.from(listAddresses(files, directory), ([name]) => name)) ?? [] // no store
 }
 
-/** Every taken address of a network with its container. Reads without locking and changes nothing. */
+/** Returns every taken address of a network with its container. Reads without locking and changes nothing. */
 export function listLeases(store: Store): Lease[] {
   const { files, directory } = store
   const taken: { address: string; holder: Lease["holder"] }[] = []
@@ -50,7 +50,7 @@ export function listLeases(store: Store): Lease[] {
   const records = new Map(found.records.flatMap((record) => record.addresses.map((address) => [address, record])))
   return taken.flatMap(({ address, holder }) => {
     const written = ifPresent(() => files.stat(`${directory}/${address}`).modified)
-    if (written === undefined) return [] // removed this moment
+    if (written === undefined) return [] // removed just now
     const reclaimable = found.reclaimable.has(address)
     const lease = { address, holder, writtenMs: Number(written / 1_000_000n), reclaimable }
     const record = typeof holder === "object" ? records.get(address) : undefined
@@ -61,9 +61,9 @@ export function listLeases(store: Store): Lease[] {
 }
 
 /**
- * Whether ADDs can be served: the store takes new files, and each range set has addresses to hand out. Throws code 50. A
- * range set that is full is a line on stderr: runtimes take an error for a node without network, on which not even the
- * containers start that have an address.
+ * Checks whether ADD can succeed: the store accepts new files, and each range set has addresses. Throws code 50. A full
+ * range set is only a line on stderr, because runtimes take an error for a node without network and then do not start
+ * even containers that have an address.
  */
 export function checkStatus(store: Store, rangeSets: readonly RangeSet[]): void {
   const refusal = `Cannot reserve addresses in "${store.directory}"`
@@ -76,7 +76,7 @@ export function checkStatus(store: Store, rangeSets: readonly RangeSet[]): void 
     throw new CniError(Code.PluginNotAvailable, refusal, { cause: error })
   }
   const taken = Array.from(listAddresses(store.files, store.directory), ([, address]) => address)
-  let reclaimable: readonly Address[] | undefined // asked for when a set is full: it reads every reservation
+  let reclaimable: readonly Address[] | undefined // needed only for a full set, because it reads every reservation
   for (const [index, set] of rangeSets.entries()) {
     const name = `range set ${index} (${formatRangeSet(set)})`
     if (usageOf(set, taken).used < capacityOf(set)) continue
@@ -91,7 +91,7 @@ export function checkStatus(store: Store, rangeSets: readonly RangeSet[]): void 
   }
 }
 
-/** The use of a range set: addresses handed out, those among them that an ADD could take back, and all. */
+/** Returns the use of a range set: assigned addresses, reclaimable ones among them, and the total. */
 export function usageOf(
   set: RangeSet,
   taken: readonly Address[],

@@ -6,18 +6,18 @@ import { type Address, formatAddress, parseAddress } from "./ranges.ts"
 /** The owner of a reservation. */
 export interface LeaseOwner {
   readonly containerId: string
-  /** "" in reservations made before 2019, which hold for all interfaces of a container. */
+  /** "" in reservations from before 2019, which apply to all interfaces of a container. */
   readonly ifName: string
 }
 
-/** The content of a reservation's file: upstream's format, byte for byte. */
+/** Returns the content of a reservation's file in upstream's format, byte for byte. */
 export function formatOwner({ containerId, ifName }: LeaseOwner): string {
   return ifName === "" ? containerId.trim() : `${containerId.trim()}\r\n${ifName}`
 }
 
 /**
- * Reads the file of a reservation. "torn": nothing, or zero bytes from somewhere on, as after a power cut. "foreign": another
- * format, such as a note of the operator's.
+ * Reads the file of a reservation. "torn": empty, or with zero bytes at the end, as after a power cut. "foreign":
+ * another format, such as an operator's note.
  */
 export function parseOwner(text: string): LeaseOwner | "torn" | "foreign" {
   const trimmed = text.trim()
@@ -26,21 +26,23 @@ export function parseOwner(text: string): LeaseOwner | "torn" | "foreign" {
   return containerId === undefined ? "foreign" : { containerId, ifName }
 }
 
-/** Whether a reservation of `holder` is one of `owner`: by container and interface, or an old one by container alone. */
+/**
+ * Whether a reservation of `holder` belongs to `owner`: by container and interface, or an old one by container only.
+ */
 export function isHeldBy(holder: LeaseOwner | "torn" | "foreign", owner: LeaseOwner): boolean {
   if (typeof holder === "string" || holder.containerId !== owner.containerId) return false
   return holder.ifName === owner.ifName || holder.ifName === ""
 }
 
-/** "container abc, interface eth0" */
+/** Returns "container abc, interface eth0". */
 export function describeOwner({ containerId, ifName }: LeaseOwner): string {
   return ifName === "" ? `container ${containerId}` : `container ${containerId}, interface ${ifName}`
 }
 
-/** Where the tool comes from that errors recommend: a node may not have it, since no plugin needs it. */
+/** The source of the tool that errors recommend. A node may lack it, because no plugin needs it. */
 export const toolHint = '("cni" is put on a node by "cni install --tool-dir")'
 
-/** The addresses that have a file, by their text. Other names than the canonical one are not reservations. */
+/** Returns the addresses that have a file, by their text. Names other than the canonical one are not reservations. */
 export function* listAddresses(files: Files, directory: string): Iterable<[string, Address]> {
   for (const name of files.readDirectory(directory)) {
     const address = parseAddress(name)
@@ -48,7 +50,7 @@ export function* listAddresses(files: Files, directory: string): Iterable<[strin
   }
 }
 
-/** Reads the owner from the file of an address; `undefined` when the file does not exist. */
+/** Reads the owner from the file of an address. Returns `undefined` if the file does not exist. */
 export function readHolder(
   files: Files,
   directory: string,
@@ -64,24 +66,24 @@ export function readHolder(
   }
 }
 
-/** `O_TMPFILE`, a file without a name, on x86-64 and on arm64, <fcntl.h>; each refuses the other's with `EINVAL`. */
+/** `O_TMPFILE`, an unnamed file, on x86-64 and on arm64, <fcntl.h>. Each refuses the other's value with `EINVAL`. */
 export const unnamed = [0o20200000, 0o20040000]
 
-/** The prefix of the draft names of an owner's reservations: the only trace of the owner in an empty draft. */
+/** Returns the prefix of an owner's draft names. In an empty draft it is the only trace of the owner. */
 export function draftPrefix({ containerId, ifName }: LeaseOwner): string {
   return crc32(`${containerId}@${ifName}`).toString(16).padStart(8, "0")
 }
 
-/** The file of a reservation before it is one. It goes with its scope; the names that it was given stay. */
+/** The prepared file of a reservation. Disposal deletes the draft, but not the names that it was given. */
 export class PreparedLease implements Disposable {
   readonly #path: string
   readonly #owner: LeaseOwner
-  /** When it was written, in nanoseconds since 1970. */
+  /** The write time, in nanoseconds since 1970. */
   readonly #written: bigint
   readonly #files: Files
   readonly #isDurable: boolean
 
-  /** `isDurable`: each file is on the disk before anything else happens. */
+  /** `isDurable`: sync each file before the next step. */
   constructor(files: Files, path: string, owner: LeaseOwner, isDurable: boolean) {
     this.#files = files
     this.#isDurable = isDurable
@@ -91,9 +93,10 @@ export class PreparedLease implements Disposable {
   }
 
   /**
-   * Makes it the reservation of a path. Returns when the file was written, in nanoseconds since 1970; `undefined` when there is a file. It appears whole, as a link; where the file system has no
-   * links to files (vfat, some network and overlay mounts), by exclusive creation as upstream does it: what a crash then
-   * leaves empty is repaired as any torn file is. Throws `SyscallError`, and nothing was made.
+   * Makes the file the reservation of a path. Returns its write time in nanoseconds since 1970, or `undefined` if the
+   * path exists. The file appears complete, as a hard link. If the file system has no hard links (vfat, some network
+   * and overlay mounts), it is created exclusively, like upstream's. An empty file after a crash is then repaired like
+   * any torn file. Throws `SyscallError`, and nothing was created.
    */
   take(path: string): bigint | undefined {
     try {
@@ -131,13 +134,13 @@ export class PreparedLease implements Disposable {
     try {
       this.#files.unlink(this.#path)
     } catch {
-      // Removed with other abandoned ones when the index is rebuilt.
+      // A rebuild of the index removes it with other abandoned drafts.
     }
   }
 }
 
 /**
- * Removes a file after a failure. Its own errors are ignored, since the first error is more useful; a rebuild of the
+ * Removes a file after a failure. Ignores its own errors, because the first error is more useful. A rebuild of the
  * index handles a remaining file.
  */
 export function withdraw(files: Files, path: string): void {

@@ -2,12 +2,12 @@ import { isErrno, SyscallError } from "../../pkg/libc/mod.ts"
 import { type Files, readSmall, type StorePlace } from "./files.ts"
 import type { LeaseRecord, NamespaceRecord } from "./records.ts"
 
-/** The id of this boot, which nothing that runs survives. */
+/** Returns the ID of this boot. No process survives its boot. */
 export function readBootId(files: Files): string {
   return readSmall(files, "/proc/sys/kernel/random/boot_id").trim()
 }
 
-/** Whether the path of a recorded namespace still leads to it. An unreadable path counts as if it did. */
+/** Whether the path of a recorded namespace still leads to it. True for an unreadable path. */
 export function namespaceExists(files: Files, { path, identity }: NamespaceRecord): boolean {
   try {
     const { device, inode } = files.stat(path)
@@ -17,7 +17,7 @@ export function namespaceExists(files: Files, { path, identity }: NamespaceRecor
   }
 }
 
-/** The state of an owner: dead owners' addresses may be given away, lost ones' to the same owner again. */
+/** The state of an owner. Addresses of dead owners may go to others, those of lost ones only to the same owner. */
 export type Liveness = "alive" | "lost" | "dead"
 
 /**
@@ -36,7 +36,7 @@ export function livenessOf({ files, directory, bootId }: StorePlace, record: Lea
   return isOld && !isHere ? "dead" : "lost"
 }
 
-/** Whether the reservation is the very one that the record is about, not a later one of the same owner. */
+/** Whether the reservation is the recorded one, and not a later one of the same owner. */
 function isUnchanged(files: Files, directory: string, { addresses, written }: LeaseRecord): boolean {
   try {
     return addresses.every((address, at) => files.stat(`${directory}/${address}`).modified === written[at])
@@ -47,15 +47,15 @@ function isUnchanged(files: Files, directory: string, { addresses, written }: Le
 }
 
 /**
- * Whether the owner of a reservation has ended with an earlier boot, as by a power cut: a torn reservation of that boot
- * is free. False when other hosts use the store, whose boots are unknown.
+ * Whether the owner of a reservation ended with an earlier boot, as by a power cut. A torn reservation of that boot is
+ * free. False if other hosts, whose boots are unknown, use the store.
  */
 export function isEnded({ files, directory, bootId }: StorePlace, { bootId: recorded, netns }: LeaseRecord): boolean {
   const isHere = netns !== undefined && namespaceExists(files, netns)
   return recorded !== bootId && !isHere && !isShared(files, directory)
 }
 
-/** Whether other hosts, with boots and namespaces of their own, can write to the directory. */
+/** Whether other hosts, with their own boots and namespaces, can write to the directory. */
 export function isShared(files: Files, directory: string): boolean {
   try {
     return !ownTypes.has(files.fileSystemType(directory))
@@ -66,8 +66,8 @@ export function isShared(files: Files, directory: string): boolean {
 }
 
 /**
- * File systems of one host, by their numbers in <linux/magic.h>, which have a file whole after a power cut, or empty, or with
- * zeros at its end: never with what was on its place before.
+ * Local file systems, by their numbers in <linux/magic.h>. After a power cut a file is complete, empty, or ends with
+ * zeros. It never contains older data of its blocks.
  */
 const ownTypes: ReadonlySet<number> = new Set([
   0xef53, // ext2, ext3, ext4
@@ -79,11 +79,11 @@ const ownTypes: ReadonlySet<number> = new Set([
   0x24051905, // ubifs
   0x01021994, // tmpfs
   0x858458f6, // ramfs
-  0x794c7630, // overlay: what is written goes to one of the others
+  0x794c7630, // overlay: writes go to one of the others
 ])
 
 /**
- * Whether the addresses of an owner may be given to others: it is known to be dead. Reservations in the old form, for a
+ * Whether the addresses of an owner may be given to others, because it is dead. Reservations in the old format, for a
  * whole container, are left to GC.
  */
 export function isReclaimable(place: StorePlace, record: LeaseRecord): boolean {

@@ -17,21 +17,21 @@ import {
 import { CniError, Code } from "../../pkg/types/mod.ts"
 import { ifPresent } from "./files.ts"
 
-/** The default time to wait for the lock: half a minute is a hundred times the time of a holder. */
+/** The default timeout of the lock: half a minute is a hundred times as long as a holder needs. */
 const defaultDeadlineMs = 30_000
 
-/** The interval of attempts without a wake-up: upstream unlocks some time before it closes the file. */
+/** The interval of attempts without a wake-up, because upstream unlocks some time before it closes the file. */
 const lookAgainMs = 20
 
-/** The locks that this process has waited for in vain. */
+/** The locks for which this process has timed out. */
 const inVain = new Set<string>()
 
 /**
- * Takes the store's lock, the same flock(2) on the same file as upstream's, and holds it until it is disposed. The kernel
- * frees it when the holder dies. `undefined` when the store's directory does not exist.
+ * Takes the store's lock, the same flock(2) on the same file as upstream's, and holds it until disposal. The kernel
+ * releases it when the holder dies. Returns `undefined` if the store's directory does not exist.
  *
- * Waits until a holder closes the file (inotify), not by sleeping, and not for ever: throws code 11 that names the
- * holder's process and program. A process waits in vain once: what undoes its ADD only looks.
+ * Waits until a holder closes the file (inotify), without sleeping. After a timeout throws code 11 that names the
+ * holder's process and program. A process times out only once: the undo of its ADD only tries the lock.
  */
 export function lockStore(directory: string, deadlineMs = defaultDeadlineMs): FileDescriptor | undefined {
   const path = `${directory}/lock`
@@ -48,14 +48,14 @@ export function lockStore(directory: string, deadlineMs = defaultDeadlineMs): Fi
       file[Symbol.dispose]()
       throw error
     }
-    file[Symbol.dispose]() // the lock file was removed: processes that come now lock another one
+    file[Symbol.dispose]() // the lock file was removed: newer processes lock another one
   }
 }
 
-/** How long STATUS waits for the lock: many times what all calls of a burst hold it for. */
+/** The timeout of STATUS for the lock: many times as long as all calls of a burst hold it. */
 const statusDeadlineMs = 5_000
 
-/** Throws code 11 that names the holder's process when the store's lock stays held: an ADD would wait for it in vain. */
+/** Throws code 11 that names the holder's process if the store's lock stays held, because an ADD would time out. */
 export function requireLockable(directory: string, deadlineMs = statusDeadlineMs): void {
   lockStore(directory, deadlineMs)?.[Symbol.dispose]()
 }
@@ -78,22 +78,22 @@ function wait(fd: Fd, path: string, end: number, deadlineMs: number): void {
   }
 }
 
-/** A user has a limited number of watches: without one the lock is looked at every millisecond. */
+/** Creates a watch. A user has a limited number of watches. Without one the lock is tried every millisecond. */
 function tryWatch(path: string): FileDescriptor | undefined {
   return unlessErrno(() => watchClosing(path), "EMFILE", "ENFILE", "ENOSPC", "ENOENT")
 }
 
-/** Whether the path still leads to the file that we have open. */
+/** Whether the path still leads to the open file. */
 function isStill(path: string, fd: Fd): boolean {
   const [named, opened] = [ifPresent(() => stat(path)), statOpen(fd)]
   return named?.inode === opened.inode && named.device === opened.device
 }
 
-/** The holder of the lock, from /proc/locks: "process 4711 (host-local)". */
+/** Returns the holder of the lock from /proc/locks: "process 4711 (host-local)". */
 function holderOf(path: string): string {
   try {
     const { inode } = stat(path)
-    // "1: FLOCK  ADVISORY  WRITE 4711 fe:00:137 0 EOF": device and inode; a "->" marks those who wait.
+    // "1: FLOCK  ADVISORY  WRITE 4711 fe:00:137 0 EOF": device and inode. "->" marks waiting processes.
     const line = readTextFile("/proc/locks")
       .split("\n")
       .find((each) => each.includes(" FLOCK ") && !each.includes("->") && each.includes(`:${inode} `))

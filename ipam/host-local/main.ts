@@ -46,7 +46,7 @@ function addHostLocal(call: Call, config: HostLocalConfig): Answered {
 }
 
 function checkHostLocal(call: Call, { directory, rangeSets }: HostLocalConfig): void {
-  // Of a file with ranges the container's may be gone: that it holds an address is looked up alone.
+  // The file may no longer have the container's range, so CHECK only looks up the container's address.
   const store = new Store({ directory, log: call.log })
   checkReservation(store, leaseOwnerOf(call), rangeSets, call.network.prevResult?.ips ?? [])
 }
@@ -55,7 +55,7 @@ function deleteHostLocal(call: Call, { directory }: HostLocalConfig): void {
   const hasStore = release(new Store({ directory, log: call.log }), leaseOwnerOf(call))
   const given = call.network.prevResult?.ips.map(({ address }) => address) ?? []
   if (hasStore || given.length === 0) return
-  // No error: files that are gone are nothing to clean up, and a container must not stay for ever because of them.
+  // No error: without the file nothing needs cleanup, and a container must not stay undeletable because of it.
   call.log(
     `DEL has released nothing: there is no "${directory}". If a mount hides it, what it has for ` +
       `${describeOwner(leaseOwnerOf(call))} (${given.join(", ")}) stays reserved there: see "cni ipam ls" and "cni ipam release" ${toolHint}`,
@@ -71,7 +71,7 @@ function requireAddresses(call: Call, config: HostLocalConfig): void {
   )
 }
 
-/** Returns the range sets of a configuration for tools: none where a file of ranges cannot be used. */
+/** Returns the range sets of a configuration for tools, or none if a file of ranges is unusable. */
 export function knownRangeSets(config: HostLocalConfig): readonly RangeSet[] {
   try {
     return rangeSetsOf(config)
@@ -104,8 +104,8 @@ function readResolvConf(path: string): Dns {
 }
 
 /**
- * Reads what resolv.conf(5) says about name servers, domain, search list and options. Values are not checked; other
- * keywords are ignored.
+ * Reads the name servers, domain, search list and options of resolv.conf(5). Does not check values, and ignores other
+ * keywords.
  */
 export function parseResolvConf(text: string): Dns {
   const dns: Required<Pick<Dns, "nameservers" | "search" | "options">> & Dns = {

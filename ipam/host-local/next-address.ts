@@ -12,13 +12,15 @@ import {
   type RangeSet,
 } from "./ranges.ts"
 
-/** Returns the address that was handed out last from range set `index`. */
+/** Returns the last assigned address of range set `index`. */
 export function readCursor({ files, directory }: StorePlace, index: number): Address | undefined {
   const text = ifPresent(() => readSmall(files, cursorPath(directory, index)))
   return text === undefined ? undefined : parseAddress(text.trim())
 }
 
-/** Notes the last address of range set `index`. A failure is only logged: it makes addresses be reused sooner. */
+/**
+ * Records the last assigned address of range set `index`. Only logs a failure, which makes addresses be reused sooner.
+ */
 export function writeCursor({ files, directory, log }: StorePlace, index: number, address: Address): void {
   try {
     writeSmall(files, cursorPath(directory, index), formatAddress(address))
@@ -32,10 +34,9 @@ function cursorPath(directory: string, index: number): string {
 }
 
 /**
- * The address to hand out next: the first free one after the cursor, which is the address handed out last, around
- * through all ranges of the set and up to the cursor itself. So a freed address is reused as late as possible. Without
- * a cursor, or with one outside of the set, the search begins at the first range's start. `undefined` when the set is
- * full.
+ * Returns the next address to assign: the first free one after the cursor, which is the last assigned address.
+ * Continues through all ranges of the set and around to the cursor itself, so that a freed address is reused as late as
+ * possible. Without a cursor in the set, starts at the first range. Returns `undefined` if the set is full.
  */
 export function nextAddress(set: RangeSet, cursor: Address | undefined, index: Index): Address | undefined {
   for (const [first, last] of walk(set, cursor)) {
@@ -49,7 +50,7 @@ export function nextAddress(set: RangeSet, cursor: Address | undefined, index: I
   return undefined
 }
 
-/** The set as stretches of addresses, in the order in which they are tried. A stretch may be empty. */
+/** Returns the set as intervals of addresses in search order. An interval may be empty. */
 function walk(set: RangeSet, cursor: Address | undefined): [first: Address, last: Address][] {
   const before: [Address, Address][] = []
   const after: [Address, Address][] = []

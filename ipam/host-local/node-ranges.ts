@@ -4,26 +4,32 @@ import { requireOwn } from "../../pkg/records/mod.ts"
 import { CniError, Code, isJsonObject, type JsonValue, messageOf } from "../../pkg/types/mod.ts"
 import { parseRangeSets, type RangeSet } from "./ranges.ts"
 
-/** Where `cni-agent` writes the ranges of this node: a file for each network, `/run/cni/ranges/NETWORK.json`. */
+/**
+ * The directory in which `cni-agent` writes the ranges of this node: a file for each network,
+ * `/run/cni/ranges/NETWORK.json`.
+ */
 export const RANGES_DIRECTORY = "/run/cni/ranges"
 
-/** In bytes; a file has some 150, and is read by one read(2). */
+/** In bytes. A file has about 150, and one read(2) reads it. */
 const FILE_MAX = 4096
 
-/** The ranges that the cluster has given to this node: the file that `ipam.rangesFile` names. */
+/** The ranges that the cluster assigned to this node: the file of `ipam.rangesFile`. */
 export interface NodeRanges {
   readonly version: 1
   /** The name of the Node object. */
   readonly node: string
-  /** The node's prefixes, at most one of each family; empty while the Node object has none. A container gets an address of each. */
+  /**
+   * The node's prefixes, at most one per family, or empty if the Node object has none. A container gets an address of
+   * each.
+   */
   readonly ranges: readonly string[]
-  /** Ranges that the node had before, of which containers may still have addresses. */
+  /** Former ranges of the node, from which containers may still have addresses. */
   readonly former: readonly string[]
 }
 
 /**
- * Reads the file of a node's ranges; undefined without one. Throws code 11 for a file of another kind, and code 5 when others than root can
- * change its directory.
+ * Reads the file of a node's ranges, or returns undefined without one. Throws code 11 for a file of another kind, and
+ * code 5 if users other than root can change its directory.
  */
 export function findNodeRanges(path: string): NodeRanges | undefined {
   using file = FileDescriptor.find(path)
@@ -38,18 +44,18 @@ export function findNodeRanges(path: string): NodeRanges | undefined {
   }
 }
 
-/** Where the ranges of a configuration are: in itself, or in a file. */
+/** The place of a configuration's ranges: the configuration itself, or a file. */
 export interface RangeSource {
   readonly rangeSets: readonly RangeSet[]
   readonly rangesFile: string | undefined
 }
 
-/** Returns the ranges that a configuration hands out: its own, or those of its file. Throws code 11 for a file without ranges. */
+/** Returns the ranges of a configuration: its own, or those of its file. Throws code 11 for a file without ranges. */
 export function rangeSetsOf({ rangeSets, rangesFile }: RangeSource): readonly RangeSet[] {
   return rangesFile === undefined ? rangeSets : nodeRangeSets(rangesFile)
 }
 
-/** The range sets of a file, one for each prefix. Throws code 11 where there is no range yet. */
+/** Returns the range sets of a file, one for each prefix. Throws code 11 if it has no range yet. */
 export function nodeRangeSets(path: string): RangeSet[] {
   const file = findNodeRanges(path)
   if (file === undefined)
@@ -74,7 +80,7 @@ function isTexts(value: JsonValue | undefined): value is string[] {
   return Array.isArray(value) && value.every((one) => typeof one === "string")
 }
 
-/** Code 11, try again later: the agent may write the file at any time. */
+/** Returns an error with code 11, try again later, because the agent may write the file at any time. */
 function refuse(path: string, reason: string, cause?: unknown): CniError {
   return new CniError(Code.TryAgainLater, `Cannot use the ranges of "${path}": ${reason}`, { cause })
 }

@@ -10,14 +10,14 @@ import {
   parseIp,
 } from "../../pkg/types/mod.ts"
 
-/** An IP address as a number, for arithmetic that is the same for both families. */
+/** An IP address as a number, so that arithmetic is the same for both families. */
 export interface Address {
   readonly family: Family
   /** The bits in network order: 10.0.0.1 is 0x0a000001n. */
   readonly value: bigint
 }
 
-/** Reads an address; `undefined` for anything else. */
+/** Reads an address, or returns `undefined` for other text. */
 export function parseAddress(text: string): Address | undefined {
   const ip = parseIp(text)
   return ip && addressOf(ip)
@@ -29,14 +29,17 @@ function addressOf(ip: Uint8Array): Address {
   return { family: familyOf(ip), value }
 }
 
-/** Four bytes as a number. No `DataView`: the buffer that it needs is made apart, and an agent reads ten thousand addresses at once. */
+/**
+ * Returns four bytes as a number. Does not use `DataView`, whose separate buffer is slow for the ten thousand addresses
+ * of an agent.
+ */
 function wordAt(bytes: Uint8Array, at: number): number {
   let word = 0
   for (let next = at; next < at + 4; next++) word = word * 256 + (bytes[next] ?? 0)
   return word
 }
 
-/** An address as text, the one that names its file in the store: "10.0.0.1", "fd00::1". */
+/** Returns an address as text, which is also its file name in the store: "10.0.0.1", "fd00::1". */
 export function formatAddress({ family, value }: Address): string {
   const ip = new Uint8Array(family === AF_INET ? 4 : 16)
   let rest = value
@@ -51,7 +54,7 @@ export function formatAddress({ family, value }: Address): string {
   return formatIp(ip)
 }
 
-/** The address that lies `step` further. */
+/** Returns the address at a distance of `step`. */
 export function offset({ family, value }: Address, step: bigint): Address {
   return { family, value: value + step }
 }
@@ -60,12 +63,12 @@ export function isSameAddress(a: Address, b: Address): boolean {
   return a.family === b.family && a.value === b.value
 }
 
-/** Whether an address lies between two others of one family, ends included. */
+/** Whether an address is between two others of the same family, ends included. */
 export function isBetween({ family, value }: Address, first: Address, last: Address): boolean {
   return family === first.family && value >= first.value && value <= last.value
 }
 
-/** Addresses to hand out, `start` to `end` inclusive, of one subnet. */
+/** Addresses to assign in one subnet, `start` to `end` inclusive. */
 export interface Range {
   /** As written: "10.1.0.0/24" */
   readonly subnet: string
@@ -73,14 +76,14 @@ export interface Range {
   readonly start: Address
   readonly end: Address
   readonly gateway: Address
-  /** The addresses of a subnet that are no host's: for IPv4 the network and the broadcast address. */
+  /** The addresses of a subnet that no host may have: for IPv4 the network and the broadcast address. */
   readonly reserved: readonly Address[]
 }
 
-/** Ranges of one family, of which an attachment gets one address. */
+/** Ranges of one family. An attachment gets one address of them. */
 export type RangeSet = readonly Range[]
 
-/** A range as it is written in a configuration. */
+/** A range as written in a configuration. */
 export interface RangeText {
   subnet?: string | undefined
   rangeStart?: string | undefined
@@ -89,8 +92,8 @@ export interface RangeText {
 }
 
 /**
- * Reads the range sets and checks them: subnets without host bits and large enough, starts and ends inside, one family
- * for each set, nothing overlapping. Throws code 7 that names the set and the range, and of `keys` where the set is written.
+ * Reads and checks the range sets: subnets without host bits and large enough, starts and ends inside, one family per
+ * set, no overlaps. Throws code 7 that names the set, the range, and the place of the set by `keys`.
  */
 export function parseRangeSets(sets: readonly (readonly RangeText[])[], keys: readonly string[] = []): RangeSet[] {
   const read: RangeSet[] = []
@@ -109,18 +112,18 @@ export function parseRangeSets(sets: readonly (readonly RangeText[])[], keys: re
   return read
 }
 
-/** "10.1.0.2-10.1.0.254,10.2.0.2-10.2.0.254" */
+/** Returns "10.1.0.2-10.1.0.254,10.2.0.2-10.2.0.254". */
 export function formatRangeSet(set: RangeSet): string {
   return set.map(formatRange).join(",")
 }
 
-/** The range of a set that an address lies in. */
+/** Returns the range of a set that contains an address. */
 export function rangeOf(set: RangeSet, address: Address): Range | undefined {
   for (const range of set) if (isBetween(address, range.start, range.end)) return range
   return undefined
 }
 
-/** Whether an address of the set is never handed out: a gateway of the set, a network or a broadcast address. */
+/** Whether an address of the set is never assigned: a gateway of the set, a network or a broadcast address. */
 export function isKeptBack(set: RangeSet, address: Address): boolean {
   for (const { gateway, reserved } of set) {
     if (isSameAddress(gateway, address)) return true
@@ -129,14 +132,14 @@ export function isKeptBack(set: RangeSet, address: Address): boolean {
   return false
 }
 
-/** The number of addresses that a set can hand out. */
+/** Returns the number of assignable addresses of a set. */
 export function capacityOf(set: RangeSet): bigint {
   const keptBack = set.flatMap(({ gateway, reserved }) => [gateway, ...reserved])
   const inside = keptBack.filter((address) => rangeOf(set, address)).map(formatAddress)
   return set.reduce((sum, { start, end }) => sum + end.value - start.value + 1n, -BigInt(new Set(inside).size))
 }
 
-/** Throws, like all below, what is wrong without saying in which set. */
+/** Reads one set. Like all functions below, throws errors that do not name the set. */
 function parseRangeSet(texts: readonly RangeText[]): RangeSet {
   if (texts.length === 0) throw refuse("empty range set")
   const set: Range[] = []
@@ -172,8 +175,8 @@ export function parseRange({ subnet = "", rangeStart, rangeEnd, gateway }: Range
 }
 
 /**
- * The addresses of a subnet, first and last. Throws code 7 for invalid text, for host bits, and for a subnet with fewer
- * than two host addresses.
+ * Returns the first and last address of a subnet. Throws code 7 for invalid text, for host bits, and for a subnet with
+ * fewer than two host addresses.
  */
 export function parseSubnet(text: string): { network: Address; last: Address; prefix: number } {
   const subnet = parseCidr(text)
@@ -210,7 +213,7 @@ function refuseOverlap(sets: readonly RangeSet[], index: number, other: number, 
   }
 }
 
-/** The first range from the given index on that has addresses of another range. */
+/** Returns the first range from the given index on that overlaps another range. */
 function overlapOf({ start, end }: Range, others: RangeSet, from: number): Range | undefined {
   for (let at = from; at < others.length; at++) {
     const other = others[at]

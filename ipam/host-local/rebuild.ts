@@ -5,12 +5,12 @@ import { describeOwner, formatOwner, type LeaseOwner } from "./lease-file.ts"
 import { parseAddress } from "./ranges.ts"
 import { renewRecords, scanStore } from "./survey.ts"
 
-/** The age at which no process can still be at work on a draft. */
+/** The age after which no process still uses a draft. */
 const abandonedNs = 600_000_000_000n
 
 /**
- * Rebuilds the index from the files of the reservations, read one by one, and repairs torn files. Necessary once for
- * each boot, and after another program has created or removed a reservation. The store must be locked.
+ * Rebuilds the index from the files of the reservations and repairs torn files. Necessary once per boot, and after
+ * another program has created or removed a reservation. The store must be locked.
  */
 export function rebuildIndex(store: StorePlace): Index {
   const { files, directory, log } = store
@@ -32,7 +32,7 @@ export function rebuildIndex(store: StorePlace): Index {
   return index
 }
 
-/** The names in the index; empty without a readable index. */
+/** Returns the names in the index, or none without a readable index. */
 function readNames({ files, directory }: StorePlace, index: Index): string[] {
   let names: string[] = []
   index.attempt(() => {
@@ -41,7 +41,7 @@ function readNames({ files, directory }: StorePlace, index: Index): string[] {
   return names
 }
 
-/** Removes what processes that were killed in the middle of an ADD have left. */
+/** Removes the remains of processes that were killed during an ADD. */
 function removeAbandoned(files: Files, directory: string): void {
   const before = BigInt(Date.now()) * 1_000_000n - abandonedNs
   for (const name of ifPresent(() => files.readDirectory(directory)) ?? []) {
@@ -52,8 +52,8 @@ function removeAbandoned(files: Files, directory: string): void {
 }
 
 /**
- * Repairs a torn file: restores it when a record has its owner, else removes it, because its ADD was never answered, or
- * its container ended with the power cut. Failures are logged, and the next call tries again.
+ * Repairs a torn file. Restores it if a record has its owner. Otherwise removes it, because its ADD was never answered,
+ * or its container ended with the power cut. Logs failures, and the next call tries again.
  */
 function repair({ files, directory, log }: StorePlace, index: Index, address: string, owner?: LeaseOwner): void {
   const path = `${directory}/${address}`
@@ -71,22 +71,22 @@ function repair({ files, directory, log }: StorePlace, index: Index, address: st
 }
 
 /**
- * The time of modification of a store's directory, and of the index in it, that means "the index knows about everything":
- * the first second of 1990, which no clock shows. A program that makes or removes a file without us, such as the Go plugin or
- * `rm`, makes the kernel set it to the present.
+ * The modification time of a store's directory and its index that marks a complete index: the first second of 1990,
+ * which no clock shows. If another program creates or removes a file, such as the Go plugin or `rm`, the kernel sets
+ * the present time.
  */
 const sealed = 631_152_000_000_000_000n
 
 /**
- * Whether nothing has changed in the store, nor in the index, since `seal`. Change times, which programs cannot set,
- * reveal a directory that was restored from a backup; the boot id reveals a power cut.
+ * Whether nothing in the store or the index has changed since `seal`. Change times, which programs cannot set, reveal a
+ * directory that was restored from a backup. The boot ID reveals a power cut.
  */
 export function isSealed(place: StorePlace): boolean {
   const expected = ifPresent(() => sealText(place))
   return expected !== undefined && expected === ifPresent(() => readSmall(place.files, sealPath(place.directory)))
 }
 
-/** Declares the index complete. Throws `SyscallError` when it cannot; the store is then not sealed. */
+/** Declares the index complete. Throws `SyscallError` on failure, and the store is then not sealed. */
 export function seal(place: StorePlace): void {
   const { files, directory } = place
   files.setModified(`${directory}/.index`, sealed)
@@ -95,7 +95,7 @@ export function seal(place: StorePlace): void {
   if (text !== undefined) writeSmall(files, sealPath(directory), text)
 }
 
-/** Declares the index unreliable; makes its directory if need be. Throws `SyscallError`. */
+/** Declares the index unreliable. Creates its directory if necessary. Throws `SyscallError`. */
 export function breakSeal(files: Files, directory: string): void {
   try {
     writeSmall(files, sealPath(directory), "broken\n")
@@ -106,7 +106,7 @@ export function breakSeal(files: Files, directory: string): void {
   }
 }
 
-/** The content of the seal if it is good; `undefined` when one of the directories was modified. */
+/** Returns the content of a valid seal, or `undefined` if one of the directories was modified. */
 function sealText({ files, directory, bootId }: StorePlace): string | undefined {
   const store = files.stat(directory)
   const index = files.stat(`${directory}/.index`)

@@ -3,27 +3,27 @@ import { unlessErrno } from "../../pkg/libc/mod.ts"
 import { type Files, writeSmall } from "./files.ts"
 import type { LeaseOwner } from "./lease-file.ts"
 
-/** Facts of an owner in the index that the reservations' files do not have. */
+/** Facts of an owner that only the index has, not the reservations' files. */
 export interface LeaseRecord {
   readonly owner: LeaseOwner
   /** As text, in the order of the range sets. */
   readonly addresses: readonly string[]
   /** The boot in which the reservation was made, or was first seen when another program made it. */
   readonly bootId: string
-  /** When the file of each address was written, in nanoseconds since 1970: distinguishes the files from later ones. */
+  /** The write time of each address's file, in nanoseconds since 1970. It distinguishes the files from later ones. */
   readonly written: readonly bigint[]
-  /** The container's network namespace; absent when another program made the reservation. */
+  /** The container's network namespace. Absent if another program created the reservation. */
   readonly netns?: NamespaceRecord
 }
 
-/** A namespace by its path and by what was found there. */
+/** A namespace by its path and its identity. */
 export interface NamespaceRecord {
   readonly path: string
   /** "device:inode" of the namespace. */
   readonly identity: string
 }
 
-/** The key of an owner's lines: "CONTAINER@INTERFACE". */
+/** Returns the key of an owner's lines: "CONTAINER@INTERFACE". */
 export function ownerKey({ containerId, ifName }: LeaseOwner): string {
   return `${containerId}@${ifName}`
 }
@@ -39,7 +39,7 @@ export function formatRecord({ owner, addresses, bootId, written, netns }: Lease
   return `${checksum(text)} ${text}`
 }
 
-/** Reads a line; `undefined` when it is no record, or not whole. */
+/** Reads a line. Returns `undefined` if it is not a complete record. */
 export function parseRecord(line: string): LeaseRecord | undefined {
   const [sum = "", key = "", addresses, bootId, written, identity, ...path] = line.split(" ")
   if (written === undefined || !/^\d+(,\d+)*$/.test(written)) return undefined
@@ -61,13 +61,13 @@ function checksum(text: string): string {
 const fileCount = 256
 
 /**
- * The records of all owners as lines of text, spread over 256 files, "owners-00" to "owners-ff", so that a look-up reads
- * a few of them only. A file is read when it is needed and rewritten in place.
+ * The records of all owners as lines of text in 256 files, "owners-00" to "owners-ff", so that a look-up reads only a
+ * few of them. A file is read on demand and rewritten in place.
  */
 export class Owners {
   readonly #files: Files
   readonly #directory: string
-  /** The lines of the files read so far. */
+  /** The lines of the files that were read. */
   readonly #lines = new Map<string, string[]>()
 
   constructor(files: Files, directory: string) {
@@ -91,7 +91,7 @@ export class Owners {
     this.#write(name, lines)
   }
 
-  /** The records of one file, each with its line. `names` are those of all files in the directory. */
+  /** Returns the records of one file, each with its line. `names` are all files in the directory. */
   linesIn(names: readonly string[], number: number): Map<LeaseRecord, string> {
     const lines = new Map<LeaseRecord, string>()
     const name = fileName(number)
@@ -103,9 +103,9 @@ export class Owners {
   }
 
   /**
-   * Replaces the records, one file after the other, so that memory never has all of them taken apart. `renew` gets those
-   * that a file has and its number, and returns those that it is to have. `names` are those of all files in the directory,
-   * `numbers` those of the files that are to have records: no other file is looked at.
+   * Replaces the records file by file, so that memory never has all of them parsed. `renew` receives the records and
+   * the number of a file, and returns its new records. `names` are all files in the directory. `numbers` are the files
+   * that will have records; no other file is read.
    */
   replaceAll(
     names: readonly string[],
@@ -122,7 +122,7 @@ export class Owners {
     }
   }
 
-  /** Everyone who has a record in the files read so far; after `replaceAll`, in all of them. */
+  /** Returns every owner with a record in the files that were read; after `replaceAll`, in all files. */
   list(): LeaseOwner[] {
     return [...this.#lines.values()].flat().flatMap((line) => parseRecord(line)?.owner ?? [])
   }
@@ -130,7 +130,7 @@ export class Owners {
   #read(name: string): string[] {
     const known = this.#lines.get(name)
     if (known) return known
-    // What is no file has no records: the index goes by the reservations' files then.
+    // A path that is not a file has no records. The index then uses the reservations' files.
     const bytes = unlessErrno(() => this.#files.findFile(`${this.#directory}/${name}`), "EINVAL", "EISDIR", "ENXIO")
     const lines = decodeUtf8(bytes ?? new Uint8Array())
       .split("\n")
@@ -145,20 +145,20 @@ export class Owners {
   }
 }
 
-/** The records that a file of the index is to have, by those that it has and its number. */
+/** Returns the new records of an index file for its present ones and its number. */
 export type Renew = (known: LeaseRecord[], number: number) => LeaseRecord[]
 
-/** Whether a line is that of an owner: "CHECKSUM KEY …". */
+/** Whether a line belongs to an owner: "CHECKSUM KEY …". */
 function isAbout(line: string, key: string): boolean {
   return line.startsWith(`${key} `, 9)
 }
 
-/** The number of the file in which the lines of an owner are: one for all interfaces of a container. */
+/** Returns the number of the file with an owner's lines. All interfaces of a container share one. */
 export function fileNumberOf({ containerId }: LeaseOwner): number {
   return crc32(containerId) % fileCount
 }
 
-/** The numbers of the files of owners among the names in an index. */
+/** Returns the numbers of the owner files among the names in an index. */
 export function fileNumbersIn(names: readonly string[]): number[] {
   const numbers: number[] = []
   for (const name of names) {

@@ -7,15 +7,15 @@ import { formatAddress, parseAddress, type RangeSet, rangeOf } from "./ranges.ts
 import type { Store } from "./store.ts"
 
 /**
- * Reserves an address of each range set, or no address; the reservations are written when this returns. Throws
- * `CniError`, with upstream's texts where upstream has one.
+ * Reserves an address of each range set, or no address. The reservations are written when this returns. Throws
+ * `CniError`, with upstream's texts if upstream has one.
  */
 export function reserve(store: Store, request: Request): Granted[] {
   return describeErrors(`Cannot reserve addresses in "${store.directory}"`, () => {
     for (;;) {
       using lease = store.prepareLease(request.owner)
       const granted = allocate(store, lease, request)
-      if (!granted) continue // the whole directory has just been removed
+      if (!granted) continue // the whole directory was just removed
       try {
         store.sync()
       } catch (error) {
@@ -27,7 +27,7 @@ export function reserve(store: Store, request: Request): Granted[] {
   })
 }
 
-/** Part of the undo after another error, which must not be hidden by a new one. */
+/** Releases an owner's addresses during undo. Logs errors, because a new error must not hide the first. */
 function takeBack(store: Store, owner: LeaseOwner): void {
   try {
     release(store, owner)
@@ -37,8 +37,7 @@ function takeBack(store: Store, owner: LeaseOwner): void {
 }
 
 /**
- * Releases what an owner holds anywhere in the store. Nothing to release is success. Returns false when there is no
- * store.
+ * Releases all of an owner's addresses in the store. Nothing to release is a success. Returns false without a store.
  */
 export function release(store: Store, owner: LeaseOwner): boolean {
   return describeErrors(`Cannot release the addresses of ${describeOwner(owner)} in "${store.directory}"`, () => {
@@ -52,7 +51,7 @@ export function release(store: Store, owner: LeaseOwner): boolean {
   })
 }
 
-/** Releases one address by hand, and the others of its owner; returns the owner, if the address was reserved. */
+/** Releases one address on request, and the others of its owner. Returns the owner if the address was reserved. */
 export function releaseAddress(store: Store, address: string): ReturnType<Session["holder"]> {
   return describeErrors(`Cannot release ${address} in "${store.directory}"`, () =>
     inSession(store, (session) => {
@@ -66,8 +65,8 @@ export function releaseAddress(store: Store, address: string): ReturnType<Sessio
 }
 
 /**
- * Releases the reservations of all owners for which `isKept` is false. Goes on after failures, and throws one error at
- * the end.
+ * Releases the reservations of all owners for which `isKept` is false. Continues after failures, and throws one error
+ * at the end.
  */
 export function releaseOthers(store: Store, isKept: (owner: LeaseOwner) => boolean): void {
   describeErrors(`Cannot clean up "${store.directory}"`, () => {
@@ -95,8 +94,8 @@ function describeErrors<T>(message: string, action: () => T): T {
 }
 
 /**
- * Whether an owner still holds what it was given: at least one address, and every address of the previous result that
- * lies in the range sets. Throws an error that names each address that is missing, or whom it is reserved for.
+ * Checks that an owner still has its addresses: at least one, and every address of the previous result that is in the
+ * range sets. Throws an error that names each missing address, or its other owner.
  */
 export function checkReservation(
   store: Store,

@@ -33,7 +33,7 @@ export class Store {
   readonly #drafts: string
   readonly #lockDeadlineMs: number | undefined
   #isOwn = false
-  /** Whether other hosts use the store; known from `prepareLease` on. */
+  /** Whether other hosts use the store. Known from `prepareLease` on. */
   #isShared = true
 
   constructor({ directory, log, files = kernelFiles, bootId = readBootId(files), lockDeadlineMs }: StoreOptions) {
@@ -45,39 +45,40 @@ export class Store {
     this.#lockDeadlineMs = lockDeadlineMs
   }
 
-  /** Makes the directories of the store, like `mkdir -p`. Throws `CniError` when others can change what is in them. */
+  /**
+   * Creates the directories of the store, like `mkdir -p`. Throws `CniError` if other users can change their content.
+   */
   create(): void {
     this.#requireOwn()
     this.files.makeDirectories(this.directory)
     this.files.makeDirectories(this.#drafts, 0o700)
-    this.#isOwn = false // another program may have made what leads there since
+    this.#isOwn = false // another program may have created a parent directory since
     this.#requireOwn()
   }
 
-  /** Asked once: a store that only root can change stays like that. */
+  /** Checks the owner once, because a store that only root can change stays like that. */
   #requireOwn(): void {
     if (!this.#isOwn) requireOwn(this.directory, ".index")
     this.#isOwn = true
   }
 
   /**
-   * Locks the store until the descriptor is closed; `undefined` when there is no store. Throws code 11 when the lock is
-   * held for too long, code 5 when users other than root can change the store.
+   * Locks the store until the descriptor is closed. Returns `undefined` without a store. Throws code 11 if the lock is
+   * held for too long, code 5 if users other than root can change the store.
    */
   lock(): FileDescriptor | undefined {
     this.#requireOwn()
     return lockStore(this.directory, this.#lockDeadlineMs)
   }
 
-  /** Puts the names of the reservations on the disk, where other hosts go by them after this one has failed. */
+  /** Syncs the names of the reservations, because other hosts use them after this one has failed. */
   sync(): void {
     if (this.#isShared) this.files.syncPath(this.directory)
   }
 
   /**
-   * Writes the file of a reservation. When other hosts use the store the file is synced before it is renamed to the
-   * address. Otherwise nothing is synced: a power cut can destroy only reservations of containers that it has ended,
-   * see `isEnded`.
+   * Writes the file of a reservation. If other hosts use the store, syncs the file before it is renamed to the address.
+   * Otherwise syncs nothing: a power cut can destroy only reservations of containers that it has ended, see `isEnded`.
    */
   prepareLease(owner: LeaseOwner): PreparedLease {
     this.#requireOwn()
@@ -98,7 +99,10 @@ export class Store {
     }
   }
 
-  /** Throws `SyscallError` if no reservation could be written now. Leaves nothing, not even killed, but where files need names. */
+  /**
+   * Throws `SyscallError` if no reservation could be written now. Leaves no file, even when killed, except on file
+   * systems without unnamed files.
+   */
   tryLease(): void {
     this.#requireOwn()
     const owner = { containerId: "status", ifName: "status" }
@@ -113,8 +117,8 @@ export class Store {
   }
 
   /**
-   * Removes the drafts of stale owners, whose ADD was killed, and those without an owner, which were never finished. `prefix` is that of the
-   * one owner that is meant. A draft that cannot be removed does no harm.
+   * Removes the drafts of stale owners, whose ADD was killed, and unfinished drafts without an owner. `prefix` limits
+   * this to one owner. A remaining draft is harmless.
    */
   removeDrafts(isStale: (owner: LeaseOwner) => boolean, prefix = ""): void {
     this.#requireOwn()

@@ -5,13 +5,13 @@ import { isEnded, isReclaimable } from "./liveness.ts"
 import type { Address } from "./ranges.ts"
 import { fileNumberOf, fileNumbersIn, type LeaseRecord, ownerKey } from "./records.ts"
 
-/** The content of a store's files, kept small: a large store has many thousands. */
+/** The content of a store's files in a compact form, because a large store has many thousands. */
 export interface Scan {
-  /** Each reservation as text, its address and then its file, by the number of the owner's file in the index. */
+  /** Each reservation as text, its address and then its file, by the number of the owner's index file. */
   readonly reservations: ReadonlyMap<number, readonly string[]>
-  /** Addresses whose files are empty, as a crash in the middle of upstream's ADD or a power cut leaves them. */
+  /** Addresses with empty files, as a power cut or a crash during upstream's ADD leaves them. */
   readonly torn: Set<string>
-  /** Addresses whose files hold something else than a reservation. */
+  /** Addresses whose files contain no reservation. */
   readonly foreign: string[]
 }
 
@@ -21,7 +21,7 @@ export interface Holding {
   readonly addresses: string[]
 }
 
-/** Called for each address with a file: the address, its text, and the owner in the file. */
+/** Receives each address with a file: the address, its text, and the owner in the file. */
 type Take = (address: Address, name: string, holder: LeaseOwner | "torn" | "foreign") => void
 
 /** Reads every reservation of a store. Throws `SyscallError` when the directory cannot be read. */
@@ -31,7 +31,7 @@ export function scanStore(files: Files, directory: string, take: Take): Scan {
   const buffer = new Uint8Array(4096)
   for (const [name, address] of listAddresses(files, directory)) {
     const holder = readHolder(files, directory, name, buffer)
-    if (holder === undefined) continue // removed this moment
+    if (holder === undefined) continue // removed just now
     take(address, name, holder)
     if (holder === "torn") scan.torn.add(name)
     else if (holder === "foreign") scan.foreign.push(name)
@@ -46,7 +46,7 @@ export function scanStore(files: Files, directory: string, take: Take): Scan {
   return scan
 }
 
-/** The addresses by owner's key, for the owners whose records are in one file of the index. */
+/** Returns the addresses by owner key for the owners of one index file. */
 export function holdingsOf({ reservations }: Scan, number: number): Map<string, Holding> {
   const holdings = new Map<string, Holding>()
   for (const reservation of reservations.get(number) ?? []) {
@@ -57,7 +57,7 @@ export function holdingsOf({ reservations }: Scan, number: number): Map<string, 
   return holdings
 }
 
-/** Notes that an owner holds an address. */
+/** Adds an address to an owner. */
 export function addHolding(holdings: Map<string, Holding>, owner: LeaseOwner, address: string): void {
   const key = ownerKey(owner)
   const known = holdings.get(key)
@@ -65,18 +65,17 @@ export function addHolding(holdings: Map<string, Holding>, owner: LeaseOwner, ad
   else holdings.set(key, { owner, addresses: [address] })
 }
 
-/** A store as a rebuild of its index would find it. */
+/** The state of a store that a rebuild of its index would find. */
 export interface Survey {
-  /** The addresses of all owners, torn files of known owners included. */
+  /** The addresses of all owners, including torn files of known owners. */
   readonly records: readonly LeaseRecord[]
-  /** The addresses that an ADD takes back before it is refused. */
+  /** The addresses that an ADD reclaims before it is refused. */
   readonly reclaimable: ReadonlySet<string>
 }
 
 /**
- * Reads every reservation of a store, without locking it and without changing anything, and returns the state that an
- * ADD would find. STATUS and `cni ipam ls` use it to show reclaimable addresses. `take` is called for each address with
- * a file.
+ * Reads every reservation of a store without a lock and without changes. Returns the state that an ADD would find.
+ * STATUS and `cni ipam ls` show reclaimable addresses with it. Calls `take` for each address with a file.
  */
 export function surveyStore(store: StorePlace, take: Take = () => {}): Survey {
   const { files, directory } = store
@@ -100,16 +99,16 @@ export function surveyStore(store: StorePlace, take: Take = () => {}): Survey {
 /** A file of records in the index, for `renewRecords`. */
 export interface RecordsFile {
   readonly number: number
-  /** The records that the file has. */
+  /** The present records of the file. */
   readonly known: readonly LeaseRecord[]
-  /** Called for each torn file of a reservation whose owner a record has. */
+  /** Called for each torn reservation file whose owner a record has. */
   restore(address: string, owner: LeaseOwner): void
 }
 
 /**
- * The records of all owners in one file of the index: the `known` record where it fits the files of the reservations,
- * else one of this boot. Torn files with a record count as the record's owner's, unless the power cut has ended that
- * owner. `restore` is called for them, and they are removed from the scan's list.
+ * Returns the records of all owners in one index file: the `known` record if it matches the reservations' files, else
+ * one of this boot. Torn files with a record count for the record's owner, unless the power cut has ended that owner.
+ * Calls `restore` for them, and removes them from the scan's list.
  */
 export function renewRecords(store: StorePlace, scan: Scan, { number, known, restore }: RecordsFile): LeaseRecord[] {
   const holdings = holdingsOf(scan, number)
@@ -119,7 +118,7 @@ export function renewRecords(store: StorePlace, scan: Scan, { number, known, res
     for (const address of record.addresses) {
       if (!scan.torn.has(address) || isEnded(store, record)) continue
       scan.torn.delete(address)
-      addHolding(holdings, record.owner, address) // and so it can be released even if it cannot be restored
+      addHolding(holdings, record.owner, address) // so that it can be released even if it cannot be restored
       restore(address, record.owner)
     }
   }
@@ -135,8 +134,8 @@ function holdsExactly(record: LeaseRecord, addresses: readonly string[]): boolea
 }
 
 /**
- * The record of reservations that another program made; of those that are left of a known record, what this says. Its boot
- * counts for each file that was not written again since.
+ * Returns the record of reservations of another program, based on the known record of the remaining ones. The known
+ * boot counts for each file that was not written again since.
  */
 function importRecord({ files, directory, bootId }: StorePlace, holding: Holding, known?: LeaseRecord): LeaseRecord {
   const { owner, addresses } = holding
