@@ -13,7 +13,10 @@ import { type Owner, ownerComment } from "../types/mod.ts"
 import { type Identity, identityOf, isAlike, isHardware } from "./identity.ts"
 import { type DeviceRecord, DeviceRecords, type KeptRecord, markOf } from "./record.ts"
 
-/** Finds the device of a record among these links of the host. Among several alike, the one with the owner's mark or the former index is chosen. */
+/**
+ * Finds the device of a record among these links of the host. Among several matching ones, prefers the one with the
+ * owner's mark or the former index.
+ */
 export function findAmong(links: readonly Link[], { owner, record }: KeptRecord): Link | undefined {
   const mark = markOf(owner)
   const found = links.filter((link) => isDeviceOnHost(record, link, mark))
@@ -22,7 +25,7 @@ export function findAmong(links: readonly Link[], { owner, record }: KeptRecord)
   return marked ?? found.find(({ index }) => index === record.hostIndex)
 }
 
-/** The device of a record, if the host has it. Throws `NetlinkError`. */
+/** Returns the device of a record if the host has it. Throws `NetlinkError`. */
 export function findOnHost(host: NetlinkSocket, kept: KeptRecord): Link | undefined {
   const { device } = kept.record
   return findAmong(
@@ -32,8 +35,9 @@ export function findOnHost(host: NetlinkSocket, kept: KeptRecord): Link | undefi
 }
 
 /**
- * Hardware is told by its place and its permanent MAC. A virtual link has no attribute that another one of its kind cannot have, and its
- * index is given to another one after it was deleted: on the host only the mark of its owner proves which one it is.
+ * Whether a link of the host is the device. Its place and permanent MAC identify hardware. All attributes of a virtual
+ * link can occur on another link of its kind, and the kernel reuses its index after a deletion. On the host only the
+ * owner's mark identifies it.
  */
 function isDeviceOnHost({ device, hostIndex }: DeviceRecord, link: Link, mark: string): boolean {
   const found = identityOf(link)
@@ -43,14 +47,16 @@ function isDeviceOnHost({ device, hostIndex }: DeviceRecord, link: Link, mark: s
 }
 
 /**
- * The device of a record in the namespace that it was given to: what has its index there and is the same device, or the same
- * hardware or end of a pair with another index, which a container can give it. Undefined in another namespace. Throws `NetlinkError`.
+ * Returns the device of a record in its namespace: the same device at its index. A container can change the index of
+ * hardware or of a pair's end, so these are also found at another index. Returns undefined in another namespace. Throws
+ * `NetlinkError`.
  */
 export function findInside(host: NetlinkSocket, sandbox: Netns, record: DeviceRecord): Link | undefined {
   const { device, index, netns } = record
   const nsid = sandbox.inode === netns ? findNsid(host, sandbox.fd) : undefined
   if (nsid === undefined || nsid !== record.nsid) return undefined
-  // Looked up after the links: the kernel may give the host a number of its own when it first tells of one that leads here.
+  // Looked up after the links, because the kernel may assign an nsid to the host when it first reports a link that
+  // leads here.
   const look = () => ({ nsid, hostNsid: ownNsid(host), isAlone: device.other === undefined })
   const atIndex = findLinkInside(host, nsid, index)
   let view = look()
@@ -63,8 +69,8 @@ export function findInside(host: NetlinkSocket, sandbox: Netns, record: DeviceRe
 }
 
 /**
- * Returns the device among the links of its namespace: the link at its index. When that is a port with another
- * permanent MAC, and another port has the device's, it returns the latter: a container can exchange the indexes of two
+ * Returns the device among the links of its namespace: the link at its index. If that is a port with another permanent
+ * MAC, and another port has the device's MAC, returns the latter, because a container can exchange the indexes of two
  * ports. The host may have changed the MAC of a virtual function.
  */
 export function chooseInside(
@@ -86,7 +92,10 @@ function ownNsid(host: NetlinkSocket): number | undefined {
   return findNsid(host, own.fd)
 }
 
-/** The namespace of a record: the one that the call names, or another that can be entered. Undefined when it no longer exists. */
+/**
+ * Returns the namespace of a record: the one that the call names, or another path to it. Returns undefined if it no
+ * longer exists.
+ */
 export function findNamespace(record: DeviceRecord, named?: NamespaceFile): Netns | undefined {
   const found = named && Netns.find(named)
   if (found?.inode === record.netns) return found
@@ -98,16 +107,16 @@ export function findNamespace(record: DeviceRecord, named?: NamespaceFile): Netn
   return undefined
 }
 
-/** The device of a record in its namespace. Throws `NetlinkError`. */
+/** Returns the device of a record in its namespace. Throws `NetlinkError`. */
 export function findRecorded(host: NetlinkSocket, record: DeviceRecord): Link | undefined {
   using namespace = findNamespace(record)
   return namespace && findInside(host, namespace, record)
 }
 
 /**
- * Whether a device that is not found may be in a namespace of its container's own: the one that it was given to lives, and it is
- * hardware, or a pair's end of which the other one is on the host and leads to another namespace. The numbers of
- * other namespaces are given to others when they are deleted. Throws `NetlinkError`.
+ * Whether a missing device may be in a namespace that its container created. The original namespace must exist. The
+ * device must be hardware, or a pair's end whose other end is on the host and leads to another namespace. The kernel
+ * reuses the nsids of deleted namespaces. Throws `NetlinkError`.
  */
 export function mayBeHidden(host: NetlinkSocket, record: DeviceRecord): boolean {
   if (!isHardware(record.device) && !hasOtherEnd(host, record.device)) return false
@@ -121,7 +130,7 @@ function hasOtherEnd(host: NetlinkSocket, { kind, other, otherNsid }: Identity):
   return end?.kind === "veth" && end.attributes.linkNetnsId !== undefined
 }
 
-/** The owners of the host's devices in a namespace, by their indexes there. The records are read at the first question. */
+/** The owners of the host's devices in a namespace, by their indexes there. The first look-up reads the records. */
 export class GivenDevices {
   readonly #inode: bigint
   #owners: Map<number, Owner> | undefined
@@ -130,7 +139,7 @@ export class GivenDevices {
     this.#inode = inode
   }
 
-  /** The attachment that was given a link of the namespace, as `ownerComment` writes it. Throws `CniError`. */
+  /** Returns the attachment that received a link of the namespace, as `ownerComment` writes it. Throws `CniError`. */
   findOwner({ index }: Pick<Link, "index">): string | undefined {
     this.#owners ??= new Map(
       new DeviceRecords()

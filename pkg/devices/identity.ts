@@ -1,40 +1,40 @@
 import { type Link, linkData } from "../netlink/mod.ts"
 
 /**
- * A device's identity: attributes that the kernel reports and no container can change. An undefined one is not reported
- * of this one.
+ * A device's identity: attributes that the kernel reports and no container can change. An undefined attribute is not
+ * reported for this device.
  */
 export interface Identity {
-  /** "veth", …; empty for devices that were not made by netlink. */
+  /** "veth", …; empty for devices that netlink did not create. */
   kind: string
-  /** The device on a bus that it is a part of, such as 0000:03:00.0, the bus, and which of its ports. */
+  /** Its device on a bus, such as 0000:03:00.0, the bus, and its port number. */
   parent?: string | undefined
   bus?: string | undefined
   port?: string | undefined
   /** The permanent MAC of the hardware. */
   permanentMac?: string | undefined
-  /** The ID of a VLAN: several of one parent are alike in all else. */
+  /** The ID of a VLAN. Several VLANs of one parent have all other attributes in common. */
   vlan?: number | undefined
-  /** The index of a pair's other end, or of the link that it sits on. */
+  /** The index of a pair's other end, or of the lower link. */
   other?: number | undefined
-  /** The namespace of that one: the host's nsid for it, undefined for the host itself. */
+  /** The namespace of that link: the host's nsid for it, or undefined for the host itself. */
   otherNsid?: number | undefined
 }
 
-/** From where a link was seen: by the host, in the namespace of this nsid; on the host itself when it is undefined. */
+/** The view of a link: from the host, in the namespace of this nsid, or on the host itself if undefined. */
 interface View {
   nsid?: number | undefined
-  /** The nsid that the host has for itself, if it has one. */
+  /** The host's nsid for itself, if it has one. */
   hostNsid?: number | undefined
-  /** That it was a device without another end. Of one that was moved, such as a vxlan, the kernel says its own index then. */
+  /** Whether the device had no other end. For a moved one, such as a vxlan, the kernel then reports its own index. */
   isAlone?: boolean
 }
 
-/** The identity of a link that a socket of the host has listed. */
+/** Returns the identity of a link that a socket of the host listed. */
 export function identityOf(link: Link, { nsid, hostNsid, isAlone = false }: View = {}): Identity {
   const { kind, index, attributes } = link
   const { parentName: parent, parentBus: bus, portName: port, permanentMac, link: lower, linkNetnsId } = attributes
-  // Older kernels leave the index out when both ends have the same one, each in its namespace.
+  // Older kernels omit the index if both ends have the same one, each in its namespace.
   const said = lower ?? (linkNetnsId === undefined ? undefined : index)
   const other = isAlone && said === index ? undefined : said
   const place = linkNetnsId ?? nsid
@@ -44,9 +44,9 @@ export function identityOf(link: Link, { nsid, hostNsid, isAlone = false }: View
 }
 
 /**
- * Whether a link is a hardware device. A container can make links of every netlink kind, but no link that has a parent
- * on a bus and no lower link. Kernels before 5.14 do not tell the parent; there it is a link without a kind and with a
- * permanent MAC.
+ * Whether a link is a hardware device. A container can create links of every netlink kind, but none that has a parent
+ * on a bus and no lower link. Kernels before 5.14 do not report the parent. There a link without a kind and with a
+ * permanent MAC counts as hardware.
  */
 export function isHardware({ kind, parent, bus, permanentMac, other }: Identity): boolean {
   if (other !== undefined) return false
@@ -62,8 +62,8 @@ export function isVouchedFor(device: Identity): boolean {
 }
 
 /**
- * Whether two say the same of all but the permanent MAC, which the owner of a virtual function may change. Where the kernel says no
- * parent, as before 5.14, nothing but that MAC tells one card from another.
+ * Whether two identities are equal except for the permanent MAC, which the owner of a virtual function may change. If
+ * the kernel reports no parent, as before 5.14, only that MAC distinguishes cards.
  */
 export function isAlike(a: Identity, b: Identity): boolean {
   const isPlace = a.parent === b.parent && a.bus === b.bus && a.port === b.port

@@ -1,6 +1,6 @@
 /**
- * Devices of the host that containers are given and that come back: which they are and what they were is written down in files of
- * root's, since all that is on a device is its container's to write; and where sysfs has them.
+ * Moves devices of the host to containers and back, and finds them in sysfs. Files of root record the identity and
+ * former state of each device, because its container can change everything on the device itself.
  *
  * @example
  * using lock = new DeviceRecords().open()

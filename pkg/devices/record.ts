@@ -7,7 +7,7 @@ import { readSysctl } from "../sysctl/mod.ts"
 import { isJsonObject, type Owner, ownerComment, parseJson } from "../types/mod.ts"
 import { type Identity, identityOf } from "./identity.ts"
 
-/** The directory of the records. A reboot empties it, and creates every device again. */
+/** The directory of the records. A reboot empties it and recreates every device. */
 const DIRECTORY = "/run/cni/host-device"
 
 /** The state of a device on the host, which DEL restores. */
@@ -22,19 +22,19 @@ export interface Former {
   altNames: readonly string[]
 }
 
-/** The record of a device that an attachment has. */
+/** The record of an attachment's device. */
 export interface DeviceRecord {
   device: Identity
   former: Former
   /** Its index on the host. */
   hostIndex: Ifindex
-  /** The namespace that it is given to: its inode, the host's nsid for it, and the index that the device gets there. */
+  /** The namespace of the device: its inode, the host's nsid for it, and the device's index in it. */
   netns: bigint
   nsid: number | undefined
   index: Ifindex
 }
 
-/** A record with the attachment that it is about. */
+/** A record with its attachment. */
 export interface KeptRecord {
   owner: Owner
   record: DeviceRecord
@@ -78,7 +78,7 @@ const schema = {
   index: { ...whole, ...needed },
 } as const satisfies Fields
 
-/** The state and identity of a device of the host. */
+/** Returns the state and identity of a device of the host. */
 export function describeDevice(link: Link): Pick<DeviceRecord, "device" | "former" | "hostIndex"> {
   const { name, flags, mtu, mac, index, attributes } = link
   const { alias = "", altNames = [] } = attributes
@@ -86,7 +86,7 @@ export function describeDevice(link: Link): Pick<DeviceRecord, "device" | "forme
   return { device: identityOf(link), former, hostIndex: index }
 }
 
-/** The bytes of a record's file. */
+/** Encodes a record's file. */
 export function encodeRecord({ former, device, hostIndex, netns, nsid, index }: DeviceRecord): Uint8Array {
   const record = { boot: bootId(), former, device, hostIndex, netns: String(netns), nsid, index }
   return encodeUtf8(`${JSON.stringify(record, null, 1)}\n`)
@@ -115,12 +115,15 @@ function bootId(): string {
   return readSysctl("kernel/random/boot_id")
 }
 
-/** The alternative name of a device that says whose it is. A container can write any: it counts on the host alone. */
+/**
+ * Returns the alternative name that marks a device's owner. A container can set any name, so the mark counts only on
+ * the host.
+ */
 export function markOf(owner: Owner): string {
   return ownerComment(owner).replaceAll("/", ":")
 }
 
-/** The records of devices that containers have, with their state on the host. Only root can read them. */
+/** The records of containers' devices, with their state on the host. Only root can read them. */
 export class DeviceRecords {
   readonly #files: Records
 
@@ -128,34 +131,34 @@ export class DeviceRecords {
     this.#files = new Records(directory, "record")
   }
 
-  /** Makes the directory and takes its lock, for ADD. Throws `CniError`. */
+  /** Creates the directory and takes its lock, for ADD. Throws `CniError`. */
   open(): FileDescriptor | undefined {
     this.#files.make()
     return this.#files.lock()
   }
 
-  /** Takes the lock until it is disposed; undefined where there are no records. Throws `CniError`. */
+  /** Takes the lock until disposal. Returns undefined without records. Throws `CniError`. */
   lock(): FileDescriptor | undefined {
     return this.#files.lock()
   }
 
-  /** The record of an attachment. Throws `CniError`. */
+  /** Returns the record of an attachment. Throws `CniError`. */
   read(owner: Owner): DeviceRecord | undefined {
     const bytes = this.#files.read(recordName(owner))
     return bytes && decodeRecord(bytes)
   }
 
-  /** Writes it down, whole or not at all. Throws `CniError`. */
+  /** Writes a record atomically. Throws `CniError`. */
   write({ owner, record }: KeptRecord): void {
     this.#files.write(recordName(owner), encodeRecord(record))
   }
 
-  /** Removes the record of an attachment, and what a killed call has left of one. Throws `CniError`. */
+  /** Removes the record of an attachment, and a draft of a killed call. Throws `CniError`. */
   remove(owner: Owner): void {
     this.#files.remove(recordName(owner))
   }
 
-  /** All of them. Throws `CniError` and `SyscallError`. */
+  /** Returns all records. Throws `CniError` and `SyscallError`. */
   list(): KeptRecord[] {
     return this.#files.list().flatMap((name) => {
       const owner = ownerOfRecord(name)
@@ -164,7 +167,10 @@ export class DeviceRecords {
     })
   }
 
-  /** The attachments of a network that have a file, readable or not, drafts among them. Throws `CniError` and `SyscallError`. */
+  /**
+   * Returns the attachments of a network that have a file, readable or not, including drafts. Throws `CniError` and
+   * `SyscallError`.
+   */
   listOwners(network: string): Owner[] {
     const names = this.#files.list().map((name) => name.replace(/^\./, ""))
     return [...new Set(names)].flatMap((name) => (isRecordOf(name, network) ? (ownerOfRecord(name) ?? []) : []))

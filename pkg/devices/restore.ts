@@ -21,14 +21,15 @@ import { Failures } from "../undo/mod.ts"
 import { isVouchedFor } from "./identity.ts"
 import { DeviceRecords, type Former, type KeptRecord, markOf } from "./record.ts"
 
-/** The number of alternative names that one request removes: a container can add thousands. */
+/** The number of alternative names that one request removes. A container can add thousands. */
 const NAMES_AT_ONCE = 256
 
 /**
- * Moves a device to the host, like `ip link set DEVICE netns HOST name NAME`. Before that it is set down and gets its former name, if that
- * is free there, so that udev sees one name only. It keeps its former alternative names only. A device with a record also keeps the
- * owner's mark, if it still has it, and gets its former index, if that is free: by these the next call finds it if this one is killed. Throws `CniError`, and
- * then the container has the device.
+ * Moves a device to the host, like `ip link set DEVICE netns HOST name NAME`. First sets it down and gives it its
+ * former name, if that is free on the host, so that udev sees only one name. Keeps only its former alternative names. A
+ * device with a record also keeps the owner's mark, if it still has it, and gets its former index, if that is free.
+ * With these the next call finds it if this one is killed. Throws `CniError`, and the container then still has the
+ * device.
  */
 export function moveHome(
   host: RouteSocket,
@@ -58,15 +59,16 @@ export function moveHome(
       setLink(inside, link, { name: link.name, up: (link.flags & IFF_UP) !== 0 })
       throw new CniError(Code.Internal, refusal, { cause })
     }
-    // The answer was lost, or the container has deleted or moved it.
+    // The answer was lost, or the container deleted or moved it.
     if (findLink(host, name)?.mac !== link.mac) throw new CniError(Code.Internal, refusal, { cause })
   }
   return getLink(host, name)
 }
 
 /**
- * What a container has put on a device: VLANs, macvlans and the like, which the kernel leaves there when the device goes to the host, and by
- * which the container would go on using it. Not the other end of a pair.
+ * Returns the links that a container created on top of a device: VLANs, macvlans and the like. The kernel leaves them
+ * when the device moves to the host, and the container could use the device through them. Excludes the other end of a
+ * pair.
  */
 function listStacked(inside: NetlinkSocket, { index, attributes }: Link): Link[] {
   return listLinks(inside, (each) => {
@@ -75,7 +77,7 @@ function listStacked(inside: NetlinkSocket, { index, attributes }: Link): Link[]
   })
 }
 
-/** Takes off all alternative names but these: any of them may be one that the host needs for another link. */
+/** Removes all alternative names except these. The host may need a removed name for another link. */
 function keepAltNames(route: NetlinkSocket, link: Link, kept: readonly string[]): void {
   const wrong = (link.attributes.altNames ?? []).filter((name) => !kept.includes(name))
   for (let at = 0; at < wrong.length; at += NAMES_AT_ONCE) deleteNames(route, link, wrong.slice(at, at + NAMES_AT_ONCE))
@@ -86,12 +88,12 @@ function deleteNames(route: NetlinkSocket, link: Link, names: string[]): void {
     deleteAltNames(route, link, names)
   } catch (error) {
     if (!isErrno(error, "EINVAL", "ENOENT")) throw error
-    // The container has taken off one of them.
+    // The container removed one of them.
     if (names.length > 1) for (const name of names) deleteNames(route, link, [name])
   }
 }
 
-/** Makes a device of the host what its record says, and removes the record. Throws `CniError`. */
+/** Restores the recorded state of a host's device, and removes the record. Throws `CniError`. */
 export function restoreDevice(host: RouteSocket, link: Link, { owner, record }: KeptRecord): void {
   const { former, device } = record
   const failures = new Failures()
@@ -103,9 +105,9 @@ export function restoreDevice(host: RouteSocket, link: Link, { owner, record }: 
   const isUp = former.up && isVouchedFor(device)
   if (!isVouchedFor(device)) refuseAdvertisements(former.name)
   failures.attempt(`restore up of "${former.name}"`, () => setLink(host, link, { up: isUp }))
-  // Last: the mark is among the names that go, and by it the next call finds the device when this one is killed.
+  // Last, because the mark is among the removed names. The next call finds the device by it if this one is killed.
   failures.attempt(`restore the names of "${former.name}"`, () => restoreAltNames(host, link, former.altNames))
-  // The record tells the next DEL what is left to do.
+  // The record tells the next DEL the remaining steps.
   if (!failures.mayPass) failures.attempt("remove the record", () => new DeviceRecords().remove(owner))
   failures.throwIfAny()
 }
@@ -124,11 +126,11 @@ function restoreAltNames(host: RouteSocket, link: Link, former: readonly string[
   keepAltNames(host, link, former)
   for (const name of former) {
     if (link.attributes.altNames?.includes(name)) continue
-    unlessErrno(() => addAltNames(host, link, [name]), "EEXIST") // another link has it by now
+    unlessErrno(() => addAltNames(host, link, [name]), "EEXIST") // another link has it now
   }
 }
 
-/** Has the host make no address and no route of router advertisements that an interface receives. */
+/** Stops the host from adding addresses and routes of router advertisements on an interface. */
 export function refuseAdvertisements(name: string): void {
   tryWriteSysctl(`net/ipv6/conf/${name}/accept_ra`, "0")
 }

@@ -10,9 +10,8 @@ import { moveHome, restoreDevice } from "./restore.ts"
 import { RETURN_DEADLINE_MS, returnUnrecorded, type Unrecorded } from "./unrecorded.ts"
 
 /**
- * Moves an attachment's device back to the host with its former name and settings, from the namespace it was moved to.
- * When the kernel has already moved it to the host, it is renamed there. A device that no longer exists is success.
- * Throws `CniError`.
+ * Moves an attachment's device from its namespace back to the host with its former name and settings. If the kernel has
+ * already moved it to the host, renames it there. A device that no longer exists is a success. Throws `CniError`.
  */
 export function returnDevice(host: RouteSocket, { owner, ...place }: { owner: Owner } & Unrecorded): void {
   const kept = readAndReturn(host, owner, place.namespace)
@@ -20,7 +19,7 @@ export function returnDevice(host: RouteSocket, { owner, ...place }: { owner: Ow
   else if (kept) awaitReturn(host, kept)
 }
 
-/** Returns the record when the device is hardware that is nowhere yet. */
+/** Returns the device. Returns its record if it is hardware that is not yet in any namespace. */
 function readAndReturn(host: RouteSocket, owner: Owner, named?: NamespaceFile): KeptRecord | "none" | undefined {
   const records = new DeviceRecords()
   using _lock = records.lock()
@@ -33,18 +32,19 @@ function readAndReturn(host: RouteSocket, owner: Owner, named?: NamespaceFile): 
   return returnRecorded(host, kept, named) || !isHardware(record.device) ? undefined : kept
 }
 
-/** The kernel deletes a namespace in its own time; then hardware is on the host. */
+/** Waits for the kernel, which deletes a namespace with a delay and then moves hardware to the host. */
 function awaitReturn(host: RouteSocket, kept: KeptRecord): void {
   using namespace = findNamespace(kept.record)
-  if (namespace) return // the container has moved it on
+  if (namespace) return // the container moved it again
   using events = RouteSocket.subscribe(RouteGroup.Link)
   if (waitUntil(events, RETURN_DEADLINE_MS, () => findOnHost(host, kept) !== undefined)) readAndReturn(host, kept.owner)
 }
 
 /**
- * Makes the device of a record what it was. Returns whether it is there. The record of hardware that is nowhere stays, since
- * the kernel will put it on the host, where GC or the next ADD finds it, and so does that of a pair's end which its container has
- * hidden; any other device was deleted with its namespace. The caller holds the lock of the records. Throws `CniError`.
+ * Restores the device of a record. Returns whether it exists. Keeps the record of hardware that is not found, because
+ * the kernel will move it to the host, where GC or the next ADD finds it. Also keeps the record of a pair's end that
+ * its container has hidden. Any other device was deleted with its namespace. The caller holds the lock of the records.
+ * Throws `CniError`.
  */
 export function returnRecorded(host: RouteSocket, kept: KeptRecord, named?: NamespaceFile): boolean {
   const { owner, record } = kept
@@ -57,7 +57,7 @@ export function returnRecorded(host: RouteSocket, kept: KeptRecord, named?: Name
   const link = namespace && findInside(host, namespace, record)
   if (namespace && link) {
     using inside = namespace.run(() => RouteSocket.open())
-    // A device that the kernel has put on the host has the name that its container gave it.
+    // A device that the kernel moved to the host has the name that its container gave it.
     if (findLink(host, record.former.name)) restoreReturned(host)
     restoreDevice(host, moveHome(host, inside, link, record.former, kept), kept)
     return true
@@ -67,20 +67,24 @@ export function returnRecorded(host: RouteSocket, kept: KeptRecord, named?: Name
 }
 
 /**
- * Restores all recorded devices that the host has again, of every attachment: a container can have the kernel put its hardware there
- * at any time, under a name of its choice. The caller holds the lock of the records. What cannot be restored stays as it is.
+ * Restores all recorded devices that are back on the host, of every attachment. A container can make the kernel move
+ * its hardware there at any time, under any name. The caller holds the lock of the records. Devices that cannot be
+ * restored stay unchanged.
  */
 export function restoreReturned(host: RouteSocket): void {
   const all = new DeviceRecords().list()
   const links = all.length > 0 ? listLinks(host) : []
-  const failures = new Failures() // a later ADD of that device, or its DEL, tells them
+  const failures = new Failures() // a later ADD of that device, or its DEL, reports them
   for (const kept of all) {
     const link = findAmong(links, kept)
     if (link) failures.attempt("restore a device", () => restoreDevice(host, link, kept))
   }
 }
 
-/** Likewise for who does not hold the lock: a name that the host needs may be on one of them. Throws `CniError`. */
+/**
+ * Like `restoreReturned` for callers without the lock, because one of the devices may have a name that the host needs.
+ * Throws `CniError`.
+ */
 export function restoreAllReturned(host: RouteSocket): void {
   using _lock = new DeviceRecords().lock()
   restoreReturned(host)

@@ -1,11 +1,11 @@
 import { readDirectory, stat, unlessErrno } from "../libc/mod.ts"
 
-/** The directory of a device on the PCI bus. */
+/** Returns the directory of a device on the PCI bus. */
 export function pciDevice(id: string): string {
   return `/sys/bus/pci/devices/${id}`
 }
 
-/** The directory of a device on the auxiliary bus: a part of another device, such as a subfunction. */
+/** Returns the directory of a device on the auxiliary bus: a part of another device, such as a subfunction. */
 export function auxiliaryDevice(id: string): string {
   return `/sys/bus/auxiliary/devices/${id}`
 }
@@ -15,12 +15,15 @@ export function hasDriver(id: string, drivers: readonly string[]): boolean {
   return drivers.some((driver) => tolerateMissing(() => stat(`/sys/bus/pci/drivers/${driver}/${id}`)))
 }
 
-/** The interfaces of a device that are in this process' namespace, by name, in order; a virtio device in it counts as the device. */
+/**
+ * Returns the names of a device's interfaces in this process's namespace, in order. A virtio device in it counts as the
+ * device.
+ */
 export function listInterfaces(directory: string): string[] {
   return withVirtio(directory).flatMap((path) => list(`${path}/net`))
 }
 
-/** Whether an interface whose kernel calls its device `parentName` is one of a device, in any namespace. */
+/** Whether an interface with the kernel's parent name `parentName` belongs to a device, in any namespace. */
 export function isBelowParent(directory: string, parentName: string | undefined): boolean {
   return withVirtio(directory).some((path) => path.slice(path.lastIndexOf("/") + 1) === parentName)
 }

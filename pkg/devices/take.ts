@@ -30,15 +30,15 @@ interface Taking {
 }
 
 /**
- * Gives a container a device of the host as its interface, like `ip link set DEVICE netns NS name IFNAME`. What the device was, and
- * which, is written down before. The caller holds the lock of the records. Throws `CniError`.
+ * Gives a host's device to a container as its interface, like `ip link set DEVICE netns NS name IFNAME`. Records the
+ * identity and state of the device first. The caller holds the lock of the records. Throws `CniError`.
  */
 export function takeDevice(taking: Taking, device: Link): Link {
   const { call, owner, host, sandbox, inside, undo } = taking
   const records = new DeviceRecords()
   refuseSecondDevice(host, records.read(owner), { device, owner })
   const record = recordOf(taking, device)
-  // Written also when the answer to the move was lost. Without a record the reverse does nothing.
+  // Also registered if the answer to the move was lost. Without a record the reverse does nothing.
   undo.defer(`take "${device.name}"`, () => {
     using _lock = records.lock()
     const written = records.read(owner)
@@ -51,16 +51,19 @@ export function takeDevice(taking: Taking, device: Link): Link {
     setLink(host, device, { netnsFd: sandbox.fd, name: call.ifName, alias: device.name, newIndex })
   } catch (cause) {
     const moved = findInside(host, sandbox, record)
-    if (moved?.name === call.ifName) return moved // it is the answer that was lost
+    if (moved?.name === call.ifName) return moved // only the answer was lost
     throw new CniError(Code.Internal, `Cannot move "${device.name}" to "${call.netns}" as "${call.ifName}"`, { cause })
   }
   const link = findLink(inside, record.index) ?? getLink(inside, call.ifName)
-  // Kernels before 5.12 choose an index themselves.
+  // Kernels before 5.12 choose the index themselves.
   if (link.index !== record.index) records.write({ owner, record: { ...record, index: link.index } })
   return link
 }
 
-/** The record of a killed ADD, or of one that is repeated after the container renamed or hid its interface. */
+/**
+ * Refuses an ADD with the record of a killed ADD, or of one that is repeated after the container renamed or hid its
+ * interface.
+ */
 function refuseSecondDevice(
   host: RouteSocket,
   earlier: DeviceRecord | undefined,
@@ -91,7 +94,7 @@ function recordOf({ host, sandbox, inside }: Taking, device: Link): DeviceRecord
 /** Indexes are positive and have 31 bits. */
 const MAX_INDEX = 0x7fffffff
 
-/** An index that no link has, above all of them if there is one. A container chooses the indexes of its links, and how many there are. */
+/** Returns a free index, above all others if possible. A container chooses the number and the indexes of its links. */
 function findFreeIndex(inside: NetlinkSocket): number {
   const taken = new Set<number>()
   let highest = 0
@@ -106,8 +109,8 @@ function findFreeIndex(inside: NetlinkSocket): number {
 }
 
 /**
- * Writes on a device whose it is, which tells a virtual one on the host from others of its kind. The mark is left out when another link
- * has it, or when it is too long for the kernel.
+ * Marks a device with its owner, which distinguishes a virtual one on the host from others of its kind. Omits the mark
+ * if another link has it, or if it is too long for the kernel.
  */
 function mark(host: NetlinkSocket, device: Link, owner: Owner): void {
   const add = () => addAltNames(host, device, [markOf(owner)])

@@ -17,27 +17,28 @@ import { identityOf, isAlike, isHardware } from "./identity.ts"
 import { DeviceRecords, markOf } from "./record.ts"
 import { moveHome, refuseAdvertisements } from "./restore.ts"
 
-/** Time for the kernel to put a device on the host when the device's namespace no longer exists. */
+/** The time for the kernel to move a device to the host after its namespace was deleted. */
 export const RETURN_DEADLINE_MS = 1000
 
-/** A device without a record, which the Go suite or an earlier version of this one has moved, as DEL sees it. */
+/** A device without a record, as DEL sees it. The Go suite or an earlier version of this one moved it. */
 export interface Unrecorded {
   /** The container's namespace and the device's name there, if the namespace exists. */
   namespace: NamespaceFile
   ifName: string
   log: (line: string) => void
-  /** Its name on the host, where the configuration says it. */
+  /** Its name on the host, if the configuration has it. */
   name: string | undefined
-  /** Whether a device can be the configuration's. */
+  /** Whether a link can be the configuration's device. */
   mayBe: (link: Link) => boolean
-  /** Looks whether the host has the device again. Undefined where there is nothing to wait for. */
+  /** Whether the host has the device again. Undefined if there is nothing to wait for. */
   hasReturned?: (() => boolean) | undefined
 }
 
 /**
- * Gives back a device of which nothing is written down but what its container may have changed. So only hardware comes to the host, down,
- * without alias and other names, with `accept_ra` 0, and under a name that the configuration says, or that means nothing.
- * What the kernel does not let go is a line in the log: DEL could do no better the next time. Throws `CniError` for what may pass.
+ * Returns a device without a record. Its container may have changed everything on it, so only hardware moves to the
+ * host: down, without alias and alternative names, with `accept_ra` 0, and with the configured name or a neutral one.
+ * Logs a permanent refusal of the kernel, because another DEL could not do better. Throws `CniError` for temporary
+ * failures.
  */
 export function returnUnrecorded(host: RouteSocket, owner: Owner, place: Unrecorded): void {
   using sandbox = Netns.find(place.namespace)
@@ -67,7 +68,7 @@ function giveBackUnrecorded(host: RouteSocket, sandbox: Netns, owner: Owner, pla
   }
 }
 
-/** Whether a link is a device that an attachment was given: the DEL of that attachment gives it back. */
+/** Whether a link is an attachment's recorded device, which the DEL of that attachment returns. */
 function isRecorded(link: Link, { inode }: Netns): boolean {
   const { permanentMac, ...found } = identityOf(link)
   return new DeviceRecords().list().some(({ record: { netns, device } }) => {
@@ -75,7 +76,7 @@ function isRecorded(link: Link, { inode }: Netns): boolean {
   })
 }
 
-/** The wanted name if it can be had, or one like those that the kernel gives to devices whose namespace no longer exists. */
+/** Returns the wanted name if it is free, or one like the kernel's names for devices of deleted namespaces. */
 function freeName(host: NetlinkSocket, wanted: string | undefined): string {
   if (wanted !== undefined && interfaceName.check(wanted) !== undefined && !findLink(host, wanted)) return wanted
   let number = 0
@@ -84,9 +85,9 @@ function freeName(host: NetlinkSocket, wanted: string | undefined): string {
 }
 
 /**
- * The hardware of the host that the Go suite has moved and the kernel has put back: it has the wanted name as its alias, under the
- * name that the kernel or the runtime has given it. The alias is the container's to write: it only tells among devices which of them gets
- * the name that the configuration says. Throws `NetlinkError`.
+ * Returns the host's hardware that the Go suite moved and the kernel moved back. Its alias is the wanted name, and its
+ * name is from the kernel or the runtime. The container can set the alias, so it only selects which device gets the
+ * configured name. Throws `NetlinkError`.
  */
 export function findReturnedByKernel(host: NetlinkSocket, name: string): Link | undefined {
   const found = listLinks(host, (link) => isHardware(identityOf(link)) && link.attributes.alias === name)
