@@ -3,10 +3,10 @@ import type { TableFamily } from "../nftables/mod.ts"
 import type { CniError, Owner } from "../types/mod.ts"
 import type { Undo } from "../undo/mod.ts"
 
-/** The packet filters that a configuration can ask for. */
+/** The packet filters that a configuration can select. */
 export type BackendName = "nftables" | "iptables"
 
-/** nf_tables of the thread's namespace: what backends use of `PacketFilter`. */
+/** nf_tables of the thread's namespace: the part of `PacketFilter` that backends use. */
 export interface Filter<Socket = NetlinkSocket> {
   readonly socket: Socket
   hasTable(name: string | RegExp, family?: TableFamily): boolean
@@ -14,42 +14,43 @@ export interface Filter<Socket = NetlinkSocket> {
 }
 
 /**
- * One packet filter's way to keep the rules of a feature, such as published ports in nf_tables. Its errors may be the kernel's:
- * `OwnedRules`, which chooses the backend, words them.
+ * A packet filter's implementation of a feature's rules, such as published ports in nf_tables. It may throw the
+ * kernel's errors. `OwnedRules`, which chooses the backend, adds context to them.
  */
 export interface RuleBackend<Spec, Hints = unknown, Made = void> {
-  /** Whether the node has what `add` needs, for this spec or in general. Changes nothing. */
+  /** Whether the node supports `add`, for this spec or in general. Changes nothing. */
   isUsable(spec?: Spec): boolean
   /**
-   * Adds the rules; adding them again changes nothing. Each change goes to `undo` with its reverse. A backend in nf_tables calls
-   * `onMissingRules` before it adds rules that all attachments share.
+   * Adds the rules. A repeated call changes nothing. Registers each change's reverse with `undo`. A backend in
+   * nf_tables calls `onMissingRules` before it adds rules that all attachments share.
    */
   add(spec: Spec, undo: Undo, onMissingRules: () => void): Made
-  /** Throws `CniError` with what was expected and what was found, unless all rules are there. */
+  /** Throws `CniError` with the expected and the found state unless all rules exist. */
   check(spec: Spec): void
-  /** Whether there may be rules to remove. When false, `remove` and `gc` are not called. */
+  /** Whether rules may exist. If false, `remove` and `gc` are not called. */
   mayHold(): boolean
-  /** Removes an attachment's rules, found by their owner. `hints` tell where to look first, and may be wrong. */
+  /** Removes an attachment's rules, found by their owner. `hints` name the first places to search, and may be wrong. */
   remove(owner: Owner, hints: Hints): void
-  /** Removes the rules of all attachments to a network but the valid ones. */
+  /** Removes the rules of all attachments to a network except the valid ones. */
   gc(network: string, valid: readonly Owner[]): void
   /**
-   * Makes again in one transaction what is missing of the rules of many attachments, or in a dry run reads only; returns for each what
-   * became of it. What is there stays, and what another owner has by now stays that one's. Without it each is checked and added.
+   * Restores missing rules of many attachments in one transaction, or only reads in a dry run. Returns the outcome for
+   * each. Existing rules stay, and objects that another owner has now stay with that owner. Without this function each
+   * attachment is checked and added.
    */
   restore?(specs: readonly Spec[], isDry: boolean): Restored[]
 }
 
-/** What became of the rules of one attachment: all were there, some were missing, or an error says why they cannot be made. */
+/** The outcome for one attachment's rules: complete, some were missing, or the error that prevents their creation. */
 export type Restored = "whole" | "missing" | CniError
 
-/** Rules that the Go suite has added for the same feature: checked and removed, never added. */
+/** Rules of the Go suite for the same feature. They are checked and removed, never added. */
 export type ForeignRules<Spec, Hints = unknown> = Pick<RuleBackend<Spec, Hints>, "mayHold" | "remove"> &
   Partial<Pick<RuleBackend<Spec, Hints>, "check" | "gc">>
 
-/** Where a feature's rules may be. */
+/** The possible places of a feature's rules. */
 export interface Backends<Spec, Hints, Made> {
-  /** Undefined where the kernel has no nf_tables. */
+  /** Undefined on a kernel without nf_tables. */
   readonly nftables: RuleBackend<Spec, Hints, Made> | undefined
   readonly iptables?: RuleBackend<Spec, Hints, Made>
   readonly otherSuite?: ForeignRules<Spec, Hints> | undefined

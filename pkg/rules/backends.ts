@@ -16,18 +16,18 @@ import { atomically, type Netfilter, type Operation } from "../nftables/mod.ts"
 import { AF_INET, CniError, Code, type Family, isCniError, type Owner, ownerComment, staleOf } from "../types/mod.ts"
 import type { Filter, Restored } from "./backend.ts"
 
-/** What one attachment has in one address family's table of iptables. */
+/** The rules of one attachment in one address family's table of iptables. */
 export interface TablePart {
   readonly family: Family
-  /** Whether a rule is not there, or not in its place. */
+  /** Whether a rule is missing or misplaced. */
   isMissing(found: Content): boolean
-  /** Makes them be there; throws `CniError` where others have what they are for. */
+  /** Plans the missing rules. Throws `CniError` if another owner has their place. */
   plan(found: Content): readonly Change[]
 }
 
 /**
- * Restores the rules of many attachments, whose parts `partsOf` returns, in one table of iptables: one `iptables-save` and one
- * `iptables-restore` for each address family, however many attachments there are. Throws `CniError`.
+ * Restores the rules of many attachments in one table of iptables. `partsOf` returns the parts of each. Runs one
+ * `iptables-save` and one `iptables-restore` per address family, for any number of attachments. Throws `CniError`.
  */
 export function restoreByIptables<Spec>(
   socket: NetlinkSocket | undefined,
@@ -49,11 +49,11 @@ export function restoreByIptables<Spec>(
 }
 
 /**
- * The part of a `RuleBackend` that all features have in common which keep their rules in one table of iptables. Their `add` runs one
- * `iptables-restore` for each family: the reverse goes to `undo` before the first, since the second may fail.
+ * The common part of `RuleBackend` for features with rules in one table of iptables. Their `add` runs one
+ * `iptables-restore` per family. It registers the reverse with `undo` before the first, because the second may fail.
  */
 export abstract class IptablesBackend<Spec> {
-  /** To nf_tables, where iptables keeps its rules today; undefined on a kernel without. */
+  /** A socket to nf_tables, where iptables keeps its rules today. Undefined on a kernel without nf_tables. */
   protected readonly socket: NetlinkSocket | undefined
   protected abstract readonly table: TableName
   protected abstract partsOf(spec: Spec): readonly TablePart[]
@@ -77,7 +77,7 @@ export abstract class IptablesBackend<Spec> {
   }
 }
 
-/** Plans for each attachment on what the ones before it have left. */
+/** Plans each attachment's parts on the result of the previous ones. */
 function planParts(found: Content, parts: readonly { part: TablePart; at: number }[], became: Restored[]): Change[] {
   let present = found
   return parts.flatMap(({ part, at }) => {
@@ -95,7 +95,7 @@ function planParts(found: Content, parts: readonly { part: TablePart; at: number
   })
 }
 
-/** Rules that are in a table of nf_tables of their own. */
+/** Rules in their own table of nf_tables. */
 export abstract class InTable<F extends Filter<Netfilter> = Filter<Netfilter>> {
   protected abstract readonly table: string
   readonly filter: F
@@ -113,7 +113,7 @@ export abstract class InTable<F extends Filter<Netfilter> = Filter<Netfilter>> {
   }
 }
 
-/** The part of a `RuleBackend` that all features have in common whose objects in nf_tables have their owner as comment. */
+/** The common part of `RuleBackend` for features whose objects in nf_tables have their owner as comment. */
 export abstract class NftablesBackend<
   Hints = unknown,
   F extends Filter<Netfilter> = Filter<Netfilter>,
@@ -130,7 +130,7 @@ export abstract class NftablesBackend<
   }
 
   /**
-   * The reverse of `add`. Missing rules are no error. Do not call it after a refused change: an existing table may be
+   * Reverses `add`. Missing rules are not an error. Do not call it after a refused change: an existing table may be
    * another program's.
    */
   protected takeBack(owner: Owner): void {
@@ -139,31 +139,31 @@ export abstract class NftablesBackend<
   }
 }
 
-/** What is to be removed, by its comment. */
+/** The comments of the objects to remove. */
 export interface Sought {
   isStale(comment: string): boolean
   /**
-   * An object with a matching comment has one of these in its bytes; `undefined` when every object has to be decoded.
+   * An object with a matching comment contains one of these byte strings. `undefined` if every object must be decoded.
    */
   readonly needles?: readonly Uint8Array[]
-  /** The one attachment that it is of, if it is one. */
+  /** The owner, if the search is for a single attachment. */
   readonly owner?: Owner
 }
 
-/** What one attachment has. */
+/** Returns the search for one attachment's rules. */
 export function ofOwner(owner: Owner): Sought {
   const comment = ownerComment(owner)
   return { isStale: (found) => found === comment, needles: [encodeUtf8(comment)], owner }
 }
 
-/** Seeks the rules of a network's attachments that are not in the list of valid ones. */
+/** Returns the search for rules of a network's attachments that are not in the list of valid ones. */
 export function ofStale(network: string, valid: readonly Owner[]): Sought {
   return { isStale: staleOf(network, valid) }
 }
 
 /**
- * Makes in one transaction what `plan` finds missing, or in a dry run only reads; returns what `plan` says became of each attachment.
- * Throws `NetlinkError`.
+ * Creates in one transaction the rules that `plan` finds missing, or only reads in a dry run. Returns the plan's
+ * outcome for each attachment. Throws `NetlinkError`.
  */
 export function restoreBy(
   socket: Pick<Netfilter, "fd" | "get" | "transact">,
@@ -180,7 +180,7 @@ export function restoreBy(
   return planned.became
 }
 
-/** The error of CHECK for what is not as ADD has left it. */
+/** Returns the error of CHECK for rules that differ from ADD's. */
 export function missingRules(what: string, expected: string, found = "none"): CniError {
   return new CniError(Code.Internal, `Cannot find ${what}: expected ${expected}; found ${found}`)
 }

@@ -1,6 +1,6 @@
 /**
- * Rules of the packet filters that have an owner: one interface for all backends of all features, and the one place that chooses
- * between them. A feature gives its backends to `OwnedRules`.
+ * Packet filter rules that have an owner: one interface for all backends of all features, and the choice between them.
+ * A feature passes its backends to `OwnedRules`.
  *
  * @example
  * const rules = new OwnedRules(feature, filter, { nftables: filter && new InNftables(filter), iptables: new InIptables(filter) })

@@ -6,23 +6,23 @@ import { Failures, type Undo } from "../undo/mod.ts"
 import type { BackendName, Backends, Filter, ForeignRules, RuleBackend } from "./backend.ts"
 import { isForeign, moveToIptables, type RestorableRules, type RestoreOptions, restoreRules } from "./restore.ts"
 
-/** What errors say of a feature. */
+/** The texts of a feature for errors. */
 export interface Feature<Spec> {
-  /** Its rules: "masquerade", "port mappings". */
+  /** The name of its rules: "masquerade", "port mappings". */
   readonly rules: string
-  /** What ADD does: "masquerade 10.1.0.2/16"; without a spec "masquerade". */
+  /** Returns the action of ADD: "masquerade 10.1.0.2/16", or "masquerade" without a spec. */
   does(spec?: Spec): string
-  /** What the kernel needs for nf_tables. */
+  /** The kernel's requirement for nf_tables. */
   readonly needs: string
-  /** The key of the configuration that names the backend; undefined where there is no choice. */
+  /** The configuration key of the backend. Undefined without a choice. */
   readonly key?: string
 }
 
 const NO_PROGRAM = 'the program "iptables-restore" is missing (Debian\'s package is called "iptables")'
 
 /**
- * The rules of one feature, each with its owner. They are in nf_tables; in iptables where the configuration asks for it, or
- * where the kernel leaves no choice. They are removed from all places.
+ * The rules of one feature, each with its owner. They are in nf_tables, or in iptables if the configuration selects it
+ * or the kernel requires it. They are removed from all places.
  *
  * @example
  * const rules = new OwnedRules(feature, filter, { nftables: filter && new InNftables(filter), iptables: new InIptables(filter) })
@@ -44,9 +44,9 @@ export class OwnedRules<Spec extends { readonly owner: Owner }, Hints = unknown,
   }
 
   /**
-   * Adds the rules by the backend `asked`. Without `asked`: by nf_tables, or by iptables when nf_tables fails; when
-   * both fail the error has both reasons. Adding them again changes nothing. `log` gets a line when the table was missing although
-   * other containers are attached. Throws `CniError`; `undo` removes what was added.
+   * Adds the rules with the backend `asked`. Without `asked`: with nf_tables, or with iptables if nf_tables fails. If
+   * both fail, the error has both reasons. A repeated call changes nothing. `log` receives a line if the table was
+   * missing although other containers are attached. Throws `CniError`, and `undo` removes the added rules.
    */
   add(spec: Spec, asked: BackendName | undefined, undo: Undo, log?: (line: string) => void): Made {
     this.#filter?.forgetTables()
@@ -69,7 +69,7 @@ export class OwnedRules<Spec extends { readonly owner: Owner }, Hints = unknown,
     }
   }
 
-  /** The kernel knows who is attached: the host's end of a pair has its owner as alias. Never throws. */
+  /** Logs a new table if the kernel has other containers' host ends, which have their owner as alias. Never throws. */
   #reportNewTable({ containerId }: Owner, log: ((line: string) => void) | undefined): void {
     if (!log) return
     try {
@@ -86,7 +86,7 @@ export class OwnedRules<Spec extends { readonly owner: Owner }, Hints = unknown,
     }
   }
 
-  /** `before` is the error of nf_tables, where that was tried first. */
+  /** `before` is the error of nf_tables if that was tried first. */
   #addByIptables(iptables: RuleBackend<Spec, Hints, Made>, spec: Spec, undo: Undo, before?: CniError): Made {
     try {
       return iptables.add(spec, undo, () => {})
@@ -113,9 +113,9 @@ export class OwnedRules<Spec extends { readonly owner: Owner }, Hints = unknown,
   }
 
   /**
-   * Checks that the rules are as `add` has left them, by the backend that ADD takes or, since containers outlive changes of
-   * configuration and suite, in any other place. Returns the backend that has them; undefined for rules of the other suite. Throws
-   * `CniError` with what was expected and what was found in the first place.
+   * Checks that the rules are as `add` left them, with the backend that ADD would use. Also searches every other place,
+   * because containers outlive changes of configuration and suite. Returns the backend that has the rules, or undefined
+   * for rules of the other suite. Throws `CniError` with the expected and the found state of the first place.
    */
   check(spec: Spec, asked?: BackendName): BackendName | undefined {
     const { nftables, iptables, otherSuite } = this.#backends
@@ -137,20 +137,20 @@ export class OwnedRules<Spec extends { readonly owner: Owner }, Hints = unknown,
   }
 
   /**
-   * Removes an attachment's rules from all places, also when one of them fails. That there are none is success. Errors go to
-   * `failures`; without it they are thrown at the end, as one `CniError`.
+   * Removes an attachment's rules from all places, even if one of them fails. Missing rules are a success. Adds errors
+   * to `failures`, or throws them at the end as one `CniError`.
    */
   remove(owner: Owner, hints: Hints, failures?: Failures): void {
     this.#removeFromAll("", `of ${ownerComment(owner)}`, (place) => place.remove(owner, hints), failures)
   }
 
-  /** Removes the rules of all attachments to a network but the valid ones, like `remove`. */
+  /** Removes the rules of all attachments to a network except the valid ones, like `remove`. */
   gc(network: string, valid: readonly Owner[], failures?: Failures): void {
     this.#filter?.forgetTables()
     this.#removeFromAll("stale ", `of network "${network}"`, (place) => place.gc?.(network, valid), failures)
   }
 
-  /** iptables goes first: where nf_tables guards what both need, the guard has to know what is left. */
+  /** Starts with iptables: if nf_tables has the guard that both need, its removal depends on the remaining rules. */
   #removeFromAll(
     which: string,
     whose: string,
@@ -176,10 +176,10 @@ export class OwnedRules<Spec extends { readonly owner: Owner }, Hints = unknown,
   }
 
   /**
-   * Makes again what is missing of the rules of many attachments, in nf_tables all in one transaction. Rules that are in another place
-   * than ADD would take now, as `check` finds them, are there. What cannot be made is told to `refuse`. With `toIptables` the rules of
-   * these attachments are moved instead. `flushFlows` flushes the conntrack flows of attachments that began while the rules were missing:
-   * the kernel treats later packets of a flow like the first one.
+   * Restores missing rules of many attachments, in nf_tables all in one transaction. Rules in another place than ADD
+   * would use now, as `check` finds them, count as existing. Passes failures to `refuse`. With `toIptables` moves the
+   * rules of these attachments instead. `flushFlows` flushes the conntrack flows of attachments that began while the
+   * rules were missing, because the kernel treats later packets of a flow like the first one.
    */
   restore(
     wanted: readonly RestorableRules<Spec>[],
@@ -234,7 +234,7 @@ export function onFlows(filter: Pick<Filter, "socket"> | undefined, act: (socket
   unlessErrno(actOnce, "EINVAL", "EOPNOTSUPP", "EPROTONOSUPPORT", "EAFNOSUPPORT")
 }
 
-/** Whether a backend has what it needs. A question that fails is no answer: then the error of `add` counts. */
+/** Whether a backend has what it needs. True if the test itself fails: the error of `add` then counts. */
 function canUse<Spec>(backend: Pick<RuleBackend<Spec>, "isUsable">, spec: Spec): boolean {
   try {
     return backend.isUsable(spec)

@@ -2,28 +2,28 @@ import { isCniError, messageOf, type Owner } from "../types/mod.ts"
 import { Undo } from "../undo/mod.ts"
 import type { BackendName, Backends, RuleBackend } from "./backend.ts"
 
-/** An attachment whose rules may be made again. */
+/** An attachment whose rules can be restored. */
 export interface RestorableRules<Spec> {
   readonly spec: Spec
-  /** The backend that its configuration asks for. */
+  /** The backend that its configuration selects. */
   readonly asked?: BackendName | undefined
-  /** Its rules need a transaction of their own. */
+  /** Whether its rules need their own transaction. */
   readonly isAlone?: boolean
-  /** Tells that its rules were made again, or in a dry run would be. */
+  /** Called when its rules were restored, or would be in a dry run. */
   made(): void
   refuse(error: unknown): void
 }
 
 export interface RestoreOptions {
   readonly isDry: boolean
-  /** Flush the flows that began without the rules also of attachments whose rules are all there by now. */
+  /** Whether to also flush flows that began without the rules if all rules exist now. */
   readonly flows?: boolean
-  /** Move the rules from nf_tables to iptables instead of making what is missing. */
+  /** Whether to move the rules from nf_tables to iptables instead of restoring them. */
   readonly toIptables?: boolean
   readonly log: (line: string) => void
 }
 
-/** `OwnedRules.restore`: together where the backend can, else each for itself. */
+/** Implements `OwnedRules.restore`: together if the backend can, otherwise one by one. */
 export function restoreRules<Spec, Hints, Made>(
   rules: {
     add(spec: Spec, asked: BackendName | undefined, undo: Undo): unknown
@@ -64,8 +64,9 @@ function isThere(check: () => void): boolean {
 }
 
 /**
- * Makes by iptables what attachments have in nf_tables, and removes it there after that: at each moment one of the two has the rules. What
- * iptables refuses stays in nf_tables. `onAdded` is called in between: iptables may have made a table of nf_tables.
+ * Copies the rules of attachments from nf_tables to iptables, and then deletes them in nf_tables, so that one of the
+ * two always has them. Rules that iptables refuses stay in nf_tables. Calls `onAdded` in between, because iptables may
+ * have created a table of nf_tables.
  */
 export function moveToIptables<Spec extends { readonly owner: Owner }, Hints, Made>(
   { nftables, iptables }: Backends<Spec, Hints, Made>,
@@ -90,7 +91,7 @@ export function moveToIptables<Spec extends { readonly owner: Owner }, Hints, Ma
   }
 }
 
-/** Restores in one backend those whose rules are in no other place; returns those for which that cannot be done. */
+/** Restores in one backend the attachments without rules in another place. Returns those that it cannot restore. */
 function restoreTogether<Spec, Hints, Made>(
   backend: RuleBackend<Spec, Hints, Made> | undefined,
   wanted: readonly RestorableRules<Spec>[],
@@ -110,7 +111,7 @@ function restoreTogether<Spec, Hints, Made>(
   }
 }
 
-/** Restores rules together; returns those of which something was missing. */
+/** Restores rules together. Returns the attachments with missing rules. */
 function missingOf<Spec, Hints, Made>(
   backend: RuleBackend<Spec, Hints, Made> | undefined,
   wanted: readonly RestorableRules<Spec>[],
@@ -125,7 +126,7 @@ function missingOf<Spec, Hints, Made>(
   })
 }
 
-/** A place that cannot be looked at holds nothing that is known. */
+/** Whether a place may have rules. False if it is unreadable. */
 export function mayHold<Spec>(place: Partial<Pick<RuleBackend<Spec>, "mayHold">> | undefined): boolean {
   try {
     return place?.mayHold?.() === true
