@@ -38,10 +38,10 @@ const NET_ADDR_SET = "3"
 
 /**
  * Creates the configured bridge if it does not exist. Brings it up with a fixed MAC, promiscuous if configured, and
- * with `accept_ra` 0, so that containers cannot add routes to the host by router advertisements. An ADD that fails leaves
- * the bridge, since another container may be about to join it. Throws `CniError` when the name belongs to another kind of
- * link, or to a bridge without `vlan_filtering` while the configuration has VLANs. `seen` is the bridge where the caller
- * has seen it: when it was removed since, changing it fails with `ENODEV`.
+ * with `accept_ra` 0, so that containers cannot add routes to the host by router advertisements. A failed ADD leaves
+ * the bridge, because another container may be about to join it. Throws `CniError` if the name belongs to another kind
+ * of link, or to a bridge without `vlan_filtering` while the configuration has VLANs. `seen` is the bridge that the
+ * caller found. If it was removed since, changing it fails with `ENODEV`.
  */
 export function ensureBridge(host: RouteSocket, config: BridgeConfig, seen?: Link): Link {
   const existing = seen ?? claimBridgeName(host, config.bridge)
@@ -65,8 +65,8 @@ export function ensureBridge(host: RouteSocket, config: BridgeConfig, seen?: Lin
 }
 
 /**
- * Returns the link of the bridge's name. A device that a container gave this name, and that the kernel has moved to the
- * host, gets its own name back first.
+ * Returns the link with the bridge's name. First restores the name of a device that a container gave this name and that
+ * the kernel moved to the host.
  */
 export function claimBridgeName(host: RouteSocket, name: string): Link | undefined {
   const found = findLink(host, name)
@@ -86,8 +86,8 @@ export function requireBridge(link: Link, config: Pick<BridgeConfig, "vlans">): 
 }
 
 /**
- * Creates the bridge, unless another container's ADD was faster. Without a MAC: a bridge that is created with one has no
- * carrier, and so no link-local address before a port has one.
+ * Creates the bridge, unless another container's ADD was faster. Sets no MAC, because a bridge that is created with one
+ * has no carrier, and so no link-local address until a port has a carrier.
  */
 function createBridge(host: RouteSocket, { bridge, mtu, vlans }: BridgeConfig): void {
   const filtering = needsFiltering(vlans)
@@ -98,25 +98,27 @@ function createBridge(host: RouteSocket, { bridge, mtu, vlans }: BridgeConfig): 
     if (filtering && isErrno(error, "EOPNOTSUPP")) throw noVlanFiltering(bridge, error)
     throw new CniError(Code.Internal, `Cannot create bridge "${bridge}"`, { cause: error })
   }
-  tryWriteSysctl(`net/ipv6/conf/${bridge}/accept_dad`, "0") // its address is random, and traffic would wait a second
+  tryWriteSysctl(`net/ipv6/conf/${bridge}/accept_dad`, "0") // its address is random, and duplicate detection would delay traffic for a second
 }
 
 /**
- * Whether a bridge has the address that was set, also when it is the one it had: any other follows the lowest of its ports', and
- * containers lose their gateway when a port comes or goes. False where /sys does not tell, or is another namespace's.
- * Setting it once more would have the kernel forget all neighbours on the bridge.
+ * Whether the bridge's MAC was set explicitly, even to the same value. Otherwise it follows the lowest MAC of the
+ * ports, and containers lose their gateway when a port is added or removed. False if /sys is unreadable or belongs to
+ * another namespace. Setting it again would make the kernel forget all neighbors on the bridge.
  */
 function isMacFixed({ name, mac }: Link): boolean {
   return readLinkAttribute(name, "address") === mac && readLinkAttribute(name, "addr_assign_type") === NET_ADDR_SET
 }
 
-/** The content of a link's file in /sys; "" for one that is not there, or that another call is just removing (EINVAL, then ENODEV). */
+/**
+ * Returns the content of a link's file in /sys, or "" if it does not exist or is being removed (EINVAL, then ENODEV).
+ */
 function readLinkAttribute(name: string, file: string): string {
   const bytes = unlessErrno(() => findFile(`/sys/class/net/${name}/${file}`), "EINVAL", "ENODEV")
   return decodeUtf8(bytes ?? new Uint8Array()).trim()
 }
 
-/** A locally administered unicast address. */
+/** Returns a locally administered unicast address. */
 export function randomMac(): string {
   const bytes = randomBytes(6)
   bytes[0] = ((bytes[0] ?? 0) & 0xfc) | 0x02
@@ -124,8 +126,8 @@ export function randomMac(): string {
 }
 
 /**
- * Gives the bridge a gateway address, which an ADD that fails leaves with the bridge. An address of an overlapping network
- * is in the way: with `force` it is replaced, else that is an error. Throws `CniError`.
+ * Adds a gateway address to the bridge. A failed ADD leaves it with the bridge. An address of an overlapping network
+ * conflicts: `force` replaces it, otherwise it is an error. Throws `CniError`.
  */
 export function ensureGateway(host: RouteSocket, bridge: Link, gateway: Cidr, force: boolean): void {
   const { isThere, inTheWay } = requireRoomFor(host, bridge, gateway, force)
@@ -136,8 +138,8 @@ export function ensureGateway(host: RouteSocket, bridge: Link, gateway: Cidr, fo
 }
 
 /**
- * Looks whether the bridge has a gateway address already, and which of its addresses are in the way. Throws `CniError` when
- * some are, and must not be replaced.
+ * Finds out whether the bridge already has a gateway address, and which of its addresses conflict. Throws `CniError` if
+ * some conflict and must not be replaced.
  */
 export function requireRoomFor(
   host: RouteSocket,
@@ -160,8 +162,8 @@ export function requireRoomFor(
 }
 
 /**
- * IPv6 may be disabled for new links, or for all links. On a kernel without IPv6 the error comes from adding the
- * address.
+ * Enables IPv6, which may be disabled for new links, or for all links. On a kernel without IPv6, adding the address
+ * throws the error.
  */
 function enableIpv6(name: string): void {
   const setting = `net/ipv6/conf/${name}/disable_ipv6`

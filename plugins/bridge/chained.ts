@@ -8,20 +8,20 @@ import type { BridgeConfig } from "./config.ts"
 import { preparePort } from "./port.ts"
 import { SpoofCheck } from "./spoof-check.ts"
 
-/** The interface that an earlier plugin of the chain has made for this attachment. */
+/** The interface that an earlier plugin of the chain created for this attachment. */
 interface EarlierInterface {
   prevResult: Result
   /** The container's interface. */
   link: Link
-  /** The host's interface that belongs to it. */
+  /** The host's interface of the pair. */
   port: Link
 }
 
 /**
- * Makes the host's interface of an earlier plugin of the chain a port of the bridge, instead of creating a veth pair,
- * with all configured port settings. Returns the earlier result with the bridge appended (CONVENTIONS, "chaining").
- * Addresses are the earlier plugin's task. Undefined when the container's interface is still to be made, or is on the
- * bridge, as when an ADD is repeated. Throws code 7 when none or several may be meant.
+ * Makes the host's interface of an earlier plugin of the chain a port of the bridge, with all configured port settings,
+ * instead of creating a veth pair. Returns the earlier result with the bridge appended (CONVENTIONS, "chaining"). The
+ * earlier plugin assigns addresses. Returns undefined if the container's interface does not exist yet, or is already on
+ * the bridge, as in a repeated ADD. Throws code 7 if none or several interfaces match.
  */
 export function joinEarlierInterface(attaching: Attaching, config: BridgeConfig): Result | undefined {
   const earlier = findEarlierInterface(attaching, config)
@@ -40,7 +40,7 @@ export function joinEarlierInterface(attaching: Attaching, config: BridgeConfig)
   }
   const accepted = refuseRouterAdvertisements(port.name)
   undo.defer(`ignore routers on "${port.name}"`, () => restoreAcceptRa(port.name, accepted))
-  // Down while it joins, so that nothing passes before it has its VLANs.
+  // Down while it joins, so that no frame passes before it has its VLANs.
   const isUp = (port.flags & IFF_UP) !== 0
   setLink(host, port, { up: false })
   undo.defer(`take "${port.name}" down`, () => setLink(host, port, { up: isUp }))
@@ -69,7 +69,7 @@ function findEarlierInterface(sides: Sides, { bridge }: BridgeConfig): EarlierIn
   })
 }
 
-/** The peer of the container's interface; else every interface that the result has on the host, but for bridges. */
+/** Returns the peer of the container's interface, or else every host interface of the result except bridges. */
 export function portsOf(
   { host, sandbox }: Pick<Sides, "host" | "sandbox">,
   interfaces: readonly Interface[],
@@ -83,7 +83,7 @@ export function portsOf(
   })
 }
 
-/** Keys that are about addresses, which the container has already. */
+/** Refuses keys about addresses, which the container already has. */
 function refuseAddressing(call: Call, { ipam, isGateway, ipMasq }: BridgeConfig): void {
   const key = ipam ? "ipam" : isGateway ? "isGateway" : ipMasq ? "ipMasq" : undefined
   if (key === undefined) return
@@ -93,8 +93,8 @@ function refuseAddressing(call: Call, { ipam, isGateway, ipMasq }: BridgeConfig)
 }
 
 /**
- * Removes an earlier plugin's interface from the bridge, if it still exists. A result that begins with the bridge
- * belongs to an interface that this plugin has made. Throws `NetlinkError`.
+ * Removes an earlier plugin's interface from the bridge, if it still exists. If the result begins with the bridge, this
+ * plugin created the interface. Throws `NetlinkError`.
  */
 export function leaveBridge({ network }: Call, { bridge }: BridgeConfig, owner: Owner): void {
   const { prevResult } = network

@@ -30,7 +30,7 @@ import { requireVlanFiltering } from "./vlan-filtering.ts"
 import { findProblem, type VlanGateway } from "./vlan-gateway.ts"
 import { needsFiltering, planPort, type VlanConfig } from "./vlans.ts"
 
-/** The bridge, how it treats its port, routes, gateway addresses, forwarding, and the check of MACs. */
+/** Checks the bridge, its port's settings, routes, gateway addresses, forwarding, and the MAC check. */
 export function checkBridge(checking: Checking, config: BridgeConfig): void {
   const { owner, host, sandbox, filter, link, recorded } = checking
   const { prevResult } = recorded
@@ -52,13 +52,19 @@ export function checkBridge(checking: Checking, config: BridgeConfig): void {
   if (config.macspoofchk) new SpoofCheck(filter).check({ owner, port: port.name, mac: link.mac })
 }
 
-/** The host's interface that an earlier plugin of the chain has made. Those that we make have their owner's name. */
+/**
+ * Returns the host's interface that an earlier plugin of the chain created. Interfaces of this plugin have their owner
+ * as alias.
+ */
 function givenPort(sides: Sides, { interfaces }: Result, link: Link): Link | undefined {
   const ours = ownerComment(sides.owner)
   return portsOf(sides, interfaces, link).find(({ attributes }) => attributes.alias !== ours)
 }
 
-/** The bridge, as ADD has answered and left it. Throws `CniError`. Its MTU is not compared: it follows those of its ports. */
+/**
+ * Checks that the bridge is as ADD reported and left it. Does not compare its MTU, which follows those of its ports.
+ * Throws `CniError`.
+ */
 export function requireRecordedBridge(host: RouteSocket, config: BridgeConfig, prevResult: Result): Link {
   const bridge = findLink(host, config.bridge)
   if (bridge?.kind !== "bridge") {
@@ -86,8 +92,8 @@ function checkVlanGateway(host: RouteSocket, gateway: VlanGateway, prevResult: R
 }
 
 /**
- * Compares a port of the bridge with what ADD made of it: whose it is, that it is up, and all that was asked of it.
- * Throws a `CniError` that names the first difference, expected and found.
+ * Compares a bridge port with ADD's settings: its owner, its state, and all configured settings. Throws a `CniError`
+ * that names the first difference, expected and found.
  */
 export function checkPort(
   host: NetlinkSocket,
@@ -105,7 +111,7 @@ export function checkPort(
   checkVlans(host, port, config.vlans)
 }
 
-/** The planned VLANs and no others, unless the one that the bridge gave the port was to be kept. */
+/** Checks that the port has the planned VLANs, and no others unless the bridge's default VLAN was to stay. */
 function checkVlans(host: NetlinkSocket, port: Link, vlans: VlanConfig): void {
   const plan = planPort(vlans)
   if (plan.length === 0) return
@@ -117,7 +123,7 @@ function checkVlans(host: NetlinkSocket, port: Link, vlans: VlanConfig): void {
   throw mismatch(`VLANs of port "${port.name}"`, describeVlans(plan), describeVlans(found))
 }
 
-/** Each VLAN by itself with its flags: how they are put together in ranges is the kernel's business. */
+/** Returns each VLAN with its flags, because the kernel chooses the ranges. */
 function expand(ranges: readonly VlanRange[]): string[] {
   const ids = ({ first, last }: VlanRange) => Array.from({ length: last - first + 1 }, (_, at) => first + at)
   return ranges.flatMap((range) => ids(range).map((id) => `${id} ${range.pvid ?? false} ${range.untagged ?? false}`))

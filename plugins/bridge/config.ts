@@ -15,7 +15,7 @@ import type { ConfigCall } from "../../pkg/skel/mod.ts"
 import { CniError, Code, type NetworkConfig } from "../../pkg/types/mod.ts"
 import { parseVlans } from "./vlans.ts"
 
-/** A number that may be a VLAN; which ones may, and when, is for `parseVlans` to say. */
+/** A number that may be a VLAN. `parseVlans` decides which are valid. */
 const vlanId = { kind: "integer", expected: "a VLAN ID" } as const
 
 /** The keys of its configuration. */
@@ -41,7 +41,7 @@ export const bridgeFields = {
   disableContainerInterface: off,
 } as const satisfies Fields
 
-/** What the keys mean: the table on the page, the schema and the manual page follow from it. */
+/** The descriptions of the keys, for the page, the schema and the manual page. */
 export const bridgeKeyDocs: readonly KeyDoc[] = [
   {
     keys: "`bridge`",
@@ -173,12 +173,12 @@ export const bridgeKeyDocs: readonly KeyDoc[] = [
   },
 ]
 
-/** The configuration of a bridge attachment, checked. */
+/** The validated configuration of a bridge attachment. */
 export type BridgeConfig = ReturnType<typeof parseBridgeConfig>
 
 /**
- * Reads the configuration. For DEL and GC what is wrong counts as absent. Throws code 7 that names the key, or code 4
- * for `CNI_ARGS`.
+ * Reads the configuration. DEL and GC treat invalid values as absent. Throws code 7 that names the key, or code 4 for
+ * `CNI_ARGS`.
  */
 export function parseBridgeConfig(network: NetworkConfig, call: ConfigCall) {
   const { verb } = call
@@ -193,7 +193,7 @@ export function parseBridgeConfig(network: NetworkConfig, call: ConfigCall) {
   if (mustServe && read.disableContainerInterface && ipam) {
     throw new CniError(
       Code.InvalidNetworkConfig,
-      "cannot use IPAM when DisableContainerInterface flag is set", // as upstream says it
+      "cannot use IPAM when DisableContainerInterface flag is set", // upstream's words
       { details: "an interface that is down cannot use addresses" },
     )
   }
@@ -203,16 +203,16 @@ export function parseBridgeConfig(network: NetworkConfig, call: ConfigCall) {
     ...read,
     ...common,
     isGateway,
-    /** Of a container that has its addresses and the host for its router no neighbour is to make another one. */
+    /** A container with addresses and the host as its router must not accept a neighbor's router advertisements. */
     acceptRa: read.acceptRa ?? (isGateway && ipam ? false : undefined),
     vlans,
-    /** The interface by which the host is in the VLAN; undefined where the bridge itself has the gateway addresses. */
+    /** The host's interface in the VLAN. Undefined if the bridge itself has the gateway addresses. */
     vlanGateway: isGateway && ipam && vlans.native !== 0 ? gatewayName(read.bridge, vlans.native) : undefined,
     hasRules: (read.ipMasq && ipam !== undefined) || read.macspoofchk,
   }
 }
 
-/** "BRIDGE.VLAN", which has to be a name that the kernel takes. */
+/** Returns "BRIDGE.VLAN", which must be a valid interface name. */
 function gatewayName(bridge: string, vlan: number): string {
   const name = `${bridge}.${vlan}`
   const length = encodeUtf8(name).length

@@ -13,14 +13,13 @@ import {
 } from "../../pkg/types/mod.ts"
 import type { BridgeConfig } from "./config.ts"
 
-/** The container's interface in the result: after the bridge and the host's end of the pair. */
+/** The index of the container's interface in the result, after the bridge and the host's end of the pair. */
 export const CONTAINER_INDEX = 2
 
 /**
- * Completes the IPAM plugin's result for the runtime: addresses belong to the container's interface. With `isGateway`
- * each has a gateway, by default the network's first address; with `isDefaultGateway` each family has a default route.
- * DNS of the configuration replaces the IPAM plugin's. Throws `CniError` when a network has no free address for a
- * gateway.
+ * Completes the IPAM plugin's result: addresses belong to the container's interface. With `isGateway` each has a
+ * gateway, by default the network's first address. With `isDefaultGateway` each family has a default route. The
+ * configuration's DNS replaces the IPAM plugin's. Throws `CniError` if a network has no free address for a gateway.
  */
 export function completeResult(leased: Result, config: BridgeConfig): Result {
   const ips: IpConfig[] = []
@@ -37,7 +36,10 @@ export function completeResult(leased: Result, config: BridgeConfig): Result {
   return { interfaces: [], ips, routes, dns: config.dns ?? leased.dns }
 }
 
-/** The gateway addresses of the bridge: each address' gateway with the address' prefix length, each once. */
+/**
+ * Returns the gateway addresses of the bridge: each address's gateway with the address's prefix length, without
+ * duplicates.
+ */
 export function gatewaysOf(result: Pick<Result, "ips">): Cidr[] {
   const gateways: Cidr[] = []
   const seen = new Set<string>()

@@ -62,7 +62,7 @@ function attachToBridge(attaching: Attaching, lease: Lease, config: BridgeConfig
   const link = getLink(inside, ifName)
   if (config.macspoofchk) new SpoofCheck(filter).add({ owner, port, mac: link.mac }, undefined, undo, call.log)
   refuseRouterAdvertisements(port)
-  setLink(host, port, { up: true }) // from here on frames can pass
+  setLink(host, port, { up: true }) // frames can pass from here on
   const { disableContainerInterface, enabledad, acceptRa } = config
   const result = lease()
   if (!disableContainerInterface)
@@ -76,12 +76,12 @@ function attachToBridge(attaching: Attaching, lease: Lease, config: BridgeConfig
   const gatewayLink = vlan ? ensureVlanGateway(host, vlan) : bridge
   for (const gateway of gateways) ensureGateway(host, gatewayLink, gateway, config.forceAddress)
   const interfaces = [
-    describeInterface(getLink(host, bridge.index)), // after the port has joined: an address that is not fixed may follow it
+    describeInterface(getLink(host, bridge.index)), // after the port joined, because an address that is not fixed may follow the port
     describeInterface(portLink),
     { ...describeInterface(link), sandbox: netns },
     ...(vlan ? [describeInterface(gatewayLink)] : []),
   ]
-  for (const family of familiesOf(gateways)) enableForwarding(family) // at the end: it is never taken back
+  for (const family of familiesOf(gateways)) enableForwarding(family) // at the end, because it is never undone
   return interfaces
 }
 
@@ -89,7 +89,7 @@ function familiesOf(gateways: readonly { ip: Uint8Array }[]): Set<Family> {
   return new Set(gateways.map(({ ip }) => familyOf(ip)))
 }
 
-/** The bridge and the VLAN's gateway, as far as they are there, have to be what ADD can use. */
+/** Checks that the bridge and the VLAN's gateway, if they exist, are usable for ADD. */
 function requireLinks({ host, filter }: Pick<Sides, "host" | "filter">, config: BridgeConfig): void {
   if (config.macspoofchk) new SpoofCheck(filter).requireUsable()
   const bridge = findLink(host, config.bridge)

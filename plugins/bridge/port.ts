@@ -7,15 +7,15 @@ import type { BridgeConfig } from "./config.ts"
 import { setPortVlans } from "./vlan-filtering.ts"
 import { planPort } from "./vlans.ts"
 
-/** A bridge, and the name of a port of it. */
+/** A bridge and the name of one of its ports. */
 export interface BridgePort {
   bridge: Link
   port: string
 }
 
 /**
- * Creates the container's veth pair, both ends down, with the host's end as a port of the bridge, which is created if it
- * does not exist; `seen` is the bridge where the caller has seen it. Throws `CniError`.
+ * Creates the container's veth pair, both ends down, with the host's end as a port of the bridge. Creates the bridge if
+ * it does not exist. `seen` is the bridge that the caller found. Throws `CniError`.
  */
 export function joinBridge(
   host: RouteSocket,
@@ -31,8 +31,8 @@ export function joinBridge(
 }
 
 /**
- * Gives a new port its VLANs, and isolates it or lets it send frames back, where that is asked for. To be called before it
- * is up, and so before anything can pass it. Throws `CniError`.
+ * Sets the VLANs, isolation and hairpin mode of a new port as configured. Call it before the port is up, so that no
+ * frame passes earlier. Throws `CniError`.
  */
 export function preparePort(host: RouteSocket, { bridge, port }: BridgePort, config: BridgeConfig): void {
   const { hairpinMode, portIsolation, vlans } = config

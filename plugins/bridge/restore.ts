@@ -35,8 +35,8 @@ type Ours = RestorableInterface<BridgeConfig>
 type Restoring = RestoringInterfaces<BridgeConfig>
 
 /**
- * Makes again bridges with their MAC, gateway addresses and ports, forwarding, and the check of MACs. A port that is on another bridge by
- * now stays there.
+ * Restores bridges with their MAC, gateway addresses and ports, forwarding, and the MAC check. A port that is on
+ * another bridge now stays there.
  */
 export function restoreBridges(restoring: Restoring): void {
   const ends = new HostEnds(restoring.host)
@@ -72,7 +72,7 @@ interface Placed {
   readonly port: Link
 }
 
-/** Restores one bridge with what belongs to it. Where the bridge cannot be made all else is left. Throws `CniError`. */
+/** Restores one bridge and its objects. Restores nothing else if the bridge cannot be created. Throws `CniError`. */
 function restoreBridge(restoring: Restoring, placed: readonly Placed[]): void {
   const { host, isDry, tell } = restoring
   const newest = placed.at(-1)?.one
@@ -104,7 +104,7 @@ function attempt({ refuse }: Ours, act: () => void): void {
   }
 }
 
-/** What is lost of a bridge, in words; undefined where nothing is. */
+/** Describes the lost properties of a bridge, or returns undefined if nothing is lost. */
 function lostOf(link: Link | undefined, { bridge, promiscMode }: BridgeConfig): string | undefined {
   if (!link) return `bridge "${bridge}"`
   const isUp = (link.flags & IFF_UP) !== 0
@@ -123,7 +123,7 @@ function restorePort({ host, isDry }: Restoring, bridge: Link | undefined, { one
   const expected = { ...config, mtu: undefined }
   if (bridge && isWhole(() => checkPort(host, { bridge, port }, owner, expected)) && !accepts) return
   if (bridge && !isDry) {
-    // Down while it joins, so that nothing passes before it is as it has to be.
+    // Down while it joins, so that no frame passes before it has its settings.
     const isGuarded = config.portIsolation || config.macspoofchk || planPort(config.vlans).length > 0
     if (isGuarded) setLink(host, port, { up: false })
     if (master !== bridge.index) setLink(host, port, { master: bridge.index })
@@ -137,7 +137,9 @@ function restorePort({ host, isDry }: Restoring, bridge: Link | undefined, { one
   tell(`port "${port.name}" of bridge "${config.bridge}"`)
 }
 
-/** The gateway addresses that the host has for these containers, each once, by the interface that has them. */
+/**
+ * Returns the host's gateway addresses for these containers without duplicates, with an attachment of their interface.
+ */
 function gatewaysFor(placed: readonly Placed[]): Map<Cidr, Placed> {
   const found = new Map<string, [Cidr, Placed]>()
   for (const each of oneForEach(placed, ({ one }) => one)) {
@@ -148,7 +150,7 @@ function gatewaysFor(placed: readonly Placed[]): Map<Cidr, Placed> {
   return new Map(found.values())
 }
 
-/** Returns one attachment for each gateway in the same words: nearly all containers of a bridge have the same. */
+/** Returns one attachment for each distinct gateway configuration. Nearly all containers of a bridge have the same. */
 function oneForEach<T>(all: readonly T[], attachmentOf: (each: T) => Ours): T[] {
   const wordsOf = ({ config, recorded: { ips } }: Ours) =>
     [

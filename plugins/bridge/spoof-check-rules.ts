@@ -20,7 +20,7 @@ import {
   withEncoded,
 } from "../../pkg/nftables/mod.ts"
 
-/** The port of a bridge on which a container's frames come in, and the only MAC that they may come from. */
+/** A bridge port by which a container's frames arrive, and their only allowed source MAC. */
 export interface GuardedPort {
   /** The name of the host's end of the pair. */
   port: string
@@ -40,10 +40,10 @@ export const chain: Chain = {
   base: { type: "filter", hook: "prerouting", priority: -300, policy: "accept" },
 }
 
-/** The ports that are looked at: other ports of a bridge may send what they like. */
+/** The checked ports. Other ports of a bridge may send from any MAC. */
 export const guarded: NamedSet = { table, name: "guarded", key: [dataTypes.ifname], comment: "ports of containers" }
 
-/** What may come in by them. */
+/** The allowed source MAC of each checked port. */
 export const allowed: NamedSet = {
   table,
   name: "allowed",
@@ -51,7 +51,7 @@ export const allowed: NamedSet = {
   comment: "the source MAC of each",
 }
 
-/** The one rule for all ports of a namespace's bridges, which looks into the sets. */
+/** The only rule for all ports of a namespace's bridges, which looks up the sets. */
 export const rule: Rule = {
   chain,
   statements: [
@@ -62,23 +62,23 @@ export const rule: Rule = {
   comment: "frames from another MAC than the container's",
 }
 
-/** The element of `guarded` for a port. */
+/** Returns the element of `guarded` for a port. */
 export function guardedElement({ port }: GuardedPort, comment: string): Element {
   return { key: [ifnameValue(port)], comment }
 }
 
-/** The element of `allowed` for a port. */
+/** Returns the element of `allowed` for a port. */
 export function allowedElement(port: GuardedPort, comment: string): Element {
   return { key: [ifnameValue(port.port), mac.encode(port.mac)], comment }
 }
 
-/** The elements that were looked for. Undefined where there is no such set. */
+/** The found elements. Undefined if the set does not exist. */
 export interface SpoofCheckElements {
   guarded: FoundElements | undefined
   allowed: FoundElements | undefined
 }
 
-/** The elements for a port, where everything else is in place: refused when there is one for the port already. */
+/** Plans the elements for a port if all other objects exist. The kernel refuses them if the port already has one. */
 export function planNewGuard(port: GuardedPort, comment: string): Operation[] {
   return [
     create.elements(guarded, [guardedElement(port, comment)]),
@@ -87,8 +87,8 @@ export function planNewGuard(port: GuardedPort, comment: string): Operation[] {
 }
 
 /**
- * What is missing to guard a port: table, chain, sets and rule, if need be, and the elements. Other elements for the same
- * port go: it has one owner and one MAC.
+ * Plans the missing objects that guard a port: table, chain, sets, rule, and the elements. Removes other elements of
+ * the port, which has one owner and one MAC.
  */
 export function planGuard(
   found: SpoofCheckElements & { isComplete: boolean },
@@ -102,7 +102,7 @@ export function planGuard(
   ]
 }
 
-/** All that is there but for elements. What is there already stays, except for rules in the chain that are not ours. */
+/** Plans everything except elements. Existing objects stay, except foreign rules in the chain. */
 export function skeleton(): Operation[] {
   return withEncoded(skeletonOperations, encodedSkeleton)
 }
@@ -131,7 +131,7 @@ export function isSame(a: Element, b: Element): boolean {
   return String(a.key) === String(b.key) && a.comment === b.comment
 }
 
-/** Removes the elements with a comment that `isStale`; with the last element the whole table. */
+/** Plans the removal of elements whose comment `isStale`. Removes the whole table with the last element. */
 export function planUnguard(found: SpoofCheckElements, isStale: (comment: string) => boolean): Operation[] {
   const groups = [
     { set: guarded, stale: staleIn(found.guarded, isStale) },

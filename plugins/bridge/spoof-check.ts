@@ -52,7 +52,7 @@ import {
   table,
 } from "./spoof-check-rules.ts"
 
-/** A port, and whose it is. */
+/** A port and its owner. */
 export interface GuardSpec extends GuardedPort {
   readonly owner: Owner
 }
@@ -64,9 +64,12 @@ const feature: Feature<GuardSpec> = {
   needs: "the kernel needs nf_tables for bridges (CONFIG_NF_TABLES_BRIDGE)",
 }
 
-/** The check that a container's frames come from its own MAC (`macspoofchk`), in the thread's namespace. There is no other backend. */
+/**
+ * The check that a container's frames have its own MAC as source (`macspoofchk`), in the thread's namespace. It has
+ * only one backend.
+ */
 export class SpoofCheck extends OwnedRules<GuardSpec> {
-  /** `filter` is undefined where the kernel has no nf_tables. */
+  /** `filter` is undefined on a kernel without nf_tables. */
   constructor(filter: Filter<Netfilter> | undefined) {
     super(feature, filter, {
       nftables: filter && new NftablesSpoofCheck(filter),
@@ -78,17 +81,16 @@ export class SpoofCheck extends OwnedRules<GuardSpec> {
 class NftablesSpoofCheck extends NftablesBackend implements RuleBackend<GuardSpec> {
   protected readonly table = table.name
 
-  /** Where no port is guarded yet it tries. Throws `EPERM` without CAP_NET_ADMIN. */
+  /** Tests with a dry run if no port is guarded yet. Throws `EPERM` without CAP_NET_ADMIN. */
   isUsable(): boolean {
     const { socket } = this
     return dryRun(socket, table, () => (isComplete(socket) ? [] : skeleton()))
   }
 
   /**
-   * Drops what comes in by a bridge's port from any MAC but one, in one transaction:
-   * `nft add element bridge cni_spoofcheck guarded { "veth0" comment "network/containerID/ifname" }` and
-   * `… allowed { "veth0" . 0a:00:00:00:00:01 comment … }`, with table, chain, sets and the one rule where they are missing.
-   * To be called before the port forwards. Throws `NetlinkError`.
+   * Drops frames from any other MAC at a bridge port, in one transaction: `nft add element bridge cni_spoofcheck
+   * guarded { "veth0" comment "network/containerID/ifname" }` and `… allowed { "veth0" . 0a:00:00:00:00:01 comment …
+   * }`, with missing table, chain, sets and rule. Call it before the port forwards. Throws `NetlinkError`.
    */
   add({ owner, ...port }: GuardSpec, undo: Undo, onMissingRules = () => {}): void {
     const { socket } = this
@@ -97,7 +99,7 @@ class NftablesSpoofCheck extends NftablesBackend implements RuleBackend<GuardSpe
     if (!isThere) onMissingRules()
     const planMissing = () =>
       planGuard({ isComplete: isComplete(socket), ...find(socket, [ifnameValue(port.port)]) }, port, comment)
-    // Refused when the port has elements.
+    // Refused if the port has elements.
     const quick = isThere ? planNewGuard(port, comment) : undefined
     const change = () => commitQuickly(socket, quick, planMissing)
     undo.defer("check source MACs", () => this.takeBack(owner), change)
@@ -120,7 +122,9 @@ class NftablesSpoofCheck extends NftablesBackend implements RuleBackend<GuardSpe
   }
 }
 
-/** Whether our rule, and no other, is in the chain, and in force: the kernel keeps chain and sets for as long as a rule needs them. */
+/**
+ * Whether the chain has exactly our rule, and is active. The kernel keeps chain and sets as long as a rule needs them.
+ */
 function isComplete(socket: Pick<Netfilter, "dump" | "get">): boolean {
   const [only, ...more] = listRules(socket, chain)
   return only?.comment === rule.comment && more.length === 0 && !isDormant(socket, table)
@@ -142,17 +146,22 @@ function missing(owner: string, expected: string, found: string): CniError {
   return missingRules(`the spoof check of ${owner}`, expected, found)
 }
 
-/** Where the Go suite's bridge plugin keeps its spoof check: a rule for each port, and two chains that it leads to. */
+/**
+ * The place of the spoof check of the Go suite's bridge plugin: a rule for each port, and two chains that it jumps to.
+ */
 const upstreamChain: Chain = { table: { family: "bridge", name: "nat" }, name: "PREROUTING" }
 
 /**
- * The spoof check of the Go suite, so that a node can change suites with containers running. Its comments name no network, so GC
- * cannot know what is stale.
+ * The spoof check of the Go suite, so that a node can change suites with running containers. Its comments name no
+ * network, so GC cannot identify stale rules.
  */
 class UpstreamSpoofCheck extends InTable implements ForeignRules<GuardSpec> {
   protected readonly table = upstreamChain.table.name
 
-  /** Throws `CniError` unless frames of the port go to a chain that drops those from another MAC, and `NetlinkError`. */
+  /**
+   * Throws `CniError` unless frames of the port reach a chain that drops those from another MAC. Also throws
+   * `NetlinkError`.
+   */
   check({ owner, port, mac: address }: GuardSpec): void {
     const [ofPort, ofMac] = upstreamChains(owner)
     const rulesOf = (chain: Chain) =>
@@ -164,14 +173,14 @@ class UpstreamSpoofCheck extends InTable implements ForeignRules<GuardSpec> {
     if (!isThere) throw missing(ownerComment(owner), "the other suite's rules", "none, or others")
   }
 
-  /** Table and base chain stay, as the Go suite's own DEL leaves them. Throws `NetlinkError`. */
+  /** Removes the rules. Table and base chain stay, as the Go suite's own DEL leaves them. Throws `NetlinkError`. */
   remove(owner: Owner): void {
     const { socket } = this
     const comment = `macspoofchk-${upstreamId(owner)}`
     atomically(socket, () => {
       const rules = listRules(socket, upstreamChain, [encodeUtf8(comment)]).filter((rule) => rule.comment === comment)
       const left = upstreamChains(owner).filter((chain) => hasChain(socket, chain))
-      // A chain can go when nothing is in it and nothing leads to it.
+      // A chain can be deleted when it is empty and no rule jumps to it.
       return [...rules.map(remove.rule), ...left.map(flush.chain), ...left.map(remove.chain)]
     })
   }
@@ -181,7 +190,7 @@ function upstreamId({ containerId, ifName }: Owner): string {
   return `${containerId}-${ifName}`
 }
 
-/** The chain for frames of the port, and the one that it leads to. */
+/** Returns the chain for frames of the port, and the chain that it jumps to. */
 function upstreamChains(owner: Owner): readonly [ofPort: Chain, ofMac: Chain] {
   const { table } = upstreamChain
   const name = `cni-br-iface-${upstreamId(owner)}`

@@ -2,7 +2,7 @@ import { addPortVlans, deletePortVlans, type Link, linkData, type NetlinkSocket 
 import { CniError, Code, orCannot } from "../../pkg/types/mod.ts"
 import { planDefault, planPort, type VlanConfig } from "./vlans.ts"
 
-/** The error for a kernel that cannot tell VLANs apart. Some refuse the request, others take no notice of it. */
+/** Returns the error for a kernel without VLAN filtering. Some kernels refuse the request, others ignore it. */
 export function noVlanFiltering(bridge: string, cause?: unknown): CniError {
   const options = cause === undefined ? {} : { cause }
   const reason = "the kernel is built without CONFIG_BRIDGE_VLAN_FILTERING"
@@ -13,7 +13,7 @@ export function noVlanFiltering(bridge: string, cause?: unknown): CniError {
 export function requireVlanFiltering(bridge: Link): void {
   const { vlanFiltering, vlanDefaultPvid } = linkData(bridge, "bridge") ?? {}
   if (vlanFiltering === 1) return
-  if (vlanDefaultPvid === undefined) throw noVlanFiltering(bridge.name) // kernels that have it always tell this
+  if (vlanDefaultPvid === undefined) throw noVlanFiltering(bridge.name) // kernels with the feature always report this
   throw new CniError(
     Code.InvalidNetworkConfig,
     `Cannot use VLANs on bridge "${bridge.name}": its VLAN filtering is off`,
