@@ -5,12 +5,12 @@ import { execa } from "execa"
 import { mustRun, TemporaryDirectory } from "../lab/mod.ts"
 import type { KernelFiles } from "./kernel.ts"
 
-/** Where kernels are kept from run to run: outside of the checkout, which is full of what belongs to it. */
+/** The cache of kernels between runs. It is outside of the checkout, which only contains project files. */
 const cache = "/var/cache/cni-plugins-vm"
 
 /**
- * Debian's stock kernel, downloaded and unpacked but not installed: 70 MB that become 400 MB, in a directory of the
- * cache that is named for the package and its version. It stays there until there is a newer one.
+ * Returns Debian's stock kernel, downloaded and unpacked but not installed: a download of 70 MB, unpacked to 400 MB.
+ * The cache directory has the name of the package and its version, and stays until a newer one exists.
  */
 export async function debianKernel(): Promise<KernelFiles> {
   const name = await packageName()
@@ -23,7 +23,7 @@ export async function debianKernel(): Promise<KernelFiles> {
   return { image: join(directory, `boot/vmlinuz-${release}`), modules: join(directory, "lib/modules", release) }
 }
 
-/** The newest kernel's package, like `linux-image-6.1.0-56-amd64`. */
+/** Returns the newest kernel's package, like `linux-image-6.1.0-56-amd64`. */
 async function packageName(): Promise<string> {
   const { stdout } = await mustRun(["apt-cache", "depends", "linux-image-amd64"])
   const name = /Depends: (linux-image-\S+)/.exec(stdout)?.[1]
@@ -31,7 +31,7 @@ async function packageName(): Promise<string> {
   return name
 }
 
-/** Downloads and unpacks a package. The directory appears complete; those of older kernels go. */
+/** Downloads and unpacks a package. The directory appears complete. Deletes those of older kernels. */
 async function download(name: string, directory: string): Promise<void> {
   console.log(`Downloading ${name} to ${directory}`)
   await mkdir(cache, { recursive: true })

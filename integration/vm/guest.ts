@@ -8,7 +8,7 @@ import { execa } from "execa"
 import { allFeatures, hasFeature, leftOutTests } from "../lab/mod.ts"
 import { inReports, type Job, type Outcome, type Run, type Verdict } from "./job.ts"
 
-/** How long a test may take where nothing is emulated. */
+/** The timeout of a test without emulation. */
 const testMs = 30_000
 
 async function runTests(
@@ -40,5 +40,5 @@ if (import.meta.main) {
   }
   const verdict: Verdict = { features: allFeatures.filter(hasFeature), outcomes }
   await Bun.write(`${reports.verdict}.part`, JSON.stringify(verdict))
-  await rename(`${reports.verdict}.part`, reports.verdict) // whole or not at all
+  await rename(`${reports.verdict}.part`, reports.verdict) // atomically
 }

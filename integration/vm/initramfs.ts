@@ -3,7 +3,7 @@ import { basename, join } from "node:path"
 import { execa } from "execa"
 import { moduleFiles } from "./modules.ts"
 
-/** What `init.sh` is told. */
+/** The settings of `init.sh`. */
 export interface Settings {
   readonly share: string
   readonly reports: string
@@ -11,17 +11,17 @@ export interface Settings {
   readonly checkout: string
 }
 
-/** What is in an initial RAM disk instead of, and besides, what every machine's has. */
+/** The content of an initial RAM disk that differs from the common one, or is added to it. */
 interface Contents {
   /** Its process 1, a script of this directory. */
   readonly init?: string
-  /** Programs and others, which are in its root directory by their own names. */
+  /** Programs and other files in its root directory, under their own names. */
   readonly files?: readonly string[]
 }
 
 /**
- * Makes an initial RAM disk in the empty directory `scratch` and returns its path: busybox, `init.sh`, its settings,
- * and the modules that it loads. Not compressed, since an emulated machine is slow to decompress.
+ * Creates an initial RAM disk in the empty directory `scratch` and returns its path: busybox, `init.sh`, its settings,
+ * and its modules. It is not compressed, because an emulated machine decompresses slowly.
  */
 export async function makeInitramfs(
   scratch: string,
@@ -43,13 +43,13 @@ export async function makeInitramfs(
     await copyFile(file, join(root, "modules", `${String(at).padStart(2, "0")}-${basename(file)}`))
   }
   const archive = join(scratch, "initramfs")
-  // Sorted: the kernel drops a file that comes before its directory.
+  // Sorted, because the kernel drops a file that precedes its directory.
   const names = (await readdir(root, { recursive: true })).sort().join("\n")
   await execa("cpio", ["-o", "-H", "newc", "--quiet", "-F", archive], { cwd: root, input: names })
   return archive
 }
 
-/** A value as a shell reads it back. */
+/** Quotes a value for a shell. */
 function quote(value: string): string {
   return `'${value.replaceAll("'", "'\\''")}'`
 }

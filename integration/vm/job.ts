@@ -1,11 +1,11 @@
 import { join } from "node:path"
 import type { Feature, LeftOut } from "../lab/mod.ts"
 
-/** What a machine has to do: one `bun test` after the other. Written to the reports directory before it starts. */
+/** The job of a machine: a sequence of `bun test` runs. It is written to the reports directory before the start. */
 export interface Job {
   readonly runs: readonly Run[]
   readonly patience: number
-  /** Environment variables of the tests, beside the machine's own. */
+  /** Environment variables of the tests, in addition to the machine's own. */
   readonly env?: Readonly<Record<string, string>>
 }
 
@@ -15,32 +15,32 @@ export interface Run {
   readonly files: readonly string[]
   /** A pattern that selects tests by their title. */
   readonly pattern?: string
-  /** The machine is started once more before it: such runs are the last ones. */
+  /** Whether the machine reboots before this run. Such runs are the last ones. */
   readonly isAfterReboot?: boolean
 }
 
-/** What a machine says, written when all has ended. Without it the machine died. */
+/** The machine's verdict, written after all runs. Without it the machine died. */
 export interface Verdict {
-  /** The features that its kernel has. */
+  /** The features of its kernel. */
   readonly features: readonly Feature[]
   /** One for each run. */
   readonly outcomes: readonly Outcome[]
 }
 
-/** How a run ended. */
+/** The outcome of a run. */
 export interface Outcome {
-  /** `null`: ended by a signal. */
+  /** `null` after a signal. */
   readonly exitCode: number | null
-  /** Whether the pattern selected no test at all, which `bun test` takes for a failure. */
+  /** Whether the pattern selected no test, which `bun test` reports as a failure. */
   readonly isEmpty: boolean
   readonly leftOut: readonly LeftOut[]
 }
 
-/** Where things lie in the directory that the machine and its outside share. */
+/** The paths in the directory that the machine shares with the outside. */
 export const inReports = (directory: string) => ({
   job: join(directory, "job.json"),
   verdict: join(directory, "verdict.json"),
-  /** What tests of faults tell: one JSON object in a line. */
+  /** The figures of fault tests: one JSON object per line. */
   figures: join(directory, "figures.jsonl"),
   junit: (run: number) => join(directory, `${run}.xml`),
 })

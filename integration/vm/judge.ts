@@ -3,25 +3,25 @@ import { allFeatures, type Feature, type LeftOut, leftOutLine } from "../lab/mod
 import type { Job, Outcome, Run, Verdict } from "./job.ts"
 import type { Kernel } from "./kernel.ts"
 
-/** What came out of a machine: the verdict, and for each run the report of `bun test` where there is one. */
+/** The output of a machine: the verdict, and the report of each `bun test` run that has one. */
 export interface Results {
   readonly verdict: Verdict
   readonly reports: readonly (readonly TestCase[] | undefined)[]
 }
 
-/** What is to be told about a machine. */
+/** The judgement of a machine. */
 export interface Judgement {
   /** The titles of the tests that passed. */
   readonly passed: readonly string[]
-  /** The tests that this kernel cannot run, as it was to be expected. */
+  /** The skipped tests that this kernel cannot run, as expected. */
   readonly leftOut: readonly LeftOut[]
-  /** Why the machine failed, one sentence each; none when all is well. */
+  /** The reasons why the machine failed, one sentence each. Empty for success. */
   readonly failures: readonly string[]
 }
 
 /**
- * Judges a machine from outside. It fails when it died, when a test failed or was skipped, when nothing passed, when
- * its kernel is not what it is said to be, and when a test was left out for want of what it is not said to lack.
+ * Judges a machine from outside. It fails if it died, a test failed or was skipped, nothing passed, its kernel differs
+ * from its description, or a test was skipped for a feature that the kernel should have.
  */
 export function judge({ lacks }: Pick<Kernel, "lacks">, { runs }: Job, results: Results | undefined): Judgement {
   if (results === undefined) return { passed: [], leftOut: [], failures: ["the machine ended without a verdict"] }
@@ -49,14 +49,14 @@ function featureFailures(lacks: readonly Feature[], found: readonly Feature[]): 
 }
 
 function runFailures(run: Run, outcome: Outcome | undefined, report: readonly TestCase[] = []): string[] {
-  const isSelected = run.pattern !== undefined // what the pattern does not select is reported as skipped
+  const isSelected = run.pattern !== undefined // tests outside of the pattern are reported as skipped
   const bad = report.filter(({ state }) => state === "failed" || (state === "skipped" && !isSelected))
   if (bad.length > 0) return bad.map((test) => `${test.file}: ${titleOf(test)}: ${test.state}`)
   if (outcome?.exitCode === 0 || outcome?.isEmpty) return []
   return [`${run.title}: ended with ${outcome?.exitCode ?? "a signal"}`]
 }
 
-/** The title of a test by itself: what `testWith` has called it. */
+/** Returns the title of a test without its groups, as `testWith` set it. */
 function titleOf({ titles }: TestCase): string {
   return titles.at(-1) ?? ""
 }

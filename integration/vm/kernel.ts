@@ -1,47 +1,47 @@
 import type { Feature } from "../lab/mod.ts"
 
-/** A kernel to test on, and how a machine with it starts. */
+/** A kernel for tests, and how to start a machine with it. */
 export interface Kernel {
   readonly title: string
-  /** The only features for want of which a test may be left out here. */
+  /** The only features that may be missing, so that their tests are skipped. */
   readonly lacks: readonly Feature[]
-  /** What this kernel is here for: the tests that need one of these features run. */
+  /** The purpose of this kernel: it runs the tests that need one of these features. */
   readonly shows: readonly Feature[]
   /**
-   * Of which plugins the tests by their names run, `PLUGIN: …`, where the other machines run, too, and have the others; all where it
-   * is undefined.
+   * The plugins whose tests, by their names `PLUGIN: …`, run here if the other machines run the rest. Undefined for all
+   * plugins.
    */
   readonly only?: readonly string[] | undefined
-  /** Test files, in `integration/`, that run whole. */
+  /** Test files in `integration/` that run completely. */
   readonly files: readonly string[]
-  /** Test files that run once more when the machine has been started again, with its disk as it was. */
+  /** Test files that run again after a reboot with the same disk. */
   readonly rebooted?: readonly string[]
-  /** How many times longer than elsewhere a test may take. */
+  /** The factor of test timeouts. */
   readonly patience: number
-  /** How long the machine may run, from start to power-off. */
+  /** The time limit of the machine, from start to power-off. */
   readonly limitMs: number
-  /** How it mounts directories of the machine outside: over virtio, or as the program of that machine that it is. */
+  /** How it mounts directories of the outer machine: over virtio, or directly as one of its programs. */
   readonly share: "9p" | "hostfs"
-  /** Modules that `init.sh` needs before it has the root file system. */
+  /** Modules that `init.sh` needs before the root file system is mounted. */
   readonly initModules: readonly string[]
-  /** The kernel's files on this machine, downloaded when they are missing; `scratch` is a directory of this run. */
+  /** Returns the kernel's files on this machine. Downloads missing ones. `scratch` is a directory of this run. */
   find(scratch: string): Promise<KernelFiles>
-  /** The command line that runs a machine until it powers off, its console on stdin and stdout. */
+  /** Returns the command line that runs a machine until it powers off, with its console on stdin and stdout. */
   command(boot: Boot): string[]
 }
 
 export interface KernelFiles {
   readonly image: string
-  /** The directory that is `/lib/modules/RELEASE` inside. */
+  /** The directory that becomes `/lib/modules/RELEASE` inside. */
   readonly modules: string
-  /** A library that the kernel's program is started with, where it is a program. */
+  /** A library to preload if the kernel is a program. */
   readonly preload?: string
 }
 
-/** What one start needs. */
+/** The parameters of one start. */
 export interface Boot extends Pick<KernelFiles, "image" | "preload"> {
   readonly initramfs: string
-  /** The only directory of the machine outside that the VM can write to. */
+  /** The only directory of the outer machine that the VM can write to. */
   readonly reports: string
   /** The image of a disk with an empty ext4. */
   readonly disk: string

@@ -10,9 +10,9 @@ import type { Kernel } from "./kernel.ts"
 const checkout = join(import.meta.dir, "../..")
 
 /**
- * Starts a machine on this machine's root file system, which it cannot write to, gives it a job, and shows its console,
- * each line with the kernel's title, since others may run beside it; for runs that come after a reboot once more, with the same
- * disk. Returns what it did, or nothing when it ended without a verdict or was killed at its time limit.
+ * Starts a machine on this machine's read-only root file system, and gives it a job. Shows its console with the
+ * kernel's title on each line, because other machines may run in parallel. Reboots it with the same disk for runs after
+ * a reboot. Returns its results, or undefined if it ended without a verdict or exceeded its time limit.
  */
 export async function runMachine(kernel: Kernel, job: Job): Promise<Results | undefined> {
   await using scratch = await TemporaryDirectory.create("cni-vm-disk")
@@ -28,14 +28,14 @@ export async function runMachine(kernel: Kernel, job: Job): Promise<Results | un
   return all
 }
 
-/** Makes the image of a disk with an empty ext4, of which only what is written takes room. */
+/** Creates the sparse image of a disk with an empty ext4. */
 async function makeDisk(path: string): Promise<string> {
   await execa("truncate", ["--size=64M", path])
   await execa("mkfs.ext4", ["-q", "-F", path], { env: { PATH: "/usr/sbin:/usr/bin:/sbin:/bin" } })
   return path
 }
 
-/** One start of a machine, to its power-off. */
+/** Starts a machine once, until its power-off. */
 async function bootMachine(kernel: Kernel, job: Job, disk: string): Promise<Results | undefined> {
   await using scratch = await TemporaryDirectory.create("cni-vm")
   await using reports = await TemporaryDirectory.create("cni-vm-reports")
@@ -53,9 +53,9 @@ async function bootMachine(kernel: Kernel, job: Job, disk: string): Promise<Resu
   return { verdict: (await Bun.file(paths.verdict).json()) as Verdict, reports: await Promise.all(found) }
 }
 
-/** Runs a machine. It is killed at the time limit, and when this process ends. */
+/** Runs a machine. Kills it at the time limit, and when this process ends. */
 async function runToItsEnd(command: readonly string[], timeout: number, show: (line: string) => void): Promise<void> {
-  // biome-ignore lint/correctness/useYield: each line goes to `show`, and none on
+  // biome-ignore lint/correctness/useYield: `show` receives each line, and no line is yielded
   const toShow = function* (line: unknown) {
     show(String(line))
   }

@@ -29,19 +29,19 @@ const kernels = { qemu, uml, "qemu-without-ipv6": qemuWithoutIpv6, "uml-without-
 type KernelName = keyof typeof kernels
 const kernelNames = Object.keys(kernels) as KernelName[]
 
-/** Machines that are tests of their own; they run after the others, one by one, since they are told by seconds. */
+/** Machines that are tests themselves. They run after the others in sequence, because they measure seconds. */
 const alone = { suspend: testSuspend, power: () => testPowerCuts(1) }
 
-/** How many machines run at a time: each keeps a processor busy, and CI has tests beside them. */
+/** The number of parallel machines. Each uses a processor, and CI runs tests at the same time. */
 const AT_ONCE = 2
 
-/** The tests that the kernel of this machine cannot run; no test runs to find out. */
+/** Returns the tests that this machine's kernel cannot run. Runs no test for it. */
 async function leftOutHere(files: TestFiles, kinds: Readonly<Record<string, string>>): Promise<LeftOut[]> {
   const paths = featureFiles(files, allFeatures).map((name) => join(import.meta.dir, "..", name))
   if (paths.length === 0) return []
   const list = [process.execPath, "test", "--test-name-pattern=(?!)", ...paths]
   const { stdout, stderr } = await runProgram(list, { env: { ...programEnv, ...kinds } })
-  const hasRunNone = /matched 0 tests|^Ran 0 tests /m.test(stderr) // the latter where all are left out
+  const hasRunNone = /matched 0 tests|^Ran 0 tests /m.test(stderr) // the latter if all are skipped
   if (!hasRunNone) throw new Error(`Cannot list the tests that are left out here: ${stderr}`)
   return leftOutTests(stdout)
 }
@@ -52,18 +52,18 @@ function show(title: string, { passed, leftOut, failures }: Judgement): void {
   for (const failure of failures) console.log(`  FAILED: ${failure}`)
 }
 
-/** What chooses how much of a long form runs; see docs/develop/testing.md. */
+/** The variables that select the extent of a long form; see docs/develop/testing.md. */
 const choices = ["CNI_TEST_SEED", "CNI_FAULTS_ROUNDS", "CNI_FAULTS_SHARE"]
 
-/** What of the environment the long form goes by, in a machine. */
+/** Returns the environment variables of a long form for a machine. */
 function longEnv(): Record<string, string> {
   const chosen = choices.map((name) => [name, process.env[name]]).filter(([, value]) => value !== undefined)
   return { ...Object.fromEntries(chosen), CNI_FAULTS: "long", CNI_FAULTS_FIGURES: inReports("/run/reports").figures }
 }
 
 /**
- * Runs machines, some at once, and answers how many tests passed and how much failed. With `faults` they run the long form of the
- * tests of faults whose name begins with it.
+ * Runs machines in parallel. Returns the numbers of passed tests and of failures. With `faults`, runs the long form of
+ * the fault tests whose name begins with it.
  */
 async function runMachines(
   names: readonly KernelName[],
@@ -78,12 +78,12 @@ async function runMachines(
   const long = word === undefined ? {} : { files: [], limitMs: 14_400_000 }
   const isComplete = names.length === kernelNames.length && word === undefined
   const whole = isComplete ? {} : { only: undefined }
-  // The features that others show are theirs, whether they run or not.
+  // Features that other machines show are left to them, whether they run or not.
   const planned = kernelNames.map((name): Kernel => ({ ...kernels[name], ...whole, ...long }))
   const jobs = planJobs(planned, files, missing).filter((_, at) => names.some((name) => name === kernelNames[at]))
   const env = { ...kinds, ...(word !== undefined && longEnv()) }
   const results: Awaited<ReturnType<typeof runMachine>>[] = []
-  const waiting = jobs.entries() // shared: where one machine has ended the next begins
+  const waiting = jobs.entries() // shared: the next machine starts when one ends
   const runSome = async () => {
     for (const [at, { kernel, job }] of waiting) results[at] = await runMachine(kernel, { ...job, env })
   }

@@ -2,8 +2,8 @@ import { readFile } from "node:fs/promises"
 import { join } from "node:path"
 
 /**
- * The files of modules and of all that they need, in the order in which they can be loaded, like
- * `modprobe --show-depends`. `directory` is `/lib/modules/RELEASE`. What is built in has no file.
+ * Returns the files of modules and their dependencies in load order, like `modprobe --show-depends`. `directory` is
+ * `/lib/modules/RELEASE`. Built-in modules have no file.
  */
 export async function moduleFiles(directory: string, names: readonly string[]): Promise<string[]> {
   const dependencies = await readFile(join(directory, "modules.dep"), "utf8")
@@ -11,7 +11,10 @@ export async function moduleFiles(directory: string, names: readonly string[]): 
   return loadOrder(names, dependencies, builtIn).map((file) => join(directory, file))
 }
 
-/** `dependencies` has a line `FILE: FILE FILE …` for each module, the last being the first to load; see depmod(8). */
+/**
+ * Returns the load order. `dependencies` has a line `FILE: FILE FILE …` for each module, with the first module to load
+ * at the end; see depmod(8).
+ */
 export function loadOrder(names: readonly string[], dependencies: string, builtIn: string): string[] {
   const lines = dependencies.split("\n").map((line) => line.split(/:? /).filter(Boolean))
   const files = names.flatMap((name) => {

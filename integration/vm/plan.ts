@@ -6,10 +6,10 @@ import type { Kernel } from "./kernel.ts"
 /** The integration tests, by path in `integration/`, with their sources. */
 export type TestFiles = ReadonlyMap<string, string>
 
-/** Tests of what is not the plugins, and those that need more than a kernel. */
+/** Tests that are not about plugins, and tests that need more than a kernel. */
 const notInMachines = /^(lab|vm|interop|sanitized|arm64)\//
 
-/** Reads the integration tests that a machine may run. */
+/** Reads the integration tests that can run in a machine. */
 export async function readTestFiles(directory: string): Promise<TestFiles> {
   const all = [...new Bun.Glob("**/*.test.ts").scanSync(directory)]
   const names = all.filter((name) => !notInMachines.test(name)).sort()
@@ -18,7 +18,7 @@ export async function readTestFiles(directory: string): Promise<TestFiles> {
   )
 }
 
-/** The files with tests that may need one of these features of the kernel, by themselves or for a plugin that needs it. */
+/** Returns the files with tests that may need one of these kernel features, directly or through a plugin. */
 export function featureFiles(
   files: TestFiles,
   features: readonly Feature[],
@@ -30,19 +30,19 @@ export function featureFiles(
   return [...files].filter(([, source]) => isAny(source) || says(source)).map(([name]) => name)
 }
 
-/** What of a kernel a plan depends on. */
+/** The properties of a kernel that affect a plan. */
 type Plannable = Pick<Kernel, "files" | "only" | "rebooted" | "shows" | "lacks" | "patience">
 
-/** A kernel and what runs on it. */
+/** A kernel and its job. */
 export interface Plan<K> {
   readonly kernel: K
   readonly job: Job
 }
 
 /**
- * What runs on each of some kernels: its own files whole, and of all others the tests that need what it shows.
- * A feature that is missing on the machine outside, and that none of them shows, is shown by the first that has it. A test that needs what a kernel
- * shows, and also what that kernel lacks, runs on the first that has both.
+ * Plans the jobs of some kernels: all of their own files, and of all other files the tests that need a feature that the
+ * kernel shows. A feature that the outer machine lacks and no kernel shows is assigned to the first kernel that has it.
+ * A test that needs both a feature that a kernel shows and one that it lacks runs on the first kernel that has both.
  */
 export function planJobs<K extends Plannable>(
   kernels: readonly K[],
@@ -57,7 +57,9 @@ export function planJobs<K extends Plannable>(
   })
 }
 
-/** A feature that a kernel shows with one that it lacks: tests that need both are for the first kernel that has both. */
+/**
+ * A feature that a kernel shows, with one that it lacks. Tests that need both run on the first kernel that has both.
+ */
 type Pair = readonly [shown: Feature, lacked: Feature]
 
 function pairsFor<K extends Plannable>(kernel: K, kernels: readonly K[]): Pair[] {

@@ -1,4 +1,4 @@
-/** A call that the console of a machine tells of: `before` it, or with its answer. */
+/** A call on a machine's console: `before` it, or with its answer. */
 interface Told {
   readonly verb: string
   readonly plugin: string
@@ -8,45 +8,50 @@ interface Told {
 }
 
 /**
- * What a runtime knows of its attachments by the console of `power-cuts.sh`, over all boots. An address that two containers have at
- * a time, and a call that fails, are `faults`.
+ * The attachments that a runtime knows from the console of `power-cuts.sh`, over all boots. `faults` are failed calls,
+ * and addresses that two containers have at the same time.
  */
 export class PowerConsole {
   readonly faults: string[] = []
-  /** How many lines of calls there were in this boot. */
+  /** The number of call lines in this boot. */
   lines = 0
-  /** "PLUGIN,CONTAINER" of those whose ADD has begun and whose DEL has not been answered. */
+  /** "PLUGIN,CONTAINER" of attachments whose ADD has begun and whose DEL is not answered. */
   readonly #living = new Set<string>()
-  /** Of those whose ADD has been answered, and whose DEL has not begun, what they were given. */
+  /** The addresses of attachments whose ADD is answered and whose DEL has not begun. */
   readonly #answered = new Map<string, readonly string[]>()
-  /** Those of `#answered` that live since this boot. */
+  /** Those of `#answered` from this boot. */
   readonly #ofThisBoot = new Set<string>()
 
-  /** The power is cut: every container has ended, and the runtime will delete it. */
+  /** Records a power cut: every container has ended, and the runtime will delete it. */
   cut(): void {
     this.#ofThisBoot.clear()
     this.lines = 0
   }
 
-  /** "PLUGIN,CONTAINER" of all that a runtime has to delete after a power cut. */
+  /** "PLUGIN,CONTAINER" of all attachments that a runtime must delete after a power cut. */
   get livingOfAll(): string[] {
     return [...this.#living]
   }
 
-  /** The containers of a plugin that a runtime has to delete after a power cut. */
+  /** Returns a plugin's containers that a runtime must delete after a power cut. */
   living(plugin: string): string[] {
     const ofPlugin = this.livingOfAll.filter((key) => key.startsWith(`${plugin},`))
     return ofPlugin.map((key) => key.slice(plugin.length + 1))
   }
 
-  /** The containers of a plugin whose ADD was answered and whose DEL has not begun, and their addresses; all, or since this boot. */
+  /**
+   * Returns a plugin's containers whose ADD was answered and whose DEL has not begun, with their addresses: all, or
+   * those of this boot.
+   */
   answered(plugin: string, since: "ever" | "this boot"): Map<string, readonly string[]> {
     const ofPlugin = [...this.#answered].filter(([key]) => key.startsWith(`${plugin},`))
     const wanted = ofPlugin.filter(([key]) => since === "ever" || this.#ofThisBoot.has(key))
     return new Map(wanted.map(([key, addresses]) => [key.slice(plugin.length + 1), addresses]))
   }
 
-  /** Reads a whole line. One that is not about a call is the kernel's; one that begins with "! " is a fault. */
+  /**
+   * Reads a complete line. A line that is not about a call is the kernel's. A line that begins with "! " is a fault.
+   */
   read(line: string): void {
     if (line.startsWith("! ")) this.faults.push(line.slice(2))
     const told = parse(line)

@@ -21,23 +21,23 @@ import { configs, judgeDisk, type Left } from "./power-disk.ts"
 type FileSystem = keyof typeof fileSystems
 const allFileSystems = ["ext4", "xfs"] as const satisfies FileSystem[]
 
-/** The longest that a machine needs to a cut; it has ended in vain by then. */
+/** The time limit of a machine until its power cut. */
 const limitMs = 300_000
 
-/** When the power goes: so long after this line of the console, or after the first one from there on that begins like `answer`. */
+/** The moment of a power cut: a delay after this console line, or after the next line that begins like `answer`. */
 interface Moment {
   readonly line: number
   readonly ms: number
   readonly answer?: string
 }
 
-/** Each fourth cut comes right after an answer of dhcp, which has few: what it answers is on the disk by then. */
+/** Chooses the moment. Each fourth cut follows an answer of dhcp, which are rare. Its data must then be on the disk. */
 function momentOf(boot: number, chance: Chance): Moment {
   const [line, ms] = [1 + chance.below(240), chance.below(40)]
   return boot % 4 === 2 ? { line, ms: ms % 4, answer: "< ADD dhcp " } : { line, ms }
 }
 
-/** A machine with a disk of this file system. */
+/** A machine with a disk of a file system. */
 class Machine {
   readonly console = new PowerConsole()
   readonly disk: string
@@ -51,7 +51,7 @@ class Machine {
     this.disk = directory.join("disk")
   }
 
-  /** Makes its disk, empty, and what it starts from. */
+  /** Creates its empty disk and its boot files. */
   async make(): Promise<void> {
     const options = { env: { PATH: "/usr/sbin:/usr/bin:/sbin:/bin" } }
     await execa("truncate", ["--size", fileSystems[this.#fileSystem], this.disk], options)
@@ -69,7 +69,7 @@ class Machine {
     this.#kernel = { image, initramfs: await makeInitramfs(this.#directory.path, settings, needed, contents) }
   }
 
-  /** Starts it and kills it. Answers whether it was alive until then. */
+  /** Starts and kills it. Returns whether it was alive until then. */
   async runUntil(boot: number, moment: Moment): Promise<boolean> {
     const { image = "", initramfs = "" } = this.#kernel ?? {}
     const told = { fs: this.#fileSystem, boot, seed: seed + boot, living: this.console.livingOfAll.join(" ") }
@@ -99,9 +99,9 @@ class Machine {
   }
 }
 
-/** What all power cuts of a machine have shown. */
+/** The results of a machine's power cuts. */
 interface Seen extends Left {
-  /** After how many of them all was as it has to be. */
+  /** The number of cuts after which all was correct. */
   readonly held: number
 }
 
@@ -146,10 +146,12 @@ async function cutOnce(
   }
 }
 
-/** So many cuts have to show something of everything. */
+/** The number of cuts after which each kind of result must have occurred. */
 const enough = 10
 
-/** Both file systems at a time. Answers how many tests passed and how much failed, as `main.ts` counts. */
+/**
+ * Tests both file systems in parallel. Returns the numbers of passed tests and of failures, as `main.ts` counts them.
+ */
 export async function testPowerCuts(
   cuts: number,
   chosen: readonly FileSystem[] = allFileSystems,

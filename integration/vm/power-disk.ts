@@ -5,29 +5,29 @@ import { mountImage } from "../faults/failing-disk.ts"
 import { builtPlugins, type HostNamespace, runPlugin, succeed } from "../lab/mod.ts"
 import type { PowerConsole } from "./power-console.ts"
 
-/** No valid attachment: what GC is to leave after a power cut. */
+/** Tells GC after a power cut that no attachment is valid. */
 const noneValid = { "cni.dev/valid-attachments": [] }
 
-/** The configurations of the plugins that a machine of `power-cuts.sh` runs. */
+/** The configurations of the plugins in a machine of `power-cuts.sh`. */
 export const configs = {
   "host-local": { ...leasesConfig(), ...noneValid },
   flannel: { cniVersion: "1.1.0", name: "pods", type: "flannel", delegate: { type: "host-local" }, ...noneValid },
   dhcp: { cniVersion: "1.1.0", name: "site", type: "dhcp", ipam: { type: "dhcp" } },
 }
 
-/** Where plugins have their records by default, and a machine its disk. */
+/** The default directory of plugins' records, on which a machine mounts its disk. */
 const disk = "/var/lib/cni"
 
-/** What a power cut has left. */
+/** The remains after a power cut. */
 export interface Left {
-  /** Reservations that are not whole. */
+  /** The number of torn reservations. */
   readonly torn: number
-  /** Records of flannel and leases of dhcp, all of them whole. */
+  /** The number of flannel's records and dhcp's leases, all complete. */
   readonly records: number
   readonly leases: number
 }
 
-/** Judges a disk after a power cut, in another boot: host-local, then what has to outlive the power. Throws what is wrong. */
+/** Judges a disk after a power cut in another boot: host-local, then the data that must survive. Throws for errors. */
 export async function judgeDisk(host: HostNamespace, image: string, console: PowerConsole): Promise<Left> {
   try {
     const torn = await comeBack(host, { image, living: console.living("host-local") })
@@ -41,14 +41,14 @@ export async function judgeDisk(host: HostNamespace, image: string, console: Pow
   }
 }
 
-/** Of each answered ADD of flannel there is the record by which DEL finds the delegate. */
+/** Requires the record of each answered ADD of flannel, by which DEL finds the delegate. */
 async function requireRecords(host: HostNamespace, containers: readonly string[]): Promise<number> {
   for (const name of containers)
     ok(isJson(await read(host, `${disk}/flannel/pods:${name}:eth1.json`)), `flannel has no whole record of ${name}`)
   return containers.length
 }
 
-/** By DEL of flannel the delegate's reservations go. */
+/** Deletes all with DEL of flannel, which releases the delegate's reservations. */
 async function deleteAll(host: HostNamespace, containers: readonly string[]): Promise<void> {
   for (const containerId of containers) {
     const call = { bin: join(builtPlugins, "flannel"), containerId, netns: "/run/netns/none", ifName: "eth1" }
@@ -59,7 +59,10 @@ async function deleteAll(host: HostNamespace, containers: readonly string[]): Pr
   deepEqual(stillHeld, [])
 }
 
-/** Of each answered ADD of dhcp the journal has the lease: the daemon of this boot has removed those of earlier ones. */
+/**
+ * Requires the lease of each answered ADD of dhcp in the journal. The daemon of this boot has removed those of earlier
+ * boots.
+ */
 async function requireLeases(host: HostNamespace, given: ReadonlyMap<string, readonly string[]>): Promise<number> {
   const journal = (await read(host, `${disk}/dhcp/*.json`)).split("\n").filter(isJson)
   for (const [name, addresses] of given) {
@@ -70,7 +73,7 @@ async function requireLeases(host: HostNamespace, given: ReadonlyMap<string, rea
   return given.size
 }
 
-/** What is in the files that match; nothing where there are none. */
+/** Returns the content of the matching files, or "" without any. */
 async function read(host: HostNamespace, pattern: string): Promise<string> {
   return (await host.tryExec("sh", ["-c", `cat ${pattern}`])).stdout
 }

@@ -1,7 +1,7 @@
 import { debianKernel } from "./debian-kernel.ts"
 import type { Boot, Kernel } from "./kernel.ts"
 
-/** Debian's stock kernel, emulated: it has everything that a node has, and takes 20 times as long. */
+/** Debian's stock kernel under emulation. It has all features of a node, and takes 20 times as long. */
 export const qemu: Kernel = {
   title: "Debian's stock kernel under QEMU",
   lacks: ["br_netfilter", "no_dummy", "no_ipv6", "no_nf_tables", "no_vrf"],
@@ -16,13 +16,13 @@ export const qemu: Kernel = {
   command: (boot) => emulator(boot),
 }
 
-/** The same, told to have no IPv6: it is built in, and its family is not registered. */
+/** The same kernel started without IPv6, which is built in, but whose family is not registered. */
 export const qemuWithoutIpv6: Kernel = {
   ...qemu,
   title: "Debian's stock kernel under QEMU without IPv6",
   lacks: ["br_netfilter", "ip6tables", "no_dummy", "no_nf_tables", "no_vrf"],
   shows: ["no_ipv6"],
-  // What user-mode Linux without IPv6 has no kernel for, and what goes otherwise with nf_tables.
+  // Features that no user-mode Linux without IPv6 has, and cases that differ with nf_tables.
   only: ["bridge", "firewall", "flannel", "ipvlan", "portmap", "vrf"],
   files: [],
   rebooted: [],
@@ -49,7 +49,7 @@ function emulator({ image, initramfs, reports, disk }: Boot, ...more: string[]):
   ]
 }
 
-/** A directory that the machine can mount, by its name. */
+/** Returns the options of a directory that the machine can mount by name. */
 function share(name: string, path: string, ...options: string[]): string[] {
   const fsdev = ["local", `id=${name}`, `path=${path}`, "security_model=none", "multidevs=remap", ...options].join(",")
   return ["-fsdev", fsdev, "-device", `virtio-9p-pci,fsdev=${name},mount_tag=${name}`]

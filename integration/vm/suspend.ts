@@ -12,7 +12,7 @@ import { makeInitramfs } from "./initramfs.ts"
 
 const title = "a lease that ended while the machine was suspended is lost when it goes on, and another one is asked for"
 
-/** Runs the machine, and answers what of its console is wrong; nothing when all is right. */
+/** Runs the machine. Returns the faults of its console, or none. */
 async function suspend(): Promise<string[]> {
   await using scratch = await TemporaryDirectory.create("cni-vm-suspend")
   const { image, modules } = await debianKernel()
@@ -53,7 +53,7 @@ function faultsIn(text: string): string[] {
   return Object.entries(expectations).flatMap(([what, holds]) => (holds ? [] : [`not so: ${what}`]))
 }
 
-/** Answers how many tests passed and how much failed, as `main.ts` counts. */
+/** Returns the numbers of passed tests and of failures, as `main.ts` counts them. */
 export async function testSuspend(): Promise<{ passed: number; failed: number }> {
   const faults = await suspend()
   console.log(`${faults.length === 0 ? "(pass)" : "(fail)"} ${title}`)

@@ -25,8 +25,8 @@ export const uml: Kernel = {
   initModules: ["overlay"],
   find: debianUml,
   command: ({ image, preload, initramfs, reports }) => [
-    // The machine is many processes: they end together, and have no network to make mistakes with. In panic it sends
-    // signals to its process group and to itself: so it has a session of its own, and is not process 1.
+    // The machine consists of many processes, which must end together, and need no network. In a panic it sends signals
+    // to its process group and to itself, so it has its own session, and is not process 1.
     ...["unshare", "--net", "--pid", "--mount-proc", "--fork", "--kill-child"],
     ...["prlimit", "--core=0", "setsid", "--fork", "--wait"],
     ...["env", `LD_PRELOAD=${preload}`],
@@ -35,7 +35,7 @@ export const uml: Kernel = {
   ],
 }
 
-/** The same without IPv6, as one that was built so: its module cannot be loaded, nor can those that need it. */
+/** The same without IPv6, as if built without it: its module cannot be loaded, nor modules that need it. */
 export const umlWithoutIpv6: Kernel = {
   ...uml,
   title: "user-mode Linux without IPv6",
@@ -58,7 +58,7 @@ export const umlWithoutIpv6: Kernel = {
   command: (boot) => [...uml.command(boot), "module_blacklist=ipv6"],
 }
 
-/** The kernel of Debian's package user-mode-linux, with what lets it run on every processor. */
+/** Returns the kernel of Debian's package user-mode-linux, with a library that lets it run on every processor. */
 async function debianUml(scratch: string): Promise<KernelFiles> {
   const directory = "/usr/lib/uml/modules"
   const [release] = (await readdir(directory).catch(() => [])).sort().reverse()
