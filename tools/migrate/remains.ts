@@ -7,13 +7,13 @@ import { DELETIONS, findExposure, ownerOfRecord } from "../../pkg/records/mod.ts
 import { messageOf, ownerComment } from "../../pkg/types/mod.ts"
 import { attachmentsOf, deleteRulesOf, type Node, type NodeAttachment } from "../node/mod.ts"
 
-/** Something of these plugins that stays on a node whose other plugins are back. */
+/** An object of these plugins that stays on a node after the switch back. */
 export interface Remaining {
   /** "table bridge cni_spoofcheck", "/run/cni/tuning/pods:4e5f6a:eth0.json" */
   readonly what: string
   /** The attachments that have it, as "network/container/interface". */
   readonly of: readonly string[]
-  /** When it goes, or what removes it. */
+  /** When it disappears, or what removes it. */
   readonly goes: string
 }
 
@@ -22,8 +22,8 @@ const DEVICES = "/run/cni/host-device"
 const WITH_POD = "with a call of this command after the pods are gone"
 
 /**
- * Removes objects of these plugins that no pod needs any more: tables without attachments, rules and backups of deleted
- * containers, labels. Goes on after errors. Returns what it has removed, what remains, and what has failed.
+ * Removes objects of these plugins that no pod needs: tables without attachments, rules and backups of deleted
+ * containers, labels. Continues after errors. Returns the removed objects, the remaining ones, and the failures.
  */
 export function sweep(node: Node): { removed: string[]; remaining: Remaining[]; failures: string[] } {
   const removed: string[] = []
@@ -46,7 +46,10 @@ export function sweep(node: Node): { removed: string[]; remaining: Remaining[]; 
   return { removed, remaining: remaining(), failures }
 }
 
-/** The test for owners' comments: of attachments that a cache knows, that have an interface, or whose namespace is there. */
+/**
+ * Returns the test for owners' comments: true for attachments with a cache record, an interface, or an existing
+ * namespace.
+ */
 function livingOwners(node: Node): (comment: string) => boolean {
   const living = attachmentsOf(node).filter(({ cached, link, isAlive }) => cached || isAlive || link?.kind === "veth")
   const comments = new Set(living.map(ownerComment))
@@ -68,7 +71,7 @@ function removeRules(one: NodeAttachment): string[] {
   return [`rules of ${ownerComment(one)}, whose container is gone`]
 }
 
-/** The tables of these plugins with the owners of what is in them. */
+/** Returns the tables of these plugins with the owners of their content. */
 function tables(filter: PacketFilter | undefined): { table: Table; owners: string[] }[] {
   if (!filter) return []
   const { socket } = filter
@@ -80,7 +83,7 @@ function tables(filter: PacketFilter | undefined): { table: Table; owners: strin
   })
 }
 
-/** In one transaction with what was looked at: an ADD that comes in between keeps its table. */
+/** Removes tables in one transaction with the check, so that a concurrent ADD keeps its table. */
 function removeTables(isLiving: (owner: string) => boolean): string[] {
   using filter = PacketFilter.find()
   if (!filter) return []
@@ -93,14 +96,14 @@ function removeTables(isLiving: (owner: string) => boolean): string[] {
   return gone.map(({ family, name }) => `table ${family} ${name}`)
 }
 
-/** What firewall has in iptables for itself. */
+/** Removes firewall's own labels in iptables. */
 function labels(): string[] {
   using filter = PacketFilter.find()
   removeAcceptMarked(filter, "CNI-ADMIN")
   return removeLabels(filter?.socket) ? ["chain CNI-FIREWALL-OWNERS of iptables"] : []
 }
 
-/** The devices that bandwidth makes for an interface: the Go plugin's DEL knows one for each container. */
+/** Removes the devices that bandwidth created for an interface. The Go plugin's DEL finds only one per container. */
 function removeLinks({ links }: Node, isLiving: (owner: string) => boolean): string[] {
   const gone = links.filter(({ kind, nsid, alias = "" }) => {
     return kind === "ifb" && nsid === undefined && alias.split("/").length === 3 && !isLiving(alias)
@@ -115,7 +118,7 @@ function removeLinks({ links }: Node, isLiving: (owner: string) => boolean): str
   })
 }
 
-/** None of a directory that others than root can change: what lies there may be anything. */
+/** Returns the names in a directory, or none if users other than root can change it. */
 function namesIn(directory: string): string[] {
   const found = findStat(directory, true)
   return found && isDirectory(found) && findExposure(directory) === undefined ? readDirectory(directory) : []
@@ -153,7 +156,7 @@ function removeTree(directory: string): void {
   tryRemoveDirectory(directory)
 }
 
-/** What of these plugins is on the node. Changes nothing. Throws `NetlinkError`. */
+/** Returns the objects of these plugins on the node. Changes nothing. Throws `NetlinkError`. */
 export function remaining(): Remaining[] {
   using filter = PacketFilter.find()
   const inTables = tables(filter).map(({ table: { family, name }, owners }) => ({

@@ -4,15 +4,16 @@ import type { PluginRuns } from "../reconcile/plugins.ts"
 import { reconcileAll } from "../reconcile/reconcile.ts"
 import { isInTable, tableOf } from "./pods.ts"
 
-/** What was moved, as "network/container/interface: masquerade", and what could not be. */
+/** The moved rules, as "network/container/interface: masquerade", and the failures. */
 export interface Moved {
   readonly moved: readonly string[]
   readonly failures: readonly string[]
 }
 
 /**
- * Moves masquerades, published ports and firewall rules of running pods from nf_tables to iptables, where the Go plugins' DEL finds them:
- * by the executables of this suite in `runs.path`, one call for each. Rules that are in iptables stay as they are. Throws `SyscallError`.
+ * Moves masquerades, published ports and firewall rules of running pods from nf_tables to iptables, where the Go
+ * plugins' DEL finds them. Runs the executables of this suite in `runs.path`, one call for each. Rules in iptables stay
+ * unchanged. Throws `SyscallError`.
  */
 export function moveToIptables(node: Node, runs: PluginRuns): Moved {
   const attachments = new Map(attachmentsOf(node).map((one) => [ownerComment(one), one]))

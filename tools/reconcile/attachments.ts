@@ -30,12 +30,15 @@ import { cacheDirs, isNamespace, type NameOf } from "../node/mod.ts"
 /** One plugin of an attachment's chain. */
 export interface ChainMember {
   readonly type: string
-  /** What CHECK would give it, except for `prevResult` and `runtimeConfig`: attachments of a network share the object. */
+  /**
+   * The configuration that CHECK would pass to it, except `prevResult` and `runtimeConfig`. Attachments of a network
+   * share the object.
+   */
   readonly config: JsonObject
   readonly runtimeConfig?: JsonObject
 }
 
-/** An attachment of a container that lives, as a cache has it. */
+/** A living container's attachment from a cache. */
 export interface CachedChain extends Owner {
   readonly netns: string
   readonly args: CachedAttachment["args"]
@@ -44,26 +47,26 @@ export interface CachedChain extends Owner {
   readonly chain: readonly ChainMember[]
 }
 
-/** An attachment, or a cache, of which nothing can be restored. */
+/** An attachment, or a cache, that cannot be restored. */
 export interface Skipped extends Partial<Owner> {
   /** The file of its record. */
   readonly record?: string
   readonly reason: string
-  /** The container may live, so that something may be missing still. */
+  /** Whether the container may live, so that something may still be missing. */
   readonly isFailure: boolean
 }
 
-/** What the caches of a node tell. */
+/** The content of a node's caches. */
 export interface Cached {
   readonly chains: readonly CachedChain[]
   readonly skipped: readonly Skipped[]
-  /** All attachments that the caches have. */
+  /** All attachments in the caches. */
   readonly owners: readonly Owner[]
 }
 
 /**
- * Reads the attachments of all networks, or of one, from the runtime's cache and those below it, in the order of their ADDs. A cache
- * that others than root can change is not believed, and is told as skipped, as is what is no longer there.
+ * Reads the attachments of all networks, or of one, from the runtime's cache and those below it, in the order of their
+ * ADDs. Skips and reports a cache that users other than root can change, and attachments that no longer exist.
  */
 export function readCaches(cacheDir: string, network: string | undefined, nameOf: NameOf): Cached {
   const skipped: Skipped[] = []
@@ -94,7 +97,7 @@ export function readCaches(cacheDir: string, network: string | undefined, nameOf
     if (netns === undefined) return skip("the cache names no namespace, so it is not known whether it is there", true)
     const isThere = isNamespace(netns)
     if (isThere === undefined) return skip(`its namespace "${netns}" cannot be looked at`, true)
-    // The number of a process can be another one's by now, which has the host's namespace.
+    // Another process with the host's namespace may have the number now.
     const found = findStat(netns)
     if (!isThere || (found?.device === own.device && found.inode === own.inode))
       return skip(`its namespace "${netns}" is gone`, false)
@@ -113,8 +116,8 @@ export function readCaches(cacheDir: string, network: string | undefined, nameOf
 }
 
 /**
- * Returns the test for containers that still have their interface: the host has its end of the pair or, where an attachment has no pair,
- * the container has the interface. Throws `SyscallError`, `NetlinkError`.
+ * Returns the test for containers that still have their interface: the host has its end of the pair, or, without a
+ * pair, the container has the interface. Throws `SyscallError`, `NetlinkError`.
  */
 function interfaceTest(): (owner: Owner, result: Result, netns: string) => boolean {
   const names = new Set(
@@ -141,7 +144,10 @@ function sandboxOf(result: JsonObject | undefined): string | undefined {
   return sandboxes.find((sandbox) => typeof sandbox === "string" && sandbox !== "") as string | undefined
 }
 
-/** With the delegate in the place of flannel, which keeps its configuration. Where that is unknown the others of the chain go on. */
+/**
+ * Replaces flannel with its delegate, whose configuration flannel keeps. If that is unknown, continues with the other
+ * plugins of the chain.
+ */
 function withDelegates(
   chain: readonly ChainMember[],
   owner: Owner,
@@ -159,7 +165,7 @@ function withDelegates(
   })
 }
 
-/** The network as it was at ADD. Throws for what cannot be read. */
+/** Returns the network as it was at ADD. Throws for unreadable content. */
 function readNetwork(config: Uint8Array): Network {
   const { plugins, type } = parseJsonObject(config, "cached configuration")
   const list = plugins === undefined && type !== undefined ? parseSinglePlugin(config) : parseNetworkList(config)
@@ -187,7 +193,7 @@ function chainReader(): (one: CachedAttachment) => { result: Result; chain: Chai
   }
 }
 
-/** The plugins of a network, with the capabilities that they enable. */
+/** Returns the plugins of a network, with the capabilities that they enable. */
 function membersOf(network: Network) {
   return network.plugins.map((plugin) => {
     const config = deriveRequest(network, plugin, { capabilityArgs: {} })

@@ -77,7 +77,7 @@ Examples:
     )
     const { cached, outcome } = reconciled
     const attached = cached.owners.map((owner) => owner.network)
-    // A cache that cannot be read may have the network.
+    // An unreadable cache may have the network.
     if (!cached.skipped.some((one) => one.network === undefined))
       requireNetwork(network, [...attached, ...configuredNetworks(placesOf(args, terminal).confDir, network)])
     print(args, terminal, {
@@ -97,14 +97,14 @@ function runsOf(args: Arguments, terminal: Terminal): PluginRuns {
   return { path, env: terminal.env, log: terminal.stderr, ...(timeoutMs === undefined ? {} : { timeoutMs }) }
 }
 
-/** Goes on until the signal says stop, and tells on stderr what it does. */
+/** Runs until the signal aborts, and reports its actions on stderr. */
 async function listenHere(args: Arguments, terminal: Terminal): Promise<void> {
   const other = ["dry-run", "containers", "flows", "only"].find((flag) => given(args, flag) || text(args, flag))
   if (other !== undefined) throw new UsageError(`cannot use --listen with --${other}`)
   if (args.words.length > 0) throw new UsageError("cannot use --listen with a network: it listens for all of them")
   const { cacheDir } = runtimeOf(args, terminal)
   const { stderr, signal } = terminal
-  const log = (line: string) => void unlessErrno(() => stderr(`cni reconcile: ${line}\n`)) // a full log ends no listener
+  const log = (line: string) => void unlessErrno(() => stderr(`cni reconcile: ${line}\n`)) // a full log does not end the listener
   const runs = { timeoutMs: CALL_MS, ...runsOf(args, terminal), log: (text: string) => log(text.trimEnd()) }
   await listen({ cacheDir, runs, signal, log })
 }
@@ -114,7 +114,7 @@ const CALL_MS = 60_000
 
 const COLUMNS = ["RESULT", { head: "NETWORK", isWhole: true }, "PLUGIN", { head: "CONTAINER", isWhole: true }, "WHAT"]
 
-/** A row for each thing; where containers have the same, one for all of them. */
+/** Returns a row for each object, or one for all containers that share it. */
 function rowsOf({ skipped }: Cached, { restored, foreign }: Outcome, fate: string): string[][] {
   const groups = Map.groupBy(restored, ({ network, plugin, what }) => [network, plugin, what].join("\n")).values()
   return [

@@ -8,18 +8,18 @@ const RULES = [
   `type='signal',sender='${FIREWALLD}',interface='${FIREWALLD}',member='Reloaded'`,
   `type='signal',sender='${DAEMON}',interface='${DAEMON}',member='NameOwnerChanged',arg0='${FIREWALLD}'`,
 ]
-/** As long as the bus may take to answer: nothing else is heard until then. */
+/** The timeout of the bus. The listener receives nothing else until then. */
 const PATIENCE_MS = 2000
-/** How long to wait for a bus that has ended: longer each time. */
+/** The wait for a bus that has ended, which grows each time. */
 const [FIRST_MS, MOST_MS] = [1000, 64_000]
 
-/** firewalld, by the system's bus: hears that it has reloaded, or was started. */
+/** Receives firewalld's reloads and starts over the system bus. */
 export class FirewalldWatch implements Disposable {
   #bus: Bus | undefined
   /** The unique name of firewalld's connection. Any user may send signals in its name to this connection. */
   #owner: string | undefined
   #pauseMs = FIRST_MS
-  /** When to look for the bus again, on `monotonicMs`; undefined where there was none. */
+  /** The time of the next attempt to connect, on `monotonicMs`. Undefined without a bus. */
   retryAt: number | undefined
   readonly #log: (line: string) => void
 
@@ -32,7 +32,7 @@ export class FirewalldWatch implements Disposable {
     return this.#bus?.fd
   }
 
-  /** Connects, unless it is connected, or there is no bus. Returns whether it has. */
+  /** Connects, unless it is connected, or no bus exists. Returns whether it connected. */
   connect(): boolean {
     if (this.#bus) return false
     this.retryAt = undefined
@@ -51,7 +51,7 @@ export class FirewalldWatch implements Disposable {
     }
   }
 
-  /** Takes what has been heard. Returns whether firewalld has begun anew. */
+  /** Processes the received messages. Returns whether firewalld has restarted or reloaded. */
   take(): boolean {
     try {
       let isNew = false

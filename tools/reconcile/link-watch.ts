@@ -24,13 +24,13 @@ const AF_BRIDGE = 7
 const MAIN_TABLE = 254
 /** `NETCONFA_IFINDEX_ALL`, <linux/netconf.h> */
 const ALL = -1
-/** For so long after it came an interface is being set up. */
+/** The time after its creation during which an interface is being set up. */
 const SET_UP_MS = 5000
 
 /** `NETCONFA_*` */
 const settings = attrs({ index: [1, i32], forwarding: [2, i32] })
 
-/** What is known of an interface. */
+/** The known state of an interface. */
 interface Known {
   readonly isBridge: boolean
   readonly isUp: boolean
@@ -39,30 +39,30 @@ interface Known {
   readonly since: number
 }
 
-/** What was heard of the host's interfaces, addresses, routes and settings. */
+/** The news about the host's interfaces, addresses, routes and settings. */
 export interface LinkNews {
   readonly isSuspect: boolean
-  /** An interface has lost something, and may be on its way out: `isShaken` decides later. */
+  /** Whether an interface has lost something, and may be about to be deleted: `isShaken` decides later. */
   readonly isUnsure: boolean
-  /** A setting below /proc/sys was changed. */
+  /** Whether a setting below /proc/sys was changed. */
   readonly isSetting: boolean
   readonly isOverrun: boolean
 }
 
 /**
- * The host's interfaces: bridges and pairs, and what hangs on them. What goes together with its interface is not missed: so DELs are
- * told apart from losses.
+ * Watches the host's interfaces: bridges and pairs, and their dependent objects. Objects that are deleted together with
+ * their interface are not losses, which distinguishes DELs from losses.
  */
 export class LinkWatch implements Disposable {
   readonly #events = new NetlinkSocket(NETLINK_ROUTE, GROUPS)
   readonly #links = new Map<number, Known>()
-  /** Interfaces that have lost something; a loss if they are still there in the end. */
+  /** Interfaces that have lost something. It is a loss if they still exist in the end. */
   readonly #shaken = new Set<number>()
   #isUnsure = false
-  /** Notifications were taken, and not followed to the end: something failed. */
+  /** Whether notifications were received but not fully processed because of a failure. */
   #isBehind = false
 
-  /** Listens, and looks at what is there. Throws `SyscallError`, `NetlinkError`. */
+  /** Listens, and reads the present state. Throws `SyscallError`, `NetlinkError`. */
   constructor() {
     unlessErrno(() => setSocketOption(this.#events.fd, SOL_SOCKET, SO_RCVBUFFORCE, ROOM_BYTES), "EPERM")
     this.#look()
@@ -81,7 +81,10 @@ export class LinkWatch implements Disposable {
     })
   }
 
-  /** Takes what has been heard since. After it has thrown, the next one lists all interfaces anew. Throws `SyscallError`, `NetlinkError`. */
+  /**
+   * Processes the new notifications. After an error, the next call lists all interfaces again. Throws `SyscallError`,
+   * `NetlinkError`.
+   */
   take(): LinkNews {
     let [isSuspect, isSetting, isOverrun] = [false, false, this.#isBehind]
     this.#isBehind = true
@@ -99,7 +102,7 @@ export class LinkWatch implements Disposable {
     return { isSuspect, isUnsure: this.#isUnsure && this.#shaken.size > 0, isSetting, isOverrun }
   }
 
-  /** Whether something hangs no more on an interface that is still there. Asked when no more is heard for a while. */
+  /** Whether an existing interface lost a dependent object. Call it after a quiet period. */
   isShaken(): boolean {
     const isThere = [...this.#shaken].some((index) => this.#links.has(index))
     this.#shaken.clear()
@@ -124,7 +127,7 @@ export class LinkWatch implements Disposable {
     const { header, attributes } = linkPayload.decode(payload)
     const known = this.#links.get(header.index)
     if (header.family === AF_BRIDGE) {
-      // A port's own settings say nothing of what they were: long after it was set up they are not changed by ADDs.
+      // A port's own settings do not reveal their former values. ADDs do not change them long after its setup.
       const isOld = known !== undefined && (type === DELLINK || monotonicMs() - known.since > SET_UP_MS)
       if (isOld) this.#shake(header.index)
       return false
@@ -143,7 +146,7 @@ export class LinkWatch implements Disposable {
     return now.isBridge && known.mac !== now.mac
   }
 
-  /** Whether forwarding was switched off: on all interfaces, or on a bridge. */
+  /** Whether forwarding was disabled: on all interfaces, or on a bridge. */
   #isOff({ payload }: Message): boolean {
     const { index = 0, forwarding } = settings.read(payload, 4, payload.length)
     return forwarding === 0 && (index === ALL || this.#links.get(index)?.isBridge === true)
@@ -154,7 +157,7 @@ export class LinkWatch implements Disposable {
   }
 }
 
-/** Kinds that plugins make on the host. */
+/** Whether plugins create links of this kind on the host. */
 function isOfInterest(kind: string): boolean {
   return kind === "bridge" || kind === "veth" || kind === "ifb" || kind === "vlan"
 }

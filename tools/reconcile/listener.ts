@@ -10,14 +10,14 @@ import { failuresOf, type Reconciled, reconcileAll } from "./reconcile.ts"
 import { becomeListener, type Loss, Tally, type Trigger } from "./record.ts"
 import { RuleWatch } from "./rule-watch.ts"
 
-/** The pause before a check that follows one that has restored something: an ADD that ran beside it has its record then. */
+/** The pause before the check after a check that restored something. A concurrent ADD has its record by then. */
 const AGAIN_MS = 3000
 /** The longest pause between checks that fail. */
 const LONGEST_PAUSE_MS = 30_000
-/** The pause after a call that the kernel refused, and how many such pauses in a row end the listener. */
+/** The pause after a call that the kernel refused, and the number of consecutive pauses that ends the listener. */
 const [REFUSED_MS, REFUSALS] = [100, 20]
 
-/** What the listener works with. */
+/** The options of the listener. */
 export interface ListenerOptions {
   readonly cacheDir: string
   readonly runs: PluginRuns
@@ -25,7 +25,9 @@ export interface ListenerOptions {
   readonly signal: AbortSignal
 }
 
-/** Listens until the signal says stop. Throws where another listener runs, or what it listens to cannot be opened. */
+/**
+ * Listens until the signal aborts. Throws if another listener runs, or if a source of notifications cannot be opened.
+ */
 export async function listen(options: ListenerOptions): Promise<void> {
   using place = becomeListener()
   if (!place) throw new Error("Cannot listen: another listener runs on this host")
@@ -33,7 +35,7 @@ export async function listen(options: ListenerOptions): Promise<void> {
   await listener.run()
 }
 
-/** Notifications start checks: after a loss everything is checked, by the way of `cni reconcile`. */
+/** Starts checks after notifications. A loss starts a check of everything, as `cni reconcile` does. */
 class Listener implements Disposable {
   readonly #options: ListenerOptions
   readonly #tally: Tally
@@ -41,11 +43,11 @@ class Listener implements Disposable {
   readonly #rules = new RuleWatch()
   readonly #links = new LinkWatch()
   readonly #firewalld: FirewalldWatch
-  /** Whether a link is known to have lost something, and is not only on its way out. */
+  /** Whether a link has certainly lost something, and is not just about to be deleted. */
   #isLinkLost = false
   #againAt: number | undefined
   #againMs = AGAIN_MS
-  /** So often in a row the kernel refused a call. */
+  /** The number of consecutive calls that the kernel refused. */
   #refusals = 0
 
   constructor(options: ListenerOptions) {
@@ -66,7 +68,10 @@ class Listener implements Disposable {
     this.#tally.remove()
   }
 
-  /** Takes these steps, each also when the one before has failed. Throws after too many refusals in a row: a new process may do better. */
+  /**
+   * Runs these steps, each even if the previous one failed. Throws after too many consecutive refusals, because a new
+   * process may succeed.
+   */
   #attempt(steps: readonly (() => void)[]): void {
     let reason: string | undefined
     for (const step of steps) {
@@ -108,7 +113,7 @@ class Listener implements Disposable {
     if (rules.isOverrun || links.isOverrun) this.#lose("overrun")
     const { retryAt } = this.#firewalld
     if (retryAt !== undefined && retryAt <= monotonicMs() && this.#firewalld.connect()) this.#lose("firewalld")
-    // It answers no call while it loads its rules: a check that has begun by then gets the first answers.
+    // firewalld answers no call while it loads its rules. A check that has begun by then gets the first answers.
     const isStarting = rules.isFirewalld && this.#firewalld.fd !== undefined
     if (this.#firewalld.take() || isStarting) this.#lose("firewalld")
   }
@@ -123,7 +128,7 @@ class Listener implements Disposable {
     else this.#backOff.dismiss(next.reason)
   }
 
-  /** Restores all that is lost. Never throws for what cannot be read or restored. */
+  /** Restores everything that is lost. Never throws for an object that cannot be read or restored. */
   #check(trigger: Trigger, since: number): void {
     let reconciled: Reconciled | undefined
     let losses: readonly Loss[]
@@ -135,7 +140,7 @@ class Listener implements Disposable {
     }
     const now = monotonicMs()
     this.#backOff.checked(now)
-    this.#links.isShaken() // forgets what is restored by now
+    this.#links.isShaken() // forgets objects that are restored
     this.#isLinkLost = false
     const count = reconciled?.outcome.restored.length ?? 0
     if (count > 0) {

@@ -8,7 +8,7 @@ import { describedPlugins as suite } from "../../suite/plugins.ts"
 import { namesOfFiles } from "../node/mod.ts"
 import type { CachedChain } from "./attachments.ts"
 
-/** How plugins are found and run. */
+/** How to find and run plugins. */
 export interface PluginRuns {
   readonly path: readonly string[]
   readonly env: Readonly<Record<string, string | undefined>>
@@ -16,20 +16,20 @@ export interface PluginRuns {
   readonly log: (text: string) => void
 }
 
-/** What all plugins are asked for. */
+/** The common options for all plugins. */
 type RestoreOptions = Omit<RestoreRequest, "configs" | "attachments">
 
-/** What became of all chains. */
+/** The outcome for all chains. */
 export interface Outcome {
   readonly restored: readonly (RestoreAnswer["restored"][number] & { readonly plugin: string })[]
   readonly failed: readonly (RestoreAnswer["failed"][number] & { readonly plugin: string })[]
-  /** Plugins of networks that are not of this suite: what they had on the host is not restored. */
+  /** Plugins of other suites in networks. Their objects on the host are not restored. */
   readonly foreign: readonly { readonly network: string; readonly plugin: string }[]
 }
 
 /**
- * Has every plugin of this suite restore what the host has lost of these attachments: one call for each executable, first those that make
- * interfaces. Never throws for a plugin.
+ * Makes every plugin of this suite restore what the host has lost of these attachments. Calls each executable once,
+ * interface plugins first. Never throws for a plugin.
  */
 export function restoreChains(
   chains: readonly CachedChain[],
@@ -61,8 +61,9 @@ export function restoreChains(
 }
 
 /**
- * Returns whether an executable says that it is of this suite when a person runs it. A missing file, or one that the kernel does not run, is
- * not. Throws when the file could not be looked for or started, or did not end by itself.
+ * Whether an executable identifies itself as part of this suite when it runs without a command. False for a missing
+ * file, or one that the kernel cannot run. Throws if the search or the start fails, or if the program does not exit by
+ * itself.
  */
 function isOfSuite(type: string, { path }: PluginRuns): boolean {
   try {
@@ -71,7 +72,7 @@ function isOfSuite(type: string, { path }: PluginRuns): boolean {
     if (hasEnded) return isOfThisSuite(version)
     throw new Error(`Cannot tell whether "${file}" is of this suite: it did not end by itself`)
   } catch (error) {
-    const isMissing = isCniError(error) && error.cause === undefined // otherwise a directory cannot be searched
+    const isMissing = isCniError(error) && error.cause === undefined // otherwise a directory is not searchable
     const isNoProgram = error instanceof SyscallError && error.call === "execve"
     if (isMissing || (isNoProgram && isErrno(error, "ENOENT", "EACCES", "ENOEXEC"))) return false
     throw error

@@ -6,29 +6,30 @@ import { type Cached, type CachedChain, readCaches } from "./attachments.ts"
 import { type Outcome, type PluginRuns, restoreChains } from "./plugins.ts"
 import type { Loss } from "./record.ts"
 
-/** What to restore. */
+/** The options of a restore. */
 export interface ReconcileOptions {
   readonly cacheDir: string
-  /** The one network; all of them when left out. */
+  /** A single network. All networks if omitted. */
   readonly network?: string | undefined
-  /** Only find out what would be restored. */
+  /** Whether to only report what would be restored. */
   readonly isDry?: boolean
   readonly flows?: boolean
   readonly containers?: boolean
-  /** Move rules from nf_tables to iptables, instead of restoring. */
+  /** Whether to move rules from nf_tables to iptables instead of restoring them. */
   readonly toIptables?: boolean
   readonly isWanted?: (type: string, owner: CachedChain) => boolean
 }
 
-/** What was found and done. */
+/** The findings and the outcome. */
 export interface Reconciled {
   readonly cached: Cached
   readonly outcome: Outcome
 }
 
 /**
- * Has the plugins restore what the host has lost of running containers. No DEL begins during the call; those that have begun are left alone.
- * Throws `SyscallError`, and when another run holds DELs up for a minute.
+ * Makes the plugins restore what the host has lost of running containers. No DEL begins during the call, and
+ * attachments with a running DEL stay unchanged. Throws `SyscallError`, and an error when another run blocks DELs for a
+ * minute.
  */
 export function reconcileAll(options: ReconcileOptions, runs: PluginRuns): Reconciled {
   const { cacheDir, network, isDry = false, isWanted, ...rest } = options
@@ -36,12 +37,12 @@ export function reconcileAll(options: ReconcileOptions, runs: PluginRuns): Recon
   const cached = readCaches(cacheDir, network, namesOfFiles(runs.path))
   const outcome = restoreChains(cached.chains, { ...rest, dryRun: isDry }, runs, isWanted)
   if (held) sweepDeletions(cached.owners)
-  // The record goes some milliseconds after the interface, at the end of a DEL.
+  // At the end of a DEL, the record is deleted a few milliseconds after the interface.
   const skipped = cached.skipped.filter(({ record }) => record === undefined || exists(record))
   return { cached: { ...cached, skipped }, outcome }
 }
 
-/** Returns what could not be restored, with the reasons. */
+/** Returns the objects that could not be restored, with the reasons. */
 export function failuresOf({ cached, outcome }: Reconciled): Loss[] {
   return [
     ...cached.skipped

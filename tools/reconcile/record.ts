@@ -20,9 +20,11 @@ const DIRECTORY = "/run/cni"
 const LOCK = `${DIRECTORY}/reconcile.lock`
 const RECORD = `${DIRECTORY}/reconcile.json`
 const DRAFT = `${RECORD}.tmp`
-/** Others ask for the lock for a moment, to see whether it is free; on a busy machine they wait for a processor with it. */
+/**
+ * The timeout of the lock. Others take it for a moment to see whether it is free, and a busy machine may delay them.
+ */
 const PATIENCE_MS = 5000
-/** So many losses are named. */
+/** The maximum number of named losses. */
 const NAMED = 100
 
 /** Upper bounds of the histogram of outages, seconds. */
