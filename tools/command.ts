@@ -13,21 +13,21 @@ export interface Arguments {
   readonly words: readonly string[]
 }
 
-/** How a flag is read. */
+/** The syntax of a flag. */
 export interface FlagSyntax {
-  /** Whether it has a value. */
+  /** Whether it takes a value. */
   readonly type: "string" | "boolean"
-  /** Its letter. */
+  /** Its short form, one letter. */
   readonly short?: string
-  /** Each time that it is given it adds a value. */
+  /** Whether it may be repeated to add values. */
   readonly multiple?: boolean
 }
 
-/** One flag: how it is read, and what the help says of it. */
+/** A flag: its syntax and its help. */
 export interface Flag extends FlagSyntax {
-  /** Placeholder of the value: "DIR". */
+  /** The placeholder of the value: "DIR". */
   readonly value?: string
-  /** The values that it takes, where these are few. */
+  /** The valid values, if they are few. */
   readonly choices?: readonly string[]
   readonly help: string
 }
@@ -46,16 +46,16 @@ export interface Command {
   readonly choices?: Readonly<Record<string, readonly string[]>>
   /** Details and examples. */
   readonly help: string
-  /** The command runs until it is stopped, and shows no progress. */
+  /** Whether the command runs until it is stopped, and shows no progress. */
   readonly isService?: true
-  /** Runs the command. An error becomes a message and exit code 1 */
+  /** Runs the command. An error becomes a message and exit code 1. */
   run(args: Arguments, terminal: Terminal): Promise<void>
 }
 
-/** The command line cannot be understood: exit code 2, with a pointer to the help. */
+/** An invalid command line: exit code 2, with a pointer to the help. */
 export class UsageError extends Error {}
 
-/** The command has finished and printed everything; the exit code tells the outcome. */
+/** The command has finished and printed everything. The exit code is its outcome. */
 export class Found extends Error {
   readonly exitCode: number
 
@@ -65,16 +65,16 @@ export class Found extends Error {
   }
 }
 
-/** The exit code of a command that looks for faults and has found some; 1 is for a command that could not look. */
+/** The exit code of a command that looked for faults and found some. 1 is for a command that could not look. */
 export const FOUND_FAULTS = 3
 
-/** The value of a flag that takes text. */
+/** Returns the value of a flag that takes text. */
 export function text(args: Arguments, flag: string): string | undefined {
   const value = args.flags[flag]
   return typeof value === "string" ? value : undefined
 }
 
-/** The values of a flag that may be given several times. */
+/** Returns the values of a flag that may be repeated. */
 export function texts(args: Arguments, flag: string): string[] {
   const value = args.flags[flag]
   return Array.isArray(value) ? value.filter((one) => typeof one === "string") : []
@@ -85,7 +85,7 @@ export function given(args: Arguments, flag: string): boolean {
   return args.flags[flag] === true
 }
 
-/** The positional argument at an index; the tool has checked that it exists. */
+/** Returns the positional argument at an index. The tool has checked that it exists. */
 export function word(args: Arguments, index: number): string {
   return args.words[index] ?? ""
 }
@@ -134,8 +134,8 @@ export const nodeFlags = {
 } as const satisfies Record<string, Flag>
 
 /**
- * The directories of a node: by flags and environment, else those in the configuration of containerd, CRI-O, k3s or RKE2, else the usual ones and
- * that of the tool's package.
+ * Returns the directories of a node: from flags and environment, or else from the configuration of containerd, CRI-O,
+ * k3s or RKE2, or else the usual ones and that of the tool's package.
  */
 export function placesOf(args: Arguments, { env }: Pick<Terminal, "env">): NodePlaces {
   const { confDir, binDirs, isOfRuntime } = nodeDirectories()
@@ -149,24 +149,24 @@ export function placesOf(args: Arguments, { env }: Pick<Terminal, "env">): NodeP
   }
 }
 
-/** Whether JSON was asked for. */
+/** Whether the user requested JSON. */
 export function wantsJson({ flags }: Pick<Arguments, "flags">): boolean {
   return flags.json === true || flags.output === "json"
 }
 
-/** The screen for a command's text; with `isWide` its width is unlimited. */
+/** Returns the screen for a command's text. With `isWide` its width is unlimited. */
 export function screenOf(args: Arguments, { columns, colour = false }: Terminal): Screen {
   const isWide = args.flags.output === "wide"
   return { columns: isWide ? undefined : columns, colour, isWide, hasHeads: !given(args, "no-headers") }
 }
 
-/** Prints a command's output: as JSON when requested, on one line with `--watch`; else as text. */
+/** Prints a command's output: as JSON if requested, on one line with `--watch`; otherwise as text. */
 export function print(args: Arguments, terminal: Terminal, found: { json(): unknown; text(screen: Screen): string }) {
   if (!wantsJson(args)) terminal.stdout(found.text(screenOf(args, terminal)))
   else terminal.stdout(`${given(args, "watch") ? stringifyJson(found.json()) : printJson(found.json())}\n`)
 }
 
-/** The runtime of the flags and the environment. */
+/** Returns the runtime of the flags and the environment. */
 export function runtimeOf(args: Arguments, terminal: Terminal): Runtime {
   const { env, stderr, signal } = terminal
   const { binDirs, cacheDir } = placesOf(args, terminal)
@@ -181,7 +181,10 @@ export function runtimeOf(args: Arguments, terminal: Terminal): Runtime {
   }
 }
 
-/** Loads the network of that name; warnings about the files go to stderr. Throws with the list of networks where none has the name. */
+/**
+ * Loads the network with a name. Prints warnings about the files on stderr. Throws with the list of networks if none
+ * has the name.
+ */
 export function networkOf(name: string, args: Arguments, terminal: Terminal): Network {
   const { confDir } = placesOf(args, terminal)
   requireNetwork(name, configuredNetworks(confDir, name), `no configuration in ${confDir}`)
@@ -190,13 +193,13 @@ export function networkOf(name: string, args: Arguments, terminal: Terminal): Ne
   return network
 }
 
-/** The path of a namespace: "demo" of `ip netns` is /run/netns/demo. The plugins check that it exists. */
+/** Returns the path of a namespace: /run/netns/demo for "demo" of `ip netns`. The plugins check that it exists. */
 export function netnsPath(given: string): string {
   const named = `/run/netns/${given}`
   return !given.includes("/") && !exists(given) && exists(named) ? named : resolve(given)
 }
 
-/** A number of seconds in milliseconds. Throws a usage error for 0 and below. */
+/** Reads a number of seconds, and returns milliseconds. Throws a usage error for 0 and below. */
 export function readSeconds(flag: string, given: string): number {
   const seconds = Number(given)
   if (Number.isFinite(seconds) && seconds > 0) return seconds * 1000

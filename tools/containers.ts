@@ -4,15 +4,15 @@ import { type Arguments, netnsPath, text } from "./command.ts"
 import { containerIdOf, defaults, type Terminal } from "./environment.ts"
 import { attachmentsOf, isNamespace, type Node, type NodeAttachment, type NodePlaces, readNode } from "./node/mod.ts"
 
-/** The words that name a container, for helps. */
+/** The help text about names of containers. */
 export const containerHelp = `CONTAINER is the path of a network namespace, a name from "ip netns list", or what "cni ps" shows: a container's ID, NAMESPACE/POD,
 or NETWORK/ID/IFNAME.`
 
 /** A container of this node. */
 export interface NamedContainer {
-  /** The path of its network namespace; undefined where none is recorded. */
+  /** The path of its network namespace. Undefined if none is recorded. */
   readonly netns: string | undefined
-  /** Its interfaces; none for a network namespace that is attached to no network. */
+  /** Its interfaces. Empty for a network namespace without attachments. */
   readonly attachments: readonly NodeAttachment[]
 }
 
@@ -24,7 +24,7 @@ export function readAttachments(places: NodePlaces): { node: Node; attachments: 
   return { node, attachments: attachmentsOf(node) }
 }
 
-/** Finds the container that a word of the command line names. Throws where there is none; `more` ends the message. */
+/** Finds the container that an argument names. Throws if none matches; `more` is appended to the message. */
 export function findContainer(name: string, all: readonly NodeAttachment[], more = ""): NamedContainer {
   const path = netnsPath(name)
   const attachments = all.filter((one) => isNamed(one, name, path))
@@ -36,18 +36,18 @@ export function findContainer(name: string, all: readonly NodeAttachment[], more
   )
 }
 
-/** Selects an interface of a container: in a network, and by its name where it has several there. */
+/** Selects an interface of a container: by network, and by name if it has several there. */
 export interface Selection {
   readonly network: string
   readonly ifName: string | undefined
 }
 
-/** The interface that `--ifname` or `CNI_IFNAME` names. */
+/** Returns the interface that `--ifname` or `CNI_IFNAME` names. */
 export function selectionOf(network: string, args: Arguments, { env }: Pick<Terminal, "env">): Selection {
   return { network, ifName: text(args, "ifname") ?? (env.CNI_IFNAME || undefined) }
 }
 
-/** Finds the attachment of a named container to a network. Throws where there is none, and where several are meant. */
+/** Finds the attachment of a named container to a network. Throws if none or several match. */
 export function findAttachment(
   name: string,
   { network, ifName }: Selection,
@@ -67,12 +67,12 @@ export function findAttachment(
   throw new Error(`Cannot find interface${wanted} of container "${name}" in network "${network}": ${has}`)
 }
 
-/** What a verb is asked about, with the names that the attachment has on the node. */
+/** Returns the attachment for a verb, with the names that it has on the node. */
 export function asFound(asked: Attachment, { containerId, ifName, netns = "" }: NodeAttachment): Attachment {
   return { ...asked, containerId, ifName: ifName || defaults.ifName, netns }
 }
 
-/** Length of the IDs that `cni ps` and runtimes show of those with 64 digits. */
+/** The length to which `cni ps` and runtimes shorten IDs of 64 digits. */
 const SHORT_ID = 12
 
 function isNamed(one: NodeAttachment, name: string, path: string): boolean {

@@ -4,28 +4,33 @@ import { describeKey } from "./key-docs.ts"
 import { anything, networkKeys } from "./key-tables.ts"
 import { findPlugin, type Known, knownPlugins } from "./plugins.ts"
 
-/** The dialect that editors know best. */
+/** The dialect with the best support in editors. */
 const dialect = "http://json-schema.org/draft-07/schema#"
 
 /** The strictness of a schema. */
 export interface SchemaOptions {
-  /** Refuse keys that no plugin knows; they are let through otherwise, as the plugins let them through. */
+  /** Whether to refuse keys that no plugin knows. By default they are accepted, as the plugins accept them. */
   readonly strict?: boolean
 }
 
 interface Options extends SchemaOptions {
-  /** Objects that stay open: another schema has the rest of their keys. */
+  /** Objects that accept further keys, because another schema has the rest. */
   readonly open?: readonly string[]
 }
 
-/** The JSON Schema of one plugin's object in a list of plugins, with the keys of the IPAM plugin that it names. */
+/**
+ * Returns the JSON Schema of one plugin's object in a list of plugins, with the keys of the IPAM plugin that it names.
+ */
 export function pluginSchema(known: Known, options: SchemaOptions = {}): JsonObject {
   const title = `Configuration of the CNI plugin ${known.name}`
   const definitions = known.kind === "interface" ? { definitions: ipamDefinitions(options) } : {}
   return { $schema: dialect, title, ...objectOf(known, options), ...definitions }
 }
 
-/** The JSON Schema of a network's list, a `.conflist`, with every plugin of this suite. Other plugins may have any keys. */
+/**
+ * Returns the JSON Schema of a network's list, a `.conflist`, with every plugin of this suite. Other plugins may have
+ * any keys.
+ */
 export function networkSchema(options: SchemaOptions = {}): JsonObject {
   const definitions = knownPlugins
     .filter(({ kind }) => kind !== "ipam")
@@ -56,13 +61,13 @@ export function networkSchema(options: SchemaOptions = {}): JsonObject {
   }
 }
 
-/** Returns the text of the schema of lists, and of each plugin, by file name: what archives and `dist/schemas` have. */
+/** Returns the schema texts of lists and of each plugin by file name, for archives and `dist/schemas`. */
 export function schemaFiles(): Record<string, string> {
   const own = knownPlugins.map((known) => [`${known.name}.json`, schemaText(pluginSchema(known))])
   return { "conflist.json": schemaText(networkSchema()), ...Object.fromEntries(own) }
 }
 
-/** Returns a schema as text: JSON of two spaces, with a newline at the end. */
+/** Returns a schema as text: JSON with two spaces of indentation and a newline at the end. */
 export function schemaText(schema: JsonObject): string {
   return `${JSON.stringify(schema, undefined, 2)}\n`
 }
@@ -77,7 +82,7 @@ function objectOf(known: Known, options: SchemaOptions): JsonObject {
   return { ...schema, properties: properties ?? {}, ...ipamChoices(known) }
 }
 
-/** The conditions by `ipam.type`: an object that names an IPAM plugin has its keys, too. */
+/** Returns the conditions by `ipam.type`. An object that names an IPAM plugin also has its keys. */
 function ipamChoices(known: Known): JsonObject {
   if (known.kind !== "interface" || known.delegates !== undefined) return {}
   const choices = ipamPlugins.map(({ name }): JsonObject => {
@@ -93,7 +98,7 @@ function ipamChoices(known: Known): JsonObject {
 
 const ipamPlugins = knownPlugins.filter(({ kind }) => kind === "ipam")
 
-/** The schema of each IPAM plugin for an object that names it. */
+/** Returns the schema of each IPAM plugin for an object that names it. */
 function ipamDefinitions(options: SchemaOptions): JsonObject {
   const definition = (known: Known) => {
     const { properties, required } = tableSchema(known.fields, "", known.keys, {
@@ -110,7 +115,7 @@ function ipamDefinitions(options: SchemaOptions): JsonObject {
   return Object.fromEntries(ipamPlugins.map((known) => [`ipam-${known.name}`, definition(known) as JsonObject]))
 }
 
-/** Keys whose objects may hold what no plugin of this suite knows: other programs read them, too. */
+/** Keys whose objects may contain keys that no plugin of this suite knows, because other programs read them too. */
 const open = new Set(["args", "args.cni"])
 
 function tableSchema(fields: Fields, path: string, docs: readonly KeyDoc[], options: Options): JsonObject {
@@ -138,7 +143,7 @@ function defaultOf(field: Schema): JsonObject {
   return value === undefined ? {} : { default: value }
 }
 
-/** `null` is an absent key. */
+/** Returns the schema with `null` added, which means an absent key. */
 function orNull(schema: JsonObject): JsonObject {
   if (Object.keys(schema).length === 0) return schema
   if (typeof schema.type === "string") return { ...schema, type: [schema.type, "null"] }
@@ -171,22 +176,22 @@ function valueSchema(schema: Schema, path: string, docs: readonly KeyDoc[], opti
       if (schema === anything) return {}
       return tableSchema(schema.fields, path, docs, options)
     default:
-      return {} // a kind that JSON Schema has no words for: the parser judges
+      return {} // JSON Schema cannot express this kind: the parser validates it
   }
 }
 
 function bounds({ min, max }: { readonly min?: number; readonly max?: number }): JsonObject {
-  // below 0 is what upstream takes for "none", and nothing to offer
+  // Upstream treats values below 0 as "none". Editors should not suggest them.
   return { ...(min === undefined || min < 0 ? {} : { minimum: min }), ...(max === undefined ? {} : { maximum: max }) }
 }
 
-/** A regular expression of a text in any letter case: JSON Schema has no flag for it. */
+/** Returns a regular expression that ignores case, because JSON Schema has no flag for it. */
 function inAnyCase(text: string): string {
   const escaped = text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")
   return escaped.replace(/[a-z]/gi, (letter) => `[${letter.toLowerCase()}${letter.toUpperCase()}]`)
 }
 
-/** The schema of what the word names: a plugin, or "conflist". Undefined for another. */
+/** Returns the schema of a plugin or of "conflist". Returns undefined for another name. */
 export function schemaOf(name: string, options: SchemaOptions = {}): JsonObject | undefined {
   const known = findPlugin(name)
   if (known !== undefined) return pluginSchema(known, options)

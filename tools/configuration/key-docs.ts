@@ -1,6 +1,6 @@
 import type { KeyDoc } from "../../pkg/config/mod.ts"
 
-/** Descriptions of the specification's keys, which the plugins' pages do not repeat. */
+/** Descriptions of the specification's keys. The plugins' pages do not repeat them. */
 const ofSpecification: Readonly<Record<string, string>> = {
   cniVersion: "the version of the CNI specification that requests and results are written in",
   cniVersions: "further versions that the network may be used with: the highest one that all understand is taken",
@@ -30,7 +30,7 @@ const ofSpecification: Readonly<Record<string, string>> = {
   "routes[].scope": "the scope, the kernel's number: 0 global, 253 link, 254 host",
 }
 
-/** Returns the description of a key; undefined where neither the plugin nor the specification describes it. */
+/** Returns the description of a key, or undefined if neither the plugin nor the specification describes it. */
 export function describeKey(docs: readonly KeyDoc[], path: string): string | undefined {
   const doc = docs.find(({ paths }) => paths.includes(path))
   const suffix = /(?:^|\.)((?:dns|routes\[\])\.\w+)$/.exec(path)?.[1] ?? path
@@ -38,7 +38,7 @@ export function describeKey(docs: readonly KeyDoc[], path: string): string | und
   return meaning === undefined ? undefined : plain(meaning)
 }
 
-/** Markdown without its marks. */
+/** Returns Markdown text without markup. */
 export function plain(markdown: string): string {
   return markdown
     .replace(/\[([^\]]*)\]\([^)]*\)/g, "$1")
@@ -46,7 +46,7 @@ export function plain(markdown: string): string {
     .replaceAll("`", "")
 }
 
-/** The cells of the first table of a text, by rows. */
+/** Returns the cells of the first table of a text, by rows. */
 export function firstTable(markdown: string): string[][] {
   const lines = markdown.split("\n")
   const first = lines.findIndex((line) => line.startsWith("|"))
@@ -55,7 +55,7 @@ export function firstTable(markdown: string): string[][] {
   return rows.slice(0, end < 0 ? undefined : end).map(cellsOf)
 }
 
-/** The cells of a row; a bar behind a backslash is part of a cell. */
+/** Returns the cells of a row. An escaped bar is part of a cell. */
 export function cellsOf(line: string): string[] {
   return line
     .replace(/^\||\|\s*$/g, "")

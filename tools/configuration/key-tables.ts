@@ -32,7 +32,9 @@ export const pluginKeys = {
 /** Keys that only a runtime may set (CNI 1.1.0, "Plugin configuration objects"). */
 export const reservedKeys: readonly string[] = ["runtimeConfig", "prevResult"]
 
-/** Two tables of keys as one. Where both have a key that is an object, its keys are those of both; else the second has it. */
+/**
+ * Merges two tables of keys. If both have an object at a key, merges its keys; otherwise the second table's key wins.
+ */
 export function mergeFields(first: Fields, second: Fields): Fields {
   const merged: Record<string, Schema> = { ...first }
   for (const [key, schema] of Object.entries(second)) {
@@ -45,7 +47,7 @@ export function mergeFields(first: Fields, second: Fields): Fields {
   return merged
 }
 
-/** The schema that stands at a path such as `ipam.ranges[0][1].subnet`; undefined where the table has no such key. */
+/** Returns the schema at a path such as `ipam.ranges[0][1].subnet`, or undefined if the table has no such key. */
 export function schemaAt(fields: Fields, path: readonly (string | number)[]): Schema | undefined {
   let schema: Schema | undefined = { kind: "object", fields }
   for (const step of path) {
