@@ -85,7 +85,7 @@ test.each<[string, string, unknown[]]>([
     [expect.stringMatching(/^2:84 info shared-range: .*192\.168\.77\.0\/24/)],
   ],
 ])("routes: %s", async (_, plugin, expected) => {
-  expect(await found(plugin) as unknown[]).toEqual(expected)
+  expect((await found(plugin)) as unknown[]).toEqual(expected)
 })
 
 const two = (...subnets: readonly string[]) =>
