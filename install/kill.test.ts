@@ -7,7 +7,10 @@ import { Site } from "./testing.ts"
 import { uninstall } from "./uninstall.ts"
 import { verify } from "./verify.ts"
 
-/** The death of the installer: every call at the door throws it from the chosen one on, as a killed process makes no more. */
+/**
+ * The death of the installer: every call at the door throws it from the chosen one on, as a killed process makes no
+ * more.
+ */
 class Killed extends Error {}
 
 const calls = engine as unknown as Record<string, (...values: unknown[]) => number>
@@ -44,7 +47,10 @@ function dyingAt(at: number): { made: () => number; opened: number[] } {
   return { made: () => made, opened }
 }
 
-/** Runs `act` and kills it at a call: the kernel then closes what it has open, the lock included. Returns whether it was killed. */
+/**
+ * Runs `act` and kills it at a call: the kernel then closes what it has open, the lock included. Returns whether it was
+ * killed.
+ */
 function isKilledAt(at: number, act: () => unknown): boolean {
   const { made, opened } = dyingAt(at)
   try {

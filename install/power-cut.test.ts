@@ -5,8 +5,9 @@ import { type Act, actsOf, requireWhole } from "./power-cut.fixture.ts"
 import { Site } from "./testing.ts"
 
 /**
- * A disk that keeps less than any other: of a file the bytes that were there at its last fsync(2), and names as a journal has them, which
- * fsync(2) of any file writes and which may be written at any time before. integration/install/power-cut.test.ts cuts real ones.
+ * A disk that keeps less than any other: of a file the bytes that were there at its last fsync(2), and names as a
+ * journal has them, which fsync(2) of any file writes and which may be written at any time before.
+ * integration/install/power-cut.test.ts cuts real ones.
  */
 
 const calls = engine as unknown as Record<string, (...values: unknown[]) => number>
@@ -69,7 +70,9 @@ function restore(directory: string, names: Names, bytes: ReadonlyMap<number, Uin
   }
 }
 
-/** Cuts the power after each call of an act that changes the disk. `isSynced` says which calls of fsync(2) do something. */
+/**
+ * Cuts the power after each call of an act that changes the disk. `isSynced` says which calls of fsync(2) do something.
+ */
 function cutsOf(site: Site, { before, act }: Act, isSynced: (sync: number) => boolean = () => true): (() => void)[] {
   before(site.directory)
   const disk = new Disk(site.directory)

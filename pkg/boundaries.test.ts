@@ -125,17 +125,29 @@ const ofAnEngine = anyOf([
 /** What the language has where several things are waited for. */
 const ofWaiting = /\bnew Promise\b|\bPromise\.|\b(async|await)\b/
 
-/** A name that is no ASCII: the parser of QuickJS-ng 0.17.0 may take "é" for "Ã©". The bundler makes names of quoted keys. */
+/**
+ * A name that is no ASCII: the parser of QuickJS-ng 0.17.0 may take "é" for "Ã©". The bundler makes names of quoted
+ * keys.
+ */
 const strangeName = /[^\0-\x7f]+/
 const strangeKey = /"[^"\n]*[^\0-\x7f"\n][^"\n]*":/
-/** A key that the bundler would make such a name, and no other text: for files whose tables and pictures have more than ASCII. */
+/**
+ * A key that the bundler would make such a name, and no other text: for files whose tables and pictures have more than
+ * ASCII.
+ */
 const strangeNameAsKey = /(?<=[{,]\s*)"(?=[^"]*[^\0-\x7f])[\p{ID_Start}$_][\p{ID_Continue}$]*":/u
 
-/** At the start of a line, that is while the module is loaded: clock, chance and environment, which a heap image would keep. */
+/**
+ * At the start of a line, that is while the module is loaded: clock, chance and environment, which a heap image would
+ * keep.
+ */
 const whileLoading =
   /^(?:export )?(?:const|let) [^=]*= (?!.*=>).*\b(Date\.now|new Date|monotonicMs|bootMs|random(Hex|Bytes)|readEnvironment|engine\.\w+)\(/m
 
-/** Feeds garbage to the very functions that read, which lie behind the doors, and runs on an engine, where the laboratory cannot. */
+/**
+ * Feeds garbage to the very functions that read, which lie behind the doors, and runs on an engine, where the
+ * laboratory cannot.
+ */
 const behindDoors = /^integration\/faults\/garbage\//
 
 /** Tests, and what only tests import: neither is part of the executable. */

@@ -92,7 +92,10 @@ function writeFiles(directory: string, files: Readonly<Record<string, string>>):
   }
 }
 
-/** Builds `dist/bin/<plugin>`, `dist/cni`, `dist/cnitool`, `dist/cni-agent`, manual pages in `dist/man` and JSON Schemas in `dist/schemas`. */
+/**
+ * Builds `dist/bin/<plugin>`, `dist/cni`, `dist/cnitool`, `dist/cni-agent`, manual pages in `dist/man` and JSON Schemas
+ * in `dist/schemas`.
+ */
 export async function build(start: Start = "snapshot"): Promise<void> {
   const dist = join(root, "dist")
   mkdirSync(dist, { recursive: true })

@@ -5,7 +5,9 @@ import { pluginNames, pluginsInProcess, requirePlugin } from "../suite/plugins.t
 import { bundle, encodePositions } from "./bundle.ts"
 import { programsOf } from "./programs.ts"
 
-/** A hand-made map, ECMA-426: for each generated line [column, file, source line, source column], all counted from 0. */
+/**
+ * A hand-made map, ECMA-426: for each generated line [column, file, source line, source column], all counted from 0.
+ */
 function mappings(lines: readonly (readonly [number, number, number, number])[][]): string {
   const digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
   const encode = (number: number) => {

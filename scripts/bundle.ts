@@ -23,7 +23,10 @@ export interface Program {
 export interface Bundle {
   readonly name: string
   readonly script: string
-  /** Three lines: the name, the source files, for each line of the script its source (`pkg/engine/native.ts` reads them). */
+  /**
+   * Three lines: the name, the source files, for each line of the script its source (`pkg/engine/native.ts` reads
+   * them).
+   */
   readonly positions: string
 }
 

@@ -1,6 +1,6 @@
 /**
- * Builds the plugins' executables: the engine (`engine.ts`), the native host (`host/`) and the compiled TypeScript, linked
- * statically. Two builds are the same byte for byte, in every directory.
+ * Builds the plugins' executables: the engine (`engine.ts`), the native host (`host/`) and the compiled TypeScript,
+ * linked statically. Two builds are the same byte for byte, in every directory.
  */
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { basename, dirname, join } from "node:path"

@@ -27,7 +27,9 @@ import { parseStatements } from "./test/statements.ts"
 const root = join(import.meta.dir, "..")
 const tool = (name: string) => join(root, "node_modules/.bin", name)
 
-/** They end what hangs, and nothing else: beside ten other programs for each processor a test takes ten times as long. */
+/**
+ * They end what hangs, and nothing else: beside ten other programs for each processor a test takes ten times as long.
+ */
 const limits = { testMs: 900_000, fileMs: 3_600_000 }
 
 /** How many test files run at a time: most of them wait for packets, locks and programs for half of their time. */
@@ -58,7 +60,9 @@ async function gate(runner: Runner): Promise<void> {
   )
 }
 
-/** The unit tests that start hundreds of programs: `npm test` runs them beside the integration tests, the gate does not. */
+/**
+ * The unit tests that start hundreds of programs: `npm test` runs them beside the integration tests, the gate does not.
+ */
 function slowUnitFiles(): string[] {
   return filesOf([
     "cmd/completion.test.ts",
@@ -96,7 +100,10 @@ async function integration(runner: Runner, files: readonly string[]): Promise<vo
   await runner.eachFile(files, limits, lanes)
 }
 
-/** The integration tests that sanitizers watch: each plugin, each verb, both packet filters, what fails and what is undone; a third of the tool's. */
+/**
+ * The integration tests that sanitizers watch: each plugin, each verb, both packet filters, what fails and what is
+ * undone; a third of the tool's.
+ */
 const watched = [
   "bridge/{add,chained,check,masquerade,spoof,undo,vlan}",
   "cni/{diff,doctor,dry-run,explain,gc,graph,left-behind,lint,ps,reattach,trace}",
@@ -112,7 +119,10 @@ const watched = [
   "tuning/{add,undo}",
 ]
 
-/** What `--sample` has of these: each plugin, each verb, both packet filters, what is undone, and one of the tool's reports. */
+/**
+ * What `--sample` has of these: each plugin, each verb, both packet filters, what is undone, and one of the tool's
+ * reports.
+ */
 const watchedSample = [
   "bridge/{add,masquerade,undo}",
   "cni/{gc,ps}",
@@ -145,7 +155,10 @@ async function sanitized(runner: Runner, words: readonly string[]): Promise<void
   for (const report of readReports()) runner.fail(report)
 }
 
-/** Judges statements of scripts/test/statements.txt by the tests that have run: all of them, or those that a test has run for. */
+/**
+ * Judges statements of scripts/test/statements.txt by the tests that have run: all of them, or those that a test has
+ * run for.
+ */
 async function judgeStatements(runner: Runner, which: "all" | "those tested"): Promise<Conformance> {
   const list = parseStatements(await Bun.file(join(root, "scripts/test/statements.txt")).text())
   const judged = judge(list, runner.testCases)
@@ -191,7 +204,10 @@ const withLongForm = [
   "ipam/dhcp/protocol/fuzz.test.ts",
 ]
 
-/** Runs the long form of the tests of faults that have one of these words in their path, and prints what was tried and held. */
+/**
+ * Runs the long form of the tests of faults that have one of these words in their path, and prints what was tried and
+ * held.
+ */
 async function faults(runner: Runner, words: readonly string[]): Promise<void> {
   const figures = await beginLongForm()
   const all = withLongForm.flatMap((pattern) => [...new Bun.Glob(pattern).scanSync(root)].sort())
@@ -214,7 +230,10 @@ async function beginLongForm(): Promise<string> {
 /** The newest container runtimes that the Go module proxy has whole, and what renders the manifests of deploy. */
 const newestRuntimes = ["containerd", "nerdctl", "cri-o", "kustomize"] as const
 
-/** The tests that run pods by containerd, and those of kubelet and further runtimes, with the newest of each, which are built first. */
+/**
+ * The tests that run pods by containerd, and those of kubelet and further runtimes, with the newest of each, which are
+ * built first.
+ */
 async function runtimes(runner: Runner): Promise<void> {
   const build = [process.execPath, "scripts/go-programs.ts", ...newestRuntimes, "kubelet"]
   if (!(await runner.step(`${newestRuntimes.join(", ")}, kubelet`, build, 10_800_000))) return
@@ -235,7 +254,9 @@ async function release(runner: Runner): Promise<void> {
   await integration(runner, integrationFiles("release"))
 }
 
-/** Integration tests that take long and prove what is rare: whole tables of faults, many containers, every kind of kill. */
+/**
+ * Integration tests that take long and prove what is rare: whole tables of faults, many containers, every kind of kill.
+ */
 function longFiles(): string[] {
   return filesOf([
     "integration/cni/{connectivity,doctor-containers}.test.ts",
@@ -281,7 +302,10 @@ const modes: Readonly<Record<string, Mode>> = {
   gate,
   /** The built plugins under podman and containerd, and beside the Go plugins. */
   interop: (runner) => integration(runner, integrationFiles("interop")),
-  /** The npm package from its archive: on Node 20, 22, 24 and Bun, with three compilers, and beside a runtime on Go's libcni; needs root. */
+  /**
+   * The npm package from its archive: on Node 20, 22, 24 and Bun, with three compilers, and beside a runtime on Go's
+   * libcni; needs root.
+   */
   npm: (runner) => integration(runner, integrationFiles("npm")),
   /** The pictures that cni draws, in headless Chromium. */
   browser: (runner) => integration(runner, integrationFiles("browser")),
@@ -293,17 +317,29 @@ const modes: Readonly<Record<string, Mode>> = {
     if (!(await runner.step("kube-apiserver", build, 10_800_000))) return
     await integration(runner, integrationFiles("kubernetes"))
   },
-  /** The newest containerd, nerdctl, CRI-O and kubelet, which are built when this machine has not got them: that takes three quarters of an hour. */
+  /**
+   * The newest containerd, nerdctl, CRI-O and kubelet, which are built when this machine has not got them: that takes
+   * three quarters of an hour.
+   */
   runtimes,
   /** Packages of a sample of files, read back by the programs of their distributions, and run. */
   release,
   /** The plugins for arm64, under QEMU. */
   arm64: (runner) => integration(runner, integrationFiles("arm64")),
-  /** Archives that are built without a network, from a directory that was filled before, and with what a packager brings. */
+  /**
+   * Archives that are built without a network, from a directory that was filled before, and with what a packager
+   * brings.
+   */
   offline: (runner) => integration(runner, integrationFiles("offline")),
-  /** Integration tests of each plugin and verb with plugins that AddressSanitizer and UndefinedBehaviorSanitizer watch, and calls by chance; with `--sample` a part of them. */
+  /**
+   * Integration tests of each plugin and verb with plugins that AddressSanitizer and UndefinedBehaviorSanitizer watch,
+   * and calls by chance; with `--sample` a part of them.
+   */
   sanitized,
-  /** The long form of what `npm test` has of kills, errors, storms and garbage; with words the files that have one in their path. */
+  /**
+   * The long form of what `npm test` has of kills, errors, storms and garbage; with words the files that have one in
+   * their path.
+   */
   faults,
   /** The tests that hold statements of scripts/test/statements.txt, and what holds each; with `--json` as JSON. */
   conformance,

@@ -20,8 +20,8 @@ const digestOf = (...parts: (string | Uint8Array)[]) => {
 }
 
 /**
- * The digest of what a build in a checkout may depend on: each file that git tracks or would, the compiler, Bun, the settings. Undefined
- * where git does not know the files.
+ * The digest of what a build in a checkout may depend on: each file that git tracks or would, the compiler, Bun, the
+ * settings. Undefined where git does not know the files.
  */
 export async function inputsOf(checkout: string, ...settings: string[]): Promise<string | undefined> {
   const list = ["ls-files", "-z", "--cached", "--others", "--exclude-standard"]

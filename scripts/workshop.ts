@@ -136,8 +136,8 @@ export class Workshop {
   }
 
   /**
-   * A note, elf(5), that names the plugin which an executable is, for `pkg/invoke`. It has the same size in each executable, and nothing
-   * after it moves.
+   * A note, elf(5), that names the plugin which an executable is, for `pkg/invoke`. It has the same size in each
+   * executable, and nothing after it moves.
    */
   note(plugin = ""): string {
     const name = [`.ascii ${quoted(plugin)}`, `.zero ${noteSize - plugin.length}`]
@@ -170,8 +170,8 @@ export class Workshop {
   }
 
   /**
-   * Gives an executable its place in one step. It is written again, whole: what a linker writes in pieces lies in the page
-   * cache in small folios, and each start of it takes more page faults.
+   * Gives an executable its place in one step. It is written again, whole: what a linker writes in pieces lies in the
+   * page cache in small folios, and each start of it takes more page faults.
    */
   finish(linked: string, out: string): void {
     writeFileSync(this.at("whole"), readFileSync(linked), { mode: 0o755 })
@@ -180,8 +180,8 @@ export class Workshop {
 }
 
 /**
- * Names the suite inside each of its executables, by what all of them are made of: two that have the same name are of the same
- * sources, for each way to start and each plugin (`pkg/invoke` goes by that). `script` is the bundle of all
+ * Names the suite inside each of its executables, by what all of them are made of: two that have the same name are of
+ * the same sources, for each way to start and each plugin (`pkg/invoke` goes by that). `script` is the bundle of all
  * programs of the suite.
  */
 function named(script: string, engine: readonly string[], { memory, flags, engineFlags }: Required<Flavour>): string {

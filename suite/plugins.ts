@@ -1,6 +1,6 @@
 /**
- * The table of the plugins: a row registers one. The executables, the lists of names, the schemas, `cni lint`, the manual pages, the
- * lists of `cni graph` and `cni doctor`, and the lists of the tests follow from it.
+ * The table of the plugins: a row registers one. The executables, the lists of names, the schemas, `cni lint`, the
+ * manual pages, the lists of `cni graph` and `cni doctor`, and the lists of the tests follow from it.
  */
 import { dhcp, dhcpKeyDocs, runDhcp } from "../ipam/dhcp/main.ts"
 import dhcpPage from "../ipam/dhcp/README.md" with { type: "text" }
@@ -44,7 +44,9 @@ import { vlan, vlanKeyDocs } from "../plugins/vlan/main.ts"
 import vlanPage from "../plugins/vlan/README.md" with { type: "text" }
 import { flannelKeys, hostLocalKeys, staticKeys } from "./handed-on-keys.ts"
 
-/** The role of a plugin in a chain: it makes an interface, gives addresses, or changes what an earlier plugin has made. */
+/**
+ * The role of a plugin in a chain: it makes an interface, gives addresses, or changes what an earlier plugin has made.
+ */
 export type PluginKind = "interface" | "ipam" | "chained"
 
 /** A row of the table: the plugin, and facts that the plugin itself does not have. */
@@ -117,8 +119,8 @@ export interface DescribedPlugin extends Omit<PluginRow, "plugin" | "page" | "ru
 }
 
 /**
- * Every plugin as the tool knows it. The tool's heap image has what can be reached from its commands: the verbs, a third of all
- * code, cannot be, nor can the pages.
+ * Every plugin as the tool knows it. The tool's heap image has what can be reached from its commands: the verbs, a
+ * third of all code, cannot be, nor can the pages.
  */
 export const describedPlugins: readonly DescribedPlugin[] = plugins.map(
   ({

@@ -16,7 +16,9 @@ export interface NamedContainer {
   readonly attachments: readonly NodeAttachment[]
 }
 
-/** Reads this node's attachments. Throws where the records cannot be read: a container that exists would not be found. */
+/**
+ * Reads this node's attachments. Throws where the records cannot be read: a container that exists would not be found.
+ */
 export function readAttachments(places: NodePlaces): { node: Node; attachments: readonly NodeAttachment[] } {
   const node = readNode(places, { hasRoutes: false })
   const hidden = node.unread.find(({ what }) => what === "cache" || what === "leases")

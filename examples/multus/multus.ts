@@ -8,7 +8,10 @@
 import type { Call, JsonObject, Result } from "libcni/plugin"
 import { CniError, Code, definePlugin, Failures, runPlugin, Undo } from "libcni/plugin"
 
-/** Reads `delegates`, the configurations of other plugins. Throws code 7; for DEL and GC what cannot be read is left out. */
+/**
+ * Reads `delegates`, the configurations of other plugins. Throws code 7; for DEL and GC what cannot be read is left
+ * out.
+ */
 function config(_network: object, { verb, raw }: Pick<Call, "verb" | "raw">): JsonObject[] {
   const given = Array.isArray(raw.delegates) ? raw.delegates : []
   const isConfig = (value: unknown): value is JsonObject => typeof (value as JsonObject | null)?.type === "string"

@@ -121,7 +121,10 @@ async function make(container: Container, rootfs: string, command: readonly stri
   }
 }
 
-/** Ends a container's process and starts it anew, in its network; one that a reboot or a firewall has damaged is made again. */
+/**
+ * Ends a container's process and starts it anew, in its network; one that a reboot or a firewall has damaged is made
+ * again.
+ */
 async function restart(name: string): Promise<void> {
   const container = read(name)
   await crun("delete", "--force", name)

@@ -1,4 +1,7 @@
-/** Packages for arm64 of a sample of the plugins, with the executables that are built for it, read back by the tools of their distributions. */
+/**
+ * Packages for arm64 of a sample of the plugins, with the executables that are built for it, read back by the tools of
+ * their distributions.
+ */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { chmod, mkdir, readdir, readFile } from "node:fs/promises"
 import { join } from "node:path"

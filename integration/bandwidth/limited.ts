@@ -133,7 +133,10 @@ export class Limited implements AsyncDisposable {
   }
 }
 
-/** What macvlan, ipvlan and host-device work with: veth pairs whose far ends are ports of a bridge with the gateway's address. */
+/**
+ * What macvlan, ipvlan and host-device work with: veth pairs whose far ends are ports of a bridge with the gateway's
+ * address.
+ */
 async function addUplinks(host: HostNamespace): Promise<void> {
   await host.exec("ip", ["link", "add", "lan", "up", "type", "bridge"])
   for (const [name, far] of [

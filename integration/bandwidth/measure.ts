@@ -54,8 +54,9 @@ function rateOf(arrivals: readonly [atMs: number, bytes: number][], skip: number
 const ATTEMPTS = 5
 
 /**
- * Transfers until one is within 10 % of the rate. A sender that is held up makes it slower; a receiver that is held up at the
- * start sees at once what has waited, which makes it look faster. Throws when none is: a wrong limit is wrong each time.
+ * Transfers until one is within 10 % of the rate. A sender that is held up makes it slower; a receiver that is held up
+ * at the start sees at once what has waited, which makes it look faster. Throws when none is: a wrong limit is wrong
+ * each time.
  */
 export async function expectRate(bitsPerSecond: number, what: Transfer): Promise<void> {
   const measured: number[] = []

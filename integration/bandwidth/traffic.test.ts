@@ -71,7 +71,8 @@ testWith(["ifb", "tbf"], "after DEL traffic is as fast as ever, in both directio
   expect(await qdiscsOf(limited.host)).toEqual([])
 })
 
-// With its ticks cut to 32 bits the burst would be 155,276 bytes, and the rest would take a quarter of an hour (KW-BW3).
+// With its ticks cut to 32 bits the burst would be 155,276 bytes, and the rest would take a quarter of an hour
+// (KW-BW3).
 testWith(["ifb", "tbf"], "a large burst at a low rate goes at once, whole", async () => {
   await using limited = await Limited.create({ ingressRate: 8000, ingressBurst: 40_000_000 })
   await limited.bandwidth.add()

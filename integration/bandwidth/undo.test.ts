@@ -30,7 +30,8 @@ describe("an ADD that fails leaves nothing, when", () => {
       /"tc qdisc del dev eth0 root" removes it/,
       999,
     ],
-    // After the first direction has been limited: the last free priority of the hook is taken by another kind of filter.
+    // After the first direction has been limited: the last free priority of the hook is taken by another kind of
+    // filter.
     [
       "the filter cannot be added",
       {},

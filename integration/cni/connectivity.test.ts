@@ -417,7 +417,10 @@ for (const { name, plugins, needs, ok, skipped } of kinds) {
   })
 }
 
-/** Starts `cni test` with rules under which it waits for answers for a minute, and waits until its containers are attached. */
+/**
+ * Starts `cni test` with rules under which it waits for answers for a minute, and waits until its containers are
+ * attached.
+ */
 async function startWaiting(lab: NodeLab) {
   await nft(lab, "filter hook forward priority 0", "drop")
   const started = Bun.spawn(lab.commandLine(["test", "pods", "--wait", "60"]), {

@@ -1,4 +1,7 @@
-/** One fault of many containers: one finding, with a number and three names, which one command mends where a command can. */
+/**
+ * One fault of many containers: one finding, with a number and three names, which one command mends where a command
+ * can.
+ */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { extent, isOfMachine, writeSysctl } from "../lab/mod.ts"
 import { NodeLab, podsNetwork } from "./node-lab.ts"

@@ -2,7 +2,10 @@ import { expect, test } from "bun:test"
 import { startDaemon, waitFor } from "../lab/mod.ts"
 import { NodeLab, podsNetwork } from "./node-lab.ts"
 
-/** Ends a line and begins one that a tool could have written, colours it, turns its direction, and is no character of XML. */
+/**
+ * Ends a line and begins one that a tool could have written, colours it, turns its direction, and is no character of
+ * XML.
+ */
 const FORGED = "x\nERROR forged\u2028\u202e\x1b[31m\u200f\ufffe"
 /** What no output of a tool has, but for the newlines of its own. */
 const HIDDEN =

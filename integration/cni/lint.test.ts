@@ -11,7 +11,10 @@ const elder = `#!/bin/sh
 echo '{"cniVersion":"0.4.0","supportedVersions":["0.3.1","0.4.0"]}'
 `
 
-/** A host with an interface `uplink`: it reaches 192.168.77.0/24 by it, and a router has advertised a default route there. */
+/**
+ * A host with an interface `uplink`: it reaches 192.168.77.0/24 by it, and a router has advertised a default route
+ * there.
+ */
 async function hostWithUplink(): Promise<HostNamespace> {
   const host = await HostNamespace.create()
   await host.exec("ip", ["link", "add", "uplink", "type", "veth", "peer", "name", "far"])

@@ -87,7 +87,9 @@ export class NodeLab implements AsyncDisposable {
     return this.host.tryExec(file, words, { env: { ...this.env(), ...env } })
   }
 
-  /** The command line of `cni …` on the node, for a program that is started and not waited for; `under` as for `cni`. */
+  /**
+   * The command line of `cni …` on the node, for a program that is started and not waited for; `under` as for `cni`.
+   */
   commandLine(args: readonly string[], under: readonly string[] = []): string[] {
     return this.host.commandLine([...under, tool, ...args])
   }
@@ -135,7 +137,10 @@ export class NodeLab implements AsyncDisposable {
     return this.#port
   }
 
-  /** Attaches a new pod with one published port, of these protocols, as kubelet would name it; the container has the namespace's name unless it is said. Throws what `cni add` says, with the namespace's name as cause. */
+  /**
+   * Attaches a new pod with one published port, of these protocols, as kubelet would name it; the container has the
+   * namespace's name unless it is said. Throws what `cni add` says, with the namespace's name as cause.
+   */
   async addPod(
     name = "web",
     network = "pods",

@@ -1,6 +1,7 @@
 /**
- * States of a node's packet filter and routes, broken and healthy, and the words of doctor and trace about each of them. Real packets say which
- * it is: doctor finds nothing on a healthy node, and trace never says that a packet arrives where it does not.
+ * States of a node's packet filter and routes, broken and healthy, and the words of doctor and trace about each of
+ * them. Real packets say which it is: doctor finds nothing on a healthy node, and trace never says that a packet
+ * arrives where it does not.
  */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { type ContainerNamespace, chooseIptables, startDaemon, waitFor } from "../lab/mod.ts"

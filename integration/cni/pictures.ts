@@ -1,5 +1,6 @@
 /**
- * Makes the pictures of the pages: runs the commands on a node made of namespaces, and writes docs/pictures. `npm run pictures`; needs root.
+ * Makes the pictures of the pages: runs the commands on a node made of namespaces, and writes docs/pictures. `npm run
+ * pictures`; needs root.
  */
 import { mkdir } from "node:fs/promises"
 import { join } from "node:path"

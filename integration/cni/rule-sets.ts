@@ -1,6 +1,7 @@
 /**
- * The rules that other programs make on a node, in the form in which they load them: chains, their order and their kinds of rules are
- * those of docker 27, ufw 0.36, kube-proxy 1.31, netavark 1.12, firewalld 2.1, Calico 3.28 and Cilium 1.16; names and addresses are made up.
+ * The rules that other programs make on a node, in the form in which they load them: chains, their order and their
+ * kinds of rules are those of docker 27, ufw 0.36, kube-proxy 1.31, netavark 1.12, firewalld 2.1, Calico 3.28 and
+ * Cilium 1.16; names and addresses are made up.
  */
 export interface RuleSet {
   /** For `iptables-restore`. */

@@ -1,4 +1,7 @@
-/** `cni trace` on nodes with services as kube-proxy makes them: by iptables, and by nft. What is read has to be what connections meet. */
+/**
+ * `cni trace` on nodes with services as kube-proxy makes them: by iptables, and by nft. What is read has to be what
+ * connections meet.
+ */
 import { expect, test } from "bun:test"
 import { type ContainerNamespace, startDaemon, testWith, waitFor, writeSysctl } from "../lab/mod.ts"
 import { NodeLab, podsNetwork } from "./node-lab.ts"
@@ -44,7 +47,9 @@ async function probes(lab: NodeLab, pod: ContainerNamespace, to: string, count: 
   return [...found].sort()
 }
 
-/** Rules as kube-proxy's mode iptables writes them, for the service shop/db with these endpoints, and one without any. */
+/**
+ * Rules as kube-proxy's mode iptables writes them, for the service shop/db with these endpoints, and one without any.
+ */
 const byIptables = (endpoints: readonly string[]) => (lab: NodeLab) => {
   const share = (at: number) =>
     at + 1 < endpoints.length

@@ -18,7 +18,9 @@ import { type ContainerSpec, entrypoint, type PodSpec, protectedPaths, readConfl
 /** `<linux/capability.h>` */
 const capabilities = { DAC_OVERRIDE: 1, FOWNER: 3, NET_ADMIN: 12, NET_RAW: 13, SYS_ADMIN: 21, SETFCAP: 31 }
 
-/** Paths of the host that are the kernel's, or that runtimes share with it: no directories of the test stand for them. */
+/**
+ * Paths of the host that are the kernel's, or that runtimes share with it: no directories of the test stand for them.
+ */
 const sharedPaths = /^(\/proc|\/run\/netns$)/
 
 /** Directories by which a runtime on the node finds what the containers write. */
@@ -49,9 +51,9 @@ exec "$@"
 `
 
 /**
- * A node on which nothing was ever installed, and which runs containers of the DaemonSet by their manifest: the command line, the user's
- * capabilities, the mounts, a root that is read-only, and what kubelet masks of /proc and /sys. The directories of the host that the manifest
- * names lie in an empty directory.
+ * A node on which nothing was ever installed, and which runs containers of the DaemonSet by their manifest: the command
+ * line, the user's capabilities, the mounts, a root that is read-only, and what kubelet masks of /proc and /sys. The
+ * directories of the host that the manifest names lie in an empty directory.
  */
 export class FreshNode implements AsyncDisposable {
   readonly host: HostNamespace

@@ -281,7 +281,8 @@ test("with a prefix the daemon finds namespaces below it, and keeps its leases t
   expect(stdout).toContain(newest)
 })
 
-// <https://man7.org/linux/man-pages/man2/accept.2.html>: with EMFILE the connection stays in the queue, and poll(2) reports it at once.
+// <https://man7.org/linux/man-pages/man2/accept.2.html>: with EMFILE the connection stays in the queue, and poll(2)
+// reports it at once.
 test("a daemon without a free descriptor tries to accept once a second, and serves again when a connection ends", async () => {
   await using host = await HostNamespace.create()
   await using directory = await TemporaryDirectory.create()

@@ -3,7 +3,8 @@ import { addressesOf, type Namespace, ping, waitFor } from "../lab/mod.ts"
 import { startDhcpd, startDnsmasq } from "./servers.ts"
 import { Site, type Way } from "./site.ts"
 
-// Clouds lease an address with the mask /32, or with a router in another network: the router is reached on the link first.
+// Clouds lease an address with the mask /32, or with a router in another network: the router is reached on the link
+// first.
 
 const router = "198.51.100.1"
 const onLink = { dst: `${router}/32`, gw: "0.0.0.0", scope: 253 }

@@ -91,7 +91,10 @@ for (;;) {
   writeSync(1, `answered ${type}\n`)
 }
 
-/** A frame that should not be taken: of another transaction, with options that are wrong, cut off, or with bytes by chance in it. */
+/**
+ * A frame that should not be taken: of another transaction, with options that are wrong, cut off, or with bytes by
+ * chance in it.
+ */
 function worse(state: ReturnType<typeof createClient>, type: number, good: Uint8Array): Uint8Array {
   const kind = below(5)
   if (kind === 0) return answer4(state, type, "10.1.2.66", {}, (state.xid ^ (1 << below(31))) >>> 0)

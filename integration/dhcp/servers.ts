@@ -11,8 +11,8 @@ export interface Server extends AsyncDisposable {
 }
 
 /**
- * dnsmasq, for the network 10.1.2.0/24 with addresses from 10.1.2.50 on, or as the options say. Its shortest lease is two
- * minutes.
+ * dnsmasq, for the network 10.1.2.0/24 with addresses from 10.1.2.50 on, or as the options say. Its shortest lease is
+ * two minutes.
  */
 export async function startDnsmasq(
   where: Namespace,
@@ -38,7 +38,10 @@ export interface Subnet {
   readonly more?: readonly string[]
 }
 
-/** ISC's dhcpd for 10.1.2.0/24, which leases for seconds; called again with the same directory, it goes on with its leases. */
+/**
+ * ISC's dhcpd for 10.1.2.0/24, which leases for seconds; called again with the same directory, it goes on with its
+ * leases.
+ */
 export async function startDhcpd(where: Namespace, directory: string, subnet: Subnet = {}): Promise<Server> {
   const { range = ["10.1.2.50", "10.1.2.60"], leaseSeconds = 4, more = ["option routers 10.1.2.1;"] } = subnet
   const config = `
@@ -77,7 +80,10 @@ async function startIsc(where: Namespace, directory: string, family: "4" | "6", 
   return serverOf(await Running.start(where, command, /Server starting service/), path("leases"))
 }
 
-/** What Kea leases in 10.1.2.0/24 or 2001:db8:2::/64; a lease is renewed after half of its seconds, and rebound after three quarters. */
+/**
+ * What Kea leases in 10.1.2.0/24 or 2001:db8:2::/64; a lease is renewed after half of its seconds, and rebound after
+ * three quarters.
+ */
 export interface KeaSubnet {
   readonly leaseSeconds: number
   /** Where it listens besides eth0's multicasts: an address of it, for relays of IPv6. */

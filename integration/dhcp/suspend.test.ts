@@ -5,8 +5,8 @@ import { Sniffer } from "./packets.ts"
 import { startDnsmasq } from "./servers.ts"
 import { Site, startDaemon } from "./site.ts"
 
-// A server counts a lease's time while the client's machine is suspended. CLOCK_BOOTTIME does so as well; CLOCK_MONOTONIC,
-// by which poll(2) waits, stands still.
+// A server counts a lease's time while the client's machine is suspended. CLOCK_BOOTTIME does so as well;
+// CLOCK_MONOTONIC, by which poll(2) waits, stands still.
 
 /** A time namespace in which the machine was suspended for some seconds besides: CLOCK_BOOTTIME alone is ahead. */
 const suspendedFor = (seconds: number) => ["unshare", "--time", "--boottime", String(seconds), "--fork", "--kill-child"]

@@ -139,7 +139,9 @@ function shapeOf(result: PluginResult): string {
 
 const mac = { what: "a MAC", runtimeConfig: { Mac: "0a:00:00:00:00:07" }, seen: '"mac":"0a:00:00:00:00:07"' }
 
-/** Capabilities in capitalised form, as containerd writes the members of structures, and what of them is in the result. */
+/**
+ * Capabilities in capitalised form, as containerd writes the members of structures, and what of them is in the result.
+ */
 const capitalised = [
   ...casesOf([...pluginsAs("interface"), "tuning"], [mac]),
   {

@@ -78,7 +78,8 @@ const losses: {
     takes: isOutOfReach,
   },
   { number: "#23", what: "all files are gone", lose: loseFiles, takes: isFile },
-  // That portmap has switched route_localnet on is written in the rule set alone: the setting stays, and DEL puts its guard back.
+  // That portmap has switched route_localnet on is written in the rule set alone: the setting stays, and DEL puts its
+  // guard back.
   { number: "#23", what: "all rules are gone", lose: loseRules, takes: isLocalnet },
   {
     number: "#23",
@@ -122,7 +123,10 @@ function isOutOfReach(change: Change, { plugin }: Stage): boolean {
   return isLeftToKernel(plugin, change)
 }
 
-/** One of the files that were there before, and have been deleted; or a virtual device, which is not known without its record. */
+/**
+ * One of the files that were there before, and have been deleted; or a virtual device, which is not known without its
+ * record.
+ */
 function isFile(change: Change, { plugin, role }: Stage): boolean {
   const { section, sign } = change
   const isDevice = role === "device" && isLeftToKernel(plugin, change)

@@ -9,7 +9,10 @@ const keysOf: Readonly<Record<string, object>> = {
   firewall: {},
 }
 
-/** What a call did with sockets of the packet filter, by strace(1): their descriptors, and those handed over before they were closed. */
+/**
+ * What a call did with sockets of the packet filter, by strace(1): their descriptors, and those handed over before they
+ * were closed.
+ */
 function filterSockets(trace: string): { opened: string[]; left: string[] } {
   const lines = trace.split("\n").map((line) => line.replace(/^\d+ +/, ""))
   const opened = lines.flatMap((line) => /^socket\(.*NETLINK_NETFILTER\) = (\d+)$/.exec(line)?.[1] ?? [])
@@ -21,8 +24,9 @@ function filterSockets(trace: string): { opened: string[]; left: string[] } {
   return { opened, left }
 }
 
-// Closing a socket of the packet filter waits until the kernel has freed what any process removed just before, and nothing can
-// change rules or delete links at the same time: a burst of DELs is slower with three sockets for each container.
+// Closing a socket of the packet filter waits until the kernel has freed what any process removed just before, and
+// nothing can change rules or delete links at the same time: a burst of DELs is slower with three sockets for each
+// container.
 testPlugins(
   Object.keys(keysOf),
   "%s: DEL opens one socket of the packet filter, and leaves its closing to the kernel",
@@ -60,7 +64,8 @@ const elementsOf: Readonly<Record<string, (index: number, bridge: string) => str
   ],
 }
 
-// The kernel goes on with a list at every receive until its end: after a look at the beginning of 4,000 elements a DEL read them all.
+// The kernel goes on with a list at every receive until its end: after a look at the beginning of 4,000 elements a DEL
+// read them all.
 testPlugins(
   Object.keys(elementsOf),
   "%s: CHECK and DEL receive the same beside 1,000 containers and beside 4,000; DEL leaves each socket's closing to the kernel",

@@ -18,7 +18,10 @@ import {
   testWith,
 } from "../lab/mod.ts"
 
-/** Kernels without IPv6: told so by `ipv6.disable=1`, or without its module, and then there is neither bridge, ipvlan nor VRF. */
+/**
+ * Kernels without IPv6: told so by `ipv6.disable=1`, or without its module, and then there is neither bridge, ipvlan
+ * nor VRF.
+ */
 
 const common = { cniVersion: newest, name: "lab" }
 const ipam = { type: "host-local", ranges: [[{ subnet: "10.22.0.0/24" }]], routes: [{ dst: "0.0.0.0/0" }] }
@@ -29,8 +32,8 @@ const maker = { ...common, type: "ptp", ipam }
 const linked: Record<string, Feature> = { bridge: "bridge", flannel: "bridge" }
 
 /**
- * Other ways of a plugin, beside the keys of the table. iptables is what ptp, firewall and portmap take by themselves in user-mode Linux, which
- * has no nf_tables, and nf_tables under QEMU.
+ * Other ways of a plugin, beside the keys of the table. iptables is what ptp, firewall and portmap take by themselves
+ * in user-mode Linux, which has no nf_tables, and nf_tables under QEMU.
  */
 const variants: Record<string, object[]> = {
   bridge: [{ macspoofchk: true, ipMasqBackend: "iptables" }],

@@ -37,8 +37,8 @@ async function linkOf(where: HostNamespace | ContainerNamespace, name: string): 
 const unused = { mac: "0a:00:00:00:00:07", index: 4002, peer: 4007 }
 
 /**
- * Two pairs with the same indexes at both ends: the container's interface ends in a namespace elsewhere, and "chance0" of
- * the host in another container. By indexes alone they look like one pair.
+ * Two pairs with the same indexes at both ends: the container's interface ends in a namespace elsewhere, and "chance0"
+ * of the host in another container. By indexes alone they look like one pair.
  */
 async function coincide(host: HostNamespace, pod: ContainerNamespace, { mac, index, peer }: typeof unused) {
   const elsewhere = await host.addContainer("elsewhere")

@@ -22,8 +22,9 @@ import {
 /** How many a container makes of each; an emulated machine would take minutes for as many. */
 const MANY = patient(1) > 1 ? 250 : 10_000
 /**
- * A verb's bound. Other programs stretch the time by the clock, and not that on the processor: this one has to keep the bound, the
- * other fifty times the bound. Waits of 25 ms for each link, of which the processor knows nothing, come to more than that.
+ * A verb's bound. Other programs stretch the time by the clock, and not that on the processor: this one has to keep the
+ * bound, the other fifty times the bound. Waits of 25 ms for each link, of which the processor knows nothing, come to
+ * more than that.
  */
 const BOUND_MS = 2000
 
@@ -71,7 +72,10 @@ async function crowd(pod: ContainerNamespace, alias: string): Promise<void> {
   )
 }
 
-/** Fills an interface. Of alternative names one link cannot have more, and of classes the kernel makes 10,000 in minutes only. */
+/**
+ * Fills an interface. Of alternative names one link cannot have more, and of classes the kernel makes 10,000 in minutes
+ * only.
+ */
 async function crowdInterface(pod: ContainerNamespace, name: string): Promise<void> {
   const dev = `dev ${name}`
   await batch(pod, "ip", [

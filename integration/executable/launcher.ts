@@ -5,7 +5,10 @@ import { CProgram } from "../lab/mod.ts"
 /** What a plugin may call on amd64. */
 export const allowedCalls: readonly string[] = [...calls.amd64, ...Object.keys(reserve)].sort()
 
-/** The program `launcher`, which runs others under limits, `launcher.c`. Its filter is that of `host/seccomp.json`, or has `allowed` alone. */
+/**
+ * The program `launcher`, which runs others under limits, `launcher.c`. Its filter is that of `host/seccomp.json`, or
+ * has `allowed` alone.
+ */
 export function buildLauncher(allowed: readonly string[] = allowedCalls): Promise<CProgram> {
   return CProgram.build(join(import.meta.dir, "launcher.c"), [
     `-DCALLS=${allowed.map((name) => `SYS_${name}`).join(",")}`,

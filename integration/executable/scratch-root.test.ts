@@ -50,7 +50,10 @@ const roots: readonly (readonly [string, Unpack])[] = [
   ],
 ]
 
-/** A root directory with the archive's files and the directories that a node has, and a host whose processes see it alone. */
+/**
+ * A root directory with the archive's files and the directories that a node has, and a host whose processes see it
+ * alone.
+ */
 class Root implements AsyncDisposable {
   readonly host: HostNamespace
   readonly #directory: TemporaryDirectory

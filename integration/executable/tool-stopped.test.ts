@@ -9,7 +9,10 @@ const tool = join(builtPlugins, "../cni")
 const hung = "/run/cni/hung"
 
 let host: HostNamespace
-/** Holds the descriptor of a FUSE mount that no program serves: the kernel lets all calls about it wait, for a fatal signal too. */
+/**
+ * Holds the descriptor of a FUSE mount that no program serves: the kernel lets all calls about it wait, for a fatal
+ * signal too.
+ */
 let server: ReturnType<typeof Bun.spawn>
 
 beforeAll(async () => {

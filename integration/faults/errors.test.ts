@@ -44,10 +44,16 @@ function isBetween(share: number): boolean {
   return from <= share && share < to
 }
 
-/** How many points `npm test` tries of a verb; of a plugin that is like another fewer: most of these run in machines, slowly. */
+/**
+ * How many points `npm test` tries of a verb; of a plugin that is like another fewer: most of these run in machines,
+ * slowly.
+ */
 const sample: Readonly<Record<Verb, number>> = { ADD: 8, DEL: 4, CHECK: 1, GC: 2, STATUS: 1 }
 const sampleOfLike: typeof sample = { ADD: 2, DEL: 1, CHECK: 0, GC: 1, STATUS: 0 }
-/** So many points are at hand for each that is tried: a call that a busy machine asked for, such as a second poll(2), may not be made again. */
+/**
+ * So many points are at hand for each that is tried: a call that a busy machine asked for, such as a second poll(2),
+ * may not be made again.
+ */
 const spares = 10
 
 for (const subject of subjects) {

@@ -25,8 +25,8 @@ import { expectClean } from "./between.ts"
 const pairs = 60
 
 /**
- * Has a container change links, addresses and routes without end, so that no list of them is ever consistent, and listeners lose
- * events. It ends with the container's namespace.
+ * Has a container change links, addresses and routes without end, so that no list of them is ever consistent, and
+ * listeners lose events. It ends with the container's namespace.
  */
 async function flood(pod: ContainerNamespace, directory: TemporaryDirectory): Promise<void> {
   const numbers = Array.from({ length: pairs }, (_, at) => at)

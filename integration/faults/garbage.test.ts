@@ -71,7 +71,10 @@ async function run(host: HostNamespace, tally: Tally, cases: readonly Case[]): P
   tally.requireHeld(since)
 }
 
-/** What is there of an attachment after all was deleted: in the container anything, on the host what has its name, a lease, or an end. */
+/**
+ * What is there of an attachment after all was deleted: in the container anything, on the host what has its name, a
+ * lease, or an end.
+ */
 async function expectGone(stage: Stage, ground: Ground, act: () => Promise<void>): Promise<void> {
   const before = [await takeSnapshot(stage.host), await takeSnapshot(ground.pod)] as const
   await act()

@@ -6,7 +6,9 @@ import { asBefore } from "./ways.ts"
 
 useKillAt()
 
-/** What makes an interface that stays, as strace(1) shows it; it does not decode what is sent into another namespace. */
+/**
+ * What makes an interface that stays, as strace(1) shows it; it does not decode what is sent into another namespace.
+ */
 const makes = /RTM_NEWLINK, nlmsg_flags=[^,]*NLM_F_CREATE|nlmsg_type=0x10 [^,]*, nlmsg_flags=[^,]*0x600|TUNSETPERSIST/
 
 for (const plugin of pluginsAs("interface")) {

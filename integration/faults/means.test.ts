@@ -62,7 +62,9 @@ for (const plugin of pluginsAs()) {
   })
 }
 
-/** Whether a call has said nothing since it could not, or has succeeded, or says in one sentence what could not be done. */
+/**
+ * Whether a call has said nothing since it could not, or has succeeded, or says in one sentence what could not be done.
+ */
 async function expectClear(output: PluginOutput, isMute: boolean): Promise<void> {
   if (output.exitCode === 0) return
   if (isMute) {
@@ -76,7 +78,10 @@ async function expectClear(output: PluginOutput, isMute: boolean): Promise<void>
   expect(`${msg} ${details}`).not.toMatch(/TypeError|RangeError|ReferenceError|undefined/)
 }
 
-/** Every verb without something: each does its work or says what it could not, and an ADD that fails has changed nothing. */
+/**
+ * Every verb without something: each does its work or says what it could not, and an ADD that fails has changed
+ * nothing.
+ */
 async function liveOrSay(plugin: string, name: string, mean: Mean): Promise<void> {
   const under = commandWithout([mean], launcher.path, plugin)
   await using stage = await Stage.create(plugin)

@@ -49,7 +49,10 @@ async function look({ host }: Stage): Promise<string> {
   return stdout
 }
 
-/** One call during which a container meddles before the n-th system call, and what is left is deleted. Whether the call lasted as long. */
+/**
+ * One call during which a container meddles before the n-th system call, and what is left is deleted. Whether the call
+ * lasted as long.
+ */
 async function meddleOnce(
   stage: Stage,
   verb: (typeof verbs)[number],
@@ -69,7 +72,8 @@ async function meddleOnce(
   await succeed(attachment.run("GC", { "cni.dev/valid-attachments": [] }))
   await at.maker?.del()
   await stage.host.removeContainer(pod)
-  // What the container has hidden from DEL in another namespace is remembered until the kernel has ended the container's, in its own time.
+  // What the container has hidden from DEL in another namespace is remembered until the kernel has ended the
+  // container's, in its own time.
   const isIdle = async () => {
     await succeed(attachment.run("GC", { "cni.dev/valid-attachments": [] }))
     return (await look(stage)) === idle

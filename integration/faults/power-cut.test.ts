@@ -53,7 +53,8 @@ async function cutOften(host: HostNamespace, disk: FailingDisk): Promise<Cut[]> 
         await disturb(host, chance, `${place}/disk`, `${place}/disk/networks/lab`)
       const before = [...living]
       const image = await disk.cut(done.length)
-      // One cut at least comes right after the journal had the names. Where a sync(2) of the machine came between, another does.
+      // One cut at least comes right after the journal had the names. Where a sync(2) of the machine came between,
+      // another does.
       if (isFirst && (await countTorn(host, image)) === 0) continue
       done.push({ image, living: before.filter((name) => living.has(name)) })
     }

@@ -17,8 +17,8 @@ const plugins = ["bridge", "ptp", "macvlan", "tap", "loopback", "portmap", "fire
 const look = "ip -o link | wc -l; nft list ruleset | grep -c comment; find /var/lib/cni /run/cni -name '10.22.*'"
 
 /**
- * The life of one attachment as a script: a plugin's verbs, after bridge's ADD where it comes after others, each answer in a
- * file of its own. Without prevResult a configuration ends in a key, so that the shell can add one.
+ * The life of one attachment as a script: a plugin's verbs, after bridge's ADD where it comes after others, each answer
+ * in a file of its own. Without prevResult a configuration ends in a key, so that the shell can add one.
  */
 function scriptOf(plugin: string, directory: string, keys: object): string {
   const common = { cniVersion: newest, name: "lab" }

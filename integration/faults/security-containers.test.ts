@@ -259,7 +259,10 @@ test("with thousands of connections of a container in the host's table DEL of an
   })
 })
 
-/** Values for names, in which a part that leads out of a directory, ends a text or begins another command would be an opening. */
+/**
+ * Values for names, in which a part that leads out of a directory, ends a text or begins another command would be an
+ * opening.
+ */
 const hostile = [
   "../../../run/cni/out",
   "..",

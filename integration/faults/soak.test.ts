@@ -146,7 +146,10 @@ class Node implements AsyncDisposable {
   }
 }
 
-/** How long ADD and DEL take on the host that has been in use, to those on one that is new, of two numbers of calls beside each other. */
+/**
+ * How long ADD and DEL take on the host that has been in use, to those on one that is new, of two numbers of calls
+ * beside each other.
+ */
 function ratiosOf(old: Node, fresh: Node, since: number): string {
   const ratio = (ofOld: readonly number[], ofFresh: readonly number[]) => (median(ofOld) / median(ofFresh)).toFixed(2)
   return `ADD ${ratio(old.adds.slice(since), fresh.adds)}, DEL ${ratio(old.dels.slice(since), fresh.dels)}`

@@ -37,7 +37,9 @@ function choose(mayKill: boolean): Choices {
   return { slot, network, verb, fate, kill: mayKill && kills < 15 ? { at, ms: ms + 1 } : undefined }
 }
 
-/** So many steps by all workers, in the order that chance says; saboteurs act at the same time, unless there is none. */
+/**
+ * So many steps by all workers, in the order that chance says; saboteurs act at the same time, unless there is none.
+ */
 async function run(storm: Storm, count: number, scene?: Scene, sabotages?: Map<string, number>): Promise<void> {
   const endings: { at: number; end: Ending }[] = []
   let begun = 0
@@ -63,9 +65,9 @@ async function run(storm: Storm, count: number, scene?: Scene, sabotages?: Map<s
 }
 
 /**
- * What may differ at the end: the pools' cursors and index, new devices in the place of lost ones; of the saboteurs, rule sets
- * that are not there, or are made anew in another order, tables of iptables with nothing in them, and their nonsense, which is
- * left alone.
+ * What may differ at the end: the pools' cursors and index, new devices in the place of lost ones; of the saboteurs,
+ * rule sets that are not there, or are made anew in another order, tables of iptables with nothing in them, and their
+ * nonsense, which is left alone.
  */
 function isExpected({ section, sign, line }: Change, before: Snapshot): boolean {
   if (/^(dev|far)\d+ /.test(line) || line.endsWith(JSON.stringify(nonsense))) return true
@@ -87,7 +89,10 @@ async function leftInside(storm: Storm): Promise<string> {
   return [...told, ...[...calls].map((pod) => `${pod}: ${storm.calls.get(pod)?.join("; ")}`)].join("\n")
 }
 
-/** Takes everything back, as on a node that is given up: DEL of all, each in one call, no bridge, one GC for each network. */
+/**
+ * Takes everything back, as on a node that is given up: DEL of all, each in one call, no bridge, one GC for each
+ * network.
+ */
 async function clear(storm: Storm): Promise<void> {
   expect(await storm.deleteAll(workers)).toEqual([])
   expect(await leftInside(storm)).toBe("")

@@ -21,7 +21,10 @@ async function labWithFirewalld(): Promise<FirewallLab> {
 
 const nothing = { "cni.dev/valid-attachments": [], prevResult: undefined }
 
-/** What is expected of each verb when firewalld fails: ADD and CHECK say so, DEL and GC do their work and say so in one line. */
+/**
+ * What is expected of each verb when firewalld fails: ADD and CHECK say so, DEL and GC do their work and say so in one
+ * line.
+ */
 async function callAll({
   fresh,
   present,

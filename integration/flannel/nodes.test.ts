@@ -13,7 +13,10 @@ const node = (number: number) =>
     FLANNEL_IPMASQ: "true",
   })
 
-/** Joins two nodes as flanneld does with its VXLAN backend: VNI 1, port 8472, no learning, one route for each other node. */
+/**
+ * Joins two nodes as flanneld does with its VXLAN backend: VNI 1, port 8472, no learning, one route for each other
+ * node.
+ */
 async function joinOverlay(nodes: readonly FlannelHost[]): Promise<void> {
   for (const [at, { host }] of nodes.entries()) {
     const vxlan = [

@@ -1,4 +1,7 @@
-/** What a container writes on its links, as others' records or its own: by none of it does it give the host a link, or take another's device. */
+/**
+ * What a container writes on its links, as others' records or its own: by none of it does it give the host a link, or
+ * take another's device.
+ */
 import { expect, describe as group, test } from "bun:test"
 import {
   Attachment,

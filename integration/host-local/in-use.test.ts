@@ -10,7 +10,10 @@ import {
   takeSnapshot,
 } from "../lab/mod.ts"
 
-/** A plugin's network, and two namespaces for one container ID: a container that was started again, and whose old one still lives. */
+/**
+ * A plugin's network, and two namespaces for one container ID: a container that was started again, and whose old one
+ * still lives.
+ */
 async function twoNamespaces(plugin: string) {
   const host = await HostNamespace.create()
   const { keys, setUp } = pluginRow(plugin)

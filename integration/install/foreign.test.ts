@@ -4,7 +4,10 @@ import { join } from "node:path"
 import { pluginNames } from "../../suite/plugins.ts"
 import { builtPlugins, mustRun, runProgram, TemporaryDirectory, waitFor } from "../lab/mod.ts"
 
-/** How other installers replace a file, run in a directory where `theirs/portmap` and `bin` are. Calico's copies, renames, and then sets the mode. */
+/**
+ * How other installers replace a file, run in a directory where `theirs/portmap` and `bin` are. Calico's copies,
+ * renames, and then sets the mode.
+ */
 const installers = {
   cp: "cp theirs/portmap bin/portmap",
   "cp -f": "cp -f theirs/portmap bin/portmap",

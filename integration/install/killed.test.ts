@@ -10,7 +10,10 @@ const changes = ["rename", "unlink", "rmdir", "fsync", "linkat", "fchmodat", "mk
 const [from, to] = Object.values(readShare()).map((share) => Math.round(share * changes.length))
 const kinds = isLong ? changes.slice(from, to) : changes
 
-/** A caller of all names until a file appears: it prints a line for each call that failed, and at last how many there were. */
+/**
+ * A caller of all names until a file appears: it prints a line for each call that failed, and at last how many there
+ * were.
+ */
 const caller = `calls=0
 while [ ! -e stop ]; do
   for name in ${pluginNames.join(" ")}; do

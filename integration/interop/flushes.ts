@@ -37,8 +37,8 @@ class Questions {
 }
 
 /**
- * Flushes all rules twice while the listener runs: port 8080 of a node, which leads to port 80 of the container "web", answers again each
- * time, and never another container.
+ * Flushes all rules twice while the listener runs: port 8080 of a node, which leads to port 80 of the container "web",
+ * answers again each time, and never another container.
  */
 export async function expectAnswersThroughFlushes(host: RuntimeHost): Promise<void> {
   const listen = [join(builtPlugins, "../cni"), "reconcile", "--listen", "--bin-dir", builtPlugins]

@@ -1,4 +1,7 @@
-/** The section "Migrate" of docs/install.md, followed as it stands on nodes whose containers are podman's and containerd's. */
+/**
+ * The section "Migrate" of docs/install.md, followed as it stands on nodes whose containers are podman's and
+ * containerd's.
+ */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { dirname, join } from "node:path"
 import { builtPlugins, EchoPeer, Namespace, outside, patient, programEnv, uplink } from "../lab/mod.ts"
@@ -33,7 +36,10 @@ class InHost extends Namespace {
     this.#file = file
   }
 
-  /** With the machine's files and processes: what enters another process tree is a child, which does not end with its parent. */
+  /**
+   * With the machine's files and processes: what enters another process tree is a child, which does not end with its
+   * parent.
+   */
   commandLine(command: readonly string[]): string[] {
     const file = this.#host.file(this.#file.replace(/^\/var\/run/, "/run"))
     return [Bun.which("nsenter") ?? "nsenter", `--net=${file}`, "--", ...command]
@@ -48,7 +54,10 @@ interface Runtime {
   remove(names: readonly string[]): Promise<unknown>
 }
 
-/** Debian's Go plugins where these runtimes and `cni` look for them. The machine's own directory is read-only for this host. */
+/**
+ * Debian's Go plugins where these runtimes and `cni` look for them. The machine's own directory is read-only for this
+ * host.
+ */
 async function useGoPlugins(host: RuntimeHost): Promise<void> {
   await host.exec("sh", ["-ec", `cp /usr/lib/cni/* ${binDir}/; mount --bind -o ro /usr/lib/cni /usr/lib/cni`])
   await host.exec("mount", ["-t", "tmpfs", "cni-test", "/etc/containerd"])
@@ -69,7 +78,9 @@ async function connectOutside(host: RuntimeHost): Promise<{ other: InHost; peer:
   return { other, peer: await EchoPeer.start(other, { port: 9000 }) }
 }
 
-/** Follows commands of the page while flows are counted: out of one container, and into another by its published port. */
+/**
+ * Follows commands of the page while flows are counted: out of one container, and into another by its published port.
+ */
 async function counting(runtime: Runtime, other: InHost, commands: string): Promise<Flows[]> {
   const { host } = runtime
   const pods = JSON.parse((await host.exec(tool, ["ps", "-o", "json"])).stdout) as {

@@ -65,7 +65,8 @@ test("`podman network reload` brings back what `nft flush ruleset` has taken", a
   await podman.host.exec("nft", ["flush", "ruleset"])
   await podman.run("network", "reload", "web")
   const { stdout: after } = await podman.host.exec("nft", ["list", "ruleset"])
-  // Which links had route_localnet off is not known any more: it has been on since the container started, and that is noted.
+  // Which links had route_localnet off is not known any more: it has been on since the container started, and that is
+  // noted.
   const rules = (text: string) =>
     text
       .replace(/\n\s*elements = { "cni-podman0" }/, "")

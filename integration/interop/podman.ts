@@ -6,8 +6,8 @@ import { confDir, RuntimeHost } from "./runtime-host.ts"
 const confFile = "/run/containers.conf"
 
 /**
- * `network_backend` chooses CNI, `cni_plugin_dirs` the plugins under test. The rest fits containers into this host: limits
- * may not be above those of the test, and the cgroup tree may lack controllers.
+ * `network_backend` chooses CNI, `cni_plugin_dirs` the plugins under test. The rest fits containers into this host:
+ * limits may not be above those of the test, and the cgroup tree may lack controllers.
  */
 const containersConf = (plugins: string) => `
 [network]

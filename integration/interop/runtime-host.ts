@@ -16,15 +16,18 @@ import {
 /** Programs of the host itself, such as `runc` below. */
 const ownPrograms = "/run/bin"
 
-/** The environment of runtimes: programs of the directories that `CNI_RUNTIME_PROGRAMS` lists come before those of Debian. */
+/**
+ * The environment of runtimes: programs of the directories that `CNI_RUNTIME_PROGRAMS` lists come before those of
+ * Debian.
+ */
 export const runtimeEnv: Readonly<Record<string, string>> = {
   ...programEnv,
   PATH: [ownPrograms, process.env.CNI_RUNTIME_PROGRAMS, programEnv.PATH].filter(Boolean).join(":"),
 }
 
 /**
- * runc without shares of the processor, which runtimes ask for and for which the cgroup tree of a test may have no controller, and without a
- * score for the OOM killer below zero, which takes CAP_SYS_RESOURCE.
+ * runc without shares of the processor, which runtimes ask for and for which the cgroup tree of a test may have no
+ * controller, and without a score for the OOM killer below zero, which takes CAP_SYS_RESOURCE.
  */
 const runc = `#!/bin/sh
 for word; do

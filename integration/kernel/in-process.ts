@@ -28,8 +28,9 @@ export interface Answer {
 }
 
 /**
- * Calls a plugin from its sources in this process, whose thread is in the host's network namespace in the meantime: no build, and
- * nothing to start. Throws when it leaves a socket or a namespace open. Files are those of this process, so a plugin that keeps some has to be told a directory of the test's own.
+ * Calls a plugin from its sources in this process, whose thread is in the host's network namespace in the meantime: no
+ * build, and nothing to start. Throws when it leaves a socket or a namespace open. Files are those of this process, so
+ * a plugin that keeps some has to be told a directory of the test's own.
  */
 export function callPlugin<C>(host: Namespace, plugin: Plugin<C>, call: ProcessCall): Answer {
   const { verb, config, pod, containerId = "c1", ifName = "eth0", builtins = {}, write } = call
@@ -55,7 +56,10 @@ export function callPlugin<C>(host: Namespace, plugin: Plugin<C>, call: ProcessC
   return { exitCode: reply.exitCode, json: reply.stdout === "" ? undefined : JSON.parse(reply.stdout), log }
 }
 
-/** Returns the plugin as one that `cni reconcile` never calls: the DEL of others is marked in /run/cni, which is this machine's here. */
+/**
+ * Returns the plugin as one that `cni reconcile` never calls: the DEL of others is marked in /run/cni, which is this
+ * machine's here.
+ */
 function withoutMark<C>(plugin: Plugin<C>): Plugin<C> {
   const { restore: _, ...rest } = plugin as Plugin<C> & { restore?: unknown }
   return rest as Plugin<C>

@@ -1,8 +1,8 @@
 import { type HostNamespace, TemporaryDirectory, waitFor } from "../lab/mod.ts"
 
 /**
- * Gives a table of the host to a process of the test's, as firewalld owns its own (`flags owner`, nft(8)): everyone may list it, and the
- * kernel refuses every other change of it with EPERM. It goes with the scope.
+ * Gives a table of the host to a process of the test's, as firewalld owns its own (`flags owner`, nft(8)): everyone may
+ * list it, and the kernel refuses every other change of it with EPERM. It goes with the scope.
  */
 export class OwnedTable implements AsyncDisposable {
   readonly #owner: Bun.Subprocess<"pipe", "ignore", "inherit">

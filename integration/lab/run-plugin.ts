@@ -32,8 +32,8 @@ export interface PluginOutput extends Output {
 }
 
 /**
- * Runs a plugin inside the host namespace, and returns any answer. Its environment holds `CNI_*` as given and a PATH, and
- * nothing else. `durationMs` contains about a millisecond for entering the namespace.
+ * Runs a plugin inside the host namespace, and returns any answer. Its environment holds `CNI_*` as given and a PATH,
+ * and nothing else. `durationMs` contains about a millisecond for entering the namespace.
  */
 export async function runPlugin(host: HostNamespace, call: PluginCall): Promise<PluginOutput> {
   const [file = "", ...args] = [...(call.under ?? []), call.bin]

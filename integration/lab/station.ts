@@ -47,8 +47,8 @@ export interface Outcome extends Sample {
 
 /**
  * A process that sits inside a namespace and runs jobs there, so that entering the namespace is not part of any time,
- * and so that contenders in namespaces of their own can take turns. It is a small C program (station.c): a process's peak
- * memory, as the kernel tells it, is never less than what its parent had when it started it.
+ * and so that contenders in namespaces of their own can take turns. It is a small C program (station.c): a process's
+ * peak memory, as the kernel tells it, is never less than what its parent had when it started it.
  */
 export class Station implements AsyncDisposable {
   readonly #process: ReturnType<typeof startProgram>
@@ -73,7 +73,9 @@ export class Station implements AsyncDisposable {
     return outcome
   }
 
-  /** Runs chains of jobs, so many at a time. A chain ends with its first failure. Throws when one fails, unless it may. */
+  /**
+   * Runs chains of jobs, so many at a time. A chain ends with its first failure. Throws when one fails, unless it may.
+   */
   async run(
     chains: readonly (readonly Job[])[],
     parallel = 1,

@@ -24,8 +24,8 @@ export class TemporaryDirectory implements AsyncDisposable {
   }
 
   /**
-   * The same for much data: removes first what killed processes have left under this label. A process holds a lock on its directory for as
-   * long as it lives.
+   * The same for much data: removes first what killed processes have left under this label. A process holds a lock on
+   * its directory for as long as it lives.
    */
   static async createLocked(label: string, parent = tmpdir()): Promise<TemporaryDirectory> {
     for (const name of await readdir(parent)) {

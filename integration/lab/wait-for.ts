@@ -6,7 +6,10 @@ export function patient(ms: number): number {
   return ms * (Number(process.env.CNI_TEST_PATIENCE) || 1)
 }
 
-/** How long a test waits for what is to come, before patience: it only ends a test that would hang, since a busy machine takes its time. */
+/**
+ * How long a test waits for what is to come, before patience: it only ends a test that would hang, since a busy machine
+ * takes its time.
+ */
 export const waitLimitMs = 60_000
 
 /** How often a condition is looked at. */
@@ -39,8 +42,8 @@ export async function waitFor<T>(
 }
 
 /**
- * The value of `work`, which a mistake could keep from ever ending: the answer of a peer, the end of a loop. Throws after `deadlineMs` with `what`
- * in the message.
+ * The value of `work`, which a mistake could keep from ever ending: the answer of a peer, the end of a loop. Throws
+ * after `deadlineMs` with `what` in the message.
  * @example await within(reading, "the watch to end")
  */
 export async function within<T>(work: Promise<T>, what: string, deadlineMs = waitLimitMs): Promise<T> {

@@ -38,7 +38,9 @@ export async function createHost(kind: IptablesKind) {
   return { host, internet }
 }
 
-/** Brings the host to where every attachment leaves it: bridge, forwarding, and the empty tables that iptables keeps. */
+/**
+ * Brings the host to where every attachment leaves it: bridge, forwarding, and the empty tables that iptables keeps.
+ */
 export async function settle(
   host: HostNamespace,
   config: Record<string, unknown>,

@@ -2,7 +2,10 @@ import { expect, test } from "bun:test"
 import { Chance, expectUnchanged, isAllocationTrace, isLong, patient, readShare, seed, tellFigure } from "../lab/mod.ts"
 import { MigrateLab, network } from "./migrate-lab.ts"
 
-/** The calls by which `cni migrate` and the plugins that it runs change files, and rules by netlink; and how many there are at most. */
+/**
+ * The calls by which `cni migrate` and the plugins that it runs change files, and rules by netlink; and how many there
+ * are at most.
+ */
 const changes = { mkdirat: 25, fchmodat: 20, fsync: 35, linkat: 17, rename: 40, unlink: 25, rmdir: 13, sendto: 150 }
 
 const all = Object.entries(changes).flatMap(([call, count]) =>

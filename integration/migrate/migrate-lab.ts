@@ -134,7 +134,9 @@ export class MigrateLab implements AsyncDisposable {
     if (exitCode !== 0) throw new Error(`${verb}: ${stdout}${stderr}`)
   }
 
-  /** Counts flows of each family out of one container, and into another by its published port, while something is done. */
+  /**
+   * Counts flows of each family out of one container, and into another by its published port, while something is done.
+   */
   async counting(
     meter: FlowMeter,
     [first, second]: readonly Published[],

@@ -1,4 +1,7 @@
-/** What a chain may have beside a bridge with a masquerade in IPv4: each goes to these plugins and back with its pods running. */
+/**
+ * What a chain may have beside a bridge with a masquerade in IPv4: each goes to these plugins and back with its pods
+ * running.
+ */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { sourcesIn, startFirewalld } from "../firewall/firewalld-lab.ts"
 import { containerdNetwork } from "../interop/networks.ts"
@@ -158,7 +161,8 @@ for (const { what, network, families = ipv4, prepare, holds = async () => {} } o
   )
 
 test("the device of a second shaped interface, which the Go plugin's DEL does not find, goes with the next way back", async () => {
-  // The chain of a masquerade has no name of its own for the second interface in the Go plugins, whose DEL of the first would fail.
+  // The chain of a masquerade has no name of its own for the second interface in the Go plugins, whose DEL of the first
+  // would fail.
   const unmasked = chainOf({ ...bridge, ipMasq: false }, { type: "bandwidth", ...rates })
   await using lab = await MigrateLab.create(unmasked)
   const { host } = lab.node

@@ -101,7 +101,9 @@ async function ask(host: HostNamespace, side: Side, command: string, container: 
   return JSON.parse(stdout)
 }
 
-/** What each side prints of a result: Go's libcni leaves out keys that its version does not know, and adds an empty dns. */
+/**
+ * What each side prints of a result: Go's libcni leaves out keys that its version does not know, and adds an empty dns.
+ */
 function telling(result: unknown): object {
   const { cniVersion, ips, interfaces } = result as {
     cniVersion: string

@@ -33,7 +33,9 @@ async function checkOut(name: string): Promise<string> {
   return copy
 }
 
-/** Runs `npm run archives` in a checkout, in a network namespace without an interface, with an empty cache of builds. */
+/**
+ * Runs `npm run archives` in a checkout, in a network namespace without an interface, with an empty cache of builds.
+ */
 async function buildAlone(copy: string, env: Readonly<Record<string, string>>, ...asked: string[]): Promise<void> {
   const steps = [
     `test -z "$(ip link show up)"`,

@@ -4,7 +4,10 @@ import { hostAddresses, type MappedPod, PortmapLab } from "./portmap-lab.ts"
 
 const mapping = (hostPort: number) => ({ hostPort, containerPort: 80, protocol: "tcp" }) as const
 
-/** Gives the tables the chains of builds up to 0.1.0: at kube-proxy's priority, and with masquerades of all that is translated. */
+/**
+ * Gives the tables the chains of builds up to 0.1.0: at kube-proxy's priority, and with masquerades of all that is
+ * translated.
+ */
 function earlierChains(family: "ip" | "ip6"): string {
   const table = `${family} cni_hostports`
   const chains = ["prerouting", "output"].map(

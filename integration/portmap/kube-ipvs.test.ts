@@ -23,14 +23,20 @@ const mappings = [
   ...service.addresses.map((hostIP) => ({ hostPort: 53, containerPort: 80, protocol: "tcp" as const, hostIP })),
 ] as const
 
-/** Makes the link of kube-proxy's mode ipvs with the service's addresses; any kind will do, and every kernel has bridges. */
+/**
+ * Makes the link of kube-proxy's mode ipvs with the service's addresses; any kind will do, and every kernel has
+ * bridges.
+ */
 async function addServiceLink(host: HostNamespace): Promise<void> {
   await host.exec("ip", ["link", "add", "kube-ipvs0", "up", "type", "bridge"])
   for (const address of service.addresses)
     await host.exec("ip", ["address", "add", address, "dev", "kube-ipvs0", ...(address.includes(":") ? ["nodad"] : [])])
 }
 
-/** Loads the rules that matter here as kube-proxy writes them: first of all it accepts what is for a service (`acceptIPVSTraffic`, pkg/proxy/ipvs/proxier.go). */
+/**
+ * Loads the rules that matter here as kube-proxy writes them: first of all it accepts what is for a service
+ * (`acceptIPVSTraffic`, pkg/proxy/ipvs/proxier.go).
+ */
 async function addServiceRules(host: HostNamespace): Promise<void> {
   for (const [at, program] of ["iptables", "ip6tables"].entries()) {
     const accept = service.ports.map(

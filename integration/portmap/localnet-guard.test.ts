@@ -12,8 +12,8 @@ async function prepareAttack({ namespace }: MappedPod): Promise<void> {
 }
 
 /**
- * How many UDP packets of the container arrive at the host: of two with this source, and then two with its own. Nothing listens
- * there, and the kernel counts.
+ * How many UDP packets of the container arrive at the host: of two with this source, and then two with its own. Nothing
+ * listens there, and the kernel counts.
  */
 async function arrivals(lab: PortmapLab, { namespace }: MappedPod, source: string): Promise<number> {
   const count = async () => {

@@ -121,7 +121,9 @@ export class MappedPod extends ConnectedPod {
   }
 }
 
-/** Whether a change is the guard that DEL and GC leave where route_localnet is on: it may be another program's setting. */
+/**
+ * Whether a change is the guard that DEL and GC leave where route_localnet is on: it may be another program's setting.
+ */
 export function isLocalnetGuard({ line, sign, section }: Change): boolean {
   return sign === "+" && section === "nftables" && / ip cni_hostports( raw| localnet_guarded|$)/.test(line)
 }

@@ -2,7 +2,10 @@ import { join } from "node:path"
 import { askEcho, EchoPeer, type Namespace, outside, ruleBackends, succeed } from "../lab/mod.ts"
 import { hostAddresses, type MappedPod, type PodKeys, type PortMapping, PortmapLab } from "./portmap-lab.ts"
 
-/** The service of the captured rule sets: a NodePort of each family, and ClusterIPs. It leads to the lab's first container. */
+/**
+ * The service of the captured rule sets: a NodePort of each family, and ClusterIPs. It leads to the lab's first
+ * container.
+ */
 export const service = {
   nodePort: 30080,
   clusterIps: ["10.96.0.80", "fd00:96::80"],
@@ -26,12 +29,18 @@ export const greedy: readonly PortMapping[] = [
 /** The modes of kube-proxy that nothing but a packet filter is needed for. */
 export const captured = ["iptables", "nftables"] as const
 
-/** What kube-proxy has written for `service` in one mode: files of this directory, captured by `npm run test:kubernetes`. */
+/**
+ * What kube-proxy has written for `service` in one mode: files of this directory, captured by `npm run
+ * test:kubernetes`.
+ */
 export function capturedFile(mode: (typeof captured)[number], family: "ip" | "ip6"): string {
   return join(import.meta.dir, "kube-proxy", `${mode}.${family}`)
 }
 
-/** The host's rules of kube-proxy as text, without what changes from run to run, and without its counters, which are objects of their own. */
+/**
+ * The host's rules of kube-proxy as text, without what changes from run to run, and without its counters, which are
+ * objects of their own.
+ */
 export async function captureRules(host: Namespace, mode: (typeof captured)[number], family: "ip" | "ip6") {
   const program = family === "ip" ? "iptables-save" : "ip6tables-save"
   const command = mode === "iptables" ? [program] : ["nft", "list", "table", family, "kube-proxy"]

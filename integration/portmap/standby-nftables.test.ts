@@ -57,7 +57,8 @@ test("standing by and taking over cost the same with twenty other mappings and w
     await succeed(crowd.unmap())
   }
   const [few = [], many = []] = counts
-  // Whether the mapping is the last is told by the beginning of a list. The one call that looks at a second list reads the first to its end.
+  // Whether the mapping is the last is told by the beginning of a list. The one call that looks at a second list reads
+  // the first to its end.
   const isReadToItsEnd = (at: number) => at === 2
   for (const [at, { sent, received }] of few.entries()) {
     const more = isReadToItsEnd(at) ? { sent: 1, received: 30 } : { sent: 0, received: 0 }

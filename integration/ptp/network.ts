@@ -20,7 +20,10 @@ export function staticIpam(...addresses: { address: string; gateway?: string }[]
   return { ipam: { type: "static", addresses, routes: [{ dst: "0.0.0.0/0" }, { dst: "::/0" }] } }
 }
 
-/** The main table's routes of a family over a link, as `ip route` prints them, sorted; those of link-local addresses left out. */
+/**
+ * The main table's routes of a family over a link, as `ip route` prints them, sorted; those of link-local addresses
+ * left out.
+ */
 export async function routesOf(where: Namespace, name: string, family: "-4" | "-6"): Promise<string[]> {
   const { stdout } = await where.exec("ip", [family, "route", "show", "dev", name])
   return stdout

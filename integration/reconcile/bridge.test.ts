@@ -103,7 +103,10 @@ interface ShownLink {
   linkinfo?: { info_slave_data?: Record<string, unknown> }
 }
 
-/** What matters of the links: MAC, master, state, addresses but for those that the kernel makes, and how a port is treated. */
+/**
+ * What matters of the links: MAC, master, state, addresses but for those that the kernel makes, and how a port is
+ * treated.
+ */
 async function linksOf(host: HostNamespace): Promise<object[]> {
   const links = await host.json<ShownLink[]>("ip", ["-d", "-j", "address"])
   return links

@@ -1,4 +1,7 @@
-/** Whose attachments `cni reconcile` knows: those of the runtime's cache, of caches below it, and of plugins that delegate. */
+/**
+ * Whose attachments `cni reconcile` knows: those of the runtime's cache, of caches below it, and of plugins that
+ * delegate.
+ */
 import { expect, test } from "bun:test"
 import { chmod, rename, rm } from "node:fs/promises"
 import { podsNetwork } from "../cni/node-lab.ts"

@@ -1,4 +1,7 @@
-/** A container that does what it likes in its namespace: `cni reconcile --containers` ends, changes nothing beside it, and restores the others. */
+/**
+ * A container that does what it likes in its namespace: `cni reconcile --containers` ends, changes nothing beside it,
+ * and restores the others.
+ */
 import { expect, test } from "bun:test"
 import { podsNetwork } from "../cni/node-lab.ts"
 import { type Change, expectUnchanged, isAllocationTrace, patient, takeSnapshot } from "../lab/mod.ts"

@@ -1,6 +1,6 @@
 /**
- * `cni reconcile` ended at one of its system calls, or of those of a plugin that it runs, or with one that fails: it says so, and the next
- * one makes all good. `npm run test:faults -- reconcile/killed-command` has every call.
+ * `cni reconcile` ended at one of its system calls, or of those of a plugin that it runs, or with one that fails: it
+ * says so, and the next one makes all good. `npm run test:faults -- reconcile/killed-command` has every call.
  */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { chmod, rename } from "node:fs/promises"

@@ -1,6 +1,6 @@
 /**
- * The listener ended at one of its system calls, or with one that fails, while the host loses its rules: it goes on, or the one that is
- * started next makes all good. `npm run test:faults -- reconcile` has every call.
+ * The listener ended at one of its system calls, or with one that fails, while the host loses its rules: it goes on, or
+ * the one that is started next makes all good. `npm run test:faults -- reconcile` has every call.
  */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { join } from "node:path"
@@ -40,8 +40,8 @@ class Meeting implements AsyncDisposable {
   }
 
   /**
-   * Runs a listener under a program, loses the rules when it listens, and ends it when they are there again, or, where a call fails for good
-   * (`mayLose`), when it says what it could not make again. Returns what it said.
+   * Runs a listener under a program, loses the rules when it listens, and ends it when they are there again, or, where
+   * a call fails for good (`mayLose`), when it says what it could not make again. Returns what it said.
    */
   async meet(under: readonly string[], mayLose = false): Promise<{ said: string; hasEnded: boolean }> {
     await using listener = await RunningListener.startUnder(this.lab.node, under)

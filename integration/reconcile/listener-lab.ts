@@ -36,7 +36,10 @@ export class RunningListener implements AsyncDisposable {
     return this.said
   }
 
-  /** Starts it under a program, and waits until it listens, as it says or as its record does, cannot write that, or has ended. */
+  /**
+   * Starts it under a program, and waits until it listens, as it says or as its record does, cannot write that, or has
+   * ended.
+   */
   static async startUnder(node: NodeLab, under: readonly string[]): Promise<RunningListener> {
     const record = node.host.file("/run/cni/reconcile.json")
     await rm(record, { force: true })

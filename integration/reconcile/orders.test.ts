@@ -17,7 +17,9 @@ import {
   uplink,
 } from "../lab/mod.ts"
 
-/** What packets do on a node: they leave, come in by a published port, go from pod to pod, and from the host to a pod. */
+/**
+ * What packets do on a node: they leave, come in by a published port, go from pod to pod, and from the host to a pod.
+ */
 const ways = ["out", "in", "pods", "host"] as const
 type Way = (typeof ways)[number]
 
@@ -28,7 +30,10 @@ interface Neighbour {
   start(lab: NodeLab): Promise<unknown>
   /** What pods that are attached while it runs lack. */
   readonly before: Lost
-  /** What pods have lost after it was started behind them: those of this suite until `cni reconcile`, those of the reference plugins for good. */
+  /**
+   * What pods have lost after it was started behind them: those of this suite until `cni reconcile`, those of the
+   * reference plugins for good.
+   */
   readonly after: Lost
 }
 
@@ -145,7 +150,10 @@ class Crossing {
 const rows = neighbours.flatMap((neighbour) =>
   orders.flatMap((order) => (["ours", "reference"] as const).map((suite) => ({ neighbour, order, suite }))),
 )
-/** `npm test` has every sixth of them, so that each order comes with each suite; `npm run test:faults -- reconcile` has all. */
+/**
+ * `npm test` has every sixth of them, so that each order comes with each suite; `npm run test:faults -- reconcile` has
+ * all.
+ */
 const chosen = isLong ? rows : rows.filter((_, at) => at % 6 === (Math.floor(at / 6) * 5 + 5) % 6)
 
 for (const { neighbour, order, suite } of chosen) {

@@ -1,6 +1,7 @@
 /**
- * How long traffic stands still when rules are lost while the listener runs, counted in new flows, one each millisecond. `npm test` looks
- * whether all comes back; `npm run test:faults -- reconcile` does so with 110 containers, and tells the figures.
+ * How long traffic stands still when rules are lost while the listener runs, counted in new flows, one each
+ * millisecond. `npm test` looks whether all comes back; `npm run test:faults -- reconcile` does so with 110 containers,
+ * and tells the figures.
  */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { podsNetwork } from "../cni/node-lab.ts"

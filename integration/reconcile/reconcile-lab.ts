@@ -37,7 +37,10 @@ export interface Published {
   readonly hostPort: number
 }
 
-/** A node whose pods are reached by published ports alone, and leave by the host's address: the other host knows no way to them. */
+/**
+ * A node whose pods are reached by published ports alone, and leave by the host's address: the other host knows no way
+ * to them.
+ */
 export class ReconcileLab implements AsyncDisposable {
   readonly node: NodeLab
   readonly outside: ContainerNamespace
@@ -91,7 +94,10 @@ export class ReconcileLab implements AsyncDisposable {
     }
   }
 
-  /** DEL of these pods, the last ones, leaves the host as it was, but for forwarding, the empty bridge, and the guard of its setting. */
+  /**
+   * DEL of these pods, the last ones, leaves the host as it was, but for forwarding, the empty bridge, and the guard of
+   * its setting.
+   */
   async expectNothingLeft(pods: readonly Published[]): Promise<void> {
     await this.removePods(pods)
     await this.host.tryExec("ip", ["link", "delete", "cni0"])
@@ -211,8 +217,8 @@ export function madeFor({ pod }: Published, plugin: string, what: string, networ
 }
 
 /**
- * Without the record of `route_localnet`: after a flush nothing tells who has switched the setting on, and the record is the careful
- * one.
+ * Without the record of `route_localnet`: after a flush nothing tells who has switched the setting on, and the record
+ * is the careful one.
  */
 export function withoutLocalnetRecord(lines: readonly string[]): string[] {
   return lines.filter((line) => !/"name":"localnet_(links|guarded)"/.test(line))

@@ -1,4 +1,6 @@
-/** Sabotage after sabotage while a listener runs, in an order by chance; the long form goes on for hundreds of rounds. */
+/**
+ * Sabotage after sabotage while a listener runs, in an order by chance; the long form goes on for hundreds of rounds.
+ */
 import { expect, test } from "bun:test"
 import { podsNetwork } from "../cni/node-lab.ts"
 import { runFirewalld, startBus } from "../firewall/firewalld-lab.ts"

@@ -1,13 +1,16 @@
 /**
- * Flows that began while rules were gone: the kernel tracks them without translation, and goes on so for as long as packets come, also
- * once the rules are there again.
+ * Flows that began while rules were gone: the kernel tracks them without translation, and goes on so for as long as
+ * packets come, also once the rules are there again.
  */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { type Namespace, outside, programEnv, TemporaryDirectory, uplink } from "../lab/mod.ts"
 import { RunningListener } from "./listener-lab.ts"
 import { type Published, ReconcileLab } from "./reconcile-lab.ts"
 
-/** Sends a datagram each 20 ms from one port, or goes on with one TCP connection; tells when it has begun, and when it is answered. */
+/**
+ * Sends a datagram each 20 ms from one port, or goes on with one TCP connection; tells when it has begun, and when it
+ * is answered.
+ */
 const program = `
 import socket, sys, time
 kind, address, port = sys.argv[1], sys.argv[2], int(sys.argv[3])

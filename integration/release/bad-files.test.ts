@@ -1,4 +1,7 @@
-/** Files that are half, of another machine, changed, or in the way of others: one clear error, nothing changed, the old suite works. */
+/**
+ * Files that are half, of another machine, changed, or in the way of others: one clear error, nothing changed, the old
+ * suite works.
+ */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { cp, open, readdir, readFile, rename, truncate, writeFile } from "node:fs/promises"
 import { version } from "../../package.json"

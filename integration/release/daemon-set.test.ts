@@ -126,7 +126,8 @@ test("the DaemonSet takes the place of the reference plugins, is upgraded and ro
   const late = await node.runPod("late", { portMappings: [{ containerPort: 80, hostPort: 8081 }] })
   await host.exec("nft", ["flush", "ruleset"])
   expect(await askFromHost(host, "127.0.0.1", 8081)).toBe("late")
-  // And a deleted bridge, with settings below /proc/sys, which no container but a privileged one may write at its usual place.
+  // And a deleted bridge, with settings below /proc/sys, which no container but a privileged one may write at its usual
+  // place.
   await host.exec("ip", ["link", "delete", "cni0"])
   await host.exec("sysctl", ["-w", "net.ipv4.ip_forward=0"])
   expect(await askFromHost(host, "127.0.0.1", 8081)).toBe("late")

@@ -14,7 +14,10 @@ export interface Daemon {
   readonly containerId: string
 }
 
-/** Runs a pod of a DaemonSet as kubelet does: its directories, the init containers one after the other, then the one that stays. */
+/**
+ * Runs a pod of a DaemonSet as kubelet does: its directories, the init containers one after the other, then the one
+ * that stays.
+ */
 export async function runDaemon(containerd: Containerd, pod: PodSpec, image: string): Promise<Daemon> {
   for (const { name, hostPath, configMap } of pod.volumes) {
     if (hostPath?.type === "DirectoryOrCreate") await containerd.host.exec("mkdir", ["-p", hostPath.path])

@@ -2,8 +2,8 @@ import { mkdir } from "node:fs/promises"
 import { mustRun, type Output, programEnv, runProgram, TemporaryDirectory } from "../lab/mod.ts"
 
 /**
- * This machine's Debian as it is installed, with room for changes that go with it: its packages, not its processes, network and /run. `shared`
- * is seen in it as /mnt.
+ * This machine's Debian as it is installed, with room for changes that go with it: its packages, not its processes,
+ * network and /run. `shared` is seen in it as /mnt.
  */
 export async function runInDebian(script: string, shared: string): Promise<Output> {
   await using scratch = await TemporaryDirectory.create("cni-debian")

@@ -15,10 +15,15 @@ import {
   waitFor,
 } from "../lab/mod.ts"
 
-/** What a node has besides Debian's minimal base: what fetches a file, and what makes and looks at network namespaces. */
+/**
+ * What a node has besides Debian's minimal base: what fetches a file, and what makes and looks at network namespaces.
+ */
 const onEachNode = ["ca-certificates", "curl", "iproute2", "iputils-ping"]
 
-/** A minimal Debian with some packages more, which debootstrap makes once for this machine: its directory, which is not to be changed. */
+/**
+ * A minimal Debian with some packages more, which debootstrap makes once for this machine: its directory, which is not
+ * to be changed.
+ */
 export function minimalDebian(...packages: readonly string[]): Promise<string> {
   const all = [...onEachNode, ...packages]
   return cached(`debian-${hashOf(...all).slice(0, 16)}`, async (into) => {
@@ -51,7 +56,10 @@ END
 rpmbuild -bb --quiet --define "_topdir /tmp/rpm" /tmp/system.spec
 rpm --install /tmp/rpm/RPMS/noarch/*.rpm`
 
-/** Makes the root of a host: a layer of memory above a directory that stays as it is. $1 is that directory, $2 an empty one, $3 what is seen as /mnt. */
+/**
+ * Makes the root of a host: a layer of memory above a directory that stays as it is. $1 is that directory, $2 an empty
+ * one, $3 what is seen as /mnt.
+ */
 const makeRoot = `
 mount -t tmpfs -o mode=755 cni-test "$2"
 mkdir "$2/up" "$2/work" "$2/root"
@@ -67,7 +75,8 @@ mount -t tmpfs -o mode=755 cni-test run
 exec chroot . /bin/sh -c 'cd; >/run/is-ready; trap : CHLD; while :; do sleep infinity & wait; done'`
 
 /**
- * A host with a root file system, processes and a network of its own, in which a page is followed: what it changes goes with it. Needs root.
+ * A host with a root file system, processes and a network of its own, in which a page is followed: what it changes goes
+ * with it. Needs root.
  * @example
  * await using host = await FreshRoot.create(await minimalDebian(), release.path)
  * await host.follow("apt-get install /mnt/cni-plugins_0.1.0-1_amd64.deb")
@@ -112,8 +121,8 @@ export class FreshRoot extends Namespace implements AsyncDisposable {
   }
 
   /**
-   * Has bash carry out commands in /root, as a user who pastes them and says yes to what is asked; it stops at the first that fails. Returns how that ended.
-   * `variables` are those that the page has the user set.
+   * Has bash carry out commands in /root, as a user who pastes them and says yes to what is asked; it stops at the
+   * first that fails. Returns how that ended. `variables` are those that the page has the user set.
    */
   tryFollow(commands: string, variables: Readonly<Record<string, string>> = {}): Promise<Output> {
     const env = { ...programEnv, HOME: "/root", TERM: "dumb", ...variables }
@@ -127,7 +136,10 @@ export class FreshRoot extends Namespace implements AsyncDisposable {
     return stdout
   }
 
-  /** The files of the root with their sums and modes, without those of package managers, logs and caches, and of /root, where files were fetched to. */
+  /**
+   * The files of the root with their sums and modes, without those of package managers, logs and caches, and of /root,
+   * where files were fetched to.
+   */
   async files(): Promise<string[]> {
     const passed = [
       "/root",

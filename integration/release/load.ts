@@ -15,7 +15,10 @@ const network = {
   ipam: { type: "host-local", ranges: [[{ subnet: "10.98.0.0/24" }]] },
 }
 
-/** ADD and DEL by a plugin's path, as a runtime calls it, until /run/stop is there. $1 is the lane, $2 the directory of plugins. */
+/**
+ * ADD and DEL by a plugin's path, as a runtime calls it, until /run/stop is there. $1 is the lane, $2 the directory of
+ * plugins.
+ */
 const lane = `
 export CNI_PATH=$2 CNI_IFNAME=eth0 CNI_NETNS=/run/netns/load-$1
 ip netns add load-$1

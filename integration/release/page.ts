@@ -2,8 +2,9 @@ import { join } from "node:path"
 import { root } from "../../scripts/engine.ts"
 
 /**
- * The commands of a section of a page, in fences that begin with "```sh NAME" or "```sh". Those without a name have that of the headline above them. A page's test
- * ends with a look at what is unread: a command that is new, or a name that was changed.
+ * The commands of a section of a page, in fences that begin with "```sh NAME" or "```sh". Those without a name have
+ * that of the headline above them. A page's test ends with a look at what is unread: a command that is new, or a name
+ * that was changed.
  * @example
  * const page = await Page.read("docs/install.md", "Install")
  * await host.follow(page.commands("archive"))
@@ -17,7 +18,10 @@ export class Page {
     this.#fences = fences
   }
 
-  /** Reads the section of a page, by its path in this project and the section's headline. Throws when two fences have one name. */
+  /**
+   * Reads the section of a page, by its path in this project and the section's headline. Throws when two fences have
+   * one name.
+   */
   static async read(path: string, headline: string): Promise<Page> {
     const text = await Bun.file(join(root, path)).text()
     const section = text.split(/^(?=## )/m).find((part) => part.startsWith(`## ${headline}\n`))

@@ -29,8 +29,8 @@ const sampleOf = (files: readonly StagedFile[]) =>
   files.filter(({ kind, name }) => kind !== "plugin" || samplePlugins.includes(name))
 
 /**
- * Makes a release in a directory: archive and image with all plugins, the image with the agent, packages with those of the sample; those for arm64 are of this
- * machine's files. Returns the names of its files.
+ * Makes a release in a directory: archive and image with all plugins, the image with the agent, packages with those of
+ * the sample; those for arm64 are of this machine's files. Returns the names of its files.
  */
 async function makeRelease(directory: string, files: readonly StagedFile[]): Promise<string[]> {
   const source = await findSource(root)
@@ -43,8 +43,8 @@ async function makeRelease(directory: string, files: readonly StagedFile[]): Pro
 }
 
 /**
- * Makes in a directory, which has a release, the files of a later version for amd64, whose executables end with its name, behind what is
- * loaded; an image for arm64; and sums of all.
+ * Makes in a directory, which has a release, the files of a later version for amd64, whose executables end with its
+ * name, behind what is loaded; an image for arm64; and sums of all.
  */
 async function makeLater(directory: string, files: readonly StagedFile[]): Promise<void> {
   await using scratch = await TemporaryDirectory.create("cni-later", directory)
@@ -79,7 +79,10 @@ export interface Made extends AsyncDisposable {
   readonly path: string
 }
 
-/** The directory that `npm run test:release` has made for all tests, `CNI_TEST_RELEASE`; without it one is made for this test. */
+/**
+ * The directory that `npm run test:release` has made for all tests, `CNI_TEST_RELEASE`; without it one is made for this
+ * test.
+ */
 export async function madeFiles(which: "release" | "upgrade"): Promise<Made> {
   const made = process.env.CNI_TEST_RELEASE
   if (made) return { path: join(made, which), [Symbol.asyncDispose]: async () => {} }

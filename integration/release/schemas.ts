@@ -3,7 +3,10 @@ import type { ValidateFunction } from "ajv"
 import Ajv from "ajv/dist/2020.js"
 import { cached, run } from "../../scripts/engine.ts"
 
-/** A package of the Python index with the JSON Schemas of Kubernetes' objects, made from its OpenAPI definitions; its program is not used. */
+/**
+ * A package of the Python index with the JSON Schemas of Kubernetes' objects, made from its OpenAPI definitions; its
+ * program is not used.
+ */
 const published = "kubernetes-validate==1.37.0"
 
 /** Where the schemas of a version are: those that refuse unknown keys. */

@@ -7,7 +7,10 @@ import { confDir, RuntimeHost, runtimeEnv } from "../interop/runtime-host.ts"
 
 const storage = { root: "/run/storage", runroot: "/run/storage-run" }
 
-/** What has to be said besides the defaults: state in memory, no seccomp and no AppArmor, and pods that fit into a test's cgroups. */
+/**
+ * What has to be said besides the defaults: state in memory, no seccomp and no AppArmor, and pods that fit into a
+ * test's cgroups.
+ */
 const crioConf = `
 [crio]
 root = "${storage.root}"

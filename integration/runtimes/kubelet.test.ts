@@ -1,4 +1,7 @@
-/** kubelet by itself, without an API server: it runs the pods whose manifests lie in a directory, by containerd, and containerd calls the plugins. */
+/**
+ * kubelet by itself, without an API server: it runs the pods whose manifests lie in a directory, by containerd, and
+ * containerd calls the plugins.
+ */
 import { expect, test } from "bun:test"
 import { mkdir, rm } from "node:fs/promises"
 import { join } from "node:path"
@@ -15,7 +18,10 @@ const rootDir = "/var/lib/kubelet"
 /** The port at which kubelet tells what it runs, without asking who wants to know. */
 const port = 10255
 
-/** What a kubelet of a test has instead of its defaults: no API server, no part of the cgroup tree, and a disk that is never full. */
+/**
+ * What a kubelet of a test has instead of its defaults: no API server, no part of the cgroup tree, and a disk that is
+ * never full.
+ */
 const configuration = {
   apiVersion: "kubelet.config.k8s.io/v1beta1",
   kind: "KubeletConfiguration",

@@ -1,4 +1,7 @@
-/** nerdctl, which makes networks of its own out of bridge, portmap, firewall and tuning, and calls the plugins by itself. */
+/**
+ * nerdctl, which makes networks of its own out of bridge, portmap, firewall and tuning, and calls the plugins by
+ * itself.
+ */
 import { expect, test } from "bun:test"
 import { askFromHost, askName, imageName } from "../interop/busybox.ts"
 import { Containerd } from "../interop/containerd.ts"

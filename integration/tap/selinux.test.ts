@@ -20,7 +20,8 @@ import {
 
 const { network } = interfacePlugin("tap")
 
-// A kernel that has been given no policy knows these contexts, and allows everything: security/selinux/include/initial_sid_to_string.h
+// A kernel that has been given no policy knows these contexts, and allows everything:
+// security/selinux/include/initial_sid_to_string.h
 const [own, asked] = ["kernel", "unlabeled"]
 
 /** The contexts of the processes that make a tap at this moment. */

@@ -53,8 +53,8 @@ export class TapUser implements AsyncDisposable {
   }
 
   /**
-   * Sends a frame, as hex digits, until one comes that is looked for, here or at another tap: the kernel takes a moment to
-   * see that a tap is in use.
+   * Sends a frame, as hex digits, until one comes that is looked for, here or at another tap: the kernel takes a moment
+   * to see that a tap is in use.
    */
   async ask(frame: string, isWanted: (frame: string) => boolean, at: TapUser = this): Promise<string> {
     const asking = setInterval(() => {

@@ -1,6 +1,7 @@
 /**
- * Records what this version leaves on a node: `bun integration/upgrade/record.ts` writes `integration/upgrade/VERSION.json`. It is run
- * once for each release, before it is tagged, as root after `npm run build`; a recording is never made again after that.
+ * Records what this version leaves on a node: `bun integration/upgrade/record.ts` writes
+ * `integration/upgrade/VERSION.json`. It is run once for each release, before it is tagged, as root after `npm run
+ * build`; a recording is never made again after that.
  */
 import { join } from "node:path"
 import { version } from "../../package.json"
@@ -101,7 +102,10 @@ async function recordAddresses(namespace: Namespace): Promise<string[]> {
   )
 }
 
-/** The routes of the main table, those over a gateway last. What the kernel has made by itself goes first: a plugin may have deleted it. */
+/**
+ * The routes of the main table, those over a gateway last. What the kernel has made by itself goes first: a plugin may
+ * have deleted it.
+ */
 async function recordRoutes(namespace: Namespace): Promise<string[]> {
   type Route = Readonly<Record<"dst" | "gateway" | "dev" | "scope" | "prefsrc" | "protocol" | "metric", string>>
   const lines: string[] = []

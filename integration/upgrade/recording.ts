@@ -4,9 +4,9 @@ import { type ContainerNamespace, type HostNamespace, mustRun, type Snapshot, ta
 import { setUpNetworks } from "./networks.ts"
 
 /**
- * What a version of the suite has left on a node with one running container for each network: files, rules, links, as the commands that make
- * the same again. In all texts `{{netns:NAME}}` stands for the path of a container's namespace, `{{inode:NAME}}` for the number that the
- * kernel gives it, `{{boot}}` for the boot id: these are of the node.
+ * What a version of the suite has left on a node with one running container for each network: files, rules, links, as
+ * the commands that make the same again. In all texts `{{netns:NAME}}` stands for the path of a container's namespace,
+ * `{{inode:NAME}}` for the number that the kernel gives it, `{{boot}}` for the boot id: these are of the node.
  */
 export interface Recording {
   readonly version: string
@@ -47,7 +47,9 @@ export async function placeholders(
   return [...(await Promise.all(ofContainers)).flat(), [boot, "{{boot}}"], [inode, "{{inode:host}}"]]
 }
 
-/** The sections that a recording has. CHECK judges the settings of links, and the other sections are the kernel's own. */
+/**
+ * The sections that a recording has. CHECK judges the settings of links, and the other sections are the kernel's own.
+ */
 const sections = [
   "addresses",
   "IPv4 routes",
@@ -73,8 +75,9 @@ export async function snapshotsOf(host: HostNamespace, containers: Containers): 
 }
 
 /**
- * Not compared: the seal of a store's index, which is made of inodes and times that nothing can set, and the checksums beside it; directories
- * in which files are drafted; the tables of iptables as nf_tables has them, which iptables-save tells as well.
+ * Not compared: the seal of a store's index, which is made of inodes and times that nothing can set, and the checksums
+ * beside it; directories in which files are drafted; the tables of iptables as nf_tables has them, which iptables-save
+ * tells as well.
  */
 const isKept = (line: string) =>
   !/\/\.index\/(seal|owners-\w+|new\/)|^\/var\/lib\/cni\/locks\/$|^(table|chain|rule) ip6? (filter|nat|mangle|raw)\b/.test(

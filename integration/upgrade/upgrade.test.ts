@@ -39,7 +39,10 @@ const nodes = recordings.flatMap(([version, recording]) => [
   { title: `a version after ${version}`, recording, change: later },
 ])
 
-/** The lines of a host that speak of a container: its name, its addresses, its end of a pair; the place in a range stays on purpose, notes of rules until the next boot. */
+/**
+ * The lines of a host that speak of a container: its name, its addresses, its end of a pair; the place in a range stays
+ * on purpose, notes of rules until the next boot.
+ */
 async function linesAboutContainers(host: HostNamespace): Promise<string[]> {
   const all = Object.entries(await takeSnapshot(host)).flatMap(([section, lines]) =>
     lines
@@ -106,7 +109,8 @@ test.each(nodes)(
     for (const [name, container] of containers) await call(host, "check", name, container)
     // The next ADD by iptables removes the record of an interface that is gone.
     const isRecord = ({ line }: Change) => line.startsWith("set ip cni_hostports localnet_links element")
-    // The first ADD or DEL of portmap replaces the chains and rules of its tables, `integration/portmap/earlier-table.test.ts`.
+    // The first ADD or DEL of portmap replaces the chains and rules of its tables,
+    // `integration/portmap/earlier-table.test.ts`.
     const isReplaced = ({ line }: Change) =>
       /^(chain|rule) ip6? cni_hostports (hostports|prerouting|output|postrouting) /.test(line)
     const isExpected = (change: Change) => isAllocationTrace(change) || isRecord(change) || isReplaced(change)

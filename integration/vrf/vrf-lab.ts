@@ -115,7 +115,10 @@ function bare(line: string): string {
     .trim()
 }
 
-/** The routes of a container's interface on the network of this number, but for the default routes and what is the kernel's. */
+/**
+ * The routes of a container's interface on the network of this number, but for the default routes and what is the
+ * kernel's.
+ */
 export function routesOn(number: number, ifName = `eth${number}`): string[] {
   return [
     `10.${number}.0.0/16 ${ifName}`,

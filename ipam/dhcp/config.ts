@@ -123,7 +123,10 @@ export const CLIENT_IDENTIFIER = 61
 
 /** The default requests of upstream's plugin. */
 const upstreamRequests = [3, 1]
-/** Further requests: name servers, domain, MTU, time servers, search list; RFC 2132, 3397. Classless routes come first, RFC 3442. */
+/**
+ * Further requests: name servers, domain, MTU, time servers, search list; RFC 2132, 3397. Classless routes come first,
+ * RFC 3442.
+ */
 const ourRequests = [6, 15, 26, 42, 119]
 const CLASSLESS_ROUTES = 121
 /** The requests of upstream's client library when the list is empty: subnet mask, routers, domain, name servers. */
@@ -133,8 +136,8 @@ const fallbackRequests = [1, 3, 15, 6]
 export type DhcpConfig = ReturnType<typeof parseDhcpConfig>
 
 /**
- * Reads the configuration and `CNI_ARGS`. Throws code 7 with the key; with `lenient`, for DEL and GC, a wrong key counts as absent. Text
- * in `CNI_ARGS` that is not a pair is ignored, as upstream does.
+ * Reads the configuration and `CNI_ARGS`. Throws code 7 with the key; with `lenient`, for DEL and GC, a wrong key
+ * counts as absent. Text in `CNI_ARGS` that is not a pair is ignored, as upstream does.
  */
 export function parseDhcpConfig(raw: JsonObject, args: string, lenient = false) {
   const ipam = attempt(
@@ -184,7 +187,10 @@ function attempt<T>(lenient: boolean, otherwise: () => T, read: () => T): T {
   }
 }
 
-/** The client identifier of an attachment as hexadecimal digits, with its type byte: upstream's, so that a switch keeps addresses. */
+/**
+ * The client identifier of an attachment as hexadecimal digits, with its type byte: upstream's, so that a switch keeps
+ * addresses.
+ */
 export function clientIdOf(key: string): string {
   return `00${toHex(encodeUtf8(key).subarray(0, 254))}`
 }

@@ -21,7 +21,10 @@ const PATIENCE_MS = 30_000
 /** How long to wait for a lease by default: longer than a daemon tries, upstream's too. */
 const LEASE_PATIENCE_MS = 300_000
 
-/** Address management by the DHCP servers of the container's network. A daemon on the host keeps the leases; this plugin calls it. */
+/**
+ * Address management by the DHCP servers of the container's network. A daemon on the host keeps the leases; this plugin
+ * calls it.
+ */
 export const dhcp = definePlugin<DhcpConfig>({
   name: "dhcp",
   fields: dhcpFields,
@@ -79,7 +82,10 @@ function collectGarbage(call: Call, config: DhcpConfig): void {
   }
 }
 
-/** For as long as no daemon answers, what it would do is done here, with its journal: a container's end must not wait for it. */
+/**
+ * For as long as no daemon answers, what it would do is done here, with its journal: a container's end must not wait
+ * for it.
+ */
 function withOrWithoutDaemon(call: Call, config: DhcpConfig, method: Method, act: (service: Service) => void): void {
   try {
     callDaemon({ socketPath: config.daemonSocketPath, patienceMs: PATIENCE_MS }, method, argumentsOf(call))
@@ -89,7 +95,10 @@ function withOrWithoutDaemon(call: Call, config: DhcpConfig, method: Method, act
   }
 }
 
-/** Does a call of the daemon with its journal. Returns false when there is no journal. Throws code 11 when a daemon holds it. */
+/**
+ * Does a call of the daemon with its journal. Returns false when there is no journal. Throws code 11 when a daemon
+ * holds it.
+ */
 function actOnJournal(log: (line: string) => void, act: (service: Service) => void): boolean {
   const env = hostEnvironment(parseOptions([]), log)
   const { journal } = env

@@ -7,7 +7,9 @@ import { TemporaryStore } from "./testing/temporary-store.ts"
 
 const ranges = [{ subnet: "10.0.0.0/24" }]
 
-/** A process that holds the lock until its stdin is closed, with the program that upstream's lock is compatible with. */
+/**
+ * A process that holds the lock until its stdin is closed, with the program that upstream's lock is compatible with.
+ */
 async function holder(directory: string) {
   const command = ["flock", `${directory}/lock`, "sh", "-c", "echo locked; read -r _; sleep 0.05"]
   const child = Bun.spawn(command, { stdin: "pipe", stdout: "pipe" })

@@ -10,7 +10,10 @@ import { everyKept, type Kept, TornDisk } from "./testing/torn-disk.ts"
 const gone = { path: "/proc/self/ns/none", identity: "0:0" }
 const former = { bootId: "boot-0" }
 
-/** What a boot does until its power goes: addresses go round, so that some have had two owners, and there are more than one at a time. */
+/**
+ * What a boot does until its power goes: addresses go round, so that some have had two owners, and there are more than
+ * one at a time.
+ */
 function work(store: TemporaryStore, hasLinks: boolean): TornDisk {
   mkdirSync(store.directory, { recursive: true })
   const disk = new TornDisk(store.directory)

@@ -24,7 +24,9 @@ export interface StoreOptions {
   readonly lockDeadlineMs?: number
 }
 
-/** The files and the lock of a network's reservations: a directory with a file for each address, in upstream's layout. */
+/**
+ * The files and the lock of a network's reservations: a directory with a file for each address, in upstream's layout.
+ */
 export class Store {
   readonly directory: string
   readonly files: Files

@@ -95,10 +95,10 @@ export const staticKeyDocs: readonly KeyDoc[] = [
 export type StaticConfig = ReturnType<typeof parseStaticConfig>
 
 /**
- * Reads the configuration. The addresses are `ipam.addresses` and those of `IP` in `CNI_ARGS`, unless `args.cni.ips` has
- * any, or, before all, `runtimeConfig.ips`. Entries that these replace are not looked at: they may be placeholders. An address without
- * a prefix length gets that of the network of `ipam.addresses` which holds it. Throws code 7 that names the address; code 4
- * for `CNI_ARGS`. DEL and GC read nothing: there is nothing to be cleaned up.
+ * Reads the configuration. The addresses are `ipam.addresses` and those of `IP` in `CNI_ARGS`, unless `args.cni.ips`
+ * has any, or, before all, `runtimeConfig.ips`. Entries that these replace are not looked at: they may be placeholders.
+ * An address without a prefix length gets that of the network of `ipam.addresses` which holds it. Throws code 7 that
+ * names the address; code 4 for `CNI_ARGS`. DEL and GC read nothing: there is nothing to be cleaned up.
  */
 export function parseStaticConfig(
   network: NetworkConfig,

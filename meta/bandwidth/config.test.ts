@@ -107,7 +107,8 @@ describe("subnets", () => {
     expect(read({ unshapedSubnets: [] }).subnets).toBeUndefined()
   })
 
-  // The keys are those of `u32 match ip src 10.1.0.0/16` and `match ip6 dst fd00:1::/56`, see pkg/netlink/filters.test.ts.
+  // The keys are those of `u32 match ip src 10.1.0.0/16` and `match ip6 dst fd00:1::/56`, see
+  // pkg/netlink/filters.test.ts.
   test("become filters for the peer's address, to the class that is not the default one", () => {
     const limit = { rate: 1, burst: 1 }
     const v6 = { ip: Uint8Array.fromHex("fd000001000000000000000000000000"), prefix: 56 }

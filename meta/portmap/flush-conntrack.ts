@@ -13,9 +13,9 @@ import {
 } from "./mapping.ts"
 
 /**
- * Flushes the conntrack entries of UDP to the mapped ports that are from before the mappings, or of others: for as long as
- * packets come, the kernel would go on as with the first of them. Entries for other hosts' ports stay, and so do those to
- * addresses that are `ahead`: where ports lead for which the mappings stand by. Throws `NetlinkError`.
+ * Flushes the conntrack entries of UDP to the mapped ports that are from before the mappings, or of others: for as long
+ * as packets come, the kernel would go on as with the first of them. Entries for other hosts' ports stay, and so do
+ * those to addresses that are `ahead`: where ports lead for which the mappings stand by. Throws `NetlinkError`.
  */
 export function flushOlderEntries(
   socket: NetlinkSocket,

@@ -28,20 +28,24 @@ import {
   switchLocalnetOn,
 } from "./route-localnet.ts"
 
-/** The link that kube-proxy gives the addresses of all services in its mode ipvs (`defaultDummyDevice`, pkg/proxy/ipvs/proxier.go). */
+/**
+ * The link that kube-proxy gives the addresses of all services in its mode ipvs (`defaultDummyDevice`,
+ * pkg/proxy/ipvs/proxier.go).
+ */
 const KUBE_IPVS_LINK = "kube-ipvs0"
 
 /**
- * Returns whether the addresses of services are addresses of the host, where `fib daddr type local` takes them for the host's own. Only
- * the table `nat` of iptables knows which of them are a service's: kube-proxy accepts these at its beginning.
+ * Returns whether the addresses of services are addresses of the host, where `fib daddr type local` takes them for the
+ * host's own. Only the table `nat` of iptables knows which of them are a service's: kube-proxy accepts these at its
+ * beginning.
  */
 export function hasServiceAddresses(): boolean {
   return exists(sysctlPath(`net/ipv4/conf/${KUBE_IPVS_LINK}`)) // the cheapest question; every link with an MTU for IPv4 has the directory
 }
 
 /**
- * Returns the backend for what a configuration asks for: iptables while kube-proxy works in mode ipvs, since a mapping in nf_tables would
- * take the traffic of services. Throws `CniError` where the configuration asks for nftables then.
+ * Returns the backend for what a configuration asks for: iptables while kube-proxy works in mode ipvs, since a mapping
+ * in nf_tables would take the traffic of services. Throws `CniError` where the configuration asks for nftables then.
  */
 export function chooseBackend(asked: Backend | undefined): Backend | undefined {
   if (asked === "iptables" || !hasServiceAddresses()) return asked
@@ -55,7 +59,10 @@ export function chooseBackend(asked: Backend | undefined): Backend | undefined {
   )
 }
 
-/** Returns what is to be mapped. `findLink` returns the interface that has to let 127.0.0.1 through to the container, if there is one. */
+/**
+ * Returns what is to be mapped. `findLink` returns the interface that has to let 127.0.0.1 through to the container, if
+ * there is one.
+ */
 export function portmapSpec(
   { owner, netns }: { owner: Owner; netns: string },
   config: PortmapConfig,
@@ -101,8 +108,9 @@ export class Hostports implements Disposable {
   }
 
   /**
-   * Maps the ports, and last switches `route_localnet` on, which opens what the rules guard. Returns the addresses of other attachments
-   * of the container that have some of these ports: for these ports the new mappings stand by. Throws `CniError`.
+   * Maps the ports, and last switches `route_localnet` on, which opens what the rules guard. Returns the addresses of
+   * other attachments of the container that have some of these ports: for these ports the new mappings stand by. Throws
+   * `CniError`.
    */
   add(
     spec: PortmapSpec,
@@ -123,7 +131,10 @@ export class Hostports implements Disposable {
     return backend
   }
 
-  /** Removes the mappings of an attachment, and its conntrack entries of UDP. Call it last. Throws `CniError` after all steps. */
+  /**
+   * Removes the mappings of an attachment, and its conntrack entries of UDP. Call it last. Throws `CniError` after all
+   * steps.
+   */
   remove(owner: Owner, hints: HostportHints): void {
     const failures = new Failures()
     this.#rules.remove(owner, hints, failures)
@@ -144,7 +155,10 @@ export class Hostports implements Disposable {
     failures.throwIfAny()
   }
 
-  /** Guards the interfaces that have `route_localnet` on, and records them: the removal of the last mapping reads the record. */
+  /**
+   * Guards the interfaces that have `route_localnet` on, and records them: the removal of the last mapping reads the
+   * record.
+   */
   #restoreGuardOf(hints: HostportHints, failures: Failures): void {
     const socket = this.#filter?.socket
     failures.attempt("guard 127.0.0.0/8", () => {
@@ -153,7 +167,10 @@ export class Hostports implements Disposable {
     })
   }
 
-  /** The mappings in the hints may have been in iptables, or in a table that was flushed since: their flows are flushed too. */
+  /**
+   * The mappings in the hints may have been in iptables, or in a table that was flushed since: their flows are flushed
+   * too.
+   */
   #finish({ addresses, mappings }: HostportHints, failures: Failures): void {
     const removed = [...this.#all.deleted, ...dnatMappings(addresses, mappings)]
     const { stillOn } = this.#all
@@ -187,8 +204,8 @@ export class Hostports implements Disposable {
   }
 
   /**
-   * Restores the guard of 127.0.0.0/8 for these interfaces, whose `route_localnet` is on. Returns whether it was missing; false also
-   * where the kernel has no nf_tables to guard it by.
+   * Restores the guard of 127.0.0.0/8 for these interfaces, whose `route_localnet` is on. Returns whether it was
+   * missing; false also where the kernel has no nf_tables to guard it by.
    */
   restoreGuard(open: readonly string[]): boolean {
     return this.#filter !== undefined && restoreGuard(this.#filter.socket, open)

@@ -74,7 +74,9 @@ export interface PortmapSpec {
   markMasqBit: number
   /** For iptables: an existing chain that sets such a mark; its owner then does the masquerade, too. */
   externalSetMarkChain: string | undefined
-  /** The interface that needs `route_localnet` and outlives the container: the setting is not to outlive the mappings. */
+  /**
+   * The interface that needs `route_localnet` and outlives the container: the setting is not to outlive the mappings.
+   */
   localnetLink: string | undefined
   /** The interface that needs `route_localnet`, also where it is the container's alone. */
   openedLink: string | undefined
@@ -135,14 +137,15 @@ export function isLoopback(ip: Uint8Array): boolean {
 }
 
 /**
- * Returns whether the container that holds a port is provably gone: nothing is left at the path of its namespace, and no interface
- * of the host has its name as alias, as those of our plugins have; one that has it may take two seconds to go. The device of
- * bandwidth does not count, since it stays until DEL or GC. In doubt it returns false.
+ * Returns whether the container that holds a port is provably gone: nothing is left at the path of its namespace, and
+ * no interface of the host has its name as alias, as those of our plugins have; one that has it may take two seconds to
+ * go. The device of bandwidth does not count, since it stays until DEL or GC. In doubt it returns false.
  */
 export function isHolderGone(comment: string | undefined, netns: string | undefined): boolean {
   if (comment === undefined || netns === undefined || !isNothingAt(netns)) return false
   using host = RouteSocket.open()
-  // Of other kinds are the device of bandwidth, and hardware that a container has renamed before the kernel put it here.
+  // Of other kinds are the device of bandwidth, and hardware that a container has renamed before the kernel put it
+  // here.
   const isUnlinked = () =>
     !listLinks(host).some(({ kind, attributes }) => kind === "veth" && attributes.alias === comment)
   if (isUnlinked()) return true

@@ -17,7 +17,10 @@ import {
 
 type Ours = Restorable<PortmapConfig>
 
-/** Restores published ports, the guard of `route_localnet`, and last the setting itself, which opens what the guard closes. */
+/**
+ * Restores published ports, the guard of `route_localnet`, and last the setting itself, which opens what the guard
+ * closes.
+ */
 export function restorePortmap({ attachments, isDry, flows, toIptables, tell, log }: Restoring<PortmapConfig>): void {
   using hostports = Hostports.open()
   using host = RouteSocket.open()
@@ -61,8 +64,8 @@ export function restorePortmap({ attachments, isDry, flows, toIptables, tell, lo
 }
 
 /**
- * Chooses the backend of each, and which of them are to move: what was mapped in nf_tables before kube-proxy began to work in mode ipvs.
- * Refuses those that ask for nftables then.
+ * Chooses the backend of each, and which of them are to move: what was mapped in nf_tables before kube-proxy began to
+ * work in mode ipvs. Refuses those that ask for nftables then.
  */
 function besideServices<Wanted extends RestorableRules<PortmapSpec>>(hostports: Hostports, wanted: readonly Wanted[]) {
   if (!hasServiceAddresses()) return { moving: [], staying: wanted }
@@ -100,8 +103,8 @@ interface Reached {
 }
 
 /**
- * Returns the interface through which ADD reached the container; undefined if it is gone, since the host may then have another route.
- * Containers that share a bridge and a network share the route, which is asked for once.
+ * Returns the interface through which ADD reached the container; undefined if it is gone, since the host may then have
+ * another route. Containers that share a bridge and a network share the route, which is asked for once.
  */
 function findOwnLink(
   host: RouteSocket,
@@ -120,7 +123,10 @@ function findOwnLink(
   return found
 }
 
-/** Returns the interface that another plugin would restore before, in a dry run: the last one of the result that is missing on the host. */
+/**
+ * Returns the interface that another plugin would restore before, in a dry run: the last one of the result that is
+ * missing on the host.
+ */
 function findComingLink(host: RouteSocket, one: Ours, addresses: readonly MappedAddress[]): string | undefined {
   if (!addressNeedingLocalnet(addresses)) return undefined
   return hostLinksIn(one.result).findLast((name) => !findLink(host, name))

@@ -12,8 +12,8 @@ export interface HostLink {
 }
 
 /**
- * Returns the interface that needs `route_localnet`: the one of the route to the container, if a mapped port is reached by
- * 127.0.0.1. Undefined if no port is, or without a route. Throws `NetlinkError`.
+ * Returns the interface that needs `route_localnet`: the one of the route to the container, if a mapped port is reached
+ * by 127.0.0.1. Undefined if no port is, or without a route. Throws `NetlinkError`.
  */
 export function findLocalnetLink(addresses: readonly MappedAddress[], opened?: RouteSocket): HostLink | undefined {
   const ipv4 = addressNeedingLocalnet(addresses)
@@ -51,7 +51,10 @@ export function hasLocalnetSetting(link: string): boolean {
   return findSysctl(settingOf(link)) !== undefined
 }
 
-/** Returns whether route_localnet is on for this interface, or with "all" for every one; false if the interface is deleted. */
+/**
+ * Returns whether route_localnet is on for this interface, or with "all" for every one; false if the interface is
+ * deleted.
+ */
 export function isLocalnetOnLink(link: string): boolean {
   return findSysctl(settingOf(link)) === "1"
 }
@@ -72,8 +75,8 @@ export function checkLocalnet(link: string): void {
 }
 
 /**
- * Switches the setting off for `links`, before their table is removed, and on again for the others of `before`. Returns the existing
- * interfaces that could not be switched off.
+ * Switches the setting off for `links`, before their table is removed, and on again for the others of `before`. Returns
+ * the existing interfaces that could not be switched off.
  */
 export function switchLocalnetOff(links: readonly string[], before: readonly string[]): string[] {
   for (const link of before) if (!links.includes(link)) tryWriteSysctl(settingOf(link), "1")
@@ -92,8 +95,8 @@ export function localnetStays(links: readonly string[]): CniError {
 }
 
 /**
- * Returns those of `links` that have the setting on. Where one of them is gone or renamed, or none is given: those of the interfaces towards
- * `addresses`, and without these of all interfaces. Throws `NetlinkError`.
+ * Returns those of `links` that have the setting on. Where one of them is gone or renamed, or none is given: those of
+ * the interfaces towards `addresses`, and without these of all interfaces. Throws `NetlinkError`.
  */
 export function findOpenLinks({ links = [], addresses }: Omit<HostportHints, "mappings">): string[] {
   if (links.length > 0 && links.every(hasLocalnetSetting)) return links.filter(isLocalnetOnLink)

@@ -58,8 +58,8 @@ const outdated = ["ENETDOWN", "ENODEV", "EINVAL", "ENETUNREACH", "EHOSTUNREACH"]
 
 /**
  * Moves the routes of the rules' tables back to table main, and those that no address used, except routes that the
- * container has made impossible; deletes the routes that were added here. Everything that a container writes into these tables
- * gets into its own main table, which it may write anyway. Throws `NetlinkError`.
+ * container has made impossible; deletes the routes that were added here. Everything that a container writes into these
+ * tables gets into its own main table, which it may write anyway. Throws `NetlinkError`.
  */
 export function restoreRoutes(inside: NetlinkSocket, link: Link, rules: readonly Rule[]): void {
   const tables = new Set([TABLE_OF_UNUSED, ...rules.map(({ table }) => table)])

@@ -11,7 +11,9 @@ const addressOf = (text: string, gateway?: string) => ({
   ...(gateway === undefined ? {} : { gateway: ipOf(gateway) }),
 })
 
-/** A route of the interface: "10.1.0.0/16", "0.0.0.0/0 via 10.1.0.1", "10.1.0.0/16 src 10.1.0.2", with a metric perhaps. */
+/**
+ * A route of the interface: "10.1.0.0/16", "0.0.0.0/0 via 10.1.0.1", "10.1.0.0/16 src 10.1.0.2", with a metric perhaps.
+ */
 function routeOf(text: string, priority?: number): ListedRoute {
   const [dst = "", word, ip = ""] = text.split(" ")
   const { ip: network, prefix } = parseCidr(dst) ?? expect.unreachable()

@@ -41,7 +41,8 @@ test("one that the kernel does not have is an error with key, value and errno", 
 test("of two readings that are not there the error is that of the likelier, and another refusal ends the search", () => {
   // "net/ipv4.conf" is no file, "net/ipv4/conf" is a directory.
   expect(() => findSysctls([entry("net/ipv4.conf", "5")], "lo")).toThrow(/in the container: ENOENT$/)
-  // As it stands it is too long for a path; with dots for separators, of which several in a row are one, it would be there.
+  // As it stands it is too long for a path; with dots for separators, of which several in a row are one, it would be
+  // there.
   const long = `net/ipv4.conf.lo${".".repeat(5000)}rp_filter`
   expect(sysctlPaths(long, "lo")[1]).toBe("net/ipv4/conf/lo/rp_filter")
   expect(() => findSysctls([entry(long, "5")], "lo")).toThrow(/in the container: ENAMETOOLONG$/)

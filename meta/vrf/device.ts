@@ -71,8 +71,8 @@ export function requireVrf(inside: NetlinkSocket, spec: VrfSpec, undo: Undo): Vr
 const ATTEMPTS = 10
 
 /**
- * Creates a VRF, like `ip link add NAME up type vrf table TABLE`. The kernel lets VRFs share a table: of two ADDs that chose
- * the same one at the same time, the later one, whose link has the higher index, chooses again.
+ * Creates a VRF, like `ip link add NAME up type vrf table TABLE`. The kernel lets VRFs share a table: of two ADDs that
+ * chose the same one at the same time, the later one, whose link has the higher index, chooses again.
  */
 function createVrf(inside: NetlinkSocket, { name, table: given, owner }: VrfSpec, undo: Undo): Vrf {
   for (let attempt = 1; ; attempt++) {
@@ -113,9 +113,9 @@ export function deleteVrfIfEmpty(inside: NetlinkSocket, { link }: Vrf): void {
 }
 
 /**
- * Deletes the VRFs without an interface that this network's ADD made for an attachment that is not among the valid ones, in the
- * namespaces of containers that live: the host has an nsid for each, see `assignNsid`. What a container has too many of stays, and is
- * logged. Throws `CniError`, and `NetlinkError`.
+ * Deletes the VRFs without an interface that this network's ADD made for an attachment that is not among the valid
+ * ones, in the namespaces of containers that live: the host has an nsid for each, see `assignNsid`. What a container
+ * has too many of stays, and is logged. Throws `CniError`, and `NetlinkError`.
  */
 export function deleteEmptyOrphans(stale: {
   network: string

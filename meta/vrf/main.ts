@@ -144,7 +144,9 @@ function checkVrf(call: InsideCall, { vrfname = "", table }: VrfConfig): void {
   )
 }
 
-/** Throws `CniError`. The interface's plugin has made its routes again before, in the table of the VRF that it is in. */
+/**
+ * Throws `CniError`. The interface's plugin has made its routes again before, in the table of the VRF that it is in.
+ */
 function restoreVrf(call: InsideCall, config: VrfConfig, isDry: boolean): string | undefined {
   if (isWhole(() => checkVrf(call, config))) return undefined
   if (!isDry) addToVrf(call, config)

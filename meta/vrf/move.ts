@@ -38,13 +38,19 @@ import { AF_INET6, CniError, Code, formatIp, keyOf, orCannot } from "../../pkg/t
 /** <linux/if.h>: the link has a carrier. */
 const IFF_LOWER_UP = 0x10000
 
-/** The addresses and routes that a link loses when its master changes: the kernel sets it down and up, and removes IPv6 also from a link that is down. */
+/**
+ * The addresses and routes that a link loses when its master changes: the kernel sets it down and up, and removes IPv6
+ * also from a link that is down.
+ */
 interface Losable {
   /** Routes of the table that the link leaves, which go to the one that it comes to. */
   routes: RouteSpec[]
   /** Routes of other tables, which they go back to. */
   otherRoutes: RouteSpec[]
-  /** The destinations of the kernel's own routes: it makes one for each address, also where an earlier plugin has deleted it. */
+  /**
+   * The destinations of the kernel's own routes: it makes one for each address, also where an earlier plugin has
+   * deleted it.
+   */
   connected: ReadonlySet<string>
   /** Those of IPv6, in any state. */
   addresses: Address[]
@@ -53,8 +59,8 @@ interface Losable {
 }
 
 /**
- * Notes what `moveLink` has to keep; `table` is the one that the link leaves, and `needed` are the addresses that have to be ready
- * when it has moved. Throws `NetlinkError`.
+ * Notes what `moveLink` has to keep; `table` is the one that the link leaves, and `needed` are the addresses that have
+ * to be ready when it has moved. Throws `NetlinkError`.
  */
 export function noteLosable(
   inside: NetlinkSocket,
@@ -83,7 +89,9 @@ function isLost({ flags }: Address): boolean {
   return (flags & IFA_F_TEMPORARY) === 0
 }
 
-/** One that is tentative was not ready before; duplicate address detection begins when the link is up and has a carrier. */
+/**
+ * One that is tentative was not ready before; duplicate address detection begins when the link is up and has a carrier.
+ */
 function canBeReady({ flags: linkFlags }: Link, { flags, scope }: Address): boolean {
   if (scope !== RouteScope.Universe || (flags & IFA_F_TENTATIVE) !== 0 || (linkFlags & IFF_UP) === 0) return false
   return (linkFlags & IFF_LOWER_UP) !== 0 || (flags & IFA_F_NODAD) !== 0
@@ -112,9 +120,9 @@ export interface Move {
 }
 
 /**
- * Puts a link into a VRF or out of it, like `ip link set NAME master VRF`, and gives it back what it loses by that. Returns when the
- * addresses that are awaited can be used. When it throws, its reverse takes back what was done. Throws `CniError`,
- * with code 11 when the addresses are not ready in time, and `NetlinkError`.
+ * Puts a link into a VRF or out of it, like `ip link set NAME master VRF`, and gives it back what it loses by that.
+ * Returns when the addresses that are awaited can be used. When it throws, its reverse takes back what was done. Throws
+ * `CniError`, with code 11 when the addresses are not ready in time, and `NetlinkError`.
  */
 export function moveLink(
   { sandbox, inside, link }: Inside,
@@ -126,8 +134,8 @@ export function moveLink(
   const setMaster = () => orCannot(`Cannot change the VRF of "${link.name}"`, () => setLink(inside, link, { master }))
   if (addresses.length > 0) keepingAddresses(sandbox, link, setMaster)
   else setMaster()
-  // Where the kernel has put a route of IPv6 together with those of other links, it keeps this link's part, which would come back to
-  // life in a table that is no longer the link's.
+  // Where the kernel has put a route of IPv6 together with those of other links, it keeps this link's part, which would
+  // come back to life in a table that is no longer the link's.
   const leftovers = fromTable === toTable ? [] : listRoutesOf(inside, link, { table: fromTable })
   throwFirst(executeAll(inside, leftovers.map(toDeleteRoute)), "ESRCH")
   if (addresses.length > 0) restoreAddresses(inside, link, addresses)
@@ -146,7 +154,10 @@ export function moveLink(
   throw new CniError(Code.Internal, `Cannot add a route of "${link.name}" to table ${table}`, { cause: first.error })
 }
 
-/** Has the kernel keep the link's permanent IPv6 addresses with all that belongs to them, where /proc/sys can be written. */
+/**
+ * Has the kernel keep the link's permanent IPv6 addresses with all that belongs to them, where /proc/sys can be
+ * written.
+ */
 function keepingAddresses(sandbox: Netns, { name }: Link, change: () => void): void {
   const sysctl = `net/ipv6/conf/${name}/keep_addr_on_down`
   const before = sandbox.run(() => {

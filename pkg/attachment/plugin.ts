@@ -107,13 +107,13 @@ export interface InterfacePlugin<C extends AttachmentConfig, Prepared = void> {
    */
   chained?(attaching: Attaching, config: C): Result | undefined
   /**
-   * Checks whether the ADD can succeed, before an address is leased; returns what `attach` needs of it. Throws `CniError`,
-   * and then the ADD takes no address.
+   * Checks whether the ADD can succeed, before an address is leased; returns what `attach` needs of it. Throws
+   * `CniError`, and then the ADD takes no address.
    */
   prepare?(attaching: Attaching, config: C): Prepared
   /**
-   * Creates the interface, with the addresses and routes of the result; returns the result's interfaces. Called once the
-   * addresses are leased, except those of DHCP. Throws `CniError`.
+   * Creates the interface, with the addresses and routes of the result; returns the result's interfaces. Called once
+   * the addresses are leased, except those of DHCP. Throws `CniError`.
    */
   attach(attaching: Attaching, lease: Lease, config: C, prepared: Prepared): Interface[]
   /** Compares what the scaffold does not compare. Throws `CniError` with the first difference. */

@@ -1,4 +1,7 @@
-/** What the scaffold does around a plugin that makes no link, which needs no root; of others: integration/kernel/pkg/attachment.test.ts. */
+/**
+ * What the scaffold does around a plugin that makes no link, which needs no root; of others:
+ * integration/kernel/pkg/attachment.test.ts.
+ */
 import { expect, test } from "bun:test"
 import { CniError, Code, type Owner } from "../types/mod.ts"
 import { refusalOf } from "../types/testing.ts"

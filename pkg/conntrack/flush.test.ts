@@ -107,8 +107,8 @@ test("what a kernel before Linux 5.8 lists besides is left alone", () => {
   expect(socket.deleted).toEqual([])
 })
 
-// Of what Linux 6.18 lists while a container sends to 203.0.113.1 without a masquerade, with CTA_STATUS of IPS_CONFIRMED, then
-// IPS_SEEN_REPLY.
+// Of what Linux 6.18 lists while a container sends to 203.0.113.1 without a masquerade, with CTA_STATUS of
+// IPS_CONFIRMED, then IPS_SEEN_REPLY.
 const plain = hex`02000000
   3400 0180
     1400 0180 0800 0100 0a550002 0800 0200 cb007101

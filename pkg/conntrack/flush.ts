@@ -29,7 +29,10 @@ const BY_DESTINATION_PORT = 1 << 5
  */
 const PORTS_ASKED = 16
 
-/** `CTA_TUPLE_*` with `CTA_IP_*` and `CTA_PROTO_*`, <linux/netfilter/nfnetlink_conntrack.h>. Ports of protocols that have any. */
+/**
+ * `CTA_TUPLE_*` with `CTA_IP_*` and `CTA_PROTO_*`, <linux/netfilter/nfnetlink_conntrack.h>. Ports of protocols that
+ * have any.
+ */
 const tupleAttributes = attrs({
   ip: [1, attrs({ source4: [1, bytes], destination4: [2, bytes], source6: [3, bytes], destination6: [4, bytes] })],
   protocol: [2, attrs({ number: [1, u8], sourcePort: [2, u16be], destinationPort: [3, u16be] })],

@@ -10,7 +10,10 @@ export const answerTo = (serial: number, truth = 1) => [
   ...[truth, 0, 0, 0],
 ]
 
-/** The answers of a bus to one message: texts, bytes, several of them one after the other, bytes again and again, "end" to hang up. */
+/**
+ * The answers of a bus to one message: texts, bytes, several of them one after the other, bytes again and again, "end"
+ * to hang up.
+ */
 export type Answer = string | readonly number[] | readonly string[] | { forever: readonly number[] }
 
 /** A bus in a process of its own, and what it has received, in hexadecimal. */
@@ -20,7 +23,9 @@ export interface TestBus extends AsyncDisposable {
   received(count: number): Promise<string[]>
 }
 
-/** Starts a bus that gives these answers, one to each thing that it receives; parts of one are sent one after the other. */
+/**
+ * Starts a bus that gives these answers, one to each thing that it receives; parts of one are sent one after the other.
+ */
 export async function startBus(directory: string, ...answers: readonly Answer[]): Promise<TestBus> {
   const path = join(directory, crypto.randomUUID().slice(0, 8))
   const script = `

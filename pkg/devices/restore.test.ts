@@ -101,7 +101,9 @@ const former = { name: "ens5", alias: "to the lab", altNames: ["enp3s0"] }
 /** Its length and its number, 28, <linux/if_link.h>. */
 const IFLA_NET_NS_FD = "08001c00"
 
-/** Moves a container's eth0 home to a host that has `onHost` once it has been moved; the move is refused with `errno`. */
+/**
+ * Moves a container's eth0 home to a host that has `onHost` once it has been moved; the move is refused with `errno`.
+ */
 function goHome(link: Partial<KernelLink> = {}, { errno = 0, onHost = asIs, beside = [] as KernelLink[] } = {}) {
   const eth0: KernelLink = { ...asIs, name: "eth0", alias: "ens5", altNames: ["a:b:c", "enp3s0"], ...link }
   let moves = 0

@@ -1,4 +1,7 @@
-/** What each back end has beside the calls of the contract: what an exception says of the engine, and where a stack trace leads. */
+/**
+ * What each back end has beside the calls of the contract: what an exception says of the engine, and where a stack
+ * trace leads.
+ */
 import { afterAll, expect, test } from "bun:test"
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"

@@ -1,7 +1,10 @@
 import type { Cases } from "./contract.fixture.ts"
 import { make, O, room, statOf } from "./contract-parts.fixture.ts"
 
-/** System calls on directories and names. Errors by number: <asm-generic/errno-base.h>; the manual page of the call says when. */
+/**
+ * System calls on directories and names. Errors by number: <asm-generic/errno-base.h>; the manual page of the call says
+ * when.
+ */
 export const nameCases: Cases = [
   [
     "getdents64 answers entries, then 0", // struct linux_dirent64: the length of the entry at 16, its name from 19 on

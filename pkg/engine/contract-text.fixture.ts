@@ -4,7 +4,10 @@ import type { Engine } from "./engine.ts"
 const bytesOf = (hex: string) => Uint8Array.from(hex.match(/[0-9a-f]{2}/g) ?? [], (byte) => Number.parseInt(byte, 16))
 const hexOf = (bytes: Uint8Array) => [...bytes].map((byte) => byte.toString(16).padStart(2, "0")).join("")
 
-/** Unicode 16, table 3-7 "Well-Formed UTF-8 Byte Sequences", and U+FFFD as in section 3.9 "U+FFFD Substitution of Maximal Subparts". */
+/**
+ * Unicode 16, table 3-7 "Well-Formed UTF-8 Byte Sequences", and U+FFFD as in section 3.9 "U+FFFD Substitution of
+ * Maximal Subparts".
+ */
 const decodings: readonly (readonly [what: string, hex: string, text: string])[] = [
   ["nothing", "", ""],
   ["ASCII with NUL", "610062", "a\0b"],

@@ -203,7 +203,9 @@ export interface ProgramEnd {
   readonly stderr: Uint8Array
 }
 
-/** JSON that keeps the digits of numbers: ECMAScript 2026 "JSON.parse source text access", which Node has from 22 on. */
+/**
+ * JSON that keeps the digits of numbers: ECMAScript 2026 "JSON.parse source text access", which Node has from 22 on.
+ */
 export interface ExactJson {
   parse(text: string, reviver?: (key: string, value: unknown, context: { source?: string }) => unknown): unknown
   stringify(value: unknown, replacer?: null, indent?: number): string

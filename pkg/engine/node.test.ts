@@ -13,7 +13,10 @@ afterAll(() => rmSync(directory, { recursive: true }))
 
 const ENOSYS = -38
 
-/** Whether the calls of a case are all served. It ends at the first that is not: its answer would be taken for a process' number. */
+/**
+ * Whether the calls of a case are all served. It ends at the first that is not: its answer would be taken for a
+ * process' number.
+ */
 function isServed({ run }: Case, at: number): boolean {
   let served = true
   const watched = Object.fromEntries(

@@ -1,8 +1,8 @@
 import { expect, test } from "bun:test"
 import { findPosition } from "./positions.ts"
 
-// Written by hand, as `encodePositions` of scripts/bundle.ts says: of the bundle "two", line 1 has no source, line 2 is line 7 of the
-// second file, and so on.
+// Written by hand, as `encodePositions` of scripts/bundle.ts says: of the bundle "two", line 1 has no source, line 2 is
+// line 7 of the second file, and so on.
 const table = [
   ...["one", "pkg/o.ts", "0:1"],
   ...["two", "pkg/a.ts,pkg/b.ts", "0,1:7,,5,-2@20:-1@30:4,x,0,0:9,"],

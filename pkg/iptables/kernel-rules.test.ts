@@ -85,7 +85,8 @@ test("a rule has words with any bytes in an extension", () => {
   )
 })
 
-// `enum nft_verdicts`, <linux/netfilter/nf_tables.h>: NFT_JUMP -3, NFT_GOTO -4, NFT_RETURN -5, as a u32; NF_DROP 0, NF_ACCEPT 1.
+// `enum nft_verdicts`, <linux/netfilter/nf_tables.h>: NFT_JUMP -3, NFT_GOTO -4, NFT_RETURN -5, as a u32; NF_DROP 0,
+// NF_ACCEPT 1.
 test.each([
   [0xfffffffd, "C", "-j C"],
   [0xfffffffc, "C", "-g C"],
@@ -128,7 +129,8 @@ describe("of expressions that iptables-nft makes", () => {
   })
   const text = (name: string) => new TextEncoder().encode(name)
 
-  // NFT_META_IIFNAME 6 and NFT_META_OIFNAME 7, NFT_CMP_NEQ 1; <linux/netfilter/nf_tables.h>. A name without its NUL is a prefix.
+  // NFT_META_IIFNAME 6 and NFT_META_OIFNAME 7, NFT_CMP_NEQ 1; <linux/netfilter/nf_tables.h>. A name without its NUL is
+  // a prefix.
   test.each([
     [6, 0, "eth0\0\0\0", "-i eth0"],
     [7, 0, "eth0\0", "-o eth0"],

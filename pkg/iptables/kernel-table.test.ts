@@ -18,8 +18,9 @@ function sent(one: typeof jump): string {
   return requests[1]?.payload.toHex() ?? ""
 }
 
-// Captured of `iptables -A X -m comment --comment why`, iptables 1.8.9: NFTA_LIST_ELEM with "match", "comment", revision 0, and the
-// 256 bytes of struct xt_comment_info; then a counter. The mark is struct xt_mark_mtinfo1, revision 1, as 1.8.7 sends it.
+// Captured of `iptables -A X -m comment --comment why`, iptables 1.8.9: NFTA_LIST_ELEM with "match", "comment",
+// revision 0, and the 256 bytes of struct xt_comment_info; then a counter. The mark is struct xt_mark_mtinfo1, revision
+// 1, as 1.8.7 sends it.
 test("rules are written as iptables-nft writes them", () => {
   const comment = `2c0101800a0001006d617463680000001c0102800c000100636f6d6d656e74000800020000000000040103007768790000${"00".repeat(251)}`
   expect(sent(jump)).toContain(comment)

@@ -90,8 +90,8 @@ function retry(attempt: () => number): number {
 }
 
 /**
- * Linux' errors by number: 2 is in line 2. Names and numbers: <asm-generic/errno-base.h> and <asm-generic/errno.h>, the same on
- * x86-64 and arm64. The texts are those of glibc's strerror(3), with each C library.
+ * Linux' errors by number: 2 is in line 2. Names and numbers: <asm-generic/errno-base.h> and <asm-generic/errno.h>, the
+ * same on x86-64 and arm64. The texts are those of glibc's strerror(3), with each C library.
  */
 const errors = [
   ["", ""],

@@ -9,7 +9,10 @@ export const ETH_P_ALL = 0x0003
 export const ETH_P_IP = 0x0800
 export const ETH_P_IPV6 = 0x86dd
 
-/** An instruction of a socket filter: code, jump offsets if true and if false, operand; struct sock_filter in <linux/filter.h>. */
+/**
+ * An instruction of a socket filter: code, jump offsets if true and if false, operand; struct sock_filter in
+ * <linux/filter.h>.
+ */
 export type FilterInstruction = readonly [code: number, jumpIfTrue: number, jumpIfFalse: number, operand: number]
 
 /** The bytes of a filter, struct sock_filter. */

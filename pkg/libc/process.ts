@@ -66,7 +66,9 @@ export function exit(status: number): never {
   return engine.exit(status)
 }
 
-/** Moves this thread into a network namespace, like `nsenter --net`. Only `pkg/netns` calls it. Throws `SyscallError`. */
+/**
+ * Moves this thread into a network namespace, like `nsenter --net`. Only `pkg/netns` calls it. Throws `SyscallError`.
+ */
 export function setNetworkNamespace(fd: Fd): void {
   check("setns", `descriptor ${fd}`, () => engine.setns(fd, CLONE_NEWNET))
 }

@@ -5,8 +5,8 @@ import { pollAll } from "./service.ts"
 
 /**
  * Runs a program to its end, without a shell: until it has ended and both of its output streams are closed, by its
- * descendants too. Throws `SyscallError` when it cannot be started; `ENOENT`, `EACCES`, `ENOEXEC` and `ETXTBSY` are about
- * the file.
+ * descendants too. Throws `SyscallError` when it cannot be started; `ENOENT`, `EACCES`, `ENOEXEC` and `ETXTBSY` are
+ * about the file.
  */
 export function spawn(program: Spawn): Spawned {
   if (!engine.runProgram) return runHere(program)

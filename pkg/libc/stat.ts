@@ -145,7 +145,9 @@ export function statFileSystem(path: string): FileSystem {
   }
 }
 
-/** The type of the file system that a path is on, like `stat -f`: its number in <linux/magic.h>. Throws `SyscallError`. */
+/**
+ * The type of the file system that a path is on, like `stat -f`: its number in <linux/magic.h>. Throws `SyscallError`.
+ */
 export function fileSystemType(path: string): number {
   const words = new Uint32Array(30) // struct statfs of 64 bits: the type comes first
   check("statfs", JSON.stringify(path), () => engine.statfs(path, words))

@@ -7,8 +7,8 @@ import { AF_UNIX, SOCK_CLOEXEC, SOCK_NONBLOCK, SOCK_STREAM } from "./socket.ts"
 const PATH_MAX = 107
 
 /**
- * Listens on a stream socket at a path, like `socat UNIX-LISTEN:PATH`; accepting never waits. Throws `EADDRINUSE` when there is
- * something at the path, `ENAMETOOLONG` for a path of more than 107 bytes.
+ * Listens on a stream socket at a path, like `socat UNIX-LISTEN:PATH`; accepting never waits. Throws `EADDRINUSE` when
+ * there is something at the path, `ENAMETOOLONG` for a path of more than 107 bytes.
  */
 export function listenAt(path: string, backlog = 1024): FileDescriptor {
   const address = addressOf(path)
@@ -19,8 +19,8 @@ export function listenAt(path: string, backlog = 1024): FileDescriptor {
 }
 
 /**
- * Connects to the stream socket at a path, like `socat - UNIX-CONNECT:PATH`. Throws `ENOENT` when there is none, `ECONNREFUSED`
- * when nothing listens on it, `EAGAIN` when its queue is full.
+ * Connects to the stream socket at a path, like `socat - UNIX-CONNECT:PATH`. Throws `ENOENT` when there is none,
+ * `ECONNREFUSED` when nothing listens on it, `EAGAIN` when its queue is full.
  */
 export function connectTo(path: string): FileDescriptor {
   const address = addressOf(path)

@@ -5,7 +5,10 @@ import { CniError } from "../types/mod.ts"
 import * as libcni from "./mod.ts"
 import { attachmentOf, type Behaviour, failure, Lab, networkOf, waitsWhileExists } from "./testing/lab.ts"
 
-/** What every operation of the library throws is one `CniError` with a code, and nothing is thrown that no caller catches. */
+/**
+ * What every operation of the library throws is one `CniError` with a code, and nothing is thrown that no caller
+ * catches.
+ */
 const unhandled: unknown[] = []
 process.on("unhandledRejection", (error) => unhandled.push(error))
 process.on("uncaughtException", (error) => unhandled.push(error))

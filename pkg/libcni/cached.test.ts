@@ -44,7 +44,9 @@ function rewrite(lab: Lab, change: JsonObject): void {
 const base64 = (text: string) => Buffer.from(text).toString("base64")
 
 describe("a network with plugins in its directory", () => {
-  /** A lab with such a network, "one" in its file and "two" in its directory, attached; then the directory is removed. */
+  /**
+   * A lab with such a network, "one" in its file and "two" in its directory, attached; then the directory is removed.
+   */
   async function withoutDirectory() {
     const lab = new Lab()
     for (const type of ["one", "two"]) lab.plugin(type)

@@ -25,7 +25,9 @@ function hostOfThePage(): Lab {
   return lab
 }
 
-/** The examples as one module: arrows become expectations, imports and directories lead to this checkout and the lab. */
+/**
+ * The examples as one module: arrows become expectations, imports and directories lead to this checkout and the lab.
+ */
 function moduleOf(lab: Lab): string {
   const blocks = [...page.matchAll(/^```ts\n(.*?)^```$/gms)].map(([, code]) => code)
   const examples = blocks

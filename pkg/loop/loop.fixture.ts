@@ -264,7 +264,10 @@ export async function answers(cases: readonly LoopCase[]): Promise<Json[]> {
   return found
 }
 
-/** The program on an engine of its own: `cases` prints the answers, and how many descriptors are left; the others end by themselves. */
+/**
+ * The program on an engine of its own: `cases` prints the answers, and how many descriptors are left; the others end by
+ * themselves.
+ */
 export function run(): void {
   const tasks: Readonly<Record<string, () => Promise<number>>> = {
     cases: async () => {

@@ -63,7 +63,8 @@ export function attrs<const F extends AttributeFields>(fields: F): Attributes<F>
   const read = (from: Uint8Array, start: number, end: number) => {
     const value: Record<string, unknown> = {}
     let isWhole = true
-    // Written out: a link has some hundred attributes, and a call for each length and type costs an ADD 3 % more instructions.
+    // Written out: a link has some hundred attributes, and a call for each length and type costs an ADD 3 % more
+    // instructions.
     for (let at = start, length = 0; at + HEADER <= end; at += (length + 3) & ~3) {
       length = (from[at] as number) | ((from[at + 1] as number) << 8)
       if (length < HEADER || at + length > end) throw wrongLength(at - start, length, end - at)

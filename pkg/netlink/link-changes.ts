@@ -47,8 +47,8 @@ export interface LinkEnd {
 }
 
 /**
- * Creates a link, like `ip link add link PARENT name NAME type KIND`, in one request with its final name, MAC and MTU, and
- * directly in its namespace. Throws `EEXIST` when the name is taken there.
+ * Creates a link, like `ip link add link PARENT name NAME type KIND`, in one request with its final name, MAC and MTU,
+ * and directly in its namespace. Throws `EEXIST` when the name is taken there.
  */
 export function addLink<K extends LinkKind>(route: NetlinkSocket, spec: LinkSpec<K>): void {
   route.execute(toAdd(spec))
@@ -128,7 +128,10 @@ export interface LinkChange {
   operState?: typeof OperState.Up
 }
 
-/** Changes a link, given as itself or by name, all at once, like `ip link set`. Throws `ENODEV` when the link does not exist. */
+/**
+ * Changes a link, given as itself or by name, all at once, like `ip link set`. Throws `ENODEV` when the link does not
+ * exist.
+ */
 export function setLink(route: NetlinkSocket, which: string | NamedLink, change: LinkChange): void {
   route.execute(toSetLink(which, change))
 }

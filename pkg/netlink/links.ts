@@ -48,7 +48,10 @@ export function linkData<K extends LinkKind>({ kind: found, attributes }: Link, 
 const familySettings = attrs({ inet6: [10, attrs({ settings: [2, bytes] })] })
 const DEVCONF_ACCEPT_RA = 3
 
-/** Whether a link takes routes and addresses from router advertisements: `net.ipv6.conf.NAME.accept_ra`. False without IPv6. */
+/**
+ * Whether a link takes routes and addresses from router advertisements: `net.ipv6.conf.NAME.accept_ra`. False without
+ * IPv6.
+ */
 export function acceptsRa({ attributes }: Link): boolean {
   const { inet6 } = familySettings.decode(attributes.perFamily ?? new Uint8Array())
   return i32.get(inet6?.settings ?? new Uint8Array(), 4 * DEVCONF_ACCEPT_RA) !== 0

@@ -81,7 +81,10 @@ const errorHeader = struct({ error: i32, length: u32, type: u16, flags: u16, seq
 /** `enum nlmsgerr_attrs`: the kernel's own text about a refused request. */
 const extendedAck = attrs({ message: [1, text], offset: [2, u32], missingType: [5, u32], missingNest: [6, u32] })
 
-/** The content of an `NLMSG_ERROR` or `NLMSG_DONE` message: an errno, 0 for success, and the kernel's text if it has any. */
+/**
+ * The content of an `NLMSG_ERROR` or `NLMSG_DONE` message: an errno, 0 for success, and the kernel's text if it has
+ * any.
+ */
 export interface Acknowledgement {
   errno: number
   extack?: string

@@ -50,8 +50,8 @@ export interface ForwardingEntry {
 }
 
 /**
- * Looks up a MAC in the forwarding database of a bridge, like `bridge fdb get MAC br BRIDGE`; undefined where the bridge does not
- * know it. Throws `NetlinkError`: `EOPNOTSUPP` before Linux 5.0.
+ * Looks up a MAC in the forwarding database of a bridge, like `bridge fdb get MAC br BRIDGE`; undefined where the
+ * bridge does not know it. Throws `NetlinkError`: `EOPNOTSUPP` before Linux 5.0.
  */
 export function findForwardingEntry(route: NetlinkSocket, bridge: NamedLink, mac: string): ForwardingEntry | undefined {
   const payload = neighbourPayload.encode({ family: AF_BRIDGE }, { mac, master: bridge.index })

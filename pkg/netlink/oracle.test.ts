@@ -1,6 +1,6 @@
 /**
- * The same messages in node-netlink, a second implementation by other people: what we write it reads, and what it writes
- * we read. Where both are silent about a matter the captured bytes in the other tests speak.
+ * The same messages in node-netlink, a second implementation by other people: what we write it reads, and what it
+ * writes we read. Where both are silent about a matter the captured bytes in the other tests speak.
  */
 import { describe, expect, test } from "bun:test"
 import fc from "fast-check"

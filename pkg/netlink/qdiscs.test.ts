@@ -14,9 +14,10 @@ import { NETLINK_ROUTE, NetlinkSocket } from "./socket.ts"
 import { type Answer, acknowledge, hex, linkNumber, listing, reply, requestOf, ScriptedKernel } from "./testing.ts"
 import { TC_H_INGRESS, TC_H_ROOT } from "./traffic-table.ts"
 
-// The bytes below a command are what Debian's tc (iproute2 6.1.0), or upstream's plugin bandwidth 1.1.1, sent, from the byte
-// after struct nlmsghdr on: strace -e trace=sendmsg,sendto -e write=all COMMAND. The kernel's answers are those of Linux 6.18.
-// RTM_NEWQDISC is 36, RTM_DELQDISC 37, RTM_GETQDISC 38, RTM_NEWTCLASS 40; flags 0x605 are REQUEST | ACK | EXCL | CREATE.
+// The bytes below a command are what Debian's tc (iproute2 6.1.0), or upstream's plugin bandwidth 1.1.1, sent, from the
+// byte after struct nlmsghdr on: strace -e trace=sendmsg,sendto -e write=all COMMAND. The kernel's answers are those of
+// Linux 6.18. RTM_NEWQDISC is 36, RTM_DELQDISC 37, RTM_GETQDISC 38, RTM_NEWTCLASS 40; flags 0x605 are REQUEST | ACK |
+// EXCL | CREATE.
 
 const v0 = linkNumber(3, "v0")
 const veth = linkNumber(2, "v0")
@@ -37,8 +38,8 @@ describe("tbf", () => {
     })
   })
 
-  // tc qdisc add dev v1 root handle 1: tbf rate 40gbit burst 10mb limit 20000000, without what tc alone sends: the table of
-  // times (TCA_TBF_RTAB), which the kernel does not read, and the link layer
+  // tc qdisc add dev v1 root handle 1: tbf rate 40gbit burst 10mb limit 20000000, without what tc alone sends: the
+  // table of times (TCA_TBF_RTAB), which the kernel does not read, and the link layer
   test("has a rate of more than 32 bits, and a burst in bytes, in attributes of their own", () => {
     const parameters = { rate: 0xffffffff, limit: 20_000_000, buffer: 0x94fc }
     const options = { parameters, burst: 10 * 2 ** 20, rate64: 5_000_000_000n }

@@ -45,7 +45,8 @@ test.each([
   else expect(ask).toThrow(message)
 })
 
-// strace -x ip route get 192.0.2.1 from 10.22.0.2 iif cni0 mark 5 ipproto tcp dport 80, in another order; ip -6 route get fd00:22::2
+// strace -x ip route get 192.0.2.1 from 10.22.0.2 iif cni0 mark 5 ipproto tcp dport 80, in another order; ip -6 route
+// get fd00:22::2
 test.each([
   [
     { dst: ip("192.0.2.1"), src: ip("10.22.0.2"), input: 7 as Ifindex, mark: 5, protocol: 6, destinationPort: 80 },

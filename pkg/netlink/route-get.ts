@@ -8,7 +8,10 @@ import { NetlinkError } from "./message.ts"
 import { type ListedRoute, RTM_GETROUTE, readRoute, routeHeader } from "./routes.ts"
 import type { NetlinkSocket } from "./socket.ts"
 
-/** `RTM_F_LOOKUP_TABLE`: IPv4's answer names the table that the route was found in. IPv6's always does, and refuses the flag. */
+/**
+ * `RTM_F_LOOKUP_TABLE`: IPv4's answer names the table that the route was found in. IPv6's always does, and refuses the
+ * flag.
+ */
 const RTM_F_LOOKUP_TABLE = 0x1000
 
 const questionPayload = payloadOf(
@@ -42,8 +45,9 @@ export interface RouteQuestion {
 export type RouteRefusal = (typeof refusals)[number]
 
 /**
- * ENETUNREACH: no route. EHOSTUNREACH: a route of type unreachable, or an interface that does not forward. EACCES: prohibit. EINVAL:
- * blackhole, or a source or destination that no packet may have there. EXDEV, EINVAL or EHOSTUNREACH by kernel: rp_filter.
+ * ENETUNREACH: no route. EHOSTUNREACH: a route of type unreachable, or an interface that does not forward. EACCES:
+ * prohibit. EINVAL: blackhole, or a source or destination that no packet may have there. EXDEV, EINVAL or EHOSTUNREACH
+ * by kernel: rp_filter.
  */
 const refusals = ["ENETUNREACH", "EHOSTUNREACH", "EACCES", "EINVAL", "EXDEV", "ESRCH"] as const
 

@@ -117,7 +117,8 @@ describe("adding", () => {
     expect(tree(payload, layout)).toEqual(tree(captured, layout))
   })
 
-  // ip rule add from 10.1.2.3 tos 0x10 sport 100-200 dport 53 ipproto udp uidrange 1000-2000 suppress_prefixlength 0 table 100 pref 899
+  // ip rule add from 10.1.2.3 tos 0x10 sport 100-200 dport 53 ipproto udp uidrange 1000-2000 suppress_prefixlength 0
+  // table 100 pref 899
   test("by what the transport and the socket say, passing over default routes", () => {
     const { payload } = requestOf((route) => addRule(route, byTransport))
     const captured = hex`

@@ -36,15 +36,15 @@ export interface Transport extends Disposable {
   /** Whether an entry of a list may be longer than a page. Without `isWide`, one that is the first ends the list. */
   readonly isWide: boolean
   /**
-   * The next datagram, whole; with `widen` it and all later ones may be long. Throws `SyscallError`, `EAGAIN` when none is there, and
-   * `DecodeError` for a part of one.
+   * The next datagram, whole; with `widen` it and all later ones may be long. Throws `SyscallError`, `EAGAIN` when none
+   * is there, and `DecodeError` for a part of one.
    */
   receive(widen?: boolean): Uint8Array
   /** Likewise, but waits for it so long, more than 0. */
   waitForNext(timeoutMs: number): Uint8Array
   /**
-   * Opens another socket for the same protocol in the same namespace, and leaves the one before, with all that it still has to
-   * receive. False, and nothing has changed, where that cannot be done.
+   * Opens another socket for the same protocol in the same namespace, and leaves the one before, with all that it still
+   * has to receive. False, and nothing has changed, where that cannot be done.
    */
   renew(): boolean
   /** Closes it without waiting for what the closing waits for. */
@@ -60,7 +60,10 @@ const arrivals = new Uint8Array(32_768)
 /** A page of it, which the kernel fills much faster where a list is not wanted to its end. */
 const page = arrivals.subarray(0, 4096)
 
-/** Returns where the first datagrams of a socket go. An answer of the packet filter fits into a page, one about a link need not. */
+/**
+ * Returns where the first datagrams of a socket go. An answer of the packet filter fits into a page, one about a link
+ * need not.
+ */
 function roomFor(protocol: number): Uint8Array {
   return protocol === NETLINK_NETFILTER ? page : arrivals
 }
@@ -125,9 +128,10 @@ export class KernelTransport implements Transport {
   }
 
   /**
-   * One call for a datagram that fits, as nearly all do. A larger one is cut off: from then on each datagram's length is asked for
-   * first, so that it comes whole when it is asked for again. A datagram that another process has sent to this socket, and with CAP_NET_ADMIN
-   * in the socket's namespace any may, is thrown away; it may be longer than memory.
+   * One call for a datagram that fits, as nearly all do. A larger one is cut off: from then on each datagram's length
+   * is asked for first, so that it comes whole when it is asked for again. A datagram that another process has sent to
+   * this socket, and with CAP_NET_ADMIN in the socket's namespace any may, is thrown away; it may be longer than
+   * memory.
    */
   #receive(flags: number, room: Uint8Array): Uint8Array {
     for (;;) {

@@ -23,7 +23,8 @@ test.each([
   expect(type).toMatchObject({ name, id, size, byteOrder })
 })
 
-// As `nft` prints these values: NFPROTO_*, IPPROTO_*, IP_CT_* and IPS_* of <linux/netfilter/nf_conntrack_common.h>, RTN_*.
+// As `nft` prints these values: NFPROTO_*, IPPROTO_*, IP_CT_* and IPS_* of <linux/netfilter/nf_conntrack_common.h>,
+// RTN_*.
 test.each<[keyof typeof dataTypes, Uint8Array, string]>([
   ["family", hex`02`, "ipv4"],
   ["family", hex`0a`, "ipv6"],

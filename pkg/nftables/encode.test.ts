@@ -55,7 +55,8 @@ describe("more elements than fit into one list of 65,535 bytes are sent in sever
     ["twice as many", [...many, ...many].slice(0, 8190), [4095, 4095]],
     // 4,094 times 16 and once 28 are 65,532, which with a header is one more than a length can say
     ["one of them with a short comment", [...many.slice(0, 4094), { key: [last], comment: "abc" }], [4094, 1]],
-    // 16, the user data's header, and in it two entries of 2 bytes and text with a NUL: 16 + 4 + 2 + 128 + 2 + 122, padded
+    // 16, the user data's header, and in it two entries of 2 bytes and text with a NUL: 16 + 4 + 2 + 128 + 2 + 122,
+    // padded
     ["with the longest comments and notes: 276 bytes each", many.slice(0, 600).map(long), [237, 237, 126]],
   ])("%s", (_, elements, expected) => {
     const requests = encodeOperations([add.elements(containers, elements)])

@@ -23,7 +23,8 @@ const needle = Uint8Array.of(1)
 
 type Read = (socket: Netfilter) => unknown
 
-// The texts that DEL, GC and CHECK hand on to the administrator, with the kernel's errno behind them; and what there is without.
+// The texts that DEL, GC and CHECK hand on to the administrator, with the kernel's errno behind them; and what there is
+// without.
 test.each<[string, Read, unknown]>([
   ["find chain ip t c", (socket) => nftables.hasChain(socket, chain), false],
   ["find chain ip t c", (socket) => nftables.findBase(socket, chain), undefined],

@@ -16,7 +16,10 @@ export interface Table {
   comment?: string | undefined
 }
 
-/** The kernel's priorities of hooks, <linux/netfilter_ipv4.h>; those of IPv6 are the same. `nft` calls them raw, dstnat and srcnat. */
+/**
+ * The kernel's priorities of hooks, <linux/netfilter_ipv4.h>; those of IPv6 are the same. `nft` calls them raw, dstnat
+ * and srcnat.
+ */
 export const NF_IP_PRI_RAW = -300
 export const NF_IP_PRI_NAT_DST = -100
 export const NF_IP_PRI_NAT_SRC = 100

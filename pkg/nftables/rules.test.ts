@@ -82,7 +82,8 @@ test("the rules of a table are told with their chains; rules of another table, o
   expect(listRules(listing("02000000 0600 0100 74000000 0600 0200 63000000"), { table: t })).toEqual([bare])
 })
 
-// NFT_MSG_GETTABLE, NFT_MSG_GETRULE, NFT_MSG_GETSET and NFT_MSG_GETSETELEM, of tables "t" and "u", each with a rule and an element
+// NFT_MSG_GETTABLE, NFT_MSG_GETRULE, NFT_MSG_GETSET and NFT_MSG_GETSETELEM, of tables "t" and "u", each with a rule and
+// an element
 test("comments are sought in the rules and the elements of all tables, or of those that are wanted", () => {
   const name = (letter: string) => `0600 0100 ${Buffer.from(letter).toString("hex")}000000`
   const read: string[] = []

@@ -17,8 +17,9 @@ export interface FoundRule extends RuleHandle {
 }
 
 /**
- * Returns the rules of a chain in their order, like `nft list chain`, or without `name` those of a table; with `needles` only rules
- * whose bytes contain one of them, such as the name of a chain that they jump to. Empty if there is no such chain or table.
+ * Returns the rules of a chain in their order, like `nft list chain`, or without `name` those of a table; with
+ * `needles` only rules whose bytes contain one of them, such as the name of a chain that they jump to. Empty if there
+ * is no such chain or table.
  */
 export function listRules(
   socket: Pick<Netfilter, "dump">,
@@ -120,8 +121,8 @@ export function hasRules(
 }
 
 /**
- * Returns whether the table has each of these rules, by their comments, in this chain, or in any. The table may be dormant:
- * combine later additions with `wake`. Throws `NetlinkError`.
+ * Returns whether the table has each of these rules, by their comments, in this chain, or in any. The table may be
+ * dormant: combine later additions with `wake`. Throws `NetlinkError`.
  */
 export function hasRulesAsleep(
   socket: Pick<Netfilter, "dump">,

@@ -17,8 +17,8 @@ import { answer, refusing } from "./testing.ts"
 const nat = { family: "ip", name: "nat" } as const
 const table = { family: "ip", name: "t" } as const
 
-// Captured: what `nft list tables` asks, NFT_MSG_GETTABLE for NFPROTO_UNSPEC, and the payloads of the kernel's answer for
-// `ip nat` and `bridge nat` (struct nfgenmsg, NFTA_TABLE_NAME, _USE, _HANDLE, _FLAGS). No family has the number 13.
+// Captured: what `nft list tables` asks, NFT_MSG_GETTABLE for NFPROTO_UNSPEC, and the payloads of the kernel's answer
+// for `ip nat` and `bridge nat` (struct nfgenmsg, NFTA_TABLE_NAME, _USE, _HANDLE, _FLAGS). No family has the number 13.
 test("tables are asked for in all families at once, and those of unknown families left out", () => {
   const asked: Request[] = []
   const dump = dumping((request) => {
@@ -77,7 +77,8 @@ test("there is no chain when the kernel says ENOENT, and any other refusal is an
   expect(() => hasChain(refusing("EPERM"), { table: nat, name: "X" })).toThrow("EPERM")
 })
 
-// What nft sends for a chain is what the kernel answers with: policy drop, hook forward, priority 0; and a chain without a hook.
+// What nft sends for a chain is what the kernel answers with: policy drop, hook forward, priority 0; and a chain
+// without a hook.
 test("a chain that hangs in the packets' way has a policy, and no other one has", () => {
   const forward = { table: { family: "ip", name: "filter" }, name: "FORWARD" } as const
   const base = `02000000 0b00010066696c7465720000 0c000300464f525741524400 0b00070066696c7465720000 08000500POLICY
@@ -143,8 +144,9 @@ test("of the chains of all tables those that hang in the packets' way are told w
   expect(asked.map(({ type, payload }) => [type, payload.toHex()])).toEqual([[0xa04, "00000000"]])
 })
 
-// Captured on Linux 6.18 after `nft add chain netdev guard a '{ type filter hook ingress devices = { v0, v1 } priority 0; policy drop; }'`,
-// an egress chain at v0, and `nft add chain inet guard2 i '{ type filter hook ingress device v0 priority 0; }'`.
+// Captured on Linux 6.18 after `nft add chain netdev guard a '{ type filter hook ingress devices = { v0, v1 } priority
+// 0; policy drop; }'`, an egress chain at v0, and `nft add chain inet guard2 i '{ type filter hook ingress device v0
+// priority 0; }'`.
 test("chains at interfaces are told with their hook and the interfaces", () => {
   const dump = dumping(() => [
     answer(
@@ -167,7 +169,8 @@ test("chains at interfaces are told with their hook and the interfaces", () => {
   ])
 })
 
-// NFTA_SET_FLAGS: NFT_SET_INTERVAL 4, NFT_SET_MAP 8; NFTA_SET_KEY_LEN, NFTA_SET_DATA_TYPE, NFT_DATA_VERDICT, NFTA_SET_DATA_LEN
+// NFTA_SET_FLAGS: NFT_SET_INTERVAL 4, NFT_SET_MAP 8; NFTA_SET_KEY_LEN, NFTA_SET_DATA_TYPE, NFT_DATA_VERDICT,
+// NFTA_SET_DATA_LEN
 test("a set says how long keys and values are, whether they are verdicts, and whether its elements are ranges", () => {
   const asked: Request[] = []
   const layout = (attributes: string) => {

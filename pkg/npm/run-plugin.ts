@@ -9,8 +9,8 @@ const patienceMs = 60_000
 const fullMs = 5
 
 /**
- * Runs a plugin as this process: reads `CNI_*` and stdin, answers on stdout once, exits. Stdin is read before the plugin is asked;
- * the verbs are synchronous.
+ * Runs a plugin as this process: reads `CNI_*` and stdin, answers on stdout once, exits. Stdin is read before the
+ * plugin is asked; the verbs are synchronous.
  *
  * @example await runPlugin(plugin)
  */
@@ -58,7 +58,9 @@ async function readStdin(): Promise<Uint8Array> {
   return Buffer.concat(chunks)
 }
 
-/** Writes a text, all of it. Throws when the pipe has no reader, the disk is full, or a pipe stays full for a minute. */
+/**
+ * Writes a text, all of it. Throws when the pipe has no reader, the disk is full, or a pipe stays full for a minute.
+ */
 function writeAll(fd: number, text: string): void {
   const bytes = Buffer.from(text)
   let fullSince: number | undefined

@@ -1,5 +1,5 @@
-// An interface plugin and its IPAM plugin for tests, the latter also as a process, `bun delegation.fixture.ts`, and a plugin
-// that has the former called, `bun delegation.fixture.ts above`.
+// An interface plugin and its IPAM plugin for tests, the latter also as a process, `bun delegation.fixture.ts`, and a
+// plugin that has the former called, `bun delegation.fixture.ts above`.
 import { CniError, type Result } from "../types/mod.ts"
 import { definePlugin } from "./plugin.ts"
 import { runPlugin } from "./process.ts"

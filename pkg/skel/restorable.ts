@@ -4,13 +4,14 @@ import type { Call, Plugin } from "./plugin.ts"
 /** A plugin that keeps something on the host that other programs may remove while its containers live. */
 export interface RestorablePlugin<C> extends Plugin<C> {
   /**
-   * Makes again what the host has lost of what ADD made for these attachments, such as rules that another program has flushed. All of
-   * one mechanism are made in one transaction. What is there stays as it is, and what another owner has by now stays that one's.
+   * Makes again what the host has lost of what ADD made for these attachments, such as rules that another program has
+   * flushed. All of one mechanism are made in one transaction. What is there stays as it is, and what another owner has
+   * by now stays that one's.
    */
   restore?(restoring: Restoring<C>): void
   /**
-   * Makes again what is missing of what ADD made in one container, and returns in words what that was; undefined where nothing is missing. In
-   * a dry run it only looks. Throws `CniError`.
+   * Makes again what is missing of what ADD made in one container, and returns in words what that was; undefined where
+   * nothing is missing. In a dry run it only looks. Throws `CniError`.
    */
   restoreInside?(call: InsideCall, config: C, isDry: boolean): string | undefined
 }

@@ -24,8 +24,9 @@ import type { Answered } from "./plugin.ts"
 import type { InsideCall, Restorable, RestorablePlugin } from "./restorable.ts"
 
 /**
- * The argument by which `cni reconcile` asks a plugin of this suite to restore what the host has lost, without `CNI_COMMAND`. It is not a
- * part of the specification: a plugin of another suite does what it does for a person who runs it.
+ * The argument by which `cni reconcile` asks a plugin of this suite to restore what the host has lost, without
+ * `CNI_COMMAND`. It is not a part of the specification: a plugin of another suite does what it does for a person who
+ * runs it.
  */
 export const RESTORE_ARGUMENT = "restore"
 
@@ -36,9 +37,14 @@ export interface RestoreRequest {
   readonly flows?: boolean
   /** Make again also what lies in the containers. */
   readonly containers?: boolean
-  /** Move the rules of these attachments from nf_tables to iptables instead: the Go suite's plugins come back, and find only these. */
+  /**
+   * Move the rules of these attachments from nf_tables to iptables instead: the Go suite's plugins come back, and find
+   * only these.
+   */
   readonly toIptables?: boolean
-  /** Configurations as CHECK gets them, except for `prevResult` and `runtimeConfig`: each once, attachments share them. */
+  /**
+   * Configurations as CHECK gets them, except for `prevResult` and `runtimeConfig`: each once, attachments share them.
+   */
   readonly configs: readonly JsonObject[]
   readonly attachments: readonly RestoreAttachment[]
 }
@@ -71,7 +77,10 @@ export interface RestoreAnswer {
   readonly failed: readonly (Partial<Owner> & { readonly error: ErrorObject })[]
 }
 
-/** Serves a call with `RESTORE_ARGUMENT`. What is wrong with one attachment is in the answer, and the others go on. Throws code 5 and 6. */
+/**
+ * Serves a call with `RESTORE_ARGUMENT`. What is wrong with one attachment is in the answer, and the others go on.
+ * Throws code 5 and 6.
+ */
 export function restoreReply<C>(
   plugin: RestorablePlugin<C>,
   stdin: () => Uint8Array,
@@ -159,7 +168,10 @@ function parseRequest(text: string): JsonObject {
   }
 }
 
-/** Returns a function that reads an attachment. It reads each configuration once, and again only with runtime values or arguments. */
+/**
+ * Returns a function that reads an attachment. It reads each configuration once, and again only with runtime values or
+ * arguments.
+ */
 function attachmentReader<C>(plugin: RestorablePlugin<C>, configs: readonly JsonObject[]) {
   const networks = new Map<JsonObject, NetworkConfig>()
   const shared = new Map<JsonObject, C>()

@@ -25,8 +25,8 @@ export interface CallIo {
 }
 
 /**
- * Serves one call of a plugin: environment and stdin in, stdout text and exit code out. All that can be refused is refused before
- * the plugin's verb is called. Never throws: each failure is an error object with exit code 1.
+ * Serves one call of a plugin: environment and stdin in, stdout text and exit code out. All that can be refused is
+ * refused before the plugin's verb is called. Never throws: each failure is an error object with exit code 1.
  */
 export function serve<C>(plugin: Plugin<C>, io: CallIo): Reply {
   const { env, log, write } = io
@@ -77,8 +77,8 @@ export function serve<C>(plugin: Plugin<C>, io: CallIo): Reply {
 }
 
 /**
- * The reference plugins that this suite does the work of. Programs compare it: nerdctl reads "CNI firewall plugin vX.Y.Z"
- * and leaves features out below 1.7.1.
+ * The reference plugins that this suite does the work of. Programs compare it: nerdctl reads "CNI firewall plugin
+ * vX.Y.Z" and leaves features out below 1.7.1.
  */
 export const REFERENCE_VERSION = "1.9.1"
 

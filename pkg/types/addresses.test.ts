@@ -154,7 +154,8 @@ test.each([
   expect(sameIp(text, normal)).toBe(true)
 })
 
-// What Go's net.IPNet.String makes of what net.ParseCIDR has read; of mapped networks that are not IPv4 alone it makes "/0".
+// What Go's net.IPNet.String makes of what net.ParseCIDR has read; of mapped networks that are not IPv4 alone it makes
+// "/0".
 test.each([
   ["::ffff:10.1.0.2/120", "10.1.0.2/24"],
   ["::ffff:0a01:0002/128", "10.1.0.2/32"],

@@ -2,7 +2,9 @@ import { describe, expect, test } from "bun:test"
 import { CniError } from "../types/mod.ts"
 import { Failures, Undo } from "./mod.ts"
 
-/** Makes the changes "a", "b", "c", of which `failing` throws, in a scope of its own; returns what happened in order. */
+/**
+ * Makes the changes "a", "b", "c", of which `failing` throws, in a scope of its own; returns what happened in order.
+ */
 function change(options: { keep?: boolean; failing?: string; stuck?: string } = {}): string[] {
   const events: string[] = []
   try {

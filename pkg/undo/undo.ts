@@ -19,10 +19,10 @@ export class Undo implements Disposable {
   }
 
   /**
-   * Adds the reverse of a change; `what` names the change, for the log. It stands on the line after a change that is made whole or not
-   * at all, and before one that may be made in part: `revert` then accepts that nothing is there. A change that is made whole or not
-   * at all, but whose answer may be lost, is the third argument: its reverse is added when it returns, and when it throws that the
-   * answer was lost. Returns what the change returns.
+   * Adds the reverse of a change; `what` names the change, for the log. It stands on the line after a change that is
+   * made whole or not at all, and before one that may be made in part: `revert` then accepts that nothing is there. A
+   * change that is made whole or not at all, but whose answer may be lost, is the third argument: its reverse is added
+   * when it returns, and when it throws that the answer was lost. Returns what the change returns.
    */
   defer(what: string, revert: () => void): void
   defer<T>(what: string, revert: () => void, change: () => T): T
@@ -48,8 +48,8 @@ export class Undo implements Disposable {
   }
 
   /**
-   * Takes everything back. Never throws: it would bury the error that matters. A reverse that fails is tried once more when all
-   * others are done, since its reason may have passed, and logged when it fails again.
+   * Takes everything back. Never throws: it would bury the error that matters. A reverse that fails is tried once more
+   * when all others are done, since its reason may have passed, and logged when it fails again.
    */
   [Symbol.dispose](): void {
     const failed = takeBack(this.#steps.splice(0).reverse())
@@ -77,8 +77,8 @@ function isLost(error: unknown): boolean {
 }
 
 /**
- * The errors of an operation that goes through all its steps even when one fails, as DEL and GC do, and reports once, at
- * the end.
+ * The errors of an operation that goes through all its steps even when one fails, as DEL and GC do, and reports once,
+ * at the end.
  */
 export class Failures {
   readonly #errors: CniError[] = []
@@ -114,14 +114,17 @@ export class Failures {
     return this.#errors.length > 0
   }
 
-  /** Whether the reason of one of them may pass: something was short, or busy. The next call may do what this one could not. */
+  /**
+   * Whether the reason of one of them may pass: something was short, or busy. The next call may do what this one could
+   * not.
+   */
   get mayPass(): boolean {
     return this.#errors.some((error) => hasCause(error, isShortage))
   }
 
   /**
-   * Throws when a step has failed: the error itself if it is the only one, else one that names them all, with code 999, or
-   * 11 when each of them will pass.
+   * Throws when a step has failed: the error itself if it is the only one, else one that names them all, with code 999,
+   * or 11 when each of them will pass.
    */
   throwIfAny(): void {
     const [first, ...others] = this.#errors

@@ -22,8 +22,8 @@ export function requireVlanFiltering(bridge: Link): void {
 }
 
 /**
- * Puts a new port into its VLANs, all in one request, and takes it out of the one that the bridge puts every new port into.
- * To be called before the port is up. Throws `CniError`.
+ * Puts a new port into its VLANs, all in one request, and takes it out of the one that the bridge puts every new port
+ * into. To be called before the port is up. Throws `CniError`.
  */
 export function setPortVlans(host: NetlinkSocket, bridge: Link, port: Link, vlans: VlanConfig): void {
   const plan = planPort(vlans)

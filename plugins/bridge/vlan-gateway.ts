@@ -29,9 +29,9 @@ export interface VlanGateway {
 }
 
 /**
- * Returns the host's interface in a VLAN of the bridge, up: a veth pair whose one end has the gateway addresses and whose
- * other end is a port in that VLAN. The pair is created if it does not exist, and an ADD that fails leaves it with the
- * bridge. Throws `CniError` when the name belongs to something else.
+ * Returns the host's interface in a VLAN of the bridge, up: a veth pair whose one end has the gateway addresses and
+ * whose other end is a port in that VLAN. The pair is created if it does not exist, and an ADD that fails leaves it
+ * with the bridge. Throws `CniError` when the name belongs to something else.
  */
 export function ensureVlanGateway(host: NetlinkSocket, gateway: VlanGateway): Link {
   const { name } = gateway
@@ -79,8 +79,8 @@ function createPair(host: NetlinkSocket, { name, bridge }: VlanGateway): void {
 
 /**
  * Puts the pair's port into the VLAN when it is where the bridge has put it: what was just made, here or by another
- * container's ADD at this moment, or was left so by one that was killed. A port without a bridge was left by a bridge that was
- * deleted, and joins the new one first. Leaves any other alone.
+ * container's ADD at this moment, or was left so by one that was killed. A port without a bridge was left by a bridge
+ * that was deleted, and joins the new one first. Leaves any other alone.
  */
 function joinVlan(host: NetlinkSocket, gateway: VlanGateway, link: Link): void {
   const port = portToJoin(host, gateway, link)

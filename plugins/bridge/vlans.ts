@@ -41,8 +41,8 @@ export function needsFiltering({ native, trunk }: VlanConfig): boolean {
 }
 
 /**
- * The VLANs of a port, the native one first. The native VLAN is `vlan`, or 1 for a trunk without; the trunk does not take
- * its flags away when it contains it. None at all when the port is to stay as the bridge makes it.
+ * The VLANs of a port, the native one first. The native VLAN is `vlan`, or 1 for a trunk without; the trunk does not
+ * take its flags away when it contains it. None at all when the port is to stay as the bridge makes it.
  */
 export function planPort({ native, trunk = [] }: VlanConfig): VlanRange[] {
   if (native === 0 && trunk.length === 0) return []

@@ -34,8 +34,8 @@ export const vlan = defineInterfacePlugin<VlanConfig, Link>({
 })
 
 /**
- * Creates the interface on its master: only the kernel knows whether the VLAN is taken, and the ADD leases no address if it
- * is. Throws `CniError`.
+ * Creates the interface on its master: only the kernel knows whether the VLAN is taken, and the ADD leases no address
+ * if it is. Throws `CniError`.
  */
 export function createVlan(attaching: Attaching, config: VlanConfig): Link {
   const parent = requireMaster(attaching, config)

@@ -31,8 +31,9 @@ export function format({ file, before, after }: Difference): string {
 }
 
 /**
- * Parses a list of mistakes that make no difference: blocks of lines with an empty line between them; a file's name, which holds
- * for the blocks that follow as well; lines without the mistake after `- `, lines with it after `+ `, the reason after `= `.
+ * Parses a list of mistakes that make no difference: blocks of lines with an empty line between them; a file's name,
+ * which holds for the blocks that follow as well; lines without the mistake after `- `, lines with it after `+ `, the
+ * reason after `= `.
  */
 export function parseEquivalents(text: string): Equivalent[] {
   let file = ""

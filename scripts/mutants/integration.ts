@@ -2,7 +2,10 @@ import { join } from "node:path"
 
 const project = join(import.meta.dir, "../..")
 
-/** The integration tests that a mistake in a room is likely to be noticed by: a few and quick ones, where a plugin's folder has more. */
+/**
+ * The integration tests that a mistake in a room is likely to be noticed by: a few and quick ones, where a plugin's
+ * folder has more.
+ */
 const byRoom: Readonly<Record<string, readonly string[]>> = {
   "ipam/dhcp": ["dhcp/lease", "dhcp/lease6", "dhcp/daemon"],
   "ipam/host-local": ["host-local/interop", "host-local/without-links", "host-local/hidden-store"],
@@ -40,7 +43,10 @@ const byRoom: Readonly<Record<string, readonly string[]>> = {
   "plugins/tap": ["tap/verbs", "tap/use"],
 }
 
-/** The integration tests for what the unit tests of a room let pass, as paths from the root: for a plugin without a row its folder's. */
+/**
+ * The integration tests for what the unit tests of a room let pass, as paths from the root: for a plugin without a row
+ * its folder's.
+ */
 export function integrationOf(room: string): string[] {
   const [kind = "", name = ""] = room.split("/")
   const listed = byRoom[`${kind}/${name}`]

@@ -26,7 +26,10 @@ type Place = Pick<Sandbox, "write" | "run">
 const testMs = patient(20_000)
 const unitMs = patient(120_000)
 
-/** Lets the tests look at a mistake, those that are likely to notice it first. They have noticed it when they fail twice. */
+/**
+ * Lets the tests look at a mistake, those that are likely to notice it first. They have noticed it when they fail
+ * twice.
+ */
 export async function judge(
   root: string,
   sandbox: Place,

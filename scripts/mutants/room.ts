@@ -2,8 +2,8 @@ import { existsSync, readFileSync } from "node:fs"
 import { dirname, join, normalize } from "node:path"
 
 /**
- * Rooms whose unit tests are asked when the room's own tell nothing; those of `tools` and `cmd`, which import all, of their own sources
- * alone, but for what is made of all plugins' tables.
+ * Rooms whose unit tests are asked when the room's own tell nothing; those of `tools` and `cmd`, which import all, of
+ * their own sources alone, but for what is made of all plugins' tables.
  */
 const rooms = "{pkg,plugins,ipam,meta,install,suite,tools,cmd}"
 const isOfTool = (file: string) => /^(suite|tools|cmd)\//.test(file) && !isOfAllPlugins(file)
@@ -22,7 +22,10 @@ export function sourcesOf(root: string, room: string): string[] {
 const fromElsewhere = 12
 const fromKernel = 6
 
-/** Tests of rooms on a real kernel, which need no build; this one compares the numbers in all sources with the kernel's headers. */
+/**
+ * Tests of rooms on a real kernel, which need no build; this one compares the numbers in all sources with the kernel's
+ * headers.
+ */
 const onKernel = "integration/kernel"
 const headers = `${onKernel}/pkg/headers.test.ts`
 const isSlow = (test: string) => /\/(crash|fuzz|lock|process|processes|contract)\.test\.ts$/.test(test)
@@ -43,8 +46,8 @@ export class TestsBySource {
   }
 
   /**
-   * The test beside the source; the others of its room that are quick; of those of other rooms the dozen that is nearest by imports;
-   * those of its room that take long; on a kernel.
+   * The test beside the source; the others of its room that are quick; of those of other rooms the dozen that is
+   * nearest by imports; those of its room that take long; on a kernel.
    */
   of(source: string): [beside: string[], room: string[], elsewhere: string[], slow: string[], kernel: string[]] {
     const beside = source.replace(/\.ts$/, ".test.ts")

@@ -3,7 +3,9 @@ import { mkdir, writeFile } from "node:fs/promises"
 import { join } from "node:path"
 import { execa } from "execa"
 
-/** How a program in a sandbox ended: its exit code, `undefined` when it was killed for its time, and what it printed. */
+/**
+ * How a program in a sandbox ended: its exit code, `undefined` when it was killed for its time, and what it printed.
+ */
 export interface Ended {
   readonly exitCode: number | undefined
   readonly output: string
@@ -13,8 +15,8 @@ export interface Ended {
 const memoryKib = 4_000_000
 
 /**
- * The machine's own root with a layer above it that takes all writes: a mistake in "remove the file" or "kill the process" meets
- * nothing but this. Programs run in a PID namespace of their own, and nothing of them outlives the call.
+ * The machine's own root with a layer above it that takes all writes: a mistake in "remove the file" or "kill the
+ * process" meets nothing but this. Programs run in a PID namespace of their own, and nothing of them outlives the call.
  */
 export class Sandbox {
   readonly #root: string
@@ -26,8 +28,8 @@ export class Sandbox {
   }
 
   /**
-   * Makes as many, which last as long as this process' mount namespace does, which with its network namespace is not the machine's;
-   * `tree` is the repository. They lie in /mnt, so that the machine keeps nothing of them.
+   * Makes as many, which last as long as this process' mount namespace does, which with its network namespace is not
+   * the machine's; `tree` is the repository. They lie in /mnt, so that the machine keeps nothing of them.
    */
   static async create(tree: string, count: number): Promise<Sandbox[]> {
     if (readlinkSync("/proc/self/ns/mnt") === readlinkSync(`/proc/${process.ppid}/ns/mnt`))

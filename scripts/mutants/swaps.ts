@@ -11,7 +11,10 @@ export const isNode = (value: unknown): value is Node =>
 
 export const isNodes = (value: unknown): value is Node[] => Array.isArray(value) && value.some(isNode)
 
-/** Neighbours that may be taken for each other without the compiler's noticing it: the first and the second of each pair. */
+/**
+ * Neighbours that may be taken for each other without the compiler's noticing it: the first and the second of each
+ * pair.
+ */
 export type Pair = readonly [Node, Node]
 
 /** The arguments of a call that stand side by side. */
@@ -20,8 +23,9 @@ export function argumentPairs(list: readonly Node[]): Pair[] {
 }
 
 /**
- * The statements that stand side by side and do something: a call before a call, a guard before a `using`. Left out are those of which the
- * second needs what the first declares, which would not compile, and two that only have values, whose order says nothing.
+ * The statements that stand side by side and do something: a call before a call, a guard before a `using`. Left out are
+ * those of which the second needs what the first declares, which would not compile, and two that only have values,
+ * whose order says nothing.
  */
 export function statementPairs(list: readonly Node[]): Pair[] {
   return pairs(list).filter(([first, second]) => {
@@ -41,7 +45,10 @@ function pairs(list: readonly Node[]): Pair[] {
 
 const effects = ["IfStatement", "ForOfStatement", "ForStatement", "WhileStatement", "TryStatement", "SwitchStatement"]
 
-/** What a statement is for: a call for what it does, a value that a call gives, another thing that it does, or nothing of these. */
+/**
+ * What a statement is for: a call for what it does, a value that a call gives, another thing that it does, or nothing
+ * of these.
+ */
 function kindOf(statement: Node): "call" | "value" | "effect" | undefined {
   if (statement.type === "ExpressionStatement") return "call"
   if (statement.type !== "VariableDeclaration") return effects.includes(statement.type) ? "effect" : undefined

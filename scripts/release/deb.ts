@@ -1,8 +1,9 @@
 /**
  * Makes the Debian package of a machine, with Debian's own dpkg-deb: `cni-plugins_X.Y.Z-1_amd64.deb`.
  *
- * It takes the place of Debian's `containernetworking-plugins`: the plugins lie in /usr/lib/cni, where Debian's podman and
- * containerd look, and the units of dhcp's daemon keep their names. It asks no question, and links nothing into /opt/cni/bin.
+ * It takes the place of Debian's `containernetworking-plugins`: the plugins lie in /usr/lib/cni, where Debian's podman
+ * and containerd look, and the units of dhcp's daemon keep their names. It asks no question, and links nothing into
+ * /opt/cni/bin.
  */
 import { createHash } from "node:crypto"
 import { mkdtempSync, rmSync } from "node:fs"
@@ -114,8 +115,8 @@ const otherUnits = ["cni-reconcile.service", "cni-gc.timer", "cni-metrics.timer"
 
 /**
  * Debian 12's package of the reference plugins has the units in /lib/systemd/system, which is this package's
- * /usr/lib/systemd/system by another path: its removal, which dpkg does after our files are there, would delete them. While that
- * goes on the old path is diverted.
+ * /usr/lib/systemd/system by another path: its removal, which dpkg does after our files are there, would delete them.
+ * While that goes on the old path is diverted.
  */
 const divert = (how: "--add" | "--remove") =>
   unitNames.map((name) => {

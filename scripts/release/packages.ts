@@ -9,7 +9,10 @@ import { makeRpm } from "./rpm.ts"
 import { spdxOf } from "./spdx.ts"
 import { makeSysext } from "./sysext.ts"
 
-/** Makes the package of each kind for each machine, and the image of them all with the agents, in a directory. Returns their paths. */
+/**
+ * Makes the package of each kind for each machine, and the image of them all with the agents, in a directory. Returns
+ * their paths.
+ */
 export async function makePackages(
   machines: FilesOf,
   directory: string,
@@ -32,9 +35,9 @@ export async function makePackages(
 }
 
 /**
- * Writes `.spdx.json` beside the `.cdx.json` of each archive, the statement of provenance about all files of the release, and
- * `SHA256SUMS`, in the directory of these files. Returns the name of each file that belongs to the release. `source` is the state of the
- * sources before anything was built.
+ * Writes `.spdx.json` beside the `.cdx.json` of each archive, the statement of provenance about all files of the
+ * release, and `SHA256SUMS`, in the directory of these files. Returns the name of each file that belongs to the
+ * release. `source` is the state of the sources before anything was built.
  */
 export async function completeRelease(
   archives: readonly string[],

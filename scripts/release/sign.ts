@@ -1,7 +1,7 @@
 /**
- * Signs a release: `npm run release:sign -- KEY`, after `npm run dist`. KEY is an SSH key of the releaser, or its public half, when an
- * agent or a token has the other. Refuses a checkout that is no release, files that differ from their sums, and files of another commit.
- * Leaves `SHA256SUMS.sig` and the text of the release, `RELEASE.md`, in dist.
+ * Signs a release: `npm run release:sign -- KEY`, after `npm run dist`. KEY is an SSH key of the releaser, or its
+ * public half, when an agent or a token has the other. Refuses a checkout that is no release, files that differ from
+ * their sums, and files of another commit. Leaves `SHA256SUMS.sig` and the text of the release, `RELEASE.md`, in dist.
  */
 import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { join } from "node:path"

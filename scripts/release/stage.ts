@@ -24,7 +24,9 @@ import { buildTool } from "../native.ts"
 import { notice } from "../notice.ts"
 import { pluginNames, programsOf, toolPrograms } from "../programs.ts"
 
-/** A file of a release. Its name is the path below the directory of its kind: "bridge", "man8/cni-bridge.8", "bash/cni". */
+/**
+ * A file of a release. Its name is the path below the directory of its kind: "bridge", "man8/cni-bridge.8", "bash/cni".
+ */
 export interface StagedFile {
   readonly kind: "plugin" | "tool" | "manual" | "completion" | "unit" | "schema" | "document"
   readonly name: string
@@ -125,7 +127,9 @@ function schemas(): StagedFile[] {
   return Object.entries(schemaFiles()).map(([name, content]) => text("schema", name, content))
 }
 
-/** Writes files below a directory, `age` seconds after 1970, with directories of mode 0755, independent of the umask. */
+/**
+ * Writes files below a directory, `age` seconds after 1970, with directories of mode 0755, independent of the umask.
+ */
 export function layTree(directory: string, files: readonly PlacedFile[], age: number): void {
   const directories = new Set<string>([directory])
   for (const { path, mode, bytes } of files) {

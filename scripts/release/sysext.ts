@@ -1,6 +1,6 @@
 /**
- * Makes the system extension of a machine, by Debian's mksquashfs: `cni-plugins-X.Y.Z-x86-64.raw`. Hosts whose /usr is read-only
- * take it as /var/lib/extensions/cni-plugins.raw: the plugins appear in /usr/lib/cni.
+ * Makes the system extension of a machine, by Debian's mksquashfs: `cni-plugins-X.Y.Z-x86-64.raw`. Hosts whose /usr is
+ * read-only take it as /var/lib/extensions/cni-plugins.raw: the plugins appear in /usr/lib/cni.
  */
 import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"

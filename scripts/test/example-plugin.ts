@@ -19,7 +19,9 @@ export function readSteps(page = readFileSync(join(root, "CONTRIBUTING.md"), "ut
   })
 }
 
-/** A file with the lines of a step: those that begin with a blank or "-" are there before, with a blank or "+" after. */
+/**
+ * A file with the lines of a step: those that begin with a blank or "-" are there before, with a blank or "+" after.
+ */
 export function applyStep(before: string, { file, text }: Step): string {
   const lines = text.split("\n")
   const those = (sign: string) => lines.filter((line) => line[0] === " " || line[0] === sign)

@@ -65,7 +65,10 @@ export class Runner {
     return this.#testCases
   }
 
-  /** Runs a program, and shows what it prints; anything but exit code 0 counts as one failure. Answers whether it succeeded. */
+  /**
+   * Runs a program, and shows what it prints; anything but exit code 0 counts as one failure. Answers whether it
+   * succeeded.
+   */
   async step(title: string, command: readonly string[], limitMs = 300_000): Promise<boolean> {
     const { root, show = 1 } = this.#place
     const [file = "", ...args] = command
@@ -93,8 +96,8 @@ export class Runner {
   }
 
   /**
-   * Runs each test file with a `bun test` of its own, `lanes` of them at a time: a test in namespaces waits for the kernel more
-   * than it computes.
+   * Runs each test file with a `bun test` of its own, `lanes` of them at a time: a test in namespaces waits for the
+   * kernel more than it computes.
    */
   async eachFile(files: readonly string[], limits: Limits, lanes: number): Promise<void> {
     const waiting = [...files]
@@ -125,7 +128,8 @@ export class Runner {
   }
 
   /**
-   * Prints the times, the failures, and the last line. Returns the exit code: 0 only if tests ran and none failed for good.
+   * Prints the times, the failures, and the last line. Returns the exit code: 0 only if tests ran and none failed for
+   * good.
    */
   finish(): number {
     const passed = count(this.#testCases, "passed")
@@ -147,7 +151,10 @@ export class Runner {
     return one
   }
 
-  /** Counts failures. With `retry` each file runs once more, alone, and both results are reported: only a second failure counts. */
+  /**
+   * Counts failures. With `retry` each file runs once more, alone, and both results are reported: only a second failure
+   * counts.
+   */
   async #settle(doubtful: readonly Doubtful[]): Promise<void> {
     const mayRetry = this.#place.retry === true && doubtful.length <= mostDoubtful
     for (const { title, files, limits, first } of doubtful) {

@@ -39,7 +39,9 @@ function receivedBy(matchers: Matchers): unknown {
   return value
 }
 
-/** What `toMatchObject` would compare in part only: which value, and what to write instead; `undefined` when nothing. */
+/**
+ * What `toMatchObject` would compare in part only: which value, and what to write instead; `undefined` when nothing.
+ */
 export function partlyCompared(expected: unknown, received: unknown, path: string): string | undefined {
   if (typeof expected !== "object" || expected === null || isMatcher(expected)) return undefined
   for (const value of [expected, received]) {
@@ -61,7 +63,9 @@ function isMatcher(value: object): boolean {
   return /^\[object Expect/.test(Object.prototype.toString.call(value))
 }
 
-/** The kind of a value whose content is not among its keys. An expected value has to be plain, a received one need not. */
+/**
+ * The kind of a value whose content is not among its keys. An expected value has to be plain, a received one need not.
+ */
 function partialKind(value: unknown, isExpected: boolean): string | undefined {
   if (typeof value !== "object" || value === null || Array.isArray(value)) return undefined
   const prototype = Object.getPrototypeOf(value)

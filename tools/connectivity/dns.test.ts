@@ -2,7 +2,8 @@ import { expect, test } from "bun:test"
 import { formatIp } from "../../pkg/types/mod.ts"
 import { dnsQuestion, hostServers } from "./dns.ts"
 
-// RFC 1035, 4.1: header with RD and one question; `dig +noedns www.example.com A` and `dig +noedns . NS` send these bytes
+// RFC 1035, 4.1: header with RD and one question; `dig +noedns www.example.com A` and `dig +noedns . NS` send these
+// bytes
 test("a question for a name asks for its address, one for the root for its name servers", () => {
   const id = Uint8Array.of(0xab, 0xcd)
   expect(dnsQuestion(id, "www.example.com").toHex()).toBe(

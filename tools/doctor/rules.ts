@@ -17,7 +17,10 @@ import { linkTowards } from "./host-routes.ts"
 import { type Address, type Examined, inContainer } from "./inside.ts"
 import { type Command, ofOthers, sh } from "./remedy.ts"
 
-/** Rules in containers that take their own packets before the main table does, and drop them or send them to another gateway. */
+/**
+ * Rules in containers that take their own packets before the main table does, and drop them or send them to another
+ * gateway.
+ */
 export const checkContainerRules: Check = ({ examined }) =>
   examined.flatMap((each) =>
     (each.inside.rules ?? [])

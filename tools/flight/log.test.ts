@@ -140,7 +140,8 @@ describe("spans for OpenTelemetry", () => {
     return resource?.scopeSpans[0]?.spans ?? []
   }
 
-  // opentelemetry-proto, trace.proto in its JSON encoding: 64-bit integers are texts; kind 1 is internal, status 1 is OK, 2 an error.
+  // opentelemetry-proto, trace.proto in its JSON encoding: 64-bit integers are texts; kind 1 is internal, status 1 is
+  // OK, 2 an error.
   test("have the times, ids and attributes of the call", () => {
     const trace = { id: "0af7651916cd43dd8448eb211c80319c", span: "00f067aa0ba902b7", parent: "b7ad6b7169203331" }
     expect(spansOf({ ...whole, trace })).toStrictEqual([

@@ -93,7 +93,8 @@ sent: 7 packets, 1.2 kB, 1 dropped`,
   expect(eth1 && uplinkDetails(eth1)).toBe("eth1: vlan, MTU 1400, down\naddresses: none")
 })
 
-// <https://graphviz.org/doc/info/lang.html>: in a quoted text a quote and a backslash have a backslash before them, "\n" is a line's end
+// <https://graphviz.org/doc/info/lang.html>: in a quoted text a quote and a backslash have a backslash before them,
+// "\n" is a line's end
 test("the same for Graphviz", () => {
   const segments = [...some.segments.slice(0, 2), segmentOf([memberOf('a"b\\c')])]
   expect(dotOf({ ...some, segments })).toBe(

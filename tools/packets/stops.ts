@@ -30,7 +30,10 @@ export function dropsAlso({ filter, shared }: SharedGround, stop: Stop, own: Uin
 /** The ports of packets that a container may send and get; 0 is an echo. */
 const PORTS = [0, 53, 80, 443, 40000] as const
 
-/** The chain in a container that drops all that the container sends, or all that it gets, by one of its addresses; of its chains only base chains are read. */
+/**
+ * The chain in a container that drops all that the container sends, or all that it gets, by one of its addresses; of
+ * its chains only base chains are read.
+ */
 export function closedInside(inside: Inside, { ifName }: NodeAttachment, own: readonly Uint8Array[]): Stop | undefined {
   const { filter } = inside
   if (filter === undefined) return undefined

@@ -27,7 +27,10 @@ export interface Ground {
   readonly filter: FilterView | undefined
   /** The namespace of an attachment, for the rules in it; without, they are not looked at. */
   readonly insideOf?: ((one: NodeAttachment) => Inside | NotInside | undefined) | undefined
-  /** Whether the end is asked for a process that listens, and the answer is told as a whole. Else it is told where it may be lost. */
+  /**
+   * Whether the end is asked for a process that listens, and the answer is told as a whole. Else it is told where it
+   * may be lost.
+   */
   readonly isWhole?: boolean
   /** What several walks over one node share. */
   readonly shared?: { readonly kernel: HostKernel; readonly rulesOf: FilterQuestions["rulesOf"] } | undefined
@@ -40,7 +43,10 @@ export interface Trip extends Ground {
   readonly rules: FilterQuestions
 }
 
-/** Sends the packet through the rules at a hook, and says what they do; undefined where they drop it. `isQuiet`: silence is not told. */
+/**
+ * Sends the packet through the rules at a hook, and says what they do; undefined where they drop it. `isQuiet`: silence
+ * is not told.
+ */
 export function pass({ way, rules }: Trip, hook: string, packet: Packet, isQuiet = false): HookResult | undefined {
   const result = passHook(rules, hook, packet)
   for (const { what, passes } of result.notes) way.pass("filter", what, passes)
@@ -62,7 +68,10 @@ export function passDevice(trip: Trip, hook: "ingress" | "egress", device: strin
   return result.verdict !== "drop" && (hook === "ingress" || passTrafficControl(trip, hook, device, packet))
 }
 
-/** The same for a frame at a hook of family bridge. What becomes of ARP there is not followed. Tables of this suite look at MACs alone. */
+/**
+ * The same for a frame at a hook of family bridge. What becomes of ARP there is not followed. Tables of this suite look
+ * at MACs alone.
+ */
 export function passFrame({ way, rules }: Trip, hook: string, packet: Packet): boolean {
   const isAsked = ({ table, type, hook: at }: BaseChain) =>
     table.family === "bridge" && type === "filter" && at === hook && !OURS.test(table.name)

@@ -18,8 +18,8 @@ import { type Hop, joinWays, type Walk, Way } from "./way.ts"
 const WAYS = 16
 
 /**
- * The way of a packet that begins a connection from a container: links, routes and rules are read, and the kernel is asked where it
- * would send it. Where chance decides, each way is followed. Changes nothing.
+ * The way of a packet that begins a connection from a container: links, routes and rules are read, and the kernel is
+ * asked where it would send it. Where chance decides, each way is followed. Changes nothing.
  */
 export function walk(ground: ContainerGround, sandbox: Netns, destination: Destination): Walk {
   using inside = sandbox.openRoute()

@@ -29,7 +29,10 @@ export interface Walk {
   readonly hops: readonly Hop[]
   /** The chain that drops the packet; undefined where it ends otherwise, or only on one of several ways. */
   readonly stop: Stop | undefined
-  /** Whether the host has no way for it, but for `rp_filter`, or sends it by a table of policy routing to a dead interface. */
+  /**
+   * Whether the host has no way for it, but for `rp_filter`, or sends it by a table of policy routing to a dead
+   * interface.
+   */
   readonly isUnrouted: boolean
 }
 
@@ -74,7 +77,10 @@ export class Way {
   }
 }
 
-/** Several ways as one list: what they have in common once, then what is particular to each, with its number. Equal ways count once. */
+/**
+ * Several ways as one list: what they have in common once, then what is particular to each, with its number. Equal ways
+ * count once.
+ */
 export function joinWays(all: readonly (readonly Hop[])[]): Hop[] {
   const ways = [...new Map(all.map((hops) => [JSON.stringify(hops), hops])).values()]
   const [first = [], ...others] = ways

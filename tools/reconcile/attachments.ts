@@ -172,7 +172,9 @@ function readNetwork(config: Uint8Array): Network {
   return { ...list, disableCheck: false, disableGC: false, bytes: config, warnings: [] }
 }
 
-/** Returns a function that reads result and chain as of ADD, and each network once. It throws for unreadable content. */
+/**
+ * Returns a function that reads result and chain as of ADD, and each network once. It throws for unreadable content.
+ */
 function chainReader(): (one: CachedAttachment) => { result: Result; chain: ChainMember[] } {
   const networks = new Map<Uint8Array, { cniVersion: string; members: ReturnType<typeof membersOf> }>()
   return ({ config, capabilityArgs, result }) => {

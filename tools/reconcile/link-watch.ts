@@ -16,7 +16,10 @@ import {
 
 /** Message types, <linux/rtnetlink.h>. */
 const [NEWLINK, DELLINK, DELADDR, DELROUTE, DELQDISC, NEWNETCONF] = [16, 17, 21, 25, 37, 80]
-/** Links, qdiscs, addresses and routes of both families, settings of both (`RTNLGRP_IPV4_NETCONF` and `_IPV6_NETCONF`), as bits. */
+/**
+ * Links, qdiscs, addresses and routes of both families, settings of both (`RTNLGRP_IPV4_NETCONF` and `_IPV6_NETCONF`),
+ * as bits.
+ */
 const GROUPS = 0x1 | 0x8 | 0x10 | 0x40 | 0x100 | 0x400 | (1 << 23) | (1 << 24)
 const SO_RCVBUFFORCE = 33
 const ROOM_BYTES = 1 << 20

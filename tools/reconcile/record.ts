@@ -116,7 +116,10 @@ export class Tally {
     this.#losses = losses
   }
 
-  /** Writes it all. Where that fails, as on a full disk, that is said once, the old record is removed, and the listener goes on. */
+  /**
+   * Writes it all. Where that fails, as on a full disk, that is said once, the old record is removed, and the listener
+   * goes on.
+   */
   write(): void {
     const record: ListenerRecord = {
       pid: this.#pid,

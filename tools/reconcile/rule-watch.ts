@@ -3,7 +3,10 @@ import { SOL_SOCKET, setSocketOption, unlessErrno } from "../../pkg/libc/mod.ts"
 import { attrs, type Message, NETLINK_NETFILTER, NetlinkSocket, text, u32be } from "../../pkg/netlink/mod.ts"
 import { describedPlugins } from "../../suite/plugins.ts"
 
-/** `NFT_MSG_*` with the subsystem's number, <linux/netfilter/nf_tables.h>. A `NEWGEN` is the last message of a transaction. */
+/**
+ * `NFT_MSG_*` with the subsystem's number, <linux/netfilter/nf_tables.h>. A `NEWGEN` is the last message of a
+ * transaction.
+ */
 const [NEWTABLE, DELTABLE, DELCHAIN, DELRULE, NEWGEN] = [0xa00, 0xa02, 0xa05, 0xa08, 0xa0f]
 /** These, `NFT_MSG_DELSET` and `NFT_MSG_DELSETELEM`. */
 const DELETIONS = new Set([DELTABLE, DELCHAIN, DELRULE, 0xa0b, 0xa0e])

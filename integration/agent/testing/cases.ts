@@ -4,7 +4,10 @@ import { type HostNamespace, type PluginOutput, ping, waitFor } from "../../lab/
 import type { ClusterApi } from "./api.ts"
 import { Cluster, type ClusterNode, networkOf, type Pod, rangesOf } from "./cluster.ts"
 
-/** The cases of a cluster, on the API server that `startApi` starts. They go on from one another, as the days of a cluster do. */
+/**
+ * The cases of a cluster, on the API server that `startApi` starts. They go on from one another, as the days of a
+ * cluster do.
+ */
 export function testCluster(startApi: (lan: HostNamespace, address: string) => Promise<ClusterApi>): void {
   let cluster: Cluster
   let one: ClusterNode

@@ -74,7 +74,10 @@ const call: fc.Arbitrary<DriverCall> = fc
     return { plugin, env, stdin }
   })
 
-/** The life of an attachment: a maker, what is chained to it, checks, deletions, garbage, in versions that have all that. */
+/**
+ * The life of an attachment: a maker, what is chained to it, checks, deletions, garbage, in versions that have all
+ * that.
+ */
 const story: fc.Arbitrary<DriverCall[]> = fc
   .record({
     maker: fc.constantFrom("bridge", "ptp", "macvlan", "tap"),

@@ -1,6 +1,6 @@
 /**
- * Makes a list of calls, one after the other, inside of a host: `bun driver.ts SIDE CALLS ANSWERS`. One side
- * starts the executables, one serves the same plugins in this one process on Bun, one starts `bun main.ts` for each call.
+ * Makes a list of calls, one after the other, inside of a host: `bun driver.ts SIDE CALLS ANSWERS`. One side starts the
+ * executables, one serves the same plugins in this one process on Bun, one starts `bun main.ts` for each call.
  */
 import { readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"

@@ -1,5 +1,5 @@
-// The engine's door, watched: notes what a call changes, and garbles one thing that it reads. It has to be imported before
-// everything else: some functions of the door are taken from it while modules are loaded.
+// The engine's door, watched: notes what a call changes, and garbles one thing that it reads. It has to be imported
+// before everything else: some functions of the door are taken from it while modules are loaded.
 import type { Engine, TypedArray } from "../../../pkg/engine/engine.ts"
 import { Chance } from "../../lab/chance.ts"
 import { garbleMore, garbleNetlink, garbleText } from "./bytes.ts"
@@ -159,7 +159,10 @@ host.sendto = (fd, bytes, flags) => {
   return real.sendto(fd, bytes, flags)
 }
 
-/** Whether a request changes something, by its type: <linux/rtnetlink.h>, <linux/netfilter/nf_tables.h>, …/nfnetlink_conntrack.h. */
+/**
+ * Whether a request changes something, by its type: <linux/rtnetlink.h>, <linux/netfilter/nf_tables.h>,
+ * …/nfnetlink_conntrack.h.
+ */
 function isChange(protocol: string, request: Uint8Array): boolean {
   const [low = 0, high = 0] = request.subarray(4)
   if (protocol === "0") return (low & 3) !== 2 || high !== 0

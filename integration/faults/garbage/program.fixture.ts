@@ -29,7 +29,10 @@ const devices = [
   ["net/tun", "10", "200"],
 ] as const
 
-/** The program that runs cases, as the plugins are built, in a root in which a configuration that names any directory does no harm. */
+/**
+ * The program that runs cases, as the plugins are built, in a root in which a configuration that names any directory
+ * does no harm.
+ */
 export class FuzzProgram implements AsyncDisposable {
   readonly #directory: string
   readonly #launcher: CProgram

@@ -27,7 +27,10 @@ import {
 import { serving } from "./door.fixture.ts"
 import { questions, replay } from "./netlink.fixture.ts"
 
-/** A function that reads what others have written, and what it may throw: errors by their name, each of which plugins expect. */
+/**
+ * A function that reads what others have written, and what it may throw: errors by their name, each of which plugins
+ * expect.
+ */
 interface Reader {
   readonly read: (parts: readonly Uint8Array[]) => void
   readonly mayThrow: readonly string[]

@@ -23,7 +23,9 @@ const result = {
   dns: { nameservers: ["10.22.0.1"], domain: "lab", search: ["lab"], options: ["ndots:2"] },
 }
 
-/** What a bus says to one who logs in, asks for its name, and asks whether firewalld is there: `strace -xx dbus-send`. */
+/**
+ * What a bus says to one who logs in, asks for its name, and asks whether firewalld is there: `strace -xx dbus-send`.
+ */
 const welcome =
   "DATA\r\nOK 1234deadbeef\r\n" +
   latin1(
@@ -124,7 +126,9 @@ export function seeds(): ReadCase[] {
   ]
 }
 
-/** Gives a host something of all that the kernel is asked for, so that its answers have all in them that they can have. */
+/**
+ * Gives a host something of all that the kernel is asked for, so that its answers have all in them that they can have.
+ */
 export async function furnish(host: HostNamespace): Promise<void> {
   const rules = [
     "add table ip garbage",

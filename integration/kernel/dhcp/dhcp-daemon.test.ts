@@ -165,7 +165,8 @@ test("leases and a socket that others could change are not for it", async () => 
 
 test("it leases, renews when it is time, and goes on after the next one has started", async () => {
   using site = await DhcpSite.create(host)
-  // The first answer may be late on a busy machine: a client that asked again would be heard where the next message is expected.
+  // The first answer may be late on a busy machine: a client that asked again would be heard where the next message is
+  // expected.
   const flags = [...own("leasing"), "-timeout", "60s"]
   let daemon = await Daemon.serving(flags)
   const call = (verb: string) => {

@@ -1,4 +1,7 @@
-/** What can be asked of the daemon of dhcp about its leases, and what it makes of those in its journal, on a kernel's links. */
+/**
+ * What can be asked of the daemon of dhcp about its leases, and what it makes of those in its journal, on a kernel's
+ * links.
+ */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { addressesOf, HostNamespace } from "../../lab/mod.ts"
 import { leftOpen, openInKernel } from "../open-files.ts"

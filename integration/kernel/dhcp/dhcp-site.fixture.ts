@@ -1,5 +1,6 @@
 /**
- * The leases of dhcp on a link of the kernel's, in this process: time passes when the test says so, and the test is the server.
+ * The leases of dhcp on a link of the kernel's, in this process: time passes when the test says so, and the test is the
+ * server.
  */
 import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
@@ -45,7 +46,10 @@ export class Caller {
   refuse = (reason: string) => void this.told.push(reason)
 }
 
-/** A container with `eth0`, which is down, the server at its other end, and the leases of a daemon that has just started. */
+/**
+ * A container with `eth0`, which is down, the server at its other end, and the leases of a daemon that has just
+ * started.
+ */
 export class DhcpSite implements Disposable {
   readonly pod: ContainerNamespace
   readonly directory = mkdtempSync(join(tmpdir(), "dhcp-site-"))
@@ -132,7 +136,10 @@ export class DhcpSite implements Disposable {
     return this.journal.list((line) => this.log.push(line))
   }
 
-  /** The next packet of DHCPv4 that the client sends, which has to be of this type; what the client waits for goes on in the meantime. */
+  /**
+   * The next packet of DHCPv4 that the client sends, which has to be of this type; what the client waits for goes on in
+   * the meantime.
+   */
   hear(type: string): Sent {
     const sent = this.hearAny()
     if (names[sent.options[53] ?? ""] !== type) throw new Error(`This is no ${type}: ${JSON.stringify(sent)}`)
@@ -184,7 +191,8 @@ export class DhcpSite implements Disposable {
   /** Sends frames to the client, which reads them, if it is one of this process. */
   send(...frames: Uint8Array[]): void {
     const [holder] = this.service.holders.values()
-    // What is sent before the kernel has noticed the carrier is dropped without a word. Until then a new link counts as running.
+    // What is sent before the kernel has noticed the carrier is dropped without a word. Until then a new link counts as
+    // running.
     const isUp = () => getLink(this.#route, this.link).attributes.operState === OperState.Up
     this.waitUntil("the server's carrier", isUp)
     for (const frame of frames) this.#server.send(frame)

@@ -1,4 +1,7 @@
-/** The firewall plugin and firewalld, which the test plays, on a host of its own: what becomes a source of a zone, and is removed. */
+/**
+ * The firewall plugin and firewalld, which the test plays, on a host of its own: what becomes a source of a zone, and
+ * is removed.
+ */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { type Group, inForce, made, specOf } from "../../../meta/firewall/testing/firewall.ts"
 import {

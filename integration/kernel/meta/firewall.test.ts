@@ -1,5 +1,6 @@
 /**
- * The firewall plugin on a real nf_tables, called in this process, judged with `nft`: what there is for each policy, address and network.
+ * The firewall plugin on a real nf_tables, called in this process, judged with `nft`: what there is for each policy,
+ * address and network.
  */
 import { describe, expect, test } from "bun:test"
 import { firewall } from "../../../meta/firewall/main.ts"

@@ -1,5 +1,6 @@
 /**
- * CHECK, conditions, UDP flows and leavings, by the portmap plugin called in this process, judged with `nft` and `conntrack`.
+ * CHECK, conditions, UDP flows and leavings, by the portmap plugin called in this process, judged with `nft` and
+ * `conntrack`.
  */
 import { describe, expect, test } from "bun:test"
 import { portmap } from "../../../meta/portmap/main.ts"

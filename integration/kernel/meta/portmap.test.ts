@@ -1,5 +1,6 @@
 /**
- * The port mappings of both packet filters, by the portmap plugin called in this process, judged with `nft`, `iptables-save` and /proc/sys.
+ * The port mappings of both packet filters, by the portmap plugin called in this process, judged with `nft`,
+ * `iptables-save` and /proc/sys.
  */
 import { describe, expect, test } from "bun:test"
 import { portmap } from "../../../meta/portmap/main.ts"

@@ -138,7 +138,8 @@ test("a port of a bridge does not get a smaller MTU, which would become the brid
   expect(call("CHECK", { mtu: 1400 }).json.msg).toBe(
     'Check of "mtu" of "veth1" on the host failed: expected 1400, found 1450',
   )
-  // What ADD has not set is not set back: it may be the end of another interface, which the container has given this name.
+  // What ADD has not set is not set back: it may be the end of another interface, which the container has given this
+  // name.
   done("DEL", {})
   expect((await shown())[1]).toBe("port 1450")
   await host.exec("ip", ["link", "set", "veth1", "mtu", "1500"])

@@ -11,9 +11,9 @@ const HEADER = 16
 export type Tables = Map<string, number>
 
 /**
- * rtnetlink of a kernel without VRFs as one with them: what is asked to be a VRF is made a bridge, and every bridge that is in
- * `tables` is shown as the VRF that it stands for. Masters, aliases, routes and rules are the kernel's own; what it does not
- * do is to move an interface's own routes into the VRF's table.
+ * rtnetlink of a kernel without VRFs as one with them: what is asked to be a VRF is made a bridge, and every bridge
+ * that is in `tables` is shown as the VRF that it stands for. Masters, aliases, routes and rules are the kernel's own;
+ * what it does not do is to move an interface's own routes into the VRF's table.
  */
 class VrfTransport extends RefusingTransport {
   readonly #tables: Tables

@@ -1,5 +1,6 @@
 /**
- * What vrf refuses, names and takes back, called in this process, on a kernel that is shown as one with VRFs (`vrf-kernel.fixture.ts`).
+ * What vrf refuses, names and takes back, called in this process, on a kernel that is shown as one with VRFs
+ * (`vrf-kernel.fixture.ts`).
  */
 import { describe, expect, test } from "bun:test"
 import { vrf } from "../../../meta/vrf/main.ts"

@@ -1,5 +1,6 @@
 /**
- * The vrf plugin, called in this process, on a kernel that has no VRFs and is shown as one that has (`vrf-kernel.fixture.ts`), judged with `ip`.
+ * The vrf plugin, called in this process, on a kernel that has no VRFs and is shown as one that has
+ * (`vrf-kernel.fixture.ts`), judged with `ip`.
  */
 import { expect, test } from "bun:test"
 import { refuseAnswer } from "../in-process.ts"

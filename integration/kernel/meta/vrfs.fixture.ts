@@ -75,7 +75,10 @@ export function useVrfs(): void {
     for (const spy of spies.splice(0)) spy.mockRestore()
     await host[Symbol.asyncDispose]()
   })
-  /** Interfaces with an address, the result's route, one by hand, and one of table 500; number 1 is "eth1" with 10.1.0.2. */
+  /**
+   * Interfaces with an address, the result's route, one by hand, and one of table 500; number 1 is "eth1" with
+   * 10.1.0.2.
+   */
   beforeEach(async () => {
     tables.clear()
     const lines = [1, 2].flatMap((n) => [

@@ -8,7 +8,9 @@ import type * as testers from "./tester.ts"
 
 type Attaching = typeof libc & typeof calls & typeof testers & typeof attachment
 
-/** Runs `body` as `runOnHost` does, with the scaffold of interface plugins, the least plugin of it, and calls for that. */
+/**
+ * Runs `body` as `runOnHost` does, with the scaffold of interface plugins, the least plugin of it, and calls for that.
+ */
 export function runAttaching<T, Given extends object = object>(
   host: HostNamespace,
   pod: ContainerNamespace,

@@ -1,4 +1,6 @@
-/** What GC of the scaffold finds by owners' names, and which container's namespace a path leads to, on a real kernel. */
+/**
+ * What GC of the scaffold finds by owners' names, and which container's namespace a path leads to, on a real kernel.
+ */
 import { beforeAll, expect, test } from "bun:test"
 import { type ContainerNamespace, linkNames, testWith } from "../../lab/mod.ts"
 import { host, onHost, pod, runAttaching, useHost } from "./attaching.fixture.ts"

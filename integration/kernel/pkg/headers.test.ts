@@ -1,6 +1,6 @@
 /**
- * The numbers in the sources against the kernel's own headers, which a C compiler reads: constants that have the kernel's name, and
- * tables of attributes, whose properties have names of ours.
+ * The numbers in the sources against the kernel's own headers, which a C compiler reads: constants that have the
+ * kernel's name, and tables of attributes, whose properties have names of ours.
  */
 import { beforeAll, expect, test } from "bun:test"
 import { join } from "node:path"
@@ -50,7 +50,9 @@ type Fields = Readonly<Record<string, readonly [type: number, codec: unknown]>>
 const inside = (table: { fields: Fields }, name: string): { fields: Fields } =>
   table.fields[name]?.[1] as { fields: Fields }
 
-/** Tables of attributes: what their names begin with, and the kernel's names of the properties, in the table's order. */
+/**
+ * Tables of attributes: what their names begin with, and the kernel's names of the properties, in the table's order.
+ */
 const attributes: readonly (readonly [prefix: string, table: { fields: Fields }, names: string])[] = [
   [
     "IFLA",

@@ -1,4 +1,7 @@
-/** The masquerade by either packet filter, and what the Go suite has left in one, on a real kernel, judged with `nft` and `iptables-save`. */
+/**
+ * The masquerade by either packet filter, and what the Go suite has left in one, on a real kernel, judged with `nft`
+ * and `iptables-save`.
+ */
 import { afterAll, beforeAll, expect } from "bun:test"
 import type * as masquerade from "../../../pkg/masquerade/mod.ts"
 import type * as nftables from "../../../pkg/nftables/mod.ts"

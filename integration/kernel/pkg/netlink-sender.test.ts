@@ -24,7 +24,8 @@ test("a datagram that another process sends to a socket is not taken for the ker
   expect(new Int32Array((answer?.payload ?? new Uint8Array(4)).slice(0, 4).buffer)[0]).toBe(-EINVAL)
 })
 
-// Larger ones, up to what a container may send at once, come in the midst of a list only: else the kernel drops its own answer.
+// Larger ones, up to what a container may send at once, come in the midst of a list only: else the kernel drops its own
+// answer.
 test("however long it is, it takes none of our memory [S53]", () => {
   using victim = new KernelTransport(NETLINK_ROUTE)
   using attacker = new KernelTransport(NETLINK_ROUTE)

@@ -1,5 +1,6 @@
 /**
- * `pkg/nftables` and the masquerade on top of it on a real kernel, in namespaces of its own, judged with `nft` and with traffic.
+ * `pkg/nftables` and the masquerade on top of it on a real kernel, in namespaces of its own, judged with `nft` and with
+ * traffic.
  */
 import { expect, test } from "bun:test"
 import { join } from "node:path"

@@ -22,7 +22,8 @@ function open(index: number, filter: Uint8Array): PacketSocket {
   return socket as PacketSocket
 }
 
-// <linux/filter.h>, BPF_LD | BPF_H | BPF_ABS 0x28, BPF_JMP | BPF_JEQ 0x15, BPF_RET 0x06: frames with this EtherType, whole.
+// <linux/filter.h>, BPF_LD | BPF_H | BPF_ABS 0x28, BPF_JMP | BPF_JEQ 0x15, BPF_RET 0x06: frames with this EtherType,
+// whole.
 const onlyType = (type: number) =>
   encodeFilter([
     [0x28, 0, 0, 12],

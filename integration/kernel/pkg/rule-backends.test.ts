@@ -1,4 +1,7 @@
-/** The same cases for each backend of each feature that has rules in a packet filter, judged with `nft` and `iptables-save`. */
+/**
+ * The same cases for each backend of each feature that has rules in a packet filter, judged with `nft` and
+ * `iptables-save`.
+ */
 import { afterAll, beforeAll, describe, expect } from "bun:test"
 import { type ContainerNamespace, chooseIptables, HostNamespace, type IptablesKind, testWith } from "../../lab/mod.ts"
 import { OwnedTable } from "../owned-table.ts"

@@ -1,4 +1,6 @@
-/** Each feature that has rules in a packet filter, behind one door for tests: it runs on a host of theirs (`runOnHost`). */
+/**
+ * Each feature that has rules in a packet filter, behind one door for tests: it runs on a host of theirs (`runOnHost`).
+ */
 import { Firewall } from "../../../meta/firewall/testing/zones.ts"
 import { Hostports } from "../../../meta/portmap/main.ts"
 import { Masquerade } from "../../../pkg/masquerade/mod.ts"

@@ -1,4 +1,7 @@
-/** The commands of `cni` that read a node, from their sources, on a host with an attachment and with what another has left. */
+/**
+ * The commands of `cni` that read a node, from their sources, on a host with an attachment and with what another has
+ * left.
+ */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { readdir, readFile, rm, stat, writeFile } from "node:fs/promises"
 import { hostname } from "node:os"

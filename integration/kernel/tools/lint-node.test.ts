@@ -1,4 +1,6 @@
-/** What `cni lint` says of a configuration on a node: its interfaces, routes, files, and the plugins that are installed. */
+/**
+ * What `cni lint` says of a configuration on a node: its interfaces, routes, files, and the plugins that are installed.
+ */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { chmod, writeFile } from "node:fs/promises"
 import { NodeScene } from "./node-scene.fixture.ts"

@@ -21,8 +21,8 @@ const rules = `table ip cni_masquerade {
 `
 
 /**
- * A host with an attachment of network "pods", "c1", of a pod "shop/web", and with the lease and a rule that another, "gone", has left. Its plugins are
- * scripts that do nothing.
+ * A host with an attachment of network "pods", "c1", of a pod "shop/web", and with the lease and a rule that another,
+ * "gone", has left. Its plugins are scripts that do nothing.
  */
 export class NodeScene implements AsyncDisposable {
   readonly host: HostNamespace

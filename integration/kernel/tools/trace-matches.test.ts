@@ -1,4 +1,7 @@
-/** What `cni trace` says of a rule's matches, held against the kernel: a real packet is sent, and the counters of the rules tell which it matched. */
+/**
+ * What `cni trace` says of a rule's matches, held against the kernel: a real packet is sent, and the counters of the
+ * rules tell which it matched.
+ */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { Netns } from "../../../pkg/netns/mod.ts"
 import { parseIp } from "../../../pkg/types/mod.ts"

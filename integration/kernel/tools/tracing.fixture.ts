@@ -1,4 +1,7 @@
-/** What the tests of `cni trace` share: the way of a packet is read in this process, which is in the host's namespace in the meantime. */
+/**
+ * What the tests of `cni trace` share: the way of a packet is read in this process, which is in the host's namespace in
+ * the meantime.
+ */
 import { Netns } from "../../../pkg/netns/mod.ts"
 import { type Node, type NodeAttachment, readLinks, readPacketFilter } from "../../../tools/node/mod.ts"
 import { walk } from "../../../tools/packets/walk.ts"

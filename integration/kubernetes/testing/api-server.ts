@@ -11,8 +11,8 @@ const START_MS = 180_000
 const rights = [{ apiGroups: [""], resources: ["nodes"], verbs: ["get", "list", "watch"] }]
 
 /**
- * A real kube-apiserver in a namespace, with Debian's etcd behind it, TLS, tokens and RBAC; no kubelet, no controllers. Both
- * end with it. Services have addresses of 10.96.0.0/24 and fd00:96::/112.
+ * A real kube-apiserver in a namespace, with Debian's etcd behind it, TLS, tokens and RBAC; no kubelet, no controllers.
+ * Both end with it. Services have addresses of 10.96.0.0/24 and fd00:96::/112.
  */
 export class RealApiServer implements ClusterApi {
   readonly url: string

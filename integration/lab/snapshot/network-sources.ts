@@ -118,7 +118,10 @@ const sysctlSource: Source = {
       .sort(),
 }
 
-/** Links, addresses, routes of all tables, rules, bridge VLANs and queueing, as `ip`, `bridge` and `tc` show them; sysctls. */
+/**
+ * Links, addresses, routes of all tables, rules, bridge VLANs and queueing, as `ip`, `bridge` and `tc` show them;
+ * sysctls.
+ */
 export const networkSources: Readonly<Record<string, Source>> = {
   links,
   addresses,

@@ -32,7 +32,9 @@ const DELETIONS = "/run/cni/deletions"
 /** What parts the outputs of two programs. */
 const mark = "\u0001\n"
 
-/** The sections of all sources. One shell runs their programs: to enter a namespace for each takes as long as they do. */
+/**
+ * The sections of all sources. One shell runs their programs: to enter a namespace for each takes as long as they do.
+ */
 async function sourceSections(namespace: Namespace): Promise<(readonly [string, string[]])[]> {
   const present = Object.entries(sources).filter(
     ([, { command, optional }]) => !optional || Bun.which(command[0] ?? ""),

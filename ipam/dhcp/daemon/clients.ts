@@ -3,8 +3,8 @@ import type { ClientConfig, ClientEvent, ClientState, Lease, Moment, Step } from
 import { earliest } from "./deadlines.ts"
 
 /**
- * The clients of one attachment: at 0 that of DHCPv4, at 1 that of DHCPv6. While nothing happens their states are kept as text: a host
- * may have thousands of leases, and one takes some hundred bytes as text, ten times that as objects.
+ * The clients of one attachment: at 0 that of DHCPv4, at 1 that of DHCPv6. While nothing happens their states are kept
+ * as text: a host may have thousands of leases, and one takes some hundred bytes as text, ten times that as objects.
  */
 export class Clients {
   #live: ClientState[] | undefined
@@ -60,7 +60,9 @@ export class Clients {
     return at
   }
 
-  /** Clients whose deadline has come, with the event for each: after a restart it asks whether its lease still holds. */
+  /**
+   * Clients whose deadline has come, with the event for each: after a restart it asks whether its lease still holds.
+   */
   takeDue(now: number): (readonly [at: number, event: ClientEvent])[] {
     const due = [...this.states.entries()].filter(([, { deadline = Infinity }]) => deadline <= now)
     return due.map(([at]) => [at, { kind: this.#overdue.delete(at) ? "start" : "time" }])

@@ -4,12 +4,17 @@ import { Journal, type Place, readBootId } from "./journal.ts"
 import { KernelLink } from "./link.ts"
 import type { DaemonOptions } from "./options.ts"
 
-/** A container's link as a holder uses it. It is opened when it is used, and keeps the namespace alive until it is closed. */
+/**
+ * A container's link as a holder uses it. It is opened when it is used, and keeps the namespace alive until it is
+ * closed.
+ */
 export type ContainerLink = { readonly [K in keyof KernelLink]: KernelLink[K] }
 
 /** Where links come from: the kernel, or a test. */
 export interface Links {
-  /** Opens a link by the path of its namespace and its name. Throws `CniError`, or `NoLinkError` when it is not there. */
+  /**
+   * Opens a link by the path of its namespace and its name. Throws `CniError`, or `NoLinkError` when it is not there.
+   */
   open(path: string, ifName: string): ContainerLink
   /** The link of a record, closed. */
   at(record: Place): ContainerLink
@@ -29,7 +34,10 @@ export interface Waiter {
   refuse(reason: string): void
 }
 
-/** All that leases need of the world: time, chance, links, the disk. The daemon has one, and a plugin that works without a daemon. */
+/**
+ * All that leases need of the world: time, chance, links, the disk. The daemon has one, and a plugin that works without
+ * a daemon.
+ */
 export interface Environment {
   readonly options: DaemonOptions
   readonly journal: Journal
@@ -42,7 +50,10 @@ export interface Environment {
   log(line: string): void
 }
 
-/** The environment of this host, with the journal that the options name. Creates and opens nothing. Throws `SyscallError`. */
+/**
+ * The environment of this host, with the journal that the options name. Creates and opens nothing. Throws
+ * `SyscallError`.
+ */
 export function hostEnvironment(options: DaemonOptions, log: (line: string) => void): Environment {
   return {
     options,

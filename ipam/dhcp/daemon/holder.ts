@@ -16,9 +16,10 @@ type Acquired = Pick<LeaseRecord, "progress" | "clients">
 const START = { kind: "start" } as const
 
 /**
- * An attachment that acquires or holds leases: by a client of DHCPv4, and one of DHCPv6 where it is configured. `protocol/client.ts`
- * has their states. A holder gives them frames and time, carries out their steps on the link, keeps its record on disk, and answers
- * the calls that wait. Its record is "acquiring" until ADD is answered, then "held", and "releasing" from DEL on.
+ * An attachment that acquires or holds leases: by a client of DHCPv4, and one of DHCPv6 where it is configured.
+ * `protocol/client.ts` has their states. A holder gives them frames and time, carries out their steps on the link,
+ * keeps its record on disk, and answers the calls that wait. Its record is "acquiring" until ADD is answered, then
+ * "held", and "releasing" from DEL on.
  */
 export class Holder {
   readonly key: string
@@ -50,7 +51,10 @@ export class Holder {
     return holder
   }
 
-  /** Begins to acquire leases for a link. Throws `CniError` or `NoLinkError` when it is not there, `SyscallError`, `NetlinkError`. */
+  /**
+   * Begins to acquire leases for a link. Throws `CniError` or `NoLinkError` when it is not there, `SyscallError`,
+   * `NetlinkError`.
+   */
   static acquire(owner: Owner, path: string, config: DhcpConfig, env: Environment): Holder {
     const link = env.links.open(path, owner.ifName)
     try {
@@ -139,8 +143,8 @@ export class Holder {
   }
 
   /**
-   * Releases the leases, forgets them, and refuses the calls that wait. Goes through all steps, also on a full disk: what cannot be sent
-   * is left to expire, and errors are logged.
+   * Releases the leases, forgets them, and refuses the calls that wait. Goes through all steps, also on a full disk:
+   * what cannot be sent is left to expire, and errors are logged.
    */
   release(reason = "the lease was released during the call"): void {
     this.#progress = "releasing"
@@ -186,7 +190,10 @@ export class Holder {
     this.close(message)
   }
 
-  /** Starts the clients that have not started, as far as possible: frames have to pass, and DHCPv6 needs a link-local address. */
+  /**
+   * Starts the clients that have not started, as far as possible: frames have to pass, and DHCPv6 needs a link-local
+   * address.
+   */
   #start(now: number): void {
     if (this.#startBy === undefined) return
     const { subject } = this
@@ -205,7 +212,9 @@ export class Holder {
     this.link.unwatch()
   }
 
-  /** Gives a client an event and carries out its step, in an order in which a kill between any two parts does no harm. */
+  /**
+   * Gives a client an event and carries out its step, in an order in which a kill between any two parts does no harm.
+   */
   #advance(at: number, event: ClientEvent): void {
     const { now, random } = this.#env
     if (event.kind !== "frame") this.#readdress(at)
@@ -221,7 +230,10 @@ export class Holder {
     if (!this.clients.areListening && this.#startBy === undefined) this.#closeLink()
   }
 
-  /** Has a client send from the addresses that the link has now: `tuning` sets another one after ADD, and so do bonds and bridges. */
+  /**
+   * Has a client send from the addresses that the link has now: `tuning` sets another one after ADD, and so do bonds
+   * and bridges.
+   */
   #readdress(at: number): void {
     const config = this.clients.states[at]?.config
     const mac = config && this.link.mac
@@ -250,7 +262,10 @@ export class Holder {
     }
   }
 
-  /** Answers ADD once all clients have a lease. Records later changes; while no server answers after a loss, sets the interface down. */
+  /**
+   * Answers ADD once all clients have a lease. Records later changes; while no server answers after a loss, sets the
+   * interface down.
+   */
   #keep(changes: readonly Change[]): void {
     if (this.#progress === "acquiring" && this.#startBy === undefined && this.clients.areBound) {
       this.#progress = "held"

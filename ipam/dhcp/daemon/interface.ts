@@ -39,8 +39,8 @@ export function applyMtu({ inside, link, config }: Site, lease: Lease): void {
 }
 
 /**
- * Changes the interface after a change of a lease. Goes through all steps: with a route or an MTU that the kernel refuses the container
- * still gets its address and its other routes. Throws `CniError` at the end.
+ * Changes the interface after a change of a lease. Goes through all steps: with a route or an MTU that the kernel
+ * refuses the container still gets its address and its other routes. Throws `CniError` at the end.
  */
 export function applyChange(site: Site, change: Change): void {
   const failures = new Failures()
@@ -86,13 +86,19 @@ function applyRenewal(site: Site, before: Lease, after: Lease, failures: Failure
   }
 }
 
-/** Removes the address of a lost lease, and for IPv4 sets the interface down: the server may lease the address to another host. */
+/**
+ * Removes the address of a lost lease, and for IPv4 sets the interface down: the server may lease the address to
+ * another host.
+ */
 function applyLoss({ inside, link }: Site, lease: Lease): void {
   removeAddresses(inside, link, lease)
   if (familyOf(addressOf(lease)) !== AF_INET6) setDown(inside, link)
 }
 
-/** Sets the interface down, like `ip link set down`. One with a master stays up: a port of a bridge carries a virtual machine's traffic. */
+/**
+ * Sets the interface down, like `ip link set down`. One with a master stays up: a port of a bridge carries a virtual
+ * machine's traffic.
+ */
 export function setDown(inside: RouteSocket, link: Link): void {
   if ((link.flags & IFF_UP) !== 0 && link.attributes.master === undefined) setLink(inside, link, { up: false })
 }

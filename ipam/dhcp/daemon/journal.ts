@@ -56,7 +56,9 @@ export interface LeaseRecord {
   readonly network: string
   readonly ifName: string
   readonly namespace: NamespaceRecord
-  /** The index tells it from a later link of the same name. The hardware address is that at ADD: others may change it. */
+  /**
+   * The index tells it from a later link of the same name. The hardware address is that at ADD: others may change it.
+   */
   readonly link: { readonly name: string; readonly index: number; readonly mac: string }
   readonly config: DhcpConfig
   /** "acquiring" until ADD is answered, "releasing" from DEL on: then the next daemon releases what may be leased. */
@@ -87,7 +89,10 @@ export function namespaceLives({ path, identity }: NamespaceRecord): boolean {
 const RECORD = /^[0-9a-f]{40}\.json$/
 const TEMPORARY = /^\.[0-9a-f]{40}\.json$/
 
-/** The records on disk, a file for each. A file is written under another name and renamed: it is whole or absent, whenever the writer is killed. */
+/**
+ * The records on disk, a file for each. A file is written under another name and renamed: it is whole or absent,
+ * whenever the writer is killed.
+ */
 export class Journal {
   readonly directory: string
 
@@ -96,8 +101,8 @@ export class Journal {
   }
 
   /**
-   * Creates the directory, and takes the lock of its one writer. Undefined when another process has it. Throws `CniError` when others
-   * can change files in it, and `SyscallError`.
+   * Creates the directory, and takes the lock of its one writer. Undefined when another process has it. Throws
+   * `CniError` when others can change files in it, and `SyscallError`.
    */
   tryLock(): FileDescriptor | undefined {
     requireOwn(this.directory)
@@ -115,8 +120,8 @@ export class Journal {
   }
 
   /**
-   * Replaces a record. With `durable` it is on the disk when this returns; without, a crash of the machine can lose it, and that ends
-   * the containers, too. Throws `SyscallError`.
+   * Replaces a record. With `durable` it is on the disk when this returns; without, a crash of the machine can lose it,
+   * and that ends the containers, too. Throws `SyscallError`.
    */
   write(record: LeaseRecord, durable: boolean): void {
     const name = fileOf(keyOf(record))

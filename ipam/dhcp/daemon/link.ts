@@ -118,7 +118,10 @@ export class KernelLink {
     return this.record.link.index as Ifindex
   }
 
-  /** Calls `act` with a socket in the namespace; undefined when the link was deleted. Lists are bounded, since other holders wait. */
+  /**
+   * Calls `act` with a socket in the namespace; undefined when the link was deleted. Lists are bounded, since other
+   * holders wait.
+   */
   #inside<T>(act: (inside: RouteSocket) => T): T | undefined {
     const netns = this.#open()
     if (!netns) return undefined
@@ -160,15 +163,19 @@ export class KernelLink {
     this.#onLink((inside, link) => applyMtu({ inside, link, config }, lease))
   }
 
-  /** Leaves router advertisements to the client of DHCPv6, like `sysctl -w net.ipv6.conf.NAME.accept_ra=0`. Throws `NetlinkError`. */
+  /**
+   * Leaves router advertisements to the client of DHCPv6, like `sysctl -w net.ipv6.conf.NAME.accept_ra=0`. Throws
+   * `NetlinkError`.
+   */
   refuseRouterAdvertisements(): void {
     this.#open()?.run(() => refuse(this.record.link.name))
     this.#onLink(deleteLearned)
   }
 
   /**
-   * Whether frames pass. After one end of a veth pair was set up, this waits for the kernel's event about its carrier: the bridge at the
-   * other end drops frames until the kernel has dealt with the carrier there, which it does for both at once. The flags say "running" before.
+   * Whether frames pass. After one end of a veth pair was set up, this waits for the kernel's event about its carrier:
+   * the bridge at the other end drops frames until the kernel has dealt with the carrier there, which it does for both
+   * at once. The flags say "running" before.
    */
   get passesFrames(): boolean {
     if (this.#awaitsCarrier) return false
@@ -203,8 +210,9 @@ export class KernelLink {
   }
 
   /**
-   * Sends a frame, and hears its answers from then on. A link that is down is set up first if `maySetUp`; this returns false then, and the
-   * frame is sent by `sendDelayed`. A frame that the kernel does not take counts as lost on the way. Throws `SyscallError`.
+   * Sends a frame, and hears its answers from then on. A link that is down is set up first if `maySetUp`; this returns
+   * false then, and the frame is sent by `sendDelayed`. A frame that the kernel does not take counts as lost on the
+   * way. Throws `SyscallError`.
    */
   send(config: ClientConfig, frame: Uint8Array, maySetUp: boolean): boolean {
     const netns = this.#open()

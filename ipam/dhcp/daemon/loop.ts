@@ -38,7 +38,9 @@ interface Sources {
   readonly timer: BootTimer
 }
 
-/** The event loop of the daemon. Descriptors and deadlines are given to the holder or the session that they belong to. */
+/**
+ * The event loop of the daemon. Descriptors and deadlines are given to the holder or the session that they belong to.
+ */
 class Loop {
   readonly #service: Service
   readonly #sessions: Sessions

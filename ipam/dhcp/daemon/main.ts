@@ -120,7 +120,10 @@ function writePidFile(path: string): void {
   createFile(path, encodeUtf8(readlink("/proc/self")), 0o644)
 }
 
-/** Raises the soft limit of descriptors: a lease that is acquired needs two to five, and many systems give a service 1024. */
+/**
+ * Raises the soft limit of descriptors: a lease that is acquired needs two to five, and many systems give a service
+ * 1024.
+ */
 function raiseDescriptorLimit(): void {
   const [, soft = "", hard = ""] = /^Max open files\s+(\S+)\s+(\S+)/m.exec(readTextFile("/proc/self/limits")) ?? []
   const bound = Math.min(Number(hard), 65_536)

@@ -44,7 +44,10 @@ const defaults = {
   resendtimeout: 208_000,
 } as const
 
-/** Reads `dhcp daemon`'s arguments, in the form of Go's package flag: "-x value", "-x=value", "--x". Throws `UsageError`. */
+/**
+ * Reads `dhcp daemon`'s arguments, in the form of Go's package flag: "-x value", "-x=value", "--x". Throws
+ * `UsageError`.
+ */
 export function parseOptions(args: readonly string[]): DaemonOptions {
   const texts: Record<string, string> = {}
   const times: Record<string, number> = {}

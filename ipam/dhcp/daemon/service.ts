@@ -29,7 +29,8 @@ export class Service {
 
   /**
    * Resumes the leases in the journal. A lease of an unanswered ADD, or one that was being released, is released.
-   * Records of an earlier boot are removed, because its containers no longer exist. A lease that cannot be resumed is logged.
+   * Records of an earlier boot are removed, because its containers no longer exist. A lease that cannot be resumed is
+   * logged.
    */
   resume(): void {
     const { journal, bootId, log } = this.#env
@@ -50,7 +51,10 @@ export class Service {
     else holder.release()
   }
 
-  /** Leases addresses for an attachment, or answers with those that it has. The waiter is answered now or later. Throws `Refusal`. */
+  /**
+   * Leases addresses for an attachment, or answers with those that it has. The waiter is answered now or later. Throws
+   * `Refusal`.
+   */
   allocate(call: CallArguments, waiter: Waiter): Holder | undefined {
     const { owner, config } = this.#read(call, false)
     const path = this.#pathOf(call)

@@ -49,7 +49,10 @@ export class Sessions {
     this.#touch = touch
   }
 
-  /** When connections are accepted again; undefined for now. poll(2) would report the waiting ones all the time until then. */
+  /**
+   * When connections are accepted again; undefined for now. poll(2) would report the waiting ones all the time until
+   * then.
+   */
   get acceptsAt(): number | undefined {
     return this.#acceptsAt
   }

@@ -22,8 +22,8 @@ import { type Heard, socketFilter } from "../protocol/filter.ts"
 import type { ClientConfig } from "../protocol/types.ts"
 
 /**
- * Router advertisements that are read after each frame of the client. They have a socket of their own, so that a flood of them
- * neither fills the queue of the servers' answers nor takes the time of other leases.
+ * Router advertisements that are read after each frame of the client. They have a socket of their own, so that a flood
+ * of them neither fills the queue of the servers' answers nor takes the time of other leases.
  */
 const ADVERTISEMENTS_MAX = 64
 
@@ -44,7 +44,10 @@ export class Packets {
     return read.map(([, { fd }]) => fd)
   }
 
-  /** Sends a frame on a link of the thread's namespace. Returns false when the link is down, or was down before. Throws `SyscallError`. */
+  /**
+   * Sends a frame on a link of the thread's namespace. Returns false when the link is down, or was down before. Throws
+   * `SyscallError`.
+   */
   send(index: Ifindex, config: ClientConfig, frame: Uint8Array): boolean {
     for (const heard of heardBy(config)) {
       if (!this.#sockets.has(heard)) this.#sockets.set(heard, new PacketSocket(index, socketFilter(heard)))
@@ -59,7 +62,10 @@ export class Packets {
     return true
   }
 
-  /** Receives the next frame for a client: answers of servers before router advertisements. Throws `ENETDOWN` once the link goes down. */
+  /**
+   * Receives the next frame for a client: answers of servers before router advertisements. Throws `ENETDOWN` once the
+   * link goes down.
+   */
   receive(config: ClientConfig, buffer: Uint8Array): Uint8Array | undefined {
     for (const heard of heardBy(config)) {
       if (heard === "router" && this.#advertisementsLeft <= 0) continue
@@ -88,7 +94,9 @@ export class LinkEvents extends FileDescriptor {
     return new LinkEvents(openNetlink(NETLINK_ROUTE, RouteGroup.Link | RouteGroup.Ipv6Address))
   }
 
-  /** Reads the events that have arrived. Returns whether one of them reports the link's carrier, or some were dropped. */
+  /**
+   * Reads the events that have arrived. Returns whether one of them reports the link's carrier, or some were dropped.
+   */
   read(into: Uint8Array, link: Ifindex): boolean {
     let hasCarrier = false
     try {
@@ -105,8 +113,9 @@ export class LinkEvents extends FileDescriptor {
 }
 
 /**
- * Whether an event says that the kernel has dealt with a link's carrier, and frames pass. The event of `ip link set up` may say "running"
- * too, from before the link was set down; but it names the flags that it changes. The kernel sends each event in a datagram of its own.
+ * Whether an event says that the kernel has dealt with a link's carrier, and frames pass. The event of `ip link set up`
+ * may say "running" too, from before the link was set down; but it names the flags that it changes. The kernel sends
+ * each event in a datagram of its own.
  */
 export function reportsCarrier(event: Uint8Array, link: Ifindex): boolean {
   const end = HEADER + linkHeader.size

@@ -16,7 +16,9 @@ export function fromHex(digits: string): Uint8Array<ArrayBuffer> {
   return bytes
 }
 
-/** The text of an option, without the NUL that some servers end it with. Bytes other than printable ASCII become "?". */
+/**
+ * The text of an option, without the NUL that some servers end it with. Bytes other than printable ASCII become "?".
+ */
 export function printable(bytes: Uint8Array): string {
   return decodeLatin1(bytes)
     .replace(/\0+$/, "")
@@ -33,8 +35,8 @@ export function checkName(text: string): string | undefined {
 }
 
 /**
- * Reads names in the DNS's format one after the other (RFC 1035, 4.1.4). `compressed`, as DHCPv4 has them (RFC 3397): a pointer may
- * only point before the labels that it ends, so there is no loop. Undefined for bytes that are not names.
+ * Reads names in the DNS's format one after the other (RFC 1035, 4.1.4). `compressed`, as DHCPv4 has them (RFC 3397): a
+ * pointer may only point before the labels that it ends, so there is no loop. Undefined for bytes that are not names.
  */
 export function decodeNames(bytes: Uint8Array, compressed: boolean): string[] | undefined {
   const names: string[] = []

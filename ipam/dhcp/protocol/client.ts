@@ -27,7 +27,10 @@ import { preferredRouter, readAdvertisement } from "./router.ts"
 import { holds, nextWait, pauseMs, secondsSince } from "./timing.ts"
 import type { Answer, Change, ClientConfig, ClientEvent, ClientState, Lease, Moment, Phase, Step } from "./types.ts"
 
-/** How often a request is sent before it counts as unanswered; RFC 2131, 4.1; RFC 8415, 7.6. Other requests end with T2 or the lease. */
+/**
+ * How often a request is sent before it counts as unanswered; RFC 2131, 4.1; RFC 8415, 7.6. Other requests end with T2
+ * or the lease.
+ */
 const tries4: Partial<Record<Phase, number>> = { selecting: 4, requesting: 4, rebooting: 2 }
 const tries6: Partial<Record<Phase, number>> = { selecting: 5, requesting: 5, rebooting: 4 }
 const PROBES = 3 // RFC 5227, 1.1
@@ -45,8 +48,8 @@ export function createClient(config: ClientConfig): ClientState {
 }
 
 /**
- * Returns what follows when an event happens to a client; the same arguments give the same step. Never throws for what a frame
- * holds. The next "time" is due at `state.deadline`.
+ * Returns what follows when an event happens to a client; the same arguments give the same step. Never throws for what
+ * a frame holds. The next "time" is due at `state.deadline`.
  */
 export function advance(state: ClientState, event: ClientEvent, moment: Moment): Step {
   if (state.phase === "ended") return stepTo(state)

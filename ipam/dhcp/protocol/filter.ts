@@ -1,7 +1,10 @@
 import { ETH_P_IP, ETH_P_IPV6, encodeFilter, type FilterInstruction } from "../../../pkg/libc/mod.ts"
 import { ETH_P_ARP, IPPROTO_ICMPV6, IPPROTO_UDP } from "./frames.ts"
 
-/** <linux/bpf_common.h>: loads of a half word and a byte of the frame, of the IPv4 header's length into X, jumps, and the end. */
+/**
+ * <linux/bpf_common.h>: loads of a half word and a byte of the frame, of the IPv4 header's length into X, jumps, and
+ * the end.
+ */
 const Bpf = {
   Half: 0x28,
   Byte: 0x30,
@@ -13,8 +16,9 @@ const Bpf = {
 } as const
 
 /**
- * The longest frame that is received: clients ask servers for messages of 1500 bytes at most. A neighbour on a virtual link can send
- * 64 KB in one frame, with thousands of routes; such a frame is truncated here, and the datagram in it is ignored.
+ * The longest frame that is received: clients ask servers for messages of 1500 bytes at most. A neighbour on a virtual
+ * link can send 64 KB in one frame, with thousands of routes; such a frame is truncated here, and the datagram in it is
+ * ignored.
  */
 const longestFrame = 2048
 
@@ -37,7 +41,9 @@ const filter4: readonly FilterInstruction[] = [
   drop,
 ]
 
-/** Like `tcpdump -dd "arp or (udp dst port 68)"`. For a client that probes; the hosts of a large network send much ARP. */
+/**
+ * Like `tcpdump -dd "arp or (udp dst port 68)"`. For a client that probes; the hosts of a large network send much ARP.
+ */
 const filter4WithArp: readonly FilterInstruction[] = [
   [Bpf.Half, 0, 0, 12], // type
   [Bpf.JumpEqual, 0, 1, ETH_P_ARP],
@@ -66,7 +72,10 @@ const filterRouter = filterIpv6(IPPROTO_ICMPV6, [Bpf.Byte, 0, 0, 14 + 40], 134)
 
 const filters = { dhcp: filter4, "dhcp and arp": filter4WithArp, dhcpv6: filter6, router: filterRouter } as const
 
-/** What a packet socket hears: answers of DHCPv4 servers, these and ARP, answers of DHCPv6 servers, or router advertisements. */
+/**
+ * What a packet socket hears: answers of DHCPv4 servers, these and ARP, answers of DHCPv6 servers, or router
+ * advertisements.
+ */
 export type Heard = keyof typeof filters
 
 /** The filter of a packet socket, struct sock_filter: lets through these frames and no others. */

@@ -132,7 +132,10 @@ describe("ICMPv6", () => {
   })
 })
 
-/** Runs a classic BPF program as the kernel does, with the instructions that ours have; `Documentation/networking/filter.rst`. */
+/**
+ * Runs a classic BPF program as the kernel does, with the instructions that ours have;
+ * `Documentation/networking/filter.rst`.
+ */
 function runFilter(program: Uint8Array, frame: Uint8Array): number {
   const view = new DataView(program.buffer, program.byteOffset, program.byteLength)
   let [a, x] = [0, 0]

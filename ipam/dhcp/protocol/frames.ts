@@ -65,7 +65,9 @@ export function encodeUdp(from: Endpoint, to: Endpoint, payload: Uint8Array): Ui
   return from.ip.length === 4 ? ipv4Frame(from, to, datagram) : ipv6Frame(from, to, IPPROTO_UDP, 64, datagram)
 }
 
-/** A frame with an ICMPv6 message, whose checksum is put in. Hop limit 255, as neighbour discovery wants it (RFC 4861). */
+/**
+ * A frame with an ICMPv6 message, whose checksum is put in. Hop limit 255, as neighbour discovery wants it (RFC 4861).
+ */
 export function encodeIcmpv6(from: Host, to: Host, message: Uint8Array): Uint8Array {
   const whole = message.slice()
   u16be.put(0, whole, 2)
@@ -104,8 +106,8 @@ export function checksum(parts: readonly Uint8Array[]): number {
 }
 
 /**
- * Reads a frame. Undefined unless it is a whole UDP datagram or an ICMPv6 message. The checksum of UDP is not checked: for a packet from
- * this machine it is only computed when the packet leaves by a network card.
+ * Reads a frame. Undefined unless it is a whole UDP datagram or an ICMPv6 message. The checksum of UDP is not checked:
+ * for a packet from this machine it is only computed when the packet leaves by a network card.
  */
 export function readPacket(frame: Uint8Array): Packet | undefined {
   const type = u16be.get(frame, 12)
@@ -167,8 +169,8 @@ export function encodeProbe(mac: string, ip: Uint8Array): Uint8Array {
 }
 
 /**
- * The hardware address of another interface that uses an IPv4 address, or probes for it, according to a frame (RFC 5227, 2.1.1);
- * undefined for any other frame.
+ * The hardware address of another interface that uses an IPv4 address, or probes for it, according to a frame (RFC
+ * 5227, 2.1.1); undefined for any other frame.
  */
 export function findUser(frame: Uint8Array, mac: string, ip: Uint8Array): string | undefined {
   if (u16be.get(frame, 12) !== ETH_P_ARP || frame.length < 14 + 28) return undefined

@@ -32,7 +32,8 @@ const minimalMtu = 68
 
 /**
  * The lease of an OFFER or ACK, or a text that says what is wrong with it. An answer without mask or server has those
- * of `before`, the lease that is renewed. `asked` are the codes of the options that were asked for: a server may send others.
+ * of `before`, the lease that is renewed. `asked` are the codes of the options that were asked for: a server may send
+ * others.
  */
 export function leaseOf(
   message: Given,
@@ -82,8 +83,8 @@ export function leaseOf(
 }
 
 /**
- * The gateway is the first router. With classless routes there are no other routes, nor one by the routers; RFC 3442. Routers that were
- * not asked for are not used: a container with several networks has its way out by another.
+ * The gateway is the first router. With classless routes there are no other routes, nor one by the routers; RFC 3442.
+ * Routers that were not asked for are not used: a container with several networks has its way out by another.
  */
 function wayOut({ options }: Given, network: Cidr, asked: readonly number[]): Pick<Lease, "gateway" | "routes"> {
   const asksRouters = asked.includes(ROUTERS)

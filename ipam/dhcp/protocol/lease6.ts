@@ -19,7 +19,10 @@ export interface Refusal {
   readonly why: string
 }
 
-/** The lease of an ADVERTISE or REPLY, before routers are added (`withRouter`). Of several addresses it has that of `before`, or else the first. */
+/**
+ * The lease of an ADVERTISE or REPLY, before routers are added (`withRouter`). Of several addresses it has that of
+ * `before`, or else the first.
+ */
 export function leaseOf6(
   message: { readonly options: Options6 },
   server: { ip: Uint8Array; mac: string },

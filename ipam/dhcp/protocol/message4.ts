@@ -44,8 +44,8 @@ const at = { mac: fixedPart.size, serverName: 44, file: 108, cookie: 236, option
 const minimalSize = 300
 
 /**
- * The UDP payload of a client's message. Of `fields`, `secs` are the seconds since the client began, and `clientAddress` is its address, if
- * it answers ARP for it.
+ * The UDP payload of a client's message. Of `fields`, `secs` are the seconds since the client began, and
+ * `clientAddress` is its address, if it answers ARP for it.
  */
 export function encodeMessage(
   fields: { xid: number; secs: number; flags: number; clientAddress: number },
@@ -61,8 +61,8 @@ export function encodeMessage(
 }
 
 /**
- * Reads a server's message. With option 52 there are more options in the fields for file and server name. Undefined for a message of a
- * client, without a type, or with an option that exceeds its field.
+ * Reads a server's message. With option 52 there are more options in the fields for file and server name. Undefined for
+ * a message of a client, without a type, or with an option that exceeds its field.
  */
 export function readMessage(payload: Uint8Array) {
   if (payload.length < at.options || u32be.get(payload, at.cookie) !== COOKIE) return undefined
@@ -107,7 +107,10 @@ export function requestFrame(state: ClientState): Uint8Array {
   return frame(state, type, { options, ...(lease && phase === "rebinding" && { address: lease }) })
 }
 
-/** Releases a lease. Unicast from the address itself: a server's kernel drops what comes from 0.0.0.0 to one of its addresses. */
+/**
+ * Releases a lease. Unicast from the address itself: a server's kernel drops what comes from 0.0.0.0 to one of its
+ * addresses.
+ */
 export function releaseFrame(state: ClientState, lease: Lease): Uint8Array {
   const options = [option("server", lease.server)]
   return frame(state, MessageType.Release, { options, address: lease, to: serverOf(lease) })
@@ -143,8 +146,8 @@ function serverOf({ server, serverMac }: Lease): Endpoint {
 }
 
 /**
- * Reads a frame as the answer to what a state has sent. Undefined for a frame of another hardware address or transaction, for an ACK
- * in "selecting", and for an ACK of another server than the one that was asked.
+ * Reads a frame as the answer to what a state has sent. Undefined for a frame of another hardware address or
+ * transaction, for an ACK in "selecting", and for an ACK of another server than the one that was asked.
  */
 export function readAnswer4(state: ClientState, frame: Uint8Array, moment: Moment): Answer | undefined {
   const packet = readPacket(frame)

@@ -62,7 +62,10 @@ const requests: Partial<Record<Phase, number>> = {
   rebinding: MessageType6.Rebind,
 }
 
-/** The frame that a state sends. REQUEST and RENEW name their server. CONFIRM asks for nothing but whether the address is of the link. */
+/**
+ * The frame that a state sends. REQUEST and RENEW name their server. CONFIRM asks for nothing but whether the address
+ * is of the link.
+ */
 export function requestFrame6(state: ClientState, now: number): Uint8Array {
   const { phase, config, lease, offer } = state
   const address = phase === "requesting" ? offer : phase === "selecting" ? undefined : lease
@@ -119,8 +122,8 @@ function multicast(ip: Uint8Array): Host {
 }
 
 /**
- * Reads a frame as the answer to what a state has sent. Undefined for a frame of another DUID or transaction, for a REPLY in
- * "selecting", and for a REPLY of another server than the one that was asked.
+ * Reads a frame as the answer to what a state has sent. Undefined for a frame of another DUID or transaction, for a
+ * REPLY in "selecting", and for a REPLY of another server than the one that was asked.
  */
 export function readAnswer6(state: ClientState, frame: Uint8Array, moment: Moment): Answer | undefined {
   const packet = readPacket(frame)

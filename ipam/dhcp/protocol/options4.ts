@@ -77,7 +77,10 @@ export function option<N extends OptionName>(key: N, value: OptionValue<N>): rea
   return [code, (codec as WholeCodec<OptionValue<N>>).encode(value)]
 }
 
-/** Options in the order of their codes, as upstream sends them, and the end. One of more than 255 bytes goes in several parts (RFC 3396). */
+/**
+ * Options in the order of their codes, as upstream sends them, and the end. One of more than 255 bytes goes in several
+ * parts (RFC 3396).
+ */
 export function encodeOptions(options: Options): Uint8Array {
   const parts: Uint8Array[] = []
   for (const code of Array.from(options.keys()).sort((a, b) => a - b)) {
@@ -91,8 +94,8 @@ export function encodeOptions(options: Options): Uint8Array {
 }
 
 /**
- * Reads a field of options into `found`, parts of one option joined in the order in which they come (RFC 3396, 7). Returns false
- * when an option exceeds the field.
+ * Reads a field of options into `found`, parts of one option joined in the order in which they come (RFC 3396, 7).
+ * Returns false when an option exceeds the field.
  */
 export function readOptions(field: Uint8Array, found: Map<number, Uint8Array>): boolean {
   for (let at = 0; at < field.length; ) {
@@ -131,7 +134,9 @@ function routeVia(destination: Cidr, router: Uint8Array): Route {
   return router.every((byte) => byte === 0) ? routeOnLink(dst) : { dst, gw: formatIp(router) }
 }
 
-/** A route without a router, as upstream writes it: without `gw` interface plugins would use the gateway of the address. */
+/**
+ * A route without a router, as upstream writes it: without `gw` interface plugins would use the gateway of the address.
+ */
 export function routeOnLink(dst: string): Route {
   return { dst, gw: "0.0.0.0", scope: RouteScope.Link }
 }
@@ -141,7 +146,10 @@ export function isOnLink({ scope }: Route): boolean {
   return scope === RouteScope.Link
 }
 
-/** RFC 2132, 5.8: pairs of destination and router, with the mask of the destination's class. Destinations without a class, and 0.0.0.0, are left out. */
+/**
+ * RFC 2132, 5.8: pairs of destination and router, with the mask of the destination's class. Destinations without a
+ * class, and 0.0.0.0, are left out.
+ */
 function decodeStaticRoutes(found: Uint8Array): Route[] | undefined {
   const routes: Route[] = []
   for (const pair of pieces(found, 8) ?? []) {

@@ -39,7 +39,10 @@ const Option = { Prefix: 3, Mtu: 5, Route: 24, Nameservers: 25, Search: 31 } as 
 /** The smallest MTU of IPv6; RFC 8200, 5. */
 const minimalMtu = 1280
 
-/** A router advertisement as the state keeps it. Undefined for any other frame, and for one from a router that is not on the link. */
+/**
+ * A router advertisement as the state keeps it. Undefined for any other frame, and for one from a router that is not on
+ * the link.
+ */
 export function readAdvertisement(frame: Uint8Array, at: number): RouterSeen | undefined {
   const packet = readPacket(frame)
   if (packet?.kind !== "icmpv6" || packet.message[0] !== ROUTER_ADVERTISEMENT) return undefined
@@ -52,7 +55,10 @@ export function advertisementOf(router: RouterSeen): Advertisement | undefined {
   return parseAdvertisement(fromHex(router.message))
 }
 
-/** Of two routers the one of the higher preference, and of equals the known one. A router's last advertisement replaces its earlier ones. */
+/**
+ * Of two routers the one of the higher preference, and of equals the known one. A router's last advertisement replaces
+ * its earlier ones.
+ */
 export function preferredRouter(router: RouterSeen | undefined, heard: RouterSeen): RouterSeen {
   const [known, said] = [router && advertisementOf(router), advertisementOf(heard)]
   if (!router || !known || !said || router.address === heard.address) return heard
@@ -101,7 +107,10 @@ function readOption(option: Uint8Array, found: Advertisement): void {
   }
 }
 
-/** The names without the zeros that fill up the last eight bytes, but for the one that ends the last name (RFC 8106, 5.2). */
+/**
+ * The names without the zeros that fill up the last eight bytes, but for the one that ends the last name (RFC 8106,
+ * 5.2).
+ */
 function withoutPadding(names: Uint8Array): Uint8Array {
   let end = names.length
   while (end > 1 && names[end - 1] === 0 && names[end - 2] === 0) end--

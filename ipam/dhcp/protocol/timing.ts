@@ -13,9 +13,9 @@ function jitter(ms: number, moment: Moment): number {
 }
 
 /**
- * T1, T2 and the end of a lease. T1 is half of the lease time and T2 seven eighths where the server does not give them, gives them out of
- * order (RFC 2131, 4.4.5), or gives a T1 below half of the shortest lease. Both come sooner by a random time: clients that began
- * together do not renew together.
+ * T1, T2 and the end of a lease. T1 is half of the lease time and T2 seven eighths where the server does not give them,
+ * gives them out of order (RFC 2131, 4.4.5), or gives a T1 below half of the shortest lease. Both come sooner by a
+ * random time: clients that began together do not renew together.
  */
 export function leaseTimes(
   seconds: { valid: number; renew?: number | undefined; rebind?: number | undefined },
@@ -67,13 +67,19 @@ export function nextWait(state: ClientState, moment: Moment): Pick<ClientState, 
   return { waitMs: waitMs * 2, deadline: Math.min(now + jitter(waitMs, moment), latest) }
 }
 
-/** Half of the time until `end`, a minute at least (RFC 2131, 4.4.5), or a quarter of the whole time where that is less. Never beyond the end. */
+/**
+ * Half of the time until `end`, a minute at least (RFC 2131, 4.4.5), or a quarter of the whole time where that is less.
+ * Never beyond the end.
+ */
 function renewalWait(begin: number, end: number, now: number): number {
   const least = Math.min(60_000, (end - begin) / 4)
   return Math.max(1, Math.round(Math.min(end - now, Math.max(least, (end - now) / 2))))
 }
 
-/** The wait after one of `beforeMs`, which is 0 for the first; RFC 8415, 15. The first is a little longer than it says, never shorter. */
+/**
+ * The wait after one of `beforeMs`, which is 0 for the first; RFC 8415, 15. The first is a little longer than it says,
+ * never shorter.
+ */
 function retransmission(
   beforeMs: number,
   { firstMs, longestMs }: { firstMs: number; longestMs: number },

@@ -1,8 +1,8 @@
 import type { Family, Route } from "../../../pkg/types/mod.ts"
 
 /**
- * The configuration of a client. Like the whole state of a client it is plain JSON: addresses are text, bytes are hexadecimal digits,
- * times are milliseconds of the caller's clock, and absent values have no key.
+ * The configuration of a client. Like the whole state of a client it is plain JSON: addresses are text, bytes are
+ * hexadecimal digits, times are milliseconds of the caller's clock, and absent values have no key.
  */
 export interface ClientConfig {
   /** `AF_INET`: DHCPv4. `AF_INET6`: DHCPv6, and the gateway by router advertisements. */

@@ -34,7 +34,10 @@ export interface Place {
   readonly patienceMs: number
 }
 
-/** Calls a method of a daemon, ours or upstream's, and returns its reply. Throws `DaemonError` with the daemon's text, and `NoDaemonError`. */
+/**
+ * Calls a method of a daemon, ours or upstream's, and returns its reply. Throws `DaemonError` with the daemon's text,
+ * and `NoDaemonError`.
+ */
 export function callDaemon(place: Place, method: Method, call: CallArguments): GobObject {
   using connection = Connection.open(place)
   const encoder = new GobEncoder(callTypes)

@@ -2,7 +2,8 @@ import { describe, expect, test } from "bun:test"
 import { encodeAll, outcomeOf } from "./gob.fixture.ts"
 import { type GobType, type GobValue, slice, struct, unsigned } from "./gob.ts"
 
-// https://pkg.go.dev/encoding/gob, "Encoding Details": below 128 a number is its byte; else the byte is minus the count of bytes.
+// https://pkg.go.dev/encoding/gob, "Encoding Details": below 128 a number is its byte; else the byte is minus the count
+// of bytes.
 describe("the edges of numbers and lists", () => {
   test("a length that has not come whole is waited for, of one byte and of several", () => {
     expect(outcomeOf([])).toEqual([])

@@ -1,8 +1,9 @@
 import { encodeUtf8 } from "../../../pkg/engine/mod.ts"
 
 /**
- * A codec for encoding/gob, as far as net/rpc's peers of this plugin use it: structs, lists, numbers, texts, bytes. A sender defines
- * each type before its first value and numbers it as it likes; a definition is itself a value, of `wireType`, which both sides know.
+ * A codec for encoding/gob, as far as net/rpc's peers of this plugin use it: structs, lists, numbers, texts, bytes. A
+ * sender defines each type before its first value and numbers it as it likes; a definition is itself a value, of
+ * `wireType`, which both sides know.
  *
  * @example
  * const request = struct("Request", { ServiceMethod: text, Seq: unsigned })
@@ -79,8 +80,8 @@ export interface Definition {
 }
 
 /**
- * Numbers the types that a side of a connection sends, in the order of their first use as Go does, and encodes their definitions. As
- * a constant of a module the result is part of the heap image: a call encodes its values alone.
+ * Numbers the types that a side of a connection sends, in the order of their first use as Go does, and encodes their
+ * definitions. As a constant of a module the result is part of the heap image: a call encodes its values alone.
  */
 export function defineTypes(...types: readonly Struct[]): readonly Definition[] {
   const ids = new Map<GobType, number>()
@@ -170,7 +171,10 @@ function putValue(out: Bytes, type: GobType, value: GobValue): void {
   } else throw new TypeError(`Cannot encode ${JSON.stringify(value)} as ${JSON.stringify(type)}`)
 }
 
-/** A number below 128 is one byte; any other is its count of bytes, negated, and these bytes, the highest first. Up to 53 bits. */
+/**
+ * A number below 128 is one byte; any other is its count of bytes, negated, and these bytes, the highest first. Up to
+ * 53 bits.
+ */
 function putUnsigned(out: Bytes, value: number): void {
   if (value < 0x80) {
     out.push(value)

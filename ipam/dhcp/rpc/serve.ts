@@ -25,8 +25,8 @@ export class RpcSession {
   #request: GobObject | undefined
 
   /**
-   * Takes bytes as they arrive. Returns the calls that are whole now, and the bytes to send at once. Throws `GobError` for
-   * anything but calls; `rejection` is sent then, and the connection is closed.
+   * Takes bytes as they arrive. Returns the calls that are whole now, and the bytes to send at once. Throws `GobError`
+   * for anything but calls; `rejection` is sent then, and the connection is closed.
    */
   receive(bytes: Uint8Array): { calls: IncomingCall[]; send: Uint8Array } {
     let send = new Uint8Array()

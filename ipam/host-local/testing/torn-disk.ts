@@ -31,9 +31,9 @@ export const everyKept: readonly Kept[] = [
 ]
 
 /**
- * Everything that a store was, from one system call to the next: of this a file system keeps what it likes when the power goes. The
- * names of each directory are those after some call, since a journal has them in order. What was written to a file may be on the disk,
- * be missing, or be zeros, whether names are there or not: nothing was synced.
+ * Everything that a store was, from one system call to the next: of this a file system keeps what it likes when the
+ * power goes. The names of each directory are those after some call, since a journal has them in order. What was
+ * written to a file may be on the disk, be missing, or be zeros, whether names are there or not: nothing was synced.
  */
 export class TornDisk {
   readonly #directory: string
@@ -62,7 +62,10 @@ export class TornDisk {
     return this.#moments.length
   }
 
-  /** Has a directory become what the disk has of the store: the names as after the moments, the files as much as is kept. */
+  /**
+   * Has a directory become what the disk has of the store: the names as after the moments, the files as much as is
+   * kept.
+   */
   restore(
     to: string,
     momentOf: (directory: string) => number,

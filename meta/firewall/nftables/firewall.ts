@@ -110,10 +110,11 @@ function isWayOpen(filter: PacketFilter, addresses: readonly Uint8Array[]): bool
 }
 
 /**
- * Lets an attachment's traffic through and applies its policy, all in one transaction: `nft add element inet cni_firewall
- * containers { 10.1.0.2 comment "network/containerID/ifname" }` and so on, with table, chains, sets and rules where they are
- * missing; `onMissingRules` is called before they are added. `zone` of firewalld is noted beside the addresses. Returns false when the
- * kernel cannot filter on bridges, which keeps isolated ports apart. Throws `NetlinkError`, and then nothing has changed.
+ * Lets an attachment's traffic through and applies its policy, all in one transaction: `nft add element inet
+ * cni_firewall containers { 10.1.0.2 comment "network/containerID/ifname" }` and so on, with table, chains, sets and
+ * rules where they are missing; `onMissingRules` is called before they are added. `zone` of firewalld is noted beside
+ * the addresses. Returns false when the kernel cannot filter on bridges, which keeps isolated ports apart. Throws
+ * `NetlinkError`, and then nothing has changed.
  */
 export function addFirewall(
   socket: NetlinkSocket,

@@ -49,8 +49,8 @@ export class Zones {
 export const asFirewalld = (zones: Zones) => zones as unknown as Firewalld
 
 /**
- * A firewall on a host with firewalld, if `zones` are given, and with nf_tables that hold all this, but for what goes with the first
- * transaction: what c2 has in net1. Tells for which backends firewalld was asked.
+ * A firewall on a host with firewalld, if `zones` are given, and with nf_tables that hold all this, but for what goes
+ * with the first transaction: what c2 has in net1. Tells for which backends firewalld was asked.
  */
 export function playedFirewall(zones: Zones | undefined, groups: readonly Group[] = [], ...refusals: string[]) {
   const left = groups.map(({ set, elements }) => ({

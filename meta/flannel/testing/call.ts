@@ -11,7 +11,9 @@ import { flannel } from "../main.ts"
 /** What a delegate that made an interface answers. */
 export const delegateResult: Result = { interfaces: [{ name: "br0" }], ips: [], routes: [], dns: {} }
 
-/** A node with flanneld's file and a directory for what is kept; container "c1" and interface "eth0" unless it is said. */
+/**
+ * A node with flanneld's file and a directory for what is kept; container "c1" and interface "eth0" unless it is said.
+ */
 export class FlannelNode implements Disposable {
   readonly #directory = mkdtempSync(join(tmpdir(), "flannel-"))
   /** What delegates were called with: "DEL bridge", and the configuration. */

@@ -25,15 +25,17 @@ import { type AttachmentRules, findAhead, findMissing, planAdd, planDelete, plan
 import { anySearch, containerSearch, DNAT, iptablesRules, TABLE } from "./rules.ts"
 
 /**
- * Port mappings by upstream's chains and rules, of either suite. `filter` and `context` are undefined where the kernel has no nf_tables:
- * the guard of 127.0.0.0/8 is in nf_tables for these rules, too.
+ * Port mappings by upstream's chains and rules, of either suite. `filter` and `context` are undefined where the kernel
+ * has no nf_tables: the guard of 127.0.0.0/8 is in nf_tables for these rules, too.
  */
 export function iptablesHostports(filter: Filter | undefined, context: DeleteContext | undefined): HostportBackend {
   const socket = filter?.socket
   return {
     isUsable: () => findPrograms(AF_INET, chooseVariant(socket)) !== undefined,
     mayHold: () => isTableInUse(filter, TABLE),
-    /** One `iptables-restore` for each address family. Throws `CniError` that names the holder of a port that is taken. */
+    /**
+     * One `iptables-restore` for each address family. Throws `CniError` that names the holder of a port that is taken.
+     */
     add(spec, undo) {
       if (context && spec.openedLink !== undefined) addGuard(context, spec.openedLink, undo)
       try {

@@ -126,13 +126,18 @@ function isAmong(ports: ReadonlySet<string>, rule: Rule): boolean {
   return ports.has(hostPortOf(rule) ?? "")
 }
 
-/** Returns whether rules are of another attachment of the same container: all are in place, and the first ones apply. */
+/**
+ * Returns whether rules are of another attachment of the same container: all are in place, and the first ones apply.
+ */
 function isSameContainers({ containerId }: IptablesRules, one: AttachmentRules, jumps: readonly Rule[]): boolean {
   if (one.owner !== undefined) return isOfContainer(one.owner, containerId)
   return jumps.some((jump) => isJumpCommentOf(commentOf(jump) ?? "", containerId))
 }
 
-/** Returns whether an attachment is a former holder of this container's address: a network gives an address to one container at a time. */
+/**
+ * Returns whether an attachment is a former holder of this container's address: a network gives an address to one
+ * container at a time.
+ */
 function isFormerHolder({ network, mapped }: IptablesRules, one: AttachmentRules, jumps: readonly Rule[]): boolean {
   const ip = String(mapped.address.ip)
   if (!one.rules.some((rule) => String(translatedAddress(rule)) === ip)) return false
@@ -214,8 +219,8 @@ function taken({ mapped, owner, content }: IptablesRules, holder: AttachmentRule
 }
 
 /**
- * The first rule that is not there, as an error; undefined when all are. `iptables` prints conditions in an order of its
- * own, so with them a jump counts by its comment and target.
+ * The first rule that is not there, as an error; undefined when all are. `iptables` prints conditions in an order of
+ * its own, so with them a jump counts by its comment and target.
  */
 export function findMissing(
   spec: IptablesRules,

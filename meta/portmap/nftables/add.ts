@@ -35,7 +35,9 @@ export interface TableChanges {
   replaced: readonly Group[]
   /** New records of the setting `route_localnet`. */
   localnet: readonly LocalnetEntry[]
-  /** The addresses of other attachments of the container that have some of the ports: there the new mappings stand by. */
+  /**
+   * The addresses of other attachments of the container that have some of the ports: there the new mappings stand by.
+   */
   ahead: readonly Uint8Array[]
   /** `promoteNext` is still to be called. */
   mustPromote?: boolean
@@ -44,9 +46,10 @@ export interface TableChanges {
 /**
  * Maps the ports in one transaction: `nft add element ip cni_hostports ports { tcp . 8080 comment
  * "network/containerID/ifname" : 10.1.0.2 . 80 }` and so on, with table, chains, maps and rules where they are missing.
- * `onMissingRules` is called before rules may be added. A repeated call changes nothing. Old mappings of this owner and mappings of deleted
- * owners are replaced. A port of another attachment of the container stays there, and the new mapping stands by. Returns the changes
- * for `undoAddHostports`. Throws `NetlinkError`, or `CniError` that names the holder of a port that is taken; then nothing has changed.
+ * `onMissingRules` is called before rules may be added. A repeated call changes nothing. Old mappings of this owner and
+ * mappings of deleted owners are replaced. A port of another attachment of the container stays there, and the new
+ * mapping stands by. Returns the changes for `undoAddHostports`. Throws `NetlinkError`, or `CniError` that names the
+ * holder of a port that is taken; then nothing has changed.
  */
 export function addHostports(socket: NetlinkSocket, portmap: PortmapSpec, onMissingRules = () => {}): TableChanges {
   const specs = tableSpecs(portmap)
@@ -131,7 +134,9 @@ function planTable(socket: NetlinkSocket, spec: TableSpec): Planned {
   }
 }
 
-/** Promotes mappings that stood by for one that was deleted while nft ran, which knows no generation of the rule set. */
+/**
+ * Promotes mappings that stood by for one that was deleted while nft ran, which knows no generation of the rule set.
+ */
 export function promoteNext(socket: NetlinkSocket, portmap: PortmapSpec): void {
   atomically(socket, () =>
     tableSpecs(portmap).flatMap(({ layout, groups }) => {
@@ -150,7 +155,9 @@ export function isGone({ comment, note }: Element): boolean {
   return isHolderGone(comment, decodeNote(note)?.netns)
 }
 
-/** Undoes `addHostports`: adds the replaced elements back, or deletes all elements of this owner. Throws `NetlinkError`. */
+/**
+ * Undoes `addHostports`: adds the replaced elements back, or deletes all elements of this owner. Throws `NetlinkError`.
+ */
 export function undoAddHostports(context: DeleteContext, { owner, mappings }: PortmapSpec, made: TableChanges): void {
   const { socket } = context
   // Before the mappings, so that nothing is left to guard.
@@ -173,7 +180,10 @@ export function planNew({ groups }: TableSpec): Operation[] {
 /** The changes of elements in one table. */
 export interface AddPlan {
   changes: QueueChanges
-  /** Elements that are removed or replaced: old ones of this owner, of former holders of its address, and of owners who are gone. */
+  /**
+   * Elements that are removed or replaced: old ones of this owner, of former holders of its address, and of owners who
+   * are gone.
+   */
   stale: Element[]
   /** The host ports for which the new mappings stand by, as text. */
   standingBy: string[]
@@ -182,8 +192,9 @@ export interface AddPlan {
 }
 
 /**
- * Plans the elements. The mapping of a port that another attachment of the same container has stands by. `isGone` returns whether the owner
- * of another container's element is provably gone. Throws `CniError` that names the holder of a port that is taken.
+ * Plans the elements. The mapping of a port that another attachment of the same container has stands by. `isGone`
+ * returns whether the owner of another container's element is provably gone. Throws `CniError` that names the holder of
+ * a port that is taken.
  */
 export function planAdd(spec: TableSpec, queues: readonly KeyQueue[], isGone: (holder: Element) => boolean): AddPlan {
   const plan: AddPlan = { changes: new QueueChanges(), stale: [], standingBy: [], ahead: [] }
@@ -220,15 +231,17 @@ function printKey(set: SharedSet, key: readonly Uint8Array[]): string {
 }
 
 /**
- * Returns whether an element is an old one of this owner, or of a former holder of the container's address. A network gives an
- * address to one container at a time; another network may have the same addresses.
+ * Returns whether an element is an old one of this owner, or of a former holder of the container's address. A network
+ * gives an address to one container at a time; another network may have the same addresses.
  */
 function isStale({ comment, owner, mapped }: TableSpec, set: SharedSet, found: Element): boolean {
   if (found.comment === comment || (found.comment === undefined && set.value === undefined)) return true
   return isOwnerOf(found.comment ?? "", owner.network) && String(addressIn(set, found)) === String(mapped.address.ip)
 }
 
-/** Returns whether two owners may share the key: a port of one container, or an address that another network has too. */
+/**
+ * Returns whether two owners may share the key: a port of one container, or an address that another network has too.
+ */
 export function mayShare({ owner }: TableSpec, set: SharedSet, found: Element): boolean {
   return set.value === undefined || isOfContainer(found.comment ?? "", owner.containerId)
 }

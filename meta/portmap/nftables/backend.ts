@@ -26,10 +26,16 @@ import { checkHostports, planRestore } from "./check.ts"
 import { type DeleteContext, type Deleted, deleteHostports } from "./delete.ts"
 import { canMapPorts, HOSTPORTS_TABLE } from "./table.ts"
 
-/** A backend of port mappings. `add` returns the addresses of other attachments of the container that have some of the ports already. */
+/**
+ * A backend of port mappings. `add` returns the addresses of other attachments of the container that have some of the
+ * ports already.
+ */
 export type HostportBackend = RuleBackend<PortmapSpec, HostportHints | undefined, readonly Uint8Array[]>
 
-/** Port mappings in nf_tables: elements of maps, with their owner as comment. What `remove` and `gc` delete is added to `all`. */
+/**
+ * Port mappings in nf_tables: elements of maps, with their owner as comment. What `remove` and `gc` delete is added to
+ * `all`.
+ */
 export function nftablesHostports(filter: Filter, context: DeleteContext, all: Deleted): HostportBackend {
   const { socket } = context
   const removeAll = (sought: Sought, hints?: HostportHints) => {
@@ -62,17 +68,18 @@ const LOCALHOST = Uint8Array.of(127, 0, 0, 1)
 type Socket = Filter["socket"]
 
 /**
- * Returns the rules that the Go suite, from v1.6 on, has with `backend: nftables`: a rule for each mapping, and up to two for masquerading.
- * They are checked and removed so that a node can change suites with containers running. They name no network, so GC cannot know what is
- * stale.
+ * Returns the rules that the Go suite, from v1.6 on, has with `backend: nftables`: a rule for each mapping, and up to
+ * two for masquerading. They are checked and removed so that a node can change suites with containers running. They
+ * name no network, so GC cannot know what is stale.
  */
 export function upstreamHostports(filter: Filter): ForeignRules<PortmapSpec, HostportHints | undefined> {
   return {
     mayHold: () => filter.hasTable(UPSTREAM_TABLE),
     check: (spec) => checkUpstream(filter.socket, spec),
     /**
-     * The rules have the container's id and nothing else as comment: of a container in several networks only those go that are
-     * for `addresses`, and without any all of them, as the Go suite's DEL does. Table and chains stay. Throws `NetlinkError`.
+     * The rules have the container's id and nothing else as comment: of a container in several networks only those go
+     * that are for `addresses`, and without any all of them, as the Go suite's DEL does. Table and chains stay. Throws
+     * `NetlinkError`.
      */
     remove({ containerId }, { addresses = [] }: Partial<HostportHints> = {}) {
       const needles = [encodeUtf8(`${containerId}\0`)]
@@ -87,7 +94,10 @@ export function upstreamHostports(filter: Filter): ForeignRules<PortmapSpec, Hos
   }
 }
 
-/** Conditions are not compared: the Go suite has those of its last ADD for all containers. Throws `CniError` and `NetlinkError`. */
+/**
+ * Conditions are not compared: the Go suite has those of its last ADD for all containers. Throws `CniError` and
+ * `NetlinkError`.
+ */
 function checkUpstream(socket: Socket, { owner, addresses, snat, masqAll }: PortmapSpec): void {
   for (const { family, address, mappings } of addresses) {
     const { ip } = address
@@ -121,7 +131,10 @@ function isReached(socket: Socket, family: Family): boolean {
   return leads("prerouting") && leads("output")
 }
 
-/** Returns whether a rule sends packets to an address, or compares one with it, alone or as the last part of a longer value. */
+/**
+ * Returns whether a rule sends packets to an address, or compares one with it, alone or as the last part of a longer
+ * value.
+ */
 function mentions(rule: FoundRule, ip: Uint8Array): boolean {
   return valuesOf(rule).some((value) => `,${value}`.endsWith(`,${ip}`))
 }

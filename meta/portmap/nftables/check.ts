@@ -21,8 +21,9 @@ import { addLocalnetEntry, type LocalnetEntry, unrecordedLocalnetEntry } from ".
 import { isCompleteAsEver, requiredRules, tableLayout } from "./table.ts"
 
 /**
- * Checks that nf_tables has the mappings as `addHostports` has left them: in force, or standing by while another attachment of the
- * container has the port. Throws `CniError` with what was expected and what was found, or `NetlinkError`.
+ * Checks that nf_tables has the mappings as `addHostports` has left them: in force, or standing by while another
+ * attachment of the container has the port. Throws `CniError` with what was expected and what was found, or
+ * `NetlinkError`.
  */
 export function checkHostports(socket: NetlinkSocket, portmap: PortmapSpec): void {
   for (const spec of tableSpecs(portmap)) {
@@ -70,9 +71,9 @@ function missing(owner: string, expected: string, found: string): CniError {
 }
 
 /**
- * Plans the missing mappings of many attachments, and returns what became of each. A port that another container has by now stays
- * with that container, and the attachment's other ports are mapped. Not for mappings with conditions, which are rules. Throws
- * `NetlinkError`.
+ * Plans the missing mappings of many attachments, and returns what became of each. A port that another container has by
+ * now stays with that container, and the attachment's other ports are mapped. Not for mappings with conditions, which
+ * are rules. Throws `NetlinkError`.
  */
 export function planRestore(
   socket: NetlinkSocket,

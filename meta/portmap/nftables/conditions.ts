@@ -49,9 +49,9 @@ export function commitByNft(plan: () => { operations: readonly Operation[]; cond
 }
 
 /**
- * In nft's language: a chain that lets packets go on to the maps only if they meet the conditions, and a rule that sends
- * packets to this attachment's ports there, except for those that stand by. `accept` ends the way through this table: such
- * a packet is not mapped.
+ * In nft's language: a chain that lets packets go on to the maps only if they meet the conditions, and a rule that
+ * sends packets to this attachment's ports there, except for those that stand by. `accept` ends the way through this
+ * table: such a packet is not mapped.
  */
 export function printConditions(spec: TableSpec, standingBy: readonly string[]): string {
   const { layout, comment, mapped, conditions } = spec
@@ -89,7 +89,9 @@ export function conditionsChain({ table }: TableLayout, comment: string): Chain 
   return { table, name: `only-${sha256(comment).slice(0, NAME_DIGITS)}` }
 }
 
-/** Adds the conditions of attachments whose mappings come into force, having stood by until now. Throws `NetlinkError`. */
+/**
+ * Adds the conditions of attachments whose mappings come into force, having stood by until now. Throws `NetlinkError`.
+ */
 export function addPromotedConditions(
   socket: Pick<NetlinkSocket, "get">,
   layout: TableLayout,

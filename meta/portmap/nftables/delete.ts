@@ -42,9 +42,10 @@ export interface Deleted {
 }
 
 /**
- * Deletes the mappings that are sought, in one transaction; what stands by for them comes into force, and the last one takes the
- * table along. `mappings`, which may be wrong, are where it looks first for those of one attachment: if it finds all there, that
- * costs the same with one mapping on the host and with thousands. Nothing there is success. Throws `NetlinkError`.
+ * Deletes the mappings that are sought, in one transaction; what stands by for them comes into force, and the last one
+ * takes the table along. `mappings`, which may be wrong, are where it looks first for those of one attachment: if it
+ * finds all there, that costs the same with one mapping on the host and with thousands. Nothing there is success.
+ * Throws `NetlinkError`.
  */
 export function deleteHostports(context: DeleteContext, sought: Sought, mappings: readonly Mapping[] = []): Deleted {
   const comment = sought.owner && ownerComment(sought.owner)
@@ -63,8 +64,8 @@ function deleteFound(context: DeleteContext, find: () => TableRemoval[]): Delete
   let guard: TableLayout | undefined
   let staying: string[] = []
   const keepOff = (links: readonly string[], layout = guard) => {
-    // Before the table goes, and with it the record; when the deletion is refused because a new mapping came in between,
-    // it is needed again. Not so when the answer was lost, and the record was removed.
+    // Before the table goes, and with it the record; when the deletion is refused because a new mapping came in
+    // between, it is needed again. Not so when the answer was lost, and the record was removed.
     const again = off.filter((link) => !links.includes(link))
     const recorded = again.length > 0 && guard ? readLocalnetRecord(context.socket, guard).links : []
     staying = switchLocalnetOff(
@@ -110,8 +111,8 @@ function deleteTable(
 }
 
 /**
- * With `isOld` the chains of an earlier build are replaced. Without it the kernel refuses the change where it has such chains, by
- * EOPNOTSUPP, EEXIST or EBUSY, depending on its version.
+ * With `isOld` the chains of an earlier build are replaced. Without it the kernel refuses the change where it has such
+ * chains, by EOPNOTSUPP, EEXIST or EBUSY, depending on its version.
  */
 function deleteElements(context: DeleteContext, removal: TableRemoval, isOld: boolean): Operation[] {
   const { layout, changes, elements, conditions } = removal
@@ -158,8 +159,8 @@ export function findByComment(socket: NetlinkSocket, { isStale, needles }: Sough
 }
 
 /**
- * Finds what an attachment has in the tables by asking for its ports one by one. Undefined when that may not be all: the
- * elements' notes say how many there are. Throws `NetlinkError`.
+ * Finds what an attachment has in the tables by asking for its ports one by one. Undefined when that may not be all:
+ * the elements' notes say how many there are. Throws `NetlinkError`.
  */
 export function findByPorts(
   socket: NetlinkSocket,

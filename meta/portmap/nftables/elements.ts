@@ -68,7 +68,9 @@ export function tableSpecs(spec: PortmapSpec): TableSpec[] {
   })
 }
 
-/** Returns the elements for an address of the container, by set, without comments. Sets without elements are left out. */
+/**
+ * Returns the elements for an address of the container, by set, without comments. Sets without elements are left out.
+ */
 export function elementsOf(
   layout: TableLayout,
   { address, mappings }: MappedAddress,
@@ -107,7 +109,9 @@ export function masqueradeKeys({ hairpin, localhost, everybody }: TableLayout, a
   ]
 }
 
-/** Returns the mapping of an element of `ports` or `address_ports`; undefined for an element that is not of this suite. */
+/**
+ * Returns the mapping of an element of `ports` or `address_ports`; undefined for an element that is not of this suite.
+ */
 export function readDnat({ key, value }: Element): DnatMapping | undefined {
   const [hostIp, protocolByte, port] = key.length === 3 ? key : [undefined, ...key]
   const protocol = protocols.find((name) => protocolNumber[name] === protocolByte?.[0])
@@ -143,7 +147,10 @@ export function encodeNote({ count, isConditional, prefix, netns = "" }: Note): 
   return encodeUtf8(text).length <= NOTE_BYTES ? text : [...fields, ""].join("\t")
 }
 
-/** Returns undefined for other text than that of `encodeNote`: a rule set that `nft` has loaded from a file has no notes. */
+/**
+ * Returns undefined for other text than that of `encodeNote`: a rule set that `nft` has loaded from a file has no
+ * notes.
+ */
 export function decodeNote(text = ""): Note | undefined {
   const [count = "", condition, prefix = "", ...path] = text.split("\t")
   if (!/^\d+$/.test(count) || !/^\d+$/.test(prefix) || path.length === 0) return undefined
@@ -152,8 +159,8 @@ export function decodeNote(text = ""): Note | undefined {
 }
 
 /**
- * Adds all rules in place of those of an earlier build, with the hairpin rules for existing elements and for `prefixes`. Elements stay.
- * Throws `NetlinkError`.
+ * Adds all rules in place of those of an earlier build, with the hairpin rules for existing elements and for
+ * `prefixes`. Elements stay. Throws `NetlinkError`.
  */
 export function replaceTable(
   socket: Pick<NetlinkSocket, "dump" | "get">,
@@ -165,8 +172,8 @@ export function replaceTable(
 }
 
 /**
- * Plans the rules that a table lacks, with the hairpin rules for `prefixes`. Returns also for which prefix lengths rules are missing: for
- * all if a shared rule is missing. Throws `NetlinkError`.
+ * Plans the rules that a table lacks, with the hairpin rules for `prefixes`. Returns also for which prefix lengths
+ * rules are missing: for all if a shared rule is missing. Throws `NetlinkError`.
  */
 export function planRules(
   socket: NetlinkSocket,
@@ -198,7 +205,9 @@ export interface PortRule {
   readonly netns?: string
 }
 
-/** Returns the ports that are mapped by nf_tables, like `nft list map ip cni_hostports ports`. Throws `NetlinkError`. */
+/**
+ * Returns the ports that are mapped by nf_tables, like `nft list map ip cni_hostports ports`. Throws `NetlinkError`.
+ */
 export function portRulesIn(socket: Pick<Netfilter, "dump">): PortRule[] {
   return families.flatMap((family) => {
     const { ports, addressPorts } = tableLayout(family)

@@ -24,9 +24,9 @@ export interface LocalnetEntry {
 }
 
 /**
- * Returns the record to add for an interface that needs `route_localnet`: that the setting is off; or that it is on, if it is unknown
- * who has switched it on. Undefined if that is known: the table has a record, or the setting is on for all interfaces, which portmap
- * never does. Throws `NetlinkError`.
+ * Returns the record to add for an interface that needs `route_localnet`: that the setting is off; or that it is on, if
+ * it is unknown who has switched it on. Undefined if that is known: the table has a record, or the setting is on for
+ * all interfaces, which portmap never does. Throws `NetlinkError`.
  */
 export function missingLocalnetEntry(
   socket: Pick<NetlinkSocket, "get">,
@@ -74,9 +74,9 @@ function addGuards({ table, guards }: TableLayout): Operation[] {
 }
 
 /**
- * Adds the guards by themselves, for mappings of iptables that switch the setting on for an interface, and records it; doing it
- * again changes nothing. Records of deleted interfaces are removed. Returns what was recorded; nothing on a kernel that cannot guard.
- * Throws `NetlinkError`.
+ * Adds the guards by themselves, for mappings of iptables that switch the setting on for an interface, and records it;
+ * doing it again changes nothing. Records of deleted interfaces are removed. Returns what was recorded; nothing on a
+ * kernel that cannot guard. Throws `NetlinkError`.
  */
 export function guardLocalnet(socket: NetlinkSocket, link: string): LocalnetEntry[] {
   const layout = tableLayout(AF_INET)
@@ -94,7 +94,10 @@ export function guardLocalnet(socket: NetlinkSocket, link: string): LocalnetEntr
   return made
 }
 
-/** Returns whether the guard is in place, or cannot be added: a kernel may have a part of nf_tables. Throws `NetlinkError`. */
+/**
+ * Returns whether the guard is in place, or cannot be added: a kernel may have a part of nf_tables. Throws
+ * `NetlinkError`.
+ */
 export function isClosed(socket: NetlinkSocket): boolean {
   const { table, guards, raw } = tableLayout(AF_INET)
   return hasRules(socket, table, guards, raw.name) || !canMapPorts(socket, AF_INET)
@@ -105,7 +108,10 @@ export function isGuarded(socket: NetlinkSocket, link: string): boolean {
   return unrecordedLocalnetEntry(socket, tableLayout(AF_INET), link) === undefined && isClosed(socket)
 }
 
-/** Restores the guard for interfaces whose setting is on, after a flush. Returns whether it was missing. Throws `NetlinkError`. */
+/**
+ * Restores the guard for interfaces whose setting is on, after a flush. Returns whether it was missing. Throws
+ * `NetlinkError`.
+ */
 export function restoreGuard(socket: NetlinkSocket, open: readonly string[]): boolean {
   if (open.length === 0 || isClosed(socket)) return false
   for (const link of open) guardLocalnet(socket, link)

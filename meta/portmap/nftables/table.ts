@@ -44,16 +44,18 @@ export const LOCALNET_LINKS = "localnet_links"
 const AFTER_SERVICES = 5
 
 /**
- * A hostPort takes no traffic of a service: the chains that translate come after kube-proxy's, which has `dstnat` in its modes iptables
- * and nftables (pkg/proxy/nftables/proxier.go). The first chain that translates a flow is the last that sees it. Before those of
- * firewalld, `dstnat + 10` (`NFT_HOOK_OFFSET`, firewall/core/nftables.py), so that a published port wins over a forwarded one.
+ * A hostPort takes no traffic of a service: the chains that translate come after kube-proxy's, which has `dstnat` in
+ * its modes iptables and nftables (pkg/proxy/nftables/proxier.go). The first chain that translates a flow is the last
+ * that sees it. Before those of firewalld, `dstnat + 10` (`NFT_HOOK_OFFSET`, firewall/core/nftables.py), so that a
+ * published port wins over a forwarded one.
  */
 export const DNAT_PRIORITY = NF_IP_PRI_NAT_DST + AFTER_SERVICES
 
 /**
- * The bit of conntrack's labels by which the masquerades know the flows that a map here has translated: those of a service lead to the
- * same containers. A label is the connection's alone: a mark of the packet decides on routes, others restore it, and each of its bits is
- * another program's somewhere. The last of 128, since names of `connlabel.conf` begin with the first.
+ * The bit of conntrack's labels by which the masquerades know the flows that a map here has translated: those of a
+ * service lead to the same containers. A label is the connection's alone: a mark of the packet decides on routes,
+ * others restore it, and each of its bits is another program's somewhere. The last of 128, since names of
+ * `connlabel.conf` begin with the first.
  */
 export const MAPPED_LABEL = 127
 
@@ -66,8 +68,9 @@ export interface TableLayout {
   /** The targets of ports of one address of the host; these go first. */
   addressPorts: SharedSet
   /**
-   * Mapped flows that need the host's address for their answers to come back through it, by the container's address that
-   * they lead to: those from the container's own network, which is there too; IPv4 only, those from 127.0.0.0/8; all.
+   * Mapped flows that need the host's address for their answers to come back through it, by the container's address
+   * that they lead to: those from the container's own network, which is there too; IPv4 only, those from 127.0.0.0/8;
+   * all.
    */
   hairpin: SharedSet
   localhost: SharedSet | undefined
@@ -77,11 +80,14 @@ export interface TableLayout {
   /** IPv4 only. Interfaces whose `route_localnet` was off before: it is switched off with the last mapping. */
   localnetLinks: NamedSet | undefined
   /**
-   * IPv4 only. Interfaces whose `route_localnet` was on before, and it cannot be known who has switched it on: perhaps a
-   * former ADD, before all rules were flushed. While it is on, `guards` stay. Made for the first of them.
+   * IPv4 only. Interfaces whose `route_localnet` was on before, and it cannot be known who has switched it on: perhaps
+   * a former ADD, before all rules were flushed. While it is on, `guards` stay. Made for the first of them.
    */
   localnetGuarded: NamedSet | undefined
-  /** IPv4 only. Keep out what `route_localnet` would let in: packets to 127.0.0.0/8, and such as claim to come from there. */
+  /**
+   * IPv4 only. Keep out what `route_localnet` would let in: packets to 127.0.0.0/8, and such as claim to come from
+   * there.
+   */
   guards: readonly Rule[]
   /** The chain of the guards. */
   raw: Chain
@@ -147,7 +153,8 @@ function makeLayout(family: Family): TableLayout {
   const toEverybody = [isMapped, matchSet([destination], "==", everybody), masquerade]
   const toOne = dnatMap([destination, ...hostPort], addressPorts, MAPPED_LABEL)
   const toAll = dnatMap(hostPort, ports, MAPPED_LABEL)
-  // A rule is known by its comment. These end as in builds before the label, which so take the table for theirs after a way back.
+  // A rule is known by its comment. These end as in builds before the label, which so take the table for theirs after a
+  // way back.
   const rules: Rule[] = [
     { chain: prerouting, statements: toHost, comment: "after services, from elsewhere" },
     { chain: output, statements: toHost, comment: "after services, from the host itself" },
@@ -216,8 +223,8 @@ export function removeOldChains(socket: Pick<NetlinkSocket, "get">, { dnatChains
 }
 
 /**
- * Adds all of the table, with hairpin rules for these prefix lengths. What is there already stays, except for rules in our
- * chains that are not ours; `removeOldChains` goes before.
+ * Adds all of the table, with hairpin rules for these prefix lengths. What is there already stays, except for rules in
+ * our chains that are not ours; `removeOldChains` goes before.
  */
 export function addTable(layout: TableLayout, hairpinPrefixes: Iterable<number>): Operation[] {
   return withEncoded(tableOperations(layout, hairpinPrefixes), encodedTables[layout.family])
@@ -241,7 +248,10 @@ const encodedTables = {
   [AF_INET6]: encodeAhead(tableOperations(layouts[AF_INET6], [])),
 }
 
-/** Adds a chain that translates: the kernel refuses a transaction with it if an earlier build has made it with another priority. */
+/**
+ * Adds a chain that translates: the kernel refuses a transaction with it if an earlier build has made it with another
+ * priority.
+ */
 export function addDnatChain({ family, dnatChains }: TableLayout): Operation[] {
   return withEncoded([add.chain(dnatChains[0])], encodedTables[family])
 }
@@ -251,7 +261,9 @@ export function requiredRules({ rules, hairpinRule }: TableLayout, hairpinPrefix
   return hairpinPrefix === undefined ? rules : [...rules, hairpinRule(hairpinPrefix)]
 }
 
-/** Returns whether all rules are in place and in force: the kernel keeps chains and sets as long as a rule needs them. */
+/**
+ * Returns whether all rules are in place and in force: the kernel keeps chains and sets as long as a rule needs them.
+ */
 export function isComplete(
   socket: Pick<NetlinkSocket, "dump" | "get">,
   layout: TableLayout,
@@ -272,8 +284,9 @@ export function isCompleteAsEver(
 }
 
 /**
- * Returns whether this kernel can do what `addHostports` needs for a family: nf_tables with NAT, `fib` and conntrack's labels. Where nothing is mapped
- * yet it is asked by `dryRun`. Throws `EPERM` without CAP_NET_ADMIN, and what is no answer of the kernel's.
+ * Returns whether this kernel can do what `addHostports` needs for a family: nf_tables with NAT, `fib` and conntrack's
+ * labels. Where nothing is mapped yet it is asked by `dryRun`. Throws `EPERM` without CAP_NET_ADMIN, and what is no
+ * answer of the kernel's.
  */
 export function canMapPorts(socket: NetlinkSocket, family: Family): boolean {
   const layout = tableLayout(family)

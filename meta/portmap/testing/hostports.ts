@@ -61,7 +61,10 @@ export function standingBy(groups: readonly Group[], place: number): Group[] {
   }))
 }
 
-/** All rules of the tables by their comments, with those for hairpins of these prefix lengths; that of the first is last. */
+/**
+ * All rules of the tables by their comments, with those for hairpins of these prefix lengths; that of the first is
+ * last.
+ */
 export function rulesOf(...prefixes: readonly number[]): KernelRule[] {
   return [tableLayout(AF_INET), tableLayout(AF_INET6)].flatMap((layout, at) =>
     [...layout.rules, ...prefixes.slice(at, at + 1).map(layout.hairpinRule)].map(

@@ -37,8 +37,9 @@ export const nsid = 3
 type Answers = Readonly<Record<number, readonly Uint8Array[] | (() => readonly Uint8Array[])>>
 
 /**
- * Plays rtnetlink: answers from a list of links, to which what is created is added, and notes every other request. `answers`
- * are the payloads of other lists by the type of their request, or say them when they are asked for; `refusals` the errno for a request, 0 to agree.
+ * Plays rtnetlink: answers from a list of links, to which what is created is added, and notes every other request.
+ * `answers` are the payloads of other lists by the type of their request, or say them when they are asked for;
+ * `refusals` the errno for a request, 0 to agree.
  */
 export class LinksKernel {
   /** The changes of links. */

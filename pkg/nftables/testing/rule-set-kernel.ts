@@ -41,8 +41,8 @@ const familyOf = ({ payload }: Request) =>
   Object.entries(familyNumber).find(([, number]) => number === payload[0])?.[0] ?? ""
 
 /**
- * Plays nf_tables: answers from a rule set, notes what it was asked, and keeps what it was sent without doing it. Refuses
- * transactions as told, the first ones first.
+ * Plays nf_tables: answers from a rule set, notes what it was asked, and keeps what it was sent without doing it.
+ * Refuses transactions as told, the first ones first.
  */
 export class RuleSetKernel {
   /** "get ip ports", "list ip ports", "look at ip ports", "sets ip" */

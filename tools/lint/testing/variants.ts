@@ -1,6 +1,6 @@
 /**
- * Configurations at the edges of the rules, beside the cases of `cases.fixture.ts`: what lint says of each is in `variants.txt`,
- * and where that is nothing, they are right.
+ * Configurations at the edges of the rules, beside the cases of `cases.fixture.ts`: what lint says of each is in
+ * `variants.txt`, and where that is nothing, they are right.
  */
 type Files = Readonly<Record<string, string>>
 

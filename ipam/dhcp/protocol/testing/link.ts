@@ -101,7 +101,10 @@ export function readSent(frame: Uint8Array): Sent {
   }
 }
 
-/** A server's DHCPv4 answer to a client in a state. `options` go after the type and the server, 10.1.2.1; an empty text takes one out. */
+/**
+ * A server's DHCPv4 answer to a client in a state. `options` go after the type and the server, 10.1.2.1; an empty text
+ * takes one out.
+ */
 export function answer4(
   state: ClientState,
   type: number,
