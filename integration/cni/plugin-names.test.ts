@@ -72,7 +72,7 @@ test("doctor says that it is no plugin's name, and lint where it stands", async 
   const { stdout, exitCode } = await lab.cni(["lint", lab.confDir])
   expect({ stdout, exitCode }).toMatchObject({
     stdout: expect.stringContaining("invalid plugin name: ../evil"),
-    exitCode: 1,
+    exitCode: 3,
   })
 })
 

@@ -81,7 +81,7 @@ test("Debian's Go plugins run under the runtime library: ADD, CHECK, DEL", async
   // Upstream 1.1.1 looks for IPv6 rules of every mapped port.
   await node.cni("check", theirs, pod, [])
   await node.cni("del", theirs, pod)
-  await node.cni("del", theirs, pod)
+  await expect(node.cni("del", theirs, pod)).rejects.toThrow("it is attached to no network")
   expect(await node.host.json("ip", ["-j", "link", "show", "type", "veth"])).toEqual([])
   await using other = await Node.create()
   expect(comparable(await other.add(ours, await other.host.addContainer()))).toEqual(comparable(result))

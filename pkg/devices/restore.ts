@@ -105,9 +105,10 @@ export function restoreDevice(host: RouteSocket, link: Link, { owner, record }: 
   const isUp = former.up && isVouchedFor(device)
   if (!isVouchedFor(device)) refuseAdvertisements(former.name)
   failures.attempt(`restore up of "${former.name}"`, () => setLink(host, link, { up: isUp }))
-  // Last, because the mark is among the removed names. The next call finds the device by it if this one is killed.
-  failures.attempt(`restore the names of "${former.name}"`, () => restoreAltNames(host, link, former.altNames))
-  // The record tells the next DEL the remaining steps.
+  // The mark is among the names that are removed, so they come last: after a temporary failure, or when this call is killed,
+  // the next DEL finds the device by its mark, and the remaining steps in its record.
+  if (!failures.mayPass)
+    failures.attempt(`restore the names of "${former.name}"`, () => restoreAltNames(host, link, former.altNames))
   if (!failures.mayPass) failures.attempt("remove the record", () => new DeviceRecords().remove(owner))
   failures.throwIfAny()
 }

@@ -119,7 +119,7 @@ export function testCluster(startApi: (lan: HostNamespace, address: string) => P
       old.addresses.map((address) => [address, old.namespace.name]),
     )
     expect((await one.ask("status")).stdout).toContain(
-      `Outside of the range: ${old.addresses[0]} of ${old.namespace.name}/eth0`,
+      `Outside the range: ${old.addresses[0]} of ${old.namespace.name}/eth0`,
     )
     expect(await one.bridgeAddresses()).toContain("10.244.1.1/24")
     // The last container of the range goes, and with it the gateway, in both families.
@@ -169,7 +169,7 @@ export function testCluster(startApi: (lan: HostNamespace, address: string) => P
     one.startAgent("other")
     await waitFor(
       async () =>
-        (await one.status().catch(() => undefined))?.network.fault?.includes('of containers of network "pods"'),
+        (await one.status().catch(() => undefined))?.network.fault?.includes('belong to containers of network "pods"'),
       "the reason",
     )
     expect(await one.rangesFile("pods")).toBeUndefined()
