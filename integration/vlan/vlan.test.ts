@@ -104,7 +104,7 @@ testWith(
     const { name } = holder.pod
     expect(msg).toMatch(`Cannot use VLAN 5 of "up0": it is taken by "eth0" in "`)
     expect(msg).toEndWith(`", of lan/${name}/eth0`)
-    expect([code, details]).toEqual([999, expect.stringContaining("one interface of each VLAN")])
+    expect([code, details]).toEqual([999, expect.stringContaining("one interface per VLAN")])
     await succeed(attachment.run("STATUS")) // it can be had again
     await (await net.attach({ ...tagged, vlanId: 6 })).attachment.add()
     await (await net.attach({ ...tagged, protocol: "802.1ad" })).attachment.add()
