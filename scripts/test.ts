@@ -254,24 +254,33 @@ async function release(runner: Runner): Promise<void> {
   await integration(runner, integrationFiles("release"))
 }
 
-/**
- * Integration tests that take long and prove what is rare: whole tables of faults, many containers, every kind of kill.
- */
+/** Tests that take long and prove what is rare: every kind of kill and error, whole tables of faults, many containers. */
 function longFiles(): string[] {
   return filesOf([
-    "integration/cni/{connectivity,doctor-containers}.test.ts",
+    "install/kill.test.ts",
+    "integration/cni/{connectivity,doctor-containers,packet-states}.test.ts",
     "integration/cni/faults*.test.ts",
     "integration/dhcp/many.test.ts",
-    "integration/every-plugin/example-plugin.test.ts",
+    "integration/every-plugin/{example-plugin,stalls}.test.ts",
+    "integration/every-plugin/differential/*.test.ts",
+    "integration/executable/{archive,memory,scratch-root}.test.ts",
+    "integration/faults/*.test.ts",
+    "integration/install/{killed,refused}.test.ts",
+    "integration/migrate/{killed,moves,refused}.test.ts",
+    "integration/portmap/many.test.ts",
+    "ipam/host-local/{crash,power-cut}.test.ts",
+    "scripts/test/example-plugin.test.ts",
   ])
 }
 
-/** The gate, the slow unit tests, and the integration tests without the long ones. */
+/** The gate, the slow unit tests and the integration tests, without the long ones. */
 async function short(runner: Runner): Promise<void> {
   await gate(runner)
   const long = new Set(longFiles())
-  const files = integrationFiles().filter((file) => !long.has(file))
-  await integration(runner, [...slowUnitFiles(), ...files])
+  await integration(
+    runner,
+    [...slowUnitFiles(), ...integrationFiles()].filter((file) => !long.has(file)),
+  )
   await judgeStatements(runner, "those tested")
 }
 
