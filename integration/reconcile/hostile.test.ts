@@ -76,7 +76,7 @@ test("a path that leads to another container, or to the host, by now is refused,
   const lookInside = () => other.pod.exec("ip", ["-batch", "-"], { input: "address\nroute show table all\nrule\n" })
   const inside = (await lookInside()).stdout
   for (const [target, reason] of [
-    [other.pod.path, "is that of another container"],
+    [other.pod.path, "belongs to another container"],
     [lab.host.path, "is gone"],
   ] as const) {
     const { name, path } = swapped.pod

@@ -18,8 +18,8 @@ test("an ADD after nft flush ruleset makes nothing for other containers, and nam
   await lab.host.exec("nft", ["flush", "ruleset"])
   const lines = (await add()).trim().split("\n")
   expect(lines).toEqual([
-    expect.stringMatching(/^bridge: .* no masquerade, .*"cni reconcile"$/),
-    expect.stringMatching(/^portmap: .* no port mappings, .*"cni reconcile"$/),
+    expect.stringMatching(/^bridge: .* no masquerade although .*"cni reconcile"$/),
+    expect.stringMatching(/^portmap: .* no port mappings although .*"cni reconcile"$/),
   ])
   await lab.expectNoTraffic(pods)
   expect((await lab.ruleSet()).join()).not.toContain("web-")
