@@ -1,8 +1,7 @@
 /**
  * Makes the npm package of the runtime library: `dist/libcni-X.Y.Z.tgz`, from a directory of its own with a package.json of its own.
  *
- *   npm run package                one archive
- *   npm run package -- --report    writes pkg/npm/*.api.txt, the declarations of both entries, which a test compares
+ *   npm run package   one archive
  *
  * In it are two entries, `libcni` (`pkg/npm/mod.ts`) and `libcni/plugin` (`pkg/npm/plugin.ts`), for Node and Bun: what Bun bundles,
  * with the door's back end for Node, source maps, and declarations (`declarations.ts`).
@@ -89,9 +88,4 @@ export async function makePackage(into: string): Promise<string> {
   }
 }
 
-/** Returns the path of the report on an entry's API, which makes changes visible. */
-export const reportOf = (name: string) => join(root, `pkg/npm/${name}.api.txt`)
-
-if (import.meta.main && process.argv.includes("--report")) {
-  for (const [name, text] of Object.entries(await declarations(entries))) writeFileSync(reportOf(name), text)
-} else if (import.meta.main) console.log(`Built ${await makePackage(join(root, "dist"))}`)
+if (import.meta.main) console.log(`Built ${await makePackage(join(root, "dist"))}`)

@@ -11,7 +11,6 @@
 #   go        Go's compiler and its libcni, which the npm package is tested beside
 #   vm        QEMU, user-mode Linux and what their machines are made with
 #   release   what makes packages, the programs that read them back, and what makes roots and a registry to install them from
-#   vagrant   what checks the Vagrantfile
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -60,7 +59,6 @@ for group in "$@"; do
     go) for package in golang-go golang-github-appc-cni-dev; do need "$package"; done ;;
     vm) for package in qemu-system-x86 busybox-static cpio kmod user-mode-linux secilc e2fsprogs xfsprogs; do need "$package"; done ;;
     release) for package in rpm squashfs-tools openssh-client lintian skopeo debootstrap docker-registry; do need "$package"; done ;;
-    vagrant) need vagrant ;;
     *) echo "setup.sh: unknown group \"$group\"" >&2; exit 2 ;;
   esac
 done

@@ -41,7 +41,7 @@ describe("the plugin that is made from the steps of CONTRIBUTING", () => {
   })
 
   test("is in every list that a test holds", () => {
-    const lists = ["cmd/main", "suite/plugins", "configuration/", "scripts/bundle", "mutants/integration", "test/pages"]
+    const lists = ["cmd/main", "suite/plugins", "configuration/", "scripts/bundle", "test/pages"]
     const others = ["bench/targets", "attachment/kinds", "config/names", "pkg/boundaries"]
     const { exitCode, said } = run(process.execPath, "test", "--timeout", "60000", ...lists, ...others)
     expect({ exitCode, failed: said.match(/^\(fail\).*/gm) }).toEqual({ exitCode: 0, failed: null })

@@ -1,16 +1,8 @@
 import { expect, test } from "bun:test"
-import { readFileSync } from "node:fs"
 import { declarations } from "../declarations.ts"
-import { entries, reportOf } from "../package.ts"
+import { entries } from "../package.ts"
 
 const texts = await declarations(entries)
-
-test.each(Object.keys(entries))(
-  "what %s exports is what its report says: else `npm run package -- --report`",
-  (name) => {
-    expect(texts[name]).toBe(readFileSync(reportOf(name), "utf8"))
-  },
-)
 
 test.each(Object.keys(entries))("every export of %s has a comment, and no type of Bun or Node", (name) => {
   const text = texts[name] ?? ""
