@@ -42,22 +42,17 @@ function testFiles(rooms: readonly string[]): string[] {
   return [...new Bun.Glob(`{${rooms.join(",")}}/**/*.test.ts`).scanSync(root)].map((file) => `./${file}`).sort()
 }
 
+/** The checks and the unit tests run together: the compiler and each `bun test` keep little more than one CPU busy. */
 async function gate(runner: Runner): Promise<void> {
-  await runner.step("format and lint", [tool("biome"), "ci", "--colors=off", "."])
-  await runner.step("types", [
-    tool("tsc"),
-    "-p",
-    ".",
-    "--noEmit",
-    "--incremental",
-    "--tsBuildInfoFile",
-    "dist/types.tsbuildinfo",
-  ])
   const slow = new Set(slowUnitFiles())
-  await unit(
-    runner,
-    testFiles(unitRooms).filter((file) => !slow.has(file)),
-  )
+  const files = testFiles(unitRooms).filter((file) => !slow.has(file))
+  await Promise.all([checks(runner), unit(runner, files)])
+}
+
+async function checks(runner: Runner): Promise<void> {
+  await runner.step("format and lint", [tool("biome"), "ci", "--colors=off", "."])
+  const buildInfo = ["--incremental", "--tsBuildInfoFile", "dist/types.tsbuildinfo"]
+  await runner.step("types", [tool("tsc"), "-p", ".", "--noEmit", ...buildInfo])
 }
 
 /**
@@ -83,8 +78,9 @@ function filesOf(patterns: readonly string[]): string[] {
 }
 
 async function unit(runner: Runner, files: readonly string[]): Promise<void> {
-  // Without files `bun test` would run all there are.
-  if (files.length > 0) await runner.tests("unit tests", files, limits)
+  // Two runs keep two CPUs busy. Without files `bun test` would run all tests.
+  const halves = [0, 1].map((half) => files.filter((_, at) => at % 2 === half)).filter(({ length }) => length > 0)
+  await runner.tests(halves, limits, halves.length)
 }
 
 function isRoot(runner: Runner): boolean {
@@ -93,11 +89,14 @@ function isRoot(runner: Runner): boolean {
   return false
 }
 
+/** A `bun test` for each file: what one leaves in its process reaches no other one. */
+const alone = (files: readonly string[]) => files.map((file) => [file])
+
 /** Tests of the built executable. */
 async function integration(runner: Runner, files: readonly string[]): Promise<void> {
   if (files.length === 0 || !isRoot(runner)) return
   if (!(await runner.step("build", [process.execPath, "scripts/build.ts"]))) return
-  await runner.eachFile(files, limits, lanes)
+  await runner.tests(alone(files), limits, lanes)
 }
 
 /**
@@ -151,7 +150,7 @@ async function sanitized(runner: Runner, words: readonly string[]): Promise<void
   }
   // What takes longest begins first.
   const garbage = "./integration/faults/garbage.test.ts"
-  await runner.eachFile([garbage, ...files], { testMs: 900_000, fileMs: 3_600_000 }, lanes)
+  await runner.tests(alone([garbage, ...files]), limits, lanes)
   for (const report of readReports()) runner.fail(report)
 }
 
@@ -213,8 +212,8 @@ async function faults(runner: Runner, words: readonly string[]): Promise<void> {
   const all = withLongForm.flatMap((pattern) => [...new Bun.Glob(pattern).scanSync(root)].sort())
   const files = all.filter((file) => words.length === 0 || words.some((word) => file.includes(word)))
   if (!isRoot(runner) || !(await runner.step("build", [process.execPath, "scripts/build.ts"]))) return
-  const paths = files.map((file) => `./${file}`)
-  await runner.eachFile(paths, { testMs: 7_200_000, fileMs: 14_400_000 }, lanes)
+  const paths = files.map((file) => [`./${file}`])
+  await runner.tests(paths, { testMs: 7_200_000, fileMs: 14_400_000 }, lanes)
   for (const row of readFigures(await Bun.file(figures).text())) console.log(row)
 }
 

@@ -15,10 +15,7 @@ const bad = 'throw new Error("broken")'
 const once = `if (!existsSync(import.meta.path + ".seen")) { writeFileSync(import.meta.path + ".seen", ""); throw new Error("too slow") }`
 
 /** Runs these files by a runner of another process; returns its lines, its exit code and its log. */
-async function run(
-  files: Files,
-  { call = "eachFile", retry = true }: { call?: "eachFile" | "tests"; retry?: boolean } = {},
-) {
+async function run(files: Files, { together = false, retry = true }: { together?: boolean; retry?: boolean } = {}) {
   await using directory = await TemporaryDirectory.create("cni-runner")
   for (const [name, body] of Object.entries(files)) {
     const head = 'import { test } from "bun:test"\nimport { existsSync, writeFileSync } from "node:fs"\n'
@@ -26,13 +23,10 @@ async function run(
   }
   const paths = Object.keys(files).map((name) => `./${name}.test.ts`)
   const place = { root: directory.path, reports: directory.path, log: directory.join("log"), retry }
-  const how =
-    call === "tests"
-      ? `runner.tests("unit tests", ${JSON.stringify(paths)}, `
-      : `runner.eachFile(${JSON.stringify(paths)}, `
+  const groups = together ? [paths] : paths.map((path) => [path])
   const script = `import { Runner } from ${JSON.stringify(join(import.meta.dir, "runner.ts"))}
     const runner = new Runner(${JSON.stringify(place)})
-    await ${how}${JSON.stringify(limits)}, 2)
+    await runner.tests(${JSON.stringify(groups)}, ${JSON.stringify(limits)}, 2)
     process.exitCode = runner.finish()`
   const { stdout, exitCode } = await execa(process.execPath, ["-e", script], { reject: false, stderr: "inherit" })
   return { lines: stdout.split("\n"), exitCode, log: readFileSync(place.log, "utf8") }
@@ -52,10 +46,10 @@ test("each file that passes is one line, which has its number; what it prints is
   expect([exitCode, lines.at(-1)]).toEqual([0, "2 passed, 0 failed"])
 }, 900_000)
 
-test.each(["eachFile", "tests"] as const)(
-  "a file that fails once has failed (%s)",
-  async (call) => {
-    const { lines, exitCode } = await run({ a: once, b: good }, { call, retry: false })
+test.each([true, false])(
+  "a file that fails once has failed (one run for all: %p)",
+  async (together) => {
+    const { lines, exitCode } = await run({ a: once, b: good }, { together, retry: false })
     expect(lines.join("\n")).toContain("too slow")
     expect(lines.filter((line) => /FLAKY|once more/.test(line))).toEqual([])
     expect([exitCode, lines.at(-1)]).toEqual([1, "1 passed, 1 failed"])
@@ -63,10 +57,10 @@ test.each(["eachFile", "tests"] as const)(
   900_000,
 )
 
-test.each(["eachFile", "tests"] as const)(
-  "with a retry, a file that fails and then passes alone is reported as flaky with both results, and is no failure (%s)",
-  async (call) => {
-    const { lines, exitCode } = await run({ a: once, b: good }, { call })
+test.each([true, false])(
+  "with a retry, a file that fails and then passes alone is reported as flaky with both results, and is no failure (one run for all: %p)",
+  async (together) => {
+    const { lines, exitCode } = await run({ a: once, b: good }, { together })
     const flaky = lines.filter((line) => line.startsWith("FLAKY: "))
     expect(flaky).toHaveLength(2)
     expect(flaky[0]).toMatch(/: 1 failed$/)

@@ -49,7 +49,7 @@ export class Runner {
   readonly #failures: string[] = []
   readonly #flaky: string[] = []
   readonly #testCases: TestCase[] = []
-  readonly #times: { file: string; seconds: number; cpuSeconds: number }[] = []
+  readonly #times: { title: string; seconds: number; cpuSeconds: number }[] = []
   /** How many tests were left out for want of a feature of the kernel. */
   readonly #leftOut = new Map<string, number>()
   readonly #summary: string[] = []
@@ -86,30 +86,22 @@ export class Runner {
     return exitCode === 0
   }
 
-  /** Runs test files with one `bun test`. */
-  async tests(title: string, files: readonly string[], limits: Limits): Promise<void> {
-    this.#print(`==> ${title}: ${files.length} files`)
-    const first = await this.#attempt(files, limits)
-    this.#print(lineOf(title, first))
-    if (isGood(first)) this.#keep(first)
-    else await this.#settle([{ title, files, limits, first }])
-  }
-
   /**
-   * Runs each test file with a `bun test` of its own, `lanes` of them at a time: a test in namespaces waits for the
-   * kernel more than it computes.
+   * Runs each group of test files with a `bun test` of its own, `lanes` of them at a time: a test in namespaces waits for
+   * the kernel more than it computes.
    */
-  async eachFile(files: readonly string[], limits: Limits, lanes: number): Promise<void> {
-    const waiting = [...files]
+  async tests(groups: readonly (readonly string[])[], limits: Limits, lanes: number): Promise<void> {
+    const waiting = [...groups]
     const doubtful: Doubtful[] = []
     let ended = 0
     const work = async () => {
-      for (let file = waiting.shift(); file !== undefined; file = waiting.shift()) {
-        const first = await this.#attempt([file], limits)
-        this.#times.push({ file, seconds: first.seconds, cpuSeconds: first.cpuSeconds })
-        this.#print(lineOf(`file ${++ended} of ${files.length}: ${file}`, first))
+      for (let files = waiting.shift(); files !== undefined; files = waiting.shift()) {
+        const first = await this.#attempt(files, limits)
+        const title = titleOf(files)
+        this.#times.push({ title, seconds: first.seconds, cpuSeconds: first.cpuSeconds })
+        this.#print(lineOf(`file ${++ended} of ${groups.length}: ${title}`, first))
         if (isGood(first)) this.#keep(first)
-        else doubtful.push({ title: file, files: [file], limits, first })
+        else doubtful.push({ title, files, limits, first })
       }
     }
     await Promise.all(Array.from({ length: lanes }, work))
@@ -190,13 +182,13 @@ export class Runner {
   }
 
   #printTimes(): void {
-    if (this.#times.length < 2) return
+    if (this.#times.length <= 2) return
     for (const [title, key] of [
       ["The slowest files", "seconds"],
       ["The files with the most processor time", "cpuSeconds"],
     ] as const) {
       this.#print(`${title}:`)
-      for (const { file, [key]: seconds } of this.#times.toSorted((a, b) => b[key] - a[key]).slice(0, slowest))
+      for (const { title: file, [key]: seconds } of this.#times.toSorted((a, b) => b[key] - a[key]).slice(0, slowest))
         this.#print(`  ${seconds.toFixed(0).padStart(4)} s ${file}`)
     }
   }
@@ -205,6 +197,11 @@ export class Runner {
     if (this.#place.show === 2) console.error(line)
     else console.log(line)
   }
+}
+
+/** Returns the name of a group of test files. */
+function titleOf([first = "", ...others]: readonly string[]): string {
+  return others.length === 0 ? first : `${first} and ${others.length} more`
 }
 
 function lineOf(title: string, one: Attempt): string {
