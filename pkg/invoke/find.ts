@@ -145,15 +145,17 @@ export function stampOf(path: string): Stamp {
  */
 function stampIn(notes: Uint8Array): Stamp {
   const view = new DataView(notes.buffer)
-  const found = new Map<string, string>()
+  const text = decodeLatin1(notes)
+  const stamp: { build?: string; plugin?: string } = {}
   for (let at = 0; at < notes.length; ) {
-    const [ownerLength, length] = [view.getUint32(at, true), view.getUint32(at + 4, true)]
-    const start = at + NOTE_HEADER + padded(ownerLength)
-    const owner = decodeLatin1(notes.subarray(at + NOTE_HEADER, at + NOTE_HEADER + ownerLength))
-    found.set(owner, decodeLatin1(notes.subarray(start, start + length)))
-    at = start + padded(length)
+    const length = view.getUint32(at + 4, true)
+    const name = at + NOTE_HEADER
+    const content = name + padded(view.getUint32(at, true))
+    if (text.startsWith("GNU\0", name)) stamp.build = text.slice(content, content + length)
+    else if (text.startsWith("CNI\0", name)) stamp.plugin = text.slice(content, text.indexOf("\0", content))
+    at = content + padded(length)
   }
-  return { build: found.get("GNU\0"), plugin: found.get("CNI\0")?.replace(/\0+$/, "") }
+  return stamp
 }
 
 /** Three words: the lengths of the owner's name and of the content, and the type. */

@@ -28,7 +28,7 @@ const ALWAYS = Open.CloseOnExec | Open.NonBlocking
  * `SyscallError`.
  */
 export function open(path: string, flags: number, mode = 0): Fd {
-  return check("open", JSON.stringify(path), () => engine.open(path, flags | ALWAYS, mode)) as Fd
+  return check("open", { path }, () => engine.open(path, flags | ALWAYS, mode)) as Fd
 }
 
 /** Opens an existing file for reading and writing; undefined if it does not exist or is not writable. Never throws. */
@@ -44,7 +44,7 @@ export function close(fd: Fd): void {
 
 /** Returns another descriptor of the same open file, close-on-exec. Throws `SyscallError`. */
 export function duplicate(fd: Fd): Fd {
-  return check("fcntl", `descriptor ${fd}`, () => engine.fcntl(fd, F_DUPFD_CLOEXEC, 0)) as Fd
+  return check("fcntl", { fd }, () => engine.fcntl(fd, F_DUPFD_CLOEXEC, 0)) as Fd
 }
 
 /** A descriptor that is closed when its scope ends. */
@@ -62,7 +62,7 @@ export class FileDescriptor implements Disposable {
 
   /** Opens a file for reading; undefined if it does not exist. Throws `SyscallError`. */
   static find(path: string): FileDescriptor | undefined {
-    const fd = find("open", JSON.stringify(path), () => engine.open(path, Open.ReadOnly | ALWAYS, 0))
+    const fd = find("open", { path }, () => engine.open(path, Open.ReadOnly | ALWAYS, 0))
     return fd === undefined ? undefined : new FileDescriptor(fd as Fd)
   }
 
@@ -89,12 +89,12 @@ export function prepared<R extends Disposable>(resource: R, prepare: (resource: 
 
 /** Reads up to `into.length` bytes; 0 is the end. Throws `SyscallError`, `EAGAIN` included. */
 export function read(fd: Fd, into: Uint8Array): number {
-  return check("read", `descriptor ${fd}`, () => engine.read(fd, into))
+  return check("read", { fd }, () => engine.read(fd, into))
 }
 
 /** Writes some of the bytes and returns their number. Throws `SyscallError`, `EAGAIN` included. */
 export function write(fd: Fd, bytes: Uint8Array): number {
-  return check("write", `descriptor ${fd}`, () => engine.write(fd, bytes))
+  return check("write", { fd }, () => engine.write(fd, bytes))
 }
 
 /** Writes all of the bytes. Throws `SyscallError`; a part may have been written. */
@@ -122,5 +122,5 @@ export function poll(fd: Fd, events: number, timeoutMs: number): boolean {
   const request = new Int32Array([fd, events]) // struct pollfd { int fd; short events, revents; }
   const deadline = monotonicMs() + timeoutMs
   const leftMs = () => Math.max(0, Math.ceil(deadline - monotonicMs()))
-  return check("poll", `descriptor ${fd}`, () => engine.poll(request, leftMs())) > 0
+  return check("poll", { fd }, () => engine.poll(request, leftMs())) > 0
 }

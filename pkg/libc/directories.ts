@@ -8,7 +8,7 @@ const EEXIST = errnoNumber("EEXIST")
 const ENOENT = errnoNumber("ENOENT")
 
 export function removeDirectory(path: string): void {
-  check("rmdir", JSON.stringify(path), () => engine.rmdir(path))
+  check("rmdir", { path }, () => engine.rmdir(path))
 }
 
 /**
@@ -21,7 +21,7 @@ export function tryRemoveDirectory(path: string): boolean {
 
 /** Creates a directory. Throws `EEXIST` if the name is taken. */
 export function makeDirectory(path: string, mode = 0o755): void {
-  check("mkdir", JSON.stringify(path), () => engine.mkdirat(path, mode))
+  check("mkdir", { path }, () => engine.mkdirat(path, mode))
 }
 
 /** Creates a directory and its missing parents, like `mkdir -p`. Throws `SyscallError`. */
@@ -33,7 +33,7 @@ export function makeDirectories(path: string, mode = 0o755): void {
     // Most parents exist. That is not an exception, which would cost more than the call.
     const result = engine.mkdirat(part, mode)
     if (result !== -EEXIST || (at === -1 && !isDirectory(stat(path)))) {
-      check("mkdir", JSON.stringify(part), () => result)
+      check("mkdir", { path: part }, () => result)
     }
     if (at === -1) return
   }
@@ -85,7 +85,7 @@ function eachEntry(path: string, see: (name: string, type: number) => void): voi
   const view = new DataView(buffer.buffer)
   for (;;) {
     const fd = directory.fd
-    const length = check("getdents64", JSON.stringify(path), () => engine.getdents64(fd, buffer))
+    const length = check("getdents64", { path }, () => engine.getdents64(fd, buffer))
     if (length === 0) return
     for (let at = 0; at < length; at += view.getUint16(at + 16, true)) {
       const end = buffer.indexOf(0, at + 19) // struct linux_dirent64: ino 8, off 8, reclen 2, type 1, name

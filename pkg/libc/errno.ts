@@ -61,13 +61,21 @@ export function unlessErrno<T>(act: () => T, ...names: ErrnoName[]): T | undefin
   }
 }
 
-/**
- * Runs a system call, again while a signal interrupts it, and returns its result. Throws `SyscallError`; `object` names
- * what the call was about.
- */
-export function check(call: string, object: string, attempt: () => number): number {
-  const answer = retry(attempt)
-  if (answer < 0) throw new SyscallError(call, -answer, object)
+/** The object of a system call. Only an error describes it, so a path is quoted there. */
+export type CallObject = string | { readonly path: string; readonly to?: string } | { readonly fd: number }
+
+function describe(object: CallObject): string {
+  if (typeof object === "string") return object
+  if ("fd" in object) return `descriptor ${object.fd}`
+  const path = JSON.stringify(object.path)
+  return object.to === undefined ? path : `${path} to ${JSON.stringify(object.to)}`
+}
+
+/** Runs a system call, again while a signal interrupts it, and returns its result. Throws `SyscallError`. */
+export function check(call: string, object: CallObject, attempt: () => number): number {
+  let answer = attempt()
+  while (answer === -EINTR) answer = attempt()
+  if (answer < 0) throw new SyscallError(call, -answer, describe(object))
   return answer
 }
 
@@ -75,18 +83,10 @@ export function check(call: string, object: string, attempt: () => number): numb
  * Like `check`, but returns undefined for `ENOENT`: for objects that are often missing, where an exception would be
  * expensive.
  */
-export function find(call: string, object: string, attempt: () => number): number | undefined {
-  const answer = retry(attempt)
-  if (answer === -ENOENT) return undefined
-  if (answer < 0) throw new SyscallError(call, -answer, object)
-  return answer
-}
-
-function retry(attempt: () => number): number {
-  for (;;) {
-    const answer = attempt()
-    if (answer !== -EINTR) return answer
-  }
+export function find(call: string, object: CallObject, attempt: () => number): number | undefined {
+  let answer = attempt()
+  while (answer === -EINTR) answer = attempt()
+  return answer === -ENOENT ? undefined : check(call, object, () => answer)
 }
 
 /**

@@ -1,6 +1,6 @@
 import { decodeUtf8, encodeUtf8, engine } from "../engine/mod.ts"
 import { type Fd, FileDescriptor, Open, read, writeAll } from "./descriptor.ts"
-import { check, errnoNumber, find, SyscallError, unlessErrno } from "./errno.ts"
+import { type CallObject, check, errnoNumber, find, SyscallError, unlessErrno } from "./errno.ts"
 import { randomHex } from "./process.ts"
 import { isDirectory, isRegularFile, statOpen } from "./stat.ts"
 
@@ -25,7 +25,7 @@ function readAll({ fd }: FileDescriptor, path: string, limit: number): Uint8Arra
   const found = statOpen(fd)
   if (!isRegularFile(found) && !isDirectory(found))
     throw new SyscallError("read", errnoNumber("EINVAL"), `${JSON.stringify(path)}, which is not a regular file`)
-  const bytes = readToEnd(fd, limit, JSON.stringify(path))
+  const bytes = readToEnd(fd, limit, { path })
   if (bytes.length > limit) throw new SyscallError("read", errnoNumber("EFBIG"), JSON.stringify(path))
   return bytes
 }
@@ -47,7 +47,7 @@ export function readTextAtOnce(path: string, limit: number): string | undefined 
 }
 
 /** Reads a descriptor to its end, at most `limit` bytes; returns one byte more if there is more. */
-export function readToEnd(fd: Fd, limit: number, name = `descriptor ${fd}`): Uint8Array {
+export function readToEnd(fd: Fd, limit: number, object: CallObject = { fd }): Uint8Array {
   let buffer = new Uint8Array(4096)
   for (let length = 0; ; ) {
     if (length === buffer.length) {
@@ -56,7 +56,7 @@ export function readToEnd(fd: Fd, limit: number, name = `descriptor ${fd}`): Uin
       buffer = larger
     }
     const into = buffer.subarray(length, limit + 1)
-    const got = check("read", name, () => engine.read(fd, into))
+    const got = check("read", object, () => engine.read(fd, into))
     length += got
     if (got === 0 || length > limit) return buffer.subarray(0, length)
   }
@@ -125,7 +125,7 @@ export function tryUnnamedFile(directory: string): boolean {
 
 /** Writes a file's data to disk, like fsync(2). Throws `SyscallError`. */
 export function sync(fd: Fd): void {
-  check("fsync", `descriptor ${fd}`, () => engine.fsync(fd))
+  check("fsync", { fd }, () => engine.fsync(fd))
 }
 
 /** Writes the data of a file, or the names in a directory, to disk, like `sync path`. Throws `SyscallError`. */
@@ -135,35 +135,35 @@ export function syncPath(path: string): void {
 }
 
 export function readAt(fd: Fd, into: Uint8Array, offset: number): number {
-  return check("pread", `descriptor ${fd}`, () => engine.pread(fd, into, offset))
+  return check("pread", { fd }, () => engine.pread(fd, into, offset))
 }
 
 export function writeAt(fd: Fd, bytes: Uint8Array, offset: number): void {
   for (let done = 0; done < bytes.length; ) {
     const rest = bytes.subarray(done)
     const at = offset + done
-    done += check("pwrite", `descriptor ${fd}`, () => engine.pwrite(fd, rest, at))
+    done += check("pwrite", { fd }, () => engine.pwrite(fd, rest, at))
   }
 }
 
 export function truncate(fd: Fd, length: number): void {
-  check("ftruncate", `descriptor ${fd}`, () => engine.ftruncate(fd, length))
+  check("ftruncate", { fd }, () => engine.ftruncate(fd, length))
 }
 
 /** Renames a file and replaces a file of the new name. Throws `SyscallError`. */
 export function rename(from: string, to: string): void {
-  check("rename", `${JSON.stringify(from)} to ${JSON.stringify(to)}`, () => engine.rename(from, to))
+  check("rename", { path: from, to }, () => engine.rename(from, to))
 }
 
 /** Creates a hard link. Throws `EEXIST` if the name is taken. */
 export function link(from: string, to: string): void {
-  check("link", `${JSON.stringify(from)} to ${JSON.stringify(to)}`, () => engine.linkat(from, to))
+  check("link", { path: from, to }, () => engine.linkat(from, to))
 }
 
 /** Returns the target of a symbolic link. Throws `SyscallError`. */
 export function readlink(path: string): string {
   const buffer = new Uint8Array(4096)
-  const length = check("readlink", JSON.stringify(path), () => engine.readlinkat(path, buffer))
+  const length = check("readlink", { path }, () => engine.readlinkat(path, buffer))
   return decodeUtf8(buffer.subarray(0, length))
 }
 
@@ -178,17 +178,17 @@ export function realPath(path: string): string {
 
 /** Removes a name. Throws `ENOENT` if it does not exist. */
 export function unlink(path: string): void {
-  check("unlink", JSON.stringify(path), () => engine.unlink(path))
+  check("unlink", { path }, () => engine.unlink(path))
 }
 
 /** Removes a name and returns whether it existed. Throws `SyscallError`. */
 export function tryUnlink(path: string): boolean {
-  return find("unlink", JSON.stringify(path), () => engine.unlink(path)) !== undefined
+  return find("unlink", { path }, () => engine.unlink(path)) !== undefined
 }
 
 /** Sets the permission bits of a file, like `chmod`. Throws `SyscallError`. */
 export function changeMode(path: string, mode: number): void {
-  check("chmod", JSON.stringify(path), () => engine.fchmodat(path, mode))
+  check("chmod", { path }, () => engine.fchmodat(path, mode))
 }
 
 /** The longest value of an extended attribute, <linux/limits.h>. */
@@ -200,21 +200,21 @@ const XATTR_SIZE_MAX = 65536
  */
 export function findAttribute(path: string, name: string): Uint8Array | undefined {
   const into = new Uint8Array(XATTR_SIZE_MAX)
-  const get = () => check("lgetxattr", JSON.stringify(path), () => engine.lgetxattr(path, name, into))
+  const get = () => check("lgetxattr", { path }, () => engine.lgetxattr(path, name, into))
   const length = unlessErrno(get, "ENODATA", "EOPNOTSUPP", "ENOSYS")
   return length === undefined ? undefined : into.slice(0, length)
 }
 
 /** Sets an extended attribute of an open file, like `setfattr -n NAME -v VALUE`. Throws `SyscallError`. */
 export function setAttribute(fd: Fd, name: string, value: Uint8Array): void {
-  check("fsetxattr", `descriptor ${fd}`, () => engine.fsetxattr(fd, name, value, 0))
+  check("fsetxattr", { fd }, () => engine.fsetxattr(fd, name, value, 0))
 }
 
 /** Returns the SHA-256 of a file in hexadecimal, like `sha256sum`. Throws `SyscallError`. */
 export function sha256OfFile(path: string): string {
   using file = FileDescriptor.open(path, Open.ReadOnly)
   const digest = new Uint8Array(32)
-  check("read", JSON.stringify(path), () => engine.sha256(file.fd, digest))
+  check("read", { path }, () => engine.sha256(file.fd, digest))
   let text = ""
   for (const byte of digest) text += byte.toString(16).padStart(2, "0")
   return text
@@ -224,5 +224,5 @@ export function sha256OfFile(path: string): string {
 export function setModified(path: string, modified: bigint): void {
   const seconds = modified / 1_000_000_000n
   const times = new BigInt64Array([0n, UTIME_OMIT, seconds, modified % 1_000_000_000n]) // struct timespec[2]: access, modification
-  check("utimensat", JSON.stringify(path), () => engine.utimensat(path, times, 0))
+  check("utimensat", { path }, () => engine.utimensat(path, times, 0))
 }

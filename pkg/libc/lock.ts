@@ -41,7 +41,7 @@ export function lockWithin(ms: number, isLocked: () => boolean): boolean {
 }
 
 function tryFlock(fd: Fd, kind: number): boolean {
-  const lock = () => check("flock", `descriptor ${fd}`, () => engine.flock(fd, kind | LOCK_NB))
+  const lock = () => check("flock", { fd }, () => engine.flock(fd, kind | LOCK_NB))
   return unlessErrno(lock, "EAGAIN") !== undefined
 }
 
@@ -55,6 +55,6 @@ export function watchClosing(path: string): FileDescriptor {
   )
   return prepared(watch, ({ fd }) => {
     const events = IN_CLOSE_WRITE | IN_CLOSE_NOWRITE
-    check("inotify_add_watch", JSON.stringify(path), () => engine.inotify_add_watch(fd, path, events))
+    check("inotify_add_watch", { path }, () => engine.inotify_add_watch(fd, path, events))
   })
 }

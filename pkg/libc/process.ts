@@ -70,7 +70,7 @@ export function exit(status: number): never {
  * Moves this thread into a network namespace, like `nsenter --net`. Only `pkg/netns` calls it. Throws `SyscallError`.
  */
 export function setNetworkNamespace(fd: Fd): void {
-  check("setns", `descriptor ${fd}`, () => engine.setns(fd, CLONE_NEWNET))
+  check("setns", { fd }, () => engine.setns(fd, CLONE_NEWNET))
 }
 
 /** Moves this thread into a new network namespace, like `unshare --net`. Throws `EPERM` without CAP_SYS_ADMIN. */

@@ -68,7 +68,7 @@ export class Running implements Disposable {
     const [stdout, stderr] = [made.use(openPipe()), made.use(openPipe())]
     const { argv, environment } = execveTexts(program)
     const descriptors = new Int32Array([stdin.reading.fd, stdout.writing.fd, stderr.writing.fd])
-    const pid = check("execve", JSON.stringify(path), () =>
+    const pid = check("execve", { path }, () =>
       engine.startProcess(path, argv, environment, cwd, descriptors, ownSession ? 1 : 0),
     )
     for (const end of [stdin.reading, stdout.writing, stderr.writing]) end[Symbol.dispose]()

@@ -85,7 +85,7 @@ export class NetlinkSender {
 
 /** Receives one datagram; with `MSG_TRUNC` its whole length is answered even when `into` is smaller. */
 export function receive(fd: Fd, into: Uint8Array, flags: number, sender: NetlinkSender): number {
-  return check("recv", `descriptor ${fd}`, () => engine.recvfrom(fd, into, flags, sender.address))
+  return check("recv", { fd }, () => engine.recvfrom(fd, into, flags, sender.address))
 }
 
 /**

@@ -13,7 +13,7 @@ export function spawn(program: Spawn): Spawned {
   const { path, cwd: directory = null, stdin, timeoutMs, outputLimit } = program
   const run = { path, ...execveTexts(program), directory, stdin, timeoutMs, outputLimit }
   const { startError, ...ended } = engine.runProgram(run)
-  check("execve", JSON.stringify(path), () => -startError)
+  check("execve", { path }, () => -startError)
   return ended
 }
 

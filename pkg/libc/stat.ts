@@ -99,13 +99,13 @@ function look(path: string, noFollow: boolean, by: typeof check | typeof find): 
   const words = new Uint32Array(64)
   const flags = noFollow ? AT_SYMLINK_NOFOLLOW : 0
   const statx = () => engine.statx(AT_FDCWD, path, flags, STATX_BASIC_STATS, words)
-  return by("stat", JSON.stringify(path), statx) === undefined ? undefined : new Stat(words)
+  return by("stat", { path }, statx) === undefined ? undefined : new Stat(words)
 }
 
 /** Looks at an open file, like fstat(2). Throws `SyscallError`. */
 export function statOpen(fd: Fd): Stat {
   const words = new Uint32Array(64)
-  check("fstat", `descriptor ${fd}`, () => engine.statx(fd, "", AT_EMPTY_PATH, STATX_BASIC_STATS, words))
+  check("fstat", { fd }, () => engine.statx(fd, "", AT_EMPTY_PATH, STATX_BASIC_STATS, words))
   return new Stat(words)
 }
 
@@ -133,7 +133,7 @@ export interface FileSystem {
 /** Size and free space of the file system of a path, like `df` and `df -i`. Throws `SyscallError`. */
 export function statFileSystem(path: string): FileSystem {
   const words = new BigUint64Array(15) // struct statfs: type, bsize, blocks, bfree, bavail, files, ffree, fsid, namelen, frsize, flags
-  check("statfs", JSON.stringify(path), () => engine.statfs(path, words))
+  check("statfs", { path }, () => engine.statfs(path, words))
   const [, , blocks, , available, files, freeFiles, , , size, flags] = Array.from(words, Number) as number[]
   const [unit = 0, bits = 0] = [size, flags]
   return {
@@ -150,7 +150,7 @@ export function statFileSystem(path: string): FileSystem {
  */
 export function fileSystemType(path: string): number {
   const words = new Uint32Array(30) // struct statfs of 64 bits: the type comes first
-  check("statfs", JSON.stringify(path), () => engine.statfs(path, words))
+  check("statfs", { path }, () => engine.statfs(path, words))
   return words[0] ?? 0
 }
 

@@ -13,8 +13,8 @@ const PATH_MAX = 107
 export function listenAt(path: string, backlog = 1024): FileDescriptor {
   const address = addressOf(path)
   return prepared(openSocket(), ({ fd }) => {
-    check("bind", JSON.stringify(path), () => engine.bind(fd, address))
-    check("listen", JSON.stringify(path), () => engine.listen(fd, backlog))
+    check("bind", { path }, () => engine.bind(fd, address))
+    check("listen", { path }, () => engine.listen(fd, backlog))
   })
 }
 
@@ -25,14 +25,14 @@ export function listenAt(path: string, backlog = 1024): FileDescriptor {
 export function connectTo(path: string): FileDescriptor {
   const address = addressOf(path)
   return prepared(openSocket(), ({ fd }) => {
-    check("connect", JSON.stringify(path), () => engine.connect(fd, address))
+    check("connect", { path }, () => engine.connect(fd, address))
   })
 }
 
 /** The next connection of a listening socket, whose reads and writes never wait. Throws `EAGAIN` when there is none. */
 export function acceptConnection(server: Fd): FileDescriptor {
   const flags = SOCK_NONBLOCK | SOCK_CLOEXEC
-  return new FileDescriptor(check("accept4", `descriptor ${server}`, () => engine.accept4(server, flags)) as Fd)
+  return new FileDescriptor(check("accept4", { fd: server }, () => engine.accept4(server, flags)) as Fd)
 }
 
 function openSocket(): FileDescriptor {

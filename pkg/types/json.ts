@@ -103,12 +103,7 @@ export function stringifyJson(value: unknown): string {
 
 /** Go's encoder also escapes <, >, & and line separators; in JSON these occur only in strings. */
 function escapeAsUpstream(text: string): string {
-  let escaped = text
-  for (const char of "<>&\u2028\u2029") {
-    if (escaped.includes(char))
-      escaped = escaped.replaceAll(char, `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`)
-  }
-  return escaped
+  return text.replace(/[<>&\u2028\u2029]/g, (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`)
 }
 
 /** Formats a JSON value for an error message: `"a string"`, `5`, `{"a":1}`; cut at 60 characters. */
