@@ -148,21 +148,29 @@ async function recordFiles(host: HostNamespace): Promise<RecordedFile[]> {
   return (await Promise.all(files)).sort((a, b) => (a.path < b.path ? -1 : 1))
 }
 
-await using host = await HostNamespace.create()
-await setUpNetworks(host)
-await addDevice(host)
-const containers = new Map()
-for (const name of networkNames) containers.set(name, await host.addContainer(name))
-for (const [name, container] of containers) await call(host, "add", name, container)
-const recording: Recording = {
-  version,
-  snapshots: await snapshotsOf(host, containers),
-  commands: await recordLinks(host, containers),
-  nft: await recordNft(host),
-  iptables: (await host.exec("iptables-save")).stdout,
-  ip6tables: (await host.exec("ip6tables-save")).stdout,
-  files: await recordFiles(host),
+/** Attaches one container to each network, and returns what that leaves on a node. */
+export async function record(): Promise<Recording> {
+  await using host = await HostNamespace.create()
+  await setUpNetworks(host)
+  await addDevice(host)
+  const containers = new Map()
+  for (const name of networkNames) containers.set(name, await host.addContainer(name))
+  for (const [name, container] of containers) await call(host, "add", name, container)
+  const recording: Recording = {
+    version,
+    snapshots: await snapshotsOf(host, containers),
+    commands: await recordLinks(host, containers),
+    nft: await recordNft(host),
+    iptables: (await host.exec("iptables-save")).stdout,
+    ip6tables: (await host.exec("ip6tables-save")).stdout,
+    files: await recordFiles(host),
+  }
+  let text = JSON.stringify(recording)
+  for (const [own, placeholder] of await placeholders(host, containers)) text = text.replaceAll(own, placeholder)
+  return JSON.parse(text)
 }
-let text = JSON.stringify(recording, undefined, 1)
-for (const [own, placeholder] of await placeholders(host, containers)) text = text.replaceAll(own, placeholder)
-await Bun.write(join(import.meta.dir, `${version}.json`), `${text}\n`)
+
+if (import.meta.main) {
+  const text = JSON.stringify(await record(), undefined, 1)
+  await Bun.write(join(import.meta.dir, `${version}.json`), `${text}\n`)
+}

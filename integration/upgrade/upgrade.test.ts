@@ -3,14 +3,17 @@ import { readdir } from "node:fs/promises"
 import { join } from "node:path"
 import { type Change, expectUnchanged, HostNamespace, isAllocationTrace, takeSnapshot } from "../lab/mod.ts"
 import { call, collect, networkNames } from "./networks.ts"
+import { record } from "./record.ts"
 import { type Recording, replay, snapshotsOf } from "./recording.ts"
 
 const files = (await readdir(import.meta.dir)).filter((name) => /^\d.*\.json$/.test(name))
-const recordings = await Promise.all(
+const released = await Promise.all(
   files.map(async (name): Promise<[string, Recording]> => {
     return [name.replace(/\.json$/, ""), await Bun.file(join(import.meta.dir, name)).json()]
   }),
 )
+/** What releases have left on a node, and what this build leaves. */
+const recordings: [string, Recording][] = [...released, ["this build", await record()]]
 
 /**
  * What a later version may add to what this one keeps: a key in each record; a chain, a set and a rule in each table.
