@@ -76,21 +76,35 @@ test("the disposal of a host leaves nothing in `ip netns list`, even with progra
   for (const name of names) expect(stdout).not.toContain(name)
 })
 
-test("the namespaces of a test process that was killed are removed, and no others", async () => {
-  await using bystander = await HostNamespace.create()
-  const door = JSON.stringify(join(import.meta.dir, "mod.ts"))
-  const script = `
-    const { HostNamespace } = await import(${door})
-    const host = await HostNamespace.create()
-    await host.addContainer()
-    console.log(process.pid)
-    process.kill(process.pid, "SIGKILL")`
-  const child = Bun.spawn([process.execPath, "-e", script], { stdout: "pipe", stderr: "inherit" })
-  const pid = Number(await child.stdout.text())
-  expect(pid).toBeGreaterThan(0)
-  await waitFor(async () => (await listNamespaces(namespacePrefix(pid))).length === 0, "the keeper to clean up")
-  expect(await listNamespaces(bystander.name)).toEqual([bystander.name])
-})
+test.each([false, true])(
+  "namespaces of a killed test process are removed, and no others (its keeper too: %p)",
+  async (withKeeper) => {
+    await using bystander = await HostNamespace.create()
+    const door = JSON.stringify(join(import.meta.dir, "mod.ts"))
+    const start = async (then: string) => {
+      const script = `
+      const { HostNamespace } = await import(${door})
+      const host = await HostNamespace.create()
+      await host.addContainer()
+      ${then}
+      console.log(process.pid)
+      process.kill(process.pid, "SIGKILL")`
+      const child = Bun.spawn([process.execPath, "-e", script], { stdout: "pipe", stderr: "inherit" })
+      return namespacePrefix(Number(await child.stdout.text()))
+    }
+    const killKeeper = `Bun.spawnSync(["pkill", "-KILL", "--full", "keeper.sh " + process.pid + " "])`
+    const ended = [await start(withKeeper ? killKeeper : "")]
+    if (withKeeper) {
+      expect(await listNamespaces(ended[0] ?? "")).toHaveLength(2)
+      ended.push(await start(""))
+    }
+    for (const prefix of ended) {
+      expect(prefix).not.toBe(namespacePrefix(0))
+      await waitFor(async () => (await listNamespaces(prefix)).length === 0, "the keeper to clean up")
+    }
+    expect(await listNamespaces(bystander.name)).toEqual([bystander.name])
+  },
+)
 
 test("nothing has changed between two snapshots of an idle host with a bridge", async () => {
   await using host = await HostNamespace.create()

@@ -1,4 +1,4 @@
-import { readFileSync } from "node:fs"
+import { existsSync, readFileSync } from "node:fs"
 import type { Namespace } from "./namespace.ts"
 
 /** The value of a sysctl in a namespace, like `sysctl -n`; `key` is a path, like "net/ipv4/ip_forward". */
@@ -27,7 +27,9 @@ const ipv4Defaults: Readonly<Record<string, string>> = {
  * `net.core.devconf_inherit_init_net`), which forwards where docker, podman or kubelet have run.
  */
 export async function setIpv4Defaults(namespace: Namespace): Promise<void> {
-  if (readFileSync("/proc/sys/net/core/devconf_inherit_init_net", "utf8").trim() === "2") return // the kernel gives its own by itself
+  // 2: a new namespace has the kernel's own settings. Only the machine's own namespace has this file.
+  const inherit = "/proc/sys/net/core/devconf_inherit_init_net"
+  if (existsSync(inherit) && readFileSync(inherit, "utf8").trim() === "2") return
   const ones = Object.entries(ipv4Defaults).map(([name, value]) => `*/${name}) wanted=${value} ;;`)
   const script = `
     cd /proc/sys/net/ipv4 && echo 0 > ip_forward && cd conf || exit
