@@ -79,12 +79,12 @@ const mayImport: Readonly<Record<string, readonly string[] | RegExp>> = {
   install: ["pkg/engine", "pkg/libc", "pkg/types"],
   agent: /^pkg\/|^ipam\/host-local$/,
   suite: /^(pkg|plugins|ipam|meta)\//,
-  tools: /^(pkg|plugins|ipam|meta)\/|^(suite|agent|install)$/,
+  tools: /^(pkg|plugins|ipam|meta|tools)\/|^(suite|agent|install|tools)$/,
   cmd: /./,
   "integration/lab": /^(pkg\/|suite$|cmd$)/,
   integration: /./,
   bench: ["agent", "cmd", "install", "ipam/host-local", "suite", "integration/lab"],
-  scripts: /^(pkg\/|suite$|install$|tools$|cmd$|integration\/lab$)/,
+  scripts: /^(pkg\/|suite$|install$|tools(\/|$)|cmd$|integration\/lab$)/,
 }
 
 /** What the tests of a room may import besides: those of a tool run it by its command line. */
@@ -158,7 +158,6 @@ const knowEnvironment = [
   "pkg/skel",
   "pkg/invoke",
   "pkg/libcni",
-  "tools",
   "pkg/npm",
   "cmd",
   "integration",
@@ -167,9 +166,9 @@ const knowEnvironment = [
   "scripts",
 ]
 
-/** The room that a file lies in: `pkg/x`, `plugins/x`, …; `undefined` for files beside the rooms. */
+/** The room that a file lies in: `pkg/x`, `plugins/x`, `tools/x`, …; `undefined` for files beside the rooms. */
 function roomOf(file: string): string | undefined {
-  return /^(?:(?:pkg|plugins|ipam|meta)\/[^/]+|integration\/lab|agent|install|suite|tools|cmd|integration|bench|scripts)(?=\/)/.exec(
+  return /^(?:(?:pkg|plugins|ipam|meta|tools)\/[^/]+|integration\/lab|agent|install|suite|tools|cmd|integration|bench|scripts)(?=\/)/.exec(
     file,
   )?.[0]
 }
@@ -206,7 +205,8 @@ function importsOf(code: string): string[] {
 function violations(file: string, source: string): string[] {
   const room = roomOf(file)
   if (room === undefined) return []
-  const allowed = mayImport[room] ?? mayImport[room.replace(/\/.*/, "")]
+  const kind = room.replace(/\/.*/, "")
+  const allowed = mayImport[room] ?? mayImport[kind]
   if (allowed === undefined) return [`${room} has no row in the table of rooms`]
   const isTest = forTests.test(file)
   const found: string[] = []
@@ -224,10 +224,12 @@ function violations(file: string, source: string): string[] {
     if (target.endsWith(".md")) continue // a page for people, which the tool prints
     const other: string | undefined = roomOf(target)
     if (other === undefined || other === room) continue
-    const isForTests = isTest && testsMayImport[room]?.includes(other) === true
+    const isForTests = isTest && testsMayImport[kind]?.includes(other) === true
     const isAllowed = isForTests || (allowed instanceof RegExp ? allowed.test(other) : allowed.includes(other))
     if (!isAllowed) found.push(`${file} imports ${target}; ${room} may not import ${other}`)
-    const door = /^(pkg\/|integration\/lab$|agent$|install$)/.test(other) ? `${other}/mod.ts` : `${other}/main.ts`
+    const door = /^(pkg\/|tools\/|integration\/lab$|agent$|install$)/.test(other)
+      ? `${other}/mod.ts`
+      : `${other}/main.ts`
     const isDoor = target === door || (isTest && forTests.test(target)) || behindDoors.test(file)
     if (!/^(suite|tools|cmd|scripts|bench)$/.test(other) && !isDoor)
       found.push(`${file} imports ${target}; the door of ${other} is ${door}`)
@@ -236,6 +238,7 @@ function violations(file: string, source: string): string[] {
   if (
     /\b(process|Bun)\.env\b|\benv(\.|\[")CNI_/.test(code) &&
     !knowEnvironment.includes(room) &&
+    kind !== "tools" &&
     !backEnds.includes(file)
   )
     found.push(`${file} reads the environment; pkg/skel does that for it`)
@@ -322,9 +325,9 @@ test("a circle of imports is found from each of its files", () => {
   ).toEqual([])
 })
 
-test("every room of pkg has a door", () => {
-  const rooms = new Set([...new Bun.Glob("pkg/*/*.ts").scanSync(root)].map(dirname))
-  const doors = new Set([...new Bun.Glob("pkg/*/mod.ts").scanSync(root)].map(dirname))
+test("every room of pkg and every tool has a door", () => {
+  const rooms = new Set([...new Bun.Glob("{pkg,tools}/*/*.ts").scanSync(root)].map(dirname))
+  const doors = new Set([...new Bun.Glob("{pkg,tools}/*/mod.ts").scanSync(root)].map(dirname))
   expect([...rooms].filter((room) => !doors.has(room))).toEqual([])
 })
 
@@ -392,6 +395,12 @@ describe("the table is held against", () => {
     ["a plugin that ends the process", "plugins/a/a.ts", "process.exit(1)", 'uses "process"'],
     ["a fixture in a plugin", "plugins/a/a.ts", 'import { a } from "./a.fixture.ts"', "which is for tests"],
     ["a tool that looks up", "tools/a.ts", 'import { a } from "../cmd/help.ts"', "may not import cmd"],
+    [
+      "a way around a tool's door",
+      "tools/graph/a.ts",
+      'import { a } from "../doctor/a.ts"',
+      "the door of tools/doctor is",
+    ],
     ["a plugin that imports a tool", "meta/a/b.ts", 'import { a } from "../../tools/a.ts"', "may not import tools"],
     ["a lazy import", "plugins/a/a.ts", 'const a = await import("./b.ts")', "imports lazily"],
     ["a package in the tool", "cmd/cni/a.ts", 'import { parseArgs } from "node:util"', "on the native host"],

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test"
-import { findingNames } from "../../tools/doctor/names.ts"
-import { ruleNames } from "../../tools/lint/rules.ts"
+import { findingNames } from "../../tools/doctor/mod.ts"
+import { ruleNames } from "../../tools/lint/mod.ts"
 import { recordingTerminal } from "../../tools/testing.ts"
 import { parseArguments } from "../arguments.ts"
 import { cni, commands, groups } from "./main.ts"

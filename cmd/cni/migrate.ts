@@ -16,14 +16,24 @@ import {
   UsageError,
 } from "../../tools/command.ts"
 import { defaults, type Terminal } from "../../tools/environment.ts"
-import { isOurs, OtherSuite } from "../../tools/migrate/other-suite.ts"
-import { type Direction, describeSteps, planPods, podAsJson, podTable, type Switch } from "../../tools/migrate/plan.ts"
-import { podsOf } from "../../tools/migrate/pods.ts"
-import { type Remaining, remaining, sweep } from "../../tools/migrate/remains.ts"
-import { moveToIptables } from "../../tools/migrate/to-iptables.ts"
+import {
+  type Direction,
+  describeSteps,
+  isOurs,
+  moveToIptables,
+  OtherSuite,
+  planPods,
+  podAsJson,
+  podsOf,
+  podTable,
+  type Remaining,
+  remaining,
+  type Switch,
+  sweep,
+} from "../../tools/migrate/mod.ts"
 import { DEFAULT_DATA_DIR, type Node, readNode } from "../../tools/node/mod.ts"
 import { pluginsBeside } from "../../tools/plugin-source.ts"
-import { isListening } from "../../tools/reconcile/record.ts"
+import { isListening } from "../../tools/reconcile/mod.ts"
 import { fittedTable, type Screen } from "../../tools/screen.ts"
 import { type InstallPlace, installPlaces } from "./install-places.ts"
 

@@ -1,4 +1,4 @@
-import { cellsOf } from "../../tools/configuration/key-docs.ts"
+import { cellsOf } from "../../tools/configuration/mod.ts"
 import { bullet, heading, literal, paragraph, subheading, term } from "./roff.ts"
 
 /** Converts a Markdown page to the body of a manual page. The caller writes the heading and the first paragraph. */

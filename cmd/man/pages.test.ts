@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import { knownPlugins } from "../../tools/configuration/plugins.ts"
+import { knownPlugins } from "../../tools/configuration/mod.ts"
 import { agentTool } from "../agent/main.ts"
 import { cniTool } from "../cni/main.ts"
 import { fromMarkdown } from "./from-markdown.ts"

@@ -1,7 +1,7 @@
 import { version } from "../../package.json"
 import { type PluginRow, pluginNames, plugins as suite } from "../../suite/plugins.ts"
 import type { Command } from "../../tools/command.ts"
-import { plain } from "../../tools/configuration/key-docs.ts"
+import { plain } from "../../tools/configuration/mod.ts"
 import { agentTool } from "../agent/main.ts"
 import { cniTool } from "../cni/main.ts"
 import type { Tool } from "../tool.ts"

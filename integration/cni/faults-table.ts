@@ -1,6 +1,6 @@
 import { expect } from "bun:test"
 import { chmod, copyFile, rm } from "node:fs/promises"
-import type { FindingName } from "../../tools/doctor/names.ts"
+import type { FindingName } from "../../tools/doctor/mod.ts"
 import {
   advertiseRouter,
   builtPlugins,

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test"
 import { join } from "node:path"
-import { findingNames } from "../../tools/doctor/names.ts"
+import { findingNames } from "../../tools/doctor/mod.ts"
 import { isLong, seed, testWith, waitFor } from "../lab/mod.ts"
 import { faultsOutside } from "./faults-outside.ts"
 import { faultsOnPaths } from "./faults-paths.ts"

@@ -20,7 +20,7 @@ import {
 import type { Terminal } from "../environment.ts"
 import { attachmentsOf, type NodeAttachment, readNode } from "../node/mod.ts"
 import { hanging, type ScreenSize, type Tone, tinted } from "../screen.ts"
-import { parseDestination } from "../trace/command.ts"
+import { parseDestination } from "../trace/mod.ts"
 import {
   type Container,
   deleteLeftover,

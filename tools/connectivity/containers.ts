@@ -11,8 +11,7 @@ import { Netns } from "../../pkg/netns/mod.ts"
 import { decodeResult, familyOf, parseCidr, parseIp, type Result } from "../../pkg/types/mod.ts"
 import { findAttachment } from "../containers.ts"
 import { heldPath, makeContainerNamespace } from "../namespace.ts"
-import type { NodeAttachment } from "../node/mod.ts"
-import { askedMappings } from "../node/ports.ts"
+import { askedMappings, type NodeAttachment } from "../node/mod.ts"
 
 /** A published port of the host. */
 export interface Published {

@@ -2,7 +2,7 @@ import { engine } from "../../pkg/engine/mod.ts"
 import { errnoName, type FileDescriptor, randomBytes, SyscallError, setSocketOption } from "../../pkg/libc/mod.ts"
 import type { Netns } from "../../pkg/netns/mod.ts"
 import { AF_INET, familyOf } from "../../pkg/types/mod.ts"
-import { reasonOf, socketAddress } from "../trace/probe.ts"
+import { reasonOf, socketAddress } from "../trace/mod.ts"
 import { type Failure, noAnswer, openSocket, type Patience, repeatedly, tryRead, until } from "./sockets.ts"
 
 /** <sys/socket.h>, <netinet/in.h>, <linux/in6.h> */

@@ -17,7 +17,7 @@ import {
 import { every, sleep } from "../../pkg/loop/mod.ts"
 import type { Netns } from "../../pkg/netns/mod.ts"
 import { AF_INET6, type Family, familyOf, sameBytes } from "../../pkg/types/mod.ts"
-import { connectionError, isUnderWay, reasonOf, socketAddress } from "../trace/probe.ts"
+import { connectionError, isUnderWay, reasonOf, socketAddress } from "../trace/mod.ts"
 
 /** The timeout of an answer, and the signal that ends the wait early. */
 export interface Patience {

@@ -1,5 +1,5 @@
 import { Bus } from "../../pkg/dbus/mod.ts"
-import { findListenerRecord, isListening, type ListenerRecord } from "../reconcile/record.ts"
+import { findListenerRecord, isListening, type ListenerRecord } from "../reconcile/mod.ts"
 import type { Check, Finding } from "./finding.ts"
 import { sh } from "./remedy.ts"
 

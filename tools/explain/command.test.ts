@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test"
 import { cni } from "../../cmd/cni/main.ts"
-import { report, summary } from "../doctor/report.ts"
+import { report, summary } from "../doctor/mod.ts"
 import { patientOf } from "../doctor/testing/patients.ts"
 import { recordingTerminal } from "../testing.ts"
 import { looksFor } from "./known.ts"

@@ -1,6 +1,6 @@
 import findingsPage from "../../docs/findings.md" with { type: "text" }
 import { isJsonObject, member } from "../../pkg/types/mod.ts"
-import { cellsOf, plain } from "../configuration/key-docs.ts"
+import { cellsOf, plain } from "../configuration/mod.ts"
 import { sectionsOf } from "./known.ts"
 
 /** The explanation of a finding of `cni doctor`. */

@@ -1,7 +1,7 @@
 import errorsPage from "../../docs/errors.md" with { type: "text" }
 import lintPage from "../../docs/lint.md" with { type: "text" }
 import messagesPage from "../../docs/messages.md" with { type: "text" }
-import { cellsOf, plain } from "../configuration/key-docs.ts"
+import { cellsOf, plain } from "../configuration/mod.ts"
 
 /** A known message and its explanation. */
 export interface KnownMessage {

@@ -4,7 +4,7 @@ import { replaceFile } from "../../pkg/libc/mod.ts"
 import { type Family, printFamilies, type Sample } from "../../pkg/metrics/mod.ts"
 import { type Command, nodeFlags, outputFlags, placesOf, text, wantsJson } from "../command.ts"
 import { attachmentsOf, type Node, readNode } from "../node/mod.ts"
-import { findListenerRecord, type ListenerRecord, OUTAGE_BUCKETS } from "../reconcile/record.ts"
+import { findListenerRecord, type ListenerRecord, OUTAGE_BUCKETS } from "../reconcile/mod.ts"
 import { fileFlag, readLines } from "./recorder.ts"
 
 /** Upper bounds of the histogram, in seconds. */

@@ -1,6 +1,6 @@
 import { hostName } from "../../pkg/libc/mod.ts"
 import { type Arguments, type Command, nodeFlags, placesOf, screenOf, text, wantsJson, watchFlags } from "../command.ts"
-import { examineNode } from "../doctor/examine.ts"
+import { examineNode } from "../doctor/mod.ts"
 import type { Terminal } from "../environment.ts"
 import { networksOf, requireNetwork } from "../known-networks.ts"
 import { portAsJson } from "../node/mod.ts"

@@ -1,6 +1,5 @@
 import { expect, test } from "bun:test"
-import type { Finding } from "../doctor/finding.ts"
-import { affectedBy } from "../doctor/finding.ts"
+import { affectedBy, type Finding } from "../doctor/mod.ts"
 import { attachmentOf } from "../doctor/testing/patients.ts"
 import { withFaults } from "./faults.ts"
 import type { Graph } from "./model.ts"

@@ -1,5 +1,4 @@
-import { sentenceOf } from "../doctor/causes.ts"
-import type { Finding } from "../doctor/finding.ts"
+import { type Finding, sentenceOf } from "../doctor/mod.ts"
 import { redactText } from "../secrets.ts"
 import type { Fault, Graph, Member } from "./model.ts"
 

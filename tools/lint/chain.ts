@@ -1,7 +1,6 @@
 import { didYouMean } from "../../pkg/config/mod.ts"
 import { compareVersions, newestVersion, supportedVersions } from "../../pkg/types/mod.ts"
-import { reservedKeys } from "../configuration/key-tables.ts"
-import { capabilitiesOf, findPlugin, knownPlugins } from "../configuration/plugins.ts"
+import { capabilitiesOf, findPlugin, knownPlugins, reservedKeys } from "../configuration/mod.ts"
 import { isOn, itemsAt, memberOf, nodeAt, textAt } from "./document.ts"
 import type { Findings } from "./findings.ts"
 import type { Entry, LintNetwork } from "./network.ts"

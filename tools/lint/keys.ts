@@ -1,6 +1,6 @@
 import { didYouMean, expectation, type Fields, parseConfig, type Schema } from "../../pkg/config/mod.ts"
 import { isCniError, type JsonValue } from "../../pkg/types/mod.ts"
-import { anything, reservedKeys } from "../configuration/key-tables.ts"
+import { anything, reservedKeys } from "../configuration/mod.ts"
 import { memberOf, type Node, type ObjectNode } from "./document.ts"
 import type { Findings, Source } from "./findings.ts"
 import { isPlaceholder } from "./placeholder.ts"

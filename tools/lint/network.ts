@@ -2,8 +2,15 @@ import { encodeUtf8 } from "../../pkg/engine/mod.ts"
 import { validatePluginName } from "../../pkg/invoke/mod.ts"
 import { parseNetworkList, parseSinglePlugin } from "../../pkg/libcni/mod.ts"
 import { isCniError, type JsonObject, parseJson, parseNetworkConfig, validateNetworkName } from "../../pkg/types/mod.ts"
-import { anything, mergeFields, networkKeys, pluginKeys, reservedKeys } from "../configuration/key-tables.ts"
-import { findPlugin, type Known } from "../configuration/plugins.ts"
+import {
+  anything,
+  findPlugin,
+  type Known,
+  mergeFields,
+  networkKeys,
+  pluginKeys,
+  reservedKeys,
+} from "../configuration/mod.ts"
 import { type Attachment, isManifest } from "./attachments.ts"
 import { itemsAt, memberOf, type Node, nodeAt, type ObjectNode, offsetOf, textAt } from "./document.ts"
 import type { Findings, Source } from "./findings.ts"

@@ -1,7 +1,6 @@
 import { type ErrorObject, type Owner, ownerComment } from "../../pkg/types/mod.ts"
 import { attachmentsOf, type Node } from "../node/mod.ts"
-import type { PluginRuns } from "../reconcile/plugins.ts"
-import { reconcileAll } from "../reconcile/reconcile.ts"
+import { type PluginRuns, reconcileAll } from "../reconcile/mod.ts"
 import { isInTable, tableOf } from "./pods.ts"
 
 /** The moved rules, as "network/container/interface: masquerade", and the failures. */

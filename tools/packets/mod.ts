@@ -6,11 +6,13 @@
  * const { hops } = walk({ node, attachments, attachment, filter: readPacketFilter() }, sandbox, destination)
  */
 
+export { Choices } from "./choices.ts"
+export { evaluate } from "./evaluate.ts"
 export { has } from "./facts.ts"
 export { formatPlace } from "./filter.ts"
 export { type Inbound, walkInbound } from "./inbound.ts"
 export { HostKernel } from "./kernel.ts"
-export type { Destination } from "./packet.ts"
+export { type Destination, NO_LABELS, type Packet, u32Bits } from "./packet.ts"
 export { closedInside, dropsAlso, type SharedGround, share } from "./stops.ts"
 export type { Ground } from "./trip.ts"
 export { walk, walkFromHost } from "./walk.ts"

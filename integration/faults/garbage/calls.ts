@@ -1,6 +1,6 @@
 import type { Fields, Schema } from "../../../pkg/config/mod.ts"
 import { decodeResult, encodeResult, supportedVersions } from "../../../pkg/types/mod.ts"
-import { findPlugin } from "../../../tools/configuration/plugins.ts"
+import { findPlugin } from "../../../tools/configuration/mod.ts"
 import { valid } from "../../every-plugin/differential/configurations.ts"
 import { type Chance, type ContainerNamespace, pluginEnv, pluginRow, type Stage } from "../../lab/mod.ts"
 import type { CallCase, Source } from "./case.ts"

@@ -4,7 +4,7 @@
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { Netns } from "../../../pkg/netns/mod.ts"
 import type { Result } from "../../../pkg/types/mod.ts"
-import { compareGateways, compareRules, compareWithKernel, type Difference } from "../../../tools/diff/compare.ts"
+import { compareGateways, compareRules, compareWithKernel, type Difference } from "../../../tools/diff/mod.ts"
 import { type ContainerNamespace, HostNamespace } from "../../lab/mod.ts"
 
 let host: HostNamespace

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test"
 import { Netns } from "../../../pkg/netns/mod.ts"
-import { LinkWatch } from "../../../tools/reconcile/link-watch.ts"
+import { LinkWatch } from "../../../tools/reconcile/mod.ts"
 import { HostNamespace, waitFor } from "../../lab/mod.ts"
 
 test("a loss is told once: what has lost something is not told again until it loses more, and is decided on when it is asked for", async () => {

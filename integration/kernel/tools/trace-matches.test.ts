@@ -6,10 +6,7 @@ import { afterAll, beforeAll, expect, test } from "bun:test"
 import { Netns } from "../../../pkg/netns/mod.ts"
 import { parseIp } from "../../../pkg/types/mod.ts"
 import { readPacketFilter } from "../../../tools/node/mod.ts"
-import { Choices } from "../../../tools/packets/choices.ts"
-import { evaluate } from "../../../tools/packets/evaluate.ts"
-import { HostKernel } from "../../../tools/packets/kernel.ts"
-import { NO_LABELS, type Packet, u32Bits } from "../../../tools/packets/packet.ts"
+import { Choices, evaluate, HostKernel, NO_LABELS, type Packet, u32Bits } from "../../../tools/packets/mod.ts"
 import { createScene, type Scene } from "./tracing.fixture.ts"
 
 let scene: Scene

@@ -4,9 +4,8 @@
  */
 import { Netns } from "../../../pkg/netns/mod.ts"
 import { type Node, type NodeAttachment, readLinks, readPacketFilter } from "../../../tools/node/mod.ts"
-import { walk } from "../../../tools/packets/walk.ts"
-import type { Hop } from "../../../tools/packets/way.ts"
-import { parseDestination } from "../../../tools/trace/command.ts"
+import { type Hop, walk } from "../../../tools/packets/mod.ts"
+import { parseDestination } from "../../../tools/trace/mod.ts"
 import { type ContainerNamespace, HostNamespace } from "../../lab/mod.ts"
 
 /** Runs several commands of ip(8). */

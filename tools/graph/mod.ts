@@ -1,0 +1,3 @@
+/** `cni graph`: draws a node's container networks. */
+
+export { graph } from "./command.ts"

@@ -1,0 +1,4 @@
+/** `cni lint`: finds faults in network configurations. */
+
+export { lintCommand } from "./command.ts"
+export { ruleNames } from "./rules.ts"
