@@ -41,7 +41,7 @@ test.each([
   ],
   [
     ["graph", "-o", "x"],
-    'cni graph: cannot use --output x: expected svg, html, dot, text, wide, json. "cni graph --help" shows how',
+    'cni graph: cannot use --output x: expected svg, text, wide, json. "cni graph --help" shows how',
   ],
   [["ps", "--jsno"], 'cni ps: unknown flag --jsno (did you mean --json?). "cni ps --help" shows how'],
   [["ps", "--json=1"], 'cni ps: --json takes no value. "cni ps --help" shows how'],

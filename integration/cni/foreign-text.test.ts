@@ -19,8 +19,6 @@ const commands = [
   ["graph", "-o", "text"],
   ["graph", "-o", "wide"],
   ["graph", "-o", "svg"],
-  ["graph", "-o", "html"],
-  ["graph", "-o", "dot"],
   ["lint"],
   ["status"],
   ["ipam", "ls"],

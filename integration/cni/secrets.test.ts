@@ -20,9 +20,7 @@ const network = {
 
 const ways: readonly (readonly string[])[] = [
   ["graph", "-o", "svg"],
-  ["graph", "-o", "html"],
   ["graph", "-o", "json"],
-  ["graph", "-o", "dot"],
   ["graph", "-o", "wide"],
 ]
 

@@ -23,7 +23,7 @@ export const metrics: Command = {
     json: outputFlags.json,
   },
   help: `Attachments, orphans, addresses used and free. While the listener of cni reconcile runs: its repairs. While the flight recorder is
-on: calls, errors and durations of the last 1024 calls. share/systemd has a timer that writes the file, share/grafana a dashboard.
+on: calls, errors and durations of the last 1024 calls. share/systemd has a timer that writes the file.
 -o json prints the samples as JSON.
 
 Examples:

@@ -1,13 +1,10 @@
-import { hostName } from "../../pkg/libc/mod.ts"
 import { type Arguments, type Command, nodeFlags, placesOf, screenOf, text, wantsJson, watchFlags } from "../command.ts"
 import { examineNode } from "../doctor/mod.ts"
 import type { Terminal } from "../environment.ts"
 import { networksOf, requireNetwork } from "../known-networks.ts"
 import { portAsJson } from "../node/mod.ts"
 import { writePrivateFile } from "../secrets.ts"
-import { dotOf } from "./dot.ts"
 import { withFaults } from "./faults.ts"
-import { htmlOf } from "./html.ts"
 import { type Graph, graphOf } from "./model.ts"
 import { svgOf, type Theme } from "./svg.ts"
 import { treeOf } from "./tree.ts"
@@ -30,8 +27,8 @@ export const graph: Command = {
       type: "string",
       short: "o",
       value: "FORMAT",
-      choices: ["svg", "html", "dot", "text", "wide", "json"],
-      help: "svg, html (one page that needs no network), dot, text (a tree), wide or json (default svg)",
+      choices: ["svg", "text", "wide", "json"],
+      help: "svg, text (a tree), wide or json (default svg)",
     },
   },
   help: `Shows bridges, containers, addresses, published ports, masquerade, routes, the parents of macvlan, ipvlan and vlan, and the kernel's
@@ -40,9 +37,7 @@ concern, except for STATUS: no plugin is run. Nothing is changed.
 
 Examples:
   cni graph --write node.svg
-  cni graph pods -o html --write node.html
-  cni graph -o text --watch
-  cni graph -o dot | dot -Tpdf -o node.pdf`,
+  cni graph pods -o text --watch`,
   async run(args, terminal) {
     const [name] = args.words
     const { patient, findings } = examineNode(placesOf(args, terminal), { network: name })
@@ -64,10 +59,6 @@ function draw(graph: Graph, args: Arguments, terminal: Terminal): string {
   switch (wantsJson(args) ? "json" : text(args, "output")) {
     case "json":
       return `${JSON.stringify(graph, asJson, 2)}\n`
-    case "html":
-      return htmlOf(graph, `Container networks of ${hostName()}`, theme)
-    case "dot":
-      return dotOf(graph)
     case "text":
     case "wide":
       return treeOf(graph, screenOf(args, terminal))

@@ -2,7 +2,6 @@ import { expect, test } from "bun:test"
 import { readFileSync } from "node:fs"
 import { join } from "node:path"
 import { escaped } from "./boxes.ts"
-import { htmlOf } from "./html.ts"
 import { svgOf } from "./svg.ts"
 import { memberOf, segmentOf, some } from "./testing/graphs.ts"
 
@@ -124,17 +123,6 @@ test("markup in texts is escaped, and what XML cannot have is left out", () => {
   expect(escaped("\t\n\r é→")).toBe("\t\n\r é→")
 })
 
-test("the page has the picture, its title, and how many interfaces there are", () => {
-  const page = htmlOf(some, "<node>", "light")
-  expect(page).toContain(`<main>${svgOf(some, "light")}</main>`)
-  expect(found(page, /<(?:title|h1)>(&lt;node&gt;)<\/(?:title|h1)>/g)).toHaveLength(2)
-  expect(page).toContain("<span>10 interfaces, 1 orphaned</span>")
-  expect(page).toContain('<meta name="color-scheme" content="light">')
-  expect(page).toContain(":root{color-scheme:light}")
-  expect(htmlOf(some, "")).toContain('<meta name="color-scheme" content="light dark">')
-  expect(htmlOf(some, "")).toContain(svgOf(some, "auto"))
-})
-
 const faults = (severity: "error" | "warning") => [
   { rule: "mtu-mismatch", severity, text: "MTU 1500 beside 1400: frames are dropped" },
   { rule: "mtu-mismatch", severity, text: "another" },
@@ -158,9 +146,4 @@ test("what doctor found is red at its box, an error more than a warning, with it
   expect(found(drawn("error"), /(ERROR mtu-mismatch: MTU 1500 beside 1400: frames are dropped\nERROR)/g)).toHaveLength(
     4,
   )
-})
-
-test("a page counts what doctor found, each fault once", () => {
-  const segment = segmentOf([memberOf("c1", { faults: faults("error") })], { faults: faults("error") })
-  expect(htmlOf({ uplinks: [], segments: [segment] }, "x")).toContain("<span>1 interfaces, 0 orphaned, 2 faults</span>")
 })

@@ -1,5 +1,4 @@
 import { expect, test } from "bun:test"
-import { dotOf } from "./dot.ts"
 import { countersOf, memberOf, segmentOf, some } from "./testing/graphs.ts"
 import { bytesText, countersText, memberDetails, segmentDetails, uplinkDetails } from "./text.ts"
 
@@ -91,37 +90,4 @@ received: 5 packets, 3.1 MB
 sent: 7 packets, 1.2 kB, 1 dropped`,
   )
   expect(eth1 && uplinkDetails(eth1)).toBe("eth1: vlan, MTU 1400, down\naddresses: none")
-})
-
-// <https://graphviz.org/doc/info/lang.html>: in a quoted text a quote and a backslash have a backslash before them,
-// "\n" is a line's end
-test("the same for Graphviz", () => {
-  const segments = [...some.segments.slice(0, 2), segmentOf([memberOf('a"b\\c')])]
-  expect(dotOf({ ...some, segments })).toBe(
-    `digraph cni {
-  rankdir=LR
-  node [shape=box, fontname="sans-serif", fontsize=10]
-  "uplink eth0" [label="eth0\\n192.0.2.2/24\\n2001:db8::2/64\\ndefault via 192.0.2.1\\ndevice"]
-  "uplink eth1" [label="eth1\\nvlan"]
-  "segment cni0" [label="cni0\\nbridge\\n10.85.0.1/24", style=bold]
-  "uplink eth0" -> "segment cni0" [dir=both, label="masquerade, 2 ports"]
-  "attachment pods/web/eth0" [label="web\\n10.85.0.2/24\\n8080→80/tcp\\n↓ 999 B  ↑ 1.0 kB"]
-  "segment cni0" -> "attachment pods/web/eth0" [dir=none, label="veth1"]
-  "attachment pods/c2/eth0" [label="c2", style=dashed]
-  "segment cni0" -> "attachment pods/c2/eth0" [dir=none, label="eth0"]
-  "segment macvlan eth1" [label="eth1\\nmacvlan on eth1", style=bold]
-  "uplink eth1" -> "segment macvlan eth1" [dir=both, label="1 ports"]
-  "attachment pods/c3/eth0" [label="c3\\n192.0.2.9/24"]
-  "segment macvlan eth1" -> "attachment pods/c3/eth0" [dir=none, label="eth0"]
-  "segment ptp pods" [label="pods\\nptp", style=bold]
-  "uplink eth0" -> "segment ptp pods" [dir=both, label=""]
-  "attachment pods/a\\"b\\\\c/eth0" [label="a\\"b\\\\c"]
-  "segment ptp pods" -> "attachment pods/a\\"b\\\\c/eth0" [dir=none, label="eth0"]
-}
-`,
-  )
-  const two = memberOf("c1", { addresses: ["10.1.0.2/16", "fd00::2/64"], ports: ["80→80/tcp", "53→53/udp"] })
-  const alone = dotOf({ uplinks: [], segments: [segmentOf([two])] })
-  expect(alone).toContain('[label="c1\\n10.1.0.2/16 fd00::2/64\\n80→80/tcp 53→53/udp"]')
-  expect(alone).not.toContain("dir=both")
 })

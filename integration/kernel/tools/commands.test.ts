@@ -4,7 +4,6 @@
  */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { readdir, readFile, rm, stat, writeFile } from "node:fs/promises"
-import { hostname } from "node:os"
 import { NodeScene } from "./node-scene.fixture.ts"
 
 let node: NodeScene
@@ -88,17 +87,13 @@ test("metrics are printed, or written into a file that its collector may read", 
   })
 })
 
-test("a picture is written into a file; a network's has nothing of others", async () => {
-  const file = node.scratch.join("node.dot")
-  expect(await cni(["graph", "-o", "dot", "--write", file])).toEqual({ exitCode: 0, stdout: "", stderr: "" })
-  const dot = await readFile(file, "utf8")
-  expect(dot).toContain('"segment cni0" [label="cni0\\nbridge\\n10.85.0.1/29", style=bold]\n')
-  expect(dot).toContain('"segment cni0" -> "attachment pods/c1/eth0" [dir=none, label="veth1"]\n')
-  expect(dot).toContain('"attachment pods/gone/eth0" [label="gone\\n10.85.0.3", style=dashed, color=red')
+test("a picture is written into a file, in the theme asked for; an unknown network is refused", async () => {
+  const file = node.scratch.join("node.svg")
+  expect(await cni(["graph", "--theme", "dark", "--write", file])).toEqual({ exitCode: 0, stdout: "", stderr: "" })
+  const svg = await readFile(file, "utf8")
+  expect(svg).toContain("<style>svg{--bg:#12171e;")
+  for (const at of ["segment bridge", "member", "member doubtful orphan"]) expect(svg).toContain(`<g class="${at}"`)
   await rm(file)
-  const html = await cni(["graph", "pods", "-o", "html", "--theme", "dark"])
-  expect(html.stdout).toContain(`<title>Container networks of ${hostname()}</title>`)
-  expect(html.stdout).toContain('content="dark"')
   expect(await cni(["graph", "lan"])).toMatchObject({ exitCode: 1, stdout: "" })
   const json = await cni(["graph", "--json"])
   expect(JSON.parse(json.stdout).segments[0].members[0]).toMatchObject({
