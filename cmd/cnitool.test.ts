@@ -81,7 +81,7 @@ test("a plugin's own words on stderr are told where the error is, and nowhere el
 })
 
 test.each([
-  ["of a network that is not there", ["add", "other", "x"], {}, 'no net configuration with name "other"'],
+  ["of a network that does not exist", ["add", "other", "x"], {}, 'no net configuration with name "other"'],
   ["to find the plugin", ["status", "net", "x"], { CNI_PATH: "/does/not/exist" }, 'failed to find plugin "one"'],
   ["of a check without an add", ["check", "net", "x"], {}, "no cached result"],
   ["of an unknown flag", ["add", "net", "x", "--frob"], {}, "--frob"],

@@ -653,7 +653,7 @@ static bool add_host(JSContext *context) {
     JSValue global = JS_GetGlobalObject(context), host = JS_NewObject(context);
     JSValue math = JS_GetPropertyStr(context, global, "Math");
     JSAtom random = JS_NewAtom(context, "random");
-    /* Its state would lie in the heap image, and every process would draw the same numbers. */
+    /* Its state would be part of the heap image: every process would draw the same numbers. */
     bool added = random != JS_ATOM_NULL && JS_DeleteProperty(context, math, random, 0) > 0;
     JS_FreeAtom(context, random);
     JS_FreeValue(context, math);

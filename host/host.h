@@ -8,7 +8,7 @@
 
 /* memory.c: where the engine's memory comes from */
 extern const JSMallocFunctions memory_functions;
-/* The making of an image. Blocks that are free in the end lie in a room beside it. */
+/* The making of an image. Blocks that are free at the end lie in separate memory. */
 #define MOST_BLOCKS ((size_t)1 << 20) /* more than there are */
 struct room {
     char *start, *position, *limit;
@@ -32,7 +32,7 @@ extern bool answered; /* something has been written to stdout */
 /* bytecode.c or snapshot.c, the two ways to start: `*plugins` is an object of functions by name, or an exception. */
 JSContext *start(JSValue *plugins);
 
-/* main.c: the engine as every program of this folder wants it; NULL without memory */
+/* main.c: returns the engine as every program of this folder needs it; NULL without memory */
 JSRuntime *new_runtime(void);
 /* Evaluates bytecode, which leaves its plugins in `globalThis.plugins`, and returns that object. */
 JSValue load(JSContext *context, const uint8_t *bytecode, size_t length);

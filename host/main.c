@@ -22,7 +22,7 @@
 #define COLLECT_FROM ((size_t)8 << 20) /* some commands go on for days */
 #define CANNOT_RUN "Cannot run this program: "
 #else
-/* What a plugin makes in its milliseconds need not be searched for cycles; what counts is freed without that. */
+/* A plugin runs for milliseconds, so its memory is not searched for cycles; important objects are freed explicitly. */
 #define COLLECT_FROM ((size_t)64 << 20)
 #define CANNOT_RUN "Cannot run the plugin: "
 #endif
@@ -76,8 +76,8 @@ int report(JSContext *context) {
 }
 
 /*
- * A closed one among the first three descriptors is opened on /dev/null: else a file of ours would take its place. Not so that
- * it could be used: an answer that is not delivered is a failed ADD.
+ * A closed one among the first three descriptors is opened on /dev/null: otherwise one of our files would get its
+ * number. Not so that it could be used: an answer that is not delivered is a failed ADD.
  */
 static bool hold_standard_descriptors(void) {
     static const int useless[3] = {O_WRONLY, O_RDONLY, O_RDWR};

@@ -250,7 +250,7 @@ test("a kept file that is damaged is not put back, and nothing else is", () => {
   expect(at.files()).toEqual(second)
 })
 
-test("an uninstallation leaves nothing of ours, and what others have placed since", () => {
+test("an uninstallation leaves nothing of this suite, and what others have placed since", () => {
   using at = new Site()
   install(at.suite("version 1"))
   at.foreign("loopback", "theirs")

@@ -276,7 +276,7 @@ describe("an installer that is killed at any of its calls", () => {
     expect([...seen]).toContain("version 2 / version 1")
   })
 
-  test("in an uninstallation leaves nothing of ours after the next one, and gives back what was displaced", () => {
+  test("in an uninstallation leaves nothing of this suite after the next one, and gives back what was displaced", () => {
     killAtEach(
       (site) => {
         site.foreign("bridge", "theirs, bridge")

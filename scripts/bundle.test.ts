@@ -69,7 +69,7 @@ describe("the source of each line of a script", () => {
     expect(findPosition(table, "mine", line, column)).toBe(source)
   })
 
-  test("is undefined before the first source, in the bundle's own entry, and in a bundle that is not there", () => {
+  test("is undefined before the first source, in the bundle's own entry, and in a bundle that does not exist", () => {
     expect(findPosition(table, "mine", 1, 1)).toBeUndefined()
     expect(findPosition(table, "mine", 7, 1)).toBeUndefined()
     expect(findPosition(table, "unknown", 2, 3)).toBeUndefined()

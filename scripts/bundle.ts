@@ -83,7 +83,7 @@ interface Piece {
 
 /**
  * Encodes the source of each line's first word: "" for one line after the previous, "5" for five, "2:7" for line 7 of
- * file 2, "x" for no file of ours. A suffix "@20:-1" means: from column 20 on, counted from 0, one line before that.
+ * file 2, "x" for none of our files. A suffix "@20:-1" means: from column 20 on, counted from 0, one line before that.
  */
 export function encodePositions(name: string, script: string, map: SourceMap): string {
   const files = map.sources.map((file) => relative(root, resolve(file))) // the map's are relative to the working directory

@@ -36,7 +36,7 @@ const engineFlags = ["-std=gnu11", "-DQUICKJS_NG_BUILD", "-funsigned-char", "-w"
 export const engineSources = ["dtoa.c", "libregexp.c", "libunicode.c", "quickjs.c"]
 
 /**
- * Returns the engine's C sources with a patch of ours: `engine` for nodes, `compiler` on top of it for the program that
+ * Returns the engine's C sources with our patch: `engine` for nodes, `compiler` on top of it for the program that
  * compiles scripts.
  */
 export async function engineSource(patched: "engine" | "compiler" = "engine"): Promise<string> {

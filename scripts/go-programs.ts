@@ -1,8 +1,9 @@
 /**
- * Programs that tests need and that no package of pip, npm or apt has: kube-apiserver, kubelet and the newest container runtimes. They
- * are compiled from the Go module proxy, at the lowest priority. The sums of modules are in Go's checksum database, or in the go.sum of one that is there.
+ * Programs that tests need and that no package of pip, npm or apt has: kube-apiserver, kubelet and the newest container
+ * runtimes. They are compiled from the Go module proxy, at the lowest priority. The sums of modules are in Go's
+ * checksum database, or in the go.sum of one that is there.
  *
- *   bun scripts/go-programs.ts kube-apiserver     builds it and kube-proxy when they are not there, in some 14 minutes, and prints its path
+ *   bun scripts/go-programs.ts kube-apiserver     builds it and kube-proxy when they do not exist, in some 14 minutes, and prints its path
  *   bun scripts/go-programs.ts NAME...            the same of others, `releases` below has their names; prints their directories
  *
  * `CNI_KUBERNETES_CACHE` names the directory that they are kept in; without it that is the cache of the build.

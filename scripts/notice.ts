@@ -16,7 +16,7 @@ interface Work {
   readonly terms?: string
 }
 
-/** Parts of the compiler, with the reason why their license need not be passed on. */
+/** Parts of the compiler, with the reason why their license does not have to be passed on. */
 const compilers: readonly Work[] = [
   {
     name: "GCC",
@@ -26,7 +26,7 @@ const compilers: readonly Work[] = [
   {
     name: "GCC's soft-fp",
     licence: "LGPL 2.1 with an exception for linking",
-    what: "for arm64 libgcc's arithmetic of `long double`. The exception sets no condition for what is linked: neither this licence's text nor sources or objects are owed",
+    what: "for arm64 libgcc's arithmetic of `long double`. The exception sets no condition for what is linked: neither this license's text nor sources or objects are owed",
   },
 ]
 

@@ -117,7 +117,7 @@ describe("at 80 columns", () => {
     }),
   )
 
-  test("name and addresses are whole, and what says least is not there", () => {
+  test("name and addresses are whole, and the least useful columns are left out", () => {
     const [head = "", ...lines] = psTable(pods, 61_000, { columns: 80 }).split("\n")
     expect(head).toBe("NAMESPACE      CONTAINER             ADDRESS")
     expect(lines[0]).toBe("shop-frontend  web-7d9f8b6c5d-x2x4z  10.244.113.127/24,fd00:10:244:1::7f/64")

@@ -78,7 +78,7 @@ describe("a kubeconfig", () => {
     )
   })
 
-  test("that is not YAML, or names a file that is not there, is refused with code 7", () => {
+  test("that is not YAML, or names a file that does not exist, is refused with code 7", () => {
     expect(() => parseKubeconfig("{", "/k")).toThrow(/it is not YAML/)
     expect(() => readKubeconfig(join(directory, "nothing"))).toThrow(/it cannot be read/)
   })

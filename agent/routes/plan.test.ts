@@ -50,7 +50,7 @@ const listed = (text: string, gateway?: string): ListedRoute => {
   return { dst: ip, prefix, ...more, table: 254, scope: 0, protocol: 73, type: gateway === undefined ? 7 : 1, flags: 0 }
 }
 
-test("routes of nodes that are gone go, those by another gateway are made anew, and without the own Node all stay", () => {
+test("routes of nodes that are gone go, those by another gateway are created again, and without the own Node all stay", () => {
   const present = presentIn([
     listed("10.244.1.0/24"),
     listed("10.244.2.0/24", "192.0.2.9"),

@@ -45,7 +45,7 @@ import {
 import { resultTable } from "../../tools/tables.ts"
 
 const environmentHelp = `${containerHelp}
-With --container-id it is a network namespace, which need not exist for DEL. Arguments for the plugins come from the environment:
+With --container-id it is a network namespace, which does not have to exist for DEL. Arguments for the plugins come from the environment:
   CNI_ARGS   K=V;K=V
   CAP_ARGS   a JSON object with a value for each capability`
 

@@ -162,7 +162,7 @@ async function apply(scene: Scene, args: Arguments, terminal: Terminal): Promise
 function goBack(scene: Scene, args: Arguments, terminal: Terminal): void {
   requireWayBack(scene)
   if (isListening())
-    throw new CniError(Code.TryAgainLater, "Cannot go back: the listener of cni reconcile would make rules again", {
+    throw new CniError(Code.TryAgainLater, "Cannot go back: the listener of cni reconcile would restore rules", {
       details: "stop it first: systemctl stop cni-reconcile.service",
     })
   const node = scene.read()

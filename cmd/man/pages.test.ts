@@ -181,7 +181,7 @@ For people and scripts; no node needs it. Without a daemon: it reads the kernel,
       ["CNI_IFNAME", "the interface in the container, without --ifname"],
       ["CNI_ARGS", "arguments for plugins: K=V;K=V"],
       ["CAP_ARGS", "a JSON object with a value for each capability"],
-      ["NO_COLOR", "no colours, with any value"],
+      ["NO_COLOR", "no colors, with any value"],
     )}`,
   )
   expect(from("FILES", "SEE ALSO")).toBe(

@@ -54,7 +54,7 @@ const cniText: ToolText = {
     ["CNI_IFNAME", "the interface in the container, without `--ifname`"],
     ["CNI_ARGS", "arguments for plugins: K=V;K=V"],
     ["CAP_ARGS", "a JSON object with a value for each capability"],
-    ["NO_COLOR", "no colours, with any value"],
+    ["NO_COLOR", "no colors, with any value"],
   ],
   files: [
     ["/etc/cni/net.d", "configurations of networks, *.conflist and *.conf; sorted by name, the first is that of pods"],

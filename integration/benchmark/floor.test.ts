@@ -35,6 +35,6 @@ test("the kernel floor leaves what the chain leaves, and takes all of it back", 
   expect(plainDifference(before.pod, byFloor.pod)).toEqual(plainDifference(before.pod, byChain.pod))
   expect(plainDifference(before.host, byFloor.host).length).toBeGreaterThan(5)
   expectUnchanged(before.host, after.host)
-  // arp_notify and accept_dad of an interface that is gone are not there to be seen; all else is as it was.
+  // A deleted interface has no arp_notify and accept_dad; all else is unchanged.
   expectUnchanged(before.pod, after.pod)
 })

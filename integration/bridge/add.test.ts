@@ -148,7 +148,7 @@ test("without an IPAM plugin the container gets an interface that is up, and no 
   expect(globals(eth0)).toEqual([])
 })
 
-test("with enabledad an address that a neighbour has is refused, and everything taken back", async () => {
+test("with enabledad an address that a neighbor has is refused, and everything taken back", async () => {
   const { host, pod } = await hostAndPod()
   await using _ = host
   const other = await host.addContainer()
@@ -229,7 +229,7 @@ test("ipMasq alone does not let the host forward: that is for who is the gateway
   expect((await host.exec("sysctl", ["-n", "net.ipv4.ip_forward"])).stdout).toBe("0\n")
 })
 
-test("#45 eight first ADDs at once on a bridge that is not there all succeed", async () => {
+test("#45 eight first ADDs at once on a bridge that does not exist all succeed", async () => {
   await using host = await HostNamespace.create()
   const pods = await Promise.all(Array.from({ length: 8 }, () => host.addContainer()))
   const config = bridgeNetwork({ isDefaultGateway: true, ipMasq: true })

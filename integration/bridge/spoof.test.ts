@@ -129,7 +129,7 @@ describe("ADD with macspoofchk", () => {
     const { host, pod, other } = await hostAndPods()
     await using _ = host
     await new Attachment(host, other, bridgeNetwork()).add() // makes the bridge, which stays
-    // A set of another type is in the way of ours.
+    // A set of another type has the name of ours.
     await host.exec("nft", ["add table bridge cni_spoofcheck; add set bridge cni_spoofcheck guarded { type mark; }"])
     const before = await takeSnapshot(host)
     await using links = await IpMonitor.start(host)

@@ -116,7 +116,7 @@ testWith(["vlan_filtering"], "two VLANs of one bridge are two networks", async (
   expect(await pingOnce(a.pod, "10.22.0.4")).toBe(false)
 })
 
-testWith(["vlan_filtering"], "the host's pair of a VLAN joins the bridge that an ADD makes anew", async () => {
+testWith(["vlan_filtering"], "the host's pair of a VLAN joins the bridge that an ADD re-creates", async () => {
   await using host = await HostNamespace.create()
   await attach(host, { vlan: 100, isGateway: true })
   await host.exec("ip", ["link", "delete", "br-lab"])

@@ -215,21 +215,21 @@ const faults: readonly Fault[] = [
     severity: "error",
     where: "a",
     break: "ip route delete 10.85.0.0/24",
-    says: /has no route to its own network: the route to 10\.85\.0\.0\/24 is not there$/,
+    says: /has no route to its own network: the route to 10\.85\.0\.0\/24 does not exist$/,
   },
   {
     rule: "container-network-route",
     severity: "error",
     where: "line",
     break: "ip route delete 10.86.0.1",
-    says: /has no route to its own network: the route to 10\.86\.0\.1\/32 is not there$/,
+    says: /has no route to its own network: the route to 10\.86\.0\.1\/32 does not exist$/,
   },
   {
     rule: "neighbour-wrong",
     severity: "error",
     where: "a",
     break: "ip neighbour replace 10.85.0.1 lladdr 02:00:00:00:00:98 nud permanent dev eth0",
-    says: /has a static neighbour 10\.85\.0\.1 with MAC 02:00:00:00:00:98, and 10\.85\.0\.1 has /,
+    says: /has a static neighbor 10\.85\.0\.1 with MAC 02:00:00:00:00:98, and 10\.85\.0\.1 has /,
     mend: "ip neighbour delete 10.85.0.1 dev eth0",
   },
   {
@@ -237,7 +237,7 @@ const faults: readonly Fault[] = [
     severity: "error",
     where: "a",
     break: "ip neighbour replace 10.85.0.3 lladdr 02:00:00:00:00:98 nud permanent dev eth0",
-    says: /has a static neighbour 10\.85\.0\.3 with MAC 02:00:00:00:00:98, and 10\.85\.0\.3 has /,
+    says: /has a static neighbor 10\.85\.0\.3 with MAC 02:00:00:00:00:98, and 10\.85\.0\.3 has /,
     mend: "ip neighbour delete 10.85.0.3 dev eth0",
   },
   {
@@ -269,7 +269,7 @@ const more: readonly Fault[] = [
     severity: "error",
     where: "lan",
     break: "ip link delete eth0",
-    says: /^interface "eth0" of "lan\/.*shop\/lan\) is not there$/,
+    says: /^interface "eth0" of "lan\/.*shop\/lan\) does not exist$/,
   },
   {
     rule: "container-rule",
@@ -370,7 +370,7 @@ const more: readonly Fault[] = [
     severity: "error",
     where: "host",
     break: "ip neighbour replace 10.85.0.2 lladdr 02:00:00:00:00:97 nud permanent dev cni0",
-    says: /^the host has a static neighbour 10\.85\.0\.2 on "cni0" with MAC 02:00:00:00:00:97, and "pods\//,
+    says: /^the host has a static neighbor 10\.85\.0\.2 on "cni0" with MAC 02:00:00:00:00:97, and "pods\//,
     mend: "ip neighbour delete 10.85.0.2 dev cni0",
   },
   {
@@ -471,7 +471,7 @@ const ofOperators: readonly Fault[] = [
     severity: "error",
     where: "host",
     break: "ip link set cni0 down; ip link set cni0 name old0; ip link set old0 up",
-    says: /^bridge "cni0" is named "old0" now, and 2 containers live by it: /,
+    says: /^bridge "cni0" is named "old0" now, and 2 containers need it: /,
   },
   {
     rule: "forwarding-off-link",

@@ -146,7 +146,7 @@ describe("an ADD that would fail fails here, with the same words", () => {
 
   test.each([
     [
-      "a device that is not there",
+      "a device that does not exist",
       { type: "macvlan", master: "eth7", ipam },
       /Cannot find the master interface "eth7"/,
     ],

@@ -10,7 +10,7 @@ const bridge = { type: "bridge", bridge: "br-explain", isGateway: true, ipam }
 const faults: readonly (readonly [string, object, RegExp, string])[] = [
   ["a plugin that is not installed", { type: "calico" }, /not in the runtime's directories of plugins/, "cni lint"],
   [
-    "a master that is not there",
+    "a master that does not exist",
     { type: "macvlan", master: "eth7", ipam },
     /macvlan, ipvlan, vlan: set `?master/,
     "ip -d link",

@@ -98,7 +98,7 @@ test.each<[string, string[], () => Promise<unknown>, (() => Promise<unknown>)?]>
     const paragraphs = short.split(/\r?\n\r?\n/).filter((each) => !isOfMachine(each.split(/\s+/)[1] ?? ""))
     expect(paragraphs).toHaveLength(rules.length + 1) // and the last line
     for (const each of paragraphs) expect(each.split("\n").length).toBeLessThan(PARAGRAPH)
-    expect(short).toMatch(new RegExp(`^${rules.length} errors?, [012] warnings?, `, "m")) // the machine's tables of neighbours may be full
+    expect(short).toMatch(new RegExp(`^${rules.length} errors?, [012] warnings?, `, "m")) // the machine's tables of neighbors may be full
     const whole = (await lab.onTerminal(["doctor", "--all"])).stdout.replaceAll(/\s+/g, "")
     for (const { affected } of findings)
       for (const { name, detail } of affected)

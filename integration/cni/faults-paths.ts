@@ -121,7 +121,7 @@ export const faultsOnPaths: readonly Fault[] = [
     how: "for a tunnel without a state",
     severity: "error",
     names:
-      /dst 0\.0\.0\.0\/0 dir out" of IPsec is about packets of containers, and sends them by an IPsec state that is not there: /,
+      /dst 0\.0\.0\.0\/0 dir out" of IPsec is about packets of containers, and sends them by an IPsec state that does not exist: /,
     seed: (lab) => {
       const tunnel = "tmpl src 192.0.2.2 dst 192.0.2.9 proto esp reqid 7 mode tunnel".split(" ")
       return xfrm(lab, "add", "src", "10.85.0.0/24", "dst", "0.0.0.0/0", "dir", "out", ...tunnel)

@@ -192,7 +192,7 @@ export const faults: readonly Fault[] = [
   {
     rule: "bridge-missing",
     severity: "error",
-    names: /^bridge "cni0" is not there, and 2 containers live by it: .*web-\d.*web-\d/,
+    names: /^bridge "cni0" does not exist, and 2 containers need it: .*web-\d.*web-\d/,
     seed: ({ host }) => host.exec("ip", ["link", "delete", "cni0"]),
   },
   {
@@ -236,7 +236,7 @@ export const faults: readonly Fault[] = [
   {
     rule: "missing-ports",
     severity: "error",
-    names: /^table ip cni_hostports is not there: no published port leads to 2 containers/,
+    names: /^table ip cni_hostports does not exist: no published port leads to 2 containers/,
     seed: ({ host }) => host.exec("nft", ["delete", "table", "ip", "cni_hostports"]),
     besides: ["route-localnet-open"],
   },
@@ -244,7 +244,7 @@ export const faults: readonly Fault[] = [
     rule: "missing-spoof-check",
     needs: "nf_tables_bridge",
     severity: "error",
-    names: /^table bridge cni_spoofcheck is not there: the MACs that 2 containers send from are not checked/,
+    names: /^table bridge cni_spoofcheck does not exist: the MACs that 2 containers send from are not checked/,
     seed: async (lab) => {
       await lab.writeNetwork("20-second.conflist", second({ macspoofchk: true, ...subnet("10.87.0.0/24") }))
       for (const name of ["s1", "s2"]) await lab.addPod(name, "second")
@@ -254,7 +254,7 @@ export const faults: readonly Fault[] = [
   {
     rule: "missing-policy",
     severity: "error",
-    names: /^table inet cni_firewall is not there: "ingressPolicy" is not in force for 2 containers/,
+    names: /^table inet cni_firewall does not exist: "ingressPolicy" is not in force for 2 containers/,
     seed: async (lab) => {
       const { plugins, ...network } = second(subnet("10.87.0.0/24"))
       const firewall = { type: "firewall", backend: "nftables", ingressPolicy: "same-bridge" }
@@ -403,7 +403,7 @@ export const faults: readonly Fault[] = [
   {
     rule: "config-exposed",
     severity: "warning",
-    names: /^2 files of networks in ".*" can be changed by others than root: ".*net\.d", ".*10-pods\.conflist"$/,
+    names: /^2 files of networks in ".*" can be changed by users other than root: ".*net\.d", ".*10-pods\.conflist"$/,
     seed: ({ host, confDir }) => host.exec("sh", ["-ec", `chmod 777 ${confDir}; chown 1234 ${confDir}/*`]),
   },
   {
@@ -657,7 +657,7 @@ export const faults: readonly Fault[] = [
     rule: "missing-masquerade",
     how: "with all rules of the host",
     severity: "error",
-    names: /^table ip cni_masquerade is not there: there is no masquerade for 2 containers/,
+    names: /^table ip cni_masquerade does not exist: there is no masquerade for 2 containers/,
     seed: ({ host }) => host.exec("nft", ["flush ruleset"]),
     besides: ["missing-ports", "route-localnet-open"],
   },
@@ -666,7 +666,7 @@ export const faults: readonly Fault[] = [
     how: "of containers with VLANs",
     needs: "vlan_filtering",
     severity: "error",
-    names: /^bridge "br5" is not there, and 2 containers live by it/,
+    names: /^bridge "br5" does not exist, and 2 containers need it/,
     seed: async (lab) => {
       await lab.writeNetwork("20-second.conflist", second({ bridge: "br5", vlan: 5, ...subnet("10.87.0.0/24") }))
       for (const name of ["v1", "v2"]) await lab.addPod(name, "second")

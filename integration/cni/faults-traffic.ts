@@ -84,7 +84,7 @@ export const faultsOfTraffic: readonly Fault[] = [
     how: "that sends all to another interface, and then to one that is gone",
     severity: "error",
     names:
-      /^a tc filter at "veth[^"]+" \(ingress, pref 7, u32\) sends all packets to an interface that is not there: they are dropped$/,
+      /^a tc filter at "veth[^"]+" \(ingress, pref 7, u32\) sends all packets to an interface that does not exist: they are dropped$/,
     seed: async (lab, pods) => {
       await lab.host.exec("ip", ["link", "add", "tap0", "up", "type", "veth", "peer", "tap1"])
       await addFilter(
@@ -107,7 +107,7 @@ export const faultsOfTraffic: readonly Fault[] = [
     needs: "ifb",
     severity: "error",
     names:
-      /^a tc filter at "veth[^"]+" \(ingress, pref 1, u32\) sends all packets to an interface that is not there: they are dropped$/,
+      /^a tc filter at "veth[^"]+" \(ingress, pref 1, u32\) sends all packets to an interface that does not exist: they are dropped$/,
     seed: async (lab) => {
       await addLimited(lab)
       await lab.host.exec("sh", [

@@ -24,7 +24,7 @@ const commands = [
   ["ipam", "ls"],
 ]
 
-test("no name and no file forges a line, a colour or a direction in what a tool says [S306]", async () => {
+test("no name and no file forges a line, a color or a direction in the output of a tool [S306]", async () => {
   await using lab = await NodeLab.create()
   const [pod, other] = [await lab.addPod("a"), await lab.addPod("b")]
   const path = `/var/lib/cni/results/pods-${pod.name}-eth0`

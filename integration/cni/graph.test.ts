@@ -87,7 +87,7 @@ test("a deleted bridge, and a port that has left its bridge, connect nothing", a
     },
   ])
   await host.exec("ip", ["link", "delete", "cni0"])
-  const fault = 'bridge "cni0" is not there'
+  const fault = 'bridge "cni0" does not exist'
   expect(await segments()).toMatchObject([
     {
       title: "cni0",

@@ -133,7 +133,7 @@ test("a state directory that others may write to is named with the command that 
   expect(await findings(lab)).toEqual([])
 })
 
-test("a directory without a configuration is an error; a command that is not there has a neighbour", async () => {
+test("a directory without a configuration is an error; a command that does not exist has a near match", async () => {
   await using lab = await NodeLab.create()
   const empty = lab.directory.join("empty")
   await lab.host.exec("mkdir", [empty])

@@ -100,7 +100,7 @@ test("after --fix the last line counts what is left, not what was found", async 
   await using lab = await NodeLab.create()
   await lab.losePod(await lab.addPod())
   const { stdout } = await lab.onTerminal(["doctor", "--fix"])
-  // The machine's table of neighbours may be full, which is a warning.
+  // The machine's table of neighbors may be full, which is a warning.
   expect(stdout).toMatch(
     /WARNING stale-cache.*Fixing: DEL of pods.*\n0 errors, [01] warnings?, 0 attachments looked at, after 1 deletion\r?\n$/s,
   )

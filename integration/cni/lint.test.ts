@@ -107,7 +107,7 @@ test("a FIFO is a file that cannot be used, in a directory and by its own name, 
   expect({ exitCode, files }).toEqual({ exitCode: 3, files: [fifo, directory.join("20-other.conflist")] })
 })
 
-test("warnings stop a pipeline only with --strict; a path that is not there is an error", async () => {
+test("warnings stop a pipeline only with --strict; a path that does not exist is an error", async () => {
   await using host = await HostNamespace.create()
   await using directory = await TemporaryDirectory.create()
   const file = directory.join("10-lab.conflist")

@@ -121,7 +121,7 @@ export class NodeLab implements AsyncDisposable {
     this.binDir = directory
   }
 
-  /** `cni …` as a person sees it, on a terminal of 120 columns without colours. */
+  /** `cni …` as a person sees it, on a terminal of 120 columns without colors. */
   async onTerminal(args: readonly string[]): Promise<Output> {
     const env = { ...this.env(), NO_COLOR: "1" }
     const output = await this.host.tryExec(

@@ -2,7 +2,7 @@ import { expect, test } from "bun:test"
 import { readFileSync } from "node:fs"
 import { NodeLab } from "./node-lab.ts"
 
-test("neighbours that a container sets by hand fill no table, and doctor says so [S308]", async () => {
+test("neighbors that a container sets by hand fill no table, and doctor says so [S308]", async () => {
   await using lab = await NodeLab.create()
   const pod = await lab.addPod()
   const limit = Number(readFileSync("/proc/sys/net/ipv4/neigh/default/gc_thresh3", "utf8")) // the first namespace alone has it

@@ -145,7 +145,7 @@ test("what the Go plugins have attached is shown as well", async () => {
   ])
 })
 
-test("a person gets a table that fits, with words for what colours say", async () => {
+test("a person gets a table that fits, with words for what colors say", async () => {
   await using lab = await NodeLab.create()
   await lab.losePod(await lab.addPod())
   const run = async (columns: number, env: Record<string, string> = {}) => {

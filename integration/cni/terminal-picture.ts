@@ -3,7 +3,7 @@ const CHARACTER = 7.3
 const LINE = 17
 const MARGIN = 14
 
-/** The colours of SGR parameters that the tool uses, on a dark ground. */
+/** The colors of SGR parameters that the tool uses, on a dark ground. */
 const colours: Readonly<Record<string, string>> = {
   "1": 'font-weight="700"',
   "2": 'opacity="0.7"',

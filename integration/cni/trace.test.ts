@@ -200,7 +200,7 @@ const ways: readonly {
     name: "nowhere: the bridge was deleted",
     to: "192.0.2.1:80",
     arrives: false,
-    says: /^from 10\.85\.0\.2 .*bridge "cni0" is not there/s,
+    says: /^from 10\.85\.0\.2 .*bridge "cni0" does not exist/s,
     seed: ({ host }) => host.exec("ip", ["link", "delete", "cni0"]),
   },
   {

@@ -101,7 +101,7 @@ export class FreshNode implements AsyncDisposable {
     return sharedPaths.test(path) ? path : this.#directory.join("node", path)
   }
 
-  /** What lies in a directory of the node, without the installer's own. */
+  /** What is in a directory of the node, without the installer's own. */
   async list(path: string): Promise<string[]> {
     return (await readdir(this.at(path))).filter((name) => !name.startsWith(".")).sort()
   }

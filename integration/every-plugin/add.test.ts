@@ -72,7 +72,7 @@ testPlugins(
   "#11 $plugin with $request: the result has the MACs and MTUs that the kernel has",
   async ({ plugin, keys }) => {
     await using stage = await Stage.create(plugin)
-    await (await stage.attach()).attachment.add() // a neighbour
+    await (await stage.attach()).attachment.add() // a neighbor
     const { pod, attachment } = await stage.attach({ keys })
     const { interfaces } = await attachment.add()
     for (const { name, mac, mtu, sandbox } of interfaces) {
@@ -82,7 +82,7 @@ testPlugins(
   },
 )
 
-test("#8 tuning: CNI_IFNAME is tuned and no other interface, and a name that is not there is an error", async () => {
+test("#8 tuning: CNI_IFNAME is tuned and no other interface, and a name that does not exist is an error", async () => {
   await using stage = await Stage.create("tuning")
   const first = await stage.attach({ ifName: "net1" })
   const second = await stage.attach({ pod: first.pod, ifName: "net2" })

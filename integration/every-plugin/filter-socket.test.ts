@@ -102,7 +102,7 @@ testPlugins(
   },
 )
 
-test("bridge: DEL lists the tables, and asks about none that is not there", async () => {
+test("bridge: DEL lists the tables, and asks about no absent one", async () => {
   await using stage = await Stage.create("bridge")
   const keys = { ipMasq: true }
   await (await stage.attach({ keys })).attachment.add()

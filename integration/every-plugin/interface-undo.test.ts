@@ -26,7 +26,7 @@ function commonBreakages({ network, everything, dualStack, gateway }: InterfaceP
       everyAdd: false,
     },
     {
-      step: "the IPAM plugin is not there",
+      step: "the IPAM plugin does not exist",
       keys: { ipam: { type: "no-such-plugin" } },
       code: 999,
       says: 'failed to find plugin "no-such-plugin"',

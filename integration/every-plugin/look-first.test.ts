@@ -33,7 +33,7 @@ const uplink = { master: "uplink" }
 const missing: readonly Missing[] = [
   {
     plugin: "macvlan",
-    what: "the master is not there",
+    what: "the master does not exist",
     keys: { master: "up9" },
     mended: uplink,
     says: 'Cannot find the master interface "up9"',
@@ -47,7 +47,7 @@ const missing: readonly Missing[] = [
   },
   {
     plugin: "ipvlan",
-    what: "the master is not there",
+    what: "the master does not exist",
     keys: { master: "up9" },
     mended: uplink,
     says: 'Cannot find the master interface "up9"',
@@ -69,7 +69,7 @@ const missing: readonly Missing[] = [
   },
   {
     plugin: "host-device",
-    what: "the device is not there",
+    what: "the device does not exist",
     keys: { device: "dev9" },
     mended: { device: "dev8080" },
     says: 'Cannot find the device "dev9"',
@@ -92,7 +92,7 @@ const missing: readonly Missing[] = [
   },
   {
     plugin: "tap",
-    what: "the bridge in the container is not there",
+    what: "the bridge in the container does not exist",
     keys: { bridge: "br9" },
     mended: { bridge: "" },
     says: 'Cannot find the bridge "br9"',

@@ -90,7 +90,7 @@ const inabilities: {
   })),
   ...[...pluginsAs("interface"), "host-local"].map((plugin) => ({
     plugin,
-    what: "the file that resolvConf names is not there",
+    what: "the file that resolvConf names does not exist",
     keys: { ipam: { ...tiny.ipam, ranges: [[{ subnet: "10.22.0.0/24" }]], resolvConf: "/run/cni/resolv.conf" } },
     before: ({ host }: Stage) => host.exec("touch", ["/run/cni/resolv.conf"]),
     cause: ({ host }: Stage) => host.exec("rm", ["/run/cni/resolv.conf"]),

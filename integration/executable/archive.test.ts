@@ -168,7 +168,7 @@ test("unpacked on a system without glibc, it attaches a container, which reaches
   expect(await readdir(alpine.join("var/lib/cni/networks/lab"))).not.toContain("10.22.0.2")
 })
 
-/** What others put in the place of a plugin of ours. */
+/** What others put in place of one of this suite's plugins. */
 const theirs = "#!/bin/sh\necho theirs\n"
 
 /** How other installers replace a file, run in a directory where `theirs/bridge` and `bin` are. */

@@ -118,7 +118,7 @@ test("all files are of one suite: each has the same build id, however it starts"
   expect(new Set(ids.map((id) => id.toString("hex"))).size).toBe(1)
 })
 
-test("what lies in the working directory is neither read nor run [S35]", async () => {
+test("what is in the working directory is neither read nor run [S35]", async () => {
   await using directory = await TemporaryDirectory.create()
   const trap = 'require("fs").writeFileSync("ran", "")'
   for (const file of ["trap.ts", "entries/bridge.js", "entries/bridge.ts"]) await Bun.write(directory.join(file), trap)

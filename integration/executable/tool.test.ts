@@ -85,7 +85,7 @@ describe("the native executable says what the sources say on Bun:", () => {
     }
   })
 
-  test("what is not understood, and what is not there", async () => {
+  test("unknown commands, and names that do not exist", async () => {
     for (const words of [
       ["pss"],
       ["ps", "--jso"],

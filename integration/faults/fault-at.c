@@ -1,19 +1,19 @@
 /*
- * fault-at LOG FAULT[,FAULT] PROGRAM ...: runs a program and has some of its system calls fail, or answers of netlink changed.
- * x86-64. LOG gets a line for each fault that came to pass; for the fault "list" one for each call: its number, the how-manieth
- * of this number it is, what it is about, and a path or the type of a message. Exits as the program does.
+ * fault-at LOG FAULT[,FAULT] PROGRAM ...: runs a program and has some of its system calls fail, or answers of netlink
+ * changed. x86-64. LOG gets a line for each fault that happened; for the fault "list", one for each call: its number,
+ * its count for this number, its subject, and a path or the type of a message. Exits as the program does.
  *
  *   fail:NR:K:E     the K-th call of number NR is not done and fails with error E; close(2) is done, as the kernel has it
  *   always:NR:K:E   and all later ones of this number too, but for those on stdin, stdout and stderr
  *   disk:NR:K:E     and from then on all calls by which files grow or are made: the disk is full
  *   then:J:E        after another fault, the J-th call that changes something fails with E
  *
- * and of netlink, K being the how-manieth sendto(2) or recvfrom(2) (without MSG_PEEK):
+ * and of netlink, K being the number of the sendto(2) or recvfrom(2) (without MSG_PEEK):
  *
  *   refuse:44:K:E   the kernel does not do this request, and answers with error E
  *   lie:44:K:E      it does, and answers with E
  *   lose:44:K       it does, and the answer is lost: ENOBUFS, as when the kernel has no memory for it
- *   never:44:K      it gets none and does not answer: EAGAIN for who does not wait, else the wait is for ever
+ *   never:44:K      it gets none and does not answer: EAGAIN for a caller that does not wait, else the wait does not end
  *   changed:45:K    the answer is one of a list that changed in the meantime (NLM_F_DUMP_INTR); changing: this and all later ones
  *   short:45:K      half of the answer, cut within a message; twice: it comes again; stray: one with another sequence number comes first
  */
@@ -129,7 +129,7 @@ static const char *sort_of(const registers *regs) {
     return moves && fd < 3 ? "standard" : "-";
 }
 
-/* At the beginning of a call: which fault it meets, if any. `nth` is the how-manieth of its number it is. */
+/* At the beginning of a call: returns the fault that this call meets, if any. `nth` counts the calls of this number. */
 static struct fault *meets(const registers *regs, long nth) {
     struct fault *met = NULL;
     changes += any_fired && changes_something(regs);

@@ -52,7 +52,7 @@ const flooded = [...pluginsAs("interface", "delegating", "device"), ...pluginsAs
 for (const plugin of isLong ? flooded : ["bridge", "macvlan", "sbr"]) {
   testPlugin(
     plugin,
-    `${plugin}: a container that floods netlink harms itself alone: each call on it is answered, and the neighbours' succeed`,
+    `${plugin}: a container that floods netlink harms itself alone: each call on it is answered, and the neighbors' succeed`,
     async () => {
       await using stage = await Stage.create(plugin)
       await using directory = await TemporaryDirectory.create()
@@ -77,7 +77,7 @@ for (const plugin of isLong ? flooded : ["bridge", "macvlan", "sbr"]) {
         await call(wild.attachment.check(added))
         await succeed(call(wild.attachment.run("DEL")))
         await call(wild.attachment.run("ADD"))
-        // GC of all that is not there, in a host that has the wild one as well
+        // GC of all that does not exist, in a host that has the wild one as well
         const valid = [{ containerID: wild.pod.name, ifname: "eth0" }]
         const stale = await stage.attach()
         await stale.attachment.add()

@@ -128,7 +128,8 @@ function wrongAnswer({ exitCode, stdout, stderr }: Output, { call, errno }: Poin
   }
   const { code, msg, details = "" } = error
   const text = `${msg}; ${details}`
-  if (!codes.includes(Number(code)) || typeof msg !== "string" || msg === "") return `no error of ours: ${quoted}`
+  if (!codes.includes(Number(code)) || typeof msg !== "string" || msg === "")
+    return `not an error of this suite: ${quoted}`
   if (/\.ts:\d+/.test(text)) return `an unexpected error: ${quoted}`
   const isNamed = errno === undefined || text.includes(errno) || /^Cannot run the plugin:|not enough memory/.test(text)
   if (!isNamed) return `it does not name ${errno}: ${quoted}`

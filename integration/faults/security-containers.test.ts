@@ -253,7 +253,7 @@ test("with thousands of connections of a container in the host's table DEL of an
   expect(await flows("dport=5353 ")).toBe(0)
   expect(await flows("dst=10.22.0.1 ")).toBeGreaterThanOrEqual(count * 0.9)
   await tellFigure({
-    what: "connections of a neighbour that stay when a mapping's are forgotten",
+    what: "connections of a neighbor that stay when a mapping's are forgotten",
     tried: count,
     held: count,
   })

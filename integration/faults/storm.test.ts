@@ -66,7 +66,7 @@ async function run(storm: Storm, count: number, scene?: Scene, sabotages?: Map<s
 
 /**
  * What may differ at the end: the pools' cursors and index, new devices in the place of lost ones; of the saboteurs,
- * rule sets that are not there, or are made anew in another order, tables of iptables with nothing in them, and their
+ * rule sets that do not exist, or are re-created in another order, tables of iptables with nothing in them, and their
  * nonsense, which is left alone.
  */
 function isExpected({ section, sign, line }: Change, before: Snapshot): boolean {

@@ -36,7 +36,7 @@ export function testEach(name: string, run: (lab: FirewallLab) => Promise<void>,
   testEachBackend(FirewallLab.create, name, run, timeoutMs)
 }
 
-/** Bridges with containers on a host whose neighbour knows the way to them. */
+/** Bridges with containers on a host whose neighbor knows the way to them. */
 export class FirewallLab extends RuleLab {
   static async create(backend: RuleBackend = ruleBackends[0]): Promise<FirewallLab> {
     const lab = new FirewallLab(await RuleLab.connected(backend))

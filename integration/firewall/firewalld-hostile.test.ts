@@ -92,7 +92,7 @@ test("firewalld that dies while it is asked: ADD fails and leaves nothing, DEL e
   expect(add).toMatchObject({ exitCode: 1 })
   expect(del).toMatchObject({ exitCode: 0 })
   await expectNothing(lab)
-  // What it has left in the kernel is replaced when it is started anew.
+  // What it has left in the kernel is replaced when it is started again.
   await runFirewalld(lab.host)
   await succeed(fresh.allow())
   await expectAnswer(fresh.namespace, outside.ip)

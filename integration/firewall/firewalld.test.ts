@@ -142,7 +142,7 @@ test("a late DEL leaves the address to the container that has it by then", async
   expect(await sourcesIn(lab.host)).toEqual([`${pod.ip}/32`, `${pod.ip6}/128`])
 })
 
-test("backend firewalld without firewalld is refused, by STATUS too, and a zone that is not there; then nothing stays", async () => {
+test("backend firewalld without firewalld is refused, by STATUS too, and a zone that does not exist; then nothing stays", async () => {
   await using lab = await FirewallLab.create()
   const pod = await lab.connectPod({ firewall: { backend: "firewalld" } })
   expect((await fail(pod.allow())).msg).toContain("Cannot use firewalld")

@@ -45,7 +45,7 @@ async function labWith(kind: (typeof droppers)[number]): Promise<FirewallLab> {
 
 for (const kind of droppers) {
   describe(`nftables, on a host where iptables (${kind}) drops what it forwards`, () => {
-    test("a container gets out with firewall, and not without; its neighbour answers; nothing else comes in", async () => {
+    test("a container gets out with firewall, and not without; its neighbor answers; nothing else comes in", async () => {
       await using lab = await labWith(kind)
       await lab.passBridgedPackets(true)
       await dropForwarded(lab)
@@ -100,7 +100,7 @@ for (const kind of droppers) {
         expect(await pingOnce(lab.outside, pod.ip)).toBe(false)
       })
 
-    test("the rule goes with the last container, also where docker has come in the meantime, and with GC; nothing of ours stays", async () => {
+    test("the rule goes with the last container, also where docker has come in the meantime, and with GC; nothing of this suite stays", async () => {
       await using lab = await labWith(kind)
       const pods = [await lab.addPod(), await lab.addPod({ network: 2 })]
       await startDocker(lab)

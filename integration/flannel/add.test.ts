@@ -131,7 +131,7 @@ test.each<[string, SubnetKeys, object, number, string]>([
   ["the delegate has a name", {}, { delegate: { Name: "x" } }, 7, 'Cannot use "delegate.name": it is set by flannel'],
   ["the delegate has an ipam", {}, { delegate: { ipam: {} } }, 7, 'Cannot use "delegate.ipam": it is set by flannel'],
   ["the delegate is flannel", {}, { delegate: { type: "flannel" } }, 7, 'Cannot delegate to "flannel"'],
-  ["the delegate is not there", {}, { delegate: { type: "absent" } }, 999, 'failed to find plugin "absent"'],
+  ["the delegate does not exist", {}, { delegate: { type: "absent" } }, 999, 'failed to find plugin "absent"'],
   ["the delegate refuses", {}, { delegate: { type: "bridge", mtu: 67 } }, 7, 'Cannot use "mtu"'],
   ["there is no place to keep it", {}, { dataDir: "/dev/null/flannel" }, 5, '"/dev/null/flannel'],
 ])(

@@ -49,7 +49,7 @@ test("the device goes into the container as its interface, with addresses and ro
   expect(await net.describe()).toEqual(asBefore)
 })
 
-test("neighbours learn at once who has an address now, of both families", async () => {
+test("neighbors learn at once who has an address now, of both families", async () => {
   await using net = await DeviceHost.create()
   for (const address of addresses) {
     const stale = ["lladdr", "0a:00:00:00:00:99", "dev", "port0", "nud", "stale"]
@@ -61,7 +61,7 @@ test("neighbours learn at once who has an address now, of both families", async 
     const entries = await net.lan.json<{ dst: string; lladdr: string }[]>("ip", ["-j", "neigh", "show", "dev", "port0"])
     return addresses.map((address) => entries.find(({ dst }) => dst === address)?.lladdr)
   }
-  await waitFor(async () => (await known()).every((mac) => mac === device.mac), "the neighbours' tables to change")
+  await waitFor(async () => (await known()).every((mac) => mac === device.mac), "the neighbors' tables to change")
 })
 
 const pci = "/sys/bus/pci/devices/0000:03:00.0"

@@ -243,7 +243,7 @@ group("a failed ADD leaves everything as it was", () => {
   const route = { routes: [{ dst: "203.0.113.0/24", gw: "198.51.100.1" }] }
   test.each<[string, object, string, boolean, (net: DeviceHost, pod: ContainerNamespace) => Promise<unknown>]>([
     ["no device is named", { device: undefined }, 'specify either "device", "hwaddr", "kernelpath" or', true, nothing],
-    ["the device is not there", { device: "ens9" }, 'Cannot find the device "ens9"', true, nothing],
+    ["the device does not exist", { device: "ens9" }, 'Cannot find the device "ens9"', true, nothing],
     ["no device has the MAC", { device: "", hwaddr: "0a:00:00:00:00:09" }, "Cannot find the device", true, nothing],
     ["nothing is there on the bus", { device: "", pciBusID: "0000:99:00.0" }, "Cannot find the device", true, nothing],
     ["the device is lo", { device: "lo" }, 'Cannot take the device "lo": it is the loopback', true, nothing],

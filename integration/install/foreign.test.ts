@@ -49,7 +49,7 @@ function startAll(bin: string) {
 
 describe.each(["idle", "running"])("over plugins that are %s, another installer's portmap", (state) => {
   test.each(Object.entries(installers))(
-    "by %s changes no other name, and the tool says whose it is",
+    "by %s changes no other name, and the tool names its owner",
     async (_, command) => {
       await using place = await makePlace()
       await using running = state === "running" ? startAll(place.join("bin")) : undefined

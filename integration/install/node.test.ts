@@ -140,7 +140,7 @@ test("one rollback takes back one installation: what it did not change stays, an
   expect(await readdir(suites.bin)).toEqual([".cni-install"])
 }, 120_000)
 
-test("a directory for the tool that is not there is told before plugins are installed", async () => {
+test("a directory for the tool that does not exist is told before plugins are installed", async () => {
   await using node = await makeNode(network)
   const { exitCode, stderr } = await node.install("--tool-dir", join(node.bin, "none"))
   expect([exitCode, stderr]).toEqual([1, expect.stringContaining("there is no such directory")])

@@ -75,14 +75,14 @@ for (const [mode, flag, keys, neighbour] of modes) {
 
 testWith(
   ["ipvlan", "dummy"],
-  "neighbours are told at once who has an address of ipvlan now, of both families",
+  "neighbors are told at once who has an address of ipvlan now, of both families",
   async () => {
     await using net = await LanHost.create()
     await net.host.exec("ip", ["link", "add", "wire0", "up", "type", "dummy"])
     await using recording = await record(net.host, "wire0")
     const { attachment } = await net.attach({ type, master: "wire0" })
     const mac = (await attachment.add()).interfaces[0]?.mac?.replaceAll(":", "")
-    // ARP for its own address, 192.0.2.100; a neighbour advertisement, 136, of 2001:db8:2::100
+    // ARP for its own address, 192.0.2.100; a neighbor advertisement, 136, of 2001:db8:2::100
     const gratuitous = `ffffffffffff${mac}08060001080006040001${mac}c0000264000000000000c0000264`
     const unsolicited = new RegExp(`^333300000001${mac}86dd.{12}3aff.{64}8800.{12}20010db8000200000000000000000100`)
     await waitFor(async () => recording.frames.includes(gratuitous), "the gratuitous ARP")
@@ -179,7 +179,7 @@ testWith(["ipvlan", "macvlan"], "an ADD of ipvlan that fails leaves nothing, and
 })
 
 test.each<[string, object, string]>([
-  ["the master is not there", { master: "up9" }, 'Cannot find the master interface "up9"'],
+  ["the master does not exist", { master: "up9" }, 'Cannot find the master interface "up9"'],
   ["there is no default route", { master: undefined }, "there is no default route"],
   ["the mode is unknown", { mode: "bridge" }, 'Cannot use "mode"'],
   ["the flag is unknown", { flag: "l2" }, 'Cannot use "flag"'],

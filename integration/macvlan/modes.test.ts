@@ -22,7 +22,7 @@ test.each([
   ["private", { mode: "private" }, []],
   ["vepa", { mode: "vepa" }, []],
 ])(
-  "mode %s by %j: the network is reached, and of the neighbour on the same master %j",
+  "mode %s by %j: the network is reached, and of the neighbor on the same master %j",
   async (mode, keys, neighbour) => {
     await using net = await LanHost.create()
     const [a, b] = [await net.attach(keys), await net.attach(keys)]
@@ -37,7 +37,7 @@ test.each([
   },
 )
 
-test("mode vepa: a switch that sends frames back by the port that they came from makes neighbours of them", async () => {
+test("mode vepa: a switch that sends frames back by the port that they came from makes neighbors of them", async () => {
   await using net = await LanHost.create()
   await net.lan.exec("ip", ["link", "add", "switch", "type", "bridge"])
   await net.lan.exec("ip", ["link", "set", "port0", "master", "switch"])
@@ -64,7 +64,7 @@ test("mode passthru: one container has the master, with its MAC, to itself; the 
   await (await net.attach({ mode: "bridge" })).attachment.add()
 })
 
-test("neighbours learn at once who has an address now, of both families", async () => {
+test("neighbors learn at once who has an address now, of both families", async () => {
   await using net = await LanHost.create()
   const { attachment } = await net.attach()
   const { interfaces } = await attachment.add()
@@ -94,6 +94,6 @@ test("neighbours learn at once who has an address now, of both families", async 
   const mac = (await next.attachment.add()).interfaces[0]?.mac
   await waitFor(
     async () => (await stale()).every((line) => line.endsWith(` ${mac}`)),
-    "the neighbours' tables to change",
+    "the neighbors' tables to change",
   )
 })

@@ -91,7 +91,7 @@ describe("CHECK", () => {
 
 describe("a failed ADD leaves nothing", () => {
   test.each<[string, object, string, boolean, (net: LanHost, pod: ContainerNamespace) => Promise<unknown>]>([
-    ["the master is not there", { master: "up9" }, 'Cannot find the master interface "up9"', true, nothing],
+    ["the master does not exist", { master: "up9" }, 'Cannot find the master interface "up9"', true, nothing],
     ["there is no default route", { master: undefined }, "there is no default route", true, nothing],
     ["the mode is unknown", { mode: "l2" }, 'Cannot use "mode"', true, nothing],
     ["the MTU is larger than the master's", { mtu: 9000 }, "invalid MTU 9000", true, nothing],

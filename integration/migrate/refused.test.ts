@@ -118,7 +118,7 @@ test("rules of a container that is gone are removed by the way back, and the res
   expectUnchanged(before, await lab.snapshot(), (change) => isAllocationTrace(change) || isEmptyChain(change))
 })
 
-test("the way back is refused while a listener would make rules again, and where no other plugins are kept", async () => {
+test("the way back is refused while a listener would restore rules, and where no other plugins are kept", async () => {
   await using lab = await MigrateLab.create()
   await lab.report(["--apply"])
   await lab.add(1)
@@ -128,7 +128,7 @@ test("the way back is refused while a listener would make rules again, and where
     const { exitCode, stdout } = await lab.migrate(["--back", "--json"])
     expect([exitCode, JSON.parse(stdout).msg]).toEqual([
       1,
-      "Cannot go back: the listener of cni reconcile would make rules again",
+      "Cannot go back: the listener of cni reconcile would restore rules",
     ])
   }
   expectUnchanged(before, await lab.snapshot(), ({ line }) => /^\/run\/cni\/(deletions|reconcile)/.test(line))

@@ -28,7 +28,7 @@ async function arrivals(lab: PortmapLab, { namespace }: MappedPod, source: strin
     ])
   await namespace.exec("ip", ["address", "replace", `${source}/32`, "dev", "eth0"])
   const own = /inet (10\.22\.[\d.]+)/.exec((await namespace.exec("ip", ["addr", "show", "eth0"])).stdout)?.[1] ?? ""
-  await send(own) // so that the neighbour is known, and nothing is held back
+  await send(own) // so that the neighbor is known, and nothing is held back
   const before = await count()
   await send(source)
   await send(own)

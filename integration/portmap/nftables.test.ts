@@ -248,7 +248,7 @@ test("#45 first ADDs and last DELs of eight containers at once end in all, and i
   }
 })
 
-test("of eight containers that want one port at once one gets it, and the others hear whom it belongs to", async () => {
+test("of eight containers that request one port at once one gets it, and the others are told its owner", async () => {
   await using lab = await createLab()
   const pods: MappedPod[] = []
   for (let n = 0; n < 8; n++) pods.push(await lab.addPod())

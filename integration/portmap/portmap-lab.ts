@@ -29,7 +29,7 @@ export function testEach(name: string, run: (lab: PortmapLab) => Promise<void>):
   testEachBackend(PortmapLab.create, name, run)
 }
 
-/** Containers on a host whose neighbour knows no way to them. */
+/** Containers on a host whose neighbor knows no way to them. */
 export class PortmapLab extends RuleLab {
   static async create(backend: RuleBackend): Promise<PortmapLab> {
     return new PortmapLab(await RuleLab.connected(backend))

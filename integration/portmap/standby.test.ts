@@ -124,7 +124,7 @@ testEach("a UDP flow stays with the first one, and goes on to the other when the
   await succeed(second.map(mappingsTo(other.port)))
   await flow.answeredBy(peer.port)
   const { stdout } = await lab.host.exec("nft", ["list", "counter", "ip", "watch", "begun"])
-  expect(stdout).toContain("packets 0 ") // the kernel was not made to judge it anew
+  expect(stdout).toContain("packets 0 ") // the kernel was not made to judge it again
   await succeed(first.unmap())
   await flow.answeredBy(other.port)
 })

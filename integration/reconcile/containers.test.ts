@@ -51,7 +51,7 @@ ADD) exec ${process.execPath} -e 'console.log(JSON.stringify(JSON.parse(await Bu
 esac
 `
 
-test("a plugin of another suite is not asked to restore, also under a name of ours, and is named [S124]", async () => {
+test("a plugin of another suite is not asked to restore, also under one of this suite's names, and is named [S124]", async () => {
   const plugins = [podsNetwork.plugins[0] as object, { type: "portmap" }, { type: "strange" }]
   await using lab = await ReconcileLab.create({ ...podsNetwork, plugins })
   const log = lab.node.directory.join("log")

@@ -27,7 +27,7 @@ test.each(some([...sabotages, ...firewalls], 8))(
   },
 )
 
-test("beside a container of the reference plugins the dry run names nothing of ours that is whole", async () => {
+test("beside a container of the reference plugins the dry run names no intact object of this suite", async () => {
   await using lab = await ReconcileLab.create({ ...withFirewall({}), cniVersion: "1.0.0" })
   await chooseIptables(lab.host, "nf_tables")
   const { binDir } = lab.node

@@ -1,4 +1,4 @@
-/** What lies in containers: `cni reconcile --containers` makes it again, and without the flag it is not touched. */
+/** What is in containers: `cni reconcile --containers` makes it again, and without the flag it is not touched. */
 import { expect, test } from "bun:test"
 import { podsNetwork } from "../cni/node-lab.ts"
 import { type ContainerNamespace, testWith } from "../lab/mod.ts"

@@ -41,7 +41,7 @@ class Meeting implements AsyncDisposable {
 
   /**
    * Runs a listener under a program, loses the rules when it listens, and ends it when they are there again, or, where
-   * a call fails for good (`mayLose`), when it says what it could not make again. Returns what it said.
+   * a call fails permanently (`mayLose`), when it says what it could not restore. Returns what it said.
    */
   async meet(under: readonly string[], mayLose = false): Promise<{ said: string; hasEnded: boolean }> {
     await using listener = await RunningListener.startUnder(this.lab.node, under)
@@ -99,7 +99,7 @@ test(
 
 /** A line that says why it ended. */
 const WHY_ENDED = /^(cni reconcile: (?!listening|restored|cannot restore)|Cannot |SyscallError: )/m
-/** What fails for good is not told again and again. */
+/** What fails permanently is reported once. */
 const FEW_LINES = 30
 
 /** What fails for a request of netlink as well as for a disk, but for what never ends. */

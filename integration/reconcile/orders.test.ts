@@ -26,13 +26,13 @@ type Way = (typeof ways)[number]
 /** A program that has rules of its own on the node. */
 interface Neighbour {
   readonly name: string
-  /** Starts it, or starts it again, or has it read its rules anew. */
+  /** Starts it, or starts it again, or has it read its rules again. */
   start(lab: NodeLab): Promise<unknown>
   /** What pods that are attached while it runs lack. */
   readonly before: Lost
   /**
    * What pods have lost after it was started behind them: those of this suite until `cni reconcile`, those of the
-   * reference plugins for good.
+   * reference plugins permanently.
    */
   readonly after: Lost
 }

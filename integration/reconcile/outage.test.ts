@@ -68,7 +68,7 @@ test(
 
 const zoned = { ...podsNetwork, plugins: [...podsNetwork.plugins, { type: "firewall", backend: "firewalld" }] }
 
-test("a firewalld that leaves iptables alone is heard of by D-Bus: when it has reloaded, and when it was started anew", async () => {
+test("a firewalld that leaves iptables alone is heard of by D-Bus: when it has reloaded, and when it was started again", async () => {
   await using lab = await ReconcileLab.create(zoned)
   await startBus(lab.host)
   await lab.host.exec("sh", ["-c", "echo FlushAllOnReload=no > /etc/firewalld/firewalld.conf"])

@@ -41,7 +41,7 @@ test("skopeo finds an image for each machine in one index, and every blob as it 
   }
 })
 
-test("an image has the plugins, the tool, the agent and the licences, of root, and no shell", async () => {
+test("an image has the plugins, the tool, the agent and the licenses, of root, and no shell", async () => {
   const { Layers } = JSON.parse(await skopeo("inspect", `oci-archive:${image}:${name}`))
   await mustRun(["tar", "--extract", "--file", image, "--directory", directory.path])
   expect(Layers.length).toBe(1)

@@ -103,7 +103,7 @@ test("the provenance is in-toto's statement about each file, and names no commit
   expect(changed).toEqual({ name: "source", uri: "file:.", annotations: { changedSince: commit } })
 })
 
-test("SPDX has each component of the bill in CycloneDX, with its version, hash, licence and URL", () => {
+test("SPDX has each component of the bill in CycloneDX, with its version, hash, license and URL", () => {
   const component = {
     "bom-ref": "@a/b",
     name: "@a/b",

@@ -43,7 +43,7 @@ test("a sysctl is read, written and read again; one after it is read once more, 
   expect(opened("arp_filter")).toEqual(["RDONLY", "RDONLY", "WRONLY", "RDONLY"])
 })
 
-test("a smaller MTU is the container's alone where the host's end is a port: bridge, host and neighbours keep theirs", async () => {
+test("a smaller MTU is the container's alone where the host's end is a port: bridge, host and neighbors keep theirs", async () => {
   await using chain = await TuningChain.create({ mtu: 1400 })
   const { host, port } = chain
   const [before, bridge] = [await linkOf(host, port), await linkOf(host, "br-lab")]

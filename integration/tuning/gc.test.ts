@@ -17,7 +17,7 @@ test("GC removes the backups of attachments that are gone, and those of other ne
   expect(await chain.link()).toEqual(tuned)
 })
 
-test("GC leaves what upstream wrote: it does not say whose it is", async () => {
+test("GC leaves what upstream wrote: it does not name the owner", async () => {
   await using chain = await TuningChain.create({ mtu: 1400, cniVersion: "1.0.0" })
   await chain.tuning.run("ADD", {}, { bin: "/usr/lib/cni/tuning" })
   const keys = { cniVersion: "1.1.0", "cni.dev/valid-attachments": [], prevResult: undefined }

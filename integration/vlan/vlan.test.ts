@@ -69,7 +69,7 @@ testWith(
     await using recording = await record(net.host, "wire0")
     const { attachment } = await net.attach({ ...tagged, master: "wire0", protocol: "802.1ad", vlanId: 4094 })
     const mac = (await attachment.add()).interfaces[0]?.mac?.replaceAll(":", "")
-    // 88a8 0ffe: 802.1ad, 4094; ARP for its own address, 198.51.100.7; a neighbour advertisement, 136
+    // 88a8 0ffe: 802.1ad, 4094; ARP for its own address, 198.51.100.7; a neighbor advertisement, 136
     const gratuitous = `ffffffffffff${mac}88a80ffe08060001080006040001${mac}c6336407000000000000c6336407`
     const unsolicited = new RegExp(
       `^333300000001${mac}88a80ffe86dd.{12}3aff.{64}8800.{12}20010db8000500000000000000000007`,
@@ -166,7 +166,7 @@ testWith(["vlan"], "an ADD of vlan on a master that cannot have VLANs says so", 
 })
 
 test.each<[string, number, object, string, (net: LanHost) => Promise<unknown>]>([
-  ["the master is not there", 7, { master: "up9" }, 'Cannot find the master interface "up9"', async () => {}],
+  ["the master does not exist", 7, { master: "up9" }, 'Cannot find the master interface "up9"', async () => {}],
   ["there is no master", 7, { master: "" }, 'with vlan: no "master"', async () => {}],
   ["there is no IPAM plugin", 7, { ipam: {} }, 'with vlan: no "ipam.type"', async () => {}],
   [

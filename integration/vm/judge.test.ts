@@ -62,7 +62,7 @@ test("a machine in which nothing passed has failed", () => {
   expect(failuresOf({}, {}, [[], []])).toEqual(["no test passed"])
 })
 
-test("a test may be left out for want of what the kernel is known to lack, and for nothing else", () => {
+test("a test may be left out for lack of what the kernel is known to lack, and for nothing else", () => {
   const expected = { title: "a masquerade (needs nf_tables)", missing: ["nf_tables"] }
   const unexpected = { title: "a VLAN (needs vlan)", missing: ["vlan"] }
   const outcomes = [

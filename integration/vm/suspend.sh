@@ -22,6 +22,6 @@ echo 12 >/sys/module/suspend/parameters/pm_test_delay
 echo "suspended at $(cat /proc/uptime)"
 echo mem >/sys/power/state
 echo "resumed at $(cat /proc/uptime)"
-sleep 4 # less than half of the lease: what happens by then is not for want of a renewal
+sleep 4 # less than half of the lease: what happens by then is not for lack of a renewal
 cat /run/daemon
 poweroff -f

@@ -108,7 +108,7 @@ testWith(
   },
 )
 
-testWith(["vrf"], "the kernel's own routes that the earlier plugin has deleted are not made anew", async () => {
+testWith(["vrf"], "the kernel's own routes that the earlier plugin has deleted are not created again", async () => {
   await using host = await HostNamespace.create()
   const pod = await host.addContainer()
   const ranges = [[{ subnet: "10.22.0.0/24" }], [{ subnet: "fd00:22::/64" }]]

@@ -92,7 +92,7 @@ export const hostLocalKeyDocs: readonly KeyDoc[] = [
     paths: ["ipam.ranges[][].gateway"],
     type: "address",
     default: "the subnet's second",
-    meaning: "never handed out; need not be in the subnet",
+    meaning: "never assigned; may lie outside the subnet",
   },
   {
     keys: "`rangesFile`",

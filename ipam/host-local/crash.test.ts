@@ -241,7 +241,7 @@ function perform(store: TemporaryStore, model: Model, step: Step): void {
       for (const address of store.addresses()) {
         if (readFileSync(store.path(address), "latin1").trim() === `${name}\r\neth0`) unlinkSync(store.path(address))
       }
-      // It does not see an empty file, of which our record may know whose it is.
+      // It does not see an empty file, whose owner our record may know.
       if (!model.unsure.has(name)) model.gone(name)
       return
     case "rm":

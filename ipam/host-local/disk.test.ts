@@ -26,7 +26,7 @@ describe("the bitmap on the disk", () => {
     expect(readBytes(store, page)).toEqual([0, 0, 0x20])
   })
 
-  test("is written anew from the reservations, and pages of which none is left are removed", () => {
+  test("is written again from the reservations, and pages of which none is left are removed", () => {
     using store = new TemporaryStore(ranges)
     store.add("a")
     writeFileSync(store.path(".index/used-4-ffff"), "x")

@@ -78,11 +78,11 @@ describe("the index", () => {
     expect(files).toHaveLength(4) // the seal, a page of each family, a file of records
     for (const name of files) expect([name, modeOf(`.index/${name}`)]).toEqual([name, 0o600])
     rmSync(store.path(".index"), { recursive: true })
-    store.del("a") // by which it is made anew
+    store.del("a") // by which it is created again
     expect(modeOf(".index")).toBe(0o700)
   })
 
-  test("is made anew in another boot, once", () => {
+  test("is created again in another boot, once", () => {
     using store = new TemporaryStore(small)
     store.add("a")
     const listings = () => recording.calls.filter(([name]) => name === "readDirectory").length

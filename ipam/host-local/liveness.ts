@@ -23,7 +23,7 @@ export type Liveness = "alive" | "lost" | "dead"
 /**
  * The state of a reservation's owner, as far as it can be proved.
  *
- * - "dead": it was made in an earlier boot, and its namespace is not there either.
+ * - "dead": it was made in an earlier boot, and its namespace does not exist either.
  * - "lost": its namespace is gone from where it was, or it was made in an earlier boot: another container of that name
  *   takes its place. Someone else might still hold the namespace open.
  * - "alive": anything else, also when the files were written after the record was, or when other hosts share the store.

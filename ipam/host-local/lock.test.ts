@@ -65,7 +65,7 @@ test("#45 a lock is ours soon after its holder ends, however it ends", async () 
   await child.exited
 })
 
-test("a lock file that was removed and made anew is locked in its new form", async () => {
+test("a lock file that was removed and created again is locked in its new form", async () => {
   using store = new TemporaryStore(ranges)
   mkdirSync(store.directory, { recursive: true })
   const child = await holder(store.directory)

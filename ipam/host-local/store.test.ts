@@ -332,7 +332,7 @@ describe("what others do to the directory is noticed at once:", () => {
     ["a page of the bitmap", ".index/used-4-1400"],
     ["a file of records", `.index/owners-${(Bun.hash.crc32("a") % 256).toString(16).padStart(2, "0")}`],
     ["the lock", "lock"],
-  ])("%s removed by hand is made anew", (_, name) => {
+  ])("%s removed by hand is created again", (_, name) => {
     using store = new TemporaryStore(small)
     store.add("a")
     store.add("b")
@@ -372,7 +372,7 @@ describe("torn and foreign files", () => {
     expect(store.add("a")).toEqual(["10.0.0.2"])
   })
 
-  test("one full of zero bytes is as good as empty", () => {
+  test("one full of zero bytes is treated as empty", () => {
     using store = new TemporaryStore([{ subnet: "10.0.0.0/30" }])
     write(store, "10.0.0.2", "\0\0\0\0\0\0\0\0")
     expect(store.add("a")).toEqual(["10.0.0.2"])

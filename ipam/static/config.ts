@@ -56,7 +56,7 @@ export const staticKeyDocs: readonly KeyDoc[] = [
     keys: "`addresses[].gateway`",
     paths: ["ipam.addresses[].gateway"],
     type: "address",
-    meaning: "optional; need not be in the subnet",
+    meaning: "optional; may lie outside the subnet",
   },
   {
     keys: "`routes`",

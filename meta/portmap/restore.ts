@@ -96,7 +96,7 @@ function restoreGuard(
   for (const link of open) tell(networks.get(link) ?? "", `guard of route_localnet of "${link}"`)
 }
 
-/** A bridge, or the like, and the network that it leads to. */
+/** A bridge or another link, and the network that it leads to. */
 interface Reached {
   readonly network: Cidr
   readonly link: HostLink

@@ -81,7 +81,7 @@ describe("a backup under upstream's name [S11]", () => {
     expect(readdirSync(directory)).toEqual(["c1_eth0.json"])
   })
 
-  test("goes when it is written anew, and is there again when that is taken back", () => {
+  test("goes when it is written again, and is there again when that is taken back", () => {
     writeAsUpstream('{"mtu": 1500}')
     const file = new BackupFile(directory, owner)
     const earlier = file.read()

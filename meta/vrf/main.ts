@@ -68,7 +68,7 @@ function addToVrf(call: InsideCall, { vrfname = "", table }: VrfConfig): Answere
   return call.answer(prevResult, undo)
 }
 
-/** Everything in the container is as it was when the reverse has run, also when entering was broken off half-way. */
+/** Everything in the container is as it was when the reverse has run, also when entering was broken off halfway. */
 function enter(target: Inside, { link: { index, name }, table }: Vrf, result: Result, undo: Undo): void {
   const needed = addressesOf(result).map(({ ip }) => ip)
   const losable = noteLosable(target.inside, target.link, { table: RT_TABLE_MAIN, needed })

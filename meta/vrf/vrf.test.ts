@@ -46,7 +46,7 @@ function require(present: readonly KernelLink[], table: number | undefined, refu
   return { kernel, undo, found }
 }
 
-describe("a VRF that is not there", () => {
+describe("a VRF that does not exist", () => {
   test("is made up, with the table that is given and its owner's name, and goes when ADD is undone", () => {
     const { kernel, undo, found } = require([], 77)
     expect(found).toMatchObject({ table: 77, link: { name: "red" } })

@@ -80,13 +80,16 @@ test("without a default route there is none to choose; its link may be gone, too
 test.each([
   [false, undefined],
   [true, 'it is looked for in the container: "linkInContainer" says so'],
-])("a master that is not there is code 7; that it is looked for in the container, %p, is told", (isInside, details) => {
-  expect(refusalOf(() => requireParent(hostWith().socket, "eth9", isInside))).toMatchObject({
-    code: 7,
-    message: 'Cannot find the master interface "eth9"',
-    details,
-  })
-})
+])(
+  "a master that does not exist is code 7; that it is looked for in the container, %p, is told",
+  (isInside, details) => {
+    expect(refusalOf(() => requireParent(hostWith().socket, "eth9", isInside))).toMatchObject({
+      code: 7,
+      message: 'Cannot find the master interface "eth9"',
+      details,
+    })
+  },
+)
 
 const result = (...names: string[]) => ({ interfaces: names.map((name) => ({ name })), ips: [], routes: [], dns: {} })
 

@@ -86,7 +86,7 @@ function requireInterface(inside: NetlinkSocket, call: InsideCall, kind: Interfa
   } catch (error) {
     if (!(error instanceof CniError)) throw error
     const name = `${call.network.name}/${call.containerId}/${call.ifName}`
-    const details = `"cni reattach ${name}" makes the interface anew`
+    const details = `"cni reattach ${name}" re-creates the interface`
     throw new CniError(error.code, `Cannot restore "${call.ifName}" in "${call.netns}"`, { cause: error, details })
   }
 }

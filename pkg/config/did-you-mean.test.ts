@@ -8,7 +8,7 @@ test("what was probably meant", () => {
   expect(didYouMean("ipmaqs", known)).toBe("ipMasq")
   expect(didYouMean("mut", known)).toBe("mtu")
   expect(didYouMean("hairpinMode", known)).toBeUndefined()
-  // The nearest of several; two neighbours that are swapped at either end; one letter of a short word, and none of two.
+  // The nearest of several; two neighbors that are swapped at either end; one letter of a short word, and none of two.
   expect(didYouMean("abcdefgx", ["abcdefzz", "abcdefgh"])).toBe("abcdefgh")
   expect(didYouMean("abcdefgx", ["abcdefgh", "abcdefzz"])).toBe("abcdefgh")
   expect([didYouMean("ba", ["ab"]), didYouMean("acb", ["abc"]), didYouMean("cba", ["abc"])]).toEqual([

@@ -66,7 +66,7 @@ export function moveHome(
 }
 
 /**
- * Returns the links that a container created on top of a device: VLANs, macvlans and the like. The kernel leaves them
+ * Returns the links that a container created on top of a device: such as VLANs and macvlans. The kernel leaves them
  * when the device moves to the host, and the container could use the device through them. Excludes the other end of a
  * pair.
  */

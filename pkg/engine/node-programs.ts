@@ -49,7 +49,7 @@ export const startProgram: NonNullable<Engine["startProgram"]> = async (program)
     cancel = () => {
       for (const stream of streams) stream.cancel()
     }
-    child.stdin?.on("error", () => {}) // a program need not read it
+    child.stdin?.on("error", () => {}) // a program may leave it unread
     child.stdin?.end(program.stdin)
     const [exitCode, endSignal] = await exited
     hasEnded = true

@@ -18,7 +18,7 @@ test.each([
   [5, 21, "pkg/b.ts:10"],
   [5, 30, "pkg/b.ts:10"],
   [5, 31, "pkg/b.ts:14"],
-  [6, 1, undefined], // no file of ours
+  [6, 1, undefined], // none of our files
   [7, 1, undefined],
   [8, 1, "pkg/a.ts:9"],
   [9, 1, "pkg/a.ts:10"], // what stands behind another column is no step
@@ -26,7 +26,7 @@ test.each([
   expect(findPosition(table, "two", line, column)).toBe(source)
 })
 
-test("a bundle is found by its whole name, and one that is not there has no source", () => {
+test("a bundle is found by its whole name, and one that does not exist has no source", () => {
   expect(findPosition(table, "one", 1, 1)).toBe("pkg/o.ts:1")
   for (const bundle of ["tw", "", "x", "three"]) expect(findPosition(table, bundle, 1, 1)).toBeUndefined()
 })

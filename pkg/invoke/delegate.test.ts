@@ -103,7 +103,7 @@ describe("a delegate", () => {
     expect(() => pool.delegate[verb]("other")).toThrow(`failed to find plugin "other" in path [${pool.path}]`)
   })
 
-  test("that is not there, or is the caller itself, is named with the key that asks for it", () => {
+  test("that does not exist, or is the caller itself, is named with the key that asks for it", () => {
     using pool = new Pool("")
     const details = (ask: () => void) => refusalOf(ask).details
     expect(details(() => pool.delegate.add("other"))).toContain('"ipam.type" names it')

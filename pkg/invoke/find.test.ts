@@ -39,7 +39,7 @@ describe("requirePlugin", () => {
     expect(() => requirePlugin("null", "/dev")).toThrow("failed to find plugin")
   })
 
-  test("what cannot be looked at is told from what is not there", () => {
+  test("a path that cannot be read is told apart from one that does not exist", () => {
     const findIn = (path: string) => refusalOf(() => requirePlugin("bridge", path))
     const long = `/${"n".repeat(256)}`
     expect(findIn("/not/there").cause).toBeUndefined()
@@ -121,7 +121,7 @@ describe("a plugin in this process", () => {
     }
   })
 
-  test("does not run in place of a file that is not there", () => {
+  test("does not run in place of a file that does not exist", () => {
     expect(builtinOf(stampOf("/not/there/bridge"), { bridge: builtin })).toBeUndefined()
   })
 })

@@ -42,7 +42,7 @@ test("the unspecified address as gateway means scope link, unless another is sai
   expect(plan([{ dst: "10.9.0.1/32" }])[0]?.scope).toBeUndefined()
 })
 
-test("host bits of a destination are dropped, as the kernel wants it", () => {
+test("host bits of a destination are dropped, as the kernel requires", () => {
   expect(plan([{ dst: "10.9.8.7/16" }]).map(show)).toEqual(["10.9.0.0/16 via 10.1.0.1"])
 })
 

@@ -58,7 +58,7 @@ export function removeEverywhere(
     if (!socket) return
     const planned = () =>
       FAMILIES.flatMap((family) => kernelOperations(family, table, plan(findInKernel(socket, family, table, search))))
-    if (planned().length > 0) atomically(socket, planned) // usually there is nothing, and the generation need not be read
+    if (planned().length > 0) atomically(socket, planned) // usually there is nothing to do, and the generation is not read
   })
   for (const family of FAMILIES) {
     failures.attempt(`remove rules from the legacy table ${table}`, () => {

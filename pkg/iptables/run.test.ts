@@ -68,7 +68,7 @@ test.each([
   }
 })
 
-test("a program that is not there is told by its path, with the cause", () => {
+test("a program that does not exist is told by its path, with the cause", () => {
   const programs: Programs = { family: AF_INET, save: "/nowhere/save", restore: "/nowhere/restore" }
   expect(refusalOf(() => readTable(programs, "nat"))).toMatchObject({
     code: 999,

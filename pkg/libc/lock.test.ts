@@ -86,6 +86,6 @@ test("a watch is readable once a process has closed the file, and not before", (
   expect(poll(watch.fd, Poll.In, 0)).toBe(true)
 })
 
-test("a file that is not there cannot be watched", () => {
+test("a file that does not exist cannot be watched", () => {
   expect(() => watchClosing("/nonexistent/file")).toThrow("ENOENT")
 })

@@ -159,7 +159,7 @@ export const spawnCases: readonly (readonly [
     { ...fine, stdout: "killed" },
   ],
   [
-    "a program that is not there",
+    "a program that does not exist",
     () => story({ path: "/absent" }),
     'SyscallError: execve "/absent": No such file or directory (ENOENT)',
   ],
@@ -178,7 +178,7 @@ export const spawnCases: readonly (readonly [
     ["ETXTBSY"],
   ],
   ["too long a command line", () => mistake(() => sh("x".repeat(1 << 18))), "E2BIG"],
-  ["a working directory that is not there", () => mistake(() => sh("exit 0", { cwd: "/absent" })), "ENOENT"],
+  ["a working directory that does not exist", () => mistake(() => sh("exit 0", { cwd: "/absent" })), "ENOENT"],
   ["a command line with NUL", () => mistake(() => sh("exit\0 0")), "EINVAL"],
   [
     "many programs, one after the other",

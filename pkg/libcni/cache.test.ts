@@ -25,7 +25,7 @@ test("#215 no file is absent, and no error; one that cannot be read is not taken
   expect(readCache(lab.cacheDir, key)).toMatchObject({ state: "unreadable", error: { code: 5 } })
 })
 
-test("a cache file that is not there is removed already, and one that cannot be removed is an error", () => {
+test("a cache file that does not exist is removed already, and one that cannot be removed is an error", () => {
   using lab = new Lab()
   removeCache(lab.cacheDir, key)
   const file = join(lab.results, "lab-c1-eth0")

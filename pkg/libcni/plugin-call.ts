@@ -91,7 +91,7 @@ function environment(runtime: Runtime, operation: Operation, given: CallParamete
   return Object.fromEntries(Object.entries(env).filter(isSet))
 }
 
-/** Finds the executables of all plugins, so that a chain does not stop half-way because one is missing. */
+/** Finds the executables of all plugins, so that a chain does not stop halfway because one is missing. */
 export async function requirePlugins(runtime: Runtime, network: Network): Promise<void> {
   for (const plugin of network.plugins) await findPlugin(runtime, plugin.type)
 }

@@ -144,7 +144,7 @@ export const programCases: readonly LoopCase[] = [
     },
     [true, true],
   ],
-  ["a program that is not there", () => sh("", { path: "/absent" }).catch((error) => error.errno), "ENOENT"],
+  ["a program that does not exist", () => sh("", { path: "/absent" }).catch((error) => error.errno), "ENOENT"],
   ["a program past its time", () => sh("exec sleep 60", { timeoutMs: 20 }), { ...killed, timedOut: true }],
   [
     "a program that writes too much",

@@ -30,7 +30,7 @@ test("of one link's addresses those are kept that are its own, and of all links'
   expect(indexes(netlink.listAddresses(both()))).toEqual([7, 8])
 })
 
-test("a neighbour without addresses has none", () => {
+test("a neighbor without addresses has none", () => {
   const [neighbour] = netlink.listNeighbours(listing(hex`02 00 0000 07000000 4000 00 00`), AF_INET)
   expect(neighbour).toEqual({ ip: new Uint8Array(0), mac: "", index, state: 0x40 })
 })

@@ -54,13 +54,13 @@ export const linkInfo = attrs({
   slaveData: [5, bytes],
 })
 
-/** The attributes that the plugins read or write; struct rtnl_link_stats64 and the like are left out. */
+/** The attributes that the plugins read or write; others, such as struct rtnl_link_stats64, are left out. */
 export const linkAttributes = attrs({
   mac: [1, mac], // IFLA_ADDRESS
   broadcast: [2, mac],
   name: [3, nameText], // IFLA_IFNAME
   mtu: [4, u32],
-  /** The kind of the qdisc at the root; "noqueue" and the like for the default. */
+  /** The kind of the qdisc at the root; such as "noqueue" for the default. */
   qdisc: [6, text],
   /** The peer of a veth, the parent of a VLAN or macvlan: an index, in `linkNetnsId`'s namespace. */
   link: [5, i32],

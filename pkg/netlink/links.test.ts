@@ -434,7 +434,7 @@ describe("reading", () => {
   })
 
   // ip tuntap add name x0 mode tap user 1000 group 1001 multi_queue vnet_hdr; strace -e read=3 ip -d link show dev x0
-  test("a tap says whose it is and what it can", () => {
+  test("a tap names its owner and its features", () => {
     const captured = hex`
       0500 0300 02 000000
       0800 0100 e8030000
@@ -505,7 +505,7 @@ describe("looking up", () => {
       0800 1d00 08000000`)
   })
 
-  test("what is not there throws ENODEV, or is undefined for findLink", () => {
+  test("what does not exist throws ENODEV, or is undefined for findLink", () => {
     const route = new NetlinkSocket(NETLINK_ROUTE, 0, kernelWithV0())
     expect(() => getLink(route, "v1")).toThrow('find link "v1": ENODEV')
     expect(() => getLink(route, 7 as Ifindex)).toThrow("find link number 7: ENODEV")

@@ -50,7 +50,7 @@ const families: readonly Family[] = [AF_INET, AF_INET6]
  * `NetlinkError`.
  */
 export function listNeighbourTables(route: NetlinkSocket): NeighbourTable[] {
-  const request = { type: RTM_GETNEIGHTBL, what: "list neighbour tables", payload: new Uint8Array(4) }
+  const request = { type: RTM_GETNEIGHTBL, what: "list neighbor tables", payload: new Uint8Array(4) }
   const found = route.dump(request, (message): NeighbourTable | undefined => {
     const { header, attributes } = tablePayload.decode(message.payload)
     const family = families.find((each) => each === header.family)

@@ -37,7 +37,7 @@ test("listing asks for a family", () => {
   expect(kernel.datagrams).toEqual([hex`1c000000 1e00 0103 01000000 00000000 02 00 0000 00000000 0000 00 00`])
 })
 
-test("any payload gives a neighbour or a DecodeError", () => {
+test("any payload gives a neighbor or a DecodeError", () => {
   expectOnlyDecodeErrors((payload) => listNeighbours(listing(payload), AF_INET), permanent)
 })
 

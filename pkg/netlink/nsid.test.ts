@@ -46,7 +46,7 @@ test("all nsids are asked for, and 0 is one of them", () => {
 })
 
 // ip netns set q auto
-test("an nsid is assigned by a descriptor; one that is there already is as good", () => {
+test("an nsid is assigned by a descriptor; an existing one is kept", () => {
   const payload = hex`00000000 08000300 06000000 08000100 ffffffff`
   for (const errno of [0, 17]) {
     const kernel = new ScriptedKernel((request) => [acknowledge(request, errno)])

@@ -32,7 +32,7 @@ test("the links are those that /proc shows", () => {
   expect(inet6.filter(({ type }) => type === 3)).toEqual([]) // IFLA_AF_SPEC, AF_INET6, IFLA_INET6_STATS: no counters
 })
 
-test("a link that is not there is ENODEV", () => {
+test("a link that does not exist is ENODEV", () => {
   using route = RouteSocket.open()
   expect(() => getLink(route, "no-such-link")).toThrow('find link "no-such-link": ENODEV')
   expect(() => getLink(route, 0x7ffffff0 as Ifindex)).toThrow("find link number 2147483632: ENODEV")

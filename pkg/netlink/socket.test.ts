@@ -512,7 +512,7 @@ describe("a request that an answer was lost to", () => {
   }
 
   test.each([ENOENT, ESRCH, ENODEV, EADDRNOTAVAIL])(
-    "was done when it deletes what is not there by now, errno %d",
+    "was done when it deletes what does not exist by now, errno %d",
     (errno) => {
       for (const type of [17, 21, 253]) expect(outcome(type, errno)).toBe("done")
       for (const type of [13, 16, 18, 19, 257, 0xa09]) expect(outcome(type, errno)).not.toBe("done")

@@ -24,7 +24,7 @@ export function linkNumber(index: number, name: string): { index: Ifindex; name:
   return { index: index as Ifindex, name }
 }
 
-/** The behaviour of a scripted kernel at a receive: a datagram, or an errno. */
+/** The behavior of a scripted kernel at a receive: a datagram, or an errno. */
 export type Answer = Uint8Array | number
 
 /** Plays the kernel's part in a test: keeps what is sent to it, and answers what its script says. */

@@ -78,7 +78,7 @@ test("an element is asked for by its key, and read with its comment and what is 
   )
 })
 
-test("what is not there is undefined, another refusal is an error", () => {
+test("what does not exist is undefined, another refusal is an error", () => {
   expect(getElement(refusing("ENOENT"), ports, tcp8080)).toBeUndefined()
   expect(findElements(refusing("ENOENT"), containers)).toBeUndefined()
   expect(() => getElement(refusing("EPERM"), ports, tcp8080)).toThrow("EPERM")

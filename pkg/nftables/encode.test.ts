@@ -145,7 +145,7 @@ describe("objects that are encoded ahead", () => {
     )
   })
 
-  test("are encoded anew for other verbs", () => {
+  test("are encoded again for other verbs", () => {
     const table: Table = { family: "ip", name: "t" }
     const ahead = encodeAhead([add.table(table)])
     expect(encodeOperations(withEncoded([remove.table(table)], ahead))).toMatchObject([{ type: 0xa02 }])

@@ -43,7 +43,7 @@ test("the comments of rules are read without the rules, of a chain or of the who
   expect(listComments(listing(ruleAnswer), { ...table, name: "other" })).toEqual([])
 })
 
-test("what is not there has no rules; another refusal is an error", () => {
+test("what does not exist has no rules; another refusal is an error", () => {
   expect(listRules(refusing("ENOENT"), chain)).toEqual([])
   expect(listComments(refusing("ENOENT"), table)).toEqual([])
   expect(() => listRules(refusing("EPERM"), chain)).toThrow("EPERM")

@@ -50,7 +50,7 @@ test("a chain is asked for by family, table and name", () => {
 })
 
 // Captured: the kernel's answer for `nft add table inet t '{ flags dormant; }'`.
-test("a table with the flag dormant is dormant, with other flags too; one that is not there is not", () => {
+test("a table with the flag dormant is dormant, with other flags too; one that does not exist is not", () => {
   const asked: Request[] = []
   const kernel = (flags: string) => ({
     get: <T>(request: Request, read: (message: Message) => T): T => {
@@ -113,7 +113,7 @@ test("the sets of a table are asked for by family and table", () => {
   expect(asked.map(({ type, payload }) => [type, payload.toHex()])).toEqual([[0xa0a, "02000000" + "0600010074000000"]])
 })
 
-test("a table that is not there has none, and any other refusal is an error", () => {
+test("a table that does not exist has none, and any other refusal is an error", () => {
   expect(listSetNames(refusing("ENOENT"), table)).toEqual([])
   expect(() => listSetNames(refusing("EPERM"), table)).toThrow("EPERM")
 })

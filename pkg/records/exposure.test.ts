@@ -15,7 +15,7 @@ function make(name: string, mode = 0o755): string {
   return path
 }
 
-test("a directory of ours that only we may write to is trusted, and so is one that is not there yet", () => {
+test("a directory of ours that only we may write to is trusted, and so is one that does not exist yet", () => {
   const own = make("own")
   expect(findExposure(own)).toBeUndefined()
   expect(findExposure(`${own}/not/yet`)).toBeUndefined()

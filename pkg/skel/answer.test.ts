@@ -29,7 +29,7 @@ test("an exhausted stack is told in our words, with what to do and where it was"
   })
 })
 
-test("so is memory that there is not", () => {
+test("so is memory that does not exist", () => {
   const reply = replyTo(thrownBy(() => new Uint8Array(2 ** 45)))
   expect(reply).toMatchObject({ code: 999, msg: "Cannot finish: not enough memory" })
   expect(reply.details).toStartWith("raise the limit for plugins: RLIMIT_AS, or its cgroup's memory.max; at ")

@@ -81,7 +81,7 @@ function lineOf(variables: Record<string, string>, watched?: Watched): Lines {
   return line
 }
 
-test("the line of an ADD says whose it is, what was given, and what was changed", () => {
+test("the line of an ADD names its owner, what was given, and what was changed", () => {
   const changes = ["lease addresses"]
   const keep = () => void changes.splice(0)
   const line = lineOf(env, { plugin: { add: (call) => call.answer(result, { keep, changes: [...changes] }) } })

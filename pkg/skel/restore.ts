@@ -35,7 +35,7 @@ export interface RestoreRequest {
   readonly dryRun: boolean
   /** Flush the flows that began without rules also where all rules are there by now. */
   readonly flows?: boolean
-  /** Make again also what lies in the containers. */
+  /** Make again also what is in the containers. */
   readonly containers?: boolean
   /**
    * Move the rules of these attachments from nf_tables to iptables instead: the Go suite's plugins come back, and find

@@ -53,7 +53,7 @@ export function serve<C>(plugin: Plugin<C>, io: CallIo): Reply {
     const netns = namespace.path
     const isGone = netns !== given.netns
     if (isGone) logAsPlugin(`"${given.netns}" is now the host's namespace: the container's no longer exists`)
-    const reply = { stdout: "", exitCode: 0 } // made now: after the answer nothing may fail, not even for want of memory
+    const reply = { stdout: "", exitCode: 0 } // made now: after the answer nothing may fail, not even for lack of memory
     if (command === "GC" && !knowsAttachments(network, logAsPlugin)) return reply
     const delegate = delegateTo({
       env: isGone ? { ...env, CNI_NETNS: netns } : env,

@@ -146,7 +146,7 @@ describe("attachments", () => {
     }
   })
 
-  test("the key of the tagged 1.1.0 text counts when the newer one is not there", () => {
+  test("the key of the tagged 1.1.0 text counts when the newer one does not exist", () => {
     expect(parseNetworkConfig(lab({ "cni.dev/attachments": [one] })).attachments).toEqual([one])
     const both = lab({ "cni.dev/valid-attachments": [one], "cni.dev/attachments": [] })
     expect(parseNetworkConfig(both).attachments).toEqual([one])

@@ -148,7 +148,7 @@ describe("Failures", () => {
     expect(failures.any).toBeTrue()
   })
 
-  test("with a log, tells what was given up for want of time, and goes on; without one that is a failure", () => {
+  test("with a log, tells what was given up for lack of time, and goes on; without one that is a failure", () => {
     const giveUp = () => {
       throw Object.assign(new Error("list links: the container has too much of it (ETIME)"), { errno: "ETIME" })
     }

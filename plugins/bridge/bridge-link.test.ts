@@ -29,7 +29,7 @@ function ensure(present: readonly KernelLink[], keys: object = {}, errno = 0): L
   return kernel
 }
 
-describe("a bridge that is not there", () => {
+describe("a bridge that does not exist", () => {
   test("is made, brought up, said to be up, and keeps the address that it has", () => {
     const kernel = ensure([], { mtu: 1400 })
     const [made, changed] = kernel.links

@@ -126,7 +126,7 @@ test.each<[string, KernelLink, Partial<BridgeConfig>, Result, string | undefined
     undefined,
   ],
   [
-    "that is not there",
+    "that does not exist",
     { ...bridge, name: "br1" },
     {},
     recorded(""),

@@ -26,7 +26,7 @@ export function isUserspace({ pciBusID }: HostDeviceConfig): boolean {
 }
 
 /**
- * Returns the device on the host; undefined if it is not there. Devices with a record have been returned before, see
+ * Returns the device on the host; undefined if it does not exist. Devices with a record have been returned before, see
  * `restoreReturned`.
  */
 export function findDevice(host: NetlinkSocket, selector: Selector): Link | undefined {

@@ -51,7 +51,7 @@ test("with its master in the container it is made there", () => {
   expect(kernel.links[0]).not.toHaveProperty("linkNetnsId")
 })
 
-test("a master that is not there is refused", () => {
+test("a master that does not exist is refused", () => {
   const { attaching, verbs } = new TestAttaching([])
   expect(refusalOf(() => add(attaching, config)).message).toBe('Cannot find the master interface "eth1"')
   expect(verbs).toEqual([])

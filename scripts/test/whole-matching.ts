@@ -64,7 +64,7 @@ function isMatcher(value: object): boolean {
 }
 
 /**
- * The kind of a value whose content is not among its keys. An expected value has to be plain, a received one need not.
+ * The kind of a value whose content is not among its keys. An expected value has to be plain, a received one does not.
  */
 function partialKind(value: unknown, isExpected: boolean): string | undefined {
   if (typeof value !== "object" || value === null || Array.isArray(value)) return undefined

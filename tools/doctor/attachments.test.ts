@@ -108,7 +108,7 @@ describe("what containers that live have to have", () => {
     const cached = cachedOf([{ type: "bridge" }])
     expect(missing({ ...cached, result })).toEqual([
       `error missing-host-end (pods)
-"veth9", the host's end of "pods/c1/eth0", is not there
+"veth9", the host's end of "pods/c1/eth0", does not exist
 the container has no interface any more
 ${AGAIN}`,
     ])
@@ -132,7 +132,9 @@ ${AGAIN}`,
     const tables = (...names: string[]) => ({
       filter: { bases: [], rules: [], tables: names.map((name) => ({ family: "ip", name }) as const) },
     })
-    expect(missing({ ...cached, addresses }, tables("other"))[0]).toContain(": table ip cni_masquerade is not there\n")
+    expect(missing({ ...cached, addresses }, tables("other"))[0]).toContain(
+      ": table ip cni_masquerade does not exist\n",
+    )
     expect(missing({ ...cached, addresses }, tables("cni_masquerade"))[0]).toContain(
       ": rules were removed from table ip cni_masquerade\n",
     )

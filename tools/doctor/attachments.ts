@@ -23,7 +23,7 @@ export function about(one: NodeAttachment, patient: Patient) {
     network: one.network,
     affected: [affectedBy(one)],
     remedy: cniCommand(patient, "reattach", [ownerComment(one)]),
-    note: "the container's interface is made anew, with the same addresses; a restart of the container, and with podman network reload --all, does it too",
+    note: "the container's interface is created again, with the same addresses; a restart of the container, and with podman network reload --all, does it too",
   }
 }
 
@@ -37,7 +37,7 @@ export function aboutRules(one: NodeAttachment, patient: Patient, type: string) 
   return {
     ...common,
     remedy: cniCommand(patient, "reconcile", [one.network]),
-    note: "it makes again what the plugins of this suite have lost on the host, and leaves interfaces alone",
+    note: "it restores what the plugins of this suite have lost on the host, and does not touch interfaces",
   }
 }
 
@@ -49,8 +49,8 @@ function missingLink(one: NodeAttachment, patient: Patient): Finding[] {
       ...about(one, patient),
       rule: "missing-host-end",
       cause: `ends of network ${one.network}`,
-      what: `"${name}", the host's end of ${nameOf(one)}, is not there`,
-      ofMany: (count) => `the host's ends of ${count} containers of network "${one.network}" are not there`,
+      what: `"${name}", the host's end of ${nameOf(one)}, does not exist`,
+      ofMany: (count) => `the host's ends of ${count} containers of network "${one.network}" do not exist`,
       why: "the container has no interface any more",
     },
   ]
@@ -64,7 +64,7 @@ export function pluginsOf({ cached }: NodeAttachment) {
 /** Describes a table with missing rules: the table is missing, or it lacks the rules. */
 export function describeTable({ filter }: Patient, table: string): string {
   const isThere = filter?.tables?.some(({ family, name }) => `${family} ${name}` === table) ?? true
-  return isThere ? `rules were removed from table ${table}` : `table ${table} is not there`
+  return isThere ? `rules were removed from table ${table}` : `table ${table} does not exist`
 }
 
 function missingMasquerade(one: NodeAttachment, patient: Patient): Finding[] {

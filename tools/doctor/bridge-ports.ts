@@ -85,7 +85,7 @@ const wrongSettings: readonly WrongSetting[] = [
     setting: "mcast_flood",
     isOn: false,
     cutsOff: true,
-    why: "neighbour solicitations of other containers do not reach it: they find its IPv6 address only as long as they remember its MAC",
+    why: "neighbor solicitations of other containers do not reach it: they find its IPv6 address only as long as they remember its MAC",
   },
   {
     setting: "flood",

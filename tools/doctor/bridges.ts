@@ -48,8 +48,8 @@ export const checkBridges: Check = (patient) =>
         {
           ...about,
           rule: "bridge-renamed",
-          what: `bridge "${bridge}" is named "${renamed}" now, and a container lives by it: ${nameOf(one)}`,
-          ofMany: (count) => `bridge "${bridge}" is named "${renamed}" now, and ${count} containers live by it`,
+          what: `bridge "${bridge}" is named "${renamed}" now, and a container need it: ${nameOf(one)}`,
+          ofMany: (count) => `bridge "${bridge}" is named "${renamed}" now, and ${count} containers need it`,
           why: "the next ADD makes another bridge with the same gateway, and containers of the two do not reach each other",
           remedy: sh`ip link set ${renamed} down; ip link set ${renamed} name ${bridge}; ip link set ${bridge} up`,
           note: "routes that were made by hand for the bridge have to be made again",
@@ -59,8 +59,8 @@ export const checkBridges: Check = (patient) =>
       {
         ...about,
         rule: "bridge-missing",
-        what: `bridge "${bridge}" is not there, and a container lives by it: ${nameOf(one)}`,
-        ofMany: (count) => `bridge "${bridge}" is not there, and ${count} containers live by it`,
+        what: `bridge "${bridge}" does not exist, and a container needs it: ${nameOf(one)}`,
+        ofMany: (count) => `bridge "${bridge}" does not exist, and ${count} containers need it`,
         why: "the containers reach nothing, and nothing reaches them",
         ...portRemedy(one, end, bridge, patient, [
           sh`ip link add ${bridge} up type bridge`,
@@ -95,7 +95,7 @@ function portRemedy(
   if (vlan || (Array.isArray(vlanTrunk) && vlanTrunk.length > 0)) {
     return {
       remedy: cniCommand(patient, "reattach", [ownerComment(one)]),
-      note: "the containers' interfaces are made anew, with the same addresses and VLANs",
+      note: "the containers' interfaces are created again, with the same addresses and VLANs",
     }
   }
   const flags = [

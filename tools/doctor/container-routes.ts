@@ -98,7 +98,7 @@ function lostRoutes(examined: Examined): Finding[] {
         severity: "error",
         what: `${what} has no route to its own network: ${names} ${missing.length === 1 ? "is" : "are"} not there`,
         ofMany: (count) => `"${one.name}" has no route to its own network in ${count} containers`,
-        why: "the container does not reach its gateway and its neighbours, or takes a way around",
+        why: "the container does not reach its gateway and its neighbors, or takes a way around",
         remedy,
       },
     ]
@@ -192,8 +192,8 @@ function wrongNeighbours(examined: Examined, patient: Patient): Finding[] {
           ...common,
           rule: "neighbour-wrong",
           severity: "error",
-          what: `${what} has a static neighbour ${ip} with MAC ${neighbour.mac || "none"}, and ${ip} has ${real.join(", ")}`,
-          ofMany: ofMany(`has a static neighbour ${ip} with a wrong MAC`),
+          what: `${what} has a static neighbor ${ip} with MAC ${neighbour.mac || "none"}, and ${ip} has ${real.join(", ")}`,
+          ofMany: ofMany(`has a static neighbor ${ip} with a wrong MAC`),
           why: isGateway
             ? "the container reaches nothing beyond its own network"
             : "the container does not reach that address",

@@ -112,8 +112,8 @@ function missingLink(examined: Examined, one: ExaminedInterface, patient: Patien
   const { remedy, note } = madeAnew(examined.one, patient)
   return {
     ...base,
-    what: `${what} is not there`,
-    ofMany: ofMany("is not there"),
+    what: `${what} does not exist`,
+    ofMany: ofMany("does not exist"),
     why: "the container is not connected to the network",
     remedy,
     note,
@@ -167,7 +167,7 @@ function changedMac(examined: Examined, one: ExaminedInterface): Finding[] {
       severity: "warning",
       what: `${what} has MAC ${link.mac}, and ADD has given it ${mac}`,
       ofMany: ofMany("has another MAC than ADD has given it"),
-      why: "its neighbours send to the former MAC for some time, and a check of source MACs drops what it sends",
+      why: "its neighbors send to the former MAC for some time, and a check of source MACs drops what it sends",
       remedy: inContainer(examined.inside, [sh`ip link set ${name} address ${mac}`]),
       consequenceOf: ["mac-twice"],
     },
@@ -212,7 +212,7 @@ function withoutArp(examined: Examined, one: ExaminedInterface): Finding[] {
         severity: "error",
         what: `${what} has ARP switched off`,
         ofMany: ofMany("has ARP switched off"),
-        why: "the container neither asks for MACs of neighbours nor answers for its own",
+        why: "the container neither asks for MACs of neighbors nor answers for its own",
         remedy: inContainer(inside, [sh`ip link set ${name} arp on`]),
       },
     ]
@@ -225,7 +225,7 @@ function withoutArp(examined: Examined, one: ExaminedInterface): Finding[] {
       severity: "error",
       what: `${what} answers no ARP request: ${ignoring.join(" and ")} is ${NO_ANSWERS}`,
       ofMany: ofMany(`answers no ARP request, since arp_ignore is ${NO_ANSWERS},`),
-      why: "host and neighbours find the container only as long as they remember its MAC from what it has sent",
+      why: "host and neighbors find the container only as long as they remember its MAC from what it has sent",
       remedy: inContainer(
         inside,
         ignoring.map((path) => setSysctl(path, 0)),

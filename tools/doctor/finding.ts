@@ -28,7 +28,7 @@ import { type Command, sh } from "./remedy.ts"
  *   cause: "table ip cni_masquerade",
  *   affected: [affectedBy(one)],
  *   what: `there is no masquerade for ${nameOf(one)}`,
- *   ofMany: (count) => `table ip cni_masquerade is not there: ${count} containers have no masquerade`,
+ *   ofMany: (count) => `table ip cni_masquerade does not exist: ${count} containers have no masquerade`,
  *   why: "what it sends leaves with an address that no host outside can answer",
  *   remedy: sh`podman network reload --all`,
  *   consequenceOf: ["bridge-missing"],

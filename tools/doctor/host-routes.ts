@@ -143,7 +143,7 @@ export const checkHostNeighbours: Check = ({ hostTables, examined, node }) =>
         severity: "error",
         network: first.one.network,
         affected: [affectedBy(first.one)],
-        what: `the host has a static neighbour ${ip} on "${dev}" with MAC ${neighbour.mac}, and ${nameOf(first.one)} has ${first.mac}`,
+        what: `the host has a static neighbor ${ip} on "${dev}" with MAC ${neighbour.mac}, and ${nameOf(first.one)} has ${first.mac}`,
         why: "what the host sends or forwards to the container does not reach it",
         remedy: ofOthers(
           "take the entry away, or give it the MAC of the container",

@@ -52,7 +52,7 @@ modprobe nf_tables`,
   expect(checkUnread(patientOf({ filter }))).toEqual([])
 })
 
-test("a file system with room says nothing, also where the directories are not there yet", () => {
+test("a file system with room says nothing, also where the directories do not exist yet", () => {
   const directory = mkdtempSync(join(tmpdir(), "cni-disk-"))
   const places = { confDir: "", binDirs: [], cacheDir: directory, dataDir: join(directory, "a/b/c") }
   expect(told(checkDisk(patientOf({ places, stores: [{ directory: join(directory, "x") }] })))).toEqual([])

@@ -231,17 +231,17 @@ describe("the kernel's tables of neighbours", () => {
     expect(found(819)).toEqual([])
     expect(found(820)).toEqual([
       `warning neighbours-full
-the kernel's table of IPv6 neighbours has 820 of 1024 entries, those of its containers included
-where all are in use the kernel finds no new neighbours: connections of the host and of containers fail with "No buffer space available", or hang
+the kernel's table of IPv6 neighbors has 820 of 1024 entries, those of its containers included
+where all are in use the kernel finds no new neighbors: connections of the host and of containers fail with "No buffer space available", or hang
 sysctl -w net.ipv6.neigh.default.gc_thresh3=2048`,
     ])
     expect(found(5000)[0]).toEndWith("gc_thresh3=2048")
   })
 
-  test("are a fault once they have refused a neighbour, not where the kernel drops what it can do without", () => {
+  test("are a fault once they have refused a neighbor, not where the kernel drops what it can do without", () => {
     expect(found(1024)[0]).toStartWith("warning neighbours-full")
     expect(found(1024, 1024, 7)[0]).toStartWith(
-      "error neighbours-full\nthe kernel's table of IPv6 neighbours has 1024 of 1024 entries, those of its containers included, and has refused 7 since",
+      "error neighbours-full\nthe kernel's table of IPv6 neighbors has 1024 of 1024 entries, those of its containers included, and has refused 7 since",
     )
     expect(found(819, 1024, 7)).toEqual([])
   })

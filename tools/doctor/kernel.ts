@@ -165,8 +165,8 @@ export const checkNeighbourTables: Check = ({ hostTables, examined }) => {
       {
         rule: "neighbours-full",
         severity: refused > 0 ? "error" : "warning",
-        what: `the kernel's table of ${family === AF_INET ? "IPv4" : "IPv6"} neighbours has ${counted}${refused > 0 ? `, and has refused ${refused} since the machine started` : ""}`,
-        why: 'where all are in use the kernel finds no new neighbours: connections of the host and of containers fail with "No buffer space available", or hang',
+        what: `the kernel's table of ${family === AF_INET ? "IPv4" : "IPv6"} neighbors has ${counted}${refused > 0 ? `, and has refused ${refused} since the machine started` : ""}`,
+        why: 'where all are in use the kernel finds no new neighbors: connections of the host and of containers fail with "No buffer space available", or hang',
         remedy: setSysctl(path, 2 * most), // a container cannot raise this number
         note: "ip -s ntable shows the tables; gc_thresh1 and gc_thresh2 beside it are raised with it; a container that asks for many addresses fills it, too",
       },

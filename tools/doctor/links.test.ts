@@ -74,7 +74,7 @@ ip link set veth1 master cni0`,
     { network: { name: "pods", plugins: [{ type: "bridge", raw: { type: "bridge", bridge: "br9" } }] } },
   ]
   expect(found(alone, { networks, attachments: [attachmentOf({ link: alone })] })[0]).toContain(
-    'bridge "br9" is not there',
+    'bridge "br9" does not exist',
   )
 })
 
@@ -94,12 +94,12 @@ test("a bridge that was deleted, once for all containers of it", () => {
     told(checkBridges(patientOf({ members, attachments: containers(count, parts.members ? {} : undefined), ...parts })))
   expect(found(1)).toEqual([
     `error bridge-missing (pods)
-bridge "cni0" is not there, and a container lives by it: "pods/c1/eth0"
+bridge "cni0" does not exist, and a container needs it: "pods/c1/eth0"
 the containers reach nothing, and nothing reaches them
 ip link add cni0 up type bridge; ip address replace 10.85.0.1/24 dev cni0; ip link set veth1 master cni0`,
   ])
   expect(found(5)).toHaveLength(1)
-  expect(found(5)[0]).toContain('5 containers live by it: "pods/c1/eth0", "pods/c2/eth0", "pods/c3/eth0" and 2 more\n')
+  expect(found(5)[0]).toContain('5 containers need it: "pods/c1/eth0", "pods/c2/eth0", "pods/c3/eth0" and 2 more\n')
   expect(found(5)[0]).toEndWith('for each in veth1 veth2 veth3 veth4 veth5; do ip link set "$each" master cni0; done')
   const withKeys = (keys: object) => found(0, { attachments: containers(2, keys) })[0]
   expect(withKeys({ hairpinMode: true, portIsolation: true })).toEndWith(
@@ -120,7 +120,7 @@ ip link add cni0 up type bridge; ip address replace 10.85.0.1/24 dev cni0; ip li
       interfaces: [{ name: "br7" }, { name: "veth1" }, { name: "eth0", sandbox: "/x" }],
     } as never,
   })
-  expect(found(0, { attachments: [flannel] })[0]).toContain('bridge "br7" is not there')
+  expect(found(0, { attachments: [flannel] })[0]).toContain('bridge "br7" does not exist')
 })
 
 test("bridges that have lost the gateway of containers, for each gateway once", () => {

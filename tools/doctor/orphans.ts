@@ -26,7 +26,7 @@ export const checkLostPaths: Check = ({ attachments }) =>
         what: `the namespace of ${nameOf(one)} is no longer at "${lostPath}", and process ${netns.split("/")[2]} runs in it`,
         ofMany: (count) =>
           `the namespaces of ${count} containers that run are no longer at their paths in "${dirname(lostPath)}"`,
-        why: "the runtime takes the container for gone: CHECK fails, and the next GC deletes its address and its rules while it runs",
+        why: "the runtime considers the container deleted: CHECK fails, and the next GC deletes its address and its rules while it runs",
         remedy: sh`mkdir -p ${dirname(lostPath)}; touch ${lostPath}; mount --bind ${netns} ${lostPath}`,
         note: "on the host, in the mount namespace of the runtime; a service with PrivateMounts sees mounts of its own",
       },

@@ -3,7 +3,7 @@ import type { FilterView } from "../node/mod.ts"
 import { checkOwnTables } from "./own-tables.ts"
 import { accept, attachmentOf, cachedOf, patientOf, ruleOf, told } from "./testing/patients.ts"
 
-test("a table of ours that is dormant is told, and no other", () => {
+test("a table of this suite that is dormant is told, and no other", () => {
   const dormant = [
     { family: "inet", name: "cni_firewall" },
     { family: "ip", name: "mine" },
@@ -18,7 +18,7 @@ nft add table inet cni_firewall`,
   expect(checkOwnTables(patientOf({}))).toEqual([])
 })
 
-test("a table of ours that has lost the rules of a base chain is told once, with all that need them", () => {
+test("a table of this suite that has lost the rules of a base chain is told once, with all that need them", () => {
   const cached = { ...cachedOf([{ type: "portmap" }]), isAlive: true }
   const of = (containerId: string, place = "ip cni_hostports ports") =>
     attachmentOf({ containerId, ...cached, rules: [{ place, backend: "nftables", owner: "" }] })
@@ -36,7 +36,7 @@ cni reattach pods/c1/eth0`,
   expect(found([], [of("c1", "ip cni_masquerade containers")])).toEqual([])
   expect(found([], [of("c1")], { dormant: tables })[0]).toContain("table-dormant")
   expect(found([], [{ ...of("c1"), isAlive: false }])[0]).toEndWith(
-    "the next ADD of a plugin that uses the table makes the rules anew",
+    "the next ADD of a plugin that uses the table re-creates the rules",
   )
   expect(found(["prerouting"], [of("c1")])[0]).toContain("chains output, postrouting of table ip cni_hostports")
 })

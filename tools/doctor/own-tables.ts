@@ -61,8 +61,8 @@ function incompleteTables(patient: Patient): Finding[] {
         why: "packets do not come to what the table has of containers: masquerade and published ports do not work",
         remedy: living
           ? cniCommand(patient, "reattach", [ownerComment(living)])
-          : "the next ADD of a plugin that uses the table makes the rules anew",
-        ...(living ? { note: "any ADD of a plugin that uses the table makes the rules anew, for all containers" } : {}),
+          : "the next ADD of a plugin that uses the table re-creates the rules",
+        ...(living ? { note: "any ADD of a plugin that uses the table re-creates the rules, for all containers" } : {}),
       },
     ]
   })

@@ -72,7 +72,7 @@ test("plugins that are right say nothing", () => {
   expect(found(["bridge", "portmap"])).toEqual([])
 })
 
-test("a plugin that is not there", () => {
+test("a plugin that does not exist", () => {
   const members = [memberOf({ type: "bridge" }), memberOf({ type: "bridge" }, "lan")]
   expect(told(checkPlugins(patientOf({ places: places([bin, "/opt/none"]), members })))).toEqual([
     `error plugin-missing
@@ -109,10 +109,10 @@ cni install --bin-dir ${bin} --adopt`,
   ])
 })
 
-test("a plugin that others than root can change", () => {
+test("a plugin that users other than root can change", () => {
   const file = plugin("bridge", VERSION, 0o775)
   const writable = (user: number, mode: string) => `warning plugin-writable (pods)
-"${file}" (mode ${mode}) of user ${user} can be changed by others than root
+"${file}" (mode ${mode}) of user ${user} can be changed by users other than root
 it runs as root for every container
 chown root:root ${file}; chmod go-w ${file}`
   expect(found(["bridge"])).toEqual([writable(0, "775")])
@@ -137,7 +137,7 @@ test("plugins of several suites, or versions of one", () => {
   expect(found(["bridge", "portmap", "tuning"])).toEqual([
     `warning plugins-mixed
 plugins of several suites or versions work together (bridge, tuning: ${VERSION}; portmap: reference plugins v1.1.1): "bridge", "tuning", "portmap"
-it works, and is not what was tested together; after an upgrade that stopped half-way it is a mistake
+it works, and is not what was tested together; after an upgrade that stopped halfway it is a mistake
 cni install --bin-dir ${bin} --adopt`,
   ])
 })

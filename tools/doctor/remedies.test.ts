@@ -78,7 +78,7 @@ const CHANGING: Readonly<Record<string, string>> = {
   "mount --bind … …": "the path of a container's namespace",
   "mv -T … …": "what stands in the place of host-local's files",
   "mv … …": "what stands in the place of a directory of plugins",
-  "nft add table …": "a table of ours that is dormant",
+  "nft add table …": "a table of this suite that is dormant",
   "printf '%s\\\\r\\\\n%s' … … | tee … > /dev/null": "a lease of an attachment",
   "rm …": "a record that cannot be used, or what stands in the place of host-local's files",
   "sysctl -w …": "a setting of the kernel",

@@ -152,7 +152,7 @@ test("messages name an attachment, and its pod where it is one's", () => {
   expect(nameOf(attachmentOf({ pod: { namespace: "shop", name: "web" } }))).toBe('"pods/c1/eth0" (pod shop/web)')
 })
 
-test("a value of the kernel's is there without its line's end, and one that there is not is undefined", () => {
+test("a value of the kernel's is there without its line's end, and a missing one is undefined", () => {
   expect(readSysctl("kernel/ostype")).toBe("Linux")
   expect(readSysctl("net/not/there")).toBeUndefined()
 })

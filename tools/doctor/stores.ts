@@ -22,8 +22,8 @@ export const checkStores: Check = ({ node: { stores } }) =>
         why: "host-local fails or passes it over: containers get no address, or an address is lost to the pool",
         remedy: isDirectory ? sh`mv -T ${path} ${`${path}.old`}` : sh`rm ${path}`,
         note: isDirectory
-          ? "look what is in it, then remove it; host-local makes its own files anew"
-          : "host-local makes its own files anew",
+          ? "look what is in it, then remove it; host-local re-creates its own files"
+          : "host-local re-creates its own files",
       }
     }),
   )

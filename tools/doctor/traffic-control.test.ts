@@ -48,7 +48,7 @@ it may be meant to be there: if it is not, take it away, by the program that mad
     [
       "a redirection to an index of nothing",
       { effect: "redirects", target: 99 },
-      /to an interface that is not there \(index 99\): they/,
+      /to an interface that does not exist \(index 99\): they/,
     ],
     ["a policer", { effect: "decides", by: "police" }, /^warning tc-filter\n.* limits all packets\n/],
     [

@@ -47,7 +47,7 @@ function deedOf({ effect, isForAll, by, target: index }: TrafficFilter, target: 
   if (target?.isUp) return `sends ${packets} to "${target.name}" instead`
   const lost = target
     ? `"${target.name}", which is down`
-    : `an interface that is not there${index ? ` (index ${index})` : ""}`
+    : `an interface that does not exist${index ? ` (index ${index})` : ""}`
   return `sends ${packets} to ${lost}: they are dropped`
 }
 

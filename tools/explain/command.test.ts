@@ -116,7 +116,7 @@ test("a finding of doctor: what it is, why it matters, and what to do", async ()
 
 test("a name that doctor and lint share is explained as both", async () => {
   const { out } = await explain(["plugin-missing"])
-  expect(out).toStartWith("FINDING  plugin-missing\nWHAT     a network names a plugin that is not there\n")
+  expect(out).toStartWith("FINDING  plugin-missing\nWHAT     a network names a plugin that is not installed\n")
   expect(out).toEndWith("\ndocs/lint.md#plugin-missing\n")
   expect(JSON.parse((await explain(["--json", "plugin-missing"])).out)).toMatchObject([
     { finding: "plugin-missing" },

@@ -79,7 +79,7 @@ export const cases: readonly Case[] = [
   ),
   onePlugin(
     "wrong-value",
-    "a choice that there is not",
+    "a choice that does not exist",
     `"type": "macvlan", "master": "eth0", "mode": «"bridged", ${pool}`,
   ),
   onePlugin("placeholder", "a master to fill in", `"type": "macvlan", "master": «"\${IFACE}", ${pool}`),
@@ -93,7 +93,7 @@ export const cases: readonly Case[] = [
   onePlugin("refused", "a plugin that needs addresses", '"type": «"ptp", "ipMasq": true'),
   onePlugin(
     "refused",
-    "a VLAN that there is not",
+    "a VLAN that does not exist",
     `"type": "bridge", "vlan": 5000, «${pool}`.replace('"vlan": 5000, «"ipam": {', '"vlan": 5000, "ipam": «{'),
   ),
   onePlugin(
@@ -260,11 +260,11 @@ export const cases: readonly Case[] = [
   ),
   onNode("plugin-missing", "a plugin that is not installed", '"type": «"calico"'),
   onNode("plugin-version", "a plugin of a year ago", '"type": «"elder"'),
-  onNode("no-master", "a master that there is not", `"type": "macvlan", "master": «"eth7", ${pool}`),
+  onNode("no-master", "a master that does not exist", `"type": "macvlan", "master": «"eth7", ${pool}`),
   onNode("master-mtu", "more than the master's MTU", `"type": "macvlan", "master": "uplink", "mtu": «9000, ${pool}`),
   onNode(
     "no-resolv-conf",
-    "a file that there is not",
+    "a file that does not exist",
     `"type": "bridge", "ipam": { "type": "host-local", "subnet": "10.22.0.0/24", "resolvConf": «"/does/not/exist" }`,
   ),
 ]

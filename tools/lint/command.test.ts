@@ -110,7 +110,7 @@ test("ranges of services are networks, and may be several", async () => {
   })
 })
 
-test("a file by itself, and a path that is not there", async () => {
+test("a file by itself, and a path that does not exist", async () => {
   expect((await lint({ "10-net.conflist": WARNED, "20-b.conflist": "{" }, ["DIR/10-net.conflist"])).out).toEndWith(
     "1 file: 1 warning\n",
   )

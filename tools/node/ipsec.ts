@@ -45,7 +45,7 @@ export function whyBlocked({ isBlocking, templates, direction }: IpsecPolicy, ip
         (template.reqid === 0 || reqid === template.reqid) &&
         (!isTunnel || dst.every((byte, at) => byte === template.dst[at])),
     )
-  return ipsec.hasDaemon || asked.every(isThere) ? undefined : "sends them by an IPsec state that is not there"
+  return ipsec.hasDaemon || asked.every(isThere) ? undefined : "sends them by an IPsec state that does not exist"
 }
 
 /** A policy. The default of a direction matches all other packets. */

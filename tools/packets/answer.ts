@@ -171,7 +171,7 @@ export function arriveAtHost(trip: Trip, arrived: Packet): Hop[] {
   const { way } = trip
   const answer = (back: Trip) => fromHost(back, arrived)
   if (!trip.isWhole) {
-    const unseen = arrived.destinationPort === 0 ? "" : "; whether a process listens there is not looked at"
+    const unseen = arrived.destinationPort === 0 ? "" : "; whether a process listens there is not checked"
     return arrive(trip, `it reaches the host itself${unseen}`, answer)
   }
   way.pass("host", `it reaches the host itself, ${formatPlace(arrived.destination, arrived.destinationPort)}`)

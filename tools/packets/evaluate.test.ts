@@ -194,7 +194,7 @@ describe("sets", () => {
     expect(asked).toEqual(["s 10.1.0.2"])
   })
 
-  test("that are not there, and keys that are not known, decide nothing", () => {
+  test("that do not exist, and keys that are not known, decide nothing", () => {
     expect(matches([saddr, lookup()])).toBe("perhaps")
     const unknown: Part = ["meta", { dreg: 1, key: 32 }]
     expect(matches([unknown, lookup()], packet, { ...having(true), elementOf: () => expect.unreachable() })).toBe(

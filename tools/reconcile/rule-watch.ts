@@ -33,7 +33,7 @@ const OUR_CHAINS = encodeUtf8("CNI-")
 
 /** What was heard of the rule set. */
 export interface RuleNews {
-  /** Something of ours was deleted, and by another program. */
+  /** Another program deleted an object of this suite. */
   readonly isSuspect: boolean
   /** firewalld has added its table. */
   readonly isFirewalld: boolean

@@ -78,7 +78,7 @@ export function testCluster(startApi: (lan: HostNamespace, address: string) => P
     await waitFor(async () => (await one.status()).fault !== undefined, "the fault in the agent's status")
     const [first, second] = [await one.addPod(), await two.addPod()]
     await reach(first, second)
-    await one.endAgent("SIGKILL") // one that starts anew has the file and the routes of before
+    await one.endAgent("SIGKILL") // one that starts again has the file and the routes of before
     one.startAgent()
     await waitFor(() => Promise.resolve(one.log.split("follows the Nodes").length > 2), "the second agent")
     await hasRoutes(one, rangesOf(1), routesTo(two, rangesOf(2)))

@@ -13,7 +13,7 @@ interface Answer {
   readonly error?: string
 }
 
-/** A process inside a namespace that sends requests for this one, which is not there. */
+/** A process inside a namespace that sends requests for this one, which does not exist. */
 export class RequestsFrom implements AsyncDisposable {
   readonly #process: Bun.Subprocess
   readonly #waiting = new Map<number, PromiseWithResolvers<Response>>()

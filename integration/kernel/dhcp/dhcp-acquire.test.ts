@@ -116,7 +116,7 @@ describe("without a carrier", () => {
 test.each([
   ["the link", "eth7", (path: string) => [path, `error looking up "eth7" in "${path}": Link not found`]],
   ["the namespace", "eth0", () => ["/run/netns/none", expect.stringContaining("/run/netns/none")]],
-])("%s that is not there is a refusal, and leaves nothing open", async (_, ifName, expected) => {
+])("%s that does not exist is a refusal, and leaves nothing open", async (_, ifName, expected) => {
   using site = await DhcpSite.create(host)
   const before = openInKernel()
   const [netns, message] = expected(site.pod.path)

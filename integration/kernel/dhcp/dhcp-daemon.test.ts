@@ -110,7 +110,7 @@ describe("systemd's socket", () => {
   test.each([
     ["for another process", "export LISTEN_PID=1 LISTEN_FDS=1"],
     ["of none", "export LISTEN_PID=$$ LISTEN_FDS=0"],
-  ])("%s is not there", async (of, variables) => {
+  ])("%s does not exist", async (of, variables) => {
     await using _daemon = await Daemon.serving(own(of), variables)
     isServed(of)
   })

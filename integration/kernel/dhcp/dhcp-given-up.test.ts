@@ -115,7 +115,7 @@ describe("while a lease is acquired", () => {
     expect([holder.isGone, leftOpen(before, /netns/)]).toEqual([true, []])
   })
 
-  test("an ADD for another link of this name begins anew", async () => {
+  test("an ADD for another link of this name begins again", async () => {
     using site = await DhcpSite.create(host)
     const first = site.lease()
     expect(first.told).toHaveLength(1)

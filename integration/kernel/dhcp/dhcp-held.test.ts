@@ -160,7 +160,7 @@ describe("a lease that is lost", () => {
     expect(await stateOf(other)).toEqual({ ...asItWas, addresses: ["10.1.2.9/24"] })
   })
 
-  test("on an interface that was taken down already is as good as lost", async () => {
+  test("on an interface that was taken down already is treated as lost", async () => {
     await site.pod.exec("ip", ["address", "del", "10.1.2.3/24", "dev", "eth0"])
     site.pass()
     site.reply("NAK", site.hear("REQUEST"), "0.0.0.0")

@@ -166,7 +166,7 @@ describe("another daemon", () => {
     expect([site.holder.key, site.holder.due, site.holder.link.descriptors]).toEqual(["box/net/eth0", due, []])
     expect([site.records, site.hasMore, site.holder.subject.network]).toEqual([before, false, "net"])
     site.pass()
-    expect(site.hear("REQUEST").from).toBe("10.1.2.3") // renewed, and not asked for anew
+    expect(site.hear("REQUEST").from).toBe("10.1.2.3") // renewed, and not asked for again
   })
 
   test("asks every server whether a lease still holds whose time came in the meantime", async () => {

@@ -72,7 +72,7 @@ test("an answer that is not read undoes it; a delegate that cannot be undone is 
   expect(Object.keys(node.kept)).toEqual([own])
 })
 
-test("a delegate that is not there has nothing to undo, unless a directory could not be looked into", () => {
+test("a delegate that does not exist has nothing to undo, unless a directory could not be looked into", () => {
   using node = new FlannelNode()
   for (const verb of ["ADD", "DEL"]) node.refusals.set(verb, new PluginNotFound("Cannot find it", "delegate.type"))
   expect(() => add(node)).toThrow("Cannot find it")

@@ -297,7 +297,7 @@ test.each([
   },
 )
 
-test("DEL fails, and leaves the rules to the next one, where a route cannot be put back for want of memory", async () => {
+test("DEL fails, and leaves the rules to the next one, where a route cannot be put back for lack of memory", async () => {
   done("ADD")
   const open = spyOn(RouteSocket, "open").mockImplementation(() => openRefusingSocket(new Map([[NEWROUTE, 12]])))
   try {

@@ -21,7 +21,7 @@ test("GC deletes the pairs of its network's attachments that are not valid, and 
   for (const name of left) await host.exec("ip", ["link", "delete", name])
 })
 
-testWith(["macvlan"], "GC finds what lies in containers alone, where ADD gave them an nsid", async () => {
+testWith(["macvlan"], "GC finds what is in containers alone, where ADD gave them an nsid", async () => {
   const other = await host.addContainer()
   const attach = (namespace: ContainerNamespace, containerId: string) =>
     runAttaching(
@@ -152,7 +152,7 @@ test("a chained plugin works in the namespace that the path leads to, unless the
   const another =
     '4 Cannot use "NS" as CNI_NETNS: its "eth0" belongs to another container; the interface belongs to "lab/c1/eth0", and CNI_CONTAINERID is "c2"'
   expect<unknown[]>(seen).toEqual([
-    ...[true, true], // nothing says whose it is
+    ...[true, true], // nothing names the owner
     ...[true, true, another, gone],
     ...[true, gone, true], // by another name
     ...[true, true], // both

@@ -1,6 +1,6 @@
 /**
  * The numbers in the sources against the kernel's own headers, which a C compiler reads: constants that have the
- * kernel's name, and tables of attributes, whose properties have names of ours.
+ * kernel's name, and tables of attributes, whose properties have our names.
  */
 import { beforeAll, expect, test } from "bun:test"
 import { join } from "node:path"

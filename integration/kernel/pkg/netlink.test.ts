@@ -591,7 +591,7 @@ test("rules are added, listed and deleted as ip shows them", async () => {
   expect((await host.json<Shown[]>("ip", ["-j", "rule"])).map(({ priority }) => priority)).toEqual([0, 32_766, 32_767])
 })
 
-test("neighbours are listed as ip has set them", async () => {
+test("neighbors are listed as ip has set them", async () => {
   const set = (address: string, mac: string) =>
     host.exec("ip", ["neigh", "replace", address, "lladdr", mac, "dev", "br0"])
   await set("10.1.2.50", "0a:00:00:00:00:50")
@@ -608,7 +608,7 @@ test("neighbours are listed as ip has set them", async () => {
   ])
 })
 
-test("the tables of neighbours are those that ip tells, with their entries and limits", async () => {
+test("the tables of neighbors are those that ip tells, with their entries and limits", async () => {
   await host.exec("ip", ["link", "add", "nt0", "type", "bridge"])
   for (const address of ["10.9.1.1", "10.9.1.2", "2001:db8:9::1", "2001:db8:9::2"])
     await host.exec("ip", ["neigh", "add", address, "lladdr", "0a:00:00:00:00:51", "dev", "nt0"])

@@ -59,7 +59,7 @@ test("a packet socket is for this process alone", () => {
   expect(readFileSync(`/proc/self/fdinfo/${socket.fd}`, "utf8")).toMatch(/^flags:\t02004002$/m)
 })
 
-test("a link that is not there, and a malformed filter, are refused with what was asked for, and nothing stays open", () => {
+test("a link that does not exist, and a malformed filter, are refused with what was asked for, and nothing stays open", () => {
   const before = readdirSync("/proc/self/fd").length
   expect(() => open(4711, onlyType(0))).toThrow("bind link number 4711: No such device (ENODEV)")
   expect(() => open(1, encodeFilter([[0xffff, 0, 0, 0]]))).toThrow(

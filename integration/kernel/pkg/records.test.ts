@@ -22,7 +22,7 @@ test.each([
   ["of another, though it is sticky", 1234, 0, 0o1755, " belongs to user 1234"],
   ["that another group may write to", 0, 1234, 0o775, ""],
   ["that the first group after root's may write to", 0, 1, 0o775, ""],
-])("a directory %s is not root's alone, nor is what lies in it", (name, user, group, mode, says) => {
+])("a directory %s is not root's alone, nor is what is in it", (name, user, group, mode, says) => {
   const path = make(name, user, group, mode)
   const exposure = says ? `"${path}"${says}` : `group ${group} may write to "${path}"`
   for (const each of [path, `${path}/not-yet`]) expect(findExposure(each)).toBe(exposure)

@@ -42,7 +42,7 @@ test("a node with warnings alone is in order", async () => {
   do: ${STALE.remedy}
   note: ${STALE.note}
 `)
-  // The machine's table of neighbours may be full, which is a warning, too.
+  // The machine's table of neighbors may be full, which is a warning, too.
   expect(shown.stdout).toMatch(/\n\n0 errors, [12] warnings?, 2 attachments looked at\n$/)
 })
 
@@ -196,7 +196,7 @@ ok    end         it reaches the host itself
   expect(await trace("10.85.0.1")).toEqual({ exitCode: 0, stdout: way, stderr: "" })
   const probed = await trace("10.85.0.1:9", "--probe")
   expect(probed.stdout.replace(/[\d.]+ ms/, "N ms")).toBe(
-    `${way.trimEnd()}; whether a process listens there is not looked at\n\nprobe: refused after N ms: connect: Connection refused (ECONNREFUSED)\n`,
+    `${way.trimEnd()}; whether a process listens there is not checked\n\nprobe: refused after N ms: connect: Connection refused (ECONNREFUSED)\n`,
   )
   expect(probed.exitCode).toBe(0)
   const lost = await trace("198.51.100.1")

@@ -125,7 +125,7 @@ const STATIC = '"ipam": { "type": "static" }'
 
 test.each<[string, string, string[]]>([
   [
-    "a master that is not there",
+    "a master that does not exist",
     `{ "type": "macvlan", "master": "eth7", ${STATIC} }`,
     [`2:32 error no-master: this node has no interface "eth7" = "ip link" lists them`],
   ],
@@ -142,7 +142,7 @@ test.each<[string, string, string[]]>([
     [],
   ],
   [
-    "a file that is not there",
+    "a file that does not exist",
     '{ "type": "bridge", "ipam": { "type": "host-local", "subnet": "10.22.0.0/24", "resolvConf": "/does/not/exist" } }',
     ['2:93 error no-resolv-conf: "/does/not/exist" cannot be read: no container gets an address'],
   ],

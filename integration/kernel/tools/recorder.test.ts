@@ -38,7 +38,7 @@ const ofAttachment = {
 }
 
 test.each(["1.1.0", "0.2.0"])(
-  "an ADD of version %s is a line with whose it is, its addresses and its trace",
+  "an ADD of version %s is a line with its owner, its addresses and its trace",
   async (version) => {
     const TRACEPARENT = `00-${id}-${parent}-01`
     const { exitCode, lines } = await call({ ...attachment, CNI_COMMAND: "ADD", TRACEPARENT }, addresses, version)

@@ -61,7 +61,7 @@ test.each<[string, Packet, string[]]>([
       ...none("prerouting"),
       "host: 10.85.0.1 is an address of the host",
       ...none("input"),
-      "end: it reaches the host itself; whether a process listens there is not looked at",
+      "end: it reaches the host itself; whether a process listens there is not checked",
     ],
   ],
   [
@@ -137,7 +137,7 @@ test.each<[string, Packet, string[]]>([
     ],
   ],
   [
-    "by an interface that is not there",
+    "by an interface that does not exist",
     ["10.85.0.3", { ifName: "eth7" }],
     ['end: the container has no interface "eth7" [no]'],
   ],
@@ -172,7 +172,7 @@ testWith(["br_netfilter"], "frames pass the packet filter where the setting of t
 
 test("a port of UDP is not one of TCP, nor one of another address of this, nor one of IPv6 of IPv4", () => {
   const toHost = (...packet: Packet) => ways(...packet).at(-1)
-  const HOST = "end: it reaches the host itself; whether a process listens there is not looked at"
+  const HOST = "end: it reaches the host itself; whether a process listens there is not checked"
   expect(toHost("192.0.2.2:53")).toBe(HOST)
   expect(toHost("10.85.0.1:53", {}, ports, true)).toBe(HOST)
   const six = ways("[fd00::1]:8080")

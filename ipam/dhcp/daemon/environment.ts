@@ -13,7 +13,7 @@ export type ContainerLink = { readonly [K in keyof KernelLink]: KernelLink[K] }
 /** Where links come from: the kernel, or a test. */
 export interface Links {
   /**
-   * Opens a link by the path of its namespace and its name. Throws `CniError`, or `NoLinkError` when it is not there.
+   * Opens a link by the path of its namespace and its name. Throws `CniError`, or `NoLinkError` when it does not exist.
    */
   open(path: string, ifName: string): ContainerLink
   /** The link of a record, closed. */

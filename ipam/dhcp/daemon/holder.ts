@@ -52,7 +52,7 @@ export class Holder {
   }
 
   /**
-   * Begins to acquire leases for a link. Throws `CniError` or `NoLinkError` when it is not there, `SyscallError`,
+   * Begins to acquire leases for a link. Throws `CniError` or `NoLinkError` when it does not exist, `SyscallError`,
    * `NetlinkError`.
    */
   static acquire(owner: Owner, path: string, config: DhcpConfig, env: Environment): Holder {

@@ -84,7 +84,7 @@ export class KernelLink {
     return exists
   }
 
-  /** Closes the link for good when its namespace is not at its path any more. */
+  /** Closes the link permanently when its namespace is not at its path any more. */
   check(): void {
     if (this.checkAt !== undefined) this.checkAt = this.#now() + CHECK_MS
     if (!namespaceLives(this.record.namespace)) this.#onDeleted()

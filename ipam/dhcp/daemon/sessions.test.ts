@@ -177,7 +177,7 @@ describe("a call", () => {
     expect([log, client.isClosed]).toEqual([logged, false])
   })
 
-  test("of a method that there is not is refused in the words of net/rpc", () => {
+  test("of a method that does not exist is refused in the words of net/rpc", () => {
     const client = new Client(greeting, callBytes("DHCP.Nothing"))
     expect(client.values()).toEqual([
       { ServiceMethod: "DHCP.Nothing", Error: "rpc: can't find method DHCP.Nothing" },

@@ -16,7 +16,7 @@ const Bpf = {
 } as const
 
 /**
- * The longest frame that is received: clients ask servers for messages of 1500 bytes at most. A neighbour on a virtual
+ * The longest frame that is received: clients ask servers for messages of 1500 bytes at most. A neighbor on a virtual
  * link can send 64 KB in one frame, with thousands of routes; such a frame is truncated here, and the datagram in it is
  * ignored.
  */

@@ -66,7 +66,7 @@ export function encodeUdp(from: Endpoint, to: Endpoint, payload: Uint8Array): Ui
 }
 
 /**
- * A frame with an ICMPv6 message, whose checksum is put in. Hop limit 255, as neighbour discovery wants it (RFC 4861).
+ * A frame with an ICMPv6 message, whose checksum is put in. Hop limit 255, as neighbor discovery wants it (RFC 4861).
  */
 export function encodeIcmpv6(from: Host, to: Host, message: Uint8Array): Uint8Array {
   const whole = message.slice()

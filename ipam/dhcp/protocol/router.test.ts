@@ -34,7 +34,7 @@ describe("a router advertisement", () => {
     expect(said("1802 3000 00000e10 20010db800010000")?.routes).toEqual([{ dst: "2001:db8:1::/48" }])
     expect(said("1801 0000 00000e10")?.routes).toEqual([{ dst: "::/0" }])
     expect(said("1802 3000 00000000 20010db800010000")?.routes).toEqual([]) // no lifetime
-    expect(said("1802 8000 00000e10 20010db800010000")?.routes).toEqual([]) // 128 bits are not there
+    expect(said("1802 8000 00000e10 20010db800010000")?.routes).toEqual([]) // 128 bits are missing
     expect(said("0501 0000 00000400")).not.toHaveProperty("mtu") // 1024
     expect(said("0304 4000 00000e10 00000e10 00000000 20010db8000000000000000000000000")?.onLink).toEqual([]) // not on the link
   })

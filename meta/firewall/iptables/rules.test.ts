@@ -15,7 +15,7 @@ describe("a label", () => {
     expect(readLabel(label(text))).toEqual(told)
   })
 
-  test("of a policy that there is not is one without", () => {
+  test("of a policy that does not exist is one without", () => {
     expect(readLabel(label("lab/c1/eth0 closed br0"))).toEqual({ ip, owner, policy: "open", bridge: undefined })
   })
 

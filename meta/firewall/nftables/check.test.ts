@@ -29,7 +29,7 @@ describe("an address", () => {
   const missing = (found: string) =>
     `10.1.0.2 comment "net1/c2/eth0" in set inet cni_firewall containers; found ${found}`
 
-  test("that is not there, or is another's, is missing", () => {
+  test("that does not exist, or is another's, is missing", () => {
     expect(check("open", [])).toBe(missing("none"))
     expect(check("open", made(other({ network: "net9" })))).toBe(missing('10.1.0.2 comment "net9/c2/eth0"'))
     expect(check("open", made(specOf(2)).slice(0, 1))).toBe(

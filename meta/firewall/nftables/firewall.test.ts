@@ -107,7 +107,7 @@ describe("adding to a complete table", () => {
     ])
   })
 
-  test("is planned anew from what there is when an address is held, and begins again when others have come in between", () => {
+  test("is planned again from what there is when an address is held, and begins again when others have come in between", () => {
     const held = made({ ...specOf(2), owner: { ...owner, network: "net9" } })
     const kernel = new RuleSetKernel(ruleSet(...held, ...made(specOf(3))), "EEXIST", "ERESTART")
     expect(addFirewall(kernel.socket, specOf(2))).toBe(true)

@@ -219,7 +219,7 @@ function taken({ mapped, owner, content }: IptablesRules, holder: AttachmentRule
 }
 
 /**
- * The first rule that is not there, as an error; undefined when all are. `iptables` prints conditions in an order of
+ * The first rule that does not exist, as an error; undefined when all are. `iptables` prints conditions in an order of
  * its own, so with them a jump counts by its comment and target.
  */
 export function findMissing(

@@ -49,7 +49,7 @@ describe("mapping ports", () => {
     expect(sent.slice(-4)).toEqual(created)
   })
 
-  test("for a prefix length that is new adds the rule for it, and one that is missing has all rules made anew", () => {
+  test("for a prefix length that is new adds the rule for it, and one that is missing has all rules re-created", () => {
     const twenty = specOf(owner, ["10.1.0.2/20"], [web])
     const kernel = new RuleSetKernel(complete(...others(1)))
     addHostports(kernel.socket, twenty)

@@ -26,7 +26,7 @@ export interface Behaviour {
   readonly script?: string
 }
 
-/** A script for a behaviour: waits for as long as the file is there, so at most until the lab is gone. */
+/** A script for a behavior: waits for as long as the file is there, so at most until the lab is gone. */
 export function waitsWhileExists(file: string): string {
   return `while [ -e ${quote(file)} ]; do sleep 0.01; done`
 }
