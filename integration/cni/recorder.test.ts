@@ -238,19 +238,6 @@ test("metrics: attachments, addresses, calls, errors and durations, in Prometheu
   expect((await mustRun(["ls", "-A", lab.directory.path])).stdout).toBe("cni.prom\nnet.d\n")
   await lab.cni(["recorder", "off"])
   expect(samplesIn((await lab.cni(["metrics"])).stdout).get("cni_recorder_on")).toBe(0)
-<<<<<<< HEAD
-=======
-
-  // The dashboard asks for nothing that does not exist.
-  const dashboard = await Bun.file(join(import.meta.dir, "../../share/grafana/cni.json")).json()
-  const asked: string[] = dashboard.panels.flatMap((panel: { targets: { expr: string }[] }) =>
-    panel.targets.map(({ expr }) => expr),
-  )
-  const known = new Set([...samples.keys()].map((key) => key.replace(/\{.*/, "")))
-  const names = asked.flatMap((expression) => expression.match(/\bcni_\w+/g) ?? [])
-  expect(names.length).toBeGreaterThan(5)
-  expect(names.filter((name) => !known.has(name))).toEqual([])
->>>>>>> 533d6fbe (Say that a thing does not exist, in American spelling)
 })
 
 test("the timer starts the service, which runs a command line that the tool understands", async () => {

@@ -49,13 +49,8 @@ export class Runner {
   readonly #failures: string[] = []
   readonly #flaky: string[] = []
   readonly #testCases: TestCase[] = []
-<<<<<<< HEAD
   readonly #times: { title: string; seconds: number; cpuSeconds: number }[] = []
   /** How many tests were left out for want of a feature of the kernel. */
-=======
-  readonly #times: { file: string; seconds: number; cpuSeconds: number }[] = []
-  /** How many tests were left out for lack of a feature of the kernel. */
->>>>>>> 533d6fbe (Say that a thing does not exist, in American spelling)
   readonly #leftOut = new Map<string, number>()
   readonly #summary: string[] = []
   #failed = 0
@@ -125,8 +120,8 @@ export class Runner {
   }
 
   /**
-   * Prints the times, the failures, and the last line. Returns the exit code: 0 only if tests ran and none failed
-   * permanently.
+   * Prints the times, the failures, and the last line. Returns the exit code: 0 only if tests ran and none failed for
+   * good.
    */
   finish(): number {
     const passed = count(this.#testCases, "passed")
