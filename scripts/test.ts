@@ -256,24 +256,31 @@ async function release(runner: Runner): Promise<void> {
 /** Tests that take long and prove what is rare: every kind of kill and error, whole tables of faults, many containers. */
 function longFiles(): string[] {
   return filesOf([
-    "install/kill.test.ts",
+    "install/{kill,power-cut}.test.ts",
     "integration/cni/{connectivity,doctor-containers,packet-states}.test.ts",
     "integration/cni/faults*.test.ts",
     "integration/dhcp/many.test.ts",
     "integration/every-plugin/{example-plugin,stalls}.test.ts",
     "integration/every-plugin/differential/*.test.ts",
-    "integration/executable/{archive,memory,scratch-root}.test.ts",
+    "integration/executable/{archive,image,memory,scratch-root}.test.ts",
     "integration/faults/*.test.ts",
-    "integration/install/{killed,refused}.test.ts",
+    "integration/firewall/firewalld-hostile.test.ts",
+    "integration/install/{killed,power-cut,refused}.test.ts",
     "integration/migrate/{killed,moves,refused}.test.ts",
-    "integration/portmap/many.test.ts",
+    "integration/portmap/{many,standby-nftables}.test.ts",
+    "integration/reconcile/{killed,killed-command,storm}.test.ts",
+    "integration/upgrade/upgrade.test.ts",
     "ipam/host-local/{crash,power-cut}.test.ts",
     "scripts/test/example-plugin.test.ts",
   ])
 }
 
-/** The gate, the slow unit tests and the integration tests, without the long ones. */
+/**
+ * The gate, the slow unit tests and the integration tests, without the long ones. A case that plugins of one kind share
+ * runs for one of them.
+ */
 async function short(runner: Runner): Promise<void> {
+  process.env.CNI_TEST_KINDS = "sample"
   await gate(runner)
   const long = new Set(longFiles())
   await integration(

@@ -73,3 +73,17 @@ test.each(verbs)("a table of an earlier build is replaced by %s, and each mappin
   expect(await kept.check()).toMatchObject({ exitCode: 0 })
   await askEcho(lab.outside, { transport: "tcp", address: hostAddresses.ip, port: 8080 })
 })
+
+test("a table whose guards look at the interface first, as an earlier build made them, is complete", async () => {
+  const { lab, kept, other } = await create()
+  await using _lab = lab
+  await succeed(kept.map([mapping(8080)]))
+  const list = async () => (await lab.host.exec("nft", ["list", "chain", "ip", "cni_hostports", "raw"])).stdout
+  const chain = await list()
+  const former = chain.replace(/(ip [sd]addr 127\.0\.0\.0\/8) (iifname != "lo")/g, "$2 $1")
+  expect(former).not.toBe(chain)
+  await lab.host.exec("nft", ["-f", "-"], { input: `flush chain ip cni_hostports raw\n${former}` })
+  expect(await kept.check()).toMatchObject({ exitCode: 0 })
+  await succeed(other.map([mapping(8081)]))
+  expect(await list()).toBe(former)
+})

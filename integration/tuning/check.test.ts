@@ -103,6 +103,10 @@ test("CHECK names it when the MTU of the host's end is another, where ADD has se
   const result = await chain.tuning.add()
   await chain.host.exec("ip", ["link", "set", chain.port, "mtu", "1500"])
   expect((await fail(chain.tuning.check(result))).msg).toContain("on the host failed: expected 9000, found 1500")
+  await chain.host.exec("ip", ["link", "set", chain.port, "mtu", "1450"])
+  await chain.tuning.del()
+  // DEL does not set back an MTU that ADD has not set.
+  expect((await chain.host.exec("ip", ["link", "show", chain.port])).stdout).toContain(" mtu 1450 ")
 })
 
 test("CHECK of a link that is gone says so", async () => {
