@@ -69,7 +69,7 @@ async function main(): Promise<void> {
     ...(await suiteFacts(suites)),
     `Measured in ${minutes} minutes`,
     ...(lacking.length > 0
-      ? [`The kernel lacks what these make, so they have no rows but VERSION: ${lacking.join(", ")}`]
+      ? [`The kernel lacks a feature for these plugins, so they have only rows for VERSION: ${lacking.join(", ")}`]
       : []),
   ]
   const lengths = [`--runs ${runs}`, `--seconds ${seconds}`]

@@ -22,7 +22,7 @@ export interface NamedContainer {
 export function readAttachments(places: NodePlaces): { node: Node; attachments: readonly NodeAttachment[] } {
   const node = readNode(places, { hasRoutes: false })
   const hidden = node.unread.find(({ what }) => what === "cache" || what === "leases")
-  if (hidden) throw new Error(`Cannot see what is attached: the ${hidden.what} cannot be read: ${hidden.reason}`)
+  if (hidden) throw new Error(`Cannot list the attachments: the ${hidden.what} cannot be read: ${hidden.reason}`)
   return { node, attachments: attachmentsOf(node) }
 }
 

@@ -43,7 +43,7 @@ export const ps: Command = {
     ...watchFlags,
     ...nodeFlags,
   },
-  help: `One row for each interface of a container: pod or container, addresses, published ports ("standby": the port leads to another interface
+  help: `One row for each interface of a container: pod or container, addresses, published ports ("standby": the port belongs to another interface
 of the container), the host's end, whether the network namespace exists ("?": not recorded), age. The sources are the runtime's cache, host-local's store, the links and the packet
 filter. NOTES show contradictions: a lease without namespace, rules without lease, a link without cache entry.
 Rows are sorted by their first columns. Nothing is changed. Only root can read the packet filter.

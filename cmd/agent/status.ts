@@ -4,7 +4,7 @@ import { RUN_DIR, runDirFlag } from "./run.ts"
 
 /** `cni-agent status` */
 export const statusCommand: Command = {
-  summary: "Show the ranges and routes of this node, and what is wrong with them",
+  summary: "Show the ranges and routes of this node, and their faults",
   words: [],
   flags: { ...runDirFlag, ...outputFlags },
   help: `Asks the agent through its socket. It names the containers whose addresses are not of the node's ranges: those that were attached before the

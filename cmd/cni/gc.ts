@@ -51,7 +51,7 @@ export const gc: Command = {
     "dry-run": { type: "boolean", help: "only print what would be kept and deleted" },
     ...runtimeFlags,
   },
-  help: `Deletes everything of this network that belongs to no kept attachment. Say what to keep: by --keep, by --auto, or by both.
+  help: `Deletes everything of this network that belongs to no kept attachment. Choose what to keep with --keep, --auto, or both.
 ${containerHelp}
 --auto reads the attachments from --cache-dir, and from "multus" below it: this must be the cache of the runtime that made them. With and without
 --dry-run it prints every attachment in the cache, and every lease, link and rule to delete. Plugins that have no GC may leave some of these;
@@ -171,9 +171,13 @@ const COLUMNS = ["WHAT", "KIND", { head: "NAME", isWhole: true }, { head: "OF", 
 function refuseBroken(network: string, caches: readonly string[]): void {
   const broken = caches.flatMap(brokenRecords).filter((file) => basename(file).startsWith(`${network}-`))
   if (broken.length === 0) return
-  throw new CniError(Code.Io, `Cannot tell what of network "${network}" is in use: "${broken[0]}" holds no record`, {
-    details: `${broken.length === 1 ? "remove the file" : `remove the ${broken.length} files of this kind`} when the container is gone, or restart it`,
-  })
+  throw new CniError(
+    Code.Io,
+    `Cannot tell which attachments of network "${network}" are in use: "${broken[0]}" holds no record`,
+    {
+      details: `${broken.length === 1 ? "remove the file" : `remove the ${broken.length} files of this kind`} when the container is gone, or restart it`,
+    },
+  )
 }
 
 /**
@@ -190,9 +194,9 @@ function refuseUnknown(network: string, places: NodePlaces, listed: readonly Att
   const others = living.length === 1 ? "has an interface" : `and ${living.length - 1} more have interfaces`
   throw new CniError(
     Code.Io,
-    `Cannot tell what of network "${network}" is in use: ${nameOf(first)} ${others}, and no cache knows it`,
+    `Cannot tell which attachments of network "${network}" are in use: ${nameOf(first)} ${others}, and no cache knows it`,
     {
-      details: "give --cache-dir of the runtime that made them, or --keep ID/IFNAME for each that lives",
+      details: "give the --cache-dir of their runtime, or --keep ID/IFNAME for each attachment in use",
     },
   )
 }

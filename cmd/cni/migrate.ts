@@ -113,12 +113,12 @@ function sceneOf(direction: Direction, args: Arguments, terminal: Terminal): Sce
 function requireSeen({ unread, brokenRecords = [] }: Node): void {
   const hidden = unread.find(({ what }) => ["cache", "links", "rules", "leases"].includes(what))
   if (hidden)
-    throw new CniError(Code.Io, `Cannot see what pods have: the ${hidden.what} cannot be read`, {
+    throw new CniError(Code.Io, `Cannot read the state of pods: the ${hidden.what} cannot be read`, {
       details: hidden.reason,
     })
   const [broken] = brokenRecords
   if (broken === undefined) return
-  throw new CniError(Code.Io, `Cannot see what pods have: "${broken}" holds no record`, {
+  throw new CniError(Code.Io, `Cannot read the state of pods: "${broken}" holds no record`, {
     details: "remove the file when its container is gone, or restart the container",
   })
 }

@@ -484,7 +484,7 @@ test.each([
 })
 
 const cleaners: readonly [string, readonly string[], RegExp][] = [
-  ["cni test", ["test", "pods"], /^Deleted what an earlier test has left: pods\/cni-test-\d+-[0-9a-f]{8}-1\/eth0$/m],
+  ["cni test", ["test", "pods"], /^Deleted the remains of an earlier test: pods\/cni-test-\d+-[0-9a-f]{8}-1\/eth0$/m],
   ["cni gc --auto", ["gc", "pods", "--auto"], /delete +attachment +cni-test-\d+-[0-9a-f]{8}-1\/eth0/],
   ["cni doctor --fix", ["doctor", "--fix"], /cni-test-\d+-[0-9a-f]{8}-1/],
 ]

@@ -345,7 +345,7 @@ const more: readonly Fault[] = [
     severity: "error",
     where: "host",
     break: "ip route add blackhole 10.85.0.2/32",
-    says: /^the host drops what it sends to 10\.85\.0\.2 of "pods\/.*: its route to 10\.85\.0\.2\/32 leads nowhere$/,
+    says: /^the host drops its packets to 10\.85\.0\.2 of "pods\/.*: its route to 10\.85\.0\.2\/32 drops packets$/,
     mend: "ip route delete blackhole 10.85.0.2/32",
     besides: ["route-overlap"],
   },
@@ -486,7 +486,7 @@ const ofOperators: readonly Fault[] = [
     where: "host",
     break:
       "ip route delete default; ip route add default via 192.0.2.1 metric 100; ip route add unreachable default metric 50",
-    says: /^the host's default route drops what it takes: .*, and 3 containers are masqueraded$/,
+    says: /^the host's default route drops packets: .*, and 3 containers are masqueraded$/,
     mend: "ip route delete unreachable default metric 50",
   },
   {

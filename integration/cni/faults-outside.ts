@@ -41,7 +41,7 @@ export const faultsOutside: readonly Fault[] = [
   {
     rule: "outside-route-closed",
     severity: "warning",
-    names: /^the host's route to 128\.0\.0\.0\/1 leads nowhere, and containers send there by the host$/,
+    names: /^the host's route to 128\.0\.0\.0\/1 drops packets, and containers send there by the host$/,
     seed: async (lab, pods) => {
       await addOutside(lab)
       // What many hosts have on purpose: what is private, and single networks.
@@ -52,7 +52,7 @@ export const faultsOutside: readonly Fault[] = [
       const { stdout } = await lab.cni(["trace", "pods", pods[0]?.path ?? "", "--to", "198.51.99.1"])
       expect(stdout).toMatch(/^STOP/m)
     },
-    words: /^it may be meant to be there, .*"ip route show 128\.0\.0\.0\/1" shows it$/,
+    words: /^it may be intended, .*"ip route show 128\.0\.0\.0\/1" shows it$/,
     mend: ({ host }) => host.exec("ip", ["route", "delete", "blackhole", "128.0.0.0/1", "metric", "7"]),
   },
   {
@@ -60,7 +60,7 @@ export const faultsOutside: readonly Fault[] = [
     how: "to what a network has a route to",
     severity: "error",
     names:
-      /^the host's route to 10\.99\.0\.0\/16 leads nowhere, and ADD has given "far\/.*\(pod shop\/far\) a route there by the host$/,
+      /^the host's route to 10\.99\.0\.0\/16 drops packets, and ADD has given "far\/.*\(pod shop\/far\) a route there by the host$/,
     seed: async (lab) => {
       await addOutside(lab)
       const ipam = { ranges: [[{ subnet: "10.87.0.0/24" }]], routes: [{ dst: "10.99.7.0/24" }] }
@@ -71,7 +71,7 @@ export const faultsOutside: readonly Fault[] = [
       expect((await lab.doctor()).findings).toEqual([])
       await lab.host.exec("ip", ["route", "add", "unreachable", "10.99.0.0/16"])
     },
-    words: /^have the route leave out what containers send there, /,
+    words: /^exclude packets of containers from the route, /,
     mend: ({ host }) => host.exec("ip", ["route", "delete", "unreachable", "10.99.0.0/16"]),
   },
   {

@@ -74,7 +74,7 @@ export const faultsOnPaths: readonly Fault[] = [
       expect(stdout).toMatch(/^\? +filter +an XDP program \(id \d+\) at "veth.*may drop it before all rules$/m)
       expect((await pod?.tryExec("ping", ["-c1", "-W1", "10.85.0.1"]))?.exitCode).toBe(1)
     },
-    words: /^it may be meant to be there: .*"bpftool prog show id \d+" shows it$/,
+    words: /^it may be intended: .*"bpftool prog show id \d+" shows it$/,
     mend: async (lab) => {
       for (const mode of ["xdpdrv", "xdpgeneric"])
         await lab.host.tryExec("ip", ["link", "set", "dev", await endOf(lab), mode, "off"])
@@ -171,7 +171,7 @@ export const faultsOnPaths: readonly Fault[] = [
     rule: "store-broken",
     how: "FIFOs at an address, at the cursor and as the lock",
     severity: "error",
-    names: /^3 names in "\/var\/lib\/cni\/networks\/pods" are not what host-local needs there: /,
+    names: /^3 names in "\/var\/lib\/cni\/networks\/pods" have another type than host-local needs: /,
     seed: ({ host }) =>
       host.exec("sh", ["-ec", `cd ${store}; rm lock last_reserved_ip.0; mkfifo lock last_reserved_ip.0 10.85.0.9`]),
     besides: ["status", "stale-lease"],

@@ -267,7 +267,7 @@ export const faults: readonly Fault[] = [
     rule: "missing-limit",
     needs: "tbf",
     severity: "warning",
-    names: /^"veth.*has no limit on what the container gets, and its network has "ingressRate" 1000000$/,
+    names: /^"veth.*does not limit what the container gets, and its network has "ingressRate" 1000000$/,
     seed: async (lab) => {
       const { plugins, ...network } = second(subnet("10.87.0.0/24"))
       const bandwidth = { type: "bandwidth", ingressRate: 1_000_000, ingressBurst: 1_000_000 }

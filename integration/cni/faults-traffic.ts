@@ -55,7 +55,7 @@ export const faultsOfTraffic: readonly Fault[] = [
         /^STOP +tc +the tc filter at ingress of "veth[^"]+", pref 7, drops it\nSTOP +end +dropped by traffic control\n$/m,
       )
     },
-    words: /^it may be meant to be there: .*"tc filter show dev [^"]+ (in|e)gress" shows it$/,
+    words: /^it may be intended: .*"tc filter show dev [^"]+ (in|e)gress" shows it$/,
     mend: deleteClsact,
   },
   {
@@ -64,7 +64,7 @@ export const faultsOfTraffic: readonly Fault[] = [
     severity: "error",
     names: /^a tc filter at "cni0" \(egress, pref 7, bpf\), the bridge of 2 containers, drops all packets: /,
     seed: (lab) => addFilter(lab, "cni0", "egress", `pref 7 ${dropAll}`),
-    words: /^it may be meant to be there: .*"tc filter show dev [^"]+ (in|e)gress" shows it$/,
+    words: /^it may be intended: .*"tc filter show dev [^"]+ (in|e)gress" shows it$/,
     mend: deleteClsact,
   },
   {
@@ -76,7 +76,7 @@ export const faultsOfTraffic: readonly Fault[] = [
     seed: async (lab) => {
       for (const end of await endsOf(lab)) await addFilter(lab, end, "ingress", `pref 7 ${dropArp}`)
     },
-    words: /^it may be meant to be there: .*"tc filter show dev [^"]+ (in|e)gress" shows it$/,
+    words: /^it may be intended: .*"tc filter show dev [^"]+ (in|e)gress" shows it$/,
     mend: deleteClsact,
   },
   {
@@ -98,7 +98,7 @@ export const faultsOfTraffic: readonly Fault[] = [
       await lab.host.exec("ip", ["link", "delete", "tap0"])
       expect(await waysOfCutOff(lab, pods)).toMatch(/pref 7, sends it to an interface that\s+is down or gone instead\n/)
     },
-    words: /^it may be meant to be there: .*"tc filter show dev [^"]+ (in|e)gress" shows it$/,
+    words: /^it may be intended: .*"tc filter show dev [^"]+ (in|e)gress" shows it$/,
     mend: deleteClsact,
   },
   {
@@ -122,7 +122,7 @@ export const faultsOfTraffic: readonly Fault[] = [
     needs: "ifb",
     severity: "warning",
     names:
-      /^"veth[^"]+", the host's end of .* has no limit on what the container sends, and its network has "egressRate" 1000000$/,
+      /^"veth[^"]+", the host's end of .* does not limit what the container sends, and its network has "egressRate" 1000000$/,
     seed: async (lab) => {
       await addLimited(lab)
       await lab.host.exec("sh", [

@@ -91,7 +91,7 @@ test("where the records cannot be read, a name is not said to be unknown", async
   ])
     expect({ line, ...(await lab.cni(line)) }).toMatchObject({
       ...{ line, exitCode: 1, stdout: "" },
-      stderr: expect.stringContaining("Cannot see what is attached: the cache cannot be read: "),
+      stderr: expect.stringContaining("Cannot list the attachments: the cache cannot be read: "),
     })
   expect((await pod.exec("ip", ["link", "show", "eth0"])).exitCode).toBe(0)
 })

@@ -162,7 +162,7 @@ describe("what was done besides is told", () => {
     const readDirectory = (path: string) => (path.endsWith("/new") ? eio("getdents") : kernelFiles.readDirectory(path))
     store.del("a", { files: { ...kernelFiles, readDirectory } })
     expect(store.log).toEqual([
-      expect.stringMatching(/^Cannot remove what a killed ADD has left in ".*\/net\/\.index\/new": getdents test: .*$/),
+      expect.stringMatching(/^Cannot remove files of a killed ADD from ".*\/net\/\.index\/new": getdents test: .*$/),
     ])
     expect(store.addresses()).toEqual([])
   })

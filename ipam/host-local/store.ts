@@ -134,7 +134,7 @@ export class Store {
       }
     } catch (error) {
       if (!(error instanceof SyscallError)) throw error
-      this.log(`Cannot remove what a killed ADD has left in "${this.#drafts}": ${error.message}`)
+      this.log(`Cannot remove files of a killed ADD from "${this.#drafts}": ${error.message}`)
     }
   }
 }

@@ -90,7 +90,7 @@ export function switchLocalnetOff(links: readonly string[], before: readonly str
 export function localnetStays(links: readonly string[]): CniError {
   const what = links.map((link) => `"${settingOf(link)}"`).join(", ")
   return new CniError(Code.Internal, `Cannot switch off ${what}: /proc/sys cannot be written`, {
-    details: "what it would let in is kept out as before; the next DEL or GC tries again",
+    details: "the guard still blocks access to 127.0.0.0/8; the next DEL or GC tries again",
   })
 }
 

@@ -139,6 +139,6 @@ test.each([
   const strange = { ...plugin, [verb.toLowerCase()]: () => returned }
   expect(ask(strange, { CNI_COMMAND: verb }).json).toMatchObject({
     code: 999,
-    msg: `Cannot answer ${verb}: plugin "recorder" returned something else than the protocol has for it`,
+    msg: `Cannot answer ${verb}: plugin "recorder" returned a value that the protocol does not allow`,
   })
 })

@@ -46,7 +46,7 @@ export function perform<C>(plugin: Plugin<C>, parts: Omit<Call, "answer">, write
     return
   }
   if (call.verb === "ADD" ? proofs.has(returned) : returned === undefined) return
-  const what = isPromise(returned) ? "a promise" : "something else than the protocol has for it"
+  const what = isPromise(returned) ? "a promise" : "a value that the protocol does not allow"
   throw new CniError(Code.Internal, `Cannot answer ${call.verb}: plugin "${plugin.name}" returned ${what}`)
 }
 

@@ -120,7 +120,7 @@ async function testOwn(
   for (const left of leftoversOf(attachments)) {
     await deleteLeftover(runtime, confDir, left)
     const name = `${left.network}/${left.containerId}/${left.ifName}`
-    runtime.stderr(encodeUtf8(`Deleted what an earlier test has left: ${name}\n`))
+    runtime.stderr(encodeUtf8(`Deleted the remains of an earlier test: ${name}\n`))
   }
   const taken = new Set(attachments.flatMap(({ ports }) => ports.map((port) => Number(/(\d+)→/.exec(port)?.[1]))))
   await using own = new OwnContainers(runtime, network)

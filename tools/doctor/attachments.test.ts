@@ -126,7 +126,7 @@ ${AGAIN}`,
     expect(missing({ ...cached, addresses })).toEqual([
       `error missing-masquerade (pods)
 there is no masquerade for "pods/c1/eth0", and its network has "ipMasq": rules were removed from table ip cni_masquerade
-what it sends leaves with an address that no host outside can answer; a reload of a firewall may have flushed it
+its packets leave with a source address that no host outside can answer; a firewall's reload may have flushed the rules
 ${AGAIN}`,
     ])
     const tables = (...names: string[]) => ({

@@ -82,7 +82,7 @@ function missingMasquerade(one: NodeAttachment, patient: Patient): Finding[] {
       cause: `table ${table}`,
       what: `there is no masquerade for ${nameOf(one)}, and its network has "ipMasq": ${describeTable(patient, table)}`,
       ofMany: (count) => `${describeTable(patient, table)}: there is no masquerade for ${count} containers`,
-      why: "what it sends leaves with an address that no host outside can answer; a reload of a firewall may have flushed it",
+      why: "its packets leave with a source address that no host outside can answer; a firewall's reload may have flushed the rules",
       consequenceOf: ["missing-host-end"],
     },
   ]

@@ -73,7 +73,7 @@ const wrongSettings: readonly WrongSetting[] = [
     setting: "locked",
     isOn: true,
     cutsOff: true,
-    why: "the bridge drops what the container sends, unless its MAC was entered by hand",
+    why: "the bridge drops packets from the container, unless its MAC was entered by hand",
   },
   {
     setting: "bcast_flood",
@@ -90,7 +90,7 @@ const wrongSettings: readonly WrongSetting[] = [
   {
     setting: "flood",
     isOn: false,
-    why: "what other containers send to it is dropped whenever the bridge has forgotten its MAC",
+    why: "packets from other containers to it are dropped whenever the bridge has forgotten its MAC",
   },
   { setting: "learning", isOn: false, why: "the bridge sends all frames for the container to all ports" },
 ]
@@ -194,8 +194,8 @@ export const checkFixedEntries: Check = ({ examined, hostTables, node }) =>
           network: one.network,
           affected: [affectedBy(one)],
           what: `bridge "${bridge}" has a fixed entry that sends frames for ${wrong.mac}, the MAC of "${ifName}" of ${nameOf(one)}, to ${to}`,
-          why: "what is sent to the container does not reach it",
-          remedy: ofOthers("have the entry lead to the container's port", sh`bridge fdb get ${wrong.mac} br ${bridge}`),
+          why: "packets for the container do not reach it",
+          remedy: ofOthers("point the entry to the container's port", sh`bridge fdb get ${wrong.mac} br ${bridge}`),
         },
       ]
     }),

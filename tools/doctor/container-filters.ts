@@ -47,7 +47,7 @@ export const checkContainerFilters: Check = ({ examined }) =>
         ofMany: (count) => `the packet filters in ${count} containers let nothing pass, as in ${place}`,
         why: "the container reaches nothing, or nothing reaches it",
         remedy: ofOthers(
-          "it may be meant to be there, where the container is shut off on purpose: if it is not, let packets pass",
+          "it may be intended, where the container is shut off on purpose: if it is not, let packets pass",
           inContainer(inside, [sh`nft -a list ruleset`]),
         ),
       },

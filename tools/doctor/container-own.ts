@@ -64,7 +64,7 @@ function notLocal(examined: Examined, { name, link }: ExaminedInterface, { ip, t
       affected: [affectedBy(one)],
       what: `${nameOf(one)} does not take ${address} of "${name}" for its own: ${lost}`,
       ofMany: (count) => `${count} containers do not take their addresses for their own: ${lostOfMany}`,
-      why: "the container drops what is sent to the address, answers to what it asks included",
+      why: "the container drops packets for the address, including answers to its own requests",
       remedy: inContainer(inside, [isRule ? lookUp : localRoute(address, name)]),
       consequenceOf: ["container-main-table", "container-rule"],
     },

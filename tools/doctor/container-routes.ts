@@ -57,7 +57,7 @@ function lostAddresses(examined: Examined, one: ExaminedInterface, patient: Pati
       severity: "error",
       what: `${what} does not have ${missing.map(({ text }) => text).join(" and ")}, which ADD has given it`,
       ofMany: ofMany("does not have the address that ADD has given it"),
-      why: `what is sent to ${formatIp(missing[0]?.ip ?? new Uint8Array(4))} is not answered, and "${name}" has lost the routes of the address`,
+      why: `packets for ${formatIp(missing[0]?.ip ?? new Uint8Array(4))} are not answered, and "${name}" has lost the routes of the address`,
       remedy: holder
         ? `delete one of the two containers: ${nameOf(holder.one)} has the address now`
         : inContainer(inside, repairCommands(examined, one)),
@@ -113,7 +113,7 @@ function lostRoutes(examined: Examined): Finding[] {
         `${count} containers do not have ${isDefault ? "the default route" : "a route"} that ADD has given them`,
       why: isDefault
         ? "the container reaches nothing beyond its own network"
-        : "the container does not reach what is behind that route",
+        : "the container does not reach the route's destination",
       remedy,
     },
   ]
@@ -136,8 +136,8 @@ function closedRoutes({ one, inside }: Examined): Finding[] {
       affected: [affectedBy(one)],
       what: `${nameOf(one)} has a route of type ${type} to ${to}`,
       ofMany: (count) => `${count} containers have a route of type ${type} to ${to}`,
-      why: "what they send there goes nowhere",
-      remedy: ofOthers("it may be meant to be there", inContainer(inside, [sh`ip route show ${to}`])),
+      why: "packets from them to that destination are dropped",
+      remedy: ofOthers("it may be intended", inContainer(inside, [sh`ip route show ${to}`])),
     }
   })
 }

@@ -28,7 +28,7 @@ export const checkInsides: Check = ({ attachments, insides }) =>
           cause: "the right to enter namespaces",
           what: `the namespace "${inside.path}" of ${nameOf(one)} cannot be looked into: ${inside.reason}`,
           ofMany: (count) => `the namespaces of ${count} containers cannot be looked into: ${inside.reason}`,
-          why: "what is wrong in the container is not among these findings",
+          why: "faults in the container are not among these findings",
           remedy: "run cni doctor as root on the host, in its own namespaces",
         },
       ]
@@ -40,7 +40,7 @@ export const checkInsides: Check = ({ attachments, insides }) =>
         rule: "container-not-whole",
         cause: inside.path,
         what: `${nameOf(one)} has too many ${lists}: they were not read whole`,
-        why: `what is wrong with the ${lists} of this container is not among these findings`,
+        why: `faults in the ${lists} of this container are not among these findings`,
         remedy: sh`nsenter ${`--net=${inside.path}`} ip ${inside.notWhole[0]?.replace(/e?s$/, "") ?? ""}`,
       },
     ]
@@ -106,7 +106,7 @@ function missingLink(examined: Examined, one: ExaminedInterface, patient: Patien
       ...base,
       what: `${what} is named "${other.name}" now`,
       ofMany: ofMany("has another name"),
-      why: "what works by the interface's name fails, CHECK among it, and the DEL of some plugins leaves the interface",
+      why: "CHECK fails, programs that use the interface's name fail, and the DEL of some plugins leaves the interface",
       remedy: inContainer(inside, renameCommands(examined, one, other.name)),
     }
   const { remedy, note } = madeAnew(examined.one, patient)
@@ -167,7 +167,7 @@ function changedMac(examined: Examined, one: ExaminedInterface): Finding[] {
       severity: "warning",
       what: `${what} has MAC ${link.mac}, and ADD has given it ${mac}`,
       ofMany: ofMany("has another MAC than ADD has given it"),
-      why: "its neighbors send to the former MAC for some time, and a check of source MACs drops what it sends",
+      why: "its neighbors send to the former MAC for some time, and a check of source MACs drops its packets",
       remedy: inContainer(examined.inside, [sh`ip link set ${name} address ${mac}`]),
       consequenceOf: ["mac-twice"],
     },
@@ -225,7 +225,7 @@ function withoutArp(examined: Examined, one: ExaminedInterface): Finding[] {
       severity: "error",
       what: `${what} answers no ARP request: ${ignoring.join(" and ")} is ${NO_ANSWERS}`,
       ofMany: ofMany(`answers no ARP request, since arp_ignore is ${NO_ANSWERS},`),
-      why: "host and neighbors find the container only as long as they remember its MAC from what it has sent",
+      why: "host and neighbors find the container only as long as they remember its MAC",
       remedy: inContainer(
         inside,
         ignoring.map((path) => setSysctl(path, 0)),

@@ -41,7 +41,7 @@ test("parts of the node that could not be read, the packet filter among them", (
     ...["leases cannot be read: EACCES", "rules cannot be read: EPERM"].map(
       (what) => `warning cannot-look
 the ${what}
-what is wrong with them is not among these findings
+faults in them are not among these findings
 run cni doctor as root on the host, in its own namespaces`,
     ),
     `warning no-nftables

@@ -20,7 +20,7 @@ const LITTLE = 0.02
 const LITTLE_BYTES = 16 << 20
 /** Clocks of one machine differ by less. */
 const CLOCK_SLACK_MS = 60_000
-const WHEN_FULL = "no ADD can note what it does: all fail"
+const WHEN_FULL = "no ADD can write its records: all fail"
 
 /** Checks space and write permission where plugins and runtimes keep state. */
 export const checkDisk: Check = ({ node: { places, stores } }) => {
@@ -45,7 +45,7 @@ export const checkDisk: Check = ({ node: { places, stores } }) => {
       : `the file system of "${existing}" has ${Math.round(free / 1024)} KiB left`
     const severity = isFull ? "error" : "warning"
     const { point } = mountOf(existing)
-    const remedy = `delete what is not needed there, or make it larger: ${sh`du -xa ${point} | sort -n | tail`.line} shows what is large, ${sh`df -h ${point}; df -i ${point}`.line} how much is used`
+    const remedy = `delete unneeded files there, or make it larger: ${sh`du -xa ${point} | sort -n | tail`.line} shows what is large, ${sh`df -h ${point}; df -i ${point}`.line} how much is used`
     return [{ rule: "disk-full", severity, what, why: WHEN_FULL, remedy }]
   })
 }
@@ -118,7 +118,7 @@ export const checkRecords: Check = ({ node: { cache, stores, places } }) => {
         affected: [{ name: `"${file}"` }],
         what: `"${file}" (mode ${(found.mode & 0o7777).toString(8)}, user ${found.user}) can be changed by users other than root`,
         ofMany: (count) => `${count} files in "${dirname(file)}" can be changed by users other than root`,
-        why: "DEL runs as root what a record says, and an address goes to the container that a lease names",
+        why: "DEL follows the record as root, and the lease decides which container has an address",
         remedy: sh`chown root:root ${files}; chmod go-w ${files}`,
       },
     ]
@@ -131,7 +131,7 @@ function exposed(directory: string, exposure: string): Finding {
     rule: "state-exposed",
     severity: "error",
     what: `"${directory}" is not root's alone: ${exposure}`,
-    why: "plugins and runtime refuse what others may have changed there: ADD and DEL fail",
+    why: "plugins and runtime refuse files that other users may have changed: ADD and DEL fail",
     remedy: sh`chown root:root ${path}; chmod go-w ${path}`,
     note: "a tmpfs is mounted with mode=0755",
   }
@@ -147,7 +147,7 @@ function notDirectory(path: string): Finding {
     rule: "cannot-look",
     severity: "error",
     what: `"${path}" is not a directory, and plugins and the runtime keep their files in one of that name`,
-    why: "no ADD can note what it does: all fail, and what is wrong with the files that were there is not among these findings",
+    why: "no ADD can write its records: all fail, and faults of the files that were there are not among these findings",
     remedy: sh`mv ${path} ${`${path}.moved`}`,
     note: "the next ADD makes the directory; put the files that were there back into it",
   }
@@ -166,7 +166,7 @@ export const checkUnread: Check = ({ node: { unread, places }, filter }) => [
       rule: "cannot-look",
       severity: "warning",
       what: `the ${what} cannot be read: ${reason}`,
-      why: "what is wrong with them is not among these findings",
+      why: "faults in them are not among these findings",
       remedy: "run cni doctor as root on the host, in its own namespaces",
     }
   }),

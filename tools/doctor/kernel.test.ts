@@ -24,7 +24,7 @@ describe("forwarding", () => {
   const gateway = [memberOf({ type: "bridge", bridge: "cni0", isGateway: true })]
   const off = (path: string, dotted: string, count = 1) => `error forwarding-off
 ${path} is 0, and ${count > 1 ? `${count} containers are attached: "pods/c1/eth0", "pods/c2/eth0"` : "1 container is attached"}
-the kernel drops what containers send beyond their own network, and what comes for them
+the kernel drops packets between containers and other networks
 sysctl -w ${dotted}=1`
 
   test("is off in a family in which containers have addresses", () => {

@@ -30,9 +30,9 @@ export const checkForwarding: Check = (patient) => {
       affected: concerned.map(affectedBy),
       what: `${path} is 0, and 1 container is attached`,
       ofMany: (count) => `${path} is 0, and ${count} containers are attached`,
-      why: "the kernel drops what containers send beyond their own network, and what comes for them",
+      why: "the kernel drops packets between containers and other networks",
       remedy: setSysctl(path, 1),
-      note: "find what switches it off: /etc/sysctl.d, a firewall's start",
+      note: "find the program that switches it off: /etc/sysctl.d, a firewall's start",
     })
   }
   const uplinks = used.length > 0 ? defaultUplinks(patient) : []

@@ -87,9 +87,9 @@ function missingLimit(one: NodeAttachment, patient: Patient): Finding[] {
         severity: "warning",
         rule: "missing-limit",
         cause: `limits of network ${one.network} ${key}`,
-        what: `"${end.name}", the host's end of ${nameOf(one)}, has no limit on what the container ${limited}, and its network has "${key}" ${asked[key]}`,
+        what: `"${end.name}", the host's end of ${nameOf(one)}, does not limit what the container ${limited}, and its network has "${key}" ${asked[key]}`,
         ofMany: (count) =>
-          `the host's ends of ${count} containers have no limit on what these ${limited.slice(0, -1)}, and their network has "${key}"`,
+          `the host's ends of ${count} containers do not limit what these ${limited.slice(0, -1)}, and their network has "${key}"`,
         why: "the container takes all that the host's links give",
         consequenceOf: ["tc-filter"],
       },

@@ -64,8 +64,8 @@ test("routes of the host into a network of containers that lead elsewhere", () =
     )
   const text = (dst: string, by: string) => `error route-overlap (pods)
 the host's route to ${dst} by ${by} overlaps 10.85.0.0/24 of network "pods"
-either the containers or what is behind that route cannot be reached
-give the network another subnet, in /etc/cni/net.d/pods.conflist, or what made the route another one`
+either the containers or the route's destination cannot be reached
+give the network another subnet, in /etc/cni/net.d/pods.conflist, or change the route`
   expect(found("10.85.0.128/25")).toEqual([text("10.85.0.128/25", "eth1")])
   expect(found("10.0.0.0/8", { gateway: "192.0.2.1" })).toEqual([text("10.0.0.0/8", "192.0.2.1")])
   expect(found("0.0.0.0/0")).toEqual([])

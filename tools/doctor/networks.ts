@@ -72,7 +72,7 @@ export const checkExposedFiles: Check = ({ node: { networks, places } }) =>
         affected: [{ name: `"${file}"` }],
         what: `"${file}" (mode ${(found.mode & 0o7777).toString(8)}, user ${found.user}) can be changed by users other than root`,
         ofMany: (count) => `${count} files of networks in "${places.confDir}" can be changed by users other than root`,
-        why: "the runtime runs as root what a network's file says, for every container",
+        why: "the runtime follows a network's file as root, for every container",
         remedy: sh`chown root:root ${files}; chmod go-w ${files}`,
       },
     ]
@@ -144,8 +144,8 @@ export const checkRoutes: Check = (patient) => {
           severity: "error",
           network: network.name,
           what: `the host's route to ${clash.dst} ${wayOf(clash)} overlaps ${subnetOf(range)} of network "${network.name}"`,
-          why: "either the containers or what is behind that route cannot be reached",
-          remedy: `give the network another subnet, in ${file}, or what made the route another one`,
+          why: "either the containers or the route's destination cannot be reached",
+          remedy: `give the network another subnet, in ${file}, or change the route`,
           consequenceOf: ["bridge-renamed"],
         }
         return [finding]

@@ -96,7 +96,8 @@ function orphanRemedy(one: NodeAttachment, patient: Patient, isFixable: boolean)
     const file = cacheFile(one.cached?.cacheDir ?? places.cacheDir, one)
     return { remedy: sh`rm ${[file]}`, note: "the record has no configuration that a DEL could be run with" }
   }
-  if (hasFile) return { remedy: gc, note: `only if no container uses it: ${gc.line} --dry-run prints what would go` }
+  if (hasFile)
+    return { remedy: gc, note: `only if no container uses it: ${gc.line} --dry-run prints what it would delete` }
   return {
     remedy: `if no container uses it: write a configuration of network "${one.network}" to ${places.confDir}, and run ${gc.line}`,
   }

@@ -31,7 +31,7 @@ export const checkUplinkAddress: Check = (patient) => {
       rule: "uplink-no-address",
       severity: "error",
       what: `the host has no IPv4 address but those of its containers' networks, and ${count} masqueraded; without one is ${someOf("interface", names)}`,
-      why: "what containers send beyond the host's own networks has no source to leave with, and no route: an interface loses its routes with its last address",
+      why: "packets of containers for networks beyond the host's own have no source address and no route: an interface loses its routes with its last address",
       remedy: `give the uplink its address and the default route again: networkctl reconfigure ${bare[0]?.name}, nmcli device reapply, a DHCP client, or ip address add ADDRESS/PREFIX and ip route add default via GATEWAY`,
     },
   ]
@@ -76,9 +76,9 @@ export const checkHostGateways: Check = ({ node, hostTables, attachments }) => {
           severity: "warning",
           affected: [{ name: `"${link.name}"` }],
           what: `${gateway}, the gateway of the host's ${all.includes(":") ? "IPv6 " : ""}default route by "${link.name}", has not answered when it was last asked for its MAC`,
-          why: "what containers send beyond the host's own networks goes nowhere as long as the gateway does not answer",
+          why: "packets of containers for networks beyond the host's own are lost until the gateway answers",
           remedy: sh`ip neighbour delete ${gateway} dev ${link.name}`,
-          note: "then the kernel asks again: what is found once more is at the gateway, the cable, the VLAN, or the address in the route",
+          note: "then the kernel asks again: if the finding returns, check the gateway, the cable, the VLAN, and the address in the route",
           consequenceOf: ["uplink-down", "netdev-drop"],
         },
       ]
@@ -110,7 +110,7 @@ export const checkOutsideRoutes: Check = ({ node, examined, hostTables }) => {
     const behind = isMuch ? [] : examined.filter((each) => wanted(each).some(({ ip }) => contains(to, ip)))
     const [one] = behind
     if (!isMuch && one === undefined) return []
-    const leads = `the host's route to ${route.dst} leads nowhere`
+    const leads = `the host's route to ${route.dst} drops packets`
     return [
       {
         rule: "outside-route-closed",
@@ -121,9 +121,9 @@ export const checkOutsideRoutes: Check = ({ node, examined, hostTables }) => {
             ? `${leads}, and containers send there by the host`
             : `${leads}, and ADD has given ${nameOf(one.one)} a route there by the host`,
         ofMany: (count) => `${leads}, and ADD has given ${count} containers a route there by the host`,
-        why: "what containers send there goes nowhere",
+        why: "packets of containers for it are dropped",
         remedy: ofOthers(
-          isMuch ? "it may be meant to be there" : "have the route leave out what containers send there",
+          isMuch ? "it may be intended" : "exclude packets of containers from the route",
           sh`ip route show ${route.dst}`,
         ),
         consequenceOf: ["host-main-table"],

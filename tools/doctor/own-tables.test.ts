@@ -11,7 +11,7 @@ test("a table of this suite that is dormant is told, and no other", () => {
   expect(told(checkOwnTables(patientOf({ filter: { bases: [], rules: [], dormant } })))).toEqual([
     `error table-dormant
 table inet cni_firewall is dormant: no packet comes through its chains
-what its rules do for containers does not happen: masquerade, published ports, policies, the check of MACs
+its rules have no effect: masquerade, published ports, policies, the check of MACs
 nft add table inet cni_firewall`,
   ])
   expect(checkOwnTables(patientOf({ filter: { bases: [], rules: [] } }))).toEqual([])
@@ -29,7 +29,7 @@ test("a table of this suite that has lost the rules of a base chain is told once
   expect(found(["postrouting", "output"])).toEqual([
     `error table-incomplete
 chain prerouting of table ip cni_hostports has no rules, and 2 containers need them: "pods/c1/eth0", "pods/c2/eth0"
-packets do not come to what the table has of containers: masquerade and published ports do not work
+packets do not reach the table's rules for containers: masquerade and published ports do not work
 cni reattach pods/c1/eth0`,
   ])
   expect(found(["postrouting", "output", "prerouting"])).toEqual([])

@@ -28,7 +28,7 @@ function dormantTables({ filter }: Patient): Finding[] {
       rule: "table-dormant",
       severity: "error",
       what: `table ${family} ${name} is dormant: no packet comes through its chains`,
-      why: "what its rules do for containers does not happen: masquerade, published ports, policies, the check of MACs",
+      why: "its rules have no effect: masquerade, published ports, policies, the check of MACs",
       remedy: sh`nft add table ${[family, name]}`,
       note: "the next ADD of a plugin that uses the table wakes it, too",
     }))
@@ -58,7 +58,7 @@ function incompleteTables(patient: Patient): Finding[] {
         affected: users.map(affectedBy),
         what: `${chains} has no rules, and 1 container needs them`,
         ofMany: (count) => `${chains} has no rules, and ${count} containers need them`,
-        why: "packets do not come to what the table has of containers: masquerade and published ports do not work",
+        why: "packets do not reach the table's rules for containers: masquerade and published ports do not work",
         remedy: living
           ? cniCommand(patient, "reattach", [ownerComment(living)])
           : "the next ADD of a plugin that uses the table re-creates the rules",

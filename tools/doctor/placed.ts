@@ -36,7 +36,7 @@ function replacedBy(patient: Patient, directory: string, { name }: Difference): 
     ofMany: (count) => `${count} plugins in ${directory} were replaced since they were installed`,
     why: "another installer wrote over it: containers are attached by a plugin of another suite or version",
     remedy: installCommand(patient, directory, true),
-    note: "the other installer may replace it again: see what runs it",
+    note: "the other installer may replace it again: find out what runs it",
   }
 }
 

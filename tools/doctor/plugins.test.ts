@@ -137,7 +137,7 @@ test("plugins of several suites, or versions of one", () => {
   expect(found(["bridge", "portmap", "tuning"])).toEqual([
     `warning plugins-mixed
 plugins of several suites or versions work together (bridge, tuning: ${VERSION}; portmap: reference plugins v1.1.1): "bridge", "tuning", "portmap"
-it works, and is not what was tested together; after an upgrade that stopped halfway it is a mistake
+it works, but these were not tested together; it may be left from an upgrade that stopped halfway
 cni install --bin-dir ${bin} --adopt`,
   ])
 })

@@ -135,7 +135,7 @@ function mixed(patient: Patient, suites: ReadonlyMap<string, readonly string[]>,
     rule: "plugins-mixed",
     severity: "warning",
     what: `plugins of several suites or versions work together (${parts.join("; ")})`,
-    why: "it works, and is not what was tested together; after an upgrade that stopped halfway it is a mistake",
+    why: "it works, but these were not tested together; it may be left from an upgrade that stopped halfway",
     affected: types.map((type) => ({ name: `"${type}"` })),
     ofMany: () => `plugins of several suites or versions work together (${parts.join("; ")})`,
     remedy:

@@ -22,7 +22,7 @@ const noListener: Finding = {
   what: "firewalld runs on this host, and no listener of cni reconcile does",
   why: "a reload or a restart of firewalld takes rules of containers away, and they stay away",
   remedy: sh`systemctl enable --now cni-reconcile.service`,
-  note: "cni reconcile makes good once what is missing now",
+  note: "cni reconcile restores once what is missing now",
 }
 
 /** Returns findings for objects that the listener's last check could not restore. */

@@ -40,9 +40,9 @@ export const checkContainerRules: Check = ({ examined }) =>
             affected: [affectedBy(each.one)],
             what: `the rule "${describeRule(rule)}" in ${nameOf(each.one)} takes what ${formatIp(ip)} sends: ${fate}`,
             ofMany: (count) => `the rule "${describeRule(rule)}" is in ${count} containers: ${fate}`,
-            why: "the container does not reach what its main table leads to",
+            why: "the container does not reach the destinations of its main table",
             remedy: ofOthers(
-              "have the rule leave out what the container sends",
+              "exclude packets of the container from the rule",
               inContainer(each.inside, [shownRules(rule)]),
             ),
           },

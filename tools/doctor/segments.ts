@@ -72,7 +72,7 @@ function addressesOfBridges(stations: readonly Station[], { links }: Patient["no
           affected: [affectedBy(one)],
           what: `interface "${name}" of ${nameOf(one)} has ${ip}, which the host has on "${device.name}"`,
           ofMany: (count) => `${count} containers have ${ip}, which the host has on "${device.name}"`,
-          why: "containers that ask for their gateway may get this container's MAC, and what they send beyond their network ends there",
+          why: "containers that ask for their gateway may get this container's MAC, and their packets for other networks end there",
           remedy: ofOthers(
             "take the address from the container",
             inContainer(inside, [sh`ip address show dev ${name}`]),

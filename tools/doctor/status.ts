@@ -59,10 +59,12 @@ function finding(network: Network, error: unknown): Finding {
     network: network.name,
     what: `network "${network.name}" cannot take containers: ${said}`,
     why:
-      feature === undefined ? "every ADD would fail for this reason" : "the kernel lacks what the network is made of",
+      feature === undefined
+        ? "every ADD would fail for this reason"
+        : "the kernel lacks a feature that the network needs",
     remedy:
       feature === undefined
-        ? `mend what the message names: cni explain tells more of it, and cni status ${network.name} asks again`
+        ? `correct what the message names: cni explain has more about it, and cni status ${network.name} checks again`
         : "load the module that is named with modprobe, or take a kernel that has it",
     consequenceOf: [
       "plugin-missing",

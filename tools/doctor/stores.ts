@@ -18,11 +18,11 @@ export const checkStores: Check = ({ node: { stores } }) =>
         cause: dirname(path),
         affected: [{ name: `"${path}"` }],
         what: `"${path}" is ${kind}, and host-local needs ${path === `${directory}/.index` ? "a directory" : "a file"} there`,
-        ofMany: (count) => `${count} names in "${dirname(path)}" are not what host-local needs there`,
+        ofMany: (count) => `${count} names in "${dirname(path)}" have another type than host-local needs`,
         why: "host-local fails or passes it over: containers get no address, or an address is lost to the pool",
         remedy: isDirectory ? sh`mv -T ${path} ${`${path}.old`}` : sh`rm ${path}`,
         note: isDirectory
-          ? "look what is in it, then remove it; host-local re-creates its own files"
+          ? "look at its content, then remove it; host-local re-creates its own files"
           : "host-local re-creates its own files",
       }
     }),

@@ -27,8 +27,8 @@ describe("filters of traffic control", () => {
     expect(found({})).toEqual([
       `error tc-filter
 a tc filter at "veth1" (ingress, pref 7, matchall) drops all packets
-it is asked before all rules of the packet filter, and none of these shows what it takes
-it may be meant to be there: if it is not, take it away, by the program that made it; "tc filter show dev veth1 ingress" shows it`,
+it comes before all rules of the packet filter, and none of these shows which packets it takes
+it may be intended: if it is not, take it away, by the program that made it; "tc filter show dev veth1 ingress" shows it`,
     ])
   })
 

@@ -33,8 +33,8 @@ export const checkTrafficFilters: Check = (patient) =>
             : `a tc filter at each interface of ${count} containers, as at "${link.name}" (${place}), ${does}`,
         why:
           found.place === "ingress"
-            ? "it is asked before all rules of the packet filter, and none of these shows what it takes"
-            : "it is asked behind all rules of the packet filter, and none of these shows what it takes",
+            ? "it comes before all rules of the packet filter, and none of these shows which packets it takes"
+            : "it comes after all rules of the packet filter, and none of these shows which packets it takes",
         ...remedyOf(found, concerned, patient),
       },
     ]
@@ -69,7 +69,7 @@ function remedyOf(
   const { link, place } = found
   return {
     remedy: ofOthers(
-      "it may be meant to be there: if it is not, take it away",
+      "it may be intended: if it is not, take it away",
       sh`tc filter show dev ${link.name} ${place.split(" ")}`,
     ),
   }
@@ -78,8 +78,8 @@ function remedyOf(
 /** Kinds of qdiscs that lose packets, and their effect. */
 const LOSING: Readonly<Record<string, string>> = {
   blackhole: "drops all that is sent by it",
-  netem: "delays what is sent by it, and loses, garbles or doubles packets as it is set",
-  plug: "holds what is sent by it until it is released",
+  netem: "delays, loses, garbles or doubles packets, as configured",
+  plug: "holds packets until it is released",
 }
 
 /**

@@ -36,8 +36,8 @@ export const checkDefaultRoute: Check = (patient) => {
         {
           rule: "host-no-default-route",
           severity: "error",
-          what: `the host's ${name} drops what it takes: it is a blackhole or an unreachable route, and ${count} masqueraded`,
-          why: "what containers send beyond the host's own networks goes nowhere",
+          what: `the host's ${name} drops packets: it is a blackhole or an unreachable route, and ${count} masqueraded`,
+          why: "packets of containers for networks beyond the host's own are lost",
           remedy: ofOthers(
             "give the host a default route of a lower metric, or take this one away",
             family === AF_INET6 ? sh`ip -6 route show default` : sh`ip route show default`,
@@ -54,8 +54,8 @@ export const checkDefaultRoute: Check = (patient) => {
         rule: "host-no-default-route",
         severity: "warning",
         what: `the host has no ${name}, and ${count} masqueraded`,
-        why: "what containers send beyond the host's own networks goes nowhere",
-        remedy: `ip route add default via GATEWAY dev ${uplink.name}, with the gateway of its network; find what has taken the route away`,
+        why: "packets of containers for networks beyond the host's own are lost",
+        remedy: `ip route add default via GATEWAY dev ${uplink.name}, with the gateway of its network; find the program that removed the route`,
       },
     ]
   })
@@ -79,7 +79,7 @@ export const checkUplinkState: Check = ({ node, attachments }) => {
         severity: "error",
         affected: [{ name: `"${first.name}"` }],
         what: `"${first.name}", by which the host's ${name} goes, has no carrier`,
-        why: "what containers send beyond the host's own networks goes nowhere, and nothing comes in by it",
+        why: "packets of containers for networks beyond the host's own are lost, and none come in by it",
         remedy: `see to its cable, or to the other end of it: ip -d link show ${first.name}`,
       },
     ]
@@ -127,7 +127,7 @@ export const checkUplinkFilters: Check = (patient) => {
         severity: "warning",
         affected: [{ name: `"${dev}"` }],
         what: `rp_filter of the uplink "${dev}" is strict (1), and the host answers by "${[...used].join('", "')}"`,
-        why: `what comes from outside by "${dev}" for published ports is dropped without a trace`,
+        why: `packets that come in by "${dev}" for published ports are dropped silently`,
         remedy: sh`sysctl -w ${`net/ipv4/conf/${dev}/rp_filter=2`}`,
       },
     ]

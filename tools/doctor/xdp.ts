@@ -24,7 +24,7 @@ export const checkXdp: Check = (patient) => {
         what: `an XDP program (id ${xdp.id}) is attached to "${name}"`,
         ofMany: (count) => `XDP programs are attached to interfaces of ${count} containers, at "${name}" id ${xdp.id}`,
         why: "it sees each packet that comes in there before all rules, and no rule shows what it drops",
-        remedy: ofOthers("it may be meant to be there: if it is not, detach it", sh`bpftool prog show id ${xdp.id}`),
+        remedy: ofOthers("it may be intended: if it is not, detach it", sh`bpftool prog show id ${xdp.id}`),
       },
     ]
   })

@@ -31,7 +31,7 @@ const lines: readonly (readonly [line: string, answer: RegExp])[] = [
   ['needs CNI plugin "bridge" to be installed in CNI_PATH ("/opt/cni/bin"), see', /install them into CNI_PATH/],
   ['error in invoke Delegate add - "bridge": no plugin name provided', /replace the old plugin/],
   ['cannot load bin: Delegate add - "macvlan": missing network name', /use letters, digits/],
-  ['unsupported CNI result version "1.1.0"', /plugins of one age/],
+  ['unsupported CNI result version "1.1.0"', /plugins of similar versions/],
   ["netplugin failed with no error message: signal: killed", /raise the limit/],
   [
     'error adding pod web to CNI network "podman": unexpected end of JSON input',

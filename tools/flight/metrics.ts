@@ -67,7 +67,7 @@ export function familiesOf(node: Node, lines: readonly Numbered[] | undefined, l
     ),
     gauge(
       "cni_orphans",
-      "What was left of containers that are gone.",
+      "The number of remains of deleted containers.",
       count(({ orphan }) => orphan.length > 0),
     ),
     gauge(

@@ -93,7 +93,7 @@ function checkOrder({ entries }: LintNetwork, findings: Findings): void {
       })
     } else if (known.kind === "chained") {
       if (maker !== undefined || isOpen) continue
-      const message = `"${type}" changes what an earlier plugin has made, but no plugin precedes it`
+      const message = `"${type}" changes the interface of an earlier plugin, but no plugin precedes it`
       findings.add(source, place, "chain-order", message, {
         hint: "put it after the plugin that creates the interface",
       })

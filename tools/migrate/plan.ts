@@ -86,7 +86,7 @@ function whyClosed(pod: MigratingPod, other: OtherSuite): string | undefined {
   if (behind.length > 0)
     return `its runtime calls by version ${cniVersion}, which the other suite's ${quote(behind)} does not speak`
   if (pod.madeBy !== "this suite") return undefined
-  if (pod.plugins.includes("flannel")) return "the other suite's flannel does not find what this one keeps of it"
+  if (pod.plugins.includes("flannel")) return "the other suite's flannel does not find this one's record"
   if (inNftables(pod).length === 0) return undefined
   if (pod.plugins.length === 0)
     return "it has rules in nf_tables, and no cache in --cache-dir knows how it was attached"
@@ -109,7 +109,7 @@ export function describeSteps({ direction, binDir, files, pods }: Switch): strin
   if (direction === "apply") {
     const adopted = [...bridgesOf(pods), ...storesOf(pods)]
     return [
-      ...step(named("adopted"), (names) => `replace in ${binDir}, and keep what is there in ${kept}: ${names}`),
+      ...step(named("adopted"), (names) => `replace in ${binDir}, and keep the old files in ${kept}: ${names}`),
       ...step(named("replaced"), (names) => `replace in ${binDir}, a former version of these plugins: ${names}`),
       ...step(named("created"), (names) => `put into ${binDir}, which has none of the name: ${names}`),
       ...adopted.map((what) => `go on with ${what}, which is not touched`),
@@ -121,7 +121,7 @@ export function describeSteps({ direction, binDir, files, pods }: Switch): strin
     ...step(named("restored"), (names) => `put back into ${binDir}: ${names}`),
     ...step(named("removed"), (names) => `remove from ${binDir}: ${names}`),
     ...left,
-    "remove what these plugins have on the node and no pod needs: tables of nf_tables, notes, labels",
+    "remove objects of these plugins that no pod needs: tables of nf_tables, notes, labels",
   ]
 }
 

@@ -74,7 +74,7 @@ function fromContainer(trip: Trip, arrived: Packet, other: NodeAttachment, insid
     const isBridged = bridge !== undefined && attachment?.link?.master === bridge.index && output === ifName
     if (arrived.isDestinationMapped && !(isBridged && filtersFrames(trip, sent, bridge)))
       return way.end(
-        `it does not come back to this host, which alone can change its source back to ${originalOf(arrived)}`,
+        `it does not come back through this host, and no other host can restore its source ${originalOf(arrived)}`,
       )
     if (!isBridged) way.notJudged("container", `the answer leaves by "${output}", not by this host's address`)
     return way.arrive("it goes back")

@@ -38,7 +38,8 @@ import type { Hop } from "./way.ts"
 /** Follows a packet that arrived at the host: prerouting rules, the kernel's route, and the next hops. */
 export function throughHost(trip: Trip, arriving: Packet): Hop[] {
   const { way, kernel } = trip
-  if (isConntrackFull()) return way.end("the table of connections is full: the kernel drops what begins a new one")
+  if (isConntrackFull())
+    return way.end("the table of connections is full: the kernel drops the first packet of a new one")
   tellLegacyTables(trip, arriving)
   if (!passDevice(trip, "ingress", arriving.input, arriving)) return dropped(trip)
   const result = pass(trip, "prerouting", arriving)
@@ -93,7 +94,8 @@ export function fromHost(trip: Trip, destination: Destination): Hop[] {
   const first = kernel.routeOf({ ...question, destinationPort: destination.port === 0 ? undefined : destination.port })
   way.isUnrouted = typeof first === "string"
   if (typeof first === "string") return way.end(`the host ${describeRefusal(first, destination.ip)}`)
-  if (isConntrackFull()) return way.end("the table of connections is full: the kernel drops what begins a new one")
+  if (isConntrackFull())
+    return way.end("the table of connections is full: the kernel drops the first packet of a new one")
   const output = (first.index === undefined ? undefined : kernel.link(first.index)?.name) ?? "?"
   const source = first.preferredSource ?? kernel.addressOn(output, destination.ip)
   if (!source) return way.end(`the host has no address of the family of ${formatIp(destination.ip)}`)

@@ -92,7 +92,7 @@ function fromContainer(trip: ContainerTrip, inside: RouteSocket, destination: De
   const sent = { ...firstPacket(source, destination, ""), output: name }
   if (!passInside(trip, used, SENDING, sent)) return dropped(trip)
   if (ttl === 1 && route.gateway !== undefined && trip.kernel.addressType(destination.ip) !== RTN.local)
-    return way.end("what the container sends has a TTL of 1: no host forwards it")
+    return way.end("the container's packets have a TTL of 1: no host forwards them")
   return fromHostEnd({ ...trip, attachment: used }, source, destination, route.gateway === undefined)
 }
 
@@ -106,7 +106,7 @@ function fromHostEnd(trip: ContainerTrip, source: Uint8Array, destination: Desti
   const end = attachment.link
   if (!end || end.nsid !== undefined)
     return way.arrive(
-      `the interface has no end on the host: it goes on by what it sits on, and ${formatIp(destination.ip)} answers or not`,
+      `the interface has no end on the host: packets leave by its parent; whether ${formatIp(destination.ip)} answers is unknown`,
     )
   if (!end.isUp) return way.end(`"${end.name}", the host's end, is down`)
   const lost = lostBridge(attachment, node)

@@ -66,8 +66,8 @@ async function foundIn(options: string, fill = "true"): Promise<string[]> {
 }
 
 const ROOM =
-  "delete what is not needed there, or make it larger: du -xa DIR | sort -n | tail shows what is large, df -h DIR; df -i DIR how much is used"
-const WHY = "no ADD can note what it does: all fail"
+  "delete unneeded files there, or make it larger: du -xa DIR | sort -n | tail shows what is large, df -h DIR; df -i DIR how much is used"
+const WHY = "no ADD can write its records: all fail"
 const blocks = (count: number) => `dd if=/dev/zero of=x bs=4096 count=${count} 2>/dev/null`
 
 test.each<[string, string, string, string[]]>([

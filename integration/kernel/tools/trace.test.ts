@@ -146,7 +146,7 @@ test.each<[string, Packet, string[]]>([
     ["10.85.0.3", { link: undefined as never }],
     [
       DIRECTLY[0] ?? "",
-      "end: the interface has no end on the host: it goes on by what it sits on, and 10.85.0.3 answers or not",
+      "end: the interface has no end on the host: packets leave by its parent; whether 10.85.0.3 answers is unknown",
     ],
   ],
   [
