@@ -1,7 +1,7 @@
 /*
- * What TypeScript can ask of the system: `globalThis.host`, an object of functions, described in pkg/engine/engine.ts. System
- * calls are a table; the kernel's answer is handed on as it is, the negative number of an error included. No address ever
- * reaches TypeScript, and no call gets a buffer longer than the array that it was given.
+ * The system interface of TypeScript: `globalThis.host`, an object of functions, described in pkg/engine/engine.ts.
+ * System calls are a table; the kernel's answer is handed on as it is, the negative number of an error included. No
+ * address ever reaches TypeScript, and no call gets a buffer longer than the array that it was given.
  */
 #include <assert.h>
 #include <errno.h>

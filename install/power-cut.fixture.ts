@@ -6,7 +6,7 @@ import type { Site } from "./testing.ts"
 import { uninstall } from "./uninstall.ts"
 import { verify } from "./verify.ts"
 
-/** What an installer does that is cut off, and what may be found then; for the tests of power cuts. */
+/** The steps of an interrupted installer, and the possible states afterwards; for the tests of power cuts. */
 
 /** The plugins of a suite. */
 export const names = ["bridge", "loopback", "vrf"]
@@ -21,7 +21,7 @@ function files(directory: string): Record<string, string> {
 export interface Act {
   readonly before: (directory: string) => void
   readonly act: (directory: string) => void
-  /** What a name may have at any moment; undefined: no file. */
+  /** The possible contents of a name at any moment; undefined for no file. */
   readonly may: readonly (string | undefined)[]
   /** What every second of the next installers does, instead of an installation: a rollback, unless this is said. */
   readonly next?: (directory: string) => void

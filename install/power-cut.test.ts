@@ -22,7 +22,7 @@ class Disk {
   readonly #bytes = new Map<number, Uint8Array>()
   #written: Names
 
-  /** What is in the directory now is on the disk. */
+  /** The present content of the directory is on the disk. */
   constructor(root: string) {
     this.#root = root
     this.#written = namesIn(root, (inode, path) => this.#bytes.set(inode, readFileSync(path)))
@@ -35,7 +35,7 @@ class Disk {
     this.#written = namesIn(this.#root)
   }
 
-  /** What the disk has when the power goes now: with the names of the last fsync(2), and with all that there are. */
+  /** The content of the disk after a power cut now: with the names of the last fsync(2), and with all names. */
   cuts(): (() => void)[] {
     return [this.#written, namesIn(this.#root)].map((names) => {
       const bytes = new Map(this.#bytes)

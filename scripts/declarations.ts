@@ -10,7 +10,7 @@ import { root, run } from "./engine.ts"
 
 /** Declarations that callers see with fewer members than they have. */
 const narrowed: Readonly<Record<string, string>> = {
-  NamespaceFile: `/** What is at a path, opened once. */
+  NamespaceFile: `/** The file at a path, opened once. */
 export interface NamespaceFile {
   /** The path that it was opened by. */
   readonly path: string

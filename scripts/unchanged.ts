@@ -5,7 +5,7 @@ import { join } from "node:path"
 import { execa } from "execa"
 import { muslCompiler } from "./engine.ts"
 
-/** What a build has left, beside its files. */
+/** The record of a build, beside its files. */
 interface Stamp {
   /** The digest of all that it was made from. */
   readonly inputs: string

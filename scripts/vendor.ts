@@ -63,7 +63,7 @@ async function fetchPackages(directory: string): Promise<void> {
   for (const [path, known] of packages) checkArchive(directory, path, known)
 }
 
-/** What a build takes from the system, with the versions that this one has. */
+/** The packages that a build takes from the system, with this system's versions. */
 async function supplied(): Promise<string> {
   const [all, arm64] = await Promise.all(suppliers.map((names) => Promise.all(names.map(describePackage))))
   return [

@@ -1,10 +1,10 @@
-/** What a build checks before it hands out an executable that starts from a heap image. */
+/** The checks of a build before it delivers an executable that starts from a heap image. */
 import { linkSync, mkdirSync, readFileSync, rmSync } from "node:fs"
 import { join } from "node:path"
 import { execa } from "execa"
 import { sectionsOf } from "./elf.ts"
 
-/** What the image points into: it must lie in both links at the same places, with the same content. */
+/** The targets of the image's pointers: they must lie in both links at the same places, with the same content. */
 const sections = [".text", ".rodata", ".data", ".data.rel.ro", ".init_array"]
 
 /** Throws when the code or the constants of two executables differ. */

@@ -1,4 +1,4 @@
-/** What an executable is built with and of: a directory to work in, the engine, the native host, compiled scripts. */
+/** The tools and parts of an executable: a directory to work in, the engine, the native host, compiled scripts. */
 import { mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs"
 import { basename, join } from "node:path"
 import { type Bundle, bundle, type Program } from "./bundle.ts"
@@ -30,7 +30,7 @@ export interface Flavour {
   readonly memory?: string
 }
 
-/** What all executables of one suite have in common. */
+/** The common parts of all executables of one suite. */
 interface Shared {
   readonly flavour: Required<Flavour>
   readonly source: string
@@ -38,7 +38,7 @@ interface Shared {
   readonly scriptCompiler: string
   /** The flag that names the suite inside each of its executables. */
   readonly name: string
-  /** What has been made once, by what it is: objects of the host, the program that makes images. */
+  /** Parts that were made once: objects of the host, the program that makes images. */
   readonly made: Map<string, Promise<string>>
 }
 

@@ -54,7 +54,7 @@ export interface PluginRow {
   readonly plugin: RestorablePlugin<unknown>
   /** Its page, in Markdown. */
   readonly page: string
-  /** What its keys mean: the rows of the table on its page. None for a plugin without keys. */
+  /** The documentation of its keys, as in the table on its page. None for a plugin without keys. */
   readonly keys?: readonly KeyDoc[]
   readonly kind: PluginKind
   /** May also come after another interface plugin, and then takes what that has made. */
@@ -114,7 +114,7 @@ export interface DescribedPlugin extends Omit<PluginRow, "plugin" | "page" | "ru
   readonly restores: boolean
   /** Restores lost settings of a container. */
   readonly restoresInside: boolean
-  /** What its keys mean. */
+  /** The documentation of its keys. */
   readonly keys: readonly KeyDoc[]
 }
 

@@ -15,7 +15,7 @@ const own = tools.flatMap(({ name: tool, commands }) =>
   Object.entries(commands).map(([name, command]) => [`${tool}-${name.replaceAll(" ", "-")}`, command, tool] as const),
 )
 
-/** What a page says, without what sets it. */
+/** The text of a page without its markup. */
 function wordsOf(page: string): string {
   return page
     .replace(/\\f[BR]/g, "")

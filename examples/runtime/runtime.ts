@@ -38,7 +38,7 @@ const runtime: Runtime = {
   signal: interrupted.signal,
 }
 
-/** What is kept of a container. */
+/** The record of a container. */
 interface Container {
   readonly name: string
   readonly network: string
@@ -162,7 +162,7 @@ async function collectGarbage(): Promise<void> {
   for (const network of networkNames(NETCONFPATH)) await gcNetwork(runtime, loadNetwork(NETCONFPATH, network), alive)
 }
 
-/** What crun reads: the Open Container Initiative's runtime specification. */
+/** The input of crun: the Open Container Initiative's runtime specification. */
 function bundle(name: string, rootfs: string, args: readonly string[]): object {
   const allowed = ["CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_KILL", "CAP_NET_BIND_SERVICE", "CAP_SETGID", "CAP_SETUID"]
   const capabilities = { bounding: allowed, effective: allowed, permitted: allowed }

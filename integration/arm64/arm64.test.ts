@@ -16,7 +16,7 @@ import {
   TemporaryDirectory,
 } from "../lab/mod.ts"
 
-/** What a call of a plugin left to see; `at` stands for the directory of its store. */
+/** The visible effects of a plugin's call; `at` stands for the directory of its store. */
 interface Seen {
   readonly stdout: string
   readonly stderr: string
@@ -26,7 +26,7 @@ interface Seen {
 
 const emulator = targets.arm64.emulator
 
-/** What stands in door.c for a call that this machine lacks. */
+/** The stand-in of door.c for a call that this machine lacks. */
 const ofHostDoor = { renameat2: "rename" }
 
 test("the calls of host/seccomp.json for this machine are calls of its kernel", async () => {

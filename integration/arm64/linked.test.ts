@@ -14,7 +14,7 @@ async function linkedInto(map: string): Promise<string[]> {
   return [...files, ...[...members.matchAll(/^(\S+\.a\(\S+\))/gm)].map(([, member = ""]) => member)]
 }
 
-/** What is linked beside our own objects and musl's: from the compiler. */
+/** Linked objects other than ours and musl's: from the compiler. */
 async function fromCompiler(target: Target): Promise<Set<string>> {
   await using directory = await TemporaryDirectory.create("cni-linked", dirname(builtPlugins))
   await mkdir(directory.join("maps"))

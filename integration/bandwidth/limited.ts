@@ -78,7 +78,7 @@ export class Limited implements AsyncDisposable {
   readonly host: HostNamespace
   readonly pod: ContainerNamespace
   readonly maker: Attachment
-  /** What the interface plugin answered. */
+  /** The answer of the interface plugin. */
   readonly prevResult: PluginResult
   readonly bandwidth: Attachment
 

@@ -99,7 +99,7 @@ test("a host interface that is no pair's end leaves the bridge with DEL, and sta
   expect((await linkOf(host, "given0")).master).toBeUndefined()
 })
 
-/** What cannot be done with an interface of an earlier plugin. */
+/** Operations that an interface of an earlier plugin does not allow. */
 const refusals: { what: string; keys: object; setUp?: (host: HostNamespace) => unknown; says: string }[] = [
   { what: "ipam", keys: { ipam: { type: "host-local" } }, says: 'Cannot use "ipam" with an interface of an earlier' },
   {

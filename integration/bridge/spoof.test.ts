@@ -210,7 +210,7 @@ test("STATUS tries whether the kernel can check MACs, and changes nothing", asyn
   expectUnchanged(before, await takeSnapshot(host), isAllocationTrace)
 })
 
-/** What may happen to the check, and what CHECK has to say then. */
+/** Changes to the check, and the error of CHECK for each. */
 const damages: { what: string; damage: (host: HostNamespace, pod: ContainerNamespace) => unknown; says: string[] }[] = [
   {
     what: "the rule is gone",

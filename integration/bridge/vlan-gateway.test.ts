@@ -110,7 +110,7 @@ testWith(["vlan_filtering", "vlan"], "a VLAN interface that an administrator mad
   expect(await attachment.check(result)).toMatchObject({ exitCode: 0 })
 })
 
-/** What may have the name of the VLAN's interface, and is not it. */
+/** Other links with the name of the VLAN's interface. */
 const strangers: { setUp: string[]; says: string }[] = [
   { setUp: ["link add br-lab.100 type bridge"], says: 'found kind "bridge"' },
   { setUp: ["link add br-lab.100 type veth peer name other"], says: '"other" not on the bridge' },
@@ -173,7 +173,7 @@ testWith(
   },
 )
 
-/** What may happen to it, one after the other, and what CHECK has to say then. */
+/** Changes to it in order, and the error of CHECK for each. */
 const damages: { command: string; says: string }[] = [
   {
     command: "address delete 10.22.0.1/16 dev br-lab.100",

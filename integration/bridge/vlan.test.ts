@@ -50,7 +50,7 @@ test("VLANs are in the kernel, or ADD names the feature that it lacks and the ho
   expect(await fail(attachment.run("STATUS"))).toMatchObject({ code: 50 })
 })
 
-/** What a port is in, on a bridge that puts new ports into VLAN 1. */
+/** The VLANs of a port, on a bridge that puts new ports into VLAN 1. */
 const ports: [what: string, keys: object, vlans: string[]][] = [
   ["`vlan` is the only one of the port", { vlan: 100 }, ["100 PVID Egress Untagged"]],
   [
@@ -164,7 +164,7 @@ testWith(
   },
 )
 
-/** What may happen to a port, one after the other, and what CHECK has to say then. */
+/** Changes to a port in order, and the error of CHECK for each. */
 const damages: { damage: (host: HostNamespace, port: string) => unknown; says: string[] }[] = [
   {
     damage: (host, port) => host.exec("bridge", ["vlan", "del", "dev", port, "vid", "101"]),

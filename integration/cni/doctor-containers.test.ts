@@ -87,16 +87,16 @@ async function filledIn(command: string): Promise<string> {
   return command.replace("$MAC_OF_B", await macOf(node.pods.b)).replace("$END_OF_A", end)
 }
 
-/** What is broken by a shell's command in a container or on the host, and what doctor has to say of it. */
+/** Faults made by a shell command in a container or on the host, and the expected finding. */
 interface Fault {
   rule: string
   severity: "error" | "warning"
   where: keyof Node["pods"] | "host"
   break: string
   says: RegExp
-  /** What mends it, where doctor cannot know all of the command. */
+  /** The repair, where doctor cannot know the whole command. */
   remedy?: string
-  /** What mends it in the same place, where it is others' affair and the remedy is words. */
+  /** The repair in the same place, where the remedy is text because others own the object. */
   mend?: string
   /** Other findings that come with it. */
   besides?: readonly string[]
@@ -677,7 +677,7 @@ const ofBridges: readonly Fault[] = [
   },
 ]
 
-/** What containers have on purpose: a part passes, or it is not known what does. */
+/** Intended settings of containers: some packets pass, or it is unknown which. */
 const meant = [
   [["inet", "input", "drop"], "ct state established,related accept"],
   [["inet", "input", "drop"], "iifname lo accept", "tcp dport 80 accept"],

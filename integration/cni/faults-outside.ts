@@ -44,7 +44,7 @@ export const faultsOutside: readonly Fault[] = [
     names: /^the host's route to 128\.0\.0\.0\/1 drops packets, and containers send there by the host$/,
     seed: async (lab, pods) => {
       await addOutside(lab)
-      // What many hosts have on purpose: what is private, and single networks.
+      // Intended routes of many hosts: to private and to single networks.
       for (const network of ["10.0.0.0/8", "172.16.0.0/12", "224.0.0.0/4", "198.51.100.0/24"])
         await lab.host.exec("ip", ["route", "add", "blackhole", network])
       expect((await lab.doctor()).findings).toEqual([])

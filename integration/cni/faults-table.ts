@@ -16,10 +16,10 @@ import {
 } from "../lab/mod.ts"
 import { type NodeLab, podsNetwork } from "./node-lab.ts"
 
-/** What is broken on a node with two pods that live, what doctor has to say of it, and how it is mended. */
+/** Faults on a node with two running pods, the expected finding, and the repair. */
 export interface Fault {
   readonly rule: FindingName
-  /** What tells it from another row of the same rule. */
+  /** The difference from another row of the same rule. */
   readonly how?: string
   readonly needs?: Feature
   readonly severity: "error" | "warning"

@@ -32,7 +32,7 @@ async function addLimited(lab: NodeLab): Promise<void> {
   await lab.addPod("slow", "second")
 }
 
-/** What trace says of the way of the pods whose gateway does not answer. */
+/** The output of trace for pods whose gateway does not answer. */
 async function waysOfCutOff(lab: NodeLab, pods: readonly ContainerNamespace[]): Promise<string> {
   const ways: string[] = []
   for (const pod of pods) {

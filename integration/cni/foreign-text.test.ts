@@ -7,7 +7,7 @@ import { NodeLab, podsNetwork } from "./node-lab.ts"
  * XML.
  */
 const FORGED = "x\nERROR forged\u2028\u202e\x1b[31m\u200f\ufffe"
-/** What no output of a tool has, but for the newlines of its own. */
+/** Characters that no output of a tool has, except for its own newlines. */
 const HIDDEN =
   // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for
   /[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufffe\uffff]|^\s*ERROR forged/m

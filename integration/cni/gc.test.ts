@@ -31,7 +31,7 @@ function networkOf({ ipMasqBackend, backend }: { ipMasqBackend?: string; backend
   }
 }
 
-/** What tells on the host of a container, by its id: reservations, aliases of links, rules of both packet filters. */
+/** A container's traces on the host, by its id: reservations, aliases of links, rules of both packet filters. */
 async function tracesOf(host: HostNamespace, { name }: ContainerNamespace): Promise<string[]> {
   const leases = await host.tryExec("grep", ["-rlw", name, "/var/lib/cni/networks/lab", "--exclude-dir=.index"])
   const said = [await host.exec("ip", ["-details", "link"]), await host.exec("nft", ["list", "ruleset"])]

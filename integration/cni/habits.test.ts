@@ -11,7 +11,7 @@ function shell(lab: NodeLab, line: string, env: Record<string, string> = {}) {
   return lab.host.tryExec("bash", ["-c", script], { env: { ...environmentOf(lab), ...env } })
 }
 
-/** What is printed on a terminal of that width, without colors. */
+/** The output on a terminal of that width, without colors. */
 async function onTerminal(lab: NodeLab, columns: number, args: string): Promise<string[]> {
   const env = { ...environmentOf(lab), NO_COLOR: "1", TERM: "xterm" }
   const line = `stty cols ${columns}; ${tool} ${args}`

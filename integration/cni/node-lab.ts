@@ -44,7 +44,7 @@ export interface Finding {
   readonly affected: readonly { readonly name: string; readonly detail?: string; readonly containerId?: string }[]
 }
 
-/** What a terminal shows in the end: a command that is at work for a second says so on a line that it clears again. */
+/** The final content of a terminal: a command that works for a second prints a line about it, and clears that line. */
 export function withoutProgress(shown: string): string {
   const parts = shown.split("\r\x1b[K")
   return parts.filter((part) => !/^cni .*: at work for \d+ s, Ctrl-C stops it$/.test(part)).join("")

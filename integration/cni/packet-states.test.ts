@@ -29,7 +29,7 @@ interface State {
   /** The finding; undefined where doctor says nothing. */
   readonly finds?: string
   readonly says?: RegExp
-  /** What trace says of the lost paths, where it cannot be sure. */
+  /** The output of trace for lost paths, where the result is uncertain. */
   readonly isUnknown?: boolean
 }
 

@@ -12,7 +12,7 @@ export interface RuleSet {
   readonly setUp?: string
 }
 
-/** What lets containers through is written by the node's operator, as the page of the program tells. */
+/** The node's operator writes the rules that accept containers, as the program's page says. */
 const docker = (user: string) => `
 *filter
 :INPUT ACCEPT [0:0]

@@ -12,7 +12,7 @@ const colours: Readonly<Record<string, string>> = {
   "31;1": 'fill="#ff8a80" font-weight="700"',
 }
 
-/** What a terminal shows of a command, as SVG. */
+/** A terminal with the output of a command, as SVG. */
 export function terminalPicture(command: string, output: string): string {
   const lines = [`$ ${command}`, ...output.trimEnd().split("\n")]
   // biome-ignore lint/suspicious/noControlCharactersInRegex: escape sequences are what is looked for

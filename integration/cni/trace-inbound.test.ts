@@ -90,7 +90,7 @@ interface Way {
 
 const from = (source: string, port = 8080) => ["--from", source, "--to-port", String(port)]
 
-/** What is told by reading has to be what a connection from outside meets. */
+/** The result of reading must be the result of a connection from outside. */
 const ways: readonly Way[] = [
   {
     name: "an open port",

@@ -40,7 +40,7 @@ async function trace(lab: NodeLab, pod: ContainerNamespace, to: string, ...args:
   return { hops, probe: probe?.outcome, exitCode, ends: hops.filter(({ where }) => where === "end") }
 }
 
-/** What several probes in a row came to, each once: a service leads them here and there. */
+/** The results of several probes, each once: a service distributes them. */
 async function probes(lab: NodeLab, pod: ContainerNamespace, to: string, count: number): Promise<string[]> {
   const found = new Set<string>()
   for (let at = 0; at < count; at++) found.add((await trace(lab, pod, to, "--probe")).probe ?? "")

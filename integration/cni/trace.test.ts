@@ -53,7 +53,7 @@ async function portOf({ host }: NodeLab, pod: ContainerNamespace | undefined): P
   return links.find(({ ifalias }) => pod !== undefined && ifalias?.includes(pod.name))?.ifname ?? ""
 }
 
-/** What is told by reading has to be what a connection meets. */
+/** The result of reading must be the result of a connection. */
 const ways: readonly {
   name: string
   to: string
@@ -329,7 +329,7 @@ test.each(ways.map((way) => [way.name, way] as const))(
   },
 )
 
-/** What the kernel answers `connect` at once, or later: never "connected". */
+/** The kernel's immediate or later answer to `connect`: never "connected". */
 test.each<[string, RegExp, (pod: ContainerNamespace) => Promise<unknown>]>([
   ["eth0 is down", /ENETUNREACH/, (pod) => pod.exec("ip", ["link", "set", "eth0", "down"])],
   ["there is no default route", /ENETUNREACH/, (pod) => pod.exec("ip", ["route", "del", "default"])],

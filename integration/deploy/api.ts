@@ -4,7 +4,7 @@ import { mustRun, type Namespace, programEnv, TemporaryDirectory, waitFor } from
 /** Address and port of the API server's service in a namespace of a test. */
 export const apiEnv = { KUBERNETES_SERVICE_HOST: "127.0.0.1", KUBERNETES_SERVICE_PORT: "6443" } as const
 
-/** What serves the Node objects that it reads from stdin. */
+/** Serves the Node objects that it reads from stdin. */
 const server = `
 import { FakeApi } from "${join(import.meta.dir, "../../agent/testing/fake-api.ts")}"
 const [cert, key, nodes] = await Promise.all(process.argv.slice(-3).map((file) => Bun.file(file).text()))

@@ -48,7 +48,7 @@ export interface Volume {
   readonly projected?: object
 }
 
-/** What the DaemonSet says of its pods, as far as tests read it. */
+/** The fields of the DaemonSet's pods that tests read. */
 export interface PodSpec {
   readonly hostNetwork?: boolean
   readonly initContainers: readonly ContainerSpec[]
@@ -75,7 +75,7 @@ export async function readManifests(file: string): Promise<Manifest[]> {
   return [Bun.YAML.parse(await read(file)) as Manifest | Manifest[]].flat()
 }
 
-/** What kustomization.yaml says, as far as `readDeployment` understands it. */
+/** The fields of kustomization.yaml that `readDeployment` reads. */
 interface Kustomization {
   readonly namespace: string
   readonly resources: readonly string[]
@@ -119,10 +119,10 @@ export const readConflist = () => read("10-pods.conflist")
 /** The image's name, with the version of the project. */
 export const image = `cni-plugins:${version}`
 
-/** What a container of the image runs without a command: the image's entrypoint. */
+/** The program of a container without a command: the image's entrypoint. */
 export const entrypoint = "/opt/cni/bin/cni"
 
-/** What kubelet has a runtime hide and protect in each container that is not privileged. */
+/** Paths that kubelet has a runtime hide and protect in each unprivileged container. */
 export const protectedPaths = {
   maskedPaths: ["/proc/acpi", "/proc/kcore", "/proc/keys", "/proc/timer_list", "/proc/scsi", "/sys/firmware"],
   readonlyPaths: ["/proc/asound", "/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"],

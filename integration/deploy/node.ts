@@ -101,7 +101,7 @@ export class FreshNode implements AsyncDisposable {
     return sharedPaths.test(path) ? path : this.#directory.join("node", path)
   }
 
-  /** What is in a directory of the node, without the installer's own. */
+  /** The files in a directory of the node, without the installer's own. */
   async list(path: string): Promise<string[]> {
     return (await readdir(this.at(path))).filter((name) => !name.startsWith(".")).sort()
   }
@@ -134,7 +134,7 @@ export class FreshNode implements AsyncDisposable {
     return program
   }
 
-  /** What a container that was started has written. */
+  /** The output of a started container. */
   logOf(name: string): Promise<string> {
     return Bun.file(this.#directory.join(`${name}.log`)).text()
   }

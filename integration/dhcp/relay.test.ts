@@ -49,7 +49,7 @@ async function setSwitch(where: ContainerNamespace, key: string, value: 0 | 1): 
   await where.exec("sysctl", ["-qw", `net.${key}=${value}`])
 }
 
-/** What was sent since an offer was taken. */
+/** The messages since an offer was accepted. */
 function typesAfterOffer(sniffer: Sniffer): string[] {
   const types = sniffer.packets().map(({ type }) => type)
   return types.slice(types.indexOf("Request"))

@@ -29,7 +29,7 @@ export async function startDnsmasq(
   return serverOf(await Running.start(where, command, /bound exclusively to interface/), file)
 }
 
-/** What a subnet of `dhcpd` gives out. */
+/** The leases of a subnet of `dhcpd`. */
 export interface Subnet {
   /** First and last address. */
   readonly range?: readonly [string, string]

@@ -62,7 +62,7 @@ async function hostEndOn(host: HostNamespace): Promise<string> {
   return name ?? "no veth"
 }
 
-/** What results tell of. */
+/** Objects that results name. */
 const visible: Damage[] = [
   ...pluginsAs("interface").flatMap((plugin): Damage[] => [
     {
@@ -135,7 +135,7 @@ const visible: Damage[] = [
   },
 ]
 
-/** What no result tells of. */
+/** Objects that no result names. */
 const hidden: Damage[] = [
   ...interfacePlugins(({ masquerades }) => masquerades).flatMap((plugin): Damage[] => [
     {

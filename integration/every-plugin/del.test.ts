@@ -49,7 +49,7 @@ testPlugins(pluginsAs(), "#22 %s: DEL of what was never added succeeds and chang
   expectUnchanged(inside, await takeSnapshot(one.pod))
 })
 
-/** What may be missing when DEL comes. */
+/** Objects that may be missing at DEL. */
 const losses: {
   number: string
   what: string
@@ -118,7 +118,7 @@ function loseRules({ host }: Stage): Promise<unknown> {
   return host.exec("nft", ["flush", "ruleset"])
 }
 
-/** What the kernel deletes it deletes in its own time. */
+/** The kernel deletes asynchronously. */
 function isOutOfReach(change: Change, { plugin }: Stage): boolean {
   return isLeftToKernel(plugin, change)
 }

@@ -45,7 +45,7 @@ testPlugins(
   },
 )
 
-/** What a call received by netlink, by strace(1). */
+/** The bytes that a call received by netlink, by strace(1). */
 function receivedIn(trace: string): { datagrams: number; bytes: number } {
   const lengths = [...trace.matchAll(/ recvfrom\(.* = (\d+)$/gm)].map(([, length]) => Number(length))
   return { datagrams: lengths.length, bytes: lengths.reduce((all, length) => all + length, 0) }
@@ -53,7 +53,7 @@ function receivedIn(trace: string): { datagrams: number; bytes: number } {
 
 const addressOf = (index: number) => `10.9.${index >> 8}.${index & 255}`
 
-/** What another container has in the plugin's tables. */
+/** Another container's objects in the plugin's tables. */
 const elementsOf: Readonly<Record<string, (index: number, bridge: string) => string[]>> = {
   portmap: (index) => [
     `ip cni_hostports ports { tcp . ${20_000 + index} comment "other/c${index}/eth0" : ${addressOf(index)} . 80 }`,

@@ -2,7 +2,7 @@ import { join } from "node:path"
 import { calls, reserve } from "../../host/seccomp.json"
 import { CProgram } from "../lab/mod.ts"
 
-/** What a plugin may call on amd64. */
+/** The system calls that a plugin may make on amd64. */
 export const allowedCalls: readonly string[] = [...calls.amd64, ...Object.keys(reserve)].sort()
 
 /**

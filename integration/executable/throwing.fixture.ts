@@ -2,7 +2,7 @@
 import { definePlugin, runPlugin } from "../../pkg/skel/mod.ts"
 import { CniError, Code } from "../../pkg/types/mod.ts"
 
-/** What a bug is: the use of a missing value. */
+/** A bug: the use of a missing value. */
 function lookInto(value: { inner?: { name: string } }): string {
   const found = value.inner as { name: string }
   return found.name

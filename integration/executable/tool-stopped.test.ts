@@ -29,7 +29,7 @@ afterAll(async () => {
   await host[Symbol.asyncDispose]()
 })
 
-/** What a process waits in, proc_pid_wchan(5). */
+/** The kernel function in which a process waits, proc_pid_wchan(5). */
 const place = (pid: number) => readFileSync(`/proc/${pid}/wchan`, "utf8")
 
 const commands = [

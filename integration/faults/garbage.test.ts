@@ -52,7 +52,7 @@ afterAll(async () => {
   await program[Symbol.asyncDispose]()
 })
 
-/** What was tried, by who got it. */
+/** The cases, by their receiver. */
 const tallies = {
   told: new Tally("garbage told to a plugin"),
   reading: new Tally("garbage among what a plugin reads"),

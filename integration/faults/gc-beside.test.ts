@@ -61,7 +61,7 @@ testWith(
     const before = await takeSnapshot(host)
 
     await runtime.addAll(workers)
-    // What is there of one container in calm, which each has to have.
+    // The objects of one undisturbed container: each container must have them.
     const calm = countOf(
       await traces(host),
       runtime.living.map(({ pod }) => pod.name),

@@ -11,7 +11,7 @@ const portMappings = [
 const ranges = [[{ subnet: "10.22.0.0/24" }], [{ subnet: "fd00:22::/64" }]]
 const sysctl = { "net.ipv4.conf.IFNAME.arp_filter": "1", "net.core.somaxconn": "512" }
 
-/** What a node's network may have, all of it by one packet filter. */
+/** All features of a node's network, in one packet filter. */
 function fullChain(backend: "nftables" | "iptables"): Chain["plugins"] {
   const keys = { bridge: "br-lab", isDefaultGateway: true, ipMasq: true, ipMasqBackend: backend, macspoofchk: true }
   return [

@@ -7,7 +7,7 @@ import { asBefore } from "./ways.ts"
 useKillAt()
 
 /**
- * What makes an interface that stays, as strace(1) shows it; it does not decode what is sent into another namespace.
+ * The calls that make a lasting interface, as strace(1) shows them; it does not decode messages into another namespace.
  */
 const makes = /RTM_NEWLINK, nlmsg_flags=[^,]*NLM_F_CREATE|nlmsg_type=0x10 [^,]*, nlmsg_flags=[^,]*0x600|TUNSETPERSIST/
 

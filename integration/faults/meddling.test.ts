@@ -21,7 +21,7 @@ import { between, endedBefore, expectClean, useBetween } from "./between.ts"
 
 useBetween()
 
-/** What a container does to the interface, with `ip -n POD` in front of each line. */
+/** Commands of a container on its interface, with `ip -n POD` in front of each line. */
 const meddles: Readonly<Record<string, (other: ContainerNamespace) => string[]>> = {
   renames: () => ["link set IF down", "link set IF name gone0"],
   "takes down": () => ["link set IF down"],
@@ -72,7 +72,7 @@ async function meddleOnce(
   await succeed(attachment.run("GC", { "cni.dev/valid-attachments": [] }))
   await at.maker?.del()
   await stage.host.removeContainer(pod)
-  // What the container has hidden from DEL in another namespace is remembered until the kernel has ended the
+  // An interface that the container hid from DEL in another namespace is remembered until the kernel has ended the
   // container's, in its own time.
   const isIdle = async () => {
     await succeed(attachment.run("GC", { "cni.dev/valid-attachments": [] }))

@@ -17,7 +17,7 @@ import { disturb, FailingDisk, type fileSystems, syncAnother } from "./failing-d
 
 const cuts = extent(10, 100)
 const onDisks: (keyof typeof fileSystems)[] = isLong ? ["ext4", "xfs"] : ["ext4"]
-/** What a runtime knows: whose ADD it has called and whose DEL has not been answered. */
+/** A runtime's state: attachments whose ADD was called and whose DEL was not answered. */
 async function work(
   leases: Leases,
   chance: Chance,

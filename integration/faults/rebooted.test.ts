@@ -41,7 +41,7 @@ const own: Readonly<Record<string, object>> = {
   dummy: { ipam: { type: "static", addresses: [{ address: "10.69.0.7/24" }] } },
 }
 
-/** What the first boot leaves on the disk for the second one. */
+/** Files of the first boot on the disk, for the second one. */
 interface Notes {
   readonly bootId: string
   readonly formers: readonly {

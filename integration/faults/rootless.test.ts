@@ -13,7 +13,7 @@ import {
 /** The plugins that are tried on a host that is a user namespace with a network, mounts and files of its own. */
 const plugins = ["bridge", "ptp", "macvlan", "tap", "loopback", "portmap", "firewall", "bandwidth", "sbr", "tuning"]
 
-/** What of the host may be left over, on `fd` 1. */
+/** Host state that may be left, on `fd` 1. */
 const look = "ip -o link | wc -l; nft list ruleset | grep -c comment; find /var/lib/cni /run/cni -name '10.22.*'"
 
 /**

@@ -315,7 +315,7 @@ test("names that lead out of a directory, end a text or begin a command are refu
   await tellFigure({ what: "hostile names: refused, nothing changed", tried, held: tried })
 })
 
-/** What a kernel takes as the name of an interface, and what a comment or a rule would be torn by. */
+/** Interface names that the kernel accepts and that would break a comment or a rule. */
 const oddNames = ['e"0', "e';x", "e}{", "e\\", "e$(x)", "-e0", "e#0", "e\u0001", "é", "a,b|c"] as const
 const backends = [{ ipMasqBackend: "nftables" }, { ipMasqBackend: "iptables" }] as const
 

@@ -55,7 +55,7 @@ async function expectRefused(call: ReturnType<typeof runPlugin>, says: RegExp, c
   expect(error.code).toBe(code)
 }
 
-/** What a network's directory is made to hold: links by which its files are others'. */
+/** Links in a network's directory to files of other users. */
 const traps = `ln -s ${victim}.d .index; ln -s ${victim} last_reserved_ip.0; ln ${victim} 10.22.0.9; ln -s ${victim} lock; true`
 
 test.each(openings)(

@@ -76,7 +76,7 @@ function isExpected({ section, sign, line }: Change, before: Snapshot): boolean 
   return sign === "-" || isEmpty || before[section]?.includes(line) === true
 }
 
-/** What is left in containers that live on, with their last calls: links but `lo`, and rules but the kernel's. */
+/** Remains in running containers, with their last calls: links except `lo`, and rules except the kernel's. */
 async function leftInside(storm: Storm): Promise<string> {
   const script = `for pod; do
     ip -n "$pod" -o -d link show | grep -E "eth0|moved0|bwp" | sed "s/^/$pod /"

@@ -68,7 +68,7 @@ class Crossing {
     return attachment.run(verb, keys, { netns: path, under: between(chance, this.#way, ...words[this.#way]) })
   }
 
-  /** What both containers have, as `ip` shows it: links, addresses, routes, rules, queueing. */
+  /** The state of both containers, as `ip` shows it: links, addresses, routes, rules, queueing. */
   async look(): Promise<readonly [string, string]> {
     const look = async ({ name }: ContainerNamespace) => {
       const input = "addr show\nroute show table all\nrule show\n"
@@ -79,7 +79,7 @@ class Crossing {
   }
 }
 
-/** What tuning has set goes with a container that DEL, led elsewhere, has not seen. */
+/** The settings of tuning end with a container that DEL did not reach because its path led elsewhere. */
 async function untune(pod: ContainerNamespace): Promise<void> {
   const reset = "ip link set eth0 txqueuelen 1000; sysctl -q net.ipv4.conf.eth0.arp_filter=0"
   await pod.exec("sh", ["-c", reset])

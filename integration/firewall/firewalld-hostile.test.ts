@@ -22,8 +22,8 @@ async function labWithFirewalld(): Promise<FirewallLab> {
 const nothing = { "cni.dev/valid-attachments": [], prevResult: undefined }
 
 /**
- * What is expected of each verb when firewalld fails: ADD and CHECK say so, DEL and GC do their work and say so in one
- * line.
+ * The expected result of each verb when firewalld fails: ADD and CHECK say so, DEL and GC do their work and say so in
+ * one line.
  */
 async function callAll({
   fresh,
@@ -92,14 +92,14 @@ test("firewalld that dies while it is asked: ADD fails and leaves nothing, DEL e
   expect(add).toMatchObject({ exitCode: 1 })
   expect(del).toMatchObject({ exitCode: 0 })
   await expectNothing(lab)
-  // What it has left in the kernel is replaced when it is started again.
+  // Its remains in the kernel are replaced when it is started again.
   await runFirewalld(lab.host)
   await succeed(fresh.allow())
   await expectAnswer(fresh.namespace, outside.ip)
   expect(await sourcesIn(lab.host)).toEqual([`${fresh.ip}/32`, `${fresh.ip6}/128`])
 })
 
-/** What a bus may say instead of an answer to the first call to firewalld, and what is then said of it. */
+/** Messages of a bus instead of an answer to the first call to firewalld, and the resulting error. */
 const answers = [
   ["hangs up", "end", "it has closed the connection"],
   ["answers with bytes of another kind", "HTTP/1.1 400 Bad Request\r\n\r\n", "not the beginning of a D-Bus message"],

@@ -33,7 +33,7 @@ for (const what of ["a container", "a container without prevResult", "GC"] as co
   test(`after \`nft flush ruleset\` firewalld does not let go of a source: ${what} goes all the same, with one line on stderr`, async () => {
     await using lab = await labWithFirewalld()
     const pod = await lab.addPod()
-    // What is in our table is lost with the flush: the record of the sources is kept for this.
+    // The flush empties our table: the record of the sources is kept for this.
     await lab.host.exec("nft", ["delete", "table", "inet", "firewalld"])
     const keys = what === "a container" ? { prevResult: pod.result } : { prevResult: undefined }
     const verb = what === "GC" ? "GC" : "DEL"

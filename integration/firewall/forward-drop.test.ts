@@ -15,13 +15,13 @@ import { dropForwarded, expectAnswer, FirewallLab, testEach } from "./firewall-l
 /** The kinds of iptables that drop what nf_tables' own table lets through. */
 const droppers = ["nf_tables", "legacy"] as const
 
-/** What is asked the same of: our plugin, and Debian's Go plugin, 1.1.1. */
+/** The plugins under the same test: ours, and Debian's Go plugin, 1.1.1. */
 const suites = [
   ["this suite", {}, {}],
   ["the Go plugins", { backend: "iptables" }, { bin: "/usr/lib/cni/firewall" }],
 ] as const
 
-/** What docker does to `FORWARD` when it starts: its chains first, and policy DROP. */
+/** docker's changes to `FORWARD` at its start: its chains first, and policy DROP. */
 async function startDocker(lab: FirewallLab): Promise<void> {
   for (const program of ["iptables", "ip6tables"]) {
     const input = [

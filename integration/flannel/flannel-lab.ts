@@ -3,7 +3,9 @@ import { Attachment, type ContainerNamespace, HostNamespace, newest, type Plugin
 /** Where the tests' hosts have the file: the machine may have a real one at its usual place. */
 export const subnetFile = "/run/cni/subnet.env"
 
-/** What flanneld writes for IPv4 on a node with subnet 10.244.1.0/24, in its order; undefined takes a key out. */
+/**
+ * The file that flanneld writes for IPv4 on a node with subnet 10.244.1.0/24, in its order; undefined takes a key out.
+ */
 export const ipv4Node = {
   FLANNEL_NETWORK: "10.244.0.0/16",
   FLANNEL_SUBNET: "10.244.1.1/24",
@@ -58,7 +60,7 @@ export class FlannelHost implements AsyncDisposable {
     return directory
   }
 
-  /** What the delegate got on stdin for a verb. */
+  /** The delegate's stdin for a verb. */
   async given(verb: string): Promise<Record<string, unknown>> {
     return Bun.file(this.host.file(`/run/cni/${verb}`)).json()
   }

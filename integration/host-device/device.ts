@@ -13,14 +13,14 @@ export interface Shown {
   altnames?: string[]
 }
 
-/** What comes back with a device: what `ip` shows of it, but for the carrier and the kernel's numbers. */
+/** The state that returns with a device: the output of `ip` without the carrier and the kernel's numbers. */
 export async function describe(namespace: { json: HostNamespace["json"] }, name: string): Promise<object> {
   const [link] = await namespace.json<Shown[]>("ip", ["-d", "-j", "link", "show", name])
   const { ifname, address, mtu, ifalias = "", altnames = [], flags = [] } = link ?? {}
   return { ifname, address, mtu, ifalias, altnames, up: flags.includes("UP") }
 }
 
-/** What `describe` returns of the device while the host has it. */
+/** The result of `describe` for the device while the host has it. */
 export const asBefore = {
   ifname: device.name,
   address: device.mac,

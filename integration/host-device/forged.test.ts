@@ -1,6 +1,6 @@
 /**
- * What a container writes on its links, as others' records or its own: by none of it does it give the host a link, or
- * take another's device.
+ * Records that a container forges on its links, of others or its own: none of them gives the host a link, or take
+ * another's device.
  */
 import { expect, describe as group, test } from "bun:test"
 import {

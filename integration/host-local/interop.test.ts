@@ -113,7 +113,7 @@ test("the files of both are the same bytes", async () => {
   expect(second?.replace("container-2", "container-1")).toBe(first ?? "")
 })
 
-/** What two programs did to a store in parallel, as they told it. */
+/** The changes of two programs to a store in parallel, as they reported them. */
 class Ledger {
   readonly live = new Map<string, string[]>()
   /** Containers without a call. */

@@ -56,7 +56,7 @@ async function reservations(host: HostNamespace): Promise<string[]> {
   )
 }
 
-// What vfat says, what network and overlay file systems say, and where there is no such system call.
+// The errors of vfat, of network and overlay file systems, and of kernels without the system call.
 test.each(["EPERM", "EOPNOTSUPP", "ENOSYS", "EXDEV"])(
   "where link(2) is %s, reservations are made, checked and released as anywhere else",
   async (errno) => {

@@ -61,7 +61,7 @@ export class Suites implements AsyncDisposable {
     return [...new Set(await Promise.all(of))].sort().join(" ")
   }
 
-  /** What is in the directory besides the plugins. */
+  /** The directory's files other than plugins. */
   async others(): Promise<string[]> {
     return (await readdir(this.bin)).filter((name) => !pluginNames.includes(name))
   }

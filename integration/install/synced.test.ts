@@ -4,7 +4,7 @@ import { basename, dirname, join } from "node:path"
 import { runProgram } from "../lab/mod.ts"
 import { Suites } from "./suites.ts"
 
-/** What a traced call names: paths in quotes, and that of its descriptor. */
+/** The paths of a traced call: those in quotes, and that of its descriptor. */
 const call = /^(\w+)\((?:\d+<([^>]*)>)?(.*)\) += 0?/
 const calls = ["openat", "write", "fsync", "mkdirat", "linkat", "rename", "unlink", "rmdir"]
 
@@ -45,7 +45,7 @@ test("each step of an installation is on the disk before the next one begins: fi
     const now = isFirst ? "carry out" : Object.entries(known).find(([name]) => basename(to || path) === name)?.[1]
     if (now === undefined || !["rename", "unlink"].includes(call)) continue
     steps.push(now)
-    // What was moved out of "ready" may be there again after a power cut: it is of no use then.
+    // Files that were moved out of "ready" may be back after a power cut; they are not used then.
     const open = ours(unsynced).filter(
       (one) => now === "decide" || now === "carry out" || !one.startsWith(`${home}/ready`),
     )

@@ -14,7 +14,7 @@ export function askName(address: string, port: number): string[] {
   return ["/bin/busybox", "timeout", "2", "/bin/busybox", "nc", address, String(port)]
 }
 
-/** What is answered to the host; waits until the server listens. */
+/** Returns the answer to the host; waits until the server listens. */
 export function askFromHost(host: RuntimeHost, address: string, port: number): Promise<string> {
   const [file = "", ...args] = askName(address, port)
   const ask = async () => (await host.exec(file, args)).stdout.trim() || undefined

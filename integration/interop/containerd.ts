@@ -13,7 +13,7 @@ export async function installOurs(host: RuntimeHost): Promise<void> {
   await host.exec(join(builtPlugins, "../cni"), ["install", "--bin-dir", binDir])
 }
 
-/** What has to be said besides the defaults: state in memory, and pods that fit into a test's cgroups. */
+/** Settings that differ from the defaults: state in memory, and pods that fit into a test's cgroups. */
 const containerdToml = `
 version = 2
 root = "/run/storage"
@@ -34,7 +34,7 @@ platform = "linux/${process.arch === "x64" ? "amd64" : process.arch}"
 snapshotter = "native"
 `
 
-/** What Status says of containerd's networks, with Go's names. */
+/** containerd's networks in its Status, with Go's names. */
 interface CniConfig {
   readonly Networks?: readonly { readonly Config: { Name: string; Plugins: readonly { Source: string }[] } }[]
 }

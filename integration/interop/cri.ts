@@ -12,14 +12,14 @@ export interface PodConfig {
   readonly portMappings?: readonly { readonly containerPort: number; readonly hostPort: number }[]
 }
 
-/** What the runtime says about a pod. */
+/** The runtime's data about a pod. */
 export interface PodStatus {
   readonly id: string
   readonly state: "SANDBOX_READY" | "SANDBOX_NOTREADY"
   readonly network: { readonly ip: string }
 }
 
-/** What the runtime says about a container of a pod. */
+/** The runtime's data about a container of a pod. */
 export interface ContainerStatus {
   readonly state: "CONTAINER_CREATED" | "CONTAINER_RUNNING" | "CONTAINER_EXITED" | "CONTAINER_UNKNOWN"
   readonly exitCode: number

@@ -63,7 +63,7 @@ class Node implements AsyncDisposable {
   }
 }
 
-/** What differs from one ADD to the next. */
+/** The parts that differ from one ADD to the next. */
 function comparable({ interfaces, ips, routes }: PluginResult): object {
   const links = interfaces.map(({ name, sandbox }) => ({
     name: name.replace(/^veth.*/, "veth"),

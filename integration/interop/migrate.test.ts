@@ -46,7 +46,7 @@ class InHost extends Namespace {
   }
 }
 
-/** What is done with containers by their names, the same for each runtime. */
+/** Operations on containers by name, the same for each runtime. */
 interface Runtime {
   readonly host: RuntimeHost
   /** Starts one, with port 81 published where `hostPort` is given. */
@@ -106,7 +106,7 @@ async function follow(host: RuntimeHost, commands: string): Promise<void> {
   await host.exec("bash", ["-ec", commands], { env })
 }
 
-/** What is on the host, but for what host-local and tuning's first container leave on purpose. */
+/** The state of the host, except for files that host-local and tuning's first container keep on purpose. */
 async function stateOf(host: RuntimeHost): Promise<string> {
   const script = `
     nft list ruleset | sed 's/counter packets [0-9]* bytes [0-9]*//'

@@ -1,5 +1,6 @@
 /**
- * What the README shows for containerd. `cniVersion` is what containerd 1.6 speaks; `cniVersions` makes `cni gc` take
+ * The README's configuration for containerd. `cniVersion` is what containerd 1.6 speaks; `cniVersions` makes `cni gc`
+ * take
  * 1.1.0, the first version in which plugins collect garbage.
  */
 export const containerdNetwork = {
@@ -20,7 +21,7 @@ export const containerdNetwork = {
   ],
 }
 
-/** What nerdctl writes for a bridge network, `nerdctl network create web`: four plugins, none with a backend. */
+/** nerdctl's configuration of a bridge network, `nerdctl network create web`: four plugins, none with a backend. */
 export const nerdctlNetwork = {
   cniVersion: "1.0.0",
   name: "web",
@@ -45,7 +46,7 @@ export const nerdctlNetwork = {
   ],
 }
 
-/** What the README shows for podman. */
+/** The README's configuration for podman. */
 export const podmanNetwork = {
   cniVersion: "0.4.0",
   name: "podman",

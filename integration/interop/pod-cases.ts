@@ -14,7 +14,7 @@ export async function collect(host: RuntimeHost): Promise<void> {
   await host.exec(join(builtPlugins, "../cni"), ["gc", containerdNetwork.name, "--auto", "--bin-dir", binDir])
 }
 
-/** What holds for pods of any runtime on the network `containerdNetwork`; `create` starts one. */
+/** Tests of pods of any runtime on the network `containerdNetwork`; `create` starts one. */
 export function testPods(name: string, create: () => Promise<PodRuntime>): void {
   test(
     `${name}: a pod has the address that its status shows, and its host port leads to it`,

@@ -19,7 +19,7 @@ export interface ProcessCall {
   readonly write?: (text: string) => void
 }
 
-/** What a call has answered, stdout parsed, and written into its log. */
+/** The answer of a call, parsed, and its log. */
 export interface Answer {
   readonly exitCode: number
   // biome-ignore lint/suspicious/noExplicitAny: a result or an error, of which tests expect what they know

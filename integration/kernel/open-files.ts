@@ -15,7 +15,7 @@ export function openInKernel(kind = /socket:|net:|\/netns\//): string[] {
   return links.filter((link) => kind.test(link))
 }
 
-/** What of that kind is open, and was not before: what was open then may be closed at any time. */
+/** Open files of that kind that were not open before; the former ones may be closed at any time. */
 export function leftOpen(before: readonly string[], kind?: RegExp): string[] {
   return openInKernel(kind).filter((one) => !before.includes(one))
 }

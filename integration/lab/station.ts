@@ -16,7 +16,7 @@ export async function buildStation(): Promise<void> {
   renameSync(built, stationProgram)
 }
 
-/** What programs took. All but `ms` includes their own children. */
+/** The resources that programs used. All but `ms` includes their own children. */
 export interface Sample {
   /** Wall time from before the start to after the end. */
   readonly ms: number
@@ -38,7 +38,7 @@ export interface Job {
   readonly cold?: boolean
 }
 
-/** What came of a job. */
+/** The outcome. */
 export interface Outcome extends Sample {
   readonly stdout: string
   /** The words of a job that failed, where it may: the last of its chain. */

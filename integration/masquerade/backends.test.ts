@@ -66,7 +66,7 @@ each("two networks with the same first address are told apart by their prefix le
     return pod
   }
   const [large, small] = [await attach("large"), await attach("small")]
-  // What is part of its own network is a neighbor to the container, unless a route says otherwise.
+  // Every address of its own network is a neighbor to the container, unless a route says otherwise.
   for (const at of [0, 1]) {
     const way = [nested.small.subnets[at] ?? "", "via", nested.large.gateways[at] ?? ""]
     await large.exec("ip", ["route", "add", ...way])

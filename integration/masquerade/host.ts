@@ -74,7 +74,7 @@ export async function seenBy(internet: ContainerNamespace, pod: ContainerNamespa
   return [...seen]
 }
 
-/** What `seenBy` answers for a container that is masqueraded. */
+/** The answer of `seenBy` for a masqueraded container. */
 export const hostAddresses = Object.values(uplink)
 
 /** Two networks whose first addresses are the same: only the prefix lengths tell them apart. */

@@ -25,7 +25,7 @@ export const network = {
   plugins: [...containerdNetwork.plugins, { type: "firewall" }],
 }
 
-/** What `cni migrate -o json` prints. */
+/** The output of `cni migrate -o json`. */
 export interface Report {
   readonly direction: "apply" | "back"
   readonly done: boolean

@@ -55,7 +55,7 @@ interface Move {
   readonly prepare?: (host: HostNamespace) => Promise<unknown>
   /** Another move shows nearly the same: this one runs in `npm run test:faults` alone. */
   readonly isInLongForm?: true
-  /** What holds for running containers of either suite, before and after each switch. */
+  /** The invariants of running containers of either suite, before and after each switch. */
   readonly holds?: (lab: MigrateLab, pods: readonly Published[]) => Promise<void>
 }
 

@@ -105,7 +105,7 @@ export async function installEngines(): Promise<Engines> {
   return { ...Object.fromEntries(nodes), Bun: process.execPath }
 }
 
-/** What `Consumer.create` installs to have all compilers. */
+/** The packages of all compilers that `Consumer.create` installs. */
 export const compilerPackages = [
   ...Object.entries(compilers).map(([name, release]) => `typescript-${name}@npm:typescript@${release}`),
   "@types/node@22",

@@ -102,7 +102,8 @@ async function ask(host: HostNamespace, side: Side, command: string, container: 
 }
 
 /**
- * What each side prints of a result: Go's libcni leaves out keys that its version does not know, and adds an empty dns.
+ * The output of each side for a result: Go's libcni leaves out keys that its version does not know, and adds an empty
+ * dns.
  */
 function telling(result: unknown): object {
   const { cniVersion, ips, interfaces } = result as {

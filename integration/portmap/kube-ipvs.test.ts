@@ -153,7 +153,7 @@ test("cni reconcile moves to iptables what was mapped before kube-proxy worked i
   await lab.expectNothingToDo()
   await host.exec("iptables", ["-t", "nat", "-I", "OUTPUT", "-d", address, "-j", "ACCEPT"])
   expect((await ask(address)).to.address).toBe(address)
-  // What was published stays so, by 127.0.0.1 too, with the guard of the setting that this takes.
+  // Published ports stay published, at 127.0.0.1 too, with the guard of the setting.
   await lab.expectTraffic(pods)
   expect((await ask("127.0.0.1")).to.address).toStartWith("10.85.0.")
   expect(await readSysctl(host, "net/ipv4/conf/cni0/route_localnet")).toBe("1")

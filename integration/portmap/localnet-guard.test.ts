@@ -5,7 +5,7 @@ import { hostAddresses, type MappedPod, PortmapLab, testEach } from "./portmap-l
 const { gateway } = hostAddresses
 const web = { hostPort: 8080, containerPort: 80, protocol: "tcp" } as const
 
-/** What a container does that wants to reach what is 127.0.0.1's: it may set up its own namespace as it likes. */
+/** The attempts of a container to reach services at the host's 127.0.0.1; it controls its own namespace. */
 async function prepareAttack({ namespace }: MappedPod): Promise<void> {
   await namespace.exec("sysctl", ["-qw", "net.ipv4.conf.all.route_localnet=1"])
   await namespace.exec("ip", ["route", "replace", "127.0.0.1", "via", gateway])

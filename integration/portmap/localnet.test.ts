@@ -119,7 +119,7 @@ for (const backend of ruleBackends)
       await succeed(run(pod))
       expect(await localnet(lab)).toBe("1")
       await expectGuarded()
-      // What is left is known, and goes when the setting does.
+      // The rest is recorded, and is removed with the setting.
       await setLocalnet(lab, "br-lab", "0")
       await succeed(pod.unmap())
       expectUnchanged(

@@ -147,7 +147,7 @@ test("others' tables are left alone, and what others flush of theirs leaves ours
   expectUnchanged(before, await takeSnapshot(lab.host))
 })
 
-/** What may happen to the mappings, and what CHECK has to say then. */
+/** Changes to the mappings, and the error of CHECK for each. */
 const damages = [
   { what: "everything is flushed", command: "flush ruleset", says: ["expected the rules", "dnat to"] },
   { what: "our rules are flushed", command: "flush table ip cni_hostports", says: ["expected the rules"] },

@@ -14,7 +14,7 @@ export const service = {
   endpointPort: 80,
 } as const
 
-/** What a container maps that wants the traffic of the service, as far as a mapping can say so. */
+/** Mappings by which a container tries to get the traffic of the service. */
 export const greedy: readonly PortMapping[] = [
   { hostPort: service.nodePort, containerPort: 80, protocol: "tcp" },
   { hostPort: service.port, containerPort: 80, protocol: "tcp" },
@@ -29,10 +29,7 @@ export const greedy: readonly PortMapping[] = [
 /** The modes of kube-proxy that nothing but a packet filter is needed for. */
 export const captured = ["iptables", "nftables"] as const
 
-/**
- * What kube-proxy has written for `service` in one mode: files of this directory, captured by `npm run
- * test:kubernetes`.
- */
+/** kube-proxy's rules for `service` in one mode: files of this directory, captured by `npm run test:kubernetes`. */
 export function capturedFile(mode: (typeof captured)[number], family: "ip" | "ip6"): string {
   return join(import.meta.dir, "kube-proxy", `${mode}.${family}`)
 }
@@ -132,7 +129,7 @@ export class ServicesLab implements AsyncDisposable {
   }
 }
 
-/** What `answers` says when the service has all that is its own. */
+/** The result of `answers` when the service gets all its traffic. */
 export const serviceAnswers: Readonly<Record<string, string>> = Object.fromEntries(
   [
     ["outside", [hostAddresses.ip, hostAddresses.ip6]] as const,

@@ -1,7 +1,7 @@
 import { type Output, type PluginCall, runTraced } from "../lab/mod.ts"
 import type { MappedPod } from "./portmap-lab.ts"
 
-/** What strace(1) does to a call of the plugin at the `nth` of these system calls. */
+/** The action of strace(1) at the `nth` of these system calls of the plugin. */
 export interface Injection {
   verb: "ADD" | "DEL"
   name: string

@@ -38,7 +38,7 @@ test("CHECK without prevResult says that it is missing", async () => {
   expect(msg).toContain("prevResult is missing")
 })
 
-/** What may happen to an attachment, and what CHECK has to say then. */
+/** Changes to an attachment, and the error of CHECK for each. */
 const damages: {
   what: string
   damage: (host: HostNamespace, pod: ContainerNamespace, end: string, result: PluginResult) => Promise<unknown>

@@ -104,8 +104,8 @@ interface ShownLink {
 }
 
 /**
- * What matters of the links: MAC, master, state, addresses but for those that the kernel makes, and how a port is
- * treated.
+ * The tested properties of the links: MAC, master, state, addresses but for those that the kernel makes, and how a port
+ * is treated.
  */
 async function linksOf(host: HostNamespace): Promise<object[]> {
   const links = await host.json<ShownLink[]>("ip", ["-d", "-j", "address"])
@@ -120,7 +120,7 @@ async function linksOf(host: HostNamespace): Promise<object[]> {
     .sort((a, b) => (a.ifname < b.ifname ? -1 : 1))
 }
 
-/** What `cni reconcile` says of the ports of these pods. */
+/** The output of `cni reconcile` for the ports of these pods. */
 async function portsOf(host: HostNamespace, pods: readonly { pod: ContainerNamespace }[]): Promise<{ what: string }[]> {
   const links = await host.json<ShownLink[]>("ip", ["-j", "link"])
   return pods.map((each) => {

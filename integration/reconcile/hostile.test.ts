@@ -10,7 +10,7 @@ import { madeFor, type Published, ReconcileLab } from "./reconcile-lab.ts"
 const network = { ...podsNetwork, plugins: [...podsNetwork.plugins, { type: "tuning", mtu: 1400 }, { type: "sbr" }] }
 const lines = (count: number, line: (at: number) => string) => Array.from({ length: count }, (_, at) => line(at))
 
-/** What a program does in the wild container. Nothing is asked of what becomes of the container itself. */
+/** The actions of a program in the hostile container. The fate of the container itself is not tested. */
 const wild: readonly { what: string; commands: readonly string[] }[] = [
   {
     what: "routes, rules, addresses and links by the thousand",
@@ -57,7 +57,7 @@ test.each(wild)(
     const { stdout, stderr, cpuMs } = await lab.node.cni(["reconcile", "--containers", "-o", "json"])
     expect(`${stdout}${stderr}`).not.toContain("\u001b")
     expect((await lab.node.onTerminal(["reconcile", "--containers", "--dry-run"])).stdout).not.toContain("\u001b[31m")
-    // What CHECK of three plugins may take, of the processors: each gives up after 4 s.
+    // The processor time that CHECK of three plugins may use: each gives up after 4 s.
     expect(cpuMs).toBeLessThan(20_000)
     const { restored } = JSON.parse(stdout)
     expect(restored).toContainEqual(madeFor(neighbour, "bridge", 'interface "eth0" in the container'))

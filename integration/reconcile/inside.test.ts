@@ -1,4 +1,4 @@
-/** What is in containers: `cni reconcile --containers` makes it again, and without the flag it is not touched. */
+/** `cni reconcile --containers` restores the inside of containers, and does not touch it without the flag. */
 import { expect, test } from "bun:test"
 import { podsNetwork } from "../cni/node-lab.ts"
 import { type ContainerNamespace, testWith } from "../lab/mod.ts"
@@ -31,7 +31,7 @@ async function insideOf(pod: ContainerNamespace): Promise<unknown> {
 const inContainer = 'interface "eth0" in the container'
 const tuning = { type: "tuning", sysctl: { "net.core.somaxconn": "500" }, mtu: 1400, promisc: true }
 
-/** What a program in the container does, and what is said of it. */
+/** The actions of a program in the container, and the resulting output. */
 const losses: readonly { network: ReturnType<typeof network>; command: string; says: readonly [string, string][] }[] = [
   { network: network(bridge, portmap), command: "ip -4 address flush dev eth0", says: [["bridge", inContainer]] },
   { network: network(bridge, portmap), command: "ip link set eth0 down", says: [["bridge", inContainer]] },

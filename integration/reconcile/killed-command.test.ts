@@ -145,9 +145,9 @@ describe.each(programs)("%s", (program) => {
   )
 })
 
-/** What is told where something could not be made. */
+/** The message about an object that could not be restored. */
 const SAID = /^(cni[ :]|Cannot |bridge|portmap)/m
 
-/** What fails for a request of netlink as well as for a disk, but for what never ends. */
+/** Errors of netlink requests and of disks, except those that repeat forever. */
 const isOfCall = ({ fault }: Point) =>
   fault.startsWith("fail:") || fault.startsWith("always:") || fault.startsWith("disk:")

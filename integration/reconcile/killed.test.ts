@@ -99,10 +99,10 @@ test(
 
 /** A line that says why it ended. */
 const WHY_ENDED = /^(cni reconcile: (?!listening|restored|cannot restore)|Cannot |SyscallError: )/m
-/** What fails permanently is reported once. */
+/** A permanent failure is reported once. */
 const FEW_LINES = 30
 
-/** What fails for a request of netlink as well as for a disk, but for what never ends. */
+/** Errors of netlink requests and of disks, except those that repeat forever. */
 const isOfCall = ({ fault }: Point) =>
   fault.startsWith("fail:") || fault.startsWith("always:") || fault.startsWith("disk:")
 

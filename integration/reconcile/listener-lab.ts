@@ -4,7 +4,7 @@ import { join } from "node:path"
 import type { NodeLab } from "../cni/node-lab.ts"
 import { CProgram, type EchoQuestion, type Namespace, programEnv, waitFor } from "../lab/mod.ts"
 
-/** What the listener tells of itself in /run/cni/reconcile.json. */
+/** The listener's own state in /run/cni/reconcile.json. */
 export interface ListenerRecord {
   readonly pid: number
   readonly counts: readonly { readonly trigger: string; readonly result: string; readonly count: number }[]
@@ -106,7 +106,7 @@ export class RunningListener implements AsyncDisposable {
   }
 }
 
-/** What `flows.c` has counted. */
+/** The counters of `flows.c`. */
 export interface Flows {
   readonly sent: number
   readonly lost: number

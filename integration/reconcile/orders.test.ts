@@ -18,7 +18,8 @@ import {
 } from "../lab/mod.ts"
 
 /**
- * What packets do on a node: they leave, come in by a published port, go from pod to pod, and from the host to a pod.
+ * The flows of packets on a node: they leave, come in by a published port, go from pod to pod, and from the host to a
+ * pod.
  */
 const ways = ["out", "in", "pods", "host"] as const
 type Way = (typeof ways)[number]
@@ -28,7 +29,7 @@ interface Neighbour {
   readonly name: string
   /** Starts it, or starts it again, or has it read its rules again. */
   start(lab: NodeLab): Promise<unknown>
-  /** What pods that are attached while it runs lack. */
+  /** The missing objects of pods that are attached while it runs. */
   readonly before: Lost
   /**
    * What pods have lost after it was started behind them: those of this suite until `cni reconcile`, those of the
@@ -37,7 +38,7 @@ interface Neighbour {
   readonly after: Lost
 }
 
-/** What is lost with each suite. */
+/** The losses with each suite. */
 interface Lost {
   readonly ours: readonly Way[]
   readonly reference: readonly Way[]

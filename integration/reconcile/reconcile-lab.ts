@@ -22,7 +22,7 @@ import {
   waitFor,
 } from "../lab/mod.ts"
 
-/** What `cni reconcile -o json` prints. */
+/** The output of `cni reconcile -o json`. */
 export interface Reconciled {
   readonly dryRun: boolean
   readonly restored: readonly object[]
@@ -158,7 +158,7 @@ function isGuard({ line }: Change): boolean {
   return /^(table ip cni_hostports$|(set|chain|rule) ip cni_hostports (localnet_guarded|raw)\b)/.test(line)
 }
 
-/** What `nft monitor` says while something happens. */
+/** Returns the output of `nft monitor` during a function. */
 export class RuleMonitor implements AsyncDisposable {
   #text = ""
   readonly #host: HostNamespace
@@ -211,7 +211,7 @@ export function some<T>(all: readonly T[], quick: number): T[] {
   return isLong ? [...all] : all.filter((_, at) => at % step === seed % step)
 }
 
-/** What `cni reconcile` says of one attachment. */
+/** The output of `cni reconcile` for one attachment. */
 export function madeFor({ pod }: Published, plugin: string, what: string, network = "pods"): object {
   return { plugin, network, containerId: pod.name, ifName: "eth0", what }
 }

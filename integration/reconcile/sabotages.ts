@@ -61,7 +61,7 @@ const pairs = {
   ],
 }
 
-/** What the listener hears of and makes good. */
+/** The losses that the listener notices and restores. */
 export const sabotages: readonly Sabotage[] = [
   { what: "nft flush ruleset", act: nft("flush", "ruleset") },
   { what: "the table of masquerade deleted", act: nft("delete", "table", "ip", "cni_masquerade") },

@@ -31,7 +31,7 @@ beforeAll(async () => {
 }, 1_800_000)
 afterAll(() => release[Symbol.asyncDispose]())
 
-/** What package managers know. */
+/** The files that package managers list. */
 const knownPackages =
   "dpkg-query --show; dpkg-divert --list; dpkg --audit; if command -v rpm >/dev/null; then rpm --query --all | sort; fi"
 

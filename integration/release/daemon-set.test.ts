@@ -18,7 +18,7 @@ const referencePlugins = "/usr/lib/cni"
 
 const isOfConfiguration = (word: string) => /^--(config|conf-dir|skip-status)\b/.test(word)
 
-/** What an image is made of, as it was built for this machine. */
+/** The parts of an image, built for this machine. */
 async function builtFiles(): Promise<StagedFile[]> {
   const read = (kind: "plugin" | "tool", path: string) =>
     readFile(path).then((bytes): StagedFile => ({ kind, name: basename(path), mode: 0o755, bytes }))

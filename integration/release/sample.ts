@@ -13,7 +13,7 @@ import { type StagedFile, stageFiles } from "../../scripts/release/stage.ts"
 import { makeSysext } from "../../scripts/release/sysext.ts"
 import { TemporaryDirectory } from "../lab/mod.ts"
 
-/** What the files are as old as. */
+/** The modification time of the files. */
 export const age = 1_700_000_000
 
 /** The version of an upgrade's files. */

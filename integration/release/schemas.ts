@@ -21,7 +21,7 @@ async function schemasOf(version: string): Promise<string> {
   return join(directory, "kubernetes_validate/kubernetes-json-schema", `v${version}-local-strict`)
 }
 
-/** What checks objects by the schemas of a version of Kubernetes. */
+/** Checks objects by the schemas of a version of Kubernetes. */
 export class Schemas {
   readonly #directory: string
   readonly #ajv = new Ajv({ strict: false, validateFormats: false, allErrors: true })
@@ -43,7 +43,7 @@ export class Schemas {
     return Bun.file(join(this.#directory, file)).json()
   }
 
-  /** What is wrong with an object, a line for each; nothing when it is right. */
+  /** Returns the faults of an object, one on a line; empty for a valid one. */
   async faultsOf(object: { readonly apiVersion: string; readonly kind: string }): Promise<string[]> {
     const group = object.apiVersion
       .split("/")

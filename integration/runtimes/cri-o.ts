@@ -8,8 +8,8 @@ import { confDir, RuntimeHost, runtimeEnv } from "../interop/runtime-host.ts"
 const storage = { root: "/run/storage", runroot: "/run/storage-run" }
 
 /**
- * What has to be said besides the defaults: state in memory, no seccomp and no AppArmor, and pods that fit into a
- * test's cgroups.
+ * Settings that differ from the defaults: state in memory, no seccomp and no AppArmor, and pods that fit into a test's
+ * cgroups.
  */
 const crioConf = `
 [crio]

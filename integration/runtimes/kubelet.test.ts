@@ -19,8 +19,8 @@ const rootDir = "/var/lib/kubelet"
 const port = 10255
 
 /**
- * What a kubelet of a test has instead of its defaults: no API server, no part of the cgroup tree, and a disk that is
- * never full.
+ * The settings of a test's kubelet that differ from its defaults: no API server, no part of the cgroup tree, and a disk
+ * that is never full.
  */
 const configuration = {
   apiVersion: "kubelet.config.k8s.io/v1beta1",

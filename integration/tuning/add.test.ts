@@ -129,7 +129,7 @@ test("separators may be mixed, as for upstream", async () => {
 })
 
 test("sysctls are set in the order in which they are written", async () => {
-  // What comes last decides: ip_forward sets the forwarding of every interface.
+  // The last one decides: ip_forward sets the forwarding of every interface.
   const [all, one] = ["net.ipv4.ip_forward", "net.ipv4.conf.IFNAME.forwarding"]
   await using chain = await TuningChain.create({ sysctl: { [all]: "1", [one]: "0" } })
   await chain.tuning.add()

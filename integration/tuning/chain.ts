@@ -9,7 +9,7 @@ import {
   readSysctl,
 } from "../lab/mod.ts"
 
-/** What can be tuned of a link, as `ip -d -j link show` has it. */
+/** The tunable properties of a link, as in `ip -d -j link show`. */
 export interface TunedLink {
   address: string
   mtu: number
@@ -33,7 +33,7 @@ const backups = "/run/cni/tuning"
 export class TuningChain implements AsyncDisposable {
   readonly host: HostNamespace
   readonly pod: ContainerNamespace
-  /** What the bridge plugin answered: the bridge, the host's end, the container's interface. */
+  /** The answer of the bridge plugin: the bridge, the host's end, the container's interface. */
   readonly bridged: PluginResult
   readonly tuning: Attachment
 

@@ -42,7 +42,7 @@ test("CHECK without prevResult says that it is missing", async () => {
   expect((await fail(chain.tuning.run("CHECK", { prevResult: undefined }))).msg).toContain("prevResult missing")
 })
 
-/** What may happen to an attachment, and what CHECK has to say then. */
+/** Changes to an attachment, and the error of CHECK for each. */
 const damages: { what: string; damage: (chain: TuningChain) => Promise<unknown>; says: string }[] = [
   {
     what: "a sysctl has another value",

@@ -162,7 +162,7 @@ test("when the second of two tuning plugins fails, what the first one set stays,
   expect(await chain.link()).toEqual(untouched)
 })
 
-/** What strace(1) does to a call of the plugin at the `nth` of these system calls. */
+/** The action of strace(1) at the `nth` of these system calls of the plugin. */
 interface Injection {
   verb: "ADD" | "DEL"
   name: string

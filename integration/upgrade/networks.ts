@@ -25,7 +25,9 @@ const portmap = { type: "portmap", capabilities: { portMappings: true } }
 const firewall = { type: "firewall", ingressPolicy: "same-bridge" }
 const iptables = { backend: "iptables" }
 
-/** What plugins keep on a node, in networks with one container each: by nf_tables, by iptables, and in files. */
+/**
+ * The state that plugins keep on a node, in networks with one container each: by nf_tables, by iptables, and in files.
+ */
 const chains: Readonly<Record<string, readonly object[]>> = {
   web: [bridge("web", "10.21.0.0/24", "fd00:21::/64", { macspoofchk: true }), tuning, portmap, firewall],
   old: [

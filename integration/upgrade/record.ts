@@ -29,7 +29,7 @@ const linksOf = async (namespace: Namespace) =>
 
 type Commands = [namespace: string, command: string][]
 
-/** What makes the links: bridges, then what containers have, with the other ends on the host. */
+/** The commands that create the links: bridges, then the containers' links, with the other ends on the host. */
 async function recordLinks(host: HostNamespace, containers: Containers): Promise<Commands> {
   const ofHost = await linksOf(host)
   const commands: Commands = []
@@ -60,7 +60,7 @@ async function recordLinks(host: HostNamespace, containers: Containers): Promise
 
 const named = ({ ifname, ifindex, address }: Link) => `${ifname} index ${ifindex} address ${address}`
 
-/** What links have besides: alias, MTU, bridge, state, addresses, routes, sysctls. */
+/** Further properties of the links: alias, MTU, bridge, state, addresses, routes, sysctls. */
 async function recordSettings(name: string, namespace: Namespace): Promise<Commands> {
   const links = (await linksOf(namespace)).filter(({ ifname }) => !["uplink", "card"].includes(ifname))
   const lines: string[] = []

@@ -31,7 +31,7 @@ export interface RecordedFile {
 /** The containers of a node by name. */
 export type Containers = ReadonlyMap<string, ContainerNamespace>
 
-/** What stands for what is of this node. */
+/** The placeholders for values of this node. */
 export async function placeholders(
   host: HostNamespace,
   containers: Containers,

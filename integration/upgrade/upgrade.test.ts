@@ -12,7 +12,7 @@ const released = await Promise.all(
     return [name.replace(/\.json$/, ""), await Bun.file(join(import.meta.dir, name)).json()]
   }),
 )
-/** What releases have left on a node, and what this build leaves. */
+/** The state that releases have left on a node, and that this build leaves. */
 const recordings: [string, Recording][] = [...released, ["this build", await record()]]
 
 /**

@@ -31,7 +31,7 @@ export const dhcpFields = {
   },
 } as const satisfies Fields
 
-/** What the keys mean: the table on the page, the schema and the manual page follow from it. */
+/** The documentation of the keys, from which the table on the page, the schema and the manual page follow. */
 export const dhcpKeyDocs: readonly KeyDoc[] = [
   {
     keys: "`daemonSocketPath`",

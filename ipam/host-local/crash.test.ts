@@ -146,7 +146,7 @@ const anyStep: fc.Arbitrary<Step> = fc.oneof(
   },
 )
 
-/** What must be true of a store after any event: kept beside it, from the answers alone. */
+/** The expected state of a store after any event, derived from the answers alone. */
 class Model {
   /** Containers that were added and whose addresses no other container may get. */
   readonly live = new Map<string, string[]>()
@@ -228,7 +228,7 @@ function perform(store: TemporaryStore, model: Model, step: Step): void {
       return
     }
     case "go-add": {
-      // What the Go plugin does, reduced: exclusive creation, then the contents; here both addresses by the container.
+      // The Go plugin's steps, reduced: exclusive creation, then the contents; here both addresses by the container.
       const addresses = [`10.0.0.${(step.who % capacity) + 2}`, `fd00::${(step.who % capacity) + 2}`]
       if (model.live.has(name) || model.unsure.has(name)) return
       mkdirSync(store.directory, { recursive: true })

@@ -14,7 +14,7 @@ const page = ".index/used-4-1400"
 
 const readBytes = (store: TemporaryStore, name: string) => [...readFileSync(store.path(name))]
 
-/** What the disk has of a store, without what a call has in memory. */
+/** The store's content on the disk, without a call's memory. */
 describe("the bitmap on the disk", () => {
   test("has a bit for each taken address, and keeps those of other calls", () => {
     using store = new TemporaryStore(ranges)

@@ -32,7 +32,7 @@ function work(store: TemporaryStore, hasLinks: boolean): TornDisk {
 const formers = ["a", "b", "c", "d", "e", "f"]
 const deleted = ["a", "b", "d"]
 
-/** What a runtime does after a boot: an ADD of a new container comes before what it has to say of the old ones. */
+/** The calls of a runtime after a boot: an ADD of a new container precedes the calls for the old ones. */
 const afterwards: Readonly<Record<string, (store: TemporaryStore) => void>> = {
   "a DEL for each container that had none": (store) => {
     const textOf = (address: string) => readFileSync(store.path(address), "latin1")

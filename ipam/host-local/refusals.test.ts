@@ -10,7 +10,7 @@ import { releaseAddress } from "./reservations.ts"
 import { onNfs } from "./testing/faulty-files.ts"
 import { TemporaryStore } from "./testing/temporary-store.ts"
 
-/** What people are told: code, message and details of every refusal, and the lines on stderr, whole. */
+/** The errors: code, message and details of every refusal, and the lines on stderr, whole. */
 
 const small = [{ subnet: "10.0.0.0/29", rangeEnd: "10.0.0.3" }] // hands out .2 and .3
 const requested = (...texts: string[]) => ({ requested: texts.flatMap((text) => parseAddress(text) ?? []) })

@@ -27,7 +27,7 @@ const v6 = [{ subnet: "fd00::/64" }]
 
 const requested = (...texts: string[]) => ({ requested: texts.flatMap((text) => parseAddress(text) ?? []) })
 
-/** What another program does: writes a reservation, then its contents. */
+/** Another program: writes a reservation, then its contents. */
 const write = (store: TemporaryStore, address: string, text: string) => {
   mkdirSync(store.directory, { recursive: true })
   writeFileSync(store.path(address), text)

@@ -15,7 +15,7 @@ const { device, inode } = kernelFiles.stat("/proc/self/ns/net")
 const here: NamespaceRecord = { path: "/proc/self/ns/net", identity: `${device}:${inode}` }
 const gone = { path: "/proc/self/ns/none", identity: "0:4:1" }
 
-/** What another program does, which keeps no records. */
+/** Another program, which keeps no records. */
 function write(store: TemporaryStore, text: string): void {
   mkdirSync(store.directory, { recursive: true })
   writeFileSync(store.path("10.0.0.2"), text)

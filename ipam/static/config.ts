@@ -38,7 +38,7 @@ export const staticFields = {
   runtimeConfig: { kind: "object", fields: { ips: texts } },
 } as const satisfies Fields
 
-/** What the keys mean: the table on the page, the schema and the manual page follow from it. */
+/** The documentation of the keys, from which the table on the page, the schema and the manual page follow. */
 export const staticKeyDocs: readonly KeyDoc[] = [
   {
     keys: "`addresses`",

@@ -28,7 +28,7 @@ export const bandwidthFields = {
   runtimeConfig: { kind: "object", fields: { bandwidth: { kind: "object", fields: entry } } },
 } as const satisfies Fields
 
-/** What the keys mean: the table on the page, the schema and the manual page follow from it. */
+/** The documentation of the keys, from which the table on the page, the schema and the manual page follow. */
 export const bandwidthKeyDocs: readonly KeyDoc[] = [
   {
     keys: "`ingressRate`, `egressRate`",

@@ -40,7 +40,7 @@ export const firewallFields = {
   },
 } as const satisfies Fields
 
-/** What the keys mean: the table on the page, the schema and the manual page follow from it. */
+/** The documentation of the keys, from which the table on the page, the schema and the manual page follow. */
 export const firewallKeyDocs: readonly KeyDoc[] = [
   {
     keys: "`backend`",

@@ -21,7 +21,7 @@ const path = {
 /** The keys of its configuration, without those that it passes on. */
 export const flannelFields = { subnetFile: path, dataDir: path } as const satisfies Fields
 
-/** What the keys mean: the table on the page, the schema and the manual page follow from it. */
+/** The documentation of the keys, from which the table on the page, the schema and the manual page follow. */
 export const flannelKeyDocs: readonly KeyDoc[] = [
   {
     keys: "`subnetFile`",

@@ -69,7 +69,7 @@ export const portmapFields = {
   runtimeConfig: { kind: "object", fields: { portMappings: { kind: "list", of: mapping } } },
 } as const satisfies Fields
 
-/** What the keys mean: the table on the page, the schema and the manual page follow from it. */
+/** The documentation of the keys, from which the table on the page, the schema and the manual page follow. */
 export const portmapKeyDocs: readonly KeyDoc[] = [
   {
     keys: "`runtimeConfig.portMappings[]`",

@@ -9,7 +9,7 @@ export const sbrFields = {
   addSourceHints: off,
 } as const satisfies Fields
 
-/** What the keys mean: the table on the page, the schema and the manual page follow from it. */
+/** The documentation of the keys, from which the table on the page, the schema and the manual page follow. */
 export const sbrKeyDocs: readonly KeyDoc[] = [
   {
     keys: "`gateways`",

@@ -34,7 +34,7 @@ export const tuningFields = {
   runtimeConfig: { kind: "object", fields: { mac: macAddressOrNone } },
 } as const satisfies Fields
 
-/** What the keys mean: the table on the page, the schema and the manual page follow from it. */
+/** The documentation of the keys, from which the table on the page, the schema and the manual page follow. */
 export const tuningKeyDocs: readonly KeyDoc[] = [
   {
     keys: "`sysctl`",

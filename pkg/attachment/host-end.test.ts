@@ -17,7 +17,7 @@ import { findHostEnd } from "./host-end.ts"
 const [RTM_NEWLINK, RTM_GETLINK, RTM_NEWNSID, RTM_GETNSID] = [16, 18, 88, 90]
 const ENODEV = 19
 
-/** What a namespace says of a link: its index, and what it leads to. */
+/** A namespace's data of a link: its index, and its target. */
 interface Said {
   index: number
   link?: number

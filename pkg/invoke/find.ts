@@ -78,7 +78,7 @@ function firstFile(
   return undefined
 }
 
-/** What a plugin replies: the text for stdout, and the exit code. */
+/** A plugin's reply: the text for stdout, and the exit code. */
 export interface Reply {
   stdout: string
   exitCode: number

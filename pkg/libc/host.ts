@@ -5,7 +5,7 @@ import { join, resolve } from "./path.ts"
 import { programArguments } from "./process.ts"
 import { findStat, isRegularFile } from "./stat.ts"
 
-/** What this process, and the host that it runs on, are called; proc(5). */
+/** The names of this process and of its host; proc(5). */
 
 /** Returns the ID of this process in the PID namespace of /proc. Throws `SyscallError`. */
 export function processId(): number {

@@ -16,7 +16,7 @@ export interface CachedAttachment extends Omit<Attachment, "capabilityArgs"> {
   readonly config: Uint8Array
   /** Whether `config` has all plugins that ran: upstream's library leaves out those of the network's directory. */
   readonly configComplete: boolean
-  /** What the last plugin printed. */
+  /** The output of the last plugin. */
   readonly result: JsonObject | undefined
 }
 

@@ -17,7 +17,7 @@ import {
 import { type Owner, staleOf } from "../types/mod.ts"
 import type { MasqueradeRules } from "./iptables-rules.ts"
 
-/** What is stale in a container's chain. */
+/** The stale rules in a container's chain. */
 export interface Stale {
   chain: string
   /** Upstream's comment: rules with another one belong to a container whose chain happens to have the same name. */

@@ -113,7 +113,7 @@ function toCniError(error: unknown): unknown {
   return new CniError(Code.Internal, `Cannot ${error.message}`, { cause: error, details })
 }
 
-/** What the caller can do if the engine has run out of something. */
+/** The remedy if the engine has run out of a resource. */
 const advice = {
   memory: "raise the limit for plugins: RLIMIT_AS, or its cgroup's memory.max",
   stack: "the configuration is nested too deeply, or the caller's RLIMIT_STACK is below 1 MiB",

@@ -39,7 +39,7 @@ export interface Restorable<C> {
   readonly owner: Owner
   /** Path of the container's namespace. */
   readonly netns: string
-  /** What the chain has answered to ADD. */
+  /** The chain's answer to ADD. */
   readonly result: Result
   readonly config: C
   /** Tells what was made again, or would be: "masquerade". */

@@ -30,7 +30,7 @@ import type { InsideCall, Restorable, RestorablePlugin } from "./restorable.ts"
  */
 export const RESTORE_ARGUMENT = "restore"
 
-/** What stdin has: the attachments of all networks that the plugin is in, in the order of their ADDs. */
+/** The input on stdin: the attachments of all networks that the plugin is in, in the order of their ADDs. */
 export interface RestoreRequest {
   readonly dryRun: boolean
   /** Flush the flows that began without rules also where all rules are there by now. */
@@ -59,7 +59,7 @@ export interface RestoreAttachment {
   /** An index of `configs`. */
   readonly config: number
   readonly runtimeConfig?: JsonObject | undefined
-  /** What the chain has answered. */
+  /** The chain's answer. */
   readonly result: Result
 }
 
@@ -71,7 +71,7 @@ export interface RestoredItem {
   readonly what: string
 }
 
-/** What stdout has. What could not be made has its error, as ADD would have it. */
+/** The output on stdout. An object that could not be made has the error that ADD would have. */
 export interface RestoreAnswer {
   readonly restored: readonly RestoredItem[]
   readonly failed: readonly (Partial<Owner> & { readonly error: ErrorObject })[]
@@ -116,7 +116,7 @@ interface Item<C> extends Restorable<C> {
   readonly raw: JsonObject
 }
 
-/** What a container has too much of takes no longer than a call may. Never throws for one container. */
+/** Long lists of a container take no longer than a call may. Never throws for one container. */
 function restoreInside<C>(
   plugin: RestorablePlugin<C>,
   { owner: { containerId, ifName }, netns, args, raw: bare, result, config, tell, refuse }: Item<C>,
@@ -199,7 +199,7 @@ function isResult(value: unknown): value is JsonObject & Result {
   return isJsonObject(value) && [value.interfaces, value.ips, value.routes].every(Array.isArray)
 }
 
-/** What is known of an attachment that cannot be read. */
+/** The known facts of an unreadable attachment. */
 function namesOf({ containerId, ifName, config }: JsonObject, configs: readonly JsonObject[]): Partial<Owner> {
   const { name } = configs[Number(config)] ?? {}
   const network = typeof name === "string" ? { network: name } : {}

@@ -8,7 +8,7 @@ import { isVerb, parseInput, parseNetwork, readInput, readVariables, verbs, vers
 import type { Plugin } from "./plugin.ts"
 import { RESTORE_ARGUMENT, restoreReply } from "./restore.ts"
 
-/** What a call reads and writes: the process, or what stands for it. */
+/** The input and output of a call: the process, or its stand-in. */
 export interface CallIo {
   env: Environment
   /** The command line, without the program's name. */
@@ -82,7 +82,7 @@ export function serve<C>(plugin: Plugin<C>, io: CallIo): Reply {
  */
 export const REFERENCE_VERSION = "1.9.1"
 
-/** What a human gets who runs a plugin without `CNI_COMMAND`; the first line is upstream's, alone on its line. */
+/** The output of a plugin that a person runs without `CNI_COMMAND`; the first line is upstream's, alone on its line. */
 function introduce(name: string, supported: readonly string[], log: (line: string) => void): Reply {
   log(`CNI ${name} plugin v${REFERENCE_VERSION}`)
   log(`cni-plugins v${version}, in place of the reference plugins v${REFERENCE_VERSION}`)
@@ -90,7 +90,7 @@ function introduce(name: string, supported: readonly string[], log: (line: strin
   return { stdout: "", exitCode: 0 }
 }
 
-/** What VERSION is answered with, on one line. */
+/** The answer to VERSION, on one line. */
 function versionReply(supported: readonly string[]): Reply {
   return { stdout: `${JSON.stringify({ cniVersion: newestVersion, supportedVersions: supported })}\n`, exitCode: 0 }
 }

@@ -19,7 +19,7 @@ export const dummyFields = {
   mac: macAddress,
 } as const satisfies Fields
 
-/** What the keys mean: the table on the page, the schema and the manual page follow from it. */
+/** The documentation of the keys, from which the table on the page, the schema and the manual page follow. */
 export const dummyKeyDocs: readonly KeyDoc[] = [
   { keys: "`ipam.type`", paths: ["ipam.type"], default: "required", meaning: "the IPAM plugin" },
   { keys: "`mtu`", paths: ["mtu"], default: "the kernel's 1500", meaning: "68 to 65535; 0 for the kernel's" },

@@ -34,7 +34,7 @@ export const hostDeviceFields = {
   ipam: interfaceKeys.ipam,
 } as const satisfies Fields
 
-/** What the keys mean: the table on the page, the schema and the manual page follow from it. */
+/** The documentation of the keys, from which the table on the page, the schema and the manual page follow. */
 export const hostDeviceKeyDocs: readonly KeyDoc[] = [
   {
     keys: "`runtimeConfig.deviceID`",

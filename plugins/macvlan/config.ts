@@ -35,7 +35,7 @@ export const macvlanFields = {
   runtimeConfig: { kind: "object", fields: { mac: macAddress } },
 } as const satisfies Fields
 
-/** What the keys mean: the table on the page, the schema and the manual page follow from it. */
+/** The documentation of the keys, from which the table on the page, the schema and the manual page follow. */
 export const macvlanKeyDocs: readonly KeyDoc[] = [
   {
     keys: "`master`",

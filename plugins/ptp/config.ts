@@ -13,7 +13,7 @@ import { CniError, Code, type NetworkConfig } from "../../pkg/types/mod.ts"
 /** The keys of its configuration. */
 export const ptpFields = { ...interfaceKeys, ...masqueradeKeys } as const satisfies Fields
 
-/** What the keys mean: the table on the page, the schema and the manual page follow from it. */
+/** The documentation of the keys, from which the table on the page, the schema and the manual page follow. */
 export const ptpKeyDocs: readonly KeyDoc[] = [
   { keys: "`ipam.type`", paths: ["ipam.type"], default: "required", meaning: "the IPAM plugin" },
   {

@@ -31,7 +31,7 @@ export const tapFields = {
   },
 } as const satisfies Fields
 
-/** What the keys mean: the table on the page, the schema and the manual page follow from it. */
+/** The documentation of the keys, from which the table on the page, the schema and the manual page follow. */
 export const tapKeyDocs: readonly KeyDoc[] = [
   {
     keys: "`owner`, `group`",

@@ -32,7 +32,7 @@ export const vlanFields = {
   dns,
 } as const satisfies Fields
 
-/** What the keys mean: the table on the page, the schema and the manual page follow from it. */
+/** The documentation of the keys, from which the table on the page, the schema and the manual page follow. */
 export const vlanKeyDocs: readonly KeyDoc[] = [
   {
     keys: "`master`",

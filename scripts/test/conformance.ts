@@ -8,7 +8,7 @@ import type { TestCase } from "./test-cases.ts"
  */
 export type Verdict = "holds" | "differs" | "fails" | "untested" | "does not apply"
 
-/** What came out for one statement. */
+/** The result for one statement. */
 export interface Judgement {
   readonly statement: Statement
   readonly verdict: Verdict
@@ -16,7 +16,7 @@ export interface Judgement {
   readonly tests: readonly TestCase[]
 }
 
-/** What came out for all statements, and what is wrong with the list or with the numbers in titles. */
+/** The results of all statements, and the faults of the list and of the numbers in titles. */
 export interface Conformance {
   readonly judgements: readonly Judgement[]
   readonly errors: readonly string[]

@@ -1,4 +1,4 @@
-/** What became of one test. */
+/** The outcome of one test. */
 export interface TestCase {
   /** The titles of the `describe`s around it, outermost first, and then its own. */
   readonly titles: readonly string[]

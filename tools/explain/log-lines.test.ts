@@ -148,7 +148,7 @@ const lines: readonly (readonly [line: string, answer: RegExp])[] = [
   ],
 ]
 
-/** What runtimes write around a message. */
+/** The text of runtimes around a message. */
 const around: Readonly<Record<string, (message: string) => string>> = {
   alone: (message) => message,
   "of containerd": (message) =>

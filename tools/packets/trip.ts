@@ -32,7 +32,7 @@ export interface Ground {
    * may be lost.
    */
   readonly isWhole?: boolean
-  /** What several walks over one node share. */
+  /** The shared data of several walks over one node. */
   readonly shared?: { readonly kernel: HostKernel; readonly rulesOf: FilterQuestions["rulesOf"] } | undefined
 }
 

@@ -47,7 +47,7 @@ export class Way {
     this.hops.push({ where, what, passes, ...(this.#isAnswer ? { isAnswer: true } : {}) })
   }
 
-  /** What follows is of the answer. */
+  /** The following steps are of the answer. */
   turn(): void {
     this.#isAnswer = true
   }

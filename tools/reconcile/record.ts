@@ -32,7 +32,7 @@ export const OUTAGE_BUCKETS = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 
 
 /** Why everything was looked at. */
 export type Trigger = "start" | "rules" | "links" | "settings" | "firewalld" | "overrun" | "again"
-/** What came of it. */
+/** The outcome. */
 export type Result = "restored" | "complete" | "failed"
 
 /** Something that is lost and could not be restored. */
@@ -41,7 +41,7 @@ export interface Loss {
   readonly reason: string
 }
 
-/** What the listener tells of itself, for doctor and metrics. */
+/** The listener's own state, for doctor and metrics. */
 export interface ListenerRecord {
   readonly pid: number
   readonly counts: readonly { readonly trigger: Trigger; readonly result: Result; readonly count: number }[]
@@ -78,7 +78,7 @@ export function findListenerRecord(): ListenerRecord | undefined {
   }
 }
 
-/** What the listener counts. It is written when it changes. */
+/** The listener's counters, written when they change. */
 export class Tally {
   readonly #pid: number
   readonly #counts = new Map<string, { trigger: Trigger; result: Result; count: number }>()
@@ -109,7 +109,7 @@ export class Tally {
       if (ms / 1000 <= bound) this.#buckets[at] = (this.#buckets[at] ?? 0) + 1
   }
 
-  /** What the last check could not restore. Logs what the one before could, or did not miss. */
+  /** The objects that the last check could not restore. Logs those that are new. */
   set losses(losses: readonly Loss[]) {
     const before = new Set(this.#losses.map(({ what }) => what))
     for (const { what, reason } of losses) if (!before.has(what)) this.#log(`cannot restore ${what}: ${reason}`)

@@ -31,7 +31,7 @@ const generationAttributes = attrs({ program: [3, text] })
 const IPTABLES = new Set(["filter", "nat", "mangle", "raw"])
 const OUR_CHAINS = encodeUtf8("CNI-")
 
-/** What was heard of the rule set. */
+/** The received changes of the rule set. */
 export interface RuleNews {
   /** Another program deleted an object of this suite. */
   readonly isSuspect: boolean
@@ -44,9 +44,9 @@ export interface RuleNews {
 /** The kernel's notifications about our tables in the thread's namespace, and about our chains in those of iptables. */
 export class RuleWatch implements Disposable {
   readonly #socket = new NetlinkSocket(NETLINK_NETFILTER, NFTABLES_GROUP)
-  /** What plugins delete is theirs, for DEL or GC. */
+  /** Programs of this suite: their deletions, by DEL or GC, are no loss. */
   readonly #ours = new Set(["cni", ...describedPlugins.map(({ name }) => name)])
-  /** What a transaction has that has not ended yet. */
+  /** Whether the unfinished transaction is a loss. */
   #isLoss = false
   #isFirewalld = false
 

@@ -40,7 +40,7 @@ export const mutation: fc.Arbitrary<Mutation> = fc.record({
   value: odd,
 })
 
-/** What happens to the text of a configuration on its way. */
+/** Changes to the text of a configuration. */
 export const spoil: fc.Arbitrary<(text: string) => Uint8Array> = fc
   .tuple(fc.nat(), fc.nat(11), fc.string({ unit: "binary", maxLength: 3 }), fc.uint8Array({ maxLength: 40 }))
   .map(([at, kind, piece, bytes]) => (text: string) => {

@@ -19,7 +19,7 @@ export interface DriverCall {
   readonly prevResultOf?: number
 }
 
-/** What came of it. */
+/** The outcome. */
 export interface DriverAnswer {
   readonly exitCode: number
   readonly stdout: string

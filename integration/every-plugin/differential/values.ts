@@ -8,7 +8,7 @@ export const place = { bin: "/run/cni/bin", pods: ["/run/cni/pod1", "/run/cni/po
 
 /** Of the specification. */
 export const versions = ["0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"]
-/** What may look like an address. */
+/** Texts that resemble an address. */
 export const addresses = [
   "10.1.2.3 10.1.2.3/24 10.1.2.3/33 010.1.1.1 1.2.3 1.2.3.4.5 300.1.1.1/8 10.1.0.0/16 0.0.0.0/0",
   "::1 fd00::/64 fd00:0:0::5/64 ::ffff:1.2.3.4 fe80::1%eth0 1:2:3:4:5:6:7:8:9 ::/0 FD00::ABCD 1::2::3 /",

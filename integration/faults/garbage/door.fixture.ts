@@ -35,11 +35,11 @@ let touched: string | undefined
 let script: Uint8Array | undefined
 let hurried = 0
 
-/** What the door has seen of a call. */
+/** The calls that the door has recorded. */
 export interface Seen {
   /** Requests that change something, files that were written, programs that were started. */
   readonly changes: readonly string[]
-  /** What was garbled; undefined where the call has not come so far. */
+  /** The changed value; undefined if the call ended before it. */
   readonly touched: string | undefined
 }
 
@@ -88,7 +88,7 @@ host.open = (path, flags, mode) => {
   return fd
 }
 
-/** What a file holds, but not quite. */
+/** A file's content with a mistake in it. */
 function garbledContent(fd: number): Uint8Array {
   const buffer = new Uint8Array(1 << 17)
   let length = 0

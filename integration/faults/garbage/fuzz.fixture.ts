@@ -13,7 +13,7 @@ import { questions, record } from "./netlink.fixture.ts"
 import { judgeReader } from "./readers.fixture.ts"
 import { bytesOf, textOf, vary } from "./vary.ts"
 
-/** What came of one call. */
+/** The outcome. */
 interface Answer {
   readonly stdout: string
   readonly exitCode: number
@@ -53,7 +53,7 @@ function serveCall(name: string, env: CallCase["env"], stdin: Uint8Array): Answe
 /** The codes of the specification, and upstream's 0, 8 and 999. */
 const codes = [0, 1, 2, 3, 4, 5, 6, 7, 8, 11, 50, 51, 999]
 
-/** What is wrong with an answer; undefined when it is one of the protocol's. */
+/** The fault of an answer; undefined when it follows the protocol. */
 function judgeAnswer({ stdout, exitCode }: Answer, { env, says }: CallCase, isGarbled: boolean): string | undefined {
   if (exitCode === 0) {
     const isEmpty = stdout === ""
@@ -97,7 +97,7 @@ function judgeCall(one: CallCase): { why?: string | undefined; input?: string } 
   }
 }
 
-/** What came of the cases so far. */
+/** The outcomes of the cases so far. */
 class Account implements Outcome {
   readonly tried: Record<string, number> = {}
   readonly broken: { case: Case; why: string }[] = []

@@ -42,7 +42,7 @@ import { AF_INET, AF_INET6 } from "../../../pkg/types/mod.ts"
 
 const lo = { index: 1 as Ifindex, name: "lo" }
 const table = { family: "ip", name: "garbage" } as const
-/** What `garbage.test.ts` has made in that table. */
+/** The objects that `garbage.test.ts` has made in that table. */
 const sets: readonly NamedSet[] = [
   { table, name: "sources", key: [dataTypes.ipv4] },
   { table, name: "ports", key: [dataTypes.protocol, dataTypes.port], value: [dataTypes.ipv4, dataTypes.port] },

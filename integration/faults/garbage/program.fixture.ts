@@ -8,7 +8,7 @@ import { buildLauncher } from "../../executable/launcher.ts"
 import { builtPlugins, type CProgram, type HostNamespace, mustRun } from "../../lab/mod.ts"
 import type { Case, Outcome } from "./case.ts"
 
-/** What stands in `CNI_PATH` as IPAM plugin and is not ours: what it prints, and how it ends. */
+/** A foreign IPAM plugin in `CNI_PATH`: its output, and how it ends. */
 const delegates: Readonly<Record<string, string>> = {
   delegate: `printf '{"cniVersion":"1.1.0","ips":[{"address":"10.77.0.5/24","gateway":"10.77.0.1"}]}'`,
   "delegate-endless": `yes '{"cniVersion"' | head -c 70000000`,
@@ -23,7 +23,7 @@ const delegates: Readonly<Record<string, string>> = {
 /** The names of those that end badly, each in its own way. */
 export const badDelegates: readonly string[] = Object.keys(delegates).filter((name) => name !== "delegate")
 
-/** What there is in /dev. */
+/** The files in /dev. */
 const devices = [
   ["null", "1", "3"],
   ["net/tun", "10", "200"],

@@ -10,7 +10,7 @@ beforeAll(async () => {
 })
 afterAll(() => host[Symbol.asyncDispose]())
 
-/** What the plugin that has made the interface does with the result, besides raising it. */
+/** The work of the interface plugin with the result, besides bringing the interface up. */
 async function configure({ pod }: DhcpSite, address = "10.1.2.3/24"): Promise<void> {
   await pod.exec("ip", ["address", "add", address, "dev", "eth0"])
   await pod.exec("ip", ["route", "add", "default", "via", "10.1.2.1", "dev", "eth0"])

@@ -28,7 +28,7 @@ import { type ContainerNamespace, type HostNamespace, patient } from "../../lab/
 export const mac = "0a:58:0a:01:02:03"
 export const serverMac = "0a:58:0a:01:02:01"
 
-/** What takes the kernel and the client a moment, and a busy machine longer. */
+/** A time limit for work of the kernel and the client; a busy machine needs longer. */
 const patienceMs = patient(60_000)
 const names: Readonly<Record<string, string>> = {
   "01": "DISCOVER",
@@ -39,7 +39,7 @@ const names: Readonly<Record<string, string>> = {
 /** Types of a server's answers, RFC 2132, 9.6. */
 export const answers = { OFFER: 2, ACK: 5, NAK: 6 } as const
 
-/** What a caller who waits was told. */
+/** The answer to a waiting caller. */
 export class Caller {
   readonly told: (Result | string)[] = []
   answer = (result: Result) => void this.told.push(result)
@@ -191,7 +191,7 @@ export class DhcpSite implements Disposable {
   /** Sends frames to the client, which reads them, if it is one of this process. */
   send(...frames: Uint8Array[]): void {
     const [holder] = this.service.holders.values()
-    // What is sent before the kernel has noticed the carrier is dropped without a word. Until then a new link counts as
+    // The kernel silently drops packets that are sent before it notices the carrier. Until then a new link counts as
     // running.
     const isUp = () => getLink(this.#route, this.link).attributes.operState === OperState.Up
     this.waitUntil("the server's carrier", isUp)

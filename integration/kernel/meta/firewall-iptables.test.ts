@@ -129,7 +129,7 @@ describe("backend nftables", () => {
     'Cannot find the way through table ip filter: expected rule "CNI-FORWARD -m comment --comment CNI firewall plugin, ' +
     'backend nftables -m mark --mark 0x1000/0x1000 -j ACCEPT", reached from FORWARD; found none'
 
-  /** What `ip6tables-save` prints where there is nothing. */
+  /** The output of `ip6tables-save` without rules. */
   const ipv6 = ":FORWARD ACCEPT [0:0]"
   const whole = (policy: "DROP" | "ACCEPT") => [`:FORWARD ${policy} [0:0]`, ...way, ":FORWARD ACCEPT [0:0]", ...way]
 

@@ -58,7 +58,7 @@ export async function elements(host: Namespace): Promise<Record<string, string[]
   return found
 }
 
-/** What an ADD of each has made, so that `elements` finds nothing else. */
+/** Objects that an ADD of each has made, so that `elements` finds nothing else. */
 export function expected(...specs: Firewalled[]): Record<string, string[]> {
   const found: Record<string, string[]> = {}
   const put = (set: string, line: string) => {

@@ -133,7 +133,7 @@ const kernelNames = ([prefix, , names]: (typeof attributes)[number]) =>
     .filter(Boolean)
     .map((name) => `${prefix}_${name}`)
 
-/** What the headers say that these names are; a name that no header has is left out. */
+/** The values of these names in the headers, without names that no header has. */
 let inHeaders: ReadonlyMap<string, bigint>
 let ours: ReadonlyMap<string, bigint>
 
@@ -160,7 +160,7 @@ beforeAll(async () => {
   inHeaders = new Map(printed.map((line) => [line.split(" ")[0] ?? "", BigInt(line.split(" ")[1] ?? "")]))
 })
 
-/** What a message's number has in its upper byte: `NFNL_SUBSYS_NFTABLES`, `NFNL_SUBSYS_CTNETLINK`. */
+/** The upper byte of a message's number: `NFNL_SUBSYS_NFTABLES`, `NFNL_SUBSYS_CTNETLINK`. */
 const subsystem = (name: string) =>
   name.startsWith("NFT_MSG_") ? 10n << 8n : name.startsWith("IPCTNL_") ? 1n << 8n : 0n
 

@@ -1,4 +1,4 @@
-/** What the Go suite has left of a masquerade in nf_tables, and hosts that cannot masquerade, on a real kernel. */
+/** The Go suite's remains of a masquerade in nf_tables, and hosts that cannot masquerade, on a real kernel. */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { createHash } from "node:crypto"
 import type * as masquerade from "../../../pkg/masquerade/mod.ts"

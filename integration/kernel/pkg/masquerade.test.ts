@@ -131,7 +131,7 @@ testWith(
   },
 )
 
-/** What `iptables-save -t nat` has of CNI. */
+/** The lines of CNI in the output of `iptables-save -t nat`. */
 const saved = async (program: string) =>
   (await host.exec(program, ["-t", "nat"])).stdout.split("\n").filter((line) => line.includes("CNI-"))
 

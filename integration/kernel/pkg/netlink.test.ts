@@ -8,7 +8,7 @@ import type * as netlink from "../../../pkg/netlink/mod.ts"
 import type * as types from "../../../pkg/types/mod.ts"
 import { type ContainerNamespace, HostNamespace, type Namespace, waitFor } from "../../lab/mod.ts"
 
-/** What a function that runs inside a namespace is given. */
+/** The arguments of a function that runs inside a namespace. */
 type Kit = typeof netlink &
   typeof libc &
   typeof types & { route: netlink.RouteSocket; ip: (text: string) => Uint8Array }

@@ -4,7 +4,7 @@ import { HostNamespace, mustRun } from "../../lab/mod.ts"
 
 const door = join(import.meta.dir, "../../../pkg/netns/mod.ts")
 
-/** What a program sees that enters a namespace: `report` runs inside, and is a line of JavaScript. */
+/** The view of a program that enters a namespace: `report` runs inside, and is a line of JavaScript. */
 async function inside(path: string, report: string): Promise<{ before: string; within: string; after: string }> {
   const script = `
     const { Netns } = await import(${JSON.stringify(door)})

@@ -6,18 +6,18 @@ import type * as sysctl from "../../../pkg/sysctl/mod.ts"
 import type * as types from "../../../pkg/types/mod.ts"
 import type { ContainerNamespace, HostNamespace } from "../../lab/mod.ts"
 
-/** What a function that runs inside the host's namespace is given: the rooms, and a socket on either side. */
+/** The arguments of a function that runs inside the host's namespace: the rooms, and a socket on either side. */
 export type Kit = typeof netlink &
   typeof netns &
   typeof sysctl &
   typeof types &
   typeof ipRoom & { host: netlink.RouteSocket; inside: netlink.RouteSocket; sandbox: netns.Netns }
 
-/** What else `runOnHost` takes. */
+/** Further options of `runOnHost`. */
 interface Options {
   /** Files of `pkg` that the function is given as well. */
   readonly more?: readonly string[]
-  /** What else it is given, as JSON has it. */
+  /** Further input, as JSON. */
   readonly given?: object
   /** Without CAP_NET_ADMIN: the kernel refuses every change of the network. */
   readonly isPowerless?: boolean

@@ -50,15 +50,15 @@ interface Row {
   readonly backend: "nftables" | "iptables"
   /** Of nf_tables. */
   readonly table: string
-  /** What ADD does for the attachment 1, and STATUS for any. */
+  /** The requests of ADD for attachment 1, and of STATUS for any. */
   readonly does: string
   readonly serves: string
   readonly needs: string
   /** The configuration's key. */
   readonly key?: string
-  /** What CHECK cannot find. */
+  /** The objects that CHECK cannot find. */
   readonly finds: string
-  /** What ADD by iptables says where its programs are missing. */
+  /** The error of ADD by iptables without its programs. */
   readonly without?: string
 }
 

@@ -13,7 +13,7 @@ import { SpoofCheck } from "../../../plugins/bridge/testing.ts"
 
 export type FeatureName = "masquerade" | "port mappings" | "firewall rules" | "spoof check"
 
-/** What a feature is asked to do: the attachments of network "lab" are "lab/c1/eth0", "lab/c2/eth0", … */
+/** The requests to a feature: the attachments of network "lab" are "lab/c1/eth0", "lab/c2/eth0", … */
 export type Step =
   | readonly ["add" | "undone" | "check", id: number, asked?: BackendName]
   | readonly ["remove", id: number]
@@ -112,7 +112,7 @@ const open: Record<FeatureName, (filter: PacketFilter | undefined) => Feature> =
   },
 }
 
-/** What a step came to: "done", or the error. */
+/** The result of a step: "done", or the error. */
 export type Outcome = "done" | { code: number; message: string; details: string | undefined }
 
 /** Does the steps one after another, each as a plugin that was just started. */

@@ -12,7 +12,7 @@ afterAll(() => node[Symbol.asyncDispose]())
 const cni = (...args: string[]) => node.tool.run([...args, "--json"])
 /** The same for people. */
 const show = (...args: string[]) => node.tool.run(args)
-/** What `doctor --json` has found on the node. */
+/** The findings of `doctor --json` on the node. */
 const findingsOf = ({ stdout }: { stdout: string }) =>
   (JSON.parse(stdout) as { findings: { rule: string }[] }).findings.filter(({ rule }) => !isOfMachine(rule))
 
@@ -46,7 +46,7 @@ test("a node with warnings alone is in order", async () => {
   expect(shown.stdout).toMatch(/\n\n0 errors, [12] warnings?, 2 attachments looked at\n$/)
 })
 
-/** What is found on a node whose cache is in a file system of its own. */
+/** The findings on a node whose cache is in a file system of its own. */
 async function foundIn(options: string, fill = "true"): Promise<string[]> {
   const directory = node.scratch.join("disk")
   await mkdir(directory, { recursive: true })

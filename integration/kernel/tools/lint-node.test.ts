@@ -39,7 +39,7 @@ beforeAll(async () => {
 })
 afterAll(() => node[Symbol.asyncDispose]())
 
-/** What is found on the node for a plugin; what lies below the directory of plugins is "BIN". */
+/** The findings on the node for a plugin; "BIN" stands for the directory of plugins. */
 async function found(plugin: string, ...args: string[]): Promise<string[]> {
   const file = node.scratch.join("net.conflist")
   await writeFile(file, `{ "cniVersion": "1.1.0", "name": "net", "plugins": [\n${plugin}\n] }\n`)

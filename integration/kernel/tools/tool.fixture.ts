@@ -10,7 +10,7 @@ interface Asked {
   readonly interactive: boolean
 }
 
-/** What came of it. */
+/** The outcome. */
 export interface Said {
   readonly exitCode: number
   readonly stdout: string

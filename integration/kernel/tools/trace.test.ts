@@ -185,7 +185,7 @@ test("a published port whose rules were flushed leads nowhere, with any record o
   expect(ways("192.0.2.2:9090", {}, [own]).at(-1)).toContain("it reaches the host itself")
 })
 
-/** What is changed on the host or in the container for a while, and what is read then. */
+/** Temporary changes on the host or in the container, and the findings during each. */
 test.each<[string, "host" | "pod", string, string, string, string[]]>([
   [
     "eth0 is down",

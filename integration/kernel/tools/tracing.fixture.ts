@@ -117,8 +117,8 @@ export const BY_GATEWAY = [
 export const DIRECTLY = ['container: from 10.85.0.2 by "eth0", directly', BY_GATEWAY[1] ?? ""]
 /** Hooks at which no rule says anything. */
 export const none = (...hooks: string[]) => hooks.map((hook) => `filter: no rule at ${hook} stops it`)
-/** What is said of packets that leave the host as they are. */
+/** The output for packets that leave the host unchanged. */
 export const LEFT = "no rule masquerades it: 10.85.0.2 has to be routed back to this host"
 
-/** What a packet is read by, after the scene. */
+/** The function that reads a packet after the scene. */
 export type Packet = Parameters<typeof waysOf> extends [Scene, ...infer Rest] ? Rest : never

@@ -1,6 +1,6 @@
 import { type Json, leaves, parseList, type Source, words } from "./source.ts"
 
-/** What the kernel numbers, counts or negotiates by itself, without configuration. */
+/** Values that the kernel numbers, counts or negotiates without configuration. */
 const volatile = new Set([
   ...["ifindex", "link_index", "link_netnsid", "operstate", "id", "no", "bridge_id", "root_id", "designated_port"],
   ...["hello_timer", "tcn_timer", "topology_change_timer", "gc_timer", "hold_timer", "message_age_timer"],

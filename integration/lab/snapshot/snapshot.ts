@@ -29,7 +29,7 @@ export async function takeSnapshot(
 /** Empty marks of DELs, which stay until the interface is deleted; a test of one plugin of a chain has none. */
 const DELETIONS = "/run/cni/deletions"
 
-/** What parts the outputs of two programs. */
+/** The separator between the outputs of two programs. */
 const mark = "\u0001\n"
 
 /**

@@ -41,7 +41,7 @@ export function noLeaseReason(subject: Subject, clients: readonly ClientState[],
   return `no more tries: no ${missingOf(clients)} in ${seconds} s on ${where}; last packet seen: ${seen}`
 }
 
-/** What the clients wait for: "OFFER", "ACK from server 10.1.2.1". */
+/** The awaited messages of the clients: "OFFER", "ACK from server 10.1.2.1". */
 export function missingOf(clients: readonly ClientState[]): string {
   const waiting = clients.find(({ phase }) => phase !== "bound")
   if (!waiting) return clients.length === 0 ? "carrier" : "link-local IPv6 address"

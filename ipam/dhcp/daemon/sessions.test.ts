@@ -17,12 +17,12 @@ const welcome = "HTTP/1.0 200 Connected to Go RPC\n\n"
 const greeting = new TextEncoder().encode("CONNECT /_goRPC_ HTTP/1.0\n\n")
 const holder = { key: "box/net/eth0" } as Holder
 
-/** What the service was asked, and who waits for it. */
+/** The requests to the service, and the waiting callers. */
 let asked: unknown[]
 let waiters: Waiter[]
 let touched: Holder[]
 let log: string[]
-/** What the service makes of a call. */
+/** The result of a call to the service. */
 let act: (waiter?: Waiter) => Holder | undefined
 let directory: string
 let server: FileDescriptor
@@ -85,7 +85,7 @@ class Client {
     }
   }
 
-  /** What has come; `false` once the other side has closed. */
+  /** The received bytes; `false` once the other side has closed. */
   receive(): Uint8Array {
     const buffer = new Uint8Array(1 << 20)
     let length = 0

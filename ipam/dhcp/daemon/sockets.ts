@@ -27,7 +27,7 @@ import type { ClientConfig } from "../protocol/types.ts"
  */
 const ADVERTISEMENTS_MAX = 64
 
-/** What a client hears. */
+/** The packets that a client receives. */
 function heardBy({ family, probeMs }: ClientConfig): readonly Heard[] {
   if (family !== AF_INET) return ["dhcpv6", "router"]
   return probeMs > 0 ? ["dhcp and arp"] : ["dhcp"]

@@ -73,8 +73,8 @@ const filterRouter = filterIpv6(IPPROTO_ICMPV6, [Bpf.Byte, 0, 0, 14 + 40], 134)
 const filters = { dhcp: filter4, "dhcp and arp": filter4WithArp, dhcpv6: filter6, router: filterRouter } as const
 
 /**
- * What a packet socket hears: answers of DHCPv4 servers, these and ARP, answers of DHCPv6 servers, or router
- * advertisements.
+ * The packets that a packet socket receives: answers of DHCPv4 servers, these and ARP, answers of DHCPv6 servers, or
+ * router advertisements.
  */
 export type Heard = keyof typeof filters
 

@@ -51,7 +51,7 @@ const hostileOptions = fc.dictionary(
   { maxKeys: 12 },
 )
 
-/** What may happen to a client, in any order. */
+/** The events of a client, in any order. */
 const happening = fc.oneof(
   { weight: 4, arbitrary: fc.constant("wait" as const) },
   fc.constant("start" as const),
@@ -62,7 +62,7 @@ const happening = fc.oneof(
   ),
 )
 
-/** What has to hold after every step. */
+/** The invariants after every step. */
 function expectSound(client: TestClient): void {
   const { state, send, listen, changes } = client.step
   if (state.phase !== "ended" && state.phase !== "init" && state.phase !== "bound") expect(state.deadline).toBeDefined()

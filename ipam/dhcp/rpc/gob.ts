@@ -68,7 +68,7 @@ export function isGobObject(value: GobValue | undefined): value is GobObject {
   return typeof value === "object" && !Array.isArray(value) && !(value instanceof Uint8Array)
 }
 
-/** What is written: bytes one by one, and runs of bytes that are copied once. */
+/** The output: single bytes, and runs of bytes that are copied once. */
 type Bytes = (number | Uint8Array)[]
 
 /** A type as a sender has numbered it. */

@@ -25,7 +25,7 @@ import {
   unsigned,
 } from "./gob.ts"
 
-/** What goes before every argument and every reply; net/rpc/server.go. */
+/** The header of every argument and every reply; net/rpc/server.go. */
 export const requestType = struct("Request", { ServiceMethod: text, Seq: unsigned })
 export const responseType = struct("Response", { ServiceMethod: text, Seq: unsigned, Error: text })
 
@@ -40,7 +40,7 @@ export const argumentType = struct("CmdArgs", {
   StdinData: octets,
 })
 
-/** What a plugin sends. */
+/** The messages of a plugin. */
 export const callTypes = defineTypes(requestType, argumentType)
 
 /** An empty reply: of every method but Allocate, and after an error. */
@@ -71,7 +71,7 @@ export const resultType = struct("Result", {
   DNS: struct("DNS", { Nameservers: texts, Domain: text, Search: texts, Options: texts }),
 })
 
-/** What a daemon sends. Not a constant: a plugin that starts from bytecode would encode it for nothing. */
+/** The messages of a daemon. Not a constant: a plugin that starts from bytecode would encode it for nothing. */
 export function replyTypes() {
   return defineTypes(responseType, emptyType, resultType)
 }

@@ -32,7 +32,7 @@ export function expectNothingLost(store: TemporaryStore, names: Iterable<string>
 
 const gone = { path: "/proc/self/ns/none", identity: "0:0" }
 
-/** What may be going on when the power goes or the process dies; each with the containers that it is about. */
+/** The operations during a power cut or a kill, each with its containers. */
 export const scenes: Record<
   string,
   { before: (store: TemporaryStore) => void; action: (store: TemporaryStore, caller: Caller) => void }

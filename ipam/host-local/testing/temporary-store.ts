@@ -16,7 +16,7 @@ export interface Caller {
 /** A store for a test, in memory where the machine has a file system there; goes with its scope. */
 export class TemporaryStore implements Disposable {
   readonly directory: string
-  /** What the store said on stderr. */
+  /** The store's output on stderr. */
   readonly log: string[] = []
   /** The system calls of callers that bring none of their own. */
   files = kernelFiles

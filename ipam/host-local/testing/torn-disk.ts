@@ -3,7 +3,7 @@ import { dirname, join } from "node:path"
 import { setModified, stat } from "../../../pkg/libc/mod.ts"
 import { type Files, kernelFiles } from "../files.ts"
 
-/** What a file holds, and when that was written. */
+/** A file's content, and the time of the write. */
 interface Content {
   readonly bytes: Buffer
   readonly modified: bigint
@@ -38,7 +38,7 @@ export const everyKept: readonly Kept[] = [
 export class TornDisk {
   readonly #directory: string
   readonly #moments: Names[] = []
-  /** What each file held, in order; the first entry is of the moment at the same place in `#since`. */
+  /** The contents of each file, in order; the first entry is of the moment at the same place in `#since`. */
   readonly #contents = new Map<number, { readonly since: number; readonly content: Content }[]>()
   /** The system calls, after each of which the store is looked at. */
   readonly files: Files

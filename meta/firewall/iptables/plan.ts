@@ -166,7 +166,7 @@ function rulesOf<R extends Rule>({ rules }: Content<R>, bridge: string): R[] {
   return rules.filter((rule) => isStage(rule) && (inputOf(rule) ?? outputOf(rule)) === bridge)
 }
 
-/** What to delete from a table. */
+/** The objects to delete from a table. */
 export interface Stale {
   isOwnerStale(owner: string): boolean
   /** Addresses of deleted containers, "10.1.0.2/32", and bridges: upstream's rules have no owner. */

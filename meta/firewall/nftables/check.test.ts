@@ -4,7 +4,7 @@ import { refusalOf } from "../../../pkg/types/testing.ts"
 import { type Group, inForce, made, ruleSet, rulesOf, specOf, standingBy } from "../testing/firewall.ts"
 import { checkFirewall } from "./firewall.ts"
 
-/** What CHECK of container c2 says about a table with all this; "fine" when it finds nothing missing. */
+/** The error of CHECK of container c2 for a table with these objects; "fine" when it finds nothing missing. */
 function check(policy: Parameters<typeof specOf>[1], groups: readonly Group[], ...refusals: string[]): string {
   const { socket } = new RuleSetKernel(ruleSet(...groups), ...refusals)
   try {

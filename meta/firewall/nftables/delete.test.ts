@@ -8,7 +8,7 @@ import { planRemoval } from "./delete.ts"
 const { owner, addresses: told } = specOf(2)
 const others = [...made(specOf(3)), ...made(specOf(4))]
 
-/** What DEL of c2 would send, told these addresses, and whether it has read a list. */
+/** The requests of DEL of c2 for these addresses, and whether it has read a list. */
 function removal(groups: readonly Group[], addresses: readonly Uint8Array[]) {
   const kernel = new RuleSetKernel(ruleSet(...groups))
   const comment = ownerComment(owner)

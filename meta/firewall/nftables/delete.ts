@@ -26,7 +26,7 @@ export interface FirewallRemoval {
   elements: readonly Element[]
 }
 
-/** What to remove. */
+/** The objects to remove. */
 export interface SoughtAddresses extends Sought {
   /** The addresses of a single attachment, looked up first. They may be wrong. */
   addresses: readonly Uint8Array[]

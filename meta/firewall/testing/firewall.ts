@@ -7,7 +7,7 @@ import { type FirewallSpec, printNote } from "../spec.ts"
 
 export { layout }
 
-/** What container "c2" asks for on port "veth2" of "br1" with 10.1.0.2 and fd00:1::2, and likewise another number. */
+/** The request of container "c2" for port "veth2" of "br1" with 10.1.0.2 and fd00:1::2, and likewise another number. */
 export function specOf(number: number, policy: Policy = "open", more: Partial<FirewallSpec> = {}): FirewallSpec {
   return {
     owner: { network: "net1", containerId: `c${number}`, ifName: "eth0" },
@@ -27,7 +27,7 @@ export interface Group {
   readonly elements: readonly Element[]
 }
 
-/** What there is of an attachment, but for its bridge's policy in force. */
+/** The objects of an attachment, except for its bridge's policy in force. */
 export function made({ owner, addresses, policy, link }: FirewallSpec, zone?: string): Group[] {
   const comment = ownerComment(owner)
   const note = printNote({ count: addresses.length, link: policy === "open" ? undefined : link, zone })

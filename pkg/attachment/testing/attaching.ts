@@ -4,7 +4,7 @@ import type { Result } from "../../types/mod.ts"
 import { Undo } from "../../undo/mod.ts"
 import type { Attaching, Checking } from "../plugin.ts"
 
-/** What an IPAM plugin has leased: nothing, so that no setting of an interface is touched. */
+/** The lease of an IPAM plugin: empty, so that no setting of an interface is touched. */
 export const nothingLeased: Result = { interfaces: [], ips: [], routes: [], dns: {} }
 
 /** An attachment of interface `eth0` on the way to being made, in a kernel that plays host and container. */

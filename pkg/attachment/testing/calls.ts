@@ -2,13 +2,13 @@ import { NamespaceFile } from "../../netns/mod.ts"
 import type { Answered, Call } from "../../skel/mod.ts"
 import { CniError, Code, type NetworkConfig, type Result } from "../../types/mod.ts"
 
-/** What of a call a test chooses. */
+/** The parts of a call that a test chooses. */
 export interface Chosen {
   readonly netns?: string
   readonly containerId?: string
   readonly ifName?: string
   readonly network?: Partial<NetworkConfig>
-  /** What the IPAM plugin gives; 192.0.2.7/24 unless it is said. */
+  /** The address from the IPAM plugin; 192.0.2.7/24 by default. */
   readonly leased?: Partial<Result>
   /** What is refused: "static DEL" by the IPAM plugin, "answer" by the runtime. */
   readonly refused?: string

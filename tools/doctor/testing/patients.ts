@@ -6,7 +6,7 @@ import type { Finding, Member, Patient } from "../finding.ts"
 import { examinedOf } from "../inside.ts"
 import { Command } from "../remedy.ts"
 
-/** What a patient of a test has; all else is as on a node on which nothing is. */
+/** The state of a test's node; everything else is empty. */
 export interface Parts extends Partial<Omit<Node, "rules" | "networks" | "stores">> {
   attachments?: NodeAttachment[]
   filter?: FilterView
@@ -20,7 +20,7 @@ export interface Parts extends Partial<Omit<Node, "rules" | "networks" | "stores
   flags?: readonly string[]
   plugin?: Patient["plugin"]
   canInstall?: Patient["canInstall"]
-  /** What /proc/sys has. */
+  /** The values in /proc/sys. */
   sysctls?: Readonly<Record<string, string>>
 }
 

@@ -65,7 +65,7 @@ export class TestClient {
     return this.on({ kind: "time" })
   }
 
-  /** What the last step has sent, as a server reads it. */
+  /** The messages of the last step, as a server reads them. */
   get sent(): Sent[] {
     return this.step.send.map(readSent)
   }
