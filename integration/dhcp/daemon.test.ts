@@ -228,6 +228,9 @@ test("a second daemon is refused; the first, told to end, takes its socket and p
   site.daemon = await startDaemon(site.host, ["-pidfile", "/run/cni/dhcp.pid", "--socketpath=/run/cni/dhcp/other.sock"])
   const { stdout: pid } = await site.host.exec("cat", ["/run/cni/dhcp.pid"])
   expect(pid).toBe(String(site.daemon.pid))
+  const limits = readFileSync(`/proc/${pid}/limits`, "latin1")
+  const [, soft, hard] = /^Max open files\s+(\d+)\s+(\d+)/m.exec(limits) ?? []
+  expect(Number(soft)).toBeGreaterThanOrEqual(Math.min(Number(hard), 65_536))
   const onOther = { ipam: { type: "dhcp", daemonSocketPath: "/run/cni/dhcp/other.sock" } }
   await succeed(attachment.run("STATUS", onOther))
   expect(await leasesAt(server)).toHaveLength(1)

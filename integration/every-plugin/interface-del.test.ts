@@ -25,12 +25,6 @@ const ways: {
   /** DEL cannot reach the interface, unless by another end; what the kernel deletes it deletes in its own time. */
   isOutOfReach?: boolean
 }[] = [
-  { what: "without CNI_NETNS", call: { netns: "" }, isOutOfReach: true },
-  {
-    what: "after the namespace no longer exists",
-    happens: (host, pod) => host.removeContainer(pod),
-    isOutOfReach: true,
-  },
   {
     what: "after the interface was renamed inside the container",
     happens: async (_, pod) => {

@@ -27,53 +27,36 @@ async function settled(lab: PortmapLab): Promise<Snapshot> {
   return takeSnapshot(lab.host)
 }
 
-testEach("DEL takes back all that ADD has made, and a second DEL succeeds", async (lab) => {
+/** What DEL may be told: all that ADD was told, nothing, other mappings, or unreadable ones. */
+const told: [object, object][] = [
+  [{}, {}],
+  [{ prevResult: undefined, runtimeConfig: undefined }, { netns: "" }],
+  ...[[web], [{ ...web, hostPort: 1 }], [{ hostPort: "many" }], "none"].map((portMappings): [object, object] => [
+    { runtimeConfig: { portMappings } },
+    {},
+  ]),
+  ...[undefined, null, {}, { portMappings: null }, { portMappings: [] }].map((runtimeConfig): [object, object] => [
+    { runtimeConfig },
+    {},
+  ]),
+]
+
+testEach("DEL takes back all that ADD has made, whatever it is told, and a second DEL succeeds", async (lab) => {
   const pod = await lab.addPod()
   const before = await settled(lab)
-  await succeed(pod.map([web, dns, local]))
-  for (const _again of [1, 2]) {
-    await succeed(pod.unmap())
+  await using peer = await EchoPeer.start(pod.namespace)
+  const mapping = { ...web, containerPort: peer.port }
+  for (const [keys, call] of told) {
+    await succeed(pod.map([mapping, dns, local]))
+    for (const _again of [1, 2]) await succeed(pod.unmap(keys, call))
     expectUnchanged(before, await takeSnapshot(lab.host))
   }
+  const question = { transport: "tcp", address: hostAddresses.ip, port: 8080 } as const
+  await succeed(pod.map([mapping]))
+  await askEcho(lab.outside, question)
+  await succeed(pod.unmap({ runtimeConfig: undefined }))
+  await expectNoEcho(lab.outside, question) // its address is answered at as before
 })
-
-testEach("DEL without namespace, prevResult and mappings takes it all back too", async (lab) => {
-  const pod = await lab.addPod()
-  const before = await settled(lab)
-  await succeed(pod.map([web, dns, local]))
-  await succeed(pod.unmap({ prevResult: undefined, runtimeConfig: undefined }, { netns: "" }))
-  expectUnchanged(before, await takeSnapshot(lab.host))
-})
-
-testEach("DEL with other mappings, or unreadable ones, than ADD was told takes it all back too", async (lab) => {
-  const pod = await lab.addPod()
-  const before = await settled(lab)
-  for (const portMappings of [[web], [{ ...web, hostPort: 1 }], [{ hostPort: "many" }], "none"]) {
-    await succeed(pod.map([web, dns, local]))
-    await succeed(pod.unmap({ runtimeConfig: { portMappings } }))
-    expectUnchanged(before, await takeSnapshot(lab.host))
-  }
-})
-
-testEach(
-  "DEL that is told nothing of mappings takes it all back, and the next container gets no packet",
-  async (lab) => {
-    const pod = await lab.addPod()
-    const before = await settled(lab)
-    await using peer = await EchoPeer.start(pod.namespace)
-    const mapping = { ...web, containerPort: peer.port }
-    for (const runtimeConfig of [undefined, null, {}, { portMappings: null }, { portMappings: [] }]) {
-      await succeed(pod.map([mapping, dns, local]))
-      await succeed(pod.unmap({ runtimeConfig }))
-      expectUnchanged(before, await takeSnapshot(lab.host))
-    }
-    const question = { transport: "tcp", address: hostAddresses.ip, port: 8080 } as const
-    await succeed(pod.map([mapping]))
-    await askEcho(lab.outside, question)
-    await succeed(pod.unmap({ runtimeConfig: undefined }))
-    await expectNoEcho(lab.outside, question) // its address is answered at as before
-  },
-)
 
 testEach("DEL takes back what was mapped by another backend", async (lab) => {
   const pod = await lab.addPod()

@@ -1,15 +1,15 @@
 import { expect, test } from "bun:test"
 import { expectUnchanged, fail, mountOver, ruleBackends, runTraced, succeed, takeSnapshot } from "../lab/mod.ts"
-import { hostAddresses, type MappedPod, type PortMapping, PortmapLab, testEach } from "./portmap-lab.ts"
+import { hostAddresses, type PortMapping, PortmapLab, testEach } from "./portmap-lab.ts"
 import { inject } from "./trace.ts"
 
 const web = { hostPort: 8080, containerPort: 80, protocol: "tcp" } as const
 const dns = { hostPort: 53, containerPort: 5353, protocol: "udp" } as const
 
-/** For every step of ADD one way to make it fail. What each needs beforehand is set up before the snapshot. */
+/** For every step of ADD one way to make it fail, one after the other on one host; set-up comes before the snapshot. */
 const breakages: {
   step: string
-  setUp?: (lab: PortmapLab, pod: MappedPod) => Promise<unknown>
+  setUp?: (lab: PortmapLab) => Promise<unknown>
   mappings?: readonly Partial<PortMapping>[]
   keys?: object
   code: number
@@ -42,24 +42,25 @@ const breakages: {
   },
 ]
 
-for (const backend of ruleBackends) {
-  test.each(breakages)(`${backend.name}: when $step, ADD says so and everything is as before`, async (breakage) => {
-    const { setUp, mappings = [web, dns], keys, code, says } = breakage
-    await using lab = await PortmapLab.create(backend)
-    const pod = await lab.addPod()
-    if (backend.name !== "nftables") {
-      await succeed(pod.map([web], { snat: true }))
-      await succeed(pod.unmap())
-      await lab.host.exec("sysctl", ["-qw", "net.ipv4.conf.br-lab.route_localnet=0"])
-    }
-    await setUp?.(lab, pod)
+testEach("when any step of ADD fails, it says so and everything is as before", async (lab) => {
+  const pod = await lab.addPod()
+  if (lab.backend.name !== "nftables") {
+    await succeed(pod.map([web], { snat: true }))
+    await succeed(pod.unmap())
+    await lab.host.exec("sysctl", ["-qw", "net.ipv4.conf.br-lab.route_localnet=0"])
+  }
+  for (const { step, setUp, mappings = [web, dns], keys, code, says } of breakages) {
+    await setUp?.(lab)
     const before = await takeSnapshot(lab.host)
     const error = await fail(pod.map(mappings as PortMapping[], keys))
-    expect(`${error.msg}; ${error.details ?? ""}`).toContain(says)
-    expect(error.code).toBe(code)
+    expect({ step, said: `${error.msg}; ${error.details ?? ""}`, code: error.code }).toEqual({
+      step,
+      said: expect.stringContaining(says),
+      code,
+    })
     expectUnchanged(before, await takeSnapshot(lab.host))
-  })
-}
+  }
+})
 
 /** A bind mount in the host's own mount namespace: nothing else on the machine sees it. */
 async function readOnlyLocalnet(lab: PortmapLab): Promise<void> {

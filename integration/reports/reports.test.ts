@@ -6,7 +6,7 @@
  *   plugins#243                         integration/vlan: "a VLAN of a master is one container's"
  *   plugins#450                         integration/dhcp/lease.test.ts: "a lease survives another hardware address"
  *   plugins#863, vlanTrunk of #965      integration/bridge/vlan.test.ts
- *   plugins#894                         integration/bandwidth/verbs.test.ts: "a hook of another program"
+ *   plugins#894                         integration/kernel/meta/bandwidth-others.test.ts: "a hook of each kind"
  *   plugins#1147                        integration/host-device/add.test.ts: "a device that is run from user space"
  *   plugins#1208                        integration/dhcp/lease.test.ts: "a default route that the configuration has not asked for"
  *
