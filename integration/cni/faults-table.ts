@@ -425,7 +425,7 @@ export const faults: readonly Fault[] = [
       await lab.host.exec("ip", ["address", "add", "10.86.0.1/16", "dev", "lan0"])
       await lab.host.exec("ip", ["link", "set", "lan0", "up"])
     },
-    words: /^give the network another subnet, in .*20-second\.conflist, or what made the route another one$/,
+    words: /^give the network another subnet, in .*20-second\.conflist, or change the route$/,
     mend: ({ host }) => host.exec("sh", ["-c", "ip route delete 10.86.0.0/16 dev lan0"]),
   },
   {
@@ -476,7 +476,7 @@ export const faults: readonly Fault[] = [
         "20-second.conflist",
         second({ ipam: { ...subnet("10.87.0.0/24").ipam, resolvConf: "/no/resolv.conf" } }),
       ),
-    words: /cni status second asks again/,
+    words: /cni status second checks again/,
     mend: (lab) => lab.writeNetwork("20-second.conflist", second(subnet("10.87.0.0/24"))),
   },
   {

@@ -229,7 +229,7 @@ const ways: readonly Way[] = [
   {
     name: "the container takes the source for a neighbour",
     arrives: false,
-    says: /it does not come back to this host/,
+    says: /it does not come back through this host/,
     seed: (_, __, pod) => pod.exec("ip", ["route", "add", "192.0.2.0/24", "dev", "eth0"]),
   },
   {

@@ -24,7 +24,7 @@ const STALE = {
   why: "its container is gone, and no DEL came; the address is lost to the pool",
   remedy: "cni gc --auto pods",
   pasteable: true,
-  note: "only if no container uses it: cni gc --auto pods --dry-run prints what would go",
+  note: "only if no container uses it: cni gc --auto pods --dry-run prints what it would delete",
   fixable: false,
   affected: [{ name: '"pods/gone/eth0"', network: "pods", containerId: "gone", ifName: "eth0" }],
 }
@@ -160,7 +160,7 @@ esac
     fixable: false,
     what: 'network "lan" cannot take containers: no room: so it is',
     why: "every ADD would fail for this reason",
-    remedy: "mend what the message names: cni explain tells more of it, and cni status lan asks again",
+    remedy: "correct what the message names: cni explain has more about it, and cni status lan checks again",
     pasteable: false,
     affected: [],
   }
