@@ -61,8 +61,8 @@ async function checks(runner: Runner): Promise<void> {
 function slowUnitFiles(): string[] {
   return filesOf([
     "cmd/completion.test.ts",
-    "install/{kill,power-cut}.test.ts",
-    "ipam/host-local/{crash,power-cut}.test.ts",
+    "install/kill.test.ts",
+    "ipam/host-local/crash.test.ts",
     "scripts/bundle.test.ts",
     "scripts/test/example-plugin.test.ts",
   ])
@@ -256,7 +256,7 @@ async function release(runner: Runner): Promise<void> {
 /** Tests that take long and prove what is rare: every kind of kill and error, whole tables of faults, many containers. */
 function longFiles(): string[] {
   return filesOf([
-    "install/{kill,power-cut}.test.ts",
+    "install/kill.test.ts",
     "integration/cni/{connectivity,doctor-containers,packet-states}.test.ts",
     "integration/cni/faults*.test.ts",
     "integration/dhcp/many.test.ts",
@@ -270,7 +270,7 @@ function longFiles(): string[] {
     "integration/portmap/{many,standby-nftables}.test.ts",
     "integration/reconcile/{killed,killed-command,storm}.test.ts",
     "integration/upgrade/upgrade.test.ts",
-    "ipam/host-local/{crash,power-cut}.test.ts",
+    "ipam/host-local/crash.test.ts",
     "scripts/test/example-plugin.test.ts",
   ])
 }

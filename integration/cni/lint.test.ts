@@ -89,6 +89,26 @@ test("without a file it is the directory of the node, and a network that works t
   await host.exec(tool, ["del", "lab", pod.path, ...places], { env: programEnv })
 })
 
+test("routes to one address, to nowhere, and the node's own network are no findings, nor is as much as the master's MTU", async () => {
+  await using host = await hostWithUplink()
+  await using directory = await TemporaryDirectory.create()
+  await host.exec("ip", ["route", "add", "192.168.78.5/32", "dev", "uplink"])
+  await host.exec("ip", ["route", "add", "unreachable", "192.168.80.0/24"])
+  const ofPool = (subnet: string) => ({ type: "host-local", ranges: [[{ subnet }]] })
+  for (const [plugin, expected] of [
+    [{ type: "bridge", ipam: ofPool("192.168.78.0/24") }, []],
+    [{ type: "bridge", ipam: ofPool("192.168.80.0/24") }, []],
+    [{ type: "bridge", ipam: ofPool("192.168.0.0/16") }, ["node-route"]],
+    [{ type: "macvlan", master: "uplink", mtu: 1500, ipam: ofPool("192.168.77.0/24") }, ["shared-range"]],
+    [{ type: "macvlan", master: "eth7", linkInContainer: true, ipam: { type: "static" } }, []],
+  ] as const) {
+    const list = { cniVersion: "1.1.0", name: "lab", plugins: [plugin] }
+    await Bun.write(directory.join("10-lab.conflist"), JSON.stringify(list))
+    const { findings } = await lint(host, [directory.path, "--node", "--bin-dir", builtPlugins])
+    expect([plugin, findings.map(({ rule }) => rule)]).toEqual([plugin, [...expected]])
+  }
+})
+
 test("a FIFO is a file that cannot be used, in a directory and by its own name, and holds up nothing", async () => {
   await using host = await HostNamespace.create()
   await using directory = await TemporaryDirectory.create()

@@ -389,6 +389,31 @@ testWith(
   },
 )
 
+testWith(
+  ["nf_tables", "nf_tables_catch_all"],
+  "a map has an element for all other keys, alone or beside others",
+  async () => {
+    const { lab, client } = await scene()
+    await using _lab = lab
+    for (const [elements, arrives] of [
+      ["* : drop", false],
+      ["192.0.2.1 : accept, 10.85.0.2 : accept, * : drop", true],
+      ["192.0.2.9 : drop", true],
+    ] as const) {
+      const map = `map fate { type ipv4_addr : verdict\nelements = { ${elements} }\n}`
+      const chain = "chain c {\n type filter hook forward priority 0\nct state new ip daddr vmap @fate\n}"
+      await lab.host.exec("nft", ["-f", "-"], { input: `table inet guard {\n${map}\n${chain}\n}\n` })
+      const { end, probe } = await trace(lab, client, "192.0.2.1:80", "--probe")
+      await lab.host.exec("nft", ["delete", "table", "inet", "guard"])
+      expect([elements, end?.passes, probe?.outcome]).toEqual([
+        elements,
+        arrives ? "yes" : "no",
+        arrives ? "connected" : "no answer",
+      ])
+    }
+  },
+)
+
 test("a rule that looks at more than is known is told as one that may decide", async () => {
   const { lab, client } = await scene()
   await using _lab = lab

@@ -19,12 +19,6 @@ export const ours = `${builtPlugins}/host-local`
 export const place = "/run/cni"
 const theirs = "/usr/lib/cni/host-local"
 
-/** Returns host-local's configuration of these leases. `undefined` is its default directory. */
-export function leasesConfig(dataDir?: string): object {
-  const ipam = { type: "host-local", ...(dataDir === undefined ? {} : { dataDir }), ranges }
-  return { cniVersion: "1.1.0", name: "lab", type: "host-local", ipam }
-}
-
 /** host-local on a node, with a store on a given disk. */
 export class Leases {
   readonly #host: HostNamespace
@@ -36,7 +30,8 @@ export class Leases {
   }
 
   run(bin: string, verb: PluginCall["verb"], containerId: string, keys: object = {}): Promise<PluginOutput> {
-    const config = { ...leasesConfig(this.#dataDir), ...keys }
+    const ipam = { type: "host-local", dataDir: this.#dataDir, ranges }
+    const config = { cniVersion: "1.1.0", name: "lab", type: "host-local", ipam, ...keys }
     const call = { bin, verb, containerId, netns: "/run/netns/none", ifName: "eth0" }
     return runPlugin(this.#host, { ...call, config: bin === theirs ? { ...config, cniVersion: "1.0.0" } : config })
   }

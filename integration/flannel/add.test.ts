@@ -1,6 +1,15 @@
 import { expect, test } from "bun:test"
 import { stat } from "node:fs/promises"
-import { addressesOf, expectUnchanged, fail, isAllocationTrace, linkOf, succeed, takeSnapshot } from "../lab/mod.ts"
+import {
+  addressesOf,
+  expectUnchanged,
+  fail,
+  isAllocationTrace,
+  linkOf,
+  runTraced,
+  succeed,
+  takeSnapshot,
+} from "../lab/mod.ts"
 import { FlannelHost, ipv4Node, type SubnetKeys } from "./flannel-lab.ts"
 
 const ipv6Keys = { FLANNEL_IPV6_NETWORK: "fd00:244::/48", FLANNEL_IPV6_SUBNET: "fd00:244:0:1::1/64" }
@@ -55,6 +64,15 @@ test.each<[string, SubnetKeys, object, object[], string[]]>([
     }
   },
 )
+
+test("the record is on the disk under its name, for the DEL after a power cut", async () => {
+  await using net = await FlannelHost.create(ipv4Node)
+  const attachment = net.attachment(await net.host.addContainer(), {})
+  const { text } = await runTraced(attachment, "ADD", ["trace=fsync,rename,execve"])
+  const calls = [...text.matchAll(/(fsync|rename|execve)\(/g)].map(([, name]) => name)
+  expect(calls.slice(0, 4)).toEqual(["execve", "fsync", "rename", "fsync"])
+  await attachment.del()
+})
 
 test("what the configuration gives goes before what flanneld says, and secrets are not on stderr", async () => {
   await using net = await FlannelHost.create({ ...ipv4Node, FLANNEL_IPMASQ: "false" })

@@ -11,32 +11,18 @@ export interface Settings {
   readonly checkout: string
 }
 
-/** The content of an initial RAM disk that differs from the common one, or is added to it. */
-interface Contents {
-  /** Its process 1, a script of this directory. */
-  readonly init?: string
-  /** Programs and other files in its root directory, under their own names. */
-  readonly files?: readonly string[]
-}
-
 /**
  * Creates an initial RAM disk in the empty directory `scratch` and returns its path: busybox, `init.sh`, its settings,
  * and its modules. It is not compressed, because an emulated machine decompresses slowly.
  */
-export async function makeInitramfs(
-  scratch: string,
-  settings: Settings,
-  modules: readonly string[],
-  { init = "init.sh", files = [] }: Contents = {},
-): Promise<string> {
+export async function makeInitramfs(scratch: string, settings: Settings, modules: readonly string[]): Promise<string> {
   const root = join(scratch, "root")
   for (const directory of ["bin", "dev", "proc", "sys", "modules", "host", "ram", "newroot"]) {
     await mkdir(join(root, directory), { recursive: true })
   }
   await copyFile("/bin/busybox", join(root, "bin/busybox"))
-  await copyFile(join(import.meta.dir, init), join(root, "init"))
+  await copyFile(join(import.meta.dir, "init.sh"), join(root, "init"))
   await chmod(join(root, "init"), 0o755)
-  for (const file of files) await copyFile(file, join(root, basename(file)))
   const variables = Object.entries(settings).map(([name, value]) => `${name}=${quote(value)}\n`)
   await writeFile(join(root, "settings"), variables.join(""))
   for (const [at, file] of (await moduleFiles(settings.modules, modules)).entries()) {

@@ -5,8 +5,6 @@
  *   npm run test:vm                          on all of them
  *   npm run test:vm -- --sample              of the cases that plugins share one plugin's, of those that are alike
  *   bun integration/vm/main.ts qemu|uml      on one; also uml-without-ipv6, and qemu-without-ipv6, of which the first has a part
- *   bun integration/vm/main.ts suspend       the machine that is suspended, of `suspend.ts`
- *   bun integration/vm/main.ts power         a sample of the power cuts of `power-cuts.ts`
  *   bun integration/vm/main.ts uml --faults killed
  *                                            on one, the long form of `integration/faults/killed*`
  *
@@ -20,17 +18,12 @@ import { type Judgement, judge } from "./judge.ts"
 import type { Kernel } from "./kernel.ts"
 import { runMachine } from "./machine.ts"
 import { featureFiles, planJobs, readTestFiles, type TestFiles } from "./plan.ts"
-import { testPowerCuts } from "./power-cuts.ts"
 import { qemu, qemuWithoutIpv6 } from "./qemu.ts"
-import { testSuspend } from "./suspend.ts"
 import { uml, umlWithoutIpv6 } from "./uml.ts"
 
 const kernels = { qemu, uml, "qemu-without-ipv6": qemuWithoutIpv6, "uml-without-ipv6": umlWithoutIpv6 }
 type KernelName = keyof typeof kernels
 const kernelNames = Object.keys(kernels) as KernelName[]
-
-/** Machines that are tests themselves. They run after the others in sequence, because they measure seconds. */
-const alone = { suspend: testSuspend, power: () => testPowerCuts(1) }
 
 /** The number of parallel machines. Each uses a processor, and CI runs tests at the same time. */
 const AT_ONCE = 2
@@ -103,19 +96,13 @@ async function runMachines(
 if (import.meta.main) {
   const options = { faults: { type: "string" }, sample: { type: "boolean" } } as const
   const { values, positionals: asked } = parseArgs({ allowPositionals: true, options })
-  const known = [...kernelNames, ...Object.keys(alone)]
-  const unknown = asked.find((name) => !known.includes(name))
+  const unknown = asked.find((name) => !kernelNames.some((known) => known === name))
   if (unknown !== undefined) {
-    console.error(`Unknown machine "${unknown}": choose from ${known.join(", ")}`)
+    console.error(`Unknown machine "${unknown}": choose from ${kernelNames.join(", ")}`)
     process.exit(2)
   }
-  const isAsked = (name: string) => asked.length === 0 || asked.includes(name)
-  const names = kernelNames.filter(isAsked)
-  const results = names.length > 0 ? [await runMachines(names, values)] : []
-  for (const [name, run] of Object.entries(alone))
-    if (values.faults === undefined && isAsked(name)) results.push(await run())
-  const passed = results.reduce((sum, each) => sum + each.passed, 0)
-  const failed = results.reduce((sum, each) => sum + each.failed, 0)
+  const names = kernelNames.filter((name) => asked.length === 0 || asked.includes(name))
+  const { passed, failed } = await runMachines(names, values)
   console.log(`\n${passed} passed, ${failed} failed`)
   process.exitCode = failed === 0 ? 0 : 1
 }

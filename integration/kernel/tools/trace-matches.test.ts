@@ -7,7 +7,35 @@ import { Netns } from "../../../pkg/netns/mod.ts"
 import { parseIp } from "../../../pkg/types/mod.ts"
 import { readPacketFilter } from "../../../tools/node/mod.ts"
 import { Choices, evaluate, HostKernel, NO_LABELS, type Packet, u32Bits } from "../../../tools/packets/mod.ts"
-import { createScene, type Scene } from "./tracing.fixture.ts"
+import { type ContainerNamespace, HostNamespace } from "../../lab/mod.ts"
+
+/** A host with a container on the bridge br0, 10.85.0.2, and a way out by out0. */
+interface Scene {
+  readonly host: HostNamespace
+  readonly pod: ContainerNamespace
+}
+
+async function createScene(): Promise<Scene> {
+  const host = await HostNamespace.create()
+  const pod = await host.addContainer()
+  const onHost = [
+    "link add br0 type bridge",
+    "link set br0 up addrgenmode none",
+    "address add 10.85.0.1/24 dev br0",
+    `link add veth1 type veth peer name eth0 netns ${pod.name}`,
+    "link set veth1 up master br0 addrgenmode none",
+    "link add out0 type veth peer name out1",
+    "link set out0 up",
+    "link set out1 up",
+    "address add 192.0.2.2/24 dev out0",
+    "neighbour add 192.0.2.1 lladdr 02:00:00:00:00:01 dev out0",
+  ]
+  const inPod = ["link set eth0 up", "address add 10.85.0.2/24 dev eth0", "route add default via 10.85.0.1"]
+  await host.exec("ip", ["-batch", "-"], { input: `${onHost.join("\n")}\n` })
+  await pod.exec("ip", ["-batch", "-"], { input: `${inPod.join("\n")}\n` })
+  await host.exec("sysctl", ["-qw", "net.ipv4.ip_forward=1"])
+  return { host, pod }
+}
 
 let scene: Scene
 beforeAll(async () => {

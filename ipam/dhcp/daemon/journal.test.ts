@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test"
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
+import { engine } from "../../../pkg/engine/mod.ts"
 import { parseDhcpConfig } from "../config.ts"
 import { createClient } from "../protocol/client.ts"
 import type { ClientState } from "../protocol/types.ts"
@@ -47,6 +48,25 @@ describe("the journal", () => {
     journal.remove("a/net/eth0")
     journal.remove("a/net/eth0")
     expect(journal.list(() => {}).map(keyOf)).toEqual(["b/net/eth0"])
+  })
+
+  test("has a record on the disk when a durable write returns, under its name", () => {
+    const calls = engine as { fsync: typeof engine.fsync }
+    const { fsync } = calls
+    let syncs = 0
+    calls.fsync = (fd) => {
+      syncs++
+      return fsync(fd)
+    }
+    try {
+      const journal = open()
+      journal.write(record("a"), false)
+      expect(syncs).toBe(0)
+      journal.write(record("a"), true)
+      expect(syncs).toBe(2) // of the file, and of the directory
+    } finally {
+      calls.fsync = fsync
+    }
   })
 
   test("has one writer, and a reader does not create it", () => {
