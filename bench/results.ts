@@ -2,7 +2,6 @@ import { writeFileSync } from "node:fs"
 import { cpus, loadavg, release, totalmem } from "node:os"
 import { join } from "node:path"
 import { mustRun } from "../integration/lab/mod.ts"
-import { drawChart } from "./chart.ts"
 import type { Measurement } from "./measure.ts"
 import { cellsOf, contenderOf, numbersOf } from "./report.ts"
 import type { Verdict } from "./verdicts.ts"
@@ -43,8 +42,6 @@ run in milliseconds. Ratios to the Go plugins carry over to other machines, time
 
 ${[`Made by \`${command}\``, ...facts].map((fact) => `- ${fact}`).join("\n")}
 
-![Time relative to the Go plugins](../bench/results.svg)
-
 A bound is met or missed where the whole 95 % interval of what was measured lies on one side of it; otherwise it is unsure.
 
 ${table(["what", "measured", "95 %", "must", "", "goal", ""], verdicts.map(cellsOf))}
@@ -64,9 +61,8 @@ export function formatRows(measurements: readonly Measurement[]): string {
 
 const quote = (cell: string) => (/[",]/.test(cell) ? `"${cell.replaceAll('"', '""')}"` : cell)
 
-/** Writes docs/figures.md, rows.csv and results.svg. */
+/** Writes docs/figures.md and rows.csv. */
 export function writeResults(run: Run): void {
   writeFileSync(join(import.meta.dir, "../docs/figures.md"), formatPage(run))
   writeFileSync(join(import.meta.dir, "rows.csv"), formatRows(run.measurements))
-  writeFileSync(join(import.meta.dir, "results.svg"), drawChart(run.measurements))
 }

@@ -31,37 +31,23 @@ export const bandwidthFields = {
 /** The documentation of the keys, from which the table on the page, the schema and the manual page follow. */
 export const bandwidthKeyDocs: readonly KeyDoc[] = [
   {
-    keys: "`ingressRate`, `egressRate`",
     paths: ["ingressRate", "egressRate"],
     default: "0: no limit",
     meaning: "rate towards and from the container: bits per second, or text with a unit",
   },
   {
-    keys: "`ingressBurst`, `egressBurst`",
     paths: ["ingressBurst", "egressBurst"],
     default: "20 ms at the rate, at least 32 KiB",
     meaning: "amount that may pass at once after a pause: bits, or text with a unit; less than 4 GiB",
   },
+  { paths: ["shapedSubnets"], default: "none", meaning: "only traffic with peers in these subnets is limited" },
+  { paths: ["unshapedSubnets"], default: "none", meaning: "traffic with peers in these subnets is not limited" },
   {
-    keys: "`shapedSubnets`",
-    paths: ["shapedSubnets"],
-    default: "none",
-    meaning: "only traffic with peers in these subnets is limited",
-  },
-  {
-    keys: "`unshapedSubnets`",
-    paths: ["unshapedSubnets"],
-    default: "none",
-    meaning: "traffic with peers in these subnets is not limited",
-  },
-  {
-    keys: "`shapeIn`",
     paths: ["shapeIn"],
     default: "the host, where the interface is a veth whose other end is there",
     meaning: "`host` or `container`: on which side the limits are",
   },
   {
-    keys: "`runtimeConfig.bandwidth`, `runtimeConfig.bandwidth.ingressRate`, `runtimeConfig.bandwidth.ingressBurst`, `runtimeConfig.bandwidth.egressRate`, `runtimeConfig.bandwidth.egressBurst`, `runtimeConfig.bandwidth.shapedSubnets`, `runtimeConfig.bandwidth.unshapedSubnets`",
     paths: [
       "runtimeConfig.bandwidth",
       "runtimeConfig.bandwidth.ingressRate",

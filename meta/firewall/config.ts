@@ -43,27 +43,23 @@ export const firewallFields = {
 /** The documentation of the keys, from which the table on the page, the schema and the manual page follow. */
 export const firewallKeyDocs: readonly KeyDoc[] = [
   {
-    keys: "`backend`",
     paths: ["backend"],
     default: "firewalld where it runs, else nftables",
     meaning: "`nftables`, `iptables` or `firewalld`",
   },
   {
-    keys: "`ingressPolicy`",
     paths: ["ingressPolicy"],
     default: "`open`",
     meaning:
       "`same-bridge`: drops traffic between bridges with a policy; `isolated`: also between containers of the bridge",
   },
   {
-    keys: "`iptablesAdminChainName`",
     paths: ["iptablesAdminChainName"],
     default: "`CNI-ADMIN`",
     meaning:
       "the chain with the administrator's rules, in either packet filter; at most 28 letters, digits, `_`, `.` and `-`",
   },
   {
-    keys: "`firewalldZone`",
     paths: ["firewalldZone"],
     default: "`trusted`",
     meaning: "the zone of firewalld to which addresses are added as sources",

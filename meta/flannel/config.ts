@@ -23,31 +23,23 @@ export const flannelFields = { subnetFile: path, dataDir: path } as const satisf
 
 /** The documentation of the keys, from which the table on the page, the schema and the manual page follow. */
 export const flannelKeyDocs: readonly KeyDoc[] = [
+  { paths: ["subnetFile"], default: "`/run/flannel/subnet.env`", meaning: "flanneld's file about the node" },
   {
-    keys: "`subnetFile`",
-    paths: ["subnetFile"],
-    default: "`/run/flannel/subnet.env`",
-    meaning: "flanneld's file about the node",
-  },
-  {
-    keys: "`dataDir`",
     paths: ["dataDir"],
     default: "`/var/lib/cni/flannel`",
     meaning: "where the delegates' configurations are kept until DEL",
   },
   {
-    keys: "`delegate`",
     paths: ["delegate"],
     default: "`{}`",
     meaning: "keys of the delegate's configuration; `type` names the plugin. `name` and `ipam` are not allowed",
   },
   {
-    keys: "`ipam`",
     paths: ["ipam"],
     default: "`{}`",
     meaning: "keys of the delegate's `ipam`; `routes` come before those to the networks, `ranges` are replaced",
   },
-  { keys: "`runtimeConfig`", paths: ["runtimeConfig"], default: "none", meaning: "passed to the delegate unchanged" },
+  { paths: ["runtimeConfig"], default: "none", meaning: "passed to the delegate unchanged" },
 ]
 
 /** The keys of the delegate's configuration that are set here unless they are given. */

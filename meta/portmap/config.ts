@@ -78,30 +78,22 @@ export const portmapKeyDocs: readonly KeyDoc[] = [
     meaning:
       "`hostPort` and `containerPort` from 1 to 65535, `protocol` tcp, udp or sctp, `hostIP` if it is for one address only",
   },
-  { keys: "`backend`", paths: ["backend"], default: "see below", meaning: "`nftables` or `iptables`" },
+  { paths: ["backend"], default: "see below", meaning: "`nftables` or `iptables`" },
   {
-    keys: "`snat`",
     paths: ["snat"],
     default: "true",
     meaning:
       "flows from the container itself, its own network and 127.0.0.0/8 get the host's address, so that answers come back",
   },
-  { keys: "`masqAll`", paths: ["masqAll"], default: "false", meaning: "all flows get the host's address" },
+  { paths: ["masqAll"], default: "false", meaning: "all flows get the host's address" },
   {
-    keys: "`conditionsV4`, `conditionsV6`",
     paths: ["conditionsV4", "conditionsV6"],
     default: "none",
     meaning:
       "additional conditions for packets, as `nft` writes them, or as `iptables` if the first begins with `-` or `!`",
   },
+  { paths: ["markMasqBit"], default: "13", meaning: "iptables: the bit that marks packets for the masquerade" },
   {
-    keys: "`markMasqBit`",
-    paths: ["markMasqBit"],
-    default: "13",
-    meaning: "iptables: the bit that marks packets for the masquerade",
-  },
-  {
-    keys: "`externalSetMarkChain`",
     paths: ["externalSetMarkChain"],
     default: "none",
     meaning: "iptables: an existing chain that marks them instead; not together with `markMasqBit`",

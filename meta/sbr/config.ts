@@ -12,20 +12,17 @@ export const sbrFields = {
 /** The documentation of the keys, from which the table on the page, the schema and the manual page follow. */
 export const sbrKeyDocs: readonly KeyDoc[] = [
   {
-    keys: "`gateways`",
     paths: ["gateways"],
     default: "the result's",
     meaning:
       "at most one address of each family: the default gateway in the tables of the addresses in its network; in all tables if it is in none",
   },
   {
-    keys: "`addSourceHints`",
     paths: ["addSourceHints"],
     default: "false",
     meaning: "also keeps the networks in table `main`, each with its address as source",
   },
   {
-    keys: "`table`",
     paths: ["table"],
     default: "none",
     meaning: "makes only rules, to this table; other programs make its routes, and the other keys do not count",

@@ -37,43 +37,29 @@ export const tuningFields = {
 /** The documentation of the keys, from which the table on the page, the schema and the manual page follow. */
 export const tuningKeyDocs: readonly KeyDoc[] = [
   {
-    keys: "`sysctl`",
     paths: ["sysctl"],
     default: "none",
     meaning: "settings below `net.` and their values as text, set in this order in the container's namespace",
   },
-  { keys: "`mac`", paths: ["mac"], default: "as it is", meaning: "hardware address, in any of the usual spellings" },
+  { paths: ["mac"], default: "as it is", meaning: "hardware address, in any of the usual spellings" },
   {
-    keys: "`mtu`",
     paths: ["mtu"],
     default: "0: as it is",
     meaning: "MTU of the interface, and of the host's end of a veth pair unless that harms others: see below",
   },
-  { keys: "`promisc`", paths: ["promisc"], default: "false: as it is", meaning: "true switches promiscuous mode on" },
+  { paths: ["promisc"], default: "false: as it is", meaning: "true switches promiscuous mode on" },
   {
-    keys: "`allmulti`",
     paths: ["allmulti"],
     default: "as it is",
     meaning: "true and false switch the reception of all multicast frames on and off",
   },
+  { paths: ["txQLen"], default: "as it is", meaning: "length of the transmit queue in packets; 0 is a length" },
   {
-    keys: "`txQLen`",
-    paths: ["txQLen"],
-    default: "as it is",
-    meaning: "length of the transmit queue in packets; 0 is a length",
-  },
-  {
-    keys: "`dataDir`",
     paths: ["dataDir"],
     default: "`/run/cni/tuning`",
     meaning: "directory of the backups, preferably one that a reboot empties",
   },
-  {
-    keys: "`runtimeConfig.mac`",
-    paths: ["runtimeConfig.mac"],
-    default: "none",
-    meaning: "hardware address from the runtime, capability `mac`",
-  },
+  { paths: ["runtimeConfig.mac"], default: "none", meaning: "hardware address from the runtime, capability `mac`" },
 ]
 
 /** The checked configuration. */

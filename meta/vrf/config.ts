@@ -13,13 +13,11 @@ export const vrfFields = {
 /** The documentation of the keys, from which the table on the page, the schema and the manual page follow. */
 export const vrfKeyDocs: readonly KeyDoc[] = [
   {
-    keys: "`vrfname`",
     paths: ["vrfname"],
     default: "required",
     meaning: "the VRF, a link of the container; created if it does not exist. Several interfaces may be in one",
   },
   {
-    keys: "`table`",
     paths: ["table"],
     default: "0: a free one",
     meaning: "its routing table. An existing VRF has to have this table. Two VRFs may share one",

@@ -114,8 +114,8 @@ type Element<S> = S extends { nullable: true } ? Value<S> | null : Value<S>
 
 /** The documentation of a key, or of keys that mean the same: a row of the table on the plugin's page, in Markdown. */
 export interface KeyDoc {
-  /** The first cell of the row: "`vlan`", "`runtimeConfig.mac`, `args.cni.mac`". */
-  readonly keys: string
+  /** The first cell of the row, where it is not the paths. */
+  readonly keys?: string
   /** The paths of the keys, without indexes: "ipam.ranges[][].subnet". */
   readonly paths: readonly string[]
   readonly type?: string

@@ -43,124 +43,84 @@ export const bridgeFields = {
 
 /** The descriptions of the keys, for the page, the schema and the manual page. */
 export const bridgeKeyDocs: readonly KeyDoc[] = [
+  { paths: ["bridge"], default: "`cni0`", meaning: "the bridge; created if it does not exist, and never removed" },
   {
-    keys: "`bridge`",
-    paths: ["bridge"],
-    default: "`cni0`",
-    meaning: "the bridge; created if it does not exist, and never removed",
-  },
-  {
-    keys: "`isGateway`",
     paths: ["isGateway"],
     default: "false",
     meaning: "gives the bridge the gateway address of each of the container's networks, and enables forwarding",
   },
   {
-    keys: "`isDefaultGateway`",
     paths: ["isDefaultGateway"],
     default: "false",
     meaning: "`isGateway`, and a default route in the container for each family that has none",
   },
   {
-    keys: "`forceAddress`",
     paths: ["forceAddress"],
     default: "false",
     meaning: "replaces an address of the bridge whose network overlaps the gateway's; by default that is an error",
   },
+  { paths: ["ipMasq"], default: "false", meaning: "traffic to other networks leaves the host with the host's address" },
   {
-    keys: "`ipMasq`",
-    paths: ["ipMasq"],
-    default: "false",
-    meaning: "traffic to other networks leaves the host with the host's address",
-  },
-  {
-    keys: "`ipMasqBeyond`",
     paths: ["ipMasqBeyond"],
     default: "none",
     meaning: "a list of networks, such as a cluster's: traffic between addresses of one of them is not masqueraded",
   },
   {
-    keys: "`ipMasqBackend`",
     paths: ["ipMasqBackend"],
     default: "kernel's",
     meaning:
       "`nftables`, or `iptables`, which needs its programs; the default is iptables only where the kernel has no nf_tables",
   },
   {
-    keys: "`mtu`",
     paths: ["mtu"],
     default: "kernel's",
     meaning: "MTU of both ends of the pair, and of a new bridge; 0 and less: the kernel's choice",
   },
+  { paths: ["hairpinMode"], default: "false", meaning: "frames may leave by the port by which they arrived" },
+  { paths: ["promiscMode"], default: "false", meaning: "the bridge is promiscuous; not together with `hairpinMode`" },
   {
-    keys: "`hairpinMode`",
-    paths: ["hairpinMode"],
-    default: "false",
-    meaning: "frames may leave by the port by which they arrived",
-  },
-  {
-    keys: "`promiscMode`",
-    paths: ["promiscMode"],
-    default: "false",
-    meaning: "the bridge is promiscuous; not together with `hairpinMode`",
-  },
-  {
-    keys: "`vlan`",
     paths: ["vlan"],
     default: "0, none",
     meaning: '1 to 4094: the VLAN of the port, for frames without a tag; see "VLANs"',
   },
   {
-    keys: "`vlanTrunk`",
     paths: ["vlanTrunk"],
     default: "none",
     meaning: 'the VLANs of the port for frames with a tag: a list of `{"id": 5}` and `{"minID": 10, "maxID": 20}`',
   },
   {
-    keys: "`preserveDefaultVlan`",
     paths: ["preserveDefaultVlan"],
     default: "false",
     meaning: "the port stays in the VLAN that the bridge puts every new port into",
   },
   {
-    keys: "`macspoofchk`",
     paths: ["macspoofchk"],
     default: "false",
     meaning: "drops frames of the container with another source MAC than its interface's",
   },
+  { paths: ["portIsolation"], default: "false", meaning: "isolated ports of the bridge do not reach each other" },
   {
-    keys: "`portIsolation`",
-    paths: ["portIsolation"],
-    default: "false",
-    meaning: "isolated ports of the bridge do not reach each other",
-  },
-  {
-    keys: "`disableContainerInterface`",
     paths: ["disableContainerInterface"],
     default: "false",
     meaning: "leaves the container's interface down; not together with `ipam`",
   },
   {
-    keys: "`enabledad`",
     paths: ["enabledad"],
     default: "false",
     meaning: "waits up to 5 s for duplicate address detection of IPv6 addresses",
   },
   {
-    keys: "`acceptRa`",
     paths: ["acceptRa"],
     default: "see right",
     meaning:
       "whether the interface takes routes and addresses from router advertisements; by default not if the host is its router (`isGateway` or `isDefaultGateway`, with `ipam`) or IPAM gave it IPv6 addresses, otherwise as the kernel decides",
   },
   {
-    keys: "`dns`",
     paths: ["dns"],
     default: "IPAM's",
     meaning: "replaces the IPAM plugin's DNS if it has any member; an empty list removes the IPAM plugin's",
   },
   {
-    keys: "`ipam.type`",
     paths: ["ipam.type"],
     default: "none",
     meaning: "the IPAM plugin; without one the container gets an interface and no address",

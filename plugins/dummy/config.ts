@@ -21,17 +21,15 @@ export const dummyFields = {
 
 /** The documentation of the keys, from which the table on the page, the schema and the manual page follow. */
 export const dummyKeyDocs: readonly KeyDoc[] = [
-  { keys: "`ipam.type`", paths: ["ipam.type"], default: "required", meaning: "the IPAM plugin" },
-  { keys: "`mtu`", paths: ["mtu"], default: "the kernel's 1500", meaning: "68 to 65535; 0 for the kernel's" },
+  { paths: ["ipam.type"], default: "required", meaning: "the IPAM plugin" },
+  { paths: ["mtu"], default: "the kernel's 1500", meaning: "68 to 65535; 0 for the kernel's" },
   {
-    keys: "`acceptRa`",
     paths: ["acceptRa"],
     default: "see right",
     meaning:
       "whether the interface takes routes and addresses from router advertisements; by default not if IPAM gave it IPv6 addresses, otherwise as the kernel decides",
   },
   {
-    keys: "`dns`",
     paths: ["dns"],
     default: "the IPAM plugin's",
     meaning: "replaces the IPAM plugin's DNS if it has any member; an empty list removes the IPAM plugin's",

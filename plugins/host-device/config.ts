@@ -37,33 +37,25 @@ export const hostDeviceFields = {
 /** The documentation of the keys, from which the table on the page, the schema and the manual page follow. */
 export const hostDeviceKeyDocs: readonly KeyDoc[] = [
   {
-    keys: "`runtimeConfig.deviceID`",
     paths: ["runtimeConfig.deviceID"],
     meaning:
       "the device that the runtime has chosen for this container, on the PCI bus or the auxiliary bus: capability `deviceID`",
   },
-  { keys: "`device`", paths: ["device"], meaning: "its name, or an alternative one" },
+  { paths: ["device"], meaning: "its name, or an alternative one" },
+  { paths: ["hwaddr"], meaning: "its MAC; of several links, the one whose hardware came with it, otherwise the first" },
+  { paths: ["kernelpath"], meaning: "its path below `/sys/devices`" },
   {
-    keys: "`hwaddr`",
-    paths: ["hwaddr"],
-    meaning: "its MAC; of several links, the one whose hardware came with it, otherwise the first",
-  },
-  { keys: "`kernelpath`", paths: ["kernelpath"], meaning: "its path below `/sys/devices`" },
-  {
-    keys: "`pciBusID`",
     paths: ["pciBusID"],
     meaning:
       "its address on the PCI bus, such as `0000:03:00.0`, also of a virtio device; of several interfaces the first by name",
   },
-  { keys: "`ipam.type`", paths: ["ipam.type"], meaning: "the IPAM plugin; without it the interface has no addresses" },
+  { paths: ["ipam.type"], meaning: "the IPAM plugin; without it the interface has no addresses" },
   {
-    keys: "`acceptRa`",
     paths: ["acceptRa"],
     meaning:
       "whether the interface takes routes and addresses from router advertisements; by default not if IPAM gave it IPv6 addresses, otherwise as the kernel decides",
   },
   {
-    keys: "`dns`",
     paths: ["dns"],
     meaning: "replaces the IPAM plugin's DNS if it has any member; an empty list removes the IPAM plugin's",
   },

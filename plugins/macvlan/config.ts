@@ -38,49 +38,38 @@ export const macvlanFields = {
 /** The documentation of the keys, from which the table on the page, the schema and the manual page follow. */
 export const macvlanKeyDocs: readonly KeyDoc[] = [
   {
-    keys: "`master`",
     paths: ["master"],
     default: "see right",
     meaning:
       "the host's interface, or an alternative name of it; by default, in a chain, the one interface of the earlier plugin's result, otherwise that of the default route with the lowest metric, IPv4 before IPv6, the first of several next hops",
   },
   {
-    keys: "`mode`",
     paths: ["mode"],
     default: "`bridge`",
     meaning:
       "`bridge`: containers on one master reach each other; `private`: they do not; `vepa`: only through a switch that sends frames back; `passthru`: one container has the master to itself",
   },
-  { keys: "`mtu`", paths: ["mtu"], default: "the master's", meaning: "0 for the master's; at most the master's" },
+  { paths: ["mtu"], default: "the master's", meaning: "0 for the master's; at most the master's" },
+  { paths: ["linkInContainer"], default: "false", meaning: "the master is in the container's namespace" },
   {
-    keys: "`linkInContainer`",
-    paths: ["linkInContainer"],
-    default: "false",
-    meaning: "the master is in the container's namespace",
-  },
-  {
-    keys: "`bcqueuelen`",
     paths: ["bcqueuelen"],
     default: "the kernel's",
     meaning:
       "how many broadcast and multicast frames may wait to be copied to the other macvlans of the master; Linux 5.11",
   },
   {
-    keys: "`ipam.type`",
     paths: ["ipam.type"],
     default: "none",
     meaning:
       "the IPAM plugin; without it, in a chain, the addresses, routes and DNS of the earlier plugin's result; otherwise the interface has no addresses",
   },
   {
-    keys: "`acceptRa`",
     paths: ["acceptRa"],
     default: "see right",
     meaning:
       "whether the interface takes routes and addresses from router advertisements; by default not if IPAM or the earlier plugin gave it IPv6 addresses, otherwise as the kernel decides",
   },
   {
-    keys: "`dns`",
     paths: ["dns"],
     default: "the IPAM plugin's",
     meaning: "replaces the IPAM plugin's DNS if it has any member; an empty list removes the IPAM plugin's",

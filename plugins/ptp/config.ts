@@ -15,40 +15,26 @@ export const ptpFields = { ...interfaceKeys, ...masqueradeKeys } as const satisf
 
 /** The documentation of the keys, from which the table on the page, the schema and the manual page follow. */
 export const ptpKeyDocs: readonly KeyDoc[] = [
-  { keys: "`ipam.type`", paths: ["ipam.type"], default: "required", meaning: "the IPAM plugin" },
+  { paths: ["ipam.type"], default: "required", meaning: "the IPAM plugin" },
+  { paths: ["ipMasq"], default: "false", meaning: "traffic to other networks leaves the host with the host's address" },
   {
-    keys: "`ipMasq`",
-    paths: ["ipMasq"],
-    default: "false",
-    meaning: "traffic to other networks leaves the host with the host's address",
-  },
-  {
-    keys: "`ipMasqBeyond`",
     paths: ["ipMasqBeyond"],
     default: "none",
     meaning: "a list of networks, such as a cluster's: traffic between addresses of one of them is not masqueraded",
   },
   {
-    keys: "`ipMasqBackend`",
     paths: ["ipMasqBackend"],
     default: "see right",
     meaning: "`nftables` or `iptables`; the default is iptables only where the kernel has no nf_tables",
   },
+  { paths: ["mtu"], default: "kernel's", meaning: "MTU of both ends of the pair; 0 and less: the kernel's choice" },
   {
-    keys: "`mtu`",
-    paths: ["mtu"],
-    default: "kernel's",
-    meaning: "MTU of both ends of the pair; 0 and less: the kernel's choice",
-  },
-  {
-    keys: "`acceptRa`",
     paths: ["acceptRa"],
     default: "false",
     meaning:
       "whether the interface takes routes and addresses from router advertisements; only the host is on its link",
   },
   {
-    keys: "`dns`",
     paths: ["dns"],
     default: "IPAM's",
     meaning: "replaces the IPAM plugin's DNS if it has any member; an empty list removes the IPAM plugin's",

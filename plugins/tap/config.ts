@@ -34,53 +34,37 @@ export const tapFields = {
 /** The documentation of the keys, from which the table on the page, the schema and the manual page follow. */
 export const tapKeyDocs: readonly KeyDoc[] = [
   {
-    keys: "`owner`, `group`",
     paths: ["owner", "group"],
     default: "none",
     meaning:
       "numbers: a process without privileges has to match those that are set to open the tap. **Without both, every user may** who can open `/dev/net/tun`",
   },
   {
-    keys: "`multiQueue`",
     paths: ["multiQueue"],
     default: "false",
     meaning:
       "several descriptors may be attached at once, a queue each; programs have to set `IFF_MULTI_QUEUE` exactly then",
   },
   {
-    keys: "`vnetHdr`",
     paths: ["vnetHdr"],
     default: "false",
     meaning: "frames begin with a `struct virtio_net_hdr`. A program that attaches sets this again",
   },
+  { paths: ["bridge"], default: "none", meaning: "an existing bridge in the container; the tap becomes its port" },
+  { paths: ["mtu"], default: "the kernel's 1500", meaning: "68 to 65521; 0 for the kernel's" },
   {
-    keys: "`bridge`",
-    paths: ["bridge"],
-    default: "none",
-    meaning: "an existing bridge in the container; the tap becomes its port",
-  },
-  { keys: "`mtu`", paths: ["mtu"], default: "the kernel's 1500", meaning: "68 to 65521; 0 for the kernel's" },
-  {
-    keys: "`selinuxContext`",
     paths: ["selinuxContext"],
     default: "the plugin's own",
     meaning: "the SELinux context in which the tap is made, such as `system_u:system_r:container_t:s0`",
   },
+  { paths: ["ipam.type"], default: "none", meaning: "the IPAM plugin; without it the interface has no addresses" },
   {
-    keys: "`ipam.type`",
-    paths: ["ipam.type"],
-    default: "none",
-    meaning: "the IPAM plugin; without it the interface has no addresses",
-  },
-  {
-    keys: "`acceptRa`",
     paths: ["acceptRa"],
     default: "see right",
     meaning:
       "whether the interface takes routes and addresses from router advertisements; by default not if IPAM gave it IPv6 addresses, otherwise as the kernel decides",
   },
   {
-    keys: "`dns`",
     paths: ["dns"],
     default: "the IPAM plugin's",
     meaning: "replaces the IPAM plugin's DNS if it has any member; an empty list removes the IPAM plugin's",

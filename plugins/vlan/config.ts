@@ -35,30 +35,22 @@ export const vlanFields = {
 /** The documentation of the keys, from which the table on the page, the schema and the manual page follow. */
 export const vlanKeyDocs: readonly KeyDoc[] = [
   {
-    keys: "`master`",
     paths: ["master"],
     default: "–",
     meaning: "the interface that carries the VLAN, or an alternative name of it; it has to be up",
   },
-  { keys: "`vlanId`", paths: ["vlanId"], default: "0", meaning: "0 to 4094" },
-  { keys: "`protocol`", paths: ["protocol"], default: "`802.1Q`", meaning: "or `802.1ad`, the tag of providers" },
-  { keys: "`mtu`", paths: ["mtu"], default: "the master's", meaning: "0 for the master's; at most the master's" },
+  { paths: ["vlanId"], default: "0", meaning: "0 to 4094" },
+  { paths: ["protocol"], default: "`802.1Q`", meaning: "or `802.1ad`, the tag of providers" },
+  { paths: ["mtu"], default: "the master's", meaning: "0 for the master's; at most the master's" },
+  { paths: ["linkInContainer"], default: "false", meaning: "the master is in the container's namespace" },
+  { paths: ["ipam.type"], default: "–", meaning: "the IPAM plugin" },
   {
-    keys: "`linkInContainer`",
-    paths: ["linkInContainer"],
-    default: "false",
-    meaning: "the master is in the container's namespace",
-  },
-  { keys: "`ipam.type`", paths: ["ipam.type"], default: "–", meaning: "the IPAM plugin" },
-  {
-    keys: "`acceptRa`",
     paths: ["acceptRa"],
     default: "see right",
     meaning:
       "whether the interface takes routes and addresses from router advertisements; by default not if IPAM gave it IPv6 addresses, otherwise as the kernel decides",
   },
   {
-    keys: "`dns`",
     paths: ["dns"],
     default: "the IPAM plugin's",
     meaning: "replaces the IPAM plugin's DNS if it has any member; an empty list removes the IPAM plugin's",

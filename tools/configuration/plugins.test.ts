@@ -66,7 +66,8 @@ function tableOf(docs: readonly KeyDoc[]): string[][] {
     (column) => column === "keys" || column === "meaning" || has(column),
   )
   const heads = columns.map((column) => (column === "keys" ? "key" : column))
-  return [heads, ...docs.map((doc) => columns.map((column) => doc[column] ?? ""))]
+  const keysOf = ({ keys, paths }: KeyDoc) => keys ?? paths.map((path) => `\`${path}\``).join(", ")
+  return [heads, ...docs.map((doc) => columns.map((column) => (column === "keys" ? keysOf(doc) : (doc[column] ?? ""))))]
 }
 
 test.each(plugins.map(({ plugin }) => plugin.name))(
@@ -80,7 +81,7 @@ test.each(plugins.map(({ plugin }) => plugin.name))(
 )
 
 test("a key is described by its plugin, or else by the specification", () => {
-  const docs = [{ keys: "`a`, `b`", paths: ["ipam.a", "ipam.b"], default: "5", meaning: "[one](x.md), **two**" }]
+  const docs = [{ paths: ["ipam.a", "ipam.b"], default: "5", meaning: "[one](x.md), **two**" }]
   expect(describeKey(docs, "ipam.b")).toBe("one, two")
   expect(describeKey([], "ipam.routes[].gw")).toBe("the gateway; by default that of the address")
   expect(describeKey([], "ipam.dns.search")).toBe("domains that short names are looked up in")
