@@ -69,7 +69,7 @@ export class Runner {
    * Runs a program, and shows what it prints; anything but exit code 0 counts as one failure. Answers whether it
    * succeeded.
    */
-  async step(title: string, command: readonly string[], limitMs = 300_000): Promise<boolean> {
+  async step(title: string, command: readonly string[], limitMs = 1_800_000): Promise<boolean> {
     const { root, show = 1 } = this.#place
     const [file = "", ...args] = command
     this.#print(`==> ${title}: ${command.map((word) => word.replace(`${root}/`, "")).join(" ")}`)
