@@ -257,17 +257,19 @@ async function release(runner: Runner): Promise<void> {
 function longFiles(): string[] {
   return filesOf([
     "install/kill.test.ts",
-    "integration/cni/{connectivity,doctor-containers,packet-states}.test.ts",
+    "integration/cni/{connectivity,doctor-containers,packet-states,trace-inbound}.test.ts",
     "integration/cni/faults*.test.ts",
     "integration/dhcp/many.test.ts",
-    "integration/every-plugin/{example-plugin,stalls}.test.ts",
+    "integration/every-plugin/{example-plugin,long-lists,stalls}.test.ts",
     "integration/every-plugin/differential/*.test.ts",
-    "integration/executable/{archive,image,memory,scratch-root}.test.ts",
+    "integration/executable/{archive,image,memory,scratch-root,starts}.test.ts",
     "integration/faults/*.test.ts",
     "integration/firewall/firewalld-hostile.test.ts",
+    "integration/host-local/large.test.ts",
     "integration/install/{killed,power-cut,refused}.test.ts",
+    "integration/masquerade/upgrade.test.ts",
     "integration/migrate/{killed,moves,refused}.test.ts",
-    "integration/portmap/{many,standby-nftables}.test.ts",
+    "integration/portmap/{many,standby,standby-nftables}.test.ts",
     "integration/reconcile/{killed,killed-command,storm}.test.ts",
     "integration/upgrade/upgrade.test.ts",
     "ipam/host-local/crash.test.ts",
@@ -276,8 +278,8 @@ function longFiles(): string[] {
 }
 
 /**
- * The gate, the slow unit tests and the integration tests, without the long ones. A case that plugins of one kind share
- * runs for one of them.
+ * The gate, the slow unit tests and the integration tests, without the long ones. A case that plugins share runs for half
+ * of them.
  */
 async function short(runner: Runner): Promise<void> {
   process.env.CNI_TEST_KINDS = "sample"

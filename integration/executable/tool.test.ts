@@ -1,14 +1,14 @@
 import { describe, expect, test } from "bun:test"
 import { copyFile, readFile, stat } from "node:fs/promises"
 import { join } from "node:path"
-import { commands } from "../../cmd/cni/main.ts"
+import { cni, commands } from "../../cmd/cni/main.ts"
+import { recordingTerminal } from "../../tools/testing.ts"
 import { builtPlugins, mustRun, runProgram, TemporaryDirectory } from "../lab/mod.ts"
 
 /** The tool's executable: what it needs of a system, and that it says what its sources say on Bun. */
 
 const project = join(import.meta.dir, "../..")
 const dist = join(builtPlugins, "..")
-const fromSource = [process.execPath, join(project, "cmd/main.ts")]
 
 test("one file of 7 MB at most, linked statically, is cni and cnitool, and has no parser of scripts", async () => {
   const [one, other] = [await stat(join(dist, "cni")), await stat(join(dist, "cnitool"))]
@@ -62,18 +62,13 @@ test("its help is few system calls, and nothing is opened", async () => {
 })
 
 describe("the native executable says what the sources say on Bun:", () => {
-  const both = async (words: readonly string[], input?: string) => {
-    const options = { env: { PATH: "/usr/sbin:/usr/bin:/sbin:/bin" }, ...(input === undefined ? {} : { input }) }
-    const told = async (command: readonly string[]) => {
-      const { stdout, stderr, exitCode } = await runProgram([...command, ...words], options)
-      return { stdout, stderr, exitCode }
-    }
-    return Promise.all([told([join(dist, "cni")]), told(fromSource)])
-  }
-  const same = async (words: readonly string[], input?: string) => {
-    const [native, bun] = await both(words, input)
-    expect({ words, ...native }).toEqual({ words, ...bun })
-    return native
+  const same = async (words: readonly string[], input = "") => {
+    const env = { PATH: "/usr/sbin:/usr/bin:/sbin:/bin" }
+    const { stdout, stderr, exitCode } = await runProgram([join(dist, "cni"), ...words], { env, input })
+    const terminal = recordingTerminal(env, false, { stdin: async () => input })
+    const bun = { exitCode: await cni(words, terminal), stdout: terminal.out, stderr: terminal.err }
+    expect({ words, stdout, stderr, exitCode }).toEqual({ words, ...bun })
+    return { exitCode, stdout }
   }
 
   test("the help of the tool and of each command", async () => {
@@ -111,9 +106,8 @@ describe("the native executable says what the sources say on Bun:", () => {
     await same(["lint", join(project, "examples")])
     for (const example of new Bun.Glob("examples/**/*.conflist").scanSync(project))
       await same(["lint", join(project, example), "--json"])
-    const [log] = await both(["explain", "-"], await readFile(join(project, "docs/errors.md"), "utf8"))
-    expect(log?.stdout.length).toBeGreaterThan(10_000)
-    await same(["explain", "-"], await readFile(join(project, "docs/errors.md"), "utf8"))
+    const log = await same(["explain", "-"], await readFile(join(project, "docs/errors.md"), "utf8"))
+    expect(log.stdout.length).toBeGreaterThan(10_000)
     await same(["explain", "7"])
   })
 })

@@ -47,27 +47,28 @@ function startAll(bin: string) {
   }
 }
 
-describe.each(["idle", "running"])("over plugins that are %s, another installer's portmap", (state) => {
-  test.each(Object.entries(installers))(
-    "by %s changes no other name, and the tool names its owner",
-    async (_, command) => {
-      await using place = await makePlace()
-      await using running = state === "running" ? startAll(place.join("bin")) : undefined
-      if (running) await waitFor(running.isStarted, "all plugins to wait for stdin")
-      const { exitCode } = await runProgram(["sh", "-c", `cd ${place.path}\n${command}`])
-      const isReplaced = (await readFile(place.join("bin/portmap"), "latin1")) === theirs
-      expect(isReplaced).toBe(exitCode === 0) // cp says "Text file busy", and our file is whole
-      if (state === "idle") expect(isReplaced).toBe(true)
-      for (const name of pluginNames.filter((name) => name !== "portmap" || !isReplaced)) {
-        const [there, ours] = [await readFile(place.join("bin", name)), await readFile(join(builtPlugins, name))]
-        expect([name, there.equals(ours)]).toEqual([name, true])
-      }
-      const verified = await runProgram([tool, "install", "--bin-dir", place.join("bin"), "--verify", "--json"])
-      const files = isReplaced ? [{ name: "portmap", is: "replaced", by: "CNI portmap plugin v9.9.9" }] : []
-      expect(JSON.parse(verified.stdout)).toMatchObject([{ directory: place.join("bin"), files }])
-      expect(verified.exitCode).toBe(isReplaced ? 3 : 0)
-    },
-  )
+// Only where a plugin runs do installers differ.
+describe.each([
+  ["idle", Object.entries(installers).slice(0, 1)],
+  ["running", Object.entries(installers)],
+] as const)("over plugins that are %s, another installer's portmap", (state, each) => {
+  test.each(each)("by %s changes no other name, and the tool names its owner", async (_, command) => {
+    await using place = await makePlace()
+    await using running = state === "running" ? startAll(place.join("bin")) : undefined
+    if (running) await waitFor(running.isStarted, "all plugins to wait for stdin")
+    const { exitCode } = await runProgram(["sh", "-c", `cd ${place.path}\n${command}`])
+    const isReplaced = (await readFile(place.join("bin/portmap"), "latin1")) === theirs
+    expect(isReplaced).toBe(exitCode === 0) // cp says "Text file busy", and our file is whole
+    if (state === "idle") expect(isReplaced).toBe(true)
+    for (const name of pluginNames.filter((name) => name !== "portmap" || !isReplaced)) {
+      const [there, ours] = [await readFile(place.join("bin", name)), await readFile(join(builtPlugins, name))]
+      expect([name, there.equals(ours)]).toEqual([name, true])
+    }
+    const verified = await runProgram([tool, "install", "--bin-dir", place.join("bin"), "--verify", "--json"])
+    const files = isReplaced ? [{ name: "portmap", is: "replaced", by: "CNI portmap plugin v9.9.9" }] : []
+    expect(JSON.parse(verified.stdout)).toMatchObject([{ directory: place.join("bin"), files }])
+    expect(verified.exitCode).toBe(isReplaced ? 3 : 0)
+  })
 })
 
 test("what another installer replaced stays until it is adopted, and comes back with the uninstallation", async () => {

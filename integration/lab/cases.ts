@@ -34,16 +34,18 @@ export function testPlugin(plugin: string, title: string, run: () => Promise<voi
 }
 
 /**
- * Whether another similar plugin runs this case in a sample, `CNI_TEST_KINDS=sample`. Each case runs for one plugin,
- * and each plugin runs a fixed part of the cases.
+ * Whether another plugin runs this case in a sample, `CNI_TEST_KINDS=sample`. Each case runs for half of the plugins of
+ * a role, of similar ones for one, and each plugin runs a fixed part of the cases.
  */
 function isLeftToAnother(plugin: string, title: string): boolean {
-  const { like } = pluginRow(plugin)
-  if (like === undefined || process.env.CNI_TEST_KINDS !== "sample") return false
-  const alike = pluginsAs().filter((name) => pluginRow(name).like === like)
-  const words = title.replaceAll(new RegExp(alike.join("|"), "g"), "")
+  if (process.env.CNI_TEST_KINDS !== "sample") return false
+  const { like, role } = pluginRow(plugin)
+  const ofRole = pluginsAs(role)
+  const words = title.replaceAll(new RegExp(ofRole.join("|"), "g"), "")
   const sum = [...words].reduce((total, letter) => total + (letter.codePointAt(0) ?? 0), 0)
-  return alike[sum % alike.length] !== plugin
+  const alike = ofRole.filter((name) => pluginRow(name).like === like)
+  if (like !== undefined) return alike[sum % alike.length] !== plugin
+  return alike.length > 1 && (sum + alike.indexOf(plugin)) % 2 === 1
 }
 
 /** Defines a test of a plugin. Skips it if the kernel lacks what the plugin needs. */

@@ -3,7 +3,7 @@
  * file system. Needs root, a built `dist/`, and the Debian packages of `scripts/setup.sh tools peers vm`.
  *
  *   npm run test:vm                          on all of them
- *   npm run test:vm -- --sample              of the cases that plugins share one plugin's, of those that are alike
+ *   npm run test:vm -- --sample              the same; cases that plugins share run for some of them
  *   bun integration/vm/main.ts qemu|uml      on one; also uml-without-ipv6, and qemu-without-ipv6, of which the first has a part
  *   bun integration/vm/main.ts uml --faults killed
  *                                            on one, the long form of `integration/faults/killed*`

@@ -3,29 +3,39 @@
  * `iptables-save`.
  */
 import { afterAll, beforeAll, describe, expect } from "bun:test"
-import { type ContainerNamespace, chooseIptables, HostNamespace, type IptablesKind, testWith } from "../../lab/mod.ts"
+import { join } from "node:path"
+import { chooseIptables, HostNamespace, type IptablesKind, programEnv, testWith } from "../../lab/mod.ts"
 import { OwnedTable } from "../owned-table.ts"
-import { runOnHost } from "./rooms.ts"
-import type * as fixture from "./rule-features.fixture.ts"
-import type { FeatureName, Outcome, Step } from "./rule-features.fixture.ts"
+import type { FeatureName, Outcome, Request, Step } from "./rule-features.fixture.ts"
 
 let host: HostNamespace
-let pod: ContainerNamespace
+let features: Bun.Subprocess<"pipe", "pipe", "inherit">
+let outcomes: AsyncIterator<Uint8Array>
 beforeAll(async () => {
   host = await HostNamespace.create("rules")
-  pod = await host.addContainer()
+  const command = host.commandLine([process.execPath, join(import.meta.dir, "rule-features.fixture.ts")])
+  features = Bun.spawn(command, { stdin: "pipe", stdout: "pipe", stderr: "inherit", env: programEnv })
+  outcomes = features.stdout[Symbol.asyncIterator]()
 })
-afterAll(() => host[Symbol.asyncDispose]())
+afterAll(async () => {
+  features.stdin.end()
+  await features.exited
+  await host[Symbol.asyncDispose]()
+})
 
 /** Has a feature do these steps, on a kernel without nf_tables if so told. */
 async function run(name: FeatureName, steps: readonly Step[], hasNftables = true): Promise<Outcome[]> {
-  const more = ["../integration/kernel/pkg/rule-features.fixture.ts"]
-  return await runOnHost<Outcome[], typeof fixture & { name: FeatureName; steps: Step[]; hasNftables: boolean }>(
-    host,
-    pod,
-    ({ runSteps, name, steps, hasNftables }) => runSteps(name, steps, hasNftables),
-    { more, given: { name, steps, hasNftables } },
-  )
+  const request: Request = { name, steps, hasNftables }
+  features.stdin.write(`${JSON.stringify(request)}\n`)
+  features.stdin.flush()
+  const decoder = new TextDecoder()
+  let line = ""
+  while (!line.endsWith("\n")) {
+    const { value, done } = await outcomes.next()
+    if (done) throw new Error("The features' process has ended")
+    line += decoder.decode(value, { stream: true })
+  }
+  return JSON.parse(line)
 }
 
 /** A host with this program as `iptables`, and no rules. */
@@ -64,7 +74,7 @@ interface Row {
 
 const programs = (variant: string) =>
   `Cannot find the programs "${variant}-save" and "${variant}-restore" in /usr/sbin, /sbin`
-const features: readonly Omit<Row, "backend">[] = [
+const featureRows: readonly Omit<Row, "backend">[] = [
   {
     name: "masquerade",
     table: "ip cni_masquerade",
@@ -102,7 +112,7 @@ const features: readonly Omit<Row, "backend">[] = [
     needs: "the kernel needs nf_tables for bridges (CONFIG_NF_TABLES_BRIDGE)",
   },
 ]
-const rows: Row[] = features.flatMap((row): Row[] => [
+const rows: Row[] = featureRows.flatMap((row): Row[] => [
   { ...row, backend: "nftables" },
   ...(row.key ? [{ ...row, backend: "iptables" as const }] : []),
 ])
@@ -170,7 +180,7 @@ for (const { name, backend, finds } of rows) {
   })
 }
 
-for (const { name, table, does, serves, needs, key, without } of features as readonly Row[]) {
+for (const { name, table, does, serves, needs, key, without } of featureRows as readonly Row[]) {
   describe(name, () => {
     testWith(["nf_tables"], "DEL and GC with nothing there succeed and change nothing", async () => {
       await clear("nf_tables")

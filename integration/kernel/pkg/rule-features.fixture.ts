@@ -1,5 +1,6 @@
 /**
- * Each feature that has rules in a packet filter, behind one door for tests: it runs on a host of theirs (`runOnHost`).
+ * Each feature that has rules in a packet filter, behind one door for tests. As a program it does the steps that each
+ * line of its stdin has, on the host that it runs on.
  */
 import { Firewall } from "../../../meta/firewall/testing/zones.ts"
 import { Hostports } from "../../../meta/portmap/main.ts"
@@ -115,8 +116,16 @@ const open: Record<FeatureName, (filter: PacketFilter | undefined) => Feature> =
 /** The result of a step: "done", or the error. */
 export type Outcome = "done" | { code: number; message: string; details: string | undefined }
 
+/** The input of this program in one line. */
+export interface Request {
+  readonly name: FeatureName
+  readonly steps: readonly Step[]
+  /** False for a kernel without nf_tables. */
+  readonly hasNftables: boolean
+}
+
 /** Does the steps one after another, each as a plugin that was just started. */
-export function runSteps(name: FeatureName, steps: readonly Step[], hasNftables = true): Outcome[] {
+function runSteps({ name, steps, hasNftables }: Request): Outcome[] {
   return steps.map((step) => {
     const filter = hasNftables ? PacketFilter.find() : undefined
     try {
@@ -144,3 +153,6 @@ function runStep(feature: Feature, step: Step): void {
     if (step[0] === "add") undo.keep()
   }
 }
+
+if (import.meta.main)
+  for await (const line of console) if (line !== "") console.log(JSON.stringify(runSteps(JSON.parse(line))))
