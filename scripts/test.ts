@@ -330,8 +330,8 @@ const modes: Readonly<Record<string, Mode>> = {
    * The agents with a real kube-apiserver, which is built when this machine has not got it: that takes 12 minutes.
    */
   async kubernetes(runner) {
-    const build = [process.execPath, "scripts/go-programs.ts", "kube-apiserver"]
-    if (!(await runner.step("kube-apiserver", build, 10_800_000))) return
+    const build = [process.execPath, "scripts/go-programs.ts", "kube-proxy", "kube-apiserver"]
+    if (!(await runner.step("kube-proxy, kube-apiserver", build, 10_800_000))) return
     await integration(runner, integrationFiles("kubernetes"))
   },
   /**
