@@ -7,6 +7,7 @@
 #   peers     the Go reference plugins that the interop tests and the benchmark compare with
 #   browser   Chromium, which looks at the pictures that cni draws
 #   kubernetes  etcd behind kube-apiserver, and what makes its certificates
+#   conformance  programs of the image that Kubernetes' own tests run in pods
 #   runtimes  podman and containerd, which the interop tests drive
 #   go        Go's compiler and its libcni, which the npm package is tested beside
 #   vm        QEMU, user-mode Linux and what their machines are made with
@@ -55,6 +56,7 @@ for group in "$@"; do
     peers) for package in containernetworking-plugins iptables; do need "$package"; done ;;
     browser) for package in chromium fonts-dejavu-core; do need "$package"; done ;;
     kubernetes) for package in etcd-server; do need "$package"; done ;;
+    conformance) for package in bind9-dnsutils bind9-host curl netcat-openbsd; do need "$package"; done ;;
     runtimes) for package in podman conmon crun containerd runc busybox-static; do need "$package"; done ;;
     go) for package in golang-go golang-github-appc-cni-dev; do need "$package"; done ;;
     vm) for package in qemu-system-x86 busybox-static cpio kmod user-mode-linux secilc e2fsprogs xfsprogs; do need "$package"; done ;;

@@ -7,12 +7,19 @@ import { mustRun, type Namespace, programEnv, TemporaryDirectory, waitFor } from
 /** How long a start may take, before patience: some seconds on an idle machine. */
 const START_MS = 180_000
 
+/** The flags of an API server without kubelets and controllers. */
+const aloneFlags: readonly string[] = [
+  "--endpoint-reconciler-type=none",
+  "--service-cluster-ip-range=10.96.0.0/24,fd00:96::/112",
+  "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
+]
+
 /** The agent's role: that of the manifests. */
 const rights = [{ apiGroups: [""], resources: ["nodes"], verbs: ["get", "list", "watch"] }]
 
 /**
- * A real kube-apiserver in a namespace, with Debian's etcd behind it, TLS, tokens and RBAC; no kubelet, no controllers.
- * Both end with it. Services have addresses of 10.96.0.0/24 and fd00:96::/112.
+ * A real kube-apiserver in a namespace, with Debian's etcd behind it, TLS, tokens and RBAC. Both end with it. Without
+ * flags it has no kubelet and no controllers, and an account for the agent.
  */
 export class RealApiServer implements ClusterApi {
   readonly url: string
@@ -38,7 +45,7 @@ export class RealApiServer implements ClusterApi {
     this.#command = command
   }
 
-  static async start(namespace: Namespace, address: string): Promise<RealApiServer> {
+  static async start(namespace: Namespace, address: string, flags = aloneFlags): Promise<RealApiServer> {
     const program = await kubernetesProgram("kube-apiserver")
     const directory = await TemporaryDirectory.createLocked("cni-kubernetes-run")
     await makeCertificates(directory.path, address)
@@ -54,19 +61,13 @@ export class RealApiServer implements ClusterApi {
     ]
     const command = [
       program,
-      ...[
-        `--etcd-servers=${etcdUrl}`,
-        "--endpoint-reconciler-type=none",
-        "--service-cluster-ip-range=10.96.0.0/24,fd00:96::/112",
-      ],
+      `--etcd-servers=${etcdUrl}`,
+      ...flags,
       ...[`--secure-port=${port}`, `--bind-address=${address}`, `--advertise-address=${address}`],
       ...[`--tls-cert-file=${directory.join("server.pem")}`, `--tls-private-key-file=${directory.join("server.key")}`],
       ...[`--token-auth-file=${directory.join("tokens.csv")}`, "--authorization-mode=RBAC"],
       ...["--service-account-issuer=https://kubernetes.default.svc", `--service-account-key-file=${account}`],
-      ...[
-        `--service-account-signing-key-file=${account}`,
-        "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
-      ],
+      `--service-account-signing-key-file=${account}`,
     ]
     const ca = await Bun.file(directory.join("ca.pem")).text()
     const server = new RealApiServer(namespace, directory, { url, ca, etcdUrl, command })
@@ -79,7 +80,7 @@ export class RealApiServer implements ClusterApi {
         ...["--log-level=warn", "--logger=zap"],
       ])
       await server.up()
-      await server.#bindAgent()
+      if (flags === aloneFlags) await server.#bindAgent()
       return server
     } catch (error) {
       await server[Symbol.asyncDispose]()
@@ -89,6 +90,11 @@ export class RealApiServer implements ClusterApi {
 
   ask(method: string, path: string, body?: object): Promise<Answer> {
     return askBy(this.#requests.send, `${this.url}${path}`, { method, body, ca: this.ca })
+  }
+
+  /** The file of its certificate authority. */
+  get caFile(): string {
+    return this.#directory.join("ca.pem")
   }
 
   /** A kubeconfig of the administrator, for programs in the namespace. */
@@ -189,7 +195,7 @@ async function makeCertificates(directory: string, address: string): Promise<voi
   const extensions = [
     "basicConstraints=critical,CA:FALSE",
     "extendedKeyUsage=serverAuth",
-    `subjectAltName=IP:${address}`,
+    `subjectAltName=IP:${address},IP:10.96.0.1`,
   ]
   const added = extensions.flatMap((each) => ["-addext", each])
   await mustRun(["openssl", "req", "-x509", ...key, ...files("server"), ...signer, ...added])

@@ -1,0 +1,216 @@
+/**
+ * Runs the conformance tests of Kubernetes' [sig-network] on three nodes, which are namespaces. Their pod network is
+ * what deploy/kubernetes makes. Each mode of kube-proxy has a cluster of its own.
+ *
+ *   npm run test:conformance                     all of them
+ *   npm run test:conformance -- --dual-stack     with both families, and also the tests of Feature:IPv6DualStack
+ *   npm run test:conformance -- --focus REGEX    the tests that match
+ *   npm run test:conformance -- --mode nftables  one mode
+ *   npm run test:conformance -- --keep           keeps the last cluster until Ctrl-C
+ *   npm run test:conformance -- --ping           one pod on each node, and a ping instead; does not build Kubernetes
+ *
+ * The first run builds Kubernetes. A run without --focus and --mode writes RESULTS.md. Logs are in dist/conformance.
+ * The last line is `N passed, N failed`.
+ */
+import { mkdir, rm, symlink } from "node:fs/promises"
+import { release } from "node:os"
+import { join } from "node:path"
+import { parseArgs } from "node:util"
+import {
+  buildKubernetes,
+  isBuilt,
+  kubernetes,
+  kubernetesProgram,
+  kubernetesPrograms,
+} from "../../../scripts/go-programs.ts"
+import { mustRun, programEnv, TemporaryDirectory } from "../../lab/mod.ts"
+import { Cluster, type ClusterOptions } from "./cluster.ts"
+import { makeImages } from "./images.ts"
+import { idlePods, pingPods, readPods } from "./pods.ts"
+
+const logs = join(import.meta.dir, "../../../dist/conformance")
+const conformance = String.raw`\[sig-network\].*\[Conformance\]`
+const dualStack = String.raw`\[sig-network\].*\[Feature:IPv6DualStack\]`
+/** The cluster has no controller of load balancers. */
+const skipped = "[Ll]oad ?[Bb]alancer"
+
+const proxyModes = ["iptables", "nftables"] as const
+type ProxyMode = (typeof proxyModes)[number]
+
+/** How many tests run at a time. */
+const processes = 4
+const limitMs = 7_200_000
+
+/** A test as ginkgo's report has it. */
+interface Spec {
+  readonly ContainerHierarchyTexts: readonly string[] | null
+  readonly LeafNodeType: string
+  readonly LeafNodeText: string
+  readonly State: string
+  readonly Failure?: { readonly Message?: string }
+}
+
+interface Result {
+  readonly test: string
+  readonly passed: boolean
+  readonly message: string
+}
+
+interface Run {
+  readonly mode: ProxyMode
+  readonly readySeconds: number
+  readonly testSeconds: number
+  readonly results: readonly Result[]
+}
+
+/** Runs the tests that match in a cluster, and returns how they ended. */
+async function runTests(cluster: Cluster, focus: string, mode: ProxyMode): Promise<Result[]> {
+  const directory = cluster.directory.join("tests")
+  await mkdir(directory)
+  await symlink(await kubernetesProgram("network.test"), join(directory, "network.test")) // ginkgo wants this ending
+  const ofGinkgo = [`--procs=${processes}`, `--focus=${focus}`, `--skip=${skipped}`, "--no-color", "--timeout=2h"]
+  const report = ["--json-report=report.json", `--output-dir=${directory}`]
+  const ofTests = [
+    ...["--provider=skeleton", `--kubeconfig=${cluster.kubeconfig}`, "--dns-domain=cluster.local"],
+    ...[`--kubectl-path=${await kubernetesProgram("kubectl")}`, "--disable-log-dump=true"],
+  ]
+  const command = [await kubernetesProgram("ginkgo"), ...ofGinkgo, ...report, join(directory, "network.test")]
+  const log = join(logs, `${mode}-tests.log`)
+  const script = `cd "$1" && shift && exec "$@" >"${log}" 2>&1`
+  const env = { ...programEnv, HOME: directory, KUBECONFIG: cluster.kubeconfig }
+  const shell = ["-c", script, "sh", directory, ...command, "--", ...ofTests]
+  await cluster.lan.tryExec("sh", shell, { env, timeoutMs: limitMs })
+  const [suite] = (await Bun.file(join(directory, "report.json")).json()) as { SpecReports: Spec[] }[]
+  const ran = (suite?.SpecReports ?? []).filter(
+    ({ LeafNodeType, State }) => LeafNodeType === "It" && State !== "skipped" && State !== "pending",
+  )
+  if (ran.length === 0) throw new Error(`No test ran: see ${log}`)
+  return ran.map(({ ContainerHierarchyTexts, LeafNodeText, State, Failure }) => ({
+    test: [...(ContainerHierarchyTexts ?? []), LeafNodeText].join(" "),
+    passed: State === "passed",
+    message: Failure?.Message ?? "",
+  }))
+}
+
+async function ping(cluster: Cluster): Promise<void> {
+  await cluster.apply(idlePods("ping"))
+  await cluster.waitUntilReady("daemonset/ping")
+  const pods = await readPods(cluster)
+  await pingPods(pods)
+  console.log(`${pods.length} pods of ${new Set(pods.map(({ node }) => node)).size} nodes reach each other`)
+}
+
+const seconds = (since: number) => Math.round((performance.now() - since) / 1000)
+
+/** Writes a section of RESULTS.md; the others stay. */
+async function writeSection(title: string, body: string): Promise<void> {
+  const file = Bun.file(join(import.meta.dir, "../RESULTS.md"))
+  const [, ...sections] = (await file.text()).split(/^(?=## )/m)
+  const others = sections.filter((section) => !section.startsWith(`## ${title}\n`))
+  const all = [...others, `## ${title}\n\n${body}`].map((section) => section.trim()).sort()
+  const intro = `# Kubernetes' network tests
+
+Do the plugins carry a real cluster? \`npm run test:conformance\` and its options wrote this page.
+
+A control plane and three nodes are namespaces of one machine. The nodes have plugins, configuration, agent and routes
+from [deploy/kubernetes](../../deploy/kubernetes/README.md) alone, by one \`kubectl apply -k\`. The control plane, which
+is not a node, has static routes to the nodes' ranges. Other programs ran on the machine's processors at the time.`
+  await Bun.write(file, `${[intro, ...all].join("\n\n")}\n`)
+}
+
+async function describeRuns(runs: readonly Run[]): Promise<string> {
+  const { stdout } = await mustRun(["containerd", "--version"])
+  const rows = runs.map(({ mode, results, readySeconds, testSeconds }) => {
+    const passed = results.filter(({ passed }) => passed).length
+    return `| ${mode} | ${passed} | ${results.length - passed} | ${readySeconds} | ${testSeconds} |`
+  })
+  const failures = runs.flatMap(({ mode, results }) =>
+    results.filter(({ passed }) => !passed).map(({ test }) => `- ${mode}: ${test}\n`),
+  )
+  const containerd = / v?(\d[\d.]+)/.exec(stdout)?.[1]
+  return `The tests that match \`${focus}\`, ${processes} at a time.
+Kubernetes ${kubernetes}, containerd ${containerd}, Linux ${release()}.
+
+| kube-proxy | passed | failed | seconds until ready | seconds of tests |
+| --- | --- | --- | --- | --- |
+${rows.join("\n")}
+${failures.length > 0 ? `\nFailed:\n\n${failures.join("")}` : ""}`
+}
+
+const { values } = parseArgs({
+  options: {
+    focus: { type: "string" },
+    mode: { type: "string" },
+    "dual-stack": { type: "boolean", default: false },
+    keep: { type: "boolean", default: false },
+    ping: { type: "boolean", default: false },
+  },
+})
+const isDualStack = values["dual-stack"]
+const focus = values.focus ?? (isDualStack ? `(${conformance}|${dualStack})` : conformance)
+const modes = proxyModes.filter((mode) => values.mode === undefined || mode === values.mode)
+if (modes.length === 0) throw new Error(`Cannot use mode "${values.mode}": choose ${proxyModes.join(", ")}`)
+
+const interrupted = Promise.withResolvers<never>()
+interrupted.promise.catch(() => undefined)
+for (const signal of ["SIGINT", "SIGTERM"] as const)
+  process.once(signal, () => interrupted.reject(new Error(`Ended by ${signal}`)))
+
+/** The value of `work`, unless this command is interrupted before. */
+function unlessInterrupted<T>(work: Promise<T>): Promise<T> {
+  work.catch(() => undefined)
+  return Promise.race([work, interrupted.promise])
+}
+
+/** Does `work` on a new cluster. */
+async function onCluster<T>(
+  options: Pick<ClusterOptions, "mode" | "images">,
+  work: (cluster: Cluster, readySeconds: number) => Promise<T>,
+): Promise<T> {
+  const began = performance.now()
+  await using cluster = await Cluster.create({ ...options, isDualStack, logs })
+  await unlessInterrupted(cluster.start())
+  const readySeconds = seconds(began)
+  console.log(`kube-proxy in mode ${options.mode}: the cluster is ready after ${readySeconds} seconds`)
+  return await unlessInterrupted(work(cluster, readySeconds))
+}
+
+async function runMode(cluster: Cluster, mode: ProxyMode, readySeconds: number): Promise<Run> {
+  const began = performance.now()
+  const results = await runTests(cluster, focus, mode)
+  const testSeconds = seconds(began)
+  const failed = results.filter(({ passed }) => !passed)
+  console.log(`kube-proxy in mode ${mode}: ${results.length - failed.length} of ${results.length} passed`)
+  for (const { test, message } of failed) console.log(`  FAILED: ${test}\n    ${message.slice(0, 400)}`)
+  if (values.keep && mode === modes.at(-1)) {
+    const enter = `nsenter --target ${process.pid} --mount nsenter --net=${cluster.lan.path}`
+    console.log(`${enter} ${await kubernetesProgram("kubectl")} --kubeconfig ${cluster.kubeconfig} get pods -A`)
+    await interrupted.promise.catch(() => undefined)
+  }
+  return { mode, readySeconds, testSeconds, results }
+}
+
+const missing = kubernetesPrograms.filter((name) => !isBuilt(name))
+if (values.ping && missing.length > 0) {
+  console.log(`Not run: a ping on three nodes, because ${missing.join(", ")} are not built`)
+  process.exit(0)
+}
+await buildKubernetes(kubernetesPrograms)
+await rm(logs, { recursive: true, force: true })
+await mkdir(logs, { recursive: true })
+const runs: Run[] = []
+{
+  await using directory = await TemporaryDirectory.createLocked("cni-images")
+  const images = await makeImages(directory.path)
+  if (values.ping) await onCluster({ mode: "nftables", images }, ping)
+  else
+    for (const mode of modes)
+      runs.push(await onCluster({ mode, images }, (cluster, ready) => runMode(cluster, mode, ready)))
+}
+if (values.ping) process.exit(0)
+if (values.focus === undefined && values.mode === undefined)
+  await writeSection(`Conformance, ${isDualStack ? "dual stack" : "IPv4"}`, await describeRuns(runs))
+const all = runs.flatMap(({ results }) => results)
+const passed = all.filter(({ passed }) => passed).length
+console.log(`${passed} passed, ${all.length - passed} failed`)
+process.exit(passed === all.length ? 0 : 1)
