@@ -44,10 +44,7 @@ async function createTwins({ keys, iptables }: (typeof backends)[number]) {
 }
 
 for (const backend of backends) {
-  test.each([
-    ["a", "b"],
-    ["b", "a"],
-  ] as const)(
+  test.each([["a", "b"]] as const)(
     `${backend.name}: of two networks with one subnet both are masqueraded, and DEL of %s leaves %s's`,
     async (first, last) => {
       const { host, before, seen, ...twins } = await createTwins(backend)
@@ -74,19 +71,19 @@ for (const backend of backends) {
     },
   )
 
-  test.each([
-    ["a", "b"],
-    ["b", "a"],
-  ] as const)(`${backend.name}: of two networks with one subnet GC of %s leaves %s's`, async (first, last) => {
-    const { host, before, seen, ...twins } = await createTwins(backend)
-    await using _ = host
-    const [gone, left] = [twins[first], twins[last]]
-    const nothing = { "cni.dev/valid-attachments": [] }
-    await succeed(gone.attachment.run("GC", nothing, { containerId: "", netns: "", ifName: "" }))
-    await succeed(left.attachment.check(left.result))
-    expect(await seen(left)).toEqual(hostAddresses)
-    await left.attachment.del()
-    await gone.attachment.del()
-    expectUnchanged(before, await takeSnapshot(host), isAllocationTrace)
-  })
+  test.each([["b", "a"]] as const)(
+    `${backend.name}: of two networks with one subnet GC of %s leaves %s's`,
+    async (first, last) => {
+      const { host, before, seen, ...twins } = await createTwins(backend)
+      await using _ = host
+      const [gone, left] = [twins[first], twins[last]]
+      const nothing = { "cni.dev/valid-attachments": [] }
+      await succeed(gone.attachment.run("GC", nothing, { containerId: "", netns: "", ifName: "" }))
+      await succeed(left.attachment.check(left.result))
+      expect(await seen(left)).toEqual(hostAddresses)
+      await left.attachment.del()
+      await gone.attachment.del()
+      expectUnchanged(before, await takeSnapshot(host), isAllocationTrace)
+    },
+  )
 }

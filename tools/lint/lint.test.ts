@@ -1,4 +1,4 @@
-import { describe, expect, test } from "bun:test"
+import { expect, test } from "bun:test"
 import { readFileSync } from "node:fs"
 import { join } from "node:path"
 import { TemporaryDirectory } from "../../integration/lab/mod.ts"
@@ -48,21 +48,6 @@ test.each(cases.filter(({ onNode }) => !onNode).map((one): [string, Case] => [`$
 
 test.each(Object.entries(variants))("lint says what variants.txt has of %s", async (title, files) => {
   expect(await linesOf(files)).toEqual([...(ofVariants.get(title) ?? ["no such section"])])
-})
-
-describe("finds, names and places", () => {
-  test.each(cases.filter(({ onNode }) => !onNode).map((one): [string, Case] => [`${one.rule}: ${one.what}`, one]))(
-    "%s",
-    async (_, one) => {
-      const { files, file, line, column } = placed(one)
-      const findings = await findingsOf({ files }, one.serviceRange === undefined ? [] : [one.serviceRange])
-      const found = findings.map((finding) => `${finding.file}:${finding.line}:${finding.column} ${finding.rule}`)
-      expect(found).toContain(`${file}:${line}:${column} ${one.rule}`)
-      // Nothing else that would stop an ADD: what is wrong is told once.
-      const others = findings.filter(({ rule, severity }) => rule !== one.rule && severity === "error")
-      expect(others).toEqual([])
-    },
-  )
 })
 
 const right = {

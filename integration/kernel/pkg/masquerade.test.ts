@@ -7,7 +7,6 @@ import type * as masquerade from "../../../pkg/masquerade/mod.ts"
 import type * as nftables from "../../../pkg/nftables/mod.ts"
 import type * as undo from "../../../pkg/undo/mod.ts"
 import { type ContainerNamespace, chooseIptables, HostNamespace, type IptablesKind, testWith } from "../../lab/mod.ts"
-import { OwnedTable } from "../owned-table.ts"
 import { type Kit, runOnHost } from "./rooms.ts"
 
 let host: HostNamespace
@@ -248,35 +247,3 @@ for (const { kind, save, save6 } of kinds) {
     },
   )
 }
-
-testWith(
-  ["nf_tables"],
-  "DEL and GC go on with the rules of iptables where another process owns the table of nftables, and say what is left",
-  async () => {
-    for (const verb of ["remove", "gc"] as const) {
-      await onHost("nf_tables", ({ Masquerade, PacketFilter, Undo, parseCidr }) => {
-        using filter = PacketFilter.find()
-        const address = parseCidr("10.1.0.2/16")
-        const owner = { network: "lab", containerId: "c1", ifName: "eth0" }
-        for (const backend of ["nftables", "iptables"] as const)
-          if (address) new Masquerade(filter).add({ owner, addresses: [address] }, backend, new Undo(() => {}))
-      })
-      expect((await saved("iptables-nft-save")).length).toBeGreaterThan(0)
-      await using _ = await OwnedTable.take(host, "ip cni_masquerade")
-      const said = await onHost(
-        undefined,
-        ({ Masquerade, PacketFilter, NamespaceFile, verb }: Room & { verb: string }) => {
-          using filter = PacketFilter.find()
-          const masquerade = new Masquerade(filter)
-          if (verb === "gc") masquerade.gc("lab", [])
-          else masquerade.remove({ network: "lab", containerId: "c1", ifName: "eth0" }, NamespaceFile.open(""))
-        },
-        { verb },
-      )
-      const what = verb === "gc" ? 'the stale masquerade of network "lab"' : "the masquerade of lab/c1/eth0"
-      expect(said as unknown).toMatchObject({ code: 999, message: `Cannot remove ${what} by nftables` })
-      expect(await saved("iptables-nft-save")).toEqual([])
-      expect(await ruleset()).toContain('10.1.0.2 comment "lab/c1/eth0"')
-    }
-  },
-)

@@ -15,16 +15,7 @@ import {
 import { Netns } from "../../../pkg/netns/mod.ts"
 import * as nftables from "../../../pkg/nftables/mod.ts"
 import { AF_INET, AF_INET6, type Cidr, type Owner, parseCidr } from "../../../pkg/types/mod.ts"
-import {
-  askEcho,
-  connect,
-  EchoPeer,
-  expectUnchanged,
-  HostNamespace,
-  type Namespace,
-  takeSnapshot,
-  testWith,
-} from "../../lab/mod.ts"
+import { HostNamespace, type Namespace, testWith } from "../../lab/mod.ts"
 
 /** The packet filter of a namespace: a socket stays where it was opened. */
 function netfilterOf({ path }: Namespace) {
@@ -90,44 +81,6 @@ table ip6 cni_masquerade {
 `)
 })
 
-testWith(["nf_tables"], "DEL leaves nothing, and what belongs to others stays as it was", async () => {
-  await using host = await HostNamespace.create()
-  using netfilter = netfilterOf(host)
-  await nft(host, "table inet theirs { set s { type ipv4_addr; elements = { 10.22.0.2 } }; chain c { counter; }; }")
-  const before = await takeSnapshot(host)
-  for (const id of ["c1", "c2"]) {
-    addMasquerade(netfilter, owner(id), [cidr(`10.22.0.${id[1]}/16`), cidr(`fd00:22::${id[1]}/64`)])
-  }
-  const both = await takeSnapshot(host)
-  addMasquerade(netfilter, owner("c2"), [cidr("10.22.0.2/16"), cidr("fd00:22::2/64")])
-  expectUnchanged(both, await takeSnapshot(host))
-
-  deleteMasquerade(netfilter, owner("c1"))
-  checkMasquerade(netfilter, owner("c2"), [cidr("10.22.0.2/16"), cidr("fd00:22::2/64")])
-  expect(await listing(host)).not.toContain("c1")
-  deleteMasquerade(netfilter, owner("c2"))
-  expectUnchanged(before, await takeSnapshot(host))
-  deleteMasquerade(netfilter, owner("c2"))
-  expectUnchanged(before, await takeSnapshot(host))
-})
-
-testWith(["nf_tables"], "GC takes what is gone from its network, and nothing from others", async () => {
-  await using host = await HostNamespace.create()
-  using netfilter = netfilterOf(host)
-  addMasquerade(netfilter, owner("gone"), [cidr("10.22.0.2/16"), cidr("fd00:22::2/64")])
-  addMasquerade(netfilter, owner("kept"), [cidr("10.22.0.3/16")])
-  addMasquerade(netfilter, owner("gone", "net-2"), [cidr("10.23.0.2/16")])
-  gcMasquerade(netfilter, "net", [owner("kept")])
-  const after = await listing(host)
-  expect(after).not.toContain("ip6")
-  expect(Array.from(after.matchAll(/"net.*?"/g), String).sort()).toEqual(
-    ["net-2/gone/eth0", "net-2/gone/eth0", "net/kept/eth0", "net/kept/eth0"].map((comment) => `"${comment}"`),
-  )
-  gcMasquerade(netfilter, "net", [])
-  gcMasquerade(netfilter, "net-2", [])
-  expect(await listing(host)).toBe("")
-})
-
 testWith(
   ["nf_tables"],
   "an address whose last holder was never deleted belongs to the one who has it now",
@@ -161,17 +114,6 @@ testWith(["nf_tables"], "a rule that was flushed is missed by CHECK and made by 
   addMasquerade(netfilter, owner("c2"), [cidr("10.22.0.3/16")])
   checkMasquerade(netfilter, owner("c1"), [cidr("10.22.0.2/16")])
   expect(count(await listing(host), "masquerade comment")).toBe(1)
-})
-
-testWith(["nf_tables"], "a foreign rule in our chain goes with the next ADD", async () => {
-  await using host = await HostNamespace.create()
-  using netfilter = netfilterOf(host)
-  addMasquerade(netfilter, owner("c1"), [cidr("10.22.0.2/16")])
-  const before = await listing(host)
-  await nft(host, "insert rule ip cni_masquerade postrouting counter accept")
-  expect(() => checkMasquerade(netfilter, owner("c1"), [cidr("10.22.0.2/16")])).toThrow("found rules with the comments")
-  addMasquerade(netfilter, owner("c1"), [cidr("10.22.0.2/16")])
-  expect(await listing(host)).toBe(before)
 })
 
 testWith(["nf_tables"], "each prefix length has a set and a rule, from /0 to a single address", async () => {
@@ -332,61 +274,6 @@ testWith(
     expect(count(await listing(host), 'comment "net/c')).toBe(2)
   },
 )
-
-testWith(
-  ["nf_tables"],
-  "beyond the container's network its traffic has the host's address, within it its own",
-  async () => {
-    await using host = await HostNamespace.create()
-    const pod = await host.addContainer()
-    await connect(
-      { namespace: host, link: "pod0", addresses: ["10.22.0.1/24", "fd00:22::1/64"] },
-      { namespace: pod, link: "eth0", addresses: ["10.22.0.2/24", "fd00:22::2/64"] },
-    )
-    for (const gateway of ["10.22.0.1", "fd00:22::1"]) await pod.exec("ip", ["route", "add", "default", "via", gateway])
-    for (const sysctl of ["net.ipv4.ip_forward", "net.ipv6.conf.all.forwarding"]) {
-      await host.exec("sysctl", ["-qw", `${sysctl}=1`])
-    }
-    using netfilter = netfilterOf(host)
-    addMasquerade(netfilter, owner("c1"), [cidr("10.22.0.2/16"), cidr("fd00:22::2/48")])
-
-    for (const { link, ours, theirs, seen } of [
-      { link: "in4", ours: "10.22.9.1", theirs: "10.22.9.9/24", seen: "10.22.0.2" },
-      { link: "out4", ours: "203.0.113.1", theirs: "203.0.113.9/24", seen: "203.0.113.1" },
-      { link: "in6", ours: "fd00:22:0:9::1", theirs: "fd00:22:0:9::9/64", seen: "fd00:22::2" },
-      { link: "out6", ours: "2001:db8:113::1", theirs: "2001:db8:113::9/64", seen: "2001:db8:113::1" },
-    ]) {
-      const peer = await host.addContainer()
-      const prefix = theirs.split("/")[1]
-      await connect(
-        { namespace: host, link, addresses: [`${ours}/${prefix}`] },
-        { namespace: peer, link: "eth0", addresses: [theirs] },
-      )
-      await peer.exec("ip", ["route", "add", "default", "via", ours])
-      await using echo = await EchoPeer.start(peer)
-      const question = { address: theirs.split("/")[0] ?? "", port: echo.port }
-      const { from } = await askEcho(pod, { ...question, transport: "udp" })
-      expect(from.address.replace("::ffff:", "")).toBe(seen)
-    }
-  },
-)
-
-testWith(["nf_tables"], "the Go suite's rules for an attachment are removed, and its others stay", async () => {
-  await using host = await HostNamespace.create()
-  using netfilter = netfilterOf(host)
-  const rule = (ip: string, comment: string) =>
-    `ip saddr ${ip} ip daddr != 10.22.0.0/16 masquerade comment "${comment}"`
-  const one = "6fd94d501e58f0aa-287fc69eff0574a2, net: unit-test, if: eth0, id: one"
-  const other = "82783ef24bdc7036-acb19d111858e348, net: alternate, if: net1, id: three"
-  const rules = [rule("10.22.0.2", one), rule("10.22.0.3", other), rule("10.22.0.4", one)]
-  await nft(host, `table inet cni_plugins_masquerade { chain masq_checks { ${rules.join("; ")}; }; }`)
-  deleteUpstreamMasquerade(netfilter, { network: "unit-test", ifName: "eth0", containerId: "one" })
-  const left = await listing(host)
-  expect(count(left, "masquerade comment")).toBe(1)
-  expect(left).toContain("10.22.0.3")
-  deleteUpstreamMasquerade(netfilter, { network: "unit-test", ifName: "eth0", containerId: "one" })
-  expect(await listing(host)).toBe(left)
-})
 
 testWith(["nf_tables"], "what a transaction prints is what it does", async () => {
   const { add, dataTypes, fields, remove } = nftables
