@@ -27,13 +27,20 @@ export interface Target {
 
 type Bounds = readonly [must: number, goal?: number]
 
-function target(what: string, ours: Cell, other: Cell, [must, goal]: Bounds, figure: Figure = "median"): Target {
-  return { what, figure, ours, other, must, ...(goal === undefined ? {} : { goal }) }
+/** Two contenders of a row. */
+interface Pair {
+  readonly row: string
+  readonly ours: string
+  readonly other: string
+}
+
+function target(what: string, { row, ours, other }: Pair, [must, goal]: Bounds, figure: Figure = "median"): Target {
+  return { what, figure, ours: [row, ours], other: [row, other], must, ...(goal === undefined ? {} : { goal }) }
 }
 
 /** Compares both suites in one row, with the node's other work. */
 function toGo(what: string, row: string, bounds: Bounds, figure: Figure = "median"): Target {
-  return target(what, [row, "ours"], [row, "Go"], bounds, figure)
+  return target(what, { row, ours: "ours", other: "Go" }, bounds, figure)
 }
 
 const burst = `${containers} containers, ${Math.max(...atATime)} at a time`
@@ -82,7 +89,7 @@ const busyDisk = hostLocal.flatMap(([what, row]) =>
 
 /** Compares the cost with few and with many. */
 function ofMany(what: string, row: string, many: string, few: string): Target {
-  return target(what, [row, many], [row, few], [1.3])
+  return target(what, { row, ours: many, other: few }, [1.3])
 }
 
 const inLargeNodes = (["ADD", "DEL"] as const).flatMap((verb) => [
@@ -110,13 +117,12 @@ const inLargeNodes = (["ADD", "DEL"] as const).flatMap((verb) => [
 const asGo: Bounds = [1.02, 1]
 const dataPath: readonly Target[] = [
   ...mappings.map((count) => {
-    const [ours, go] = [besideMappings("ours", count), besideMappings("Go", count)]
-    return target(`${publishedRow}, ${count} mappings`, [publishedRow, ours], [publishedRow, go], asGo, "cpuMs")
+    const pair = { row: publishedRow, ours: besideMappings("ours", count), other: besideMappings("Go", count) }
+    return target(`${publishedRow}, ${count} mappings`, pair, asGo, "cpuMs")
   }),
   target(
     `${publishedRow}, 4,000 mappings to ours at 20`,
-    [publishedRow, besideMappings("ours", 4_000)],
-    [publishedRow, besideMappings("ours", 20)],
+    { row: publishedRow, ours: besideMappings("ours", 4_000), other: besideMappings("ours", 20) },
     [1.05],
     "cpuMs",
   ),
@@ -133,8 +139,7 @@ export const targets: readonly Target[] = [
   ...chainOfOne.map((idle) => underLoad(idle, "disk")),
   target(
     "chain ADD to kernel floor + three empty processes, CPU time",
-    [chainAdd, "ours"],
-    [chainAdd, floorName],
+    { row: chainAdd, ours: "ours", other: floorName },
     [2.3, 1.8],
     "cpuMs",
   ),
@@ -142,8 +147,7 @@ export const targets: readonly Target[] = [
   toGo("dhcp ADD, a lease of dnsmasq", "dhcp ADD", [1.2, 0.8]),
   target(
     "host-local ADD with the agent's file to ADD with a range in the configuration",
-    [nodeRangesAdd, fromFile],
-    [nodeRangesAdd, fromConfiguration],
+    { row: nodeRangesAdd, ours: fromFile, other: fromConfiguration },
     [1.02],
   ),
   ...inLargeNodes,

@@ -54,7 +54,7 @@ export async function runTool(tool: Tool, args: readonly string[], terminal: Ter
   }
   const [name, ...rest] = nameFirst(tool, args)
   const command = find(tool, name)
-  if (command !== undefined) return runCommand(tool.name, name, command, rest, terminal)
+  if (command !== undefined) return runCommand({ tool: tool.name, name, command }, rest, terminal)
   const asksForHelp = name === "" || name === "help" || isHelpFlag(name)
   return explain(tool, asksForHelp ? rest.filter((word) => !isHelpFlag(word)) : args, terminal)
 }
@@ -105,9 +105,7 @@ function find({ commands }: Tool, name: string): Command | undefined {
 }
 
 async function runCommand(
-  tool: string,
-  name: string,
-  command: Command,
+  { tool, name, command }: { tool: string; name: string; command: Command },
   words: string[],
   terminal: Terminal,
 ): Promise<number> {

@@ -64,10 +64,7 @@ const fixedFlags = [
 /** Links an executable with fixed addresses, with the image in a file or without one. */
 async function linkFixed(
   shop: Workshop,
-  name: string,
-  positions: string,
-  image?: string,
-  plugin?: string,
+  { name, positions, image, plugin }: { name: string; positions: string; image?: string; plugin?: string | undefined },
 ): Promise<string> {
   const objects = await shop.host("host/main.c", "host/door.c", shop.flavour.memory, "host/snapshot.c", "host/maker.c")
   const data = [shop.blobs(".blobs", { positions }), shop.image(image), shop.note(plugin)]
@@ -80,9 +77,11 @@ async function linkFixed(
  */
 async function linkSnapshot(shop: Workshop, { bytecode, positions }: Compiled, program?: string): Promise<string> {
   writeFileSync(shop.at("nothing"), "")
-  const maker = await shop.once("maker", () => linkFixed(shop.room("maker"), "maker", shop.at("nothing")))
+  const maker = await shop.once("maker", () =>
+    linkFixed(shop.room("maker"), { name: "maker", positions: shop.at("nothing") }),
+  )
   writeFileSync(shop.at("heap"), await run([...shop.flavour.target.emulator, maker, bytecode]))
-  const linked = await linkFixed(shop, "from-snapshot", positions, shop.at("heap"), program)
+  const linked = await linkFixed(shop, { name: "from-snapshot", positions, image: shop.at("heap"), plugin: program })
   requireSameSections(maker, linked)
   return linked
 }

@@ -28,15 +28,16 @@ export function parseKubeconfig(text: string, path: string): Connection {
   if (!isJsonObject(config)) throw refuse(path, "it is not an object")
   const current = textOf(config, "current-context", path)
   if (!current) throw refuse(path, 'it has no "current-context"')
-  const context = named(config, "contexts", "context", current, path)
-  const cluster = named(config, "clusters", "cluster", textOf(context, "cluster", path), path)
-  const user = named(config, "users", "user", textOf(context, "user", path), path)
+  const context = named(config, "context", current, path)
+  const cluster = named(config, "cluster", textOf(context, "cluster", path), path)
+  const user = named(config, "user", textOf(context, "user", path), path)
   return connectionOf(cluster, user, path)
 }
 
 /** Returns the element with a name from a list such as `users: [{name, user}]`. */
-function named(config: JsonObject, list: string, key: string, name: string, path: string): JsonObject {
-  const entries = Array.isArray(config[list]) ? config[list] : []
+function named(config: JsonObject, key: string, name: string, path: string): JsonObject {
+  const list = config[`${key}s`]
+  const entries = Array.isArray(list) ? list : []
   const entry = entries.find((each) => isJsonObject(each) && each.name === name)
   if (!isJsonObject(entry)) throw refuse(path, `it has no ${key} "${name}"`)
   return isJsonObject(entry[key]) ? entry[key] : {}
@@ -63,11 +64,11 @@ function connectionOf(cluster: JsonObject, user: JsonObject, path: string): Conn
   const server = textOf(cluster, "server", path)
   if (!URL.canParse(server) || !/^https?:$/.test(new URL(server).protocol))
     throw refuse(path, `"${server}" is not a URL`)
-  const token = secretOf(user, "token", "tokenFile", path, (text) => text)
+  const token = secretOf(user, { data: "token", file: "tokenFile", decode: (text) => text }, path)
   const secrets = {
-    ca: secretOf(cluster, "certificate-authority-data", "certificate-authority", path),
-    certificate: secretOf(user, "client-certificate-data", "client-certificate", path),
-    key: secretOf(user, "client-key-data", "client-key", path),
+    ca: secretOf(cluster, inBase64("certificate-authority"), path),
+    certificate: secretOf(user, inBase64("client-certificate"), path),
+    key: secretOf(user, inBase64("client-key"), path),
   }
   return {
     server: server.replace(/\/+$/, ""),
@@ -78,14 +79,25 @@ function connectionOf(cluster: JsonObject, user: JsonObject, path: string): Conn
   }
 }
 
-/** Like kubectl: data in the file has precedence over a path. Certificates and keys in the file are in base64. */
-function secretOf(from: JsonObject, data: string, file: string, path: string, decode = fromBase64): Secret | undefined {
+/** The keys of a secret: its data, and the path of its file. */
+interface SecretKeys {
+  readonly data: string
+  readonly file: string
+  decode(text: string): string
+}
+
+const inBase64 = (file: string): SecretKeys => ({
+  data: `${file}-data`,
+  file,
+  decode: (text) => Buffer.from(text, "base64").toString(),
+})
+
+/** Like kubectl: data in the file has precedence over a path. */
+function secretOf(from: JsonObject, { data, file, decode }: SecretKeys, path: string): Secret | undefined {
   const [text, name] = [textOf(from, data, path), textOf(from, file, path)]
   if (text) return { read: async () => decode(text) }
   return name ? new SecretFile(resolve(dirname(path), name)) : undefined
 }
-
-const fromBase64 = (text: string) => Buffer.from(text, "base64").toString()
 
 function refuse(path: string, reason: string): CniError {
   return new CniError(Code.InvalidNetworkConfig, `Cannot use kubeconfig "${path}": ${reason}`)

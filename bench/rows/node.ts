@@ -24,9 +24,8 @@ export class Node implements AsyncDisposable {
   private constructor(
     host: HostNamespace,
     dataDir: string,
-    suite: Suite,
-    chainOf: ChainOf,
     kept: AsyncDisposableStack,
+    { suite, chainOf }: { suite: Suite; chainOf: ChainOf },
   ) {
     this.host = host
     this.station = kept.use(Station.open(host))
@@ -40,7 +39,7 @@ export class Node implements AsyncDisposable {
     await using stack = new AsyncDisposableStack()
     const host = stack.use(await HostNamespace.create())
     const directory = stack.use(await TemporaryDirectory.create("cni-bench", "/var/tmp"))
-    return new Node(host, directory.path, suite, chainOf, stack.move())
+    return new Node(host, directory.path, stack.move(), { suite, chainOf })
   }
 
   /** Returns the calls that attach a pod: each plugin gets the result of the one before. */

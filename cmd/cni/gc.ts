@@ -74,7 +74,7 @@ Examples:
         json: () => rows.map(rowAsJson),
         text: (screen) => fittedTable(COLUMNS, rows, screen) || "Nothing to keep or delete\n",
       })
-    if (args.words.length > 0) return collect(word(args, 0), listed, args, terminal, show)
+    if (args.words.length > 0) return collect(word(args, 0), { keep: listed, args, terminal, show })
     if (listed.length > 0) throw new UsageError("give NETWORK, or --auto alone for all networks")
     const failures: string[] = []
     const all: JsonObject[] = []
@@ -83,7 +83,7 @@ Examples:
       const note = (rows: string[][]) => all.push(...rows.map((row) => ({ network: name, ...rowAsJson(row) })))
       try {
         if (!isJson) terminal.stdout(`${name}:\n`)
-        await collect(name, listed, args, terminal, isJson ? note : show)
+        await collect(name, { keep: listed, args, terminal, show: isJson ? note : show })
       } catch (error) {
         failures.push(messageOf(error))
       }
@@ -99,14 +99,16 @@ function namesIn(args: Arguments, terminal: Terminal): string[] {
   return [...new Set(names)]
 }
 
+/** A call of the command. */
+interface Collection {
+  keep: readonly string[]
+  args: Arguments
+  terminal: Terminal
+  show: (rows: string[][]) => unknown
+}
+
 /** Deletes everything of one network that is not kept. */
-async function collect(
-  name: string,
-  keep: readonly string[],
-  args: Arguments,
-  terminal: Terminal,
-  show: (rows: string[][]) => unknown,
-): Promise<void> {
+async function collect(name: string, { keep, args, terminal, show }: Collection): Promise<void> {
   const runtime = runtimeOf(args, terminal)
   const network = networkOf(name, args, terminal)
   const listed = keep.length === 0 ? [] : keptOf(network.name, keep, args, terminal)

@@ -111,20 +111,14 @@ interface Parts {
  * that work remains. Returns whether it deleted them.
  */
 export function removeParts({ route, link, filters, ifbs }: Parts, failures: Failures): boolean {
-  if (link && !stopRedirection(route, link, filters, ifbs, failures)) return false
+  if (link && !stopRedirection({ route, link, filters, ifbs }, failures)) return false
   for (const ifb of ifbs)
     failures.attempt(`delete ifb "${ifb.name}"`, () => tolerateMissing(() => deleteLink(route, ifb)))
   return true
 }
 
 /** Removes the redirection from a link. Returns whether nothing is left. */
-function stopRedirection(
-  route: NetlinkSocket,
-  link: Link,
-  filters: readonly Filter[] | undefined,
-  ifbs: readonly Link[],
-  failures: Failures,
-): boolean {
+function stopRedirection({ route, link, filters, ifbs }: Parts & { link: Link }, failures: Failures): boolean {
   let isOver = filters !== undefined
   const step = (verb: string, change: () => void) => {
     const isDone = failures.attempt(`${verb} "${link.name}"`, () => tolerateMissing(change)) ?? false

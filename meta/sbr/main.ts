@@ -38,7 +38,7 @@ function addSourceRouting(call: InsideCall, config: SbrConfig): Answered {
   const link = requireLink(inside, call)
   using undo = new Undo(call.log)
   const { table } = config
-  if (table === undefined) routeBySource(inside, link, addresses, config, undo)
+  if (table === undefined) routeBySource({ inside, link, addresses }, config, undo)
   else for (const { ip } of addresses) addSourceRule(inside, ip, table, undo)
   return call.answer(prevResult, undo)
 }

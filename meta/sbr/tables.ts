@@ -49,9 +49,7 @@ export function deleteRules(inside: NetlinkSocket, rules: readonly Rule[]): void
  * each is in one of the tables by then. Throws `NetlinkError`.
  */
 export function routeBySource(
-  inside: NetlinkSocket,
-  link: Link,
-  addresses: readonly ResultAddress[],
+  { inside, link, addresses }: { inside: NetlinkSocket; link: Link; addresses: readonly ResultAddress[] },
   { gateways, addSourceHints }: SbrConfig,
   undo: Undo,
 ): void {

@@ -118,7 +118,11 @@ function goHome(link: Partial<KernelLink> = {}, { errno = 0, onHost = asIs, besi
     refusal: ({ type }) => (type === RTM_GETLINK && moves === 0 ? ENODEV : 0),
   })
   const go = (kept?: KeptRecord) =>
-    moveHome(host.socket as RouteSocket, inside.socket as RouteSocket, linkOf(eth0), former, kept)
+    moveHome(
+      { host: host.socket as RouteSocket, inside: inside.socket as RouteSocket, link: linkOf(eth0) },
+      former,
+      kept,
+    )
   const asked = () =>
     inside.links.map(({ verb, index, flags, change, netnsFd, ...said }) => ({
       ...said,

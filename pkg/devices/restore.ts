@@ -32,9 +32,7 @@ const NAMES_AT_ONCE = 256
  * device.
  */
 export function moveHome(
-  host: RouteSocket,
-  inside: RouteSocket,
-  link: Link,
+  { host, inside, link }: { host: RouteSocket; inside: RouteSocket; link: Link },
   { name, alias, altNames }: Pick<Former, "name" | "alias" | "altNames">,
   kept?: KeptRecord,
 ): Link {

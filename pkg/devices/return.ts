@@ -59,7 +59,7 @@ export function returnRecorded(host: RouteSocket, kept: KeptRecord, named?: Name
     using inside = namespace.run(() => RouteSocket.open())
     // A device that the kernel moved to the host has the name that its container gave it.
     if (findLink(host, record.former.name)) restoreReturned(host)
-    restoreDevice(host, moveHome(host, inside, link, record.former, kept), kept)
+    restoreDevice(host, moveHome({ host, inside, link }, record.former, kept), kept)
     return true
   }
   if (!isHardware(record.device) && !mayBeHidden(host, record)) new DeviceRecords().remove(owner)

@@ -57,7 +57,7 @@ function giveBackUnrecorded(host: RouteSocket, sandbox: Netns, owner: Owner, pla
   const failures = new Failures()
   failures.attempt(`give back "${ifName}"`, () => {
     const harmless = { name: freeName(host, name), alias: "", altNames: [] }
-    const link = moveHome(host, inside, named, harmless)
+    const link = moveHome({ host, inside, link: named }, harmless)
     refuseAdvertisements(link.name)
   })
   if (failures.mayPass) failures.throwIfAny()

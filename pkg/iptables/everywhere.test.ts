@@ -63,11 +63,9 @@ test("a table is in use where nf_tables has one of its name, or where either fam
 
 const removeBy = (socket: NetlinkSocket | undefined, list: string) =>
   removeEverywhere(
-    socket,
-    "mangle",
+    { socket, table: "mangle", lists: { [AF_INET]: list, [AF_INET6]: list } },
     { chains: ["CNI-a"], parents: ["POSTROUTING"] },
     () => ({ rules: [], chains: [] }),
-    { [AF_INET]: list, [AF_INET6]: list },
   )
 
 test("a kernel that refuses to say what is there is told as the removal that failed", () => {

@@ -44,14 +44,12 @@ export function findEverywhere(socket: NetlinkSocket | undefined, table: TableNa
  * the rules that `plan` got. Continues after a failure, and then throws `CniError`.
  *
  * @example
- * removeEverywhere(socket, "nat", { chains: [name], parents: ["POSTROUTING"] }, (found) => planRemoval(found, owner))
+ * removeEverywhere({ socket, table: "nat" }, { chains: [name], parents: ["POSTROUTING"] }, (found) => planRemoval(found, owner))
  */
 export function removeEverywhere(
-  socket: NetlinkSocket | undefined,
-  table: TableName,
+  { socket, table, lists = LISTS }: { socket: NetlinkSocket | undefined; table: TableName; lists?: Lists },
   search: Search,
   plan: <R extends Rule>(found: Content<R>) => Removal<R>,
-  lists: Lists = LISTS,
 ): void {
   const failures = new Failures()
   failures.attempt(`remove rules from table ${table} of nf_tables`, () => {

@@ -60,10 +60,10 @@ export function findInKernel(
   const found = candidates.filter(isThere)
   if (found.length === 0) return { chains: [], rules: [] }
   const names = found.map((chain) => chain.name)
-  const leading = parents.flatMap((parent) => listKernelRules(socket, family, name, parent, names))
+  const leading = parents.flatMap((parent) => listKernelRules(socket, { family, table: name, chain: parent }, names))
   return {
     chains: names,
-    rules: [...leading, ...names.flatMap((chain) => listKernelRules(socket, family, name, chain))],
+    rules: [...leading, ...names.flatMap((chain) => listKernelRules(socket, { family, table: name, chain }))],
   }
 }
 
@@ -73,9 +73,7 @@ export function findInKernel(
  */
 export function listKernelRules(
   socket: NetlinkSocket,
-  family: Family,
-  table: TableName,
-  chain: string,
+  { family, table, chain }: { family: Family; table: TableName; chain: string },
   targets?: readonly string[],
 ): KernelRule[] {
   const needles = targets?.map((target) => encodeUtf8(`${target}\0`))

@@ -5,7 +5,7 @@
  * @example
  * const programs = requirePrograms(AF_INET)
  * changeTable(programs, "nat", ({ chains }) => (chains.includes("X") ? [] : [chain.create("X"), rule.append(jump)]))
- * removeEverywhere(socket, "nat", { chains: [chainName("CNI-DN-", owner)], parents: ["CNI-HOSTPORT-DNAT"] }, planRemove)
+ * removeEverywhere({ socket, table: "nat" }, { chains: [chainName("CNI-DN-", owner)], parents: ["CNI-HOSTPORT-DNAT"] }, planRemove)
  */
 export { type Found, findEverywhere, findLegacyTable, isTableInUse, narrow, removeEverywhere } from "./everywhere.ts"
 export { findInKernel, type KernelRule, listKernelRules, type Search } from "./kernel-rules.ts"

@@ -1,6 +1,6 @@
 import { isRegularFile, readlink, stat, unlessErrno } from "../libc/mod.ts"
 import type { NetlinkSocket } from "../netlink/mod.ts"
-import { add, dryRun } from "../nftables/mod.ts"
+import { add, dryRun, NF_IP_PRI_NAT_SRC } from "../nftables/mod.ts"
 import { AF_INET, AF_INET6, CniError, Code, type Family } from "../types/mod.ts"
 
 /** The directories that distributions use; a plugin ignores the caller's PATH. */
@@ -109,7 +109,7 @@ function linkTarget(path: string): string | undefined {
 export function chooseVariant(socket: NetlinkSocket | undefined): Variant {
   if (!socket) return "legacy"
   const table = { family: "ip", name: "cni_probe" } as const
-  const base = { type: "nat", hook: "postrouting", priority: 100, policy: "accept" } as const
+  const base = { type: "nat", hook: "postrouting", priority: NF_IP_PRI_NAT_SRC, policy: "accept" } as const
   const plan = () => [add.table(table), add.chain({ table, name: "postrouting", base })]
   return dryRun(socket, table, plan) ? "default" : "legacy"
 }

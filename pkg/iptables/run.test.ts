@@ -95,7 +95,7 @@ const input = `*nat
 -A X -m mark --mark 0x1 -j MASQUERADE
 COMMIT
 `
-const textOf = (stderr: string) => String(refusal("Cannot change table nat", "nat", stderr, input))
+const textOf = (stderr: string) => String(refusal("Cannot change table nat", { table: "nat", stderr, input }))
 
 // What the programs of iptables 1.8.9 print.
 test.each([

@@ -24,7 +24,7 @@ type Limits = Pick<Required<Spawn>, "timeoutMs" | "outputLimit">
  */
 export function readTable(programs: Programs, table: TableName, limits = LIMITS): Content {
   const { exitCode, stdout, stderr } = run(programs.save, ["-t", table], undefined, limits)
-  if (exitCode !== 0) throw refusal(`Cannot read table ${table} by ${programs.save}`, table, stderr)
+  if (exitCode !== 0) throw refusal(`Cannot read table ${table} by ${programs.save}`, { table, stderr })
   return parseSave(stdout, table)
 }
 
@@ -39,7 +39,7 @@ export function restoreTable(programs: Programs, table: TableName, changes: read
   const { exitCode, stderr } = run(programs.restore, options, encodeUtf8(input))
   if (exitCode === 0) return
   const code = exitCode === EXIT_LOCKED ? Code.TryAgainLater : Code.Internal
-  throw refusal(`Cannot change table ${table} by ${programs.restore}`, table, stderr, input, code)
+  throw refusal(`Cannot change table ${table} by ${programs.restore}`, { table, stderr, input, code })
 }
 
 /**
@@ -84,18 +84,19 @@ export function run(path: string, args: readonly string[], stdin: Uint8Array | u
   return { exitCode, stdout: decodeUtf8(stdout), stderr: decodeUtf8(stderr) }
 }
 
+interface FailedProgram {
+  table: TableName
+  stderr: string
+  input?: string
+  code?: number
+}
+
 /**
  * Returns the error for a failed program: what could not be done, the refused line of the input, and the program's own
  * words; the details name the kernel features that the line needs. The line number comes from the program's words,
  * which are used only for the message.
  */
-export function refusal(
-  what: string,
-  table: TableName,
-  stderr: string,
-  input = "",
-  code: number = Code.Internal,
-): CniError {
+export function refusal(what: string, { table, stderr, input = "", code = Code.Internal }: FailedProgram): CniError {
   const line = input.split("\n")[Number(/\bline:? (\d+)/.exec(stderr)?.[1]) - 1]
   const place = line === undefined ? "" : `: "${line}" was refused`
   const reason = essence(stderr)

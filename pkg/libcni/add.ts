@@ -65,7 +65,10 @@ async function runChain(runtime: Runtime, network: Network, attachment: Attachme
       prevResult: result,
     })
     try {
-      result = chainResult(await callPlugin(runtime, "ADD", plugin.type, request, attachment), network.cniVersion)
+      result = chainResult(
+        await callPlugin(runtime, { operation: "ADD", type: plugin.type, request, parameters: attachment }),
+        network.cniVersion,
+      )
     } catch (error) {
       throw failedPlugin(plugin, "add", error)
     }

@@ -65,7 +65,7 @@ export async function checkEachPlugin(
         prevResult,
       })
       try {
-        await callPlugin(guarded, "CHECK", plugin.type, request, added.attachment)
+        await callPlugin(guarded, { operation: "CHECK", type: plugin.type, request, parameters: added.attachment })
         answers.push({ type: plugin.type, error: undefined })
       } catch (error) {
         throwIfStopped(guarded.signal)
@@ -84,7 +84,7 @@ async function askPlugins(runtime: Runtime, { network, attachment }: Attached, c
   const prevResult = requiredResult({ network, attachment }, cached)
   for (const plugin of network.plugins) {
     const request = deriveRequest(network, plugin, { capabilityArgs: attachment.capabilityArgs, prevResult })
-    await callPlugin(runtime, "CHECK", plugin.type, request, attachment)
+    await callPlugin(runtime, { operation: "CHECK", type: plugin.type, request, parameters: attachment })
   }
 }
 

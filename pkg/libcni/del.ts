@@ -62,7 +62,7 @@ export async function deleteWith(
   for (const plugin of network.plugins.toReversed()) {
     try {
       const request = deriveRequest(network, plugin, { capabilityArgs: attachment.capabilityArgs, prevResult })
-      await callPlugin(runtime, "DEL", plugin.type, request, attachment)
+      await callPlugin(runtime, { operation: "DEL", type: plugin.type, request, parameters: attachment })
     } catch (error) {
       errors.push(failedPlugin(plugin, "delete", error))
     }

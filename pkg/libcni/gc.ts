@@ -46,7 +46,7 @@ export async function gcNetwork(caller: Runtime, network: Network, validSet: Val
     for (const plugin of atLeast(network.cniVersion, "1.1.0") ? network.plugins : []) {
       const request = deriveRequest(network, plugin, { validAttachments: valid })
       await attempt(
-        () => callPlugin(runtime, "GC", plugin.type, request),
+        () => callPlugin(runtime, { operation: "GC", type: plugin.type, request }),
         (error) => failedPlugin(plugin, "gc", error),
       )
     }

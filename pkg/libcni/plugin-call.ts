@@ -11,6 +11,14 @@ export type Operation = "ADD" | "CHECK" | "DEL" | "GC" | "STATUS" | "VERSION"
 /** The values of the `CNI_*` variables; absent ones are "", except `CNI_PATH`, which is the runtime's. */
 export type CallParameters = Partial<Pick<Attachment, "containerId" | "netns" | "ifName" | "args"> & { path: string }>
 
+/** A call of a plugin. */
+interface PluginCall {
+  readonly operation: Operation
+  readonly type: string
+  readonly request: JsonObject
+  readonly parameters?: CallParameters
+}
+
 /**
  * Runs one plugin for one operation and returns its stdout. Its stderr goes to the runtime's when it has ended, unless
  * the error quotes it. Throws the plugin's own error, code 0 if it died without printing one, or the error of
@@ -18,10 +26,7 @@ export type CallParameters = Partial<Pick<Attachment, "containerId" | "netns" | 
  */
 export async function callPlugin(
   runtime: Runtime,
-  operation: Operation,
-  type: string,
-  request: JsonObject,
-  parameters: CallParameters = {},
+  { operation, type, request, parameters = {} }: PluginCall,
 ): Promise<string> {
   const said: Uint8Array[] = []
   let isQuoted = false

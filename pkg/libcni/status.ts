@@ -14,7 +14,7 @@ export async function statusNetwork(runtime: Runtime, network: Network): Promise
   requireNetwork(network)
   if (!atLeast(network.cniVersion, "1.1.0")) return
   for (const plugin of network.plugins) {
-    await callPlugin(runtime, "STATUS", plugin.type, deriveRequest(network, plugin, {}))
+    await callPlugin(runtime, { operation: "STATUS", type: plugin.type, request: deriveRequest(network, plugin, {}) })
   }
 }
 
@@ -26,7 +26,12 @@ export async function pluginVersions(runtime: Runtime, type: string): Promise<st
   requireRuntime(runtime)
   const dummy = { netns: "dummy", ifName: "dummy", path: "dummy" } // very old plugins insist on them
   try {
-    const answer = await callPlugin(runtime, "VERSION", type, { cniVersion: newestVersion }, dummy)
+    const answer = await callPlugin(runtime, {
+      operation: "VERSION",
+      type,
+      request: { cniVersion: newestVersion },
+      parameters: dummy,
+    })
     return readVersions(answer, `plugin "${type}"`)
   } catch (error) {
     if (isCniError(error) && error.toString() === "unknown CNI_COMMAND: VERSION") return ["0.1.0"]

@@ -99,7 +99,7 @@ export class IptablesMasquerade
     const [mark, comment] = [ownerComment(owner), containerComment(owner)]
     const isOwnerStale = (found: string) => found === mark
     const isAddressStale = (source: string) => !isInUse(source)
-    removeEverywhere(this.socket, TABLE, masqueradeSearch(owner), (found) => {
+    removeEverywhere({ socket: this.socket, table: TABLE }, masqueradeSearch(owner), (found) => {
       const [chain = ""] = found.chains
       return planRemove(found, { chain, comment, isOwnerStale, isAddressStale })
     })
@@ -107,7 +107,7 @@ export class IptablesMasquerade
 
   gc(network: string, valid: readonly Owner[]): void {
     const search = { chains: ANY_CHAIN, parents: [PARENT] }
-    removeEverywhere(this.socket, TABLE, search, (found) => planGc(found, network, valid))
+    removeEverywhere({ socket: this.socket, table: TABLE }, search, (found) => planGc(found, network, valid))
   }
 }
 

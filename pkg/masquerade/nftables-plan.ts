@@ -183,7 +183,7 @@ export function planRemoval(
   const queues = new KeyQueues(socket)
   if (!queues.has(containers)) return []
   const isSought = ({ comment }: Element) => comment !== undefined && isStale(comment)
-  const { found, others } = findQueues(socket, queues, [containers], isSought, needles)
+  const { found, others } = findQueues({ socket, queues, sets: [containers] }, isSought, needles)
   if (others === 0) return [remove.table(table)]
   if (found.length === 0) return []
   const ips = found.flatMap(({ key }) => key.slice(0, 1))

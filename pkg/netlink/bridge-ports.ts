@@ -51,25 +51,20 @@ const portPayload = payloadOf(linkHeader, attrs({ vlans: [26, vlanList], extMask
  * CONFIG_BRIDGE_VLAN_FILTERING.
  */
 export function addPortVlans(route: NetlinkSocket, port: NamedLink, vlans: readonly VlanRange[]) {
-  change(route, RTM_SETLINK, port, vlans, "add")
+  change(route, RTM_SETLINK, port, vlans)
 }
 
 /**
  * Removes a port from VLANs, like `bridge vlan del dev PORT vid 1`. A VLAN that the port does not have is not an error.
  */
 export function deletePortVlans(route: NetlinkSocket, port: NamedLink, vlans: readonly VlanRange[]) {
-  change(route, RTM_DELLINK, port, vlans, "delete")
+  change(route, RTM_DELLINK, port, vlans)
 }
 
-function change(
-  route: NetlinkSocket,
-  type: number,
-  { index, name }: NamedLink,
-  vlans: readonly VlanRange[],
-  verb: string,
-): void {
+function change(route: NetlinkSocket, type: number, { index, name }: NamedLink, vlans: readonly VlanRange[]): void {
   if (vlans.length === 0) return
   const payload = portPayload.encode({ family: AF_BRIDGE, index }, { vlans: [...vlans] })
+  const verb = type === RTM_SETLINK ? "add" : "delete"
   route.execute({ type, what: `${verb} VLANs ${describeVlans(vlans)} of port "${name}"`, payload })
 }
 

@@ -171,7 +171,7 @@ const RTM_DELLINKPROP = 109
  * namespace has one of them; the names before it have been added then.
  */
 export function addAltNames(route: NetlinkSocket, link: NamedLink, altNames: string[]): void {
-  changeAltNames(route, link, altNames, RTM_NEWLINKPROP, NLM_F_CREATE | NLM_F_EXCL | NLM_F_APPEND)
+  changeAltNames(route, link, altNames, RTM_NEWLINKPROP)
 }
 
 /**
@@ -179,17 +179,13 @@ export function addAltNames(route: NetlinkSocket, link: NamedLink, altNames: str
  * have one of them.
  */
 export function deleteAltNames(route: NetlinkSocket, link: NamedLink, altNames: string[]): void {
-  changeAltNames(route, link, altNames, RTM_DELLINKPROP, 0)
+  changeAltNames(route, link, altNames, RTM_DELLINKPROP)
 }
 
-function changeAltNames(
-  route: NetlinkSocket,
-  { index, name }: NamedLink,
-  altNames: string[],
-  type: number,
-  flags: number,
-): void {
+function changeAltNames(route: NetlinkSocket, { index, name }: NamedLink, altNames: string[], type: number): void {
   const payload = linkPayload.encode({ index }, { altNames })
-  const what = `${type === RTM_NEWLINKPROP ? "give" : "take"} names ${altNames.join(", ")} of link "${name}"`
+  const isNew = type === RTM_NEWLINKPROP
+  const flags = isNew ? NLM_F_CREATE | NLM_F_EXCL | NLM_F_APPEND : 0
+  const what = `${isNew ? "give" : "take"} names ${altNames.join(", ")} of link "${name}"`
   route.execute({ type, flags, what, payload })
 }

@@ -141,9 +141,7 @@ export class QueueChanges {
  * the bytes of each sought element contain one of them. Throws `NetlinkError`.
  */
 export function findQueues(
-  socket: Pick<Netfilter, "dump">,
-  queues: KeyQueues,
-  sets: readonly SharedSet[],
+  { socket, queues, sets }: { socket: Pick<Netfilter, "dump">; queues: KeyQueues; sets: readonly SharedSet[] },
   isSought: (element: Element) => boolean,
   needles: readonly Uint8Array[] | undefined,
 ): { found: KeyQueue[]; others: number } {

@@ -30,10 +30,8 @@ export interface TablePart {
  * `iptables-save` and one `iptables-restore` per address family, for any number of attachments. Throws `CniError`.
  */
 export function restoreByIptables<Spec>(
-  socket: NetlinkSocket | undefined,
-  table: TableName,
+  { socket, table, isDry }: { socket: NetlinkSocket | undefined; table: TableName; isDry: boolean },
   specs: readonly Spec[],
-  isDry: boolean,
   partsOf: (spec: Spec) => readonly TablePart[],
 ): Restored[] {
   const variant = chooseVariant(socket)
@@ -73,7 +71,7 @@ export abstract class IptablesBackend<Spec> {
   }
 
   restore(specs: readonly Spec[], isDry: boolean): Restored[] {
-    return restoreByIptables(this.socket, this.table, specs, isDry, (spec) => this.partsOf(spec))
+    return restoreByIptables({ socket: this.socket, table: this.table, isDry }, specs, (spec) => this.partsOf(spec))
   }
 }
 

@@ -34,10 +34,13 @@ export const table: Table = {
   comment: "CNI: elements are commented network/containerID/ifname",
 }
 
+/** <linux/netfilter_bridge.h>, the bridge family's "dstnat" */
+const NF_BR_PRI_NAT_DST_BRIDGED = -300
+
 export const chain: Chain = {
   table,
   name: "prerouting",
-  base: { type: "filter", hook: "prerouting", priority: -300, policy: "accept" },
+  base: { type: "filter", hook: "prerouting", priority: NF_BR_PRI_NAT_DST_BRIDGED, policy: "accept" },
 }
 
 /** The checked ports. Other ports of a bridge may send from any MAC. */

@@ -26,7 +26,7 @@ export async function askServer(netns: Netns, ip: Uint8Array, name: string, pati
     const isOurs = answer.length >= 12 && answer[0] === id[0] && answer[1] === id[1]
     return isOurs && ((answer[2] ?? 0) & RESPONSE) !== 0 ? { code: (answer[3] ?? 0) & 0xf } : undefined
   }
-  const answer = await askUdp(netns, { ip, port: PORT }, dnsQuestion(id, name), read, patience)
+  const answer = await askUdp(netns, { ip, port: PORT }, { question: dnsQuestion(id, name), read }, patience)
   if (typeof answer === "string") return answer
   return name === "." || answer.code === 0
     ? undefined

@@ -140,8 +140,7 @@ export async function connectTcp(netns: Netns, to: Place, patience: Patience, se
 export async function askUdp<T extends object>(
   netns: Netns,
   to: Place,
-  question: Uint8Array,
-  read: (answer: Uint8Array) => T | undefined,
+  { question, read }: { question: Uint8Array; read: (answer: Uint8Array) => T | undefined },
   patience: Patience,
 ): Promise<T | string> {
   using socket = openSocket(netns, familyOf(to.ip), SOCK_DGRAM)

@@ -76,8 +76,8 @@ function hostFault({ one }: Examined, address: Address, out: NodeLink, patient: 
     const cidr = parseCidr(dst)
     return dev === undefined && gateway === undefined && cidr && contains(cidr, address.ip)
   })
-  const isBridge = out.kind === "bridge" || out.kind === "vlan"
-  const to = isBridge ? formatCidr({ ip: networkOf(address), prefix: address.prefix }) : ip
+  const isShared = out.kind === "bridge" || out.kind === "vlan"
+  const to = isShared ? formatCidr({ ip: networkOf(address), prefix: address.prefix }) : ip
   const why = "nothing that the host sends or forwards reaches the container"
   if (typeof answer === "string" && closed !== undefined)
     return [
@@ -99,7 +99,7 @@ function hostFault({ one }: Examined, address: Address, out: NodeLink, patient: 
       what: `the host has no route to ${to} by "${out.name}", where ${nameOf(one)} is${instead(answer, patient)}`,
       ofMany: (count) => `the host has no route to ${to} by "${out.name}", where ${count} containers are`,
       why,
-      remedy: isBridge ? connectedRoute(address, to, out) : pointRoute(ip, isV6, out),
+      remedy: isShared ? connectedRoute(address, to, out) : pointRoute(ip, isV6, out),
       consequenceOf: ["route-overlap", "gateway-missing", "link-down", "host-main-table"],
     },
   ]

@@ -79,7 +79,7 @@ export class LinkWatch implements Disposable {
     using route = RouteSocket.open()
     this.#links.clear()
     listLinks(route, ({ index, kind, flags, mac, attributes: { master } }) => {
-      if (isOfInterest(kind)) this.#links.set(index, knownOf(kind, flags, master, mac, 0))
+      if (isOfInterest(kind)) this.#links.set(index, knownOf({ kind, flags, master, mac, since: 0 }))
       return false
     })
   }
@@ -141,7 +141,8 @@ export class LinkWatch implements Disposable {
     }
     const kind = attributes.linkInfo?.kind ?? ""
     if (!known && !isOfInterest(kind)) return false
-    const now = knownOf(kind, header.flags, attributes.master, attributes.mac ?? "", known?.since ?? monotonicMs())
+    const { master, mac = "" } = attributes
+    const now = knownOf({ kind, flags: header.flags, master, mac, since: known?.since ?? monotonicMs() })
     this.#links.set(header.index, now)
     if (!known) return false
     if (known.isUp && !now.isUp) this.#shake(header.index)
@@ -165,6 +166,8 @@ function isOfInterest(kind: string): boolean {
   return kind === "bridge" || kind === "veth" || kind === "ifb" || kind === "vlan"
 }
 
-function knownOf(kind: string, flags: number, master: number | undefined, mac: string, since: number): Known {
-  return { isBridge: kind === "bridge", isUp: (flags & IFF_UP) !== 0, master: master ?? 0, mac, since }
+type Seen = Pick<Known, "mac" | "since"> & { kind: string; flags: number; master: number | undefined }
+
+function knownOf({ kind, flags, master = 0, mac, since }: Seen): Known {
+  return { isBridge: kind === "bridge", isUp: (flags & IFF_UP) !== 0, master, mac, since }
 }

@@ -1,20 +1,20 @@
 import { describe, expect, test } from "bun:test"
 import { fromHex } from "./bytes.ts"
-import { leaseOf } from "./lease4.ts"
+import { type Circumstances, leaseOf } from "./lease4.ts"
 import * as captured from "./testing/captured.ts"
 import { messageOf, serverMac } from "./testing/link.ts"
 
 const moment = { now: 5000, random: () => 0 }
 
 describe("a lease", () => {
-  const leaseWith = (options: Record<number, string>, before?: Parameters<typeof leaseOf>[4], asked = [3, 1, 121]) => {
+  const leaseWith = (options: Record<number, string>, before?: Circumstances["before"], asked = [3, 1, 121]) => {
     const message = messageOf(captured.ack)
     const changed = new Map(message.options)
     for (const [code, value] of Object.entries(options)) {
       if (value === "") changed.delete(Number(code))
       else changed.set(Number(code), fromHex(value))
     }
-    return leaseOf({ ...message, options: changed }, serverMac, moment, asked, before)
+    return leaseOf({ ...message, options: changed }, { serverMac, moment, asked, before })
   }
 
   test("is for an hour, half and seven eighths of it, when the server does not say", () => {
@@ -75,7 +75,7 @@ describe("a lease", () => {
   })
 
   test("is renewed a little sooner by chance", () => {
-    const late = leaseOf(messageOf(captured.ack), serverMac, { now: 5000, random: () => 0.999 }, [3])
+    const late = leaseOf(messageOf(captured.ack), { serverMac, moment: { now: 5000, random: () => 0.999 }, asked: [3] })
     expect(late).toMatchObject({ renewAt: 63_127, rebindAt: 106_722, expiresAt: 125_000 })
   })
 
@@ -89,7 +89,7 @@ describe("a lease", () => {
   })
 
   test.each(["0.0.0.0", "127.0.0.1", "224.0.0.1", "255.255.255.255"])("is not of %s", (yourAddress) => {
-    expect(leaseOf({ ...messageOf(captured.ack), yourAddress }, serverMac, moment, [3])).toBe(
+    expect(leaseOf({ ...messageOf(captured.ack), yourAddress }, { serverMac, moment, asked: [3] })).toBe(
       `${yourAddress} is not an address of a host`,
     )
   })

@@ -20,6 +20,15 @@ interface Given {
   readonly options: Options
 }
 
+/** What a lease is made of besides the message. */
+export interface Circumstances {
+  readonly serverMac: string
+  readonly moment: Moment
+  /** The codes of the options that were requested: a server may send others. */
+  readonly asked: readonly number[]
+  readonly before?: Lease | undefined
+}
+
 /** The lease time of an answer without one, as upstream has it. */
 const defaultSeconds = 3600
 
@@ -32,16 +41,9 @@ const minimalMtu = 68
 
 /**
  * The lease of an OFFER or ACK, or a text that says what is wrong with it. An answer without mask or server has those
- * of `before`, the lease that is renewed. `asked` are the codes of the options that were asked for: a server may send
- * others.
+ * of `before`, the lease that is renewed.
  */
-export function leaseOf(
-  message: Given,
-  serverMac: string,
-  moment: Moment,
-  asked: readonly number[],
-  before?: Lease,
-): Lease | string {
+export function leaseOf(message: Given, { serverMac, moment, asked, before }: Circumstances): Lease | string {
   const { options, yourAddress } = message
   const ip = parseIp(yourAddress) ?? new Uint8Array(4)
   if (!isUsable(ip)) return `${yourAddress} is not an address of a host`

@@ -164,7 +164,8 @@ export function readAnswer4(state: ClientState, frame: Uint8Array, moment: Momen
     return { kind: "nak", seen: `NAK${from}${why === undefined ? "" : `: "${why}"`}` }
   }
   if (message.type !== (phase === "selecting" ? MessageType.Offer : MessageType.Ack)) return undefined
-  const given = leaseOf(message, packet.from.mac, moment, state.config.request, phase === "requesting" ? offer : lease)
+  const before = phase === "requesting" ? offer : lease
+  const given = leaseOf(message, { serverMac: packet.from.mac, moment, asked: state.config.request, before })
   const seen = `${phase === "selecting" ? "OFFER" : "ACK"} of ${message.yourAddress}${from}`
   if (typeof given === "string") return { kind: "ignored", seen: `${seen}, which is ignored: ${given}` }
   return { kind: phase === "selecting" ? "offer" : "ack", lease: given, seen }

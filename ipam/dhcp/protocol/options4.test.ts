@@ -21,7 +21,7 @@ describe("a message", () => {
   })
 
   test("of dnsmasq is a lease", () => {
-    expect(leaseOf(messageOf(captured.ack), serverMac, moment, [3, 121])).toMatchObject({
+    expect(leaseOf(messageOf(captured.ack), { serverMac, moment, asked: [3, 121] })).toMatchObject({
       address: "10.1.2.50/24",
       server: "10.1.2.1",
       serverMac,

@@ -133,7 +133,7 @@ function describe(family: Family): string {
 
 /** Returns upstream's chain in nf_tables with the jump from `FORWARD`. */
 function findWay(socket: NetlinkSocket, family: Family): Content {
-  const list = (chain: string, targets?: string[]) => listKernelRules(socket, family, TABLE, chain, targets)
+  const list = (chain: string, targets?: string[]) => listKernelRules(socket, { family, table: TABLE, chain }, targets)
   return { chains: [], rules: [...list(PARENT, [FORWARD]), ...list(FORWARD)] }
 }
 

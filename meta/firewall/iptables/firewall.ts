@@ -105,7 +105,7 @@ export class IptablesFirewall extends IptablesBackend<FirewallSpec> implements R
   }
 
   #removeAll(isOwnerStale: (owner: string) => boolean, addresses: readonly string[], bridges: readonly string[]): void {
-    removeEverywhere(this.socket, TABLE, firewallSearch, (found) => {
+    removeEverywhere({ socket: this.socket, table: TABLE }, firewallSearch, (found) => {
       return planRemove(found, { isOwnerStale, addresses, bridges })
     })
   }
@@ -127,7 +127,7 @@ export function listAccepted(socket: NetlinkSocket | undefined): string[] {
 export function removeLabels(socket: NetlinkSocket | undefined): boolean {
   const search = { chains: [OWNERS], parents: [] }
   const isThere = findEverywhere(socket, TABLE, search).length > 0
-  if (isThere) removeEverywhere(socket, TABLE, search, (found) => found)
+  if (isThere) removeEverywhere({ socket, table: TABLE }, search, (found) => found)
   return isThere
 }
 

@@ -43,7 +43,7 @@ export function planRemoval(socket: Reader, sought: SoughtAddresses): FirewallRe
   const hinted = findByAddresses(socket, queues, sought)
   const { found, others } = hinted
     ? { found: hinted.found, others: 1 }
-    : findQueues(socket, queues, Object.values(containers), isOurs, needles)
+    : findQueues({ socket, queues, sets: Object.values(containers) }, isOurs, needles)
   const changes = new QueueChanges()
   for (const queue of found) changes.remove(queue, isOurs)
   const elements = found.flatMap((queue) => membersOf(queue).filter(isOurs))

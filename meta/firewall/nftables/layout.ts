@@ -86,16 +86,39 @@ export const rules: readonly Rule[] = [
   { chain: allow, statements: [setMark(ACCEPT_MARK), verdict("accept")], comment: "what filters go by" },
   { chain: forward, statements: [verdict({ goto: admit.name })], comment: "all others" },
   { chain: admit, statements: [verdict({ jump: admin.name })], comment: "the administrator first" },
-  ...admitRules("IPv4", Uint8Array.of(2), containers[AF_INET], fields.ipSource, fields.ipDestination),
-  ...admitRules("IPv6", Uint8Array.of(10), containers[AF_INET6], fields.ip6Source, fields.ip6Destination),
+  ...admitRules("IPv4", {
+    family: AF_INET,
+    set: containers[AF_INET],
+    source: fields.ipSource,
+    destination: fields.ipDestination,
+  }),
+  ...admitRules("IPv6", {
+    family: AF_INET6,
+    set: containers[AF_INET6],
+    source: fields.ip6Source,
+    destination: fields.ip6Destination,
+  }),
   { chain: admit, statements: [clearMark(ACCEPT_MARK)], comment: "the mark of others does not count" },
   { chain: unmark, statements: [clearMark(ACCEPT_MARK)], comment: "no filter is left" },
 ]
 
-function admitRules(version: string, family: Uint8Array, set: NamedSet, source: Field, destination: Field): Rule[] {
+/** The containers' addresses of one family, and where a packet has its own. */
+interface Addresses {
+  readonly family: typeof AF_INET | typeof AF_INET6
+  readonly set: NamedSet
+  readonly source: Field
+  readonly destination: Field
+}
+
+function admitRules(version: string, { family, set, source, destination }: Addresses): Rule[] {
   const rule = (comment: string, of: Field, ...more: Rule["statements"]): Rule => ({
     chain: admit,
-    statements: [match(fields.family, "==", family), matchSet([of], "==", set), ...more, verdict({ goto: allow.name })],
+    statements: [
+      match(fields.family, "==", Uint8Array.of(family)),
+      matchSet([of], "==", set),
+      ...more,
+      verdict({ goto: allow.name }),
+    ],
     comment: `${comment}, ${version}`,
   })
   return [

@@ -104,7 +104,8 @@ export function planAdd(
     changes.claim(queues.find(set, element.key), element, isStale)
   }
   const isOwn = (one: Element) => one.comment === comment
-  for (const queue of findQueues(socket, queues, Object.values(containers), isOwn, [encodeUtf8(comment)]).found) {
+  for (const queue of findQueues({ socket, queues, sets: Object.values(containers) }, isOwn, [encodeUtf8(comment)])
+    .found) {
     if (places.some(({ set, element }) => set === queue.set && String(element.key) === String(queue.key))) continue
     changes.remove(queue, isOwn)
   }

@@ -59,13 +59,15 @@ export function iptablesHostports(filter: Filter | undefined, context: DeleteCon
       const links = new Set(context ? specs.flatMap(({ openedLink }) => openedLink ?? []) : [])
       const open = new Set([...links].filter((link) => context && !isGuarded(context.socket, link)))
       if (context && !isDry) for (const link of open) guardLocalnet(context.socket, link)
-      return restoreByIptables(socket, TABLE, specs, isDry, partsFinder()).map((each, at) =>
+      return restoreByIptables({ socket, table: TABLE, isDry }, specs, partsFinder()).map((each, at) =>
         each === "whole" && open.has(specs[at]?.openedLink ?? "") ? "missing" : each,
       )
     },
     /** Needs no program except for the older tables. The chains that all containers share stay. Throws `CniError`. */
-    remove: (owner) => removeEverywhere(socket, TABLE, containerSearch(owner), (found) => planDelete(found, owner)),
-    gc: (network, valid) => removeEverywhere(socket, TABLE, anySearch, (found) => planGc(found, network, valid)),
+    remove: (owner) =>
+      removeEverywhere({ socket, table: TABLE }, containerSearch(owner), (found) => planDelete(found, owner)),
+    gc: (network, valid) =>
+      removeEverywhere({ socket, table: TABLE }, anySearch, (found) => planGc(found, network, valid)),
   }
 }
 
@@ -89,7 +91,7 @@ function addRules(socket: NetlinkSocket | undefined, spec: PortmapSpec, undo: Un
   })
   const { owner } = spec
   undo.defer("map ports", () =>
-    removeEverywhere(socket, TABLE, containerSearch(owner), (found) => planDelete(found, owner)),
+    removeEverywhere({ socket, table: TABLE }, containerSearch(owner), (found) => planDelete(found, owner)),
   )
   for (const { programs, plan, changes } of families) change(programs, plan, changes)
   return families.flatMap(({ ahead }) => ahead)

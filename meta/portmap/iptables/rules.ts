@@ -76,7 +76,9 @@ export function iptablesRules(spec: PortmapSpec, mapped: MappedAddress): Iptable
     ],
     chain,
     label: { chain, words: comment(labelText(ownerComment(owner), netns)) },
-    content: mapped.mappings.flatMap((mapping) => mappingRules(chain, mapping, mapped.address, spec, setMark)),
+    content: mapped.mappings.flatMap((mapping) =>
+      mappingRules({ chain, setMark, masqAll: spec.masqAll }, mapping, mapped.address),
+    ),
     jumps: jumpsForPorts(chain, owner, mappings, conditions[mapped.family]),
   }
 }
@@ -121,11 +123,9 @@ function markingChains(bit: number): { chain: string; rules: Rule[] }[] {
 }
 
 function mappingRules(
-  chain: string,
+  { chain, setMark, masqAll }: { chain: string; setMark: string | undefined; masqAll: boolean },
   { protocol, hostPort, containerPort, hostIp }: Mapping,
   address: Cidr,
-  { masqAll }: PortmapSpec,
-  setMark: string | undefined,
 ): Rule[] {
   const destination = hostIp ? ["-d", hostCidr(hostIp)] : []
   const rule = (source: readonly string[], ...target: string[]): Rule => ({

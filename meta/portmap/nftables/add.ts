@@ -108,7 +108,7 @@ function planTable(socket: NetlinkSocket, spec: TableSpec): Planned {
   // Other elements of this owner, and of former holders of its address.
   const known = new Set(keys.map(({ set, key }) => printKey(set, key)))
   const elsewhere = (isAlone ? [] : layout.ownedSets)
-    .flatMap((set) => findQueues(socket, queues, [set], (one) => isStale(spec, set, one), needles).found)
+    .flatMap((set) => findQueues({ socket, queues, sets: [set] }, (one) => isStale(spec, set, one), needles).found)
     .filter(({ set, key }) => !known.has(printKey(set, key)))
   const plan = planAdd(spec, [...keys, ...elsewhere], isGone)
   const entry = missingLocalnetEntry(socket, layout, localnetLink)

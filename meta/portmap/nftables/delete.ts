@@ -148,7 +148,7 @@ export function findByComment(socket: NetlinkSocket, { isStale, needles }: Sough
     const layout = tableLayout(family)
     const queues = new KeyQueues(socket)
     if (queues.namesIn(layout.table).length === 0) return []
-    const { found, others } = findQueues(socket, queues, layout.ownedSets, isGoing, needles)
+    const { found, others } = findQueues({ socket, queues, sets: layout.ownedSets }, isGoing, needles)
     const isGuardOnly = !layout.ownedSets.some((set) => queues.has(set))
     const changes = new QueueChanges()
     for (const queue of found) changes.remove(queue, isGoing)
