@@ -209,12 +209,11 @@ function allocateOne(choice: Choice): Reserved {
     wanted.splice(wanted.indexOf(requested), 1)
     return reserveRequested(choice, requested)
   }
-  for (const again of former) {
-    const reserved = rangeOf(set, again) && !isKeptBack(set, again) ? session.reserve(again, lease) : undefined
+  for (const address of former) {
+    const reserved = rangeOf(set, address) && !isKeptBack(set, address) ? session.reserve(address, lease) : undefined
     if (reserved) return reserved
   }
-  const reserve = () => session.reserveFree(set, index, lease)
-  const reserved = reserve() ?? afterReclaiming(session, reserve)
+  const reserved = reserveOrReclaim(session, () => session.reserveFree(set, index, lease))
   if (reserved) return reserved
   throw failure(
     `failed to allocate for range ${index}: no IP addresses available in range set: ${formatRangeSet(set)}`,
@@ -231,8 +230,7 @@ function reserveRequested({ session, lease, index, set, owner }: Choice, address
     throw failure(`${prefix}requested ip ${text} is subnet's gateway`)
   }
   if (isKeptBack(set, address)) throw failure(`${prefix}requested ip ${text} is a network or broadcast address`)
-  const reserve = () => session.reserve(address, lease)
-  const reserved = reserve() ?? afterReclaiming(session, reserve)
+  const reserved = reserveOrReclaim(session, () => session.reserve(address, lease))
   if (reserved) return reserved
   const holder = session.holder(text)
   throw failure(`${prefix}requested IP address ${text} is not available in range set ${formatRangeSet(set)}`, {
@@ -240,10 +238,12 @@ function reserveRequested({ session, lease, index, set, owner }: Choice, address
   })
 }
 
-/** Retries after releasing addresses of dead containers, and with a rebuilt index. */
-function afterReclaiming<T>(session: Session, attempt: () => T): T {
+/** Reserves an address. If that fails, releases the addresses of dead containers, rebuilds the index, and retries. */
+function reserveOrReclaim(session: Session, reserve: () => Reserved | undefined): Reserved | undefined {
+  const reserved = reserve()
+  if (reserved) return reserved
   reclaimDead(session)
-  return attempt()
+  return reserve()
 }
 
 /**

@@ -54,8 +54,10 @@ export function parseRecord(line: string): LeaseRecord | undefined {
   }
 }
 
+const CHECKSUM_DIGITS = 8
+
 function checksum(text: string): string {
-  return crc32(text).toString(16).padStart(8, "0")
+  return crc32(text).toString(16).padStart(CHECKSUM_DIGITS, "0")
 }
 
 const fileCount = 256
@@ -150,7 +152,7 @@ export type Renew = (known: LeaseRecord[], number: number) => LeaseRecord[]
 
 /** Whether a line belongs to an owner: "CHECKSUM KEY …". */
 function isAbout(line: string, key: string): boolean {
-  return line.startsWith(`${key} `, 9)
+  return line.startsWith(`${key} `, CHECKSUM_DIGITS + 1)
 }
 
 /** Returns the number of the file with an owner's lines. All interfaces of a container share one. */

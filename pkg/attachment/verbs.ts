@@ -80,12 +80,12 @@ function addAttachment<C extends AttachmentConfig, Prepared>(
   using undo = new Undo(call.log)
   const owner = ownerOf(call)
   const usesInterface = ipam.usesInterface(config.ipam)
+  const attaching: Attaching = { call, owner, host, sandbox, inside, filter, undo }
   let leased: Result | undefined
   const leaseOnce = () => {
     leased ??= leaseAll(plugin, attaching, config)
     return leased
   }
-  const attaching: Attaching = { call, owner, host, sandbox, inside, filter, undo }
   const joined = plugin.chained?.(attaching, config)
   if (joined) return call.answer(joined, undo)
   if (!plugin.isUserspace?.(config)) refuseExistingInterface(inside, call)

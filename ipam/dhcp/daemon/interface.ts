@@ -67,9 +67,7 @@ function applyLease(site: Site, lease: Lease, failures: Failures): void {
 function applyRenewal(site: Site, before: Lease, after: Lease, failures: Failures): void {
   const { inside, link } = site
   failures.attempt("set the MTU", () => applyMtu(site, after))
-  const [had, has] = [routesOf(site, before), routesOf(site, after)].map(
-    (specs) => new Map(specs.map((spec) => [show(spec), spec])),
-  )
+  const [former, current] = [routesByKey(site, before), routesByKey(site, after)]
   const isMoved = before.address !== after.address
   if (isMoved) {
     // In this order: with the first address of a subnet the kernel removes the later ones.
@@ -77,11 +75,11 @@ function applyRenewal(site: Site, before: Lease, after: Lease, failures: Failure
     failures.attempt("add the address", () => addAddresses(site, after))
   }
   // A route to the same destination is replaced, so that the container always has one.
-  for (const [text, route] of has ?? []) {
-    if (isMoved || !had?.has(text)) failures.attempt("set a route", () => addRoute(inside, route, "replace"))
+  for (const [key, route] of current) {
+    if (isMoved || !former.has(key)) failures.attempt("set a route", () => addRoute(inside, route, "replace"))
   }
-  for (const [text, route] of had ?? []) {
-    if (!has?.has(text))
+  for (const [key, route] of former) {
+    if (!current.has(key))
       failures.attempt("remove a route", () => unlessErrno(() => deleteRoute(inside, route), "ESRCH"))
   }
 }
@@ -119,8 +117,10 @@ function routesOf({ link, config }: Site, lease: Lease): RouteSpec[] {
   return planRoutes(resultOf([lease], config), link)
 }
 
-function show(route: RouteSpec): string {
-  return JSON.stringify(route, (_, value) => (value instanceof Uint8Array ? [...value] : value))
+/** Returns the routes of a lease; equal routes have the same key. */
+function routesByKey(site: Site, lease: Lease): Map<string, RouteSpec> {
+  const plain = (_: string, value: unknown) => (value instanceof Uint8Array ? [...value] : value)
+  return new Map(routesOf(site, lease).map((route) => [JSON.stringify(route, plain), route]))
 }
 
 /**

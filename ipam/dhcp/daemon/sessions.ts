@@ -18,28 +18,28 @@ import type { Waiter } from "./environment.ts"
 import type { Holder } from "./holder.ts"
 import { Refusal, type Service } from "./service.ts"
 
-/** Connections that are open at once; a caller that sends nothing keeps one. */
+/** The maximum of open connections. A caller that sends nothing keeps its connection open. */
 const SESSIONS_MAX = 4096
-/** How long no connection is accepted after accept(2) has found no free descriptor or no memory. */
+/** The pause after accept(2) has failed for lack of descriptors or memory. */
 const PAUSE_MS = 1_000
 
 /** One connection of a plugin, and its calls that wait for an answer. */
 interface Session {
   readonly socket: FileDescriptor
   readonly rpc: RpcSession
-  /** Bytes that the peer has not taken yet. */
+  /** Bytes that are not written yet. */
   out: Uint8Array
-  /** The connection is closed once these are written. */
+  /** The connection is closed after `out` is written. */
   isEnding: boolean
   readonly waiting: Map<Waiter, Holder>
 }
 
-/** The connections of plugins. Their calls are given to the service, and its answers are sent. */
+/** The connections of plugins. Passes their calls to the service, and sends its answers. */
 export class Sessions {
   readonly #sessions = new Map<Fd, Session>()
   readonly #service: Service
   readonly #log: (line: string) => void
-  /** Is called with a holder whose deadline may have changed. */
+  /** Called with a holder whose deadline may have changed. */
   readonly #touch: (holder: Holder) => void
   #acceptsAt: number | undefined
 
@@ -50,8 +50,8 @@ export class Sessions {
   }
 
   /**
-   * When connections are accepted again; undefined for now. poll(2) would report the waiting ones all the time until
-   * then.
+   * The end of the pause, in the time of `bootMs`; undefined if there is no pause. Until then do not poll the listening
+   * socket: poll(2) would report the waiting connections all the time.
    */
   get acceptsAt(): number | undefined {
     return this.#acceptsAt
@@ -75,7 +75,7 @@ export class Sessions {
     }
   }
 
-  /** Reads and writes at a descriptor that is ready. Returns false when it is not of a session. */
+  /** Reads from and writes to a ready descriptor. Returns false if it belongs to no session. */
   serve(fd: Fd, buffer: Uint8Array): boolean {
     const session = this.#sessions.get(fd)
     if (!session) return false
@@ -88,7 +88,7 @@ export class Sessions {
     return true
   }
 
-  /** Reads the received bytes: `undefined` when there are none yet, empty after the peer has closed. */
+  /** Returns the received bytes; `undefined` if none have arrived, empty if the peer has closed. */
   #read({ socket }: Session, buffer: Uint8Array): Uint8Array | undefined {
     try {
       return buffer.subarray(0, read(socket.fd, buffer))
@@ -159,7 +159,7 @@ export class Sessions {
     }
   }
 
-  /** Closes a connection. A lease that only its calls waited for is released. */
+  /** Closes a connection, and releases leases that only its calls waited for. */
   #end(session: Session): void {
     if (!this.#sessions.delete(session.socket.fd)) return
     session.socket[Symbol.dispose]()

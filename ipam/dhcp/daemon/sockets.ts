@@ -22,12 +22,12 @@ import { type Heard, socketFilter } from "../protocol/filter.ts"
 import type { ClientConfig } from "../protocol/types.ts"
 
 /**
- * Router advertisements that are read after each frame of the client. They have a socket of their own, so that a flood
- * of them neither fills the queue of the servers' answers nor takes the time of other leases.
+ * The maximum of router advertisements read after each frame of the client. They have their own socket, so that a flood
+ * of them neither fills the queue of the servers' answers nor delays other leases.
  */
 const ADVERTISEMENTS_MAX = 64
 
-/** The packets that a client receives. */
+/** Returns the kinds of frames that a client receives. The first is that of its server's answers. */
 function heardBy({ family, probeMs }: ClientConfig): readonly Heard[] {
   if (family !== AF_INET) return ["dhcpv6", "router"]
   return probeMs > 0 ? ["dhcp and arp"] : ["dhcp"]
@@ -113,9 +113,8 @@ export class LinkEvents extends FileDescriptor {
 }
 
 /**
- * Whether an event says that the kernel has dealt with a link's carrier, and frames pass. The event of `ip link set up`
- * may say "running" too, from before the link was set down; but it names the flags that it changes. The kernel sends
- * each event in a datagram of its own.
+ * Whether an event reports that a link has carrier and frames pass. The event of `ip link set up` may also have
+ * `IFF_RUNNING`, from before the link was set down, but it lists changed flags. Each event has its own datagram.
  */
 export function reportsCarrier(event: Uint8Array, link: Ifindex): boolean {
   const end = HEADER + linkHeader.size

@@ -13,14 +13,14 @@ export const Status6 = { Success: 0, NoAddrsAvail: 2, NoBinding: 3, NotOnLink: 4
 /** The client has one DUID for each attachment, so one association is enough. */
 export const iaid = 1
 
-/** Why a message has no lease: the server's status, and words. */
+/** Why a message has no lease: the server's status, and a description. */
 export interface Refusal {
   readonly status?: number
   readonly why: string
 }
 
 /**
- * The lease of an ADVERTISE or REPLY, before routers are added (`withRouter`). Of several addresses it has that of
+ * Returns the lease of an ADVERTISE or REPLY, without the routes of `withRouter`. Of several addresses it takes that of
  * `before`, or else the first.
  */
 export function leaseOf6(
@@ -54,7 +54,7 @@ export function leaseOf6(
   }
 }
 
-/** The status of a message; undefined for success, which may be omitted. */
+/** Returns the status of a message; undefined for success, which a server may omit. */
 export function statusOf(options: Options6): Refusal | undefined {
   const status = option6Of(options, "status")
   if (!status || status.code === Status6.Success) return undefined
@@ -78,29 +78,29 @@ function isUnicast(ip: Uint8Array): boolean {
 }
 
 /**
- * A lease with the advertisement of a router: prefix length, gateway, routes, MTU, and DNS names if the server gave
- * none. A router whose lifetime has passed is not used as gateway.
+ * Returns a lease with prefix length, gateway, routes and MTU of a router's advertisement, and with its DNS names if the
+ * server gave none. A router whose lifetime has passed is no gateway.
  */
 export function withRouter(lease: Lease, router: RouterSeen | undefined, now: number): Lease {
-  const said = router && advertisementOf(router)
-  if (!router || !said) return lease
+  const advertised = router && advertisementOf(router)
+  if (!router || !advertised) return lease
   const ip = addressOf(lease)
-  const isAlive = now < router.at + said.lifetimeSeconds * 1000
-  const around = said.onLink.find((prefix) => contains(prefix, ip))
+  const isAlive = now < router.at + advertised.lifetimeSeconds * 1000
+  const around = advertised.onLink.find((prefix) => contains(prefix, ip))
   const routes: Route[] = []
-  for (const { ip: network, prefix } of said.onLink) {
+  for (const { ip: network, prefix } of advertised.onLink) {
     const dst = formatCidr({ ip: networkOf({ ip: network, prefix }), prefix })
     if (!contains({ ip: network, prefix }, ip)) routes.push({ dst, gw: "::", scope: RouteScope.Link })
   }
-  for (const { dst } of said.routes) routes.push({ dst, gw: router.address })
+  for (const { dst } of advertised.routes) routes.push({ dst, gw: router.address })
   if (isAlive) routes.push({ dst: "::/0", gw: router.address })
   return {
     ...lease,
     address: formatCidr({ ip, prefix: around?.prefix ?? 128 }),
     ...(isAlive && { gateway: router.address }),
     routes,
-    ...(said.mtu !== undefined && { mtu: said.mtu }),
-    nameservers: lease.nameservers.length > 0 ? lease.nameservers : said.nameservers,
-    search: lease.search.length > 0 ? lease.search : said.search,
+    ...(advertised.mtu !== undefined && { mtu: advertised.mtu }),
+    nameservers: lease.nameservers.length > 0 ? lease.nameservers : advertised.nameservers,
+    search: lease.search.length > 0 ? lease.search : advertised.search,
   }
 }

@@ -34,14 +34,14 @@ const serverPort6 = 547
 /** The options that a result can contain: name servers, search list, time servers (RFC 3646, 5908, 4075). */
 export const usualRequests6: readonly number[] = [23, 24, 56, 31]
 
-/** Reads the payload of a datagram; undefined when it is not a message of DHCPv6 (RFC 8415, 8). */
+/** Reads the payload of a datagram; undefined if it is not a DHCPv6 message (RFC 8415, 8). */
 function readMessage6(payload: Uint8Array) {
   const options = payload.length < 4 ? undefined : decodeIfValid({ decode: decodeOptions6 }, payload.subarray(4))
   const first = u32be.get(payload, 0)
   return options && { type: first >>> 24, xid: first & 0xffffff, options }
 }
 
-/** The DUID of a text: a UUID made of its digest (RFC 6355; RFC 9562, version 8), hexadecimal. */
+/** Returns the DUID for a text, in hexadecimal: a UUID from its digest (RFC 6355; RFC 9562, version 8). */
 export function makeDuid(key: string): string {
   const uuid = fromHex(sha256(key).slice(0, 32))
   uuid[6] = 0x80 | ((uuid[6] ?? 0) & 0x0f)
@@ -63,8 +63,8 @@ const requests: Partial<Record<Phase, number>> = {
 }
 
 /**
- * The frame that a state sends. REQUEST and RENEW name their server. CONFIRM asks for nothing but whether the address
- * is of the link.
+ * Returns the frame that a state sends. REQUEST and RENEW name their server. CONFIRM has no options: it only asks
+ * whether the address belongs to the link.
  */
 export function requestFrame6(state: ClientState, now: number): Uint8Array {
   const { phase, config, lease, offer } = state
@@ -79,14 +79,14 @@ export function requestFrame6(state: ClientState, now: number): Uint8Array {
   return frame(state, requests[phase] ?? MessageType6.Solicit, now, { address, server, asked })
 }
 
-/** Releases a lease. */
+/** Returns the frame that releases a lease. */
 export function releaseFrame6(state: ClientState, lease: Lease, now: number): Uint8Array {
   return frame(state, MessageType6.Release, now, { address: lease, server: lease, asked: [] })
 }
 
 type Option6 = Options6[number]
 
-/** A frame for all servers on the link. */
+/** Returns a frame for all servers on the link. */
 function frame(
   state: ClientState,
   type: number,
@@ -105,7 +105,7 @@ function frame(
   return encodeUdp(sourceOf(state, clientPort6), { ...multicast(allServers), port: serverPort6 }, payload)
 }
 
-/** A router solicitation; RFC 4861, 4.1. */
+/** Returns a router solicitation (RFC 4861, 4.1). */
 export function routerSolicitation(state: ClientState): Uint8Array {
   const message = concat([Uint8Array.of(133, 0, 0, 0, 0, 0, 0, 0, 1, 1), ethernetAddress(state.config.mac)])
   return encodeIcmpv6(sourceOf(state, 0), multicast(allRouters), message)
@@ -122,8 +122,8 @@ function multicast(ip: Uint8Array): Host {
 }
 
 /**
- * Reads a frame as the answer to what a state has sent. Undefined for a frame of another DUID or transaction, for a
- * REPLY in "selecting", and for a REPLY of another server than the one that was asked.
+ * Reads a frame as the answer to the last message of a state. Returns undefined for another DUID or transaction, for a
+ * REPLY in "selecting", and for a REPLY of a server that was not asked.
  */
 export function readAnswer6(state: ClientState, frame: Uint8Array, moment: Moment): Answer | undefined {
   const packet = readPacket(frame)

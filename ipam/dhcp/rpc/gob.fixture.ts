@@ -1,8 +1,8 @@
-/** What the tests of this room read and write gobs with. For tests only. */
+/** Encodes and decodes whole gob streams. For tests only. */
 import { defineTypes, GobEncoder, GobError, type GobObject, type Struct } from "./gob.ts"
 import { GobDecoder } from "./gob-decode.ts"
 
-/** All values in bytes. */
+/** Returns all values of a stream. */
 export function decodeAll(bytes: Uint8Array): GobObject[] {
   const decoder = new GobDecoder()
   decoder.push(bytes)
@@ -11,13 +11,13 @@ export function decodeAll(bytes: Uint8Array): GobObject[] {
   return values
 }
 
-/** The bytes of values, one after the other, of one sender. */
+/** Returns the stream of one sender with these values. */
 export function encodeAll(...values: [Struct, GobObject][]): Uint8Array {
   const encoder = new GobEncoder(defineTypes(...values.map(([type]) => type)))
   return Uint8Array.from(values.flatMap(([type, value]) => [...encoder.encode(type, value)]))
 }
 
-/** What a decoder says of bytes: the values in them, or the error. */
+/** Returns the values of a stream, or the text of the decoder's error. */
 export function outcomeOf(bytes: readonly number[]): unknown {
   try {
     return decodeAll(Uint8Array.from(bytes))
