@@ -191,8 +191,8 @@ class Agent {
     clearTimeout(this.#collectTimer)
     this.#collectTimer = setTimeout(() => Bun.gc(true), COLLECT_MS)
     if (isLook) this.#restFromLooks(REST * (performance.now() - began))
-    const told = new Set(before)
-    for (const fault of this.#routeFaults) if (!told.has(fault)) this.#options.log("error", fault)
+    const logged = new Set(before)
+    for (const fault of this.#routeFaults) if (!logged.has(fault)) this.#options.log("error", fault)
   }
 
   #restFromLooks(ms: number): void {

@@ -5,7 +5,7 @@ import { withContainers } from "./rows/firewall.ts"
 import { withLeases } from "./rows/host-local.ts"
 import { fromConfiguration, fromFile, nodeRangesAdd } from "./rows/node-ranges.ts"
 import { withMappings } from "./rows/portmap.ts"
-import { besideMappings, mappings, masqueradeRow, publishedRow, wayRows } from "./rows/traffic.ts"
+import { besideMappings, mappings, masqueradeRow, pathRows, publishedRow } from "./rows/traffic.ts"
 
 /** A contender in a row. */
 export type Cell = readonly [row: string, contender: string]
@@ -126,7 +126,7 @@ const dataPath: readonly Target[] = [
     [1.05],
     "cpuMs",
   ),
-  ...[masqueradeRow, ...wayRows].map((row) => toGo(row, row, asGo, "cpuMs")),
+  ...[masqueradeRow, ...pathRows].map((row) => toGo(row, row, asGo, "cpuMs")),
 ]
 
 const chainAdd = "chain with 1 port beside 1 ADD"

@@ -114,8 +114,8 @@ test("a dry run tells of all directories, and does nothing", () => {
   using at = new Site()
   at.installBoth("version 1", "version 1")
   at.installBoth("version 2", "version 2")
-  const told = rollback([at.directory], { dryRun: true })
-  expect(told.flatMap(({ outcomes }) => outcomes.map(({ name, did }) => `${name} ${did}`))).toEqual([
+  const planned = rollback([at.directory], { dryRun: true })
+  expect(planned.flatMap(({ outcomes }) => outcomes.map(({ name, did }) => `${name} ${did}`))).toEqual([
     "cni restored",
     "bridge restored",
     "loopback restored",

@@ -99,8 +99,8 @@ function compressTar(tar: Buffer): Buffer {
 
 /** Returns the modification time of the files in seconds since 1970. */
 async function ageOfSources(): Promise<number> {
-  const told = process.env.SOURCE_DATE_EPOCH
-  const seconds = told ?? Buffer.from(await run(["git", "log", "-1", "--format=%ct"])).toString()
+  const epoch = process.env.SOURCE_DATE_EPOCH
+  const seconds = epoch ?? Buffer.from(await run(["git", "log", "-1", "--format=%ct"])).toString()
   if (!/^\d+\n?$/.test(seconds)) throw new Error(`SOURCE_DATE_EPOCH is no number of seconds: "${seconds}"`)
   return Number(seconds)
 }

@@ -100,7 +100,7 @@ function named(prefix: string, traffics: readonly Traffic[]): (readonly [string,
 }
 
 /** Both directions of a path: latency and throughput. */
-const way = (from: Traffic["from"], to: Traffic["to"]): Traffic[] => [
+const bothDirections = (from: Traffic["from"], to: Traffic["to"]): Traffic[] => [
   { what: "trips", count: 2_000, from, to },
   { what: "megabytes", count: 200, from, to },
 ]
@@ -109,12 +109,12 @@ const toOutside: Traffic = { what: "connections", count: 400, from: "pod", to: "
 
 const published = { name: "data path, published port beside other mappings,", steps: named("", [toPort]) }
 const masquerade = { name: `data path, masquerade beside ${masqueraded} containers,`, steps: named("", [toOutside]) }
-const everyWay = named("pod to pod, ", way("pod", "neighbour"))
-  .concat(named("pod to outside, ", way("pod", "outside")))
-  .concat(named("published port, ", [toPort, ...way("outside", "port")]))
+const everyPath = named("pod to pod, ", bothDirections("pod", "neighbour"))
+  .concat(named("pod to outside, ", bothDirections("pod", "outside")))
+  .concat(named("published port, ", [toPort, ...bothDirections("outside", "port")]))
 
 /** All paths of packets: without firewall, and with it beside many accepted containers. */
-const ways = [
+const paths = [
   { name: "data path,", hasFirewall: false, fill: fillPortmap(20) },
   { name: "data path, firewall beside 20,", hasFirewall: true, fill: fillFirewall(20) },
   { name: "data path, firewall beside 110,", hasFirewall: true, fill: fillFirewall(110) },
@@ -123,7 +123,7 @@ const ways = [
 const rowsOf = (name: string, steps: Steps) => steps.map(([step]) => `${name} ${step}`)
 export const [publishedRow = ""] = rowsOf(published.name, published.steps)
 export const [masqueradeRow = ""] = rowsOf(masquerade.name, masquerade.steps)
-export const wayRows: readonly string[] = ways.flatMap(({ name }) => rowsOf(name, everyWay))
+export const pathRows: readonly string[] = paths.flatMap(({ name }) => rowsOf(name, everyPath))
 
 /** The name of a suite's contender on a host with this many other mappings. */
 export const besideMappings = (suite: Suite["name"], count: number) => `${suite}, beside ${numbers.format(count)}`
@@ -150,6 +150,6 @@ export function traffics(suites: readonly Suite[]): Scenario[] {
       baseline: besideMappings("Go", 20),
     },
     scenario(masquerade.name, masquerade.steps, false, fillMasquerade(masqueraded)),
-    ...ways.map(({ name, hasFirewall, fill }) => scenario(name, everyWay, hasFirewall, fill)),
+    ...paths.map(({ name, hasFirewall, fill }) => scenario(name, everyPath, hasFirewall, fill)),
   ]
 }

@@ -206,7 +206,7 @@ function restoreFiles({ place, binDir }: Scene): readonly Outcome[] {
   return exists(`${binDir}/.cni-install`) ? uninstall(place) : []
 }
 
-interface Told {
+interface Report {
   readonly isDone: boolean
   readonly moved?: readonly string[]
   readonly removed?: readonly string[]
@@ -216,7 +216,7 @@ interface Told {
 
 function tell(
   planned: Switch,
-  { isDone, moved = [], removed = [], failed = [], remains }: Told,
+  { isDone, moved = [], removed = [], failed = [], remains }: Report,
   args: Arguments,
   terminal: Terminal,
 ): void {

@@ -55,9 +55,9 @@ function tableText([heads = "", , ...rows]: readonly string[]): string {
         .map((cell, index) => ({ name: names[index + 1] ?? "", cell }))
         .filter(({ cell }) => cell !== "")
       const isDefault = ({ name }: { name: string }) => name === "default"
-      const told = others.filter((one) => !isDefault(one)).map(({ cell }) => cell)
+      const texts = others.filter((one) => !isDefault(one)).map(({ cell }) => cell)
       const usual = others.filter((one) => isDefault(one) && one.cell !== "–").map(({ cell }) => `By default: ${cell}.`)
-      return term(first === "" ? "—" : first, [...told.map(withStop), ...usual].join(" "))
+      return term(first === "" ? "—" : first, [...texts.map(withStop), ...usual].join(" "))
     })
     .join("")
 }

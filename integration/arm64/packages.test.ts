@@ -12,11 +12,11 @@ import { makeImage } from "../../scripts/release/image.ts"
 import { makeRpm } from "../../scripts/release/rpm.ts"
 import { type StagedFile, stageFiles } from "../../scripts/release/stage.ts"
 import { makeSysext } from "../../scripts/release/sysext.ts"
-import { mustRun, patient, TemporaryDirectory } from "../lab/mod.ts"
+import { mustRun, scaleTimeout, TemporaryDirectory } from "../lab/mod.ts"
 import { samplePlugins } from "../release/sample.ts"
 
 const { arm64 } = targets
-const limitMs = patient(600_000)
+const limitMs = scaleTimeout(600_000)
 
 let directory: TemporaryDirectory
 let files: readonly StagedFile[]

@@ -1,6 +1,6 @@
 import { join } from "node:path"
 import { execa } from "execa"
-import { type Namespace, patient, programEnv, waitLimitMs } from "../lab/mod.ts"
+import { type Namespace, programEnv, scaleTimeout, waitLimitMs } from "../lab/mod.ts"
 
 const script = join(import.meta.dir, "transfer.ts")
 /** Bytes of a full frame, which is what a qdisc counts, and those of them that the receiver gets. */
@@ -24,7 +24,7 @@ export async function transfer({ from, to, address, bytes, skip }: Transfer): Pr
     extendEnv: false,
     stdin: "ignore",
     reject: false,
-    timeout: patient(2 * waitLimitMs),
+    timeout: scaleTimeout(2 * waitLimitMs),
   } as const
   const [sinkFile = "", ...sinkArgs] = to.commandLine([process.execPath, script, "sink", String(bytes)])
   const sink = execa(sinkFile, sinkArgs, options)

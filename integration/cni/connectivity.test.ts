@@ -5,7 +5,7 @@ import {
   expectUnchanged,
   type Feature,
   isAllocationTrace,
-  patient,
+  scaleTimeout,
   startDaemon,
   takeSnapshot,
   testWith,
@@ -46,7 +46,7 @@ async function scene(network: object = podsNetwork) {
 }
 
 /** The time for an answer, also on a busy machine. */
-const patience = String(patient(3000) / 1000)
+const patience = String(scaleTimeout(3000) / 1000)
 
 interface Tested {
   containers: { containerId: string }[]

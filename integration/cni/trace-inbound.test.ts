@@ -77,7 +77,7 @@ async function iptables(host: NodeLab["host"], ...rules: string[]): Promise<void
   for (const rule of rules) await host.exec("iptables", ["-A", "FORWARD", ...rule.split(" ")])
 }
 
-interface Way {
+interface Case {
   readonly name: string
   readonly arrives: boolean
   readonly says: RegExp
@@ -91,7 +91,7 @@ interface Way {
 const from = (source: string, port = 8080) => ["--from", source, "--to-port", String(port)]
 
 /** The result of reading must be the result of a connection from outside. */
-const ways: readonly Way[] = [
+const cases: readonly Case[] = [
   {
     name: "an open port",
     arrives: true,
@@ -332,7 +332,7 @@ const ways: readonly Way[] = [
   },
 ]
 
-test.each(ways.map((way) => [way.name, way] as const))(
+test.each(cases.map((one) => [one.name, one] as const))(
   "%s: what is read is what a connection from outside meets",
   async (_, { arrives, says, ask, args = from("192.0.2.1"), network, seed }) => {
     const { lab, outside, pod, server } = await scene(network)

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { Attachment, Chance, extent, newest, patient, seed, tellFigure, waitFor } from "../lab/mod.ts"
+import { Attachment, Chance, extent, newest, scaleTimeout, seed, tellFigure, waitFor } from "../lab/mod.ts"
 import { startDnsmasq } from "./servers.ts"
 import { Site, startDaemon } from "./site.ts"
 
@@ -71,5 +71,5 @@ test(
     expect(outcomes.ADD).toBeGreaterThan(0)
     await tellFigure({ what: "dhcp's daemon killed during ADD and DEL", tried: kills, held: kills })
   },
-  patient(900_000 + kills * 4_000),
+  scaleTimeout(900_000 + kills * 4_000),
 )

@@ -2,10 +2,10 @@ import { describe, expect, test } from "bun:test"
 import { Attachment, addressesOf, linkOf, type Namespace, newest, ping, pingOnce, waitFor } from "../lab/mod.ts"
 import { Sniffer } from "./packets.ts"
 import { type Server, startDhcpd, startDnsmasq } from "./servers.ts"
-import { Site, startDaemon, type Way } from "./site.ts"
+import { type LinkKind, Site, startDaemon } from "./site.ts"
 
 const everyone = { to: "ff:ff:ff:ff:ff:ff", source: "0.0.0.0", destination: "255.255.255.255" }
-const ways: Way[] = ["bridge", "macvlan"]
+const linkKinds: LinkKind[] = ["bridge", "macvlan"]
 
 /** The default route of a container. */
 async function defaultRoute(pod: Namespace): Promise<string | undefined> {
@@ -13,9 +13,9 @@ async function defaultRoute(pod: Namespace): Promise<string | undefined> {
   return route?.gateway
 }
 
-describe.each(ways)("over %s", (way) => {
+describe.each(linkKinds)("over %s", (linkKind) => {
   test("ADD leases an address from dnsmasq, and DEL gives it back: dnsmasq sees that", async () => {
-    await using site = await Site.create(way)
+    await using site = await Site.create(linkKind)
     await using server = await startDnsmasq(site.server, site.directory.path, [
       "--dhcp-range=10.1.2.50,10.1.2.60,255.255.255.0,2m",
       "--dhcp-option=option:router,10.1.2.1",
@@ -66,7 +66,7 @@ describe.each(ways)("over %s", (way) => {
   })
 
   test("a lease of four seconds is renewed by unicast to its server, for as long as it is used", async () => {
-    await using site = await Site.create(way)
+    await using site = await Site.create(linkKind)
     await using server = await startDhcpd(site.server, site.path("dhcpd"))
     await using sniffer = await Sniffer.start(site.server, "eth0")
     const { pod, attachment } = await site.attach()

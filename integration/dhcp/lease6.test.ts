@@ -20,8 +20,8 @@ const advertisements = ["--enable-ra", "--ra-param=eth0,4,60"]
 
 test.each(["bridge", "macvlan"] as const)(
   "one ADD over %s brings both families, the gateway of IPv6 by the router's advertisement",
-  async (way) => {
-    await using site = await Site.create(way)
+  async (linkKind) => {
+    await using site = await Site.create(linkKind)
     const range6 = "--dhcp-range=2001:db8:2::50,2001:db8:2::60,64,2m"
     const names = [
       "--dhcp-option=option6:dns-server,[2001:db8:2::53]",

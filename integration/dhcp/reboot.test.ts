@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { fail, mountOver, patient, succeed, waitFor } from "../lab/mod.ts"
+import { fail, mountOver, scaleTimeout, succeed, waitFor } from "../lab/mod.ts"
 import { startDnsmasq } from "./servers.ts"
 import { Site, startDaemon } from "./site.ts"
 
@@ -39,5 +39,5 @@ test(
     await next.attachment.del()
     await waitFor(async () => (await kept()).length === 0, "the daemon to keep no lease")
   },
-  patient(900_000),
+  scaleTimeout(900_000),
 )

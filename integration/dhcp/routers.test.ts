@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import { addressesOf, type Namespace, ping, waitFor } from "../lab/mod.ts"
 import { startDhcpd, startDnsmasq } from "./servers.ts"
-import { Site, type Way } from "./site.ts"
+import { type LinkKind, Site } from "./site.ts"
 
 // Clouds lease an address with the mask /32, or with a router in another network: the router is reached on the link
 // first.
@@ -34,9 +34,9 @@ async function makeRouter(site: Site): Promise<void> {
   await site.server.exec("ip", ["address", "add", "203.0.113.9/32", "dev", "lo"])
 }
 
-const ways: Way[] = ["bridge", "macvlan"]
+const linkKinds: LinkKind[] = ["bridge", "macvlan"]
 
-describe.each(ways)("over %s", (way) => {
+describe.each(linkKinds)("over %s", (linkKind) => {
   test.each([
     ["a mask of /32", [netmask32, `--dhcp-option=option:router,${router}`], "/32", [byRouter]],
     ["a router in another network", [`--dhcp-option=option:router,${router}`], "/24", [byRouter]],
@@ -59,7 +59,7 @@ describe.each(ways)("over %s", (way) => {
       [byRouter],
     ],
   ])("a lease with %s is used", async (_, options, prefix, routes) => {
-    await using site = await Site.create(way)
+    await using site = await Site.create(linkKind)
     await makeRouter(site)
     await using server = await startDnsmasq(site.server, site.directory.path, [range, ...options])
     const { pod, attachment } = await site.attach({ request: [{ option: "33" }] })

@@ -11,7 +11,7 @@ import {
 import { Running } from "./running.ts"
 
 /** How containers come to the server's network: by a bridge of the host, or by macvlan on the host's link to it. */
-export type Way = "bridge" | "macvlan"
+export type LinkKind = "bridge" | "macvlan"
 
 /** A host with the daemon, and a machine in the same network that a DHCP server can run on: `eth0`, 10.1.2.1. */
 export class Site implements AsyncDisposable {
@@ -20,17 +20,17 @@ export class Site implements AsyncDisposable {
   readonly server: ContainerNamespace
   readonly directory: TemporaryDirectory
   daemon: Running
-  readonly #way: Way
+  readonly #linkKind: LinkKind
 
-  private constructor(parts: Pick<Site, "host" | "server" | "directory" | "daemon">, way: Way) {
+  private constructor(parts: Pick<Site, "host" | "server" | "directory" | "daemon">, linkKind: LinkKind) {
     this.host = parts.host
     this.server = parts.server
     this.directory = parts.directory
     this.daemon = parts.daemon
-    this.#way = way
+    this.#linkKind = linkKind
   }
 
-  static async create(way: Way, flags: readonly string[] = ["-timeout", "1s"]): Promise<Site> {
+  static async create(linkKind: LinkKind, flags: readonly string[] = ["-timeout", "1s"]): Promise<Site> {
     const host = await HostNamespace.create()
     const directory = await TemporaryDirectory.create()
     try {
@@ -38,13 +38,13 @@ export class Site implements AsyncDisposable {
       await server.exec("ip", ["link", "set", "lo", "up"])
       await connect({ namespace: host, link: "up0" }, { namespace: server, link: "eth0", addresses: ["10.1.2.1/24"] })
       await server.exec("ip", ["address", "add", "2001:db8:2::1/64", "dev", "eth0", "nodad"])
-      if (way === "bridge") {
+      if (linkKind === "bridge") {
         await host.exec("ip", ["link", "add", "br-lab", "type", "bridge"])
         await host.exec("ip", ["link", "set", "up0", "master", "br-lab"])
         await host.exec("ip", ["link", "set", "br-lab", "up"])
       }
       const daemon = await startDaemon(host, flags)
-      return new Site({ host, server, directory, daemon }, way)
+      return new Site({ host, server, directory, daemon }, linkKind)
     } catch (error) {
       await directory[Symbol.asyncDispose]()
       await host[Symbol.asyncDispose]()
@@ -55,7 +55,7 @@ export class Site implements AsyncDisposable {
   /** A container and its attachment, whose address comes by DHCP; `ipam` adds keys. */
   async attach(ipam: object = {}): Promise<{ pod: ContainerNamespace; attachment: Attachment }> {
     const pod = await this.host.addContainer()
-    const kind = this.#way === "bridge" ? { type: "bridge", bridge: "br-lab" } : { type: "macvlan", master: "up0" }
+    const kind = this.#linkKind === "bridge" ? { type: "bridge", bridge: "br-lab" } : { type: "macvlan", master: "up0" }
     const config = { cniVersion: newest, name: "net", ...kind, ipam: { type: "dhcp", ...ipam } }
     return { pod, attachment: new Attachment(this.host, pod, config) }
   }

@@ -10,17 +10,17 @@ import {
   linkNames,
   type PluginCall,
   type PluginOutput,
-  patient,
   pluginRow,
   pluginsAs,
   Stage,
+  scaleTimeout,
   testWhereItRuns,
   testWith,
   waitFor,
 } from "../lab/mod.ts"
 
 /** How many a container makes of each; an emulated machine would take minutes for as many. */
-const MANY = patient(1) > 1 ? 250 : 10_000
+const MANY = scaleTimeout(1) > 1 ? 250 : 10_000
 /**
  * A verb's bound. Other programs stretch the time by the clock, and not that on the processor: this one has to keep the
  * bound, the other fifty times the bound. Waits of 25 ms for each link, of which the processor knows nothing, come to
@@ -100,8 +100,8 @@ async function crowdInterface(pod: ContainerNamespace, name: string): Promise<vo
 async function inTime(verb: PluginCall["verb"], call: Promise<PluginOutput>): Promise<PluginOutput> {
   const output = await call
   const { cpuMs, durationMs } = output
-  expect({ verb, cpuMs, isInTime: cpuMs < patient(BOUND_MS) }).toMatchObject({ isInTime: true })
-  expect({ verb, durationMs, isInTime: durationMs < patient(50 * BOUND_MS) }).toMatchObject({ isInTime: true })
+  expect({ verb, cpuMs, isInTime: cpuMs < scaleTimeout(BOUND_MS) }).toMatchObject({ isInTime: true })
+  expect({ verb, durationMs, isInTime: durationMs < scaleTimeout(50 * BOUND_MS) }).toMatchObject({ isInTime: true })
   return output
 }
 
@@ -122,9 +122,9 @@ describe("a container that has thousands of all that it can make", () => {
     host = await hostFor(...staged.filter((plugin) => pluginRow(plugin).needs?.every(hasFeature) ?? true))
     pod = await host.addContainer()
     await crowd(pod, `lab/${pod.name}/eth0`)
-  }, patient(900_000))
+  }, scaleTimeout(900_000))
 
-  afterAll(() => host[Symbol.asyncDispose](), patient(900_000))
+  afterAll(() => host[Symbol.asyncDispose](), scaleTimeout(900_000))
 
   for (const plugin of staged) {
     testWhereItRuns(

@@ -97,8 +97,8 @@ test("the bill of materials beside it is CycloneDX, and names what is inside, as
   const { version } = JSON.parse(await readFile(join(project, "node_modules/@noble/hashes/package.json"), "utf8"))
   const musl = (await mustRun(["dpkg-query", "--show", "musl-dev"])).stdout.trim().split("\t")[1]
   expect(npmPackagesOf(await bundles())).toEqual(["@noble/hashes"])
-  const told = components.map((one: { name: string; version: string }) => `${one.name} ${one.version}`)
-  expect(told.sort()).toEqual([`@noble/hashes ${version}`, `musl-dev ${musl}`, `quickjs-ng ${pip[1]}`])
+  const listed = components.map((one: { name: string; version: string }) => `${one.name} ${one.version}`)
+  expect(listed.sort()).toEqual([`@noble/hashes ${version}`, `musl-dev ${musl}`, `quickjs-ng ${pip[1]}`])
   expect(text).toContain(`"content": "${pip[2]}"`)
 })
 

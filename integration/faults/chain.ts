@@ -109,12 +109,12 @@ export class ChainHost implements AsyncDisposable {
 
   /** Adds the container by the plugins before `end`. Returns the input of the next one. */
   async add(end = this.chain.plugins.length): Promise<object> {
-    let told: object = {}
+    let input: object = {}
     for (const { attachment } of this.calls("ADD").slice(0, end)) {
-      this.answer = await attachment.add(told)
-      told = { prevResult: this.answer }
+      this.answer = await attachment.add(input)
+      input = { prevResult: this.answer }
     }
-    return told
+    return input
   }
 
   /** Calls DEL of the whole chain. `keysOf` returns the configuration for a plugin. */

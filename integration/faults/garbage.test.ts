@@ -19,7 +19,7 @@ import {
   seed,
   takeSnapshot,
 } from "../lab/mod.ts"
-import { delegating, type Ground, makeCall, makeReading, prepareGround } from "./garbage/calls.ts"
+import { delegating, makeCall, makeReading, type PluginSetup, prepareSetup } from "./garbage/calls.ts"
 import type { CallCase, Case } from "./garbage/case.ts"
 import { placed, readCorpus, readRecorded } from "./garbage/corpus.ts"
 import { readByLibrary } from "./garbage/library.ts"
@@ -54,7 +54,7 @@ afterAll(async () => {
 
 /** The cases, by their receiver. */
 const tallies = {
-  told: new Tally("garbage told to a plugin"),
+  call: new Tally("garbage told to a plugin"),
   reading: new Tally("garbage among what a plugin reads"),
   read: new Tally("garbage read by itself"),
   process: new Tally("garbage told to a plugin's process"),
@@ -75,16 +75,16 @@ async function run(host: HostNamespace, tally: Tally, cases: readonly Case[]): P
  * What is there of an attachment after all was deleted: in the container anything, on the host what has its name, a
  * lease, or an end.
  */
-async function expectGone(stage: Stage, ground: Ground, act: () => Promise<void>): Promise<void> {
-  const before = [await takeSnapshot(stage.host), await takeSnapshot(ground.pod)] as const
+async function expectGone(stage: Stage, setup: PluginSetup, act: () => Promise<void>): Promise<void> {
+  const before = [await takeSnapshot(stage.host), await takeSnapshot(setup.pod)] as const
   await act()
   const changes = diffSnapshots(before[0], await takeSnapshot(stage.host)).filter(
     ({ sign, line }) =>
       sign === "+" &&
-      (line.includes(ground.pod.name) || /\bveth[0-9a-f]{8}\b|\/networks\/[^/]+\/[0-9a-f.:]+ /.test(line)),
+      (line.includes(setup.pod.name) || /\bveth[0-9a-f]{8}\b|\/networks\/[^/]+\/[0-9a-f.:]+ /.test(line)),
   )
   expect(formatChanges(changes)).toBe("")
-  expectUnchanged(before[1], await takeSnapshot(ground.pod))
+  expectUnchanged(before[1], await takeSnapshot(setup.pod))
 }
 
 /** Cases of the corpus that are about this. */
@@ -97,11 +97,11 @@ test.each(pluginsAs())(
   "%s answers every input by one document, and changes nothing before it has looked",
   async (plugin) => {
     await using stage = await Stage.create(plugin)
-    const ground = await prepareGround(stage, program.bin, canAdd.includes(plugin))
+    const setup = await prepareSetup(stage, program.bin, canAdd.includes(plugin))
     const chance = new Chance(seed)
-    const corpus = (await found("call", plugin)).map((one) => placed(one as CallCase, ground))
-    const made = Array.from({ length: cases(60, 4000) }, () => makeCall(chance, ground))
-    await expectGone(stage, ground, () => run(stage.host, tallies.told, [...corpus, ...made]))
+    const corpus = (await found("call", plugin)).map((one) => placed(one as CallCase, setup))
+    const made = Array.from({ length: cases(60, 4000) }, () => makeCall(chance, setup))
+    await expectGone(stage, setup, () => run(stage.host, tallies.call, [...corpus, ...made]))
   },
   longestMs,
 )
@@ -110,10 +110,10 @@ test.each(canAdd.filter((name) => pluginRow(name).staged !== false))(
   "%s gets an answer of the kernel, a file or a program that is not right, says so, and is deleted after that",
   async (plugin) => {
     await using stage = await Stage.create(plugin)
-    const ground = await prepareGround(stage, program.bin, true)
+    const setup = await prepareSetup(stage, program.bin, true)
     const chance = new Chance(seed)
-    const made = Array.from({ length: cases(12, 500) }, () => makeReading(chance, ground))
-    await expectGone(stage, ground, () => run(stage.host, tallies.reading, made))
+    const made = Array.from({ length: cases(12, 500) }, () => makeReading(chance, setup))
+    await expectGone(stage, setup, () => run(stage.host, tallies.reading, made))
   },
   longestMs,
 )
@@ -122,9 +122,9 @@ test.each(badDelegates)(
   "%s is asked for addresses and ends badly: every verb answers with a sentence",
   async (name) => {
     await using stage = await Stage.create("bridge")
-    const ground = await prepareGround(stage, program.bin, true)
-    const asked = ["ADD", "CHECK", "DEL", "GC", "STATUS"].map((verb) => delegating(ground, verb, name))
-    await expectGone(stage, ground, () => run(stage.host, tallies.reading, asked))
+    const setup = await prepareSetup(stage, program.bin, true)
+    const asked = ["ADD", "CHECK", "DEL", "GC", "STATUS"].map((verb) => delegating(setup, verb, name))
+    await expectGone(stage, setup, () => run(stage.host, tallies.reading, asked))
   },
 )
 
@@ -170,10 +170,10 @@ test.each(canAdd)(
   "%s as it is shipped answers by one document, and what it refuses has left everything as it was",
   async (plugin) => {
     await using stage = await Stage.create(plugin)
-    const ground = await prepareGround(stage, builtPlugins, true)
+    const setup = await prepareSetup(stage, builtPlugins, true)
     const chance = new Chance(seed + 1)
     const refused: CallCase[] = []
-    for (const one of Array.from({ length: cases(12, 300) }, () => makeCall(chance, ground))) {
+    for (const one of Array.from({ length: cases(12, 300) }, () => makeCall(chance, setup))) {
       const isRefused = await answer(stage.host, one)
       if (isRefused) refused.push(one)
       else if (one.env.CNI_COMMAND === "ADD")

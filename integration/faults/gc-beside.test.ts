@@ -5,7 +5,7 @@ import {
   extent,
   HostNamespace,
   isAllocationTrace,
-  patient,
+  scaleTimeout,
   seed,
   takeSnapshot,
   tellFigure,
@@ -109,5 +109,5 @@ testWith(
         `${steps} of these, ${looks} times, all that is there of each container; longest call ${(tally.longestMs / 1000).toFixed(1)} s`,
     })
   },
-  patient(extent(240_000, 7_200_000)),
+  scaleTimeout(extent(240_000, 7_200_000)),
 )

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect } from "bun:test"
 import { join } from "node:path"
 import { CProgram, isLong, type PluginOutput, seed, tellFigure } from "../lab/mod.ts"
 import { type Chain, ChainHost, nothingValid } from "./chain.ts"
-import { asBefore, type Way, ways } from "./ways.ts"
+import { asBefore, type Recovery, recoveries } from "./recoveries.ts"
 
 /** The exit code of shells and `kill-at` for a program that SIGKILL ended. */
 const killedBySignal = 128 + 9
@@ -29,19 +29,19 @@ export interface Killed {
   readonly quick: number
   /**
    * The number of times the long form visits all system calls: two for before and after, six for each call with each
-   * way.
+   * recovery.
    */
   readonly rounds: number
 }
 
 /** The maximum number of rounds, to shorten the long form. */
-const roundsAtMost = Number(process.env.CNI_FAULTS_ROUNDS ?? ways.length)
+const roundsAtMost = Number(process.env.CNI_FAULTS_ROUNDS ?? recoveries.length)
 
 /** One system call of one plugin of a chain. */
 interface Point {
   readonly nth: number
   readonly when: "before" | "after"
-  readonly way: Way
+  readonly recovery: Recovery
 }
 
 /**
@@ -51,9 +51,9 @@ interface Point {
 function pointsOf(total: number, { quick, rounds }: Killed): Point[] {
   const point = (at: number, round: number): Point => ({
     nth: at + 1,
-    // Each call meets each way in six rounds, and before and after in two. No way always has the same side.
-    when: (round + Math.floor(at / ways.length)) % 2 === 0 ? "before" : "after",
-    way: ways[(at + round) % ways.length] as Way,
+    // Each call meets each recovery in six rounds, and both sides in two. No recovery always has the same side.
+    when: (round + Math.floor(at / recoveries.length)) % 2 === 0 ? "before" : "after",
+    recovery: recoveries[(at + round) % recoveries.length] as Recovery,
   })
   const calls = Array.from({ length: total }, (_, at) => at)
   if (isLong) {
@@ -73,8 +73,8 @@ async function run(
   under: readonly string[],
 ): Promise<PluginOutput> {
   if (verb === "ADD") {
-    const told = await scene.add(at)
-    return scene.calls(verb)[at]?.attachment.run(verb, told, { under }) as Promise<PluginOutput>
+    const input = await scene.add(at)
+    return scene.calls(verb)[at]?.attachment.run(verb, input, { under }) as Promise<PluginOutput>
   }
   if (verb === "DEL" || verb === "GC") await scene.add()
   const keys = verb === "GC" ? nothingValid : verb === "STATUS" ? {} : { prevResult: scene.answer }
@@ -116,9 +116,9 @@ class Killing implements AsyncDisposable {
       const changes = await this.#try(at, verb, point).catch((error: unknown) => `${error}`)
       if (changes === undefined) continue
       this.tried++
-      const what = `${verb} of ${this.#chain.plugins[at]?.type} killed ${point.when} call ${point.nth}; ${point.way.what}`
+      const what = `${verb} of ${this.#chain.plugins[at]?.type} killed ${point.when} call ${point.nth}; ${point.recovery.what}`
       if (changes !== "") this.failures.push(`${what}:\n${changes}`)
-      if (changes === "" && (isReading(verb) || !(this.#scene.movesDevice && point.way.removesContainer))) continue
+      if (changes === "" && (isReading(verb) || !(this.#scene.movesDevice && point.recovery.removesContainer))) continue
       await this.#scene[Symbol.asyncDispose]()
       this.#scene = await ChainHost.create(this.#chain)
       if (isReading(verb)) await this.#addAll()
@@ -146,10 +146,10 @@ class Killing implements AsyncDisposable {
   }
 
   /** Returns the differences at the end, or undefined if the plugin ended before that system call. */
-  async #try(at: number, verb: Killed["verb"], { nth, when, way }: Point): Promise<string | undefined> {
+  async #try(at: number, verb: Killed["verb"], { nth, when, recovery }: Point): Promise<string | undefined> {
     const { exitCode, stdout } = await run(this.#scene, verb, at, killAtCall(when, nth))
     if (exitCode !== killedBySignal && exitCode !== 0) return `ended with ${exitCode}: ${stdout}`
-    const changes = isReading(verb) ? await asBefore(this.#scene) : await way.recover(this.#scene)
+    const changes = isReading(verb) ? await asBefore(this.#scene) : await recovery.recover(this.#scene)
     return exitCode === 0 && changes === "" ? undefined : changes
   }
 

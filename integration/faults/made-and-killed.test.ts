@@ -2,7 +2,7 @@ import { expect } from "bun:test"
 import { pluginsAs, TemporaryDirectory, testPlugin } from "../lab/mod.ts"
 import { ChainHost, chainOf, nothingValid } from "./chain.ts"
 import { killAtCall, useKillAt } from "./killed.ts"
-import { asBefore } from "./ways.ts"
+import { asBefore } from "./recoveries.ts"
 
 useKillAt()
 

@@ -5,7 +5,7 @@ import {
   HostNamespace,
   isLong,
   mountOver,
-  patient,
+  scaleTimeout,
   seed,
   succeed,
   TemporaryDirectory,
@@ -89,5 +89,5 @@ test.each(onDisks)(
       note: `${torn} reservations torn`,
     })
   },
-  patient(600_000),
+  scaleTimeout(600_000),
 )

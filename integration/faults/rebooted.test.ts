@@ -12,9 +12,9 @@ import {
   mustRun,
   newest,
   type PluginResult,
-  patient,
   pluginRow,
   pluginsAs,
+  scaleTimeout,
   succeed,
   TemporaryDirectory,
   tellFigure,
@@ -144,5 +144,5 @@ testWith(
       await mustRun(["umount", "--lazy", disk.path])
     }
   },
-  patient(900_000),
+  scaleTimeout(900_000),
 )

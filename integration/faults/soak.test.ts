@@ -12,9 +12,9 @@ import {
   type Job,
   newest,
   type PluginResult,
-  patient,
   pluginEnv,
   Station,
+  scaleTimeout,
   takeSnapshot,
   tellFigure,
   testWith,
@@ -196,5 +196,5 @@ testWith(
         `to a new host with as many others, in each ${stretch}: ${ratios.join("; ")}`,
     })
   },
-  patient(extent(900_000, 10_800_000)),
+  scaleTimeout(extent(900_000, 10_800_000)),
 )

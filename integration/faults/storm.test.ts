@@ -8,8 +8,8 @@ import {
   HostNamespace,
   isAllocationTrace,
   isLong,
-  patient,
   type Snapshot,
+  scaleTimeout,
   seed,
   takeSnapshot,
   tellFigure,
@@ -84,9 +84,9 @@ async function leftInside(storm: Storm): Promise<string> {
   done`
   const pods = storm.pods.map(({ name }) => name)
   const { stdout } = await storm.host.tryExec("sh", ["-c", script, "sh", ...pods])
-  const told = stdout.split("\n").filter(Boolean)
-  const calls = new Set(told.map((line) => line.split(" ")[0] ?? ""))
-  return [...told, ...[...calls].map((pod) => `${pod}: ${storm.calls.get(pod)?.join("; ")}`)].join("\n")
+  const changes = stdout.split("\n").filter(Boolean)
+  const calls = new Set(changes.map((line) => line.split(" ")[0] ?? ""))
+  return [...changes, ...[...calls].map((pod) => `${pod}: ${storm.calls.get(pod)?.join("; ")}`)].join("\n")
 }
 
 /**
@@ -155,5 +155,5 @@ testWith(
         `longest call ${(longestMs / 1000).toFixed(1)} s`,
     })
   },
-  patient(extent(600_000, 7_200_000)),
+  scaleTimeout(extent(600_000, 7_200_000)),
 )

@@ -236,8 +236,8 @@ export class Storm {
     const config = { cniVersion: network.cniVersion, name: network.name, ...plugin, ...more }
     const output = await runPlugin(this.host, { bin, verb, config, timeoutMs: deadlineMs, ...call })
     const id = call.containerId ?? ""
-    const told = `${verb} ${network.name} ${plugin.type}: ${output.exitCode}${call.under ? ", killed" : ""}`
-    this.calls.set(id, [...(this.calls.get(id) ?? []).slice(-60), told])
+    const line = `${verb} ${network.name} ${plugin.type}: ${output.exitCode}${call.under ? ", killed" : ""}`
+    this.calls.set(id, [...(this.calls.get(id) ?? []).slice(-60), line])
     const isTheirs = verb === "ADD" && network.cniVersion === "1.0.0"
     if (!isTheirs) this.tally.note(`${verb} ${plugin.type}`, output, call.under !== undefined)
     return output

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { answerTo, startBus, welcome } from "../../pkg/dbus/bus.fixture.ts"
-import { fail, outside, patient, ruleBackends, succeed, waitFor } from "../lab/mod.ts"
+import { fail, outside, ruleBackends, scaleTimeout, succeed, waitFor } from "../lab/mod.ts"
 import { expectAnswer, type FirewalledPod, FirewallLab } from "./firewall-lab.ts"
 import { firewalldPid, runFirewalld, sourcesIn, startFirewalld } from "./firewalld-lab.ts"
 
@@ -11,7 +11,7 @@ const directory = mkdtempSync(join(tmpdir(), "cni-firewalld-"))
 afterAll(() => rmSync(directory, { recursive: true }))
 
 /** A verb waits so long for firewalld, with all that it asks, and some time to work. */
-const LIMIT_MS = patient(40_000)
+const LIMIT_MS = scaleTimeout(40_000)
 
 async function labWithFirewalld(): Promise<FirewallLab> {
   const lab = await FirewallLab.create(ruleBackends[0])

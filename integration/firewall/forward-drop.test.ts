@@ -79,7 +79,9 @@ for (const kind of droppers) {
       expect(await a.firewall.check(a.result)).toMatchObject({ exitCode: 0, stdout: "" })
       await lab.host.exec("iptables", ["-F", "FORWARD"])
       expect(await pingOnce(a.namespace, outside.ip)).toBe(false)
-      expect((await fail(a.firewall.check(a.result))).msg).toContain("Cannot find the way through table ip filter")
+      expect((await fail(a.firewall.check(a.result))).msg).toContain(
+        "Cannot find the accepting rule in table ip filter",
+      )
       await succeed(b.allow())
       await expectAnswer(a.namespace, outside.ip)
       expect(await a.firewall.check(a.result)).toMatchObject({ exitCode: 0 })

@@ -21,7 +21,7 @@ async function install(directories: readonly string[], files: Record<string, str
   return await runProgram(["unshare", "--mount", "--propagation=private", "sh", "-ec", script, "sh", ...flags])
 }
 
-const told = ({ exitCode, stderr }: Output) => [exitCode, stderr.split("\n")[0]]
+const summaryOf = ({ exitCode, stderr }: Output) => [exitCode, stderr.split("\n")[0]]
 const containerd = (directory: string) =>
   `version = 2\n[plugins."io.containerd.grpc.v1.cri".cni]\n  bin_dir = "${directory}"\n`
 const crio = (directory: string) => `[crio.network]\nplugin_dirs = ["${directory}"]\n`
@@ -34,7 +34,7 @@ test.each([
   ["CRI-O", "/etc/crio/crio.conf.d/10-own.conf", crio("/own/bin")],
 ])("on a node of %s the runtime's configuration says where plugins go, before what is there", async (_, file, text) => {
   const output = await install(["own/bin", "opt/cni/bin", "usr/lib/cni"], { [file]: text })
-  expect(told(output)).toEqual([0, `Directory of plugins: /own/bin, as ${file} says`])
+  expect(summaryOf(output)).toEqual([0, `Directory of plugins: /own/bin, as ${file} says`])
   expect(await readdir(root.join("own/bin"))).toContain("bridge")
   expect([await readdir(root.join("opt/cni/bin")), await readdir(root.join("usr/lib/cni"))]).toEqual([[], []])
 })
@@ -47,7 +47,7 @@ test.each([
   ["k3s", [`${rancher}/k3s/data/cni`], `/${rancher}/k3s/data/cni`],
 ])("where no runtime says it, on a node of %s, the directory that is there is taken", async (_, directories, found) => {
   const output = await install(directories, {}, "--dry-run")
-  expect(told(output)).toEqual([0, `Directory of plugins: ${found}, which is there`])
+  expect(summaryOf(output)).toEqual([0, `Directory of plugins: ${found}, which is there`])
 })
 
 test("the directory is told before anything is written", async () => {
@@ -58,7 +58,7 @@ test("the directory is told before anything is written", async () => {
       /^Directory of plugins: \/own\/bin, as .*\ncni install: Cannot install into "\/own\/bin": there is no such directory\n/,
     ),
   ])
-  expect(told(await install([], {}))).toEqual([1, "Directory of plugins: /opt/cni/bin, the default"])
+  expect(summaryOf(await install([], {}))).toEqual([1, "Directory of plugins: /opt/cni/bin, the default"])
 })
 
 test("runtimes that name different directories are told, and nothing is installed", async () => {
@@ -104,7 +104,7 @@ test("the tool of a package finds the plugins of its package, to use them and to
   const files = { "etc/cni/net.d/10-own.conflist": network }
   const said = (words: string) => inRoot(files, `/usr/bin/cni ${words}`, packaged)
   expect((await said("status own")).stderr).toContain('"own-plugin" in path [/opt/cni/bin /usr/lib/cni]')
-  expect(told(await said("install"))).toEqual([0, "Directory of plugins: /opt/cni/bin, which is there"])
+  expect(summaryOf(await said("install"))).toEqual([0, "Directory of plugins: /opt/cni/bin, which is there"])
   expect(await readdir(root.join("opt/cni/bin"))).toContain("bridge")
 })
 

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test"
 import { rmSync, writeFileSync } from "node:fs"
 import { pluginNames } from "../../suite/plugins.ts"
-import { isLong, patient, readShare, runProgram, tellFigure } from "../lab/mod.ts"
+import { isLong, readShare, runProgram, scaleTimeout, tellFigure } from "../lab/mod.ts"
 import { Suites } from "./suites.ts"
 
 /** The calls by which an installer changes something; those in between change nothing that can be seen. */
@@ -74,7 +74,7 @@ test(
     const what = `the installer killed at each ${kinds.join(", ")}, A over B over A, beside ${CALLERS} callers of all names`
     await tellFigure({ what, tried, held: tried, note: `${calls} calls, none failed` })
   },
-  patient(isLong ? 3_600_000 : 900_000),
+  scaleTimeout(isLong ? 3_600_000 : 900_000),
 )
 
 test("several installers at once come one after the other, and leave one whole suite", async () => {

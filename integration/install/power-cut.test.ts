@@ -4,7 +4,7 @@ import { actsOf, requireWhole } from "../../install/power-cut.fixture.ts"
 import { Site } from "../../install/testing.ts"
 import { engine } from "../../pkg/engine/mod.ts"
 import { FailingDisk, mountImage } from "../faults/failing-disk.ts"
-import { extent, HostNamespace, isLong, patient, tellFigure } from "../lab/mod.ts"
+import { extent, HostNamespace, isLong, scaleTimeout, tellFigure } from "../lab/mod.ts"
 
 /** A directory that is the host's alone. */
 const place = "/run/cni"
@@ -18,7 +18,7 @@ let site: Site
 beforeAll(async () => {
   host = await HostNamespace.create()
   site = new Site()
-}, patient(60_000))
+}, scaleTimeout(60_000))
 afterAll(async () => {
   site[Symbol.dispose]()
   await host[Symbol.asyncDispose]()
@@ -95,6 +95,6 @@ describe.each(onDisks)("on %s, power cuts after the calls of", (fileSystem) => {
       expect(images.length).toBeGreaterThan(isLong ? 20 : 5)
       await tellFigure({ what: `power cuts of ${what}, ${fileSystem}`, tried: images.length, held: images.length })
     },
-    patient(300_000),
+    scaleTimeout(300_000),
   )
 })

@@ -168,8 +168,8 @@ test("a rollback of what was interrupted puts back the old suite", async () => {
   const inject = ["-e", "trace=rename,renameat2", "-e", "inject=rename,renameat2:signal=SIGKILL:when=9"]
   await runProgram(["strace", "-f", "-qq", "-o", "/dev/null", ...inject, ...own.command("B")])
   expect(await own.installed()).toBe("A B")
-  const told = await own.tryInstall("A", "--verify")
-  expect([told.exitCode, told.stdout]).toEqual([3, expect.stringContaining("An installation was interrupted")])
+  const verified = await own.tryInstall("A", "--verify")
+  expect([verified.exitCode, verified.stdout]).toEqual([3, expect.stringContaining("An installation was interrupted")])
   await own.install("A", "--rollback")
   expect(await own.installed()).toBe("A")
   await own.install("A", "--rollback")

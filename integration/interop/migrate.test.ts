@@ -4,7 +4,7 @@
  */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { dirname, join } from "node:path"
-import { builtPlugins, EchoPeer, Namespace, outside, patient, programEnv, uplink } from "../lab/mod.ts"
+import { builtPlugins, EchoPeer, Namespace, outside, programEnv, scaleTimeout, uplink } from "../lab/mod.ts"
 import { FlowMeter, type Flows } from "../reconcile/listener-lab.ts"
 import { Page } from "../release/page.ts"
 import { nameServer } from "./busybox.ts"
@@ -151,7 +151,7 @@ test(
       remove: (names) => podman.remove(...names),
     })
   },
-  patient(1_800_000),
+  scaleTimeout(1_800_000),
 )
 
 test(
@@ -175,5 +175,5 @@ test(
       },
     })
   },
-  patient(1_800_000),
+  scaleTimeout(1_800_000),
 )

@@ -1,13 +1,13 @@
 import { expect, test } from "bun:test"
 import { join } from "node:path"
-import { builtPlugins, expectUnchanged, isAllocationTrace, patient } from "../lab/mod.ts"
+import { builtPlugins, expectUnchanged, isAllocationTrace, scaleTimeout } from "../lab/mod.ts"
 import { askFromHost } from "./busybox.ts"
 import { binDir } from "./containerd.ts"
 import type { PodRuntime } from "./cri.ts"
 import { containerdNetwork } from "./networks.ts"
 import type { RuntimeHost } from "./runtime-host.ts"
 
-const limitMs = patient(300_000)
+const limitMs = scaleTimeout(300_000)
 
 /** Runs `cni gc --auto` as the host's admin. The machine's own configuration of containerd names another directory. */
 export async function collect(host: RuntimeHost): Promise<void> {

@@ -1,7 +1,7 @@
 /** A real API server takes the objects of deploy/kubernetes, every key of them, and they do what they say. */
 import { expect, test } from "bun:test"
 import { type DaemonSet, type Manifest, readDeployment } from "../deploy/manifests.ts"
-import { HostNamespace, patient, waitFor } from "../lab/mod.ts"
+import { HostNamespace, scaleTimeout, waitFor } from "../lab/mod.ts"
 import { RealApiServer } from "./testing/api-server.ts"
 
 const address = "10.99.0.254"
@@ -76,5 +76,5 @@ test(
       expect.stringContaining('"spec.updateStrategy.rollingUpdate.maxUnavailible"'),
     ])
   },
-  patient(600_000),
+  scaleTimeout(600_000),
 )

@@ -45,9 +45,9 @@ export function testBreakages(
       if (inside) expectUnchanged(inside, await takeSnapshot(pod))
       if (!everyAdd) return
       const status = new Attachment(host, pod, { ...config, cniVersion: newest }, call).run("STATUS")
-      const told = await fail(status)
-      expect(`${told.msg}; ${told.details ?? ""}`).toMatch(says)
-      expect([7, 50]).toContain(told.code) // errors of the configuration alone have code 7
+      const refusal = await fail(status)
+      expect(`${refusal.msg}; ${refusal.details ?? ""}`).toMatch(says)
+      expect([7, 50]).toContain(refusal.code) // errors of the configuration alone have code 7
       expectUnchanged(before, await takeSnapshot(host), isLeft)
     })
   }

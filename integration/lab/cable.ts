@@ -1,5 +1,5 @@
 import type { Namespace } from "./namespace.ts"
-import { patient, waitFor, waitLimitMs } from "./wait-for.ts"
+import { scaleTimeout, waitFor, waitLimitMs } from "./wait-for.ts"
 
 /** One end of a cable: the link's name in a namespace, and its addresses with prefix lengths. */
 export interface CableEnd {
@@ -39,7 +39,7 @@ export async function connect(a: CableEnd, b: CableEnd): Promise<void> {
  * use `pingOnce`.
  */
 export function ping(from: Namespace, address: string): Promise<boolean> {
-  const patiently = ["-c", "1", "-w", String(patient(waitLimitMs) / 1000)] // one request per second until the first answer, even a late one
+  const patiently = ["-c", "1", "-w", String(scaleTimeout(waitLimitMs) / 1000)] // one request per second until the first answer, even a late one
   return waitFor(() => isAnswered(from, [...patiently, address]), `${address} to answer`).catch(() => false)
 }
 

@@ -9,6 +9,6 @@ test("a share of a long form is its beginning, or from one place to another", ()
 })
 
 test("figures that were told are rows of a table", () => {
-  const told = '{"what":"a","tried":2,"held":1}\n{"what":"b","tried":3,"held":3,"note":"c"}\n'
-  expect(readFigures(told)).toEqual(["| a | 2 | 1 |  |", "| b | 3 | 3 | c |"])
+  const text = '{"what":"a","tried":2,"held":1}\n{"what":"b","tried":3,"held":3,"note":"c"}\n'
+  expect(readFigures(text)).toEqual(["| a | 2 | 1 |  |", "| b | 3 | 3 | c |"])
 })

@@ -34,8 +34,8 @@ export interface Figure {
 }
 
 /** Returns the reported figures as rows of a table. */
-export function readFigures(told: string): string[] {
-  const figures = told
+export function readFigures(text: string): string[] {
+  const figures = text
     .split("\n")
     .filter(Boolean)
     .map((line) => JSON.parse(line) as Figure)

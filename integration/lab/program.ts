@@ -1,5 +1,5 @@
 import { constants } from "node:os"
-import { patient } from "./wait-for.ts"
+import { scaleTimeout } from "./wait-for.ts"
 
 /** The output of a program. `exitCode` is 128 + the signal's number after a signal, as in shells. */
 export interface Output {
@@ -45,7 +45,7 @@ export class ProgramError extends Error {
  * exceeds its timeout.
  */
 export async function runProgram(command: readonly string[], options: ProgramOptions = {}): Promise<Output> {
-  const timeout = patient(options.timeoutMs ?? 600_000)
+  const timeout = scaleTimeout(options.timeoutMs ?? 600_000)
   const began = performance.now()
   const { input } = options
   const program = Bun.spawn([...command], {

@@ -1,18 +1,15 @@
 /**
- * A time limit for this machine: `ms` as many times as `CNI_TEST_PATIENCE` says. An emulated machine is 20 times slower
- * than a real one; without the variable a limit stays what it is.
+ * Returns a time limit multiplied by `CNI_TEST_PATIENCE`; unchanged without the variable. An emulated machine is 20
+ * times slower than a real one.
  */
-export function patient(ms: number): number {
+export function scaleTimeout(ms: number): number {
   return ms * (Number(process.env.CNI_TEST_PATIENCE) || 1)
 }
 
-/**
- * How long a test waits for what is to come, before patience: it only ends a test that would hang, since a busy machine
- * takes its time.
- */
+/** The usual time limit, before `scaleTimeout`. It is long, because it only ends tests that would hang. */
 export const waitLimitMs = 60_000
 
-/** How often a condition is looked at. */
+/** The pause between two evaluations of a condition. */
 const intervalMs = 10
 
 /**
@@ -25,7 +22,7 @@ export async function waitFor<T>(
   what: string,
   deadlineMs = waitLimitMs,
 ): Promise<Exclude<T, false | undefined | null>> {
-  const limitMs = patient(deadlineMs)
+  const limitMs = scaleTimeout(deadlineMs)
   const end = performance.now() + limitMs
   let cause: unknown
   for (;;) {
@@ -42,12 +39,12 @@ export async function waitFor<T>(
 }
 
 /**
- * The value of `work`, which a mistake could keep from ever ending: the answer of a peer, the end of a loop. Throws
- * after `deadlineMs` with `what` in the message.
+ * Returns the value of `work`, which a defect could keep from ending: a peer's answer, the end of a loop. Throws after
+ * `deadlineMs` with `what` in the message.
  * @example await within(reading, "the watch to end")
  */
 export async function within<T>(work: Promise<T>, what: string, deadlineMs = waitLimitMs): Promise<T> {
-  const limitMs = patient(deadlineMs)
+  const limitMs = scaleTimeout(deadlineMs)
   const { promise, reject } = Promise.withResolvers<never>()
   const timer = setTimeout(() => reject(new Error(`Waited ${limitMs} ms in vain for: ${what}`)), limitMs)
   try {

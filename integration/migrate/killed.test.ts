@@ -1,5 +1,14 @@
 import { expect, test } from "bun:test"
-import { Chance, expectUnchanged, isAllocationTrace, isLong, patient, readShare, seed, tellFigure } from "../lab/mod.ts"
+import {
+  Chance,
+  expectUnchanged,
+  isAllocationTrace,
+  isLong,
+  readShare,
+  scaleTimeout,
+  seed,
+  tellFigure,
+} from "../lab/mod.ts"
 import { MigrateLab, network } from "./migrate-lab.ts"
 
 /**
@@ -54,5 +63,5 @@ test(
       note: `${kills} kills`,
     })
   },
-  patient(isLong ? 7_200_000 : 900_000),
+  scaleTimeout(isLong ? 7_200_000 : 900_000),
 )

@@ -15,9 +15,9 @@ import {
   isLong,
   linkNames,
   linkOf,
-  patient,
   ping,
   pingOnce,
+  scaleTimeout,
   waitForLocalRoutes,
 } from "../lab/mod.ts"
 import { FlowMeter } from "../reconcile/listener-lab.ts"
@@ -157,7 +157,7 @@ for (const { what, network, families = ipv4, prepare, holds = async () => {} } o
       expect(await lab.report(["--back"])).toMatchObject({ remains: [], failed: [] })
       expectUnchanged(before, await lab.snapshot(), isAllocationTrace)
     },
-    patient(300_000),
+    scaleTimeout(300_000),
   )
 
 test("the device of a second shaped interface, which the Go plugin's DEL does not find, goes with the next way back", async () => {

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "bun:test"
-import { builtPlugins, expectUnchanged, extent, isAllocationTrace, patient } from "../lab/mod.ts"
+import { builtPlugins, expectUnchanged, extent, isAllocationTrace, scaleTimeout } from "../lab/mod.ts"
 import { FlowMeter } from "../reconcile/listener-lab.ts"
 import { MigrateLab, type Published } from "./migrate-lab.ts"
 
@@ -58,5 +58,5 @@ test(
     expect(await lab.report(["--back"])).toMatchObject({ remains: [], failed: [] })
     expectUnchanged(before, await lab.snapshot(), isAllocationTrace)
   },
-  patient(900_000),
+  scaleTimeout(900_000),
 )

@@ -28,7 +28,7 @@ async function settled(lab: PortmapLab): Promise<Snapshot> {
 }
 
 /** What DEL may be told: all that ADD was told, nothing, other mappings, or unreadable ones. */
-const told: [object, object][] = [
+const inputs: [object, object][] = [
   [{}, {}],
   [{ prevResult: undefined, runtimeConfig: undefined }, { netns: "" }],
   ...[[web], [{ ...web, hostPort: 1 }], [{ hostPort: "many" }], "none"].map((portMappings): [object, object] => [
@@ -46,7 +46,7 @@ testEach("DEL takes back all that ADD has made, with any input, and a second DEL
   const before = await settled(lab)
   await using peer = await EchoPeer.start(pod.namespace)
   const mapping = { ...web, containerPort: peer.port }
-  for (const [keys, call] of told) {
+  for (const [keys, call] of inputs) {
     await succeed(pod.map([mapping, dns, local]))
     for (const _again of [1, 2]) await succeed(pod.unmap(keys, call))
     expectUnchanged(before, await takeSnapshot(lab.host))

@@ -4,7 +4,7 @@
  */
 import { expect, test } from "bun:test"
 import { podsNetwork } from "../cni/node-lab.ts"
-import { type Change, expectUnchanged, isAllocationTrace, patient, takeSnapshot } from "../lab/mod.ts"
+import { type Change, expectUnchanged, isAllocationTrace, scaleTimeout, takeSnapshot } from "../lab/mod.ts"
 import { madeFor, type Published, ReconcileLab } from "./reconcile-lab.ts"
 
 const network = { ...podsNetwork, plugins: [...podsNetwork.plugins, { type: "tuning", mtu: 1400 }, { type: "sbr" }] }
@@ -65,7 +65,7 @@ test.each(wild)(
     expectUnchanged(before, await takeSnapshot(lab.host), (change) => isAllocationTrace(change) || isOfLink(change))
     await lab.removePods([hostile, neighbour])
   },
-  patient(300_000),
+  scaleTimeout(300_000),
 )
 
 test("a path that leads to another container, or to the host, by now is refused, and nothing changes there", async () => {

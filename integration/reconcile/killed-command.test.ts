@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { chmod, rename } from "node:fs/promises"
 import { join } from "node:path"
 import { type Call, type Point, parseCalls, pointsOf } from "../faults/points.ts"
-import { Chance, CProgram, extent, type Output, patient, seed, tellFigure } from "../lab/mod.ts"
+import { Chance, CProgram, extent, type Output, scaleTimeout, seed, tellFigure } from "../lab/mod.ts"
 import { type Published, ReconcileLab, some, withoutLocalnetRecord } from "./reconcile-lab.ts"
 
 let [killAt, faultAt]: CProgram[] = []
@@ -116,7 +116,7 @@ describe.each(programs)("%s", (program) => {
       await loss.expectTraffic()
       await tellFigure({ what: `${program} of cni reconcile killed at its system calls`, tried: kills, held: kills })
     },
-    patient(extent(600_000, 7_200_000)),
+    scaleTimeout(extent(600_000, 7_200_000)),
   )
 
   test(
@@ -141,7 +141,7 @@ describe.each(programs)("%s", (program) => {
       const tried = points.length
       await tellFigure({ what: `${program} of cni reconcile with a system call that fails`, tried, held: tried })
     },
-    patient(extent(600_000, 14_400_000)),
+    scaleTimeout(extent(600_000, 14_400_000)),
   )
 })
 

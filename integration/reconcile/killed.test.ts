@@ -5,7 +5,7 @@
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { join } from "node:path"
 import { type Call, type Point, parseCalls, pointsOf } from "../faults/points.ts"
-import { Chance, CProgram, extent, patient, seed, tellFigure, waitFor } from "../lab/mod.ts"
+import { Chance, CProgram, extent, scaleTimeout, seed, tellFigure, waitFor } from "../lab/mod.ts"
 import { RunningListener } from "./listener-lab.ts"
 import { ReconcileLab, some, withoutLocalnetRecord } from "./reconcile-lab.ts"
 
@@ -94,7 +94,7 @@ test(
       note: `of ${total}`,
     })
   },
-  patient(extent(600_000, 7_200_000)),
+  scaleTimeout(extent(600_000, 7_200_000)),
 )
 
 /** A line that says why it ended. */
@@ -124,5 +124,5 @@ test(
     }
     await tellFigure({ what: "the listener with a system call that fails", tried: points.length, held: points.length })
   },
-  patient(extent(600_000, 14_400_000)),
+  scaleTimeout(extent(600_000, 14_400_000)),
 )

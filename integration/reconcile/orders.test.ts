@@ -13,7 +13,7 @@ import {
   isLong,
   type Namespace,
   outside,
-  patient,
+  scaleTimeout,
   uplink,
 } from "../lab/mod.ts"
 
@@ -21,8 +21,8 @@ import {
  * The flows of packets on a node: they leave, come in by a published port, go from pod to pod, and from the host to a
  * pod.
  */
-const ways = ["out", "in", "pods", "host"] as const
-type Way = (typeof ways)[number]
+const flows = ["out", "in", "pods", "host"] as const
+type Flow = (typeof flows)[number]
 
 /** A program that has rules of its own on the node. */
 interface Neighbour {
@@ -40,8 +40,8 @@ interface Neighbour {
 
 /** The losses with each suite. */
 interface Lost {
-  readonly ours: readonly Way[]
-  readonly reference: readonly Way[]
+  readonly ours: readonly Flow[]
+  readonly reference: readonly Flow[]
 }
 
 const nothing: Lost = { ours: [], reference: [] }
@@ -123,11 +123,11 @@ const network = { ...podsNetwork, cniVersion: "1.0.0", plugins: [...podsNetwork.
 
 /** A node with two pods, and another host that has no route to pods. */
 class Crossing {
-  readonly #ways: Readonly<Record<Way, readonly [from: Namespace, question: EchoQuestion]>>
+  readonly #flows: Readonly<Record<Flow, readonly [from: Namespace, question: EchoQuestion]>>
 
   constructor(lab: NodeLab, other: Namespace, client: ContainerNamespace) {
     const ask = (address: string, port: number): EchoQuestion => ({ transport: "tcp", address, port })
-    this.#ways = {
+    this.#flows = {
       out: [client, ask(outside.ip, 9000)],
       in: [other, ask(uplink.ip, 8002)],
       pods: [client, ask("10.85.0.3", 80)],
@@ -136,13 +136,13 @@ class Crossing {
   }
 
   /** Those that are lost get no answer, and all others one; what leaves has the address of the host. */
-  async expectLost(lost: readonly Way[]): Promise<void> {
-    for (const way of ways) {
-      const [from, question] = this.#ways[way]
-      if (lost.includes(way)) await expectNoEcho(from, question)
+  async expectLost(lost: readonly Flow[]): Promise<void> {
+    for (const flow of flows) {
+      const [from, question] = this.#flows[flow]
+      if (lost.includes(flow)) await expectNoEcho(from, question)
       else {
         const reply = await askEcho(from, question)
-        if (way === "out") expect(reply.from.address).toBe(uplink.ip)
+        if (flow === "out") expect(reply.from.address).toBe(uplink.ip)
       }
     }
   }
@@ -187,6 +187,6 @@ for (const { neighbour, order, suite } of chosen) {
       const sources = await lab.host.exec("firewall-cmd", ["--zone=trusted", "--list-sources"])
       expect(sources.stdout.trim()).toBe("")
     },
-    patient(120_000),
+    scaleTimeout(120_000),
   )
 }

@@ -6,7 +6,7 @@
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { podsNetwork } from "../cni/node-lab.ts"
 import { runFirewalld, sourcesIn, startBus, stopFirewalld } from "../firewall/firewalld-lab.ts"
-import { EchoPeer, extent, outside, patient, tellFigure, uplink, waitFor } from "../lab/mod.ts"
+import { EchoPeer, extent, outside, scaleTimeout, tellFigure, uplink, waitFor } from "../lab/mod.ts"
 import { FlowMeter, type Flows, type ListenerRecord, RunningListener } from "./listener-lab.ts"
 import { type Published, ReconcileLab, withoutLocalnetRecord } from "./reconcile-lab.ts"
 
@@ -63,7 +63,7 @@ test(
     expect(withoutLocalnetRecord(await lab.ruleSet())).toEqual(before)
     expect((await lab.reconcile("--dry-run")).restored).toEqual([])
   },
-  patient(extent(300_000, 1_800_000)),
+  scaleTimeout(extent(300_000, 1_800_000)),
 )
 
 const zoned = { ...podsNetwork, plugins: [...podsNetwork.plugins, { type: "firewall", backend: "firewalld" }] }
@@ -162,5 +162,5 @@ test(
     await tell("firewall-cmd --reload, firewalld's own port", own)
     await tell("firewall-cmd --reload, out of a pod", pods)
   },
-  patient(extent(300_000, 1_800_000)),
+  scaleTimeout(extent(300_000, 1_800_000)),
 )

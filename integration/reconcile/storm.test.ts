@@ -4,7 +4,7 @@
 import { expect, test } from "bun:test"
 import { podsNetwork } from "../cni/node-lab.ts"
 import { runFirewalld, startBus } from "../firewall/firewalld-lab.ts"
-import { Chance, extent, patient, seed, tellFigure, waitFor } from "../lab/mod.ts"
+import { Chance, extent, scaleTimeout, seed, tellFigure, waitFor } from "../lab/mod.ts"
 import { RunningListener } from "./listener-lab.ts"
 import { type Published, ReconcileLab } from "./reconcile-lab.ts"
 import { type Sabotage, sabotages } from "./sabotages.ts"
@@ -41,7 +41,7 @@ test.each(networks.map(([network, kinds]) => ({ title: kinds[0]?.what ?? "", net
     }
     await tellFigure({ what: `${kinds.length} kinds of sabotage, the listener runs`, tried: ROUNDS, held })
   },
-  patient(extent(600_000, 7_200_000)),
+  scaleTimeout(extent(600_000, 7_200_000)),
 )
 
 /** How long ADD, DEL and losses go on: \`npm run test:faults -- reconcile/storm\` has half an hour. */
@@ -111,5 +111,5 @@ test(
     expect(unexpected).toEqual([])
     await tellFigure({ what: `${changed} ADDs and DELs beside ${lost} losses`, tried: 1, held: 1 })
   },
-  patient(STORM_MS + 600_000),
+  scaleTimeout(STORM_MS + 600_000),
 )

@@ -28,7 +28,7 @@ else:
     sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     sock.bind(("", 4321))
     sock.settimeout(0.02)
-    sent, told = 0, False
+    sent = 0
     while True:
         try:
             sock.sendto(b"flow", (address, port))

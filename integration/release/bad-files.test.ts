@@ -202,8 +202,8 @@ test("every kind of file is told by its sum when a byte of it was changed", asyn
   await host.follow("mkdir given && cp /mnt/* given/")
   for (const name of names) {
     await spoil(`given/${name}`)(host)
-    const told = await host.tryFollow(install.commands("download"), { RELEASE: "file:///root/given", FILE: name })
-    expect(told).toMatchObject({ exitCode: 1, stdout: expect.stringContaining(`${name}: FAILED`) })
+    const output = await host.tryFollow(install.commands("download"), { RELEASE: "file:///root/given", FILE: name })
+    expect(output).toMatchObject({ exitCode: 1, stdout: expect.stringContaining(`${name}: FAILED`) })
   }
 }, 300_000)
 

@@ -171,9 +171,9 @@ END`
 test("kubespray's variables name each archive, with the sum of its bytes; the archive has all plugins at its top", async () => {
   await using host = await FreshRoot.create(await minimalDebian(), release.path)
   await fetchFile(host, archive)
-  const told = Bun.YAML.parse(await host.follow(page.commands("kubespray"), { RELEASE: "https://example.org/cni" }))
+  const output = Bun.YAML.parse(await host.follow(page.commands("kubespray"), { RELEASE: "https://example.org/cni" }))
   const sum = (await host.follow(`sha256sum ${archive}`)).slice(0, 64)
-  expect(told).toEqual({
+  expect(output).toEqual({
     cni_download_url: "https://example.org/cni/cni-plugins-linux-{{ image_arch }}-v{{ cni_version }}.tgz",
     cni_binary_checksums: { amd64: { [version]: `sha256:${sum}` } },
   })
@@ -218,8 +218,8 @@ test("a file that is not whole is told by its sum, and the commands end there", 
   await using host = await FreshRoot.create(await minimalDebian(), broken.path)
   const before = await host.files()
   const fetched = page.commands("download") + page.commands("archive")
-  const told = await host.tryFollow(fetched, { RELEASE: "file:///mnt", FILE: archive })
-  expect(told).toMatchObject({ exitCode: 1, stdout: `${archive}: FAILED\n` })
+  const output = await host.tryFollow(fetched, { RELEASE: "file:///mnt", FILE: archive })
+  expect(output).toMatchObject({ exitCode: 1, stdout: `${archive}: FAILED\n` })
   expect(await host.files()).toEqual(before)
 })
 

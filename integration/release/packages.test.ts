@@ -115,9 +115,9 @@ find /usr/lib/cni /usr/share/doc/cni-plugins /lib/systemd/system/cni-dhcp.servic
 })
 
 test("the .rpm is whole, says in whose place it is installed, and goes into a root and out of it", async () => {
-  const told = await mustRun(["rpm", "--checksig", "--verbose", `${release.path}/${rpm}`])
+  const output = await mustRun(["rpm", "--checksig", "--verbose", `${release.path}/${rpm}`])
   expect(
-    lines(told.stdout)
+    lines(output.stdout)
       .slice(1)
       .every((line) => line.endsWith(": OK")),
   ).toBe(true)

@@ -1,6 +1,6 @@
 import { chmod } from "node:fs/promises"
 import { dirname, join } from "node:path"
-import { CProgram, mustRun, type Namespace, patient, waitLimitMs } from "../lab/mod.ts"
+import { CProgram, mustRun, type Namespace, scaleTimeout, waitLimitMs } from "../lab/mod.ts"
 
 /** Flags of a tap, <linux/if_tun.h>. */
 export const IFF_TAP = 0x2
@@ -69,7 +69,7 @@ export class TapUser implements AsyncDisposable {
   }
 
   async #receive(isWanted: (frame: string) => boolean): Promise<string> {
-    const giveUp = setTimeout(() => this.#process.kill(), patient(waitLimitMs))
+    const giveUp = setTimeout(() => this.#process.kill(), scaleTimeout(waitLimitMs))
     try {
       for (;;) {
         const { value, done } = await this.#lines.next()

@@ -118,7 +118,7 @@ export class Firewall implements Disposable {
       refuse: one.refuse,
     }))
     this.#rules.restore(rules, options)
-    if (options.toIptables && !options.isDry) this.#removeWay(wanted)
+    if (options.toIptables && !options.isDry) this.#removeAcceptRules(wanted)
     if (options.toIptables || !firewalld) return
     const socket = this.#filter?.socket
     const noted = Map.groupBy(socket ? listAddresses(socket) : [], ({ comment }) => comment)
@@ -142,10 +142,10 @@ export class Firewall implements Disposable {
         refuse(error)
       }
     }
-    if (!isDry) this.#removeWay(wanted)
+    if (!isDry) this.#removeAcceptRules(wanted)
   }
 
-  #removeWay(wanted: readonly RestorableFirewall[]): void {
+  #removeAcceptRules(wanted: readonly RestorableFirewall[]): void {
     const failures = new Failures()
     for (const chain of new Set(wanted.map(({ config }) => config.iptablesAdminChainName)))
       this.#removeAcceptMarked(chain, failures)
@@ -221,7 +221,7 @@ export class Firewall implements Disposable {
   }
 
   #removeAcceptMarked(adminChain: string, failures: Failures): void {
-    failures.attempt("remove the way through iptables", () => removeAcceptMarked(this.#filter, adminChain))
+    failures.attempt("remove the accepting rule from iptables", () => removeAcceptMarked(this.#filter, adminChain))
   }
 
   /** Removes sources, except those that other attachments have now. */

@@ -83,18 +83,18 @@ test("an answer that is no list has no sources", () => {
 
 describe("what firewalld refuses", () => {
   const name = "org.fedoraproject.FirewallD1.Exception"
-  const saying = (text: string) => refusing(new DbusError(text, name))
+  const refusedWith = (text: string) => refusing(new DbusError(text, name))
 
   test.each(["ZONE_ALREADY_SET", "ALREADY_ENABLED"])("is success of adding when it is %s", (kind) => {
-    saying(`${kind}: '${source}' already bound to 'trusted'`).addSource("trusted", source)
-    expect(() => saying(`${kind}: '${source}'`).removeSource("trusted", source)).toThrow("Cannot remove")
+    refusedWith(`${kind}: '${source}' already bound to 'trusted'`).addSource("trusted", source)
+    expect(() => refusedWith(`${kind}: '${source}'`).removeSource("trusted", source)).toThrow("Cannot remove")
   })
 
   test.each(["UNKNOWN_SOURCE", "NOT_ENABLED", "ZONE_CONFLICT", "INVALID_ZONE"])(
     "is success of removing when it is %s",
     (kind) => {
-      saying(`${kind}: '${source}'`).removeSource("trusted", source)
-      expect(() => saying(`${kind}: '${source}'`).addSource("trusted", source)).toThrow("Cannot add")
+      refusedWith(`${kind}: '${source}'`).removeSource("trusted", source)
+      expect(() => refusedWith(`${kind}: '${source}'`).addSource("trusted", source)).toThrow("Cannot add")
     },
   )
 
@@ -103,7 +103,7 @@ describe("what firewalld refuses", () => {
     ["removeSource", `Cannot remove the address ${source} from zone "home" of firewalld`],
     ["listSources", 'Cannot list the sources of zone "home" of firewalld'],
   ] as const)("is told by %s with the first line of its words", (method, message) => {
-    const failed = saying("COMMAND_FAILED: 'python-nftables' failed\nJSON blob:\n{}")
+    const failed = refusedWith("COMMAND_FAILED: 'python-nftables' failed\nJSON blob:\n{}")
     expect(refusalOf(() => failed[method]("home", source))).toMatchObject({
       code: 999,
       message,

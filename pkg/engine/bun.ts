@@ -103,7 +103,7 @@ export function startProcess(
   // posix_spawn_file_actions_t, posix_spawnattr_t and sigset_t: at least as large as in any C library
   const [actions, attributes, signals] = [new Uint8Array(512), new Uint8Array(512), new Uint8Array(128)]
   const pid = new Int32Array(1)
-  const told = [kept, names, variables] // addresses go to the kernel: the arrays must stay alive
+  const pinned = [kept, names, variables] // addresses go to the kernel: the arrays must stay alive
   const steps = [
     c.posix_spawn_file_actions_init?.(ptr(actions)),
     ...numbers.map((fd, at) => c.posix_spawn_file_actions_adddup2?.(ptr(actions), fd, at)),
@@ -118,5 +118,5 @@ export function startProcess(
     steps.find((failure) => failure !== 0) ??
     Number(c.posix_spawn?.(ptr(pid), Number(program), ptr(actions), ptr(attributes), ptr(names), ptr(variables)))
   c.posix_spawn_file_actions_destroy?.(ptr(actions))
-  return error === 0 && told.length > 0 ? (pid[0] ?? 0) : -error
+  return error === 0 && pinned.length > 0 ? (pid[0] ?? 0) : -error
 }

@@ -27,7 +27,7 @@ test("a thread cannot move into what is no network namespace", () => {
 })
 
 /** Has the engine say something else of this process, while `work` runs. */
-function told(of: Partial<Engine>, work: () => void): void {
+function withEngine(of: Partial<Engine>, work: () => void): void {
   const real = { arguments: engine.arguments, environment: engine.environment }
   try {
     Object.assign(engine, of)
@@ -42,7 +42,7 @@ test.each([
   [["bridge"], "bridge", []],
   [[], "", []],
 ])("the program %j is called %j, with arguments %j", (given, name, args) => {
-  told({ arguments: () => given }, () => {
+  withEngine({ arguments: () => given }, () => {
     expect(programName()).toBe(name)
     expect(programArguments()).toEqual(args)
   })
@@ -55,7 +55,7 @@ test("random bytes are as many as are asked for, and as text two digits each", (
 })
 
 test("of a variable that stands twice in the environment the first value counts, and what has no name is no variable", () => {
-  told({ environment: () => ["A=1", "B=x=y", "A=2", "=3", "none", "C="] }, () => {
+  withEngine({ environment: () => ["A=1", "B=x=y", "A=2", "=3", "none", "C="] }, () => {
     expect(readEnvironment()).toEqual({ A: "1", B: "x=y", C: "" })
   })
 })

@@ -8,12 +8,12 @@ type Story = Omit<Spawned, "stdout" | "stderr"> & { stdout: string | number; std
 type Json = null | boolean | number | string | readonly Json[] | { readonly [name: string]: Json | undefined }
 
 const shell = "/bin/sh"
-const told = (bytes: Uint8Array) => (bytes.length > 500 ? bytes.length : engine.decodeUtf8(bytes))
+const asText = (bytes: Uint8Array) => (bytes.length > 500 ? bytes.length : engine.decodeUtf8(bytes))
 
 function story(program: Partial<Spawn>): Story {
   const all = { path: shell, env: { PATH: "/usr/bin:/bin" }, outputLimit: 1 << 20, ...program }
   const ended = spawn(all)
-  return { ...ended, stdout: told(ended.stdout), stderr: told(ended.stderr) }
+  return { ...ended, stdout: asText(ended.stdout), stderr: asText(ended.stderr) }
 }
 
 const sh = (script: string, options: Partial<Spawn> = {}) => story({ args: ["-c", script], ...options })

@@ -55,8 +55,8 @@ test("#191 a failing plugin ends the chain; its error names it and keeps its cod
 
 test("an ADD that is told to stop after its last plugin keeps nothing, and neither does a DEL then lose what is cached", async () => {
   using lab = new Lab()
-  const told = { stdout: "{}", stderr: "done" }
-  lab.plugin("one", { ADD: told, DEL: { stderr: "done" } })
+  const streams = { stdout: "{}", stderr: "done" }
+  lab.plugin("one", { ADD: streams, DEL: { stderr: "done" } })
   const network = networkOf([{ type: "one" }])
   const stopped = () => {
     const stop = new AbortController()

@@ -138,10 +138,10 @@ test("attachments with the same configuration share its bytes, and files without
   }
   writeFileSync(join(lab.results, "lab-d-eth0"), '{"kind":')
   writeFileSync(join(lab.results, "lab-e-eth0"), '{"kind":"another"}')
-  const told: string[] = []
-  const [a, b, c, ...others] = cachedAttachments(lab.cacheDir, undefined, (file) => told.push(file))
+  const unreadable: string[] = []
+  const [a, b, c, ...others] = cachedAttachments(lab.cacheDir, undefined, (file) => unreadable.push(file))
   expect([a?.containerId, b?.containerId, c?.containerId, others]).toEqual(["a", "b", "c", []])
   expect(a?.config).toBe(b?.config as Uint8Array)
   expect(c?.config).toEqual(new TextEncoder().encode("{}"))
-  expect(told).toEqual([join(lab.results, "lab-d-eth0")])
+  expect(unreadable).toEqual([join(lab.results, "lab-d-eth0")])
 })

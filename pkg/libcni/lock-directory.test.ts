@@ -66,7 +66,7 @@ test.each([
   using held = LockDirectory.take(at.path, loss)
   meddle(at.path)
   const isThere = existsSync(at.path)
-  await new Promise((told) => held?.lost.addEventListener("abort", told))
+  await new Promise((resolve) => held?.lost.addEventListener("abort", resolve))
   expect(String(held?.lost.reason)).toBe("Error: lost")
   held?.[Symbol.dispose]()
   expect(existsSync(at.path)).toBe(isThere)

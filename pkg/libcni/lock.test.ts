@@ -200,15 +200,15 @@ test("#230 the wait for another operation ends when the caller is told to stop, 
 test("an operation is told to stop when its caller is, and when its lock is lost", async () => {
   using lab = new Lab()
   const stop = new AbortController()
-  const told = await withContainer({ ...lab.runtime, signal: stop.signal }, "c1", async ({ signal }, lost) => {
+  const aborted = await withContainer({ ...lab.runtime, signal: stop.signal }, "c1", async ({ signal }, lost) => {
     stop.abort()
     return [signal?.aborted, lost.aborted]
   })
-  expect(told).toEqual([true, false])
+  expect(aborted).toEqual([true, false])
   const lost = withContainer(lab.runtime, "c1", async ({ signal }, lost) => {
     rmSync(join(lab.cacheDir, "locks/c1"), { recursive: true })
-    await new Promise((told) => lost.addEventListener("abort", told))
-    throw new Error(`both are told: ${signal?.aborted}`)
+    await new Promise((resolve) => lost.addEventListener("abort", resolve))
+    throw new Error(`both are aborted: ${signal?.aborted}`)
   })
   expect(await failure(lost)).toMatchObject({
     code: 11,

@@ -21,8 +21,8 @@ function pipe(): [Fd, Fd] {
 async function sh(script: string, more: Partial<Program> = {}, signal?: AbortSignal): Promise<Json> {
   const all = { path: "/bin/sh", args: ["-c", script], env: { PATH: "/usr/bin:/bin" }, outputLimit: 1 << 20 }
   const { stdout, stderr, ...ended } = await runProgram({ ...all, ...more }, signal)
-  const told = Object.entries(ended).filter(([, value]) => value !== undefined && value !== false)
-  return { ...Object.fromEntries(told), stdout: text(stdout), stderr: text(stderr) }
+  const set = Object.entries(ended).filter(([, value]) => value !== undefined && value !== false)
+  return { ...Object.fromEntries(set), stdout: text(stdout), stderr: text(stderr) }
 }
 
 /** A signal that says stop when the first piece of a program's output comes. */
@@ -94,10 +94,10 @@ export const loopCases: readonly LoopCase[] = [
     "a signal that says stop tells all who listen once, with the reason; those of several are one",
     async () => {
       const [one, two] = [newStop(), newStop()]
-      const told: Json[] = []
+      const reasons: Json[] = []
       const both = anyOf(one.signal, undefined, two.signal)
-      both.signal.addEventListener("abort", () => told.push(String(both.signal.reason)))
-      const gone = () => told.push("removed")
+      both.signal.addEventListener("abort", () => reasons.push(String(both.signal.reason)))
+      const gone = () => reasons.push("removed")
       both.signal.addEventListener("abort", gone)
       both.signal.removeEventListener("abort", gone)
       two.abort("second")
@@ -107,18 +107,18 @@ export const loopCases: readonly LoopCase[] = [
       const off = anyOf(third.signal)
       off[Symbol.dispose]()
       third.abort()
-      return [told, both.signal.aborted, String(disposed.signal.reason), off.signal.aborted]
+      return [reasons, both.signal.aborted, String(disposed.signal.reason), off.signal.aborted]
     },
     [["second"], true, "first", false],
   ],
   [
-    "a signal is told, and the process goes on",
+    "a signal is reported, and the process goes on",
     async () => {
-      let told = 0
-      using _ = onSignal(SIGUSR2, () => told++)
+      let signals = 0
+      using _ = onSignal(SIGUSR2, () => signals++)
       engine.kill(processId(), SIGUSR2)
-      while (told === 0) await sleep(1)
-      return told
+      while (signals === 0) await sleep(1)
+      return signals
     },
     1,
   ],

@@ -179,15 +179,15 @@ describe("restore", () => {
     played: ReturnType<typeof play>,
     { isDry = false, toIptables = false, asked = undefined as BackendName | undefined } = {},
   ) => {
-    const told: string[] = []
+    const reports: string[] = []
     const one = {
       spec: { owner },
       asked,
-      made: () => told.push("made"),
-      refuse: (error: unknown) => told.push(String(error)),
+      made: () => reports.push("made"),
+      refuse: (error: unknown) => reports.push(String(error)),
     }
     played.rules.restore([one], { isDry, toIptables, log: () => {} })
-    return told
+    return reports
   }
 
   test("adds what CHECK misses in all places, and in a dry run only says so", () => {

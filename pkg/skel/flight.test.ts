@@ -118,7 +118,7 @@ test.each([
   ["", { code: 7, error: "no" }],
 ])(
   "of a call that fails with details %j the line has code and text, and neither addresses nor changes",
-  (details, told) => {
+  (details, expected) => {
     const add = (call: Call) => {
       call.answer(result, { keep() {}, changes: ["lease addresses"] })
       return undefined as never
@@ -126,7 +126,7 @@ test.each([
     const refuse = () => {
       throw new CniError(7, "no", { details })
     }
-    expect(lineOf(env, { plugin: { config: refuse } })).toMatchObject({ network: "lab", exitCode: 1, ...told })
+    expect(lineOf(env, { plugin: { config: refuse } })).toMatchObject({ network: "lab", exitCode: 1, ...expected })
     const line = lineOf(env, { plugin: { add } })
     expect(line).toMatchObject({ exitCode: 1, code: 999 })
     expect([line.ips, line.changes]).toEqual([undefined, undefined])

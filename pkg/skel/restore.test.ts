@@ -103,10 +103,10 @@ describe("a call of restore", () => {
   })
 
   test("tells the plugin when rules are only to move to iptables", () => {
-    const told: boolean[] = []
-    const plugin = restoring(({ toIptables }) => void told.push(toIptables))
+    const received: boolean[] = []
+    const plugin = restoring(({ toIptables }) => void received.push(toIptables))
     for (const toIptables of [true, undefined]) ask(plugin, { dryRun: false, toIptables, attachments: [attachment] })
-    expect(told).toEqual([true, false])
+    expect(received).toEqual([true, false])
   })
 
   test("is code 6 for what is no request, and answers nothing of a plugin that keeps nothing on the host", () => {

@@ -103,13 +103,13 @@ describe("room for a gateway address", () => {
 
   test("there is beside addresses of other networks, other families and the link's own", () => {
     const others = [addressMessage("10.2.0.1", 16), addressMessage("fd00:0:0:0:0:0:0:1", 64)]
-    expect(room(false, gateway, ...others)).toEqual({ isThere: false, inTheWay: [] })
+    expect(room(false, gateway, ...others)).toEqual({ isThere: false, conflicting: [] })
     const gateway6 = { ip: ip("fe80:0:0:0:0:0:0:1"), prefix: 10 }
     expect(
       room(false, gateway6, addressMessage("fe80:0:0:0:0:0:0:9", 64), addressMessage("febf:0:0:0:0:0:0:9", 64)),
     ).toEqual({
       isThere: false,
-      inTheWay: [],
+      conflicting: [],
     })
     expect(() => room(false, { ...gateway6, prefix: 8 }, addressMessage("fec0:0:0:0:0:0:0:9", 64))).toThrow(
       "already has",
@@ -119,7 +119,7 @@ describe("room for a gateway address", () => {
   test("there need not be where it is already, also with others in the way", () => {
     for (const force of [true, false]) {
       const present = [addressMessage("10.1.9.9", 16), addressMessage("10.1.0.1", 16)]
-      expect(room(force, gateway, ...present)).toEqual({ isThere: true, inTheWay: [] })
+      expect(room(force, gateway, ...present)).toEqual({ isThere: true, conflicting: [] })
     }
   })
 
@@ -133,7 +133,10 @@ describe("room for a gateway address", () => {
       message: `"${name}" already has an IP address different from 10.1.0.1/16`,
       details: `it has ${text}/${prefix}; set "forceAddress" to replace it`,
     })
-    expect(room(true, gateway, addressMessage(text, prefix))).toMatchObject({ isThere: false, inTheWay: [{ prefix }] })
+    expect(room(true, gateway, addressMessage(text, prefix))).toMatchObject({
+      isThere: false,
+      conflicting: [{ prefix }],
+    })
   })
 
   test("is set by force: what is in the way goes", () => {

@@ -130,9 +130,9 @@ export function randomMac(): string {
  * conflicts: `force` replaces it, otherwise it is an error. Throws `CniError`.
  */
 export function ensureGateway(host: RouteSocket, bridge: Link, gateway: Cidr, force: boolean): void {
-  const { isThere, inTheWay } = requireRoomFor(host, bridge, gateway, force)
+  const { isThere, conflicting } = requireRoomFor(host, bridge, gateway, force)
   if (isThere) return
-  for (const address of inTheWay) deleteAddress(host, bridge, address)
+  for (const address of conflicting) deleteAddress(host, bridge, address)
   if (familyOf(gateway.ip) === AF_INET6) enableIpv6(bridge.name)
   addOnce(host, bridge, gateway)
 }
@@ -146,16 +146,16 @@ export function requireRoomFor(
   bridge: Link,
   gateway: Cidr,
   force: boolean,
-): { isThere: boolean; inTheWay: Address[] } {
+): { isThere: boolean; conflicting: Address[] } {
   const wanted = formatCidr(gateway)
-  const inTheWay: Address[] = []
+  const conflicting: Address[] = []
   for (const address of listAddresses(host, bridge)) {
     if (familyOf(address.ip) !== familyOf(gateway.ip) || isLinkLocal(address.ip)) continue
-    if (formatCidr(address) === wanted) return { isThere: true, inTheWay: [] }
-    if (contains(address, gateway.ip) || contains(gateway, address.ip)) inTheWay.push(address)
+    if (formatCidr(address) === wanted) return { isThere: true, conflicting: [] }
+    if (contains(address, gateway.ip) || contains(gateway, address.ip)) conflicting.push(address)
   }
-  const [first] = inTheWay
-  if (!first || force) return { isThere: false, inTheWay }
+  const [first] = conflicting
+  if (!first || force) return { isThere: false, conflicting }
   throw new CniError(Code.Internal, `"${bridge.name}" already has an IP address different from ${wanted}`, {
     details: `it has ${formatCidr(first)}; set "forceAddress" to replace it`,
   })

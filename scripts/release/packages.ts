@@ -52,8 +52,11 @@ export async function completeRelease(
     return [cyclonedx, spdx]
   })
   const made = [...[...archives, ...packages].map((path) => basename(path)), ...bills]
-  const told = duringBuild(source, await findSource(root))
-  writeFileSync(join(directory, provenanceName), await provenanceOf(directory, made, { root, source: told, age }))
+  const buildSource = duringBuild(source, await findSource(root))
+  writeFileSync(
+    join(directory, provenanceName),
+    await provenanceOf(directory, made, { root, source: buildSource, age }),
+  )
   writeFileSync(join(directory, sumsName), sumsOf(directory, [...made, provenanceName]))
   return [...made, provenanceName, sumsName]
 }

@@ -73,22 +73,22 @@ export function explain(title: string, one: Attempt): string[] {
     ...(skipped > 0 ? [`${skipped} skipped, which counts as failed`] : []),
   ]
   const ended = one.exitCode === undefined ? "a timeout or a signal" : `exit code ${one.exitCode}`
-  const told = failedTests(one.output)
+  const failures = failedTests(one.output)
   // The last output of a run that died helps more than nothing.
-  const last = told.length === 0 ? [one.output.split("\n").slice(-60).join("\n")] : told
+  const last = failures.length === 0 ? [one.output.split("\n").slice(-60).join("\n")] : failures
   return [`${title}: ${why.join(", ") || `ended with ${ended}`}`, ...last]
 }
 
 /** Returns the output of each failed test. */
 function failedTests(output: string): string[] {
-  const told: string[] = []
+  const failures: string[] = []
   let lines: string[] = []
   for (const line of output.split("\n")) {
     lines.push(line)
-    if (line.startsWith("(fail)")) told.push(lines.slice(-60).join("\n"))
+    if (line.startsWith("(fail)")) failures.push(lines.slice(-60).join("\n"))
     if (/^\((fail|pass|skip|todo)\)/.test(line) || line.endsWith(".test.ts:")) lines = []
   }
-  return told
+  return failures
 }
 
 /** Returns the files to run again: those with a test that did not pass, or all if no test is named. */

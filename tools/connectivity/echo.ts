@@ -106,7 +106,7 @@ export async function ping(netns: Netns, ip: Uint8Array, patience: Patience): Pr
 export interface PathMtu {
   readonly mtu: number
   /** Whether the sender was notified that longer packets do not pass. TCP then sends shorter segments. */
-  readonly isTold: boolean
+  readonly isReported: boolean
 }
 
 /**
@@ -126,11 +126,11 @@ export async function pathMtu(
     const errno = send() ?? errnoOf(pinger.receive())
     return typeof errno === "number" && errnoName(errno) === "EMSGSIZE" ? "told" : errno
   }, patience)
-  if (first === "answered") return { mtu, isTold: false }
+  if (first === "answered") return { mtu, isReported: false }
   // The longest packet failed. The search only finds the limit.
   const shorter = { ...patience, timeoutMs: Math.min(patience.timeoutMs, SEARCH_MS) }
   const longest = await searchMtu(pinger, mtu - 1, shorter)
-  return longest === undefined ? undefined : { mtu: longest, isTold: first === "told" }
+  return longest === undefined ? undefined : { mtu: longest, isReported: first === "told" }
 }
 
 function errnoOf(received: ReturnType<Pinger["receive"]>): number | "answered" | undefined {

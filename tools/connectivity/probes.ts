@@ -4,7 +4,7 @@ import { type Destination, formatPlace, has } from "../packets/mod.ts"
 import type { Container } from "./containers.ts"
 import { askServer } from "./dns.ts"
 import { pathMtu, ping } from "./echo.ts"
-import { hasWay, linkOf, type Scene } from "./scene.ts"
+import { hasRoute, linkOf, type Scene } from "./scene.ts"
 import { connectTcp, type Failure, type Place } from "./sockets.ts"
 
 /** The outcome of a probe. */
@@ -87,7 +87,7 @@ function toGateway(scene: Scene): Plan | string {
 function toHost(scene: Scene): Plan | string {
   const { a, hostAddress } = scene
   if (!hostAddress) return "the host has no address of this family"
-  if (!hasWay(a, hostAddress)) return noWay(hostAddress)
+  if (!hasRoute(a, hostAddress)) return noRoute(hostAddress)
   const kind = linkOf(a)?.kind ?? ""
   const isNear = a.result.ips.some(({ address }) => has(address, hostAddress))
   if (isNear && (kind === "macvlan" || kind === "ipvlan"))
@@ -95,7 +95,7 @@ function toHost(scene: Scene): Plan | string {
   return pingPlan(scene, hostAddress)
 }
 
-function noWay(ip: Uint8Array): string {
+function noRoute(ip: Uint8Array): string {
   return `the network gives its containers no route to ${formatIp(ip)}`
 }
 
@@ -105,7 +105,7 @@ function outsideOf({ a, outside, hostGateway }: Scene): Place | string {
   if (!place) return "the host has no default route: say --outside ADDRESS[:PORT]"
   if (isLinkLocal(place.ip) || (place.ip[0] === 169 && place.ip[1] === 254))
     return `${formatIp(place.ip)} can be reached from its own link alone: say --outside ADDRESS[:PORT]`
-  return hasWay(a, place.ip) ? place : noWay(place.ip)
+  return hasRoute(a, place.ip) ? place : noRoute(place.ip)
 }
 
 function toOutside(scene: Scene): Plan | string {
@@ -135,7 +135,7 @@ function toPort({ published, a, b, secret, patience, hostAddress }: Scene, from:
   if (!b.published) return "no TCP port of the container is published"
   if (!hostAddress || !published) return "the host has no address of this family"
   if (!netns) return "no namespace could be connected to the host"
-  if (from === a && !hasWay(a, hostAddress)) return noWay(hostAddress)
+  if (from === a && !hasRoute(a, hostAddress)) return noRoute(hostAddress)
   return tcpPlan(from, netns, published, async () => judged(await connectTcp(netns, published, patience, secret)))
 }
 
@@ -149,8 +149,8 @@ function toServers(scene: Scene): Plan | string {
   const { a, host, servers, name, patience } = scene
   const [first] = servers
   if (!first) return "neither the result nor the host's resolv.conf names a server that a container can ask"
-  const asked = servers.filter((ip) => hasWay(a, ip))
-  if (asked.length === 0) return noWay(first)
+  const asked = servers.filter((ip) => hasRoute(a, ip))
+  if (asked.length === 0) return noRoute(first)
   const isGuess = (a.result.dns.nameservers ?? []).length === 0
   const ask = async (ip: Uint8Array) => {
     const answers = [a.netns, host].map((from) => askServer(from, ip, name, patience))
@@ -190,7 +190,7 @@ function mtuPlan(a: Container, ip: Uint8Array, patience: Scene["patience"]): Pla
     const found = await pathMtu(a.netns, ip, mtu, patience)
     if (found === undefined) return judged("no packet with DF is answered")
     if (found.mtu === mtu) return { outcome: "ok", reason: `${mtu} bytes` }
-    if (found.isTold) return { outcome: "ok", reason: `${found.mtu} bytes of ${mtu}, as the sender is told` }
+    if (found.isReported) return { outcome: "ok", reason: `${found.mtu} bytes of ${mtu}, as the sender is told` }
     return judged(
       `packets of more than ${found.mtu} bytes are lost and the sender is not told: the MTU of "${a.ifName}" is ${mtu}`,
     )

@@ -111,7 +111,7 @@ export function readHostSide(family: Family, container: Container): HostSide {
 }
 
 /** Whether a container has a path to an address: by one of its subnets, or a route of the result. */
-export function hasWay({ result: { ips, routes } }: Container, ip: Uint8Array): boolean {
+export function hasRoute({ result: { ips, routes } }: Container, ip: Uint8Array): boolean {
   const networks = [...ips.map(({ address }) => address), ...routes.map(({ dst }) => dst)]
   return networks.some((text) => {
     const cidr = parseCidr(text)

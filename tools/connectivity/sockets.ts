@@ -17,7 +17,7 @@ import {
 import { every, sleep } from "../../pkg/loop/mod.ts"
 import type { Netns } from "../../pkg/netns/mod.ts"
 import { AF_INET6, type Family, familyOf, sameBytes } from "../../pkg/types/mod.ts"
-import { connectionError, isUnderWay, reasonOf, socketAddress } from "../trace/mod.ts"
+import { connectionError, isPending, reasonOf, socketAddress } from "../trace/mod.ts"
 
 /** The timeout of an answer, and the signal that ends the wait early. */
 export interface Patience {
@@ -120,7 +120,7 @@ export class Server implements Disposable {
 export async function connectTcp(netns: Netns, to: Place, patience: Patience, secret?: Uint8Array): Promise<Failure> {
   using socket = openSocket(netns, familyOf(to.ip), SOCK_STREAM)
   const errno = -engine.connect(socket.fd, socketAddress(to))
-  if (errno > 0 && !isUnderWay(errno)) return reasonOf(errno)
+  if (errno > 0 && !isPending(errno)) return reasonOf(errno)
   const isAnswered = await until(() => poll(socket.fd, Poll.Out, 0) || undefined, patience)
   if (!isAnswered) return noAnswer(patience)
   const error = connectionError(socket.fd, socketAddress(to))

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test"
 import { type ErrnoName, errnoNumber } from "../../pkg/libc/mod.ts"
-import { isUnderWay, outcomeOf } from "./probe.ts"
+import { isPending, outcomeOf } from "./probe.ts"
 
 // All of connect(2) and tcp(7), ip(7), ipv6(7), and what packet filters and BPF programs answer.
 test.each<[ErrnoName, string]>([
@@ -34,9 +34,9 @@ test.each<[ErrnoName, string]>([
   ["EPROTO", "unreachable"],
   ["EPROTOTYPE", "unreachable"],
 ])("%s of connect ends a probe: %s", (name, outcome) => {
-  expect([isUnderWay(errnoNumber(name)), outcomeOf(errnoNumber(name))]).toEqual([false, outcome as never])
+  expect([isPending(errnoNumber(name)), outcomeOf(errnoNumber(name))]).toEqual([false, outcome as never])
 })
 
 test.each<ErrnoName>(["EINPROGRESS", "EINTR"])("%s of connect is waited for", (name) => {
-  expect(isUnderWay(errnoNumber(name))).toBe(true)
+  expect(isPending(errnoNumber(name))).toBe(true)
 })

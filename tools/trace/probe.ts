@@ -53,7 +53,7 @@ export function probe(sandbox: Netns, destination: Destination): Probed {
 /** Returns the error of a connection, immediate or later. Returns 0 for success, and undefined without an answer. */
 function connect(fd: Fd, address: Uint8Array): number | undefined {
   const errno = -engine.connect(fd, address)
-  if (errno > 0 && !isUnderWay(errno)) return errno
+  if (errno > 0 && !isPending(errno)) return errno
   if (errno > 0 && !poll(fd, Poll.Out, PATIENCE_MS)) return undefined
   return connectionError(fd, address)
 }
@@ -70,7 +70,7 @@ export function connectionError(fd: Fd, address: Uint8Array): number {
 }
 
 /** Whether `connect` continues after this error: the socket is non-blocking, or a signal interrupted the call. */
-export function isUnderWay(errno: number): boolean {
+export function isPending(errno: number): boolean {
   return errno === errnoNumber("EINPROGRESS") || errno === errnoNumber("EINTR")
 }
 

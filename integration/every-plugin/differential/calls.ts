@@ -127,20 +127,20 @@ const story: fc.Arbitrary<DriverCall[]> = fc
 
 /** The same calls for the same seed: some stories, calls by chance, more stories. */
 export function generateCalls(seed: number, chance: number, stories: number): DriverCall[] {
-  const told = fc.sample(story, { seed, numRuns: stories })
+  const drawn = fc.sample(story, { seed, numRuns: stories })
   const single = fc.sample(call, { seed: seed + 1, numRuns: chance })
   const calls: DriverCall[] = []
-  const tell = (story: readonly DriverCall[]) => {
+  const append = (story: readonly DriverCall[]) => {
     const base = calls.length
     for (const one of story)
       calls.push(one.prevResultOf === undefined ? one : { ...one, prevResultOf: one.prevResultOf + base })
   }
-  for (const one of told.slice(0, 3)) tell(one)
-  const every = Math.max(1, Math.floor(single.length / Math.max(1, told.length - 3)))
+  for (const one of drawn.slice(0, 3)) append(one)
+  const every = Math.max(1, Math.floor(single.length / Math.max(1, drawn.length - 3)))
   for (const [at, one] of single.entries()) {
     calls.push(one)
-    const next = told[3 + Math.floor(at / every)]
-    if (next && at % every === every - 1) tell(next)
+    const next = drawn[3 + Math.floor(at / every)]
+    if (next && at % every === every - 1) append(next)
   }
   return calls
 }

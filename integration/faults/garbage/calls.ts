@@ -9,7 +9,7 @@ import { edgeOf, mutateText, mutateValue } from "./values.ts"
 type Config = Record<string, unknown>
 
 /** A plugin on a stage, and the parts of its valid calls. */
-export interface Ground {
+export interface PluginSetup {
   readonly plugin: string
   readonly fields: Fields
   /** A configuration with which ADD succeeds. */
@@ -25,7 +25,7 @@ export interface Ground {
 }
 
 /** Prepares a plugin's stage with one attachment that was added and deleted. `path` is its `CNI_PATH`. */
-export async function prepareGround(stage: Stage, path: string, canAdd: boolean): Promise<Ground> {
+export async function prepareSetup(stage: Stage, path: string, canAdd: boolean): Promise<PluginSetup> {
   const { plugin } = stage
   const works = canAdd && pluginRow(plugin).staged !== false
   const { attachment, pod, ifName } = await stage.attach()
@@ -51,7 +51,7 @@ const latin1 = (value: unknown) => Buffer.from(JSON.stringify(value) ?? "").toSt
 const verbs = ["ADD", "ADD", "ADD", "CHECK", "DEL", "DEL", "GC", "STATUS"]
 
 /** The generators of cases by the kind of garbage, each with its frequency. */
-const ways: readonly (readonly [number, (chance: Chance, ground: Ground) => CallCase])[] = [
+const generators: readonly (readonly [number, (chance: Chance, setup: PluginSetup) => CallCase])[] = [
   [8, replaceOne],
   [3, mutateConfig],
   [2, breakText],
@@ -60,58 +60,58 @@ const ways: readonly (readonly [number, (chance: Chance, ground: Ground) => Call
   [1, breakArgs],
   [1, breakAttachments],
 ]
-const weight = ways.reduce((sum, [times]) => sum + times, 0)
+const weight = generators.reduce((sum, [times]) => sum + times, 0)
 
 /** Creates a case with garbage in a plugin's input. */
-export function makeCall(chance: Chance, ground: Ground): CallCase {
+export function makeCall(chance: Chance, setup: PluginSetup): CallCase {
   let at = chance.below(weight)
-  for (const [times, way] of ways) {
-    if (at < times) return way(chance, ground)
+  for (const [times, generate] of generators) {
+    if (at < times) return generate(chance, setup)
     at -= times
   }
   throw new Error("no way was chosen")
 }
 
 /** Creates a valid call in which one read of the plugin returns garbled data. */
-export function makeReading(chance: Chance, ground: Ground): CallCase {
+export function makeReading(chance: Chance, setup: PluginSetup): CallCase {
   const verb = chance.of(["ADD", "ADD", "CHECK", "DEL", "GC", "STATUS"])
   // A torn backup of tuning does not stop DEL, but its content is lost.
-  const isBackup = ground.plugin === "tuning" && verb === "DEL"
+  const isBackup = setup.plugin === "tuning" && verb === "DEL"
   const files: Source[] = isBackup ? [] : ["file", "file"]
   const source = chance.of<Source>(["netlink", "netlink", "netlink", "output", "status", ...files])
   const isRun = source === "output" || source === "status"
-  const config = isRun ? { ...ground.config, ipam: { type: "delegate" } } : ground.config
-  const one = caseOf(ground, "read", verb, { ...config, ...attachmentsOf(ground, verb) })
+  const config = isRun ? { ...setup.config, ipam: { type: "delegate" } } : setup.config
+  const one = caseOf(setup, "read", verb, { ...config, ...attachmentsOf(setup, verb) })
   const garbled = { source, nth: chance.below(isRun ? 3 : source === "file" ? 14 : 40), seed: chance.below(2 ** 31) }
   return { ...one, garbled, ...(verb === "CHECK" || verb === "DEL" ? { added: true } : {}) }
 }
 
 /** Creates a call of a plugin that delegates to another IPAM plugin. */
-export function delegating(ground: Ground, verb: string, type: string): CallCase {
-  return caseOf(ground, "answer of a delegate", verb, {
-    ...ground.config,
-    ...attachmentsOf(ground, verb),
+export function delegating(setup: PluginSetup, verb: string, type: string): CallCase {
+  return caseOf(setup, "answer of a delegate", verb, {
+    ...setup.config,
+    ...attachmentsOf(setup, verb),
     ipam: { type },
   })
 }
 
-function caseOf({ plugin, env }: Ground, input: string, verb: string, config: unknown): CallCase {
+function caseOf({ plugin, env }: PluginSetup, input: string, verb: string, config: unknown): CallCase {
   return { kind: "call", input, plugin, env: { ...env, CNI_COMMAND: verb }, stdin: latin1(config) }
 }
 
 /** Returns the extra keys of GC. */
-function attachmentsOf({ env }: Ground, verb: string): Config {
+function attachmentsOf({ env }: PluginSetup, verb: string): Config {
   if (verb !== "GC") return {}
   return { "cni.dev/valid-attachments": [{ containerID: env.CNI_CONTAINERID, ifname: env.CNI_IFNAME }] }
 }
 
 /** Replaces one value of a valid configuration. A refusal must name its key. */
-function replaceOne(chance: Chance, ground: Ground): CallCase {
+function replaceOne(chance: Chance, setup: PluginSetup): CallCase {
   const verb = chance.of(["ADD", "ADD", "ADD", "STATUS", "CHECK", "DEL"])
-  const config = structuredClone({ ...ground.config, ...attachmentsOf(ground, verb) })
-  const says = replaceIn(chance, config, ground.fields)
-  const one = caseOf(ground, "configuration, one value", verb, config)
-  return ground.works && (verb === "ADD" || verb === "STATUS") ? { ...one, says } : one
+  const config = structuredClone({ ...setup.config, ...attachmentsOf(setup, verb) })
+  const says = replaceIn(chance, config, setup.fields)
+  const one = caseOf(setup, "configuration, one value", verb, config)
+  return setup.works && (verb === "ADD" || verb === "STATUS") ? { ...one, says } : one
 }
 
 /**
@@ -160,24 +160,24 @@ function replaceIn(chance: Chance, object: Config, fields: Fields): string[] {
 }
 
 /** Makes several arbitrary changes. */
-function mutateConfig(chance: Chance, ground: Ground): CallCase {
+function mutateConfig(chance: Chance, setup: PluginSetup): CallCase {
   const verb = chance.of(verbs)
-  let config: unknown = { ...chance.of([ground.config, ...ground.others]), ...attachmentsOf(ground, verb) }
+  let config: unknown = { ...chance.of([setup.config, ...setup.others]), ...attachmentsOf(setup, verb) }
   for (let times = 1 + chance.below(3); times > 0; times--) config = mutateValue(chance, config)
-  return caseOf(ground, "configuration", verb, config)
+  return caseOf(setup, "configuration", verb, config)
 }
 
-function breakText(chance: Chance, ground: Ground): CallCase {
-  const one = caseOf(ground, "configuration, its text", chance.of(verbs), chance.of([ground.config, ...ground.others]))
+function breakText(chance: Chance, setup: PluginSetup): CallCase {
+  const one = caseOf(setup, "configuration, its text", chance.of(verbs), chance.of([setup.config, ...setup.others]))
   let { stdin } = one
   for (let times = 1 + chance.below(3); times > 0; times--) stdin = mutateText(chance, stdin)
   return { ...one, stdin }
 }
 
 /** Breaks `prevResult` in the format of each version. */
-function breakPrevResult(chance: Chance, ground: Ground): CallCase {
+function breakPrevResult(chance: Chance, setup: PluginSetup): CallCase {
   const cniVersion = chance.of(supportedVersions)
-  const given = (ground.config.prevResult ?? ground.result) as Config
+  const given = (setup.config.prevResult ?? setup.result) as Config
   let prevResult: unknown
   try {
     prevResult = encodeResult(decodeResult(given, "1.1.0"), cniVersion)
@@ -185,7 +185,7 @@ function breakPrevResult(chance: Chance, ground: Ground): CallCase {
     prevResult = given
   }
   for (let times = 1 + chance.below(2); times > 0; times--) prevResult = mutateValue(chance, prevResult)
-  return caseOf(ground, "prevResult", chance.of(["ADD", "CHECK", "DEL"]), { ...ground.config, cniVersion, prevResult })
+  return caseOf(setup, "prevResult", chance.of(["ADD", "CHECK", "DEL"]), { ...setup.config, cniVersion, prevResult })
 }
 
 const oddVariables = [
@@ -210,8 +210,8 @@ const subjects: Readonly<Record<string, readonly string[]>> = {
   CNI_IFNAME: ["interface", "ifname"],
 }
 
-function breakEnvironment(chance: Chance, ground: Ground): CallCase {
-  const one = caseOf(ground, "environment", chance.of([...verbs, "VERSION", "add", "X", ""]), ground.config)
+function breakEnvironment(chance: Chance, setup: PluginSetup): CallCase {
+  const one = caseOf(setup, "environment", chance.of([...verbs, "VERSION", "add", "X", ""]), setup.config)
   const name = chance.of([
     "CNI_CONTAINERID",
     "CNI_NETNS",
@@ -223,12 +223,12 @@ function breakEnvironment(chance: Chance, ground: Ground): CallCase {
   if (name === "CNI_NETNS_OVERRIDE") return { ...one, env: { ...one.env, [name]: chance.of(["", "0", "x", "é"]) } }
   const value =
     chance.below(2) === 0 ? chance.of(oddVariables) : mutateText(chance, one.env[name] ?? "").replaceAll("\0", "")
-  const isNamed = one.env.CNI_COMMAND === "ADD" && /CONTAINERID|NETNS|IFNAME/.test(name) && ground.works
+  const isNamed = one.env.CNI_COMMAND === "ADD" && /CONTAINERID|NETNS|IFNAME/.test(name) && setup.works
   return { ...one, env: { ...one.env, [name]: value }, ...(isNamed && { says: [name, ...(subjects[name] ?? [])] }) }
 }
 
-function breakArgs(chance: Chance, ground: Ground): CallCase {
-  const one = caseOf(ground, "CNI_ARGS", chance.of(verbs), ground.config)
+function breakArgs(chance: Chance, setup: PluginSetup): CallCase {
+  const one = caseOf(setup, "CNI_ARGS", chance.of(verbs), setup.config)
   let args = chance.of([
     "IgnoreUnknown=1;K8S_POD_NAME=a;MAC=0a:00:00:00:00:03",
     "IP=10.22.0.9;GATEWAY=10.22.0.1",
@@ -239,8 +239,8 @@ function breakArgs(chance: Chance, ground: Ground): CallCase {
   return { ...one, env: { ...one.env, CNI_ARGS: args } }
 }
 
-function breakAttachments(chance: Chance, ground: Ground): CallCase {
-  let config: unknown = attachmentsOf(ground, "GC")
+function breakAttachments(chance: Chance, setup: PluginSetup): CallCase {
+  let config: unknown = attachmentsOf(setup, "GC")
   for (let times = 1 + chance.below(2); times > 0; times--) config = mutateValue(chance, config)
-  return caseOf(ground, "attachments of GC", "GC", { ...ground.config, ...(config as Config) })
+  return caseOf(setup, "attachments of GC", "GC", { ...setup.config, ...(config as Config) })
 }

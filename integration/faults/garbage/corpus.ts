@@ -1,5 +1,5 @@
 import { join } from "node:path"
-import type { Ground } from "./calls.ts"
+import type { PluginSetup } from "./calls.ts"
 import type { CallCase, Case } from "./case.ts"
 
 /** The stored cases, one per line: inputs that once found a fault, and valid ones from which others are generated. */
@@ -23,7 +23,7 @@ export const readCorpus = () => readLines<Case>("found.jsonl")
 export const readRecorded = () => readLines<Extract<Case, { kind: "read" }>>("netlink.jsonl")
 
 /** Returns the call of the corpus for a plugin's stage. Replaces NETNS, ID and BIN with the stage's values. */
-export function placed(one: CallCase, { env, config, result }: Ground): CallCase {
+export function placed(one: CallCase, { env, config, result }: PluginSetup): CallCase {
   const { CNI_NETNS = "", CNI_CONTAINERID = "", CNI_PATH = "" } = env
   const place = (text: string) =>
     text.replaceAll("@NETNS", CNI_NETNS).replaceAll("@ID", CNI_CONTAINERID).replaceAll("@BIN", CNI_PATH)

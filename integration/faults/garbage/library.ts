@@ -68,8 +68,8 @@ export async function readByLibrary(seed: number, times: number): Promise<Outcom
       try {
         read(directory.path, varied)
       } catch (error) {
-        const isTold = isCniError(error) && error.message !== ""
-        if (!isTold) broken.push({ case: { kind: "read", reader, bytes: [textOf(varied)] }, why: String(error) })
+        const isReported = isCniError(error) && error.message !== ""
+        if (!isReported) broken.push({ case: { kind: "read", reader, bytes: [textOf(varied)] }, why: String(error) })
       }
     }
     tried[reader] = times

@@ -30,10 +30,10 @@ test("a lease is on record before it is asked for, and held once the server has 
   site.reply("OFFER", discover, "10.1.2.3")
   expect(site.records).toMatchObject([{ progress: "acquiring", clients: [{ phase: "requesting" }] }])
   expect(site.hasMore).toBe(true)
-  expect(caller.told).toEqual([])
+  expect(caller.answers).toEqual([])
   site.now += 1000
   site.reply("ACK", site.hear("REQUEST"), "10.1.2.3")
-  expect(caller.told).toEqual([result("10.1.2.3/24")])
+  expect(caller.answers).toEqual([result("10.1.2.3/24")])
   expect(site.holder.result).toEqual(result("10.1.2.3/24"))
   expect([leftOpen(before, /netns/), site.holder.link.descriptors]).toEqual([[], []])
   const { dev, ino } = statSync(site.pod.path)
@@ -81,7 +81,7 @@ test("two callers at once are told of one lease, and a third one later of the sa
   site.reply("OFFER", site.hear("DISCOVER"), "10.1.2.3")
   site.reply("ACK", site.hear("REQUEST"), "10.1.2.3")
   const third = site.allocate()
-  for (const { told } of [first, second, third]) expect(told).toEqual([result("10.1.2.3/24")])
+  for (const { answers } of [first, second, third]) expect(answers).toEqual([result("10.1.2.3/24")])
   expect([site.hasMore, site.service.holders.size]).toEqual([false, 1])
 })
 
@@ -130,7 +130,7 @@ test("an address that another machine probes for is declined; without probes the
   const isProbe = (frame: Uint8Array) => frame[12] === 8 && frame[13] === 6
   const user = encodeProbe("0a:58:0a:01:02:77", Uint8Array.of(10, 1, 2, 3))
   const caller = site.lease({ probe: true })
-  expect([caller.told, site.holder.link.descriptors.length]).toEqual([[], 1])
+  expect([caller.answers, site.holder.link.descriptors.length]).toEqual([[], 1])
   site.hearFrame(isProbe)
   site.send(user)
   expect(site.hear("DECLINE").options[50]).toBe("0a010203")

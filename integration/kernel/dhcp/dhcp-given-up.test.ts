@@ -30,7 +30,7 @@ describe("without an answer ADD ends with an error that says what was missing, w
     if (missing !== "carrier") site.hear("DISCOVER")
     giveUp(site)
     const where = `on "eth0" (${mac}) in "${site.pod.path}"`
-    expect(caller.told).toEqual([`no more tries: no ${missing} in ${seconds} s ${where}; last packet seen: ${none}`])
+    expect(caller.answers).toEqual([`no more tries: no ${missing} in ${seconds} s ${where}; last packet seen: ${none}`])
     expect([site.now - 1_000_000, site.records, leftOpen(before)]).toEqual([seconds * 1000, [], []])
   })
 
@@ -43,8 +43,8 @@ describe("without an answer ADD ends with an error that says what was missing, w
     site.pass() // 4: again
     site.hear("REQUEST")
     giveUp(site)
-    const { told } = caller
-    expect(told).toEqual([
+    const { answers } = caller
+    expect(answers).toEqual([
       `no more tries: no ACK from server 10.1.2.1 in 9 s on "eth0" (${mac}) in "${site.pod.path}"; last packet seen: OFFER of 10.1.2.3 from 10.1.2.1`,
     ])
     expect(site.hear("RELEASE")).toMatchObject({ clientAddress: "10.1.2.3" })
@@ -65,7 +65,7 @@ describe("a caller that goes", () => {
     site.service.abandon(holder, second)
     expect([site.service.holders.size, site.records, holder.link.descriptors]).toEqual([0, [], []])
     site.hear("RELEASE")
-    expect([first.told, second.told]).toEqual([[], []])
+    expect([first.answers, second.answers]).toEqual([[], []])
   })
 
   test("once it was answered leaves the lease alone", async () => {
@@ -95,7 +95,7 @@ describe("while a lease is acquired", () => {
     const { holder } = site
     await site.pod.exec("ip", ["link", "del", "eth0"])
     site.waitUntil("the end", () => holder.isGone)
-    expect(caller.told).toEqual([`"eth0" in "${site.pod.path}" was deleted`])
+    expect(caller.answers).toEqual([`"eth0" in "${site.pod.path}" was deleted`])
     expect([holder.link.descriptors, holder.due, holder.isOver]).toEqual([[], undefined, true])
     site.service.forgetIfOver(holder)
     expect([site.service.holders.size, site.records]).toEqual([0, []])
@@ -111,19 +111,19 @@ describe("while a lease is acquired", () => {
     expect(holder.isGone).toBe(false)
     await host.removeContainer(site.pod)
     expect(site.pass()).toBe(2000)
-    expect(caller.told).toEqual([`"eth0" in "${site.pod.path}" was deleted`])
+    expect(caller.answers).toEqual([`"eth0" in "${site.pod.path}" was deleted`])
     expect([holder.isGone, leftOpen(before, /netns/)]).toEqual([true, []])
   })
 
   test("an ADD for another link of this name begins again", async () => {
     using site = await DhcpSite.create(host)
     const first = site.lease()
-    expect(first.told).toHaveLength(1)
+    expect(first.answers).toHaveLength(1)
     const old = site.holder
     await site.pod.exec("ip", ["link", "del", "eth0"])
     await site.pod.exec("ip", ["link", "add", "eth0", "up", "type", "bridge"])
     const second = site.allocate()
-    expect([site.holder === old, second.told]).toEqual([false, []])
+    expect([site.holder === old, second.answers]).toEqual([false, []])
     expect(site.records).toEqual([])
   })
 

@@ -148,7 +148,7 @@ describe("a lease that is lost", () => {
   test("is followed by one that raises an interface that was taken down while its address was probed for", async () => {
     using other = await DhcpSite.create(host)
     const caller = other.lease({ probe: true })
-    while (caller.told.length === 0) other.pass()
+    while (caller.answers.length === 0) other.pass()
     await configure(other)
     other.pass()
     other.reply("NAK", other.hear("REQUEST"), "0.0.0.0")

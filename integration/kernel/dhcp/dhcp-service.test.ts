@@ -47,7 +47,7 @@ describe("a release", () => {
     site.hear("DISCOVER")
     const { holder } = site
     site.service.release(site.call())
-    expect([caller.told, holder.link.descriptors, holder.due, site.records]).toEqual([
+    expect([caller.answers, holder.link.descriptors, holder.due, site.records]).toEqual([
       ["the lease was released during the call"],
       [],
       undefined,

@@ -23,13 +23,13 @@ import { encodeFilter, type Fd, isErrno, PacketSocket, Poll, pollAll } from "../
 import { getLink, OperState, RouteSocket } from "../../../pkg/netlink/mod.ts"
 import { Netns } from "../../../pkg/netns/mod.ts"
 import type { Result } from "../../../pkg/types/mod.ts"
-import { type ContainerNamespace, type HostNamespace, patient } from "../../lab/mod.ts"
+import { type ContainerNamespace, type HostNamespace, scaleTimeout } from "../../lab/mod.ts"
 
 export const mac = "0a:58:0a:01:02:03"
 export const serverMac = "0a:58:0a:01:02:01"
 
 /** A time limit for work of the kernel and the client; a busy machine needs longer. */
-const patienceMs = patient(60_000)
+const patienceMs = scaleTimeout(60_000)
 const names: Readonly<Record<string, string>> = {
   "01": "DISCOVER",
   "03": "REQUEST",
@@ -41,9 +41,9 @@ export const answers = { OFFER: 2, ACK: 5, NAK: 6 } as const
 
 /** The answer to a waiting caller. */
 export class Caller {
-  readonly told: (Result | string)[] = []
-  answer = (result: Result) => void this.told.push(result)
-  refuse = (reason: string) => void this.told.push(reason)
+  readonly answers: (Result | string)[] = []
+  answer = (result: Result) => void this.answers.push(result)
+  refuse = (reason: string) => void this.answers.push(reason)
 }
 
 /**

@@ -41,19 +41,19 @@ function leaseBoth(site: DhcpSite) {
   const caller = site.allocate(site.call({ dhcpv6: true }))
   site.reply("OFFER", site.hear("DISCOVER"), "10.1.2.3")
   site.reply("ACK", site.hear("REQUEST"), "10.1.2.3")
-  expect(caller.told).toEqual([])
+  expect(caller.answers).toEqual([])
   reply6(site, "ADVERTISE", hear6(site, "SOLICIT"))
   reply6(site, "REPLY", hear6(site, "REQUEST"))
-  expect([caller.told, site.records[0]?.progress]).toEqual([[], "acquiring"])
+  expect([caller.answers, site.records[0]?.progress]).toEqual([[], "acquiring"])
   site.send(captured.routerAdvertisement)
   return caller
 }
 
 test("ADD is answered with both leases once there are both, and both are given back", async () => {
   using site = await DhcpSite.create(host)
-  const { told } = leaseBoth(site)
+  const { answers } = leaseBoth(site)
   const router = "fe80::858:aff:fe01:201"
-  expect(told).toMatchObject([
+  expect(answers).toMatchObject([
     {
       ips: [
         { address: "10.1.2.3/24", gateway: "10.1.2.1" },
@@ -77,7 +77,7 @@ test("a flood of router advertisements takes neither the answer of the server no
   const flood = Array.from({ length: 3000 }, () => captured.routerAdvertisement)
   site.send(...flood, answer6({ ...createClient(config6), xid: solicit.xid }, types.ADVERTISE, [association6({})]))
   reply6(site, "REPLY", hear6(site, "REQUEST"))
-  expect(caller.told).toMatchObject([{ ips: [{ address: "10.1.2.3/24" }, { address: "2001:db8::5b/64" }] }])
+  expect(caller.answers).toMatchObject([{ ips: [{ address: "10.1.2.3/24" }, { address: "2001:db8::5b/64" }] }])
 })
 
 test("after sixty-four router advertisements the others are left unread until the client asks again [S78]", async () => {
@@ -105,7 +105,7 @@ describe("the link's own address is waited for", () => {
     site.reply("ACK", site.hear("REQUEST"), "10.1.2.3")
     expect(site.holder.link.descriptors).toHaveLength(2) // the socket for answers, and events
     while (site.service.holders.size > 0) site.pass()
-    expect(caller.told).toEqual([expect.stringContaining("no more tries: no link-local IPv6 address in 30 s on ")])
+    expect(caller.answers).toEqual([expect.stringContaining("no more tries: no link-local IPv6 address in 30 s on ")])
     expect(site.hear("RELEASE").clientAddress).toBe("10.1.2.3")
   })
 

@@ -126,7 +126,7 @@ describe("backend nftables", () => {
     '-A CNI-FORWARD -m comment --comment "CNI firewall plugin, backend nftables" -m mark --mark 0x1000/0x1000 -j ACCEPT',
   ]
   const missing =
-    'Cannot find the way through table ip filter: expected rule "CNI-FORWARD -m comment --comment CNI firewall plugin, ' +
+    'Cannot find the accepting rule in table ip filter: expected rule "CNI-FORWARD -m comment --comment CNI firewall plugin, ' +
     'backend nftables -m mark --mark 0x1000/0x1000 -j ACCEPT", reached from FORWARD; found none'
 
   /** The output of `ip6tables-save` without rules. */

@@ -47,7 +47,7 @@ function hostWith(...given: Parameters<typeof playedFirewall>) {
 }
 
 const own = ["trusted 10.1.0.2/32", "trusted fd00:1::2/128"]
-const told = { addresses: specOf(2).addresses, bridge: undefined }
+const given = { addresses: specOf(2).addresses, bridge: undefined }
 const longer = { ...specOf(7), owner: { ...specOf(7).owner, network: "xnet1", containerId: "c2" } }
 
 describe("without firewalld, and without nf_tables", () => {
@@ -181,7 +181,7 @@ describe("CHECK", () => {
 })
 
 describe("DEL", () => {
-  const removed = (zones: Zones, groups: readonly Group[], config = configOf(), known = told) => {
+  const removed = (zones: Zones, groups: readonly Group[], config = configOf(), known = given) => {
     const { firewall, log } = hostWith(zones, groups)
     firewall.remove(specOf(2).owner, config, known)
     expect(log).toEqual([])
@@ -208,17 +208,17 @@ describe("DEL", () => {
     for (const backend of ["nftables", "iptables"] as const)
       expect(removed(new Zones(own), [], configOf(backend))).toEqual(own)
     expect(removed(new Zones(own), made(specOf(2)))).toEqual(own)
-    expect(removed(new Zones(own), [], configOf(), { ...told, addresses: told.addresses.slice(1) })).toEqual(
+    expect(removed(new Zones(own), [], configOf(), { ...given, addresses: given.addresses.slice(1) })).toEqual(
       own.slice(0, 1),
     )
   })
 
   test("goes on where firewalld has stopped, and where a source cannot be removed, which is a line of the log", () => {
     const { firewall, kernel } = hostWith(undefined, [...made(specOf(2), "home"), ...made(specOf(3))])
-    firewall.remove(specOf(2).owner, configOf(), told)
+    firewall.remove(specOf(2).owner, configOf(), given)
     expect(kernel.sent).toHaveLength(1)
     const stuck = hostWith(new Zones(["home 10.1.0.2/32"], "home 10.1.0.2/32"), made(specOf(2), "home"))
-    stuck.firewall.remove(specOf(2).owner, configOf(), told)
+    stuck.firewall.remove(specOf(2).owner, configOf(), given)
     expect(stuck.log).toEqual([
       "Error: refused: home 10.1.0.2/32; firewalld forgets it when it is reloaded or restarted",
     ])
@@ -229,7 +229,7 @@ describe("DEL", () => {
 test("what nf_tables refuses is an error of DEL and GC, and firewalld is not asked", () => {
   for (const [act, message] of [
     [
-      (firewall) => firewall.remove(specOf(2).owner, configOf("nftables"), told),
+      (firewall) => firewall.remove(specOf(2).owner, configOf("nftables"), given),
       "Cannot remove the firewall rules of net1/c2/eth0 by nftables",
     ],
     [

@@ -2,7 +2,7 @@ import { join } from "node:path"
 import { execa } from "execa"
 import type { Namespace } from "../namespace.ts"
 import { programEnv } from "../program.ts"
-import { patient, waitLimitMs } from "../wait-for.ts"
+import { scaleTimeout, waitLimitMs } from "../wait-for.ts"
 import type { EchoReply, Transport } from "./server.ts"
 
 export type { EchoReply, Transport } from "./server.ts"
@@ -57,7 +57,7 @@ export interface EchoQuestion {
  * connection fails.
  */
 export async function askEcho(from: Namespace, question: EchoQuestion): Promise<EchoReply> {
-  const { stdout } = await from.exec(process.execPath, clientArgs(question, patient(waitLimitMs)))
+  const { stdout } = await from.exec(process.execPath, clientArgs(question, scaleTimeout(waitLimitMs)))
   return JSON.parse(stdout) as EchoReply
 }
 

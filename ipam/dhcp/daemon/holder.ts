@@ -30,7 +30,7 @@ export class Holder {
   readonly #waiters = new Set<Waiter>()
   #progress: LeaseRecord["progress"]
   #giveUpAt: number | undefined
-  #isToldGone = false
+  #hasReportedLoss = false
   /** The end of the wait for frames to pass; undefined once all clients have started. */
   #startBy: number | undefined
 
@@ -183,9 +183,9 @@ export class Holder {
   #noticeDeletion(): void {
     if (!this.isGone) return
     const { message } = deletedError(this.subject)
-    if (!this.#isToldGone && this.#progress === "held")
+    if (!this.#hasReportedLoss && this.#progress === "held")
       this.#env.log(`${this.key}: the leases are no longer renewed: ${message}`)
-    this.#isToldGone = true
+    this.#hasReportedLoss = true
     this.#startBy = undefined
     this.close(message)
   }

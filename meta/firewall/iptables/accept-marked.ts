@@ -47,7 +47,7 @@ type Plan = (found: Content) => readonly Change[]
 
 function ensureNative(socket: NetlinkSocket, family: Family, plan: Plan): string[] {
   try {
-    if (!isAccepting(findWay(socket, family))) changeKernelTable(socket, family, TABLE, plan)
+    if (!isAccepting(findForwardRules(socket, family))) changeKernelTable(socket, family, TABLE, plan)
     return []
   } catch (error) {
     if (isDropping(socket, family)) throw error
@@ -76,11 +76,11 @@ export function removeAcceptMarked(filter: PacketFilter | undefined, adminChain:
   if (isNeeded()) return
   const failures = new Failures()
   for (const family of FAMILIES) {
-    failures.attempt("remove the way through iptables", () => {
-      if (!findWay(socket, family).rules.some(isAcceptMarked)) return
+    failures.attempt("remove the accepting rule from iptables", () => {
+      if (!findForwardRules(socket, family).rules.some(isAcceptMarked)) return
       removeFromKernelTable(socket, family, TABLE, (found) => (isNeeded() ? nothing : planRemoveMarked(found)))
     })
-    failures.attempt("remove the way through the older tables of iptables", () => {
+    failures.attempt("remove the accepting rule from the older tables of iptables", () => {
       const programs = findLegacyTable(family, TABLE)
       if (!programs) return
       changeTable(programs, TABLE, (found) => removalChanges(planRemoveMarked(found)))
@@ -115,10 +115,10 @@ export function checkAcceptMarked({ socket }: PacketFilter, addresses: readonly 
   for (const family of familiesOf(addresses)) {
     const legacy = findLegacyTable(family, TABLE)
     const found = legacy ? readTable(legacy, TABLE) : undefined
-    const isWayMissing =
-      (isDropping(socket, family) && !isAccepting(findWay(socket, family))) ||
+    const isMissing =
+      (isDropping(socket, family) && !isAccepting(findForwardRules(socket, family))) ||
       (found?.dropping?.includes(PARENT) && !isAccepting(found))
-    if (isWayMissing) throw new CniError(Code.Internal, describe(family))
+    if (isMissing) throw new CniError(Code.Internal, describe(family))
   }
 }
 
@@ -128,11 +128,11 @@ function familiesOf(addresses: readonly Uint8Array[]): Family[] {
 
 function describe(family: Family): string {
   const rule = `rule "${[acceptMarked.chain, ...acceptMarked.words].join(" ")}"`
-  return `Cannot find the way through table ${tableFamily[family]} ${TABLE}: expected ${rule}, reached from ${PARENT}; found none`
+  return `Cannot find the accepting rule in table ${tableFamily[family]} ${TABLE}: expected ${rule}, reached from ${PARENT}; found none`
 }
 
 /** Returns upstream's chain in nf_tables with the jump from `FORWARD`. */
-function findWay(socket: NetlinkSocket, family: Family): Content {
+function findForwardRules(socket: NetlinkSocket, family: Family): Content {
   const list = (chain: string, targets?: string[]) => listKernelRules(socket, { family, table: TABLE, chain }, targets)
   return { chains: [], rules: [...list(PARENT, [FORWARD]), ...list(FORWARD)] }
 }

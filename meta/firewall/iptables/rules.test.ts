@@ -10,9 +10,9 @@ describe("a label", () => {
     ["lab/c1/eth0", { ip, owner, policy: "open", bridge: undefined }],
     ["lab/c1/eth0 same-bridge br0", { ip, owner, policy: "same-bridge", bridge: "br0" }],
     ["lab/c1/eth0 isolated br0", { ip, owner, policy: "isolated", bridge: "br0" }],
-  ] as const)("is a rule with the comment %j, and read from it", (text, told) => {
-    expect(labelRule(told)).toEqual(label(text))
-    expect(readLabel(label(text))).toEqual(told)
+  ] as const)("is a rule with the comment %j, and read from it", (text, fields) => {
+    expect(labelRule(fields)).toEqual(label(text))
+    expect(readLabel(label(text))).toEqual(fields)
   })
 
   test("of a policy that does not exist is one without", () => {

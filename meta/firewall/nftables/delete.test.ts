@@ -5,7 +5,7 @@ import { ownerComment } from "../../../pkg/types/mod.ts"
 import { type Group, inForce, layout, made, ruleSet, specOf } from "../testing/firewall.ts"
 import { planRemoval } from "./delete.ts"
 
-const { owner, addresses: told } = specOf(2)
+const { owner, addresses: known } = specOf(2)
 const others = [...made(specOf(3)), ...made(specOf(4))]
 
 /** The requests of DEL of c2 for these addresses, and whether it has read a list. */
@@ -29,33 +29,33 @@ const own = [
 
 describe("what is told whole", () => {
   test("is looked up, and no list is read", () => {
-    expect(removal([...made(specOf(2)), ...others], told)).toMatchObject({ lines: own, isList: false })
-    expect(removal([...made(specOf(2)), ...others], told).elements).toHaveLength(2)
+    expect(removal([...made(specOf(2)), ...others], known)).toMatchObject({ lines: own, isList: false })
+    expect(removal([...made(specOf(2)), ...others], known).elements).toHaveLength(2)
   })
 
   test("goes with what was asked for, of either policy, if it is still there", () => {
     for (const policy of ["same-bridge", "isolated"] as const) {
       const groups = [...made(specOf(2, policy)), ...inForce(policy), ...others, ...made(specOf(5, policy))]
-      const { lines, isList } = removal(groups, told)
+      const { lines, isList } = removal(groups, known)
       expect(lines.slice(0, 2)).toEqual(own)
       expect(lines[2]).toBe(`delete element inet cni_firewall ${policy.replace("-", "_")} { "br1" . "veth2" }`)
       expect(isList).toBe(false)
       const left = groups.filter(({ set }) => set.name !== layout.asked[policy].name)
-      expect(removal(left, told).lines).toEqual(own)
+      expect(removal(left, known).lines).toEqual(own)
     }
   })
 })
 
 test.each<[string, readonly Uint8Array[]]>([
   ["nothing", []],
-  ["a part", told.slice(0, 1)],
-  ["another's beside its own", [...told.slice(0, 1), ...specOf(3).addresses.slice(1)]],
+  ["a part", known.slice(0, 1)],
+  ["another's beside its own", [...known.slice(0, 1), ...specOf(3).addresses.slice(1)]],
   ["another's for its own", specOf(3).addresses],
-  ["more than there are", [...told, ...specOf(9).addresses]],
+  ["more than there are", [...known, ...specOf(9).addresses]],
 ])("an attachment of which DEL is told %s is found in the lists", (_, addresses) => {
   expect(removal([...made(specOf(2)), ...others], addresses)).toMatchObject({ lines: own, isList: true })
 })
 
 test("where no others are left the lists are read, and the table goes", () => {
-  expect(removal(made(specOf(2)), told)).toMatchObject({ lines: ["delete table inet cni_firewall"], isList: true })
+  expect(removal(made(specOf(2)), known)).toMatchObject({ lines: ["delete table inet cni_firewall"], isList: true })
 })

@@ -168,14 +168,14 @@ describe("adding to a complete table", () => {
 })
 
 describe("deleting", () => {
-  const told = specOf(2).addresses
+  const known = specOf(2).addresses
   const many = (count: number) => Array.from({ length: count }, (_, at) => made(specOf(20 + at))).flat()
 
   test.each([1, 9, 10, 11, 200])(
     "asks for what it is told and what is noted there: no list is read among %d",
     (count) => {
       const kernel = new RuleSetKernel(ruleSet(...made(specOf(2)), ...many(count)))
-      expect(deleteFirewall(kernel.socket, owner, told).map(({ key }) => key[0])).toEqual([...told])
+      expect(deleteFirewall(kernel.socket, owner, known).map(({ key }) => key[0])).toEqual([...known])
       expect(kernel.sent).toEqual([
         [
           "delete element inet cni_firewall containers { 10.1.0.2 }",
@@ -186,8 +186,8 @@ describe("deleting", () => {
   )
 
   test("finds by its name what it was not told, or wrongly", () => {
-    const [own, wrong, others] = [told.slice(0, 1), specOf(9).addresses, specOf(20).addresses]
-    for (const addresses of [[], wrong, own, [...told, ...wrong], others, [...own, ...others.slice(1)]]) {
+    const [own, wrong, others] = [known.slice(0, 1), specOf(9).addresses, specOf(20).addresses]
+    for (const addresses of [[], wrong, own, [...known, ...wrong], others, [...own, ...others.slice(1)]]) {
       const kernel = new RuleSetKernel(ruleSet(...made(specOf(2)), ...many(20)))
       expect(deleteFirewall(kernel.socket, owner, addresses)).toHaveLength(2)
       expect(kernel.sent).toEqual([
@@ -201,7 +201,7 @@ describe("deleting", () => {
 
   test("takes what was asked for along, and the bridge's policy with the last that asks", () => {
     const groups = [...made(specOf(2, "same-bridge")), ...inForce("same-bridge"), ...many(1)]
-    for (const addresses of [told, []]) {
+    for (const addresses of [known, []]) {
       const kernel = new RuleSetKernel(ruleSet(...groups))
       deleteFirewall(kernel.socket, owner, addresses)
       expect(kernel.sent.flat().slice(2, 5)).toEqual([
@@ -219,11 +219,11 @@ describe("deleting", () => {
   test("of an isolated container lets its port go, and the table of ports with the last", () => {
     const groups = [...made(specOf(2, "isolated")), ...inForce("isolated"), ...many(1)]
     const alone = new RuleSetKernel(ruleSet(...groups))
-    deleteFirewall(alone.socket, owner, told)
+    deleteFirewall(alone.socket, owner, known)
     expect(alone.sent.flat()).toContain("delete table bridge cni_firewall")
     expect(rulesIn(alone, "forward")).toEqual(['goto admit comment "all others"'])
     const shared = new RuleSetKernel(ruleSet(...groups, ...made(specOf(3, "isolated"))))
-    deleteFirewall(shared.socket, owner, told)
+    deleteFirewall(shared.socket, owner, known)
     expect(shared.sent.flat().slice(2)).toEqual([
       'delete element inet cni_firewall isolated { "br1" . "veth2" }',
       'delete element bridge cni_firewall isolated { "veth2" }',
@@ -231,7 +231,7 @@ describe("deleting", () => {
   })
 
   test("of the last takes the tables, but not an administrator's rules", () => {
-    for (const addresses of [told, []]) {
+    for (const addresses of [known, []]) {
       const kernel = new RuleSetKernel(ruleSet(...made(specOf(2, "isolated")), ...inForce("isolated")))
       expect(deleteFirewall(kernel.socket, owner, addresses)).toHaveLength(2)
       expect(kernel.sent).toEqual([["delete table inet cni_firewall", "delete table bridge cni_firewall"]])
@@ -246,7 +246,7 @@ describe("deleting", () => {
   test("lets the next in line come into force, and takes the emptied set of those that stood by", () => {
     const next = standingBy(made({ ...specOf(2), owner: { ...owner, network: "net9" } }), 1)
     const kernel = new RuleSetKernel(ruleSet(...made(specOf(2)), ...next))
-    deleteFirewall(kernel.socket, owner, told)
+    deleteFirewall(kernel.socket, owner, known)
     expect(kernel.sent.flat()).toContain(
       'create element inet cni_firewall containers { 10.1.0.2 comment "net9/c2/eth0" }',
     )
@@ -258,7 +258,7 @@ describe("deleting", () => {
 
   test("of nothing sends nothing, and a refusal is an error", () => {
     const kernel = new RuleSetKernel(ruleSet(...many(1)))
-    expect(deleteFirewall(kernel.socket, owner, told)).toEqual([])
+    expect(deleteFirewall(kernel.socket, owner, known)).toEqual([])
     expect(kernel.sent.flat()).toEqual([])
     expect(() => deleteFirewall(refusing("EPERM") as NetlinkSocket, owner)).toThrow("EPERM")
     const refused = new RuleSetKernel(ruleSet(...made(specOf(2)), ...many(1)), "EINVAL")

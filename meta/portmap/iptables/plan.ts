@@ -106,8 +106,8 @@ function planTakeOver(spec: IptablesRules, found: Content, isGone: (holder: Atta
   const others = [...reached].filter((name) => CONTAINER_CHAIN.test(name) && name !== spec.chain)
   const removals = others.map((chain): Removal => {
     const jumps = jumpsTo(found, chain)
-    const inTheWay = attachmentsIn(found, chain).filter((one) => one.rules.some((rule) => isAmong(ports, rule)))
-    const going = inTheWay.filter((one) => {
+    const conflicting = attachmentsIn(found, chain).filter((one) => one.rules.some((rule) => isAmong(ports, rule)))
+    const going = conflicting.filter((one) => {
       if (isFormerHolder(spec, one, jumps)) return true
       if (isSameContainers(spec, one, jumps)) return false
       if (!isGone(one)) throw taken(spec, one, jumps[0])

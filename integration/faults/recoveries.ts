@@ -1,8 +1,8 @@
 import { type Change, isLeftToKernel, waitFor } from "../lab/mod.ts"
 import type { ChainHost } from "./chain.ts"
 
-/** A way to clean up after a killed call. */
-export interface Way {
+/** Steps that clean up after a killed call. */
+export interface Recovery {
   readonly what: string
   readonly removesContainer?: true
   /** Returns the remaining differences. */
@@ -37,7 +37,7 @@ function changed({ cniVersion, name, type, ipam }: { [key: string]: unknown }): 
 }
 
 /** The steps after a killed call. The first is what a runtime does. */
-export const ways: readonly Way[] = [
+export const recoveries: readonly Recovery[] = [
   {
     what: "DEL",
     async recover(scene) {
