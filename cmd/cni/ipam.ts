@@ -39,7 +39,7 @@ import { configuredNetworks, requireNetwork } from "../../tools/known-networks.t
 import { attachmentsOf, DEFAULT_DATA_DIR, readNode } from "../../tools/node/mod.ts"
 import { leaseTable, type NetworkUse, useAsJson } from "../../tools/tables.ts"
 
-const places = {
+const placeFlags = {
   "data-dir": { type: "string", value: "DIR", help: `reservations (default: the network's, else ${DEFAULT_DATA_DIR})` },
   "conf-dir": runtimeFlags["conf-dir"],
   ...outputFlags,
@@ -49,7 +49,7 @@ const places = {
 export const ipamList: Command = {
   summary: "Show the addresses that host-local has handed out",
   words: ["[NETWORK]"],
-  flags: places,
+  flags: placeFlags,
   help: `For each network: its ranges, how much of them is used, and per address the container, its interface, its age and
 whether its network namespace still exists ("?": not recorded when the address was reserved). "reclaimable" addresses are
 reused by an ADD that finds no free one. Nothing is changed.
@@ -61,10 +61,10 @@ Examples:
     const [asked] = args.words
     if (asked !== undefined) requireKnown(asked, args, terminal)
     const networks = asked === undefined ? storedNetworks(args) : [asked]
-    const uses = networks.map((name) => useOf(name, args, terminal))
+    const usages = networks.map((name) => usageIn(name, args, terminal))
     print(args, terminal, {
-      json: () => uses.map(useAsJson),
-      text: (screen) => leaseTable(uses, Date.now(), screen),
+      json: () => usages.map(useAsJson),
+      text: (screen) => leaseTable(usages, Date.now(), screen),
     })
   },
 }
@@ -77,7 +77,7 @@ export const ipamRelease: Command = {
     address: { type: "string", value: "IP", help: "this address, and the others of the same container interface" },
     container: { type: "string", value: "NAME", help: "the addresses of this container" },
     ifname: { type: "string", value: "NAME", help: "only those of this interface (with --container; default eth0)" },
-    ...places,
+    ...placeFlags,
   },
   help: `Make sure that no container uses the addresses: host-local gives them to another one.
 
@@ -124,7 +124,7 @@ function idOf(name: string, leases: readonly Lease[], args: Arguments, terminal:
   return first?.containerId ?? name
 }
 
-function useOf(name: string, args: Arguments, terminal: Terminal): NetworkUse {
+function usageIn(name: string, args: Arguments, terminal: Terminal): NetworkUse {
   const { store, rangeSets } = poolOf(name, args, terminal)
   const leases = listLeases(store)
   const addresses = (some: Lease[]) => some.flatMap(({ address }) => parseAddress(address) ?? [])

@@ -108,6 +108,11 @@ export const dhcpKeyDocs: readonly KeyDoc[] = [
 
 export const DEFAULT_SOCKET = "/run/cni/dhcp.sock"
 
+/** An option of DHCPv4 has one byte for its length. */
+const OPTION_BYTES_MAX = 255
+/** A client identifier has one more byte, for its type. */
+const CLIENT_ID_BYTES_MAX = OPTION_BYTES_MAX - 1
+
 /** Codes of options that have names in configurations, <https://www.iana.org/assignments/bootp-dhcp-parameters>. */
 const optionNames: Readonly<Record<string, number>> = {
   "dhcp-client-identifier": 61,
@@ -136,8 +141,8 @@ const fallbackRequests = [1, 3, 15, 6]
 export type DhcpConfig = ReturnType<typeof parseDhcpConfig>
 
 /**
- * Reads the configuration and `CNI_ARGS`. Throws code 7 with the key; with `lenient`, for DEL and GC, a wrong key
- * counts as absent. Text in `CNI_ARGS` that is not a pair is ignored, as upstream does.
+ * Reads the configuration and `CNI_ARGS`. Throws code 7 with the key; with `lenient`, for DEL and GC, an invalid value
+ * counts as absent. Like upstream, ignores text in `CNI_ARGS` that is not a pair.
  */
 export function parseDhcpConfig(raw: JsonObject, args: string, lenient = false) {
   const ipam = attempt(
@@ -156,7 +161,7 @@ export function parseDhcpConfig(raw: JsonObject, args: string, lenient = false) 
     provide,
     /** Codes of the options to ask for. */
     request: attempt(lenient, none, () => requestList(ipam.request, ipam.useOptions)),
-    /** Of every route of the result; 0 leaves it as it is. */
+    /** The metric of every route of the result; 0 leaves the metrics unchanged. */
     priority: ipam.priority,
     /** Whether the answer's name servers, domains and MTU are used, or only what upstream's plugin uses. */
     useOptions: ipam.useOptions,
@@ -169,7 +174,7 @@ export function parseDhcpConfig(raw: JsonObject, args: string, lenient = false) 
   }
 }
 
-/** The only key that a cleanup needs: where the daemon listens. */
+/** Returns the only key that a cleanup needs: the path of the daemon's socket. */
 function socketOf(raw: JsonObject): JsonObject {
   const ipam = member(raw, "ipam")
   const path = isJsonObject(ipam) ? member(ipam, "daemonSocketPath") : undefined
@@ -178,6 +183,7 @@ function socketOf(raw: JsonObject): JsonObject {
 
 const none = () => []
 
+/** Returns the value of `read`; if it throws `CniError` and `lenient` is set, that of `otherwise`. */
 function attempt<T>(lenient: boolean, otherwise: () => T, read: () => T): T {
   try {
     return read()
@@ -188,14 +194,14 @@ function attempt<T>(lenient: boolean, otherwise: () => T, read: () => T): T {
 }
 
 /**
- * The client identifier of an attachment as hexadecimal digits, with its type byte: upstream's, so that a switch keeps
- * addresses.
+ * Returns the client identifier of an attachment in hexadecimal, with its type byte. It is the same as upstream's, so
+ * that a container keeps its address when a node switches suites.
  */
 export function clientIdOf(key: string): string {
-  return `00${toHex(encodeUtf8(key).subarray(0, 254))}`
+  return `00${toHex(encodeUtf8(key).subarray(0, CLIENT_ID_BYTES_MAX))}`
 }
 
-/** The client identifier of the configuration; undefined without one. */
+/** Returns the client identifier of the configuration; undefined without one. */
 export function ownClientId({ provide }: DhcpConfig): string | undefined {
   return provide.find(([code]) => code === CLIENT_IDENTIFIER)?.[1]
 }
@@ -207,7 +213,7 @@ function provideOption(
 ): [number, string][] {
   const code = optionCode(option, key)
   const bytes = encodeUtf8(args.get(fromArg) ?? value)
-  if (bytes.length > 255) throw tooLong(option)
+  if (bytes.length > OPTION_BYTES_MAX) throw tooLong(option)
   return bytes.length === 0 ? [] : [[code, toHex(bytes)]]
 }
 
@@ -215,7 +221,7 @@ function userClassOption(classes: readonly string[]): [number, string][] {
   if (classes.length === 0) return []
   if (classes.includes("")) throw invalidConfig("ipam.userClass", "non-empty texts", "")
   const bytes = encodeUserClass(classes)
-  if (bytes.length > 255) throw tooLong("user-class")
+  if (bytes.length > OPTION_BYTES_MAX) throw tooLong("user-class")
   return [[USER_CLASS, toHex(bytes)]]
 }
 
@@ -228,7 +234,7 @@ function requestList(list: readonly { option: string; skipDefault: boolean }[], 
   return codes.length > 0 ? codes : fallbackRequests
 }
 
-/** The code of an option by its name, or its number as text. */
+/** Returns the code of an option, given its name or its code as text. */
 function optionCode(name: string, key: string): number {
   const named = Object.hasOwn(optionNames, name) ? optionNames[name] : undefined
   if (named !== undefined) return named
@@ -239,7 +245,7 @@ function optionCode(name: string, key: string): number {
 
 function tooLong(option: string): CniError {
   return new CniError(Code.InvalidNetworkConfig, `value too long for option ${option}`, {
-    details: "an option of DHCPv4 has 255 bytes at most",
+    details: `an option of DHCPv4 has ${OPTION_BYTES_MAX} bytes at most`,
   })
 }
 

@@ -140,8 +140,7 @@ export const hostLocalKeyDocs: readonly KeyDoc[] = [
   },
 ]
 
-const asText = (value: string) => value
-const ipArgs = { IP: asText }
+const ipArgs = { IP: (value: string) => value }
 
 /** The validated configuration of host-local. */
 export type HostLocalConfig = ReturnType<typeof parseHostLocalConfig>
@@ -169,9 +168,9 @@ export function parseHostLocalConfig(network: NetworkConfig, { verb, args, raw }
   const { ipam, runtimeConfig, ...read } = parseConfig(hostLocalFields, raw)
   const { IP = "" } = args === "" ? {} : readCniArgs(args, ipArgs)
   // By the conventions, a plugin that supports `args` ignores the same request in CNI_ARGS.
-  const hinted = read.args?.cni?.ips.length ? read.args.cni.ips : IP === "" ? [] : [readArg(IP)]
-  const wished = runtimeConfig?.ips ?? []
-  const requested = hinted.length + wished.length === 0 ? [] : parseRequested([...hinted, ...wished])
+  const fromArgs = read.args?.cni?.ips.length ? read.args.cni.ips : IP === "" ? [] : [readArg(IP)]
+  const fromRuntime = runtimeConfig?.ips ?? []
+  const requested = fromArgs.length + fromRuntime.length === 0 ? [] : parseRequested([...fromArgs, ...fromRuntime])
   const sets: (readonly RangeText[])[] = []
   const keys: string[] = []
   const note = (key: string, set: readonly RangeText[]) => keys.push(key) && sets.push(set)
@@ -226,9 +225,9 @@ function directoryOf({ name }: NetworkConfig, raw: JsonObject): string {
 }
 
 /** Returns the requested addresses of all sources. Ignores their prefix lengths. */
-function parseRequested(wishes: readonly string[]): Address[] {
+function parseRequested(texts: readonly string[]): Address[] {
   const requested = new Map<string, Address>()
-  for (const written of wishes) {
+  for (const written of texts) {
     const address = parseAddress(withoutPrefix(written))
     if (!address) {
       throw new CniError(

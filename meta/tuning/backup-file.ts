@@ -2,7 +2,7 @@ import { isRecordOf, Records, recordName, removeIfThere } from "../../pkg/record
 import type { Owner } from "../../pkg/types/mod.ts"
 import { Failures } from "../../pkg/undo/mod.ts"
 
-/** The name of such a file in errors. */
+/** The kind of the files in error messages. */
 const WHAT = "backup"
 
 /**
@@ -23,7 +23,7 @@ export class BackupFile {
     this.#upstreamName = `${owner.containerId}_${owner.ifName}.json`
   }
 
-  /** Returns its content; undefined if there is no file. Throws `CniError`. */
+  /** Returns the content of the backup; undefined if it does not exist. Throws `CniError`. */
   read(): Uint8Array | undefined {
     const found = this.#records.read(this.#name)
     const upstreams = found ? undefined : this.#records.read(this.#upstreamName)
@@ -31,7 +31,7 @@ export class BackupFile {
     return found ?? upstreams
   }
 
-  /** Replaces its content atomically, under our own name. Throws `CniError`. */
+  /** Replaces the backup atomically, under our own name. Throws `CniError`. */
   write(bytes: Uint8Array): void {
     this.#records.write(this.#name, bytes)
     if (this.#isUpstreams) this.#records.remove(this.#upstreamName)
@@ -43,7 +43,7 @@ export class BackupFile {
     if (!earlier || this.#isUpstreams) this.#records.remove(this.#name)
   }
 
-  /** Removes it, and upstream's if `read` found that. A missing file is not an error. Throws `CniError`. */
+  /** Removes the backup, under upstream's name if `read` found it there. ENOENT is not an error. Throws `CniError`. */
   remove(): void {
     this.#records.remove(this.#name)
     if (this.#isUpstreams) this.#records.remove(this.#upstreamName)

@@ -17,7 +17,7 @@ export interface Programs {
   family: Family
   /** Prints rules. */
   save: string
-  /** Changes them, all at once. */
+  /** Changes rules in one transaction per table. */
   restore: string
 }
 
@@ -35,7 +35,7 @@ export function findPrograms(
   for (const prefix of variant === "legacy" ? [`${name}-legacy`, name] : [name]) {
     const save = findProgram(`${prefix}-save`, directories)
     const restore = save && findProgram(`${prefix}-restore`, directories)
-    if (restore && !(variant === "legacy" && isNewer(restore))) return { family, save, restore }
+    if (restore && !(variant === "legacy" && isNftVariant(restore))) return { family, save, restore }
   }
   return undefined
 }
@@ -46,7 +46,7 @@ export function findPrograms(
  */
 export function isLegacyDefault(family: Family, directories: readonly string[] = DIRECTORIES): boolean {
   const programs = findPrograms(family, "default", directories)
-  return programs !== undefined && !isNewer(programs.restore)
+  return programs !== undefined && !isNftVariant(programs.restore)
 }
 
 /** Like `findPrograms`; throws `CniError` with what is missing and where to get it. */
@@ -78,22 +78,25 @@ function isFile(path: string): boolean {
   return found !== undefined && isRegularFile(found)
 }
 
+/** The maximum of symbolic links that are followed; the kernel follows 40. */
+const LINKS_MAX = 8
+
 /** Whether a program is a link, directly or not, to the one for nf_tables: `xtables-nft-multi`. */
-function isNewer(path: string): boolean {
+function isNftVariant(path: string): boolean {
   let at = path
-  for (let hops = 0; hops < 8 && !isNewerName(at); hops++) {
+  for (let links = 0; links < LINKS_MAX && !isNftName(at); links++) {
     const target = linkTarget(at)
     if (target === undefined) return false
     at = target.startsWith("/") ? target : `${at.slice(0, at.lastIndexOf("/"))}/${target}`
   }
-  return isNewerName(at)
+  return isNftName(at)
 }
 
-function isNewerName(path: string): boolean {
+function isNftName(path: string): boolean {
   return path.slice(path.lastIndexOf("/")).includes("-nft")
 }
 
-/** Undefined for a file that is not a link. */
+/** Returns the target of a link; undefined for other files. */
 function linkTarget(path: string): string | undefined {
   try {
     return readlink(path)

@@ -48,11 +48,11 @@ export function hasMasqueradeRules(
   layout: MasqueradeLayout,
   addresses: readonly Cidr[],
 ): boolean {
-  return hasMasqueradeRulesAsleep(socket, layout, addresses) && !isDormant(socket, layout.table)
+  return hasMasqueradeRulesEvenIfDormant(socket, layout, addresses) && !isDormant(socket, layout.table)
 }
 
 /** Like `hasMasqueradeRules`, but the table may be dormant. */
-export function hasMasqueradeRulesAsleep(
+export function hasMasqueradeRulesEvenIfDormant(
   socket: Pick<Netfilter, "dump">,
   { chain, rule }: MasqueradeLayout,
   addresses: readonly Cidr[],

@@ -27,7 +27,7 @@ import {
 import {
   findAddresses,
   hasMasqueradeRules,
-  hasMasqueradeRulesAsleep,
+  hasMasqueradeRulesEvenIfDormant,
   listPrefixes,
   type MasqueradeState,
   planAdd,
@@ -43,8 +43,8 @@ export class NftablesMasquerade extends NftablesBackend implements RuleBackend<M
   protected readonly table = MASQUERADE_TABLE
 
   /**
-   * Whether the kernel has nf_tables with NAT for the families of these addresses. It tries if nothing is masqueraded
-   * yet.
+   * Whether the kernel has nf_tables with NAT for the families of these addresses. Without existing rules, tries a
+   * transaction that changes nothing.
    */
   isUsable({ addresses = [] }: Partial<MasqueradeSpec> = {}): boolean {
     const { socket } = this
@@ -67,8 +67,10 @@ export class NftablesMasquerade extends NftablesBackend implements RuleBackend<M
     if (groups.length === 0) return
     const planMissing = () =>
       groups.flatMap(({ layout, addresses }) => planAdd(layout, readState(socket, layout, addresses), addresses, owner))
-    // Incomplete for the first address with its prefix length; refused if an address is held.
-    const isComplete = groups.every(({ layout, addresses }) => hasMasqueradeRulesAsleep(socket, layout, addresses))
+    // A new prefix length needs more rules. The kernel refuses `planAll` if an address already has an owner.
+    const isComplete = groups.every(({ layout, addresses }) =>
+      hasMasqueradeRulesEvenIfDormant(socket, layout, addresses),
+    )
     if (!isComplete) onMissingRules()
     const planAll = () => groups.flatMap(({ layout, addresses }) => planNew(layout, addresses, ownerComment(owner)))
     const change = () => commitQuickly(socket, isComplete ? planAll() : undefined, planMissing)

@@ -1,5 +1,6 @@
 import { encodeUtf8 } from "../engine/mod.ts"
 import { unlessErrno } from "../libc/mod.ts"
+import { IFNAMSIZ } from "../types/mod.ts"
 import { attrs } from "./attrs.ts"
 import type { Request } from "./channel.ts"
 import { bytes, type Infer } from "./codec.ts"
@@ -81,8 +82,8 @@ function lookUp(which: string | Ifindex, nsid?: number): Request {
   const index = typeof which === "number" ? which : 0
   const what = `find link ${name === undefined ? `number ${index}` : JSON.stringify(name)}`
   if (name?.includes("\0")) throw new NetlinkError(what, ENODEV)
-  // A name of more than 15 bytes can only be an alternative one.
-  const attributes = name === undefined ? {} : encodeUtf8(name).length > 15 ? { altName: name } : { name }
+  // A longer name can only be an alternative one.
+  const attributes = name === undefined ? {} : encodeUtf8(name).length >= IFNAMSIZ ? { altName: name } : { name }
   const asked = { ...attributes, targetNetnsId: nsid, extMask: RTEXT_FILTER_SKIP_STATS }
   const payload = linkPayload.encode({ index }, asked)
   return { type: RTM_GETLINK, what, payload }

@@ -2,7 +2,7 @@ import { expect, test } from "bun:test"
 import type { Message } from "../netlink/mod.ts"
 import { dumping } from "../netlink/testing.ts"
 import { masquerading } from "./examples.fixture.ts"
-import { hasRules, hasRulesAsleep, listCommented, listComments, listRules } from "./rules.ts"
+import { hasRules, hasRulesEvenIfDormant, listCommented, listComments, listRules } from "./rules.ts"
 import { answer, refusing } from "./testing.ts"
 
 const { table, chain, toNetwork } = masquerading("ip", 16)
@@ -63,11 +63,11 @@ test("rules are known to be there by their comments, each whole", () => {
   expect(hasRules(awake, { family: "ip", name: "other" }, [{ comment: "then" }])).toBe(false)
   expect(hasRules(awake, t, [])).toBe(true)
   expect(hasRules(kernel("00000001"), t, [{ comment: "then" }])).toBe(false) // dormant: no packet comes to them
-  expect(hasRulesAsleep(kernel("00000001"), t, [{ comment: "then" }])).toBe(true)
+  expect(hasRulesEvenIfDormant(kernel("00000001"), t, [{ comment: "then" }])).toBe(true)
   // NFTNL_UDATA_RULE_EBTABLES_POLICY after the comment
   const longer = "02000000 0600 0100 74000000 0600 0200 63000000 1100 0700 0005 7468656e00 0104 00000001 000000"
-  expect(hasRulesAsleep(listing(longer), t, [{ comment: "then" }])).toBe(true)
-  expect(hasRulesAsleep(listing(longer), t, [{ comment: "then" }, { comment: "other" }])).toBe(false)
+  expect(hasRulesEvenIfDormant(listing(longer), t, [{ comment: "then" }])).toBe(true)
+  expect(hasRulesEvenIfDormant(listing(longer), t, [{ comment: "then" }, { comment: "other" }])).toBe(false)
 })
 
 test("the rules of a table are told with their chains; rules of another table, or without a chain, are left out", () => {

@@ -110,21 +110,21 @@ export function listCommented(
   return { rules, elements }
 }
 
-/** Returns whether `hasRulesAsleep` is true and the table is active. Throws `NetlinkError`. */
+/** Returns whether `hasRulesEvenIfDormant` is true and the table is active. Throws `NetlinkError`. */
 export function hasRules(
   socket: Pick<Netfilter, "dump" | "get">,
   table: Table,
   rules: readonly Pick<Rule, "comment">[],
   chain?: string,
 ): boolean {
-  return hasRulesAsleep(socket, table, rules, chain) && !isDormant(socket, table)
+  return hasRulesEvenIfDormant(socket, table, rules, chain) && !isDormant(socket, table)
 }
 
 /**
  * Returns whether the table has each of these rules, by their comments, in this chain, or in any. The table may be
  * dormant: combine later additions with `wake`. Throws `NetlinkError`.
  */
-export function hasRulesAsleep(
+export function hasRulesEvenIfDormant(
   socket: Pick<Netfilter, "dump">,
   table: Table,
   rules: readonly Pick<Rule, "comment">[],

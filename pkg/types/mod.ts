@@ -22,7 +22,7 @@ export {
   toErrorObject,
 } from "./error.ts"
 export * from "./json.ts"
-export { isPlain, validateContainerId, validateInterfaceName, validateNetworkName } from "./names.ts"
+export { IFNAMSIZ, isPlain, validateContainerId, validateInterfaceName, validateNetworkName } from "./names.ts"
 export * from "./network-config.ts"
 export { isOfContainer, isOwnerOf, type Owner, ownerComment, ownerOf, ownersOf, staleOf } from "./owner.ts"
 export type { Dns, Interface, IpConfig, Result, Route } from "./result.ts"

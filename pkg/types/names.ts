@@ -21,6 +21,9 @@ export function validateNetworkName(name: string): void {
   })
 }
 
+/** The size of an interface name with the NUL that ends it, <linux/if.h>. */
+export const IFNAMSIZ = 16
+
 /**
  * Checks an interface name by the kernel's rule (`dev_valid_name` in net/core/dev.c): 1 to 15 bytes of UTF-8, not "."
  * or "..", no "/", no ":", no white space, and no NUL, which ends a name. "%" is not allowed either: for "x%d" the
@@ -31,7 +34,7 @@ export function validateInterfaceName(name: string): void {
     throw new CniError(Code.InvalidEnvironment, `${reason} (CNI_IFNAME)`, { details })
   }
   if (name === "") refuse("interface name is empty", "")
-  if (encodeUtf8(name).length > 15) {
+  if (encodeUtf8(name).length >= IFNAMSIZ) {
     refuse(`interface name is too long: "${name}"`, "interface name should be less than 16 characters")
   }
   if (name === "." || name === "..") refuse("interface name is . or ..", "")

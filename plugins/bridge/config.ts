@@ -12,7 +12,7 @@ import {
 } from "../../pkg/config/mod.ts"
 import { encodeUtf8 } from "../../pkg/engine/mod.ts"
 import type { ConfigCall } from "../../pkg/skel/mod.ts"
-import { CniError, Code, type NetworkConfig } from "../../pkg/types/mod.ts"
+import { CniError, Code, IFNAMSIZ, type NetworkConfig } from "../../pkg/types/mod.ts"
 import { parseVlans } from "./vlans.ts"
 
 /** A number that may be a VLAN. `parseVlans` decides which are valid. */
@@ -176,10 +176,10 @@ export function parseBridgeConfig(network: NetworkConfig, call: ConfigCall) {
 function gatewayName(bridge: string, vlan: number): string {
   const name = `${bridge}.${vlan}`
   const length = encodeUtf8(name).length
-  if (length <= 15) return name
+  if (length < IFNAMSIZ) return name
   throw new CniError(
     Code.InvalidNetworkConfig,
     `Cannot use VLAN ${vlan} with a gateway on bridge "${bridge}": the name of its interface would be too long`,
-    { details: `"${name}" has ${length} bytes, and 15 fit: choose a shorter name for the bridge` },
+    { details: `"${name}" has ${length} bytes, and ${IFNAMSIZ - 1} fit: choose a shorter name for the bridge` },
   )
 }

@@ -34,14 +34,14 @@ export function findVlanTaken(
   using home = config.linkInContainer ? undefined : Netns.open("/proc/thread-self/ns/net")
   const budget = new Budget()
   for (const path of listNamespaces()) {
-    const found = budget.share((part) => lookInto(path, part, (home ?? sandbox).fd, { parent, config }))
-    if (found) return vlanTaken(parent, config, describeHolder(found, `"${path}"`))
+    const holder = budget.share((part) => findHolderIn(path, part, (home ?? sandbox).fd, { parent, config }))
+    if (holder) return vlanTaken(parent, config, describeHolder(holder, `"${path}"`))
   }
   return vlanTaken(parent, config, "an interface in a network namespace without a path")
 }
 
-/** Undefined also for a namespace that no longer exists or cannot be inspected. */
-function lookInto(
+/** Returns the interface that holds the VLAN in a namespace; undefined also if the namespace cannot be inspected. */
+function findHolderIn(
   path: string,
   budget: Budget,
   home: number,
@@ -58,7 +58,10 @@ function lookInto(
   }
 }
 
-/** `nsid`: of the master's namespace in the socket's; undefined when they are the same. */
+/**
+ * Returns the interface that has the VLAN of a master. `nsid` is the number of the master's namespace in the socket's
+ * namespace; undefined if they are the same.
+ */
 function findHolder(
   route: RouteSocket,
   parent: Link,

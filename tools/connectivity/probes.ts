@@ -57,10 +57,10 @@ function judged(failure: Failure): Outcome {
 function toPod({ a, peer, secret, patience, isolated }: Scene): Plan | string {
   if (isolated !== undefined) return isolated
   if (!peer) return "the other container has no address of this family"
-  return tcpPlan(a, a.netns, peer, async () => judged(await connectTcp(a.netns, peer, patience, secret)))
+  return tcpPlan(a, peer, async () => judged(await connectTcp(a.netns, peer, patience, secret)))
 }
 
-function tcpPlan(from: Sender, _: Netns, place: Place, run: Plan["run"]): Plan {
+function tcpPlan(from: Sender, place: Place, run: Plan["run"]): Plan {
   return { from, to: { ...place, protocol: "tcp" }, run }
 }
 
@@ -112,7 +112,7 @@ function toOutside(scene: Scene): Plan | string {
   const { a, outside, host, patience } = scene
   const place = outsideOf(scene)
   if (typeof place === "string") return place
-  if (place.port > 0) return tcpPlan(a, a.netns, place, async () => judged(await connectTcp(a.netns, place, patience)))
+  if (place.port > 0) return tcpPlan(a, place, async () => judged(await connectTcp(a.netns, place, patience)))
   const run = async () => {
     const answers = [a.netns, host].map((from) => ping(from, place.ip, patience))
     const [failure, ofHost] = await Promise.all(answers)
@@ -136,7 +136,7 @@ function toPort({ published, a, b, secret, patience, hostAddress }: Scene, from:
   if (!hostAddress || !published) return "the host has no address of this family"
   if (!netns) return "no namespace could be connected to the host"
   if (from === a && !hasRoute(a, hostAddress)) return noRoute(hostAddress)
-  return tcpPlan(from, netns, published, async () => judged(await connectTcp(netns, published, patience, secret)))
+  return tcpPlan(from, published, async () => judged(await connectTcp(netns, published, patience, secret)))
 }
 
 function fromOutside(scene: Scene): Plan | string {

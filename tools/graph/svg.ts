@@ -68,8 +68,7 @@ export function svgOf(graph: Graph, theme: Theme = "auto"): string {
     uplinkMiddles.set(uplink.id, hostY + 30)
     hostY += box.height + GAP
   }
-  for (const middle of middles)
-    parts.unshift(wayOut(middle.segment, middle.y, uplinkMiddles, hostX + HOST_WIDTH, segmentX))
+  for (const middle of middles) parts.unshift(uplinkLine(middle, uplinkMiddles, [hostX + HOST_WIDTH, segmentX]))
   const height = Math.max(y, hostY, MARGIN + 80)
   if (graph.segments.length === 0) parts.push(text(segmentX, MARGIN + 44, "No attachments", "dim"))
   const heads = [
@@ -129,7 +128,11 @@ function trunk(
 /**
  * Draws the line from a segment to the uplink of its containers' packets, with a label for what happens to them there.
  */
-function wayOut(segment: Segment, y: number, uplinks: ReadonlyMap<string, number>, fromX: number, toX: number): string {
+function uplinkLine(
+  { segment, y }: { segment: Segment; y: number },
+  uplinks: ReadonlyMap<string, number>,
+  [fromX, toX]: readonly [number, number],
+): string {
   const target = segment.uplink === undefined ? [...uplinks.values()][0] : uplinks.get(segment.uplink)
   const labels = [
     ...(segment.masquerades ? ["masq"] : []),

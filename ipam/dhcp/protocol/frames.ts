@@ -62,17 +62,19 @@ export function encodeUdp(from: Endpoint, to: Endpoint, payload: Uint8Array): Ui
   const header = { source: from.port, destination: to.port, length, checksum: 0 }
   const sum = checksum([pseudo, udpHeader.encode(header), payload])
   const datagram = concat([udpHeader.encode({ ...header, checksum: sum || 0xffff }), payload])
-  return from.ip.length === 4 ? ipv4Frame(from, to, datagram) : ipv6Frame(from, to, IPPROTO_UDP, 64, datagram)
+  return from.ip.length === 4
+    ? ipv4Frame(from, to, datagram)
+    : ipv6Frame(from, to, { nextHeader: IPPROTO_UDP, hopLimit: 64, payload: datagram })
 }
 
 /**
- * A frame with an ICMPv6 message, whose checksum is put in. Hop limit 255, as neighbor discovery wants it (RFC 4861).
+ * Returns a frame with an ICMPv6 message and its checksum. Neighbor discovery needs hop limit 255 (RFC 4861).
  */
 export function encodeIcmpv6(from: Host, to: Host, message: Uint8Array): Uint8Array {
   const whole = message.slice()
   u16be.put(0, whole, 2)
   u16be.put(checksum([pseudoHeader(from.ip, to.ip, IPPROTO_ICMPV6, whole.length), whole]), whole, 2)
-  return ipv6Frame(from, to, IPPROTO_ICMPV6, 255, whole)
+  return ipv6Frame(from, to, { nextHeader: IPPROTO_ICMPV6, hopLimit: 255, payload: whole })
 }
 
 function ipv4Frame(from: Endpoint, to: Endpoint, datagram: Uint8Array): Uint8Array {
@@ -82,7 +84,13 @@ function ipv4Frame(from: Endpoint, to: Endpoint, datagram: Uint8Array): Uint8Arr
   return encodeFrame(to.mac, from.mac, ETH_P_IP, concat([header, from.ip, to.ip, datagram]))
 }
 
-function ipv6Frame(from: Host, to: Host, nextHeader: number, hopLimit: number, payload: Uint8Array): Uint8Array {
+interface Ipv6Packet {
+  readonly nextHeader: number
+  readonly hopLimit: number
+  readonly payload: Uint8Array
+}
+
+function ipv6Frame(from: Host, to: Host, { nextHeader, hopLimit, payload }: Ipv6Packet): Uint8Array {
   const header = ipv6Header.encode({ versionAndFlow: 0x60000000, length: payload.length, nextHeader, hopLimit })
   return encodeFrame(to.mac, from.mac, ETH_P_IPV6, concat([header, from.ip, to.ip, payload]))
 }

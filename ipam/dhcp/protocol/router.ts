@@ -6,7 +6,7 @@ import type { RouterSeen } from "./types.ts"
 
 /** A router advertisement; RFC 4861, 4.2. */
 export interface Advertisement {
-  /** How long it is a default router; 0: not at all. */
+  /** The time for which it is a default router; 0: it is not. */
   lifetimeSeconds: number
   /** High 1, medium 0, low -1 (RFC 4191, 2.1). */
   preference: number
@@ -39,10 +39,7 @@ const Option = { Prefix: 3, Mtu: 5, Route: 24, Nameservers: 25, Search: 31 } as 
 /** The smallest MTU of IPv6; RFC 8200, 5. */
 const minimalMtu = 1280
 
-/**
- * A router advertisement as the state keeps it. Undefined for any other frame, and for one from a router that is not on
- * the link.
- */
+/** Returns a frame's router advertisement as the state keeps it; undefined for other frames and senders off the link. */
 export function readAdvertisement(frame: Uint8Array, at: number): RouterSeen | undefined {
   const packet = readPacket(frame)
   if (packet?.kind !== "icmpv6" || packet.message[0] !== ROUTER_ADVERTISEMENT) return undefined
@@ -56,17 +53,17 @@ export function advertisementOf(router: RouterSeen): Advertisement | undefined {
 }
 
 /**
- * Of two routers the one of the higher preference, and of equals the known one. A router's last advertisement replaces
- * its earlier ones.
+ * Returns the router with the higher preference; of equals, the known one. A router's last advertisement replaces its
+ * earlier ones.
  */
-export function preferredRouter(router: RouterSeen | undefined, heard: RouterSeen): RouterSeen {
-  const [known, said] = [router && advertisementOf(router), advertisementOf(heard)]
-  if (!router || !known || !said || router.address === heard.address) return heard
-  if (heard.at >= router.at + known.lifetimeSeconds * 1000) return heard
-  return said.lifetimeSeconds > 0 && said.preference > known.preference ? heard : router
+export function preferredRouter(known: RouterSeen | undefined, latest: RouterSeen): RouterSeen {
+  const [before, after] = [known && advertisementOf(known), advertisementOf(latest)]
+  if (!known || !before || !after || known.address === latest.address) return latest
+  if (latest.at >= known.at + before.lifetimeSeconds * 1000) return latest
+  return after.lifetimeSeconds > 0 && after.preference > before.preference ? latest : known
 }
 
-/** Undefined when an option has length 0 or exceeds the message; RFC 4861, 6.1.2. */
+/** Returns undefined if an option has length 0 or exceeds the message (RFC 4861, 6.1.2). */
 function parseAdvertisement(message: Uint8Array): Advertisement | undefined {
   if (message.length < header.size) return undefined
   const { flags, lifetime } = header.decode(message.subarray(0, header.size))
@@ -88,10 +85,15 @@ function parseAdvertisement(message: Uint8Array): Advertisement | undefined {
   return found
 }
 
+/** The flag of a prefix whose addresses are on the link; RFC 4861, 4.6.2. */
+const ON_LINK = 0x80
+/** The offset of the lifetime in every option that has one; a lifetime of 0 withdraws the information. */
+const LIFETIME = 4
+
 function readOption(option: Uint8Array, found: Advertisement): void {
   const [type, , prefix = 0, flags = 0] = option
   if (type === Option.Prefix && option.length === 32) {
-    const isOnLink = (flags & 0x80) !== 0 && u32be.get(option, 4) > 0
+    const isOnLink = (flags & ON_LINK) !== 0 && u32be.get(option, LIFETIME) > 0
     if (isOnLink && prefix <= 128) found.onLink.push({ ip: option.slice(16, 32), prefix })
   } else if (type === Option.Mtu && option.length === 8) {
     const mtu = u32be.get(option, 4)
@@ -99,18 +101,16 @@ function readOption(option: Uint8Array, found: Advertisement): void {
   } else if (type === Option.Route && prefix <= 128 && option.length >= 8 + Math.ceil(prefix / 64) * 8) {
     const ip = new Uint8Array(16)
     ip.set(option.subarray(8, 24))
-    if (u32be.get(option, 4) > 0) found.routes.push({ dst: formatCidr({ ip: networkOf({ ip, prefix }), prefix }) })
+    if (u32be.get(option, LIFETIME) > 0)
+      found.routes.push({ dst: formatCidr({ ip: networkOf({ ip, prefix }), prefix }) })
   } else if (type === Option.Nameservers && option.length >= 24) {
-    if (u32be.get(option, 4) > 0) found.nameservers.push(...(pieces(option.subarray(8), 16) ?? []).map(formatIp))
-  } else if (type === Option.Search && option.length >= 16 && u32be.get(option, 4) > 0) {
+    if (u32be.get(option, LIFETIME) > 0) found.nameservers.push(...(pieces(option.subarray(8), 16) ?? []).map(formatIp))
+  } else if (type === Option.Search && option.length >= 16 && u32be.get(option, LIFETIME) > 0) {
     found.search.push(...(decodeNames(withoutPadding(option.subarray(8)), false) ?? []))
   }
 }
 
-/**
- * The names without the zeros that fill up the last eight bytes, but for the one that ends the last name (RFC 8106,
- * 5.2).
- */
+/** Returns the names without the zeros after the one that ends the last name (RFC 8106, 5.2). */
 function withoutPadding(names: Uint8Array): Uint8Array {
   let end = names.length
   while (end > 1 && names[end - 1] === 0 && names[end - 2] === 0) end--

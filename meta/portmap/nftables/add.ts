@@ -9,7 +9,7 @@ import {
   type Element,
   findQueues,
   type Group,
-  hasRulesAsleep,
+  hasRulesEvenIfDormant,
   type KeyQueue,
   KeyQueues,
   listRules,
@@ -65,9 +65,9 @@ export function addHostports(socket: NetlinkSocket, portmap: PortmapSpec, onMiss
   }
   let localnet: readonly LocalnetEntry[] = []
   let quick: Operation[] | undefined
-  const isCompleteAsleep = ({ layout, hairpinPrefix }: TableSpec) =>
-    hasRulesAsleep(socket, layout.table, requiredRules(layout, hairpinPrefix))
-  if (specs.every(isCompleteAsleep)) {
+  const isComplete = ({ layout, hairpinPrefix }: TableSpec) =>
+    hasRulesEvenIfDormant(socket, layout.table, requiredRules(layout, hairpinPrefix))
+  if (specs.every(isComplete)) {
     localnet = specs.flatMap(({ layout, localnetLink }) => missingLocalnetEntry(socket, layout, localnetLink) ?? [])
     const wakes = specs.map(({ layout }) => wake(layout.table)) // cheaper than asking whether the table is dormant
     quick = [...wakes, ...specs.flatMap(planNew), ...localnet.flatMap(addLocalnetEntry)]

@@ -22,12 +22,12 @@ import { type HostPort, printHostPort } from "../mapping.ts"
 import { portKey, readDnat, type TableSpec } from "./elements.ts"
 import type { TableLayout } from "./table.ts"
 
-/** Each lost race means that others have changed the table. */
+/** The maximum of attempts. An attempt fails if another process changed the table in between. */
 const ATTEMPTS = 5
 
 /**
- * Makes the changes that `plan` decides on, and the conditions', in one transaction. Only the program `nft` knows its
- * language, so it is run, for these attachments only. Throws `CniError`, and then nothing has changed.
+ * Commits the planned operations and the conditions in one transaction, by the program `nft`: only that program parses
+ * the language of the conditions. Throws `CniError`; then nothing has changed.
  */
 export function commitByNft(plan: () => { operations: readonly Operation[]; conditions: string }): void {
   let last = ""
@@ -43,15 +43,14 @@ export function commitByNft(plan: () => { operations: readonly Operation[]; cond
         const reason = `other mappings have changed ${ATTEMPTS} times in between`
         throw new CniError(Code.TryAgainLater, `Cannot map ports: ${reason}`, { cause: error })
       }
-      last = text // if the next plan is the same, nothing has come in between
+      last = text // if the next plan is the same, no other process interfered
     }
   }
 }
 
 /**
- * In nft's language: a chain that lets packets go on to the maps only if they meet the conditions, and a rule that
- * sends packets to this attachment's ports there, except for those that stand by. `accept` ends the way through this
- * table: such a packet is not mapped.
+ * Returns text for nft: a chain that returns packets that meet the conditions to the maps, and accepts others, which are
+ * then not mapped; and rules that jump to it for this attachment's ports, except for those in `standingBy`.
  */
 export function printConditions(spec: TableSpec, standingBy: readonly string[]): string {
   const { layout, comment, mapped, conditions } = spec
@@ -89,9 +88,7 @@ export function conditionsChain({ table }: TableLayout, comment: string): Chain 
   return { table, name: `only-${sha256(comment).slice(0, NAME_DIGITS)}` }
 }
 
-/**
- * Adds the conditions of attachments whose mappings come into force, having stood by until now. Throws `NetlinkError`.
- */
+/** Adds the conditions of mappings that were standby until now. Throws `NetlinkError`. */
 export function addPromotedConditions(
   socket: Pick<NetlinkSocket, "get">,
   layout: TableLayout,
@@ -115,7 +112,7 @@ export function addPromotedConditions(
   })
 }
 
-/** Deletes rules of `conditions`, and the chains of the owners of these rules and elements. Throws `NetlinkError`. */
+/** Deletes rules of the chain `conditions`, and the chains of their owners. Throws `NetlinkError`. */
 export function deleteConditions(
   socket: Pick<NetlinkSocket, "get">,
   layout: TableLayout,
@@ -128,7 +125,7 @@ export function deleteConditions(
   }
   const findChain = chainFinder(socket, layout)
   for (const { comment = "", note } of elements) {
-    // nft, by which conditional ones are made, keeps no notes.
+    // Elements of conditional mappings are created by nft, which writes no notes.
     const chain = note === undefined ? findChain(comment) : undefined
     if (chain) chains.set(chain.name, chain)
   }
@@ -138,7 +135,7 @@ export function deleteConditions(
   ]
 }
 
-/** Finds an owner's chain, if there is one; each is asked for once. */
+/** Returns a function that finds an owner's chain. It asks the kernel once per owner. */
 function chainFinder(socket: Pick<NetlinkSocket, "get">, layout: TableLayout): (comment: string) => Chain | undefined {
   const known = new Map<string, Chain | undefined>()
   return (comment) => {
@@ -159,7 +156,7 @@ export function requireNft(): string {
   })
 }
 
-/** Runs `nft -f -`: all of the text in one transaction, or nothing. Throws `CniError` with what the program says. */
+/** Runs `nft -f -`, which commits the text in one transaction. Throws `CniError` with the message of the program. */
 function runNft(text: string): void {
   const path = requireNft()
   const { exitCode, stderr } = run(path, ["-f", "-"], encodeUtf8(text))
