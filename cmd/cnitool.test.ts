@@ -119,7 +119,7 @@ test("#241, #242 the namespace becomes absolute, and the container ID is made fr
   expect(containerIdOf("/var/run/netns/zz")).toBe("cnitool-3bd8a4f54a807514e6d8")
 })
 
-test("#243 CNI_ARGS that are no pairs are refused", async () => {
+test("#243 CNI_ARGS that are not pairs are refused", async () => {
   using lab = labOfOne()
   for (const args of ["=v", "k=", "k=v=w", "k=v;", "k"]) {
     const { code, err } = await run(lab, ["add", "net", "/run/netns/x"], { CNI_ARGS: args })

@@ -27,7 +27,7 @@ function readHeader(path: string) {
 export function requireExecutable(path: string): void {
   const refuse = (reason: string) => new CniError(Code.Io, `Cannot install "${path}": ${reason}`)
   const { isElf, machine, sections, size } = read(path)
-  if (!isElf) throw refuse("it is no executable of 64 bits")
+  if (!isElf) throw refuse("it is not an executable of 64 bits")
   const own = readHeader("/proc/self/exe").machine
   const name = (number: number) => machines[number] ?? `machine ${number}`
   if (machine !== own) throw refuse(`it is for ${name(machine)}, and this machine is ${name(own)}`)

@@ -175,7 +175,7 @@ test("what cannot be installed into is refused before anything changes", () => {
       details: expect.stringContaining(`make it first: mkdir -p ${missing}`),
     }),
   )
-  expect(() => install({ ...suite, directory: suite.source("bridge") })).toThrow("it is no directory")
+  expect(() => install({ ...suite, directory: suite.source("bridge") })).toThrow("it is not a directory")
   mkdirSync(join(at.directory, "loopback"))
   expect(() => install(suite)).toThrow('"loopback" in it is a directory')
   expect(() => install({ ...suite, source: () => join(at.root, "none") })).toThrow("Cannot install")

@@ -110,7 +110,7 @@ export function wakeWatchers(directory: string): void {
 /** Throws unless it is a directory in which files can be created; `ENOENT`, `EROFS`, `EACCES` among others. */
 export function requireDirectory(directory: string): void {
   const found = stat(directory)
-  if (!isDirectory(found)) throw refusal(directory, "it is no directory")
+  if (!isDirectory(found)) throw refusal(directory, "it is not a directory")
   if (found.isFrozen) throw refusal(directory, "it is immutable or append-only", `chattr -ia ${directory}`)
   tryUnnamedFile(directory)
 }
@@ -160,5 +160,5 @@ const reasons: readonly (readonly [names: readonly ErrnoName[], reason: string, 
   ],
   [["ENOSPC", "EDQUOT"], "no room is left on the disk", "nothing was changed"],
   [["ENOENT"], "there is no such directory", "make it first: mkdir -p"],
-  [["ENOTDIR"], "it is no directory", "name another with --bin-dir"],
+  [["ENOTDIR"], "it is not a directory", "name another with --bin-dir"],
 ]

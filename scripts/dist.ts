@@ -101,7 +101,7 @@ function compressTar(tar: Buffer): Buffer {
 async function ageOfSources(): Promise<number> {
   const epoch = process.env.SOURCE_DATE_EPOCH
   const seconds = epoch ?? Buffer.from(await run(["git", "log", "-1", "--format=%ct"])).toString()
-  if (!/^\d+\n?$/.test(seconds)) throw new Error(`SOURCE_DATE_EPOCH is no number of seconds: "${seconds}"`)
+  if (!/^\d+\n?$/.test(seconds)) throw new Error(`SOURCE_DATE_EPOCH is not a number of seconds: "${seconds}"`)
   return Number(seconds)
 }
 

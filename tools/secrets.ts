@@ -35,6 +35,6 @@ export function redactText(text: string): string {
  */
 export function writePrivateFile(file: string, content: string | Uint8Array): void {
   const found = findStat(file, true)
-  if (found && !isRegularFile(found)) throw new Error(`Cannot write "${file}": it exists and is no regular file`)
+  if (found && !isRegularFile(found)) throw new Error(`Cannot write "${file}": it exists and is not a regular file`)
   replaceFile(file, content, 0o600)
 }

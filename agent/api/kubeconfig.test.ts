@@ -71,7 +71,7 @@ describe("a kubeconfig", () => {
     ["no current context", "{}", 'it has no "current-context"'],
     ["an unknown context", "current-context: there", 'it has no context "there"'],
     ["a list", "[1]", "it is not an object"],
-    ["a token that is a number", config(`{ ${server} }`, "{ token: 5 }"), '"token" is not a text'],
+    ["a token that is a number", config(`{ ${server} }`, "{ token: 5 }"), '"token" is not a string'],
   ])("with %s is refused with code 7", (_, text, reason) => {
     expect(() => parseKubeconfig(text, "/k")).toThrow(
       expect.objectContaining({ code: 7, message: expect.stringContaining(`Cannot use kubeconfig "/k": ${reason}`) }),

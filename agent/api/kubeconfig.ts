@@ -47,7 +47,7 @@ function named(config: JsonObject, key: string, name: string, path: string): Jso
 function textOf(object: JsonObject, key: string, path: string): string {
   const value = object[key] ?? ""
   if (typeof value === "string") return value
-  throw refuse(path, `"${key}" is not a text`)
+  throw refuse(path, `"${key}" is not a string`)
 }
 
 /** Unsupported settings. Ignoring one would weaken the connection, or change the identity. */

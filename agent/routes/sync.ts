@@ -98,7 +98,7 @@ function toRemove(present: PresentRoute) {
 
 function specOf({ range, gateway }: { readonly range: string; readonly gateway?: string | undefined }) {
   const cidr = parseCidr(range)
-  if (cidr === undefined) throw new TypeError(`${range} is no range`)
+  if (cidr === undefined) throw new TypeError(`${range} is not a range`)
   const to = { dst: cidr.ip, prefix: cidr.prefix, protocol: ROUTE_PROTOCOL }
   const ip = gateway === undefined ? undefined : parseIp(gateway)
   return ip ? { ...to, gateway: ip } : { ...to, type: RTN_UNREACHABLE, priority: UNREACHABLE_METRIC }

@@ -196,7 +196,7 @@ function refuseUnknown(network: string, places: NodePlaces, listed: readonly Att
   const others = living.length === 1 ? "has an interface" : `and ${living.length - 1} more have interfaces`
   throw new CniError(
     Code.Io,
-    `Cannot tell which attachments of network "${network}" are in use: ${nameOf(first)} ${others}, and no cache knows it`,
+    `Cannot tell which attachments of network "${network}" are in use: ${nameOf(first)} ${others}, and it is in no cache`,
     {
       details: "give the --cache-dir of their runtime, or --keep ID/IFNAME for each attachment in use",
     },

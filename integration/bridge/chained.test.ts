@@ -84,7 +84,7 @@ test("firewall behind it keeps containers apart on the bridge, by their ports", 
   expect(await pingOnce(pods[2] as ContainerNamespace, "10.9.0.2")).toBe(false)
 })
 
-test("a host interface that is no pair's end leaves the bridge with DEL, and stays", async () => {
+test("a host interface that is not a pair's end leaves the bridge with DEL, and stays", async () => {
   await using host = await HostNamespace.create()
   const pod = await host.addContainer()
   // What a plugin for virtual machines may make: a device on the host, and something of its own in the container.

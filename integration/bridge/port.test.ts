@@ -161,7 +161,7 @@ describe("IPv6 disabled by sysctl", () => {
     return { host, pod }
   }
 
-  test("is no obstacle for IPv4", async () => {
+  test("is not an obstacle for IPv4", async () => {
     const { host, pod } = await withoutIpv6()
     await using _ = host
     const attachment = new Attachment(host, pod, bridgeNetwork({ isDefaultGateway: true, ipMasq: true }))
@@ -216,7 +216,7 @@ test("first ADDs that fail do not make others fail at the same time", async () =
   }
 })
 
-test("a bridge that goes while ADD asks for its address, of which /sys then says EINVAL, is no error", async () => {
+test("a bridge that goes while ADD asks for its address, of which /sys then says EINVAL, is not an error", async () => {
   const { host, pods } = await hostAndPods()
   await using _ = host
   await host.exec("ip", ["link", "add", "br-lab", "type", "bridge"])

@@ -341,7 +341,7 @@ const near = {
 const noPort = "no TCP port of the container is published"
 const far = /^the network gives its containers no route to /
 
-/** What a network is not for, by its nature, is no failure. */
+/** What a network is not for, by its nature, is not a failure. */
 const kinds: readonly {
   readonly name: string
   readonly plugins: readonly object[]
@@ -350,7 +350,7 @@ const kinds: readonly {
   readonly skipped: Readonly<Record<string, RegExp | string>>
 }[] = [
   {
-    name: "a bridge that is no gateway",
+    name: "a bridge that is not a gateway",
     plugins: [{ ...bridge, bridge: "br1", isDefaultGateway: false, ipMasq: false }],
     needs: ["bridge"],
     ok: ["pod to pod", "mtu to pod"],

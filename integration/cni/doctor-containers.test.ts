@@ -284,7 +284,7 @@ const more: readonly Fault[] = [
     severity: "error",
     where: "a",
     break: "ip route add default via 10.85.0.77 dev eth0 table 100; ip rule add from all lookup 100 priority 100",
-    says: /table 100 sends them to 10\.85\.0\.77, which is no gateway of ADD's result$/,
+    says: /table 100 sends them to 10\.85\.0\.77, which is not a gateway of ADD's result$/,
     mend: "ip rule delete priority 100; ip route flush table 100",
   },
   {

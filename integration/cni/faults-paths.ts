@@ -215,7 +215,7 @@ export const faultsOnPaths: readonly Fault[] = [
     rule: "not-in-bridge",
     how: "but of another bridge, which is one fault",
     severity: "error",
-    names: /^"veth[^"]+", the host's end of .* is no port of bridge "cni0"$/,
+    names: /^"veth[^"]+", the host's end of .* is not a port of bridge "cni0"$/,
     seed: async (lab) => {
       await lab.host.exec("ip", ["link", "add", "other0", "up", "type", "bridge"])
       await lab.host.exec("ip", ["link", "set", await endOf(lab), "master", "other0"])

@@ -397,7 +397,7 @@ export const faults: readonly Fault[] = [
     severity: "warning",
     names: /10-pods\.conflist and in 20-pods\.conflist/,
     seed: (lab) => lab.writeNetwork("20-pods.conflist", podsNetwork),
-    words: /^rename one of the networks, or move the file away that is not meant: .*10-pods.*20-pods\.conflist$/,
+    words: /^rename one of the networks, or move the unintended file away: .*10-pods.*20-pods\.conflist$/,
     mend: (lab) => rm(`${lab.confDir}/20-pods.conflist`),
   },
   {

@@ -3,7 +3,7 @@ import { startDaemon, waitFor } from "../lab/mod.ts"
 import { NodeLab, podsNetwork } from "./node-lab.ts"
 
 /**
- * Ends a line and begins one that a tool could have written, colours it, turns its direction, and is no character of
+ * Ends a line and begins one that a tool could have written, colours it, turns its direction, and is not a character of
  * XML.
  */
 const FORGED = "x\nERROR forged\u2028\u202e\x1b[31m\u200f\ufffe"

@@ -83,7 +83,7 @@ test("a deleted bridge, and a port that has left its bridge, connect nothing", a
     {
       title: "cni0",
       isThere: true,
-      members: [{ title: "left", fault: `"${ends[0]?.ifname}" is no port of bridge "cni0"` }, { title: "stays" }],
+      members: [{ title: "left", fault: `"${ends[0]?.ifname}" is not a port of bridge "cni0"` }, { title: "stays" }],
     },
   ])
   await host.exec("ip", ["link", "delete", "cni0"])

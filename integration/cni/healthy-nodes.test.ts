@@ -54,7 +54,7 @@ test("docker without a rule for the bridge, and with the plugin firewall: nothin
   expect(await lab.doctor()).toEqual({ findings: [], stderr: "", exitCode: 0 })
 })
 
-test("a lock file that a call of host-local has left is no finding", async () => {
+test("a lock file that a call of host-local has left is not a finding", async () => {
   await using lab = await NodeLab.create()
   await lab.addPod()
   await lab.host.exec("sh", ["-c", "touch /var/lib/cni/networks/pods/lock /var/lib/cni/locks/old"])

@@ -62,7 +62,7 @@ test.each(Object.entries(ways))(
   },
 )
 
-test("doctor says that it is no plugin's name, and lint where it stands", async () => {
+test("doctor says that it is not a plugin's name, and lint where it stands", async () => {
   const { lab } = await createLab((lab) => ways["a type"]?.(lab) ?? Promise.resolve())
   await using _lab = lab
   const { findings } = await lab.doctor()

@@ -104,7 +104,7 @@ test("a call that fails leaves its error; VERSION leaves none; the answer is the
   expect(await fail(call(lab.host, pod.path, config))).toEqual(recorded)
 })
 
-test("a ring that is something else, a directory, or locked for ever is no obstacle and is not changed [S31]", async () => {
+test("a ring that is something else, a directory, or locked for ever is not an obstacle and is not changed [S31]", async () => {
   await using lab = await NodeLab.create()
   await lab.host.exec("sh", ["-c", `printf 'other' > ${ring}`])
   await lab.addPod("one")

@@ -399,7 +399,7 @@ test("what cannot be traced from outside is said", async () => {
     [["--from", "192.0.2.1", "--to", "[2001:db8::2]:80"], "are not of one family"],
     [["pods", "demo", "--from", "192.0.2.1", "--to-port", "80"], "--from ADDRESS is outside"],
     [["pods", "demo", "--to-port", "80"], "--to-port and --in need --from"],
-    [["pods"], "say whose packet it is"],
+    [["pods"], "name the sender"],
   ] as const)
     expect(await run(...args)).toMatchObject({ exitCode: 2, stdout: "", stderr: expect.stringContaining(says) })
   const own = await run("--from", "127.0.0.1", "--to-port", "80")

@@ -207,14 +207,14 @@ const ways: readonly {
     name: "nowhere: the container's port has left its bridge",
     to: "192.0.2.1:80",
     arrives: false,
-    says: /"veth\w+" is no port of bridge "cni0": the container is cut off/,
+    says: /"veth\w+" is not a port of bridge "cni0": the container is cut off/,
     seed: async (lab, _, client) => lab.host.exec("ip", ["link", "set", await portOf(lab, client), "nomaster"]),
   },
   {
     name: "nowhere: the port of the pod behind a published port has left its bridge",
     to: "192.0.2.2:8002",
     arrives: false,
-    says: /"veth\w+" is no port of bridge "cni0": pod shop\/server is cut off/,
+    says: /"veth\w+" is not a port of bridge "cni0": pod shop\/server is cut off/,
     seed: async (lab, server) => lab.host.exec("ip", ["link", "set", await portOf(lab, server), "nomaster"]),
   },
   {

@@ -157,7 +157,7 @@ testPlugins(
 test.each([
   ["bridge", { isDefaultGateway: false, isGateway: true }],
   ["ptp", { ipam: { type: "host-local", ranges: [[{ subnet: "10.22.0.0/24" }]] } }],
-])("#21 %s: the gateway of an IPAM result is no default route", async (plugin, keys) => {
+])("#21 %s: the gateway of an IPAM result is not a default route", async (plugin, keys) => {
   await using stage = await Stage.create(plugin)
   const { pod, attachment } = await stage.attach({ keys })
   const result = await attachment.add()

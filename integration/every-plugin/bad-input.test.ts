@@ -56,7 +56,7 @@ const mistakes: {
     says: ["10.1.2.3/40"],
   },
   { what: "the version is unknown", keys: { cniVersion: "9.9.9" }, code: 1, says: ["9.9.9"] },
-  { what: "the version is no string", keys: { cniVersion: 1 }, code: 6, says: ["cniVersion"] },
+  { what: "the version is not a string", keys: { cniVersion: 1 }, code: 6, says: ["cniVersion"] },
   { what: "CNI_ARGS has an unknown key", call: () => ({ args: "FOO=bar" }), code: 4, says: ["FOO=bar"] },
   { what: "the namespace is our own", call: (host) => ({ netns: host.path }), code: 8, says: ["CNI_NETNS"] },
   {

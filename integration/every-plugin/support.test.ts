@@ -24,7 +24,7 @@ async function hostWithReadOnlySettings({ forwarding }: { forwarding: "0" | "1" 
   return { host, pod }
 }
 
-test("where /proc/sys is read-only, what is right already is no obstacle", async () => {
+test("where /proc/sys is read-only, what is right already is not an obstacle", async () => {
   const { host, pod } = await hostWithReadOnlySettings({ forwarding: "1" })
   await using _ = host
   const attachment = new Attachment(host, pod, network)

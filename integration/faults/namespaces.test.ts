@@ -34,7 +34,7 @@ const entering = [
   ...pluginsAs("chained").filter((plugin) => !["portmap", "firewall"].includes(plugin)),
 ]
 
-/** Things that are no network namespace, made in a directory of the host; the path of each. */
+/** Things that are not network namespaces, made in a directory of the host; the path of each. */
 const impostors: Readonly<Record<string, (directory: string) => Promise<string>>> = {
   "a regular file": async (directory) => {
     await writeFile(join(directory, "file"), "")
@@ -66,7 +66,7 @@ const impostors: Readonly<Record<string, (directory: string) => Promise<string>>
 
 testPlugins(
   pluginsAs(),
-  "%s: what is no network namespace is told to ADD and CHECK, changes nothing, and to DEL is one that no longer exists",
+  "%s: what is not a network namespace is told to ADD and CHECK, changes nothing, and to DEL is one that no longer exists",
   async (plugin) => {
     await using stage = await Stage.create(plugin)
     const { host } = stage
@@ -80,7 +80,7 @@ testPlugins(
     const turn = pluginsAs().indexOf(plugin)
     for (const [at, name] of names.entries()) {
       if (!isLong && plugin !== "bridge" && (at + turn) % 3 !== 0) continue
-      await count("a path that is no network namespace", async () => {
+      await count("a path that is not a network namespace", async () => {
         const netns = (await impostors[name]?.(directory.path)) ?? ""
         if (entering.includes(plugin)) {
           const refusal = await fail(attachment.run("ADD", {}, { netns, containerId: "another" }))

@@ -30,7 +30,7 @@ const filler = "/var/lib/cni/filler"
 /** The name prefix of a renamed bridge. */
 export const renamedBridge = "old-"
 /** Several words are not a reservation. The file then belongs to an operator, who keeps the address. */
-export const nonsense = "this is no lease\n"
+export const nonsense = "this is not a lease\n"
 
 const any = <T>(values: readonly T[], number: number) => values[number % values.length]
 

@@ -56,7 +56,7 @@ function jobsOf(verb: "ADD" | "DEL", pod: ContainerNamespace, hostPort: number, 
   return verb === "ADD" ? jobs : jobs.reverse()
 }
 
-/** How much of everything there is while the pod is not attached. */
+/** The number of objects of each kind while the pod is not attached. */
 interface Sizes {
   readonly links: number
   readonly ruleSetElements: number

@@ -193,7 +193,7 @@ test("iptables: a family that fails takes the other one's rules back", async () 
   await settled.firewall.del()
   const pod = await lab.connectPod()
   const before = await takeSnapshot(lab.host)
-  // A chain of this name that is no chain of iptables: an nf_tables base chain.
+  // A chain of this name that is not a chain of iptables: an nf_tables base chain.
   await lab.host.exec("nft", ["add", "chain", "ip6", "filter", "SITE", "{ type filter hook input priority 0; }"])
   await fail(pod.allow({ iptablesAdminChainName: "SITE" }))
   await lab.host.exec("nft", ["delete", "chain", "ip6", "filter", "SITE"])

@@ -121,7 +121,7 @@ group("DEL", () => {
     expect(await net.describe()).toEqual(asBefore)
   })
 
-  test("leaves an interface of that name that is no device of the host, or another attachment's", async () => {
+  test("leaves an interface of that name that is not a device of the host, or another attachment's", async () => {
     await using net = await DeviceHost.create()
     const { pod, attachment } = await net.attach()
     await pod.exec("ip", ["link", "add", "eth0", "type", "bridge"])

@@ -112,7 +112,7 @@ describe("refused with one message, and nothing is changed:", () => {
   const spoils: Record<string, [says: string, spoil: (file: string) => Promise<unknown>]> = {
     "an archive without a plugin": ["without vrf", (file) => rm(file)],
     "a plugin that was cut off": ["it was cut off", (file) => truncate(file, 1_000_000)],
-    "an empty file": ["it is no executable of 64 bits", (file) => truncate(file, 0)],
+    "an empty file": ["it is not an executable of 64 bits", (file) => truncate(file, 0)],
     "another machine's file": [
       "it is for aarch64, and this machine is x86_64",
       async (file) => {
@@ -120,7 +120,7 @@ describe("refused with one message, and nothing is changed:", () => {
         await handle.write(Uint8Array.of(183, 0), 0, 2, 18) // e_machine, EM_AARCH64
       },
     ],
-    "an executable that is no plugin": ["it does not print its version", (file) => copyFile("/bin/true", file)],
+    "an executable that is not a plugin": ["it does not print its version", (file) => copyFile("/bin/true", file)],
   }
   test.each(Object.entries(spoils))("%s", async (_, [says, spoil]) => {
     const file = suites.path("B/bin/vrf")

@@ -95,7 +95,7 @@ int main(int argc, char **argv) {
       receive(watch, (int)left + 1);
       continue;
     }
-    if (left < -100) next = now_ms(); // it was held up itself: those are no losses
+    if (left < -100) next = now_ms(); // it was held up itself: those are not losses
     next += 1;
     if (count >= OPEN && sockets[count - OPEN] >= 0) close(sockets[count - OPEN]);
     sockets[count] = send_one(&to, watch, count, next);

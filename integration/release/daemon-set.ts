@@ -4,7 +4,7 @@ import type { Containerd } from "../interop/containerd.ts"
 import type { ContainerStatus } from "../interop/cri.ts"
 import { mustRun, waitFor } from "../lab/mod.ts"
 
-/** Where a node of a test has the volumes that are no directories of the host. */
+/** Where a node of a test has the volumes that are not directories of the host. */
 const volumes = "/run/volumes"
 
 /** A pod of a DaemonSet that runs. */

@@ -7,7 +7,7 @@
 
 #include "host.h"
 
-/* Memory that is never given back is no mistake: the process ends in milliseconds. */
+/* Memory that is never given back is not a mistake: the process ends in milliseconds. */
 const char *__asan_default_options(void);
 const char *__asan_default_options(void) {
     return "abort_on_error=1:detect_leaks=0:detect_stack_use_after_return=0:allocator_may_return_null=1:log_path=" REPORTS;

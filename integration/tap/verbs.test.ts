@@ -93,7 +93,12 @@ describe("CHECK", () => {
     ["the owner is another", 'owner of "eth0" failed: expected 4711, found 5', "", { user: 5 }],
     ["there is no group", 'group of "eth0" failed: expected 4712, found none', "", { group: undefined }],
     ["it has many queues", 'multiQueue of "eth0" failed: expected false, found true', "", { multi_queue: true }],
-    ["it is no port of the bridge", 'bridge of "eth0" failed: expected br0, found none', "link set eth0 nomaster", {}],
+    [
+      "it is not a port of the bridge",
+      'bridge of "eth0" failed: expected br0, found none',
+      "link set eth0 nomaster",
+      {},
+    ],
     ["the bridge no longer exists", 'bridge of "eth0" failed: expected br0, found none', "link del br0", {}],
     ["the MTU is another", "expected 1500, found 1400", "link set eth0 mtu 1400", {}],
     ["the MAC is another", "found 0a:00:00:00:00:09", "link set eth0 address 0a:00:00:00:00:09", {}],
@@ -166,10 +171,10 @@ const breakages: Breakage[] = [
     everyAdd: false,
   },
   {
-    step: "the link of the bridge's name is no bridge",
+    step: "the link of the bridge's name is not a bridge",
     keys: { bridge: "lo" },
     code: 7,
-    says: '"lo" is no bridge',
+    says: '"lo" is not a bridge',
     everyAdd: false,
   },
   {

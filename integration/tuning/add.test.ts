@@ -56,7 +56,7 @@ test("a smaller MTU is the container's alone where the host's end is a port: bri
   expect([(await chain.link()).mtu, (await linkOf(host, port)).mtu]).toEqual([1500, 1500])
 })
 
-test("a smaller MTU is that of both ends where the host's is no port, and nothing else of that changes", async () => {
+test("a smaller MTU is that of both ends where the host's is not a port, and nothing else of that changes", async () => {
   await using chain = await TuningChain.create({ mtu: 1400, txQLen: 77, mac: "0a:00:00:00:00:07" })
   await chain.host.exec("ip", ["link", "set", chain.port, "nomaster"])
   const before = await linkOf(chain.host, chain.port)

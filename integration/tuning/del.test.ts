@@ -42,7 +42,7 @@ test("DEL goes by the backup, with any configuration of today", async () => {
 test.each([
   ["the namespace is gone", (chain: TuningChain) => chain.host.removeContainer(chain.pod), {}],
   ["no namespace is given", async () => {}, { netns: "" }],
-  ["the path is no namespace any more", async () => {}, { netns: "/proc/version" }],
+  ["the path is not a namespace any more", async () => {}, { netns: "/proc/version" }],
   ["the link is gone", (chain: TuningChain) => chain.pod.exec("ip", ["link", "del", "eth0"]), {}],
 ])("when %s, DEL succeeds and removes the backup", async (_, happens, call) => {
   await using chain = await TuningChain.create(everything)

@@ -71,7 +71,7 @@ const reasons: [string, (chain: TuningChain) => Promise<unknown>, object, number
   ],
   ["a sysctl stands there twice", async () => {}, { sysctl: "TWICE" }, 50, "duplicated sysctl keys"],
   ["the allow list forbids a sysctl", ({ host }) => writeAllowList(host, ["^net.ipv4"]), {}, 50, "is not allowed"],
-  ["the allow list cannot be used", ({ host }) => writeAllowList(host, ["("]), {}, 50, "is no regular expression"],
+  ["the allow list cannot be used", ({ host }) => writeAllowList(host, ["("]), {}, 50, "is not a regular expression"],
   ["the configuration is wrong", async () => {}, { mtu: "big" }, 7, 'Cannot use "mtu"'],
 ]
 

@@ -45,11 +45,11 @@ const breakages: {
     says: "is not allowed",
   },
   {
-    step: "the allow list has a line that is no pattern",
+    step: "the allow list has a line that is not a pattern",
     keys: everything,
     setUp: ({ host }) => writeAllowList(host, ["net", "("]),
     code: 999,
-    says: 'Cannot use line 2 of the allow list "/etc/cni/tuning/allowlist.conf": "(" is no regular expression',
+    says: 'Cannot use line 2 of the allow list "/etc/cni/tuning/allowlist.conf": "(" is not a regular expression',
   },
   {
     step: "the namespace does not exist",

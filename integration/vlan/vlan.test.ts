@@ -113,7 +113,7 @@ testWith(
   },
 )
 
-testWith(["vlan"], "a VLAN that the master's own namespace has is no container's, and STATUS says so", async () => {
+testWith(["vlan"], "a VLAN that the master's own namespace has is not a container's, and STATUS says so", async () => {
   await using net = await LanHost.create()
   await net.host.exec("ip", ["link", "add", "link", "up0", "name", "up0.5", "type", "vlan", "id", "5"])
   const { msg, attachment } = await refused(net, {})

@@ -54,7 +54,7 @@ test("a run that did not come to its end is a failure, also when all before pass
   expect(failuresOf({}, { exitCode: 1 })).toEqual(["selected tests: ended with 1"])
 })
 
-test("a pattern that selects nothing is no failure, since all of it may have been left out", () => {
+test("a pattern that selects nothing is not a failure, since all of it may have been left out", () => {
   expect(failuresOf({}, { exitCode: 1, isEmpty: true }, [tests("passed"), tests("skipped")])).toEqual([])
 })
 

@@ -78,14 +78,18 @@ describe("is refused, whole:", () => {
       { ipam: {} },
       [7, "no IP ranges specified", 'set "ipam.ranges" or "ipam.rangesFile" of network "net"'],
     ],
-    ["a wish that is no address", { ipam: { subnet }, runtimeConfig: { ips: ["10.1.0.5/x"] } }, wished("10.1.0.5/x")],
+    [
+      "a wish that is not an address",
+      { ipam: { subnet }, runtimeConfig: { ips: ["10.1.0.5/x"] } },
+      wished("10.1.0.5/x"),
+    ],
     ["a wish that is a prefix length", { ipam: { subnet }, runtimeConfig: { ips: ["/24"] } }, wished("/24")],
     ["a wish that is a number", { ipam: { subnet }, args: { cni: { ips: ["24"] } } }, wished("24")],
   ])("%s", (_, keys, expected) => {
     expect(refusal(keys)).toEqual(expected)
   })
 
-  test("a wish in CNI_ARGS that is no address", () => {
+  test("a wish in CNI_ARGS that is not an address", () => {
     expect(refusal({ ipam: { subnet } }, "IP=10.1.0")).toEqual([
       4,
       'CNI_ARGS: cannot read the value of "IP=10.1.0"',

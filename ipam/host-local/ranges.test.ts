@@ -80,8 +80,12 @@ describe("refused with code 7, naming set and range:", () => {
       [[{ subnet, rangeStart: "10.1.0.9", rangeEnd: "10.1.0.8" }]],
       "10.1.0.9 is after rangeEnd",
     ],
-    ["a start that is no address", [[{ subnet, rangeStart: "10.1.0" }]], 'rangeStart "10.1.0" is not an IP address'],
-    ["a gateway that is no address", [[{ subnet, gateway: "x" }]], 'gateway "x" is not an IP address'],
+    [
+      "a start that is not an address",
+      [[{ subnet, rangeStart: "10.1.0" }]],
+      'rangeStart "10.1.0" is not an IP address',
+    ],
+    ["a gateway that is not an address", [[{ subnet, gateway: "x" }]], 'gateway "x" is not an IP address'],
     ["two families in a set", [[{ subnet }, { subnet: "fd00::/64" }]], "invalid range set 0: mixed address families"],
     [
       "ranges that overlap",

@@ -22,7 +22,7 @@ export function rebuildIndex(store: StorePlace): Index {
   index.clear()
   const scan = scanStore(files, directory, (address) => index.note(address, true))
   for (const address of scan.foreign) {
-    log(`"${directory}/${address}" is no reservation: left alone, so its address stays taken`)
+    log(`"${directory}/${address}" is not a reservation: left alone, so its address stays taken`)
   }
   index.replaceRecords(names, scan.reservations.keys(), (known, number) =>
     renewRecords(store, scan, { number, known, restore: (address, owner) => repair(store, index, address, owner) }),
@@ -62,7 +62,7 @@ function repair({ files, directory, log }: StorePlace, index: Index, address: st
     else files.unlink(path)
     const removed = owner ? undefined : parseAddress(address)
     if (removed) index.note(removed, false)
-    log(`repaired the empty reservation "${path}": ${owner ? `it is that of ${describeOwner(owner)}` : "removed"}`)
+    log(`repaired the empty reservation "${path}": ${owner ? `it belongs to ${describeOwner(owner)}` : "removed"}`)
   } catch (error) {
     if (!(error instanceof SyscallError)) throw error
     log(`Cannot repair the empty reservation "${path}": ${error.message}`)

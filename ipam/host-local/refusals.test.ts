@@ -227,6 +227,6 @@ test("a repair that is made from a record says whose the reservation is", () => 
   unlinkSync(store.path(".index/seal"))
   store.keep(["a"])
   expect(store.log).toEqual([
-    `repaired the empty reservation "${store.path("10.0.0.2")}": it is that of container a, interface eth0`,
+    `repaired the empty reservation "${store.path("10.0.0.2")}": it belongs to container a, interface eth0`,
   ])
 })

@@ -350,7 +350,7 @@ describe("what others do to the directory is noticed at once:", () => {
     expect(store.addresses()).toEqual([])
   })
 
-  test("names that are no canonical addresses count for nothing", () => {
+  test("names that are not canonical addresses count for nothing", () => {
     using store = new TemporaryStore(small, v6)
     for (const name of ["10.0.0.02", "FD00::2", "::ffff:10.0.0.2", "note.txt", "10.0.0.2~"])
       write(store, name, "x\r\ny")
@@ -411,12 +411,12 @@ describe("torn and foreign files", () => {
     expect(store.addresses()).toEqual([])
   })
 
-  test("a file that is no reservation keeps its address, and is said to", () => {
+  test("a file that is not a reservation keeps its address, and is said to", () => {
     using store = new TemporaryStore([{ subnet: "10.0.0.0/29", rangeEnd: "10.0.0.3" }])
     write(store, "10.0.0.2", "kept for the printer")
     mkdirSync(store.path("10.0.0.3"))
     expect(refusalOf(() => store.add("a")).message).toContain("no IP addresses available")
-    expect(store.log[0]).toContain("is no reservation: left alone")
+    expect(store.log[0]).toContain("is not a reservation: left alone")
     store.keep([])
     expect(store.addresses()).toEqual(["10.0.0.2", "10.0.0.3"])
   })

@@ -46,4 +46,4 @@ test.each([
   expect(parseBurst(text)).toBeUndefined()
 })
 
-test("a burst is no rate", () => expect(parseBurst("1Mbit/s")).toBeUndefined())
+test("a burst is not a rate", () => expect(parseBurst("1Mbit/s")).toBeUndefined())

@@ -77,7 +77,7 @@ test("a bus that does not let us in, or does not answer, is an error, and closed
   expect(silent.state.closed).toBe(1)
 })
 
-test("an answer that is no list has no sources", () => {
+test("an answer that is not a list has no sources", () => {
   expect(answering(() => []).firewalld.listSources("trusted")).toEqual([])
 })
 

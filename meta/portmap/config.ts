@@ -193,7 +193,7 @@ function askedBackend(read: Infer<typeof portmapFields>, lenient: boolean): Back
   if (!asked || lenient || options[other].length === 0) return asked
   throw new CniError(
     Code.InvalidNetworkConfig,
-    `Cannot use ${options[other].map((key) => `"${key}"`).join(", ")}: only ${other} knows it, and the backend is ${asked}`,
+    `Cannot use ${options[other].map((key) => `"${key}"`).join(", ")}: only ${other} supports it, and the backend is ${asked}`,
     {
       details: read.backend ? `"backend" says so` : `${options[asked].map((key) => `"${key}"`).join(", ")} asks for it`,
     },

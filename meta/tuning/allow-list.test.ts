@@ -42,7 +42,7 @@ test("a pattern may match anywhere in the key, as for upstream", () => {
 
 test("a list that cannot be used is an error, and allows nothing", () => {
   expect(() => refuseForbidden(sysctls("net.a"), listOf("net\n\n("))).toThrow(
-    /^Cannot use line 3 of the allow list ".*": "\(" is no regular expression$/,
+    /^Cannot use line 3 of the allow list ".*": "\(" is not a regular expression$/,
   )
   expect(() => refuseForbidden(sysctls("net.a"), directory)).toThrow(`Cannot read the allow list "${directory}"`)
 })

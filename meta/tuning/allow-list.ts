@@ -59,5 +59,5 @@ function readIfThere(path: string): string | undefined {
 }
 
 function compile(line: string, where: string): Matcher {
-  return orCannot(`Cannot use ${where}: "${line}" is no regular expression`, () => new Matcher(line))
+  return orCannot(`Cannot use ${where}: "${line}" is not a regular expression`, () => new Matcher(line))
 }

@@ -115,7 +115,7 @@ test("a key that comes twice is found, in sysctl and in args.cni.sysctl", () => 
   expect(duplicateKey(String.raw`{"sysctl": {"net.a": "1", "net\u002ea": "2"}}`)).toBe("net.a")
 })
 
-test("the same key at the top and in args.cni is no duplicate", () => {
+test("the same key at the top and in args.cni is not a duplicate", () => {
   expect(duplicateKey('{"sysctl": {"net.a": "1"}, "args": {"cni": {"sysctl": {"net.a": "2"}}}}')).toBeUndefined()
 })
 

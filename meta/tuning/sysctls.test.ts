@@ -39,7 +39,7 @@ test("one that the kernel does not have is an error with key, value and errno", 
 })
 
 test("of two readings that do not exist the error is that of the likelier, and another refusal ends the search", () => {
-  // "net/ipv4.conf" is no file, "net/ipv4/conf" is a directory.
+  // "net/ipv4.conf" is not a file, "net/ipv4/conf" is a directory.
   expect(() => findSysctls([entry("net/ipv4.conf", "5")], "lo")).toThrow(/in the container: ENOENT$/)
   // As it stands it is too long for a path; with dots for separators, of which several in a row are one, it would be
   // there.

@@ -3,7 +3,7 @@ import { join } from "node:path"
 /** What a bus answers when it accepts a client. */
 export const welcome = "DATA\r\nOK 0123456789abcdef0123456789abcdef\r\n"
 
-/** A return to the call with this number, with one boolean; a signal before it, which is no answer. */
+/** A return to the call with this number, with one boolean; a signal before it, which is not an answer. */
 export const answerTo = (serial: number, truth = 1) => [
   ...[0x6c, 4, 1, 1, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0],
   ...[0x6c, 2, 1, 1, 4, 0, 0, 0, 9, 0, 0, 0, 15, 0, 0, 0, 5, 1, 0x75, 0, serial, 0, 0, 0, 8, 1, 0x67, 0, 1, 0x62, 0, 0],

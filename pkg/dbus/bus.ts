@@ -106,7 +106,7 @@ export class Bus implements Disposable {
     return String(this.call({ ...DAEMON, member: "GetNameOwner", args: [name] })[0])
   }
 
-  /** Calls a method and returns its answer. Throws `DbusError`: its error, or that nothing came in time. */
+  /** Calls a method and returns its answer. Throws `DbusError`: its error, or a timeout. */
   call(call: MethodCall): Value[] {
     const answer = this.#exchange(call)
     if (answer.type === MessageType.Return) return answer.body

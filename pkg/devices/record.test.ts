@@ -60,16 +60,16 @@ test.each<[string, unknown]>([
   ["of an earlier boot", { ...written, boot: "b5b7b0f5-0000-0000-0000-000000000000" }],
   ["without a boot", { ...written, boot: undefined }],
   ["without a name", { ...written, former: { ...written.former, name: undefined } }],
-  ["with an MTU that is no number", { ...written, former: { ...written.former, mtu: "x" } }],
-  ["with a namespace that is no number", { ...written, netns: "x" }],
+  ["with an MTU that is not a number", { ...written, former: { ...written.former, mtu: "x" } }],
+  ["with a namespace that is not a number", { ...written, netns: "x" }],
   ["without an index", { ...written, index: undefined }],
-  ["that is no object", ["lab"]],
+  ["that is not an object", ["lab"]],
 ])("a record %s cannot be used", (_, value) => {
   expect(encode(written)).toEqual(record)
   expect(encode(value)).toBeUndefined()
 })
 
-test("a torn file is no record, and does not hide the others", () => {
+test("a torn file is not a record, and does not hide the others", () => {
   const records = new DeviceRecords(directory)
   writeFileSync(join(directory, "lab:c2:eth0.json"), encodeRecord(record).subarray(0, 50))
   writeFileSync(join(directory, ".lab:c3:eth0.json"), "")

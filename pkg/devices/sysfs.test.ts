@@ -24,7 +24,7 @@ test("the interfaces of a device are in the order of their names, those of virti
   expect(listInterfaces(path)).toEqual(["ens5", "ens9", "eth7", "eth1"])
 })
 
-test("a device without interfaces, one that no longer exists, and what is no directory have none", () => {
+test("a device without interfaces, one that no longer exists, and what is not a directory have none", () => {
   writeFileSync(join(directory, "file"), "")
   for (const path of [device("bare", "power"), join(directory, "absent"), join(directory, "file")])
     expect(listInterfaces(path)).toEqual([])

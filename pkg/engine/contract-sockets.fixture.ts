@@ -246,7 +246,7 @@ export const socketCases: Cases = [
 
 /** Those that need root. */
 export const privilegedCases: Cases = [
-  ["unshare: nothing, and EINVAL for what is no namespace", (e) => [e.unshare(0), e.unshare(1)], [0, -22]],
+  ["unshare: nothing, and EINVAL for what is not a namespace", (e) => [e.unshare(0), e.unshare(1)], [0, -22]],
   ["setns into the own namespace", (e) => e.setns(e.open("/proc/self/ns/net", 0, 0), 0x40000000), 0],
   [
     "fsetxattr, lgetxattr; ERANGE for an array too small",

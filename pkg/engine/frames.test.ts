@@ -45,6 +45,6 @@ test("a frame is a call of our sources, with its name if it has one", () => {
   expect(withFrames(error)).toBe(["Error: no", ...frames].join("\n    at "))
 })
 
-test("what is no error has its text alone", () => {
+test("what is not an error has its text alone", () => {
   expect(withFrames("no error")).toBe("no error")
 })

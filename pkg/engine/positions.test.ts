@@ -21,7 +21,7 @@ test.each([
   [6, 1, undefined], // none of our files
   [7, 1, undefined],
   [8, 1, "pkg/a.ts:9"],
-  [9, 1, "pkg/a.ts:10"], // what stands behind another column is no step
+  [9, 1, "pkg/a.ts:10"], // what stands behind another column is not a step
 ])("line %d, column %d is %p", (line, column, source) => {
   expect(findPosition(table, "two", line, column)).toBe(source)
 })

@@ -88,7 +88,7 @@ describe("a plugin that fails", () => {
     ["a list", "[]"],
     ["a negative code", '{"code":-1,"msg":"a"}'],
     ["a code that is text", '{"code":"1","msg":"a"}'],
-    ["a message that is no text", '{"code":1,"msg":{}}'],
+    ["a message that is not a string", '{"code":1,"msg":{}}'],
   ])("#137 with %s on stdout has that quoted", (_what, text) => {
     const { error } = run(`printf '%s' '${text}'; exit 1`)
     expect(error).toMatchObject({ code: 0, details: "exit status 1" })

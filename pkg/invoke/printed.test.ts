@@ -81,7 +81,7 @@ describe("an error object", () => {
   })
 })
 
-test("a result that cannot be read has the code of the reason, 6 for what is no object", () => {
+test("a result that cannot be read has the code of the reason, 6 for what is not an object", () => {
   for (const [text, code, reason] of [
     ["[]", 6, "Cannot decode the result: expected a JSON object, found []"],
     [

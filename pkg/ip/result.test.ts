@@ -92,14 +92,14 @@ test.each<[string, () => unknown]>([
   ["gateway", () => addressesOf({ ips: [{ address: "10.1.0.5/24", gateway: "gateway" }] })],
   ["10.9.0.0", () => plan([{ dst: "10.9.0.0" }])],
   ["10.1.0.5/24", () => gatewayOf("10.1.0.5/24")],
-])('"%s" of a result is no address, and refused', (text, read) => {
+])('"%s" of a result is not an address, and refused', (text, read) => {
   expect(refusalOf(read)).toMatchObject({
     code: 6,
     message: `Cannot use "${text}" of the result: it is not an address`,
   })
 })
 
-test("the unspecified address, of either family, is no gateway", () => {
+test("the unspecified address, of either family, is not a gateway", () => {
   expect([gatewayOf(undefined), gatewayOf("0.0.0.0"), gatewayOf("::")]).toEqual([undefined, undefined, undefined])
   expect(gatewayOf("0.0.0.1")).toEqual(Uint8Array.of(0, 0, 0, 1))
 })

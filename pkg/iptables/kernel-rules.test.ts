@@ -150,7 +150,7 @@ describe("of expressions that iptables-nft makes", () => {
     expect(words(load(1, offset, 4), under(...mask), compare(0, Uint8Array.from(value)))).toBe(expected)
   })
 
-  test("what is loaded is compared once, and from elsewhere in the packet it is no address", () => {
+  test("what is loaded is compared once, and from elsewhere in the packet it is not an address", () => {
     const address = compare(0, Uint8Array.of(10, 1, 0, 2))
     expect(words(load(1, 12, 4), address, address)).toBe("-s 10.1.0.2/32 cmp")
     expect(words(load(1, 12, 1), compare(0, Uint8Array.of(10)))).toBe("-s 10.0.0.0/8")

@@ -53,7 +53,7 @@ test("a link to the newer kind is not the legacy one, also under another name", 
   )
 })
 
-test("a chain of links to the newer kind may be long, and one without an end is no program", () => {
+test("a chain of links to the newer kind may be long, and one without an end is not a program", () => {
   using bin = directory()
   script(bin.path, "xtables-nft-multi", "")
   symlinkSync("xtables-nft-multi", join(bin.path, "link1"))
@@ -71,7 +71,7 @@ test("a directory on the way whose name says nft makes no program the newer kind
   expect(findPrograms(AF_INET, "legacy", [join(bin.path, "a-nft")])).toMatchObject({ family: AF_INET })
 })
 
-test("what is a directory, or lies below a file, is no program", () => {
+test("what is a directory, or lies below a file, is not a program", () => {
   using bin = directory()
   script(bin.path, "file", "")
   for (const verb of ["save", "restore"]) mkdirSync(join(bin.path, `iptables-${verb}`))

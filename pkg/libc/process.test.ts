@@ -21,7 +21,7 @@ test("a file of /proc tells that it is a network namespace, and other files do n
   expect(() => namespaceType(device.fd)).toThrow("ENOTTY")
 })
 
-test("a thread cannot move into what is no network namespace", () => {
+test("a thread cannot move into what is not a network namespace", () => {
   using device = FileDescriptor.open("/dev/null", Open.ReadOnly)
   expect(() => setNetworkNamespace(device.fd)).toThrow(`setns descriptor ${device.fd}: Invalid argument (EINVAL)`)
 })
@@ -54,7 +54,7 @@ test("random bytes are as many as are asked for, and as text two digits each", (
   expect(randomHex(256)).toMatch(/^[0-9a-f]{512}$/)
 })
 
-test("of a variable that stands twice in the environment the first value counts, and what has no name is no variable", () => {
+test("of a variable that stands twice in the environment the first value counts, and what has no name is not a variable", () => {
   withEngine({ environment: () => ["A=1", "B=x=y", "A=2", "=3", "none", "C="] }, () => {
     expect(readEnvironment()).toEqual({ A: "1", B: "x=y", C: "" })
   })

@@ -13,7 +13,7 @@ const left: Readonly<Record<string, string>> = {
   "more than a pipe holds, in and out at the same time": "the limit of output is one for both streams",
   "as much output as is allowed": "the limit of output is one for both streams",
   "a signal that no table names": "it tells no number of a signal",
-  "a file that is no program": "libuv starts such a file by /bin/sh, as execvp(3) does",
+  "a file that is not a program": "libuv starts such a file by /bin/sh, as execvp(3) does",
 }
 const tried = spawnCases.filter(([name]) => !(name in left))
 

@@ -164,7 +164,7 @@ export const spawnCases: readonly (readonly [
     'SyscallError: execve "/absent": No such file or directory (ENOENT)',
   ],
   [
-    "a file that is no program",
+    "a file that is not a program",
     (at) => [
       mistake(() => story({ path: file(at("a"), "#!/bin/sh", 0o600) })),
       mistake(() => story({ path: "/" })),

@@ -59,7 +59,7 @@ test.each([
   expect({ leaked: descriptors() - before, childless: isChildless() }).toEqual({ leaked: 0, childless: true })
 })
 
-test("a signal that interrupts poll, read or write is no error", () => {
+test("a signal that interrupts poll, read or write is not an error", () => {
   const interrupted: (keyof Engine)[] = ["poll", "read", "write"]
   for (const name of interrupted) {
     const calls = engine as unknown as Record<string, (...values: unknown[]) => number>

@@ -257,7 +257,7 @@ test.each([
   ["does not exist", (file: string) => rmSync(file), 999],
   ["may not be executed", (file: string) => chmodSync(file, 0o644), 5],
   ["is a directory", (file: string) => void [rmSync(file), mkdirSync(file)], 999],
-  ["is no program", (file: string) => writeFileSync(file, "\x7fELF no program"), 5],
+  ["is not a program", (file: string) => writeFileSync(file, "\x7fELF no program"), 5],
   ["names an interpreter that does not exist", (file: string) => writeFileSync(file, "#!/nowhere\n"), 5],
 ])("a plugin that %s is one error before another one runs", async (_, break_, code) => {
   using lab = new Lab()

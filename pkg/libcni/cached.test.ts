@@ -190,7 +190,7 @@ describe("a cached configuration that cannot be used", () => {
   test.each([
     ["is empty", ""],
     ["is not JSON", "{"],
-    ["is no list", "[]"],
+    ["is not a list", "[]"],
     ["has no plugins", '{"cniVersion":"1.1.0","name":"lab"}'],
     ["has a plugin without a type", '{"cniVersion":"1.1.0","name":"lab","plugins":[{}]}'],
     ["has no name", '{"cniVersion":"1.1.0","plugins":[{"type":"three"}]}'],
@@ -206,7 +206,7 @@ describe("a cached configuration that cannot be used", () => {
   })
 
   test.each([[{ config: 5 }], [{ config: "*" }], [{ config: null }]])(
-    "because it is no text in base64: %j",
+    "because it is not base64: %j",
     async (change) => {
       using lab = await attachedTo(networkOf([one]))
       rewrite(lab, change)

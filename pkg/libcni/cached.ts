@@ -134,7 +134,7 @@ function tryParse(config: Uint8Array): NetworkList | undefined {
     const { plugins, type } = parseJsonObject(config)
     const single = plugins === undefined && type !== undefined // upstream's cache of a single plugin
     const list = single ? parseSinglePlugin(config) : parseNetworkList(config)
-    atLeast(list.cniVersion, "0.1.0") // throws for what is no version
+    atLeast(list.cniVersion, "0.1.0") // throws for what is not a version
     return list
   } catch {
     return undefined

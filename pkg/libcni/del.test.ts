@@ -76,7 +76,7 @@ test("#194 a missing executable is an error, and the other plugins clean up all 
   expect(lab.sequence.slice(2)).toEqual(["DEL one"])
 })
 
-test("#205 an empty or torn cache file is no obstacle, and is gone afterwards", async () => {
+test("#205 an empty or torn cache file is not an obstacle, and is gone afterwards", async () => {
   for (const content of ["", "{", '{"kind":"cniCacheV1"}']) {
     using lab = await attached()
     writeFileSync(join(lab.results, "lab-c1-eth0"), content)

@@ -56,7 +56,7 @@ test("of stderr 64 KiB are kept for the error, and all of it is passed on: a plu
   expect([stderr.length, stderr.replaceAll("\0", "")]).toEqual([65_536, "y"])
 })
 
-test("a plugin that does not read its stdin is no error", async () => {
+test("a plugin that does not read its stdin is not an error", async () => {
   using lab = new Lab()
   expect(await execute({ ...script(lab, "echo ok"), stdin: "x".repeat(1 << 20) })).toMatchObject({ stdout: "ok\n" })
 })

@@ -20,7 +20,7 @@ test("a list where one plugin belongs is told by its file's name", () => {
   )
 })
 
-test("#171 a list without a name, or with one that is no string, is refused", () => {
+test("#171 a list without a name, or with one that is not a string, is refused", () => {
   for (const name of [undefined, "", 5, null]) expect(() => parse({ name, plugins })).toThrow("missing 'name'")
 })
 
@@ -80,7 +80,7 @@ test("#182 versions that this library does not know yet are passed over", () => 
   expect(chooseVersion({ cniVersions: ["99.0.0"], cniVersion: "98.0.0" })).toBe("98.0.0")
 })
 
-test("#183 an entry that is no version is an error", () => {
+test("#183 an entry that is not a version is an error", () => {
   for (const cniVersions of [["1.0.0", "x"], ["1.0.0", 1], null, "1.0.0", [null]]) {
     expect(() => chooseVersion({ cniVersions })).toThrow(expect.objectContaining({ code: 7 }))
   }

@@ -61,7 +61,7 @@ test("#198 runtimeConfig holds what the plugin asked for and the runtime has", (
   expect(request.runtimeConfig).toEqual({ mac: "0a:00:00:00:00:01" })
 })
 
-test("#198 a name that every object has is no capability of the runtime's", () => {
+test("#198 a name that every object has is not a capability of the runtime's", () => {
   const plugin = { type: "x", capabilities: { toString: true, constructor: true } }
   expect(derive(plugin, { capabilityArgs: { mac: "0a:00:00:00:00:01" } })).not.toHaveProperty("runtimeConfig")
 })

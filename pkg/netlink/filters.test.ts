@@ -168,7 +168,7 @@ test("deleting names the handle, the priority and the kind", () => {
   })
 })
 
-test("an action that mirrors, or of another kind, is no redirection", () => {
+test("an action that mirrors, or of another kind, is not a redirection", () => {
   expect(findRedirect({ kind: "gact", options: hex`00` })).toBeUndefined()
   const mirror = redirectTo(4)
   mirror.options?.set([2], 4 + 20) // TCA_EGRESS_MIRROR

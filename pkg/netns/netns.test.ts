@@ -23,13 +23,13 @@ const own = "/proc/self/ns/net"
 /** Drivers that say EBADFD and ENOSYS to a question that is not theirs. */
 const devices = ["/dev/net/tun", "/dev/loop-control"]
 
-/** gnu_dev_major and gnu_dev_minor of nsfs, which is no device: 0 and a small number. */
+/** gnu_dev_major and gnu_dev_minor of nsfs, which is not a device: 0 and a small number. */
 function identityOfOwn(): string {
   const { dev, ino } = statSync(own)
   return `0:${dev}:${ino}`
 }
 
-test("#44 nothing at the path is code 4 like anything else that is no network namespace: a lease may be left", () => {
+test("#44 nothing at the path is code 4 like anything else that is not a network namespace: a lease may be left", () => {
   const details = "expected a path such as /run/netns/NAME or /proc/PID/ns/net"
   const expectRefused = (paths: readonly string[], reason: string) => {
     for (const path of paths) {
@@ -111,7 +111,7 @@ test("what was opened is closed in the end, also what turns out to be no namespa
   expect(open()).toBe(before)
 })
 
-test("nothing at the path is no error until it is needed, and stays nothing", () => {
+test("nothing at the path is not an error until it is needed, and stays nothing", () => {
   const path = join(directory, "later")
   using namespace = NamespaceFile.open(path)
   symlinkSync(own, path)

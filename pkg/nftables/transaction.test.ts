@@ -121,7 +121,7 @@ describe("changes that depend on nothing that was read", () => {
   })
 })
 
-test("what a dry run is refused for another reason than its changes is no answer", () => {
+test("what a dry run is refused for another reason than its changes is not an answer", () => {
   const answer = (errno: string) => dryRun(kernel(errno), { family: "ip", name: "t" }, () => [table])
   for (const errno of ["ENOMEM", "ENOBUFS", "EAGAIN", "EINTR", "EBUSY", "EPERM"])
     expect(() => answer(errno)).toThrow(errno)
@@ -160,7 +160,7 @@ describe("a dry run", () => {
     expect(socket.sent).toEqual([])
   })
 
-  test("is no when the kernel refuses, also what is to be read for it; what is no answer is an error", () => {
+  test("is no when the kernel refuses, also what is to be read for it; what is not an answer is an error", () => {
     expect(dryRun(kernel("EOPNOTSUPP"), t, plan)).toBe(false)
     const throwing = (error: Error) => () =>
       dryRun(kernel(), t, () => {

@@ -51,7 +51,7 @@ test("a link is followed, and all that it leads through is looked at [S27]", () 
   expect(findExposure(join(top, "to-good"))).toBeUndefined()
 })
 
-test("what is no directory is left to the call that uses it", () => {
+test("what is not a directory is left to the call that uses it", () => {
   writeFileSync(join(top, "file"), "")
   chmodSync(join(top, "file"), 0o666)
   expect(findExposure(join(top, "file"))).toBeUndefined()

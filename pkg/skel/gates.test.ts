@@ -95,7 +95,7 @@ describe("the plugin's own namespace", () => {
   })
 
   test.each([["proc/1/ns/net.kept"], ["proc/1a/ns/net"], ["proc/1/task/a/ns/net"], ["ns/net"]])(
-    "#95 DEL on it by a path that is no process' is refused, as %s",
+    "#95 DEL on it by a path that is not a process' is refused, as %s",
     (name) => {
       const directory = mkdtempSync(join(tmpdir(), "cni-skel-test-"))
       try {

@@ -36,7 +36,7 @@ export class Recorder {
 
 export const oneAddress: Result = { interfaces: [], ips: [{ address: "192.0.2.7/24" }], routes: [], dns: {} }
 
-/** The variables of an attachment. The namespace does not exist, so it is no plugin's own. */
+/** The variables of an attachment. The namespace does not exist, so it is not a plugin's own. */
 export const attachment = {
   CNI_CONTAINERID: "some-container-id",
   CNI_NETNS: "/run/netns/not-there",

@@ -168,7 +168,7 @@ describe("stdin", () => {
     expect(ask(plugin, add, { name: "te%%st" }).json).toMatchObject({ code: 7, details: "te%%st" })
   })
 
-  test("with a cniVersion that is no text is code 6", () => {
+  test("with a cniVersion that is not a string is code 6", () => {
     expect(ask(plugin, add, { name: "lab", cniVersion: 1 }).json.code).toBe(6)
   })
 
@@ -302,7 +302,7 @@ describe("errors of the plugin", () => {
     expect(ask(forging, add).json.code).toBe(999)
   })
 
-  test("a bug is logged with where it is, and what is thrown on purpose, or is no error, is not", () => {
+  test("a bug is logged with where it is, and what is thrown on purpose, or is not an error, is not", () => {
     const said = (error: unknown) => ask(failing(error), { CNI_COMMAND: "DEL" }, network).log
     expect(said(new TypeError("potato"))).toEqual([
       expect.stringMatching(/^recorder: TypeError: potato\n {4}at (.* )?pkg\/skel\/serve\.test\.ts:\d+(\n {4}at .*)*$/),
@@ -319,7 +319,7 @@ describe("errors of the plugin", () => {
     )
   })
 
-  test("stdin that throws what is no error is told by it", () => {
+  test("stdin that throws what is not an error is told by it", () => {
     const thrower = () => {
       throw "no stdin"
     }

@@ -129,7 +129,7 @@ test.each([
   "::1.2.3.256",
   "1:2:3:4:5:6:7:1.2.3.4",
   "[::1]",
-])("%j is no address", (text) => {
+])("%j is not an address", (text) => {
   expect(parseIp(text)).toBeUndefined()
 })
 

@@ -118,7 +118,7 @@ describe("numbers", () => {
     ])
   })
 
-  test("a number kept as text is no object", () => {
+  test("a number kept as text is not an object", () => {
     const value = parseJson("12345678901234567890")
     expect(isJsonObject(value)).toBe(false)
     expect(fault("12345678901234567890")).toContain("found 12345678901234567890")

@@ -95,7 +95,7 @@ describe("routes, interfaces and indexes", () => {
     expect(decodeResult(withRoute(zero), "1.1.0").routes).toEqual([{ dst: "0.0.0.0/0", table: 0, scope: 0 }])
   })
 
-  test.each([[1.5], ["5"], [true], [[]], [1e300]])("%j is no integer", (mtu) => {
+  test.each([[1.5], ["5"], [true], [[]], [1e300]])("%j is not an integer", (mtu) => {
     expect(refusal(Code.Decoding, () => decodeResult(withRoute({ mtu }), ""))).toContain(
       '"routes[0].mtu": expected an integer',
     )

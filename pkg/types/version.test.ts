@@ -20,7 +20,7 @@ test.each([
   " 1.0.0",
   "1.0.0\n",
   "1e3",
-])("#121 %j is no version", (text) => {
+])("#121 %j is not a version", (text) => {
   const error = thrownBy(() => parseVersion(text))
   expect(isCniError(error, Code.Decoding)).toBe(true)
   expect(String(error)).toContain(`"${text}"`)

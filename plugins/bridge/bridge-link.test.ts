@@ -72,7 +72,7 @@ describe("a bridge that is there", () => {
     expect(again.links[0]?.change).toBe(IFF_UP)
   })
 
-  test("is refused when it is no bridge, or has no VLAN filtering where it is needed", () => {
+  test("is refused when it is not a bridge, or has no VLAN filtering where it is needed", () => {
     const refusal = (link: KernelLink, keys = {}) => refusalOf(() => requireBridge(linkOf(link), config(keys)))
     expect(refusal({ index: 5, name, kind: "dummy" })).toMatchObject({
       code: 7,

@@ -133,7 +133,7 @@ test.each<[string, KernelLink, Partial<BridgeConfig>, Result, string | undefined
     'Check of "br0" failed: expected a bridge, found none',
   ],
   [
-    "that is no port",
+    "that is not a port",
     { ...bridge, kind: "dummy" },
     {},
     recorded(""),

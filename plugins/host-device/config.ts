@@ -42,7 +42,10 @@ export const hostDeviceKeyDocs: readonly KeyDoc[] = [
       "the device that the runtime has chosen for this container, on the PCI bus or the auxiliary bus: capability `deviceID`",
   },
   { paths: ["device"], meaning: "its name, or an alternative one" },
-  { paths: ["hwaddr"], meaning: "its MAC; of several links, the one whose hardware came with it, otherwise the first" },
+  {
+    paths: ["hwaddr"],
+    meaning: "its MAC; of several links with this MAC, the one whose permanent address it is, otherwise the first",
+  },
   { paths: ["kernelpath"], meaning: "its path below `/sys/devices`" },
   {
     paths: ["pciBusID"],

@@ -72,7 +72,7 @@ test("by its path it is the first interface that lies in one of the directories,
   }
 })
 
-test("a device that the host has, and that is no port, is taken", () => {
+test("a device that the host has, and that is not a port, is taken", () => {
   expect(requireDevice(hostWith(other, device), byName)).toMatchObject({ index: 5, name: "ens5" })
 })
 

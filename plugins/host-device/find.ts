@@ -66,7 +66,7 @@ export function requireDevice(host: NetlinkSocket, selector: Selector): Link {
 }
 
 function whyNot(host: NetlinkSocket, { flags, attributes: { master } }: Link): string | undefined {
-  if (flags & IFF_LOOPBACK) return "it is the loopback interface, which no namespace can give away"
+  if (flags & IFF_LOOPBACK) return "it is the loopback interface, which cannot be moved"
   return master === undefined ? undefined : `it is a port of "${findLink(host, master as Ifindex)?.name}"`
 }
 

@@ -56,7 +56,7 @@ test.each([
   ["::/128", ipv6(0)],
   ["::101/128", ipv6(1, 1)],
   ["100::1/128", address(128, 1, ...new Array(14).fill(0), 1)],
-])("an address of lo that is no loopback address is refused: %s", (text, foreign) => {
+])("an address of lo that is not a loopback address is refused: %s", (text, foreign) => {
   const { inside, undo } = namespace(0, ipv4, ipv6(1), foreign)
   expect(refusalOf(() => bringUp(inside, undo))).toMatchObject({
     code: 999,

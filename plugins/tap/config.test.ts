@@ -75,7 +75,7 @@ describe("refused is", () => {
     expect(refused).toMatchObject({ code: 7, message: expect.stringContaining(`Cannot use "${key}"`) })
   })
 
-  test("a SELinux context that is no text, by what it had to be", () => {
+  test("a SELinux context that is not a string, by what it had to be", () => {
     expect(refusalOf(() => parse({ selinuxContext: 5 })).message).toEndWith("expected a SELinux context, found 5")
   })
 

@@ -68,7 +68,7 @@ test("the bridge is one of the container", () => {
   const message = 'Cannot find the bridge "br0" in "/run/netns/c1"'
   for (const [links, details] of [
     [[], "it must exist before a tap can be its port"],
-    [[{ ...bridge, kind: "dummy" }], '"br0" is no bridge'],
+    [[{ ...bridge, kind: "dummy" }], '"br0" is not a bridge'],
   ] as [KernelLink[], string][])
     expect(refusalOf(() => find(...links))).toMatchObject({ code: 7, message, details })
 })

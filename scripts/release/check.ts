@@ -32,7 +32,7 @@ export async function findObstacles(directory: string): Promise<string[]> {
   const { version } = JSON.parse(readFileSync(join(directory, "package.json"), "utf8"))
   const changelog = readFileSync(join(directory, "CHANGELOG.md"), "utf8")
   const { commit, isClean } = await findSource(directory)
-  if (commit === undefined) return ["the directory is no checkout of git"]
+  if (commit === undefined) return ["the directory is not a checkout of git"]
 
   const obstacles: string[] = []
   if (!isClean) obstacles.push("files differ from the commit: see git status")

@@ -1,7 +1,7 @@
 /**
  * Makes the container image, out of nothing but the release's files, for all machines in one index: an OCI image layout
  * in a tar file, `cni-plugins-image-X.Y.Z.tar`, which `skopeo copy oci-archive:FILE …`, `podman pull oci-archive:FILE`
- * and `ctr images import FILE` read. In it is no shell: /opt/cni/bin with the plugins and the tool, the agent with its
+ * and `ctr images import FILE` read. It has no shell: /opt/cni/bin with the plugins and the tool, the agent with its
  * libraries, and the licenses.
  *
  * OCI image specification 1.1: image-layout.md, image-index.md, manifest.md, config.md, layer.md

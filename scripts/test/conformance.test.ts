@@ -98,7 +98,7 @@ describe("a statement", () => {
   })
 })
 
-test("a number that is no statement's is an error, which names its files", () => {
+test("a number that is not a statement's is an error, which names its files", () => {
   const tests = [
     ran("#1, #2 it works"),
     ran("#22 typing error"),

@@ -8,7 +8,7 @@ const plainer: readonly (readonly [word: RegExp, instead: string])[] = [
   [/\b(?:some|no)body\b(?!")/i, "the program, user or container that is meant"],
   [/\bwho(?:so)?ever\b/i, "the program, user or container that is meant"],
   [/\b(?:what|which|wher)(?:so)?ever\b/i, "each, every, any, in all places"],
-  [/(?<!there )\bis none\b/i, 'what it is not: "is no namespace"'],
+  [/(?<!there )\bis none\b/i, 'what it is not: "is not a namespace"'],
   [/\b(?:has|have|had) gone\b/i, "no longer exists, was deleted"],
   [/\bmeanwhile\b/i, "since, during the call"],
   [/\bbe it\b/i, "also, such as"],

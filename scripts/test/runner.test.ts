@@ -58,7 +58,7 @@ test.each([true, false])(
 )
 
 test.each([true, false])(
-  "with a retry, a file that fails and then passes alone is reported as flaky with both results, and is no failure (one run for all: %p)",
+  "with a retry, a file that fails and then passes alone is reported as flaky with both results, and is not a failure (one run for all: %p)",
   async (together) => {
     const { lines, exitCode } = await run({ a: once, b: good }, { together })
     const flaky = lines.filter((line) => line.startsWith("FLAKY: "))

@@ -53,7 +53,7 @@ ${FIX}`,
     const link = linkOf(4, "veth1")
     expect(orphans({ link, orphan: ["link without cache entry"], pod: { namespace: "shop", name: "web" } })).toEqual([
       `warning orphaned-link (pods)
-interface "veth1" is that of "pods/c1/eth0" (pod shop/web), which no cache entry knows
+interface "veth1" belongs to "pods/c1/eth0" (pod shop/web), which has no cache entry
 the runtime will not delete it; it keeps its address and its port of the bridge
 ${BY_HAND}`,
     ])

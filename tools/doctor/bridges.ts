@@ -35,8 +35,8 @@ export const checkBridges: Check = (patient) =>
         {
           ...about,
           rule: "not-in-bridge",
-          what: `"${end.name}", the host's end of ${nameOf(one)}, is no port of bridge "${bridge}"`,
-          ofMany: (count) => `the host's ends of ${count} containers are no ports of bridge "${bridge}"`,
+          what: `"${end.name}", the host's end of ${nameOf(one)}, is not a port of bridge "${bridge}"`,
+          ofMany: (count) => `the host's ends of ${count} containers are not ports of bridge "${bridge}"`,
           why: "the container reaches nothing",
           ...portRemedy(one, end, bridge, patient, []),
         },

@@ -146,7 +146,7 @@ test("it takes the place of a file that others could read, and never goes where 
   symlinkSync(target, link)
   for (const name of [link, place])
     await expect(writeBundle(name, examinationIn(place))).rejects.toThrow(
-      `Cannot write "${name}": it exists and is no regular file`,
+      `Cannot write "${name}": it exists and is not a regular file`,
     )
   expect(readFileSync(target, "utf8")).toBe("of another program")
   rmSync(place, { recursive: true })

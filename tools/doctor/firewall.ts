@@ -99,7 +99,7 @@ const kinds: readonly Kind[] = [
   },
   {
     severity: "warning",
-    why: "published ports do not answer from outside; it may be meant",
+    why: "published ports do not answer from outside; it may be intended",
     attempts: ({ examined, address }, _, at) =>
       at
         .portsOf(examined, address)

@@ -108,7 +108,7 @@ test("strict reverse path filtering is the larger of that for all and the interf
   }
   const strict = (name: string) => `warning rp-filter-strict
 rp_filter of cni0 is strict (1)
-packets of containers with several interfaces, or whose answers go another way, are dropped without a trace
+packets of containers with several interfaces, or whose answers go another way, are dropped silently
 sysctl -w net.ipv4.conf.${name}.rp_filter=2`
   expect(found("0", "1")).toEqual([strict("cni0")])
   expect(found(undefined, "1")).toEqual([strict("cni0")])

@@ -106,7 +106,7 @@ export const checkReversePath: Check = (patient) => {
         affected: [{ name: `"${link}"` }],
         what: `rp_filter of ${link} is strict (1)`,
         ofMany: (count) => `rp_filter of ${count} interfaces is strict (1)`,
-        why: "packets of containers with several interfaces, or whose answers go another way, are dropped without a trace",
+        why: "packets of containers with several interfaces, or whose answers go another way, are dropped silently",
         remedy: setSysctl(`net/ipv4/conf/${all === 1 ? "all" : link}/rp_filter`, 2),
         note: "2 is loose",
       },

@@ -43,7 +43,7 @@ for each in veth1 veth2; do ip link set "$each" up; done`,
   expect(checkLinks(patientOf({ members, links: [bridge], attachments: [attachmentOf({ link: veth })] }))).toEqual([])
 })
 
-test("hosts' ends that are no ports of their bridge any more", () => {
+test("hosts' ends that are not ports of their bridge any more", () => {
   const found = (link: NodeAttachment["link"] | undefined, parts: Parts = {}) =>
     told(
       checkBridges(
@@ -58,7 +58,7 @@ test("hosts' ends that are no ports of their bridge any more", () => {
   const { master: _, ...alone } = veth
   expect(found(alone)).toEqual([
     `error not-in-bridge (pods)
-"veth1", the host's end of "pods/c1/eth0", is no port of bridge "cni0"
+"veth1", the host's end of "pods/c1/eth0", is not a port of bridge "cni0"
 the container reaches nothing
 ip link set veth1 master cni0`,
   ])
@@ -110,7 +110,7 @@ ip link add cni0 up type bridge; ip address replace 10.85.0.1/24 dev cni0; ip li
   expect(found(1, { members: [memberOf({ type: "bridge" })] })[0]).toContain(
     "ip link add cni0 up type bridge; ip link set veth1 master",
   )
-  // A link of another kind with the bridge's name is no bridge.
+  // A link of another kind with the bridge's name is not a bridge.
   expect(found(1, { links: [linkOf(3, "cni0", { kind: "dummy" })] })).toHaveLength(1)
   const flannel = attachmentOf({
     ...cachedOf([{ type: "flannel" }]),
@@ -172,7 +172,7 @@ bridge "cni0" has MTU 1500, and 2 of its ports have another one: "veth1", "veth2
 large packets between these containers are dropped, while small ones such as pings pass
 for each in veth1 veth2; do ip link set "$each" mtu 1500; done`,
     `warning mtu-uplink
-bridge "cni0" of 2 containers has MTU 1500, and "eth0", by which they go out, 1400: "veth1", "veth2"
+bridge "cni0" of 2 containers has MTU 1500, and "eth0", their uplink, 1400: "veth1", "veth2"
 connections hang where ICMP that asks for smaller packets is filtered
 for each in cni0 veth1 veth2; do ip link set "$each" mtu 1400; done`,
   ])

@@ -78,9 +78,9 @@ export const checkMtu: Check = (patient) => {
         severity: "warning",
         cause: `bridge ${name}`,
         affected: ports.map((port) => affectedPort(port, patient)),
-        what: `bridge "${name}" has MTU ${bridge.mtu}, and "${out.name}", by which its containers go out, ${out.mtu}`,
+        what: `bridge "${name}" has MTU ${bridge.mtu}, and "${out.name}", the uplink of its containers, ${out.mtu}`,
         ofMany: (count) =>
-          `bridge "${name}" of ${count} containers has MTU ${bridge.mtu}, and "${out.name}", by which they go out, ${out.mtu}`,
+          `bridge "${name}" of ${count} containers has MTU ${bridge.mtu}, and "${out.name}", their uplink, ${out.mtu}`,
         why: "connections hang where ICMP that asks for smaller packets is filtered",
         remedy: inOneLine([sh`ip link set ${name} mtu ${out.mtu}`, ...ports.map(set)]),
         note: `for containers to come, set "mtu": ${out.mtu} in ${file}`,

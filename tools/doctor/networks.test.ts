@@ -31,7 +31,7 @@ test("networks that hide others of the same name", () => {
     `warning config-twice (pods)
 network "pods" is in 10-a.conf and in pods.conflist of /etc/cni/net.d
 "10-a.conf" counts, and changes of the others do nothing
-rename one of the networks, or move the file away that is not meant: /etc/cni/net.d/10-a.conf, /etc/cni/net.d/pods.conflist`,
+rename one of the networks, or move the unintended file away: /etc/cni/net.d/10-a.conf, /etc/cni/net.d/pods.conflist`,
   ])
 })
 

@@ -36,7 +36,7 @@ export const checkFiles: Check = ({ node: { networks, places, unread } }) => {
         network,
         what: `network "${network}" is in ${files.join(" and in ")} of ${places.confDir}`,
         why: `"${files[0]}" counts, and changes of the others do nothing`,
-        remedy: `rename one of the networks, or move the file away that is not meant: ${found.map(({ file }) => file).join(", ")}`,
+        remedy: `rename one of the networks, or move the unintended file away: ${found.map(({ file }) => file).join(", ")}`,
       },
     ]
   })

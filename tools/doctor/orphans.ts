@@ -72,8 +72,8 @@ function orphanFindings(one: NodeAttachment, patient: Patient): Finding[] {
     found.push({ ...about, rule: "orphaned-rules", what, ofMany, why })
   }
   if (has("link")) {
-    const what = `interface "${one.link?.name}" is that of ${nameOf(one)}, which no cache entry knows`
-    const ofMany = (count: number) => `${count} interfaces are of containers of "${network}" that no cache entry knows`
+    const what = `interface "${one.link?.name}" belongs to ${nameOf(one)}, which has no cache entry`
+    const ofMany = (count: number) => `${count} interfaces belong to containers of "${network}" without a cache entry`
     const why = "the runtime will not delete it; it keeps its address and its port of the bridge"
     found.push({ ...about, rule: "orphaned-link", what, ofMany, why })
   }

@@ -142,7 +142,7 @@ cni install --bin-dir ${bin} --adopt`,
   ])
 })
 
-test("Multus, which names versions of the specification and none of its own, is no reference plugin", () => {
+test("Multus, which names versions of the specification and none of its own, is not a reference plugin", () => {
   plugin("bridge")
   const says = "meta-plugin that delegates to other CNI plugins\nCNI protocol versions supported: 0.1.0, 1.0.0, 1.1.0"
   plugin("multus", says)

@@ -171,7 +171,7 @@ function fateOf(rule: Rule, ip: Uint8Array, routes: readonly ListedRoute[], { in
   ]
   const known = texts.flatMap((text) => (text ? (parseIp(text) ?? []) : []))
   if (known.some((each) => sameBytes(each, gateway))) return undefined
-  return `table ${rule.table} sends them to ${formatIp(gateway)}, which is no gateway of ADD's result`
+  return `table ${rule.table} sends them to ${formatIp(gateway)}, which is not a gateway of ADD's result`
 }
 
 /** "from 10.85.0.2 lookup 100", as `ip rule` shows it. */

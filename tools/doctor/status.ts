@@ -65,7 +65,7 @@ function finding(network: Network, error: unknown): Finding {
     remedy:
       feature === undefined
         ? `correct what the message names: cni explain has more about it, and cni status ${network.name} checks again`
-        : "load the module that is named with modprobe, or take a kernel that has it",
+        : "load the named module with modprobe, or use a kernel that has it",
     consequenceOf: [
       "plugin-missing",
       "plugin-not-executable",

@@ -160,7 +160,7 @@ test.each([
   expect(await explain([asked])).toEqual({
     code: 1,
     out: "",
-    err: `cni explain: Cannot explain this: no known message is like it; did you mean "${meant}"?\n`,
+    err: `cni explain: Cannot explain this: no known message matches; did you mean "${meant}"?\n`,
   })
 })
 
@@ -213,15 +213,15 @@ test.each([
   expect(await explain(args.length > 0 ? args : [stdin], stdin)).toEqual({
     code: 1,
     out: "",
-    err: "cni explain: Cannot explain this: no known message is like it\n",
+    err: "cni explain: Cannot explain this: no known message matches\n",
   })
 })
 
 test("of an error that is not known, its code may be", async () => {
   expect((await explain(['{"code":11,"msg":"something"}'])).err).toBe(
-    'cni explain: Cannot explain this: no known message is like it. Code 11: try again: "cni explain 11" lists its messages\n',
+    'cni explain: Cannot explain this: no known message matches. Code 11: try again: "cni explain 11" lists its messages\n',
   )
-  expect((await explain(["--json", '{"code":12345,"msg":"something"}'])).err).toEndWith("is like it\n")
+  expect((await explain(["--json", '{"code":12345,"msg":"something"}'])).err).toEndWith("message matches\n")
 })
 
 test.each([

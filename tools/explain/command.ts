@@ -68,7 +68,7 @@ function nothing(asked: string, code: Section | undefined): string {
   const [, word] = /^(?:(?:ERROR|WARNING)\s+)?([\w-]+)$/.exec(asked) ?? []
   const near = word === undefined ? undefined : didYouMean(word, names)
   const meant = near === undefined ? "" : `; did you mean "${near}"?`
-  return `Cannot explain this: no known message is like it${meant}${hint}`
+  return `Cannot explain this: no known message matches${meant}${hint}`
 }
 
 /** Formats rows of a head and its lines, without those that have no line. */

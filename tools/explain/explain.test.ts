@@ -240,11 +240,11 @@ test("an error object over several lines is one error, also where nothing is kno
   expect(explainLog(object("x"))).toEqual([])
 })
 
-test("words of the log are no words of the message", () => {
+test("words of the log are not words of the message", () => {
   const words = (text: string) => readError(text).message
   expect(words('no room pod="a/b" podUID="c" logger="d" namespace="e" sandboxID="f"')).toBe("no room")
   expect(words('Cannot find ""')).toBe("Cannot find ")
-  expect(words('"" is no name')).toBe('"" is no name')
+  expect(words('"" is not a name')).toBe('"" is not a name')
   expect(words('no room"')).toBe("no room")
   expect(words('the "room"')).toBe('the "room"')
   expect(words("{}")).toBe("{}")

@@ -95,7 +95,7 @@ test.each([
   expect({ code, found }).toEqual({ code: 0, found: numbers })
 })
 
-test("a ring without calls, no ring, and a file that is no ring", async () => {
+test("a ring without calls, no ring, and a file that is not a ring", async () => {
   expect(await log(emptyRing(), [])).toEqual({ code: 0, out: "No calls\n", err: "" })
   expect(await log(emptyRing(), ["--no-headers"])).toEqual({ code: 0, out: "", err: "" })
   expect(await log(emptyRing(), ["--json"])).toEqual({ code: 0, out: "", err: "" })

@@ -103,7 +103,7 @@ function itemOf(node: Node | undefined, index: number): Node | undefined {
   return node?.kind === "list" ? node.items[index] : undefined
 }
 
-/** Returns the text at a path; undefined if it does not exist or is not a text. */
+/** Returns the text at a path; undefined if it does not exist or is not a string. */
 export function textAt(node: Node | undefined, path: readonly (string | number)[]): string | undefined {
   const found = nodeAt(node, path)
   return found?.kind === "scalar" && typeof found.value === "string" ? found.value : undefined

@@ -138,7 +138,7 @@ describe("what names one attachment is one", () => {
   })
 })
 
-test("what could not be read is not missing: a link is no orphan where the cache is unknown", () => {
+test("what could not be read is not missing: a link is not an orphan where the cache is unknown", () => {
   const links = [linkOf({ alias: "lab/c1/eth0" })]
   expect(only({ links }).orphan).toEqual(["link without cache entry"])
   expect(only({ links, unread: [{ what: "cache", reason: "EACCES" }] }).orphan).toEqual([])

@@ -135,7 +135,7 @@ describe("of a packet are known", () => {
     expect(matches([ct(0), cmp(0, 64, 0, 0, 0)], { ...packet, tracking: "untracked" })).toBe("yes")
   })
 
-  test("its flags: the first segment of TCP has SYN alone, and is no fragment", () => {
+  test("its flags: the first segment of TCP has SYN alone, and is not a fragment", () => {
     const flags: Part = ["payload", { dreg: 1, base: 2, offset: 13, length: 1 }]
     const mask = (...bytes: number[]): Part => [
       "bitwise",

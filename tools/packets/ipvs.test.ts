@@ -44,7 +44,7 @@ test("the servers of a virtual service are those of its protocol, address and po
   expect(virtualServers(packetTo("10.96.0.11", 80), table)).toEqual([])
 })
 
-test("other destinations are no virtual service, and neither is any where there is no ip_vs", () => {
+test("other destinations match no virtual service, nor does any without ip_vs", () => {
   expect(virtualServers(packetTo("10.96.0.10", 81), table)).toBeUndefined()
   expect(virtualServers(packetTo("10.96.0.10", 0, 1), table)).toBeUndefined()
   expect(virtualServers(packetTo("10.96.0.10", 80), undefined)).toBeUndefined()

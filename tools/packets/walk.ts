@@ -87,8 +87,7 @@ function fromContainer(trip: ContainerTrip, inside: RouteSocket, destination: De
   const output = name === attachment.ifName ? link : findLink(inside, name)
   if (!passQueue(way, name, output?.attributes.qdisc)) return dropped(trip)
   const used = name === attachment.ifName ? attachment : otherInterface(trip, name)
-  if (!used)
-    return way.arrive(`it leaves by "${name}", which no attachment that is known has made: not followed further`)
+  if (!used) return way.arrive(`it leaves by "${name}", an interface of no known attachment: not followed further`)
   const sent = { ...firstPacket(source, destination, ""), output: name }
   if (!passInside(trip, used, SENDING, sent)) return dropped(trip)
   if (ttl === 1 && route.gateway !== undefined && trip.kernel.addressType(destination.ip) !== RTN.local)

@@ -45,7 +45,7 @@ export interface Loss {
 export interface ListenerRecord {
   readonly pid: number
   readonly counts: readonly { readonly trigger: Trigger; readonly result: Result; readonly count: number }[]
-  /** From hearing of a loss to having made it again. */
+  /** The time from the notification of a loss to its restoration. */
   readonly outage: { readonly buckets: readonly number[]; readonly seconds: number; readonly count: number }
   readonly losses: readonly Loss[]
 }

@@ -33,7 +33,7 @@ test.each([
   "x192.0.2.7:5",
   "192.0.2.7:5x",
   ":5",
-])("%p is no destination", (text) => {
+])("%p is not a destination", (text) => {
   expect(() => parseDestination(text, false)).toThrow(
     `cannot use --to ${text}: expected ADDRESS[:PORT], like 192.0.2.7:443 or [2001:db8::7]:443`,
   )

@@ -96,7 +96,7 @@ interface Traced {
 }
 
 function fromContainer(args: Arguments, terminal: Terminal): Traced {
-  if (args.words.length < 2) throw new UsageError("say whose packet it is: NETWORK and CONTAINER, or --from ADDRESS")
+  if (args.words.length < 2) throw new UsageError("name the sender: NETWORK and CONTAINER, or --from ADDRESS")
   if (args.flags["to-port"] !== undefined || args.flags.in !== undefined)
     throw new UsageError("--to-port and --in need --from ADDRESS")
   const to = text(args, "to")
@@ -208,6 +208,6 @@ function report(hops: readonly Hop[], probed: Probed | undefined, screen: Screen
   const said = `probe: ${probed.outcome} after ${probed.ms.toFixed(1)} ms${reason}`
   const read = verdictOf(hops, undefined)
   const isOther = read !== "unknown" && read !== verdictOf(hops, probed)
-  const contradiction = isOther ? "the probe contradicts what was read: the answer is that of the probe\n" : ""
+  const contradiction = isOther ? "the probe contradicts the rules that were read: the verdict is the probe's\n" : ""
   return `${lines.join("")}\n${tinted(said, isLost ? "bad" : "good", screen)}\n${contradiction}`
 }

@@ -186,7 +186,7 @@ function decodeNetwork(value: GobValue | undefined): string {
   const mask = Mask instanceof Uint8Array ? Mask : new Uint8Array() // Go omits an empty mask
   const bits = [...mask.subarray(mask.length - ip.length)].map((byte) => byte.toString(2).padStart(8, "0")).join("")
   const prefix = bits.indexOf("0") === -1 ? bits.length : bits.indexOf("0")
-  if (bits.includes("1", prefix)) throw new GobError("a network whose mask has holes")
+  if (bits.includes("1", prefix)) throw new GobError("a network with a non-contiguous mask")
   return formatCidr({ ip, prefix })
 }
 
@@ -194,7 +194,7 @@ function decodeNetwork(value: GobValue | undefined): string {
 export function textOf(value: GobObject, name: string): string {
   const field = value[name] ?? ""
   if (typeof field === "string") return field
-  throw new GobError(`${name} is not a text`)
+  throw new GobError(`${name} is not a string`)
 }
 
 function listOf(value: GobObject, name: string): readonly GobValue[] {

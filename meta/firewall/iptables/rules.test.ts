@@ -27,7 +27,7 @@ describe("a label", () => {
     ["without a comment", { chain: OWNERS, words: ["-s", ip] }],
     ["with an empty comment", label("")],
     ["that ends with the option", label()],
-  ])("is no rule %s", (_, rule) => {
+  ])("is not a rule %s", (_, rule) => {
     expect(readLabel(rule)).toBeUndefined()
   })
 })

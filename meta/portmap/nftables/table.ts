@@ -285,7 +285,7 @@ export function isCompleteAsEver(
 
 /**
  * Returns whether this kernel can do what `addHostports` needs for a family: nf_tables with NAT, `fib` and conntrack's
- * labels. Where nothing is mapped yet it is asked by `dryRun`. Throws `EPERM` without CAP_NET_ADMIN, and what is no
+ * labels. Where nothing is mapped yet it is asked by `dryRun`. Throws `EPERM` without CAP_NET_ADMIN, and what is not an
  * answer of the kernel's.
  */
 export function canMapPorts(socket: NetlinkSocket, family: Family): boolean {

@@ -18,7 +18,7 @@ const network = (name: string, plugin: string) => `{ ${VERSION}"name": "${name}"
 
 export const variants: Readonly<Record<string, Files>> = {
   // texts
-  "a list that is no object": { "10-net.conflist": "[]" },
+  "a list that is not an object": { "10-net.conflist": "[]" },
   "a list that is empty": { "10-net.conflist": "" },
   "a byte order mark": { "10-net.conflist": `\ufeff${network("net", bridge())}` },
   "a text without an end": { "10-net.conflist": '{ "name": "net' },
@@ -34,11 +34,11 @@ export const variants: Readonly<Record<string, Files>> = {
   },
   "no plugins in a list": list(),
   "plugins that are no list": { "10-net.conflist": `{ ${VERSION}"name": "net", "plugins": {} }` },
-  "plugins that are no objects": list('"bridge"'),
+  "plugins that are not objects": list('"bridge"'),
 
   // names and versions
   "a malformed name": { "10-net.conflist": network("-net", bridge()) },
-  "a version that is no text": inList('"cniVersion": 1, ', bridge()),
+  "a version that is not a string": inList('"cniVersion": 1, ', bridge()),
   "versions to choose from, the best of which counts": inList(
     '"cniVersions": ["0.4.0", "1.1.0", "9.9.9", "0.3.1"], ',
     bridge(),
@@ -64,7 +64,7 @@ export const variants: Readonly<Record<string, Files>> = {
   "keys of programs beside those of plugins": list(
     bridge('"args": { "cin": {}, "labels": {}, "cni": { "ipz": 1, "podman": 2 } }, '),
   ),
-  "capabilities that are no booleans": list(bridge('"capabilities": { "mac": "yes", "ips": null }, ')),
+  "capabilities that are not booleans": list(bridge('"capabilities": { "mac": "yes", "ips": null }, ')),
   "a value that is null": list(bridge('"mtu": null, "vlanTrunk": [null], ')),
   "null within a list": list(bridge('"dns": { "nameservers": ["10.0.0.1", null] }, ')),
   "a list for an object": list(bridge('"dns": [1], ')),
@@ -172,7 +172,7 @@ export const variants: Readonly<Record<string, Files>> = {
     "10-a.conflist": network("", bridge()),
     "20-b.conflist": network("", '{ "type": "loopback" }'),
   },
-  "networks whose names are no directories, beside files": {
+  "networks whose names are not directories, beside files": {
     "10-a.conflist": network("", bridge()),
     "30-c.conflist": network("net.d/more", bridge()),
     "net.d/more/40-d.conf": '{ "type": "tuning", "mtu": "big" }',

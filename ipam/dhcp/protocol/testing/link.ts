@@ -152,6 +152,6 @@ export function answer6(state: ClientState, type: number, options: Options6, dui
 export function messageOf(frame: Uint8Array) {
   const packet = readPacket(frame)
   const message = packet?.kind === "udp" ? readMessage(packet.payload) : undefined
-  if (!message) throw new Error("This is no message")
+  if (!message) throw new Error("This is not a message")
   return message
 }
