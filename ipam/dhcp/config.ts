@@ -31,7 +31,7 @@ export const dhcpFields = {
   },
 } as const satisfies Fields
 
-/** The documentation of the keys, from which the table on the page, the schema and the manual page follow. */
+/** The documentation of the keys: the table on the page, the schema and the manual page are made from it. */
 export const dhcpKeyDocs: readonly KeyDoc[] = [
   {
     keys: "`daemonSocketPath`",
@@ -163,13 +163,15 @@ export function parseDhcpConfig(raw: JsonObject, args: string, lenient = false) 
     request: attempt(lenient, none, () => requestList(ipam.request, ipam.useOptions)),
     /** The metric of every route of the result; 0 leaves the metrics unchanged. */
     priority: ipam.priority,
-    /** Whether the answer's name servers, domains and MTU are used, or only what upstream's plugin uses. */
+    /**
+     * Whether to use the answer's name servers, domains and MTU. If false, uses the same options as upstream's plugin.
+     */
     useOptions: ipam.useOptions,
     broadcast: ipam.broadcast,
-    /** Whether an address is probed for by ARP before it is used. */
+    /** Whether to probe for an address by ARP before using it. */
     probe: ipam.probe,
     dhcpv6: ipam.dhcpv6,
-    /** How long ADD waits for a lease; undefined leaves that to the daemon. */
+    /** The timeout of ADD; undefined for the daemon's default. */
     timeoutMs: ipam.timeout === undefined ? undefined : ipam.timeout * 1000,
   }
 }

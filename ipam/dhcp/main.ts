@@ -16,9 +16,9 @@ export { dhcpKeyDocs } from "./config.ts"
 export { Journal, keyOf, type LeaseRecord, namespaceLives, readBootId } from "./daemon/journal.ts"
 export { DEFAULT_STATE } from "./daemon/options.ts"
 
-/** How long to wait for an answer that needs no server. */
+/** The timeout of an answer that needs no DHCP server. */
 const PATIENCE_MS = 30_000
-/** How long to wait for a lease by default: longer than a daemon tries, upstream's too. */
+/** The default timeout of a lease: longer than a daemon tries, upstream's included. */
 const LEASE_PATIENCE_MS = 300_000
 
 /**
@@ -42,7 +42,7 @@ export function runDhcp(): never {
 }
 
 function addDhcp(call: Call, config: DhcpConfig): Answered {
-  // The daemon itself gives up after the configured time, and says more about why.
+  // The daemon gives up earlier, after the configured time, and reports a more precise reason.
   const patienceMs = config.timeoutMs === undefined ? LEASE_PATIENCE_MS : config.timeoutMs + PATIENCE_MS
   const reply = ask(call, config, "Allocate", patienceMs)
   using undo = new Undo(call.log)
@@ -83,8 +83,8 @@ function collectGarbage(call: Call, config: DhcpConfig): void {
 }
 
 /**
- * For as long as no daemon answers, what it would do is done here, with its journal: a container's end must not wait
- * for it.
+ * Without a daemon, releases the leases here, with the daemon's journal: the end of a container must not wait for a
+ * daemon.
  */
 function withOrWithoutDaemon(call: Call, config: DhcpConfig, method: Method, act: (service: Service) => void): void {
   try {
@@ -96,7 +96,7 @@ function withOrWithoutDaemon(call: Call, config: DhcpConfig, method: Method, act
 }
 
 /**
- * Does a call of the daemon with its journal. Returns false when there is no journal. Throws code 11 when a daemon
+ * Carries out a call of the daemon with its journal. Returns false if there is no journal. Throws code 11 if a daemon
  * holds it.
  */
 function actOnJournal(log: (line: string) => void, act: (service: Service) => void): boolean {
@@ -162,7 +162,7 @@ function noDaemon(code: number, what: string, error: NoDaemonError): CniError {
   })
 }
 
-/** An error of the daemon in the words of upstream's plugin, which programs look for. */
+/** Converts an error of the daemon to the text of upstream's plugin, which programs look for. */
 function failure(method: string, error: unknown): unknown {
   if (!(error instanceof DaemonError)) return error
   const [, text = error.message, details = ""] = /^(no more tries): (.*)/s.exec(error.message) ?? []

@@ -3,20 +3,20 @@ import type { ClientConfig, ClientEvent, ClientState, Lease, Moment, Step } from
 import { earliest } from "./deadlines.ts"
 
 /**
- * The clients of one attachment: at 0 that of DHCPv4, at 1 that of DHCPv6. While nothing happens their states are kept
- * as text: a host may have thousands of leases, and one takes some hundred bytes as text, ten times that as objects.
+ * The clients of one attachment: index 0 for DHCPv4, 1 for DHCPv6. Idle clients keep their states as text, which takes
+ * a tenth of the memory of objects: a host may have thousands of leases.
  */
 export class Clients {
   #live: ClientState[] | undefined
   #parked: { readonly text: string; readonly due: number | undefined }
   /** Clients that wait for frames. */
   readonly #listening = new Set<number>()
-  /** Clients from the journal whose deadline has passed while no daemon ran. */
+  /** Clients of the journal whose deadline passed while no daemon ran. */
   readonly #overdue: Set<number>
 
   readonly #count: number
 
-  /** `count` is the number of clients that there will be. */
+  /** `count` is the final number of clients. */
   constructor(states: readonly ClientState[], count: number, now: number) {
     this.#count = count
     this.#parked = { text: JSON.stringify(states), due: earliest(states.map(({ deadline }) => deadline)) }
@@ -37,7 +37,7 @@ export class Clients {
     return this.#live ? earliest(this.#live.map(({ deadline }) => deadline)) : this.#parked.due
   }
 
-  /** Whether a frame may mean something to one of them. */
+  /** Whether a frame may be for one of the clients. */
   get areListening(): boolean {
     return this.#listening.size > 0
   }
@@ -53,7 +53,7 @@ export class Clients {
     return this.areAll && this.states.every(isBound)
   }
 
-  /** Adds a client behind the last, and returns its index. */
+  /** Appends a client and returns its index. */
   add(config: ClientConfig): number {
     const at = this.states.length
     this.#set(at, createClient(config))
@@ -61,20 +61,24 @@ export class Clients {
   }
 
   /**
-   * Clients whose deadline has come, with the event for each: after a restart it asks whether its lease still holds.
+   * Returns the clients whose deadline has passed, with the event for each. After a restart the event asks the server
+   * whether the lease is still valid.
    */
   takeDue(now: number): (readonly [at: number, event: ClientEvent])[] {
     const due = [...this.states.entries()].filter(([, { deadline = Infinity }]) => deadline <= now)
     return due.map(([at]) => [at, { kind: this.#overdue.delete(at) ? "start" : "time" }])
   }
 
-  /** Has a client send from these addresses from now on. */
+  /** Sets the source addresses of a client's later messages. */
   readdress(at: number, addresses: Partial<Pick<ClientConfig, "mac" | "linkLocal">>): void {
     const state = this.states[at]
     if (state) this.#set(at, { ...state, config: { ...state.config, ...addresses } })
   }
 
-  /** Gives a client an event, and returns its step with the state before. Undefined when there is no such client. */
+  /**
+   * Passes an event to a client, and returns the step with the previous state. Returns undefined if the client does not
+   * exist.
+   */
   advance(at: number, event: ClientEvent, moment: Moment): (Step & { readonly before: ClientState }) | undefined {
     const before = this.states[at]
     if (!before) return undefined
@@ -90,7 +94,7 @@ export class Clients {
     this.#live[at] = state
   }
 
-  /** Keeps the states as text until the next event; no client waits for frames. */
+  /** Stores the states as text until the next event; no client waits for frames. */
   park(): void {
     this.#listening.clear()
     if (this.#live) this.#parked = { text: JSON.stringify(this.#live), due: this.due }

@@ -1,4 +1,7 @@
-/** A min-heap of deadlines. An item may be added again with another deadline; it is then taken once for each. */
+/**
+ * A min-heap of deadlines. An item may be added several times with different deadlines, and is then returned once for
+ * each.
+ */
 export class Deadlines<T> {
   readonly #entries: { readonly at: number; readonly item: T }[] = []
 
@@ -24,7 +27,7 @@ export class Deadlines<T> {
     return this.#entries.length
   }
 
-  /** Removes and returns an item whose deadline has come; undefined when there is none. */
+  /** Removes and returns an item whose deadline has passed; undefined if there is none. */
   take(now: number): T | undefined {
     const entries = this.#entries
     const [first] = entries
@@ -59,7 +62,7 @@ export class Deadlines<T> {
   }
 }
 
-/** The earliest of some times; undefined when there is none. */
+/** Returns the earliest of some times; undefined if all are. */
 export function earliest(times: readonly (number | undefined)[]): number | undefined {
   const known = times.filter((time) => time !== undefined)
   return known.length === 0 ? undefined : Math.min(...known)

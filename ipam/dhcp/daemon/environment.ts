@@ -5,15 +5,15 @@ import { KernelLink } from "./link.ts"
 import type { DaemonOptions } from "./options.ts"
 
 /**
- * A container's link as a holder uses it. It is opened when it is used, and keeps the namespace alive until it is
- * closed.
+ * A container's link as a holder uses it. It is opened on first use, and keeps the namespace alive until it is closed.
  */
 export type ContainerLink = { readonly [K in keyof KernelLink]: KernelLink[K] }
 
-/** Where links come from: the kernel, or a test. */
+/** The source of links: the kernel, or a test. */
 export interface Links {
   /**
-   * Opens a link by the path of its namespace and its name. Throws `CniError`, or `NoLinkError` when it does not exist.
+   * Opens a link, given the path of its namespace and its name. Throws `CniError`, or `NoLinkError` if it does not
+   * exist.
    */
   open(path: string, ifName: string): ContainerLink
   /** The link of a record, closed. */
@@ -35,23 +35,23 @@ export interface Waiter {
 }
 
 /**
- * All that leases need of the world: time, chance, links, the disk. The daemon has one, and a plugin that works without
- * a daemon.
+ * The clock, random numbers, links and the journal that leases use. The daemon has one, and so does a plugin that works
+ * without a daemon.
  */
 export interface Environment {
   readonly options: DaemonOptions
   readonly journal: Journal
   readonly links: Links
   readonly bootId: string
-  /** Milliseconds since this boot, whole, with those of a suspended machine: a server counts them, too. */
+  /** Whole milliseconds since this boot, suspended time included: a server counts it, too. */
   now(): number
-  /** A number from 0 up to, but without, 1. */
+  /** A random number from 0 to less than 1. */
   random(): number
   log(line: string): void
 }
 
 /**
- * The environment of this host, with the journal that the options name. Creates and opens nothing. Throws
+ * Returns the environment of this host, with the journal that the options name. Creates and opens nothing. Throws
  * `SyscallError`.
  */
 export function hostEnvironment(options: DaemonOptions, log: (line: string) => void): Environment {

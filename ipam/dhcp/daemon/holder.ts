@@ -8,18 +8,20 @@ import { deletedError, keyOf, type LeaseRecord, type Subject } from "./journal.t
 import { client6ConfigOf, clientConfigOf, patienceMsOf } from "./options.ts"
 import { noLeaseReason, resultOf } from "./result.ts"
 
-/** How long the kernel may take until a link that is up passes frames; DISCOVER is sent after that in any case. */
+/**
+ * The longest time that the kernel may take until a link that is up passes frames. DISCOVER is then sent in any case.
+ */
 const CARRIER_MS = 5_000
-/** Frames that are read in one go; other holders are served between. */
+/** The number of frames that are read before other holders are served. */
 const FRAMES_MAX = 64
 type Acquired = Pick<LeaseRecord, "progress" | "clients">
 const START = { kind: "start" } as const
 
 /**
- * An attachment that acquires or holds leases: by a client of DHCPv4, and one of DHCPv6 where it is configured.
- * `protocol/client.ts` has their states. A holder gives them frames and time, carries out their steps on the link,
- * keeps its record on disk, and answers the calls that wait. Its record is "acquiring" until ADD is answered, then
- * "held", and "releasing" from DEL on.
+ * An attachment that acquires or holds leases: by a DHCPv4 client, and by a DHCPv6 client if it is configured.
+ * `protocol/client.ts` has their states. A holder passes frames and time to the clients, carries out their steps on the
+ * link, keeps its record on disk, and answers waiting calls. Its record is "acquiring" until ADD is answered, then
+ * "held", and "releasing" after DEL.
  */
 export class Holder {
   readonly key: string
@@ -44,7 +46,7 @@ export class Holder {
     this.#progress = progress
   }
 
-  /** Goes on with a record of the journal. */
+  /** Resumes a record of the journal. */
   static resume(record: LeaseRecord, env: Environment): Holder {
     const holder = new Holder(record, env, env.links.at(record), record)
     holder.checkNamespace()
@@ -52,7 +54,7 @@ export class Holder {
   }
 
   /**
-   * Begins to acquire leases for a link. Throws `CniError` or `NoLinkError` when it does not exist, `SyscallError`,
+   * Starts to acquire leases for a link. Throws `CniError`, `NoLinkError` if the link does not exist, `SyscallError`,
    * `NetlinkError`.
    */
   static acquire(owner: Owner, path: string, config: DhcpConfig, env: Environment): Holder {
@@ -72,7 +74,7 @@ export class Holder {
     }
   }
 
-  /** The result of ADD; undefined before it is answered, and once the leases are lost. */
+  /** The result of ADD; undefined before ADD is answered, and after the leases are lost. */
   get result(): Result | undefined {
     if (this.#progress !== "held" || this.clients.leases.length === 0) return undefined
     return resultOf(this.clients.leases, this.subject.config)
@@ -83,13 +85,13 @@ export class Holder {
     return this.link.isGone
   }
 
-  /** Whether there is nothing left to do: the link was deleted, and the leases have expired. */
+  /** Whether the holder can be removed: the link was deleted, and the leases have expired. */
   get isOver(): boolean {
     const now = this.#env.now()
     return this.isGone && this.clients.leases.every(({ expiresAt }) => expiresAt !== undefined && expiresAt <= now)
   }
 
-  /** When `onTime` is due, or `isOver` once the link was deleted; undefined for never. */
+  /** The time of the next `onTime`, or of `isOver` after the link was deleted; undefined for never. */
   get due(): number | undefined {
     if (this.isGone) return earliest(this.clients.leases.map(({ expiresAt }) => expiresAt))
     return earliest([this.clients.due, this.#startBy, this.link.checkAt, this.#giveUpAt])
@@ -100,13 +102,13 @@ export class Holder {
     this.#noticeDeletion()
   }
 
-  /** A caller has closed its connection. Returns whether the leases are now acquired for no caller. */
+  /** Removes a caller that closed its connection. Returns whether no caller waits for the leases any more. */
   abandon(waiter: Waiter): boolean {
     this.#waiters.delete(waiter)
     return this.#progress === "acquiring" && this.#waiters.size === 0
   }
 
-  /** Reads what has arrived at the descriptors. */
+  /** Reads the available data of the descriptors. */
   onReadable(buffer: Uint8Array): void {
     if (this.link.readEvents(buffer)) this.#start(this.#env.now())
     for (const [at, { config }] of this.clients.states.entries()) {
@@ -120,8 +122,8 @@ export class Holder {
   }
 
   /**
-   * Handles passed deadlines. Returns false when ADD has run out of time: the leases are then released, and the caller
-   * removes the holder.
+   * Handles passed deadlines. Returns false if ADD timed out: the leases are then released, and the caller removes the
+   * holder.
    */
   onTime(): boolean {
     const now = this.#env.now()
@@ -136,15 +138,15 @@ export class Holder {
     return true
   }
 
-  /** Closes the link when its namespace is not at its path any more. */
+  /** Closes the link if its namespace is no longer at its path. */
   checkNamespace(): void {
     this.link.check()
     this.#noticeDeletion()
   }
 
   /**
-   * Releases the leases, forgets them, and refuses the calls that wait. Goes through all steps, also on a full disk:
-   * what cannot be sent is left to expire, and errors are logged.
+   * Releases the leases, removes their record, and refuses waiting calls. Goes through all steps, also on a full disk.
+   * A lease whose release cannot be sent expires, and errors are logged.
    */
   release(reason = "the lease was released during the call"): void {
     this.#progress = "releasing"
@@ -168,7 +170,7 @@ export class Holder {
     }
   }
 
-  /** Closes the link, and refuses the calls that wait. */
+  /** Closes the link, and refuses waiting calls. */
   close(reason: string): void {
     for (const waiter of this.#waiters) waiter.refuse(reason)
     this.#waiters.clear()
@@ -190,15 +192,12 @@ export class Holder {
     this.close(message)
   }
 
-  /**
-   * Starts the clients that have not started, as far as possible: frames have to pass, and DHCPv6 needs a link-local
-   * address.
-   */
+  /** Starts the remaining clients where possible: frames have to pass, and DHCPv6 needs a link-local address. */
   #start(now: number): void {
     if (this.#startBy === undefined) return
     const { subject } = this
     const { options } = this.#env
-    this.link.watch() // before looking, so that no change is missed between
+    this.link.watch() // before the check, so that no change is missed
     if (now < this.#startBy && !this.link.passesFrames) return
     this.link.sendDelayed()
     if (this.clients.states.length === 0) this.#advance(this.clients.add(clientConfigOf(subject, options)), START)
@@ -212,16 +211,14 @@ export class Holder {
     this.link.unwatch()
   }
 
-  /**
-   * Gives a client an event and carries out its step, in an order in which a kill between any two parts does no harm.
-   */
+  /** Passes an event to a client and carries out its step, in an order in which a kill at any point does no harm. */
   #advance(at: number, event: ClientEvent): void {
     const { now, random } = this.#env
     if (event.kind !== "frame") this.#readdress(at)
     const step = this.clients.advance(at, event, { now: now(), random })
     if (!step) return
     const { before, state, send, changes } = step
-    // The server may lease what is requested, whether its answer arrives or not.
+    // The server may lease the requested address even if its answer is lost.
     if (this.#progress === "acquiring" && state.offer && state.offer !== before.offer) this.#write(false)
     for (const change of changes) this.#apply(change)
     for (const frame of send) this.#send(state, frame)
@@ -231,8 +228,8 @@ export class Holder {
   }
 
   /**
-   * Has a client send from the addresses that the link has now: `tuning` sets another one after ADD, and so do bonds
-   * and bridges.
+   * Makes a client send from the link's present addresses: `tuning` changes them after ADD, and so do bonds and
+   * bridges.
    */
   #readdress(at: number): void {
     const config = this.clients.states[at]?.config
@@ -249,7 +246,7 @@ export class Holder {
     this.#start(this.#env.now())
   }
 
-  /** Changes the interface. Until ADD is answered its addresses and routes are left to the plugin that calls. */
+  /** Changes the interface. Before ADD is answered, the calling plugin sets addresses and routes. */
   #apply(change: Change): void {
     const { config } = this.subject
     const { address } = change.lease
@@ -263,8 +260,8 @@ export class Holder {
   }
 
   /**
-   * Answers ADD once all clients have a lease. Records later changes; while no server answers after a loss, sets the
-   * interface down.
+   * Answers ADD once all clients have a lease. Records later changes, and sets the interface down if no server answers
+   * after a loss.
    */
   #keep(changes: readonly Change[]): void {
     if (this.#progress === "acquiring" && this.#startBy === undefined && this.clients.areBound) {

@@ -32,15 +32,15 @@ export interface Site {
   readonly config: DhcpConfig
 }
 
-/** Sets the MTU of a lease, if it has one and the interface another; like `ip link set mtu`. Throws `NetlinkError`. */
+/** Sets the MTU of a lease if it differs from the interface's, like `ip link set mtu`. Throws `NetlinkError`. */
 export function applyMtu({ inside, link, config }: Site, lease: Lease): void {
   const mtu = mtuOf([lease], config)
   if (mtu !== undefined && mtu !== link.mtu) setLink(inside, link, { mtu })
 }
 
 /**
- * Changes the interface after a change of a lease. Goes through all steps: with a route or an MTU that the kernel
- * refuses the container still gets its address and its other routes. Throws `CniError` at the end.
+ * Changes the interface after a change of a lease. Goes through all steps: if the kernel refuses a route or the MTU,
+ * the container still gets its address and its other routes. Throws `CniError` at the end.
  */
 export function applyChange(site: Site, change: Change): void {
   const failures = new Failures()
@@ -63,14 +63,14 @@ function applyLease(site: Site, lease: Lease, failures: Failures): void {
   }
 }
 
-/** Applies what differs in a renewed lease: address, routes, MTU. */
+/** Applies the differences of a renewed lease: address, routes, MTU. */
 function applyRenewal(site: Site, before: Lease, after: Lease, failures: Failures): void {
   const { inside, link } = site
   failures.attempt("set the MTU", () => applyMtu(site, after))
   const [former, current] = [routesByKey(site, before), routesByKey(site, after)]
   const isMoved = before.address !== after.address
   if (isMoved) {
-    // In this order: with the first address of a subnet the kernel removes the later ones.
+    // The order matters: with the first address of a subnet the kernel also removes the later ones.
     failures.attempt("remove the address", () => removeAddresses(inside, link, before))
     failures.attempt("add the address", () => addAddresses(site, after))
   }
@@ -85,8 +85,8 @@ function applyRenewal(site: Site, before: Lease, after: Lease, failures: Failure
 }
 
 /**
- * Removes the address of a lost lease, and for IPv4 sets the interface down: the server may lease the address to
- * another host.
+ * Removes the address of a lost lease, and for IPv4 sets the interface down, because the server may lease the address
+ * to another host.
  */
 function applyLoss({ inside, link }: Site, lease: Lease): void {
   removeAddresses(inside, link, lease)
@@ -94,8 +94,8 @@ function applyLoss({ inside, link }: Site, lease: Lease): void {
 }
 
 /**
- * Sets the interface down, like `ip link set down`. One with a master stays up: a port of a bridge carries a virtual
- * machine's traffic.
+ * Sets the interface down, like `ip link set down`. An interface with a master stays up: a port of a bridge carries a
+ * virtual machine's traffic.
  */
 export function setDown(inside: RouteSocket, link: Link): void {
   if ((link.flags & IFF_UP) !== 0 && link.attributes.master === undefined) setLink(inside, link, { up: false })
@@ -124,8 +124,8 @@ function routesByKey(site: Site, lease: Lease): Map<string, RouteSpec> {
 }
 
 /**
- * Deletes the routes and addresses that the kernel has made from router advertisements, because they conflict with
- * those of a lease. Throws `NetlinkError`.
+ * Deletes the routes and addresses that the kernel added from router advertisements, because they conflict with a
+ * lease. Throws `NetlinkError`.
  */
 export function deleteLearned(inside: RouteSocket, link: Link): void {
   const isLearned = ({ protocol, index }: ListedRoute) => protocol === RTPROT_RA && index === link.index
@@ -135,7 +135,7 @@ export function deleteLearned(inside: RouteSocket, link: Link): void {
   }
 }
 
-/** Returns the link-local address, once duplicate address detection is over; undefined before. */
+/** Returns the link-local address; undefined until duplicate address detection has finished. */
 export function findLinkLocal(inside: RouteSocket, link: Link): string | undefined {
   const isUsable = (flags: number) => (flags & (IFA_F_TENTATIVE | IFA_F_DADFAILED)) === 0
   const own = listAddresses(inside, link, AF_INET6).find(({ ip, flags }) => isLinkLocal(ip) && isUsable(flags))

@@ -21,7 +21,7 @@ import { isJsonObject, type Owner, parseJsonObject } from "../../../pkg/types/mo
 import type { DhcpConfig } from "../config.ts"
 import type { ClientState } from "../protocol/types.ts"
 
-/** A network namespace, by its path and by an identity that no other living namespace has. */
+/** A network namespace: its path, and an identity that no other existing namespace has. */
 export interface NamespaceRecord {
   readonly path: string
   /** "device:inode" */
@@ -34,7 +34,7 @@ export type Subject = Readonly<Owner> & Pick<LeaseRecord, "namespace" | "link" |
 /** The namespace and link of an attachment. */
 export type Place = Pick<Subject, "namespace" | "link">
 
-/** There is no such link. */
+/** The link does not exist. */
 export class NoLinkError extends Error {
   override readonly name = "NoLinkError"
 }
@@ -49,7 +49,7 @@ export interface LeaseRecord {
   readonly version: 1
   /** Times of the clients are milliseconds since this boot, `bootMs`. */
   readonly bootId: string
-  /** When it was written, in milliseconds since 1970, and by the clients' clock. */
+  /** The time of writing: milliseconds since 1970, and the clients' clock. */
   readonly writtenAt: number
   readonly clock: number
   readonly containerId: string
@@ -57,16 +57,17 @@ export interface LeaseRecord {
   readonly ifName: string
   readonly namespace: NamespaceRecord
   /**
-   * The index tells it from a later link of the same name. The hardware address is that at ADD: others may change it.
+   * The index distinguishes it from a later link of the same name. The hardware address is that of ADD: other programs
+   * may change it.
    */
   readonly link: { readonly name: string; readonly index: number; readonly mac: string }
   readonly config: DhcpConfig
-  /** "acquiring" until ADD is answered, "releasing" from DEL on: then the next daemon releases what may be leased. */
+  /** "acquiring" until ADD is answered, "releasing" after DEL. The next daemon releases leases in either state. */
   readonly progress: "acquiring" | "held" | "releasing"
   readonly clients: readonly ClientState[]
 }
 
-/** Whose a lease is: upstream's key, "CONTAINER/NETWORK/INTERFACE". */
+/** The owner of a lease, in upstream's format: "CONTAINER/NETWORK/INTERFACE". */
 export function keyOf({ containerId, network, ifName }: Owner): string {
   return `${containerId}/${network}/${ifName}`
 }
@@ -76,7 +77,7 @@ export function readBootId(): string {
   return readTextFile("/proc/sys/kernel/random/boot_id").trim()
 }
 
-/** Whether a namespace is still at its path. Where stat(2) fails otherwise the answer is yes. */
+/** Whether a namespace is still at its path. Returns true if stat(2) fails with another error than ENOENT. */
 export function namespaceLives({ path, identity }: NamespaceRecord): boolean {
   try {
     const { device, inode } = stat(path)
@@ -90,8 +91,8 @@ const RECORD = /^[0-9a-f]{40}\.json$/
 const TEMPORARY = /^\.[0-9a-f]{40}\.json$/
 
 /**
- * The records on disk, a file for each. A file is written under another name and renamed: it is whole or absent,
- * whenever the writer is killed.
+ * The records on disk, one file each. A file is written under another name and renamed, so it is whole or absent even
+ * if the writer is killed.
  */
 export class Journal {
   readonly directory: string
@@ -101,13 +102,13 @@ export class Journal {
   }
 
   /**
-   * Creates the directory, and takes the lock of its one writer. Undefined when another process has it. Throws
-   * `CniError` when others can change files in it, and `SyscallError`.
+   * Creates the directory, and takes the lock of its only writer. Returns undefined if another process has it. Throws
+   * `CniError` if other users can change its files, and `SyscallError`.
    */
   tryLock(): FileDescriptor | undefined {
     requireOwn(this.directory)
     makeDirectories(this.directory, 0o700)
-    requireOwn(this.directory) // another process may have created it in between
+    requireOwn(this.directory) // another process may have created it since
     const lock = FileDescriptor.open(`${this.directory}/lock`, Open.ReadWrite | Open.Create, 0o600)
     if (tryLock(lock.fd)) return lock
     lock[Symbol.dispose]()
@@ -120,8 +121,8 @@ export class Journal {
   }
 
   /**
-   * Replaces a record. With `durable` it is on the disk when this returns; without, a crash of the machine can lose it,
-   * and that ends the containers, too. Throws `SyscallError`.
+   * Replaces a record. With `durable`, the record is on the disk on return. Without it, a crash of the machine can lose
+   * the record, but it also ends the containers. Throws `SyscallError`.
    */
   write(record: LeaseRecord, durable: boolean): void {
     const name = fileOf(keyOf(record))
@@ -140,7 +141,7 @@ export class Journal {
     tryUnlink(`${this.directory}/${fileOf(key)}`)
   }
 
-  /** All records. A file that cannot be read as one is logged, and left alone. */
+  /** Returns all records. Logs a file that is not a record, and leaves it unchanged. */
   list(log: (line: string) => void): LeaseRecord[] {
     const records: LeaseRecord[] = []
     for (const name of readDirectory(this.directory)) {

@@ -18,21 +18,21 @@ import { applyChange, applyMtu, deleteLearned, findLinkLocal, setDown } from "./
 import { deletedError, NoLinkError, namespaceLives, type Place } from "./journal.ts"
 import { LinkEvents, Packets } from "./sockets.ts"
 
-/** How often the path of a namespace is checked while something in it is open. */
+/** The interval between checks of a namespace's path while the link is open. */
 const CHECK_MS = 2_000
 
-/** A container's link in the kernel: its packets, its events, and what leases change of it. Opened when it is used. */
+/** A container's link in the kernel: its packets, its events, and the changes of leases. Opened on first use. */
 export class KernelLink {
   readonly record: Place
   readonly #now: () => number
   #netns: Netns | undefined
   readonly #packets = new Packets()
   #events: LinkEvents | undefined
-  /** One end of a veth pair was set up, and the kernel has not dealt with its carrier yet. */
+  /** One end of a veth pair was set up, and the kernel has not processed its carrier yet. */
   #awaitsCarrier = false
   readonly #delayed: (readonly [ClientConfig, Uint8Array])[] = []
   isGone = false
-  /** When `check` is due; undefined while it is closed. */
+  /** The time of the next `check`; undefined while the link is closed. */
   checkAt: number | undefined
 
   constructor({ namespace, link }: Place, now: () => number, netns?: Netns) {
@@ -66,7 +66,7 @@ export class KernelLink {
     return netns
   }
 
-  /** The namespace, open; undefined when it was deleted, or the link in it. */
+  /** The open namespace; undefined if it or the link was deleted. */
   #open(): Netns | undefined {
     if (this.#netns || this.isGone) return this.#netns
     const { namespace } = this.record
@@ -77,14 +77,14 @@ export class KernelLink {
     return this.#netns
   }
 
-  /** Opens the link if it is there, closes it again, and returns whether it was. */
+  /** Opens the link and closes it again. Returns whether it exists. */
   exists(): boolean {
     const exists = namespaceLives(this.record.namespace) && this.#open() !== undefined
     this.close()
     return exists
   }
 
-  /** Closes the link permanently when its namespace is not at its path any more. */
+  /** Closes the link permanently if its namespace is no longer at its path. */
   check(): void {
     if (this.checkAt !== undefined) this.checkAt = this.#now() + CHECK_MS
     if (!namespaceLives(this.record.namespace)) this.#onDeleted()
@@ -95,7 +95,7 @@ export class KernelLink {
     this.close()
   }
 
-  /** Closes everything; the link is opened again when it is used. */
+  /** Closes all descriptors; the next use opens the link again. */
   close(): void {
     this.#packets.close()
     this.#delayed.length = 0
@@ -105,11 +105,11 @@ export class KernelLink {
   }
 
   get #isThere(): boolean {
-    if (this.#awaitsCarrier) return true // from Linux 6.8 on RTM_GETLINK makes the kernel deal with the carrier of this end alone
+    if (this.#awaitsCarrier) return true // from Linux 6.8 on RTM_GETLINK processes the carrier of this end only
     return this.mac !== undefined
   }
 
-  /** The hardware address that it has now; undefined when the link was deleted. */
+  /** The present hardware address; undefined if the link was deleted. */
   get mac(): string | undefined {
     return this.#inside((inside) => findLink(inside, this.#index)?.mac)
   }
@@ -119,8 +119,8 @@ export class KernelLink {
   }
 
   /**
-   * Calls `act` with a socket in the namespace; undefined when the link was deleted. Lists are bounded, since other
-   * holders wait.
+   * Calls `act` with a socket in the namespace. Returns undefined if the link was deleted. Lists are bounded, because
+   * other holders wait.
    */
   #inside<T>(act: (inside: RouteSocket) => T): T | undefined {
     const netns = this.#open()
@@ -129,7 +129,7 @@ export class KernelLink {
     return act(inside)
   }
 
-  /** Calls `act` with the link as it is now. Throws `NoLinkError`. */
+  /** Calls `act` with the present state of the link. Throws `NoLinkError`. */
   #onLink<T>(act: (inside: RouteSocket, link: Link) => T): T | undefined {
     return this.#inside((inside) => {
       const link = findLink(inside, this.#index)
@@ -164,8 +164,8 @@ export class KernelLink {
   }
 
   /**
-   * Leaves router advertisements to the client of DHCPv6, like `sysctl -w net.ipv6.conf.NAME.accept_ra=0`. Throws
-   * `NetlinkError`.
+   * Disables the kernel's processing of router advertisements, which the DHCPv6 client receives instead, like `sysctl
+   * -w net.ipv6.conf.NAME.accept_ra=0`. Throws `NetlinkError`.
    */
   refuseRouterAdvertisements(): void {
     this.#open()?.run(() => refuse(this.record.link.name))
@@ -173,26 +173,26 @@ export class KernelLink {
   }
 
   /**
-   * Whether frames pass. After one end of a veth pair was set up, this waits for the kernel's event about its carrier:
-   * the bridge at the other end drops frames until the kernel has dealt with the carrier there, which it does for both
-   * at once. The flags say "running" before.
+   * Whether frames pass. After one end of a veth pair was set up, waits for the kernel's event about its carrier. The
+   * flags say "running" earlier, but until the kernel has processed the carrier, for both ends at once, the bridge at
+   * the other end drops frames.
    */
   get passesFrames(): boolean {
     if (this.#awaitsCarrier) return false
     return this.#inside((inside) => ((findLink(inside, this.#index)?.flags ?? 0) & IFF_RUNNING) !== 0) ?? false
   }
 
-  /** The link-local address, once duplicate address detection is over; undefined before. */
+  /** The link-local address; undefined until duplicate address detection has finished. */
   get linkLocal(): string | undefined {
     return this.#onLink(findLinkLocal)
   }
 
-  /** From now on a descriptor is readable after every change of the namespace's links and IPv6 addresses. */
+  /** Subscribes to changes of the namespace's links and IPv6 addresses, which make a descriptor readable. */
   watch(): void {
     this.#events ??= this.#open()?.run(() => LinkEvents.subscribe())
   }
 
-  /** Reads the events that have arrived. Returns whether the link is watched. */
+  /** Reads the pending events. Returns whether the link is watched. */
   readEvents(into: Uint8Array): boolean {
     if (this.#events?.read(into, this.#index)) this.#awaitsCarrier = false
     return this.#events !== undefined
@@ -210,9 +210,9 @@ export class KernelLink {
   }
 
   /**
-   * Sends a frame, and hears its answers from then on. A link that is down is set up first if `maySetUp`; this returns
-   * false then, and the frame is sent by `sendDelayed`. A frame that the kernel does not take counts as lost on the
-   * way. Throws `SyscallError`.
+   * Sends a frame and opens the socket for the answers. If the link is down and `maySetUp` is set, sets it up first and
+   * returns false; `sendDelayed` then sends the frame. A frame that the kernel refuses counts as lost. Throws
+   * `SyscallError`.
    */
   send(config: ClientConfig, frame: Uint8Array, maySetUp: boolean): boolean {
     const netns = this.#open()
@@ -223,7 +223,7 @@ export class KernelLink {
       this.#delayed.push([config, frame])
       return false
     }
-    isSent() // a socket says once that its link was down, also when it is up again
+    isSent() // a socket reports once that its link was down, even if it is up again
     return true
   }
 
@@ -231,13 +231,13 @@ export class KernelLink {
     for (const [config, frame] of this.#delayed.splice(0)) this.send(config, frame, false)
   }
 
-  /** Receives the next frame for a client; undefined when there is none, or the link is closed. */
+  /** Receives the next frame for a client; undefined if there is none, or the link is closed. */
   receive(config: ClientConfig, buffer: Uint8Array): Uint8Array | undefined {
     try {
       return this.#packets.receive(config, buffer)
     } catch (error) {
       if (!isErrno(error, "ENETDOWN", "ENXIO")) throw error
-      if (!this.#isThere) this.#onDeleted() // else it is down: the next frame sets it up, or is lost
+      if (!this.#isThere) this.#onDeleted() // otherwise it is down: the next frame sets it up, or is lost
       return undefined
     }
   }

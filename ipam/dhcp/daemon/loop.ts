@@ -23,12 +23,12 @@ import { Sessions } from "./sessions.ts"
 
 /** Longer than a frame of any link, and than most calls of plugins. */
 const BUFFER = 65_536
-/** How often memory in reference cycles is collected. */
+/** The interval between collections of reference cycles. */
 const COLLECT_MS = 60_000
-/** How long nothing is done for a holder after an unexpected error. */
+/** The pause of a holder after an unexpected error. */
 const PAUSE_MS = 10_000
 
-/** The descriptors that the daemon polls in addition to those of holders and sessions. */
+/** The descriptors that the daemon polls besides those of holders and sessions. */
 interface Sources {
   readonly signals: Fd
   /** The listening socket. */
@@ -38,9 +38,7 @@ interface Sources {
   readonly timer: BootTimer
 }
 
-/**
- * The event loop of the daemon. Descriptors and deadlines are given to the holder or the session that they belong to.
- */
+/** The event loop of the daemon. It passes descriptors and deadlines to their holder or session. */
 class Loop {
   readonly #service: Service
   readonly #sessions: Sessions
@@ -61,7 +59,7 @@ class Loop {
     for (const holder of service.holders.values()) this.#touch(holder)
   }
 
-  /** Polls once, and serves what is ready. Returns false after a signal to end. */
+  /** Polls once, and serves the ready descriptors. Returns false after SIGTERM or SIGINT. */
   turn({ signals, server, hostEvents, timer }: Sources): boolean {
     const byDescriptor = this.#activeDescriptors()
     const { acceptsAt } = this.#sessions
@@ -130,7 +128,7 @@ class Loop {
 
   #schedule(holder: Holder, due: number): void {
     const scheduled = this.#scheduled.get(holder)
-    if (scheduled !== undefined && scheduled <= due) return // `due` is read again then
+    if (scheduled !== undefined && scheduled <= due) return // then `due` is read again
     this.#scheduled.set(holder, due)
     this.#deadlines.add(due, holder)
   }

@@ -73,7 +73,10 @@ function serve(options: DaemonOptions): void {
   if (options.pidFile !== "") tryUnlink(options.pidFile)
 }
 
-/** The journal's lock. The kernel may take a moment to release that of a killed daemon, and has no event for it. */
+/**
+ * Takes the journal's lock. The kernel may take a moment to release the lock of a killed daemon, and has no event for
+ * it.
+ */
 function lockJournal(journal: Journal): FileDescriptor | undefined {
   const end = monotonicMs() + LOCK_PATIENCE_MS
   for (;;) {
@@ -91,7 +94,7 @@ function activatedSocket(): FileDescriptor | undefined {
   return new FileDescriptor(LISTEN_FDS_START as Fd)
 }
 
-/** Listens at a path. The socket of a killed daemon is replaced. */
+/** Listens at a path. Replaces the socket of a killed daemon. */
 function listenInPlaceOfDead(path: string): FileDescriptor {
   const directory = path.slice(0, path.lastIndexOf("/"))
   if (directory !== "") makeDirectories(directory, 0o700)
@@ -116,14 +119,11 @@ function isServed(path: string): boolean {
 
 function writePidFile(path: string): void {
   if (!path.startsWith("/")) throw new StartError(`cannot write the pidfile "${path}": path not absolute`)
-  tryUnlink(path) // a symbolic link there, in /tmp for instance, may lead to any file
+  tryUnlink(path) // a symbolic link there, for instance in /tmp, may point to any file
   createFile(path, encodeUtf8(readlink("/proc/self")), 0o644)
 }
 
-/**
- * Raises the soft limit of descriptors: a lease that is acquired needs two to five, and many systems give a service
- * 1024.
- */
+/** Raises the soft limit of descriptors: acquiring a lease needs two to five, and many systems give a service 1024. */
 function raiseDescriptorLimit(): void {
   const [, soft = "", hard = ""] = /^Max open files\s+(\S+)\s+(\S+)/m.exec(readTextFile("/proc/self/limits")) ?? []
   const bound = Math.min(Number(hard), 65_536)

@@ -20,7 +20,7 @@ export interface DaemonOptions {
   readonly resendTimeoutMs: number
 }
 
-/** A command line with an error. */
+/** An error in the command line. */
 export class UsageError extends Error {
   override readonly name = "UsageError"
 }
@@ -83,7 +83,7 @@ export function parseOptions(args: readonly string[]): DaemonOptions {
   }
 }
 
-/** The text for a command line with an error. */
+/** Returns the usage text for an error in the command line. */
 export function usage(): string {
   const lines = Object.entries(flags).map(([name, { help }]) => {
     const value = Object.hasOwn(defaults, name) ? defaults[name as keyof typeof defaults] : undefined
@@ -95,7 +95,10 @@ export function usage(): string {
 
 const units: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000 }
 
-/** The milliseconds of a duration in Go's syntax, "1m30s"; undefined for any other text, and for less than one. */
+/**
+ * Returns the milliseconds of a duration in Go's syntax, "1m30s"; undefined for any other text, and for less than one
+ * millisecond.
+ */
 export function parseDuration(text: string): number | undefined {
   const parts = /^(?:\d+(?:\.\d*)?(?:ms|s|m|h))+$/.test(text) ? text.matchAll(/([\d.]+)(ms|s|m|h)/g) : []
   let total = 0
@@ -107,14 +110,14 @@ function invalidValue(name: string, value: string, expected: string): UsageError
   return new UsageError(`invalid value "${value}" for -${name}: expected ${expected}`)
 }
 
-/** The configuration of a client of DHCPv6 on a link with this link-local address. */
+/** Returns the configuration of a DHCPv6 client on a link with this link-local address. */
 export function client6ConfigOf(subject: Subject, options: DaemonOptions, linkLocal: string): ClientConfig {
   const clientId = makeDuid(keyOf(subject))
   const own = { family: AF_INET6, clientId, provide: [], request: usualRequests6, linkLocal } as const
   return { ...clientConfigOf(subject, options), ...own }
 }
 
-/** The configuration of a client of DHCPv4. */
+/** Returns the configuration of a DHCPv4 client. */
 export function clientConfigOf(subject: Subject, { broadcast, timeoutMs, resendMaxMs }: DaemonOptions): ClientConfig {
   const { config, link } = subject
   return {
@@ -130,7 +133,7 @@ export function clientConfigOf(subject: Subject, { broadcast, timeoutMs, resendM
   }
 }
 
-/** How long ADD waits for a lease. */
+/** Returns the timeout of ADD. */
 export function patienceMsOf({ timeoutMs }: DhcpConfig, { resendTimeoutMs }: DaemonOptions): number {
   return Math.min(timeoutMs ?? resendTimeoutMs, resendTimeoutMs)
 }

@@ -6,7 +6,7 @@ import { type DaemonOptions, patienceMsOf } from "./options.ts"
 
 type Wishes = Pick<DhcpConfig, "priority" | "useOptions">
 
-/** The result of ADD for the leases of an attachment, of DHCPv4 and of DHCPv6. */
+/** Returns the result of ADD for the DHCPv4 and DHCPv6 leases of an attachment. */
 export function resultOf(leases: readonly Lease[], { priority, useOptions }: Wishes): Result {
   return {
     interfaces: [],
@@ -27,12 +27,12 @@ function dnsOf(leases: readonly Lease[]): Dns {
   }
 }
 
-/** The MTU of the leases; undefined without one, or when options are not used. */
+/** Returns the MTU of the leases; undefined without one, or if options are not used. */
 export function mtuOf(leases: readonly Lease[], { useOptions }: Wishes): number | undefined {
   return useOptions ? leases.find(({ mtu }) => mtu !== undefined)?.mtu : undefined
 }
 
-/** Why there is no lease, for the error of an ADD that has run out of time. */
+/** Returns the reason for a missing lease, for the error of an ADD that timed out. */
 export function noLeaseReason(subject: Subject, clients: readonly ClientState[], options: DaemonOptions): string {
   const { link, namespace, config } = subject
   const seconds = patienceMsOf(config, options) / 1000

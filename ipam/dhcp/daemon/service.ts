@@ -13,7 +13,7 @@ import type { Environment, Waiter } from "./environment.ts"
 import { Holder } from "./holder.ts"
 import { keyOf, type LeaseRecord, NoLinkError, namespaceLives } from "./journal.ts"
 
-/** A call that the daemon refuses; its message is sent to the caller. */
+/** The refusal of a call; its message is sent to the caller. */
 export class Refusal extends Error {
   override readonly name = "Refusal"
 }
@@ -28,9 +28,8 @@ export class Service {
   }
 
   /**
-   * Resumes the leases in the journal. A lease of an unanswered ADD, or one that was being released, is released.
-   * Records of an earlier boot are removed, because its containers no longer exist. A lease that cannot be resumed is
-   * logged.
+   * Resumes the leases in the journal. Releases the lease of an unanswered ADD, and one that was being released.
+   * Removes records of an earlier boot, because its containers no longer exist. Logs a lease that cannot be resumed.
    */
   resume(): void {
     const { journal, bootId, log } = this.#env
@@ -52,7 +51,7 @@ export class Service {
   }
 
   /**
-   * Leases addresses for an attachment, or answers with those that it has. The waiter is answered now or later. Throws
+   * Leases addresses for an attachment, or answers with its present ones. The waiter is answered now or later. Throws
    * `Refusal`.
    */
   allocate(call: CallArguments, waiter: Waiter): Holder | undefined {
@@ -77,13 +76,13 @@ export class Service {
     }
   }
 
-  /** Releases the leases of an attachment. An attachment without leases is success. */
+  /** Releases the leases of an attachment. Succeeds if it has none. */
   release(call: CallArguments): void {
     const holder = this.holders.get(keyOf(this.#read(call, true).owner))
     if (holder) this.#drop(holder)
   }
 
-  /** Checks that an attachment has the addresses that its ADD was answered with; acquires nothing. Throws `Refusal`. */
+  /** Checks that an attachment still has the addresses of its ADD; acquires nothing. Throws `Refusal`. */
   check(call: CallArguments): void {
     const { owner, network } = this.#read(call, true)
     const holder = this.holders.get(keyOf(owner))
@@ -115,24 +114,24 @@ export class Service {
     }
   }
 
-  /** Calls `onTime` of a holder, and removes the holder when its ADD has run out of time. */
+  /** Calls `onTime` of a holder, and removes the holder if its ADD timed out. */
   onTime(holder: Holder): void {
     if (!holder.onTime() && this.holders.get(holder.key) === holder) this.holders.delete(holder.key)
   }
 
-  /** Releases the leases of a holder when the last caller that waited for them has closed its connection. */
+  /** Releases the leases of a holder when the last caller that waits for them closes its connection. */
   abandon(holder: Holder, waiter: Waiter): void {
     if (holder.abandon(waiter) && this.holders.get(holder.key) === holder) this.#drop(holder)
   }
 
-  /** Forgets a holder whose link was deleted and whose leases have expired. */
+  /** Removes a holder whose link was deleted and whose leases have expired. */
   forgetIfOver(holder: Holder): void {
     if (!holder.isOver || this.holders.get(holder.key) !== holder) return
     this.#env.journal.remove(holder.key)
     this.holders.delete(holder.key)
   }
 
-  /** Whether the namespace that is now at a path is that of a holder, and has its link. */
+  /** Whether the namespace at a path is still the holder's, and has its link. */
   #isAbout({ isGone, subject: { namespace, link } }: Holder, path: string): boolean {
     return !isGone && this.#env.links.at({ namespace: { ...namespace, path }, link }).exists()
   }

@@ -61,7 +61,7 @@ export class Sessions {
     return [...this.#sessions].map(([fd, { out }]) => ({ fd, events: out.length > 0 ? Poll.In | Poll.Out : Poll.In }))
   }
 
-  /** Accepts the next connection of the listening socket, if there is one. */
+  /** Accepts the next connection of the listening socket, if any. */
   accept(server: Fd): void {
     this.#acceptsAt = undefined
     try {

@@ -33,7 +33,7 @@ function heardBy({ family, probeMs }: ClientConfig): readonly Heard[] {
   return probeMs > 0 ? ["dhcp and arp"] : ["dhcp"]
 }
 
-/** The packet sockets of one link, opened by the first frame that is sent. */
+/** The packet sockets of one link. The first sent frame opens them. */
 export class Packets {
   readonly #sockets = new Map<Heard, PacketSocket>()
   #advertisementsLeft = 0
@@ -45,7 +45,7 @@ export class Packets {
   }
 
   /**
-   * Sends a frame on a link of the thread's namespace. Returns false when the link is down, or was down before. Throws
+   * Sends a frame on a link of the thread's namespace. Returns false if the link is down, or was down before. Throws
    * `SyscallError`.
    */
   send(index: Ifindex, config: ClientConfig, frame: Uint8Array): boolean {
@@ -57,7 +57,7 @@ export class Packets {
       this.#sockets.get(heardBy(config)[0] ?? "dhcp")?.send(frame)
     } catch (error) {
       if (isErrno(error, "ENETDOWN")) return false
-      if (!isErrno(error, "ENOBUFS", "ENXIO", "EAGAIN", "EMSGSIZE")) throw error // these lose one frame
+      if (!isErrno(error, "ENOBUFS", "ENXIO", "EAGAIN", "EMSGSIZE")) throw error // these errors lose one frame
     }
     return true
   }
@@ -94,9 +94,7 @@ export class LinkEvents extends FileDescriptor {
     return new LinkEvents(openNetlink(NETLINK_ROUTE, RouteGroup.Link | RouteGroup.Ipv6Address))
   }
 
-  /**
-   * Reads the events that have arrived. Returns whether one of them reports the link's carrier, or some were dropped.
-   */
+  /** Reads the pending events. Returns whether one of them reports the link's carrier, or some were dropped. */
   read(into: Uint8Array, link: Ifindex): boolean {
     let hasCarrier = false
     try {

@@ -1,14 +1,14 @@
 import { decodeLatin1 } from "../../../pkg/engine/mod.ts"
 import { DecodeError, type WholeCodec } from "../../../pkg/netlink/mod.ts"
 
-/** Writes bytes as hexadecimal digits, as the journal and `ClientConfig` have them. */
+/** Writes bytes as hexadecimal digits, the format of the journal and of `ClientConfig`. */
 export function toHex(bytes: Uint8Array): string {
   let digits = ""
   for (const byte of bytes) digits += (byte < 16 ? "0" : "") + byte.toString(16)
   return digits
 }
 
-/** Reads hexadecimal digits, two for each byte. Throws `RangeError` for anything else. */
+/** Reads hexadecimal digits, two for each byte. Throws `RangeError` for any other text. */
 export function fromHex(digits: string): Uint8Array<ArrayBuffer> {
   if (digits.length % 2 !== 0 || /[^0-9a-f]/i.test(digits)) throw new RangeError(`"${digits}" is not hexadecimal`)
   const bytes = new Uint8Array(digits.length / 2)
@@ -17,7 +17,8 @@ export function fromHex(digits: string): Uint8Array<ArrayBuffer> {
 }
 
 /**
- * The text of an option, without the NUL that some servers end it with. Bytes other than printable ASCII become "?".
+ * Returns the text of an option without the NUL that some servers append. Replaces bytes other than printable ASCII by
+ * "?".
  */
 export function printable(bytes: Uint8Array): string {
   return decodeLatin1(bytes)
@@ -25,18 +26,18 @@ export function printable(bytes: Uint8Array): string {
     .replace(/[^ -~]/g, "?")
 }
 
-/** A host or domain name; nothing in it, such as a line break, can have another meaning in a file. */
+/** A host or domain name. Characters with a meaning in files, such as line breaks, are excluded. */
 const nameSyntax = /^(?=.{1,253}$)[0-9a-z_](?:[0-9a-z_-]{0,62})(?:\.[0-9a-z_][0-9a-z_-]{0,62})*$/i
 
-/** A domain name as text, without the dot at its end; undefined for any other text. */
+/** Returns a domain name without the dot at its end; undefined for any other text. */
 export function checkName(text: string): string | undefined {
   const name = text.replace(/\.$/, "")
   return nameSyntax.test(name) ? name : undefined
 }
 
 /**
- * Reads names in the DNS's format one after the other (RFC 1035, 4.1.4). `compressed`, as DHCPv4 has them (RFC 3397): a
- * pointer may only point before the labels that it ends, so there is no loop. Undefined for bytes that are not names.
+ * Reads a sequence of names in the DNS's format (RFC 1035, 4.1.4), for DHCPv4 `compressed` (RFC 3397). A pointer must
+ * point before the labels that it ends, so there is no loop. Returns undefined for bytes that are not names.
  */
 export function decodeNames(bytes: Uint8Array, compressed: boolean): string[] | undefined {
   const names: string[] = []
@@ -73,7 +74,7 @@ function decodeNameAt(bytes: Uint8Array, start: number, compressed: boolean) {
   return undefined
 }
 
-/** The codec of a value that clients only read. */
+/** The codec of a value that clients never send. */
 export function readable<T>(what: string, decode: (found: Uint8Array) => T | undefined): WholeCodec<T> {
   return {
     encode() {
@@ -87,7 +88,7 @@ export function readable<T>(what: string, decode: (found: Uint8Array) => T | und
   }
 }
 
-/** The value of bytes; undefined when they cannot be decoded. */
+/** Decodes bytes; undefined if they cannot be decoded. */
 export function decodeIfValid<T>(codec: Pick<WholeCodec<T>, "decode">, found: Uint8Array): T | undefined {
   try {
     return codec.decode(found)
@@ -97,7 +98,7 @@ export function decodeIfValid<T>(codec: Pick<WholeCodec<T>, "decode">, found: Ui
   }
 }
 
-/** Cuts bytes into pieces of one size; undefined when that leaves a rest, or no piece. */
+/** Splits bytes into pieces of one size; undefined if a rest remains, or if there are no bytes. */
 export function pieces(bytes: Uint8Array, size: number): Uint8Array[] | undefined {
   if (bytes.length === 0 || bytes.length % size !== 0) return undefined
   const found: Uint8Array[] = []

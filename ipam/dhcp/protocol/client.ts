@@ -28,8 +28,8 @@ import { holds, nextWait, pauseMs, secondsSince } from "./timing.ts"
 import type { Answer, Change, ClientConfig, ClientEvent, ClientState, Lease, Moment, Phase, Step } from "./types.ts"
 
 /**
- * How often a request is sent before it counts as unanswered; RFC 2131, 4.1; RFC 8415, 7.6. Other requests end with T2
- * or the lease.
+ * The number of transmissions before a request counts as unanswered; RFC 2131, 4.1; RFC 8415, 7.6. Other requests end
+ * with T2 or the lease.
  */
 const tries4: Partial<Record<Phase, number>> = { selecting: 4, requesting: 4, rebooting: 2 }
 const tries6: Partial<Record<Phase, number>> = { selecting: 5, requesting: 5, rebooting: 4 }
@@ -42,14 +42,14 @@ const ROUTER_FRESH_MS = 10_000 // an older advertisement does not answer a solic
 /** States that ignore frames. */
 const deaf: readonly Phase[] = ["init", "bound", "waiting", "ended"]
 
-/** Returns a client in "init"; "start" begins. */
+/** Returns a client in state "init"; the event "start" starts it. */
 export function createClient(config: ClientConfig): ClientState {
   return { config, phase: "init", xid: 0, begunAt: 0, sent: 0, waitMs: 0, failures: 0 }
 }
 
 /**
- * Returns what follows when an event happens to a client; the same arguments give the same step. Never throws for what
- * a frame holds. The next "time" is due at `state.deadline`.
+ * Returns the step of a client for an event. The same arguments give the same step. Throws for no content of a frame.
+ * The next "time" event is due at `state.deadline`.
  */
 export function advance(state: ClientState, event: ClientEvent, moment: Moment): Step {
   if (state.phase === "ended") return stepTo(state)
@@ -65,7 +65,7 @@ export function advance(state: ClientState, event: ClientEvent, moment: Moment):
   }
 }
 
-/** The deadline of a state has come. */
+/** Handles the deadline of a state. */
 function onTime(state: ClientState, moment: Moment): Step {
   const { phase, sent, lease, offer } = state
   if (phase !== "routing" && lease && !holds(lease, moment)) return lose(state, moment)
@@ -75,7 +75,7 @@ function onTime(state: ClientState, moment: Moment): Step {
     case "requesting":
       if (!isUnanswered) return send(state, moment)
       return lease ? begin(state, "rebinding", moment) : pause(state, moment)
-    case "rebooting": // without an answer the lease is good until it ends; RFC 2131, 3.2; RFC 8415, 18.2.3
+    case "rebooting": // without an answer the lease stays valid until it ends; RFC 2131, 3.2; RFC 8415, 18.2.3
       return isUnanswered && lease ? settle(state, lease, moment) : send(state, moment)
     case "probing":
       return offer ? probe(state, offer, moment) : begin(state, "selecting", moment)
@@ -114,7 +114,7 @@ function onAnswer(state: ClientState, answer: Answer, moment: Moment): Step {
   const { phase, lease, config } = state
   switch (answer.kind) {
     case "offer":
-      // The REQUEST of DHCPv4 goes on with the transaction of its DISCOVER; RFC 2131, 4.4.1.
+      // The REQUEST of DHCPv4 continues the transaction of its DISCOVER; RFC 2131, 4.4.1.
       return isIpv4(state)
         ? send(changed(state, { phase: "requesting", offer: answer.lease, sent: 0, waitMs: config.timeoutMs }), moment)
         : begin(changed(state, { offer: answer.lease }), "requesting", moment)
@@ -137,7 +137,7 @@ function onAnswer(state: ClientState, answer: Answer, moment: Moment): Step {
   return phase === "requesting" && !lease ? pause(state, moment) : stepTo(state)
 }
 
-/** Enters a state with a transaction of its own, and sends its first request. */
+/** Enters a state with its own transaction, and sends its first request. */
 function begin(state: ClientState, phase: Phase, moment: Moment): Step {
   const transaction = { xid: randomXid(state, moment), begunAt: moment.now, sent: 0 }
   const waitMs = isIpv4(state) ? state.config.timeoutMs : 0
@@ -145,7 +145,7 @@ function begin(state: ClientState, phase: Phase, moment: Moment): Step {
   return send(changed(state, { phase, ...transaction, waitMs, offer }), moment)
 }
 
-/** Sends the request of the state, for the first time or again, and sets the deadline for its answer. */
+/** Sends or repeats the request of the state, and sets the deadline for its answer. */
 function send(state: ClientState, moment: Moment): Step {
   const { now } = moment
   const { phase, lease, offer } = state
@@ -155,7 +155,7 @@ function send(state: ClientState, moment: Moment): Step {
     const solicitation = hasFreshRouter(state, moment) ? [] : [routerSolicitation(state)]
     return stepTo(changed(state, sent), [...solicitation, requestFrame6(state, now)])
   }
-  // A REQUEST says the same age as the DISCOVER before it; RFC 2131, 4.4.1.
+  // A REQUEST has the same `secs` as the DISCOVER before it; RFC 2131, 4.4.1.
   const secs = phase === "requesting" ? state.secs : secondsSince(state.begunAt, now)
   return stepTo(changed(state, { ...sent, secs }), [requestFrame(changed(state, { secs }))])
 }
@@ -167,7 +167,7 @@ function pause(state: ClientState, moment: Moment, ms?: number): Step {
   return stepTo(changed(state, { phase: "waiting", failures, deadline, offer: undefined }))
 }
 
-/** Probes for the address once more; it is free when no probe was answered. */
+/** Sends another probe for the address. The address is free if no probe was answered. */
 function probe(state: ClientState, offer: Lease, moment: Moment): Step {
   if (state.sent >= PROBES) return bind(state, offer, moment)
   const deadline = moment.now + Math.ceil(state.config.probeMs / PROBES)
@@ -181,7 +181,10 @@ function decline(state: ClientState, offer: Lease, user: string, moment: Moment)
   return andThen(declined, (free) => pause(free, moment, Math.min(DECLINE_PAUSE_MS, state.config.timeoutMs)))
 }
 
-/** Has the address, and asks for routers unless one was heard just now; after some tries it is bound without one. */
+/**
+ * Keeps the address, and solicits routers unless one was heard recently. After some attempts the lease is bound without
+ * a router.
+ */
 function awaitRouter(state: ClientState, lease: Lease, moment: Moment): Step {
   if (hasFreshRouter(state, moment) || state.sent >= ROUTER_TRIES) return bind(state, lease, moment)
   const deadline = moment.now + Math.min(ROUTER_WAIT_MS, state.config.timeoutMs)
@@ -193,7 +196,7 @@ function hasFreshRouter({ router }: ClientState, { now }: Moment): boolean {
   return router !== undefined && now < router.at + ROUTER_FRESH_MS
 }
 
-/** Takes a lease: the first one, or the one that a renewal has brought. */
+/** Takes a lease: the first one, or a renewed one. */
 function bind(state: ClientState, given: Lease, moment: Moment): Step {
   const { lease: before } = state
   const lease = withRouter(given, state.router, moment.now)
@@ -208,7 +211,7 @@ function settle(state: ClientState, lease: Lease, moment: Moment): Step {
   return stepTo(bound)
 }
 
-/** Gives up the lease, if there is one, and asks for another. */
+/** Drops the lease, if any, and starts over. */
 function lose(state: ClientState, moment: Moment, why?: string): Step {
   const { lease } = state
   const reason = why ?? `the lease of ${lease && addressText(lease)} has expired`
@@ -217,7 +220,7 @@ function lose(state: ClientState, moment: Moment, why?: string): Step {
   return andThen(lost, (free) => begin(free, "selecting", moment))
 }
 
-/** Releases the lease that a server has given, or may have given by a lost answer. */
+/** Releases the lease that a server assigned, or may have assigned in a lost answer. */
 function release(state: ClientState, moment: Moment): Step {
   const { lease = state.phase === "selecting" ? undefined : state.offer } = state
   const transaction = { xid: randomXid(state, moment), begunAt: moment.now, deadline: undefined }
@@ -234,7 +237,7 @@ function randomXid(state: ClientState, moment: Moment): number {
   return Math.floor(moment.random() * 2 ** (isIpv4(state) ? 32 : 24))
 }
 
-/** The state with changes. `undefined` removes a property, so that a state is the same before and after the journal. */
+/** Returns the state with changes. `undefined` removes a property, so that a state does not change in the journal. */
 function changed(state: ClientState, changes: { [K in keyof ClientState]?: ClientState[K] | undefined }): ClientState {
   const next: Record<string, unknown> = { ...state, ...changes }
   for (const key of Object.keys(changes)) if (next[key] === undefined) delete next[key]
@@ -245,7 +248,7 @@ function stepTo(state: ClientState, send: readonly Uint8Array[] = [], changes: r
   return { state, send, changes, listen: !deaf.includes(state.phase) }
 }
 
-/** Two steps as one. */
+/** Combines two steps. */
 function andThen(first: Step, next: (state: ClientState) => Step): Step {
   const { state, send, changes, listen } = next(first.state)
   return { state, send: [...first.send, ...send], changes: [...first.changes, ...changes], listen }

@@ -3,7 +3,7 @@ import { ETH_P_ARP, IPPROTO_ICMPV6, IPPROTO_UDP } from "./frames.ts"
 
 /**
  * <linux/bpf_common.h>: loads of a half word and a byte of the frame, of the IPv4 header's length into X, jumps, and
- * the end.
+ * return.
  */
 const Bpf = {
   Half: 0x28,
@@ -16,8 +16,8 @@ const Bpf = {
 } as const
 
 /**
- * The longest frame that is received: clients ask servers for messages of 1500 bytes at most. A neighbor on a virtual
- * link can send 64 KB in one frame, with thousands of routes; such a frame is truncated here, and the datagram in it is
+ * The maximum length of a received frame: clients ask servers for messages of at most 1500 bytes. A neighbor on a
+ * virtual link can send 64 KB in one frame, with thousands of routes. Such a frame is truncated, and its datagram is
  * ignored.
  */
 const longestFrame = 2048
@@ -42,7 +42,8 @@ const filter4: readonly FilterInstruction[] = [
 ]
 
 /**
- * Like `tcpdump -dd "arp or (udp dst port 68)"`. For a client that probes; the hosts of a large network send much ARP.
+ * Like `tcpdump -dd "arp or (udp dst port 68)"`. Only clients that probe use it, because the hosts of a large network
+ * send much ARP.
  */
 const filter4WithArp: readonly FilterInstruction[] = [
   [Bpf.Half, 0, 0, 12], // type
@@ -51,7 +52,7 @@ const filter4WithArp: readonly FilterInstruction[] = [
   ...filter4,
 ]
 
-/** Packets of IPv6 with a next header, and a number behind the IP header that `load` reads. */
+/** Matches IPv6 packets with a next header, and a number behind the IP header that `load` reads. */
 function filterIpv6(nextHeader: number, load: FilterInstruction, number: number): readonly FilterInstruction[] {
   return [
     [Bpf.Half, 0, 0, 12], // type
@@ -78,7 +79,7 @@ const filters = { dhcp: filter4, "dhcp and arp": filter4WithArp, dhcpv6: filter6
  */
 export type Heard = keyof typeof filters
 
-/** The filter of a packet socket, struct sock_filter: lets through these frames and no others. */
+/** The filter of a packet socket, struct sock_filter. It accepts these frames and no others. */
 export function socketFilter(heard: Heard): Uint8Array {
   return encodeFilter(filters[heard])
 }

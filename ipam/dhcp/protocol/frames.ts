@@ -27,13 +27,13 @@ const ipv6Header = struct({ versionAndFlow: u32be, length: u16be, nextHeader: u8
 /** RFC 768 */
 const udpHeader = struct({ source: u16be, destination: u16be, length: u16be, checksum: u16be })
 
-/** Where a packet comes from or goes to. */
+/** The source or destination of a packet. */
 export interface Host {
   readonly mac: string
   readonly ip: Uint8Array
 }
 
-/** Where a datagram comes from or goes to: the same, and a UDP port. */
+/** The source or destination of a datagram, with its UDP port. */
 export interface Endpoint extends Host {
   readonly port: number
 }
@@ -43,19 +43,19 @@ export type Packet =
   | { readonly kind: "udp"; readonly from: Endpoint; readonly to: Endpoint; readonly payload: Uint8Array }
   | { readonly kind: "icmpv6"; readonly mac: string; readonly ip: Uint8Array; readonly message: Uint8Array }
 
-/** An Ethernet frame with any payload. Throws `RangeError` for a hardware address that is not of Ethernet. */
+/** Returns an Ethernet frame with any payload. Throws `RangeError` for a hardware address of another link type. */
 function encodeFrame(to: string, from: string, type: number, payload: Uint8Array): Uint8Array {
   return concat([ethernetAddress(to), ethernetAddress(from), u16be.encode(type), payload])
 }
 
-/** A hardware address of Ethernet as bytes. Throws `RangeError` for any other. */
+/** Returns the bytes of an Ethernet hardware address. Throws `RangeError` for any other. */
 export function ethernetAddress(text: string): Uint8Array {
   const mac = parseMac(text)
   if (mac?.length !== 6) throw new RangeError(`"${text}" is not a hardware address of Ethernet`)
   return mac
 }
 
-/** A frame with a UDP datagram, IPv4 or IPv6 by the addresses' length. */
+/** Returns a frame with a UDP datagram. The length of the addresses selects IPv4 or IPv6. */
 export function encodeUdp(from: Endpoint, to: Endpoint, payload: Uint8Array): Uint8Array {
   const length = udpHeader.size + payload.length
   const pseudo = pseudoHeader(from.ip, to.ip, IPPROTO_UDP, length)
@@ -95,12 +95,12 @@ function ipv6Frame(from: Host, to: Host, { nextHeader, hopLimit, payload }: Ipv6
   return encodeFrame(to.mac, from.mac, ETH_P_IPV6, concat([header, from.ip, to.ip, payload]))
 }
 
-/** The hardware address that a multicast IPv6 address goes to (RFC 2464, 7). */
+/** Returns the hardware address of a multicast IPv6 address (RFC 2464, 7). */
 export function multicastMac(ip: Uint8Array): string {
   return `33:33:${formatMac(ip.subarray(12))}`
 }
 
-/** The part of the IP header in a checksum. IPv6 has more zeros in it, which do not change the sum. */
+/** The IP header's part of a checksum. IPv6 has more zeros in it, which do not change the sum. */
 function pseudoHeader(from: Uint8Array, to: Uint8Array, protocol: number, length: number): Uint8Array {
   return concat([from, to, Uint8Array.of(0, protocol), u16be.encode(length)])
 }
@@ -164,7 +164,7 @@ const arpHeader = struct({ hardware: u16be, protocol: u16be, hardwareLength: u8,
 const arpOfIpv4 = { hardware: ARPHRD_ETHER, protocol: ETH_P_IP, hardwareLength: 6, protocolLength: 4 }
 const unspecified = new Uint8Array(4)
 
-/** An ARP probe, whose sender has no address; RFC 5227, 2.1.1. */
+/** Returns an ARP probe, which has no sender address; RFC 5227, 2.1.1. */
 export function encodeProbe(mac: string, ip: Uint8Array): Uint8Array {
   const asked = concat([
     arpHeader.encode({ ...arpOfIpv4, operation: ARPOP_REQUEST }),
@@ -177,8 +177,8 @@ export function encodeProbe(mac: string, ip: Uint8Array): Uint8Array {
 }
 
 /**
- * The hardware address of another interface that uses an IPv4 address, or probes for it, according to a frame (RFC
- * 5227, 2.1.1); undefined for any other frame.
+ * Returns the hardware address of another interface that uses or probes for an IPv4 address (RFC 5227, 2.1.1), as read
+ * from an ARP frame; undefined for any other frame.
  */
 export function findUser(frame: Uint8Array, mac: string, ip: Uint8Array): string | undefined {
   if (u16be.get(frame, 12) !== ETH_P_ARP || frame.length < 14 + 28) return undefined

@@ -14,7 +14,7 @@ import { isOnLink, type Options, optionOf, routeOnLink } from "./options4.ts"
 import { leaseTimes } from "./timing.ts"
 import type { Lease, Moment } from "./types.ts"
 
-/** The part of a server's message that a lease is made of. */
+/** The part of a server's message that becomes a lease. */
 interface Given {
   readonly yourAddress: string
   readonly options: Options
@@ -85,8 +85,9 @@ export function leaseOf(message: Given, { serverMac, moment, asked, before }: Ci
 }
 
 /**
- * The gateway is the first router. With classless routes there are no other routes, nor one by the routers; RFC 3442.
- * Routers that were not asked for are not used: a container with several networks has its way out by another.
+ * Returns the gateway and routes. The gateway is the first router. If there are classless routes, routers and other
+ * routes are ignored; RFC 3442. Routers that were not requested are ignored, too: a container with several networks has
+ * its default route elsewhere.
  */
 function wayOut({ options }: Given, network: Cidr, asked: readonly number[]): Pick<Lease, "gateway" | "routes"> {
   const asksRouters = asked.includes(ROUTERS)
@@ -100,9 +101,9 @@ function wayOut({ options }: Given, network: Cidr, asked: readonly number[]): Pi
 }
 
 /**
- * Routes in an order that the kernel accepts, those on the link first. A router outside of the leased network and of
- * the networks on the link gets a route on the link: clouds give a mask of /32, or such a router. A route with an
- * invalid gateway is left out.
+ * Returns routes in an order that the kernel accepts: routes on the link first. A router outside of the leased network
+ * and of the networks on the link gets a route on the link, because clouds assign masks of /32 and such routers. Omits
+ * a route with an invalid gateway.
  */
 function withRouters(routes: readonly Route[], network: Cidr): Route[] {
   const onLink = routes.filter(isOnLink)

@@ -37,15 +37,15 @@ const fixedPart = struct({
   nextServer: u32be,
   relay: u32be,
 })
-/** Where things are in a message. */
+/** Offsets in a message. */
 const at = { mac: fixedPart.size, serverName: 44, file: 108, cookie: 236, options: 240 }
 
 /** The shortest message that servers accept; RFC 1542, 2.1. */
 const minimalSize = 300
 
 /**
- * The UDP payload of a client's message. Of `fields`, `secs` are the seconds since the client began, and
- * `clientAddress` is its address, if it answers ARP for it.
+ * Returns the UDP payload of a client's message. `secs` are the seconds since the client began, and `clientAddress` is
+ * its address, if it answers ARP for it.
  */
 export function encodeMessage(
   fields: { xid: number; secs: number; flags: number; clientAddress: number },
@@ -61,8 +61,8 @@ export function encodeMessage(
 }
 
 /**
- * Reads a server's message. With option 52 there are more options in the fields for file and server name. Undefined for
- * a message of a client, without a type, or with an option that exceeds its field.
+ * Reads a server's message. With option 52 the fields for file and server name contain more options. Returns undefined
+ * for a message of a client, without a type, or with an option that exceeds its field.
  */
 export function readMessage(payload: Uint8Array) {
   if (payload.length < at.options || u32be.get(payload, at.cookie) !== COOKIE) return undefined
@@ -84,7 +84,7 @@ export function readMessage(payload: Uint8Array) {
   }
 }
 
-/** The longest message that is accepted, as upstream says; also the MTU of most links. */
+/** The longest accepted message, the same as upstream's; also the MTU of most links. */
 const maxSize = 1500
 
 const clientPort = 68
@@ -94,7 +94,7 @@ const toAll: Endpoint = { mac: broadcastMac, ip: new Uint8Array(4).fill(255), po
 
 type Option = readonly [number, Uint8Array]
 
-/** The frame that a state sends; RFC 2131, table 5, has the fields that are set in it. */
+/** Returns the frame that a state sends; RFC 2131, table 5, lists its fields. */
 export function requestFrame(state: ClientState): Uint8Array {
   const { phase, config, lease, offer } = state
   const options: Option[] = [option("maxSize", maxSize)]
@@ -108,15 +108,15 @@ export function requestFrame(state: ClientState): Uint8Array {
 }
 
 /**
- * Releases a lease. Unicast from the address itself: a server's kernel drops what comes from 0.0.0.0 to one of its
- * addresses.
+ * Returns the frame that releases a lease. Unicast from the leased address: a server's kernel drops packets from
+ * 0.0.0.0 to one of its addresses.
  */
 export function releaseFrame(state: ClientState, lease: Lease): Uint8Array {
   const options = [option("server", lease.server)]
   return frame(state, MessageType.Release, { options, address: lease, to: serverOf(lease) })
 }
 
-/** Says that an address is in use already. */
+/** Returns the frame that declines an address in use. */
 export function declineFrame(state: ClientState, offer: Lease): Uint8Array {
   return frame(state, MessageType.Decline, { options: chosen(offer) })
 }
@@ -131,7 +131,7 @@ function frame(
   { options, address, to }: { options: readonly Option[]; address?: Lease; to?: Endpoint },
 ): Uint8Array {
   const { config, xid } = state
-  const isFree = type === MessageType.Release || type === MessageType.Decline // of seconds and flags
+  const isFree = type === MessageType.Release || type === MessageType.Decline // the length of seconds and flags
   const secs = isFree ? 0 : (state.secs ?? 0)
   const flags = config.broadcast && !isFree && address === undefined ? BROADCAST : 0
   const ip = address ? addressOf(address) : unspecified
@@ -146,8 +146,8 @@ function serverOf({ server, serverMac }: Lease): Endpoint {
 }
 
 /**
- * Reads a frame as the answer to what a state has sent. Undefined for a frame of another hardware address or
- * transaction, for an ACK in "selecting", and for an ACK of another server than the one that was asked.
+ * Reads a frame as the answer to a state's request. Returns undefined for a frame of another hardware address or
+ * transaction, for an ACK in "selecting", and for an ACK of another server.
  */
 export function readAnswer4(state: ClientState, frame: Uint8Array, moment: Moment): Answer | undefined {
   const packet = readPacket(frame)

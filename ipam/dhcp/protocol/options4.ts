@@ -13,7 +13,7 @@ import {
 import { type Cidr, formatCidr, formatIp, networkOf, parseIp, type Route } from "../../../pkg/types/mod.ts"
 import { checkName, decodeIfValid, decodeNames, pieces, printable, readable } from "./bytes.ts"
 
-/** The options of a message: code to bytes. Parts of a long option are one (RFC 3396). */
+/** The options of a message: code to bytes. Parts of a long option are joined (RFC 3396). */
 export type Options = ReadonlyMap<number, Uint8Array>
 
 const PAD = 0
@@ -64,22 +64,22 @@ const optionTable = {
 type OptionName = keyof typeof optionTable
 type OptionValue<N extends OptionName> = Infer<(typeof optionTable)[N][1]>
 
-/** An option's value; undefined when it is missing, or its bytes cannot be decoded. */
+/** Returns an option's value; undefined if it is missing, or its bytes cannot be decoded. */
 export function optionOf<N extends OptionName>(options: Options, key: N): OptionValue<N> | undefined {
   const [code, codec] = optionTable[key]
   const found = options.get(code)
   return found && decodeIfValid(codec as WholeCodec<OptionValue<N>>, found)
 }
 
-/** An option as code and bytes, to be sent. */
+/** Encodes an option as code and bytes. */
 export function option<N extends OptionName>(key: N, value: OptionValue<N>): readonly [number, Uint8Array] {
   const [code, codec] = optionTable[key]
   return [code, (codec as WholeCodec<OptionValue<N>>).encode(value)]
 }
 
 /**
- * Options in the order of their codes, as upstream sends them, and the end. One of more than 255 bytes goes in several
- * parts (RFC 3396).
+ * Encodes options in the order of their codes, as upstream does, and the end. Splits an option of more than 255 bytes
+ * (RFC 3396).
  */
 export function encodeOptions(options: Options): Uint8Array {
   const parts: Uint8Array[] = []
@@ -94,8 +94,8 @@ export function encodeOptions(options: Options): Uint8Array {
 }
 
 /**
- * Reads a field of options into `found`, parts of one option joined in the order in which they come (RFC 3396, 7).
- * Returns false when an option exceeds the field.
+ * Reads a field of options into `found`, and joins the parts of an option in their order (RFC 3396, 7). Returns false
+ * if an option exceeds the field.
  */
 export function readOptions(field: Uint8Array, found: Map<number, Uint8Array>): boolean {
   for (let at = 0; at < field.length; ) {
@@ -112,7 +112,7 @@ export function readOptions(field: Uint8Array, found: Map<number, Uint8Array>): 
   return true
 }
 
-/** RFC 3442: prefix length, the bytes of the prefix that are needed, router. */
+/** RFC 3442: prefix length, the significant bytes of the prefix, router. */
 function decodeClasslessRoutes(found: Uint8Array): Route[] | undefined {
   const routes: Route[] = []
   for (let at = 0; at < found.length; ) {
@@ -147,8 +147,8 @@ export function isOnLink({ scope }: Route): boolean {
 }
 
 /**
- * RFC 2132, 5.8: pairs of destination and router, with the mask of the destination's class. Destinations without a
- * class, and 0.0.0.0, are left out.
+ * RFC 2132, 5.8: pairs of destination and router, with the mask of the destination's class. Omits destinations without
+ * a class, and 0.0.0.0.
  */
 function decodeStaticRoutes(found: Uint8Array): Route[] | undefined {
   const routes: Route[] = []
@@ -160,7 +160,7 @@ function decodeStaticRoutes(found: Uint8Array): Route[] | undefined {
   return routes.length > 0 ? routes : undefined
 }
 
-/** The bytes of a user class option (77): its classes, of 1 to 255 bytes, each behind its length; RFC 3004. */
+/** The bytes of a user class option (77): classes of 1 to 255 bytes, each after its length; RFC 3004. */
 export function encodeUserClass(classes: readonly string[]): Uint8Array {
   return concat(classes.map(encodeUtf8).flatMap((value) => [Uint8Array.of(value.length), value]))
 }

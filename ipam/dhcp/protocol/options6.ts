@@ -2,7 +2,7 @@ import { bytes, concat, DecodeError, type Infer, u8, u16be, u32be, type WholeCod
 import { formatIp } from "../../../pkg/types/mod.ts"
 import { decodeIfValid, decodeNames, pieces, printable, readable } from "./bytes.ts"
 
-/** Options of DHCPv6, in order; a code may come more than once. */
+/** Options of DHCPv6, in order; a code may occur more than once. */
 export type Options6 = readonly (readonly [number, Uint8Array])[]
 
 const ips = readable("addresses", (found) => pieces(found, 16)?.map(formatIp))
@@ -74,7 +74,7 @@ const optionTable6 = {
 type OptionName = keyof typeof optionTable6
 type OptionValue<N extends OptionName> = Infer<(typeof optionTable6)[N][1]>
 
-/** Every value of an option; one that cannot be decoded is left out. */
+/** Returns every value of an option that can be decoded. */
 export function options6Of<N extends OptionName>(options: Options6, key: N): OptionValue<N>[] {
   const [code, codec] = optionTable6[key]
   return options.flatMap(([found, value]) => {
@@ -83,12 +83,12 @@ export function options6Of<N extends OptionName>(options: Options6, key: N): Opt
   })
 }
 
-/** The first value of an option; undefined without one that can be decoded. */
+/** Returns the first value of an option that can be decoded; undefined if there is none. */
 export function option6Of<N extends OptionName>(options: Options6, key: N): OptionValue<N> | undefined {
   return options6Of(options, key)[0]
 }
 
-/** An option as code and bytes. */
+/** Encodes an option as code and bytes. */
 export function option6<N extends OptionName>(key: N, value: OptionValue<N>): readonly [number, Uint8Array] {
   const [code, codec] = optionTable6[key]
   return [code, (codec as WholeCodec<OptionValue<N>>).encode(value)]

@@ -4,18 +4,18 @@ import type { ClientConfig, ClientState, Lease, Moment, Phase } from "./types.ts
 /** RFC 2131, 3.3: a lease that never ends. RFC 8415, 7.7, has the same number. */
 const infinity = 0xffffffff
 
-/** The shortest lease. With a shorter one a client would do nothing but renew it, and wait for the disk each time. */
+/** The shortest lease. A client with a shorter one would renew it all the time, and wait for the disk each time. */
 const leastMs = 4_000
 
-/** A wait that is longer or shorter by a random time: a second at most (RFC 2131, 4.1), and a quarter of it at most. */
+/** Changes a wait by a random time: at most a second (RFC 2131, 4.1), and at most a quarter of it. */
 function jitter(ms: number, moment: Moment): number {
   return Math.max(1, Math.round(ms + (2 * moment.random() - 1) * Math.min(1000, ms / 4)))
 }
 
 /**
- * T1, T2 and the end of a lease. T1 is half of the lease time and T2 seven eighths where the server does not give them,
- * gives them out of order (RFC 2131, 4.4.5), or gives a T1 below half of the shortest lease. Both come sooner by a
- * random time: clients that began together do not renew together.
+ * Returns T1, T2 and the end of a lease. T1 is half of the lease time and T2 seven eighths if the server omits them,
+ * sends them out of order (RFC 2131, 4.4.5), or sends a T1 below half of the shortest lease. Both are earlier by a
+ * random time, so that clients that started together do not renew together.
  */
 export function leaseTimes(
   seconds: { valid: number; renew?: number | undefined; rebind?: number | undefined },
@@ -34,7 +34,7 @@ export function leaseTimes(
   }
 }
 
-/** The pause after a number of failed attempts: four times two seconds, then 8, 16, 32 … up to the longest. */
+/** Returns the pause after a number of failed attempts: four times two seconds, then 8, 16, 32 … up to the longest. */
 export function pauseMs(failures: number, config: ClientConfig, moment: Moment): number {
   const ms = failures <= 4 ? 2000 : 8000 * 2 ** Math.min(20, failures - 5)
   return jitter(Math.min(ms, Math.max(config.resendMaxMs, 1)), moment)
@@ -50,8 +50,8 @@ const waits6: Partial<Record<Phase, { firstMs: number; longestMs: number }>> = {
 }
 
 /**
- * The deadline for the answer to the request that is sent now, at the latest T2 or the end of the lease; and the wait
- * for the next retransmission.
+ * Returns the deadline for the answer to a request that is sent now, at the latest T2 or the end of the lease; and the
+ * wait before the next retransmission.
  */
 export function nextWait(state: ClientState, moment: Moment): Pick<ClientState, "waitMs"> & { deadline: number } {
   const { phase, waitMs, lease, begunAt, config } = state
@@ -68,8 +68,8 @@ export function nextWait(state: ClientState, moment: Moment): Pick<ClientState, 
 }
 
 /**
- * Half of the time until `end`, a minute at least (RFC 2131, 4.4.5), or a quarter of the whole time where that is less.
- * Never beyond the end.
+ * Returns half of the time until `end`, but at least a minute (RFC 2131, 4.4.5), or a quarter of the whole time if that
+ * is less. Never exceeds `end`.
  */
 function renewalWait(begin: number, end: number, now: number): number {
   const least = Math.min(60_000, (end - begin) / 4)
@@ -77,8 +77,8 @@ function renewalWait(begin: number, end: number, now: number): number {
 }
 
 /**
- * The wait after one of `beforeMs`, which is 0 for the first; RFC 8415, 15. The first is a little longer than it says,
- * never shorter.
+ * Returns the wait after a wait of `beforeMs`, which is 0 for the first; RFC 8415, 15. The first is a little longer
+ * than specified, never shorter.
  */
 function retransmission(
   beforeMs: number,
@@ -96,7 +96,7 @@ export function secondsSince(then: number, now: number): number {
   return Math.min(0xffff, Math.max(0, Math.floor((now - then) / 1000)))
 }
 
-/** Whether there is a lease that has not ended. */
+/** Whether the client has a lease that has not ended. */
 export function holds(lease: Lease | undefined, { now }: Moment): boolean {
   return lease !== undefined && (lease.expiresAt === undefined || now < lease.expiresAt)
 }

@@ -11,19 +11,19 @@ export interface ClientConfig {
   mac: string
   /** The client identifier: option 61 of DHCPv4 with its type byte, the DUID of DHCPv6 (`makeDuid`). */
   clientId: string
-  /** More options to send: code and bytes. */
+  /** Additional options to send: code and bytes. */
   provide: readonly (readonly [number, string])[]
   /** Codes of the options to ask for, in order. */
   request: readonly number[]
   /** Asks DHCPv4 servers to broadcast their answers: for links that get no unicast before they have an address. */
   broadcast: boolean
-  /** How long an IPv4 address is probed for by ARP before it is used; 0 for no probe. */
+  /** The duration of the ARP probe for an IPv4 address before it is used; 0 for no probe. */
   probeMs: number
-  /** The wait for an answer to the first packet; each wait that follows is twice as long. */
+  /** The wait for an answer to the first packet; each later wait is twice as long. */
   timeoutMs: number
   /** The longest wait between two attempts. */
   resendMaxMs: number
-  /** The link-local address, the source of DHCPv6; duplicate address detection is over. */
+  /** The link-local address after duplicate address detection, the source of DHCPv6. */
   linkLocal?: string
 }
 
@@ -37,7 +37,7 @@ export interface Lease {
   serverMac: string
   /** DHCPv6: the server's DUID. */
   serverDuid?: string
-  /** When it was acquired or renewed last. */
+  /** The time of the last acquisition or renewal. */
   since: number
   /** T1, T2, and the end of the lease. Absent: never. */
   renewAt?: number
@@ -58,22 +58,24 @@ export interface Lease {
 
 /** An input of a client. */
 export type ClientEvent =
-  /** Acquires a lease. A client with a lease asks whether it still holds (INIT-REBOOT, CONFIRM), as after a restart. */
+  /**
+   * Acquires a lease. A client with a lease asks whether it is still valid (INIT-REBOOT, CONFIRM), as after a restart.
+   */
   | { readonly kind: "start" }
   /** An Ethernet frame of the link. A frame that is not for the client is ignored. */
   | { readonly kind: "frame"; readonly frame: Uint8Array }
-  /** The deadline has come; ignored when it has not. */
+  /** The deadline has passed; ignored before it has. */
   | { readonly kind: "time" }
   /** Releases the lease and ends. */
   | { readonly kind: "release" }
 
 /** A change of the lease, for the interface. */
 export type Change =
-  /** The first lease, or one after the loss of another. Its address is to be added. */
+  /** The first lease, or one after the loss of another. Its address has to be added. */
   | { readonly kind: "bound"; readonly lease: Lease }
-  /** The lease goes on. Differences to `before` are to be applied. */
+  /** The lease continues. Differences from `before` have to be applied. */
   | { readonly kind: "renewed"; readonly lease: Lease; readonly before: Lease }
-  /** The address may not be used any more. The client asks for another. */
+  /** The address may no longer be used. The client asks for another. */
   | { readonly kind: "lost"; readonly lease: Lease; readonly why: string }
 
 /** The states of a client; `client.ts` has a table of them. */
@@ -90,13 +92,13 @@ export type Phase =
   | "waiting"
   | "ended"
 
-/** A whole client, as the journal keeps it. It is never changed, only followed by another. */
+/** A whole client, as the journal keeps it. It is immutable; each step returns a new one. */
 export interface ClientState {
   readonly config: ClientConfig
   readonly phase: Phase
   /** The current transaction. */
   readonly xid: number
-  /** When that transaction began. */
+  /** The start of that transaction. */
   readonly begunAt: number
   /** DHCPv4: the age of the transaction in its last DISCOVER; the REQUEST has the same. */
   readonly secs?: number
@@ -106,11 +108,11 @@ export interface ClientState {
   readonly waitMs: number
   /** Attempts that failed since the last lease. */
   readonly failures: number
-  /** When a "time" event is due. Absent: never. */
+  /** The time of the next "time" event. Absent: never. */
   readonly deadline?: number
-  /** The lease that holds, or may still hold. */
+  /** The lease that is valid, or may still be. */
   readonly lease?: Lease
-  /** The offer that is being requested or probed for. */
+  /** The requested or probed offer. */
   readonly offer?: Lease
   /** DHCPv6: the last router advertisement. */
   readonly router?: RouterSeen
@@ -118,19 +120,19 @@ export interface ClientState {
   readonly seen?: string
 }
 
-/** A server's answer to what a state has sent. `seen` describes it in words. */
+/** A server's answer to a state's request. `seen` is its description. */
 export type Answer =
   /** OFFER and ADVERTISE; ACK and REPLY. */
   | { readonly kind: "offer" | "ack"; readonly lease: Lease; readonly seen: string }
-  /** The lease holds, unchanged: a REPLY to CONFIRM. */
+  /** The lease is valid and unchanged: a REPLY to CONFIRM. */
   | { readonly kind: "confirmed"; readonly seen: string }
   /** The lease may not be used: NAK, or status NotOnLink or NoAddrsAvail. */
   | { readonly kind: "nak"; readonly seen: string }
   /** The server does not know the lease: status NoBinding. */
   | { readonly kind: "no binding"; readonly seen: string }
-  /** The request has failed: any other status, or an answer of DHCPv6 that gives no address. */
+  /** The request failed: any other status, or an answer of DHCPv6 without an address. */
   | { readonly kind: "failed"; readonly seen: string }
-  /** An answer of DHCPv4 that gives no address; another one may follow. */
+  /** An answer of DHCPv4 without an address; another one may follow. */
   | { readonly kind: "ignored"; readonly seen: string }
 
 /** A router advertisement as the state keeps it. */
@@ -151,7 +153,7 @@ export interface Step {
   readonly listen: boolean
 }
 
-/** When an event happens, in milliseconds, and chance: a number from 0 up to, but without, 1. */
+/** The time of an event in milliseconds, and a random number from 0 to less than 1. */
 export interface Moment {
   readonly now: number
   random(): number

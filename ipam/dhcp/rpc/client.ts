@@ -18,7 +18,7 @@ const GREETING = "CONNECT /_goRPC_ HTTP/1.0\n\n"
 const WELCOME = "200 Connected to Go RPC"
 const HEADER_MAX = 8192
 
-/** No daemon answers: nothing listens at the path, or the daemon has closed the connection. */
+/** No daemon answers: no process listens at the path, or the daemon closed the connection. */
 export class NoDaemonError extends Error {
   override readonly name = "NoDaemonError"
 }
@@ -28,7 +28,7 @@ export class DaemonError extends Error {
   override readonly name = "DaemonError"
 }
 
-/** Where a daemon listens, and how long to wait for its answer. */
+/** The path of a daemon's socket, and the timeout of its answer. */
 export interface Place {
   readonly socketPath: string
   readonly patienceMs: number
@@ -50,7 +50,7 @@ export function callDaemon(place: Place, method: Method, call: CallArguments): G
   return reply
 }
 
-/** Calls `read`. Throws `DaemonError` when it cannot read the answer. */
+/** Calls `read`. Throws `DaemonError` if it cannot read the answer. */
 export function readable<T>(read: () => T): T {
   try {
     return read()
@@ -102,7 +102,7 @@ class Connection implements Disposable {
     }
   }
 
-  /** The next value. Throws `NoDaemonError`. */
+  /** Returns the next value. Throws `NoDaemonError`. */
   next(): GobObject {
     for (;;) {
       const value = readable(() => this.#decoder.next())
@@ -157,7 +157,10 @@ class Connection implements Disposable {
   }
 }
 
-/** Connects to a socket that only root can have put there: its daemon decides on a container's addresses and routes. */
+/**
+ * Connects to a socket that only root can have created, because its daemon decides on a container's addresses and
+ * routes.
+ */
 function connect(path: string) {
   const exposure = findExposure(path.slice(0, path.lastIndexOf("/") + 1))
   if (exposure !== undefined) throw new NoDaemonError(`no DHCP daemon at "${path}" can be trusted: ${exposure}`)

@@ -1,7 +1,7 @@
 /**
- * What Debian's Go plugin `dhcp` 1.1.1 (containernetworking-plugins 1.1.1+ds1-3) and its daemon send each other,
- * captured between them on the socket. The configuration is in the bytes; the server, dnsmasq, gave 10.50.0.15/24 and
- * the router 10.50.0.1.
+ * The messages between Debian's Go plugin `dhcp` 1.1.1 (containernetworking-plugins 1.1.1+ds1-3) and its daemon,
+ * captured on the socket. The configuration is in the bytes; the server, dnsmasq, assigned 10.50.0.15/24 and the router
+ * 10.50.0.1.
  */
 const hex = (digits: string) => Uint8Array.from(digits.match(/../g) ?? [], (pair) => Number.parseInt(pair, 16))
 

@@ -17,10 +17,10 @@ import {
 
 /** Longer than any configuration with its prevResult. */
 const MESSAGE_MAX = 17 << 20
-/** Deeper than any type of this protocol: a sender may define a list of itself. */
+/** Deeper than any type of this protocol: a sender may define a recursive list. */
 const DEPTH_MAX = 16
 
-/** Reads one direction of one connection: bytes are pushed as they arrive, values are taken once they are whole. */
+/** Reads one direction of one connection: the caller pushes bytes as they arrive, and takes complete values. */
 export class GobDecoder {
   readonly #types = new Map<number, Struct | Slice>()
   #bytes = new Uint8Array()
@@ -32,7 +32,7 @@ export class GobDecoder {
     this.#bytes = all
   }
 
-  /** Returns the next value of a struct; undefined when it has not arrived whole. Throws `GobError`. */
+  /** Returns the next value of a struct; undefined if it is still incomplete. Throws `GobError`. */
   next(): GobObject | undefined {
     for (;;) {
       const message = this.#takeMessage()
@@ -98,7 +98,7 @@ export class GobDecoder {
   }
 }
 
-/** The type that is defined by a value of `wireType`. */
+/** The type that a value of `wireType` defines. */
 function definedBy({ SliceT, StructT }: GobObject): Struct | Slice {
   if (isGobObject(SliceT)) return { name: "", element: { id: Number(SliceT.Elem ?? 0) } }
   if (!isGobObject(StructT)) throw new GobError("a definition of neither a list nor a struct")
@@ -109,7 +109,7 @@ function definedBy({ SliceT, StructT }: GobObject): Struct | Slice {
   }
 }
 
-/** Reads numbers and bytes one after the other. Throws `GobError` beyond the end. */
+/** Reads a sequence of numbers and bytes. Throws `GobError` beyond the end. */
 class Reader {
   readonly #bytes: Uint8Array
   at = 0
@@ -122,7 +122,7 @@ class Reader {
     return this.#bytes.length - this.at
   }
 
-  /** Whether a whole number has arrived. */
+  /** Whether a complete number has arrived. */
   get hasUnsigned(): boolean {
     const first = this.#bytes[this.at]
     return first !== undefined && (first < 0x80 || this.left > 256 - first)

@@ -10,7 +10,7 @@ import { encodeUtf8 } from "../../../pkg/engine/mod.ts"
  */
 export type GobType = Numbered | Struct | Slice
 
-/** A type by its number: a predefined one, or one that the sender has defined before. */
+/** The number of a type: predefined, or defined earlier by the sender. */
 interface Numbered {
   readonly id: number
 }
@@ -25,7 +25,7 @@ export interface Slice {
   readonly element: GobType
 }
 
-/** A value; a struct is an object without the fields that are zero, which are not sent. */
+/** A value. A struct is an object without its zero fields, which are not sent. */
 export type GobValue = boolean | number | string | Uint8Array | readonly GobValue[] | GobObject
 
 export interface GobObject {
@@ -58,12 +58,12 @@ export const wireType = struct("wireType", {
 /** The first number of a sender's own types, as Go's programs count. */
 const FIRST_TYPE = 65
 
-/** A stream that is not that of net/rpc, is not gob, or has a type that this codec does not know. */
+/** A stream of another protocol, or with a type that this codec does not support. */
 export class GobError extends Error {
   override readonly name = "GobError"
 }
 
-/** Whether a value is one of a struct. */
+/** Whether a value is a struct. */
 export function isGobObject(value: GobValue | undefined): value is GobObject {
   return typeof value === "object" && !Array.isArray(value) && !(value instanceof Uint8Array)
 }
@@ -71,17 +71,17 @@ export function isGobObject(value: GobValue | undefined): value is GobObject {
 /** The output: single bytes, and runs of bytes that are copied once. */
 type Bytes = (number | Uint8Array)[]
 
-/** A type as a sender has numbered it. */
+/** A type with a sender's number. */
 export interface Definition {
   readonly type: Struct
   readonly id: number
-  /** The messages that define it and its component types, without those that an earlier type has defined. */
+  /** The messages that define the type and its component types, except for those already defined. */
   readonly messages: Uint8Array
 }
 
 /**
- * Numbers the types that a side of a connection sends, in the order of their first use as Go does, and encodes their
- * definitions. As a constant of a module the result is part of the heap image: a call encodes its values alone.
+ * Numbers the types that one side of a connection sends, in the order of their first use as Go does, and encodes their
+ * definitions. As a constant of a module the result is part of the heap image, so that a call encodes only its values.
  */
 export function defineTypes(...types: readonly Struct[]): readonly Definition[] {
   const ids = new Map<GobType, number>()
@@ -119,17 +119,17 @@ export function defineTypes(...types: readonly Struct[]): readonly Definition[] 
   })
 }
 
-/** Writes one direction of one connection: a type's definition goes before its first value. */
+/** Writes one direction of one connection: a type's definition precedes its first value. */
 export class GobEncoder {
   readonly #definitions: readonly Definition[]
-  /** How many of the definitions have been written. */
+  /** The number of written definitions. */
   #written = 0
 
   constructor(definitions: readonly Definition[]) {
     this.#definitions = definitions
   }
 
-  /** Returns the messages for a value: the definitions up to that of its type, where they are new, then the value. */
+  /** Returns the messages for a value: the new definitions up to that of its type, then the value. */
   encode(type: Struct, value: GobObject): Uint8Array {
     const at = this.#definitions.findIndex((each) => each.type === type)
     const definition = this.#definitions[at]
@@ -172,8 +172,8 @@ function putValue(out: Bytes, type: GobType, value: GobValue): void {
 }
 
 /**
- * A number below 128 is one byte; any other is its count of bytes, negated, and these bytes, the highest first. Up to
- * 53 bits.
+ * Encodes a number below 128 as one byte; any other as its negated count of bytes, and these bytes, the highest first.
+ * Up to 53 bits.
  */
 function putUnsigned(out: Bytes, value: number): void {
   if (value < 0x80) {

@@ -29,7 +29,7 @@ import {
 export const requestType = struct("Request", { ServiceMethod: text, Seq: unsigned })
 export const responseType = struct("Response", { ServiceMethod: text, Seq: unsigned, Error: text })
 
-/** The argument of every method: how a runtime has called the plugin. */
+/** The argument of every method: the runtime's call of the plugin. */
 export const argumentType = struct("CmdArgs", {
   ContainerID: text,
   Netns: text,
@@ -43,12 +43,12 @@ export const argumentType = struct("CmdArgs", {
 /** The messages of a plugin. */
 export const callTypes = defineTypes(requestType, argumentType)
 
-/** An empty reply: of every method but Allocate, and after an error. */
+/** An empty reply: the reply of every method but Allocate, and after an error. */
 export const emptyType = struct("", {})
 
 const texts = slice("[]string", text)
 const network = struct("IPNet", { IP: octets, Mask: octets })
-/** The structs without a name are behind pointers in Go. */
+/** Structs without a name are behind pointers in Go. */
 const interfaceType = struct("", { Name: text, Mac: text, Mtu: signed, Sandbox: text, SocketPath: text, PciID: text })
 const ipType = struct("", { Interface: signed, Address: network, Gateway: octets })
 /** The numbers of a route, by their names in Go and in a result. */
@@ -71,15 +71,18 @@ export const resultType = struct("Result", {
   DNS: struct("DNS", { Nameservers: texts, Domain: text, Search: texts, Options: texts }),
 })
 
-/** The messages of a daemon. Not a constant: a plugin that starts from bytecode would encode it for nothing. */
+/**
+ * The messages of a daemon. This is a function because a plugin that starts from bytecode would encode a constant for
+ * nothing.
+ */
 export function replyTypes() {
   return defineTypes(responseType, emptyType, resultType)
 }
 
-/** The methods; Check and Collect are only of this suite. */
+/** The methods; only this suite has Check and Collect. */
 export type Method = "Allocate" | "Release" | "Check" | "Collect"
 
-/** A call of the plugin, as the daemon gets it. */
+/** A call of the plugin, as the daemon receives it. */
 export interface CallArguments {
   readonly containerId: string
   readonly netns: string
@@ -108,7 +111,7 @@ export function decodeArguments(value: GobObject): CallArguments {
   }
 }
 
-/** A result as the reply of Allocate. */
+/** Converts a result to the reply of Allocate. */
 export function encodeReply({ ips, routes, dns }: Result): GobObject {
   return {
     IPs: ips.map(({ address, gateway }) => ({ Address: encodeNetwork(address), Gateway: encodeIp(gateway) })),
@@ -126,7 +129,7 @@ function unsetRouter({ dst, scope }: Route): string | undefined {
   return scope === RouteScope.Link ? (dst.includes(":") ? "::" : "0.0.0.0") : undefined
 }
 
-/** The result in the reply of Allocate. Throws `GobError` for addresses that cannot be read. */
+/** Returns the result in the reply of Allocate. Throws `GobError` for invalid addresses. */
 export function decodeReply(value: GobObject): Result {
   return {
     interfaces: [],
@@ -190,7 +193,7 @@ function decodeNetwork(value: GobValue | undefined): string {
   return formatCidr({ ip, prefix })
 }
 
-/** The text of a field; "" when it is absent, as every zero is. */
+/** The text of a field; "" if it is absent, as every zero is. */
 export function textOf(value: GobObject, name: string): string {
   const field = value[name] ?? ""
   if (typeof field === "string") return field

@@ -17,7 +17,7 @@ export interface IncomingCall {
   readonly call: CallArguments
 }
 
-/** The server of one connection of net/rpc: from bytes to calls, and from answers to bytes. */
+/** The server side of one net/rpc connection: converts bytes to calls, and answers to bytes. */
 export class RpcSession {
   readonly #decoder = new GobDecoder()
   readonly #encoder = new GobEncoder(replyTypes())
@@ -25,8 +25,8 @@ export class RpcSession {
   #request: GobObject | undefined
 
   /**
-   * Takes bytes as they arrive. Returns the calls that are whole now, and the bytes to send at once. Throws `GobError`
-   * for anything but calls; `rejection` is sent then, and the connection is closed.
+   * Accepts bytes as they arrive. Returns the complete calls, and the bytes to send at once. Throws `GobError` for
+   * other input; the caller then sends `rejection` and closes the connection.
    */
   receive(bytes: Uint8Array): { calls: IncomingCall[]; send: Uint8Array } {
     let send = new Uint8Array()
@@ -76,5 +76,5 @@ export class RpcSession {
   }
 }
 
-/** The last bytes for a peer that does not speak net/rpc. */
+/** The last bytes for a peer that does not use net/rpc. */
 export const rejection: () => Uint8Array = () => encodeUtf8(NOT_FOUND)

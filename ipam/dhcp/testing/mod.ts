@@ -1,4 +1,4 @@
-/** The parts of this room that the tests on a kernel put together. For tests only: the door does not export them. */
+/** The parts of this room that the tests on a kernel use. For tests only: the door does not export them. */
 export { kernelLinks } from "../daemon/environment.ts"
 export type { Holder } from "../daemon/holder.ts"
 export { Journal, type LeaseRecord } from "../daemon/journal.ts"

@@ -32,7 +32,7 @@ const answers: Readonly<Record<string, (rpc: RpcSession, call: IncomingCall) => 
   unreadable: (rpc, call) => rpc.reply(call, resultType, { IPs: [{ Gateway: Uint8Array.of(1, 2, 3) }] }),
 }
 
-/** `send` tells how many bytes the socket has taken. */
+/** `send` returns the number of bytes that the socket has taken. */
 async function answer(rpc: RpcSession, call: IncomingCall, send: (bytes: Uint8Array) => number): Promise<void> {
   const kind = kindOf(call)
   const bytes = answers[kind]?.(rpc, call) ?? new Uint8Array()
@@ -58,7 +58,7 @@ if (import.meta.main) {
     socket: {
       open: (socket) => {
         socket.data = new RpcSession()
-        socket.timeout(60) // a test that fails is not to wait for as long as the plugin would
+        socket.timeout(60) // a failing test must not wait as long as the plugin would
       },
       timeout: (socket) => void socket.end(),
       data: (socket, bytes) => {

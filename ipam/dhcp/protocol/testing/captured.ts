@@ -25,7 +25,7 @@ export const busyboxProbe = frame(`
   00`)
 
 /**
- * OFFER of dnsmasq 2.90 of 10.1.2.50 to 0a:58:0a:01:02:03, in the same machine: its UDP checksum is not computed yet.
+ * OFFER of dnsmasq 2.90 of 10.1.2.50 to 0a:58:0a:01:02:03, on the same machine: its UDP checksum is not computed yet.
  */
 export const offer = frame(`
   0a580a0102030a580a010201080045c00186f7b00000401168c20a0102010a01023200430044017219b802010600c9026e3100000000000000000a

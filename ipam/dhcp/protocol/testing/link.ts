@@ -1,4 +1,4 @@
-/** What the tests of clients are written with: a server at the other end of the link, in values. For tests only. */
+/** Values for the tests of clients: a server at the other end of the link. For tests only. */
 import { concat, u16be, u32be } from "../../../../pkg/netlink/mod.ts"
 import { AF_INET, AF_INET6, parseIp } from "../../../../pkg/types/mod.ts"
 import { fromHex, toHex } from "../bytes.ts"
@@ -37,7 +37,7 @@ export const config6: ClientConfig = {
   linkLocal: "fe80::858:aff:fe01:203",
 }
 
-/** A client whose steps are taken one after the other, through the journal, with a clock and without chance. */
+/** A client that takes one step at a time, through the journal, with a fixed clock and fixed random numbers. */
 export class TestClient {
   state: ClientState
   now = 1_000_000
@@ -71,7 +71,9 @@ export class TestClient {
   }
 }
 
-/** A client's DHCPv4 message as a server reads it: where it went, its fields, and its options as hexadecimal digits. */
+/**
+ * A client's DHCPv4 message as a server reads it: its destination, its fields, and its options as hexadecimal digits.
+ */
 export interface Sent {
   toMac: string
   from: string
@@ -102,8 +104,8 @@ export function readSent(frame: Uint8Array): Sent {
 }
 
 /**
- * A server's DHCPv4 answer to a client in a state. `options` go after the type and the server, 10.1.2.1; an empty text
- * takes one out.
+ * A server's DHCPv4 answer to a client in a state. `options` follow the type and the server, 10.1.2.1; an empty text
+ * removes one.
  */
 export function answer4(
   state: ClientState,
