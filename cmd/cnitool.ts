@@ -75,7 +75,7 @@ const commands: Readonly<Record<string, Command>> = {
     printJson(await addNetwork(runtime, network, attachment, { again: true })),
   check: (runtime, network, attachment) => checkNetwork(runtime, network, attachment).then(() => ""),
   del: (runtime, network, attachment) => delNetwork(runtime, network, attachment).then(() => ""),
-  gc: (runtime, network) => gcNetwork(runtime, network, []).then(() => ""), // as upstream: no attachment is valid
+  gc: (runtime, network) => gcNetwork(runtime, network, []).then(() => ""), // like upstream: no attachment is valid
   status: (runtime, network) => statusNetwork(runtime, network).then(() => ""),
 }
 

@@ -52,7 +52,7 @@ export function copyWhole(source: string, target: string, mode: number, prepare?
     for (let got = 1; got > 0 && length < piece.length; length += got) got = read(from.fd, piece.subarray(length))
     writeAll(to.fd, piece.subarray(0, length))
   }
-  changeMode(target, mode) // not by open(2), whose mode the umask reduces
+  changeMode(target, mode) // not by open(2), where the umask reduces the mode
   prepare?.(to.fd)
   sync(to.fd)
 }

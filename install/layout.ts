@@ -107,7 +107,7 @@ export function wakeWatchers(directory: string): void {
   removeDirectory(wake)
 }
 
-/** Throws unless it is a directory in which files can be created; `ENOENT`, `EROFS`, `EACCES` among others. */
+/** Throws unless it is a directory in which files can be created, among others with `ENOENT`, `EROFS`, `EACCES`. */
 export function requireDirectory(directory: string): void {
   const found = stat(directory)
   if (!isDirectory(found)) throw refusal(directory, "it is not a directory")

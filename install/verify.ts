@@ -44,7 +44,7 @@ export function verify(directory: string, { isQuick = false, mode = 0o755 } = {}
     if (found !== content) return [{ name, is: "replaced", content: found }]
     const { mode: has, links, inode } = stat(file)
     if ((has & mode) !== mode) return [{ name, is: "not executable" }]
-    const kept = layout.kept(name).filter((path) => findStat(path, true)?.inode === inode) // by a killed installer
+    const kept = layout.kept(name).filter((path) => findStat(path, true)?.inode === inode) // left by a killed installer
     return links === 1 + kept.length ? [] : [{ name, is: "shared" }]
   })
   return { manifest, differences, interrupted: decided?.kind }

@@ -45,7 +45,8 @@ import vlanPage from "../plugins/vlan/README.md" with { type: "text" }
 import { flannelKeys, hostLocalKeys, staticKeys } from "./handed-on-keys.ts"
 
 /**
- * The role of a plugin in a chain: it makes an interface, gives addresses, or changes what an earlier plugin has made.
+ * The role of a plugin in a chain: it creates an interface, assigns addresses, or changes an earlier plugin's
+ * interface.
  */
 export type PluginKind = "interface" | "ipam" | "chained"
 
@@ -57,7 +58,7 @@ export interface PluginRow {
   /** The documentation of its keys, as in the table on its page. None for a plugin without keys. */
   readonly keys?: readonly KeyDoc[]
   readonly kind: PluginKind
-  /** May also come after another interface plugin, and then takes what that has made. */
+  /** May also follow another interface plugin, and then takes over its interface. */
   readonly joins?: true
   /** False for an interface plugin without an IPAM plugin. */
   readonly leases?: false
@@ -65,7 +66,7 @@ export interface PluginRow {
   readonly delegates?: readonly [string, ...string[]]
   /** Its containers have addresses of the network that the host's own interface is in. */
   readonly isOnLan?: true
-  /** Keys that it hands on without a table of its own. */
+  /** Keys that it passes on unchanged. */
   readonly handsOn?: Fields
   /** The function of its executable, where that is more than `runPlugin`; gets the plugins that run in its process. */
   readonly run?: (inProcess: readonly Plugin<unknown>[]) => never
@@ -103,7 +104,7 @@ export const plugins: readonly PluginRow[] = [
   { plugin: vrf, page: vrfPage, keys: vrfKeyDocs, kind: "chained" },
 ]
 
-/** A row without the plugin's verbs: what the tool knows of a plugin. */
+/** A row without the plugin's verbs: the tool's part of a plugin. */
 export interface DescribedPlugin extends Omit<PluginRow, "plugin" | "page" | "run" | "listens"> {
   readonly name: string
   readonly versions?: readonly string[] | undefined
@@ -119,8 +120,8 @@ export interface DescribedPlugin extends Omit<PluginRow, "plugin" | "page" | "ru
 }
 
 /**
- * Every plugin as the tool knows it. The tool's heap image has what can be reached from its commands: the verbs, a
- * third of all code, cannot be, nor can the pages.
+ * Every plugin, without its verbs. The tool's heap image contains everything that its commands can reach. The verbs, a
+ * third of all code, and the pages must not be reachable.
  */
 export const describedPlugins: readonly DescribedPlugin[] = plugins.map(
   ({

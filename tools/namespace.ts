@@ -23,7 +23,7 @@ export function makeContainerNamespace(): Netns {
   return made
 }
 
-/** Returns the path by which other processes open a namespace that this process holds. */
+/** Returns a path with which other processes open a namespace that this process holds. */
 export function heldPath(netns: Netns): string {
   return `/proc/${processId()}/fd/${netns.fd}`
 }

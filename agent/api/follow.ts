@@ -70,8 +70,8 @@ async function list(client: ApiClient, follower: Follower, signal: AbortSignal):
     const limited = AbortSignal.any([signal, AbortSignal.timeout(PAGE_MS)])
     const response = await client.get(follower.path, { limit: PAGE, ...(next && { continue: next }) }, limited)
     const { kind, items, metadata }: ApiObject = await response.json()
-    // An answer that is not a list must not count as an empty one: every node would seem to be gone. Go writes an empty
-    // list as null.
+    // An answer that is not a list must not count as an empty list: every node would seem to be deleted. Go writes an
+    // empty list as null.
     const isList = kind === follower.kind && (items === null || Array.isArray(items))
     if (!isList || typeof metadata?.resourceVersion !== "string")
       throw new Error(`The API server ${client.server} did not return a ${follower.kind}`)

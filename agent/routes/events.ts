@@ -23,10 +23,10 @@ export async function followKernel(changed: () => void, signal: AbortSignal): Pr
 }
 
 /**
- * Waits for events without decoding them: the caller reads the table, and another process could have sent them. New
- * routes of the agent are ignored: it has added them itself. Bun's event loop waits for the socket as for a pipe,
- * without a thread or a timer; a socket of `Bun.connect` wakes the process each second. Ends when the kernel had to
- * drop events (`ENOBUFS`), and when `signal` is aborted.
+ * Waits for events without decoding them: the caller reads the table, and another process could have sent them. Ignores
+ * new routes of the agent, which added them itself. Bun's event loop waits for the socket as for a pipe, without a
+ * thread or a timer; a socket of `Bun.connect` wakes the process each second. Ends when the kernel drops events
+ * (`ENOBUFS`), and when `signal` is aborted.
  */
 async function followOnce(changed: () => void, signal: AbortSignal): Promise<void> {
   using events = RouteSocket.subscribe(GROUPS)

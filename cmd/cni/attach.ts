@@ -193,7 +193,7 @@ function networkForDel({ known }: Asked, args: Arguments, terminal: Terminal): N
   }
 }
 
-/** By the runtime's rules DEL goes on without records. */
+/** The runtime's rules require DEL to continue without records. */
 function nodeOf(places: NodePlaces) {
   const node = readNode(places, { hasRoutes: false })
   return { node, attachments: attachmentsOf(node) }

@@ -223,8 +223,8 @@ function keptOf(network: string, keep: readonly string[], args: Arguments, termi
 }
 
 /**
- * Returns the attachments whose namespace exists, or has a process, as after its path was unmounted. Unknown counts as
- * alive.
+ * Returns the attachments whose namespace exists, or still has a process although its path was unmounted. Unknown
+ * counts as alive.
  */
 function livingOf(attached: readonly CachedAttachment[], places: NodePlaces): CachedAttachment[] {
   const isThere = ({ netns }: CachedAttachment) => netns === "" || isNamespace(netns) !== false

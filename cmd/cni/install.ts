@@ -117,7 +117,7 @@ Examples:
     }
     const named = places.filter(({ title }) => title !== "CONFIGURATION" || found.config)
     const run = new InstallerRun(named.map(({ directory }) => directory))
-    // Reports what one directory refuses before changing another.
+    // Reports the refusal of one directory before changing another.
     for (const place of named.slice(1)) install({ ...place.installation(), dryRun: true })
     const done: Done[] = []
     for (const place of named) {

@@ -8,10 +8,7 @@
 import type { Call, JsonObject, Result } from "libcni/plugin"
 import { CniError, Code, definePlugin, Failures, runPlugin, Undo } from "libcni/plugin"
 
-/**
- * Reads `delegates`, the configurations of other plugins. Throws code 7; for DEL and GC what cannot be read is left
- * out.
- */
+/** Reads `delegates`, the configurations of other plugins. Throws code 7; for DEL and GC it omits malformed ones. */
 function config(_network: object, { verb, raw }: Pick<Call, "verb" | "raw">): JsonObject[] {
   const given = Array.isArray(raw.delegates) ? raw.delegates : []
   const isConfig = (value: unknown): value is JsonObject => typeof (value as JsonObject | null)?.type === "string"
@@ -29,7 +26,7 @@ function delegation(call: Call, config: JsonObject, index: number): [type: strin
   return [String(config.type), new TextEncoder().encode(JSON.stringify(request)), ifName]
 }
 
-/** The interfaces of one delegate that are valid: those of containers whose own interface is. */
+/** Returns the valid interfaces of one delegate: those of containers whose own interface is valid. */
 function attachmentsOf(valid: readonly { containerID: string; ifname: string }[], index: number) {
   return valid.map(({ containerID, ifname }) => ({ containerID, ifname: index === 0 ? ifname : `net${index}` }))
 }
@@ -54,7 +51,7 @@ function add(call: Call, delegates: JsonObject[]) {
   }
 }
 
-/** DEL goes through all delegates, the last first, and tells at the end what failed. */
+/** Runs DEL of all delegates, the last first, and reports the failures at the end. */
 function del(call: Call, delegates: JsonObject[]): void {
   const failures = new Failures()
   const calls = delegates.map((config, index) => delegation(call, config, index)).reverse()
@@ -62,7 +59,7 @@ function del(call: Call, delegates: JsonObject[]): void {
   failures.throwIfAny()
 }
 
-/** The same question for each delegate; the first that says no ends it. */
+/** Asks each delegate in turn; the first failure ends the call. */
 const ask = (verb: "check" | "status" | "gc") => (call: Call, delegates: JsonObject[]) => {
   for (const [index, config] of delegates.entries()) call.delegate[verb](...delegation(call, config, index))
 }

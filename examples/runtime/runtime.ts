@@ -52,11 +52,11 @@ interface Container {
 const directoryOf = (name: string) => join(containers, name)
 const namespaceOf = (name: string) => join(directoryOf(name), "netns")
 
-/** Runs a program to its end. What it starts may outlive it, so that its output goes to a file. */
+/** Runs a program to its end. Its output goes to a file, because its children may outlive it. */
 async function run(program: string, ...args: string[]): Promise<void> {
   const log = join(containers, ".log")
   const child = spawn(program, args, { stdio: ["ignore", "ignore", openSync(log, "w")] })
-  const [exitCode] = await once(child, "exit") // throws when there is no such program
+  const [exitCode] = await once(child, "exit") // throws if the program does not exist
   if (exitCode !== 0) throw new Error(`${program} failed: ${readFileSync(log, "utf8").trim()}`)
 }
 
@@ -102,7 +102,7 @@ async function detach({ network, ...container }: Container): Promise<void> {
   await delNetwork(runtime, loadNetwork(NETCONFPATH, network), attachmentOf(container))
 }
 
-/** Makes a container: its record first, so that what a kill leaves is found by the next start. */
+/** Creates a container. Writes its record first, so that after a kill the next start finds the remains. */
 async function make(container: Container, rootfs: string, command: readonly string[]): Promise<void> {
   const { name } = container
   mkdirSync(containers, { recursive: true, mode: 0o700 })
@@ -122,8 +122,8 @@ async function make(container: Container, rootfs: string, command: readonly stri
 }
 
 /**
- * Ends a container's process and starts it anew, in its network; one that a reboot or a firewall has damaged is made
- * again.
+ * Ends a container's process and starts it again, in its network. Re-creates a network that a reboot or a firewall has
+ * damaged.
  */
 async function restart(name: string): Promise<void> {
   const container = read(name)
@@ -151,7 +151,7 @@ async function remove(name: string): Promise<void> {
   rmSync(directoryOf(name), { recursive: true, force: true })
 }
 
-/** Takes away what runtimes that were killed have left. */
+/** Removes the remains of killed runtimes. */
 async function collectGarbage(): Promise<void> {
   mkdirSync(containers, { recursive: true, mode: 0o700 })
   for (const name of names()) if (!lives(name)) await remove(name)

@@ -6,7 +6,7 @@ import type { LeaseOwner } from "./lease-file.ts"
 /** Facts of an owner that only the index has, not the reservations' files. */
 export interface LeaseRecord {
   readonly owner: LeaseOwner
-  /** As text, in the order of the range sets. */
+  /** Text, in the order of the range sets. */
   readonly addresses: readonly string[]
   /** The boot in which the reservation was made, or was first seen when another program made it. */
   readonly bootId: string

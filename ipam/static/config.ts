@@ -38,7 +38,7 @@ export const staticFields = {
   runtimeConfig: { kind: "object", fields: { ips: texts } },
 } as const satisfies Fields
 
-/** The documentation of the keys, from which the table on the page, the schema and the manual page follow. */
+/** The documentation of the keys: the table on the page, the schema and the manual page are made from it. */
 export const staticKeyDocs: readonly KeyDoc[] = [
   {
     keys: "`addresses`",
@@ -91,14 +91,14 @@ export const staticKeyDocs: readonly KeyDoc[] = [
   },
 ]
 
-/** The result, all of which is in the configuration. */
+/** The result, which the configuration defines completely. */
 export type StaticConfig = ReturnType<typeof parseStaticConfig>
 
 /**
- * Reads the configuration. The addresses are `ipam.addresses` and those of `IP` in `CNI_ARGS`, unless `args.cni.ips`
- * has any, or, before all, `runtimeConfig.ips`. Entries that these replace are not looked at: they may be placeholders.
- * An address without a prefix length gets that of the network of `ipam.addresses` which holds it. Throws code 7 that
- * names the address; code 4 for `CNI_ARGS`. DEL and GC read nothing: there is nothing to be cleaned up.
+ * Reads the configuration. The addresses are `ipam.addresses` and those of `IP` in `CNI_ARGS`. `args.cni.ips` replaces
+ * these, and `runtimeConfig.ips` replaces all. Replaced entries are not checked, because they may be placeholders. An
+ * address without a prefix length gets that of the network of `ipam.addresses` that contains it. Throws code 7 that
+ * names the address; code 4 for `CNI_ARGS`. DEL and GC read nothing, because they have nothing to clean up.
  */
 export function parseStaticConfig(
   network: NetworkConfig,
@@ -119,7 +119,7 @@ export function parseStaticConfig(
   )
   const networks = networksOf(isJsonObject(ipam) ? member(ipam, "addresses") : undefined)
   const { IP, GATEWAY } = readCniArgs(args, { IP: (value) => value, GATEWAY: (value) => value })
-  // The conventions: a plugin that knows `args` does not look at the same wish in CNI_ARGS.
+  // The conventions: a plugin that supports `args` ignores the same request in CNI_ARGS.
   const ips = wanted ? replacement(wanted, networks) : [...configured, ...askedAddresses(networks, IP, GATEWAY)]
   checkAddresses(ips, network.cniVersion)
   return { ips, ...parseRest(isJsonObject(ipam) ? ipam : {}) }
@@ -154,7 +154,7 @@ function wantedCidr(text: string, networks: readonly Cidr[]): Cidr | undefined {
   return network ? { ip, prefix: network.prefix } : parseCidr(text)
 }
 
-/** The addresses of `IP` in `CNI_ARGS`; each gateway of `GATEWAY` is that of all of them whose subnet it lies in. */
+/** The addresses of `IP` in `CNI_ARGS`. Each gateway of `GATEWAY` belongs to all addresses whose subnet contains it. */
 function askedAddresses(networks: readonly Cidr[], IP = "", GATEWAY = ""): IpConfig[] {
   const list = (value: string) => (value === "" ? [] : value.split(",").map((each) => each.trim()))
   const gateways = list(GATEWAY).map((each) => parseIp(each) ?? refuseArg(`invalid gateway address: ${each}`))

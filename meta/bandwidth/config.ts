@@ -28,7 +28,7 @@ export const bandwidthFields = {
   runtimeConfig: { kind: "object", fields: { bandwidth: { kind: "object", fields: entry } } },
 } as const satisfies Fields
 
-/** The documentation of the keys, from which the table on the page, the schema and the manual page follow. */
+/** The documentation of the keys: the table on the page, the schema and the manual page are made from it. */
 export const bandwidthKeyDocs: readonly KeyDoc[] = [
   {
     paths: ["ingressRate", "egressRate"],

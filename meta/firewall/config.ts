@@ -7,7 +7,7 @@ export const backends = ["nftables", "iptables", "firewalld"] as const
 
 export type Backend = (typeof backends)[number]
 
-/** From the weakest to the strictest. */
+/** Ordered from the weakest to the strictest. */
 export const policies = ["open", "same-bridge", "isolated"] as const
 
 /** Which traffic from other containers reaches a container. */
@@ -40,7 +40,7 @@ export const firewallFields = {
   },
 } as const satisfies Fields
 
-/** The documentation of the keys, from which the table on the page, the schema and the manual page follow. */
+/** The documentation of the keys: the table on the page, the schema and the manual page are made from it. */
 export const firewallKeyDocs: readonly KeyDoc[] = [
   {
     paths: ["backend"],
@@ -80,7 +80,7 @@ export function parseFirewallConfig(_network: NetworkConfig, { verb, raw }: Conf
     backend: read.backend || undefined,
     /** The chain of the administrator's rules, in each packet filter. */
     iptablesAdminChainName,
-    /** The firewalld zone of which the addresses become sources. */
+    /** The firewalld zone that gets the addresses as sources. */
     firewalldZone: read.firewalldZone || "trusted",
     ingressPolicy: read.ingressPolicy || "open",
   }

@@ -89,7 +89,7 @@ export class Firewall implements Disposable {
     removeSources(firewalld, stale, this.#log)
   }
 
-  /** Restores what is missing of many attachments: rules, in one transaction, and sources of firewalld. */
+  /** Restores the missing rules of many attachments in one transaction, and sources of firewalld. */
   restore(wanted: readonly RestorableFirewall[], options: RestoreOptions): void {
     for (const [backend, ours] of Map.groupBy(wanted, ({ config }) => config.backend)) {
       try {
@@ -124,7 +124,7 @@ export class Firewall implements Disposable {
     const noted = Map.groupBy(socket ? listAddresses(socket) : [], ({ comment }) => comment)
     const sources = wanted.map((one) => {
       const former = made.has(one) ? [] : sourcesOf(noted.get(ownerComment(one.spec.owner)) ?? [])
-      // There is no note about attachments older than firewalld.
+      // Attachments older than firewalld have no note.
       return { one, sources: former.length > 0 ? former : sourcesIn(one.config.firewalldZone, one.spec.addresses) }
     })
     restoreSources(firewalld, sources, { ...options, isFiltering: this.#isFiltering })
@@ -207,10 +207,7 @@ export class Firewall implements Disposable {
     failures.throwIfAny()
   }
 
-  /**
-   * Returns the sources that `restore` may have added for attachments older than firewalld: there is no note about
-   * these.
-   */
+  /** Returns the sources that `restore` may have added for attachments older than firewalld, which have no note. */
   #sourcesAddedLater(
     deleted: readonly Element[],
     { backend, firewalldZone }: Pick<FirewallConfig, "backend" | "firewalldZone">,

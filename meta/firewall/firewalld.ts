@@ -14,7 +14,7 @@ type Connection = Pick<Bus, "hasOwner" | "call" | typeof Symbol.dispose>
 export class Firewalld implements Disposable {
   readonly #bus: Connection
 
-  /** For a bus on which firewalld is present. */
+  /** For a bus with firewalld on it. */
   constructor(bus: Connection) {
     this.#bus = bus
   }

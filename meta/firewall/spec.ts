@@ -16,7 +16,7 @@ export interface FirewallSpec {
   adminChain: string
 }
 
-/** With the firewalld zone of which the addresses become sources, if firewalld runs. */
+/** Includes the firewalld zone that gets the addresses as sources, if firewalld runs. */
 export interface ZonedSpec extends FirewallSpec {
   zone: string | undefined
 }

@@ -21,7 +21,7 @@ const path = {
 /** The keys of its configuration, without those that it passes on. */
 export const flannelFields = { subnetFile: path, dataDir: path } as const satisfies Fields
 
-/** The documentation of the keys, from which the table on the page, the schema and the manual page follow. */
+/** The documentation of the keys: the table on the page, the schema and the manual page are made from it. */
 export const flannelKeyDocs: readonly KeyDoc[] = [
   { paths: ["subnetFile"], default: "`/run/flannel/subnet.env`", meaning: "flanneld's file about the node" },
   {

@@ -68,7 +68,7 @@ function refuseRepetition(call: Call): void {
   refuseExistingInterface(inside, call)
 }
 
-/** A delegate that is not installed has created nothing; one whose directory cannot be read may have. */
+/** A delegate that is not installed has created nothing. A delegate in an unreadable directory may have. */
 function unlessNotFound(run: () => void): void {
   try {
     run()

@@ -69,7 +69,7 @@ export const portmapFields = {
   runtimeConfig: { kind: "object", fields: { portMappings: { kind: "list", of: mapping } } },
 } as const satisfies Fields
 
-/** The documentation of the keys, from which the table on the page, the schema and the manual page follow. */
+/** The documentation of the keys: the table on the page, the schema and the manual page are made from it. */
 export const portmapKeyDocs: readonly KeyDoc[] = [
   {
     keys: "`runtimeConfig.portMappings[]`",
@@ -103,7 +103,7 @@ export const portmapKeyDocs: readonly KeyDoc[] = [
 /** The configuration, checked. */
 export type PortmapConfig = ReturnType<typeof parsePortmapConfig>
 
-/** Reads the configuration. For DEL and GC what is wrong counts as absent. Throws code 7 that names the key. */
+/** Reads the configuration. For DEL and GC a malformed key counts as absent. Throws code 7 that names the key. */
 export function parsePortmapConfig(_network: NetworkConfig, { verb, raw }: ConfigCall) {
   const lenient = isCleanup(verb)
   const read = parseConfig(portmapFields, raw, lenient)
@@ -120,7 +120,7 @@ export function parsePortmapConfig(_network: NetworkConfig, { verb, raw }: Confi
     backend: askedBackend(read, lenient),
     snat: read.snat,
     masqAll: read.masqAll,
-    /** The bit by which the rules of iptables mark what is to be masqueraded. */
+    /** The bit with which the iptables rules mark packets to be masqueraded. */
     markMasqBit: read.markMasqBit ?? 13,
     /** The chain of iptables that marks instead. */
     externalSetMarkChain: read.externalSetMarkChain || undefined,

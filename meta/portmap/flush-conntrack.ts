@@ -13,9 +13,9 @@ import {
 } from "./mapping.ts"
 
 /**
- * Flushes the conntrack entries of UDP to the mapped ports that are from before the mappings, or of others: for as long
- * as packets come, the kernel would go on as with the first of them. Entries for other hosts' ports stay, and so do
- * those to addresses that are `ahead`: where ports lead for which the mappings stand by. Throws `NetlinkError`.
+ * Flushes stale UDP conntrack entries of the mapped ports: entries older than the mappings, or of others. While packets
+ * arrive, the kernel would treat them like the first one. Entries for ports of other hosts stay, and so do those to
+ * addresses that are `ahead`: the ports of waiting mappings still lead there. Throws `NetlinkError`.
  */
 export function flushOlderEntries(
   socket: NetlinkSocket,
@@ -77,7 +77,9 @@ function udpTo(mappings: readonly HostPort[]): { protocol: number; ports: readon
   return { protocol: protocolNumber.udp, ports: mappings.map(({ hostPort }) => hostPort) }
 }
 
-/** The mapping that takes what is sent to a port of an address: one for this address goes first. */
+/**
+ * Returns the mapping for packets to a port of an address. A mapping for this address precedes one for all addresses.
+ */
 function mappingFor(mappings: readonly Mapping[], ip: Uint8Array, port: number): Mapping | undefined {
   const ours = mappings.filter(({ hostPort }) => hostPort === port)
   return ours.find(({ hostIp }) => String(hostIp) === String(ip)) ?? ours.find(({ hostIp }) => hostIp === undefined)

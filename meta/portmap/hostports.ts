@@ -44,8 +44,8 @@ export function hasServiceAddresses(): boolean {
 }
 
 /**
- * Returns the backend for what a configuration asks for: iptables while kube-proxy works in mode ipvs, since a mapping
- * in nf_tables would take the traffic of services. Throws `CniError` where the configuration asks for nftables then.
+ * Returns the backend for a configuration: iptables while kube-proxy runs in mode ipvs, because a mapping in nf_tables
+ * would take the traffic of services. Throws `CniError` if the configuration requests nftables in that case.
  */
 export function chooseBackend(asked: Backend | undefined): Backend | undefined {
   if (asked === "iptables" || !hasServiceAddresses()) return asked
@@ -60,8 +60,7 @@ export function chooseBackend(asked: Backend | undefined): Backend | undefined {
 }
 
 /**
- * Returns what is to be mapped. `findLink` returns the interface that has to let 127.0.0.1 through to the container, if
- * there is one.
+ * Returns the mappings. `findLink` returns the interface that has to pass 127.0.0.1 to the container, if there is one.
  */
 export function portmapSpec(
   { owner, netns }: { owner: Owner; netns: string },
@@ -108,8 +107,8 @@ export class Hostports implements Disposable {
   }
 
   /**
-   * Maps the ports, and last switches `route_localnet` on, which opens what the rules guard. Returns the addresses of
-   * other attachments of the container that have some of these ports: for these ports the new mappings stand by. Throws
+   * Maps the ports, and then switches on `route_localnet`, which needs the guard of the rules. Returns the addresses of
+   * the container's other attachments that have some of these ports: the new mappings of these ports wait. Throws
    * `CniError`.
    */
   add(
@@ -138,7 +137,7 @@ export class Hostports implements Disposable {
   remove(owner: Owner, hints: HostportHints): void {
     const failures = new Failures()
     this.#rules.remove(owner, hints, failures)
-    // What was deleted was in the table, and with it the record of the setting.
+    // The deleted mappings were in the table, and so was the record of the setting.
     if (this.#all.deleted.length === 0) this.#restoreGuardOf(hints, failures)
     this.#finish(hints, failures)
     this.#filter?.socket.leave() // nothing is left to do here that the waiting could overlap with
@@ -205,7 +204,7 @@ export class Hostports implements Disposable {
 
   /**
    * Restores the guard of 127.0.0.0/8 for these interfaces, whose `route_localnet` is on. Returns whether it was
-   * missing; false also where the kernel has no nf_tables to guard it by.
+   * missing; false if the kernel has no nf_tables.
    */
   restoreGuard(open: readonly string[]): boolean {
     return this.#filter !== undefined && restoreGuard(this.#filter.socket, open)

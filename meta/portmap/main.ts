@@ -20,7 +20,7 @@ export { Hostports, type PortRule, portRulesIn }
 /** The rules that keep 127.0.0.0/8 closed where `route_localnet` is on. */
 export const localnetGuards = tableLayout(AF_INET).guards
 
-/** Maps ports of the host to ports of a container that an earlier plugin of the chain has made. */
+/** Maps ports of the host to ports of a container that an earlier plugin of the chain has connected. */
 export const portmap = defineRestorable<PortmapConfig>({
   name: "portmap",
   fields: portmapFields,
@@ -37,7 +37,7 @@ function addPortmap(call: Call, config: PortmapConfig): Answered {
   const result = requirePrevResult(call)
   const addresses = mappedAddresses(result, call.ifName, config.portMappings ?? [])
   const backend = addresses.length === 0 ? undefined : chooseBackend(config.backend)
-  // Where IPv4 is mapped in nf_tables the table comes with its guard.
+  // If IPv4 is mapped in nf_tables, the table includes its guard.
   if (backend === "iptables" || !hasIpv4(addresses)) tryGuardOpenLinks(call)
   if (addresses.length === 0) return call.answer(result)
   using hostports = Hostports.open()
@@ -72,7 +72,7 @@ function guardOpenLinks(call: Call): void {
   if (filter) restoreGuard(filter.socket, open)
 }
 
-/** The same for ADD, which goes on where that fails. */
+/** The same for ADD, which continues after a failure. */
 function tryGuardOpenLinks(call: Call): void {
   try {
     guardOpenLinks(call)

@@ -49,10 +49,10 @@ export interface DnatMapping extends HostPort {
   containerPort: number
 }
 
-/** An address of the container, and what is mapped to it. There is at most one for each family. */
+/** An address of the container, and its mappings. There is at most one for each family. */
 export interface MappedAddress {
   family: Family
-  /** With the length of its network's prefix. */
+  /** Includes the prefix length of its network. */
   address: Cidr
   /** At least one; no two for the same port. */
   mappings: readonly Mapping[]
@@ -70,9 +70,9 @@ export interface PortmapSpec {
   masqAll: boolean
   /** Additional conditions for packets, as parts of a rule of the backend's program. */
   conditions: Readonly<Record<Family, readonly string[]>>
-  /** For iptables: the bit of the packet's mark that asks for the masquerade. */
+  /** For iptables: the bit of the packet's mark that requests the masquerade. */
   markMasqBit: number
-  /** For iptables: an existing chain that sets such a mark; its owner then does the masquerade, too. */
+  /** For iptables: an existing chain that sets such a mark. Its owner then also masquerades. */
   externalSetMarkChain: string | undefined
   /**
    * The interface that needs `route_localnet` and outlives the container: the setting is not to outlive the mappings.
@@ -82,12 +82,12 @@ export interface PortmapSpec {
   openedLink: string | undefined
 }
 
-/** Values of the configuration by which DEL looks first. They may be missing or wrong. */
+/** Values of the configuration that tell DEL where to look first. They may be missing or wrong. */
 export interface HostportHints {
   readonly mappings: readonly Mapping[]
   /** Of the container. */
   readonly addresses: readonly Uint8Array[]
-  /** The interfaces of the host that lead to it. */
+  /** The host's interfaces towards the container. */
   readonly links?: readonly string[]
 }
 
@@ -137,15 +137,15 @@ export function isLoopback(ip: Uint8Array): boolean {
 }
 
 /**
- * Returns whether the container that holds a port is provably gone: nothing is left at the path of its namespace, and
- * no interface of the host has its name as alias, as those of our plugins have; one that has it may take two seconds to
- * go. The device of bandwidth does not count, since it stays until DEL or GC. In doubt it returns false.
+ * Returns whether the container that holds a port is provably gone: the path of its namespace is empty, and no
+ * interface of the host has its name as alias, as our plugins' interfaces do. The kernel may need two seconds to delete
+ * such an interface. The device of bandwidth does not count, since it stays until DEL or GC. Returns false in doubt.
  */
 export function isHolderGone(comment: string | undefined, netns: string | undefined): boolean {
   if (comment === undefined || netns === undefined || !isNothingAt(netns)) return false
   using host = RouteSocket.open()
-  // Of other kinds are the device of bandwidth, and hardware that a container has renamed before the kernel put it
-  // here.
+  // Links of other kinds are the device of bandwidth, and hardware that a container renamed before the kernel returned
+  // it.
   const isUnlinked = () =>
     !listLinks(host).some(({ kind, attributes }) => kind === "veth" && attributes.alias === comment)
   if (isUnlinked()) return true

@@ -17,10 +17,7 @@ import {
 
 type Ours = Restorable<PortmapConfig>
 
-/**
- * Restores published ports, the guard of `route_localnet`, and last the setting itself, which opens what the guard
- * closes.
- */
+/** Restores published ports, the guard of `route_localnet`, and last the setting itself, which needs the guard. */
 export function restorePortmap({ attachments, isDry, flows, toIptables, tell, log }: Restoring<PortmapConfig>): void {
   using hostports = Hostports.open()
   using host = RouteSocket.open()
@@ -64,8 +61,8 @@ export function restorePortmap({ attachments, isDry, flows, toIptables, tell, lo
 }
 
 /**
- * Chooses the backend of each, and which of them are to move: what was mapped in nf_tables before kube-proxy began to
- * work in mode ipvs. Refuses those that ask for nftables then.
+ * Chooses the backend of each attachment, and the attachments that have to move: those mapped in nf_tables before
+ * kube-proxy began to run in mode ipvs. Refuses attachments that request nftables in that case.
  */
 function besideServices<Wanted extends RestorableRules<PortmapSpec>>(hostports: Hostports, wanted: readonly Wanted[]) {
   if (!hasServiceAddresses()) return { moving: [], staying: wanted }
@@ -96,15 +93,15 @@ function restoreGuard(
   for (const link of open) tell(networks.get(link) ?? "", `guard of route_localnet of "${link}"`)
 }
 
-/** A bridge or another link, and the network that it leads to. */
+/** A bridge or another link, and its network. */
 interface Reached {
   readonly network: Cidr
   readonly link: HostLink
 }
 
 /**
- * Returns the interface through which ADD reached the container; undefined if it is gone, since the host may then have
- * another route. Containers that share a bridge and a network share the route, which is asked for once.
+ * Returns the interface through which ADD reached the container; undefined if it no longer exists, since the host may
+ * then have another route. Containers that share a bridge and a network share one request for the route.
  */
 function findOwnLink(
   host: RouteSocket,

@@ -95,8 +95,8 @@ export function localnetStays(links: readonly string[]): CniError {
 }
 
 /**
- * Returns those of `links` that have the setting on. Where one of them is gone or renamed, or none is given: those of
- * the interfaces towards `addresses`, and without these of all interfaces. Throws `NetlinkError`.
+ * Returns those of `links` that have the setting on. If one of them was deleted or renamed, or none is given, searches
+ * the interfaces towards `addresses`; without these, all interfaces. Throws `NetlinkError`.
  */
 export function findOpenLinks({ links = [], addresses }: Omit<HostportHints, "mappings">): string[] {
   if (links.length > 0 && links.every(hasLocalnetSetting)) return links.filter(isLocalnetOnLink)

@@ -34,7 +34,7 @@ export const tuningFields = {
   runtimeConfig: { kind: "object", fields: { mac: macAddressOrNone } },
 } as const satisfies Fields
 
-/** The documentation of the keys, from which the table on the page, the schema and the manual page follow. */
+/** The documentation of the keys: the table on the page, the schema and the manual page are made from it. */
 export const tuningKeyDocs: readonly KeyDoc[] = [
   {
     paths: ["sysctl"],

@@ -53,7 +53,7 @@ export function findVrfOf(inside: NetlinkSocket, owner: Owner): Vrf | undefined 
   return link && { link, table: linkData(link, "vrf")?.table ?? 0 }
 }
 
-/** The VRF that is asked for: the one that is there, or a new one, up, of the owner's name. Throws `CniError`. */
+/** Returns the requested VRF: the existing one, or a new one, up, with the owner's name. Throws `CniError`. */
 export function requireVrf(inside: NetlinkSocket, spec: VrfSpec, undo: Undo): Vrf {
   const vrf = findVrf(inside, spec.name) ?? createVrf(inside, spec, undo)
   if (spec.table !== undefined && spec.table !== vrf.table) {
@@ -106,16 +106,16 @@ function isTakenBefore(inside: NetlinkSocket, { index }: Link, table: number): b
   return others.length > 0
 }
 
-/** Deletes a VRF that no interface is in any more, like `ip link delete NAME`. Throws `NetlinkError`. */
+/** Deletes a VRF without interfaces, like `ip link delete NAME`. Throws `NetlinkError`. */
 export function deleteVrfIfEmpty(inside: NetlinkSocket, { link }: Vrf): void {
   if (listLinks(inside, undefined, { master: link.index }).length > 0) return
   unlessErrno(() => deleteLink(inside, link), "ENODEV")
 }
 
 /**
- * Deletes the VRFs without an interface that this network's ADD made for an attachment that is not among the valid
- * ones, in the namespaces of containers that live: the host has an nsid for each, see `assignNsid`. What a container
- * has too many of stays, and is logged. Throws `CniError`, and `NetlinkError`.
+ * Deletes the empty VRFs that this network's ADD created for stale attachments, in the namespaces of running
+ * containers: the host has an nsid for each, see `assignNsid`. Logs VRFs that stay because a container has too many
+ * links. Throws `CniError`, and `NetlinkError`.
  */
 export function deleteEmptyOrphans(stale: {
   network: string

@@ -61,7 +61,7 @@ function addToVrf(call: InsideCall, { vrfname = "", table }: VrfConfig): Answere
   const link = requireLink(inside, call, vrfname)
   refuseOtherMaster(inside, link, vrfname)
   refuseSourceRouting(inside, link, vrfname)
-  assignNsid(host, sandbox.fd) // for GC; it goes with the namespace
+  assignNsid(host, sandbox.fd) // for GC; it is deleted with the namespace
   using undo = new Undo(call.log)
   const found = requireVrf(inside, { name: vrfname, table, owner: ownerOf(call) }, undo)
   if (link.attributes.master !== found.link.index) enter({ sandbox, inside, link }, found, prevResult, undo)
@@ -73,7 +73,7 @@ function enter(target: Inside, { link: { index, name }, table }: Vrf, result: Re
   const needed = addressesOf(result).map(({ ip }) => ip)
   const losable = noteLosable(target.inside, target.link, { table: RT_TABLE_MAIN, needed })
   undo.defer(`put "${target.link.name}" into VRF "${name}"`, () => {
-    using inside = target.sandbox.run(() => RouteSocket.open()) // what ADD has come to, it takes back
+    using inside = target.sandbox.run(() => RouteSocket.open()) // undone if ADD fails
     moveLink({ ...target, inside }, { master: 0, fromTable: table, toTable: RT_TABLE_MAIN }, losable)
   })
   moveLink(target, { master: index, fromTable: RT_TABLE_MAIN, toTable: table }, losable)
@@ -144,16 +144,14 @@ function checkVrf(call: InsideCall, { vrfname = "", table }: VrfConfig): void {
   )
 }
 
-/**
- * Throws `CniError`. The interface's plugin has made its routes again before, in the table of the VRF that it is in.
- */
+/** Throws `CniError`. The interface's plugin has already restored its routes, in the table of its VRF. */
 function restoreVrf(call: InsideCall, config: VrfConfig, isDry: boolean): string | undefined {
   if (isWhole(() => checkVrf(call, config))) return undefined
   if (!isDry) addToVrf(call, config)
   return `VRF "${config.vrfname}" of "${call.ifName}" in the container`
 }
 
-/** The routes go back to table main, since the interface may live on. The VRF goes with its last interface. */
+/** Moves the routes back to table main, since the interface may stay. Deletes the VRF with its last interface. */
 function removeFromVrf(call: Call, { vrfname }: VrfConfig): void {
   using sandbox = findSandbox(call)
   if (!sandbox) return
@@ -163,7 +161,7 @@ function removeFromVrf(call: Call, { vrfname }: VrfConfig): void {
   const master = link && masterOf(inside, link)
   const chosen = vrfname ?? (master?.kind === "vrf" ? master.name : undefined)
   const named = chosen === undefined ? undefined : tryFindVrf(inside, chosen)
-  // What a killed GC of the interface's plugin and of this one has left.
+  // Removes the remains of a killed GC of the interface's plugin and of this one.
   const found = named ?? failures.attempt("find the VRF", () => findVrfOf(inside, ownerOf(call)))
   if (link && found && master?.index === found.link.index) {
     const what = `take "${link.name}" out of VRF "${found.link.name}"`
@@ -173,7 +171,7 @@ function removeFromVrf(call: Call, { vrfname }: VrfConfig): void {
   failures.throwIfAny()
 }
 
-/** What cannot be put back does not fail the call: most interfaces are deleted next. */
+/** A failed restoration does not fail the call: most interfaces are deleted next. */
 function leave(target: Inside, { table }: Vrf, call: Call): void {
   const losable = noteLosable(target.inside, target.link, { table, needed: [] })
   try {
@@ -188,7 +186,7 @@ function logLoss(call: Call, error: unknown): void {
   call.log(`"${call.ifName}" has lost routes: ${messageOf(error)}`)
 }
 
-/** A link of another kind that has the name is not ours to take back. */
+/** A link of another kind with this name is not ours. */
 function tryFindVrf(inside: NetlinkSocket, name: string): Vrf | undefined {
   try {
     return findVrf(inside, name)
@@ -203,7 +201,7 @@ function requireVrfs(): void {
   requireForAdd(() => requireKind(host, "vrf"))
 }
 
-/** With its namespace all goes; in containers that live, the VRFs that GC of interfaces has emptied. */
+/** Everything is deleted with its namespace. In running containers, GC deletes the VRFs that became empty. */
 function collectGarbage(
   { network: { name }, log }: Call,
   _config: VrfConfig,

@@ -59,8 +59,8 @@ interface Losable {
 }
 
 /**
- * Notes what `moveLink` has to keep; `table` is the one that the link leaves, and `needed` are the addresses that have
- * to be ready when it has moved. Throws `NetlinkError`.
+ * Records the state that `moveLink` has to keep. `table` is the link's present table, and `needed` are the addresses
+ * that have to be usable after the move. Throws `NetlinkError`.
  */
 export function noteLosable(
   inside: NetlinkSocket,
@@ -84,7 +84,7 @@ function destinationOf({ dst, prefix }: RouteSpec): string {
   return `${keyOf(dst)}/${prefix}`
 }
 
-/** The kernel makes temporary addresses (RFC 8981) by itself. */
+/** The kernel creates temporary addresses (RFC 8981) itself. */
 function isLost({ flags }: Address): boolean {
   return (flags & IFA_F_TEMPORARY) === 0
 }
@@ -102,7 +102,7 @@ export function keysOf(ips: readonly Uint8Array[]): Set<string> {
   return new Set(ips.map(keyOf))
 }
 
-/** As the scaffold of interface plugins waits for duplicate address detection. */
+/** Waits for duplicate address detection, as the scaffold of interface plugins does. */
 const ADDRESSES_DEADLINE_MS = 5000
 
 /** A container's interface, seen from inside its namespace. */
@@ -120,9 +120,9 @@ export interface Move {
 }
 
 /**
- * Puts a link into a VRF or out of it, like `ip link set NAME master VRF`, and gives it back what it loses by that.
- * Returns when the addresses that are awaited can be used. When it throws, its reverse takes back what was done. Throws
- * `CniError`, with code 11 when the addresses are not ready in time, and `NetlinkError`.
+ * Moves a link into a VRF or out of it, like `ip link set NAME master VRF`, and restores its lost addresses and routes.
+ * Returns when the awaited addresses can be used. Undoes the move before it throws. Throws `CniError`, with code 11 if
+ * the addresses are not usable in time, and `NetlinkError`.
  */
 export function moveLink(
   { sandbox, inside, link }: Inside,
@@ -134,8 +134,8 @@ export function moveLink(
   const setMaster = () => orCannot(`Cannot change the VRF of "${link.name}"`, () => setLink(inside, link, { master }))
   if (addresses.length > 0) keepingAddresses(sandbox, link, setMaster)
   else setMaster()
-  // Where the kernel has put a route of IPv6 together with those of other links, it keeps this link's part, which would
-  // come back to life in a table that is no longer the link's.
+  // If the kernel has merged an IPv6 route with those of other links, it keeps this link's part, which would become
+  // active again in a table that no longer belongs to the link.
   const leftovers = fromTable === toTable ? [] : listRoutesOf(inside, link, { table: fromTable })
   throwFirst(executeAll(inside, leftovers.map(toDeleteRoute)), "ESRCH")
   if (addresses.length > 0) restoreAddresses(inside, link, addresses)
@@ -154,10 +154,7 @@ export function moveLink(
   throw new CniError(Code.Internal, `Cannot add a route of "${link.name}" to table ${table}`, { cause: first.error })
 }
 
-/**
- * Has the kernel keep the link's permanent IPv6 addresses with all that belongs to them, where /proc/sys can be
- * written.
- */
+/** Makes the kernel keep the link's permanent IPv6 addresses and their routes, if /proc/sys is writable. */
 function keepingAddresses(sandbox: Netns, { name }: Link, change: () => void): void {
   const sysctl = `net/ipv6/conf/${name}/keep_addr_on_down`
   const before = sandbox.run(() => {
@@ -177,7 +174,7 @@ function restoreAddresses(inside: NetlinkSocket, link: Link, addresses: readonly
   const present = keysOf(listAddresses(inside, link, AF_INET6).map(({ ip }) => ip))
   const lost = addresses.filter(({ ip }) => !present.has(keyOf(ip)))
   for (const { request, error } of executeAll(inside, lost.map(toRestoreAddress))) {
-    if (isErrno(error, "EEXIST")) continue // the kernel makes a link-local one by itself
+    if (isErrno(error, "EEXIST")) continue // the kernel creates a link-local one itself
     throw new CniError(Code.Internal, `Cannot give "${link.name}" its addresses back: ${request.what}`, {
       cause: error,
     })

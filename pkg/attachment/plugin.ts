@@ -116,7 +116,7 @@ export interface InterfacePlugin<C extends AttachmentConfig, Prepared = void> {
    * the addresses are leased, except those of DHCP. Throws `CniError`.
    */
   attach(attaching: Attaching, lease: Lease, config: C, prepared: Prepared): Interface[]
-  /** Compares what the scaffold does not compare. Throws `CniError` with the first difference. */
+  /** Compares the parts that the scaffold does not compare. Throws `CniError` with the first difference. */
   check?(checking: Checking, config: C): void
   /** Compares the routes, if they are not exactly those of the result. Throws `CniError`. */
   checkRoutes?(checking: Checking): void
@@ -130,7 +130,7 @@ export interface InterfacePlugin<C extends AttachmentConfig, Prepared = void> {
   rules?(filter: PacketFilter | undefined): readonly Pick<OwnedRules<never, NamespaceFile>, "remove" | "gc">[]
   /** Restores lost objects of the host except the masquerade, which the scaffold restores. */
   restore?(restoring: RestoringInterfaces<C>): void
-  /** For DEL: removes what is neither deleted with the interface nor one of the `rules`. Throws `CniError`. */
+  /** For DEL: removes objects that are neither deleted with the interface nor one of the `rules`. Throws `CniError`. */
   detach?(call: Call, config: C, owner: Owner): void
   /**
    * For GC: does the work of `detach` for all objects of the network except those of these owners. Throws `CniError`.

@@ -35,7 +35,7 @@ export class Stat {
     return this.#word(7) & 0xffff
   }
 
-  /** How many names it has. */
+  /** The number of its names. */
   get links(): number {
     return this.#word(4)
   }
@@ -109,7 +109,7 @@ export function statOpen(fd: Fd): Stat {
   return new Stat(words)
 }
 
-/** Like `stat`, and undefined when there is nothing of this name. Throws `SyscallError`. */
+/** Like `stat`, but returns undefined if the path does not exist. Throws `SyscallError`. */
 export function findStat(path: string, noFollow = false): Stat | undefined {
   return look(path, noFollow, find)
 }

@@ -19,8 +19,8 @@ export function listenAt(path: string, backlog = 1024): FileDescriptor {
 }
 
 /**
- * Connects to the stream socket at a path, like `socat - UNIX-CONNECT:PATH`. Throws `ENOENT` when there is none,
- * `ECONNREFUSED` when nothing listens on it, `EAGAIN` when its queue is full.
+ * Connects to the stream socket at a path, like `socat - UNIX-CONNECT:PATH`. Throws `ENOENT` if there is none,
+ * `ECONNREFUSED` if no process listens on it, `EAGAIN` if its queue is full.
  */
 export function connectTo(path: string): FileDescriptor {
   const address = addressOf(path)
@@ -29,7 +29,10 @@ export function connectTo(path: string): FileDescriptor {
   })
 }
 
-/** The next connection of a listening socket, whose reads and writes never wait. Throws `EAGAIN` when there is none. */
+/**
+ * Returns the next connection of a listening socket, whose reads and writes never wait. Throws `EAGAIN` if there is
+ * none.
+ */
 export function acceptConnection(server: Fd): FileDescriptor {
   const flags = SOCK_NONBLOCK | SOCK_CLOEXEC
   return new FileDescriptor(check("accept4", { fd: server }, () => engine.accept4(server, flags)) as Fd)

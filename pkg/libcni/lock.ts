@@ -16,7 +16,7 @@ const everything = ".gc"
 
 /**
  * One operation. Its runtime is the caller's, with a signal that also aborts when the lock is `lost`: another process
- * then works on the container, and nothing may be touched any more.
+ * then works on the container, and the operation must stop.
  */
 type Operation<T> = (runtime: Runtime, lost: AbortSignal) => Promise<T>
 

@@ -21,7 +21,7 @@ export interface Network {
 export interface NetworkPlugin {
   readonly type: string
   readonly raw: JsonObject
-  /** Its configuration is not in the network's file but in a file of its own beside it. */
+  /** Its configuration is in its own file beside the network's file. */
   readonly fromDirectory?: true
 }
 
@@ -40,7 +40,7 @@ export interface Attachment {
 /** Identifies an attachment within its network. */
 export type AttachmentId = Pick<Attachment, "containerId" | "ifName">
 
-/** Where plugins and results are, and how plugins run. */
+/** The directories of plugins and results, and the way to run plugins. */
 export interface Runtime {
   /** The directories of plugins: `CNI_PATH`, split. */
   readonly path: readonly string[]

@@ -19,7 +19,7 @@ export async function statusNetwork(runtime: Runtime, network: Network): Promise
 }
 
 /**
- * Asks a plugin for its versions of the protocol. A plugin that does not know VERSION speaks 0.1.0. Throws code 6 for a
+ * Asks a plugin for its versions of the protocol. A plugin without VERSION supports 0.1.0. Throws code 6 for a
  * malformed answer.
  */
 export async function pluginVersions(runtime: Runtime, type: string): Promise<string[]> {

@@ -10,7 +10,7 @@ import { loop } from "./loop.ts"
  */
 export function drive(program: () => Promise<number>): void {
   void program().then(leave)
-  if (!engine.runJobs) return // the engine's own loop goes on and reports uncaught errors
+  if (!engine.runJobs) return // the engine's own loop continues and reports uncaught errors
   try {
     for (;;) {
       engine.runJobs()

@@ -1,7 +1,7 @@
 import { engine, monotonicMs } from "../engine/mod.ts"
 import { type Fd, Poll, type PollRequest, pollAll, read, unwatchSignals, watchSignals } from "../libc/mod.ts"
 
-/** How long to wait at most, and the signal that ends the wait; without them, for ever. */
+/** The maximum wait, and the signal that ends it. Without them it waits for ever. */
 export interface Until {
   readonly timeoutMs?: number | undefined
   readonly signal?: AbortSignal | undefined
@@ -55,7 +55,7 @@ class Loop {
     const requests = watches.flatMap((watch) => watch.requests)
     const leftMs = Math.min(mostMs, this.#nextTime() - monotonicMs())
     const timeoutMs = leftMs === Number.POSITIVE_INFINITY ? undefined : leftMs
-    // An engine whose loop others drive may lack poll(2), and needs none without descriptors.
+    // An engine with an external loop may lack poll(2), and needs none without descriptors.
     const ready = requests.length > 0 || mostMs > 0 ? pollAll(requests, timeoutMs) : new Uint16Array()
     let from = 0
     for (const watch of watches) {
@@ -63,7 +63,7 @@ class Loop {
       from += watch.requests.length
       if (own.some((events) => events !== 0) && this.#watches.has(watch)) watch.act(own)
     }
-    this.#runTimers() // after a last look at what is ready
+    this.#runTimers() // after a last check for ready descriptors
   }
 
   #runTimers(): void {

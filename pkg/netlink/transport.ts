@@ -36,25 +36,25 @@ export interface Transport extends Disposable {
   /** Whether an entry of a list may be longer than a page. Without `isWide`, one that is the first ends the list. */
   readonly isWide: boolean
   /**
-   * The next datagram, whole; with `widen` it and all later ones may be long. Throws `SyscallError`, `EAGAIN` when none
-   * is there, and `DecodeError` for a part of one.
+   * Returns the next datagram, whole. With `widen` this and all later ones may be long. Throws `SyscallError`, `EAGAIN`
+   * if none is waiting, and `DecodeError` for an incomplete one.
    */
   receive(widen?: boolean): Uint8Array
-  /** Likewise, but waits for it so long, more than 0. */
+  /** Like `receive`, but waits for up to this time, which must be more than 0. */
   waitForNext(timeoutMs: number): Uint8Array
   /**
    * Opens another socket for the same protocol in the same namespace, and leaves the one before, with all that it still
    * has to receive. False, and nothing has changed, where that cannot be done.
    */
   renew(): boolean
-  /** Closes it without waiting for what the closing waits for. */
+  /** Closes it without waiting for the kernel's cleanup. */
   leave(): void
 }
 
 /**
- * The buffer for every datagram of the process, before its bytes are copied. It lies in the heap image, of which only
- * written pages take memory of the process. It has the size of the datagrams of a list; only a single large entry makes
- * the kernel send a larger one.
+ * The buffer of every datagram of the process, before its bytes are copied. It is part of the heap image, of which only
+ * written pages use memory. It has the size of a list's datagrams; only a single large entry makes the kernel send a
+ * larger one.
  */
 const arrivals = new Uint8Array(32_768)
 /** A page of it, which the kernel fills much faster where a list is not wanted to its end. */
@@ -186,6 +186,6 @@ function leave(fd: Fd): void {
   try {
     leaveToKernel(fd)
   } catch {
-    close(fd) // then closing takes its time
+    close(fd) // then closing takes time
   }
 }

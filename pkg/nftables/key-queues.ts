@@ -163,10 +163,7 @@ export function findQueues(
   return { found, others }
 }
 
-/**
- * Removes the sets that have become empty. `isAll` tells whether a set has exactly this many elements. Throws
- * `NetlinkError`.
- */
+/** Removes the empty sets. `isAll` returns whether a set has exactly this many elements. Throws `NetlinkError`. */
 export function removeEmptied(
   socket: Pick<Netfilter, "dump">,
   { removed, created }: QueueChanges,

@@ -234,7 +234,7 @@ export function onFlows(filter: Pick<Filter, "socket"> | undefined, act: (socket
   unlessErrno(actOnce, "EINVAL", "EOPNOTSUPP", "EPROTONOSUPPORT", "EAFNOSUPPORT")
 }
 
-/** Whether a backend has what it needs. True if the test itself fails: the error of `add` then counts. */
+/** Whether a backend is usable. True if the test itself fails: the error of `add` then counts. */
 function canUse<Spec>(backend: Pick<RuleBackend<Spec>, "isUsable">, spec: Spec): boolean {
   try {
     return backend.isUsable(spec)

@@ -4,37 +4,36 @@ import type { Call, Plugin } from "./plugin.ts"
 /** A plugin that keeps something on the host that other programs may remove while its containers live. */
 export interface RestorablePlugin<C> extends Plugin<C> {
   /**
-   * Makes again what the host has lost of what ADD made for these attachments, such as rules that another program has
-   * flushed. All of one mechanism are made in one transaction. What is there stays as it is, and what another owner has
-   * by now stays that one's.
+   * Restores the lost host objects of these attachments, such as flushed rules. All objects of one mechanism are
+   * restored in one transaction. Existing objects stay, and so do objects that belong to another owner now.
    */
   restore?(restoring: Restoring<C>): void
   /**
-   * Makes again what is missing of what ADD made in one container, and returns in words what that was; undefined where
-   * nothing is missing. In a dry run it only looks. Throws `CniError`.
+   * Restores the missing parts in one container, and returns their description; undefined if nothing is missing. A dry
+   * run changes nothing. Throws `CniError`.
    */
   restoreInside?(call: InsideCall, config: C, isDry: boolean): string | undefined
 }
 
-/** A call of `restoreInside`: as CHECK has it; what `answer` is given is not written. */
+/** A call of `restoreInside`: the same as CHECK's. The value given to `answer` is not written. */
 export type InsideCall = Omit<Call, "delegate">
 
-/** The attachments for which something may be made again. */
+/** The attachments whose objects may be restored. */
 export interface Restoring<C> {
   /** In the order of their ADDs. */
   readonly attachments: readonly Restorable<C>[]
-  /** Only tell what would be made. */
+  /** Only report what is missing. */
   readonly isDry: boolean
   /** Flush the tracked flows that began without rules also where all rules are there by now. */
   readonly flows: boolean
-  /** Only move rules from nf_tables to iptables: what is missing stays as it is. */
+  /** Only move rules from nf_tables to iptables: missing objects are not restored. */
   readonly toIptables: boolean
-  /** Tells of something that containers share: 'bridge "cni0"'. */
+  /** Reports an object that containers share: 'bridge "cni0"'. */
   tell(network: string, what: string): void
   log(line: string): void
 }
 
-/** An attachment whose container lives, as its runtime's cache has it. */
+/** An attachment of a running container, from the runtime's cache. */
 export interface Restorable<C> {
   readonly owner: Owner
   /** Path of the container's namespace. */
@@ -42,9 +41,9 @@ export interface Restorable<C> {
   /** The chain's answer to ADD. */
   readonly result: Result
   readonly config: C
-  /** Tells what was made again, or would be: "masquerade". */
+  /** Reports a restored or missing part: "masquerade". */
   tell(what: string): void
-  /** Tells what cannot be made again. The others go on. */
+  /** Reports a part that cannot be restored. The others are still restored. */
   refuse(error: unknown): void
 }
 

@@ -24,9 +24,8 @@ import type { Answered } from "./plugin.ts"
 import type { InsideCall, Restorable, RestorablePlugin } from "./restorable.ts"
 
 /**
- * The argument by which `cni reconcile` asks a plugin of this suite to restore what the host has lost, without
- * `CNI_COMMAND`. It is not a part of the specification: a plugin of another suite does what it does for a person who
- * runs it.
+ * The argument with which `cni reconcile` calls a plugin of this suite, without `CNI_COMMAND`, to restore lost host
+ * objects. It is not part of the specification: a plugin of another suite does what it does when run by hand.
  */
 export const RESTORE_ARGUMENT = "restore"
 
@@ -35,11 +34,11 @@ export interface RestoreRequest {
   readonly dryRun: boolean
   /** Flush the flows that began without rules also where all rules are there by now. */
   readonly flows?: boolean
-  /** Make again also what is in the containers. */
+  /** Also restore objects inside containers. */
   readonly containers?: boolean
   /**
-   * Move the rules of these attachments from nf_tables to iptables instead: the Go suite's plugins come back, and find
-   * only these.
+   * Move the rules of these attachments from nf_tables to iptables instead. The Go suite's plugins come back, and find
+   * only rules of iptables.
    */
   readonly toIptables?: boolean
   /**
@@ -63,7 +62,7 @@ export interface RestoreAttachment {
   readonly result: Result
 }
 
-/** One thing that was made again, or would be. Without an attachment it is something that containers share. */
+/** A restored or missing part. A part without an attachment is shared by containers. */
 export interface RestoredItem {
   readonly network: string
   readonly containerId?: string
@@ -78,7 +77,7 @@ export interface RestoreAnswer {
 }
 
 /**
- * Serves a call with `RESTORE_ARGUMENT`. What is wrong with one attachment is in the answer, and the others go on.
+ * Serves a call with `RESTORE_ARGUMENT`. The answer contains the errors of single attachments; the others are restored.
  * Throws code 5 and 6.
  */
 export function restoreReply<C>(
@@ -109,7 +108,7 @@ export function restoreReply<C>(
   return { stdout: printJson({ restored, failed } satisfies RestoreAnswer), exitCode: 0 }
 }
 
-/** An attachment, with what the call of CHECK has. */
+/** An attachment, with the inputs of CHECK. */
 interface Item<C> extends Restorable<C> {
   readonly args: string
   /** Without `prevResult`. */
@@ -158,7 +157,7 @@ function readRequest(stdin: Uint8Array) {
   }
 }
 
-/** Reads what cni has written: parts that it has checked, so that a look into each value is not needed. */
+/** Reads the input of cni, which has checked it, so single values are not checked again. */
 function parseRequest(text: string): JsonObject {
   try {
     const request: unknown = JSON.parse(text)

@@ -31,7 +31,7 @@ export interface CallIo {
 export function serve<C>(plugin: Plugin<C>, io: CallIo): Reply {
   const { env, log, write } = io
   const logAsPlugin = (line: string) => log(`${plugin.name}: ${line}`)
-  let cniVersion: string = newestVersion // of error objects, until the configuration says another
+  let cniVersion: string = newestVersion // of error objects, unless the configuration has another
   let opened: NamespaceFile | undefined
   try {
     const command = env.CNI_COMMAND ?? ""

@@ -118,8 +118,8 @@ export function tryOverwriteSysctl(name: string, value: string): boolean {
 }
 
 /**
- * Like `tryWriteSysctl`, and returns what the value was before; undefined where nothing was changed: it was that
- * already, or the kernel does not have it, or it may not be written.
+ * Like `tryWriteSysctl`, and returns the former value. Returns undefined if nothing changed: the value was already set,
+ * the kernel does not have the setting, or it may not be written.
  */
 export function tryReplaceSysctl(name: string, value: string): string | undefined {
   const path = sysctlPath(name)

@@ -42,7 +42,7 @@ export class Undo implements Disposable {
     return this.#steps.map(({ what }) => what)
   }
 
-  /** Success: nothing is taken back any more. */
+  /** Success: nothing is undone any more. */
   keep(): void {
     this.#steps.length = 0
   }
@@ -77,8 +77,7 @@ function isLost(error: unknown): boolean {
 }
 
 /**
- * The errors of an operation that goes through all its steps even when one fails, as DEL and GC do, and reports once,
- * at the end.
+ * Collects the errors of an operation that continues after failures, such as DEL and GC, and throws them at the end.
  */
 export class Failures {
   readonly #errors: CniError[] = []
@@ -86,8 +85,8 @@ export class Failures {
   readonly #givenUp: readonly ErrnoName[]
 
   /**
-   * With `log`, work that was given up for lack of time (`ETIME`), or because an entry is too long for the kernel to
-   * list (`EMSGSIZE`), is logged and does not count as a failure: it concerns objects in a container, which are deleted
+   * With `log`, logs work that was given up for lack of time (`ETIME`), or because an entry is too long for the kernel
+   * to list (`EMSGSIZE`), and does not count it as a failure: it concerns objects in a container, which are deleted
    * with the namespace. Without `log` it counts as a failure. `others` are further errors of this kind.
    */
   constructor(log?: (line: string) => void, others: readonly ErrnoName[] = []) {
@@ -114,10 +113,7 @@ export class Failures {
     return this.#errors.length > 0
   }
 
-  /**
-   * Whether the reason of one of them may pass: something was short, or busy. The next call may do what this one could
-   * not.
-   */
+  /** Whether one of the errors is temporary, such as a lack of memory or a busy resource: the next call may succeed. */
   get mayPass(): boolean {
     return this.#errors.some((error) => hasCause(error, isShortage))
   }

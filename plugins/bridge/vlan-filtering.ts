@@ -22,8 +22,8 @@ export function requireVlanFiltering(bridge: Link): void {
 }
 
 /**
- * Puts a new port into its VLANs, all in one request, and takes it out of the one that the bridge puts every new port
- * into. To be called before the port is up. Throws `CniError`.
+ * Adds a new port to its VLANs in one request, and removes it from the bridge's default VLAN. Call it before the port
+ * is up. Throws `CniError`.
  */
 export function setPortVlans(host: NetlinkSocket, bridge: Link, port: Link, vlans: VlanConfig): void {
   const plan = planPort(vlans)

@@ -20,7 +20,7 @@ import { randomMac } from "./bridge-link.ts"
 import { defaultVlanOf, setPortVlans } from "./vlan-filtering.ts"
 import type { VlanConfig } from "./vlans.ts"
 
-/** The interface by which the host is in a VLAN of a bridge. */
+/** The host's interface in a VLAN of a bridge. */
 export interface VlanGateway {
   /** "BRIDGE.VLAN" */
   name: string
@@ -29,9 +29,9 @@ export interface VlanGateway {
 }
 
 /**
- * Returns the host's interface in a VLAN of the bridge, up: a veth pair whose one end has the gateway addresses and
- * whose other end is a port in that VLAN. The pair is created if it does not exist, and an ADD that fails leaves it
- * with the bridge. Throws `CniError` when the name belongs to something else.
+ * Returns the host's interface in a VLAN of the bridge, up: a veth pair. One end has the gateway addresses, the other
+ * end is a port in that VLAN. Creates the pair if it does not exist; a failed ADD leaves it with the bridge. Throws
+ * `CniError` if the name belongs to something else.
  */
 export function ensureVlanGateway(host: NetlinkSocket, gateway: VlanGateway): Link {
   const { name } = gateway
@@ -78,9 +78,8 @@ function createPair(host: NetlinkSocket, { name, bridge }: VlanGateway): void {
 }
 
 /**
- * Puts the pair's port into the VLAN when it is where the bridge has put it: what was just made, here or by another
- * container's ADD at this moment, or was left so by one that was killed. A port without a bridge was left by a bridge
- * that was deleted, and joins the new one first. Leaves any other alone.
+ * Moves the pair's port into the VLAN if it is still in the bridge's default VLAN: it is new, or a killed ADD left it
+ * so. A port without a bridge, whose bridge was deleted, first joins the new one. Any other port is unchanged.
  */
 function joinVlan(host: NetlinkSocket, gateway: VlanGateway, link: Link): void {
   const port = portToJoin(host, gateway, link)
@@ -93,7 +92,7 @@ function joinVlan(host: NetlinkSocket, gateway: VlanGateway, link: Link): void {
 /** A name of `randomVethName`: a pair with another name is not ours. */
 const ownName = /^veth[0-9a-f]{8}$/
 
-/** The pair's port, when it is where the bridge has put it, or is ours and has no bridge. */
+/** Returns the pair's port if it is in the bridge's default VLAN, or is ours and has no bridge. */
 function portToJoin(host: NetlinkSocket, { bridge }: VlanGateway, link: Link): Link | undefined {
   const port = peerOnHost(host, link)
   if (port !== undefined && port.attributes.master === undefined) return ownName.test(port.name) ? port : undefined
@@ -101,7 +100,7 @@ function portToJoin(host: NetlinkSocket, { bridge }: VlanGateway, link: Link): L
   return isNew(bridge, listPortVlans(host, port).get(port.index) ?? []) ? port : undefined
 }
 
-/** Whether a port is in the VLAN that the bridge puts every new port into, and in no other. */
+/** Whether a port is only in the bridge's default VLAN. */
 function isNew(bridge: Link, vlans: readonly VlanRange[]): boolean {
   const [only, ...others] = vlans
   return others.length === 0 && (!only || (only.first === only.last && only.first === defaultVlanOf(bridge)))

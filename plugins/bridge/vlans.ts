@@ -21,7 +21,7 @@ export interface VlanConfig {
    * as an empty one.
    */
   trunk: readonly VlanRange[] | undefined
-  /** Whether the port stays in the VLAN that the bridge puts every new port into. */
+  /** Whether the port stays in the bridge's default VLAN. */
   preserveDefault: boolean
 }
 
@@ -35,14 +35,14 @@ export function parseVlans(
   return { native: vlan, trunk: trunk && joinRanges(trunk.flatMap(readEntry)), preserveDefault }
 }
 
-/** Whether the bridge has to tell VLANs apart: an empty trunk asks for that, too. */
+/** Whether the bridge has to filter VLANs: an empty trunk needs that, too. */
 export function needsFiltering({ native, trunk }: VlanConfig): boolean {
   return native !== 0 || trunk !== undefined
 }
 
 /**
- * The VLANs of a port, the native one first. The native VLAN is `vlan`, or 1 for a trunk without; the trunk does not
- * take its flags away when it contains it. None at all when the port is to stay as the bridge makes it.
+ * Returns the VLANs of a port, the native one first. The native VLAN is `vlan`, or 1 for a trunk without it; it keeps
+ * its flags if the trunk contains it. Empty if the port keeps the bridge's defaults.
  */
 export function planPort({ native, trunk = [] }: VlanConfig): VlanRange[] {
   if (native === 0 && trunk.length === 0) return []
@@ -88,7 +88,7 @@ function joinRanges(ranges: VlanRange[]): VlanRange[] {
   return joined
 }
 
-/** A range without one of its VLANs: what is before and what is after. */
+/** Returns a range without one of its VLANs: the parts before and after it. */
 function without({ first, last }: VlanRange, id: number): VlanRange[] {
   if (id < first || id > last) return [{ first, last }]
   return [

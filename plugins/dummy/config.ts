@@ -19,7 +19,7 @@ export const dummyFields = {
   mac: macAddress,
 } as const satisfies Fields
 
-/** The documentation of the keys, from which the table on the page, the schema and the manual page follow. */
+/** The documentation of the keys: the table on the page, the schema and the manual page are made from it. */
 export const dummyKeyDocs: readonly KeyDoc[] = [
   { paths: ["ipam.type"], default: "required", meaning: "the IPAM plugin" },
   { paths: ["mtu"], default: "the kernel's 1500", meaning: "68 to 65535; 0 for the kernel's" },

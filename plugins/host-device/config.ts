@@ -34,7 +34,7 @@ export const hostDeviceFields = {
   ipam: interfaceKeys.ipam,
 } as const satisfies Fields
 
-/** The documentation of the keys, from which the table on the page, the schema and the manual page follow. */
+/** The documentation of the keys: the table on the page, the schema and the manual page are made from it. */
 export const hostDeviceKeyDocs: readonly KeyDoc[] = [
   {
     paths: ["runtimeConfig.deviceID"],
@@ -64,7 +64,7 @@ export const hostDeviceKeyDocs: readonly KeyDoc[] = [
   },
 ]
 
-/** How a device of the host is found: by the value of one configuration key. */
+/** The selector of a device of the host: the value of one configuration key. */
 export type Selector =
   | { by: "name" | "mac"; text: string; key: string }
   | { by: "path"; text: string; key: string; directories: readonly string[] }

@@ -20,7 +20,7 @@ import {
 import { CniError, Code, ownerComment } from "../../pkg/types/mod.ts"
 import type { HostDeviceConfig, Selector } from "./config.ts"
 
-/** Whether a process drives the device, as with DPDK: then there is no interface to move. */
+/** Whether a process drives the device, as with DPDK: it then has no interface to move. */
 export function isUserspace({ pciBusID }: HostDeviceConfig): boolean {
   return pciBusID !== undefined && hasDriver(pciBusID, ["vfio-pci", "uio_pci_generic", "igb_uio"])
 }

@@ -61,7 +61,7 @@ function takeSelected(attaching: Attaching, selector: Selector): Link {
   return takeDevice(attaching, restorePutBack(host, requireDevice(host, selector), selector))
 }
 
-/** Gives a device its former name after the Go suite has moved it and the kernel has put it back. */
+/** Restores the former name of a device after the Go suite has moved it and the kernel has returned it. */
 function restorePutBack(host: RouteSocket, device: Link, { by, text }: Selector): Link {
   const { alias, altNames } = device.attributes
   const isPutBack = by === "name" && device.name !== text && alias === text && !altNames?.includes(text)
@@ -112,7 +112,7 @@ function mayBeUnrecorded(selector: Selector | undefined, link: Link): boolean {
   return (selector.by === "path" && link.attributes.parentName === undefined) || isSelected(selector, link)
 }
 
-/** A device that the Go suite has moved, and the kernel has put back on the host, has no record. */
+/** A device that the Go suite has moved and the kernel has returned to the host has no record. */
 function hasReturned(host: RouteSocket, selector: Selector): boolean {
   restoreAllReturned(host)
   const device = findDevice(host, selector)

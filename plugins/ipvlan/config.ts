@@ -31,7 +31,7 @@ export const ipvlanFields = {
   dns,
 } as const satisfies Fields
 
-/** The documentation of the keys, from which the table on the page, the schema and the manual page follow. */
+/** The documentation of the keys: the table on the page, the schema and the manual page are made from it. */
 export const ipvlanKeyDocs: readonly KeyDoc[] = [
   {
     paths: ["master"],

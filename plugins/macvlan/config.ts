@@ -35,7 +35,7 @@ export const macvlanFields = {
   runtimeConfig: { kind: "object", fields: { mac: macAddress } },
 } as const satisfies Fields
 
-/** The documentation of the keys, from which the table on the page, the schema and the manual page follow. */
+/** The documentation of the keys: the table on the page, the schema and the manual page are made from it. */
 export const macvlanKeyDocs: readonly KeyDoc[] = [
   {
     paths: ["master"],

@@ -18,7 +18,7 @@ import { type MacvlanConfig, macvlanFields, parseMacvlanConfig } from "./config.
 
 export { macvlanKeyDocs } from "./config.ts"
 
-/** Gives a container an interface with a MAC of its own on one of the host's. */
+/** Gives a container an interface with its own MAC on an interface of the host. */
 export const macvlan = defineInterfacePlugin<MacvlanConfig, Link>({
   name: "macvlan",
   kind: "macvlan",

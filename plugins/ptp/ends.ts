@@ -47,7 +47,7 @@ export function configureContainerEnd(container: ContainerLink, result: Result, 
   orCannot(`Cannot add the routes of "${link.name}"`, () => {
     for (const route of first) addRoute(inside, route, "append")
     for (const { ip: dst, prefix } of networks) {
-      // For an IPv4 address alone the kernel adds no route.
+      // The kernel adds no route for an IPv4 address without its network.
       unlessErrno(() => deleteRoute(inside, { dst, prefix, index: link.index }), "ESRCH")
     }
     for (const route of last) addRoute(inside, route, "append")

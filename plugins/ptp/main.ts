@@ -34,7 +34,7 @@ import { hostAddresses, hostRoutes, planContainerRoutes } from "./routes.ts"
 
 export { ptpKeyDocs } from "./config.ts"
 
-/** Connects a container to the host by a veth pair of its own, and routes between them. */
+/** Connects a container to the host by a veth pair, and routes between them. */
 export const ptp = defineInterfacePlugin<PtpConfig>({
   name: "ptp",
   kind: "veth",

@@ -55,7 +55,7 @@ function addTap({ call, sandbox, inside, owner, undo }: Attaching, config: TapCo
     if (selinuxContext === undefined) sandbox.run(() => createTap(device, configure))
     else sandbox.run(() => createTapIn(selinuxContext, device))
     undo.defer(`create tap "${name}"`, () => deleteLink(inside, getLink(inside, name)))
-    if (selinuxContext !== undefined) configure() // that process may create a device, and nothing else
+    if (selinuxContext !== undefined) configure() // that process may create a device and do nothing else
   } catch (cause) {
     if (cause instanceof CniError && cause.code !== Code.Internal) throw cause
     // The name was free a moment ago.

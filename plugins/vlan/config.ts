@@ -32,7 +32,7 @@ export const vlanFields = {
   dns,
 } as const satisfies Fields
 
-/** The documentation of the keys, from which the table on the page, the schema and the manual page follow. */
+/** The documentation of the keys: the table on the page, the schema and the manual page are made from it. */
 export const vlanKeyDocs: readonly KeyDoc[] = [
   {
     paths: ["master"],

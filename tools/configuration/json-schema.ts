@@ -115,7 +115,7 @@ function ipamDefinitions(options: SchemaOptions): JsonObject {
   return Object.fromEntries(ipamPlugins.map((known) => [`ipam-${known.name}`, definition(known) as JsonObject]))
 }
 
-/** Keys whose objects may contain keys that no plugin of this suite knows, because other programs read them too. */
+/** Keys whose objects may contain unknown keys, because other programs read them too. */
 const open = new Set(["args", "args.cni"])
 
 function tableSchema(fields: Fields, path: string, docs: readonly KeyDoc[], options: Options): JsonObject {

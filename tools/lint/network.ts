@@ -33,7 +33,7 @@ export interface Entry {
 export interface LintNetwork {
   readonly source: Source
   readonly name: string
-  /** As written; "" where it is absent. */
+  /** As written; "" if absent. */
   readonly cniVersion: string
   /** The version that runtimes choose among those that the file offers. */
   readonly version: string

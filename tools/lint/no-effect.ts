@@ -17,7 +17,7 @@ function checkUnusedIpam({ source, node, known }: Entry, findings: Findings): vo
   findings.add(source, memberOf(node, "ipam")?.keyNode, "no-effect", message, { hint: "remove it" })
 }
 
-/** The requests that the conventions put into `args.cni`. */
+/** The requests in `args.cni`, as the conventions define them. */
 const requests = ["ips", "mac"]
 
 function checkArgs({ source, node, known }: Entry, findings: Findings): void {

@@ -63,9 +63,7 @@ export function checkNodeRoutes(
   }
 }
 
-/**
- * Returns the interfaces by which the node reaches a network; undefined if containers share a network with the node.
- */
+/** Returns the node's interfaces towards a network; undefined if containers share a network with the node. */
 function ownDevices(type: string, key: (name: string) => string | undefined): string[] | undefined {
   if (type === "bridge") return [key("bridge") ?? "cni0"]
   return type === "ptp" ? [] : undefined

@@ -38,7 +38,7 @@ export function checkRanges(network: LintNetwork, findings: Findings): PlacedRan
   })
 }
 
-/** An object that is a range, and its path; the keys of the old form stand in `ipam` itself. */
+/** An object that is a range, and its path. The keys of the old form are in `ipam` itself. */
 interface Written {
   readonly node: Node
   readonly path: string

@@ -2,7 +2,7 @@ import { isOn, itemsAt, memberOf, nodeAt, textAt } from "./document.ts"
 import type { Findings } from "./findings.ts"
 import type { Entry, LintNetwork } from "./network.ts"
 
-/** Rules on chains that ADD accepts and whose containers then reach nothing, or are not reached. */
+/** Rules on chains that ADD accepts although their containers are cut off. */
 export function checkReach({ entries }: LintNetwork, findings: Findings): void {
   for (const [index, entry] of entries.entries()) {
     const before = entries.slice(0, index)

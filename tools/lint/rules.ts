@@ -1,7 +1,7 @@
 /** The severity of a finding: an ADD fails or goes wrong; it may have an unintended effect; good to know. */
 export type Severity = "error" | "warning" | "info"
 
-/** Every rule, with the severity of what it finds. Each has its section in docs/lint.md. */
+/** Every rule, with the severity of its findings. Each has its section in docs/lint.md. */
 export const rules = {
   "json-syntax": "error",
   "duplicate-key": "warning",

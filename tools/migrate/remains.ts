@@ -13,7 +13,7 @@ export interface Remaining {
   readonly what: string
   /** The attachments that have it, as "network/container/interface". */
   readonly of: readonly string[]
-  /** When it disappears, or what removes it. */
+  /** The event that removes it. */
   readonly goes: string
 }
 

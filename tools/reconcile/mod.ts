@@ -1,4 +1,4 @@
-/** `cni reconcile`: restores what attachments have lost on the host, once or after each loss. */
+/** `cni reconcile`: restores lost host objects of attachments, once or after each loss. */
 
 export { reconcile } from "./command.ts"
 export { LinkWatch } from "./link-watch.ts"

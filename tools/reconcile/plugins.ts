@@ -8,7 +8,7 @@ import { describedPlugins as suite } from "../../suite/plugins.ts"
 import { namesOfFiles } from "../node/mod.ts"
 import type { CachedChain } from "./attachments.ts"
 
-/** How to find and run plugins. */
+/** The directories of plugins, and the way to run them. */
 export interface PluginRuns {
   readonly path: readonly string[]
   readonly env: Readonly<Record<string, string | undefined>>
@@ -28,7 +28,7 @@ export interface Outcome {
 }
 
 /**
- * Makes every plugin of this suite restore what the host has lost of these attachments. Calls each executable once,
+ * Makes every plugin of this suite restore the lost host objects of these attachments. Calls each executable once,
  * interface plugins first. Never throws for a plugin.
  */
 export function restoreChains(

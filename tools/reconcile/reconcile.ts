@@ -11,7 +11,7 @@ export interface ReconcileOptions {
   readonly cacheDir: string
   /** A single network. All networks if omitted. */
   readonly network?: string | undefined
-  /** Whether to only report what would be restored. */
+  /** Whether to only report missing objects. */
   readonly isDry?: boolean
   readonly flows?: boolean
   readonly containers?: boolean
@@ -27,9 +27,8 @@ export interface Reconciled {
 }
 
 /**
- * Makes the plugins restore what the host has lost of running containers. No DEL begins during the call, and
- * attachments with a running DEL stay unchanged. Throws `SyscallError`, and an error when another run blocks DELs for a
- * minute.
+ * Makes the plugins restore the lost host objects of running containers. No DEL begins during the call, and attachments
+ * with a running DEL stay unchanged. Throws `SyscallError`, and an error when another run blocks DELs for a minute.
  */
 export function reconcileAll(options: ReconcileOptions, runs: PluginRuns): Reconciled {
   const { cacheDir, network, isDry = false, isWanted, ...rest } = options

@@ -101,7 +101,7 @@ export class Tally {
     this.#counts.set(key, one)
   }
 
-  /** Adds the time for which something was gone. */
+  /** Adds the duration of a loss. */
   outage(ms: number): void {
     this.#count++
     this.#seconds += ms / 1000
@@ -116,10 +116,7 @@ export class Tally {
     this.#losses = losses
   }
 
-  /**
-   * Writes it all. Where that fails, as on a full disk, that is said once, the old record is removed, and the listener
-   * goes on.
-   */
+  /** Writes the record. After a failure, as on a full disk, logs it once, removes the old record, and continues. */
   write(): void {
     const record: ListenerRecord = {
       pid: this.#pid,
@@ -139,7 +136,7 @@ export class Tally {
     }
   }
 
-  /** Takes the record away, which would go on to tell what is so no longer. */
+  /** Removes the record, which would otherwise report an old state. */
   remove(): void {
     for (const path of [DRAFT, RECORD]) unlessErrno(() => tryUnlink(path))
   }

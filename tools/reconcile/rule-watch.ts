@@ -27,7 +27,7 @@ const tableAttributes = attrs({ flags: [2, u32be] })
 /** `NFTA_GEN_*` */
 const generationAttributes = attrs({ program: [3, text] })
 
-/** The tables in which `iptables-nft` has its rules, and what names of our chains in them begin with. */
+/** The tables of `iptables-nft`, and the prefixes of our chains in them. */
 const IPTABLES = new Set(["filter", "nat", "mangle", "raw"])
 const OUR_CHAINS = encodeUtf8("CNI-")
 
@@ -59,7 +59,7 @@ export class RuleWatch implements Disposable {
     return this.#socket.fd
   }
 
-  /** Takes what has been heard since. Throws `SyscallError`, `NetlinkError`. */
+  /** Reads the new notifications. Throws `SyscallError`, `NetlinkError`. */
   take(): RuleNews {
     let [isSuspect, isFirewalld, isOverrun] = [false, false, false]
     for (let messages = this.#socket.takeEvents(); messages; messages = this.#socket.takeEvents()) {

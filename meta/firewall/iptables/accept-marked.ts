@@ -110,7 +110,7 @@ export function planRemoveMarked<R extends Rule>({ rules, chains }: Content<R>):
   return { rules: leading, chains: [FORWARD, ...empty] }
 }
 
-/** Checks that iptables does not drop what the nf_tables table accepts. Throws `CniError`, `NetlinkError`. */
+/** Checks that iptables accepts the traffic that the nf_tables table accepts. Throws `CniError`, `NetlinkError`. */
 export function checkAcceptMarked({ socket }: PacketFilter, addresses: readonly Uint8Array[]): void {
   for (const family of familiesOf(addresses)) {
     const legacy = findLegacyTable(family, TABLE)

@@ -51,7 +51,7 @@ export function isJumpToAdmin({ chain, words }: Rule): boolean {
 const mark = `0x${ACCEPT_MARK.toString(16)}`
 const MARKED = "CNI firewall plugin, backend nftables"
 
-/** Accepts what the nf_tables table accepts: that table cannot overrule a chain of iptables that drops. */
+/** Accepts the traffic that the nf_tables table accepts: that table cannot overrule a chain of iptables that drops. */
 export const acceptMarked: Rule = {
   chain: FORWARD,
   words: [...comment(MARKED), "-m", "mark", "--mark", `${mark}/${mark}`, "-j", "ACCEPT"],
@@ -92,7 +92,7 @@ export function policyRules(policy: Policy, bridge: string): Rule[] {
   ]
 }
 
-/** The owner of an address, and the policy of which bridge: a rule without a target. */
+/** The owner of an address, and the bridge and policy: a rule without a target. */
 export interface Label {
   /** "10.1.0.2/32" */
   ip: string

@@ -37,7 +37,7 @@ const NOTHING_TOLD: DelHints = { addresses: [], bridge: undefined }
 /** The administrator's chain, unless the configuration names another. */
 const ADMIN_CHAIN = "CNI-ADMIN"
 
-/** The firewall in nf_tables, and the rule by which iptables accepts the same traffic. */
+/** The firewall in nf_tables, and the rule that accepts the same traffic in iptables. */
 export class NftablesFirewall
   extends NftablesBackend<DelHints, PacketFilter>
   implements RuleBackend<ZonedSpec, DelHints>
@@ -99,7 +99,7 @@ export class NftablesFirewall
   }
 }
 
-/** Whether iptables accepts what the table accepts. */
+/** Whether iptables accepts the traffic that the table accepts. */
 function isWayOpen(filter: PacketFilter, addresses: readonly Uint8Array[]): boolean {
   try {
     checkAcceptMarked(filter, addresses)

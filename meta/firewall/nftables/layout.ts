@@ -53,7 +53,7 @@ const containersOf = (name: string, type: DataType) =>
   sharedSet({ table, name, key: [type], comment: "what may be forwarded" })
 
 /**
- * Addresses whose outgoing packets, and the answers to them, are accepted, and incoming ones to published ports. By
+ * Addresses whose traffic is accepted: outgoing packets, their answers, and incoming packets to published ports. By
  * family.
  */
 export const containers = {

@@ -27,7 +27,7 @@ export type Reader = Pick<NetlinkSocket, "get" | "dump">
 /** An attachment's request for a policy on a bridge. */
 export interface Asked {
   policy: "same-bridge" | "isolated"
-  /** As rules compare them: names of interfaces, padded with zeros. */
+  /** Names of interfaces in the form in which rules compare them, padded with zeros. */
   bridge: Uint8Array
   port: Uint8Array
   comment: string | undefined

@@ -133,7 +133,10 @@ export function hasIptablesHostports(socket: NetlinkSocket | undefined): boolean
   return findEverywhere(socket, TABLE, { chains: [DNAT], parents: [] }).some(({ rules }) => rules.length > 0)
 }
 
-/** A refusal, with the keys of the configuration whose words are in the rules: they may be what is refused. */
+/**
+ * Returns the error of a refusal. It names the keys of the configuration whose text is in the rules, because the kernel
+ * may have refused that text.
+ */
 function namingKeys({ conditions, externalSetMarkChain }: PortmapSpec, error: unknown): unknown {
   const keys = externalSetMarkChain === undefined ? [] : ["externalSetMarkChain"]
   if (conditions[AF_INET].length > 0) keys.push("conditionsV4")

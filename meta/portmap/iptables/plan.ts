@@ -65,15 +65,16 @@ function jumpsTo<R extends Rule>({ rules }: Content<R>, chain: string): R[] {
 
 /**
  * Plans the rules, and the removal of this attachment's old rules in the container's chain; rules of the container's
- * other attachments stay. `found` is the whole table. `isGone` tells whether the owner of other rules certainly no
- * longer exists. Throws `CniError` that names the owner of a port when it may exist.
+ * other attachments stay. `found` is the whole table. `isGone` returns whether the owner of other rules provably no
+ * longer exists. Throws `CniError` that names the owner of a port if it may exist.
  */
 export function planAdd(spec: IptablesRules, found: Content, isGone: (holder: AttachmentRules) => boolean): Change[] {
   const { chain, owner, shared, entries, label, content, jumps } = spec
   const takeOver = removalChanges(planTakeOver(spec, found, isGone))
   const present = new Set(found.rules.map(printRule))
   const isMissing = (rule: Rule) => !present.has(printRule(rule))
-  // Who was there keeps the place: the first of a container's attachments that share a port is the one that is reached.
+  // Keeps the order of existing attachments: if attachments of a container share a port, the first one gets the
+  // packets.
   const before = attachmentsIn(found, chain).filter((one) => one.owner !== undefined)
   const own = { owner, netns: undefined, rules: [label, ...content] }
   const after = before.map((one) => (one.owner === owner ? own : one))
@@ -101,7 +102,7 @@ export function planAdd(spec: IptablesRules, found: Content, isGone: (holder: At
  */
 function planTakeOver(spec: IptablesRules, found: Content, isGone: (holder: AttachmentRules) => boolean): Removal {
   const ports = hostPortsOf(spec)
-  // In the order in which packets come to them: an error names the one who is reached.
+  // In the order in which packets pass them, so that an error names the attachment that gets the packets.
   const reached = new Set(found.rules.flatMap((rule) => targetOf(rule) ?? []))
   const others = [...reached].filter((name) => CONTAINER_CHAIN.test(name) && name !== spec.chain)
   const removals = others.map((chain): Removal => {
@@ -165,7 +166,7 @@ export function planDelete<R extends Rule>(found: Content<R>, owner: Owner): Rem
   const comments = jumpComments(owner)
   const removals = found.chains.map((chain): Removal<R> => {
     const jumps = jumpsTo(found, chain)
-    // Two containers' chains can have one name by accident; then what leads there says so.
+    // Chains of two containers can have the same name by accident; the comments of the jumps tell them apart.
     if (jumps.length > 0 && !jumps.some((jump) => comments.includes(commentOf(jump) ?? ""))) return NOTHING
     const isGoing = (one: AttachmentRules) => one.owner === undefined || one.owner === comment
     return without(found, chain, attachmentsIn(found, chain).filter(isGoing))
@@ -181,7 +182,7 @@ export function planGc<R extends Rule>(found: Content<R>, network: string, valid
     const attachments = attachmentsIn(found, chain)
     const comments = jumpsTo(found, chain).flatMap((jump) => commentOf(jump) ?? [])
     const isOfNetwork = ({ owner }: AttachmentRules) => owner !== undefined && isOwnerOf(owner, network)
-    // Without either it may be a chain that is being made just now.
+    // Without either, another process may be creating the chain at this moment.
     if (!comments.some((text) => isJumpCommentIn(text, network)) && !attachments.some(isOfNetwork)) return NOTHING
     const isValid = comments.some((comment) => validJumps.has(comment))
     const isStale = (one: AttachmentRules) => (one.owner === undefined ? !isValid : isOwnerStale(one.owner))
@@ -192,7 +193,7 @@ export function planGc<R extends Rule>(found: Content<R>, network: string, valid
 
 const NOTHING = { rules: [], chains: [] } as const
 
-/** Attachments of a chain; the chain, and what leads to it, when there are no others. */
+/** Returns the removal of attachments from a chain; if it has no others, of the chain and its jumps. */
 function without<R extends Rule>(found: Content<R>, chain: string, going: readonly AttachmentRules<R>[]): Removal<R> {
   if (attachmentsIn(found, chain).length > going.length)
     return { rules: going.flatMap(({ rules }) => rules), chains: [] }
@@ -219,8 +220,8 @@ function taken({ mapped, owner, content }: IptablesRules, holder: AttachmentRule
 }
 
 /**
- * The first rule that does not exist, as an error; undefined when all are. `iptables` prints conditions in an order of
- * its own, so with them a jump counts by its comment and target.
+ * Returns the error for the first missing rule; undefined if none is missing. `iptables` prints conditions in its own
+ * order, so a jump with conditions is recognized by its comment and target.
  */
 export function findMissing(
   spec: IptablesRules,

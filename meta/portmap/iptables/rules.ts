@@ -33,7 +33,7 @@ export const CONTAINER_CHAIN = /^CNI-(DN|SN)-[0-9a-f]{21}$/
 const PARENTS = [DNAT, "CNI-HOSTPORT-SNAT"] as const
 const PREFIXES = ["dnat ", "snat "] as const
 
-/** As many as the match `multiport` takes. */
+/** The limit of the match `multiport`. */
 const PORTS_PER_RULE = 15
 
 /** The rules for one container in one network and one address family, as upstream has them. */
@@ -52,7 +52,7 @@ export interface IptablesRules {
   /** The first rule in it: its comment names the owner of the rules after it. */
   label: Rule
   content: readonly Rule[]
-  /** From `DNAT` to it. */
+  /** The jump from `DNAT`. */
   jumps: readonly Rule[]
 }
 

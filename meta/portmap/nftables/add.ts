@@ -36,7 +36,8 @@ export interface TableChanges {
   /** New records of the setting `route_localnet`. */
   localnet: readonly LocalnetEntry[]
   /**
-   * The addresses of other attachments of the container that have some of the ports: there the new mappings stand by.
+   * The addresses of the container's other attachments that have some of the ports: the new mappings of these ports
+   * wait.
    */
   ahead: readonly Uint8Array[]
   /** `promoteNext` is still to be called. */
@@ -45,11 +46,11 @@ export interface TableChanges {
 
 /**
  * Maps the ports in one transaction: `nft add element ip cni_hostports ports { tcp . 8080 comment
- * "network/containerID/ifname" : 10.1.0.2 . 80 }` and so on, with table, chains, maps and rules where they are missing.
+ * "network/containerID/ifname" : 10.1.0.2 . 80 }` and so on, with missing table, chains, maps and rules.
  * `onMissingRules` is called before rules may be added. A repeated call changes nothing. Old mappings of this owner and
  * mappings of deleted owners are replaced. A port of another attachment of the container stays there, and the new
- * mapping stands by. Returns the changes for `undoAddHostports`. Throws `NetlinkError`, or `CniError` that names the
- * holder of a port that is taken; then nothing has changed.
+ * mapping waits. Returns the changes for `undoAddHostports`. Throws `NetlinkError`, or without a change a `CniError`
+ * that names the holder of a port.
  */
 export function addHostports(socket: NetlinkSocket, portmap: PortmapSpec, onMissingRules = () => {}): TableChanges {
   const specs = tableSpecs(portmap)
@@ -78,7 +79,7 @@ export function addHostports(socket: NetlinkSocket, portmap: PortmapSpec, onMiss
 /** The planned changes of one table, or of all. */
 interface Planned extends TableChanges {
   operations: readonly Operation[]
-  /** In the language of nft. */
+  /** Conditions in the language of nft. */
   conditions: string
   isStandingBy: boolean
 }
@@ -99,7 +100,7 @@ function planTable(socket: NetlinkSocket, spec: TableSpec): Planned {
   const { layout, comment, mapped, groups, hairpinPrefix, conditions, localnetLink } = spec
   const queues = new KeyQueues(socket)
   const keys = groups.flatMap(({ set, elements }) => elements.map(({ key }) => queues.find(set, key)))
-  // Where all keys are free or may be shared, this owner has no other elements.
+  // If all keys are free or may be shared, this owner has no other elements.
   const isPlain = keys.every((queue) =>
     membersOf(queue).every((one) => !isStale(spec, queue.set, one) && mayShare(spec, queue.set, one)),
   )
@@ -180,21 +181,17 @@ export function planNew({ groups }: TableSpec): Operation[] {
 /** The changes of elements in one table. */
 export interface AddPlan {
   changes: QueueChanges
-  /**
-   * Elements that are removed or replaced: old ones of this owner, of former holders of its address, and of owners who
-   * are gone.
-   */
+  /** Elements to remove or replace: old ones of this owner, of former holders of its address, and of deleted owners. */
   stale: Element[]
-  /** The host ports for which the new mappings stand by, as text. */
+  /** The host ports whose new mappings wait, as text. */
   standingBy: string[]
-  /** The addresses that these ports lead to until then. */
+  /** The addresses that have these ports until then. */
   ahead: Uint8Array[]
 }
 
 /**
- * Plans the elements. The mapping of a port that another attachment of the same container has stands by. `isGone`
- * returns whether the owner of another container's element is provably gone. Throws `CniError` that names the holder of
- * a port that is taken.
+ * Plans the elements. The mapping of a port of the container's other attachment waits. `isGone` returns whether the
+ * owner of another container's element is provably gone. Throws `CniError` that names the holder of a port.
  */
 export function planAdd(spec: TableSpec, queues: readonly KeyQueue[], isGone: (holder: Element) => boolean): AddPlan {
   const plan: AddPlan = { changes: new QueueChanges(), stale: [], standingBy: [], ahead: [] }

@@ -33,8 +33,8 @@ import { canMapPorts, HOSTPORTS_TABLE } from "./table.ts"
 export type HostportBackend = RuleBackend<PortmapSpec, HostportHints | undefined, readonly Uint8Array[]>
 
 /**
- * Port mappings in nf_tables: elements of maps, with their owner as comment. What `remove` and `gc` delete is added to
- * `all`.
+ * Port mappings in nf_tables: elements of maps, with their owner as comment. `remove` and `gc` add the deleted mappings
+ * to `all`.
  */
 export function nftablesHostports(filter: Filter, context: DeleteContext, all: Deleted): HostportBackend {
   const { socket } = context
@@ -60,7 +60,7 @@ export function nftablesHostports(filter: Filter, context: DeleteContext, all: D
 }
 
 const UPSTREAM_TABLE = "cni_hostport"
-/** Where the Go suite has the rules of ports: the second chain is that of v1.6 to v1.8 for ports of one address. */
+/** The chains with the Go suite's port rules. v1.6 to v1.8 have ports of one address in the second chain. */
 const PORTS = ["hostports", "hostip_hostports"] as const
 const MASQUERADE = "masquerading"
 const LOCALHOST = Uint8Array.of(127, 0, 0, 1)
@@ -68,9 +68,9 @@ const LOCALHOST = Uint8Array.of(127, 0, 0, 1)
 type Socket = Filter["socket"]
 
 /**
- * Returns the rules that the Go suite, from v1.6 on, has with `backend: nftables`: a rule for each mapping, and up to
- * two for masquerading. They are checked and removed so that a node can change suites with containers running. They
- * name no network, so GC cannot know what is stale.
+ * Returns the rules of the Go suite, v1.6 and later, with `backend: nftables`: a rule for each mapping, and up to two
+ * for masquerading. They are checked and removed so that a node can change suites with containers running. They name no
+ * network, so GC cannot know which ones are stale.
  */
 export function upstreamHostports(filter: Filter): ForeignRules<PortmapSpec, HostportHints | undefined> {
   return {
@@ -122,7 +122,7 @@ function rulesIn(socket: Socket, family: Family, name: string, needles?: readonl
   return listRules(socket, { table: { family: tableFamily[family], name: UPSTREAM_TABLE }, name }, needles)
 }
 
-/** Returns whether the chains of both hooks lead to the chain of ports. */
+/** Returns whether the chains of both hooks jump to the chain of ports. */
 function isReached(socket: Socket, family: Family): boolean {
   const leads = (from: string): boolean =>
     rulesIn(socket, family, from)

@@ -21,9 +21,8 @@ import { addLocalnetEntry, type LocalnetEntry, unrecordedLocalnetEntry } from ".
 import { isCompleteAsEver, requiredRules, tableLayout } from "./table.ts"
 
 /**
- * Checks that nf_tables has the mappings as `addHostports` has left them: in force, or standing by while another
- * attachment of the container has the port. Throws `CniError` with what was expected and what was found, or
- * `NetlinkError`.
+ * Checks the mappings of `addHostports` in nf_tables: in force, or waiting while another attachment of the container
+ * has the port. Throws `CniError` with the expected and the found mapping, or `NetlinkError`.
  */
 export function checkHostports(socket: NetlinkSocket, portmap: PortmapSpec): void {
   for (const spec of tableSpecs(portmap)) {
@@ -52,7 +51,7 @@ export function checkHostports(socket: NetlinkSocket, portmap: PortmapSpec): voi
   }
 }
 
-/** Conditions of mappings that stand by have a chain, and no rule that leads to it. */
+/** Conditions of waiting mappings have a chain, and no rule that jumps to it. */
 function checkConditions(socket: NetlinkSocket, spec: TableSpec, isInForce: boolean): void {
   const { layout, comment, conditions } = spec
   if (!isInForce && hasChain(socket, conditionsChain(layout, comment))) return
@@ -71,7 +70,7 @@ function missing(owner: string, expected: string, found: string): CniError {
 }
 
 /**
- * Plans the missing mappings of many attachments, and returns what became of each. A port that another container has by
+ * Plans the missing mappings of many attachments, and returns the outcome for each. A port that another container has
  * now stays with that container, and the attachment's other ports are mapped. Not for mappings with conditions, which
  * are rules. Throws `NetlinkError`.
  */

@@ -37,15 +37,14 @@ export interface DeleteContext {
 /** Deleted mappings. */
 export interface Deleted {
   deleted: DnatMapping[]
-  /** The interfaces whose `route_localnet` should be off by now and cannot be switched off; the guard stays. */
+  /** The interfaces whose `route_localnet` should be off and cannot be switched off; the guard stays. */
   stillOn: string[]
 }
 
 /**
- * Deletes the mappings that are sought, in one transaction; what stands by for them comes into force, and the last one
- * takes the table along. `mappings`, which may be wrong, are where it looks first for those of one attachment: if it
- * finds all there, that costs the same with one mapping on the host and with thousands. Nothing there is success.
- * Throws `NetlinkError`.
+ * Deletes mappings in one transaction. Waiting mappings come into force, and the last mapping deletes the table, too.
+ * `mappings`, which may be wrong, tell where to look first for those of one attachment. If all are found there, the
+ * cost does not depend on the number of mappings on the host. Missing mappings are not an error. Throws `NetlinkError`.
  */
 export function deleteHostports(context: DeleteContext, sought: Sought, mappings: readonly Mapping[] = []): Deleted {
   const comment = sought.owner && ownerComment(sought.owner)
@@ -53,7 +52,7 @@ export function deleteHostports(context: DeleteContext, sought: Sought, mappings
   return deleteFound(context, () => findFast() ?? findByComment(context.socket, sought))
 }
 
-/** Deletes the tables in which no mapping is left. Throws `NetlinkError`. */
+/** Deletes the tables without mappings. Throws `NetlinkError`. */
 export function deleteEmptyTables(context: DeleteContext): void {
   deleteFound(context, () => findByComment(context.socket, { isStale: () => false, needles: [] }))
 }
@@ -64,8 +63,8 @@ function deleteFound(context: DeleteContext, find: () => TableRemoval[]): Delete
   let guard: TableLayout | undefined
   let staying: string[] = []
   const keepOff = (links: readonly string[], layout = guard) => {
-    // Before the table goes, and with it the record; when the deletion is refused because a new mapping came in
-    // between, it is needed again. Not so when the answer was lost, and the record was removed.
+    // The setting is switched off before the table and its record are deleted. If the deletion is refused because of a
+    // new mapping, it is switched on again, except if the answer was lost and the record was removed.
     const again = off.filter((link) => !links.includes(link))
     const recorded = again.length > 0 && guard ? readLocalnetRecord(context.socket, guard).links : []
     staying = switchLocalnetOff(
@@ -79,7 +78,7 @@ function deleteFound(context: DeleteContext, find: () => TableRemoval[]): Delete
   const plan = (isOld: boolean) => () => {
     const removals = find()
     const mappings = removals.flatMap(({ elements }) => elements.flatMap((one) => readDnat(one) ?? []))
-    if (mappings.length > 0) deleted = mappings // by an answer that was lost, if there are none the next time
+    if (mappings.length > 0) deleted = mappings // by a change whose answer was lost, if the next attempt finds none
     if (!removals.some(({ layout, isLast }) => layout.guards.length > 0 && isLast)) keepOff([])
     return removals.flatMap((each) =>
       each.isLast ? deleteTable(context, each, keepOff) : deleteElements(context, each, isOld),
@@ -111,8 +110,8 @@ function deleteTable(
 }
 
 /**
- * With `isOld` the chains of an earlier build are replaced. Without it the kernel refuses the change where it has such
- * chains, by EOPNOTSUPP, EEXIST or EBUSY, depending on its version.
+ * With `isOld` replaces the chains of an earlier build. Without it the kernel refuses the change if it has such chains,
+ * by EOPNOTSUPP, EEXIST or EBUSY, depending on its version.
  */
 function deleteElements(context: DeleteContext, removal: TableRemoval, isOld: boolean): Operation[] {
   const { layout, changes, elements, conditions } = removal
@@ -159,8 +158,8 @@ export function findByComment(socket: NetlinkSocket, { isStale, needles }: Sough
 }
 
 /**
- * Finds what an attachment has in the tables by asking for its ports one by one. Undefined when that may not be all:
- * the elements' notes say how many there are. Throws `NetlinkError`.
+ * Finds an attachment's elements in the tables by looking up its ports one by one. Undefined if there may be more: the
+ * elements' notes have the number. Throws `NetlinkError`.
  */
 export function findByPorts(
   socket: NetlinkSocket,

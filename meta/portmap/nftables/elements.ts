@@ -42,7 +42,7 @@ export interface TableSpec {
   localnetLink: string | undefined
 }
 
-/** Returns what an attachment needs in each table. */
+/** Returns an attachment's elements for each table. */
 export function tableSpecs(spec: PortmapSpec): TableSpec[] {
   const { owner, netns, addresses, snat, masqAll, conditions, localnetLink } = spec
   const comment = ownerComment(owner)

@@ -74,9 +74,9 @@ function addGuards({ table, guards }: TableLayout): Operation[] {
 }
 
 /**
- * Adds the guards by themselves, for mappings of iptables that switch the setting on for an interface, and records it;
- * doing it again changes nothing. Records of deleted interfaces are removed. Returns what was recorded; nothing on a
- * kernel that cannot guard. Throws `NetlinkError`.
+ * Adds the guards alone, for mappings of iptables that switch the setting on for an interface, and records it. A
+ * repeated call changes nothing. Removes records of deleted interfaces. Returns the new records; none on a kernel that
+ * cannot guard. Throws `NetlinkError`.
  */
 export function guardLocalnet(socket: NetlinkSocket, link: string): LocalnetEntry[] {
   const layout = tableLayout(AF_INET)
@@ -109,7 +109,7 @@ export function isGuarded(socket: NetlinkSocket, link: string): boolean {
 }
 
 /**
- * Restores the guard for interfaces whose setting is on, after a flush. Returns whether it was missing. Throws
+ * Restores the guard after a flush, for interfaces whose setting is on. Returns whether it was missing. Throws
  * `NetlinkError`.
  */
 export function restoreGuard(socket: NetlinkSocket, open: readonly string[]): boolean {
@@ -124,13 +124,13 @@ function elementOf(link: string) {
 
 /** Which interfaces are recorded. */
 export interface LocalnetRecord {
-  /** Of `localnet_links`: it was off before, and goes off with the last mapping. */
+  /** In `localnet_links`: it was off before, and is switched off with the last mapping. */
   links: readonly string[]
-  /** Of `localnet_guarded`: it was on before, and still is. */
+  /** In `localnet_guarded`: it was on before, and still is. */
   guarded: readonly string[]
 }
 
-/** Reads the record; none where there is no table. Throws `NetlinkError`. */
+/** Reads the record; empty without a table. Throws `NetlinkError`. */
 export function readLocalnetRecord(
   socket: Pick<NetlinkSocket, "dump">,
   { localnetLinks, localnetGuarded }: TableLayout,

@@ -52,9 +52,9 @@ const AFTER_SERVICES = 5
 export const DNAT_PRIORITY = NF_IP_PRI_NAT_DST + AFTER_SERVICES
 
 /**
- * The bit of conntrack's labels by which the masquerades know the flows that a map here has translated: those of a
- * service lead to the same containers. A label is the connection's alone: a mark of the packet decides on routes,
- * others restore it, and each of its bits is another program's somewhere. The last of 128, since names of
+ * The bit of conntrack's labels that marks flows translated by a map of this table. Flows of a service lead to the same
+ * containers, and must not be masqueraded. A label belongs to the connection only, while each bit of a packet's mark is
+ * used by some program, decides on routes, and may be restored by others. The last of 128, since names in
  * `connlabel.conf` begin with the first.
  */
 export const MAPPED_LABEL = 127
@@ -68,30 +68,29 @@ export interface TableLayout {
   /** The targets of ports of one address of the host; these go first. */
   addressPorts: SharedSet
   /**
-   * Mapped flows that need the host's address for their answers to come back through it, by the container's address
-   * that they lead to: those from the container's own network, which is there too; IPv4 only, those from 127.0.0.0/8;
-   * all.
+   * Mapped flows that need the host's address so that their answers return through it, by the container's address:
+   * those from the container's own network, including itself; IPv4 only, those from 127.0.0.0/8; all.
    */
   hairpin: SharedSet
   localhost: SharedSet | undefined
   everybody: SharedSet
   /** All of these: their elements have owners. */
   ownedSets: readonly SharedSet[]
-  /** IPv4 only. Interfaces whose `route_localnet` was off before: it is switched off with the last mapping. */
+  /** IPv4 only. Interfaces whose `route_localnet` was off before. It is switched off with the last mapping. */
   localnetLinks: NamedSet | undefined
   /**
-   * IPv4 only. Interfaces whose `route_localnet` was on before, and it cannot be known who has switched it on: perhaps
-   * a former ADD, before all rules were flushed. While it is on, `guards` stay. Made for the first of them.
+   * IPv4 only. Interfaces whose `route_localnet` was on before. It is unknown which program switched it on: perhaps a
+   * former ADD, before all rules were flushed. While it is on, `guards` stay. Created with its first element.
    */
   localnetGuarded: NamedSet | undefined
   /**
-   * IPv4 only. Keep out what `route_localnet` would let in: packets to 127.0.0.0/8, and such as claim to come from
-   * there.
+   * IPv4 only. Rules that drop the packets that `route_localnet` would admit: packets to 127.0.0.0/8, and packets with
+   * a source address in it.
    */
   guards: readonly Rule[]
   /** The chain of the guards. */
   raw: Chain
-  /** Of attachments with conditions: each has a rule here that leads packets to its ports to a chain of its own. */
+  /** For attachments with conditions: each has a rule here that jumps to its own chain for packets to its ports. */
   conditions: Chain
   chains: readonly Chain[]
   /** Those of them that translate: for packets from elsewhere, and for those of the host itself. */
@@ -168,7 +167,8 @@ function makeLayout(family: Family): TableLayout {
     const notLoopback = match(fields.inputInterface, "!=", ifnameValue("lo"))
     const toLoopback = matchPrefix(destination, "==", LOOPBACK, 8)
     const fromLoopback = matchPrefix(source, "==", LOOPBACK, 8)
-    // Every packet passes these: most are told by one byte of the header, which costs less than an interface's name.
+    // Every packet passes these rules. One byte of the header decides for most packets, which is cheaper than an
+    // interface's name.
     const guard = (statement: Statement, comment: string) =>
       guards.push({ chain: raw, statements: [statement, notLoopback, verdict("drop")], comment })
     guard(toLoopback, "route_localnet would let them in")
@@ -211,7 +211,7 @@ function endOfComment({ comment = "" }: Rule): string {
   return comment.replace(/^(after services|mapped here), /, "")
 }
 
-/** Removes the chains that an earlier build has made with another priority, for `addTable`. Throws `NetlinkError`. */
+/** Removes the chains of an earlier build with another priority, for `addTable`. Throws `NetlinkError`. */
 export function removeOldChains(socket: Pick<NetlinkSocket, "get">, { dnatChains }: TableLayout): Operation[] {
   const isOld = (chain: Chain) => {
     const base = findBase(socket, chain)
@@ -223,8 +223,8 @@ export function removeOldChains(socket: Pick<NetlinkSocket, "get">, { dnatChains
 }
 
 /**
- * Adds all of the table, with hairpin rules for these prefix lengths. What is there already stays, except for rules in
- * our chains that are not ours; `removeOldChains` goes before.
+ * Adds the whole table, with hairpin rules for these prefix lengths. Existing objects stay, except for rules in our
+ * chains that are not ours. Call `removeOldChains` before it.
  */
 export function addTable(layout: TableLayout, hairpinPrefixes: Iterable<number>): Operation[] {
   return withEncoded(tableOperations(layout, hairpinPrefixes), encodedTables[layout.family])
@@ -249,7 +249,7 @@ const encodedTables = {
 }
 
 /**
- * Adds a chain that translates: the kernel refuses a transaction with it if an earlier build has made it with another
+ * Adds a chain that translates. The kernel refuses the transaction if an earlier build created the chain with another
  * priority.
  */
 export function addDnatChain({ family, dnatChains }: TableLayout): Operation[] {
@@ -284,9 +284,9 @@ export function isCompleteAsEver(
 }
 
 /**
- * Returns whether this kernel can do what `addHostports` needs for a family: nf_tables with NAT, `fib` and conntrack's
- * labels. Where nothing is mapped yet it is asked by `dryRun`. Throws `EPERM` without CAP_NET_ADMIN, and what is not an
- * answer of the kernel's.
+ * Returns whether this kernel supports what `addHostports` needs for a family: nf_tables with NAT, `fib` and
+ * conntrack's labels. Tries it by `dryRun` if no port is mapped yet. Throws `EPERM` without CAP_NET_ADMIN, and errors
+ * that are not an answer of the kernel.
  */
 export function canMapPorts(socket: NetlinkSocket, family: Family): boolean {
   const layout = tableLayout(family)
