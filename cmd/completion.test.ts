@@ -85,7 +85,7 @@ describe("a command line", () => {
 })
 
 describe("the script for", () => {
-  /** Puts the tools, run from the sources, into the lab's directory of programs. */
+  /** Installs the tools, run from the sources, in the lab's directory of programs. */
   function installTools(lab: Lab): void {
     for (const tool of ["cni", "cnitool"]) {
       const file = join(lab.binDir, tool)
@@ -95,7 +95,7 @@ describe("the script for", () => {
     }
   }
 
-  /** What bash itself offers for the words of a command line, the last one being typed. */
+  /** Returns bash's own completions for a command line whose last word is being typed. */
   function offeredByBash(lab: Lab, words: readonly string[]): string[] {
     const [tool = ""] = words
     const script = `set -u

@@ -8,14 +8,14 @@ import { uninstall } from "./uninstall.ts"
 import { verify } from "./verify.ts"
 
 /**
- * The death of the installer: every call at the door throws it from the chosen one on, as a killed process makes no
- * more.
+ * The death of the installer: every call of the engine from the chosen one on throws it, because a killed process makes
+ * no more calls.
  */
 class Killed extends Error {}
 
 const calls = engine as unknown as Record<string, (...values: unknown[]) => number>
 const originals = { ...calls }
-/** Calls that change what is on the disk; the others are made between two of these. */
+/** Calls that change the disk. All other calls happen between two of these. */
 const changing = [
   "open",
   "write",
@@ -30,7 +30,7 @@ const changing = [
   "rmdir",
 ]
 
-/** Has the process die at a call of those that change something; returns how many it has made. */
+/** Makes the process die at one of the calls that change the disk; returns their number. */
 function dyingAt(at: number): { made: () => number; opened: number[] } {
   let made = 0
   const opened: number[] = []

@@ -23,7 +23,7 @@ export interface Act {
   readonly act: (directory: string) => void
   /** The possible contents of a name at any moment; undefined for no file. */
   readonly may: readonly (string | undefined)[]
-  /** What every second of the next installers does, instead of an installation: a rollback, unless this is said. */
+  /** The action of every second of the next installers, instead of an installation; a rollback by default. */
   readonly next?: (directory: string) => void
 }
 

@@ -17,9 +17,9 @@ import type { Outcome } from "./plan.ts"
 import { type Manner, rollback } from "./rollback.ts"
 import { InstallerRun } from "./run.ts"
 
-/** A directory to install into, and suites to install; it goes with its scope. */
+/** A directory to install into, and suites to install; deleted at the end of the scope. */
 export class Site implements Disposable {
-  /** In memory where that can be: putting each of thousands of files on a disk takes its time. */
+  /** In memory if possible: writing thousands of files to a disk takes time. */
   readonly root = mkdtempSync(join(existsSync("/dev/shm") ? "/dev/shm" : tmpdir(), "install-test-"))
   readonly directory = join(this.root, "bin")
   /** Another directory that installations may be about. */
@@ -42,7 +42,7 @@ export class Site implements Disposable {
     return contents.map((all) => [...new Set(all.map((content) => content.replace(/,.*/, "")))].join())
   }
 
-  /** What installs a suite whose files have this content, for two names or those given. */
+  /** Returns an installer of a suite whose files have this content, for two names or the given ones. */
   suite(content: string, names: readonly string[] = ["bridge", "loopback"]): Installation {
     const from = join(this.root, content.replaceAll(" ", "-"))
     mkdirSync(from, { recursive: true })
@@ -50,13 +50,13 @@ export class Site implements Disposable {
     return { directory: this.directory, names, from, source: (name) => join(from, name) }
   }
 
-  /** Has another program write a file, in place of what has the name. */
+  /** Makes another program write a file, in place of an existing one. */
   foreign(name: string, content: string): void {
     rmSync(join(this.directory, name), { force: true })
     writeFileSync(join(this.directory, name), content, { mode: 0o755 })
   }
 
-  /** The content of each file, links by their targets; what the installer keeps is left out. */
+  /** The content of each file, and the targets of links, without the installer's own files. */
   files(directory = this.directory): Record<string, string> {
     const names = readdirSync(directory).filter((name) => name !== ".cni-install")
     const read = (path: string) =>
@@ -69,7 +69,7 @@ export class Site implements Disposable {
     return readdirSync(join(this.directory, ".cni-install"), { recursive: true }).map(String).sort()
   }
 
-  /** Takes back the last installation. */
+  /** Rolls back the last installation. */
   back(manner: Manner = {}): readonly Outcome[] {
     return rollback([this.directory], manner).flatMap(({ outcomes }) => outcomes)
   }

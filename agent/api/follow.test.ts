@@ -15,7 +15,7 @@ afterEach(async () => {
   for (const scene of scenes.splice(0)) await scene.disposeAsync()
 })
 
-/** The fake API server, and the Nodes as a follower of it knows them. */
+/** The fake API server, and the Nodes that a follower has received. */
 function scene(connection: Partial<Connection> = {}, options: ConstructorParameters<typeof FakeApi>[0] = {}) {
   const stack = new AsyncDisposableStack()
   scenes.push(stack)

@@ -16,7 +16,7 @@ import {
   TemporaryDirectory,
 } from "../lab/mod.ts"
 
-/** The visible effects of a plugin's call; `at` stands for the directory of its store. */
+/** The visible effects of a plugin's call; `at` replaces the directory of its store. */
 interface Seen {
   readonly stdout: string
   readonly stderr: string
@@ -65,7 +65,7 @@ class Machine implements AsyncDisposable {
     return { stdout: plain(stdout), stderr: plain(stderr), exitCode, files: await this.#files() }
   }
 
-  /** All files by name; the index names its directory by chance and time, so of that the names only. */
+  /** All files with their content; of the index only the names, because its content depends on chance and time. */
   async #files(): Promise<Record<string, string>> {
     const entries = await readdir(this.#store.path, { recursive: true, withFileTypes: true })
     const files = entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name))

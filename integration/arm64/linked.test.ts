@@ -6,7 +6,7 @@ import { muslOf } from "../../scripts/musl.ts"
 import { buildEach } from "../../scripts/native.ts"
 import { builtPlugins, TemporaryDirectory } from "../lab/mod.ts"
 
-/** Files and members of archives that the linker has put into an executable, by its map. */
+/** Returns the files and archive members in an executable, from the linker's map. */
 async function linkedInto(map: string): Promise<string[]> {
   const text = await Bun.file(map).text()
   const [, members = ""] = /^Archive member included.*?\n\n(.*?)\n\n/ms.exec(text) ?? []

@@ -33,7 +33,7 @@ const making = () => ({ directory: directory.path, age: 1_700_000_000 })
 const machineOf = (executable: Buffer) => executable.readUInt16LE(18)
 const AARCH64 = 183
 
-/** Plugins and tool below a root are those that were built, for arm64, and run there. */
+/** Checks that plugins and tool below a root are the built ones, for arm64, and run there. */
 async function expectExecutables(root: string, plugins: string, tools: string): Promise<void> {
   expect((await readdir(join(root, plugins))).filter((name) => name !== "cni").sort()).toEqual(samplePlugins)
   for (const { kind, name, bytes } of files.filter(({ kind }) => kind === "plugin" || kind === "tool")) {

@@ -20,7 +20,7 @@ export interface ShownQdisc {
   options: { rate?: number; burst?: number; lat?: number; default?: string; limit?: number }
 }
 
-/** The qdiscs of a namespace, but for those that the kernel has where no program made one. */
+/** The qdiscs of a namespace, without the kernel's default ones. */
 export async function qdiscsOf(where: Namespace): Promise<ShownQdisc[]> {
   const all = await where.json<ShownQdisc[]>("tc", ["-j", "qdisc", "show"])
   return all.filter(({ handle }) => handle !== "0:")
@@ -32,7 +32,7 @@ export async function qdiscLines(where: Namespace): Promise<string[]> {
   return all.map(({ dev, kind, handle, root, parent }) => `${dev} ${kind} ${handle} ${root ? "root" : parent}`).sort()
 }
 
-/** What `tc filter show` prints of one place of a link, in lines. */
+/** Returns the lines of `tc filter show` for one place of a link. */
 export async function filterLines(where: Namespace, dev: string, place: string[]): Promise<string[]> {
   const { exitCode, stdout } = await where.tryExec("tc", ["filter", "show", "dev", dev, ...place])
   return exitCode === 0 ? stdout.split("\n").flatMap((line) => line.trim() || []) : []
@@ -52,7 +52,7 @@ export function upstreamName(network: string, containerId: string): string {
     .slice(0, 12)}`
 }
 
-/** What the container's interface is made by, and what a host needs for it. */
+/** The plugin that creates the container's interface, and its requirements on the host. */
 const makers = {
   bridge: gatewayBridge("lab"),
   ptp: { ipam: gatewayBridge("lab").ipam },
@@ -63,7 +63,7 @@ const makers = {
 
 export type Maker = keyof typeof makers
 
-/** How a container is connected. */
+/** The connection of a container. */
 export interface Connection {
   maker?: Maker
   ifName?: string
@@ -123,7 +123,7 @@ export class Limited implements AsyncDisposable {
     return { pod: ip?.address.split("/")[0] ?? "", gateway: ip?.gateway ?? "" }
   }
 
-  /** The name that upstream gives its device. */
+  /** The name of upstream's device. */
   get ifbName(): string {
     return upstreamName("lab", this.pod.name)
   }
@@ -134,8 +134,8 @@ export class Limited implements AsyncDisposable {
 }
 
 /**
- * What macvlan, ipvlan and host-device work with: veth pairs whose far ends are ports of a bridge with the gateway's
- * address.
+ * The links that macvlan, ipvlan and host-device need: veth pairs whose far ends are ports of a bridge with the
+ * gateway's address.
  */
 async function addUplinks(host: HostNamespace): Promise<void> {
   await host.exec("ip", ["link", "add", "lan", "up", "type", "bridge"])

@@ -3,7 +3,7 @@ import { execa } from "execa"
 import { type Namespace, programEnv, scaleTimeout, waitLimitMs } from "../lab/mod.ts"
 
 const script = join(import.meta.dir, "transfer.ts")
-/** Bytes of a full frame, which is what a qdisc counts, and those of them that the receiver gets. */
+/** The bytes of a full frame, as a qdisc counts them, and the bytes of its payload. */
 const FRAME = 1514
 const PAYLOAD = 1448
 
@@ -12,7 +12,7 @@ export interface Transfer {
   from: Namespace
   to: Namespace
   address: string
-  /** Bytes, of which those of the burst and those that wait are not measured. */
+  /** The total bytes. The burst and the waiting bytes are not measured. */
   bytes: number
   skip: number
 }
@@ -50,13 +50,12 @@ function rateOf(arrivals: readonly [atMs: number, bytes: number][], skip: number
   return (bytesPerSecond * FRAME * 8) / PAYLOAD
 }
 
-/** How often a transfer is measured again that other work of the machine has held up. */
+/** The number of attempts for a transfer that other work of the machine disturbs. */
 const ATTEMPTS = 5
 
 /**
- * Transfers until one is within 10 % of the rate. A sender that is held up makes it slower; a receiver that is held up
- * at the start sees at once what has waited, which makes it look faster. Throws when none is: a wrong limit is wrong
- * each time.
+ * Transfers until one is within 10 % of the rate. A delayed sender makes it slower. A receiver that is delayed at the
+ * start receives the waiting bytes at once, which looks faster. Throws if none is: a wrong limit is wrong each time.
  */
 export async function expectRate(bitsPerSecond: number, what: Transfer): Promise<void> {
   const measured: number[] = []

@@ -6,7 +6,7 @@ import { expectRate, transfer } from "./measure.ts"
 const rate = 4_000_000
 const keys = { ingressRate: "4Mbit", egressRate: "4Mbit" }
 
-/** Beyond the 32 KiB of the default burst, and what waits. */
+/** More than the 32 KiB of the default burst, and the waiting bytes. */
 const amount = { bytes: 1_500_000, skip: 250_000 }
 
 /** A transfer to the container, or from it; `peer` is at the gateway's address. */
@@ -42,7 +42,7 @@ for (const [maker, more, where] of places) {
   }
 }
 
-/** Many times the limit, and far below what any machine does. */
+/** Many times the limit, and far below the speed of any machine. */
 const fast = 10 * rate
 const much = { bytes: 6_000_000, skip: 250_000 }
 

@@ -7,7 +7,7 @@ import { type Change, diffSnapshots, expectUnchanged, type Snapshot, takeSnapsho
 
 await buildPrograms()
 
-/** A change without what is a matter of names and chance. */
+/** A change without its random names. */
 const plain = ({ section, sign, line }: Change) =>
   `${section} ${sign} ${line}`
     .replaceAll(/vethfloor|veth[0-9a-f]{8}/g, "VETH")

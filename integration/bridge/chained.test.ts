@@ -15,7 +15,7 @@ import {
   takeSnapshot,
 } from "../lab/mod.ts"
 
-/** A host and a container, with an interface of the container that an earlier plugin of the chain has made. */
+/** A host and a container with an interface from an earlier plugin of the chain. */
 async function chained() {
   const host = await HostNamespace.create()
   return { host, ...(await addPod(host)) }

@@ -2,7 +2,7 @@ import { expect } from "bun:test"
 import { Attachment, bridgeNetwork, HostNamespace, testWith, waitFor } from "../lab/mod.ts"
 import { dualStack } from "../masquerade/host.ts"
 
-/** Notes the source and destination of what arrives at port 9. */
+/** Records the source and destination of packets that arrive at port 9. */
 const arrivals = `table inet test {
   set arrived4 { type ipv4_addr . ipv4_addr; size 16; flags dynamic; }
   set arrived6 { type ipv6_addr . ipv6_addr; size 16; flags dynamic; }

@@ -50,7 +50,7 @@ describe("portIsolation", () => {
 })
 
 describe("hairpinMode", () => {
-  /** How many of its own broadcasts come back to a container that asks for an address that is not in use. */
+  /** Returns how many of its own broadcasts a container receives when it asks for an unused address. */
   async function ownBroadcasts(pod: ContainerNamespace): Promise<number> {
     const { address } = await linkOf(pod, "eth0")
     const chain = "{ type filter hook ingress device eth0 priority 0; }"

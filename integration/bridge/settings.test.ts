@@ -15,7 +15,7 @@ import {
 
 const { ipam: _none, ...bare } = bridgeNetwork()
 
-/** How a bridge may have come about, with a port of a low address, which an address that is not fixed follows. */
+/** The origins of a bridge, with a port whose low address a bridge without a fixed address takes. */
 const origins: [string, object, (host: HostNamespace, neighbour: ContainerNamespace) => Promise<unknown>][] = [
   [
     "that an operator has made",

@@ -35,7 +35,7 @@ interface Ruleset {
   }[]
 }
 
-/** The table that guards ports, as `nft` shows it; no objects when there is none. */
+/** The objects of the spoof check's table, as `nft` prints it; empty without a table. */
 async function spoofTable(host: HostNamespace): Promise<Ruleset["nftables"]> {
   const { exitCode, stdout } = await host.tryExec("nft", ["-j", "list", "table", "bridge", "cni_spoofcheck"])
   return exitCode === 0 ? (JSON.parse(stdout) as Ruleset).nftables.slice(1) : []

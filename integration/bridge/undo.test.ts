@@ -13,7 +13,7 @@ import {
 
 const masquerading = { isDefaultGateway: true, ipMasq: true }
 
-/** For the steps that only this plugin has one way to make each fail. */
+/** One fault for each step that only this plugin has. */
 const breakages: Breakage[] = [
   {
     step: "the bridge's name belongs to something else",

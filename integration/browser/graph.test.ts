@@ -40,7 +40,7 @@ interface Measured {
   background: string
 }
 
-/** Headless Chromium, with no way to any network. */
+/** Headless Chromium without access to any network. */
 async function chromium(profile: TemporaryDirectory, ...args: string[]): Promise<string> {
   const flags = [
     "--headless",

@@ -108,7 +108,7 @@ const nft = ({ host }: NodeLab, hook: string, ...rules: string[]) =>
 type Fault = {
   name: string
   failed: readonly string[]
-  /** Those that cannot be tried then. */
+  /** The probes that cannot run then. */
   skipped?: readonly string[]
   says: RegExp
   network?: object
@@ -341,7 +341,7 @@ const near = {
 const noPort = "no TCP port of the container is published"
 const far = /^the network gives its containers no route to /
 
-/** What a network is not for, by its nature, is not a failure. */
+/** A connection that a network does not provide by design is not a failure. */
 const kinds: readonly {
   readonly name: string
   readonly plugins: readonly object[]
@@ -524,7 +524,7 @@ test("another test that runs is left alone", async () => {
   await started.exited
 })
 
-/** A name server outside that knows every name but those with "missing". */
+/** A name server outside that answers every name except those with "missing". */
 const nameServer = `
 const server = await Bun.udpSocket({ hostname: "192.0.2.1", port: 53, socket: { data(socket, question, port, address) {
   const answer = Buffer.from(question)

@@ -78,7 +78,7 @@ async function doctor(lab: NodeLab): Promise<Finding[]> {
   return findings
 }
 
-/** A command with the names that are known when the node is there. */
+/** A command with names that only the running node has. */
 async function filledIn(command: string): Promise<string> {
   const macOf = async (pod: ContainerNamespace) =>
     (await pod.json<{ address: string }[]>("ip", ["-j", "link", "show", "eth0"]))[0]?.address ?? ""
@@ -94,7 +94,7 @@ interface Fault {
   where: keyof Node["pods"] | "host"
   break: string
   says: RegExp
-  /** The repair, where doctor cannot know the whole command. */
+  /** The repair, if doctor does not know the whole command. */
   remedy?: string
   /** The repair in the same place, where the remedy is text because others own the object. */
   mend?: string

@@ -15,7 +15,7 @@ async function addOutside({ host }: NodeLab): Promise<ContainerNamespace> {
   return outside
 }
 
-/** Checks that the pods reach what is outside, or none of them does. */
+/** Checks that all pods, or none of them, reach the outside. */
 async function expectOutside(pods: readonly ContainerNamespace[], isReached: boolean): Promise<void> {
   for (const pod of pods) {
     const ping = async () => (await pod.tryExec("ping", ["-c1", "-W1", OUTSIDE])).exitCode === 0
@@ -24,7 +24,7 @@ async function expectOutside(pods: readonly ContainerNamespace[], isReached: boo
   }
 }
 
-/** Faults on the host's way to what lies outside. */
+/** Faults on the host's path to the outside. */
 export const faultsOutside: readonly Fault[] = [
   {
     rule: "host-gateway-silent",

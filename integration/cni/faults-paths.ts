@@ -21,14 +21,14 @@ async function macAndOtherEnd({ host }: NodeLab, pod: ContainerNamespace | undef
 const store = "/var/lib/cni/networks/pods"
 const xfrm = (lab: NodeLab, ...words: string[]) => lab.host.exec("ip", ["xfrm", "policy", ...words])
 
-/** Has `cni install` place the plugins, of which bridge is then another suite's. */
+/** Installs the plugins by `cni install`, and then replaces bridge by another suite's. */
 async function replaceBridge(lab: NodeLab): Promise<void> {
   lab.binDir = lab.directory.join("placed")
   await mkdir(lab.binDir)
   expect((await lab.cni(["install", "--bin-dir", lab.binDir])).exitCode).toBe(0)
   await copyFile("/usr/lib/cni/bridge", `${lab.binDir}/bridge`)
 }
-/** Kills an installer at each of its renames, until the one that decides the installation was made. */
+/** Kills an installer at each of its renames, until the rename that commits the installation has happened. */
 async function killInstaller(lab: NodeLab): Promise<void> {
   const renames = "rename,renameat,renameat2"
   for (let at = 1; !existsSync(`${lab.binDir}/.cni-install/ready`); at++) {
@@ -39,7 +39,7 @@ async function killInstaller(lab: NodeLab): Promise<void> {
   }
 }
 
-/** Faults of what a packet passes beside the packet filter's usual hooks, and of what host-local and ADD have left. */
+/** Faults on the packet's path outside the packet filter's usual hooks, and in the records of host-local and ADD. */
 export const faultsOnPaths: readonly Fault[] = [
   {
     rule: "netdev-drop",

@@ -23,12 +23,12 @@ export interface Fault {
   readonly how?: string
   readonly needs?: Feature
   readonly severity: "error" | "warning"
-  /** Names that have to be in what was found. */
+  /** Names that the finding has to contain. */
   readonly names: RegExp
   seed(lab: NodeLab, pods: readonly ContainerNamespace[]): Promise<unknown> | undefined
   /** Causes of their own that come with it. */
   readonly besides?: readonly FindingName[]
-  /** Where no command mends it: what the remedy says, and the same done by hand. */
+  /** For a fault without a repair command: the text of the remedy, and the repair by hand. */
   readonly words?: RegExp
   mend?(lab: NodeLab, pods: readonly ContainerNamespace[]): Promise<unknown> | undefined
 }

@@ -6,7 +6,7 @@ import { type NodeLab, podsNetwork } from "./node-lab.ts"
 const endsOf = async ({ host }: NodeLab) =>
   (await host.json<{ ifname: string }[]>("ip", ["-j", "link", "show", "type", "veth"])).map(({ ifname }) => ifname)
 const endOf = async (lab: NodeLab) => (await endsOf(lab))[0] ?? ""
-/** Programs of classic BPF, that return TC_ACT_SHOT: for all packets, and for those of ARP. */
+/** Programs of classic BPF that return TC_ACT_SHOT: for all packets, and for ARP packets. */
 const dropAll = "bpf da bytecode 1,6_0_0_2"
 const dropArp = "bpf da bytecode 4,40_0_0_12,21_0_1_2054,6_0_0_2,6_0_0_4294967295"
 
@@ -17,13 +17,13 @@ async function addFilter(lab: NodeLab, device: string, place: string, filter: st
   await lab.host.exec("tc", words)
 }
 
-/** Takes away the queues with such filters from all of the host's interfaces. */
+/** Removes the queues with such filters from all interfaces of the host. */
 const deleteClsact = async (lab: NodeLab) => {
   for (const device of ["cni0", ...(await endsOf(lab))])
     await lab.host.tryExec("tc", ["qdisc", "del", "dev", device, "clsact"])
 }
 
-/** A pod of a network that limits what it sends. */
+/** A pod of a network that limits outgoing packets. */
 async function addLimited(lab: NodeLab): Promise<void> {
   const ipam = { type: "host-local", ranges: [[{ subnet: "10.87.0.0/24" }]] }
   const bandwidth = { type: "bandwidth", egressRate: 1_000_000, egressBurst: 1_000_000 }
@@ -42,7 +42,7 @@ async function waysOfCutOff(lab: NodeLab, pods: readonly ContainerNamespace[]): 
   return ways.join("\n")
 }
 
-/** Faults of traffic control, which stands before and behind all rules of the packet filter. */
+/** Faults of traffic control, which runs before and after all rules of the packet filter. */
 export const faultsOfTraffic: readonly Fault[] = [
   {
     rule: "tc-filter",

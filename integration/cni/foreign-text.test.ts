@@ -3,8 +3,8 @@ import { startDaemon, waitFor } from "../lab/mod.ts"
 import { NodeLab, podsNetwork } from "./node-lab.ts"
 
 /**
- * Ends a line and begins one that a tool could have written, colours it, turns its direction, and is not a character of
- * XML.
+ * A text that ends a line and starts one that looks like the tool's, colors it, reverses its direction, and has a
+ * character that XML does not allow.
  */
 const FORGED = "x\nERROR forged\u2028\u202e\x1b[31m\u200f\ufffe"
 /** Characters that no output of a tool has, except for its own newlines. */

@@ -93,7 +93,7 @@ describe("what is printed", () => {
 })
 
 describe("a reader that goes", () => {
-  /** Runs a program with a pipe on stdout that has no reader, and tells how it ended, as a shell would. */
+  /** Runs a program whose stdout is a pipe without a reader. Returns its exit status as a shell does. */
   const withoutReader = `import os, subprocess, sys
 reader, writer = os.pipe()
 os.close(reader)
@@ -126,7 +126,7 @@ print(128 - code if code < 0 else code, done.stderr.decode(), end="")`
 })
 
 describe("--watch", () => {
-  /** A command that goes on, with what it has shown until now. */
+  /** A running command, with its output so far. */
   function start(lab: NodeLab, command: readonly string[]) {
     const env = { ...environmentOf(lab), TERM: "xterm", NO_COLOR: "1" }
     const process = Bun.spawn(lab.host.commandLine(command), { env, stdin: "pipe", stdout: "pipe", stderr: "pipe" })

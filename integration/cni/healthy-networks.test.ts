@@ -25,7 +25,7 @@ const ptp = { type: "ptp", ipMasq: true, ipam: withDefault }
 /** A network whose containers have no fault. */
 interface Healthy {
   readonly plugins: readonly object[]
-  /** What the kernel needs for it. */
+  /** The kernel features that it needs. */
   readonly needs?: Feature
   /** The network takes one container. */
   readonly isOne?: boolean

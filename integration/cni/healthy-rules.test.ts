@@ -8,7 +8,7 @@ const forward = (...rules: string[]) =>
   `table inet site { chain c { type filter hook forward priority 0; policy accept; ${rules.join("; ")}; }; }`
 const strict = (...rules: string[]) => forward(...rules).replace("policy accept", "policy drop")
 
-/** Intended rules on nodes of sites; containers reach each other and what is outside with each of them. */
+/** Intended rules on nodes of sites. With each of them, containers reach each other and the outside. */
 const ruleSets: Readonly<Record<string, string>> = {
   "a block of the metadata service": forward("ip daddr 169.254.169.254 drop"),
   "a block of the metadata service for containers alone": forward('iifname "cni0" ip daddr 169.254.169.254 drop'),

@@ -8,9 +8,7 @@ const upstreamPlugins = "/usr/lib/cni"
 /** A network of a version without GC, as most nodes have it. */
 const oldNetwork = { ...podsNetwork, cniVersion: "1.0.0" }
 
-/**
- * A node on which the reference plugins have added a container that is gone, with its lease and the runtime's cache.
- */
+/** A node with the remains of a container of the reference plugins, its lease, and the runtime's cache. */
 async function nodeOfOthers(): Promise<{ lab: NodeLab; gone: ContainerNamespace; alive: ContainerNamespace }> {
   const lab = await NodeLab.create(oldNetwork)
   await chooseIptables(lab.host, "nf_tables")

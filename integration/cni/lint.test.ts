@@ -6,7 +6,7 @@ import { builtPlugins, HostNamespace, programEnv, TemporaryDirectory } from "../
 
 const tool = join(builtPlugins, "../cni")
 
-/** A plugin of a year ago, which speaks nothing newer than 0.4.0. */
+/** An old plugin, whose newest version is 0.4.0. */
 const elder = `#!/bin/sh
 echo '{"cniVersion":"0.4.0","supportedVersions":["0.3.1","0.4.0"]}'
 `

@@ -54,7 +54,7 @@ export function withoutProgress(shown: string): string {
 export class NodeLab implements AsyncDisposable {
   readonly host: HostNamespace
   readonly directory: TemporaryDirectory
-  /** Where the runtime finds plugins. */
+  /** The runtime's directory of plugins. */
   binDir = builtPlugins
   #port = 8000
 
@@ -77,7 +77,7 @@ export class NodeLab implements AsyncDisposable {
     await Bun.write(join(this.confDir, file), typeof network === "string" ? network : JSON.stringify(network, null, 2))
   }
 
-  /** `cni …`, with any exit code; run by the program `under` if there is one. */
+  /** Runs `cni …` with any exit code, under the program `under` if given. */
   cni(
     args: readonly string[],
     env: Readonly<Record<string, string>> = {},
@@ -99,7 +99,7 @@ export class NodeLab implements AsyncDisposable {
     return { ...programEnv, NETCONFPATH: this.confDir, CNI_PATH: this.binDir }
   }
 
-  /** The findings of `cni doctor`, without those of the machine. */
+  /** The findings of `cni doctor`, without those about the machine. */
   async doctor(...args: string[]): Promise<{ findings: Finding[]; stderr: string; exitCode: number }> {
     const { stdout, stderr, exitCode } = await this.cni(["doctor", "--json", ...args])
     const { findings: all = [] } = (stdout === "" ? {} : JSON.parse(stdout)) as { findings?: Finding[] }
@@ -113,7 +113,7 @@ export class NodeLab implements AsyncDisposable {
     })
   }
 
-  /** Gives the runtime a copy of the plugins, changed by `change`. */
+  /** Installs a copy of the plugins, changed by `change`, for the runtime. */
   async useOwnPlugins(change: (directory: string) => Promise<unknown>): Promise<void> {
     const directory = this.directory.join("bin")
     await cp(builtPlugins, directory, { recursive: true })
@@ -138,8 +138,8 @@ export class NodeLab implements AsyncDisposable {
   }
 
   /**
-   * Attaches a new pod with one published port, of these protocols, as kubelet would name it; the container has the
-   * namespace's name unless it is said. Throws what `cni add` says, with the namespace's name as cause.
+   * Attaches a new pod with one published port of these protocols, under the name that kubelet would use. The container
+   * is named after the namespace by default. Throws the output of `cni add`, with the namespace's name as cause.
    */
   async addPod(
     name = "web",

@@ -21,7 +21,7 @@ async function createLab(change: (lab: NodeLab, evil: string) => Promise<unknown
 const list = (plugin: object) => ({ cniVersion: "1.1.0", name: "bad", plugins: [plugin] })
 const [bridge, ...others] = podsNetwork.plugins
 
-/** Ways in which a file leads to the program. */
+/** Paths of a file that leads to the program. */
 const ways: Readonly<Record<string, (lab: NodeLab) => Promise<unknown>>> = {
   "a type": (lab) => lab.writeNetwork("20-bad.conflist", list({ type: OUT })),
   "an ipam.type": (lab) =>

@@ -3,7 +3,7 @@ import { chmod, writeFile } from "node:fs/promises"
 import { join } from "node:path"
 import { NodeLab, podsNetwork } from "./node-lab.ts"
 
-/** The last plugin of a chain. While the file `kill` is there, its ADD ends the tool that has started it. */
+/** The last plugin of a chain. While the file `kill` exists, its ADD kills the calling tool. */
 const lastPlugin = (kill: string) => `#!/bin/sh
 case "$CNI_COMMAND" in
 VERSION) echo '{"cniVersion":"1.1.0","supportedVersions":["1.1.0"]}' ;;

@@ -1,18 +1,18 @@
 /**
- * The rules that other programs make on a node, in the form in which they load them: chains, their order and their
- * kinds of rules are those of docker 27, ufw 0.36, kube-proxy 1.31, netavark 1.12, firewalld 2.1, Calico 3.28 and
- * Cilium 1.16; names and addresses are made up.
+ * The rules of other programs on a node, in the form in which they load them: chains, their order and kinds of rules
+ * are those of docker 27, ufw 0.36, kube-proxy 1.31, netavark 1.12, firewalld 2.1, Calico 3.28 and Cilium 1.16. Names
+ * and addresses are made up.
  */
 export interface RuleSet {
   /** For `iptables-restore`. */
   readonly iptables?: string
   /** For `nft -f`. */
   readonly nft?: string
-  /** For `sh`: links, routes and rules of routing that come with it. */
+  /** Script for `sh` that adds the program's links, routes and routing rules. */
   readonly setUp?: string
 }
 
-/** The node's operator writes the rules that accept containers, as the program's page says. */
+/** The node's operator writes the rules that accept containers, following the program's documentation. */
 const docker = (user: string) => `
 *filter
 :INPUT ACCEPT [0:0]
@@ -142,7 +142,7 @@ COMMIT
 COMMIT
 `
 
-/** In this mode services are addresses of a link that is down; what its rules match with ipset is left out. */
+/** In this mode services are addresses of a link that is down. Rules that match an ipset are omitted. */
 const kubeProxyIpvs = `
 *filter
 :KUBE-FORWARD - [0:0]

@@ -29,7 +29,7 @@ ${rows.join("\n")}
 `
 }
 
-/** A line with the pieces between escape sequences as spans of their own; each piece stands where its column is. */
+/** Returns a line whose pieces between escape sequences are spans, each in its column. */
 function spans(line: string): string {
   let column = 0
   let style = ""

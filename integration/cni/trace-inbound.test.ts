@@ -81,7 +81,7 @@ interface Case {
   readonly name: string
   readonly arrives: boolean
   readonly says: RegExp
-  /** TCP to 192.0.2.2:8080 from 192.0.2.1, unless it says otherwise. */
+  /** TCP to 192.0.2.2:8080 from 192.0.2.1 by default. */
   readonly ask?: Partial<EchoQuestion>
   readonly args?: readonly string[]
   readonly network?: object

@@ -1,6 +1,6 @@
 /**
- * `cni trace` on nodes with services as kube-proxy makes them: by iptables, and by nft. What is read has to be what
- * connections meet.
+ * `cni trace` on nodes with kube-proxy's rules for services, by iptables and by nft. The trace has to agree with real
+ * connections.
  */
 import { expect, test } from "bun:test"
 import { type ContainerNamespace, startDaemon, testWith, waitFor, writeSysctl } from "../lab/mod.ts"
@@ -103,7 +103,7 @@ const byIptables = (endpoints: readonly string[]) => (lab: NodeLab) => {
   return lab.host.exec("iptables-restore", ["--noflush"], { input: lines.join("\n") })
 }
 
-/** The same as kube-proxy's mode nftables writes it: maps from services to chains, one of the endpoints by `numgen`. */
+/** The same rules in kube-proxy's mode nftables: maps from services to chains, one of the endpoints by `numgen`. */
 const byNft = (endpoints: readonly string[]) => (lab: NodeLab) => {
   const input = `table ip kube-proxy {
   set cluster-ips {

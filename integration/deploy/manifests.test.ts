@@ -1,4 +1,4 @@
-/** What deploy/kubernetes has to be, judged without a server and without kustomize. */
+/** Requirements for deploy/kubernetes, checked without a server and without kustomize. */
 import { expect, test } from "bun:test"
 import { readdir } from "node:fs/promises"
 import { join } from "node:path"

@@ -84,8 +84,8 @@ interface Kustomization {
 }
 
 /**
- * The objects that `kubectl apply -k deploy/kubernetes` creates; the ConfigMap without the sum in its name.
- * `kustomize.test.ts` compares them with what kustomize makes.
+ * Returns the objects that `kubectl apply -k deploy/kubernetes` creates, with the ConfigMap's name without its sum.
+ * `kustomize.test.ts` compares them with the output of kustomize.
  */
 export async function readDeployment(): Promise<Manifest[]> {
   const { namespace, resources, configMapGenerator, images } = Bun.YAML.parse(

@@ -19,14 +19,14 @@ import { type ContainerSpec, entrypoint, type PodSpec, protectedPaths, readConfl
 const capabilities = { DAC_OVERRIDE: 1, FOWNER: 3, NET_ADMIN: 12, NET_RAW: 13, SYS_ADMIN: 21, SETFCAP: 31 }
 
 /**
- * Paths of the host that are the kernel's, or that runtimes share with it: no directories of the test stand for them.
+ * Paths of the host that belong to the kernel, or that runtimes share with it. No directories of the test replace them.
  */
 const sharedPaths = /^(\/proc|\/run\/netns$)/
 
-/** Directories by which a runtime on the node finds what the containers write. */
+/** Directories in which a runtime on the node finds the files of the containers. */
 const statePaths = ["/run/cni", "/var/lib/cni"]
 
-/** Makes a container's root at $root, whose mounts stand in the lines of $mounts: source, target, mode, propagation. */
+/** Creates a container's root at $root. Each line of $mounts is a mount: source, target, mode, propagation. */
 const enter = `
 mount --bind "$root" "$root"
 while read -r source target mode propagation; do
@@ -96,7 +96,7 @@ export class FreshNode implements AsyncDisposable {
     return node
   }
 
-  /** Where a path of the node is. */
+  /** Returns the place of a node's path. */
   at(path: string): string {
     return sharedPaths.test(path) ? path : this.#directory.join("node", path)
   }
@@ -122,7 +122,7 @@ export class FreshNode implements AsyncDisposable {
     return await runProgram(...(await this.#prepare(name, {}, args)))
   }
 
-  /** Starts a container, which ends with the node. Its log goes to the file that `logOf` reads. */
+  /** Starts a container, which ends with the node. `logOf` reads its log. */
   async start(name: string, env: Readonly<Record<string, string>> = {}): Promise<Bun.Subprocess> {
     const [command, options] = await this.#prepare(name, env)
     const log = Bun.file(this.#directory.join(`${name}.log`))
@@ -176,7 +176,7 @@ ${enter}`
   }
 }
 
-/** A word of a command line with the variables that kubelet puts in. */
+/** Returns a word of a command line with kubelet's variables replaced. */
 function expand(word: string, env: Readonly<Record<string, string>>): string {
   return word.replace(/\$\((\w+)\)/g, (written, name) => env[name] ?? written)
 }

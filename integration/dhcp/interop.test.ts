@@ -4,11 +4,11 @@ import { Running } from "./running.ts"
 import { startDnsmasq } from "./servers.ts"
 import { Site } from "./site.ts"
 
-/** Debian's Go plugins, 1.1.1: they speak versions up to 1.0.0. */
+/** Debian's Go plugins, 1.1.1, which support versions up to 1.0.0. */
 const theirs = "/usr/lib/cni"
 const quick = ["-timeout", "1s", "-resendtimeout", "3s"]
 
-/** A container with an interface in the server's network, and the plugin `dhcp` of a suite by itself. */
+/** A container with an interface in the server's network, and only the plugin `dhcp` of a suite. */
 async function standalone(site: Site, bin: string, socketPath: string): Promise<Attachment> {
   const pod = await site.host.addContainer()
   const port = `v${pod.name.slice(-8)}`
@@ -45,7 +45,7 @@ test.each([
   if (daemon !== theirs) await waitFor(async () => (await server.leases()) === "", "the lease to be given back")
 })
 
-/** Upstream's daemon says nothing when it is ready. */
+/** Upstream's daemon does not report that it is ready. */
 async function startTheirs(site: Site, socketPath: string): Promise<Running> {
   const script = '(while ! [ -S "$1" ]; do sleep 0.05; done; echo ready) & exec "$0" daemon -socketpath "$1"'
   return Running.start(site.host, ["sh", "-c", script, `${theirs}/dhcp`, socketPath], /ready/)

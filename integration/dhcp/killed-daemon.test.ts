@@ -3,12 +3,12 @@ import { Attachment, Chance, extent, newest, scaleTimeout, seed, tellFigure, wai
 import { startDnsmasq } from "./servers.ts"
 import { Site, startDaemon } from "./site.ts"
 
-/** How often the daemon is killed. */
+/** The number of kills of the daemon. */
 const kills = extent(12, 200)
 const options = ["--dhcp-range=10.1.2.50,10.1.2.90,255.255.255.0,10m", "--dhcp-option=option:router,10.1.2.1"]
 const addressOf = (result: { ips: { address: string }[] }) => result.ips[0]?.address.split("/")[0] ?? ""
 
-/** How long an ADD takes where nothing is killed. */
+/** The duration of an undisturbed ADD. */
 async function durationOfCall([attachment]: readonly Attachment[]): Promise<number> {
   if (!attachment) throw new Error("no container")
   const { exitCode, durationMs } = await attachment.run("ADD")
@@ -17,7 +17,7 @@ async function durationOfCall([attachment]: readonly Attachment[]): Promise<numb
   return durationMs
 }
 
-/** Containers with an interface each, for the plugin by itself. */
+/** Containers with one interface each, for calls of dhcp alone. */
 async function containers(site: Site, count: number): Promise<Attachment[]> {
   const attachments: Attachment[] = []
   for (let at = 0; at < count; at++) {

@@ -150,7 +150,7 @@ test("a renewal that brings another router and MTU changes the interface", async
   expect(await addressesOf(pod, "eth0")).toEqual(ips.map(({ address }) => address))
 })
 
-/** dnsmasq, which refuses what is not of its range, and takes over what is. */
+/** dnsmasq, which refuses addresses outside its range, and takes over those in it. */
 function startOther(site: Site, first: string, last: string): Promise<Server> {
   const range = `--dhcp-range=${first},${last},255.255.255.0,2m`
   return startDnsmasq(site.server, site.directory.path, [range, "--dhcp-option=option:router,10.1.2.1"])

@@ -33,10 +33,10 @@ interface Many {
   readonly attachment: Attachment
 }
 
-/** How many leases at once; a service must bear several thousand in 64 MB. */
+/** The number of leases; a service must hold several thousand in 64 MB. */
 const leases = extent(500, 3000)
 
-/** A bridge takes 1023 ports: what is more sits on bridges beside the lab's. */
+/** A bridge has at most 1023 ports. Further interfaces are ports of additional bridges. */
 const PORTS = 900
 
 /** The commands for `ip -batch` that make the n-th bridge beside the lab's. */
@@ -48,7 +48,7 @@ function bridgeBeside(n: number): string[] {
   ]
 }
 
-/** One container with many interfaces in the server's network, and for each the attachment of dhcp by itself. */
+/** One container with many interfaces in the server's network, and an attachment of dhcp alone for each. */
 async function manyInterfaces(site: Site, count: number): Promise<Many[]> {
   await site.server.exec("ip", ["address", "add", "10.1.0.1/16", "dev", "eth0"])
   await site.server.exec("ip", ["address", "del", "10.1.2.1/24", "dev", "eth0"])
@@ -72,7 +72,7 @@ async function manyInterfaces(site: Site, count: number): Promise<Many[]> {
   }))
 }
 
-/** Does something for all of a list, `width` at a time. */
+/** Calls a function for each entry of a list, `width` at a time. */
 async function inGroups<T, R>(list: readonly T[], width: number, act: (one: T) => Promise<R>): Promise<R[]> {
   const results: R[] = []
   const left = list.entries()
@@ -84,7 +84,7 @@ async function inGroups<T, R>(list: readonly T[], width: number, act: (one: T) =
   return results
 }
 
-/** Gives the interfaces their addresses, as the plugins that make interfaces do; each answers for its own alone. */
+/** Adds the addresses to the interfaces, as interface plugins do. Each interface answers only for its own. */
 async function configure(attachments: readonly Many[], results: readonly PluginResult[]): Promise<void> {
   const pod = attachments[0]?.pod
   if (!pod) return

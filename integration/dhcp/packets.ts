@@ -15,7 +15,7 @@ export interface Packet {
   readonly clientIp?: string
   readonly requestedIp?: string
   readonly server?: string
-  /** All that tcpdump says of it. */
+  /** tcpdump's whole description of it. */
   readonly text: string
 }
 
@@ -33,7 +33,7 @@ export class Sniffer implements AsyncDisposable {
     return new Sniffer(await Running.start(where, ["tcpdump", ...options, filter], /listening on/))
   }
 
-  /** The packets so far, in order; those of one type, if it is given. */
+  /** Returns the packets so far, in order; only those of one type if it is given. */
   packets(type?: string): Packet[] {
     const texts = this.#tcpdump.text.split(/^(?=\d\d:\d\d:\d\d\.\d+ )/m).filter((text) => /^\d\d:/.test(text))
     const packets = texts.map(readPacket)

@@ -1,7 +1,7 @@
 import type { Namespace } from "../lab/mod.ts"
 import { waitFor, waitLimitMs } from "../lab/mod.ts"
 
-/** A program that runs until it is told to end, and what it has written so far. */
+/** A program that runs until it is ended, and its output so far. */
 export class Running implements AsyncDisposable {
   readonly #process: Bun.Subprocess<"ignore", "pipe", "pipe">
   readonly #name: string
@@ -15,7 +15,7 @@ export class Running implements AsyncDisposable {
     this.#reading = Promise.all([this.#collect(process.stdout), this.#collect(process.stderr)])
   }
 
-  /** Starts a program in a namespace, and waits until it has written something that `isReady` matches. */
+  /** Starts a program in a namespace, and waits until its output matches `isReady`. */
   static async start(where: Namespace, command: readonly string[], isReady: RegExp): Promise<Running> {
     const environment = { PATH: "/usr/sbin:/usr/bin:/sbin:/bin", LC_ALL: "C" }
     const spawned = Bun.spawn(where.commandLine(command), {
@@ -39,7 +39,7 @@ export class Running implements AsyncDisposable {
     for await (const piece of stream) this.text += decoder.decode(piece, { stream: true })
   }
 
-  /** Waits until the program has written something that matches, after `from` characters. */
+  /** Waits until the program's output after `from` characters matches. */
   async waitFor(pattern: RegExp, deadlineMs = waitLimitMs, from = 0): Promise<RegExpExecArray> {
     try {
       return await waitFor(() => pattern.exec(this.text.slice(from)), `${this.#name} to write ${pattern}`, deadlineMs)
@@ -52,7 +52,7 @@ export class Running implements AsyncDisposable {
     return this.#process.pid
   }
 
-  /** How often it has written something. */
+  /** Returns how often the program has written a text. */
   count(pattern: RegExp): number {
     return this.text.match(new RegExp(pattern, "g"))?.length ?? 0
   }

@@ -3,7 +3,7 @@ import { join } from "node:path"
 import type { Namespace } from "../lab/mod.ts"
 import { Running } from "./running.ts"
 
-/** A DHCP server of another implementation: what it has written, and its file of leases. */
+/** A DHCP server of another implementation: its output, and its file of leases. */
 export interface Server extends AsyncDisposable {
   readonly running: Running
   /** The file of leases, as the server writes it. */
@@ -11,8 +11,8 @@ export interface Server extends AsyncDisposable {
 }
 
 /**
- * dnsmasq, for the network 10.1.2.0/24 with addresses from 10.1.2.50 on, or as the options say. Its shortest lease is
- * two minutes.
+ * dnsmasq for the network 10.1.2.0/24 with addresses from 10.1.2.50 on, or as the options specify. Its shortest lease
+ * is two minutes.
  */
 export async function startDnsmasq(
   where: Namespace,
@@ -38,10 +38,7 @@ export interface Subnet {
   readonly more?: readonly string[]
 }
 
-/**
- * ISC's dhcpd for 10.1.2.0/24, which leases for seconds; called again with the same directory, it goes on with its
- * leases.
- */
+/** ISC's dhcpd for 10.1.2.0/24, whose leases last seconds. A later call with the same directory keeps its leases. */
 export async function startDhcpd(where: Namespace, directory: string, subnet: Subnet = {}): Promise<Server> {
   const { range = ["10.1.2.50", "10.1.2.60"], leaseSeconds = 4, more = ["option routers 10.1.2.1;"] } = subnet
   const config = `
@@ -81,12 +78,12 @@ async function startIsc(where: Namespace, directory: string, family: "4" | "6", 
 }
 
 /**
- * What Kea leases in 10.1.2.0/24 or 2001:db8:2::/64; a lease is renewed after half of its seconds, and rebound after
- * three quarters.
+ * Kea's leases in 10.1.2.0/24 or 2001:db8:2::/64. A lease is renewed after half of its seconds, and rebound after three
+ * quarters.
  */
 export interface KeaSubnet {
   readonly leaseSeconds: number
-  /** Where it listens besides eth0's multicasts: an address of it, for relays of IPv6. */
+  /** An address of eth0 on which it listens besides multicasts, for IPv6 relays. */
   readonly address?: string
   /** More keys of the subnet. */
   readonly keys?: object
@@ -95,7 +92,7 @@ export interface KeaSubnet {
 /** Else Kea keeps one below /var/lib. */
 const keaDuid = { type: "EN", "enterprise-id": 2495, identifier: "0102030405", persist: false }
 
-/** ISC's Kea, which leases for seconds; called again with the same directory, it goes on with its leases. */
+/** ISC's Kea, whose leases last seconds. A later call with the same directory keeps its leases. */
 export async function startKea(
   where: Namespace,
   directory: string,

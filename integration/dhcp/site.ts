@@ -72,7 +72,7 @@ export class Site implements AsyncDisposable {
   }
 }
 
-/** Runs `dhcp daemon` on a host, by the program `under` if there is one, and waits until it serves. */
+/** Runs `dhcp daemon` on a host, under the program `under` if given, and waits until it serves. */
 export function startDaemon(
   host: HostNamespace,
   flags: readonly string[] = [],

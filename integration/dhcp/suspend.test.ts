@@ -51,7 +51,7 @@ test("the daemon waits for T1 by a timer of CLOCK_BOOTTIME", async () => {
   expect(await secondsLeft()).toBeLessThanOrEqual(60)
 })
 
-/** The timer of a process, as the kernel tells it; proc_pid_fdinfo(5). */
+/** Returns the timer of a process, from /proc; proc_pid_fdinfo(5). */
 async function timerOf(pid: number): Promise<string> {
   const directory = `/proc/${pid}/fdinfo`
   const texts = await Promise.all((await readdir(directory)).map((fd) => readFile(`${directory}/${fd}`, "utf8")))

@@ -16,7 +16,9 @@ import {
 /** Debian's Go plugins, 1.1.1. */
 const theirs = "/usr/lib/cni"
 
-/** What they have no plugin for, as upstream's later ones leave it: an interface without an alias. */
+/**
+ * An interface without an alias, as later upstream plugins leave it, for kinds without a plugin in Debian's package.
+ */
 const byHand: Readonly<Record<string, string>> = {
   dummy: "link add eth0 up type dummy",
   tap: "tuntap add name eth0 mode tap multi_queue",

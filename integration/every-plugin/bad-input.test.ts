@@ -12,7 +12,7 @@ import {
 
 const good = bridgeNetwork({ isDefaultGateway: true, ipMasq: true })
 
-/** What a caller can get wrong, the code that it has to get, and the words that tell it what. */
+/** Mistakes of a caller, the expected code, and the words of the message. */
 const mistakes: {
   what: string
   call?: (host: HostNamespace, pod: ContainerNamespace) => Partial<PluginCall>

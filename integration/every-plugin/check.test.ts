@@ -208,7 +208,7 @@ test("#26 static: CHECK fails when the result lacks an address of the configurat
   expect(msg).toContain("10.44.0.7/24")
 })
 
-/** What a later plugin of the chain may do to routes, and what the result says of it then. */
+/** Changes of routes by a later plugin of the chain, and the resulting prevResult. */
 const changes: {
   what: string
   forEachKind?: boolean

@@ -14,7 +14,7 @@ import {
   testPlugins,
 } from "../lab/mod.ts"
 
-/** Everything that a result of 1.1.0 may hold. */
+/** Every key that a result of 1.1.0 may have. */
 const full = {
   cniVersion: "1.1.0",
   interfaces: [
@@ -41,7 +41,7 @@ const full = {
   dns: { nameservers: ["192.0.2.53"], domain: "lab", search: ["a.lab"], options: ["ndots:5"] },
 }
 
-/** The same as far as 0.4.0 has a place for it. */
+/** The same, without the keys that 0.4.0 does not have. */
 const older = {
   ...full,
   cniVersion: "0.4.0",
@@ -51,7 +51,7 @@ const older = {
   ips: full.ips.map((ip) => ({ ...ip, version: ip.address.includes(":") ? "6" : "4" })),
 }
 
-/** Plugins that may have nothing to change, and the keys that say so. */
+/** Plugins that can be configured to change nothing, and the keys for it. */
 const idle = [
   { plugin: "loopback", keys: {} },
   { plugin: "portmap", keys: { runtimeConfig: { portMappings: [] } } },
@@ -97,7 +97,7 @@ testPlugins(
   },
 )
 
-/** What the runtime hands over, and something that only other plugins know. */
+/** The runtime's values, and keys of other plugins. */
 function runtimeConfigOf({ config }: Attachment): object {
   return { ...(config.runtimeConfig as object), "org.example/capability": { deep: [1] } }
 }
@@ -129,7 +129,7 @@ testPlugins(
   },
 )
 
-/** A result without what is another one each time: the names on the host, addresses from a pool, and MACs. */
+/** A result without its random parts: names on the host, addresses from a pool, and MACs. */
 function shapeOf(result: PluginResult): string {
   return JSON.stringify(result)
     .replaceAll(/veth[0-9a-f]{8}/g, "veth")
@@ -139,9 +139,7 @@ function shapeOf(result: PluginResult): string {
 
 const mac = { what: "a MAC", runtimeConfig: { Mac: "0a:00:00:00:00:07" }, seen: '"mac":"0a:00:00:00:00:07"' }
 
-/**
- * Capabilities in capitalised form, as containerd writes the members of structures, and what of them is in the result.
- */
+/** Capabilities with capitalized keys, as containerd writes them, and their values in the result. */
 const capitalised = [
   ...casesOf([...pluginsAs("interface"), "tuning"], [mac]),
   {

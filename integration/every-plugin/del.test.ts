@@ -14,7 +14,7 @@ import {
 } from "../lab/mod.ts"
 import { isLocalnetGuard } from "../portmap/portmap-lab.ts"
 
-/** A host that has been used, an attachment to it, and what both sides were like before its ADD. */
+/** A host that was in use before, an attachment to it, and the state of both sides before its ADD. */
 async function attached(plugin: string) {
   const stage = await Stage.create(plugin)
   await stage.settle()
@@ -55,7 +55,7 @@ const losses: {
   what: string
   forEachKind?: boolean
   lose?: (stage: Stage, one: Attached) => Promise<unknown>
-  /** What goes with it that was there before ADD, or comes back by nothing that is left. */
+  /** Objects from before ADD that DEL deletes, or cannot restore. */
   takes?: (change: Change, stage: Stage) => boolean
   keys?: object
   call?: Partial<PluginCall>
@@ -133,7 +133,7 @@ function isFile(change: Change, { plugin, role }: Stage): boolean {
   return isDevice || (/^\/(var\/lib|run)\/cni/.test(section) && sign === "-")
 }
 
-/** The setting that portmap cannot know for its own any more, and the guard that it never leaves it without. */
+/** The setting that portmap cannot recognize as its own any more, and its guard. */
 function isLocalnet(change: Change): boolean {
   return change.line.includes("br-lab/route_localnet") || isLocalnetGuard(change)
 }
@@ -158,7 +158,7 @@ testPlugins(
   },
 )
 
-/** The host's end of the pair that bridge has made. */
+/** The host's end of bridge's veth pair. */
 function portOf(prevResult: unknown): string | undefined {
   return (prevResult as { interfaces: { name: string }[] }).interfaces[1]?.name
 }

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test"
 import { runTraced, Stage, testPlugins } from "../lab/mod.ts"
 
-/** Plugins that remove something of nf_tables, with what their configuration needs for that. */
+/** Plugins that remove objects of nf_tables, with the required keys. */
 const keysOf: Readonly<Record<string, object>> = {
   bridge: { ipMasq: true },
   ptp: { ipMasq: true },
@@ -10,8 +10,8 @@ const keysOf: Readonly<Record<string, object>> = {
 }
 
 /**
- * What a call did with sockets of the packet filter, by strace(1): their descriptors, and those handed over before they
- * were closed.
+ * The descriptors of packet filter sockets that a call used, from strace(1), and those that it passed on before closing
+ * them.
  */
 function filterSockets(trace: string): { opened: string[]; left: string[] } {
   const lines = trace.split("\n").map((line) => line.replace(/^\d+ +/, ""))
@@ -117,7 +117,7 @@ test("bridge: DEL lists the tables, and asks about no absent one", async () => {
   expect(questions.filter((one) => /INET6|BRIDGE/.test(one))).toEqual([])
 })
 
-/** What firewall has where the table is dormant looks incomplete to it: it asks besides whether the table is gone. */
+/** With a dormant table, firewall's rules look incomplete to it, so it also asks whether the table still exists. */
 const tables = [
   { plugin: "bridge", table: "ip cni_masquerade", questions: 0 },
   { plugin: "portmap", table: "ip cni_hostports", questions: 0 },

@@ -16,13 +16,13 @@ import {
   usedHost,
 } from "../lab/mod.ts"
 
-/** What may happen between ADD and DEL, or be asked of DEL, after which nothing is left all the same. */
+/** Events between ADD and DEL, or inputs of DEL, after which nothing is left. */
 const ways: {
   what: string
   happens?: (host: HostNamespace, pod: ContainerNamespace) => Promise<unknown>
   keys?: object
   call?: object
-  /** DEL cannot reach the interface, unless by another end; what the kernel deletes it deletes in its own time. */
+  /** DEL cannot reach the interface, except through another end; the kernel deletes the rest in its own time. */
   isOutOfReach?: boolean
 }[] = [
   {

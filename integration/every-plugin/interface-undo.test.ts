@@ -7,7 +7,7 @@ import {
   testBreakages,
 } from "../lab/mod.ts"
 
-/** For each step that all plugins that make interfaces have one way to make it fail. */
+/** One fault for each step of all interface plugins. */
 function commonBreakages({ network, everything, dualStack, gateway }: InterfacePlugin): Breakage[] {
   return [
     {
@@ -80,7 +80,7 @@ function commonBreakages({ network, everything, dualStack, gateway }: InterfaceP
   ]
 }
 
-/** For the steps that only those have that masquerade. */
+/** One fault for each step of the plugins that masquerade. */
 function breakagesOfMasquerade({ everything }: InterfacePlugin): Breakage[] {
   return [
     {

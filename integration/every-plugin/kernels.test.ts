@@ -13,7 +13,7 @@ import {
   succeed,
 } from "../lab/mod.ts"
 
-/** The host and its neighbor, which knows no way to the containers. */
+/** The host and its neighbor, which has no route to the containers. */
 const addresses = { host: "203.0.113.1", outside: "203.0.113.9" }
 
 /** Two pods' networks, in which every plugin has its part. */

@@ -1,11 +1,11 @@
 import { expect, test } from "bun:test"
 import { Attachment, builtPlugins, HostNamespace, type Namespace, type PluginResult, pluginEnv } from "../lab/mod.ts"
 
-/** Of address space; an ADD takes less than a quarter of it. */
+/** The limit of address space; an ADD uses less than a quarter of it. */
 const LIMIT = 48 << 20
 const COUNT = 100_000
 
-/** Puts routes into the main table of a namespace, as a routing daemon does. */
+/** Adds routes to the main table of a namespace, as a routing daemon does. */
 async function addRoutes(namespace: Namespace, device: string): Promise<void> {
   const lines = Array.from({ length: COUNT }, (_, at) => {
     const net = `${32 + (at >> 16)}.${(at >> 8) & 255}.${at & 255}.0/24`

@@ -9,12 +9,12 @@ import {
   testWhereItRuns,
 } from "../lab/mod.ts"
 
-/** Something that has to be there before ADD can succeed, and is not. */
+/** A missing precondition of ADD. */
 interface Missing {
   readonly plugin: string
   readonly what: string
   readonly keys: object
-  /** Keys by which ADD succeeds; the configuration's own where nothing but `breakHost` is the reason. */
+  /** Keys with which ADD succeeds; the configuration's own if `breakHost` is the only fault. */
   readonly mended?: object
   readonly breakHost?: (host: HostNamespace, pod: ContainerNamespace) => Promise<unknown>
   readonly says: string
@@ -99,7 +99,7 @@ const missing: readonly Missing[] = [
   },
 ]
 
-/** What host-local has of a network: its files, and the address that it has given last. */
+/** host-local's state of a network: its files, and the last assigned address. */
 async function storeOf(host: HostNamespace): Promise<string> {
   const script = "cd /var/lib/cni/networks/lab && find . -type f ! -path './.index/*' | sort && cat last_reserved_ip.0"
   return (await host.exec("sh", ["-c", script])).stdout

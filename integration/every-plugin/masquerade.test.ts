@@ -18,7 +18,7 @@ const outside = [
   { address: "2001:db8:113::9", seen: "2001:db8:113::1" },
 ]
 
-/** Whose an attachment is. */
+/** The owner of an attachment. */
 interface Owner {
   network: string
   containerId: string
@@ -30,7 +30,7 @@ function unmapped(address: string): string {
   return address.replace("::ffff:", "")
 }
 
-/** What the Go suite's nftables backend makes from v1.6 on for an attachment with these addresses. */
+/** The objects of the Go suite's nftables backend, since v1.6, for an attachment with these addresses. */
 function upstreamTable({ network, containerId, ifName }: Owner, addresses: readonly string[]): string {
   const digits = (text: string) => createHash("sha512").update(text).digest("hex").slice(0, 16)
   const comment = `${digits(network)}-${digits(`${ifName}:${containerId}`)}, net: ${network}, if: ${ifName}, id: ${containerId}`

@@ -19,21 +19,20 @@ import {
 } from "../lab/mod.ts"
 
 /**
- * Kernels without IPv6: told so by `ipv6.disable=1`, or without its module, and then there is neither bridge, ipvlan
- * nor VRF.
+ * Kernels without IPv6: by `ipv6.disable=1`, or without its module. The latter have no bridge, ipvlan or VRF either.
  */
 
 const common = { cniVersion: newest, name: "lab" }
 const ipam = { type: "host-local", ranges: [[{ subnet: "10.22.0.0/24" }]], routes: [{ dst: "0.0.0.0/0" }] }
-/** What makes the interface that a chained plugin works on; ptp itself masquerades, by its keys in the table. */
+/** The plugin that creates the interface for a chained plugin. ptp masquerades itself, with its keys in the table. */
 const maker = { ...common, type: "ptp", ipam }
 
 /** Plugins whose kind of link is a module that some kernels have only with IPv6's. */
 const linked: Record<string, Feature> = { bridge: "bridge", flannel: "bridge" }
 
 /**
- * Other ways of a plugin, beside the keys of the table. iptables is what ptp, firewall and portmap take by themselves
- * in user-mode Linux, which has no nf_tables, and nf_tables under QEMU.
+ * Other configurations of a plugin, besides the keys of the table. ptp, firewall and portmap choose iptables in
+ * user-mode Linux, which has no nf_tables, and nf_tables under QEMU.
  */
 const variants: Record<string, object[]> = {
   bridge: [{ macspoofchk: true, ipMasqBackend: "iptables" }],
@@ -83,7 +82,7 @@ async function describe(pod: ContainerNamespace): Promise<string[]> {
   return [...(await linkNames(pod)), ...lines].sort()
 }
 
-/** What a host has of an attachment: ends of pairs, and what says the name of the container. */
+/** The host's objects of an attachment: ends of pairs, and objects with the container's name. */
 async function traces(host: HostNamespace, pod: ContainerNamespace): Promise<string[]> {
   const own = `(nft list ruleset; iptables-save) 2>&1 | grep ${pod.name}; grep -rl ${pod.name} /var/lib/cni /run/cni; ls /sys/class/net`
   const { stdout } = await host.exec("sh", ["-c", own])

@@ -20,7 +20,7 @@ import {
 } from "../lab/mod.ts"
 
 /**
- * A node that starts: nothing in the kernel, an empty /run, `/var/lib/cni` as the boot before has left it, and another
+ * A starting node: an empty kernel state, an empty /run, `/var/lib/cni` from the previous boot, and another
  * /proc/sys/kernel/random/boot_id.
  */
 async function boot(host: HostNamespace, disk: TemporaryDirectory): Promise<void> {
@@ -35,12 +35,12 @@ async function newDisk(): Promise<TemporaryDirectory> {
   return disk
 }
 
-/** An attachment of the boot before, and what its ADD has answered. */
+/** An attachment of the previous boot, and the answer of its ADD. */
 interface Former extends Attached {
   readonly result: PluginResult
 }
 
-/** DEL of the plugin, and of bridge, which has made the interface of a chained one; the namespace no longer exists. */
+/** DEL of the plugin, and of the bridge plugin for a chained one, without a namespace. */
 async function deleteFormer({ attachment, maker, result }: Former): Promise<void> {
   await attachment.del({ prevResult: result })
   await maker?.del()

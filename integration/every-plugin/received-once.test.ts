@@ -9,7 +9,7 @@ import {
   testPlugins,
 } from "../lab/mod.ts"
 
-/** What one plugin call sends to the kernel's netlink sockets, and receives from them, as strace shows it. */
+/** The requests and answers of one plugin call on netlink sockets, as strace shows them. */
 async function traceOf({ attachment }: Attached, verb: PluginCall["verb"], keys: object) {
   const { output, text } = await runTraced(attachment, verb, ["trace=sendto,recvfrom,socket,setsockopt"], keys)
   expect({ verb, stdout: output.stdout, exitCode: output.exitCode }).toMatchObject({ exitCode: 0 })

@@ -129,7 +129,7 @@ test("an uplink without routes by advertisements keeps its accept_ra", async () 
   expect(await readSysctl(host, "net/ipv6/conf/uplink/accept_ra")).toBe("1")
 })
 
-/** Sends an advertisement to a container, once its kernel has noticed the carrier: what comes before that it drops. */
+/** Sends an advertisement to a container, after its kernel has noticed the carrier: it drops earlier ones. */
 async function advertiseTo(pod: ContainerNamespace, from: Namespace, link: string): Promise<void> {
   await waitFor(async () => (await linkOf(pod, "eth0")).operstate === "UP", "the container's interface to be up")
   await advertiseRouter(from, link, pod)

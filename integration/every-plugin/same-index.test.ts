@@ -33,7 +33,7 @@ async function linkOf(where: HostNamespace | ContainerNamespace, name: string): 
   return link
 }
 
-/** The container's interface, its MAC, and the indexes of both ends, none of which the host has. */
+/** The container's interface, its MAC, and indexes of both ends that the host does not use. */
 const unused = { mac: "0a:00:00:00:00:07", index: 4002, peer: 4007 }
 
 /**

@@ -22,15 +22,15 @@ import {
 /** How many a container makes of each; an emulated machine would take minutes for as many. */
 const MANY = scaleTimeout(1) > 1 ? 250 : 10_000
 /**
- * A verb's bound. Other programs stretch the time by the clock, and not that on the processor: this one has to keep the
- * bound, the other fifty times the bound. Waits of 25 ms for each link, of which the processor knows nothing, come to
- * more than that.
+ * The time limit of a verb. Other programs stretch the time by the clock, but not the processor time: the latter has to
+ * stay below the limit, the former below fifty times the limit. Waits of 25 ms for each link, which use no processor
+ * time, would exceed that.
  */
 const BOUND_MS = 2000
 
-/** Kinds of links whose owner is told by an alias of their own, as far as the kernel has them. */
+/** Kinds of links with an owner alias, as far as the kernel supports them. */
 const kinds = (["macvlan", "ipvlan", "vlan", "dummy", "ifb", "vrf"] as const satisfies Feature[]).filter(hasFeature)
-/** What a link of a kind is made with; `base0` to `base3` are links to sit on. */
+/** The arguments that create a link of a kind; `base0` to `base3` are its possible parents. */
 const makers: Readonly<Record<(typeof kinds)[number], (at: number) => string>> = {
   macvlan: (at) => `link add link base0 name x${at} type macvlan`,
   ipvlan: (at) => `link add link base1 name x${at} type ipvlan`,
@@ -44,13 +44,13 @@ const each = (line: (at: number) => string, count = MANY) => Array.from({ length
 const low = (at: number) => `${at >> 8}.${at & 255}`
 const hex = (at: number) => at.toString(16)
 
-/** Has `ip -batch` or its like work off lines, of which a kernel may refuse some. */
+/** Runs `ip -batch` or a similar command on lines, some of which a kernel may refuse. */
 async function batch(pod: ContainerNamespace, program: string, lines: readonly string[]): Promise<void> {
   const [file = "", ...options] = program.split(" ")
   await pod.tryExec(file, [...options, "-force", "-batch", "-"], { input: `${lines.join("\n")}\n` })
 }
 
-/** Fills a container with all that it can make many of. All links say that they are those of one attachment. */
+/** Fills a container with objects of every kind. The aliases of all links name one attachment. */
 async function crowd(pod: ContainerNamespace, alias: string): Promise<void> {
   await batch(pod, "ip", [
     ...each((at) => `link add base${at} type bridge`, 4),
@@ -108,7 +108,7 @@ async function inTime(verb: PluginCall["verb"], call: Promise<PluginOutput>): Pr
 const tooMuch = "the container has too much of it"
 const noneValid = { "cni.dev/valid-attachments": [] }
 
-/** ADD and CHECK do what they are asked for, or say why not. */
+/** Checks that ADD and CHECK succeed, or report the reason. */
 function expectDoneOrTold({ exitCode, stdout }: PluginOutput): void {
   if (exitCode !== 0) expect(stdout).toContain(tooMuch)
 }
@@ -157,7 +157,7 @@ describe("a container that has thousands of all that it can make", () => {
   }
 })
 
-/** Whether what is left of some forged links has been told. */
+/** Whether remains of some forged links were reported. */
 function expectToldIfLeft({ exitCode, stdout, stderr }: PluginOutput, left: readonly string[]): void {
   expect({ exitCode, stdout }).toEqual({ exitCode: 0, stdout: "" })
   if (left.length === 0) expect(stderr).toBe("")

@@ -3,7 +3,7 @@ import { readFile, readlink, realpath } from "node:fs/promises"
 import { join } from "node:path"
 import { builtPlugins, fail, HostNamespace, programEnv, runPlugin, TemporaryDirectory, waitFor } from "../lab/mod.ts"
 
-/** What a process has in memory, as /proc/PID/maps has it: `rw-p` and the file or the area, by its address. */
+/** The areas of a process's memory in /proc/PID/maps: `rw-p` and the file or the area, by address. */
 type Mappings = ReadonlyMap<string, { readonly access: string; readonly what: string }>
 
 async function mappingsOf(pid: number): Promise<Mappings> {

@@ -168,10 +168,10 @@ test("unpacked on a system without glibc, it attaches a container, which reaches
   expect(await readdir(alpine.join("var/lib/cni/networks/lab"))).not.toContain("10.22.0.2")
 })
 
-/** What others put in place of one of this suite's plugins. */
+/** Files of others in the place of this suite's plugins. */
 const theirs = "#!/bin/sh\necho theirs\n"
 
-/** How other installers replace a file, run in a directory where `theirs/bridge` and `bin` are. */
+/** The replacement of a file by other installers, run in a directory with `theirs/bridge` and `bin`. */
 const installers = [
   "cp theirs/bridge bin/bridge",
   "cp -f theirs/bridge bin/bridge",
@@ -185,7 +185,7 @@ const installers = [
   "tar -C theirs -c bridge | busybox tar -C bin -x",
 ]
 
-/** The ways that plugins get into a directory. */
+/** Ways to install plugins into a directory. */
 const layouts: Readonly<Record<string, (bin: string) => Promise<unknown>>> = {
   "the build": async (bin) => layPlugins(bin, (name) => join(builtPlugins, name)),
   "`cni install`": (bin) => mustRun([join(builtPlugins, "../cni"), "install", "--bin-dir", bin]),

@@ -17,7 +17,7 @@ const entries = {
 }
 type Entry = keyof typeof entries
 
-/** How a test program is started on each engine: the native host in its two ways to start, and Bun. */
+/** The start of a test program on each engine: the native host with its two start modes, and Bun. */
 const commands: Record<string, (entry: Entry) => string[]> = {
   bytecode: (entry) => [join(built, "bytecode", entry)],
   snapshot: (entry) => [join(built, "snapshot", entry)],

@@ -23,7 +23,7 @@ const tool = join(builtPlugins, "../cni")
 const version = { env: { CNI_COMMAND: "VERSION" } }
 const project = join(import.meta.dir, "../..")
 
-/** Changes one thing in the bytes of an executable. */
+/** Changes one value in the bytes of an executable. */
 type Spoil = (bytes: Buffer, buildId: Buffer) => void
 
 async function buildIdOf(file: string): Promise<Buffer> {

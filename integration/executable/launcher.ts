@@ -6,8 +6,8 @@ import { CProgram } from "../lab/mod.ts"
 export const allowedCalls: readonly string[] = [...calls.amd64, ...Object.keys(reserve)].sort()
 
 /**
- * The program `launcher`, which runs others under limits, `launcher.c`. Its filter is that of `host/seccomp.json`, or
- * has `allowed` alone.
+ * The program `launcher`, which runs programs under limits, `launcher.c`. Its filter is `host/seccomp.json`, or
+ * `allowed` alone.
  */
 export function buildLauncher(allowed: readonly string[] = allowedCalls): Promise<CProgram> {
   return CProgram.build(join(import.meta.dir, "launcher.c"), [
@@ -16,5 +16,5 @@ export function buildLauncher(allowed: readonly string[] = allowedCalls): Promis
   ])
 }
 
-/** How long a test may take to build an executable: the engine is compiled once for each way of doing so. */
+/** The time limit for a test that builds an executable: the engine is compiled once for each set of flags. */
 export const buildingMs = 1_800_000

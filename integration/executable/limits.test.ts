@@ -122,7 +122,7 @@ for (const plugin of ["bridge", "host-local"]) {
   )
 }
 
-/** What the kernel says that a process is doing: its state, and the number of its system call. */
+/** Returns the state of a process and the number of its system call, from /proc. */
 async function doing(pid: number): Promise<{ state: string | undefined; call: number }> {
   const [stat, call] = await Promise.all(["stat", "syscall"].map((name) => readFile(`/proc/${pid}/${name}`, "utf8")))
   return { state: /\) (\w)/.exec(stat ?? "")?.[1], call: Number.parseInt(call ?? "", 10) }

@@ -18,9 +18,11 @@ import { buildingMs } from "./launcher.ts"
 
 /** At how many allocations, evenly apart, a test lets memory run out; `npm run test:faults` takes each. */
 const points = extent(60, 100_000)
-/** Those in which the answer is written and everything is closed: so many, every third of them or each. */
+/**
+ * The calls in which the answer is written and all descriptors are closed: only this many, every third of them or each.
+ */
 const [lastOnes, stepOfLast] = [150, extent(3, 1)]
-/** How many calls there are between two looks at the whole host. */
+/** The number of calls between two checks of the whole host. */
 const round = 10
 const aborted = 128 + 6
 
@@ -41,7 +43,7 @@ function pointsUpTo(last: number): number[] {
 
 const hasFailed = ({ stderr }: PluginOutput) => stderr.includes("An allocation fails")
 
-/** What a call without memory may be: a success, one error object with exit code 1, or a death. */
+/** The allowed outcomes of a call without memory: success, one error object with exit code 1, or death. */
 function expectClean(allocation: string, { exitCode, stdout, stderr, json }: PluginOutput): void {
   if (exitCode === aborted) return
   const answer = json as { ips?: unknown; code?: unknown; msg?: unknown } | undefined

@@ -32,7 +32,7 @@ const network = {
   ],
 }
 
-/** How the archive's files get into the root, whose path is the first argument: they lie in /srv then. */
+/** Commands that put the archive's files, in /srv, into the root; its path is the first argument. */
 type Unpack = (root: string) => Promise<unknown>
 
 const roots: readonly (readonly [string, Unpack])[] = [
@@ -76,7 +76,7 @@ class Root implements AsyncDisposable {
     return this.#directory.join(path)
   }
 
-  /** Runs a program of the root, whose path is meant there. */
+  /** Runs a program of the root, with a path inside it. */
   run(...command: string[]): Promise<Output> {
     const at = this.#directory.path
     const steps = [

@@ -22,7 +22,7 @@ beforeAll(async () => {
 }, buildingMs)
 afterAll(() => fromBytecode[Symbol.asyncDispose]())
 
-/** What a plugin says to VERSION, STATUS, an ADD, its CHECK and DEL, an ADD too many; without what chance decides. */
+/** A plugin's answers to VERSION, STATUS, an ADD, its CHECK and DEL, and a second ADD, without their random parts. */
 async function saidBy(plugin: string, bin: string): Promise<string[]> {
   await using stage = await Stage.create(plugin)
   const { attachment, pod, maker } = await stage.attach({ call: { bin } })

@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs"
 import { join } from "node:path"
 import { builtPlugins, HostNamespace, programEnv, waitFor } from "../lab/mod.ts"
 
-/** What ends the tool while a file system does not answer, as a hard mount of NFS whose server is gone. */
+/** Signals that end the tool while a file system hangs, like a hard NFS mount without its server. */
 
 const tool = join(builtPlugins, "../cni")
 const hung = "/run/cni/hung"

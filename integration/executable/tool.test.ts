@@ -5,7 +5,7 @@ import { cni, commands } from "../../cmd/cni/main.ts"
 import { recordingTerminal } from "../../tools/testing.ts"
 import { builtPlugins, mustRun, runProgram, TemporaryDirectory } from "../lab/mod.ts"
 
-/** The tool's executable: what it needs of a system, and that it says what its sources say on Bun. */
+/** The tool's executable: its requirements of a system, and its output compared with that of its sources on Bun. */
 
 const project = join(import.meta.dir, "../..")
 const dist = join(builtPlugins, "..")
@@ -28,7 +28,7 @@ test("the verbs of plugins, which it never runs, and their pages but for the key
   expect(bytes.includes("readNode")).toBe(true) // names are there to be found
 })
 
-/** As the engine keeps a text that has a letter beyond Latin-1. */
+/** The engine's form of a text with a character outside Latin-1. */
 const encodeUtf16 = (text: string) => Buffer.from(text, "utf16le")
 
 test("it runs in a root that has nothing but itself", async () => {

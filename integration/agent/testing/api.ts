@@ -3,7 +3,7 @@ import type { Troubles } from "../../../agent/testing/fake-api.ts"
 import { type Namespace, programEnv, waitFor } from "../../lab/mod.ts"
 import { RequestsFrom } from "./requests-from.ts"
 
-/** The token of the account that agents have, and of the one that may do everything. */
+/** The tokens of the agents' account, and of an administrator. */
 export const agentToken = "agent-token"
 export const adminToken = "admin-token"
 
@@ -17,7 +17,7 @@ export interface Answer {
 /** An API server on the link of the nodes, the fake one or a real one. */
 export interface ClusterApi extends AsyncDisposable {
   readonly url: string
-  /** The text of its CA, when it speaks TLS. */
+  /** The text of its CA, with TLS. */
   readonly ca?: string
   /** A request as administrator. */
   ask(method: string, path: string, body?: object): Promise<Answer>

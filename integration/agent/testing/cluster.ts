@@ -16,9 +16,9 @@ import { agentToken, type ClusterApi } from "./api.ts"
 
 /** The built agent. */
 export const agentProgram = join(builtPlugins, "../cni-agent")
-/** Where the API server is, on the link of the nodes. */
+/** The address of the API server, on the link of the nodes. */
 const SERVER = "10.99.0.254"
-/** In each node: a kubeconfig, and the files that it names. */
+/** A kubeconfig in each node, and the files that it names. */
 const ACCOUNT = "/run/cni/account"
 const NODES = "/api/v1/nodes"
 
@@ -68,7 +68,7 @@ export class Cluster implements AsyncDisposable {
     return new Cluster(api, lan, stack.move())
   }
 
-  /** Makes a machine on the link, whose agent does not run yet. `name` is that of its Node object. */
+  /** Creates a machine on the link without a running agent. `name` is the name of its Node object. */
   async addNode(number: number, name = `node-${number}`): Promise<ClusterNode> {
     return this.#owned.use(await ClusterNode.create(this, number, name))
   }
@@ -131,7 +131,7 @@ export class ClusterNode implements AsyncDisposable {
     return new ClusterNode(host, name, [v4, v6])
   }
 
-  /** All that its agents have logged. */
+  /** The logs of all its agents. */
   get log(): string {
     return this.#log
   }
@@ -222,7 +222,7 @@ export class ClusterNode implements AsyncDisposable {
     return { namespace, attachment, output: await attachment.run("ADD") }
   }
 
-  /** DEL, and the container is gone. */
+  /** Runs DEL and removes the container. */
   async deletePod({ attachment, namespace }: Pick<Pod, "attachment" | "namespace">): Promise<void> {
     await attachment.del()
     await this.host.removeContainer(namespace)

@@ -11,7 +11,7 @@ import { waitFor } from "../../lab/mod.ts"
 import { FakeClusterApi } from "./api.ts"
 import { Cluster, type ClusterNode } from "./cluster.ts"
 
-/** In bytes, of which most are the names of images. */
+/** In bytes. Most of them are names of images. */
 const NODE_SIZE = 15_000
 const REST_MS = 60_000
 const EVENTS = 20
@@ -68,7 +68,7 @@ async function measureStart(node: ClusterNode): Promise<number> {
   }
 }
 
-/** The first event comes at rest, the next as soon as the route of the one before is there. */
+/** The first event follows a rest, the next one the route of the one before. */
 async function measureEvents({ api }: Cluster, { host }: ClusterNode): Promise<void> {
   const times: number[] = []
   for (let at = 201 << 8; times.length < EVENTS; at++) {

@@ -28,7 +28,7 @@ export class RequestsFrom implements AsyncDisposable {
     })
   }
 
-  /** As `fetch`, inside the namespace; `init` has what can be sent to another process. */
+  /** Like `fetch`, inside the namespace. `init` is sent to another process, so it must be plain data. */
   readonly send = (url: string, init: BunFetchRequestInit): Promise<Response> => {
     const waiting = Promise.withResolvers<Response>()
     const question: Question = { id: ++this.#lastId, url, init }

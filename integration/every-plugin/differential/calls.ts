@@ -74,10 +74,7 @@ const call: fc.Arbitrary<DriverCall> = fc
     return { plugin, env, stdin }
   })
 
-/**
- * The life of an attachment: a maker, what is chained to it, checks, deletions, garbage, in versions that have all
- * that.
- */
+/** The life of an attachment: an interface plugin, chained plugins, CHECK, DEL, GC, in versions that have them. */
 const story: fc.Arbitrary<DriverCall[]> = fc
   .record({
     maker: fc.constantFrom("bridge", "ptp", "macvlan", "tap"),
@@ -125,7 +122,7 @@ const story: fc.Arbitrary<DriverCall[]> = fc
     return calls
   })
 
-/** The same calls for the same seed: some stories, calls by chance, more stories. */
+/** Returns the same calls for the same seed: attachments' lives, random calls, more lives. */
 export function generateCalls(seed: number, chance: number, stories: number): DriverCall[] {
   const drawn = fc.sample(story, { seed, numRuns: stories })
   const single = fc.sample(call, { seed: seed + 1, numRuns: chance })

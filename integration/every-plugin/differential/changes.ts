@@ -16,7 +16,7 @@ interface Mutation {
   readonly value: Json
 }
 
-/** A configuration with something in it that is not as it should be. */
+/** A configuration with one fault. */
 export function mutate(config: { [key: string]: Json }, mutations: readonly Mutation[]): { [key: string]: Json } {
   const changed = structuredClone(config)
   for (const { at, kind, value } of mutations) {

@@ -9,7 +9,7 @@ import { place } from "./values.ts"
 
 const seed = Number(process.env.CNI_TEST_SEED ?? 20251122)
 
-/** Makes the calls on one side, on a host of its own; answers what came of each. */
+/** Makes the calls on one side, on its own host; returns the outcomes. */
 async function drive(side: Side, calls: readonly DriverCall[]): Promise<DriverAnswer[]> {
   await using host = await hostFor(...pluginNames)
   await using directory = await TemporaryDirectory.create()
@@ -34,7 +34,7 @@ async function drive(side: Side, calls: readonly DriverCall[]): Promise<DriverAn
   return await Bun.file(directory.join("answers")).json()
 }
 
-/** An answer without what differs by chance, or because functions are called otherwise. */
+/** Returns an answer without its random parts, and without the names of functions. */
 function normal({ exitCode, stdout, stderr }: DriverAnswer): DriverAnswer {
   const plain = (text: string) =>
     text

@@ -3,7 +3,7 @@ import fc from "fast-check"
 /** Any JSON. */
 export type Json = null | boolean | number | string | Json[] | { [key: string]: Json }
 
-/** Where the driver's host has the plugins, and two containers' namespaces. */
+/** The paths of the plugins and of two containers' namespaces on the driver's host. */
 export const place = { bin: "/run/cni/bin", pods: ["/run/cni/pod1", "/run/cni/pod2"] } as const
 
 /** Of the specification. */
