@@ -163,7 +163,7 @@ export class ChainHost implements AsyncDisposable {
   }
 }
 
-/** Keys that tell GC that no attachment is valid. */
+/** Keys of a GC without valid attachments. */
 export const nothingValid = { "cni.dev/valid-attachments": [] }
 
 function changes(before: Snapshot, after: Snapshot, isAllowed: (change: Change) => boolean): string {

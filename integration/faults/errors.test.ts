@@ -21,7 +21,7 @@ beforeAll(async () => {
 })
 afterAll(() => faultAt[Symbol.asyncDispose]())
 
-/** Each plugin as the table of the laboratory has it, and other ways that its work can be done. */
+/** Each plugin of the laboratory's table, and its other configurations. */
 const subjects: Subject[] = [
   ...pluginsAs()
     .filter((plugin) => pluginRow(plugin).staged !== false)
@@ -45,14 +45,14 @@ function isBetween(share: number): boolean {
 }
 
 /**
- * How many points `npm test` tries of a verb; of a plugin that is like another fewer: most of these run in machines,
- * slowly.
+ * The number of points that `npm test` tries of a verb; fewer for a plugin that is like another. Most of these run in
+ * slow virtual machines.
  */
 const sample: Readonly<Record<Verb, number>> = { ADD: 8, DEL: 4, CHECK: 1, GC: 2, STATUS: 1 }
 const sampleOfLike: typeof sample = { ADD: 2, DEL: 1, CHECK: 0, GC: 1, STATUS: 0 }
 /**
- * So many points are at hand for each that is tried: a call that a busy machine asked for, such as a second poll(2),
- * may not be made again.
+ * The number of candidates for each point: a call that happened only because the machine was busy, such as a second
+ * poll(2), may not happen again.
  */
 const spares = 10
 
@@ -86,7 +86,7 @@ for (const subject of subjects) {
 
 const byIptables = { backend: "iptables" }
 
-/** What was wrong once, by the points that showed it; the fault as `fault-at` takes it, and what the call is. */
+/** Former bugs, by the points that showed them: the fault as an argument of `fault-at`, and the call. */
 const mended: (Pick<Subject, "plugin" | "keys"> & { verb: Verb; what: string; fault: RegExp; call: RegExp })[] = [
   { plugin: "bridge", verb: "ADD", what: "a request whose answer is lost", fault: /^lose/, call: /^sendto/ },
   { plugin: "bridge", verb: "DEL", what: "a list of which a part is lost", fault: /^fail:45:\d+:12$/, call: /^recv/ },

@@ -21,12 +21,12 @@ import {
 } from "../lab/mod.ts"
 import { expectClean } from "./between.ts"
 
-/** How many pairs a container makes: a list of its links does not fit into one answer of the kernel. */
+/** The number of pairs in a container: a list of its links does not fit into one answer of the kernel. */
 const pairs = 60
 
 /**
- * Has a container change links, addresses and routes without end, so that no list of them is ever consistent, and
- * listeners lose events. It ends with the container's namespace.
+ * Makes a container change links, addresses and routes without end. Lists of them are never consistent, and listeners
+ * lose events. It ends with the container's namespace.
  */
 async function flood(pod: ContainerNamespace, directory: TemporaryDirectory): Promise<void> {
   const numbers = Array.from({ length: pairs }, (_, at) => at)

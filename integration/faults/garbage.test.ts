@@ -72,8 +72,8 @@ async function run(host: HostNamespace, tally: Tally, cases: readonly Case[]): P
 }
 
 /**
- * What is there of an attachment after all was deleted: in the container anything, on the host what has its name, a
- * lease, or an end.
+ * Returns the remains of an attachment after its deletion: everything in the container; on the host objects with its
+ * name, a lease, or an end.
  */
 async function expectGone(stage: Stage, setup: PluginSetup, act: () => Promise<void>): Promise<void> {
   const before = [await takeSnapshot(stage.host), await takeSnapshot(setup.pod)] as const

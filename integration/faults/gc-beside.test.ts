@@ -15,11 +15,11 @@ import { type Living, TwoNetworks } from "./two-networks.ts"
 
 const containers = extent(60, 500)
 const workers = extent(8, 16)
-/** Operations between two looks at everything; the long form goes on for so long. */
+/** The number of operations between two checks; the number in the long form. */
 const steps = extent(150, 500)
 const stormMs = extent(0, 600_000)
 
-/** All that the host has of any attachment: rules, the names of links' owners, leases, records. */
+/** The host's objects of all attachments: rules, names of links' owners, leases, records. */
 async function traces(host: HostNamespace): Promise<string> {
   const script = [
     "nft -j list ruleset",
@@ -30,7 +30,7 @@ async function traces(host: HostNamespace): Promise<string> {
   return (await host.exec("sh", ["-c", script.join("; ").concat("; true")])).stdout
 }
 
-/** How often each of these containers is named. */
+/** Returns how often each of these containers is named. */
 function countOf(text: string, pods: readonly string[]): Map<string, number> {
   const counts = new Map(pods.map((pod) => [pod, 0]))
   for (const [id] of text.matchAll(/cnit-\d+-[0-9a-f]{8}-pod/g)) {

@@ -5,7 +5,7 @@ import { killAtCall, useKillAt } from "./killed.ts"
 
 useKillAt()
 
-/** How far two kills lie apart. */
+/** The distance between two kills. */
 const step = extent(12, 1)
 
 test.each(["ADD", "DEL"] as const)(

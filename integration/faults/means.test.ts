@@ -28,7 +28,7 @@ beforeAll(async () => {
 })
 afterAll(() => launcher[Symbol.asyncDispose]())
 
-/** All of a list at once: what a plugin does with one of these it does with all. */
+/** Several resources at once: a plugin treats them alike. */
 const together = [
   ["PR_SET_MDWE, which refuses new code", "32 MB of address space", "16 descriptors", "a stack of 256 KiB"].concat([
     "clocks that stand elsewhere",
@@ -63,7 +63,8 @@ for (const plugin of pluginsAs()) {
 }
 
 /**
- * Whether a call has said nothing since it could not, or has succeeded, or says in one sentence what could not be done.
+ * Whether a call reported nothing because it could not, or succeeded, or reported in one sentence what could not be
+ * done.
  */
 async function expectClear(output: PluginOutput, isMute: boolean): Promise<void> {
   if (output.exitCode === 0) return
@@ -79,7 +80,7 @@ async function expectClear(output: PluginOutput, isMute: boolean): Promise<void>
 }
 
 /**
- * Every verb without something: each does its work or says what it could not, and an ADD that fails has changed
+ * Runs every verb without a resource. Each does its work or reports the failure, and an ADD that fails has changed
  * nothing.
  */
 async function liveOrSay(plugin: string, name: string, mean: Mean): Promise<void> {

@@ -41,7 +41,7 @@ const meddled = [
   ...pluginsAs("chained").filter((plugin) => plugin !== "portmap"),
 ]
 
-/** All that is ours on the host, in short: how many links and rules there are, and the leases. */
+/** The host's objects of this suite, in short: the numbers of links and rules, and the leases. */
 async function look({ host }: Stage): Promise<string> {
   const files = "find /var/lib/cni /run/cni -type f | grep -v /.index/ | grep -v 'last_reserved_ip\\|/lock$' | sort"
   const links = "ip -o link | grep -v 'dev80\\|far80' | wc -l"
@@ -50,8 +50,8 @@ async function look({ host }: Stage): Promise<string> {
 }
 
 /**
- * One call during which a container meddles before the n-th system call, and what is left is deleted. Whether the call
- * lasted as long.
+ * Runs one call during which a container meddles before the n-th system call, and then deletes the remains. Returns
+ * whether the call reached that point.
  */
 async function meddleOnce(
   stage: Stage,
@@ -82,10 +82,10 @@ async function meddleOnce(
   return !ended
 }
 
-/** A stage has devices for no more attachments. */
+/** A stage has no devices for more attachments. */
 const triesOfStage = 8
 
-/** How far apart the calls are that are tried; the first is another one with each seed. */
+/** The distance between the tried calls; the first one depends on the seed. */
 const step = extent(60, 25)
 
 testPlugins(

@@ -34,7 +34,7 @@ const entering = [
   ...pluginsAs("chained").filter((plugin) => !["portmap", "firewall"].includes(plugin)),
 ]
 
-/** Things that are not network namespaces, made in a directory of the host; the path of each. */
+/** Creates things that are not network namespaces in a directory of the host; returns their paths. */
 const impostors: Readonly<Record<string, (directory: string) => Promise<string>>> = {
   "a regular file": async (directory) => {
     await writeFile(join(directory, "file"), "")
@@ -188,7 +188,7 @@ testPlugins(
   },
 )
 
-/** Puts a namespace that a user namespace owns in the place of a container's. */
+/** Replaces a container's namespace by one that a user namespace owns. */
 async function giveToUser(pod: ContainerNamespace): Promise<void> {
   await using directory = await TemporaryDirectory.create()
   const file = directory.join("pid")

@@ -21,7 +21,7 @@ import {
   testWith,
 } from "../lab/mod.ts"
 
-/** Chains in which every plugin has its part, but for dhcp, which needs a server. Each is a network of its own. */
+/** Chains with every plugin except dhcp, which needs a server. Each is its own network. */
 const all: readonly (readonly string[])[] = [
   ["bridge", "tuning", "portmap", "firewall", "bandwidth", "sbr"],
   ["macvlan"],
@@ -35,7 +35,7 @@ const all: readonly (readonly string[])[] = [
   ["loopback"],
 ]
 const chains = isLong ? all : [["bridge", "tuning", "portmap"], ["flannel"]]
-/** In the place of what the table of plugins has. */
+/** Replaces the values of the table of plugins. */
 const own: Readonly<Record<string, object>> = {
   ipvlan: { master: "card" }, // a master has ipvlans or macvlans
   dummy: { ipam: { type: "static", addresses: [{ address: "10.69.0.7/24" }] } },

@@ -18,7 +18,7 @@ import {
   waitFor,
 } from "../lab/mod.ts"
 
-/** A bridge with two containers: what the first does is not to be felt by the second, nor by the host. */
+/** A bridge with two containers. Neither the second nor the host may notice actions of the first. */
 class Neighbours implements AsyncDisposable {
   readonly host: HostNamespace
   readonly attacker: ContainerNamespace
@@ -43,7 +43,7 @@ class Neighbours implements AsyncDisposable {
     return new Neighbours({ host, attacker, other, links, results })
   }
 
-  /** Runs a script of root's in the attacker's namespace; what it cannot do it does not. */
+  /** Runs a script as root in the attacker's namespace; failing commands are ignored. */
   async attack(script: string): Promise<void> {
     await this.attacker.exec("sh", ["-c", `${script}; true`])
   }
@@ -54,7 +54,7 @@ class Neighbours implements AsyncDisposable {
     return this.links[0].run("GC", { "cni.dev/valid-attachments": valid })
   }
 
-  /** The host as it is after the attacker's DEL must be as one where the attacker has never been. */
+  /** Checks that the host after the attacker's DEL equals one without the attacker. */
   async expectOtherUnharmed(): Promise<void> {
     expect(await this.links[1].check(this.results[1])).toMatchObject({ exitCode: 0 })
   }
@@ -281,7 +281,7 @@ const hostile = [
   "x".repeat(5_000),
 ]
 
-/** In the long form also each character of ASCII that no name may have, in the middle of one. */
+/** The long form also tries each ASCII character that no name may have, in the middle of a name. */
 const characters = isLong
   ? Array.from({ length: 128 }, (_, code) => String.fromCharCode(code)).filter(
       (one) => /[^\w.~-]/.test(one) && one !== "\0",

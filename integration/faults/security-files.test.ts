@@ -17,7 +17,7 @@ import {
   tellFigure,
 } from "../lab/mod.ts"
 
-/** Runs a script as a user of the host who is not root; what it cannot do it does not. */
+/** Runs a script as a user of the host who is not root; failing commands are ignored. */
 function asOther(host: HostNamespace, script: string): Promise<Output> {
   return host.tryExec("setpriv", ["--reuid=4711", "--regid=4711", "--clear-groups", "sh", "-c", script])
 }
@@ -26,7 +26,7 @@ function asRoot(host: HostNamespace, script: string): Promise<Output> {
   return host.exec("sh", ["-ec", script])
 }
 
-/** Ways in which a directory is given to others, as commands in it, and what is said of it. */
+/** Commands that give others access to a directory, and the expected messages. */
 const openings = [
   { to: "everybody", by: "chmod 777 .", says: /all users may write to/ },
   { to: "everybody, also sticky", by: "chmod 1777 .", says: /all users may write to/ },
@@ -109,7 +109,7 @@ test("host-local: in a directory for everybody, like /tmp, its own is made, and 
   await own.del()
 })
 
-/** Other plugins with files, and what they answer of a directory that others can change. */
+/** Other plugins with files, and their messages about a directory that others can change. */
 const keepers = [
   { type: "tuning", directory: "/run/cni/tuning", says: "backups" },
   { type: "flannel", directory: "/var/lib/cni/flannel", says: "configuration" },
@@ -226,7 +226,7 @@ test("what is made can be changed by root alone, with any umask, and leases and 
   await succeed(run(bridgeNetwork(), "DEL"))
 })
 
-/** Programs by the names of those that plugins run, in a working directory: each says that it has run. */
+/** Programs with the names of those that plugins run, in a working directory. Each reports that it ran. */
 const fakes = [
   "bridge",
   "host-local",

@@ -22,13 +22,13 @@ import {
 
 const passes = extent(60, 20_000)
 const others = extent(20, 110)
-/** After so many passes the host is looked at. */
+/** The number of passes between two checks of the host. */
 const stretch = extent(30, 1000)
 
-/** Each of so many passes is made on a new host, too: what else the machine does slows both. */
+/** One of this many passes is repeated on a new host: other work of the machine slows both. */
 const compared = extent(15, 10)
 
-/** 1021 addresses: the long form goes around them 20 times. */
+/** 1021 addresses: the long form uses each of them 20 times. */
 const chain = [
   {
     type: "bridge",
@@ -147,8 +147,7 @@ class Node implements AsyncDisposable {
 }
 
 /**
- * How long ADD and DEL take on the host that has been in use, to those on one that is new, of two numbers of calls
- * beside each other.
+ * Returns the ratio of ADD's and DEL's time on the used host to that on a new one, for two numbers of concurrent calls.
  */
 function ratiosOf(old: Node, fresh: Node, since: number): string {
   const ratio = (ofOld: readonly number[], ofFresh: readonly number[]) => (median(ofOld) / median(ofFresh)).toFixed(2)

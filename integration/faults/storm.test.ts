@@ -22,10 +22,10 @@ import { addDevice, addUplink, bridges, deviceCount, stormNetworks } from "./sto
 
 const workers = 16
 const containers = extent(24, 300)
-/** Operations between two looks at all addresses; the long form goes on for so long. */
+/** The number of operations between two checks of all addresses; the number in the long form. */
 const steps = extent(90, 600)
 const stormMs = extent(0, 600_000)
-/** One step in so many is a saboteur's, and what lasts ends so many steps later. */
+/** One step in this many is a sabotage. A temporary change ends after this many steps. */
 const sabotageEvery = 7
 const lastsFor = 12
 
@@ -37,9 +37,7 @@ function choose(mayKill: boolean): Choices {
   return { slot, network, verb, fate, kill: mayKill && kills < 15 ? { at, ms: ms + 1 } : undefined }
 }
 
-/**
- * So many steps by all workers, in the order that chance says; saboteurs act at the same time, unless there is none.
- */
+/** Runs this many steps by all workers in random order. Saboteurs act at the same time, if there are any. */
 async function run(storm: Storm, count: number, scene?: Scene, sabotages?: Map<string, number>): Promise<void> {
   const endings: { at: number; end: Ending }[] = []
   let begun = 0
@@ -65,9 +63,8 @@ async function run(storm: Storm, count: number, scene?: Scene, sabotages?: Map<s
 }
 
 /**
- * What may differ at the end: the pools' cursors and index, new devices in the place of lost ones; of the saboteurs,
- * rule sets that do not exist, or are re-created in another order, tables of iptables with nothing in them, and their
- * nonsense, which is left alone.
+ * The allowed differences at the end: the pools' cursors and index, new devices in place of lost ones; and from the
+ * saboteurs: deleted or re-ordered rule sets, empty tables of iptables, and their nonsense, which stays.
  */
 function isExpected({ section, sign, line }: Change, before: Snapshot): boolean {
   if (/^(dev|far)\d+ /.test(line) || line.endsWith(JSON.stringify(nonsense))) return true

@@ -67,7 +67,7 @@ export class Storm {
     }))
   }
 
-  /** The containers that have an attachment, as far as the runtime knows. */
+  /** The attached containers, as far as the runtime knows. */
   get attached(): ContainerNamespace[] {
     return this.#slots.flatMap(({ state, pod }) => (state === "attached" && pod ? [pod] : []))
   }
@@ -108,7 +108,7 @@ export class Storm {
     }
   }
 
-  /** Deletes all attachments, `parallel` at a time. Returns those that did not succeed at once. */
+  /** Deletes all attachments, `parallel` at a time. Returns those whose first DEL failed. */
   async deleteAll(parallel: number): Promise<string[]> {
     const waiting = this.#slots.filter(({ state }) => state !== "none")
     const failed: string[] = []

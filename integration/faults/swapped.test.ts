@@ -27,10 +27,10 @@ import { between, expectClean, useBetween } from "./between.ts"
 
 useBetween()
 
-/** How the path of the container's namespace is changed, by chance, between any two system calls of the plugin. */
+/** Random changes of the path of the container's namespace, between any two system calls of the plugin. */
 const ways = ["links", "mounts", "process"] as const
 
-/** Two containers, and one path that leads to the one or to the other. */
+/** Two containers, and one path that leads to either. */
 class Crossing {
   readonly #stage: Stage
   readonly #directory: TemporaryDirectory
@@ -90,7 +90,7 @@ const swapped = [
   ...pluginsAs("chained").filter((plugin) => plugin !== "portmap"),
 ]
 
-/** How many rounds of ADD, CHECK and DEL in all. */
+/** The number of rounds of ADD, CHECK and DEL. */
 const rounds = extent(50, 3400)
 
 testPlugins(

@@ -16,7 +16,7 @@ import {
   waitForLocalRoutes,
 } from "../lab/mod.ts"
 
-/** Has iptables drop what the host forwards, as docker does. */
+/** Makes iptables drop forwarded packets, as docker does. */
 export async function dropForwarded({ host }: FirewallLab): Promise<void> {
   for (const program of ["iptables", "ip6tables"]) await host.exec(program, ["-P", "FORWARD", "DROP"])
 }
@@ -26,7 +26,7 @@ export async function expectAnswer(from: Namespace, address: string): Promise<vo
   await waitFor(() => pingOnce(from, address), `${address} to answer ${from.name}`)
 }
 
-/** The same of both addresses of a container. */
+/** The same for both addresses of a container. */
 export async function expectReached(from: Namespace, to: FirewalledPod): Promise<void> {
   for (const address of [to.ip, to.ip6]) await expectAnswer(from, address)
 }
@@ -36,7 +36,7 @@ export function testEach(name: string, run: (lab: FirewallLab) => Promise<void>,
   testEachBackend(FirewallLab.create, name, run, timeoutMs)
 }
 
-/** Bridges with containers on a host whose neighbor knows the way to them. */
+/** Bridges with containers on a host whose neighbor has routes to them. */
 export class FirewallLab extends RuleLab {
   static async create(backend: RuleBackend = ruleBackends[0]): Promise<FirewallLab> {
     const lab = new FirewallLab(await RuleLab.connected(backend))
@@ -45,7 +45,7 @@ export class FirewallLab extends RuleLab {
     return lab
   }
 
-  /** Whether what a bridge forwards passes the packet filters of IP, as Kubernetes asks for. */
+  /** Whether the packet filters of IP see frames that a bridge forwards, as Kubernetes requires. */
   async passBridgedPackets(isOn: boolean): Promise<void> {
     for (const name of ["iptables", "ip6tables"]) {
       await this.host.tryExec("sysctl", ["-w", `net.bridge.bridge-nf-call-${name}=${isOn ? 1 : 0}`])
@@ -105,7 +105,7 @@ export class FirewallLab extends RuleLab {
   }
 }
 
-/** How a container differs from the others. */
+/** The settings of a container that differ from the others'. */
 export interface PodKeys {
   /** Its number: bridge `br1`, 10.1.0.0/16 and fd00:1::/64, network "net1". */
   network?: number
@@ -132,7 +132,7 @@ export class FirewalledPod extends ConnectedPod {
     return `${network}/${this.namespace.name}/eth0`
   }
 
-  /** portmap for the same container: port 8080 of the host leads to its port 80. */
+  /** portmap for the same container: maps port 8080 of the host to its port 80. */
   portmap({ host }: FirewallLab): Attachment {
     const { cniVersion, name } = this.firewall.config
     const portMappings = [{ hostPort: 8080, containerPort: 80, protocol: "tcp" }]

@@ -22,8 +22,8 @@ async function labWithFirewalld(): Promise<FirewallLab> {
 const nothing = { "cni.dev/valid-attachments": [], prevResult: undefined }
 
 /**
- * The expected result of each verb when firewalld fails: ADD and CHECK say so, DEL and GC do their work and say so in
- * one line.
+ * The expected result of each verb when firewalld fails: ADD and CHECK report it, DEL and GC do their work and log one
+ * line.
  */
 async function callAll({
   fresh,
@@ -45,13 +45,13 @@ async function callAll({
   return { add, check, del, gc: await run(stale, "GC", nothing, true) }
 }
 
-/** Containers that were added, and one that was not; each is called for by one verb. */
+/** Added containers, and one that was not added; each verb needs one of them. */
 async function podsIn(lab: FirewallLab) {
   const [present, stale, fresh] = [await lab.addPod(), await lab.addPod({ name: "other" }), await lab.connectPod()]
   return { present, stale, fresh }
 }
 
-/** Nothing is left of the containers but what firewalld has. */
+/** Checks that only firewalld still has anything of the containers. */
 async function expectNothing(lab: FirewallLab): Promise<void> {
   const rules = (await lab.nftables()).match(/^table .*$/gm)
   expect(rules?.filter((table) => !table.includes("firewalld"))).toEqual([])

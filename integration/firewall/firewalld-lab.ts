@@ -4,7 +4,7 @@ import { type Namespace, startDaemon, waitFor } from "../lab/mod.ts"
 /** A host with files of its own. */
 type Host = Pick<Namespace, "exec" | "tryExec" | "commandLine">
 
-/** Where the system's bus is, and what firewalld keeps; each host has its own. */
+/** The path of the system bus, and firewalld's directories; each host has its own. */
 const privateDirectories = ["/run/dbus", "/etc/firewalld"] as const
 
 /** The default, `/var/run/dbus/system_bus_socket`, is the same. */

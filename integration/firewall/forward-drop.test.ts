@@ -12,7 +12,7 @@ import {
 } from "../lab/mod.ts"
 import { dropForwarded, expectAnswer, FirewallLab, testEach } from "./firewall-lab.ts"
 
-/** The kinds of iptables that drop what nf_tables' own table lets through. */
+/** The kinds of iptables whose rules drop packets that our nf_tables table accepts. */
 const droppers = ["nf_tables", "legacy"] as const
 
 /** The plugins under the same test: ours, and Debian's Go plugin, 1.1.1. */

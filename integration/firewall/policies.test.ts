@@ -2,7 +2,7 @@ import { expect, test } from "bun:test"
 import { type Namespace, outside, pingOnce } from "../lab/mod.ts"
 import { expectAnswer, expectReached, type FirewalledPod, FirewallLab, testEach } from "./firewall-lab.ts"
 
-/** Which of two containers' addresses answer to a namespace, IPv4 and IPv6. */
+/** Returns which of two containers' addresses answer to a namespace, IPv4 and IPv6. */
 function reaches(from: Namespace, to: FirewalledPod): Promise<boolean[]> {
   return Promise.all([pingOnce(from, to.ip), pingOnce(from, to.ip6)])
 }

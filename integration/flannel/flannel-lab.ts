@@ -1,6 +1,6 @@
 import { Attachment, type ContainerNamespace, HostNamespace, newest, type PluginCall } from "../lab/mod.ts"
 
-/** Where the tests' hosts have the file: the machine may have a real one at its usual place. */
+/** The path of the file on the tests' hosts: the machine may have a real one at its usual place. */
 export const subnetFile = "/run/cni/subnet.env"
 
 /**
@@ -49,8 +49,8 @@ export class FlannelHost implements AsyncDisposable {
   }
 
   /**
-   * A directory of plugins with a delegate, a shell script, beside those that are tested; it notes what it got in
-   * /run/cni/VERB and does what `body` says.
+   * Returns a directory with the tested plugins and a delegate, a shell script that writes its input to /run/cni/VERB
+   * and runs `body`.
    */
   async addDelegate(name: string, body: string): Promise<string> {
     const directory = "/run/cni/bin"

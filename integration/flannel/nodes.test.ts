@@ -2,7 +2,7 @@ import { expect, test } from "bun:test"
 import { connect, linkOf, pingOnce, waitFor } from "../lab/mod.ts"
 import { FlannelHost } from "./flannel-lab.ts"
 
-/** The node of this number: what flanneld writes there for both families. */
+/** flanneld's file for both families on the node of this number. */
 const node = (number: number) =>
   FlannelHost.create({
     FLANNEL_NETWORK: "10.244.0.0/16",

@@ -30,7 +30,7 @@ export const asBefore = {
   up: true,
 }
 
-/** A host with a device, "ens5", to which another machine is connected: "lan", with "port0". */
+/** A host with a device, "ens5", whose other end is on another machine: "lan", with "port0". */
 export class DeviceHost implements AsyncDisposable {
   readonly host: HostNamespace
   readonly lan: ContainerNamespace

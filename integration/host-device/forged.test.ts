@@ -1,6 +1,6 @@
 /**
- * Records that a container forges on its links, of others or its own: none of them gives the host a link, or take
- * another's device.
+ * Records that a container forges on links of others or its own. None of them makes the host take a link, or another's
+ * device.
  */
 import { expect, describe as group, test } from "bun:test"
 import {
@@ -20,14 +20,14 @@ import { asBefore, DeviceHost, describe, deviceNetwork } from "./device.ts"
 const records = "/run/cni/host-device"
 const inodeOf = async ({ path }: ContainerNamespace) => (await Bun.file(path).stat()).ino
 
-/** Runs a script of root's in a container; what cannot be done there is not. */
+/** Runs a script as root in a container; failing commands are ignored. */
 const attack = (pod: ContainerNamespace, ...lines: string[]) => pod.exec("sh", ["-c", `${lines.join("\n")}\ntrue`])
 
 /** Takes all alternative names off its interface. */
 const strip =
   "for name in $(ip -o link show eth0 | grep -o 'altname [^ \\\\]*' | cut -d' ' -f2); do ip link property del dev eth0 altname \"$name\"; done"
 
-/** Puts a veth in the place of the device, with the record of an earlier version of this plugin on it. */
+/** Replaces the device by a veth with the record of an earlier version of this plugin. */
 async function forge(pod: ContainerNamespace, former = "evil0:up:1500:02-00-00-00-00-99"): Promise<void> {
   await attack(
     pod,

@@ -16,7 +16,7 @@ import { describe, upstream } from "./device.ts"
 /** The card's, see `spare_nic`. */
 const mac = "52:54:00:0d:e7:1c"
 
-/** The machine's own namespace, to which the kernel gives a card back when its namespace goes. */
+/** The machine's own namespace, to which the kernel returns a card when its namespace is deleted. */
 const machine = {
   async json<T>(file: string, args: readonly string[]): Promise<T> {
     return JSON.parse((await mustRun([file, ...args])).stdout) as T
@@ -52,7 +52,7 @@ async function setUpCard(name: string): Promise<{ pciBusID: string; before: obje
   return { pciBusID: bus.stdout.trim().replace(/.*\//, ""), before: await describe(machine, name) }
 }
 
-/** Names and an alias of the container's choice, on the card instead of those that it has. */
+/** Gives the card names and an alias of the container's choice. */
 const forge = (pod: ContainerNamespace) =>
   pod.exec("sh", [
     "-c",

@@ -16,7 +16,7 @@ const leases = async ({ host }: DeviceHost) => (await host.exec("ls", ["/var/lib
 const linksOf = async (pod: Namespace) =>
   (await pod.json<{ ifname: string }[]>("ip", ["-j", "link"])).map(({ ifname }) => ifname)
 
-/** Changes the container's interface as only one that is down can be changed, on older kernels. */
+/** Sets the container's interface down for a change that older kernels allow only then. */
 async function change(pod: ContainerNamespace, ...changes: string[]): Promise<void> {
   await pod.exec("ip", ["link", "set", "eth0", "down"])
   await pod.exec("ip", ["link", "set", "eth0", ...changes])

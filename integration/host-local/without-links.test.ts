@@ -20,7 +20,7 @@ const store = "/var/lib/cni/networks/lab"
 /** statfs(2) as it answers on NFS, whose number in <linux/magic.h> is 0x6969: struct statfs begins with it. */
 const onNfs = "statfs:poke_exit=@arg2=6969000000000000"
 
-/** Runs host-local on a file system where link(2) fails, as strace(1) makes it do, with what else it is to do. */
+/** Runs host-local on a file system where link(2) fails, under strace(1), with other injected faults. */
 async function withoutLinks(host: HostNamespace, pod: ContainerNamespace, verb: PluginCall["verb"], ...more: string[]) {
   const [errno = "EPERM", ...injections] = more
   const effects = [`linkat:error=${errno}`, ...injections].map((effect) => `inject=${effect}`)
@@ -32,7 +32,7 @@ function addressesOf({ stdout }: Output): string[] {
   return (JSON.parse(stdout) as PluginResult).ips.map(({ address }) => address)
 }
 
-/** Every reservation with its content and mode, as `stat` and `cat` say it. */
+/** Every reservation with its content and mode, from `stat` and `cat`. */
 async function reservations(host: HostNamespace): Promise<string[]> {
   const { stdout } = await host.exec("find", [
     store,

@@ -5,7 +5,7 @@ import { pluginNames } from "../../suite/plugins.ts"
 import { builtPlugins, mustRun, runProgram, TemporaryDirectory, waitFor } from "../lab/mod.ts"
 
 /**
- * How other installers replace a file, run in a directory where `theirs/portmap` and `bin` are. Calico's copies,
+ * The replacement of a file by other installers, run in a directory with `theirs/portmap` and `bin`. Calico's copies,
  * renames, and then sets the mode.
  */
 const installers = {

@@ -4,7 +4,7 @@ import { pluginNames } from "../../suite/plugins.ts"
 import { isLong, readShare, runProgram, scaleTimeout, tellFigure } from "../lab/mod.ts"
 import { Suites } from "./suites.ts"
 
-/** The calls by which an installer changes something; those in between change nothing that can be seen. */
+/** The calls with which an installer changes something; calls between them change nothing visible. */
 const changes = ["rename", "unlink", "rmdir", "fsync", "linkat", "fchmodat", "mkdirat", "flock", "write", "openat"]
 /** `CNI_FAULTS_SHARE=0.4` has the long form kill at the first four kinds of calls, `0.4-1` at the others. */
 const [from, to] = Object.values(readShare()).map((share) => Math.round(share * changes.length))

@@ -10,7 +10,7 @@ import { extent, HostNamespace, isLong, scaleTimeout, tellFigure } from "../lab/
 const place = "/run/cni"
 const calls = engine as unknown as Record<string, (...values: unknown[]) => number>
 const changing = ["open", "write", "fsync", "linkat", "mkdirat", "fchmodat", "lsetxattr", "rename", "unlink", "rmdir"]
-/** CI cuts after every so many calls, beginning with another one for each act. */
+/** The distance between two cuts in CI; the first one differs for each act. */
 const step = extent(4, 1)
 
 let host: HostNamespace
@@ -26,7 +26,7 @@ afterAll(async () => {
 
 const on = (mounted: string) => host.file(`${place}/${mounted}/bin`)
 
-/** Another program's fsync(2): the journal takes all names along, of files that nothing has synced no bytes. */
+/** Another program's fsync(2): the journal then commits all names, but no bytes of files that were not synced. */
 function syncAnother(): void {
   const file = openSync(host.file(`${place}/disk/other`), "w")
   writeSync(file, "another")
@@ -34,12 +34,12 @@ function syncAnother(): void {
   closeSync(file)
 }
 
-/** Has ext4 write no file by itself because a program looks as if it had forgotten fsync(2), ext4(5). */
+/** Disables ext4's automatic write of files whose program seems to have forgotten fsync(2), ext4(5). */
 async function withoutGuesses(fileSystem: string): Promise<void> {
   if (fileSystem === "ext4") await host.exec("mount", ["-o", "remount,noauto_da_alloc", `${place}/disk`])
 }
 
-/** Does something on a disk, and cuts the power after the calls that change it: what the disk has then. */
+/** Runs an action on a disk, and cuts the power after each call that changes it. Returns the states of the disk. */
 function cutting(disk: FailingDisk, act: () => unknown, start: number): string[] {
   const images: string[] = []
   const originals = { ...calls }

@@ -15,7 +15,7 @@ afterAll(() => suites[Symbol.asyncDispose]())
 const inMounts = (script: string, command: readonly string[]): Promise<Output> =>
   runProgram(["unshare", "--mount", "--propagation=private", "sh", "-ec", `${script}\nexec "$@"`, "sh", ...command])
 
-/** A refusal is one message, with exit code 1, and nothing has been changed. */
+/** Checks a refusal: one message, exit code 1, and no change. */
 async function expectRefused(output: Output, ...parts: string[]): Promise<void> {
   expect(output.exitCode).toBe(1)
   for (const part of parts) expect(output.stderr).toContain(part)

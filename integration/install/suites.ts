@@ -6,7 +6,7 @@ import { builtPlugins, mustRun, type Output, runProgram, TemporaryDirectory } fr
 /** Two suites that differ in each plugin's bytes, each with the tool beside it, and a directory to install into. */
 export class Suites implements AsyncDisposable {
   readonly #directory: TemporaryDirectory
-  /** Where plugins are installed. */
+  /** The directory of the installed plugins. */
   readonly bin: string
 
   private constructor(directory: TemporaryDirectory) {
@@ -51,7 +51,7 @@ export class Suites implements AsyncDisposable {
     return await runProgram(this.command(suite, ...flags))
   }
 
-  /** Which suite each name is of, each once: "A", "A B". Throws for a file that is of neither. */
+  /** Returns the suites of all names, each once: "A", "A B". Throws for a file of neither suite. */
   async installed(): Promise<string> {
     const of = pluginNames.map(async (name) => {
       const bytes = await readFile(join(this.bin, name))

@@ -8,7 +8,7 @@ import { Suites } from "./suites.ts"
 const call = /^(\w+)\((?:\d+<([^>]*)>)?(.*)\) += 0?/
 const calls = ["openat", "write", "fsync", "mkdirat", "linkat", "rename", "unlink", "rmdir"]
 
-/** Which files and directories were changed, and not put on the disk since, before each of the calls in a trace. */
+/** Returns the changed files and directories that are not on the disk yet, before each of the calls in a trace. */
 function* unsyncedIn(trace: string): Generator<{ call: string; paths: readonly string[]; unsynced: Set<string> }> {
   let unsynced = new Set<string>()
   for (const line of trace.split("\n").filter((line) => !line.includes(" = -1 "))) {

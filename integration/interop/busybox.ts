@@ -33,8 +33,8 @@ export async function writeRoot(host: RuntimeHost): Promise<string> {
 }
 
 /**
- * Writes an image of that server, in the layout of `docker save`, and returns the archive's path. Pods take it for
- * their pause image, so that each of them has something to ask.
+ * Writes an image of that server, in the layout of `docker save`, and returns the archive's path. Pods use it as their
+ * pause image, so that each of them answers requests.
  */
 export async function writeImage(host: RuntimeHost): Promise<string> {
   const root = await writeRoot(host)

@@ -1,4 +1,4 @@
-/** lint, diff, dry-run and explain on nodes that podman and containerd have made. */
+/** lint, diff, dry-run and explain on nodes set up by podman and containerd. */
 import { expect, test } from "bun:test"
 import { join } from "node:path"
 import { builtPlugins, type Output, programEnv } from "../lab/mod.ts"

@@ -8,7 +8,7 @@ import { confDir, RuntimeHost, runtimeEnv } from "./runtime-host.ts"
 /** The only directory that `ctr` looks for plugins in. */
 export const binDir = "/opt/cni/bin"
 
-/** Puts the plugins under test into `binDir`, by their installer. */
+/** Installs the plugins under test into `binDir`, by their installer. */
 export async function installOurs(host: RuntimeHost): Promise<void> {
   await host.exec(join(builtPlugins, "../cni"), ["install", "--bin-dir", binDir])
 }
@@ -41,7 +41,7 @@ interface CniConfig {
 
 /** containerd on a host of its own, with one network that is made of the plugins under test. */
 export class Containerd extends PodRuntime {
-  /** Starts it. `network` replaces the tested one, and `prepare` what puts the plugins under test into `binDir`. */
+  /** Starts it. `network` replaces the tested network, and `prepare` the installation into `binDir`. */
   static async create(network: object = containerdNetwork, prepare = installOurs): Promise<Containerd> {
     const host = await RuntimeHost.create()
     try {

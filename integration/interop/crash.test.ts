@@ -7,7 +7,7 @@ import { binDir, Containerd, installOurs } from "./containerd.ts"
 import { containerdNetwork } from "./networks.ts"
 import { collect } from "./pod-cases.ts"
 
-/** A plugin that passes the result on, and does not end while /run/hold exists: then /run/held says so. */
+/** A plugin that passes the result on, and runs while /run/hold exists; it then creates /run/held. */
 const hold = `#!${process.execPath}
 const { existsSync, readFileSync, writeFileSync } = require("node:fs")
 const { cniVersion, prevResult } = JSON.parse(readFileSync(0, "utf8"))
@@ -30,7 +30,7 @@ function createWithHold(): Promise<Containerd> {
   })
 }
 
-/** The pod's namespace, and what containerd's own network for `lo` has answered: containerd's to remove, see below. */
+/** The pod's namespace, and the result of containerd's own network for `lo`, which containerd removes, see below. */
 function isOfContainerd({ section, line }: Change): boolean {
   return section === "/run/netns" || line.startsWith("/var/lib/cni/results/cni-loopback-")
 }

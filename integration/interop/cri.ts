@@ -27,7 +27,7 @@ export interface ContainerStatus {
   readonly message: string
 }
 
-/** The calls of cri.proto by name, with what they take and answer. */
+/** The calls of cri.proto by name, with their arguments and answers. */
 interface Calls {
   RunPodSandbox: [{ config: object }, { podSandboxId: string }]
   StopPodSandbox: [{ podSandboxId: string }, object]
@@ -85,7 +85,7 @@ export class Cri implements Disposable {
 /** A runtime on a host of its own that is asked for pods as kubelet asks. */
 export abstract class PodRuntime implements AsyncDisposable {
   readonly host: RuntimeHost
-  /** Where it listens, on its host. */
+  /** The path of its socket on its host. */
   readonly socket: string
   /** An address of the host at which published ports are reached. */
   readonly publishedAt: string = "127.0.0.1"
@@ -100,7 +100,7 @@ export abstract class PodRuntime implements AsyncDisposable {
   /** Starts the daemon and waits until pods can be run. */
   abstract start(): Promise<void>
 
-  /** Starts a program of the runtime's, and waits until the runtime says that it is ready. */
+  /** Starts a program of the runtime, and waits until the runtime reports that it is ready. */
   protected async startProgram(command: string): Promise<void> {
     const script = `echo $$ > ${this.#pidFile}; PATH=${runtimeEnv.PATH} exec ${command} >> /run/runtime.log 2>&1`
     await startDaemon(this.host.commandLine(["sh", "-ec", script]))
@@ -124,7 +124,7 @@ export abstract class PodRuntime implements AsyncDisposable {
     await waitFor(async () => (await this.host.tryExec("test", ["-e", `/proc/${pid}/exe`])).exitCode !== 0, "its end")
   }
 
-  /** Runs a pod and answers its id. Throws what the runtime says. */
+  /** Runs a pod and returns its id. Throws the runtime's error. */
   async runPod(name: string, keys: Partial<PodConfig> = {}): Promise<string> {
     using cri = this.connect()
     const config = { metadata: { name, uid: `uid-${name}`, namespace: "interop" }, hostname: name, linux: {}, ...keys }

@@ -24,7 +24,7 @@ class Questions {
     }
   }
 
-  /** Waits until another question is answered, of those that are asked from now on. */
+  /** Waits until a new request is answered. */
   async expectAnswer(): Promise<void> {
     const before = this.answered + 1 // one may be under way
     await waitFor(() => this.answered > before, "the published port to answer again")
@@ -37,8 +37,8 @@ class Questions {
 }
 
 /**
- * Flushes all rules twice while the listener runs: port 8080 of a node, which leads to port 80 of the container "web",
- * answers again each time, and never another container.
+ * Flushes all rules twice while the listener runs. Each time, port 8080 of a node, mapped to port 80 of the container
+ * "web", answers again, and no other container does.
  */
 export async function expectAnswersThroughFlushes(host: RuntimeHost): Promise<void> {
   const listen = [join(builtPlugins, "../cni"), "reconcile", "--listen", "--bin-dir", builtPlugins]

@@ -17,7 +17,7 @@ import {
 } from "../lab/mod.ts"
 import { containerdNetwork } from "./networks.ts"
 
-/** Debian's Go plugins, 1.1.1: they speak versions up to 1.0.0. */
+/** Debian's Go plugins, 1.1.1, which support versions up to 1.0.0. */
 const theirs = "/usr/lib/cni"
 const ours = builtPlugins
 const tool = join(builtPlugins, "../cni")

@@ -1,7 +1,4 @@
-/**
- * The section "Migrate" of docs/install.md, followed as it stands on nodes whose containers are podman's and
- * containerd's.
- */
+/** The section "Migrate" of docs/install.md, followed literally on nodes with containers of podman and containerd. */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { dirname, join } from "node:path"
 import { builtPlugins, EchoPeer, Namespace, outside, programEnv, scaleTimeout, uplink } from "../lab/mod.ts"
@@ -13,7 +10,7 @@ import { containerdNetwork } from "./networks.ts"
 import { Podman } from "./podman.ts"
 import { confDir, type RuntimeHost } from "./runtime-host.ts"
 
-/** So many containers by the Go plugins, and by these a third of that. */
+/** The number of containers of the Go plugins; these plugins have a third of it. */
 const COUNT = 30
 const tool = join(builtPlugins, "../cni")
 
@@ -37,8 +34,8 @@ class InHost extends Namespace {
   }
 
   /**
-   * With the machine's files and processes: what enters another process tree is a child, which does not end with its
-   * parent.
+   * Runs with the machine's files and processes: a program that enters another process tree is a child, which does not
+   * end with its parent.
    */
   commandLine(command: readonly string[]): string[] {
     const file = this.#host.file(this.#file.replace(/^\/var\/run/, "/run"))
@@ -100,7 +97,7 @@ async function counting(runtime: Runtime, other: InHost, commands: string): Prom
   return [outer, ...(inner ? [inner] : [])]
 }
 
-/** Has a shell carry out commands of the page. Throws with what they say. */
+/** Runs commands of the page in a shell. Throws with their output. */
 async function follow(host: RuntimeHost, commands: string): Promise<void> {
   const env = { ...programEnv, PATH: `${dirname(tool)}:${programEnv.PATH}` }
   await host.exec("bash", ["-ec", commands], { env })

@@ -1,7 +1,6 @@
 /**
- * The README's configuration for containerd. `cniVersion` is what containerd 1.6 speaks; `cniVersions` makes `cni gc`
- * take
- * 1.1.0, the first version in which plugins collect garbage.
+ * The README's configuration for containerd. containerd 1.6 reads `cniVersion`; `cniVersions` makes `cni gc` use 1.1.0,
+ * the first version with GC.
  */
 export const containerdNetwork = {
   cniVersion: "1.0.0",

@@ -6,8 +6,8 @@ import { confDir, RuntimeHost } from "./runtime-host.ts"
 const confFile = "/run/containers.conf"
 
 /**
- * `network_backend` chooses CNI, `cni_plugin_dirs` the plugins under test. The rest fits containers into this host:
- * limits may not be above those of the test, and the cgroup tree may lack controllers.
+ * `network_backend` chooses CNI, `cni_plugin_dirs` the plugins under test. The rest adapts containers to this host:
+ * their limits may not exceed those of the test, and the cgroup tree may lack controllers.
  */
 const containersConf = (plugins: string) => `
 [network]
@@ -35,7 +35,7 @@ export class Podman implements AsyncDisposable {
     this.#root = root
   }
 
-  /** With the plugins under test, or with those in another directory of the host; `prepare` fills it. */
+  /** Runs with the plugins under test, or with those in another directory of the host, which `prepare` fills. */
   static async create(plugins = builtPlugins, prepare = async (_host: RuntimeHost) => {}): Promise<Podman> {
     const host = await RuntimeHost.create()
     try {
@@ -49,7 +49,7 @@ export class Podman implements AsyncDisposable {
     }
   }
 
-  /** `podman …`; answers what it wrote on stdout, without the line's end. Throws `ProgramError`. */
+  /** Runs `podman …`; returns its stdout without the line end. Throws `ProgramError`. */
   async run(...args: string[]): Promise<string> {
     return (await mustRun(this.#commandLine(args), { env: podmanEnv })).stdout.trim()
   }
@@ -93,7 +93,7 @@ export class Podman implements AsyncDisposable {
   }
 }
 
-/** podman's flags for what it keeps: all of it goes with the host. */
+/** podman's flags for its directories: all of them end with the host. */
 export const podmanPlaces = [
   ...["--root", "/run/storage", "--runroot", "/run/containers", "--tmpdir", "/run/libpod"],
   ...["--storage-driver", "vfs"],

@@ -16,10 +16,7 @@ import {
 /** Programs of the host itself, such as `runc` below. */
 const ownPrograms = "/run/bin"
 
-/**
- * The environment of runtimes: programs of the directories that `CNI_RUNTIME_PROGRAMS` lists come before those of
- * Debian.
- */
+/** The environment of runtimes: programs in the directories of `CNI_RUNTIME_PROGRAMS` precede Debian's. */
 export const runtimeEnv: Readonly<Record<string, string>> = {
   ...programEnv,
   PATH: [ownPrograms, process.env.CNI_RUNTIME_PROGRAMS, programEnv.PATH].filter(Boolean).join(":"),
@@ -37,7 +34,7 @@ done
 exec /usr/sbin/runc "$@"
 `
 
-/** Where runtimes look for network configurations; here it is an empty directory of the host's own. */
+/** The directory in which runtimes search network configurations; here it is an empty directory of the host. */
 export const confDir = "/etc/cni/net.d"
 
 /**
@@ -50,7 +47,7 @@ export const confDir = "/etc/cni/net.d"
  */
 export class RuntimeHost extends Namespace implements AsyncDisposable {
   readonly #host: HostNamespace
-  /** Process 1 of the tree, by the number that the machine knows it by. */
+  /** Process 1 of the tree, with its process ID on the machine. */
   readonly #init: number
 
   private constructor(host: HostNamespace, init: number) {
@@ -89,7 +86,7 @@ export class RuntimeHost extends Namespace implements AsyncDisposable {
     return [Bun.which("nsenter") ?? "nsenter", ...enter, "--", ...command]
   }
 
-  /** All that plugins and runtimes may leave: network, packet filter, sysctls, CNI's files, named namespaces. */
+  /** Everything that plugins and runtimes may leave: network, packet filter, sysctls, CNI's files, named namespaces. */
   snapshot(): Promise<Snapshot> {
     return takeSnapshot(this.#host, [...privateDirectories, "/run/netns"])
   }
@@ -112,8 +109,8 @@ function cgroupOf({ name }: HostNamespace): string {
 }
 
 /**
- * $1 is the cgroup to make; those of test processes that were killed, and that nothing runs in any more, are removed.
- * /opt keeps what it has: the plugins under test may be below it.
+ * $1 is the cgroup to create. Removes empty cgroups of killed test processes. /opt keeps its content, because the
+ * plugins under test may be below it.
  */
 const privateMounts = `
   umount --lazy /run/netns # the machine's: a runtime that looks for the mount of this path finds the first
@@ -137,7 +134,7 @@ const init = `
   trap : CHLD
   while :; do sleep infinity & wait; done`
 
-/** Starts the process tree and returns the number of its process 1 as the machine knows it. */
+/** Starts the process tree and returns the machine's process ID of its process 1. */
 async function startInit(host: HostNamespace): Promise<number> {
   const unshare = "unshare --pid --fork --kill-child --mount --mount-proc --cgroup"
   const script = `echo $$ > "$1/cgroup.procs" && exec ${unshare} bash -ec "$2"`

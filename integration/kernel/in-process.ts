@@ -4,7 +4,7 @@ import { type Plugin, serve } from "../../pkg/skel/mod.ts"
 import type { Namespace } from "../lab/mod.ts"
 import { leftOpen, openInKernel } from "./open-files.ts"
 
-/** One call: what is left out is that of container "c1", interface "eth0". */
+/** One call; by default of container "c1", interface "eth0". */
 export interface ProcessCall {
   readonly verb: "ADD" | "CHECK" | "DEL" | "GC" | "STATUS"
   /** The type that it names has to be the plugin's own name. */
@@ -15,7 +15,7 @@ export interface ProcessCall {
   readonly ifName?: string
   /** Plugins that it may delegate to. */
   readonly builtins?: Readonly<Record<string, Builtin>>
-  /** Takes the result; one that throws is a caller that closed its end. */
+  /** Takes the result; throws to act as a caller that closed its end. */
   readonly write?: (text: string) => void
 }
 
@@ -28,9 +28,9 @@ export interface Answer {
 }
 
 /**
- * Calls a plugin from its sources in this process, whose thread is in the host's network namespace in the meantime: no
- * build, and nothing to start. Throws when it leaves a socket or a namespace open. Files are those of this process, so
- * a plugin that keeps some has to be told a directory of the test's own.
+ * Calls a plugin from its sources in this process, whose thread is in the host's network namespace during the call: no
+ * build and no start are needed. Throws if it leaves a socket or a namespace open. Files are those of this process, so
+ * a plugin with records needs a directory of the test.
  */
 export function callPlugin<C>(host: Namespace, plugin: Plugin<C>, call: ProcessCall): Answer {
   const { verb, config, pod, containerId = "c1", ifName = "eth0", builtins = {}, write } = call
@@ -57,15 +57,15 @@ export function callPlugin<C>(host: Namespace, plugin: Plugin<C>, call: ProcessC
 }
 
 /**
- * Returns the plugin as one that `cni reconcile` never calls: the DEL of others is marked in /run/cni, which is this
- * machine's here.
+ * Returns the plugin without the part that `cni reconcile` calls: DEL would otherwise write its mark to this machine's
+ * /run/cni.
  */
 function withoutMark<C>(plugin: Plugin<C>): Plugin<C> {
   const { restore: _, ...rest } = plugin as Plugin<C> & { restore?: unknown }
   return rest as Plugin<C>
 }
 
-/** For `write`: the caller does not take the answer, so that all that ADD has done is to be undone. */
+/** A `write` of a caller that does not take the answer, so that the ADD has to be undone. */
 export function refuseAnswer(): never {
   throw new Error("no reader")
 }

@@ -1,8 +1,8 @@
 import { readdirSync, readlinkSync } from "node:fs"
 
 /**
- * The sockets and namespaces that this process has open, each as its number and what it is, or those of one kind. Some
- * of the sockets may be those of programs that it has run.
+ * Returns the open sockets and namespaces of this process, each as its number and type, or those of one kind. Some of
+ * the sockets may belong to programs that it has run.
  */
 export function openInKernel(kind = /socket:|net:|\/netns\//): string[] {
   const links = readdirSync("/proc/self/fd").flatMap((fd) => {

@@ -1,8 +1,8 @@
 import { type HostNamespace, TemporaryDirectory, waitFor } from "../lab/mod.ts"
 
 /**
- * Gives a table of the host to a process of the test's, as firewalld owns its own (`flags owner`, nft(8)): everyone may
- * list it, and the kernel refuses every other change of it with EPERM. It goes with the scope.
+ * Gives a table of the host to a process of the test, as firewalld owns its own (`flags owner`, nft(8)): every process
+ * may list it, and the kernel refuses changes by others with EPERM. Ends with the scope.
  */
 export class OwnedTable implements AsyncDisposable {
   readonly #owner: Bun.Subprocess<"pipe", "ignore", "inherit">
@@ -11,7 +11,7 @@ export class OwnedTable implements AsyncDisposable {
     this.#owner = owner
   }
 
-  /** Takes a table over with all that is in it; `table` is its family and name, "ip cni_masquerade". */
+  /** Takes over a table with its content; `table` is its family and name, "ip cni_masquerade". */
   static async take(host: HostNamespace, table: string): Promise<OwnedTable> {
     const list = () => host.exec("nft", ["list", "table", ...table.split(" ")])
     const { stdout } = await list()

@@ -3,10 +3,10 @@ import { acknowledge, encodeMessage, KernelTransport, readMessages } from "../..
 
 export const NETLINK_ROUTE = 0
 
-/** The errno for requests that the kernel is to refuse, by their type; a list has one for each of the next requests. */
+/** The errno for requests that the kernel refuses, by their type; a list has one for each of the next requests. */
 export type Refusals = Map<number, number | number[]>
 
-/** rtnetlink, but for requests that are refused before the kernel sees them. */
+/** rtnetlink, except for requests that are refused before they reach the kernel. */
 export class RefusingTransport extends KernelTransport {
   readonly #refusals: Refusals
   readonly #refused: Uint8Array[] = []

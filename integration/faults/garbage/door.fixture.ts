@@ -22,7 +22,7 @@ interface Opened {
   readonly what: "netlink" | "unix" | "file" | "pipe"
   /** A path, or the protocol of netlink. */
   readonly name: string
-  /** What is read instead of the file. */
+  /** The bytes that replace the file's content. */
   content?: Uint8Array
   at: number
 }
@@ -37,13 +37,13 @@ let hurried = 0
 
 /** The calls that the door has recorded. */
 export interface Seen {
-  /** Requests that change something, files that were written, programs that were started. */
+  /** Requests that change something, written files, and started programs. */
   readonly changes: readonly string[]
   /** The changed value; undefined if the call ended before it. */
   readonly touched: string | undefined
 }
 
-/** Runs a call with one thing garbled of what it reads; its waiting is then made short. */
+/** Runs a call with one of its inputs garbled, and shortens its waits. */
 export function watch<T>(asked: Garbling | undefined, run: () => T): Seen & { readonly value: T } {
   ;[changes, garbling, seen, touched] = [[], asked, 0, undefined]
   try {
@@ -54,7 +54,7 @@ export function watch<T>(asked: Garbling | undefined, run: () => T): Seen & { re
   }
 }
 
-/** Runs something that connects to a server, which answers every request by these bytes. */
+/** Runs a function that connects to a server, which answers every request with these bytes. */
 export function serving<T>(bytes: Uint8Array, run: () => T): T {
   script = bytes
   try {
@@ -64,7 +64,7 @@ export function serving<T>(bytes: Uint8Array, run: () => T): T {
   }
 }
 
-/** Whether this is the thing that is to be garbled. */
+/** Whether this input has to be garbled. */
 function isNext(source: Source, name: string): boolean {
   if (garbling?.source !== source || seen++ !== garbling.nth) return false
   touched = `${source} ${name}`
@@ -193,7 +193,7 @@ host.poll = (requests, timeoutMs) => {
   return 1
 }
 
-/** A clock on which every deadline passes soon, for calls that may wait for what never comes. */
+/** A clock on which every deadline passes soon, for calls that may wait for an event that never happens. */
 host.monotonicMs = () => {
   if (isHurried()) hurried += 100
   return real.monotonicMs() + hurried

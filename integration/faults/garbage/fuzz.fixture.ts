@@ -102,7 +102,7 @@ class Account implements Outcome {
   readonly tried: Record<string, number> = {}
   readonly broken: { case: Case; why: string }[] = []
 
-  /** Tries one case, whose number is told first: it may be the last thing that this process does. */
+  /** Tries one case, and prints its number first, because the case may end this process. */
   judge(number: string, one: Case): void {
     logLine(number)
     let [input, why]: [string, string | undefined] = [one.kind === "call" ? one.input : one.reader, undefined]
@@ -115,7 +115,7 @@ class Account implements Outcome {
     this.#note(input, one, why)
   }
 
-  /** Tries what can be made of a valid case by chance. */
+  /** Tries random changes of a valid case. */
   vary(number: string, { kind, reader, bytes }: ReadCase, { seed, times }: NonNullable<ReadCase["varied"]>): void {
     const parts = bytes.map(bytesOf)
     for (let at = seed; at < seed + times; at++) {

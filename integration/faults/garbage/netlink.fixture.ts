@@ -42,7 +42,7 @@ import { AF_INET, AF_INET6 } from "../../../pkg/types/mod.ts"
 
 const lo = { index: 1 as Ifindex, name: "lo" }
 const table = { family: "ip", name: "garbage" } as const
-/** The objects that `garbage.test.ts` has made in that table. */
+/** The objects that `garbage.test.ts` has created in that table. */
 const sets: readonly NamedSet[] = [
   { table, name: "sources", key: [dataTypes.ipv4] },
   { table, name: "ports", key: [dataTypes.protocol, dataTypes.port], value: [dataTypes.ipv4, dataTypes.port] },
@@ -56,7 +56,7 @@ interface Asking {
 const route = (ask: Asking["ask"]): Asking => ({ protocol: NETLINK_ROUTE, ask })
 const netfilter = (ask: Asking["ask"]): Asking => ({ protocol: NETLINK_NETFILTER, ask })
 
-/** Every question that plugins ask the kernel, and what they make of its answers. */
+/** Every request of plugins to the kernel, and their result. */
 export const questions: Readonly<Record<string, Asking>> = {
   "list links": route((socket) =>
     listLinks(socket).map((link) => [link.attributes.unknown, linkData(link, "bridge"), linkData(link, "veth")]),
@@ -130,7 +130,7 @@ export function record(name: string): Uint8Array[] {
   return answers
 }
 
-/** Asks a kernel that gives these answers. */
+/** Sends a request to a kernel with these answers. */
 export function replay(name: string, answers: readonly Uint8Array[]): void {
   const { protocol, ask } = questionOf(name)
   let at = 0

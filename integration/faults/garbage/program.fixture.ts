@@ -20,7 +20,7 @@ const delegates: Readonly<Record<string, string>> = {
   "delegate-refusing": `printf '{"cniVersion":"1.1.0","code":111,"msg":"no"}'; exit 1`,
 }
 
-/** The names of those that end badly, each in its own way. */
+/** The names of those that fail, each in its own way. */
 export const badDelegates: readonly string[] = Object.keys(delegates).filter((name) => name !== "delegate")
 
 /** The files in /dev. */
@@ -98,7 +98,7 @@ export class FuzzProgram implements AsyncDisposable {
     throw new Error(`exit code ${exitCode} at ${at}, ${JSON.stringify(cases[Number.parseInt(at, 10)])}\n${said}`)
   }
 
-  /** The kernel's answers to all that plugins ask it, as cases. */
+  /** The kernel's answers to all requests of plugins, as cases. */
   async record(host: HostNamespace): Promise<Case[]> {
     const [file, args] = this.inOwnRoot(join(this.#directory, "fuzz"))
     const { stdout } = await host.exec(file, [...args, "record"])

@@ -27,10 +27,7 @@ import {
 import { serving } from "./door.fixture.ts"
 import { questions, replay } from "./netlink.fixture.ts"
 
-/**
- * A function that reads what others have written, and what it may throw: errors by their name, each of which plugins
- * expect.
- */
+/** A function that reads others' data, and the names of the errors that it may throw, each of which plugins expect. */
 interface Reader {
   readonly read: (parts: readonly Uint8Array[]) => void
   readonly mayThrow: readonly string[]
@@ -42,12 +39,12 @@ const one =
     read(bytes)
 const text = (read: (text: string) => void) => one((bytes) => read(decodeUtf8(bytes)))
 
-/** An error that says nothing, or nothing that a person can use, is as bad as none. */
+/** Whether the text of an error is useless to a person. */
 function requireSentence(error: unknown): void {
   if (!isCniError(error) || error.message === "") throw error
 }
 
-/** Reads, and requires of a refusal that it names what is read. */
+/** Reads, and requires a refusal to name the input. */
 const naming = (words: RegExp, read: (text: string) => void) =>
   text((given) => {
     try {
@@ -136,7 +133,7 @@ const own: Readonly<Record<string, Reader>> = {
   configuration: { read: naming(/./, (given) => void parseNetworkConfig(parseJsonObject(given))), mayThrow: [] },
 }
 
-/** Every reader by the name that a case has for it: those of the kernel's answers begin with "netlink: ". */
+/** Every reader by its name in cases. The names of readers of the kernel's answers begin with "netlink: ". */
 export const readers: Readonly<Record<string, Reader>> = {
   ...own,
   ...Object.fromEntries(
@@ -173,7 +170,7 @@ function framed(family: Family, payload: Uint8Array): Uint8Array {
   )
 }
 
-/** A client that hears these answers to its own questions, or frames as they are, and waits between them. */
+/** A client that receives these answers to its own requests, or unchanged frames, and waits between them. */
 function leaseBy(family: Family, parts: readonly Uint8Array[], areFrames = false): void {
   const [clientId, request] = family === AF_INET ? ["00626f78", [3, 1]] : ["000100012c", [23, 24, 56, 31]]
   let state: ClientState = createClient({ ...client, family, clientId: String(clientId), request: request as number[] })
@@ -202,7 +199,7 @@ function requireSound({ state, send, changes }: Step): void {
     if (!/^[0-9a-f.:]+\/\d+$/.test(lease.address)) throw new Error(`the address ${lease.address}`)
 }
 
-/** Whether what a reader has thrown is what plugins expect of it; else why not. */
+/** Returns whether plugins expect an error of a reader; if not, the reason. */
 export function judgeReader(name: string, parts: readonly Uint8Array[], areValid = false): string | undefined {
   const reader = readers[name]
   if (!reader) return `there is no reader of "${name}"`

@@ -68,7 +68,7 @@ const lease = {
   netns: { path: "/run/netns/pod", identity: "4:4026532000" },
 }
 
-/** Something valid for each reader but those of the kernel's answers, which are recorded. */
+/** A valid input for each reader, except for readers of the kernel's answers, which are recorded. */
 export function seeds(): ReadCase[] {
   return [
     read("D-Bus", welcome + hasOwner),
@@ -126,9 +126,7 @@ export function seeds(): ReadCase[] {
   ]
 }
 
-/**
- * Gives a host something of all that the kernel is asked for, so that its answers have all in them that they can have.
- */
+/** Gives a host objects of every kind that plugins ask the kernel for, so that its answers have every possible part. */
 export async function furnish(host: HostNamespace): Promise<void> {
   const rules = [
     "add table ip garbage",

@@ -1,4 +1,6 @@
-/** How dhcp comes to a lease on a kernel's link: by what the server hears, the callers are told, and `ip` shows. */
+/**
+ * How dhcp acquires a lease on a link of the kernel, judged by the server's requests, the callers' answers, and `ip`.
+ */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { statSync } from "node:fs"
 import { encodeProbe } from "../../../ipam/dhcp/testing/mod.ts"

@@ -1,4 +1,4 @@
-/** How dhcp gives up a lease that it does not get, on a kernel's link that changes in the meantime. */
+/** How dhcp gives up a lease that it cannot acquire, on a kernel's link that changes during the attempt. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { HostNamespace, linkOf } from "../../lab/mod.ts"
 import { leftOpen, openInKernel } from "../open-files.ts"

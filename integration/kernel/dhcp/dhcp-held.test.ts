@@ -1,4 +1,4 @@
-/** What dhcp makes of an interface as its lease goes on, changes and ends, judged with `ip` on a kernel's link. */
+/** The interface while its lease is renewed, changes and ends, judged with `ip` on a link of the kernel. */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test"
 import { addressesOf, HostNamespace, linkOf } from "../../lab/mod.ts"
 import { leftOpen, openInKernel } from "../open-files.ts"

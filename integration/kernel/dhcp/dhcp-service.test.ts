@@ -1,7 +1,4 @@
-/**
- * What can be asked of the daemon of dhcp about its leases, and what it makes of those in its journal, on a kernel's
- * links.
- */
+/** The daemon's answers about its leases, and its treatment of the journal, on links of the kernel. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { addressesOf, HostNamespace } from "../../lab/mod.ts"
 import { leftOpen, openInKernel } from "../open-files.ts"

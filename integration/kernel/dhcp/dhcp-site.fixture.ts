@@ -1,7 +1,4 @@
-/**
- * The leases of dhcp on a link of the kernel's, in this process: time passes when the test says so, and the test is the
- * server.
- */
+/** The leases of dhcp on a link of the kernel, in this process: the test sets the time, and is the server. */
 import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
@@ -94,7 +91,7 @@ export class DhcpSite implements Disposable {
     return new DhcpSite({ pod, link: name, route, socket }, flags)
   }
 
-  /** Has another daemon go on with the leases in the journal. */
+  /** Starts another daemon that resumes the leases in the journal. */
   restart(bootId = "this boot"): Service {
     const log = (line: string) => void this.log.push(line)
     const moment = { now: () => this.now, random: () => 0.5, links: kernelLinks(() => this.now) }
@@ -137,8 +134,7 @@ export class DhcpSite implements Disposable {
   }
 
   /**
-   * The next packet of DHCPv4 that the client sends, which has to be of this type; what the client waits for goes on in
-   * the meantime.
+   * Returns the client's next DHCPv4 packet, which has to be of this type; meanwhile handles the client's other events.
    */
   hear(type: string): Sent {
     const sent = this.hearAny()
@@ -188,7 +184,7 @@ export class DhcpSite implements Disposable {
     this.send(this.answer(type, sent, address, options))
   }
 
-  /** Sends frames to the client, which reads them, if it is one of this process. */
+  /** Sends frames to the client, which reads them if it runs in this process. */
   send(...frames: Uint8Array[]): void {
     const [holder] = this.service.holders.values()
     // The kernel silently drops packets that are sent before it notices the carrier. Until then a new link counts as
@@ -201,7 +197,7 @@ export class DhcpSite implements Disposable {
     holder.onReadable(this.#buffer)
   }
 
-  /** Waits for a frame of the client, or for what the client waits for, and has it take that. */
+  /** Waits for a frame of the client, or for an event that the client waits for, and lets it handle the event. */
   #wait(ms: number): void {
     const holders = [...this.service.holders.values()]
     const waiting = holders.flatMap((holder) => holder.link.descriptors.map((fd) => ({ fd, holder })))
@@ -209,7 +205,7 @@ export class DhcpSite implements Disposable {
     for (const [at, { holder }] of waiting.entries()) if (ready[at + 1] !== 0) holder.onReadable(this.#buffer)
   }
 
-  /** Waits for what the client hears of the kernel, until that has an effect. */
+  /** Waits for the kernel's events to the client, until one has an effect. */
   waitUntil(what: string, isSo: () => boolean): void {
     const end = Date.now() + patienceMs
     while (!isSo()) {
@@ -218,7 +214,7 @@ export class DhcpSite implements Disposable {
     }
   }
 
-  /** Lets time pass to when the lease has something to do, at the latest to `until`; returns how much passed. */
+  /** Advances the time to the next deadline of the lease, at most to `until`; returns the elapsed time. */
   pass(until = Number.POSITIVE_INFINITY): number {
     const before = this.now
     const { holder } = this

@@ -1,4 +1,4 @@
-/** Leases of DHCPv6 beside those of DHCPv4, on a kernel's link that may have learnt from routers already. */
+/** Leases of DHCPv6 beside those of DHCPv4, on a kernel's link that may already have learned from routers. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { answer6, association6, captured, config6, createClient, readPacket } from "../../../ipam/dhcp/testing/mod.ts"
 import { addressesOf, HostNamespace, linkOf, readSysctl } from "../../lab/mod.ts"
@@ -36,7 +36,7 @@ function reply6(site: DhcpSite, type: "ADVERTISE" | "REPLY", { xid }: { xid: num
   site.send(answer6({ ...createClient(config6), xid }, types[type], [association6({ address })]))
 }
 
-/** An ADD that is answered by both servers; the router has nothing to say but that it is one. */
+/** An ADD that both servers answer; the router's advertisement has no options. */
 function leaseBoth(site: DhcpSite) {
   const caller = site.allocate(site.call({ dhcpv6: true }))
   site.reply("OFFER", site.hear("DISCOVER"), "10.1.2.3")

@@ -1,5 +1,6 @@
 /**
- * What the bandwidth plugin needs, and what it leaves to others, called in this process, judged with `tc`.
+ * The requirements of the bandwidth plugin, and its treatment of others' objects; called in this process, judged with
+ * `tc`.
  */
 import { describe, expect } from "bun:test"
 import { testWith } from "../../lab/mod.ts"

@@ -1,6 +1,4 @@
-/**
- * What the kernel refuses the bandwidth plugin, called in this process.
- */
+/** The kernel's refusals to the bandwidth plugin, called in this process. */
 import { afterAll, afterEach, beforeAll, expect, spyOn } from "bun:test"
 import { bandwidth } from "../../../meta/bandwidth/main.ts"
 import { RouteSocket } from "../../../pkg/netlink/mod.ts"

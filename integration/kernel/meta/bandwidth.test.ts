@@ -1,6 +1,6 @@
 /**
- * What the bandwidth plugin makes of real qdiscs and filters, and takes back, called in this process, judged with `tc`
- * and `ip`.
+ * The qdiscs and filters that the bandwidth plugin creates and removes; called in this process, judged with `tc` and
+ * `ip`.
  */
 import { describe, expect } from "bun:test"
 import { bandwidth } from "../../../meta/bandwidth/main.ts"

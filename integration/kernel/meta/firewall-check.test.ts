@@ -1,6 +1,6 @@
 /**
- * The tables of the firewall plugin on a real nf_tables, called in this process, judged with `nft`: what CHECK and ADD
- * do about damages and what others have there.
+ * The tables of the firewall plugin on a real nf_tables: CHECK and ADD with damaged tables, and with others' objects in
+ * them. Called in this process, judged with `nft`.
  */
 import { describe, expect, test } from "bun:test"
 import { call, configOf, done, elements, expected, type Firewalled, host, useHost } from "./firewalled.ts"

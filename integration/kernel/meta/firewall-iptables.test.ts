@@ -1,6 +1,6 @@
 /**
- * The firewall plugin and iptables, which keeps its rules in nf_tables: its own backend, and the way that the backend
- * nftables needs through a table that drops. Called in this process, judged with `iptables-save`.
+ * The firewall plugin and iptables, which keeps its rules in nf_tables: its own backend, and the rules with which the
+ * backend nftables passes a table that drops. Called in this process, judged with `iptables-save`.
  */
 import { describe, expect, test } from "bun:test"
 import { refuseAnswer } from "../in-process.ts"

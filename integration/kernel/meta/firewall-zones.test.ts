@@ -1,6 +1,6 @@
 /**
- * The firewall plugin and firewalld, which the test plays, on a host of its own: what becomes a source of a zone, and
- * is removed.
+ * The firewall plugin and firewalld, whose part the test plays, on its own host: sources that are added to a zone and
+ * removed.
  */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { type Group, inForce, made, specOf } from "../../../meta/firewall/testing/firewall.ts"
@@ -22,7 +22,7 @@ beforeAll(async () => {
 })
 afterAll(() => host[Symbol.asyncDispose]())
 
-/** Has all that a firewall does done in the host's namespace. */
+/** Runs the methods of a firewall in the host's namespace. */
 function inside(firewall: Firewall): Pick<Firewall, "add" | "check" | "remove" | "gc" | "requireUsable"> {
   const run = (act: () => void) => {
     using namespace = Netns.open(host.path)
@@ -40,7 +40,7 @@ function inside(firewall: Firewall): Pick<Firewall, "add" | "check" | "remove" |
 const common = { iptablesAdminChainName: "CNI-ADMIN", firewalldZone: "trusted", ingressPolicy: "open" } as const
 const configOf = (backend?: Backend): FirewallConfig => ({ ...common, backend })
 
-/** The same of one that the test plays the kernel and firewalld for. */
+/** The same, with the test in place of the kernel and firewalld. */
 function hostWith(...given: Parameters<typeof playedFirewall>) {
   const { firewall, ...played } = playedFirewall(...given)
   return { ...played, firewall: inside(firewall) }

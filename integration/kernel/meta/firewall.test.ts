@@ -1,6 +1,6 @@
 /**
- * The firewall plugin on a real nf_tables, called in this process, judged with `nft`: what there is for each policy,
- * address and network.
+ * The firewall plugin on a real nf_tables: its objects for each policy, address and network. Called in this process,
+ * judged with `nft`.
  */
 import { describe, expect, test } from "bun:test"
 import { firewall } from "../../../meta/firewall/main.ts"
@@ -202,7 +202,7 @@ describe("rules for policies", () => {
     }
   })
 
-  /** Has the table be as the release before made it: all rules in any case, and the mark cleared first. */
+  /** Changes the table to the previous release's: all rules in any case, and the mark cleared first. */
   async function makeFormer(): Promise<void> {
     const mark = (await inChain("admit")).find(({ comment }) => comment === "the mark of others does not count")
     const insert = (rule: string) => `insert rule inet cni_firewall forward ${rule}\n`

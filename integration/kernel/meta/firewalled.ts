@@ -21,9 +21,9 @@ export function configOf({ number, policy = "open", name = "net1", bridge = "br1
 }
 
 export let host: HostNamespace
-/** Stands for all containers: firewall does not look into it. */
+/** Used for all containers: firewall does not look into it. */
 export let pod: ContainerNamespace
-/** Has the tests of a file a host, without rules after each of them. */
+/** Creates a host for the tests of a file, and deletes its rules after each of them. */
 export function useHost(): void {
   beforeAll(async () => {
     host = await HostNamespace.create()
@@ -58,7 +58,7 @@ export async function elements(host: Namespace): Promise<Record<string, string[]
   return found
 }
 
-/** Objects that an ADD of each has made, so that `elements` finds nothing else. */
+/** The objects of an earlier ADD of each attachment, which `elements` ignores. */
 export function expected(...specs: Firewalled[]): Record<string, string[]> {
   const found: Record<string, string[]> = {}
   const put = (set: string, line: string) => {
@@ -84,6 +84,6 @@ export function expected(...specs: Firewalled[]): Record<string, string[]> {
   return found
 }
 
-/** The comment is that of the policy the bridge has had first. */
+/** The comment names the bridge's first policy. */
 export const sameButComments = (found: Record<string, string[]>) =>
   JSON.parse(JSON.stringify(found).replace(/(\\"br\d\\") comment \\"[\w-]+\\"/g, "$1"))

@@ -11,7 +11,7 @@ export const subnets = { shapedSubnets: ["10.9.0.0/16", "fd00:1::/56"] }
 
 export let host: HostNamespace
 export let pod: ContainerNamespace
-/** Has the tests of a file a host with a container, without links after each of them. */
+/** Creates a host with a container for the tests of a file, and deletes its links after each of them. */
 export function useHost(): void {
   beforeAll(async () => {
     host = await HostNamespace.create()
@@ -27,7 +27,7 @@ export function useHost(): void {
   })
 }
 
-/** A pair between host, "veth1", and container, "eth0", or other names, and the ids that the kernel gives. */
+/** A pair between host, "veth1", and container, "eth0", or with other names, and the kernel's ids. */
 export async function connect(port = "veth1", ifName = "eth0", alias = `lab/c1/${ifName}`): Promise<void> {
   await host.exec("ip", ["link", "add", port, "mtu", "1400", "type", "veth", "peer", "name", ifName, "netns", pod.name])
   await host.exec("ip", ["link", "set", port, "alias", alias])
@@ -66,7 +66,7 @@ export const upstreamName = (containerId: string) =>
 export const ownName = (owner: string) => `bwp${createHash("sha256").update(owner).digest("hex").slice(0, 12)}`
 export const ifb = upstreamName("c1")
 
-/** All that a limit is made of, as lines: qdiscs, classes and filters, and the devices. */
+/** The objects of a limit, as lines: qdiscs, classes and filters, and the devices. */
 export async function shown(where: Namespace = host): Promise<string[]> {
   const links = await where.json<Record<string, unknown>[]>("ip", ["-d", "-j", "link"])
   const lines: string[] = []
@@ -99,7 +99,7 @@ export async function shown(where: Namespace = host): Promise<string[]> {
   return [...lines, ...said.map(plain).filter((line) => !isOfKernel(`${line} `))]
 }
 
-/** A redirect of all that a link receives to the device. */
+/** A redirection of all received packets of a link to the device. */
 export const redirected = (link: string, priority = 1, parent = "ffff:") => [
   `${link} filter parent ${parent} protocol all pref ${priority} u32 flowid 1:1`,
   `${link} filter: match 00000000/00000000 at 0`,

@@ -29,7 +29,7 @@ export function runAttaching<T, Given extends object = object>(
 
 export let host: HostNamespace
 export let pod: ContainerNamespace
-/** Has the tests of a file a host, and each of them a container. */
+/** Creates a host for the tests of a file, and a container for each of them. */
 export function useHost(): void {
   beforeAll(async () => {
     host = await HostNamespace.create("attachment")

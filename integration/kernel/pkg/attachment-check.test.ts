@@ -1,4 +1,6 @@
-/** What CHECK of the scaffold compares, and what DEL and GC find by an owner's name, on a real kernel. */
+/**
+ * The comparisons of the scaffold's CHECK, and the objects that DEL and GC find by an owner's name, on a real kernel.
+ */
 import { beforeAll, expect, test } from "bun:test"
 import { linkNames, testWith } from "../../lab/mod.ts"
 import { host, onHost, useHost } from "./attaching.fixture.ts"

@@ -1,5 +1,6 @@
 /**
- * What GC of the scaffold finds by owners' names, and which container's namespace a path leads to, on a real kernel.
+ * The objects that the scaffold's GC finds by owners' names, and the container to whose namespace a path leads, on a
+ * real kernel.
  */
 import { beforeAll, expect, test } from "bun:test"
 import { type ContainerNamespace, linkNames, testWith } from "../../lab/mod.ts"

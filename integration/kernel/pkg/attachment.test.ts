@@ -1,6 +1,6 @@
 /**
- * The verbs of `pkg/attachment` around the least plugin that it takes, on a real kernel, judged with `ip`, `nft` and by
- * what is asked of the IPAM plugin.
+ * The verbs of `pkg/attachment` with a minimal plugin, on a real kernel, judged with `ip`, `nft` and by the calls of
+ * the IPAM plugin.
  */
 import { expect, test } from "bun:test"
 import type { Result } from "../../../pkg/types/mod.ts"

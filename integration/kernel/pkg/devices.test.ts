@@ -1,4 +1,4 @@
-/** Devices that containers are given and that come back, by `pkg/devices` on a real kernel, judged with `ip`. */
+/** Devices that `pkg/devices` moves into containers and back, on a real kernel, judged with `ip`. */
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "bun:test"
 import type * as devices from "../../../pkg/devices/mod.ts"
 import type * as undo from "../../../pkg/undo/mod.ts"

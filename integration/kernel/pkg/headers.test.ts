@@ -22,7 +22,7 @@ const headers = `
   .map((name) => `#include <${name}>`)
   .join("\n")
 
-/** Names that are in a header by accident, and mean something else here. */
+/** Names that also occur in a header with another meaning. */
 const ofOurOwn = new Set(["LITTLE_ENDIAN", "BIG_ENDIAN"])
 
 /** Constants by the kernel's name, such as `export const RTM_NEWLINK = 16`, as the text of all sources has them. */
@@ -50,9 +50,7 @@ type Fields = Readonly<Record<string, readonly [type: number, codec: unknown]>>
 const inside = (table: { fields: Fields }, name: string): { fields: Fields } =>
   table.fields[name]?.[1] as { fields: Fields }
 
-/**
- * Tables of attributes: what their names begin with, and the kernel's names of the properties, in the table's order.
- */
+/** Tables of attributes: the prefix of their names, and the kernel's names of the properties, in the table's order. */
 const attributes: readonly (readonly [prefix: string, table: { fields: Fields }, names: string])[] = [
   [
     "IFLA",
@@ -108,7 +106,7 @@ const attributes: readonly (readonly [prefix: string, table: { fields: Fields },
   ["NFTA_PAYLOAD", rules.payload, "DREG BASE OFFSET LEN"],
 ]
 
-/** Tables of values: the kernel's names of the properties, in the table's order; `-` is one that has none. */
+/** Tables of values: the kernel's names of the properties, in the table's order; `-` for a property without one. */
 const values: readonly (readonly [table: Readonly<Record<string, number>>, names: string])[] = [
   [netlink.OperState, "UNKNOWN NOTPRESENT DOWN LOWERLAYERDOWN TESTING DORMANT UP".replace(/\w+/g, "IF_OPER_$&")],
   [netlink.macvlanModes, "MACVLAN_MODE_PRIVATE MACVLAN_MODE_VEPA MACVLAN_MODE_BRIDGE MACVLAN_MODE_PASSTHRU"],
@@ -164,7 +162,7 @@ beforeAll(async () => {
 const subsystem = (name: string) =>
   name.startsWith("NFT_MSG_") ? 10n << 8n : name.startsWith("IPCTNL_") ? 1n << 8n : 0n
 
-/** Where the sources need another form of a number: of 16 bits. */
+/** Numbers that the sources need in another form: with 16 bits. */
 const otherForms: Readonly<Record<string, bigint>> = { NLA_TYPE_MASK: 0x3fffn }
 
 test("constants that have a name of the kernel have its number", () => {

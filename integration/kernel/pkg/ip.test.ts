@@ -1,5 +1,6 @@
 /**
- * What `pkg/ip` makes of a container's interface on a real kernel, judged with `ip` and by the settings in /proc/sys.
+ * The interface that `pkg/ip` sets up in a container, on a real kernel, judged with `ip` and by the settings in
+ * /proc/sys.
  */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import type * as types from "../../../pkg/types/mod.ts"

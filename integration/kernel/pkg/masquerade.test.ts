@@ -1,6 +1,6 @@
 /**
- * The masquerade by either packet filter, and what the Go suite has left in one, on a real kernel, judged with `nft`
- * and `iptables-save`.
+ * The masquerade by either packet filter, and the Go suite's remains in one, on a real kernel, judged with `nft` and
+ * `iptables-save`.
  */
 import { afterAll, beforeAll, expect } from "bun:test"
 import type * as masquerade from "../../../pkg/masquerade/mod.ts"
@@ -19,7 +19,7 @@ afterAll(() => host[Symbol.asyncDispose]())
 
 type Room = Kit & typeof masquerade & typeof nftables & typeof undo
 
-/** Runs on a host with this program as `iptables`, and nothing in nf_tables; on the one that there is for undefined. */
+/** Runs on a host with this program as `iptables` and an empty nf_tables; on the existing one for undefined. */
 async function onHost<T, Given extends object = object>(
   iptables: IptablesKind | undefined,
   body: (kit: Room & Given) => T,

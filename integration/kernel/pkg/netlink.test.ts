@@ -14,8 +14,8 @@ type Kit = typeof netlink &
   typeof types & { route: netlink.RouteSocket; ip: (text: string) => Uint8Array }
 
 /**
- * Runs `body` in a process of its own inside the namespace. It is sent there as text: it sees its arguments and nothing
- * else, and what it returns comes back as JSON.
+ * Runs `body` in its own process inside the namespace. It is sent there as text: it can use only its arguments, and its
+ * result is returned as JSON.
  */
 async function inside<T, A = undefined>(namespace: Namespace, body: (kit: Kit, given: A) => T, given?: A): Promise<T> {
   const doors = ["netlink", "libc", "types"].map((room) =>

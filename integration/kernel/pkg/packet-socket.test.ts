@@ -1,4 +1,4 @@
-/** A packet socket on a real kernel: what its filter lets through, and that no program inherits it. */
+/** A packet socket on a real kernel: its filter, and that no program inherits it. */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { readdirSync, readFileSync } from "node:fs"
 import { encodeFilter, PacketSocket, Poll, poll } from "../../../pkg/libc/mod.ts"

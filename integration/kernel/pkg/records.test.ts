@@ -1,4 +1,4 @@
-/** Whose a directory is, which only root can have as it likes, and where records can be kept. */
+/** The ownership of directories, which only root can set up, and the places that can hold records. */
 import { afterAll, expect, test } from "bun:test"
 import { chmodSync, chownSync, lchownSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync } from "node:fs"
 import { tmpdir } from "node:os"

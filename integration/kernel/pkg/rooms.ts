@@ -24,8 +24,8 @@ interface Options {
 }
 
 /**
- * Runs `body` in a process of its own in the host's namespace. It is sent there as text: it sees its argument and
- * nothing else, and what it returns comes back as JSON, an error as its code and its message.
+ * Runs `body` in its own process in the host's namespace. It is sent there as text: it can use only its argument, and
+ * its result is returned as JSON, an error as its code and its message.
  */
 export async function runOnHost<T, More = unknown>(
   host: HostNamespace,

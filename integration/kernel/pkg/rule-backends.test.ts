@@ -23,7 +23,7 @@ afterAll(async () => {
   await host[Symbol.asyncDispose]()
 })
 
-/** Has a feature do these steps, on a kernel without nf_tables if so told. */
+/** Makes a feature take these steps, on a kernel without nf_tables if requested. */
 async function run(name: FeatureName, steps: readonly Step[], hasNftables = true): Promise<Outcome[]> {
   const request: Request = { name, steps, hasNftables }
   features.stdin.write(`${JSON.stringify(request)}\n`)
@@ -44,7 +44,7 @@ async function clear(kind: IptablesKind): Promise<void> {
   await host.exec("nft", ["flush", "ruleset"])
 }
 
-/** The owners that are named in nf_tables, without what iptables has there, and in what `iptables-save` prints. */
+/** The owners that are named in nf_tables, without iptables' part there, and in the output of `iptables-save`. */
 async function owners(place: "nftables" | "iptables"): Promise<string[]> {
   const text =
     place === "iptables"

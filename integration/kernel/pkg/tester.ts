@@ -14,9 +14,7 @@ import { ownerComment } from "../../../pkg/types/mod.ts"
 /** A configuration with everything left to the kernel, and an IPAM plugin. */
 export const plainConfig: AttachmentConfig = { mtu: undefined, ipam: "static", dns: undefined }
 
-/**
- * A plugin of the least that the scaffold asks for, of kind veth unless the hooks say macvlan, whose parent is "up0".
- */
+/** A minimal plugin for the scaffold, of kind veth, or macvlan with parent "up0" if the hooks request it. */
 export function tester(
   said: string[],
   hooks: Partial<InterfacePlugin<AttachmentConfig>> = {},

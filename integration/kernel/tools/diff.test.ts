@@ -1,6 +1,4 @@
-/**
- * What `cni diff` compares a result with, in this process, which is in the host's namespace in the meantime.
- */
+/** The comparisons of `cni diff`, in this process, which is in the host's namespace during the call. */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { Netns } from "../../../pkg/netns/mod.ts"
 import type { Result } from "../../../pkg/types/mod.ts"

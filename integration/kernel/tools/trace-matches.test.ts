@@ -1,6 +1,6 @@
 /**
- * What `cni trace` says of a rule's matches, held against the kernel: a real packet is sent, and the counters of the
- * rules tell which it matched.
+ * The matches of a rule in `cni trace`, compared with the kernel: a real packet is sent, and the counters of the rules
+ * show which ones it matched.
  */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { Netns } from "../../../pkg/netns/mod.ts"
@@ -9,7 +9,7 @@ import { readPacketFilter } from "../../../tools/node/mod.ts"
 import { Choices, evaluate, HostKernel, NO_LABELS, type Packet, u32Bits } from "../../../tools/packets/mod.ts"
 import { type ContainerNamespace, HostNamespace } from "../../lab/mod.ts"
 
-/** A host with a container on the bridge br0, 10.85.0.2, and a way out by out0. */
+/** A host with a container on the bridge br0, 10.85.0.2, and an uplink out0. */
 interface Scene {
   readonly host: HostNamespace
   readonly pod: ContainerNamespace
@@ -69,7 +69,7 @@ interface Listed {
   rule?: { chain: string; table: string; handle: number; expr: { counter?: { packets: number } }[] }
 }
 
-/** For each rule of a chain: whether the kernel counted a packet, and whether it matches as it is read. */
+/** For each rule of a chain: whether the kernel counted a packet, and whether the evaluation matches. */
 async function compare(table: string, chain: string, packet: Packet) {
   await send()
   const { stdout } = await scene.host.exec("nft", ["-j", "list", "ruleset"])
