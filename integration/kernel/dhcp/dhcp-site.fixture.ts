@@ -134,7 +134,7 @@ export class DhcpSite implements Disposable {
   }
 
   /**
-   * Returns the client's next DHCPv4 packet, which has to be of this type; meanwhile handles the client's other events.
+   * Returns the client's next DHCPv4 packet, which has to be of this type. Also handles the client's other events.
    */
   hear(type: string): Sent {
     const sent = this.hearAny()
