@@ -96,7 +96,7 @@ function lostRoutes(examined: Examined): Finding[] {
         ...common,
         rule: "container-network-route",
         severity: "error",
-        what: `${what} has no route to its own network: ${names} ${missing.length === 1 ? "is" : "are"} not there`,
+        what: `${what} has no route to its own network: ${names} ${missing.length === 1 ? "does" : "do"} not exist`,
         ofMany: (count) => `"${one.name}" has no route to its own network in ${count} containers`,
         why: "the container does not reach its gateway and its neighbors, or takes a way around",
         remedy,
