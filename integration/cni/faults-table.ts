@@ -509,7 +509,7 @@ export const faults: readonly Fault[] = [
       await host.exec("mount", ["-t", "tmpfs", "-o", "size=64k", "cni-test", "/run/cni"])
       await host.tryExec("dd", ["if=/dev/zero", "of=/run/cni/full", "bs=1k", "count=128"])
     },
-    words: /^delete what is not needed there.*du -xa \/run\/cni/,
+    words: /^delete unneeded files there.*du -xa \/run\/cni/,
     mend: ({ host }) => host.exec("rm", ["/run/cni/full"]),
   },
   {
