@@ -5,7 +5,7 @@ const root = join(import.meta.dir, "..")
 
 const everyPackage = /^pkg\//
 
-/** Which rooms the files of a room may import; a plugin's own room, like `plugins/bridge`, is named by its kind. */
+/** The rooms that the files of a room may import; a plugin's own room, like `plugins/bridge`, is named by its kind. */
 const mayImport: Readonly<Record<string, readonly string[] | RegExp>> = {
   "pkg/engine": [],
   "pkg/types": ["pkg/engine"],
@@ -87,7 +87,7 @@ const mayImport: Readonly<Record<string, readonly string[] | RegExp>> = {
   scripts: /^(pkg\/|suite$|install$|tools(\/|$)|cmd$|integration\/lab$)/,
 }
 
-/** What the tests of a room may import besides: those of a tool run it by its command line. */
+/** Additional imports of the tests of a room: the tests of a tool run it by its command line. */
 const testsMayImport: Readonly<Record<string, readonly string[]>> = {
   agent: ["integration/lab"],
   tools: ["cmd", "integration/lab"],
@@ -97,10 +97,10 @@ const testsMayImport: Readonly<Record<string, readonly string[]>> = {
 const isPlugin = (room: string) =>
   /^(pkg|plugins|ipam|meta|install)\b/.test(room) && !["pkg/libcni", "pkg/loop", "pkg/npm"].includes(room)
 
-/** Files of the tool's executable, whose engine is that of plugins, and has promises. The agent runs on Bun. */
+/** Files of the tool's executable, which uses the plugins' engine, with promises. The agent runs on Bun. */
 const isTool = (file: string) => /^(cmd|tools|pkg\/(libcni|loop))\//.test(file) && !/^cmd\/agent(\/|\.ts$)/.test(file)
 
-/** The door's back ends, which alone know an engine. */
+/** The door's back ends, the only files that use an engine. */
 const backEnds = [
   ...["bun.ts", "bun-calls.ts", "bun-structs.ts", "native.ts"],
   ...["calls.ts", "node.ts", "node-json.ts", "node-names.ts", "node-programs.ts", "node-stat.ts", "web.ts"],
@@ -113,7 +113,7 @@ const pluginPackages: Readonly<Record<string, readonly string[]>> = {
 
 const anyOf = (patterns: readonly RegExp[]) => new RegExp(patterns.map(({ source }) => source).join("|"))
 
-/** What Bun, Node and browsers have and the language has not, and what the native host's language is without. */
+/** Names of Bun, Node and browsers outside the language, and parts of the language that the native host lacks. */
 const ofAnEngine = anyOf([
   /(?<![.#\w])(Bun|process|Buffer|performance|crypto|console|require|globalThis)\b(?!["']?\??:)/,
   /\b(Text(En|De)coder|Proxy|Reflect|WeakRef|FinalizationRegistry|Atomics|SharedArrayBuffer|Intl|WebAssembly|Worker|URL)\b/,
@@ -122,7 +122,7 @@ const ofAnEngine = anyOf([
   /\.(normalize|localeCompare|toLocale\w+)\(/,
 ])
 
-/** What the language has where several things are waited for. */
+/** Parts of the language for concurrent waits. */
 const ofWaiting = /\bnew Promise\b|\bPromise\.|\b(async|await)\b/
 
 /**
@@ -150,10 +150,10 @@ const whileLoading =
  */
 const behindDoors = /^integration\/faults\/garbage\//
 
-/** Tests, and what only tests import: neither is part of the executable. */
+/** Tests, and files that only tests import: neither is part of the executable. */
 const forTests = /\.(test|fixture)\.ts$|\/testing(\.ts$|\/)/
 
-/** Rooms that read the environment, or make that of a plugin. */
+/** Rooms that read the environment, or build that of a plugin. */
 const knowEnvironment = [
   "pkg/skel",
   "pkg/invoke",
@@ -194,14 +194,14 @@ function doorImports(code: string): string {
     .join()
 }
 
-/** What a file imports: static, type-only, re-exported and lazy imports. */
+/** The imports of a file: static, type-only, re-exported and lazy ones. */
 function importsOf(code: string): string[] {
   const statics = code.matchAll(/^(?:import|export)\b[^"'`;]*?\bfrom\s+"([^"]+)"|^import\s+"([^"]+)"/gm)
   const lazy = code.matchAll(/\bimport\(\s*"([^"]+)"\s*\)/g)
   return [...statics, ...lazy].map(([, from, bare]) => from ?? bare ?? "")
 }
 
-/** What a file does that its room must not do, as sentences; none when all is well. */
+/** The violations of a file's rules for its room, as sentences. */
 function violations(file: string, source: string): string[] {
   const room = roomOf(file)
   if (room === undefined) return []

@@ -33,7 +33,9 @@ mkdir /mnt/cni-test-$$
 /** Succeeds, and leaves nothing, where such a cgroup can be made. */
 export const smallCgroupCommand = ["unshare", "--mount", "--propagation", "private", "sh", "-c", script] as const
 
-/** A memory cgroup of 16 MB for processes of a test, which goes with the scope. Needs the feature `memory_cgroup`. */
+/**
+ * A memory cgroup of 16 MB for processes of a test, removed at the end of the scope. Needs the feature `memory_cgroup`.
+ */
 export class SmallCgroup implements AsyncDisposable {
   readonly #holder: Bun.Subprocess<"pipe", "pipe", "inherit">
   readonly #directory: string

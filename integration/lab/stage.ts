@@ -8,18 +8,18 @@ import type { PluginCall } from "./run-plugin.ts"
 import type { Snapshot } from "./snapshot/diff.ts"
 import { takeSnapshot } from "./snapshot/snapshot.ts"
 
-/** How an attachment differs from container "eth0" on network "lab". */
+/** The properties of an attachment that differ from container "eth0" on network "lab". */
 export interface AttachOptions {
   readonly pod?: ContainerNamespace
   readonly ifName?: string
-  /** The name of the namespace, unless it is said. */
+  /** The name of the namespace by default. */
   readonly containerId?: string
   readonly network?: Network
   /** From 0.3.0 on for chained plugins. */
   readonly cniVersion?: string
   /** More keys of the configuration; they win. */
   readonly keys?: Record<string, unknown>
-  /** How the plugin is run, where that differs. */
+  /** The way to run the plugin, if it differs. */
   readonly call?: Partial<PluginCall>
 }
 
@@ -27,13 +27,13 @@ export interface AttachOptions {
 export interface Attached {
   readonly pod: ContainerNamespace
   readonly ifName: string
-  /** Of the plugin that the stage is for. */
+  /** The attachment of the stage's plugin. */
   readonly attachment: Attachment
-  /** Of bridge, which has made the interface that a chained plugin works on; it has been added. */
+  /** The attachment of bridge, which created a chained plugin's interface; it has been added. */
   readonly maker: Attachment | undefined
 }
 
-/** A host on which one plugin shows what every plugin has to do. */
+/** A host for the cases that every plugin shares. */
 export class Stage implements AsyncDisposable {
   readonly host: HostNamespace
   readonly plugin: string
@@ -48,7 +48,7 @@ export class Stage implements AsyncDisposable {
     return new Stage(await hostFor(plugin), plugin)
   }
 
-  /** A stage for a plugin on a host that has what it needs already, by `hostFor`; it goes with the host. */
+  /** A stage for a plugin on a host prepared by `hostFor`; it ends with the host. */
   static on(host: HostNamespace, plugin: string): Stage {
     return new Stage(host, plugin)
   }
@@ -57,7 +57,7 @@ export class Stage implements AsyncDisposable {
     return pluginRow(this.plugin).role
   }
 
-  /** The interface of the container that is there after ADD; undefined for plugins that have to do with none. */
+  /** The container's interface after ADD; undefined for plugins without one. */
   interfaceOf({ ifName }: Attached): string | undefined {
     return { interface: ifName, delegating: ifName, device: ifName, loopback: "lo", ipam: undefined, chained: ifName }[
       this.role
@@ -81,7 +81,7 @@ export class Stage implements AsyncDisposable {
     return { pod, ifName, attachment: new Attachment(this.host, pod, config, { ...call, ...options.call }), maker }
   }
 
-  /** Adds and deletes one attachment, after which the host has what stays on purpose: a bridge, a forwarding host. */
+  /** Adds and deletes one attachment, so that the host has the objects that stay on purpose: a bridge, forwarding. */
   async settle(network: Network = "lab"): Promise<void> {
     const { attachment, maker } = await this.attach({ network })
     await attachment.add()
@@ -94,14 +94,14 @@ export class Stage implements AsyncDisposable {
   }
 }
 
-/** A host that has what these plugins need. */
+/** A host with everything that these plugins need. */
 export async function hostFor(...plugins: readonly string[]): Promise<HostNamespace> {
   const host = await HostNamespace.create()
   for (const setUp of new Set(plugins.map((plugin) => pluginRow(plugin).setUp))) await setUp?.(host)
   return host
 }
 
-/** A host on which an interface plugin has been before, one container, and the snapshot to come back to. */
+/** A host on which an interface plugin was used before, one container, and the snapshot to return to. */
 export async function usedHost(
   plugin: string,
 ): Promise<{ host: HostNamespace; pod: ContainerNamespace; before: Snapshot }> {

@@ -8,7 +8,7 @@ import { programEnv } from "./program.ts"
 /** The program that sits in the namespace, see station.c. */
 export const stationProgram = join(import.meta.dir, "../../dist/lab/station")
 
-/** Compiles the station's program, and puts it in its place at once: other test files may run the one before. */
+/** Compiles the station's program, and replaces the old one atomically: other test files may run that one. */
 export async function buildStation(): Promise<void> {
   const built = `${stationProgram}.${process.pid}`
   mkdirSync(dirname(stationProgram), { recursive: true })
@@ -32,7 +32,7 @@ export interface Job {
   readonly command: readonly string[]
   readonly env: Readonly<Record<string, string>>
   readonly input: string
-  /** The input is a JSON object; the output of the chain's job before goes into it as `prevResult`. */
+  /** The input is a JSON object. The output of the chain's previous job becomes its `prevResult`. */
   readonly takesResult?: boolean
   /** The executable's pages are dropped from the page cache first. */
   readonly cold?: boolean
@@ -46,9 +46,9 @@ export interface Outcome extends Sample {
 }
 
 /**
- * A process that sits inside a namespace and runs jobs there, so that entering the namespace is not part of any time,
- * and so that contenders in namespaces of their own can take turns. It is a small C program (station.c): a process's
- * peak memory, as the kernel tells it, is never less than what its parent had when it started it.
+ * A process that stays in a namespace and runs jobs there. Entering the namespace is not part of any time, and
+ * contenders in different namespaces can take turns. It is a small C program (station.c), because the kernel reports a
+ * process's peak memory as at least its parent's at its start.
  */
 export class Station implements AsyncDisposable {
   readonly #process: ReturnType<typeof startProgram>
@@ -65,7 +65,7 @@ export class Station implements AsyncDisposable {
     return new Station(startProgram(where))
   }
 
-  /** Runs one job. Throws when its exit code is not 0: the time of a failure says nothing. */
+  /** Runs one job. Throws if its exit code is not 0, because the time of a failure means nothing. */
   async time(job: Job): Promise<Outcome> {
     const { outcomes } = await this.run([[job]])
     const [[outcome] = []] = outcomes
@@ -74,7 +74,8 @@ export class Station implements AsyncDisposable {
   }
 
   /**
-   * Runs chains of jobs, so many at a time. A chain ends with its first failure. Throws when one fails, unless it may.
+   * Runs chains of jobs, a number of them at a time. A chain ends with its first failure. Throws on a failure, unless
+   * failures are allowed.
    */
   async run(
     chains: readonly (readonly Job[])[],

@@ -23,8 +23,8 @@ const ipv4Defaults: Readonly<Record<string, string>> = {
 }
 
 /**
- * Gives a new namespace the kernel's own IPv4 settings. It has those of the machine until then (netdevice(7),
- * `net.core.devconf_inherit_init_net`), which forwards where docker, podman or kubelet have run.
+ * Gives a new namespace the kernel's own IPv4 settings. Without this it has the machine's (netdevice(7),
+ * `net.core.devconf_inherit_init_net`), which forwards after docker, podman or kubelet have run.
  */
 export async function setIpv4Defaults(namespace: Namespace): Promise<void> {
   // 2: a new namespace has the kernel's own settings. Only the machine's own namespace has this file.

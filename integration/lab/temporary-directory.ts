@@ -24,8 +24,8 @@ export class TemporaryDirectory implements AsyncDisposable {
   }
 
   /**
-   * The same for much data: removes first what killed processes have left under this label. A process holds a lock on
-   * its directory for as long as it lives.
+   * The same for much data: first removes directories of killed processes with this label. A process locks its
+   * directory for its whole life.
    */
   static async createLocked(label: string, parent = tmpdir()): Promise<TemporaryDirectory> {
     for (const name of await readdir(parent)) {
@@ -41,7 +41,7 @@ export class TemporaryDirectory implements AsyncDisposable {
     return new TemporaryDirectory(path, lock)
   }
 
-  /** The absolute path of something inside the directory. */
+  /** Returns the absolute path of a file in the directory. */
   join(...parts: string[]): string {
     return join(this.path, ...parts)
   }

@@ -42,7 +42,7 @@ export function titlesWithAll(features: readonly string[]): string {
   return `\\(needs ${features.map((name) => `(?=(\\w+, )*${name}[,)])`).join("")}[\\w, ]+\\)$`
 }
 
-/** The line that says that a test was left out. */
+/** The line that reports a skipped test. */
 export function leftOutLine({ title, missing }: LeftOut): string {
   return `not on this kernel: ${title}; missing: ${missing.join(", ")}`
 }

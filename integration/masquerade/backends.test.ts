@@ -15,7 +15,7 @@ import {
 } from "../lab/mod.ts"
 import { createHost, dualStack, expectNestedApart, hostAddresses, nested, nestedIpam, seenBy, settle } from "./host.ts"
 
-/** The same cases for each way of masquerading. */
+/** The same cases for each backend. */
 const backends = [
   { name: "nftables", keys: {}, iptables: "none" },
   { name: "iptables", keys: { ipMasqBackend: "iptables" }, iptables: "nf_tables" },

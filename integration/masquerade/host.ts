@@ -30,7 +30,7 @@ export async function connectedHost() {
   return { host, internet: await connectOutside(host, "internet") }
 }
 
-/** A host with an uplink to an internet that knows a way back to the containers. */
+/** A host with an uplink to an internet that has routes to the containers. */
 export async function createHost(kind: IptablesKind) {
   const { host, internet } = await connectedHost()
   await chooseIptables(host, kind)
@@ -61,7 +61,7 @@ export function twoInterfaces(host: HostNamespace, pod: ContainerNamespace, conf
   return [attach("eth0"), attach("net1")] as const
 }
 
-/** Who the internet sees behind a connection over TCP and a datagram, for both families: one address for each. */
+/** Returns the source addresses that the internet sees for a TCP connection and a datagram, one for each family. */
 export async function seenBy(internet: ContainerNamespace, pod: ContainerNamespace): Promise<string[]> {
   await using peer = await EchoPeer.start(internet)
   const seen = new Set<string>()
@@ -77,7 +77,7 @@ export async function seenBy(internet: ContainerNamespace, pod: ContainerNamespa
 /** The answer of `seenBy` for a masqueraded container. */
 export const hostAddresses = Object.values(uplink)
 
-/** Two networks whose first addresses are the same: only the prefix lengths tell them apart. */
+/** Two networks whose first addresses are equal; only their prefix lengths differ. */
 export const nested = {
   large: {
     subnets: ["10.0.0.0/16", "fd00:22::/48"],
@@ -98,7 +98,9 @@ export function nestedIpam(name: keyof typeof nested) {
   return { type: "host-local", ranges, routes: [{ dst: "0.0.0.0/0" }, { dst: "::/0" }] }
 }
 
-/** The large network's container is beyond the small one's network, and so sees the host; not the other way round. */
+/**
+ * The large network's container is outside the small network, and so sees the host's address; the reverse is not true.
+ */
 export async function expectNestedApart(large: ContainerNamespace, small: ContainerNamespace): Promise<void> {
   for (const { from, to, address, seen } of [
     { from: small, to: large, address: nested.large.addresses, seen: nested.large.gateways },

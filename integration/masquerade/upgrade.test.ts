@@ -101,7 +101,8 @@ test("the Go suite's DEL leaves nothing of a container that our iptables backend
 })
 
 /**
- * What the Go suite's nftables backend makes from v1.6 on: `mynet`, `eth0` of `ctr-1`, and the same container's `net1`.
+ * The rules of the Go suite's nftables backend, since v1.6: `mynet`, `eth0` of `ctr-1`, and the same container's
+ * `net1`.
  */
 const goNftables = `table inet cni_plugins_masquerade {
   comment "Masquerading for plugins from github.com/containernetworking/plugins"

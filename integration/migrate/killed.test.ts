@@ -11,16 +11,13 @@ import {
 } from "../lab/mod.ts"
 import { MigrateLab, network } from "./migrate-lab.ts"
 
-/**
- * The calls by which `cni migrate` and the plugins that it runs change files, and rules by netlink; and how many there
- * are at most.
- */
+/** The calls with which `cni migrate` and its plugins change files, and rules by netlink; and their maximum numbers. */
 const changes = { mkdirat: 25, fchmodat: 20, fsync: 35, linkat: 17, rename: 40, unlink: 25, rmdir: 13, sendto: 150 }
 
 const all = Object.entries(changes).flatMap(([call, count]) =>
   Array.from({ length: count }, (_, at) => ({ call, at: at + 1 })),
 )
-/** In the quick form three calls, which change with the seed; two of them of netlink. */
+/** The quick form has three calls, which depend on the seed; two of them are of netlink. */
 const chance = new Chance(seed)
 const [ofFiles, ofNetlink] = [all.filter(({ call }) => call !== "sendto"), all.filter(({ call }) => call === "sendto")]
 const { from, to } = readShare()
@@ -29,7 +26,7 @@ const points = isLong
   : [ofFiles, ofNetlink, ofNetlink].map((calls) => chance.of(calls))
 
 const [bridge, , portmap, firewall] = network.plugins
-/** Without tuning, whose records stay until the pods are gone. */
+/** Without tuning, whose records stay until the pods are deleted. */
 const quiet = { ...network, plugins: [bridge, portmap, firewall] }
 
 test(

@@ -18,7 +18,7 @@ import type { FlowMeter, Flows } from "../reconcile/listener-lab.ts"
 /** Debian's Go plugins, package containernetworking-plugins. */
 const goPlugins = "/usr/lib/cni"
 
-/** A network as podman and kubelet have it, in the newest version that these Go plugins speak. */
+/** A network as podman and kubelet configure it, in the newest version that these Go plugins support. */
 export const network = {
   cniVersion: containerdNetwork.cniVersion,
   name: containerdNetwork.name,
@@ -90,13 +90,13 @@ export class MigrateLab implements AsyncDisposable {
     }
   }
 
-  /** `cni migrate FLAGS`, run by the program `under` if there is one. */
+  /** Runs `cni migrate FLAGS`, under the program `under` if given. */
   migrate(flags: readonly string[], under: readonly string[] = []): Promise<Output> {
     const { binDir, confDir } = this.node
     return this.node.cni(["migrate", ...flags, "--bin-dir", binDir, "--conf-dir", confDir], {}, under)
   }
 
-  /** The same with JSON, and the exit code that it is to have. */
+  /** The same with JSON, and the expected exit code. */
   async report(flags: readonly string[], exitCode = 0): Promise<Report> {
     const output = await this.migrate([...flags, "-o", "json"])
     if (output.exitCode !== exitCode) throw new Error(`exit code ${output.exitCode}: ${output.stdout}${output.stderr}`)
@@ -134,9 +134,7 @@ export class MigrateLab implements AsyncDisposable {
     if (exitCode !== 0) throw new Error(`${verb}: ${stdout}${stderr}`)
   }
 
-  /**
-   * Counts flows of each family out of one container, and into another by its published port, while something is done.
-   */
+  /** Counts flows of each family from one container, and to another by its published port, during an action. */
   async counting(
     meter: FlowMeter,
     [first, second]: readonly Published[],
@@ -165,7 +163,7 @@ export class MigrateLab implements AsyncDisposable {
     return (await readdir(this.node.binDir)).sort()
   }
 
-  /** Those that Debian's package has. */
+  /** The plugins in Debian's package. */
   async goFiles(): Promise<string[]> {
     return (await readdir(goPlugins)).sort()
   }

@@ -1,6 +1,6 @@
 /**
- * What a chain may have beside a bridge with a masquerade in IPv4: each goes to these plugins and back with its pods
- * running.
+ * Features of a chain besides a bridge with an IPv4 masquerade. Each moves to these plugins and back while its pods
+ * run.
  */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { sourcesIn, startFirewalld } from "../firewall/firewalld-lab.ts"
@@ -37,7 +37,7 @@ const chainOf = (...plugins: object[]) => ({ cniVersion: "1.0.0", name: "pods", 
 /** host-local with a range of each subnet. */
 const pools = (...subnets: string[]) => ({ type: "host-local", ranges: subnets.map((subnet) => [{ subnet }]) })
 
-/** ptp with the ways out of these subnets; a bridge that is the default gateway makes them itself. */
+/** ptp with routes for these subnets; a bridge that is the default gateway adds them itself. */
 const ptpTo = (...subnets: string[]) => {
   const routes = subnets.map((subnet) => ({ dst: subnet.includes(":") ? "::/0" : "0.0.0.0/0" }))
   return { type: "ptp", ipMasq: true, ipam: { ...pools(...subnets), routes } }

@@ -74,13 +74,13 @@ export class Consumer implements AsyncDisposable {
     return (await mustRun(command, { env })).stdout
   }
 
-  /** Writes a file of TypeScript as JavaScript: what its types are worth is another test's. */
+  /** Writes a TypeScript file as JavaScript; another test checks its types. */
   async transpile(name: string, typescript: string): Promise<string> {
     return await this.write(name, new Bun.Transpiler({ loader: "ts" }).transformSync(typescript))
   }
 }
 
-/** The engines that programs of a consumer run on, and what starts each. */
+/** The engines that run a consumer's programs, and the commands that start them. */
 export type Engines = Readonly<Record<string, string>>
 
 export const engineNames = [...nodeReleases.map((release) => `Node ${release}`), "Bun"]

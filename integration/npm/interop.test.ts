@@ -94,17 +94,14 @@ function commandOf(side: Side, command: string, container: string, netns: string
 
 const env = { PATH: "/usr/sbin:/usr/bin:/sbin:/bin", CNI_PATH: builtPlugins, CACHE_DIR: "/var/lib/cni" }
 
-/** Runs one side's command on a host; what it printed. Throws where it failed. */
+/** Runs one side's command on a host; returns its output. Throws if it fails. */
 async function ask(host: HostNamespace, side: Side, command: string, container: string, netns = ""): Promise<unknown> {
   const [file = "", ...args] = commandOf(side, command, container, netns)
   const { stdout } = await host.exec(file, args, { env })
   return JSON.parse(stdout)
 }
 
-/**
- * The output of each side for a result: Go's libcni leaves out keys that its version does not know, and adds an empty
- * dns.
- */
+/** The expected output of each side: Go's libcni omits keys that its version does not have, and adds an empty dns. */
 function telling(result: unknown): object {
   const { cniVersion, ips, interfaces } = result as {
     cniVersion: string
@@ -182,7 +179,7 @@ test("a process on Node and one on Bun exclude each other for one container, and
     await letGoOf("second", second)
   }
 
-  /** Lets the two plugins of the chain pass, each of which waits inside. */
+  /** Releases the two plugins of the chain, each of which waits. */
   async function letGoOf(name: string, { child, ended }: ReturnType<typeof start>): Promise<void> {
     await waitFor(async () => {
       if (isHeld(name)) await letGo(name)

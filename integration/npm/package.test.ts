@@ -92,7 +92,7 @@ const tsconfig = {
   skipLibCheck: false,
 }
 
-/** Compiles files of the consumer with one release of TypeScript; returns what it says. */
+/** Compiles files of the consumer with one release of TypeScript; returns its output. */
 async function compile(
   compiler: string,
   directory: string,

@@ -22,7 +22,7 @@ beforeAll(async () => {
 }, 3_600_000)
 afterAll(() => directory[Symbol.asyncDispose]())
 
-/** A checkout of the project: what is neither built nor installed. */
+/** A checkout of the project without built or installed files. */
 async function checkOut(name: string): Promise<string> {
   const copy = directory.join(name)
   await mkdir(copy)

@@ -2,7 +2,7 @@ import { expect, test } from "bun:test"
 import { Attachment, addressesOf, builtPlugins, fail, HostNamespace, linkOf, ping, readSysctl } from "../lab/mod.ts"
 import { ptpNetwork, routesOf, staticIpam } from "./network.ts"
 
-/** Addresses as the static plugin gives them, which is the Go one where there is no other. */
+/** Addresses from the static plugin, or from the Go one if there is no other. */
 const cniVersion = "1.0.0"
 const path = `${builtPlugins}:/usr/lib/cni`
 

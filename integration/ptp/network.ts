@@ -21,8 +21,8 @@ export function staticIpam(...addresses: { address: string; gateway?: string }[]
 }
 
 /**
- * The main table's routes of a family over a link, as `ip route` prints them, sorted; those of link-local addresses
- * left out.
+ * The main table's routes of a family over a link, as `ip route` prints them, sorted, without those of link-local
+ * addresses.
  */
 export async function routesOf(where: Namespace, name: string, family: "-4" | "-6"): Promise<string[]> {
   const { stdout } = await where.exec("ip", [family, "route", "show", "dev", name])

@@ -14,7 +14,7 @@ import { dualStack, ptpNetwork, staticIpam } from "./network.ts"
 
 const everything = { ...dualStack, ipMasq: true }
 
-/** For the steps that only this plugin has one way to make each fail. */
+/** One fault for each step that only this plugin has. */
 const breakages: Breakage[] = [
   {
     step: "there is no IPAM plugin",

@@ -104,8 +104,7 @@ interface ShownLink {
 }
 
 /**
- * The tested properties of the links: MAC, master, state, addresses but for those that the kernel makes, and how a port
- * is treated.
+ * The tested properties of the links: MAC, master, state, addresses except for the kernel's own, and settings of ports.
  */
 async function linksOf(host: HostNamespace): Promise<object[]> {
   const links = await host.json<ShownLink[]>("ip", ["-d", "-j", "address"])

@@ -1,5 +1,5 @@
 /**
- * Whose attachments `cni reconcile` knows: those of the runtime's cache, of caches below it, and of plugins that
+ * The attachments that `cni reconcile` finds: those in the runtime's cache, in caches below it, and of plugins that
  * delegate.
  */
 import { expect, test } from "bun:test"

@@ -5,7 +5,7 @@ import { join } from "node:path"
 import { programEnv } from "../lab/mod.ts"
 import { madeFor, type Published, ReconcileLab } from "./reconcile-lab.ts"
 
-/** DEL of one plugin alone, as a chain that was killed after it has had it. */
+/** DEL of one plugin, as in a chain that was killed after it. */
 async function deletePorts(lab: ReconcileLab, { pod }: Published): Promise<void> {
   const config = { cniVersion: "1.1.0", name: "pods", type: "portmap" }
   const variables = { CNI_CONTAINERID: pod.name, CNI_NETNS: pod.path, CNI_IFNAME: "eth0", CNI_PATH: lab.node.binDir }

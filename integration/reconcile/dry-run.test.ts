@@ -1,4 +1,4 @@
-/** The dry run of `cni reconcile` is its plan: it names what the run restores then. */
+/** The dry run of `cni reconcile` lists exactly the objects that the run then restores. */
 import { expect, test } from "bun:test"
 import { podsNetwork } from "../cni/node-lab.ts"
 import { chooseIptables } from "../lab/mod.ts"

@@ -1,6 +1,6 @@
 /**
- * A container that does what it likes in its namespace: `cni reconcile --containers` ends, changes nothing beside it,
- * and restores the others.
+ * A hostile container changes its namespace: `cni reconcile --containers` ends, changes nothing of others, and restores
+ * the others.
  */
 import { expect, test } from "bun:test"
 import { podsNetwork } from "../cni/node-lab.ts"

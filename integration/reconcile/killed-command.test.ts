@@ -1,6 +1,6 @@
 /**
- * `cni reconcile` ended at one of its system calls, or of those of a plugin that it runs, or with one that fails: it
- * says so, and the next one makes all good. `npm run test:faults -- reconcile/killed-command` has every call.
+ * `cni reconcile` or one of its plugins is killed at a system call, or one fails: the failure is reported, and the next
+ * run restores everything. `npm run test:faults -- reconcile/killed-command` tries every call.
  */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { chmod, rename } from "node:fs/promises"
@@ -60,7 +60,7 @@ class Loss implements AsyncDisposable {
     return this.#lab.node.directory.join("calls")
   }
 
-  /** Loses all, and runs the command, of which a program is run under another one. */
+  /** Removes everything, and runs the command with one of its programs under another program. */
   async run(program: Program, under: readonly string[]): Promise<Output> {
     await this.#lab.host.exec("sh", ["-ec", "nft flush ruleset; ip link delete cni0"])
     if (program === "cni") return this.#lab.node.cni(["reconcile"], {}, under)
@@ -76,7 +76,7 @@ class Loss implements AsyncDisposable {
     return restored.length === 0 && (await Loss.#rulesOf(this.#lab)) === this.#rules
   }
 
-  /** The next one makes what is missing, and leaves nothing to do. */
+  /** Checks that the next run restores everything that is missing. */
   async expectConverged(what: string): Promise<void> {
     const { failed } = await this.#lab.reconcile()
     expect({ what, failed, isWhole: await this.isWhole() }).toEqual({ what, failed: [], isWhole: true })

@@ -1,6 +1,6 @@
 /**
- * The listener ended at one of its system calls, or with one that fails, while the host loses its rules: it goes on, or
- * the one that is started next makes all good. `npm run test:faults -- reconcile` has every call.
+ * The listener is killed at a system call, or one fails, while the host loses its rules: it continues, or the next
+ * listener restores everything. `npm run test:faults -- reconcile` tries every call.
  */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { join } from "node:path"
@@ -40,8 +40,8 @@ class Meeting implements AsyncDisposable {
   }
 
   /**
-   * Runs a listener under a program, loses the rules when it listens, and ends it when they are there again, or, where
-   * a call fails permanently (`mayLose`), when it says what it could not restore. Returns what it said.
+   * Runs a listener under a program, removes the rules when it listens, and ends it when they are restored, or, if a
+   * call fails permanently (`mayLose`), when it reports the loss. Returns its output.
    */
   async meet(under: readonly string[], mayLose = false): Promise<{ said: string; hasEnded: boolean }> {
     await using listener = await RunningListener.startUnder(this.lab.node, under)
@@ -97,7 +97,7 @@ test(
   scaleTimeout(extent(600_000, 7_200_000)),
 )
 
-/** A line that says why it ended. */
+/** A line with the reason for its end. */
 const WHY_ENDED = /^(cni reconcile: (?!listening|restored|cannot restore)|Cannot |SyscallError: )/m
 /** A permanent failure is reported once. */
 const FEW_LINES = 30

@@ -18,7 +18,7 @@ export class RunningListener implements AsyncDisposable {
   readonly #program: Bun.Subprocess<"ignore", "ignore", "pipe">
   said = ""
   hasEnded = false
-  /** Resolves with what it has said, when it has ended. */
+  /** Resolves with its output when it has ended. */
   readonly ended: Promise<string>
 
   private constructor(node: NodeLab, under: readonly string[]) {
@@ -37,8 +37,8 @@ export class RunningListener implements AsyncDisposable {
   }
 
   /**
-   * Starts it under a program, and waits until it listens, as it says or as its record does, cannot write that, or has
-   * ended.
+   * Starts it under a program, and waits until its output or its record says that it listens, until it cannot write the
+   * record, or until it ends.
    */
   static async startUnder(node: NodeLab, under: readonly string[]): Promise<RunningListener> {
     const record = node.host.file("/run/cni/reconcile.json")
@@ -83,7 +83,7 @@ export class RunningListener implements AsyncDisposable {
     return JSON.parse(await readFile(this.node.host.file("/run/cni/reconcile.json"), "utf8")) as ListenerRecord
   }
 
-  /** Waits for what it tells of itself. */
+  /** Waits for its own report. */
   async until(condition: (record: ListenerRecord) => boolean, what: string): Promise<ListenerRecord> {
     try {
       return await waitFor(async () => {
@@ -126,7 +126,7 @@ export class FlowMeter implements AsyncDisposable {
     return new FlowMeter(await CProgram.build(join(import.meta.dir, "flows.c")))
   }
 
-  /** Counts flows to an address and port while something is done. */
+  /** Counts flows to an address and port during an action. */
   async during(from: Namespace, { transport, address, port }: EchoQuestion, act: () => Promise<void>): Promise<Flows> {
     const command = from.commandLine([this.#built.path, transport, address, String(port)])
     const program = Bun.spawn(command, { env: { ...programEnv }, stdio: ["pipe", "pipe", "inherit"] })

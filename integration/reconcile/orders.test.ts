@@ -32,7 +32,7 @@ interface Neighbour {
   /** The missing objects of pods that are attached while it runs. */
   readonly before: Lost
   /**
-   * What pods have lost after it was started behind them: those of this suite until `cni reconcile`, those of the
+   * The connections that pods lose when it starts after them: those of this suite until `cni reconcile`, those of the
    * reference plugins permanently.
    */
   readonly after: Lost
@@ -46,7 +46,7 @@ interface Lost {
 
 const nothing: Lost = { ours: [], reference: [] }
 
-/** The rules of a program whose operator has let no container through: that is what the plugin firewall is for. */
+/** The rules of a program whose operator admits no container: the plugin firewall is made for this case. */
 function withoutPods(name: string): string {
   const rules = ruleSets[name]?.iptables
   if (rules === undefined) throw new Error(`There are no rules of ${name}`)
@@ -118,7 +118,7 @@ const suites = {
   reference: { binDir: "/usr/lib/cni" },
 } as const
 
-/** The reference plugins of Debian speak no later version. */
+/** The reference plugins of Debian support no later version. */
 const network = { ...podsNetwork, cniVersion: "1.0.0", plugins: [...podsNetwork.plugins, { type: "firewall" }] }
 
 /** A node with two pods, and another host that has no route to pods. */
@@ -135,7 +135,7 @@ class Crossing {
     }
   }
 
-  /** Those that are lost get no answer, and all others one; what leaves has the address of the host. */
+  /** Checks that lost connections get no answer, and all others do; outgoing packets have the host's address. */
   async expectLost(lost: readonly Flow[]): Promise<void> {
     for (const flow of flows) {
       const [from, question] = this.#flows[flow]

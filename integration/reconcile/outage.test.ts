@@ -1,7 +1,7 @@
 /**
- * How long traffic stands still when rules are lost while the listener runs, counted in new flows, one each
- * millisecond. `npm test` looks whether all comes back; `npm run test:faults -- reconcile` does so with 110 containers,
- * and tells the figures.
+ * The duration of an outage when rules are lost while the listener runs, counted in new flows, one each millisecond.
+ * `npm test` checks that everything is restored; `npm run test:faults -- reconcile` does so with 110 containers, and
+ * prints the figures.
  */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { podsNetwork } from "../cni/node-lab.ts"
@@ -10,7 +10,7 @@ import { EchoPeer, extent, outside, scaleTimeout, tellFigure, uplink, waitFor } 
 import { FlowMeter, type Flows, type ListenerRecord, RunningListener } from "./listener-lab.ts"
 import { type Published, ReconcileLab, withoutLocalnetRecord } from "./reconcile-lab.ts"
 
-/** The pods beside the one that traffic is counted of. */
+/** The pods besides the measured one. */
 const OTHERS = extent(2, 109)
 const ROUNDS = extent(1, 10)
 
@@ -26,7 +26,7 @@ async function addPods(lab: ReconcileLab): Promise<Published> {
   return published
 }
 
-/** Tells what was lost of flows, for each round. */
+/** Prints the lost flows of each round. */
 async function tell(what: string, flows: readonly Flows[]): Promise<void> {
   const lost = flows.map(({ lost, sent, longestMs }) => `${lost} of ${sent}, ${longestMs} ms`)
   const held = flows.filter(({ isBack }) => isBack).length

@@ -38,8 +38,8 @@ export interface Published {
 }
 
 /**
- * A node whose pods are reached by published ports alone, and leave by the host's address: the other host knows no way
- * to them.
+ * A node whose pods are reachable only by published ports, and send with the host's address: the other host has no
+ * route to them.
  */
 export class ReconcileLab implements AsyncDisposable {
   readonly node: NodeLab
@@ -95,8 +95,8 @@ export class ReconcileLab implements AsyncDisposable {
   }
 
   /**
-   * DEL of these pods, the last ones, leaves the host as it was, but for forwarding, the empty bridge, and the guard of
-   * its setting.
+   * Checks that DEL of these last pods leaves the host as it was, except for forwarding, the empty bridge, and the
+   * guard of its setting.
    */
   async expectNothingLeft(pods: readonly Published[]): Promise<void> {
     await this.removePods(pods)
@@ -114,7 +114,7 @@ export class ReconcileLab implements AsyncDisposable {
     return JSON.parse(stdout) as Reconciled
   }
 
-  /** A second run makes nothing, and changes nothing: nothing is heard of the packet filter and of links. */
+  /** Checks that a second run changes nothing: the packet filter and links send no notification. */
   async expectNothingToDo(): Promise<void> {
     const before = await takeSnapshot(this.host)
     await using changes = await RuleMonitor.start(this.host)
@@ -134,7 +134,7 @@ export class ReconcileLab implements AsyncDisposable {
     }
   }
 
-  /** The first pod neither reaches the other host nor is reached. */
+  /** Checks that the first pod neither reaches the other host nor is reached. */
   async expectNoTraffic([first]: readonly Published[]): Promise<void> {
     if (!first) throw new Error("no pod")
     await expectNoEcho(first.pod, { transport: "tcp", address: outside.ip, port: 9000 })
@@ -187,7 +187,7 @@ export class RuleMonitor implements AsyncDisposable {
     return lines.filter((line) => !/^# new generation|table ip (begin|end)$/.test(line))
   }
 
-  /** The transactions so far that a program has made. */
+  /** Returns the number of a program's transactions so far. */
   async transactionsBy(program: string): Promise<string[]> {
     await this.#sees("end")
     return this.#text.split("\n").filter((line) => line.startsWith("# new generation") && line.includes(`(${program})`))
@@ -217,8 +217,8 @@ export function madeFor({ pod }: Published, plugin: string, what: string, networ
 }
 
 /**
- * Without the record of `route_localnet`: after a flush nothing tells who has switched the setting on, and the record
- * is the careful one.
+ * Removes the record of `route_localnet`: after a flush it is unknown who switched the setting on, and the record is
+ * the cautious one.
  */
 export function withoutLocalnetRecord(lines: readonly string[]): string[] {
   return lines.filter((line) => !/"name":"localnet_(links|guarded)"/.test(line))

@@ -1,7 +1,7 @@
 import { podsNetwork } from "../cni/node-lab.ts"
 import type { Published, ReconcileLab } from "./reconcile-lab.ts"
 
-/** A way to take something from a host that its containers need. */
+/** A removal of host objects that containers need. */
 export interface Sabotage {
   readonly what: string
   readonly network?: { name: string; plugins: readonly object[] }

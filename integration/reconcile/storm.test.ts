@@ -1,6 +1,4 @@
-/**
- * Sabotage after sabotage while a listener runs, in an order by chance; the long form goes on for hundreds of rounds.
- */
+/** Random sabotage while a listener runs; the long form has hundreds of rounds. */
 import { expect, test } from "bun:test"
 import { podsNetwork } from "../cni/node-lab.ts"
 import { runFirewalld, startBus } from "../firewall/firewalld-lab.ts"
@@ -9,7 +7,7 @@ import { RunningListener } from "./listener-lab.ts"
 import { type Published, ReconcileLab } from "./reconcile-lab.ts"
 import { type Sabotage, sabotages } from "./sabotages.ts"
 
-/** How many sabotages meet each network. */
+/** The number of sabotages of each network. */
 const ROUNDS = extent(6, 150)
 
 const networks = [...Map.groupBy(sabotages, ({ network }) => network)]

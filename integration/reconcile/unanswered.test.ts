@@ -1,6 +1,6 @@
 /**
- * Flows that began while rules were gone: the kernel tracks them without translation, and goes on so for as long as
- * packets come, also once the rules are there again.
+ * Flows that began while rules were missing: the kernel tracks them without translation, and continues to do so while
+ * packets arrive, even after the rules are restored.
  */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { type Namespace, outside, programEnv, TemporaryDirectory, uplink } from "../lab/mod.ts"
@@ -8,8 +8,7 @@ import { RunningListener } from "./listener-lab.ts"
 import { type Published, ReconcileLab } from "./reconcile-lab.ts"
 
 /**
- * Sends a datagram each 20 ms from one port, or goes on with one TCP connection; tells when it has begun, and when it
- * is answered.
+ * Sends a datagram each 20 ms from one port, or continues one TCP connection; reports its start, and its first answer.
  */
 const program = `
 import socket, sys, time
@@ -47,7 +46,7 @@ beforeAll(async () => {
 })
 afterAll(() => directory[Symbol.asyncDispose]())
 
-/** A flow that goes on until it is answered. */
+/** A flow that continues until it is answered. */
 class Flow implements Disposable {
   readonly #program: Bun.Subprocess<"ignore", "pipe", "inherit">
   readonly #reader: ReadableStreamDefaultReader<Uint8Array>
@@ -76,7 +75,7 @@ class Flow implements Disposable {
   }
 }
 
-/** A pod whose port 80 is published for UDP, too, and what leaves it and comes to it. */
+/** A pod whose port 80 is published for UDP, too, and its outgoing and incoming flows. */
 async function createLab() {
   const lab = await ReconcileLab.create()
   const [published] = (await lab.addPods(1, ["tcp", "udp"])) as [Published]

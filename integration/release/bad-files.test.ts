@@ -1,6 +1,6 @@
 /**
- * Files that are half, of another machine, changed, or in the way of others: one clear error, nothing changed, the old
- * suite works.
+ * Incomplete files, files of another machine, changed files, and files of others: one clear error, no change, and the
+ * old suite works.
  */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { cp, open, readdir, readFile, rename, truncate, writeFile } from "node:fs/promises"
@@ -77,7 +77,7 @@ const spoil = (file: string) => async (host: FreshRoot) => {
   await handle.write(Buffer.of((buffer[0] ?? 0) ^ 1), 0, 1, size >> 1)
 }
 
-/** Of a file is there what a transfer has brought before it ended. */
+/** An interrupted transfer leaves only the beginning of a file. */
 const cut = (file: string, share: number) => async (host: FreshRoot) => {
   const { size } = Bun.file(host.file(`/root/${file}`))
   await truncate(host.file(`/root/${file}`), Math.floor(size * share))

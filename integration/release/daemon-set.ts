@@ -4,20 +4,17 @@ import type { Containerd } from "../interop/containerd.ts"
 import type { ContainerStatus } from "../interop/cri.ts"
 import { mustRun, waitFor } from "../lab/mod.ts"
 
-/** Where a node of a test has the volumes that are not directories of the host. */
+/** The place of a test node's volumes that are not directories of the host. */
 const volumes = "/run/volumes"
 
 /** A pod of a DaemonSet that runs. */
 export interface Daemon {
   readonly podSandboxId: string
-  /** Of the container that stays. */
+  /** The container that stays. */
   readonly containerId: string
 }
 
-/**
- * Runs a pod of a DaemonSet as kubelet does: its directories, the init containers one after the other, then the one
- * that stays.
- */
+/** Runs a pod of a DaemonSet as kubelet does: its directories, the init containers in turn, then the one that stays. */
 export async function runDaemon(containerd: Containerd, pod: PodSpec, image: string): Promise<Daemon> {
   for (const { name, hostPath, configMap } of pod.volumes) {
     if (hostPath?.type === "DirectoryOrCreate") await containerd.host.exec("mkdir", ["-p", hostPath.path])

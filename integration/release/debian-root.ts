@@ -24,7 +24,7 @@ exec chroot . /bin/sh -ec "$1"`
   return await runProgram([...isolated, "sh", "-ec", steps, "sh", script], { env })
 }
 
-/** A root with nothing in it but what a package puts there. */
+/** A root that contains only a package's files. */
 export async function emptyRoot(): Promise<TemporaryDirectory> {
   const root = await TemporaryDirectory.create("cni-root")
   await mkdir(root.join("var/lib/rpm"), { recursive: true })

@@ -15,9 +15,7 @@ import {
   waitFor,
 } from "../lab/mod.ts"
 
-/**
- * What a node has besides Debian's minimal base: what fetches a file, and what makes and looks at network namespaces.
- */
+/** The packages of a node besides Debian's minimal base: to fetch files, and to use network namespaces. */
 const onEachNode = ["ca-certificates", "curl", "iproute2", "iputils-ping"]
 
 /**
@@ -39,7 +37,7 @@ export function minimalDebian(...packages: readonly string[]): Promise<string> {
   })
 }
 
-/** Has rpm know the shell of a Debian, which packages ask for. */
+/** Registers the shell of a Debian with rpm, because packages require it. */
 export const rpmOfTheSystem = `
 cat >/tmp/system.spec <<'END'
 Name: system
@@ -57,8 +55,8 @@ rpmbuild -bb --quiet --define "_topdir /tmp/rpm" /tmp/system.spec
 rpm --install /tmp/rpm/RPMS/noarch/*.rpm`
 
 /**
- * Makes the root of a host: a layer of memory above a directory that stays as it is. $1 is that directory, $2 an empty
- * one, $3 what is seen as /mnt.
+ * Creates the root of a host: a layer of memory above an unchanged directory. $1 is that directory, $2 an empty one, $3
+ * is mounted at /mnt.
  */
 const makeRoot = `
 mount -t tmpfs -o mode=755 cni-test "$2"
@@ -84,7 +82,7 @@ exec chroot . /bin/sh -c 'cd; >/run/is-ready; trap : CHLD; while :; do sleep inf
 export class FreshRoot extends Namespace implements AsyncDisposable {
   readonly #host: HostNamespace
   readonly #scratch: TemporaryDirectory
-  /** Process 1 of the host, by the number that the machine knows it by. */
+  /** Process 1 of the host, with its process ID on the machine. */
   readonly #init: number
 
   private constructor(host: HostNamespace, scratch: TemporaryDirectory, init: number) {
@@ -94,7 +92,7 @@ export class FreshRoot extends Namespace implements AsyncDisposable {
     this.#init = init
   }
 
-  /** Makes a host whose files are those of `base`; "/" is this machine. `shared` is seen in it as /mnt. */
+  /** Creates a host with the files of `base`; "/" is this machine. `shared` is mounted in it at /mnt. */
   static async create(base: string, shared: string): Promise<FreshRoot> {
     const host = await HostNamespace.create("fresh")
     const scratch = await TemporaryDirectory.create("cni-fresh")
@@ -121,15 +119,15 @@ export class FreshRoot extends Namespace implements AsyncDisposable {
   }
 
   /**
-   * Has bash carry out commands in /root, as a user who pastes them and says yes to what is asked; it stops at the
-   * first that fails. Returns how that ended. `variables` are those that the page has the user set.
+   * Runs commands in bash in /root, as a user who pastes them and answers yes to every question; stops at the first
+   * failure. Returns the outcome. `variables` are those that the page tells the user to set.
    */
   tryFollow(commands: string, variables: Readonly<Record<string, string>> = {}): Promise<Output> {
     const env = { ...programEnv, HOME: "/root", TERM: "dumb", ...variables }
     return runProgram(this.commandLine(["bash", "-ec", `cd /root\n${commands}`]), { env, input: "y\n" })
   }
 
-  /** The same for commands that have to succeed; returns what they say. Throws with what they say. */
+  /** The same for commands that have to succeed; returns their output. Throws with their output. */
   async follow(commands: string, variables: Readonly<Record<string, string>> = {}): Promise<string> {
     const { exitCode, stdout, stderr } = await this.tryFollow(commands, variables)
     if (exitCode !== 0) throw new Error(`Exit code ${exitCode} of\n${commands}\n${stdout}\n${stderr}`)
@@ -138,7 +136,7 @@ export class FreshRoot extends Namespace implements AsyncDisposable {
 
   /**
    * The files of the root with their sums and modes, without those of package managers, logs and caches, and of /root,
-   * where files were fetched to.
+   * which holds downloads.
    */
   async files(): Promise<string[]> {
     const passed = [
@@ -164,7 +162,7 @@ export class FreshRoot extends Namespace implements AsyncDisposable {
   }
 }
 
-/** Waits until process 1 is there and has changed its root. */
+/** Waits until process 1 runs and has changed its root. */
 function findInit(host: HostNamespace): Promise<number> {
   return waitFor(async () => {
     for (const pid of await namespacePids(host.name)) {

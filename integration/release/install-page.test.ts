@@ -1,4 +1,4 @@
-/** The section "Install" of docs/install.md, followed as it stands by a user who pastes its commands. */
+/** The section "Install" of docs/install.md, followed literally by a user who pastes its commands. */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { cp, mkdir, readdir, readFile, writeFile } from "node:fs/promises"
 import { version } from "../../package.json"
@@ -23,12 +23,12 @@ afterAll(() => release[Symbol.asyncDispose]())
 
 const archive = `cni-plugins-linux-amd64-v${version}.tgz`
 
-/** Fetches a file as the page has it; a directory stands for the release's address. */
+/** Fetches a file with the page's command; a directory replaces the release's URL. */
 function fetchFile(host: FreshRoot, file: string): Promise<string> {
   return host.follow(page.commands("download"), { RELEASE: "file:///mnt", FILE: file })
 }
 
-/** Attaches a namespace as the page has it, and takes it back. The ping is one of the page's commands. */
+/** Attaches a namespace with the page's commands, and detaches it. The ping is one of the commands. */
 async function tryOut(host: FreshRoot, binDir: string): Promise<void> {
   const variables = { CNI_PATH: binDir }
   expect(await host.follow(page.commands("try"), variables)).toContain("1 received")

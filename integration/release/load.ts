@@ -16,7 +16,7 @@ const network = {
 }
 
 /**
- * ADD and DEL by a plugin's path, as a runtime calls it, until /run/stop is there. $1 is the lane, $2 the directory of
+ * Runs ADD and DEL by a plugin's path, as a runtime does, until /run/stop exists. $1 is the lane, $2 the directory of
  * plugins.
  */
 const lane = `
@@ -60,7 +60,7 @@ export class Load {
     return load
   }
 
-  /** Waits until each lane has had two more pods: one at least is wholly of the time after the call. */
+  /** Waits until each lane has had two more pods: at least one of them started and ended after the call. */
   async goOn(): Promise<void> {
     const pods = () => Promise.all(lanes.map(async (name) => Number(await this.#read(`pods-${name}`))))
     const before = await pods()
@@ -70,7 +70,7 @@ export class Load {
     )
   }
 
-  /** Ends it, and returns what failed: the first lines of each lane. */
+  /** Ends it, and returns the failures: the first lines of each lane. */
   async stop(): Promise<string[]> {
     await Bun.write(this.#host.file("/run/stop"), "")
     await waitFor(

@@ -44,7 +44,7 @@ export class Page {
     return new Page(fences)
   }
 
-  /** The commands of a fence, as they stand there. Throws when there is no fence of this name. */
+  /** Returns the commands of a fence, unchanged. Throws if there is no fence of this name. */
   commands(name: string): string {
     const commands = this.#fences.get(name)
     if (commands === undefined) throw new Error(`The page has no fence "sh ${name}"`)

@@ -19,7 +19,7 @@ export const age = 1_700_000_000
 /** The version of an upgrade's files. */
 export const laterVersion = "99.0.0"
 
-/** The plugins of packages, in alphabetical order: few, of which packages are made fast. */
+/** The plugins in the packages, in alphabetical order: only a few, to make packages fast. */
 export const samplePlugins = ["bridge", "dhcp", "host-local"]
 
 /** Names an image for arm64 alone, beside the files of an upgrade. */
@@ -30,7 +30,7 @@ const sampleOf = (files: readonly StagedFile[]) =>
 
 /**
  * Makes a release in a directory: archive and image with all plugins, the image with the agent, packages with those of
- * the sample; those for arm64 are of this machine's files. Returns the names of its files.
+ * the sample. The arm64 files contain this machine's executables. Returns the names of its files.
  */
 async function makeRelease(directory: string, files: readonly StagedFile[]): Promise<string[]> {
   const source = await findSource(root)
@@ -43,8 +43,8 @@ async function makeRelease(directory: string, files: readonly StagedFile[]): Pro
 }
 
 /**
- * Makes in a directory, which has a release, the files of a later version for amd64, whose executables end with its
- * name, behind what is loaded; an image for arm64; and sums of all.
+ * Adds the files of a later version for amd64 to a directory with a release. Its executables end with its version,
+ * after the loaded part. Also adds an arm64 image, and sums of all.
  */
 async function makeLater(directory: string, files: readonly StagedFile[]): Promise<void> {
   await using scratch = await TemporaryDirectory.create("cni-later", directory)
@@ -79,10 +79,7 @@ export interface Made extends AsyncDisposable {
   readonly path: string
 }
 
-/**
- * The directory that `npm run test:release` has made for all tests, `CNI_TEST_RELEASE`; without it one is made for this
- * test.
- */
+/** The directory `CNI_TEST_RELEASE`, which `npm run test:release` makes for all tests; otherwise one for this test. */
 export async function madeFiles(which: "release" | "upgrade"): Promise<Made> {
   const made = process.env.CNI_TEST_RELEASE
   if (made) return { path: join(made, which), [Symbol.asyncDispose]: async () => {} }

@@ -9,7 +9,7 @@ import { cached, run } from "../../scripts/engine.ts"
  */
 const published = "kubernetes-validate==1.37.0"
 
-/** Where the schemas of a version are: those that refuse unknown keys. */
+/** The directory of a version's schemas: those that refuse unknown keys. */
 async function schemasOf(version: string): Promise<string> {
   const directory = await cached(`schemas-${published.replace("==", "-")}`, async (into) => {
     const pip = ["python3", "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:", "--dest", into]

@@ -12,7 +12,7 @@ const releaser = "releaser@example.org"
 const commit = "0123456789abcdef0123456789abcdef01234567"
 let directory: TemporaryDirectory
 
-/** Two files, what is said of them, and a throw-away key whose public half is in `allowed_signers`. */
+/** Two files, their statements, and a temporary key whose public half is in `allowed_signers`. */
 beforeAll(async () => {
   directory = await TemporaryDirectory.create("cni-signed")
   for (const name of ["one", "two"]) await writeFile(directory.join(name), name)

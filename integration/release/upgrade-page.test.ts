@@ -1,4 +1,4 @@
-/** The upgrades of docs/install.md, followed as they stand while pods come and go. */
+/** The upgrades of docs/install.md, followed literally while pods are added and deleted. */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { readFile } from "node:fs/promises"
 import { version } from "../../package.json"
@@ -37,7 +37,7 @@ const ways = [
   },
 ] as const
 
-/** Whether the plugin of a directory is that of the later version. */
+/** Whether a directory contains the later version's plugin. */
 async function isNew(host: FreshRoot, binDir: string): Promise<boolean> {
   return (await readFile(host.file(`${binDir}/bridge`))).toString("latin1").endsWith(versions.NEW)
 }
@@ -73,7 +73,7 @@ test.each(ways)(
   600_000,
 )
 
-/** A pod that is there all the while. */
+/** A pod that exists during the whole upgrade. */
 const kept = `
 mkdir --parents /etc/cni/net.d
 cat >/etc/cni/net.d/90-kept.conflist <<'END'

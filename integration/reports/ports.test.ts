@@ -1,4 +1,4 @@
-/** Public bug reports about published ports, one case for each: what people did, and what has to happen. */
+/** Public bug reports about published ports, one case for each: the reported steps, and the required outcome. */
 import { expect, test } from "bun:test"
 import {
   Attachment,

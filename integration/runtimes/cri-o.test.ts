@@ -1,4 +1,4 @@
-/** CRI-O, which maps published ports by itself, asks CHECK at each start, and has GC collect what it does not know. */
+/** CRI-O, which maps published ports itself, calls CHECK at each start, and collects unknown attachments by GC. */
 import { expect, test } from "bun:test"
 import { join } from "node:path"
 import { binDir } from "../interop/containerd.ts"

@@ -47,7 +47,7 @@ enable_nri = false
 
 /** CRI-O on a host of its own, with one network that is made of the plugins under test. */
 export class CriO extends PodRuntime {
-  /** The bridge's: CRI-O, which maps ports by itself, does not map those of 127.0.0.1. */
+  /** The bridge's ports: CRI-O, which maps ports itself, does not map those of 127.0.0.1. */
   override readonly publishedAt = "10.85.0.1"
 
   static async create(network: object | undefined = containerdNetwork): Promise<CriO> {

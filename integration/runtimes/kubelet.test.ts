@@ -1,6 +1,6 @@
 /**
- * kubelet by itself, without an API server: it runs the pods whose manifests lie in a directory, by containerd, and
- * containerd calls the plugins.
+ * kubelet without an API server: it runs pods from manifests in a directory, with containerd, and containerd calls the
+ * plugins.
  */
 import { expect, test } from "bun:test"
 import { mkdir, rm } from "node:fs/promises"
@@ -13,9 +13,9 @@ import { confDir, runtimeEnv } from "../interop/runtime-host.ts"
 import { builtPlugins, expectUnchanged, isAllocationTrace, startDaemon, waitFor } from "../lab/mod.ts"
 
 const manifests = "/run/manifests"
-/** The default of `--root-dir`: with another one some of kubelet's state is here all the same. */
+/** The default of `--root-dir`: even with another one, some of kubelet's state is here. */
 const rootDir = "/var/lib/kubelet"
-/** The port at which kubelet tells what it runs, without asking who wants to know. */
+/** The port with kubelet's list of pods, without authentication. */
 const port = 10255
 
 /**
@@ -42,7 +42,7 @@ const configuration = {
   volumePluginDir: "/run/kubelet-plugins",
 }
 
-/** A pod as kubelet tells of it. */
+/** A pod in kubelet's list. */
 interface Pod {
   readonly metadata: { readonly name: string }
   readonly status: { readonly phase: string; readonly podIP?: string }
@@ -94,7 +94,7 @@ class Kubelet {
     return (JSON.parse(stdout) as { items: Pod[] | null }).items ?? []
   }
 
-  /** Has it run a pod of one container, whose port 80 is published. */
+  /** Makes it run a pod of one container, whose port 80 is published. */
   async run(name: string, hostPort: number): Promise<void> {
     const command = ["/bin/busybox", "sleep", "1000000"]
     const ports = [{ containerPort: 80, hostPort }]

@@ -1,7 +1,4 @@
-/**
- * nerdctl, which makes networks of its own out of bridge, portmap, firewall and tuning, and calls the plugins by
- * itself.
- */
+/** nerdctl, which builds its own networks from bridge, portmap, firewall and tuning, and calls the plugins itself. */
 import { expect, test } from "bun:test"
 import { askFromHost, askName, imageName } from "../interop/busybox.ts"
 import { Containerd } from "../interop/containerd.ts"

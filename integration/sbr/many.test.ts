@@ -9,7 +9,7 @@ import {
 } from "../lab/mod.ts"
 import { routesOf, rulesOf, twoNetworks } from "./sbr-lab.ts"
 
-/** Of the processor's time, for each verb; others on the machine stretch the clock's. */
+/** Processor time of each verb; other processes stretch the clock's time. */
 const BOUND_MS = 2000
 
 const low = (at: number) => `${at >> 8}.${at & 255}`

@@ -43,7 +43,10 @@ export async function routesOf(pod: ContainerNamespace, family: string, table: s
   return routes.flatMap(({ dst, dev, nexthops }) => (nexthops ?? [{ dev }]).map((hop) => `${dst} ${hop.dev}`)).sort()
 }
 
-/** By which interface the container sends to an address beyond its networks, from one of its own. */
+/**
+ * Returns the interface from which the container sends to an address outside its networks, given one of its own
+ * addresses.
+ */
 export async function leavesBy(pod: ContainerNamespace, from: string): Promise<string | undefined> {
   const to = from.includes(":") ? "2001:db8::1" : "198.51.100.1"
   const [route] = await pod.json<{ dev: string }[]>("ip", ["-j", flag(from), "route", "get", to, "from", from])

@@ -76,7 +76,7 @@ testWith(
   },
 )
 
-/** Gives the kernel a policy, which it then has until it ends, and enforces it as long as this is in scope. */
+/** Loads a policy into the kernel, where it stays until shutdown, and enforces it until the end of the scope. */
 async function enforcePolicy(): Promise<AsyncDisposable> {
   await using directory = await TemporaryDirectory.create()
   const policy = directory.join("policy")

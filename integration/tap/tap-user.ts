@@ -17,7 +17,7 @@ export async function buildOpenTap(): Promise<CProgram> {
 
 const deviceOf = ({ path }: CProgram) => join(dirname(path), "tun")
 
-/** Who runs a program, without any privilege; root with all of them when it is undefined. */
+/** The user that runs a program, without any privilege; root with all of them if undefined. */
 export interface User {
   readonly uid: number
   readonly gid: number
@@ -103,7 +103,7 @@ const digits = (address: string) =>
     .map((part) => Number(part).toString(16).padStart(2, "0"))
     .join("")
 
-/** Who asks by ARP. */
+/** The sender of an ARP request. */
 export const asker = { mac: "0a00000000aa", ip: "10.22.0.77" }
 
 /** An ARP request for an address, RFC 826. */

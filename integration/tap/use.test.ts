@@ -21,7 +21,7 @@ const { network } = interfacePlugin("tap")
 const [EPERM, EBUSY, EINVAL] = [1, 16, 22]
 const owner: User = { uid: 4711, gid: 4712 }
 
-/** Asks the container by a tap for its address, and compares what it answers. */
+/** Requests the container's address by ARP through a tap, and compares the answer. */
 async function expectAnswer(tap: TapUser, { interfaces }: PluginResult): Promise<void> {
   const reply = arpReply("10.22.0.2", interfaces[0]?.mac ?? "")
   const isReply = (frame: string) => frame.startsWith(reply.slice(0, 28)) // to the asker, ARP

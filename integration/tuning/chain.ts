@@ -26,7 +26,7 @@ export async function linkOf(where: Namespace, name: string): Promise<TunedLink>
   return { address, mtu, txqlen, promiscuity, flags }
 }
 
-/** Where the backups of a host are. */
+/** The directory of a host's backups. */
 const backups = "/run/cni/tuning"
 
 /** A container on a bridge without addresses, made by the bridge plugin, and the tuning plugin that comes next. */
@@ -93,7 +93,7 @@ export class TuningChain implements AsyncDisposable {
   }
 }
 
-/** Gives a host an allow list. Its /etc holds nothing else from then on; the machine's stays as it is. */
+/** Gives a host an allow list. Its /etc then contains nothing else; the machine's is not changed. */
 export async function writeAllowList(host: HostNamespace, lines: readonly string[]): Promise<void> {
   if ((await host.tryExec("mountpoint", ["-q", "/etc"])).exitCode !== 0) {
     await host.exec("mount", ["-t", "tmpfs", "cni-test", "/etc"])

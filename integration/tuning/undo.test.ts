@@ -2,7 +2,7 @@ import { expect, test } from "bun:test"
 import { expectUnchanged, fail, type Output, runTraced, takeSnapshot, waitFor } from "../lab/mod.ts"
 import { everything, TuningChain, writeAllowList } from "./chain.ts"
 
-/** For every step of ADD one way to make it fail. What each needs beforehand is set up before the first snapshot. */
+/** One fault for each step of ADD. Its preparations precede the first snapshot. */
 const breakages: {
   step: string
   setUp?: (chain: TuningChain) => Promise<unknown>
@@ -171,14 +171,14 @@ interface Injection {
   nth: number
 }
 
-/** Calls the plugin under strace(1). Undefined when there is no nth call of that name: then it went through. */
+/** Calls the plugin under strace(1). Returns undefined if there is no nth call of that name: the ADD then succeeded. */
 async function inject({ verb, name, effect, nth }: Injection, chain: TuningChain): Promise<Output | undefined> {
   const expressions = [`trace=${name}`, `inject=${name}:${effect}:when=${nth}`]
   const { output, text } = await runTraced(chain.tuning, verb, expressions)
   return /INJECTED|killed by SIGKILL/.test(text) ? output : undefined
 }
 
-/** A chain with everything to be tuned, and a function that throws unless all of it is as it was here. */
+/** A chain that changes every setting, and a function that throws unless all settings are the original ones. */
 async function untouchedChain() {
   const chain = await TuningChain.create(everything)
   await chain.host.exec("mkdir", ["/run/cni/tuning"])

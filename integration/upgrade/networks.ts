@@ -62,7 +62,7 @@ const chains: Readonly<Record<string, readonly object[]>> = {
 /** The names of the networks. */
 export const networkNames: readonly string[] = Object.keys(chains)
 
-/** Gives a host the configurations, and what the plugins sit on. */
+/** Gives a host the configurations, and the links that the plugins need. */
 export async function setUpNetworks(host: HostNamespace): Promise<void> {
   for (const [name, plugins] of Object.entries(chains)) {
     await Bun.write(host.file(`${confDir}/${name}.conflist`), JSON.stringify({ cniVersion: "1.1.0", name, plugins }))
@@ -79,7 +79,7 @@ export async function addDevice(host: HostNamespace): Promise<void> {
 
 const portOf = (name: string) => 8080 + networkNames.indexOf(name)
 
-/** Runs the tool for the container `CONTAINER` of a network, by its name `pod-NETWORK` unless another is said. */
+/** Runs the tool for the container `CONTAINER` of a network; `pod-NETWORK` by default. */
 export function call(
   host: HostNamespace,
   verb: "add" | "check" | "del",
@@ -92,7 +92,7 @@ export function call(
   return host.exec(tool, [verb, network, container.path, ...where], { env: { ...programEnv, CAP_ARGS } })
 }
 
-/** Collects the garbage of a network: what containers whose namespaces are gone have left. */
+/** Runs GC of a network, which removes the remains of deleted containers. */
 export function collect(host: HostNamespace, network: string): Promise<Output> {
   return host.exec(tool, ["gc", network, "--auto", "--conf-dir", confDir, "--bin-dir", builtPlugins], {
     env: programEnv,

@@ -103,8 +103,8 @@ async function recordAddresses(namespace: Namespace): Promise<string[]> {
 }
 
 /**
- * The routes of the main table, those over a gateway last. What the kernel has made by itself goes first: a plugin may
- * have deleted it.
+ * The routes of the main table, with the kernel's own first and those through a gateway last: a plugin may have deleted
+ * one of the kernel's.
  */
 async function recordRoutes(namespace: Namespace): Promise<string[]> {
   type Route = Readonly<Record<"dst" | "gateway" | "dev" | "scope" | "prefsrc" | "protocol" | "metric", string>>
@@ -148,7 +148,7 @@ async function recordFiles(host: HostNamespace): Promise<RecordedFile[]> {
   return (await Promise.all(files)).sort((a, b) => (a.path < b.path ? -1 : 1))
 }
 
-/** Attaches one container to each network, and returns what that leaves on a node. */
+/** Attaches one container to each network, and returns the resulting state of the node. */
 export async function record(): Promise<Recording> {
   await using host = await HostNamespace.create()
   await setUpNetworks(host)

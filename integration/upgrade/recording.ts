@@ -75,16 +75,15 @@ export async function snapshotsOf(host: HostNamespace, containers: Containers): 
 }
 
 /**
- * Not compared: the seal of a store's index, which is made of inodes and times that nothing can set, and the checksums
- * beside it; directories in which files are drafted; the tables of iptables as nf_tables has them, which iptables-save
- * tells as well.
+ * Not compared: the seal of a store's index, which contains inodes and times that cannot be set, and the checksums
+ * beside it; directories of drafts; the tables of iptables in nf_tables, which iptables-save prints as well.
  */
 const isKept = (line: string) =>
   !/\/\.index\/(seal|owners-\w+|new\/)|^\/var\/lib\/cni\/locks\/$|^(table|chain|rule) ip6? (filter|nat|mangle|raw)\b/.test(
     line,
   )
 
-/** Makes a node what it was when it was recorded. `change` gets each text before it is used. */
+/** Restores a node's recorded state. `change` gets each text before it is used. */
 export async function replay(
   recording: Recording,
   host: HostNamespace,

@@ -12,12 +12,10 @@ const released = await Promise.all(
     return [name.replace(/\.json$/, ""), await Bun.file(join(import.meta.dir, name)).json()]
   }),
 )
-/** The state that releases have left on a node, and that this build leaves. */
+/** The recorded states of releases, and the state of this build. */
 const recordings: [string, Recording][] = [...released, ["this build", await record()]]
 
-/**
- * What a later version may add to what this one keeps: a key in each record; a chain, a set and a rule in each table.
- */
+/** Additions of a later version: a key in each record; a chain, a set and a rule in each table. */
 function later(text: string, path: string): string {
   if (path === "nft") {
     const added = `
@@ -36,15 +34,15 @@ function later(text: string, path: string): string {
   return text
 }
 
-/** How a node may have been left. */
+/** The possible states of a node. */
 const nodes = recordings.flatMap(([version, recording]) => [
   { title: version, recording, change: (text: string) => text },
   { title: `a version after ${version}`, recording, change: later },
 ])
 
 /**
- * The lines of a host that speak of a container: its name, its addresses, its end of a pair; the place in a range stays
- * on purpose, notes of rules until the next boot.
+ * The lines of a host about a container: its name, its addresses, its end of a pair. The cursor of a range stays on
+ * purpose, and so do notes of rules until the next boot.
  */
 async function linesAboutContainers(host: HostNamespace): Promise<string[]> {
   const all = Object.entries(await takeSnapshot(host)).flatMap(([section, lines]) =>

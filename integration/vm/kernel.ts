@@ -20,7 +20,7 @@ export interface Kernel {
   readonly patience: number
   /** The time limit of the machine, from start to power-off. */
   readonly limitMs: number
-  /** How it mounts directories of the outer machine: over virtio, or directly as one of its programs. */
+  /** The way it mounts directories of the outer machine: over virtio, or directly as one of its programs. */
   readonly share: "9p" | "hostfs"
   /** Modules that `init.sh` needs before the root file system is mounted. */
   readonly initModules: readonly string[]

@@ -16,7 +16,7 @@ export const qemu: Kernel = {
   command: (boot) => emulator(boot),
 }
 
-/** The same kernel started without IPv6, which is built in, but whose family is not registered. */
+/** The same kernel started without IPv6, which is built in, but not registered. */
 export const qemuWithoutIpv6: Kernel = {
   ...qemu,
   title: "Debian's stock kernel under QEMU without IPv6",

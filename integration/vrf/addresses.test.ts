@@ -9,7 +9,7 @@ interface Shown {
   readonly dadfailed?: true
 }
 
-/** The IPv6 addresses of eth0, but for the link-local one that the kernel makes. */
+/** The IPv6 addresses of eth0, without the kernel's link-local one. */
 async function addressesOf(pod: ContainerNamespace): Promise<Shown[]> {
   const [link] = await pod.json<{ addr_info: Shown[] }[]>("ip", ["-j", "-6", "address", "show", "dev", "eth0"])
   return (link?.addr_info ?? []).filter(({ local }) => !/^fe80::.*ff:fe/.test(local))
@@ -17,7 +17,7 @@ async function addressesOf(pod: ContainerNamespace): Promise<Shown[]> {
 
 const textOf = ({ local, prefixlen }: Shown) => `${local}/${prefixlen}`
 
-/** A container with eth0, the other end of which is "far" on the host, and the attachment of vrf for it. */
+/** A container with eth0, whose other end is "far" on the host, and its attachment of vrf. */
 async function withLink(addresses: readonly string[]) {
   const host = await HostNamespace.create()
   const pod = await host.addContainer()

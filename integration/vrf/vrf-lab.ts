@@ -22,7 +22,7 @@ export function bridgeOf(number: number, keys: object = {}): Record<string, unkn
   }
 }
 
-/** An interface that bridge has made, and the attachment of vrf that comes after it. */
+/** An interface of bridge, and the following attachment of vrf. */
 export interface Chained {
   readonly ifName: string
   readonly maker: Attachment
@@ -57,7 +57,7 @@ export class VrfHost implements AsyncDisposable {
     return { ifName, maker, prevResult, vrf: new Attachment(this.host, this.pod, config, { ifName }) }
   }
 
-  /** What `ip` shows of the container, without what the kernel numbers and times. */
+  /** The output of `ip` for the container, without the kernel's numbers and times. */
   async describe(): Promise<string[]> {
     const shown = ["-4 rule", "-6 rule", "-4 route show table all", "-6 route show table all", "-br address"]
     const texts = await Promise.all(shown.map((words) => this.pod.exec("ip", words.split(" "))))
@@ -69,7 +69,7 @@ export class VrfHost implements AsyncDisposable {
       .sort()
   }
 
-  /** Whether the link of this name is there, its master and, of a VRF, its table. */
+  /** Whether the link of this name exists, its master and, of a VRF, its table. */
   async link(name: string): Promise<{ master: string | undefined; table: number | undefined } | undefined> {
     const { exitCode, stdout } = await this.pod.tryExec("ip", ["-d", "-j", "link", "show", name])
     if (exitCode !== 0) return undefined
@@ -116,8 +116,7 @@ function bare(line: string): string {
 }
 
 /**
- * The routes of a container's interface on the network of this number, but for the default routes and what is the
- * kernel's.
+ * The routes of a container's interface on the network of this number, without the default routes and the kernel's own.
  */
 export function routesOn(number: number, ifName = `eth${number}`): string[] {
   return [

@@ -109,7 +109,7 @@ describe("no space left at any system call of", () => {
   })
 })
 
-/** One thing that happens to a store. Containers and addresses are numbers, so that they meet. */
+/** A change of a store. Containers and addresses are small numbers, so that they collide. */
 type Step =
   | { kind: "add" | "del"; who: number; fault: Fault | undefined }
   | { kind: "gc"; keep: number[]; fault: Fault | undefined }
@@ -181,7 +181,7 @@ class Model {
   }
 }
 
-/** How an operation ended: with a value, refused, or with its process. */
+/** The outcome of an operation: a value, a refusal, or the death of its process. */
 type End<T> = { value: T } | { refused: CniError } | "killed"
 
 function attempt<T>(fault: Fault | undefined, operation: (caller: Caller) => T): End<T> {

@@ -11,7 +11,7 @@ import { TemporaryStore } from "./testing/temporary-store.ts"
 
 const full = [{ subnet: "10.0.0.0/30" }] // one address: 10.0.0.2
 
-/** A file that stands for a namespace: it is recognized by device and inode, as a namespace is. */
+/** A file in place of a namespace: it is recognized by device and inode, as a namespace is. */
 class Namespace implements Disposable {
   readonly #directory = mkdtempSync(join(tmpdir(), "host-local-namespace-"))
   readonly path = join(this.#directory, "netns")

@@ -9,7 +9,7 @@ import { hostLocal } from "./main.ts"
 class DataDir implements Disposable {
   readonly path = mkdtempSync(join(tmpdir(), "host-local-data-"))
 
-  /** Calls the plugin for network "net" as a runtime does; `ipam` and what else the configuration has. */
+  /** Calls the plugin for network "net" as a runtime does, with `ipam` and further keys of the configuration. */
   call(ipam: object, options: Options = {}, plugin = hostLocal) {
     const { verb = "ADD", id = "abc", cniArgs = "", version = "1.1.0", ...config } = options
     const env = {

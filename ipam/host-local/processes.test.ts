@@ -6,7 +6,7 @@ import { TemporaryStore } from "./testing/temporary-store.ts"
 const subnets = [{ subnet: "10.0.0.0/27" }, { subnet: "fd00::/64" }] as const
 const capacity = 29
 
-/** Starts a busy process, kills it at a random moment after it has said something; answers what it said. */
+/** Starts a busy process, kills it at a random moment after its first output; returns its output. */
 async function killOne(store: TemporaryStore, prefix: string): Promise<string[][]> {
   const script = join(import.meta.dir, "testing/busy-process.ts")
   const command = [process.execPath, script, store.directory, prefix, ...subnets.map(({ subnet }) => subnet)]

@@ -21,7 +21,7 @@ function write(store: TemporaryStore, text: string): void {
   writeFileSync(store.path("10.0.0.2"), text)
 }
 
-/** Ways in which the one address of a store may be taken, and whether an ADD may take it back. */
+/** Holders of a store's only address, and whether an ADD may reclaim it. */
 const reservations: { of: string; made: (store: TemporaryStore) => void; isReclaimable: boolean }[] = [
   { of: "an earlier boot", made: (store) => store.add("a", earlier), isReclaimable: true },
   {

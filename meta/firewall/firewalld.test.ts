@@ -5,7 +5,7 @@ import { Firewalld } from "./firewalld.ts"
 
 type Call = Parameters<Bus["call"]>[0]
 
-/** firewalld, which answers as told; the calls that it got, and whether its bus is closed. */
+/** firewalld with the given answers; the calls that it received, and whether its bus is closed. */
 function answering(answer: () => ReturnType<Bus["call"]>, hasOwner: (name: string) => boolean = () => true) {
   const calls: Call[] = []
   const state = { closed: 0 }

@@ -144,7 +144,7 @@ test("a key that was put in twice is found at every level", () => {
   )
 })
 
-/** The refusal of a configuration, by the text and by what the parser makes of it. */
+/** The refusal of a configuration, by its text and by its parsed value. */
 function duplicateRefusal(text: string): string {
   const keys = Object.keys(JSON.parse(text).sysctl)
   try {

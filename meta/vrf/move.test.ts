@@ -55,7 +55,7 @@ const route = ({ dst, prefix, table, protocol = STATIC, type = UNICAST, link = 5
   )
 
 const [first, second] = ["fd00:1:0:0:0:0:0:2", "fd00:1:0:0:0:0:0:3"] as const
-/** No machine has an interface of this name, so that no setting is touched. */
+/** No machine has an interface of this name, so no setting is changed. */
 const eth0 = { index: 5, name: "not-there0", flags: IFF_UP | LOWER_UP }
 const link = linkOf(eth0)
 

@@ -1,6 +1,5 @@
 /**
- * What the scaffold does around a plugin that makes no link, which needs no root; of others:
- * integration/kernel/pkg/attachment.test.ts.
+ * The scaffold around a plugin without a link, which needs no root; others: integration/kernel/pkg/attachment.test.ts.
  */
 import { expect, test } from "bun:test"
 import { CniError, Code, type Owner } from "../types/mod.ts"
@@ -11,7 +10,7 @@ import { defineInterfacePlugin } from "./verbs.ts"
 
 const config: AttachmentConfig = { mtu: undefined, ipam: undefined, dns: undefined }
 
-/** Runs a verb of a plugin with these hooks; returns what was said, the refusal last. */
+/** Runs a verb of a plugin with these hooks; returns the records, the refusal last. */
 function run(
   verb: "check" | "del" | "gc" | "status",
   hooks: Partial<InterfacePlugin<AttachmentConfig>>,

@@ -4,7 +4,7 @@ import { dumping, expectOnlyDecodeErrors, hex, ip } from "../netlink/testing.ts"
 import { AF_INET, AF_INET6, formatIp } from "../types/mod.ts"
 import { type ConntrackEntry, entryAttributes, flushConntrack, flushUntranslated } from "./flush.ts"
 
-/** A kernel that tracks these flows, and refuses to delete them as told. */
+/** A kernel that tracks these flows, and refuses the given deletions. */
 function kernel(flows: readonly Uint8Array[], refusal?: string) {
   const asked: Request[] = []
   const deleted: Request[] = []

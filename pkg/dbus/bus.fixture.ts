@@ -1,6 +1,6 @@
 import { join } from "node:path"
 
-/** What a bus answers when it accepts a client. */
+/** A bus's answers when it accepts a client. */
 export const welcome = "DATA\r\nOK 0123456789abcdef0123456789abcdef\r\n"
 
 /** A return to the call with this number, with one boolean; a signal before it, which is not an answer. */
@@ -16,15 +16,16 @@ export const answerTo = (serial: number, truth = 1) => [
  */
 export type Answer = string | readonly number[] | readonly string[] | { forever: readonly number[] }
 
-/** A bus in a process of its own, and what it has received, in hexadecimal. */
+/** A bus in its own process, and its received bytes in hexadecimal. */
 export interface TestBus extends AsyncDisposable {
   readonly path: string
-  /** Waits until so many things have been received. */
+  /** Waits until this many messages have been received. */
   received(count: number): Promise<string[]>
 }
 
 /**
- * Starts a bus that gives these answers, one to each thing that it receives; parts of one are sent one after the other.
+ * Starts a bus that answers each received message with one of these answers; it sends the parts of an answer one by
+ * one.
  */
 export async function startBus(directory: string, ...answers: readonly Answer[]): Promise<TestBus> {
   const path = join(directory, crypto.randomUUID().slice(0, 8))

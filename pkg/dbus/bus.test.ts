@@ -126,7 +126,7 @@ test("where nothing listens there is no bus", () => {
   expect(Bus.find("/dev/null")).toBeUndefined()
 })
 
-/** Calls a method twice; what each of them throws. */
+/** Calls a method twice; returns both errors. */
 function refusalsOf(bus: Bus | undefined): unknown[] {
   return [1, 2].map(() => {
     try {

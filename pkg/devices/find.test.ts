@@ -19,7 +19,7 @@ const pair: KernelLink = { index: 5, name: "ens5", kind: "veth", link: 9 }
 const apart: KernelLink = { ...pair, linkNetnsId: 4 }
 const dummy: KernelLink = { index: 5, name: "ens5", kind: "dummy" }
 
-/** Which of these links of the host is the device that was this one. */
+/** Returns the link of the host that was this device. */
 function find(was: KernelLink, ...links: KernelLink[]): string | undefined {
   const place = { netns: 4026532547n, nsid: 3, index: 7 as Ifindex }
   return findAmong(links.map(linkOf), { owner, record: { ...describeDevice(linkOf(was)), ...place } })?.name

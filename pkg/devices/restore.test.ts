@@ -24,7 +24,7 @@ const asIs: KernelLink = {
 const owner = { network: "restore.test", containerId: "c1", ifName: "eth0" }
 const place = { netns: 4026532547n, nsid: 3, index: 7 as Ifindex }
 
-/** What is asked of the kernel, in order; `refused` is the errno for the n-th change of the link. */
+/** The requests to the kernel, in order; `refused` is the errno for the n-th change of the link. */
 function restore(link: Partial<KernelLink>, was: Partial<KernelLink> = {}, refused: readonly number[] = []) {
   let changes = 0
   const kernel = new LinksKernel([], { refusal: ({ type }) => (type === RTM_NEWLINK ? (refused[changes++] ?? 0) : 0) })

@@ -1,6 +1,6 @@
 /**
- * What each back end has beside the calls of the contract: what an exception says of the engine, and where a stack
- * trace leads.
+ * Properties of each back end besides the calls of the contract: the text of an exception, and the positions in a stack
+ * trace.
  */
 import { afterAll, expect, test } from "bun:test"
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs"

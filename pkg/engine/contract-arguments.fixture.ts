@@ -11,7 +11,9 @@ type Kind =
   | `${number} bytes`
   | `${number} exactly`
 
-/** What each call takes. Every example is refused by the kernel: the descriptors are not open, the texts hold NUL. */
+/**
+ * The arguments of each call. The kernel refuses every example: the descriptors are not open, the texts contain NUL.
+ */
 export const parameters: Readonly<Partial<Record<keyof Engine, readonly Kind[]>>> = {
   open: ["text", "integer", "integer"],
   close: ["integer"],
@@ -125,7 +127,7 @@ const noArray = [
   ["a view", new DataView(new ArrayBuffer(400))],
 ] as const
 
-/** Values that an argument of a kind must not have, and what they throw. */
+/** Invalid values of each kind of argument, and the expected errors. */
 function wrongFor(kind: Kind): {
   TypeError: readonly (readonly [string, unknown])[]
   RangeError?: readonly (readonly [string, unknown])[]
@@ -181,7 +183,7 @@ const examples: Readonly<Record<string, unknown>> = {
 }
 const exampleOf = (kind: Kind) => (kind in examples ? examples[kind] : new Uint8Array(Number.parseInt(kind, 10)))
 
-/** Every wrong value in every place of every call: what is thrown, "nothing" where nothing is. */
+/** Every invalid value in every position of every call, with the thrown error, or "nothing". */
 function* wrongCalls(): Generator<{ name: string; values: unknown[]; call: keyof Engine; expected: string }> {
   for (const [call, kinds = []] of Object.entries(parameters) as [keyof Engine, readonly Kind[]][]) {
     for (const [at, kind] of kinds.entries()) {
@@ -197,7 +199,7 @@ function* wrongCalls(): Generator<{ name: string; values: unknown[]; call: keyof
   }
 }
 
-/** What an engine throws for each wrong argument. */
+/** An engine's errors for each invalid argument. */
 export function argumentAnswers(engine: Engine): Record<string, string> {
   const answers: Record<string, string> = {}
   for (const { name, call, values } of wrongCalls()) {
@@ -211,7 +213,7 @@ export function argumentAnswers(engine: Engine): Record<string, string> {
   return answers
 }
 
-/** What has to be thrown. */
+/** The expected errors. */
 export function expectedForArguments(): Record<string, string> {
   return Object.fromEntries([...wrongCalls()].map(({ name, expected }) => [name, expected]))
 }

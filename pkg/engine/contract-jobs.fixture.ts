@@ -1,7 +1,7 @@
 import type { Json } from "./contract.fixture.ts"
 import type { Engine } from "./engine.ts"
 
-/** What a function of promises has recorded when all jobs have been run, and what `runJobs` has thrown. */
+/** The records of a function of promises after all jobs have run, and the errors of `runJobs`. */
 function ran(engine: Engine, work: (record: (what: Json) => void) => void): Json {
   const events: Json[] = []
   work((what) => events.push(what))
@@ -14,7 +14,7 @@ function ran(engine: Engine, work: (record: (what: Json) => void) => void): Json
   return events
 }
 
-/** The contract of `runJobs`, where there is one: name, what is done, what has to come of it. */
+/** The contract of `runJobs`, if the engine has it: name, action, expected result. */
 export const jobCases: readonly (readonly [name: string, run: (engine: Engine) => Json, expected: Json])[] = [
   ["nothing to do", (e) => ran(e, () => {}), ["work returns"]],
   [

@@ -24,7 +24,7 @@ export function formatChanges(changes: readonly Change[]): string {
     .join("\n")
 }
 
-/** The shortest edit by longest common subsequence; what both begin and end with is taken off first. */
+/** Returns the shortest edit by longest common subsequence, after removing the common beginning and end. */
 function diffLines(a: readonly string[], b: readonly string[]): Omit<Change, "section">[] {
   let start = 0
   while (start < a.length && start < b.length && a[start] === b[start]) start++

@@ -9,12 +9,12 @@ export interface Source {
 /** A JSON object of unknown shape. */
 export type Json = { readonly [key: string]: unknown }
 
-/** The JSON list that `ip -j` and its siblings print; they print nothing at all for an empty one. */
+/** The JSON list that `ip -j` and similar commands print; they print nothing for an empty one. */
 export function parseList(stdout: string): Json[] {
   return JSON.parse(stdout.trim() || "[]") as Json[]
 }
 
-/** An object as `key value key value`, without the given keys; false and empty things are left out. */
+/** An object as `key value key value`, without the given keys; false and empty values are omitted. */
 export function words(object: Json, without: readonly string[] = []): string {
   return Object.entries(object)
     .filter(([key, value]) => !without.includes(key) && value !== false && !isEmpty(value))

@@ -3,13 +3,13 @@ import { readFileSync, writeFileSync } from "node:fs"
 import { type FaultyFiles, Killed, withoutLinks } from "./faulty-files.ts"
 import { type Caller, TemporaryStore } from "./temporary-store.ts"
 
-/** What the tests of crashes share: stores in use, and what must be true of them afterwards. */
+/** The shared part of the tests of crashes: stores in use, and their required state afterwards. */
 
 export const v4 = [{ subnet: "10.0.0.0/29" }] // 5 addresses
 export const v6 = [{ subnet: "fd00::/125" }] // 6 addresses
 export const capacity = 5
 
-/** Whether the action came to its end: false when its process was killed on the way. Refusals pass through. */
+/** Whether the action finished: false if its process was killed. Passes refusals on. */
 export function survives(fault: FaultyFiles, action: () => void): boolean {
   try {
     action()
@@ -20,7 +20,7 @@ export function survives(fault: FaultyFiles, action: () => void): boolean {
   return !fault.isHit() // the call that killed it may have been one whose errors do not matter
 }
 
-/** All addresses can be handed out, each to one container: none is lost, none given twice. */
+/** Checks that each address can be assigned to exactly one container. */
 export function expectNothingLost(store: TemporaryStore, names: Iterable<string>): void {
   for (const name of names) store.del(name)
   expect(store.addresses()).toEqual([])

@@ -16,7 +16,7 @@ export function killedAt(at: number): FaultyFiles {
   return faulty((call) => (call >= at ? new Killed() : undefined))
 }
 
-/** The kernel's system calls, of which from number `at` on `times` fail with `ENOSPC`, if they need room. */
+/** The kernel's system calls. Calls that need space, from number `at` on, fail `times` times with `ENOSPC`. */
 export function fullAt(at: number, times = 1): FaultyFiles {
   const needRoom = ["createFile", "link", "makeDirectories", "sync", "syncPath", "writeAt", "writeExisting"]
   let left = times
@@ -40,20 +40,20 @@ export function withoutLinks(files: Files): Files {
   return { ...files, link }
 }
 
-/** The kernel's system calls, of which those that change anything fail, as on a file system mounted read-only. */
+/** The kernel's system calls. Calls that change something fail, as on a file system mounted read-only. */
 export function readOnly(): FaultyFiles {
   const change = ["createFile", "link", "setModified", "truncate", "unlink", "writeAt", "writeExisting"]
   return faulty((_, name) => (change.includes(name) ? new SyscallError(name, errnoNumber("EROFS"), "test") : undefined))
 }
 
-/** The kernel's system calls, of which no file of this path is opened, as a security module has it. */
+/** The kernel's system calls. No file of this path can be opened, as with a security module. */
 export function unreadable(path: string): FaultyFiles {
   return faulty((_, name, [first]) =>
     name === "open" && first === path ? new SyscallError(name, errnoNumber("EACCES"), JSON.stringify(path)) : undefined,
   )
 }
 
-/** The kernel's system calls, each noted by its name and what it was made with. */
+/** The kernel's system calls. Each is recorded with its arguments. */
 export function recorded(): { readonly files: Files; readonly calls: unknown[][] } {
   const calls: unknown[][] = []
   const { files } = faulty((_, name, args) => {

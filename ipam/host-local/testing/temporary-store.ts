@@ -6,14 +6,14 @@ import type { NamespaceRecord } from "../records.ts"
 import { release, releaseOthers, reserve } from "../reservations.ts"
 import { Store } from "../store.ts"
 
-/** Who calls: a process with its boot and its luck. */
+/** The caller: a process with a boot id and random numbers. */
 export interface Caller {
   files?: Files
   bootId?: string
   netns?: NamespaceRecord
 }
 
-/** A store for a test, in memory where the machine has a file system there; goes with its scope. */
+/** A store for a test, in memory if the machine has a file system there; deleted at the end of the scope. */
 export class TemporaryStore implements Disposable {
   readonly directory: string
   /** The store's output on stderr. */

@@ -7,7 +7,10 @@ import { type FirewallSpec, printNote } from "../spec.ts"
 
 export { layout }
 
-/** The request of container "c2" for port "veth2" of "br1" with 10.1.0.2 and fd00:1::2, and likewise another number. */
+/**
+ * The request of container "c2" for port "veth2" of "br1" with 10.1.0.2 and fd00:1::2, and the same with another
+ * number.
+ */
 export function specOf(number: number, policy: Policy = "open", more: Partial<FirewallSpec> = {}): FirewallSpec {
   return {
     owner: { network: "net1", containerId: `c${number}`, ifName: "eth0" },
@@ -52,7 +55,7 @@ export function inForce(policy: "same-bridge" | "isolated", name = "br1"): Group
   ]
 }
 
-/** The same addresses, standing by in the place given. */
+/** The same addresses, waiting at the given position. */
 export function standingBy(groups: readonly Group[], place: number): Group[] {
   return groups.slice(0, 2).map(({ set, elements }) => ({
     set: (set as SharedSet).standby,
@@ -60,7 +63,7 @@ export function standingBy(groups: readonly Group[], place: number): Group[] {
   }))
 }
 
-/** All rules of the table, with the jumps to these chains; those for policies where bridges have any. */
+/** All rules of the table, with the jumps to these chains; rules for policies if bridges have any. */
 export function rulesOf(hasPolicies: boolean, ...adminChains: readonly string[]): KernelRule[] {
   const policyRules = hasPolicies ? layout.policyRules : []
   return [...policyRules, ...layout.rules, ...adminChains.map(layout.adminRule)].map(
@@ -75,7 +78,7 @@ export function rulesOf(hasPolicies: boolean, ...adminChains: readonly string[])
   )
 }
 
-/** A complete table with all this; that of family bridge is there when a port is. */
+/** A complete table with this content; with a table of family bridge if there is a port. */
 export function ruleSet(...groups: readonly Group[]): RuleSet & { rules: KernelRule[] } {
   const { containers, within, policed, asked } = layout
   const always = [containers[AF_INET], containers[AF_INET6], within, policed, asked["same-bridge"], asked.isolated]

@@ -5,12 +5,12 @@ import { Firewall } from "../firewall.ts"
 import type { Firewalld } from "../firewalld.ts"
 import { type Group, ruleSet } from "./firewall.ts"
 
-/** Plays firewalld: its zones' sources as "ZONE SOURCE"; it refuses to add or remove what is in `refused`. */
+/** Plays firewalld: its zones' sources as "ZONE SOURCE". Refuses to add or remove those in `refused`. */
 export class Zones {
   readonly sources: string[]
-  /** How often a zone's sources were asked for. */
+  /** The number of requests for a zone's sources. */
   asked = 0
-  /** How often it was let go of. */
+  /** The number of times it was released. */
   closed = 0
   readonly #refused: readonly string[]
   readonly #reason: Error | undefined

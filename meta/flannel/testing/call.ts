@@ -8,15 +8,13 @@ import type { Undo } from "../../../pkg/undo/mod.ts"
 import { parseFlannelConfig } from "../config.ts"
 import { flannel } from "../main.ts"
 
-/** What a delegate that made an interface answers. */
+/** The result of a delegate that created an interface. */
 export const delegateResult: Result = { interfaces: [{ name: "br0" }], ips: [], routes: [], dns: {} }
 
-/**
- * A node with flanneld's file and a directory for what is kept; container "c1" and interface "eth0" unless it is said.
- */
+/** A node with flanneld's file and a directory of records; container "c1" and interface "eth0" by default. */
 export class FlannelNode implements Disposable {
   readonly #directory = mkdtempSync(join(tmpdir(), "flannel-"))
-  /** What delegates were called with: "DEL bridge", and the configuration. */
+  /** The calls of delegates: "DEL bridge", and the configuration. */
   readonly called: [string, JsonObject][] = []
   readonly log: string[] = []
   /** Thrown by the delegate of a verb. */
@@ -29,7 +27,7 @@ export class FlannelNode implements Disposable {
     this.moveTo(subnet)
   }
 
-  /** Has flanneld say another subnet. */
+  /** Writes another subnet into flanneld's file. */
   moveTo(subnet: string): void {
     const lines = [
       "FLANNEL_NETWORK=10.244.0.0/16",
@@ -48,7 +46,7 @@ export class FlannelNode implements Disposable {
     return join(this.#directory, "kept")
   }
 
-  /** What is kept, by the files' names. */
+  /** The stored configurations, by the files' names. */
   get kept(): Record<string, string> {
     const entries = readdirSync(this.#directory).includes("kept") ? readdirSync(this.dataDir).sort() : []
     return Object.fromEntries(entries.map((name) => [name, readFileSync(join(this.dataDir, name), "utf8")]))
@@ -59,7 +57,7 @@ export class FlannelNode implements Disposable {
     writeFileSync(join(this.dataDir, name), typeof config === "string" ? config : JSON.stringify(config))
   }
 
-  /** Calls flannel. `keys` are those of the configuration, `call` replaces what a runtime says. */
+  /** Calls flannel. `keys` are those of the configuration, `call` replaces the runtime's inputs. */
   run(
     verb: Verb,
     keys: JsonObject = {},

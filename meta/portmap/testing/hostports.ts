@@ -23,7 +23,7 @@ export interface Group {
   readonly elements: readonly Element[]
 }
 
-/** What is to be mapped for this owner at addresses such as "10.1.0.2/16". */
+/** The mappings of this owner at addresses such as "10.1.0.2/16". */
 export function specOf(
   owner: Owner,
   addresses: readonly string[],
@@ -48,12 +48,12 @@ export function specOf(
   }
 }
 
-/** What an ADD of it has made, by set. */
+/** The elements of its ADD, by set. */
 export function made(...of: Parameters<typeof specOf>): Group[] {
   return tableSpecs(specOf(...of)).flatMap(({ groups }) => groups)
 }
 
-/** The same elements, standing by in the place given. */
+/** The same elements, waiting at the given position. */
 export function standingBy(groups: readonly Group[], place: number): Group[] {
   return groups.map(({ set, elements }) => ({
     set: (set as SharedSet).standby,
@@ -62,8 +62,7 @@ export function standingBy(groups: readonly Group[], place: number): Group[] {
 }
 
 /**
- * All rules of the tables by their comments, with those for hairpins of these prefix lengths; that of the first is
- * last.
+ * All rules of the tables by their comments, with the hairpin rules of these prefix lengths; the first one's is last.
  */
 export function rulesOf(...prefixes: readonly number[]): KernelRule[] {
   return [tableLayout(AF_INET), tableLayout(AF_INET6)].flatMap((layout, at) =>
@@ -80,7 +79,7 @@ export function rulesOf(...prefixes: readonly number[]): KernelRule[] {
   )
 }
 
-/** What ADDs of so many other containers have made, one port each. */
+/** The elements of ADDs of this many other containers, one port each. */
 export function others(count: number): Group[] {
   return Array.from({ length: count }, (_, n) => {
     const address = `10.1.${1 + (n >> 8)}.${n & 255}/16`
@@ -106,7 +105,7 @@ export function ruleSet(...groups: readonly Group[]): RuleSet {
   }
 }
 
-/** What deleting works with; `isNeeded`: whether iptables needs route_localnet. */
+/** The inputs of a deletion; `isNeeded`: whether iptables needs route_localnet. */
 export function contextOf(kernel: RuleSetKernel, isNeeded = false): DeleteContext {
   return { socket: kernel.socket, isLocalnetNeeded: () => isNeeded }
 }

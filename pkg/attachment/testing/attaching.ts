@@ -7,7 +7,7 @@ import type { Attaching, Checking } from "../plugin.ts"
 /** The lease of an IPAM plugin: empty, so that no setting of an interface is touched. */
 export const nothingLeased: Result = { interfaces: [], ips: [], routes: [], dns: {} }
 
-/** An attachment of interface `eth0` on the way to being made, in a kernel that plays host and container. */
+/** An attachment of interface `eth0` during its ADD, in a kernel that plays host and container. */
 export class TestAttaching {
   readonly kernel: LinksKernel
   readonly undo = new Undo(() => {})
@@ -30,7 +30,7 @@ export class TestAttaching {
     return parts as unknown as Attaching
   }
 
-  /** Its CHECK, of this link in the container. */
+  /** CHECK of this link in the container. */
   checking(link: KernelLink): Checking {
     return { ...this.attaching, link: linkOf(link) } as unknown as Checking
   }

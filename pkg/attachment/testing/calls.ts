@@ -10,11 +10,11 @@ export interface Chosen {
   readonly network?: Partial<NetworkConfig>
   /** The address from the IPAM plugin; 192.0.2.7/24 by default. */
   readonly leased?: Partial<Result>
-  /** What is refused: "static DEL" by the IPAM plugin, "answer" by the runtime. */
+  /** The refused calls: "static DEL" by the IPAM plugin, "answer" by the runtime. */
   readonly refused?: string
 }
 
-/** A call of a plugin, without a skeleton; what it does to others is noted in `said`, in its order. */
+/** A call of a plugin, without a skeleton; `said` records its effects on others, in order. */
 export function callFor(said: string[], { network, leased, refused, ...place }: Chosen = {}): Call {
   const { netns = "", containerId = "c1", ifName = "eth0" } = place
   const say = (what: string) => {
