@@ -107,7 +107,7 @@ const watched = [
   "bridge/{add,chained,check,masquerade,spoof,undo,vlan}",
   "cni/{diff,doctor,dry-run,explain,gc,graph,left-behind,lint,ps,reattach,trace}",
   "dhcp/{lease,lease6}",
-  "every-plugin/{bad-input,interface-del,interface-undo,interface-versions,unwritten-answer}",
+  "every-plugin/{bad-input,interface-del,interface-undo,unwritten-answer}",
   "flannel/{add,delegate}",
   "host-local/interop",
   "loopback/loopback",

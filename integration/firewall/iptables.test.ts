@@ -118,32 +118,6 @@ testBoth("a late DEL leaves the address to the container that has it by then", a
   expect(await rulesOf(lab, "CNI-FORWARD")).toEqual([admin])
 })
 
-testBoth("GC removes what belongs to no valid attachment of its network", async (lab) => {
-  const [valid, other] = [await lab.addPod(), await lab.addPod({ network: 2, policy: "isolated" })]
-  const stale = await lab.addPod({ policy: "isolated" })
-  const attachments = [{ containerID: valid.namespace.name, ifname: "eth0" }]
-  await succeed(valid.firewall.run("GC", { "cni.dev/valid-attachments": attachments, prevResult: undefined }))
-  const rules = await lab.iptables()
-  for (const pod of [valid, other]) expect(rules).toContain(`-s ${pod.ip}/32 -j ACCEPT`)
-  expect(rules).not.toContain(stale.ip)
-  expect(rules).not.toContain("br1")
-  expect(rules).toContain("-i br2")
-})
-
-testBoth("CHECK says which rule is missing", async (lab) => {
-  const pod = await lab.addPod({ policy: "same-bridge" })
-  for (const [rule, says] of [
-    [["-D", "CNI-FORWARD", "-s", pod.ip, "-j", "ACCEPT"], `-s ${pod.ip}/32 -j ACCEPT`],
-    [["-F", "CNI-ISOLATION-STAGE-2"], "CNI-ISOLATION-STAGE-2 -o br1"],
-    [["-F", "FORWARD"], "FORWARD -m comment"],
-  ] as const) {
-    await lab.host.exec("iptables", [...rule])
-    expect((await fail(pod.firewall.check(pod.result))).msg).toContain(says)
-    await succeed(pod.allow())
-    expect(await pod.firewall.check(pod.result)).toMatchObject({ exitCode: 0 })
-  }
-})
-
 /** Debian's choices of programs, without those for IPv6. */
 const onlyIpv4 = `
   mount -t tmpfs cni-test /etc/alternatives
@@ -174,17 +148,6 @@ test("iptables: without its programs ADD and STATUS say so, and what was made by
   await chooseIptables(lab.host, "nf_tables")
   expect(await rulesOf(lab, "CNI-FORWARD")).toEqual([admin])
   expect(await lab.iptables()).not.toContain("br1")
-})
-
-test("DEL takes back what ADD has made by another backend, in either direction", async () => {
-  await using lab = await FirewallLab.create(ruleBackends[1])
-  const pod = await lab.addPod({ policy: "isolated" })
-  await pod.firewall.del({ backend: "nftables" })
-  expect(await lab.iptables()).not.toContain(pod.ip)
-  await succeed(pod.allow({ backend: "nftables" }))
-  expect(await pod.firewall.check(pod.result)).toMatchObject({ exitCode: 0 })
-  await pod.firewall.del()
-  expect(await lab.nftables()).not.toContain("cni_firewall")
 })
 
 test("iptables: a family that fails takes the other one's rules back", async () => {

@@ -23,26 +23,6 @@ test("an administrator's chain in the table is heeded, and stays with its rules 
   await expectAnswer(next.namespace, outside.ip6)
 })
 
-test("an administrator's chain that was there before the first container is taken as it is", async () => {
-  await using lab = await FirewallLab.create()
-  const rules = `table inet cni_firewall { chain CNI-ADMIN { ip daddr ${outside.ip} drop; }\n}\n`
-  await lab.host.exec("nft", ["-f", "-"], { input: rules })
-  const pod = await lab.addPod()
-  expect(await pingOnce(pod.namespace, outside.ip)).toBe(false)
-  expect(await pod.firewall.check(pod.result)).toMatchObject({ exitCode: 0 })
-})
-
-test("rules in the table's own chains that are not ours, and missing ones, are put right by the next ADD", async () => {
-  await using lab = await FirewallLab.create()
-  const pod = await lab.addPod()
-  const complete = await lab.nftables()
-  await lab.host.exec("nft", ["flush", "chain", "inet", "cni_firewall", "forward"])
-  await lab.host.exec("nft", ["add", "rule", "inet", "cni_firewall", "admit", "drop"])
-  expect((await fail(pod.firewall.check(pod.result))).msg).toContain("Cannot find the firewall rules of net1/")
-  await succeed(pod.allow())
-  expect(await lab.nftables()).toBe(complete)
-})
-
 test("CHECK says when a table is dormant, and ADD of any container repairs it", async () => {
   await using lab = await FirewallLab.create()
   const [pod, other] = [await lab.addPod({ policy: "isolated" }), await lab.addPod({ policy: "isolated" })]

@@ -235,16 +235,6 @@ test("without prevResult ADD says what is missing", async () => {
   expect(error).toMatchObject({ code: 7, msg: expect.stringContaining("Required prevResult missing") })
 })
 
-test.each(["0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"])("ADD and DEL speak version %s", async (cniVersion) => {
-  await using chain = await TuningChain.create({ ...everything, cniVersion })
-  const result = await chain.tuning.add()
-  expect(result.cniVersion).toBe(cniVersion)
-  expect(result.interfaces[2]).toMatchObject({ name: "eth0", mac: "0a:00:00:00:00:07" })
-  expect(result.interfaces[2]?.mtu).toBe(cniVersion >= "1" ? 1400 : undefined)
-  await chain.tuning.del({ prevResult: result })
-  expect((await chain.link()).mtu).toBe(1500)
-})
-
 test.each(["0.1.0", "0.2.0", undefined])("version %s has no chains, but what it has is tuned", async (cniVersion) => {
   await using chain = await TuningChain.create({ cniVersion, mtu: 1400 })
   const prevResult = { cniVersion, ip4: { ip: "10.1.0.5/24" } }

@@ -22,22 +22,17 @@ import { Netns } from "../../../pkg/netns/mod.ts"
 import type { Result } from "../../../pkg/types/mod.ts"
 import { type ContainerNamespace, type HostNamespace, scaleTimeout } from "../../lab/mod.ts"
 
-export const mac = "0a:58:0a:01:02:03"
-export const serverMac = "0a:58:0a:01:02:01"
+const mac = "0a:58:0a:01:02:03"
+const serverMac = "0a:58:0a:01:02:01"
 
 /** A time limit for work of the kernel and the client; a busy machine needs longer. */
 const patienceMs = scaleTimeout(60_000)
-const names: Readonly<Record<string, string>> = {
-  "01": "DISCOVER",
-  "03": "REQUEST",
-  "04": "DECLINE",
-  "07": "RELEASE",
-}
+const names: Readonly<Record<string, string>> = { "01": "DISCOVER", "03": "REQUEST", "07": "RELEASE" }
 /** Types of a server's answers, RFC 2132, 9.6. */
-export const answers = { OFFER: 2, ACK: 5, NAK: 6 } as const
+const answers = { OFFER: 2, ACK: 5 } as const
 
 /** The answer to a waiting caller. */
-export class Caller {
+class Caller {
   readonly answers: (Result | string)[] = []
   answer = (result: Result) => void this.answers.push(result)
   refuse = (reason: string) => void this.answers.push(reason)
@@ -52,7 +47,6 @@ export class DhcpSite implements Disposable {
   readonly directory = mkdtempSync(join(tmpdir(), "dhcp-site-"))
   readonly journal = new Journal(join(this.directory, "leases"))
   readonly log: string[] = []
-  readonly #flags: readonly string[]
   /** The server's end, on the host. */
   readonly link: string
   readonly #route: RouteSocket
@@ -61,26 +55,29 @@ export class DhcpSite implements Disposable {
   /** Frames of the client that no test has asked for yet. */
   #frames: Uint8Array[] = []
   now = 1_000_000
-  service: Service
+  readonly service: Service
 
   private constructor({ pod, link, route, socket }: Parts, flags: readonly string[]) {
     this.pod = pod
     this.link = link
     this.#route = route
     this.#server = socket
-    this.#flags = flags
     this.journal.tryLock()?.[Symbol.dispose]()
-    this.service = this.restart()
+    const log = (line: string) => void this.log.push(line)
+    const moment = { now: () => this.now, random: () => 0.5, links: kernelLinks(() => this.now) }
+    const options = parseOptions(flags)
+    this.service = new Service({ options, journal: this.journal, bootId: "this boot", ...moment, log })
+    this.service.resume()
   }
 
   /** `flags` are those of `dhcp daemon`. */
-  static async create(host: HostNamespace, { flags = ["-timeout", "4s"], carrier = true } = {}): Promise<DhcpSite> {
+  static async create(host: HostNamespace, { flags = ["-timeout", "4s"] } = {}): Promise<DhcpSite> {
     const pod = await host.addContainer()
     const name = `srv${pod.name.replace(/^cnit-\d+-/, "").slice(0, 8)}`
     const peer = `peer name eth0 address ${mac} netns ${pod.name}`
     await host.exec("ip", ["-batch", "-"], {
       input: `link add ${name} address ${serverMac} type veth ${peer}
-        link set ${name} addrgenmode none ${carrier ? "up" : ""}\n`,
+        link set ${name} addrgenmode none up\n`,
     })
     await pod.exec("sysctl", ["-qw", "net.ipv6.conf.eth0.accept_dad=0"])
     using namespace = Netns.open(host.path)
@@ -91,34 +88,17 @@ export class DhcpSite implements Disposable {
     return new DhcpSite({ pod, link: name, route, socket }, flags)
   }
 
-  /** Starts another daemon that resumes the leases in the journal. */
-  restart(bootId = "this boot"): Service {
-    const log = (line: string) => void this.log.push(line)
-    const moment = { now: () => this.now, random: () => 0.5, links: kernelLinks(() => this.now) }
-    this.service = new Service({ options: parseOptions(this.#flags), journal: this.journal, bootId, ...moment, log })
-    this.service.resume()
-    return this.service
-  }
-
-  /** A call for the container, with these keys in `ipam` and in the configuration. */
-  call(ipam: object = {}, { containerId = "box", netns = this.pod.path, ifName = "eth0", ...more }: Particulars = {}) {
-    const config = { cniVersion: "1.1.0", name: "net", type: "dhcp", ipam: { type: "dhcp", ...ipam }, ...more }
+  /** A call for the container, with these keys in `ipam`. */
+  call(ipam: object = {}): CallArguments {
+    const config = { cniVersion: "1.1.0", name: "net", type: "dhcp", ipam: { type: "dhcp", ...ipam } }
     const stdin = new TextEncoder().encode(JSON.stringify(config))
-    return { containerId, netns, ifName, args: "", path: "/opt/cni/bin", stdin } satisfies CallArguments
+    return { containerId: "box", netns: this.pod.path, ifName: "eth0", args: "", path: "/opt/cni/bin", stdin }
   }
 
   /** Begins an ADD. */
   allocate(call: CallArguments = this.call()): Caller {
     const caller = new Caller()
     this.service.allocate(call, caller)
-    return caller
-  }
-
-  /** An ADD that is answered with this address. */
-  lease(ipam: object = {}, options: Record<number, string> = {}, address = "10.1.2.3"): Caller {
-    const caller = this.allocate(this.call(ipam))
-    this.reply("OFFER", this.hear("DISCOVER"), address, options)
-    this.reply("ACK", this.hear("REQUEST"), address, options)
     return caller
   }
 
@@ -137,13 +117,9 @@ export class DhcpSite implements Disposable {
    * Returns the client's next DHCPv4 packet, which has to be of this type. Also handles the client's other events.
    */
   hear(type: string): Sent {
-    const sent = this.hearAny()
+    const sent = readSent(this.hearFrame(isDhcp4))
     if (names[sent.options[53] ?? ""] !== type) throw new Error(`This is no ${type}: ${JSON.stringify(sent)}`)
     return sent
-  }
-
-  hearAny(): Sent {
-    return readSent(this.hearFrame((frame) => isDhcp4(frame)))
   }
 
   /** The next frame of the client that is wanted; the others stay to be heard. */
@@ -151,11 +127,6 @@ export class DhcpSite implements Disposable {
     this.waitUntil("a frame of the client", () => this.has(isWanted))
     const [frame] = this.#frames.splice(this.#frames.findIndex(isWanted), 1)
     return frame ?? new Uint8Array()
-  }
-
-  /** Whether the client has sent a packet of DHCPv4 that was not heard yet. */
-  get hasMore(): boolean {
-    return this.has(isDhcp4)
   }
 
   /** Whether the client has sent such a frame that was not heard yet. */
@@ -173,15 +144,10 @@ export class DhcpSite implements Disposable {
     }
   }
 
-  /** A server's answer to a client's packet. */
-  answer(type: keyof typeof answers, { xid }: { xid: number }, address: string, options: Record<number, string> = {}) {
-    const given = { 3: "0a010201", 51: "00000e10", ...options }
-    return answer4({ ...createClient({ ...config4, mac }), xid }, answers[type], address, given)
-  }
-
   /** Answers a client's packet, and has the client read that. */
-  reply(type: keyof typeof answers, sent: { xid: number }, address: string, options: Record<number, string> = {}) {
-    this.send(this.answer(type, sent, address, options))
+  reply(type: keyof typeof answers, { xid }: { xid: number }, address: string): void {
+    const given = { 3: "0a010201", 51: "00000e10" }
+    this.send(answer4({ ...createClient({ ...config4, mac }), xid }, answers[type], address, given))
   }
 
   /** Sends frames to the client, which reads them if it runs in this process. */
@@ -214,13 +180,11 @@ export class DhcpSite implements Disposable {
     }
   }
 
-  /** Advances the time to the next deadline of the lease, at most to `until`; returns the elapsed time. */
-  pass(until = Number.POSITIVE_INFINITY): number {
-    const before = this.now
+  /** Advances the time to the next deadline of the lease. */
+  pass(): void {
     const { holder } = this
-    this.now = Math.max(before, Math.min(holder.due ?? until, until))
+    this.now = Math.max(this.now, holder.due ?? this.now)
     this.service.onTime(holder)
-    return this.now - before
   }
 
   [Symbol.dispose](): void {
@@ -234,13 +198,6 @@ export class DhcpSite implements Disposable {
 interface Parts extends Pick<DhcpSite, "pod" | "link"> {
   readonly route: RouteSocket
   readonly socket: PacketSocket
-}
-
-interface Particulars {
-  readonly containerId?: string
-  readonly netns?: string
-  readonly ifName?: string
-  readonly [key: string]: unknown
 }
 
 const toRead = (fd: Fd) => ({ fd, events: Poll.In })

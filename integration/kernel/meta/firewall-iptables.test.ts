@@ -4,7 +4,6 @@
  */
 import { describe, expect, test } from "bun:test"
 import { refuseAnswer } from "../in-process.ts"
-import { OwnedTable } from "../owned-table.ts"
 import { call, done, type Firewalled, host, useHost } from "./firewalled.ts"
 
 useHost()
@@ -83,22 +82,6 @@ describe("backend iptables", () => {
     done("GC", gc)
     expect(await rules()).toEqual(before)
   })
-
-  test.each(["GC", "DEL"] as const)(
-    "%s goes on with these rules where another process owns the table of nftables, and says what is left",
-    async (verb) => {
-      done("ADD", { number: 3, policy: "isolated" }, { number: 3, policy: "isolated", keys })
-      await using _ = await OwnedTable.take(host, "inet cni_firewall")
-      const what = verb === "GC" ? 'the stale firewall rules of network "net1"' : "the firewall rules of net1/c3/eth0"
-      const more = verb === "GC" ? { prevResult: undefined, "cni.dev/valid-attachments": [] } : {}
-      expect(call(verb, { number: 3, keys: { ...keys, ...more } })).toMatchObject({
-        exitCode: 1,
-        json: { code: 999, msg: `Cannot remove ${what} by nftables` },
-      })
-      expect((await rules()).filter((line) => /10\.1\.|fd00|br1/.test(line))).toEqual([])
-      expect((await host.exec("nft", ["list", "table", "inet", "cni_firewall"])).stdout).toContain("net1/c3/eth0")
-    },
-  )
 
   test("the containers of another backend are checked, and deleted, all the same", async () => {
     done("ADD", ...both)

@@ -5,7 +5,7 @@ export { Journal, type LeaseRecord } from "../daemon/journal.ts"
 export { parseOptions } from "../daemon/options.ts"
 export { Service } from "../daemon/service.ts"
 
-export { encodeProbe, readPacket } from "../protocol/frames.ts"
+export { readPacket } from "../protocol/frames.ts"
 export * as captured from "../protocol/testing/captured.ts"
 export {
   answer4,
@@ -17,5 +17,4 @@ export {
   readSent,
   type Sent,
 } from "../protocol/testing/link.ts"
-export { requireDaemon } from "../rpc/client.ts"
 export type { CallArguments } from "../rpc/messages.ts"
