@@ -22,7 +22,6 @@ test("the table has every plugin of the repository, in alphabetical order", () =
 
 test.each(pluginNames)("%s is a plugin by itself: bun main.ts", (name) => {
   const file = pluginFiles().get(name) ?? ""
-  expect(run(file, "bun").err).toStartWith(`CNI ${name} plugin v`)
   const { out, ...rest } = run(file, "bun", { CNI_COMMAND: "VERSION" })
   expect(JSON.parse(out)).toEqual({ cniVersion: newestVersion, supportedVersions })
   expect(out).toBe(`${JSON.stringify(JSON.parse(out))}\n`)

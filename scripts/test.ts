@@ -56,15 +56,17 @@ async function checks(runner: Runner): Promise<void> {
 }
 
 /**
- * The unit tests that start hundreds of programs: `npm test` runs them beside the integration tests, the gate does not.
+ * The unit tests that start hundreds of programs, or the compiler: `npm test` runs them beside the integration tests,
+ * the gate does not.
  */
 function slowUnitFiles(): string[] {
   return filesOf([
-    "cmd/completion.test.ts",
+    "cmd/{completion,main}.test.ts",
     "install/kill.test.ts",
     "ipam/host-local/crash.test.ts",
+    "pkg/libcni/docs.test.ts",
     "scripts/bundle.test.ts",
-    "scripts/test/example-plugin.test.ts",
+    "scripts/test/{example-plugin,runner}.test.ts",
   ])
 }
 

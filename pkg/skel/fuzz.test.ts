@@ -52,6 +52,6 @@ test("#1, #2, #98 on any input a failure is one JSON object with a version, a co
       expect(error.msg).toBeString()
       expect(error.msg).not.toBeEmpty()
     }),
-    { numRuns: 2000 },
+    { numRuns: 500 },
   )
 })

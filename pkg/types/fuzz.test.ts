@@ -67,7 +67,7 @@ test("any JSON as a result is a result that can be written and read again, or a 
       const written = encodeResult(result, "1.1.0")
       expect(decodeResult(JSON.parse(stringifyJson(written)), "1.1.0")).toEqual(result)
     }),
-    { numRuns: 2000 },
+    { numRuns: 500 },
   )
 })
 
@@ -78,7 +78,7 @@ test("a good result with one value replaced is a result, or a CniError that name
       const good = answer(() => encodeResult(result, cniVersion))
       if (good) answer(() => decodeResult(replaceOne(good, place, value), cniVersion))
     }),
-    { numRuns: 2000 },
+    { numRuns: 500 },
   )
 })
 
@@ -86,7 +86,7 @@ test("any JSON converts, or is a CniError", () => {
   fc.assert(
     fc.property(document, version, version, (json, from, to) => void answer(() => convertResult(json, from, to))),
     {
-      numRuns: 2000,
+      numRuns: 500,
     },
   )
 })
@@ -97,7 +97,7 @@ test("any JSON is a network configuration, or a CniError", () => {
       const raw = answer(() => parseJsonObject(JSON.stringify({ name: "lab", ...json })))
       if (raw) answer(() => parseNetworkConfig(raw, { lenient }))
     }),
-    { numRuns: 2000 },
+    { numRuns: 500 },
   )
 })
 
