@@ -56,11 +56,12 @@ async function checks(runner: Runner): Promise<void> {
 }
 
 /**
- * The unit tests that start hundreds of programs, or the compiler: `npm test` runs them beside the integration tests,
+ * The unit tests that wait, start hundreds of programs, or the compiler: `npm test` runs them beside the integration tests,
  * the gate does not.
  */
 function slowUnitFiles(): string[] {
   return filesOf([
+    "agent/api/follow.test.ts",
     "cmd/{completion,main}.test.ts",
     "install/kill.test.ts",
     "ipam/host-local/crash.test.ts",
