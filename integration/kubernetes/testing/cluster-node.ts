@@ -64,6 +64,8 @@ bin_dir = "/opt/cni/bin"
 conf_dir = "/etc/cni/net.d"
 `
 
+const containerd = "containerd --config /run/containerd.toml"
+
 const kubeletConfiguration = {
   apiVersion: "kubelet.config.k8s.io/v1beta1",
   kind: "KubeletConfiguration",
@@ -109,6 +111,7 @@ export class ClusterNode implements AsyncDisposable {
     const sysctls = Object.entries(machineSysctls).map(([path, value]) => `${path}=${value}`)
     await host.exec("sh", ["-ec", prepare, "sh", ...sysctls])
     await node.#connect()
+    await host.write("/run/containerd.toml", containerdToml)
     await node.#startContainerd()
     await node.#startKubelet()
     await node.#startProxy()
@@ -136,11 +139,16 @@ export class ClusterNode implements AsyncDisposable {
     await this.host.write("/run/resolv.conf", `nameserver ${routers[0]}\n`)
   }
 
+  /** Ends containerd by SIGKILL, and starts it. Pods run on. */
+  async restartContainerd(): Promise<void> {
+    await this.host.exec("pkill", ["-KILL", "-x", "containerd"])
+    await this.#start("containerd", containerd)
+  }
+
   async #startContainerd(): Promise<void> {
-    await this.host.write("/run/containerd.toml", containerdToml)
-    await this.#start("containerd", "containerd --config /run/containerd.toml")
+    await this.#start("containerd", containerd)
     const ctr = (...args: string[]) => this.host.exec("ctr", args, { env: runtimeEnv })
-    await waitFor(() => ctr("version"), "containerd to answer")
+    await waitFor(() => ctr("version"), "containerd to answer", 300_000)
     for (const image of this.#settings.images)
       await ctr("-n", "k8s.io", "images", "import", "--snapshotter", "overlayfs", image)
   }
@@ -156,6 +164,7 @@ export class ClusterNode implements AsyncDisposable {
     await this.#start("kubelet", `${await kubernetesProgram("kubelet")} ${flags.join(" ")}`)
   }
 
+  /** Ends kubelet by SIGKILL, and starts it. Pods run on. */
   async restartKubelet(): Promise<void> {
     await this.host.exec("pkill", ["-KILL", "--oldest", "kubelet"])
     await this.#startKubelet()

@@ -7,6 +7,8 @@
  *   npm run test:conformance -- --focus REGEX    the tests that match
  *   npm run test:conformance -- --mode nftables  one mode
  *   npm run test:conformance -- --keep           keeps the last cluster until Ctrl-C
+ *   npm run test:conformance -- --fire           while something on the nodes breaks every 20 seconds: see fire.ts
+ *   npm run test:conformance -- --lifecycle      nodes and controllers come and go instead: see lifecycle.ts
  *   npm run test:conformance -- --ping           one pod on each node, and a ping instead; does not build Kubernetes
  *
  * The first run builds Kubernetes. A run without --focus and --mode writes RESULTS.md. Logs are in dist/conformance.
@@ -25,14 +27,16 @@ import {
 } from "../../../scripts/go-programs.ts"
 import { mustRun, programEnv, TemporaryDirectory } from "../../lab/mod.ts"
 import { Cluster, type ClusterOptions } from "./cluster.ts"
+import { underFire } from "./fire.ts"
 import { makeImages } from "./images.ts"
+import { runLifecycle } from "./lifecycle.ts"
 import { idlePods, pingPods, readPods } from "./pods.ts"
 
 const logs = join(import.meta.dir, "../../../dist/conformance")
 const conformance = String.raw`\[sig-network\].*\[Conformance\]`
 const dualStack = String.raw`\[sig-network\].*\[Feature:IPv6DualStack\]`
-/** The cluster has no controller of load balancers. */
-const skipped = "[Ll]oad ?[Bb]alancer"
+/** The cluster has no controller of load balancers, and this kernel may have no SCTP. */
+const skipped = "[Ll]oad ?[Bb]alancer|SCTP"
 
 const proxyModes = ["iptables", "nftables"] as const
 type ProxyMode = (typeof proxyModes)[number]
@@ -61,6 +65,8 @@ interface Run {
   readonly readySeconds: number
   readonly testSeconds: number
   readonly results: readonly Result[]
+  /** How often each attack hit a node. */
+  readonly fire: ReadonlyMap<string, number> | undefined
 }
 
 /** Runs the tests that match in a cluster, and returns how they ended. */
@@ -127,6 +133,7 @@ async function describeRuns(runs: readonly Run[]): Promise<string> {
   const failures = runs.flatMap(({ mode, results }) =>
     results.filter(({ passed }) => !passed).map(({ test }) => `- ${mode}: ${test}\n`),
   )
+  const broken = runs.flatMap(({ fire }) => [...(fire ?? [])]).map(([what, hits]) => `- ${what}: ${hits} hits\n`)
   const containerd = / v?(\d[\d.]+)/.exec(stdout)?.[1]
   return `The tests that match \`${focus}\`, ${processes} at a time.
 Kubernetes ${kubernetes}, containerd ${containerd}, Linux ${release()}.
@@ -134,7 +141,7 @@ Kubernetes ${kubernetes}, containerd ${containerd}, Linux ${release()}.
 | kube-proxy | passed | failed | seconds until ready | seconds of tests |
 | --- | --- | --- | --- | --- |
 ${rows.join("\n")}
-${failures.length > 0 ? `\nFailed:\n\n${failures.join("")}` : ""}`
+${broken.length > 0 ? `\nWhile they ran, every 20 seconds one of these, on all nodes at once:\n\n${broken.join("")}` : ""}${failures.length > 0 ? `\nFailed:\n\n${failures.join("")}` : ""}`
 }
 
 const { values } = parseArgs({
@@ -143,12 +150,15 @@ const { values } = parseArgs({
     mode: { type: "string" },
     "dual-stack": { type: "boolean", default: false },
     keep: { type: "boolean", default: false },
+    fire: { type: "boolean", default: false },
+    lifecycle: { type: "boolean", default: false },
     ping: { type: "boolean", default: false },
   },
 })
 const isDualStack = values["dual-stack"]
 const focus = values.focus ?? (isDualStack ? `(${conformance}|${dualStack})` : conformance)
-const modes = proxyModes.filter((mode) => values.mode === undefined || mode === values.mode)
+const wantedMode = values.mode ?? (values.fire ? "nftables" : undefined)
+const modes = proxyModes.filter((mode) => wantedMode === undefined || mode === wantedMode)
 if (modes.length === 0) throw new Error(`Cannot use mode "${values.mode}": choose ${proxyModes.join(", ")}`)
 
 const interrupted = Promise.withResolvers<never>()
@@ -164,7 +174,7 @@ function unlessInterrupted<T>(work: Promise<T>): Promise<T> {
 
 /** Does `work` on a new cluster. */
 async function onCluster<T>(
-  options: Pick<ClusterOptions, "mode" | "images">,
+  options: Pick<ClusterOptions, "mode" | "images" | "ranges">,
   work: (cluster: Cluster, readySeconds: number) => Promise<T>,
 ): Promise<T> {
   const began = performance.now()
@@ -177,7 +187,9 @@ async function onCluster<T>(
 
 async function runMode(cluster: Cluster, mode: ProxyMode, readySeconds: number): Promise<Run> {
   const began = performance.now()
-  const results = await runTests(cluster, focus, mode)
+  const running = runTests(cluster, focus, mode)
+  const fire = values.fire ? await underFire(cluster, running) : undefined
+  const results = await running
   const testSeconds = seconds(began)
   const failed = results.filter(({ passed }) => !passed)
   console.log(`kube-proxy in mode ${mode}: ${results.length - failed.length} of ${results.length} passed`)
@@ -187,7 +199,7 @@ async function runMode(cluster: Cluster, mode: ProxyMode, readySeconds: number):
     console.log(`${enter} ${await kubernetesProgram("kubectl")} --kubeconfig ${cluster.kubeconfig} get pods -A`)
     await interrupted.promise.catch(() => undefined)
   }
-  return { mode, readySeconds, testSeconds, results }
+  return { mode, readySeconds, testSeconds, results, fire }
 }
 
 const missing = kubernetesPrograms.filter((name) => !isBuilt(name))
@@ -203,13 +215,20 @@ const runs: Run[] = []
   await using directory = await TemporaryDirectory.createLocked("cni-images")
   const images = await makeImages(directory.path)
   if (values.ping) await onCluster({ mode: "nftables", images }, ping)
-  else
+  else if (values.lifecycle) {
+    const ranges = ["--node-cidr-mask-size=28"]
+    await writeSection("Lifecycle", await onCluster({ mode: "nftables", images, ranges }, runLifecycle))
+  } else {
     for (const mode of modes)
       runs.push(await onCluster({ mode, images }, (cluster, ready) => runMode(cluster, mode, ready)))
+  }
 }
-if (values.ping) process.exit(0)
+if (values.ping || values.lifecycle) process.exit(0)
 if (values.focus === undefined && values.mode === undefined)
-  await writeSection(`Conformance, ${isDualStack ? "dual stack" : "IPv4"}`, await describeRuns(runs))
+  await writeSection(
+    `Conformance, ${isDualStack ? "dual stack" : "IPv4"}${values.fire ? ", under fire" : ""}`,
+    await describeRuns(runs),
+  )
 const all = runs.flatMap(({ results }) => results)
 const passed = all.filter(({ passed }) => passed).length
 console.log(`${passed} passed, ${all.length - passed} failed`)
