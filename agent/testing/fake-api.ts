@@ -1,12 +1,13 @@
 /**
- * A fake API server with Node objects only: lists in pages, watches with bookmarks, and the real server's answers and
- * errors. Its test cases also run against a real kube-apiserver (integration/kubernetes).
+ * A fake API server with Node objects, and with those that kube-proxy reads: lists in pages, watches with bookmarks, and
+ * the real server's answers and errors. Its test cases also run against a real kube-apiserver (integration/kubernetes).
  *
  *   bun agent/testing/fake-api.ts ADDRESS PORT     serves until it is killed
  */
 import type { ApiObject } from "../api/follow.ts"
 
 interface Event {
+  readonly collection: string
   readonly revision: number
   readonly type: "ADDED" | "MODIFIED" | "DELETED"
   readonly object: ApiObject
@@ -29,10 +30,17 @@ export interface Troubles {
 }
 
 const PATH = "/api/v1/nodes"
+/** The kinds of objects, by the paths of their collections without a namespace. */
+const kinds: Readonly<Record<string, { kind: string; apiVersion: string }>> = {
+  [PATH]: { kind: "Node", apiVersion: "v1" },
+  "/api/v1/services": { kind: "Service", apiVersion: "v1" },
+  "/apis/discovery.k8s.io/v1/endpointslices": { kind: "EndpointSlice", apiVersion: "discovery.k8s.io/v1" },
+  "/apis/networking.k8s.io/v1/servicecidrs": { kind: "ServiceCIDR", apiVersion: "networking.k8s.io/v1" },
+}
 
 export class FakeApi implements AsyncDisposable {
   readonly #server: Bun.Server<undefined>
-  readonly #nodes = new Map<string, ApiObject>()
+  readonly #objects = new Map(Object.keys(kinds).map((path) => [path, new Map<string, ApiObject>()]))
   readonly #watches = new Set<(event: Event) => void>()
   readonly #ends = new Set<() => void>()
   #events: Event[] = []
@@ -58,23 +66,27 @@ export class FakeApi implements AsyncDisposable {
     return this.#server.url.href.replace(/\/$/, "")
   }
 
-  /** Creates or changes a Node. */
-  put(object: ApiObject): void {
-    const { name } = object.metadata
-    const before = this.#nodes.get(name)
-    const uid = before?.metadata.uid ?? crypto.randomUUID()
-    const metadata = { ...object.metadata, uid, resourceVersion: String(++this.#revision) }
-    const now = { kind: "Node", apiVersion: "v1", ...object, metadata }
-    this.#nodes.set(name, now)
-    this.#tell({ revision: this.#revision, type: before ? "MODIFIED" : "ADDED", object: now })
+  #in(collection: string): Map<string, ApiObject> {
+    return this.#objects.get(collection) ?? new Map()
   }
 
-  remove(name: string): boolean {
-    const object = this.#nodes.get(name)
+  /** Creates or changes an object. */
+  put(object: ApiObject, collection = PATH): void {
+    const { name } = object.metadata
+    const before = this.#in(collection).get(name)
+    const uid = before?.metadata.uid ?? crypto.randomUUID()
+    const metadata = { ...object.metadata, uid, resourceVersion: String(++this.#revision) }
+    const now = { ...kinds[collection], ...object, metadata }
+    this.#in(collection).set(name, now)
+    this.#tell({ collection, revision: this.#revision, type: before ? "MODIFIED" : "ADDED", object: now })
+  }
+
+  remove(name: string, collection = PATH): boolean {
+    const object = this.#in(collection).get(name)
     if (object === undefined) return false
-    this.#nodes.delete(name)
+    this.#in(collection).delete(name)
     const metadata = { ...object.metadata, resourceVersion: String(++this.#revision) }
-    this.#tell({ revision: this.#revision, type: "DELETED", object: { ...object, metadata } })
+    this.#tell({ collection, revision: this.#revision, type: "DELETED", object: { ...object, metadata } })
     return true
   }
 
@@ -94,7 +106,8 @@ export class FakeApi implements AsyncDisposable {
   bookmark(): void {
     const metadata = { resourceVersion: String(this.#revision), creationTimestamp: null }
     const object = { kind: "Node", apiVersion: "v1", metadata, spec: {}, status: {} }
-    for (const watch of this.#watches) watch({ revision: this.#revision, type: "BOOKMARK" as Event["type"], object })
+    const type = "BOOKMARK" as Event["type"]
+    for (const watch of this.#watches) watch({ collection: PATH, revision: this.#revision, type, object })
   }
 
   #tell(event: Event): void {
@@ -110,18 +123,26 @@ export class FakeApi implements AsyncDisposable {
     this.requests.push(pathname + url.search)
     const refused = this.#refuse(request)
     if (refused) return refused
-    const name = pathname.slice(PATH.length + 1).replace(/\/status$/, "")
-    if (pathname !== PATH && !pathname.startsWith(`${PATH}/`))
-      return status(404, "NotFound", "the server could not find the requested resource")
-    if (request.method === "GET" && name !== "") return this.#one(name)
+    const path = pathname.replace("/namespaces/default/", "/")
+    const collection = Object.keys(kinds).find((each) => path === each || path.startsWith(`${each}/`))
+    if (collection === undefined) return status(404, "NotFound", "the server could not find the requested resource")
+    const objects = this.#in(collection)
+    const name = path.slice(collection.length + 1).replace(/\/status$/, "")
+    const noSuchObject = () => status(404, "NotFound", `${collection.replace(/.*\//, "")} "${name}" not found`)
+    if (request.method === "GET" && name !== "")
+      return objects.has(name) ? Response.json(objects.get(name)) : noSuchObject()
     if (request.method === "GET")
-      return searchParams.has("watch") ? this.#watch(searchParams) : this.#list(searchParams)
-    if (request.method === "DELETE") return this.#delete(name)
+      return searchParams.has("watch") ? this.#watch(searchParams, collection) : this.#list(searchParams, collection)
+    if (request.method === "DELETE") {
+      const names = name === "" ? [...objects.keys()] : [name]
+      return names.map((each) => this.remove(each, collection)).every(Boolean) ? status(200, "", "") : noSuchObject()
+    }
     const object = (await request.json()) as ApiObject
-    if (request.method === "POST" && this.#nodes.has(object.metadata.name))
+    if (path !== pathname) Object.assign(object.metadata, { namespace: "default" })
+    if (request.method === "POST" && objects.has(object.metadata.name))
       return status(409, "AlreadyExists", `nodes "${object.metadata.name}" already exists`)
-    this.put(pathname.endsWith("/status") ? { ...this.#nodes.get(name), status: object.status } : object)
-    return Response.json(this.#nodes.get(object.metadata.name), { status: request.method === "POST" ? 201 : 200 })
+    this.put(pathname.endsWith("/status") ? { ...objects.get(name), status: object.status } : object, collection)
+    return Response.json(objects.get(object.metadata.name), { status: request.method === "POST" ? 201 : 200 })
   }
 
   #control(changes: Troubles & { forget?: boolean; endWatches?: boolean }): Response {
@@ -151,25 +172,15 @@ export class FakeApi implements AsyncDisposable {
     )
   }
 
-  #one(name: string): Response {
-    const object = this.#nodes.get(name)
-    return object ? Response.json(object) : status(404, "NotFound", `nodes "${name}" not found`)
-  }
-
-  #delete(name: string): Response {
-    const names = name === "" ? [...this.#nodes.keys()] : [name]
-    const isThere = names.map((each) => this.remove(each)).every(Boolean)
-    return isThere ? status(200, "", "") : status(404, "NotFound", `nodes "${name}" not found`)
-  }
-
-  #list(query: URLSearchParams): Response {
+  #list(query: URLSearchParams, collection: string): Response {
     const { empty, wrong } = this.troubles
     if (wrong !== undefined) return new Response(wrong, { headers: { "content-type": "application/json" } })
     // A page continues the list as it is now: names are sorted, and objects created since may be missing.
     const [revision = "", from = ""] = (query.get("continue") ?? "").split(" ")
     if (revision !== "" && Number(revision) < this.#oldest)
       return status(410, "Expired", "The provided continue parameter is too old to display a consistent list result")
-    const names = [...this.#nodes.keys()].sort().filter((name) => from === "" || name > from)
+    const objects = this.#in(collection)
+    const names = [...objects.keys()].sort().filter((name) => from === "" || name > from)
     const limit = Number(query.get("limit") ?? 0) || names.length
     const page = empty ? [] : names.slice(0, limit)
     const at = revision || String(this.#revision)
@@ -178,11 +189,12 @@ export class FakeApi implements AsyncDisposable {
       resourceVersion: at,
       ...(isMore && { continue: `${at} ${page.at(-1)}`, remainingItemCount: names.length - page.length }),
     }
-    const items = page.map((name) => this.#nodes.get(name))
-    return Response.json({ kind: "NodeList", apiVersion: "v1", metadata, items: items.length === 0 ? null : items })
+    const items = page.map((name) => objects.get(name))
+    const { kind, apiVersion } = kinds[collection] ?? {}
+    return Response.json({ kind: `${kind}List`, apiVersion, metadata, items: items.length === 0 ? null : items })
   }
 
-  #watch(query: URLSearchParams): Response {
+  #watch(query: URLSearchParams, collection: string): Response {
     const from = Number(query.get("resourceVersion") ?? 0)
     const [watches, ends] = [this.#watches, this.#ends]
     const past = this.#events.filter(({ revision }) => revision > from)
@@ -194,7 +206,9 @@ export class FakeApi implements AsyncDisposable {
       start(controller) {
         const send = (type: string, object: unknown) =>
           controller.enqueue(encoder.encode(`${JSON.stringify({ type, object })}\n`))
-        tell = ({ type, object }) => send(type, object)
+        tell = (event) => {
+          if (event.collection === collection) send(event.type, event.object)
+        }
         end = () => {
           if (tell) watches.delete(tell)
           if (end) ends.delete(end)

@@ -31,7 +31,7 @@ export { casesOf, isLeftToKernel, testPlugin, testPlugins, testWhereItRuns } fro
 export { Chance } from "./chance.ts"
 export { askEcho, EchoPeer, type EchoQuestion, type EchoReply, expectNoEcho, type Transport } from "./echo/peer.ts"
 export { UdpFlow } from "./echo/udp-flow.ts"
-export { extent, isLong, readFigures, readShare, seed, tellFigure } from "./extent.ts"
+export { extent, type Figure, isLong, readFigures, readShare, seed, tellFigure } from "./extent.ts"
 export { allFeatures, type Feature, hasFeature, isOfMachine } from "./features.ts"
 export { advertised, advertiseRouter, capture, learnt, type Recording, record } from "./frames/frames.ts"
 export { chooseIptables, HostNamespace, type IptablesKind, mountOver, privateDirectories } from "./host-namespace.ts"

@@ -61,6 +61,7 @@ test.each(verbs)("a table of an earlier build is replaced by %s, and each mappin
   await succeed(kept.map([mapping(8080)]))
   if (verb === "ADD") await succeed(other.map([mapping(8081)]))
   const expected = await tables(lab)
+  expect(expected).toContain("hook prerouting priority dstnat + 5;")
   if (verb === "ADD") await succeed(other.unmap())
   if (verb === "DEL") await succeed(other.map([mapping(8081)]))
   await lab.host.exec("nft", ["-f", "-"], { input: earlierChains("ip") + earlierChains("ip6") })

@@ -1,5 +1,16 @@
 import { join } from "node:path"
-import { askEcho, EchoPeer, type Namespace, outside, ruleBackends, succeed } from "../lab/mod.ts"
+import {
+  builtPlugins,
+  EchoPeer,
+  type EchoReply,
+  type Namespace,
+  outside,
+  programEnv,
+  ruleBackends,
+  scaleTimeout,
+  succeed,
+  waitLimitMs,
+} from "../lab/mod.ts"
 import { hostAddresses, type MappedPod, type PodKeys, type PortMapping, PortmapLab } from "./portmap-lab.ts"
 
 /**
@@ -14,8 +25,15 @@ export const service = {
   endpointPort: 80,
 } as const
 
-/** Mappings by which a container tries to get the traffic of the service. */
+/** Who connects to the service. */
+export const askers = ["outside", "node", "pod"] as const
+
+/** A port that no service has. */
+export const freePort = 30081
+
+/** Mappings by which a container tries to get the traffic of the service, and a port of its own. */
 export const greedy: readonly PortMapping[] = [
+  { hostPort: freePort, containerPort: 80, protocol: "tcp" },
   { hostPort: service.nodePort, containerPort: 80, protocol: "tcp" },
   { hostPort: service.port, containerPort: 80, protocol: "tcp" },
   ...service.clusterIps.map((hostIP) => ({
@@ -49,6 +67,9 @@ export async function captureRules(host: Namespace, mode: (typeof captured)[numb
     .replaceAll(/ -m nfacct --nfacct-name +\S+/g, "")
 }
 
+/** Asks echo peers in sequence, with one process for all. */
+const ask = 'for at in "$@"; do exec 3<>"$at" || exit 1; printf hello >&3; read -r line <&3; echo "$line"; done'
+
 /** A host with a container that a service leads to, one that maps ports, one that asks, and another host. */
 export class ServicesLab implements AsyncDisposable {
   readonly lab: PortmapLab
@@ -68,6 +89,8 @@ export class ServicesLab implements AsyncDisposable {
     const lab = stack.use(await PortmapLab.create({ ...ruleBackends[0], iptables: "nf_tables" }))
     await lab.host.exec("ip", ["route", "add", "default", "via", outside.ip])
     await lab.host.exec("ip", ["-6", "route", "add", "default", "via", outside.ip6])
+    await lab.outside.exec("ip", ["route", "add", "10.96.0.0/12", "via", hostAddresses.ip])
+    await lab.outside.exec("ip", ["-6", "route", "add", "fd00:96::/64", "via", hostAddresses.ip6])
     const pods = [await lab.addPod(keys), await lab.addPod(keys), await lab.addPod(keys)] as const
     // As on every node: else what a neighbor answers does not come through the host.
     await lab.host.exec("sysctl", [
@@ -93,10 +116,31 @@ export class ServicesLab implements AsyncDisposable {
     await succeed(this.mapped.map(greedy))
   }
 
-  /** Removes all rules, and the flows that went by them. */
+  /** `cni reconcile`, by the record that a runtime keeps of the greedy container. */
+  async reconcile(): Promise<void> {
+    const { namespace, ifName, link, result } = this.mapped
+    const { name, cniVersion, ...bridge } = link.config
+    const plugins = [bridge, { ...this.lab.backend.keys, type: "portmap", capabilities: { portMappings: true } }]
+    const record = {
+      kind: "cniCacheV1",
+      containerId: namespace.name,
+      ifName,
+      networkName: name,
+      netns: namespace.path,
+      capabilityArgs: { portMappings: greedy },
+      config: btoa(JSON.stringify({ cniVersion, name, plugins })),
+      result,
+    }
+    const { host } = this.lab
+    await Bun.write(host.file(`/var/lib/cni/results/${name}-${namespace.name}-${ifName}`), JSON.stringify(record))
+    await host.exec(join(builtPlugins, "../cni"), ["reconcile"], { env: { ...programEnv, CNI_PATH: builtPlugins } })
+  }
+
+  /** Removes all rules, and the link of mode ipvs. */
   async clear(): Promise<void> {
     await succeed(this.mapped.unmap())
     await this.lab.host.exec("nft", ["flush", "ruleset"])
+    await this.lab.host.tryExec("ip", ["link", "delete", "kube-ipvs0"])
   }
 
   /** Who answers whom at a port of the host, and at the service's ClusterIPs: "service", or the mapping. */
@@ -107,18 +151,24 @@ export class ServicesLab implements AsyncDisposable {
     const clusterIps = service.clusterIps
       .map((address) => ({ address, port: service.port }))
       .filter(() => port === service.nodePort)
-    const questions = [
-      { who: "outside", from: outside, targets: nodePorts },
-      { who: "node", from: host, targets: [...nodePorts, ...clusterIps] },
-      { who: "pod", from: this.other.namespace, targets: [...nodePorts, ...clusterIps] },
-    ]
+    const targets = [...nodePorts, ...clusterIps]
+    const places = targets.map(({ address, port }) => `/dev/tcp/${address}/${port}`)
     const answers: Record<string, string> = {}
-    for (const { who, from, targets } of questions) {
-      for (const { address, port } of targets) {
-        const { to } = await askEcho(from, { transport: "tcp", address, port })
-        answers[`${who} to ${address}`] = [this.endpoint.ip, this.endpoint.ip6].includes(to.address)
-          ? "service"
-          : "mapping"
+    const namespaces = { outside, node: host, pod: this.other.namespace }
+    for (const who of askers) {
+      const from = namespaces[who]
+      const { stdout } = await from.exec("timeout", [
+        String(scaleTimeout(waitLimitMs) / 1000),
+        "bash",
+        "-c",
+        ask,
+        "",
+        ...places,
+      ])
+      for (const [at, line] of stdout.trim().split("\n").entries()) {
+        const { to } = JSON.parse(line) as EchoReply
+        const isService = to.address === this.endpoint.ip || to.address === this.endpoint.ip6
+        answers[`${who} to ${targets[at]?.address}`] = isService ? "service" : "mapping"
       }
     }
     return answers
@@ -131,9 +181,7 @@ export class ServicesLab implements AsyncDisposable {
 
 /** The result of `answers` when the service gets all its traffic. */
 export const serviceAnswers: Readonly<Record<string, string>> = Object.fromEntries(
-  [
-    ["outside", [hostAddresses.ip, hostAddresses.ip6]] as const,
-    ["node", [hostAddresses.ip, hostAddresses.ip6, ...service.clusterIps]] as const,
-    ["pod", [hostAddresses.ip, hostAddresses.ip6, ...service.clusterIps]] as const,
-  ].flatMap(([who, addresses]) => addresses.map((address) => [`${who} to ${address}`, "service"])),
+  askers.flatMap((who) =>
+    [hostAddresses.ip, hostAddresses.ip6, ...service.clusterIps].map((address) => [`${who} to ${address}`, "service"]),
+  ),
 )

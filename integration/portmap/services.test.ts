@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test"
 import { succeed } from "../lab/mod.ts"
-import { captured, ServicesLab, serviceAnswers } from "./services-lab.ts"
+import { captured, freePort, ServicesLab, serviceAnswers } from "./services-lab.ts"
 
 // The rule sets are those that a real kube-proxy has written; `npm run test:kubernetes` captures them, and has the same
 // with kube-proxy itself.
@@ -32,7 +32,7 @@ describe.each(captured)("a hostPort beside kube-proxy's rules in mode %s", (mode
   test("has its own port while no service has it", async () => {
     await using services = await ServicesLab.create()
     await services.loadCaptured(mode)
-    await succeed(services.mapped.map([{ hostPort: 30081, containerPort: 80, protocol: "tcp" }]))
-    expect(new Set(Object.values(await services.answers(30081)))).toEqual(new Set(["mapping"]))
+    await succeed(services.mapped.map([{ hostPort: freePort, containerPort: 80, protocol: "tcp" }]))
+    expect(new Set(Object.values(await services.answers(freePort)))).toEqual(new Set(["mapping"]))
   })
 })

@@ -7,6 +7,8 @@ import type { Kernel } from "./kernel.ts"
 export interface Results {
   readonly verdict: Verdict
   readonly reports: readonly (readonly TestCase[] | undefined)[]
+  /** The figures that tests reported, as rows of a table. */
+  readonly figures?: readonly string[]
 }
 
 /** The judgement of a machine. */

@@ -23,7 +23,12 @@ export async function runMachine(kernel: Kernel, job: Job): Promise<Results | un
     const results = await bootMachine(kernel, { ...job, runs }, disk)
     if (!results) return undefined
     const outcomes = [...(all?.verdict.outcomes ?? []), ...results.verdict.outcomes]
-    all = { verdict: { ...results.verdict, outcomes }, reports: [...(all?.reports ?? []), ...results.reports] }
+    const reports = [...(all?.reports ?? []), ...results.reports]
+    all = {
+      verdict: { ...results.verdict, outcomes },
+      reports,
+      figures: [...(all?.figures ?? []), ...(results.figures ?? [])],
+    }
   }
   return all
 }
@@ -47,10 +52,11 @@ async function bootMachine(kernel: Kernel, job: Job, disk: string): Promise<Resu
   const show = (line: string) => console.log(`${kernel.title}: ${line}`)
   await runToItsEnd(kernel.command({ ...program, initramfs, reports: reports.path, disk }), kernel.limitMs, show)
   if (!(await Bun.file(paths.verdict).exists())) return undefined
-  const figures = Bun.file(paths.figures)
-  for (const line of (await figures.exists()) ? readFigures(await figures.text()) : []) show(line)
+  const told = Bun.file(paths.figures)
+  const figures = (await told.exists()) ? readFigures(await told.text()) : []
+  for (const line of figures) show(line)
   const found = job.runs.map((_, at) => readReport(paths.junit(at)))
-  return { verdict: (await Bun.file(paths.verdict).json()) as Verdict, reports: await Promise.all(found) }
+  return { verdict: (await Bun.file(paths.verdict).json()) as Verdict, reports: await Promise.all(found), figures }
 }
 
 /** Runs a machine. Kills it at the time limit, and when this process ends. */

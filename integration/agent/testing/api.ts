@@ -28,6 +28,16 @@ export interface ClusterApi extends AsyncDisposable {
   forget(): Promise<void>
 }
 
+/** Returns a kubeconfig of the administrator, for programs in the namespace of an API server. */
+export function kubeconfigOf({ url, ca }: Pick<ClusterApi, "url" | "ca">): object {
+  return {
+    "current-context": "test",
+    contexts: [{ name: "test", context: { cluster: "test", user: "admin" } }],
+    clusters: [{ name: "test", cluster: { server: url, ...(ca && { "certificate-authority-data": btoa(ca) }) } }],
+    users: [{ name: "admin", user: { token: adminToken } }],
+  }
+}
+
 /** The fake API server as a process in a namespace. */
 export class FakeClusterApi implements ClusterApi {
   readonly url: string

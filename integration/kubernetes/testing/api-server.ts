@@ -97,16 +97,6 @@ export class RealApiServer implements ClusterApi {
     return this.#directory.join("ca.pem")
   }
 
-  /** A kubeconfig of the administrator, for programs in the namespace. */
-  get kubeconfig(): object {
-    return {
-      "current-context": "test",
-      contexts: [{ name: "test", context: { cluster: "test", user: "admin" } }],
-      clusters: [{ name: "test", cluster: { server: this.url, "certificate-authority-data": btoa(this.ca) } }],
-      users: [{ name: "admin", user: { token: adminToken } }],
-    }
-  }
-
   /** Ends the API server by SIGKILL; its etcd stays. */
   async down(): Promise<void> {
     await this.#end("kube-apiserver")

@@ -1,6 +1,7 @@
 import { relative } from "node:path"
 import { version } from "../../../package.json"
 import { kubernetesProgram } from "../../../scripts/go-programs.ts"
+import { kubeconfigOf } from "../../agent/testing/api.ts"
 import { kustomization } from "../../deploy/manifests.ts"
 import { HostNamespace, type Output, programEnv, TemporaryDirectory, waitFor } from "../../lab/mod.ts"
 import { RealApiServer } from "./api-server.ts"
@@ -81,7 +82,7 @@ export class Cluster implements AsyncDisposable {
       ]),
     )
     const cluster = new Cluster(lan, api, directory, options, stack.move())
-    await Bun.write(cluster.kubeconfig, JSON.stringify({ apiVersion: "v1", kind: "Config", ...api.kubeconfig }))
+    await Bun.write(cluster.kubeconfig, JSON.stringify({ apiVersion: "v1", kind: "Config", ...kubeconfigOf(api) }))
     const pods = used.map(({ pods }) => pods).join(",")
     const common = [`--kubeconfig=${cluster.kubeconfig}`, "--leader-elect=false"]
     cluster.#flags = {

@@ -31,6 +31,7 @@ import { underFire } from "./fire.ts"
 import { makeImages } from "./images.ts"
 import { runLifecycle } from "./lifecycle.ts"
 import { idlePods, pingPods, readPods } from "./pods.ts"
+import { writeSection } from "./results.ts"
 
 const logs = join(import.meta.dir, "../../../dist/conformance")
 const conformance = String.raw`\[sig-network\].*\[Conformance\]`
@@ -107,22 +108,6 @@ async function ping(cluster: Cluster): Promise<void> {
 }
 
 const seconds = (since: number) => Math.round((performance.now() - since) / 1000)
-
-/** Writes a section of RESULTS.md; the others stay. */
-async function writeSection(title: string, body: string): Promise<void> {
-  const file = Bun.file(join(import.meta.dir, "../RESULTS.md"))
-  const [, ...sections] = (await file.text()).split(/^(?=## )/m)
-  const others = sections.filter((section) => !section.startsWith(`## ${title}\n`))
-  const all = [...others, `## ${title}\n\n${body}`].map((section) => section.trim()).sort()
-  const intro = `# Kubernetes' network tests
-
-Do the plugins carry a real cluster? \`npm run test:conformance\` and its options wrote this page.
-
-A control plane and three nodes are namespaces of one machine. The nodes have plugins, configuration, agent and routes
-from [deploy/kubernetes](../../deploy/kubernetes/README.md) alone, by one \`kubectl apply -k\`. The control plane, which
-is not a node, has static routes to the nodes' ranges. Other programs ran on the machine's processors at the time.`
-  await Bun.write(file, `${[intro, ...all].join("\n\n")}\n`)
-}
 
 async function describeRuns(runs: readonly Run[]): Promise<string> {
   const { stdout } = await mustRun(["containerd", "--version"])

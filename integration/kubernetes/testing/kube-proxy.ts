@@ -1,13 +1,11 @@
 import { kubernetesProgram } from "../../../scripts/go-programs.ts"
+import { type ClusterApi, kubeconfigOf } from "../../agent/testing/api.ts"
 import { type HostNamespace, programEnv, TemporaryDirectory, waitFor } from "../../lab/mod.ts"
-import type { RealApiServer } from "./api-server.ts"
 
-/** The modes that a network namespace is enough for. */
-export const proxyModes = ["iptables", "nftables"] as const
-export type ProxyMode = (typeof proxyModes)[number]
+export type ProxyMode = "iptables" | "nftables" | "ipvs"
 
-/** How long it may take, before patience, until a service is in the rules. */
-const syncMs = 60_000
+/** The time limit, before patience, until a service is in the rules. */
+const syncMs = 25_000
 
 /** A service with two ports of one number: the NodePort, and the one of its ClusterIPs. */
 export interface NodePortService {
@@ -15,10 +13,9 @@ export interface NodePortService {
   readonly clusterIps: readonly string[]
   readonly nodePort: number
   readonly port: number
-  /** Where it leads: one address for each family, or none. */
+  /** Where it leads: one address for each family, IPv4 first, or none. */
   readonly endpoints: readonly string[]
   readonly endpointPort: number
-  readonly externalTrafficPolicy?: "Cluster" | "Local"
 }
 
 /** A real kube-proxy in a host's namespace. What it has written stays when it ends, as on a node. */
@@ -32,16 +29,16 @@ export class KubeProxy implements AsyncDisposable {
   }
 
   /** Starts it for the node `name`; returns when it has written its rules. */
-  static async start(host: HostNamespace, api: RealApiServer, mode: ProxyMode, name: string): Promise<KubeProxy> {
+  static async start(host: HostNamespace, api: ClusterApi, mode: ProxyMode, name: string): Promise<KubeProxy> {
     const program = await kubernetesProgram("kube-proxy")
     const directory = await TemporaryDirectory.createLocked("cni-kube-proxy")
-    await Bun.write(directory.join("kubeconfig"), JSON.stringify(api.kubeconfig))
+    await Bun.write(directory.join("kubeconfig"), JSON.stringify(kubeconfigOf(api)))
     const config = {
       apiVersion: "kubeproxy.config.k8s.io/v1alpha1",
       kind: "KubeProxyConfiguration",
       mode,
       hostnameOverride: name,
-      clientConnection: { kubeconfig: directory.join("kubeconfig") },
+      clientConnection: { kubeconfig: directory.join("kubeconfig"), contentType: "application/json" },
       clusterCIDR: "10.22.0.0/16,fd00:22::/64",
       // A namespace cannot change the limits of the whole machine.
       conntrack: { maxPerCore: 0, min: 0, tcpEstablishedTimeout: "0s", tcpCloseWaitTimeout: "0s" },
@@ -56,25 +53,19 @@ export class KubeProxy implements AsyncDisposable {
       "--",
       program,
       `--config=${directory.join("config.json")}`,
-      "-v=2",
+      "-v=4",
     ]
     const process = Bun.spawn(command, { env: programEnv, stdio: ["ignore", log, log] })
     const proxy = new KubeProxy(process, directory)
     try {
-      let before = ""
-      const isDone = async () => {
-        const { stdout } = await host.exec("nft", ["list", "ruleset"])
-        const rules = stdout.replaceAll(/(packets|bytes) \d+/g, "")
-        const isSame = rules === before
-        before = rules
-        return process.exitCode !== null || (isSame && hasService(rules, mode))
-      }
+      const isDone = async () => process.exitCode !== null || hasSynced(await log.text())
       await waitFor(isDone, "kube-proxy's rules", syncMs)
       if (process.exitCode === null) return proxy
-      throw new Error(`kube-proxy has ended:\n${(await log.text()).slice(-4000)}`)
-    } catch (error) {
+      throw new Error("kube-proxy has ended")
+    } catch (cause) {
+      const logged = (await log.text()).slice(-4000)
       await proxy[Symbol.asyncDispose]()
-      throw error
+      throw new Error(`Cannot start kube-proxy in mode ${mode}: ${cause}\n${logged}`, { cause })
     }
   }
 
@@ -85,63 +76,59 @@ export class KubeProxy implements AsyncDisposable {
   }
 }
 
-/** Whether rules lead to a service in both families. */
-function hasService(rules: string, mode: ProxyMode): boolean {
-  const leads = mode === "iptables" ? /jump KUBE-SVC-/ : /goto service-/
-  const tables = rules.split(/^table /m)
-  return ["ip", "ip6"].every((family) => tables.some((table) => table.startsWith(`${family} `) && leads.test(table)))
+/** Returns whether kube-proxy says that it has written the rules of both families. */
+function hasSynced(log: string): boolean {
+  return ["IPv4", "IPv6"].every((family) => new RegExp(`yncProxyRules complete" ipFamily="${family}"`).test(log))
 }
 
-/** Makes the node, and services with their endpoints on it, as controllers would. */
-export async function makeServices(
-  api: RealApiServer,
-  node: { name: string; addresses: readonly string[] },
-  services: readonly NodePortService[],
-): Promise<void> {
+async function send(api: ClusterApi, method: string, path: string, object?: object) {
+  const { status, body } = await api.ask(method, path, object)
+  if (status >= 300) throw new Error(`Cannot ${method} ${path}: ${status} ${JSON.stringify(body)}`)
+  return body
+}
+
+/** Makes the node, as kubelet and the controller of ranges would. */
+export async function makeNode(api: ClusterApi, name: string, addresses: readonly string[]): Promise<void> {
   const spec = { podCIDRs: ["10.22.0.0/16", "fd00:22::/64"], podCIDR: "10.22.0.0/16" }
-  const send = async (method: string, path: string, object: object) => {
-    const { status, body } = await api.ask(method, path, object)
-    if (status >= 300) throw new Error(`Cannot ${method} ${path}: ${status} ${JSON.stringify(body)}`)
-    return body
-  }
-  const made = await send("POST", "/api/v1/nodes", {
+  const node = { apiVersion: "v1", kind: "Node", metadata: { name }, spec }
+  const made = await send(api, "POST", "/api/v1/nodes", node)
+  const status = { addresses: addresses.map((address) => ({ type: "InternalIP", address })) }
+  await send(api, "PUT", `/api/v1/nodes/${name}/status`, { ...made, status })
+}
+
+const SERVICES = "/api/v1/namespaces/default/services"
+const SLICES = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"
+
+/** Makes a service with its endpoints on a node, as a controller would. The service goes when the result is disposed. */
+export async function makeService(
+  api: ClusterApi,
+  nodeName: string,
+  { name, clusterIps, nodePort, port, endpoints, endpointPort }: NodePortService,
+): Promise<AsyncDisposable> {
+  await send(api, "POST", SERVICES, {
     apiVersion: "v1",
-    kind: "Node",
-    metadata: { name: node.name },
-    spec,
+    kind: "Service",
+    metadata: { name },
+    spec: {
+      type: "NodePort",
+      ipFamilyPolicy: "RequireDualStack",
+      ipFamilies: ["IPv4", "IPv6"],
+      clusterIP: clusterIps[0],
+      clusterIPs: clusterIps,
+      externalTrafficPolicy: "Cluster",
+      ports: [{ name: "web", protocol: "TCP", port, targetPort: endpointPort, nodePort }],
+    },
   })
-  const addresses = node.addresses.map((address) => ({ type: "InternalIP", address }))
-  await send("PUT", `/api/v1/nodes/${node.name}/status`, { ...made, status: { addresses } })
-  for (const service of services) {
-    const { name, clusterIps, nodePort, port, endpoints, endpointPort, externalTrafficPolicy = "Cluster" } = service
-    await send("POST", "/api/v1/namespaces/default/services", {
-      apiVersion: "v1",
-      kind: "Service",
-      metadata: { name },
-      spec: {
-        type: "NodePort",
-        ipFamilyPolicy: "RequireDualStack",
-        ipFamilies: ["IPv4", "IPv6"],
-        clusterIP: clusterIps[0],
-        clusterIPs: clusterIps,
-        externalTrafficPolicy,
-        ports: [{ name: "web", protocol: "TCP", port, targetPort: endpointPort, nodePort }],
-      },
+  for (const [at, address] of endpoints.entries()) {
+    const addressType = at === 0 ? "IPv4" : "IPv6"
+    await send(api, "POST", SLICES, {
+      apiVersion: "discovery.k8s.io/v1",
+      kind: "EndpointSlice",
+      metadata: { name: `${name}-${addressType.toLowerCase()}`, labels: { "kubernetes.io/service-name": name } },
+      addressType,
+      ports: [{ name: "web", protocol: "TCP", port: endpointPort }],
+      endpoints: [{ addresses: [address], conditions: { ready: true }, nodeName }],
     })
-    for (const [at, addressType] of (["IPv4", "IPv6"] as const).entries()) {
-      const address = endpoints[at]
-      await send("POST", "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices", {
-        apiVersion: "discovery.k8s.io/v1",
-        kind: "EndpointSlice",
-        metadata: {
-          name: `${name}-${addressType.toLowerCase()}`,
-          labels: { "kubernetes.io/service-name": name },
-        },
-        addressType,
-        ports: [{ name: "web", protocol: "TCP", port: endpointPort }],
-        endpoints:
-          address === undefined ? [] : [{ addresses: [address], conditions: { ready: true }, nodeName: node.name }],
-      })
-    }
   }
+  return { [Symbol.asyncDispose]: async () => void (await send(api, "DELETE", `${SERVICES}/${name}`)) }
 }
