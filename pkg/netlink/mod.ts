@@ -9,10 +9,12 @@
 export * from "./addresses.ts"
 export {
   type Attributes,
+  align,
   appendAttribute,
   attribute,
   attrs,
   forEachAttribute,
+  HEADER,
   listOf,
   readAttributes,
   typeAt,

@@ -1,10 +1,11 @@
-import { forEachAttribute, type Infer, type Message, NLM_F_DUMP } from "../netlink/mod.ts"
+import { decodeLatin1 } from "../engine/mod.ts"
+import { align, forEachAttribute, HEADER, type Infer, type Message, NLM_F_DUMP, typeAt } from "../netlink/mod.ts"
 import { elementAttributes, elementListAttributes, NFT_MSG_GETSETELEM, rawElementListAttributes } from "./attributes.ts"
-import { joinParts, splitParts } from "./data-types.ts"
+import { joinParts, keyLength as lengthOf, splitParts } from "./data-types.ts"
 import { attributesOf, ifThere, type Netfilter, placeOf, tableRequest } from "./netfilter.ts"
 import type { Element, NamedSet } from "./rule-set.ts"
 import { readVerdict } from "./statements.ts"
-import { commentUserdata, readComment, readNote } from "./userdata.ts"
+import { COMMENT, commentUserdata, readComment, readNote } from "./userdata.ts"
 
 /** Elements of a set. */
 export interface FoundElements {
@@ -82,6 +83,43 @@ function search(
     if (needles) next = placeOf(needles, list, end)
     return visit(list.slice(start, end)) === true // a copy, so that a kept element does not keep the whole answer
   })
+}
+
+/** `NFTA_SET_ELEM_USERDATA` */
+const USERDATA = elementAttributes.fields.userdata[0]
+
+/**
+ * Returns the elements of a set as the texts of `elementText`, for a tenth of the time of `findElements`. Leaves out
+ * elements without a comment, and elements with more than a key, a value and user data. Throws `NetlinkError`.
+ */
+export function listElementTexts(socket: Pick<Netfilter, "dump">, set: NamedSet): Set<string> {
+  const [keyLength, valueLength] = [lengthOf(set.key), set.value ? lengthOf(set.value) : 0]
+  const valueAt = 4 * HEADER + align(keyLength)
+  const userdataAt = set.value ? valueAt + align(valueLength) : valueAt - 2 * HEADER
+  const texts = new Set<string>()
+  const read = (answer: Message) => {
+    const list = elementsIn(answer)
+    forEachAttribute(list, (start, end) => {
+      const at = start + userdataAt
+      const comment = at + HEADER + 2
+      const commentEnd = comment + (list[comment - 1] ?? 0)
+      if (commentEnd > end || typeAt(list, at) !== USERDATA || list[comment - 2] !== COMMENT) return false
+      const part = (from: number, to: number) => decodeLatin1(list.subarray(from, to))
+      const key = part(start + 2 * HEADER, start + 2 * HEADER + keyLength)
+      const value = part(start + valueAt, start + valueAt + valueLength)
+      texts.add(key + value + part(comment, commentEnd - 1)) // without the NUL
+      return false
+    })
+    return undefined
+  }
+  ifThere(() => socket.dump(listRequest(set), read))
+  return texts
+}
+
+/** Returns the key, the value and the comment of an element of this set as one text. */
+export function elementText(set: NamedSet, { key, value, comment = "" }: Element): string {
+  const text = decodeLatin1(joinParts(set.key, key))
+  return (set.value ? text + decodeLatin1(joinParts(set.value, value ?? [])) : text) + comment
 }
 
 /** Returns the comments of a set's elements; empty if the set does not exist. */

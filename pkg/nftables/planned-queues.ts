@@ -1,6 +1,6 @@
 import { decodeLatin1 } from "../engine/mod.ts"
 import { sameBytes } from "../types/mod.ts"
-import { findElements } from "./elements.ts"
+import { elementText, findElements, listElementTexts } from "./elements.ts"
 import { type KeyQueue, type KeyQueues, keyIn, QueueChanges, type SharedSet } from "./key-queues.ts"
 import type { Netfilter } from "./netfilter.ts"
 import type { Element } from "./rule-set.ts"
@@ -22,13 +22,14 @@ interface Planned {
 }
 
 /**
- * Queues of whole sets, for a change of many owners' elements: each set is listed once, however many elements are
- * claimed. Claimed elements count as existing.
+ * Queues of whole sets, for a change of many owners' elements: each set is decoded once at most, and only if something
+ * is missing, however many elements are claimed. Claimed elements count as existing.
  */
 export class PlannedQueues {
   readonly #socket: Pick<Netfilter, "dump">
   readonly #queues: KeyQueues
   readonly #sets = new Map<SharedSet, Map<string, Planned>>()
+  readonly #alone = new Map<SharedSet, Set<string>>()
 
   constructor(socket: Pick<Netfilter, "dump">, queues: KeyQueues) {
     this.#socket = socket
@@ -39,6 +40,7 @@ export class PlannedQueues {
    * Claims a place for an element: its own, or the last one behind others that share the key. Throws `NetlinkError`.
    */
   claim(set: SharedSet, element: Element, standing: (other: Element) => Standing): Claim {
+    if (this.#isAlone(set, element)) return "there"
     const queues = this.#sets.getOrInsertComputed(set, () => this.#read(set))
     const queue = queues.getOrInsertComputed(textOf(element.key), () => ({ key: element.key, before: [], after: [] }))
     const [first] = queue.after
@@ -52,6 +54,14 @@ export class PlannedQueues {
     const staying = queue.after.filter((one) => one === own || standing(one) !== "stale")
     queue.after = isThere ? staying : [...staying.filter((one) => one !== own), element]
     return isThere && staying.length === others.length + 1 ? "there" : "missing"
+  }
+
+  /** Whether an element has its key to itself, as nearly all have. False if the set was read to plan changes. */
+  #isAlone(set: SharedSet, element: Element): boolean {
+    if (this.#sets.has(set)) return false
+    const list = () =>
+      this.#queues.has(set) && !this.#queues.has(set.standby) ? listElementTexts(this.#socket, set) : new Set<string>()
+    return this.#alone.getOrInsertComputed(set, list).has(elementText(set, element))
   }
 
   /** The changes for all claims. */

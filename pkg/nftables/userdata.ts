@@ -12,7 +12,7 @@ interface UserdataEntry {
 }
 
 /** `NFTNL_UDATA_*_COMMENT` is 0 for tables, chains, rules and elements; for sets it is another number. */
-const COMMENT = 0
+export const COMMENT = 0
 /** A number without a meaning in `nft`. */
 const NOTE = 200
 

@@ -105,9 +105,11 @@ export function checkPort(
     throw mismatch(`host interface "${port.name}"`, `a port of bridge "${bridge.name}"`, "not one of its ports")
   }
   checkHostEnd(port, owner, config)
-  const { hairpin, isolated } = portDataOf(port)
-  if (config.hairpinMode && hairpin !== 1) throw mismatch(`hairpin mode of port "${port.name}"`, "on", "off")
-  if (config.portIsolation && isolated !== 1) throw mismatch(`isolation of port "${port.name}"`, "on", "off")
+  if (config.hairpinMode || config.portIsolation) {
+    const { hairpin, isolated } = portDataOf(port)
+    if (config.hairpinMode && hairpin !== 1) throw mismatch(`hairpin mode of port "${port.name}"`, "on", "off")
+    if (config.portIsolation && isolated !== 1) throw mismatch(`isolation of port "${port.name}"`, "on", "off")
+  }
   checkVlans(host, port, config.vlans)
 }
 

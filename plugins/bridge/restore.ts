@@ -120,7 +120,7 @@ function restorePort({ host, isDry }: Restoring, bridge: Link | undefined, { one
       details: `it belongs to "${findLink(host, master as Link["index"])?.name ?? `link number ${master}`}" by now`,
     })
   const accepts = acceptsRa(port)
-  const expected = { ...config, mtu: undefined }
+  const expected = config.mtu === undefined ? config : { ...config, mtu: undefined }
   if (bridge && isWhole(() => checkPort(host, { bridge, port }, owner, expected)) && !accepts) return
   if (bridge && !isDry) {
     // Down while it joins, so that no frame passes before it has its settings.
