@@ -15,6 +15,7 @@ import {
   Code,
   type Family,
   familyOf,
+  type JsonObject,
   member,
   type NetworkConfig,
   parseIp,
@@ -51,6 +52,10 @@ const mappingFields = {
 } as const satisfies Fields
 const mapping = { kind: "object", fields: mappingFields, expected: "hostPort, containerPort and protocol" } as const
 
+const runtimeFields = {
+  runtimeConfig: { kind: "object", fields: { portMappings: { kind: "list", of: mapping } } },
+} as const satisfies Fields
+
 /** The keys of its configuration. */
 export const portmapFields = {
   backend: { kind: "choice", of: backends, expected: '"nftables" or "iptables"' },
@@ -66,7 +71,7 @@ export const portmapFields = {
   },
   conditionsV4: conditions,
   conditionsV6: conditions,
-  runtimeConfig: { kind: "object", fields: { portMappings: { kind: "list", of: mapping } } },
+  ...runtimeFields,
 } as const satisfies Fields
 
 /** The documentation of the keys: the table on the page, the schema and the manual page are made from it. */
@@ -130,6 +135,14 @@ export function parsePortmapConfig(_network: NetworkConfig, { verb, raw }: Confi
       [AF_INET6]: wordsOf("conditionsV6", read.conditionsV6, lenient),
     } as Readonly<Record<Family, readonly string[]>>,
   }
+}
+
+/** Returns the configuration with the port mappings of one attachment. Throws code 7 that names the key. */
+export function withPortMappings(config: PortmapConfig, runtimeConfig: JsonObject): PortmapConfig {
+  const read = parseConfig(runtimeFields, { runtimeConfig })
+  const portMappings = (read.runtimeConfig?.portMappings ?? []).map(readMapping)
+  refuseContradictions(portMappings)
+  return { ...config, portMappings }
 }
 
 /** A line end or a semicolon would begin a new `nft` command; an argument of a program cannot contain NUL. */

@@ -3,7 +3,7 @@ import { PacketFilter } from "../../pkg/nftables/mod.ts"
 import { type Answered, type Call, defineRestorable, requireForAdd, runPlugin } from "../../pkg/skel/mod.ts"
 import { AF_INET, type Attachment, CniError, Code, ownerOf, ownersOf, type Result } from "../../pkg/types/mod.ts"
 import { Undo } from "../../pkg/undo/mod.ts"
-import { type PortmapConfig, parsePortmapConfig, portmapFields } from "./config.ts"
+import { type PortmapConfig, parsePortmapConfig, portmapFields, withPortMappings } from "./config.ts"
 import { chooseBackend, Hostports, portmapSpec } from "./hostports.ts"
 import { families, type MappedAddress, mappedAddresses } from "./mapping.ts"
 import { requireNft } from "./nftables/conditions.ts"
@@ -30,6 +30,7 @@ export const portmap = defineRestorable<PortmapConfig>({
   del: deletePortmap,
   status: statusPortmap,
   gc: gcPortmap,
+  withRuntimeConfig: withPortMappings,
   restore: restorePortmap,
 })
 

@@ -103,8 +103,9 @@ export function mappedAddresses(result: Result, ifName: string, mappings: readon
   })
   return families.flatMap((family): MappedAddress[] => {
     const address = addresses.find(({ ip }) => familyOf(ip) === family)
+    if (!address) return []
     const ours = mappingsFor(family, mappings)
-    return address && ours.length > 0 ? [{ family, address, mappings: ours }] : []
+    return ours.length > 0 ? [{ family, address, mappings: ours }] : []
   })
 }
 

@@ -54,7 +54,7 @@ export function holdDeletions(): Disposable {
 export function readDeletions(): (owner: Owner, written: bigint) => boolean {
   const names = new Set(unlessErrno(() => readDirectory(DELETIONS), "ENOENT") ?? [])
   return (owner, written) => {
-    const begun = names.has(recordName(owner)) ? findStat(pathOf(owner))?.modified : undefined
+    const begun = names.size > 0 && names.has(recordName(owner)) ? findStat(pathOf(owner))?.modified : undefined
     return begun !== undefined && begun >= written
   }
 }

@@ -1,4 +1,4 @@
-import type { Owner, Result } from "../types/mod.ts"
+import type { JsonObject, Owner, Result } from "../types/mod.ts"
 import type { Call, Plugin } from "./plugin.ts"
 
 /** A plugin that keeps something on the host that other programs may remove while its containers live. */
@@ -8,6 +8,11 @@ export interface RestorablePlugin<C> extends Plugin<C> {
    * restored in one transaction. Existing objects stay, and so do objects that belong to another owner now.
    */
   restore?(restoring: Restoring<C>): void
+  /**
+   * Returns a configuration with an attachment's runtime values, as `config` would read them. Without this function
+   * `config` reads the whole configuration for each attachment with runtime values. Throws `CniError`.
+   */
+  withRuntimeConfig?(config: C, runtimeConfig: JsonObject): C
   /**
    * Restores the missing parts in one container, and returns their description; undefined if nothing is missing. A dry
    * run changes nothing. Throws `CniError`.

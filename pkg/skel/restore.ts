@@ -187,9 +187,14 @@ function attachmentReader<C>(plugin: RestorablePlugin<C>, configs: readonly Json
     const owner = { network: network.name, containerId: id, ifName: name }
     const values = isJsonObject(runtimeConfig) ? { runtimeConfig } : undefined
     const raw = values ? { ...bare, ...values } : bare
-    const read = () => plugin.config({ ...network, ...values }, { verb: "CHECK", args: cniArgs, raw })
-    const config = values || cniArgs !== "" ? read() : shared.getOrInsertComputed(bare, read)
-    return { owner, netns: path, args: cniArgs, raw, result, config }
+    const read = (values?: { runtimeConfig: JsonObject }) =>
+      plugin.config({ ...network, ...values }, { verb: "CHECK", args: cniArgs, raw: { ...bare, ...values } })
+    const readShared = () => {
+      if (cniArgs !== "" || (values && !plugin.withRuntimeConfig)) return read(values)
+      const common = shared.getOrInsertComputed(bare, () => read())
+      return (values && plugin.withRuntimeConfig?.(common, values.runtimeConfig)) ?? common
+    }
+    return { owner, netns: path, args: cniArgs, raw, result, config: readShared() }
   }
 }
 

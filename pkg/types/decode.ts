@@ -64,7 +64,7 @@ export class Decoder {
 
   /** The value as it is. */
   value(key: string): JsonValue | undefined {
-    return this.#mayHave(key) ? member(this.#object, key) : undefined
+    return this.#object[key] ?? (this.#mayHave(key) ? member(this.#object, key) : undefined)
   }
 
   /** Whether the key exists, even with the value `null`. */

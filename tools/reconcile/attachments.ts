@@ -85,7 +85,7 @@ export function readCaches(cacheDir: string, network: string | undefined, nameOf
   wanted.sort((a, b) => (a.added < b.added ? -1 : a.added > b.added ? 1 : 0))
   const chainOf = chainReader()
   const restorers = new Set(suite.filter(({ restores }) => restores).map(({ name }) => name))
-  const own = stat("/proc/self/ns/net")
+  const { device, inode } = stat("/proc/self/ns/net")
   const [isBeingDeleted, hasInterface] = [readDeletions(), interfaceTest()]
   const chains = wanted.flatMap(({ one, record, added }): CachedChain[] => {
     const { network, containerId, ifName } = one
@@ -99,7 +99,7 @@ export function readCaches(cacheDir: string, network: string | undefined, nameOf
     if (isThere === undefined) return skip(`its namespace "${netns}" cannot be looked at`, true)
     // Another process with the host's namespace may have the number now.
     const found = findStat(netns)
-    if (!isThere || (found?.device === own.device && found.inode === own.inode))
+    if (!isThere || (found?.inode === inode && found.device === device))
       return skip(`its namespace "${netns}" is gone`, false)
     if (isBeingDeleted(one, added)) return skip("its DEL has begun", false)
     try {

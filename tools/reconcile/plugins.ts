@@ -37,6 +37,8 @@ export function restoreChains(
   runs: PluginRuns,
   isWanted: (type: string, owner: CachedChain) => boolean = () => true,
 ): Outcome {
+  const texts = new Map<object, string>()
+  const textOf = (result: object) => texts.getOrInsertComputed(result, json.stringify) // the same for each plugin
   const answers: (RestoreAnswer & { readonly plugin: string })[] = []
   const foreign = new Map<string, Outcome["foreign"][number]>()
   const types = [...new Set(chains.flatMap(({ chain }) => chain.map(({ type }) => type)))]
@@ -48,7 +50,7 @@ export function restoreChains(
     const wanted = ours.filter((chain) => isWanted(nameOf(type), chain))
     if (wanted.length === 0) continue
     const restores = row?.restores || (options.containers && row?.restoresInside)
-    const answer = restores ? restore(type, wanted, options, runs) : undefined
+    const answer = restores ? restore(type, wanted, options, runs, textOf) : undefined
     if (answer) answers.push({ plugin: type, ...answer })
     else if (restores || !row)
       for (const { network } of ours) foreign.set(`${network} ${type}`, { network, plugin: type })
@@ -85,29 +87,28 @@ function restore(
   chains: readonly CachedChain[],
   options: RestoreOptions,
   runs: PluginRuns,
+  textOf: (result: object) => string,
 ): RestoreAnswer | undefined {
   const indexes = new Map<JsonObject, number>()
   const attachments = chains.flatMap(({ containerId, ifName, netns, args, result, chain }) =>
     chain
       .filter((member) => member.type === type)
-      .map(({ config, runtimeConfig }) => ({
-        containerId,
-        ifName,
-        netns,
-        config: indexes.getOrInsert(config, indexes.size),
-        runtimeConfig,
-        args: options.containers ? formatCniArgs(args) : "",
-        result,
-      })),
+      .map(({ config, runtimeConfig }) => {
+        const index = indexes.getOrInsert(config, indexes.size)
+        const given = options.containers ? formatCniArgs(args) : ""
+        const rest = { containerId, ifName, netns, config: index, runtimeConfig, args: given }
+        return `${json.stringify(rest).slice(0, -1)},"result":${textOf(result)}}`
+      }),
   )
-  const request: RestoreRequest = { ...options, configs: [...indexes.keys()], attachments }
+  const rest = json.stringify({ ...options, configs: [...indexes.keys()] })
+  const request = `${rest.slice(0, -1)},"attachments":[${attachments.join()}]}` // a RestoreRequest
   const said: string[] = []
   try {
     const stdout = execPlugin({
       path: requirePlugin(type, runs.path.join(":")),
       args: [RESTORE_ARGUMENT],
       env: { ...runs.env, CNI_COMMAND: undefined },
-      stdin: encodeUtf8(json.stringify(request)),
+      stdin: encodeUtf8(request),
       log: (text) => said.push(`${text}\n`),
       ...(runs.timeoutMs === undefined ? {} : { timeoutMs: runs.timeoutMs }),
     })
