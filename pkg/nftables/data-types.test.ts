@@ -1,27 +1,7 @@
 import { expect, test } from "bun:test"
 import { u32 } from "../netlink/mod.ts"
 import { hex } from "../netlink/testing.ts"
-import { type DataType, dataTypes, ifnameValue, joinParts, keyLength, splitParts, typeId } from "./data-types.ts"
-
-// `enum datatypes` and `enum byteorder` of nft, src include/datatype.h; sizes as `nft describe` tells them.
-test.each([
-  ["nf_proto", 2, 1, 1],
-  ["ipv4_addr", 7, 4, 2],
-  ["ipv6_addr", 8, 16, 2],
-  ["ether_addr", 9, 6, 2],
-  ["inet_proto", 12, 1, 2],
-  ["inet_service", 13, 2, 2],
-  ["mark", 19, 4, 1],
-  ["iface_index", 20, 4, 1],
-  ["ct_state", 26, 4, 1],
-  ["ct_dir", 27, 1, 1],
-  ["ct_status", 28, 4, 1],
-  ["fib_addrtype", 38, 4, 1],
-  ["ifname", 41, 16, 1],
-] as const)("%s is type %d of %d bytes, in byte order %d", (name, id, size, byteOrder) => {
-  const type = Object.values<DataType>(dataTypes).find((each) => each.name === name)
-  expect(type).toMatchObject({ name, id, size, byteOrder })
-})
+import { dataTypes, ifnameValue, joinParts, keyLength, splitParts, typeId } from "./data-types.ts"
 
 // As `nft` prints these values: NFPROTO_*, IPPROTO_*, IP_CT_* and IPS_* of <linux/netfilter/nf_conntrack_common.h>,
 // RTN_*.

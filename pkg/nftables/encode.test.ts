@@ -41,7 +41,7 @@ describe("a transaction has the bytes that nft makes of the same text", () => {
   }
 })
 
-const { containers, networks } = masquerading("ip", 16)
+const { containers, networks } = masquerading()
 const many: Element[] = Array.from({ length: 5000 }, (_, n) => ({ key: [Uint8Array.of(10, 1, n >> 8, n & 255)] }))
 
 describe("more elements than fit into one list of 65,535 bytes are sent in several, by their bytes", () => {

@@ -19,29 +19,25 @@ import {
 const owner = "net/c1/eth0"
 
 /** What masquerades addresses, but for what they send to their own networks. */
-export function masquerading(family: "ip" | "ip6", prefix: number) {
-  const isIpv4 = family === "ip"
-  const type = isIpv4 ? types.ipv4 : types.ipv6
-  const source = isIpv4 ? fields.ipSource : fields.ip6Source
-  const destination = isIpv4 ? fields.ipDestination : fields.ip6Destination
+export function masquerading() {
+  const { ipSource, ipDestination } = fields
   const comment = "CNI: elements are commented network/containerID/ifname"
-  const table = { family, name: "cni_masquerade", comment }
+  const table = { family: "ip", name: "cni_masquerade", comment } as const
   const base = { type: "nat", hook: "postrouting", priority: 100, policy: "accept" } as const
   const chain: Chain = { table, name: "postrouting", base }
-  const containers: NamedSet = { table, name: "containers", key: [type], comment: "whose traffic is masqueraded" }
-  const key = [type, type]
-  const networks: NamedSet = { table, name: `networks_${prefix}`, key, comment: "each with its own network" }
+  const containers: NamedSet = { table, name: "containers", key: [types.ipv4], comment: "whose traffic is masqueraded" }
+  const key = [types.ipv4, types.ipv4]
+  const networks: NamedSet = { table, name: "networks_16", key, comment: "each with its own network" }
   const toNetwork: Rule = {
     chain,
-    statements: [matchSet([source, prefixOf(destination, prefix)], "==", networks), verdict("return")],
-    comment: `to its own network, /${prefix}`,
+    statements: [matchSet([ipSource, prefixOf(ipDestination, 16)], "==", networks), verdict("return")],
+    comment: "to its own network, /16",
   }
-  const group = new Uint8Array(type.size).with(0, isIpv4 ? 224 : 0xff)
   const toElsewhere: Rule = {
     chain,
     statements: [
-      matchSet([source], "==", containers),
-      matchPrefix(destination, "!=", group, isIpv4 ? 4 : 8),
+      matchSet([ipSource], "==", containers),
+      matchPrefix(ipDestination, "!=", Uint8Array.of(224, 0, 0, 0), 4),
       masquerade,
     ],
     comment: "from containers to everywhere else",
@@ -49,23 +45,22 @@ export function masquerading(family: "ip" | "ip6", prefix: number) {
   return { table, chain, containers, networks, toNetwork, toElsewhere }
 }
 
-function masqueraded(family: "ip" | "ip6", prefix: number, ip: Uint8Array, network: Uint8Array): Operation[] {
-  const { table, chain, containers, networks, toNetwork, toElsewhere } = masquerading(family, prefix)
-  return [
-    add.table(table),
-    add.chain(chain),
-    flush.chain(chain),
-    add.set(containers),
-    add.set(networks),
-    add.rule(toNetwork),
-    add.rule(toElsewhere),
-    create.elements(containers, [{ key: [ip], comment: owner }]),
-    create.elements(networks, [{ key: [ip, network], comment: owner }]),
-  ]
-}
-
 const [tcp, port8080] = [Uint8Array.of(6), Uint8Array.of(0x1f, 0x90)]
 const container = Uint8Array.of(10, 1, 0, 2)
+const { table: ofMasquerade, chain, containers, networks, toNetwork, toElsewhere } = masquerading()
+
+const masqueraded: Operation[] = [
+  add.table(ofMasquerade),
+  add.chain(chain),
+  flush.chain(chain),
+  add.set(containers),
+  add.set(networks),
+  add.rule(toNetwork),
+  add.rule(toElsewhere),
+  create.elements(containers, [{ key: [container], comment: owner }]),
+  create.elements(networks, [{ key: [container, Uint8Array.of(10, 1, 0, 0)], comment: owner }]),
+]
+
 const table = { family: "ip", name: "t" } as const
 const entry = { table, name: "entry" }
 const base = { type: "nat", hook: "prerouting", priority: -100, policy: "accept" } as const
@@ -177,15 +172,9 @@ const policies: Operation[] = [
   remove.table(inet),
 ]
 
-/** fd00::2 */
-function fd00(last: number): Uint8Array {
-  return new Uint8Array(16).with(0, 0xfd).with(15, last)
-}
-
 /** In this order: what an example removes, the ones before it have made. */
 export const examples = {
-  "masquerade, IPv4": masqueraded("ip", 16, container, Uint8Array.of(10, 1, 0, 0)),
-  "masquerade, IPv6": masqueraded("ip6", 60, fd00(2), fd00(0)),
+  masquerade: masqueraded,
   "port mapping": mapped,
   "spoof check": spoofing,
   removal: undone,

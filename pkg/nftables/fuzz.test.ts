@@ -16,7 +16,7 @@ import {
 import { encodeOperations } from "./encode.ts"
 import { examples } from "./examples.fixture.ts"
 import { expressions } from "./expressions.ts"
-import { decodeUserdata, readComment } from "./userdata.ts"
+import { readComment } from "./userdata.ts"
 
 const decoders = {
   batchAttributes: batchAttributes.decode,
@@ -30,7 +30,6 @@ const decoders = {
   setAttributes: setAttributes.decode,
   setNameAttributes: setNameAttributes.decode,
   tableAttributes: tableAttributes.decode,
-  decodeUserdata,
   readComment,
 }
 

@@ -43,9 +43,6 @@ export class PlannedQueues {
     if (this.#isAlone(set, element)) return "there"
     const queues = this.#sets.getOrInsertComputed(set, () => this.#read(set))
     const queue = queues.getOrInsertComputed(textOf(element.key), () => ({ key: element.key, before: [], after: [] }))
-    const [first] = queue.after
-    if (first && queue.after.length === 1 && first.comment === element.comment && hasSameValue(first, element))
-      return "there"
     const others = queue.after.filter((one) => one.comment !== element.comment)
     const holder = others.find((one) => standing(one) === "holds")
     if (holder) return { holder }

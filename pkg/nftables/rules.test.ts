@@ -3,9 +3,9 @@ import type { Message } from "../netlink/mod.ts"
 import { dumping } from "../netlink/testing.ts"
 import { masquerading } from "./examples.fixture.ts"
 import { hasRules, hasRulesEvenIfDormant, listCommented, listComments, listRules } from "./rules.ts"
-import { answer, refusing } from "./testing.ts"
+import { answer } from "./testing.ts"
 
-const { table, chain, toNetwork } = masquerading("ip", 16)
+const { table, chain, toNetwork } = masquerading()
 
 /** A kernel whose every list is this message, from its struct nfgenmsg on. */
 function listing(payload: string) {
@@ -41,12 +41,6 @@ test("the comments of rules are read without the rules, of a chain or of the who
   expect(listComments(listing(ruleAnswer), table, "postrouting")).toEqual([{ chain: "postrouting", comment }])
   expect(listComments(listing(ruleAnswer), table, "other")).toEqual([])
   expect(listComments(listing(ruleAnswer), { ...table, name: "other" })).toEqual([])
-})
-
-test("what does not exist has no rules; another refusal is an error", () => {
-  expect(listRules(refusing("ENOENT"), chain)).toEqual([])
-  expect(listComments(refusing("ENOENT"), table)).toEqual([])
-  expect(() => listRules(refusing("EPERM"), chain)).toThrow("EPERM")
 })
 
 test("rules are known to be there by their comments, each whole", () => {

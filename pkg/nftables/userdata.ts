@@ -1,4 +1,4 @@
-import { concat, DecodeError, text, u32 } from "../netlink/mod.ts"
+import { concat, text, u32 } from "../netlink/mod.ts"
 import type { DataType } from "./data-types.ts"
 import type { Element, NamedSet } from "./rule-set.ts"
 
@@ -26,21 +26,6 @@ function encodeUserdata(entries: readonly UserdataEntry[]): Uint8Array {
     parts.push(new Uint8Array([type, value.length]), value)
   }
   return concat(parts)
-}
-
-/** Decodes the entries in these bytes. Throws `DecodeError` for a wrong length. */
-export function decodeUserdata(bytes: Uint8Array): UserdataEntry[] {
-  const entries: UserdataEntry[] = []
-  for (let at = 0; at < bytes.length; ) {
-    const type = bytes[at] ?? 0
-    const length = bytes[at + 1] ?? bytes.length
-    if (at + 2 + length > bytes.length) {
-      throw new DecodeError(`user data at byte ${at} says it has ${length} bytes of the ${bytes.length - at} left`)
-    }
-    entries.push({ type, value: bytes.subarray(at + 2, at + 2 + length) })
-    at += 2 + length
-  }
-  return entries
 }
 
 /** Encodes the comment of a table, chain, rule or element. Undefined for no comment. */
