@@ -24,7 +24,7 @@ export function summarize(times: readonly number[]): Summary {
   return { runs: sorted.length, min, median, p99: sorted[Math.ceil(0.99 * sorted.length) - 1] ?? max, max }
 }
 
-/** The statistic by which times are compared. */
+/** The statistic that is compared. */
 export type Statistic = "median" | "p99"
 
 /** The confidence interval of a ratio. */

@@ -48,8 +48,8 @@ function dyingAt(at: number): { made: () => number; opened: number[] } {
 }
 
 /**
- * Runs `act` and kills it at a call: the kernel then closes what it has open, the lock included. Returns whether it was
- * killed.
+ * Runs `act` and kills it at a call: the kernel then closes its open descriptors, the lock included. Returns whether it
+ * was killed.
  */
 function isKilledAt(at: number, act: () => unknown): boolean {
   const { made, opened } = dyingAt(at)

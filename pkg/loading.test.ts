@@ -5,7 +5,7 @@ const root = join(import.meta.dir, "..")
 const notForPlugins =
   /\.(test|fixture)\.ts$|\/testing(\.ts$|\/)|^pkg\/(libcni|npm)\/|^pkg\/engine\/(bun|native|calls|node|web)/
 
-/** All modules that are in a plugin's process. */
+/** All modules in a plugin's process. */
 const modules = [...new Bun.Glob("{pkg,plugins,ipam,meta}/*/**/*.ts").scanSync(root)]
   .filter((file) => !notForPlugins.test(file))
   .map((file) => join(root, file))

@@ -1,4 +1,4 @@
-/** From TypeScript to the script that the engine compiles: one bundle, and the source of each of its lines. */
+/** Bundles TypeScript into one script for the engine, with a map of the source of each of its lines. */
 import { relative, resolve } from "node:path"
 
 const root = new URL("..", import.meta.url).pathname

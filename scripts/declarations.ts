@@ -14,7 +14,7 @@ const narrowed: Readonly<Record<string, string>> = {
 export interface NamespaceFile {
   /** The path that it was opened by. */
   readonly path: string
-  /** "device:inode", which no other namespace that lives has; undefined when nothing is there. */
+  /** "device:inode", which no other existing namespace has; undefined if the path does not exist. */
   readonly identity: string | undefined
   /** Whether it is the plugin's own network namespace. */
   readonly isOwn: boolean

@@ -63,7 +63,7 @@ async function publishedSource(): Promise<string> {
   })
 }
 
-/** Copies the C files of a directory, which may change later. Throws if it lacks one that is compiled. */
+/** Copies the C files of a directory, which may change later. Throws if a compiled file is missing. */
 async function copySource(own: string): Promise<string> {
   const there = existsSync(own)
     ? readdirSync(own)
@@ -79,7 +79,7 @@ async function copySource(own: string): Promise<string> {
   })
 }
 
-/** A way to compile the engine's objects. */
+/** The flags of a build of the engine's objects. */
 export interface EngineFlavour {
   readonly target: Target
   readonly compiler: string

@@ -102,7 +102,7 @@ export async function buildTool(out: string, flavour: Flavour = {}, start: Start
   })
 }
 
-/** How a plugin starts. */
+/** The start mode of a plugin. */
 export type Start = "snapshot" | "bytecode"
 
 /**

@@ -27,12 +27,10 @@ import { parseStatements } from "./test/statements.ts"
 const root = join(import.meta.dir, "..")
 const tool = (name: string) => join(root, "node_modules/.bin", name)
 
-/**
- * They end what hangs, and nothing else: beside ten other programs for each processor a test takes ten times as long.
- */
+/** They end only tests that hang: beside ten other programs for each processor a test takes ten times as long. */
 const limits = { testMs: 900_000, fileMs: 3_600_000 }
 
-/** How many test files run at a time: most of them wait for packets, locks and programs for half of their time. */
+/** The number of concurrent test files: most of them wait for packets, locks and programs for half of their time. */
 const lanes = availableParallelism() + 2
 
 /** The rooms whose `x.test.ts` need neither root nor network. */
@@ -92,7 +90,7 @@ function isRoot(runner: Runner): boolean {
   return false
 }
 
-/** A `bun test` for each file: what one leaves in its process reaches no other one. */
+/** One `bun test` for each file, so that no file affects another one. */
 const alone = (files: readonly string[]) => files.map((file) => [file])
 
 /** Tests of the built executable. */
@@ -103,8 +101,8 @@ async function integration(runner: Runner, files: readonly string[]): Promise<vo
 }
 
 /**
- * The integration tests that sanitizers watch: each plugin, each verb, both packet filters, what fails and what is
- * undone; a third of the tool's.
+ * The integration tests that sanitizers watch: each plugin, each verb, both packet filters, failures and undo; a third
+ * of the tool's.
  */
 const watched = [
   "bridge/{add,chained,check,masquerade,spoof,undo,vlan}",
@@ -122,8 +120,7 @@ const watched = [
 ]
 
 /**
- * What `--sample` has of these: each plugin, each verb, both packet filters, what is undone, and one of the tool's
- * reports.
+ * The part of these in `--sample`: each plugin, each verb, both packet filters, undo, and one of the tool's reports.
  */
 const watchedSample = [
   "bridge/{add,masquerade,undo}",
@@ -158,8 +155,7 @@ async function sanitized(runner: Runner, words: readonly string[]): Promise<void
 }
 
 /**
- * Judges statements of scripts/test/statements.txt by the tests that have run: all of them, or those that a test has
- * run for.
+ * Judges statements of scripts/test/statements.txt by the finished tests: all statements, or those with such a test.
  */
 async function judgeStatements(runner: Runner, which: "all" | "those tested"): Promise<Conformance> {
   const list = parseStatements(await Bun.file(join(root, "scripts/test/statements.txt")).text())
@@ -175,7 +171,7 @@ async function withNumbers(files: readonly string[]): Promise<string[]> {
   return files.filter((_, at) => mayHaveNumbers(sources[at] ?? ""))
 }
 
-/** The tests of these rooms need real runtimes, a cross compiler or another build, and are asked for by themselves. */
+/** The tests of these rooms need real runtimes, a cross compiler or another build, and have their own commands. */
 const roomsOfTheirOwn = [
   "interop",
   "npm",
@@ -194,7 +190,7 @@ function integrationFiles(room?: (typeof roomsOfTheirOwn)[number]): string[] {
   return testFiles(["integration"]).filter((file) => roomOf(file) === room)
 }
 
-/** The tests that have a long form, which tell figures of it. Bun's globs know no slash inside braces. */
+/** The tests that have a long form, which prints figures. Bun's globs do not allow a slash inside braces. */
 const withLongForm = [
   "integration/faults/*.test.ts",
   "integration/executable/memory.test.ts",
@@ -207,8 +203,7 @@ const withLongForm = [
 ]
 
 /**
- * Runs the long form of the tests of faults that have one of these words in their path, and prints what was tried and
- * held.
+ * Runs the long form of the tests of faults that have one of these words in their path, and prints the number of tries.
  */
 async function faults(runner: Runner, words: readonly string[]): Promise<void> {
   const figures = await beginLongForm()
@@ -220,7 +215,7 @@ async function faults(runner: Runner, words: readonly string[]): Promise<void> {
   for (const row of readFigures(await Bun.file(figures).text())) console.log(row)
 }
 
-/** Has tests run in their long form; answers the file in which they leave figures. */
+/** Makes tests run in their long form; returns the path of their file of figures. */
 async function beginLongForm(): Promise<string> {
   const figures = join(root, "dist/faults.jsonl")
   await Bun.write(figures, "")
@@ -229,12 +224,15 @@ async function beginLongForm(): Promise<string> {
   return figures
 }
 
-/** The newest container runtimes that the Go module proxy has whole, and what renders the manifests of deploy. */
+/**
+ * The newest container runtimes that the Go module proxy has completely, and the program that renders the manifests of
+ * deploy.
+ */
 const newestRuntimes = ["containerd", "nerdctl", "cri-o", "kustomize"] as const
 
 /**
- * The tests that run pods by containerd, and those of kubelet and further runtimes, with the newest of each, which are
- * built first.
+ * The tests that run pods with containerd, and those of kubelet and further runtimes, each in its newest version, built
+ * first.
  */
 async function runtimes(runner: Runner): Promise<void> {
   const build = [process.execPath, "scripts/go-programs.ts", ...newestRuntimes, "kubelet"]
@@ -256,7 +254,7 @@ async function release(runner: Runner): Promise<void> {
   await integration(runner, integrationFiles("release"))
 }
 
-/** Tests that take long and prove what is rare: every kind of kill and error, whole tables of faults, many containers. */
+/** Tests that take long and prove rare cases: every kind of kill and error, whole tables of faults, many containers. */
 function longFiles(): string[] {
   return filesOf([
     "install/kill.test.ts",
@@ -301,7 +299,7 @@ async function everything(runner: Runner): Promise<void> {
   runner.summarize(summaryOf(await judgeStatements(runner, "all")))
 }
 
-/** The tests that hold statements, and for each statement what holds it. */
+/** Runs the tests of statements, and lists for each statement its tests. */
 async function conformance(runner: Runner, words: readonly string[]): Promise<void> {
   await unit(runner, await withNumbers(testFiles(unitRooms)))
   await integration(runner, await withNumbers(integrationFiles()))
@@ -314,7 +312,7 @@ async function conformance(runner: Runner, words: readonly string[]): Promise<vo
 type Mode = (runner: Runner, words: readonly string[]) => Promise<void>
 
 const modes: Readonly<Record<string, Mode>> = {
-  /** `npm test`; needs root, as all that follow the gate. */
+  /** `npm test`; needs root, like all modes below the gate. */
   short,
   /** `npm run test:all`. */
   all: everything,
@@ -346,10 +344,7 @@ const modes: Readonly<Record<string, Mode>> = {
   release,
   /** The plugins for arm64, under QEMU. */
   arm64: (runner) => integration(runner, integrationFiles("arm64")),
-  /**
-   * Archives that are built without a network, from a directory that was filled before, and with what a packager
-   * brings.
-   */
+  /** Archives built without a network, from a previously filled directory, and with a packager's inputs. */
   offline: (runner) => integration(runner, integrationFiles("offline")),
   /**
    * Integration tests of each plugin and verb with plugins that AddressSanitizer and UndefinedBehaviorSanitizer watch,
@@ -357,11 +352,11 @@ const modes: Readonly<Record<string, Mode>> = {
    */
   sanitized,
   /**
-   * The long form of what `npm test` has of kills, errors, storms and garbage; with words the files that have one in
-   * their path.
+   * The long form of `npm test`'s kills, errors, storms and garbage; with words only files with one of them in their
+   * path.
    */
   faults,
-  /** The tests that hold statements of scripts/test/statements.txt, and what holds each; with `--json` as JSON. */
+  /** The tests of the statements in scripts/test/statements.txt, and their results; with `--json` as JSON. */
   conformance,
 }
 

@@ -1,4 +1,4 @@
-/** Whether a build would make again what is there: every command of tests begins with one. */
+/** Whether a build would produce the existing files: every command of tests begins with this question. */
 import { createHash } from "node:crypto"
 import { existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
@@ -7,7 +7,7 @@ import { muslCompiler } from "./engine.ts"
 
 /** The record of a build, beside its files. */
 interface Stamp {
-  /** The digest of all that it was made from. */
+  /** The digest of all its inputs. */
   readonly inputs: string
   /** The digest of each file that it made, by path below the directory of the stamp. */
   readonly outputs: Readonly<Record<string, string>>
@@ -20,8 +20,8 @@ const digestOf = (...parts: (string | Uint8Array)[]) => {
 }
 
 /**
- * The digest of what a build in a checkout may depend on: each file that git tracks or would, the compiler, Bun, the
- * settings. Undefined where git does not know the files.
+ * The digest of every possible input of a build in a checkout: each file that git tracks or would track, the compiler,
+ * Bun, the settings. Undefined if git does not know the files.
  */
 export async function inputsOf(checkout: string, ...settings: string[]): Promise<string | undefined> {
   const list = ["ls-files", "-z", "--cached", "--others", "--exclude-standard"]
@@ -58,7 +58,7 @@ export function isUnchanged(directory: string, names: readonly string[], inputs:
   }
 }
 
-/** Notes what a build has made of its inputs, or with none that its files are of no known build. */
+/** Records the inputs of a build's files; without inputs, records that its files are of no known build. */
 export function noteBuild(directory: string, names: readonly string[], inputs: string | undefined): void {
   if (inputs === undefined) rmSync(stampOf(directory), { force: true })
   else writeFileSync(stampOf(directory), JSON.stringify({ inputs, outputs: outputsOf(directory, names) }))

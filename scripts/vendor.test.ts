@@ -7,7 +7,7 @@ import { pinnedEngine, pinnedMusl, requireVendored } from "./sources.ts"
 
 const project = join(import.meta.dir, "..")
 
-/** A directory that goes with its scope. */
+/** A directory that is deleted at the end of its scope. */
 function scratch() {
   const path = mkdtempSync(join(tmpdir(), "cni-vendor-"))
   return { path, [Symbol.dispose]: () => rmSync(path, { recursive: true, force: true }) }
@@ -54,7 +54,7 @@ function smallProject(directory: string): { vendored: string; archive: string } 
   return { vendored: join(directory, "vendored"), archive }
 }
 
-/** Runs the set-up of that project with an npm that only says how it was called. */
+/** Runs the set-up of that project with an npm that only prints its arguments. */
 function setUp(directory: string, vendored: string) {
   const npm = write(
     directory,

@@ -30,7 +30,7 @@ const suppliers = [
   ["gcc-aarch64-linux-gnu", "gcc-12-aarch64-linux-gnu", "binutils-aarch64-linux-gnu", "qemu-user"],
 ] as const
 
-/** Fills a directory, whole or not at all. Throws when one of that path is not such a directory. */
+/** Fills a directory atomically. Throws if the path exists and is not such a directory. */
 export async function vendor(directory: string): Promise<void> {
   if (existsSync(directory) && readdirSync(directory).length > 0 && !existsSync(join(directory, "SHA256SUMS")))
     throw new Error(`Cannot vendor into "${directory}": it has other files, and no SHA256SUMS`)

@@ -36,8 +36,8 @@ const addOf = (name: string, directory: string) => ({
 const needNoNamespace = ["host-local", "static"]
 
 /**
- * Throws when two executables answer differently under one of the names: VERSION, an ADD, and a malformed
- * configuration. `emulator` is what runs them on this machine, `scratch` a directory to be made.
+ * Throws if two executables answer differently under one of the names: VERSION, an ADD, and a malformed configuration.
+ * `emulator` runs them on this machine, `scratch` is a directory to create.
  */
 export async function requireSameAnswers(
   executables: readonly [string, string],

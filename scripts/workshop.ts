@@ -17,12 +17,12 @@ import {
 } from "./engine.ts"
 import { muslOf } from "./musl.ts"
 
-/** How an executable is to be. */
+/** The properties of an executable. */
 export interface Flavour {
   readonly target?: Target
   /** The compiler, where it is not the target's. */
   readonly compiler?: string
-  /** More flags for the compiler and the linker: sanitizers, what only tests have. */
+  /** More flags for the compiler and the linker: sanitizers, and parts for tests. */
   readonly flags?: readonly string[]
   /** Those among `flags` that the engine is compiled with too. */
   readonly engineFlags?: readonly string[]
@@ -48,7 +48,7 @@ const noteSize = 16
 /** A text as a string of C; paths in our builds hold nothing that assembly would have to escape. */
 const quoted = (text: string) => JSON.stringify(text)
 
-/** A directory to build in, with what is needed for it; a `room` in it is for one executable of several. */
+/** A directory to build in, with the required files; a `room` in it is for one executable of several. */
 export class Workshop {
   readonly #scratch: string
   readonly #shared: Shared
@@ -58,7 +58,7 @@ export class Workshop {
     this.#shared = shared
   }
 
-  /** `suite` is all that is built together, in this executable or others. */
+  /** `suite` is everything that is built together, in this executable or others. */
   static async open(scratch: string, asked: Flavour, suite: readonly Program[]): Promise<Workshop> {
     const { target = targets.amd64, flags = [], engineFlags = [], memory = "host/memory.c" } = asked
     const flavour = {
@@ -89,7 +89,7 @@ export class Workshop {
     return join(this.#scratch, name)
   }
 
-  /** What `make` makes when it is first asked for, in this room or another. */
+  /** Returns the result of `make`, which runs at the first request, in this room or another. */
   async once(key: string, make: () => Promise<string>): Promise<string> {
     const known = this.#shared.made.get(key) ?? make()
     this.#shared.made.set(key, known)
@@ -129,7 +129,7 @@ export class Workshop {
     return this.assembly("blobs", ...lines)
   }
 
-  /** A heap image, as snapshot.c knows it: of a file, or room for its first page. */
+  /** A heap image in the format of snapshot.c: of a file, or space for its first page. */
   image(file?: string): string {
     const content = file === undefined ? ".zero 4096" : `.incbin ${quoted(file)}`
     return this.assembly("image", `.section .image,"aw",@progbits\n.global image_section\nimage_section: ${content}`)
@@ -156,7 +156,7 @@ export class Workshop {
     return this.at(`${name}.S`)
   }
 
-  /** Links an executable, without symbols, but for one whose reports need them. */
+  /** Links an executable without symbols, except for one whose reports need them. */
   async link(name: string, objects: readonly string[], flags: readonly string[]): Promise<string> {
     const { flavour, engine, name: suite } = this.#shared
     const least = this.isSanitized ? [] : ["-s", "-Wl,--gc-sections"]
@@ -170,8 +170,8 @@ export class Workshop {
   }
 
   /**
-   * Gives an executable its place in one step. It is written again, whole: what a linker writes in pieces lies in the
-   * page cache in small folios, and each start of it takes more page faults.
+   * Installs an executable in one step. Writes it again as a whole: a linker writes it in pieces, which lie in the page
+   * cache in small folios, and each start takes more page faults.
    */
   finish(linked: string, out: string): void {
     writeFileSync(this.at("whole"), readFileSync(linked), { mode: 0o755 })
@@ -180,8 +180,8 @@ export class Workshop {
 }
 
 /**
- * Names the suite inside each of its executables, by what all of them are made of: two that have the same name are of
- * the same sources, for each way to start and each plugin (`pkg/invoke` goes by that). `script` is the bundle of all
+ * Names the suite inside each of its executables, by a digest of their inputs. Executables with the same name have the
+ * same sources, for each start mode and each plugin (`pkg/invoke` relies on that). `script` is the bundle of all
  * programs of the suite.
  */
 function named(script: string, engine: readonly string[], { memory, flags, engineFlags }: Required<Flavour>): string {

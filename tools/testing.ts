@@ -1,13 +1,13 @@
 import { decodeUtf8 } from "../pkg/engine/mod.ts"
 import type { Terminal } from "./environment.ts"
 
-/** A terminal that keeps what is written to it. */
+/** A terminal that records its output. */
 export interface RecordingTerminal extends Terminal {
   readonly out: string
   readonly err: string
 }
 
-/** A terminal for tests: this environment and nothing else, not interactive unless told so. */
+/** A terminal for tests: only this environment, and not interactive by default. */
 export function recordingTerminal(
   env: Terminal["env"],
   interactive = false,

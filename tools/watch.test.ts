@@ -5,7 +5,7 @@ import type { Terminal } from "./environment.ts"
 import { recordingTerminal } from "./testing.ts"
 import { watch } from "./watch.ts"
 
-/** Watches something that says these one after the other, and then ends it. */
+/** Watches a source that yields these states in turn, and then ends. */
 async function watched(said: readonly { out?: string; err?: string; code?: number }[], title?: string) {
   const interrupted = new AbortController()
   const terminal = { ...recordingTerminal({}), signal: interrupted.signal }

@@ -39,7 +39,7 @@ async function start(suite: Suite): Promise<Contender> {
   }
 }
 
-/** A lease of dnsmasq by itself: four packets, and each suite's work for them. */
+/** A lease of dnsmasq alone: four packets, and each suite's work for them. */
 export function dhcps(suites: readonly Suite[]): Scenario[] {
   return [{ name: "dhcp", steps: ["ADD", "DEL"], contenders: contendersOf(suites, start), baseline: "Go" }]
 }

@@ -21,7 +21,7 @@ function outputs(engine: Engine): { fds: Int32Array; rest: () => string } {
   return { fds: Int32Array.of(engine.open("/dev/null", 0o2000000, 0), writing, writing), rest }
 }
 
-/** The status that wait4(2) gives of a program that has been started, or the error of its start. */
+/** Returns the wait4(2) status of a started program, or the error of its start. */
 function end(engine: Engine, pid: number): number {
   const status = new Int32Array(1)
   return pid < 0 ? pid : engine.wait4(pid, status, 0) === pid ? (status[0] ?? 0) : -1
@@ -31,7 +31,7 @@ function start(engine: Engine, path: string, argv: string[] = [path], directory:
   return end(engine, engine.startProcess(path, argv, [], directory, outputs(engine).fds, 0))
 }
 
-/** What a program has written, and its status. */
+/** Returns the output of a program, and its status. */
 function said(engine: Engine, argv: string[], environment: string[] = [], directory: string | null = null): Json {
   const { fds, rest } = outputs(engine)
   const pid = engine.startProcess(argv[0] ?? "", argv, environment, directory, fds, 0)

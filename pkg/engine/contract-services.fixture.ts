@@ -22,7 +22,7 @@ function addressOf(engine: Engine, path: string): Uint8Array {
   return address
 }
 
-/** A short path: those of sockets have 107 bytes at most. */
+/** A short path: paths of sockets have at most 107 bytes. */
 function shortPath(engine: Engine): string {
   const bytes = new Uint8Array(8)
   engine.getrandom(bytes, 0)
@@ -39,7 +39,7 @@ function listening(engine: Engine, path: string): number {
 const connecting = (engine: Engine) => engine.socket(AF_UNIX, SOCK.stream | SOCK.closeOnExec, 0)
 const setOf = (signal: number) => new BigUint64Array([1n << BigInt(signal - 1)])
 
-/** What a process needs that serves others and goes on for days. */
+/** The calls of a server process that runs for days. */
 export const serviceCases: Cases = [
   [
     "listen, connect, accept4: EAGAIN before the first who connects; what one writes the other reads",

@@ -22,7 +22,7 @@ function pipe(engine: Engine): [reading: number, writing: number] {
   return [fds[0] ?? -1, fds[1] ?? -1]
 }
 
-/** What poll(2) has to say of descriptors, each asked for some events. */
+/** Returns poll(2)'s events of descriptors, each asked for some events. */
 function polled(engine: Engine, ...requests: [fd: number, events: number][]): number[] {
   const array = new Int32Array(requests.flat())
   const ready = engine.poll(array, 0)
@@ -244,7 +244,7 @@ export const socketCases: Cases = [
   ["poll looks past what is less than a request", (e) => e.poll(Int32Array.of(closed), 0), 0],
 ]
 
-/** Those that need root. */
+/** The cases that need root. */
 export const privilegedCases: Cases = [
   ["unshare: nothing, and EINVAL for what is not a namespace", (e) => [e.unshare(0), e.unshare(1)], [0, -22]],
   ["setns into the own namespace", (e) => e.setns(e.open("/proc/self/ns/net", 0, 0), 0x40000000), 0],

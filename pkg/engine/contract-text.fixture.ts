@@ -150,7 +150,7 @@ export const textCases: Cases = [
   ],
 ]
 
-/** Bytes by chance, the same on each engine: xorshift32, drawn from what matters to a decoder. */
+/** Random bytes, the same on each engine: xorshift32, drawn from the bytes that matter to a decoder. */
 export function noise(): Uint8Array[] {
   let state = 2463534242
   const below = (limit: number) => {
@@ -164,7 +164,7 @@ export function noise(): Uint8Array[] {
   return Array.from({ length: 5000 }, (_, index) => Uint8Array.from({ length: below(24) }, () => byte(index % 3)))
 }
 
-/** What an engine makes of all that. */
+/** An engine's results for all of these. */
 export function decodedNoise(engine: Engine): Json {
   return noise().map((bytes) => engine.decodeUtf8(bytes))
 }

@@ -9,10 +9,10 @@ import { decodedNoise, textCases } from "./contract-text.fixture.ts"
 import type { Engine } from "./engine.ts"
 import { engine } from "./mod.ts"
 
-/** What a case answers: plain values, so that the answers of two back ends can be compared as JSON. */
+/** The result of a case: plain values, so that the results of two back ends can be compared as JSON. */
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [name: string]: Json }
 
-/** One sentence of the contract of `Engine`: what is done, and what has to come of it. */
+/** One sentence of the contract of `Engine`: the action, and its expected result. */
 export interface Case {
   readonly name: string
   readonly run: Run
@@ -22,7 +22,7 @@ export interface Case {
 /** Uses the engine and nothing else of the outside; `at` is the path of a name in a directory of the case's own. */
 export type Run = (engine: Engine, at: (name: string) => string) => Json
 
-/** A table of cases: name, what is done, what has to come of it. */
+/** A table of cases: name, action, expected result. */
 export type Cases = readonly (readonly [name: string, run: Run, expected: Json])[]
 
 /** All cases that need no root. */
@@ -35,7 +35,7 @@ export const cases: readonly Case[] = asCases([
   ...textCases,
 ])
 
-/** Those that need root. */
+/** The cases that need root. */
 export const rootCases: readonly Case[] = asCases(privilegedCases)
 
 function asCases(table: Cases): Case[] {
@@ -51,7 +51,7 @@ export function answer(engine: Engine, list: readonly Case[], directory: string)
   })
 }
 
-/** What a function returns, or the kind and the words of what it throws. */
+/** Returns a function's result, or the kind and message of its exception. */
 export function attempt(work: () => Json): Json {
   try {
     return work()

@@ -7,7 +7,7 @@ import { FileDescriptor, Open, readAt } from "../libc/mod.ts"
 export class PluginDirectory implements Disposable {
   readonly path = mkdtempSync(join(tmpdir(), "cni-invoke-test-"))
 
-  /** Writes a plugin as a shell script, executable unless `mode` says otherwise; returns its path. */
+  /** Writes a plugin as a shell script, executable by default; returns its path. */
   script(name: string, body: string, mode = 0o755): string {
     const path = join(this.path, name)
     mkdirSync(dirname(path), { recursive: true })
@@ -28,7 +28,7 @@ export class PluginDirectory implements Disposable {
   }
 }
 
-/** Writes a file that says it is this plugin, of the same build as `program`. */
+/** Writes a file that identifies itself as this plugin, of the same build as `program`. */
 export function writePluginOfBuild(path: string, plugin: string, program?: string): void {
   writeFileSync(path, elf(buildNote(ownBuild(program)), nameNote(plugin)), { mode: 0o755 })
 }

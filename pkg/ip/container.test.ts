@@ -44,7 +44,7 @@ describe("an interface that nothing is to be waited for", () => {
     dns: {},
   }
 
-  /** What is sent to a kernel that refuses the requests of these types, and the error. */
+  /** Returns the requests to a kernel that refuses these types, and the error. */
   function configure(...refused: number[]) {
     const kernel = new ScriptedKernel((request) => {
       const errno = refused.includes(request.type) ? 95 : 0 // EOPNOTSUPP

@@ -8,13 +8,13 @@ import { chooseVariant, findPrograms, isLegacyDefault, type Programs, requirePro
 import { changeTable, readTable, restoreTable } from "./run.ts"
 import { chain, rule } from "./save-restore.ts"
 
-/** A directory that goes with its scope. */
+/** A directory that is deleted at the end of its scope. */
 function directory(): Disposable & { path: string } {
   const path = mkdtempSync(join(tmpdir(), "cni-iptables-"))
   return { path, [Symbol.dispose]: () => rmSync(path, { recursive: true }) }
 }
 
-/** Puts a shell script into a directory. */
+/** Writes a shell script into a directory. */
 function script(path: string, name: string, text: string): string {
   const file = join(path, name)
   writeFileSync(file, `#!/bin/sh\n${text}\n`)
@@ -97,7 +97,7 @@ test("half of a pair does not count, and the error names the missing programs an
   expect(() => requirePrograms(AF_INET, "default", ["/nowhere", "/nor/here"])).toThrow(" in /nowhere, /nor/here")
 })
 
-/** Programs whose table is a file of commands: what is restored is kept as it came. */
+/** Programs whose table is a file of commands: they store the restored text unchanged. */
 function pretendPrograms(path: string, saved: string, restore: string): Programs {
   writeFileSync(join(path, "saved"), saved)
   return {

@@ -8,7 +8,7 @@ import type { Programs } from "./programs.ts"
 import { readTable, refusal, restoreTable } from "./run.ts"
 import { chain } from "./save-restore.ts"
 
-/** What `restoreTable` throws when the program behaves as the shell script says. */
+/** Returns the error of `restoreTable` when the program is this shell script. */
 function refusalBy(script: string): CniError {
   const directory = mkdtempSync(join(tmpdir(), "cni-iptables-"))
   const program = join(directory, "iptables-restore")

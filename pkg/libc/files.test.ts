@@ -49,7 +49,7 @@ beforeAll(() => {
 afterAll(() => rmSync(directory, { recursive: true }))
 
 let paths = 0
-/** A path that nothing has. */
+/** A path that does not exist. */
 function fresh(): string {
   return join(directory, `f${paths++}`)
 }

@@ -3,7 +3,7 @@ import * as node from "node:path"
 import { array, assert, constantFrom, property } from "fast-check"
 import { basename, dirname, join, resolve, resolveIn } from "./path.ts"
 
-/** Texts in which all that paths are made of stands close together. */
+/** Texts with dense combinations of all parts of paths. */
 const paths = array(constantFrom("/", "/", ".", "..", "a", "b.c", " ", "ü"), { maxLength: 12 }).map((parts) =>
   parts.join(""),
 )

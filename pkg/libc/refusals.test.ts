@@ -10,7 +10,7 @@ const at = (name: string) => join(directory, name)
 mkdirSync(at("full/inside"), { recursive: true })
 writeFileSync(at("file"), "1234")
 
-/** No process has so many open. */
+/** More descriptors than any process has. */
 const fd = 1_000_000_000 as libc.Fd
 const bad = `descriptor ${fd}: Bad file descriptor (EBADF)`
 const missing = "No such file or directory (ENOENT)"

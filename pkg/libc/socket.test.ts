@@ -66,7 +66,7 @@ test("errors of sockets say what was asked for", () => {
   expect(() => sendToKernel(-1 as Fd, getLoopback)).toThrow("sendto the kernel: Bad file descriptor (EBADF)")
 })
 
-/** Whether the kernel has a netlink socket, by the inode that /proc/self/fd says. */
+/** Whether the kernel has a netlink socket with the inode in /proc/self/fd. */
 function isThere(inode: string): boolean {
   return readFileSync("/proc/net/netlink", "utf8")
     .split("\n")

@@ -21,7 +21,7 @@ test("the cases that are left out are cases", () => {
   expect(spawnCases.length - tried.length).toBe(Object.keys(left).length)
 })
 
-/** What Node makes of the cases of `spawn`, by the back end that the npm package has. */
+/** Node's results for the cases of `spawn`, with the npm package's back end. */
 async function answersOnNode(): Promise<unknown[]> {
   const entry = join(directory, "entry.ts")
   const fixture = JSON.stringify(join(import.meta.dir, "spawn.fixture.ts"))

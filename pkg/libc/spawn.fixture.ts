@@ -46,7 +46,7 @@ function withoutDescendant(ended: Story): Story {
   return { ...ended, stdout: pid > 1 && engine.kill(pid, 9) === 0 ? "killed" : "no descendant" }
 }
 
-/** A case: what it shows, what is run, what has to come of it. `at` is the path of a name in an own directory. */
+/** A case: its title, the program, the expected result. `at` is the path of a name in its own directory. */
 export const spawnCases: readonly (readonly [
   name: string,
   run: (at: (name: string) => string) => Json,
@@ -196,7 +196,7 @@ const mistake = (work: () => unknown) => {
   }
 }
 
-/** The answer of this process' engine to a case, and what the case has left behind: nothing, if all is well. */
+/** This process's result of a case, and the remains of the case, which should be empty. */
 export function answerSpawnCase(index: number, directory: string): Json {
   const own = `${directory}/${index}`
   engine.mkdirat(own, 0o700)

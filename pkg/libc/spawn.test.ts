@@ -16,7 +16,7 @@ describe("spawn:", () => {
   })
 })
 
-/** Has a system call fail the n-th time that it is made, while `work` runs. */
+/** Makes the n-th call of a system call fail, while `work` runs. */
 function failing(
   name: "pipe2" | "open" | "fcntl" | "pidfd_open" | "poll" | "read" | "write" | "wait4",
   nth: number,

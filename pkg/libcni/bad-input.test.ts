@@ -6,8 +6,7 @@ import * as libcni from "./mod.ts"
 import { attachmentOf, type Behaviour, failure, Lab, networkOf, waitsWhileExists } from "./testing/lab.ts"
 
 /**
- * What every operation of the library throws is one `CniError` with a code, and nothing is thrown that no caller
- * catches.
+ * Checks that every operation of the library throws one `CniError` with a code, and throws nothing outside its promise.
  */
 const unhandled: unknown[] = []
 process.on("unhandledRejection", (error) => unhandled.push(error))
@@ -213,7 +212,7 @@ test.each([
     expect(caught(() => libcni.staleAttachments(lab.runtime, network, valid as never))).toMatchObject({ code: 4 })
 })
 
-/** What a plugin may do, and the code that its runtime is told. */
+/** Misbehavior of a plugin, and the code that its runtime gets. */
 const plugins: readonly (readonly [what: string, does: Behaviour, code: number])[] = [
   ["prints nothing", { stdout: "" }, 6],
   ["prints garbage", { stdout: "ok!" }, 6],

@@ -24,7 +24,7 @@ async function attachedTo(network: Network, more: Partial<Attachment> = {}): Pro
   return lab
 }
 
-/** What the plugins were asked for after the ADD. */
+/** The plugins' calls after the ADD. */
 const later = (lab: Lab) => lab.calls.filter(({ verb }) => verb !== "ADD")
 const sequence = (lab: Lab) => later(lab).map(({ verb, plugin }) => `${verb} ${plugin}`)
 
@@ -35,7 +35,7 @@ function cacheFile(lab: Lab): { path: string; content: JsonObject; config: strin
   return { path, content, config: Buffer.from(content.config, "base64").toString() }
 }
 
-/** Rewrites the cache file of c1 as another program could have left it. */
+/** Rewrites the cache file of c1 like another program. */
 function rewrite(lab: Lab, change: JsonObject): void {
   const { path, content } = cacheFile(lab)
   writeFileSync(path, JSON.stringify({ ...content, ...change }))

@@ -26,7 +26,8 @@ function hostOfThePage(): Lab {
 }
 
 /**
- * The examples as one module: arrows become expectations, imports and directories lead to this checkout and the lab.
+ * The examples as one module: arrows become expectations, and imports and directories refer to this checkout and the
+ * lab.
  */
 function moduleOf(lab: Lab): string {
   const blocks = [...page.matchAll(/^```ts\n(.*?)^```$/gms)].map(([, code]) => code)

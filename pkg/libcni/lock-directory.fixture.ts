@@ -5,7 +5,10 @@ import { LockDirectory } from "./lock-directory.ts"
 
 const say = (text: string) => writeAll(1 as Fd, encodeUtf8(`${text}\n`))
 
-/** A process with a lock: `NAME PATH` says "held" and holds it until stdin ends, or "busy"; "lost" when it loses it. */
+/**
+ * A process with a lock: `NAME PATH` prints "held" and holds it until stdin ends, or prints "busy"; prints "lost" when
+ * it loses it.
+ */
 export function run(): void {
   const [path = ""] = programArguments()
   drive(async () => {

@@ -10,19 +10,19 @@ const staleMs = 10_000
 /** Close to the limit, with room for a busy machine. */
 const roomMs = 2_000
 
-/** A path for a lock, in a directory that goes with the test. */
+/** A path for a lock, in a directory that is deleted after the test. */
 function place(): { path: string } & Disposable {
   const lab = new Lab()
   return { path: join(lab.root, "lock"), [Symbol.dispose]: () => lab[Symbol.dispose]() }
 }
 
-/** The same by the library that earlier releases had. */
+/** The same with the library of earlier releases. */
 const theirs = (path: string) => {
   const options = { realpath: false, lockfilePath: path, stale: staleMs }
   return { take: () => lock(path, options), isLocked: () => check(path, options) }
 }
 
-/** The holder was last alive so long ago. */
+/** Sets the time of the holder's last sign of life. */
 function age(path: string, ms: number): void {
   const time = new Date(Date.now() - ms)
   utimesSync(path, time, time)

@@ -9,7 +9,7 @@ import { gcNetwork } from "./gc.ts"
 import { withContainer, withEverything } from "./lock.ts"
 import { attachmentOf, failure, Lab, networkOf, waitsWhileExists } from "./testing/lab.ts"
 
-/** An operation that records when it starts and ends, and takes as long as it is told. */
+/** An operation that records its start and end, and takes the given time. */
 function recorder() {
   const events: string[] = []
   return {
@@ -80,7 +80,7 @@ test("#223 a collection waits for running operations and holds back new ones", a
   expect(events).toEqual(["c1 starts", "c1 ends", "gc starts", "gc ends", "c2 starts", "c2 ends"])
 })
 
-/** Operations in another cache directory come and go, so that one that did not wait would have started. */
+/** Runs operations in another cache directory, so that an operation that did not wait would have started. */
 async function elsewhere(): Promise<void> {
   using lab = new Lab()
   for (const id of ["c1", "c2"]) await withContainer(lab.runtime, id, async () => {})

@@ -12,7 +12,7 @@ import { attachmentOf, type Behaviour, failure, Lab, networkOf } from "./testing
 const one = networkOf([{ type: "one" }])
 const valid = [{ containerId: "c1", ifName: "eth0" }]
 
-/** Every operation that the library has, in an order in which all of them can succeed. */
+/** Every operation of the library, in an order in which all of them can succeed. */
 const operations: Readonly<Record<string, (runtime: Runtime, network: Network) => Promise<unknown>>> = {
   ADD: (runtime, network) => addNetwork(runtime, network, attachmentOf()),
   CHECK: (runtime, network) => checkNetwork(runtime, network, attachmentOf()),

@@ -4,7 +4,7 @@ import { anyOf, drive, every, newStop, onSignal, ready, readyOf, runProgram, sle
 
 type Json = null | undefined | boolean | number | string | readonly Json[] | { readonly [name: string]: Json }
 
-/** A case: what it shows, what is run, what has to come of it. */
+/** A case: its title, the action, the expected result. */
 export type LoopCase = readonly [name: string, run: () => Promise<Json>, expected: Json]
 
 const far = 60_000
@@ -25,7 +25,7 @@ async function sh(script: string, more: Partial<Program> = {}, signal?: AbortSig
   return { ...Object.fromEntries(set), stdout: text(stdout), stderr: text(stderr) }
 }
 
-/** A signal that says stop when the first piece of a program's output comes. */
+/** A signal that aborts with the first piece of a program's output. */
 function stopAtOutput(): { readonly signal: AbortSignal; readonly onStderr: () => void } {
   const stop = newStop()
   return { signal: stop.signal, onStderr: () => stop.abort() }
@@ -33,7 +33,7 @@ function stopAtOutput(): { readonly signal: AbortSignal; readonly onStderr: () =
 
 const killed = { signal: "SIGKILL", stdout: "", stderr: "" }
 
-/** What every engine has to answer. */
+/** The expected result of every engine. */
 export const loopCases: readonly LoopCase[] = [
   [
     "waits end in the order of their times, not of their starts",
@@ -257,7 +257,7 @@ export const descriptorCases: readonly LoopCase[] = [
 
 const allCases = [...loopCases, ...programCases, ...descriptorCases]
 
-/** What the cases answer, one after the other. */
+/** The results of the cases, one after the other. */
 export async function answers(cases: readonly LoopCase[]): Promise<Json[]> {
   const found: Json[] = []
   for (const [, run] of cases) found.push(await run().catch(String))
@@ -265,7 +265,7 @@ export async function answers(cases: readonly LoopCase[]): Promise<Json[]> {
 }
 
 /**
- * The program on an engine of its own: `cases` prints the answers, and how many descriptors are left; the others end by
+ * The program on its own engine: `cases` prints the results, and the number of open descriptors; the others end by
  * themselves.
  */
 export function run(): void {

@@ -198,7 +198,7 @@ const { rule: to24 } = networksOf(layout, 24)
 const [table, chain] = [layout.table.name, layout.chain.name]
 const ip = (last: number) => Uint8Array.of(10, 1, 0, last)
 
-/** A kernel with these elements, which notes what it is asked for. */
+/** A kernel with these elements, which records its requests. */
 function kernel(places: readonly Place[], names: readonly string[] = ["containers", "networks_16", "networks_24"]) {
   const asked: string[] = []
   const encoded = (listed: readonly Place[]) =>

@@ -1,4 +1,4 @@
-/** What tests of the packet filters' rules are written with. For tests only: the door does not export it. */
+/** Values for the tests of the packet filters' rules. For tests only: the door does not export it. */
 import type { Netfilter } from "../nftables/mod.ts"
 import type { Filter } from "../rules/mod.ts"
 import { AF_INET, type Cidr, type Family, type Owner } from "../types/mod.ts"

@@ -116,7 +116,7 @@ describe("a budget", () => {
   })
 })
 
-/** A socket on a kernel with a script, with a budget that has no time and so many steps. */
+/** A socket on a kernel with a script, with a budget that has no time and this many steps. */
 function connect(script: (request: Message) => ReturnType<typeof acknowledge>[], freeSteps = 1000) {
   const kernel = new ScriptedKernel(script)
   return { kernel, route: new NetlinkSocket(NETLINK_ROUTE, 0, kernel, new Budget(0, freeSteps)) }

@@ -6,7 +6,7 @@ import { type Answer, acknowledge, ScriptedKernel } from "./testing.ts"
 
 const [EEXIST, EINVAL, ENOBUFS, EAGAIN] = [17, 22, 105, 11]
 
-/** Requests that are told apart by their only byte. */
+/** Requests that differ in their only byte. */
 const requests = (count: number) =>
   Array.from({ length: count }, (_, at) => ({
     type: 24,
@@ -21,7 +21,7 @@ function connect(script: (request: Message) => Answer[]) {
   return { kernel, route: new NetlinkSocket(NETLINK_ROUTE, 0, kernel) }
 }
 
-/** A kernel that refuses some requests, by their byte, and acknowledges what asks for it. */
+/** A kernel that refuses some requests, by their byte, and acknowledges requests that ask for it. */
 const refusing =
   (...refused: number[]) =>
   (request: Message) => {

@@ -13,7 +13,7 @@ function nest(type: number, content: Uint8Array): Uint8Array {
   return concat([new Uint8Array([length, length >> 8, type, type >> 8]), content])
 }
 
-/** IFLA_MACVLAN_MACADDR, so many times. */
+/** This many IFLA_MACVLAN_MACADDR. */
 const sources = (count: number) => concat(Array.from({ length: count }, () => attribute(4, hex`0500 2100 0100`)))
 
 /** IFLA_IFNAME, IFLA_LINKINFO of a kind with settings, IFLA_LINK */

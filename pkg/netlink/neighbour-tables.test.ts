@@ -9,7 +9,7 @@ const arp = hex`
   0e00 0100 6172705f636163686500 0000
   0800 0400 00040000
   2400 0500 0400 6801 2a000000 00000000 00000000 00000000 00000000 00000000 00000000`
-/** NDTA_STATS: struct ndt_stats, of which `last` is what follows its ten counters. */
+/** NDTA_STATS: struct ndt_stats; `last` follows its ten counters. */
 const statistics = (...last: number[]) => [84 + last.length, 0, 7, 0, ...new Uint8Array(80), ...last]
 const parametersOfLink = hex`02 00 0000 0e00 0100 6172705f636163686500 0000`
 const decnet = hex`0c 00 0000 0800 0400 00040000`

@@ -112,7 +112,7 @@ test("a socket is closed at the end of its scope", () => {
   expect(open()).toBe(before)
 })
 
-/** The attributes in those of number `type`. */
+/** Returns the attributes in those of number `type`. */
 function inside(type: number, attributes: readonly UnknownAttribute[] = []): UnknownAttribute[] {
   return attributes.filter((found) => found.type === type).flatMap(({ payload }) => readAttributes(payload))
 }

@@ -242,7 +242,7 @@ const multipath6 = hex`
   2400 0c00 0000000000000000000000000000000000000000000000000000000000000000
   0500 1400 00 000000`
 
-/** What a route has that `ip route add … dev br0` has made. */
+/** The attributes of a route that `ip route add … dev br0` added. */
 const made = { index: br0, scope: RouteScope.Universe, protocol: 3, type: 1, flags: 0 }
 
 describe("listing", () => {

@@ -19,14 +19,14 @@ function connect(script: (request: Message) => Answer[] = () => []) {
 
 const request = { type: 18, what: "find link", payload: hex`aabbccdd` }
 
-/** A message of a list, or an answer: type 16 with one byte that tells it from others. */
+/** A message of a list, or an answer: type 16 with one byte that identifies it. */
 function entry({ sequence }: Pick<Message, "sequence">, tag: number, flags = 2): Uint8Array {
   return encodeMessage(16, flags, sequence, Uint8Array.of(tag))
 }
 const whole = (message: Message) => message
 const tags = (messages: readonly Message[]) => messages.map(({ payload }) => payload[0])
 
-/** What an action throws. */
+/** Returns an action's exception. */
 function errorOf(action: () => unknown): unknown {
   try {
     action()
@@ -46,7 +46,7 @@ describe("the beginning of a list", () => {
       Uint8Array.from({ length }, () => tag),
     )
 
-  /** A kernel whose lists have so many datagrams of so many bytes, and that answers other questions with 9. */
+  /** A kernel whose lists have this many datagrams of this many bytes, and that answers other requests with 9. */
   const listing = (datagrams: number, length: number) =>
     connect((sent) => {
       if ((sent.flags & NLM_F_DUMP) === 0) return [entry(sent, 9, 0)]
@@ -409,7 +409,7 @@ describe("dump", () => {
 })
 
 describe("transact", () => {
-  /** As nf_tables has it: begin and end without acknowledgement, every change with. */
+  /** Like nf_tables: begin and end without acknowledgement, every change with one. */
   const batch = [
     { type: 16, what: "begin", payload: hex`01` },
     { type: 0xa00, flags: NLM_F_ACK, what: "add table", payload: hex`02` },

@@ -27,7 +27,7 @@ export function linkNumber(index: number, name: string): { index: Ifindex; name:
 /** The behavior of a scripted kernel at a receive: a datagram, or an errno. */
 export type Answer = Uint8Array | number
 
-/** Plays the kernel's part in a test: keeps what is sent to it, and answers what its script says. */
+/** Plays the kernel in a test: records the messages that it receives, and answers with its script. */
 export class ScriptedKernel implements Transport {
   readonly fd = -1 as Fd
   isWide = true
@@ -38,7 +38,7 @@ export class ScriptedKernel implements Transport {
   /** Whether it lets another socket take the place of the one before, and how often one did. */
   canRenew = true
   renewed = 0
-  /** How often it was asked for a datagram, and how many it has given. */
+  /** The number of requests for a datagram, and of the returned ones. */
   asked = 0
   handedOut = 0
   readonly #script: (request: Message) => Answer[]
@@ -125,7 +125,7 @@ export function requestOf(action: (route: NetlinkSocket) => void): Pick<Message,
   return { type, flags, payload }
 }
 
-/** A socket on which every list has these messages, given by what follows their header. */
+/** A socket on which every list has these messages, given without their header. */
 export function listing(...payloads: Uint8Array[]): NetlinkSocket {
   const script = (request: Message) => [
     ...payloads.map((payload) => encodeMessage(request.type - 2, 2, request.sequence, payload)), // GET to NEW

@@ -20,7 +20,7 @@ writeFileSync(file, "")
 afterAll(() => rmSync(directory, { recursive: true }))
 
 const own = "/proc/self/ns/net"
-/** Drivers that say EBADFD and ENOSYS to a question that is not theirs. */
+/** Drivers that answer an unknown request with EBADFD and ENOSYS. */
 const devices = ["/dev/net/tun", "/dev/loop-control"]
 
 /** gnu_dev_major and gnu_dev_minor of nsfs, which is not a device: 0 and a small number. */

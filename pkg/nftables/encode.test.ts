@@ -20,7 +20,7 @@ import { matchSet, verdict } from "./statements.ts"
 
 const NLM_F_REQUEST = 1
 
-/** A captured message without what is the socket's: length, sequence, port. */
+/** Returns a captured message without the socket's fields: length, sequence, port. */
 function message(text: string) {
   const bytes = Uint8Array.fromHex(text.replace(/\s/g, ""))
   const view = new DataView(bytes.buffer)

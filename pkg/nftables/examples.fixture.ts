@@ -18,7 +18,7 @@ import {
 
 const owner = "net/c1/eth0"
 
-/** What masquerades addresses, but for what they send to their own networks. */
+/** Masquerades addresses, except towards their own networks. */
 export function masquerading() {
   const { ipSource, ipDestination } = fields
   const comment = "CNI: elements are commented network/containerID/ifname"
@@ -172,7 +172,7 @@ const policies: Operation[] = [
   remove.table(inet),
 ]
 
-/** In this order: what an example removes, the ones before it have made. */
+/** The order matters: an example removes objects of earlier ones. */
 export const examples = {
   masquerade: masqueraded,
   "port mapping": mapped,

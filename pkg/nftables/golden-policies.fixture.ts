@@ -1,4 +1,6 @@
-/** What nft 1.0.6 sends for the example of verdict maps and marks, captured like the others of `golden.fixture.ts`. */
+/**
+ * The messages of nft 1.0.6 for the example of verdict maps and marks, captured like the others of `golden.fixture.ts`.
+ */
 export const goldenPolicies = [
   // add table inet fw
   `24000000000a01000100000000000000

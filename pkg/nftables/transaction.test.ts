@@ -5,10 +5,10 @@ import { toErrorObject } from "../types/mod.ts"
 import { add, type Operation } from "./rule-set.ts"
 import { atomically, commit, commitQuickly, dryRun, type Generation, getGeneration } from "./transaction.ts"
 
-/** An answer that was lost, in the list of what `kernel` refuses. */
+/** A lost answer, in the list of `kernel`'s refusals. */
 const lost = "lost"
 
-/** A kernel at a generation that grows with each read of it, and that refuses transactions as told. */
+/** A kernel whose generation grows with each read, and that refuses transactions as configured. */
 function kernel(...refusals: string[]) {
   const sent: (readonly Request[])[] = []
   let generation = 0x01020303
@@ -58,7 +58,7 @@ function sizeOf(operations: readonly Operation[]): number {
   return (sent[0] ?? []).reduce((sum, { payload }) => sum + 16 + payload.length, 0)
 }
 
-/** Rules that make a datagram of so many bytes, a multiple of four. */
+/** Rules that fill a datagram of this many bytes, a multiple of four. */
 function rulesOf(bytes: number): Operation[] {
   const ruleOf = (length: number) =>
     add.rule({ chain: { table: { family: "ip", name: "t" }, name: "c" }, statements: [], comment: "x".repeat(length) })

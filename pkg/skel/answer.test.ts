@@ -6,7 +6,7 @@ import { ask, attachment, oneAddress, Recorder } from "./plugin.fixture.ts"
 import { type Call, definePlugin } from "./plugin.ts"
 import { serve } from "./serve.ts"
 
-/** What the engine throws. */
+/** The engine's exception. */
 function thrownBy(run: () => unknown): unknown {
   try {
     return run()

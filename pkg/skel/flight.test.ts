@@ -19,7 +19,7 @@ const result: Result = {
 const done = { stdout: "", exitCode: 0 }
 const stages = { input: expect.any(Number), plugin: expect.any(Number) }
 
-/** A directory with an empty ring; `lines` is what it holds then. */
+/** A directory with an empty ring; `lines` is its content afterwards. */
 class Ring implements Disposable {
   readonly #directory = mkdtempSync(join(tmpdir(), "cni-skel-test-"))
   readonly path = join(this.#directory, "ring")
@@ -71,7 +71,7 @@ function fly(
   return reply
 }
 
-/** The line of one call, without what time it took. */
+/** The line of one call, without its duration. */
 function lineOf(variables: Record<string, string>, watched?: Watched): Lines {
   using ring = new Ring()
   const flight = ring.begin(variables)

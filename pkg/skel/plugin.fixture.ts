@@ -45,7 +45,7 @@ export const attachment = {
   CNI_PATH: "/some/cni/path",
 }
 
-/** What `ask` answers: the reply as it is, the document in it, and what was logged. */
+/** The result of `ask`: the whole reply, its document, and the log. */
 export interface Answer {
   stdout: string
   exitCode: number

@@ -5,7 +5,7 @@ import { inputLimit } from "./process.ts"
 
 const fixture = join(import.meta.dir, "process.fixture.ts")
 
-/** Runs the fixture. `stdin` is a configuration, or what a shell redirection says. */
+/** Runs the fixture. `stdin` is a configuration, or a redirection of the shell. */
 async function run(name: string, options: { command?: string; shell?: string } = {}) {
   const env = { ...attachment, PATH: process.env.PATH, CNI_COMMAND: options.command ?? "ADD" }
   const plugin = [process.execPath, fixture]
@@ -128,7 +128,7 @@ describe("stdout", () => {
 })
 
 describe("stdout that is non-blocking", () => {
-  /** Writes 1 MiB to a pipe of 64 KiB, of which `open` makes stdout; "R" is its other end. */
+  /** Writes 1 MiB to a pipe of 64 KiB, which `open` makes stdout; "R" is its other end. */
   const write = (open: string, fullMs: number) => {
     const script = `import { writeStdout } from ${JSON.stringify(join(import.meta.dir, "process.ts"))}
       writeStdout("x".repeat(1 << 20), ${fullMs})`

@@ -330,7 +330,7 @@ describe("errors of the plugin", () => {
 describe("a delegate", () => {
   const stdin = bytes('{"cniVersion":"1.1.0","name":"lab"}')
 
-  /** Returns what the delegate "exe", which runs in this process, is called with. */
+  /** Returns the call of the delegate "exe", which runs in this process. */
   function callOf(env: Record<string, string>) {
     const seen: unknown[] = []
     const exe: Builtin = (call) => {

@@ -38,7 +38,7 @@ test("IPv4 text reads as ip-num reads it", () => {
   )
 })
 
-/** The value of an address, without the bits by which IPv6 maps IPv4. */
+/** The value of an address, without the bits with which IPv6 maps IPv4. */
 function numberOf({ value }: IPv6): bigint {
   return value >> 32n === 0xffffn ? value & 0xffffffffn : value
 }

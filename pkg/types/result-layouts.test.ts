@@ -3,7 +3,7 @@ import fc from "fast-check"
 import { Code, convertResult, encodeResult, isCniError, type JsonObject, supportedVersions } from "./mod.ts"
 import { anyResult } from "./result.fixture.ts"
 
-/** A document of 0.2.0 with all that this layout holds. */
+/** A document of 0.2.0 with every key of this layout. */
 const two = {
   cniVersion: "0.2.0",
   ip4: {
@@ -26,7 +26,7 @@ const four = {
   dns: { nameservers: ["192.0.2.53"], domain: "lab" },
 }
 
-/** A document of 1.1.0 with what 0.4.0 has no place for. */
+/** A document of 1.1.0 with keys that 0.4.0 does not have. */
 const eleven = {
   cniVersion: "1.1.0",
   interfaces: [{ name: "eth0", mac: "0a:00:00:00:00:08", mtu: 1400, sandbox: "/ns", socketPath: "/s", pciID: "p" }],

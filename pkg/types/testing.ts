@@ -2,7 +2,7 @@
 import { CniError } from "./error.ts"
 import type { RawNumber } from "./json.ts"
 
-/** The `CniError` that `action` throws. Throws when it throws none, and what else it throws. */
+/** Returns the `CniError` of `action`. Throws if there is none, and passes other exceptions on. */
 export function refusalOf(action: () => unknown): CniError {
   try {
     action()

@@ -2,9 +2,7 @@ import { describe, expect, test } from "bun:test"
 import { CniError } from "../types/mod.ts"
 import { Failures, Undo } from "./mod.ts"
 
-/**
- * Makes the changes "a", "b", "c", of which `failing` throws, in a scope of its own; returns what happened in order.
- */
+/** Makes the changes "a", "b", "c" in one scope; `failing` throws. Returns the events in order. */
 function change(options: { keep?: boolean; failing?: string; stuck?: string } = {}): string[] {
   const events: string[] = []
   try {
@@ -106,7 +104,7 @@ const fail = (error: unknown) => () => {
   throw error
 }
 
-/** What `throwIfAny` throws after these steps. */
+/** Returns the exception of `throwIfAny` after these steps. */
 function thrownAfter(...errors: unknown[]): CniError | undefined {
   const failures = new Failures()
   for (const [index, error] of errors.entries()) failures.attempt(`do step ${index}`, fail(error))

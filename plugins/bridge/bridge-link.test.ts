@@ -87,7 +87,7 @@ describe("a bridge that is there", () => {
   })
 })
 
-/** struct ifaddrmsg and IFA_ADDRESS, <linux/if_addr.h>, of link 5: what `ip addr show` is answered. */
+/** struct ifaddrmsg and IFA_ADDRESS, <linux/if_addr.h>, of link 5: the answer to `ip addr show`. */
 function addressMessage(text: string, prefix: number): Uint8Array {
   const bytes = ip(text)
   const family = bytes.length === 4 ? 2 : 10

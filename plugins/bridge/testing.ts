@@ -1,2 +1,2 @@
-/** What tests of the packet filters' rules are written with. For tests only: the door does not export it. */
+/** Values for the tests of the packet filters' rules. For tests only: the door does not export it. */
 export { SpoofCheck } from "./spoof-check.ts"

@@ -26,9 +26,7 @@ const pair: KernelLink[] = [
 /** BRIDGE_VLAN_INFO_PVID 2, _UNTAGGED 4, _RANGE_BEGIN 8, _RANGE_END 16; <linux/if_bridge.h> */
 const untagged = 6
 
-/**
- * What `bridge vlan show` is answered of a port: struct ifinfomsg, IFLA_AF_SPEC 26, IFLA_BRIDGE_VLAN_INFO 2 for each.
- */
+/** The answer to `bridge vlan show` for a port: struct ifinfomsg, IFLA_AF_SPEC 26, IFLA_BRIDGE_VLAN_INFO 2 for each. */
 function vlansOf(port: number, ...infos: readonly [flags: number, id: number][]): Uint8Array {
   const list = infos.flatMap(([flags, id]) => [8, 0, 2, 0, flags, 0, id & 255, id >> 8])
   return Uint8Array.from([7, 0, 0, 0, port, 0, 0, 0, ...Array(8).fill(0), 4 + list.length, 0, 26, 0, ...list])
@@ -40,7 +38,7 @@ const kernelOf = (links: readonly KernelLink[], vlans: () => readonly Uint8Array
 const ensure = (kernel: LinksKernel) => ensureVlanGateway(kernel.socket, gateway)
 
 describe("the host's interface in a VLAN", () => {
-  /** The VLANs of the pair's port, 101, which the kernel has put into VLAN 1. */
+  /** The VLANs of the pair's port, 101, which the kernel has added to VLAN 1. */
   function fresh() {
     const kernel: LinksKernel = kernelOf([], () => [
       vlansOf(101, kernel.others.length === 0 ? [untagged, 1] : [untagged, 7]),

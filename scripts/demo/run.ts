@@ -1,6 +1,6 @@
 /**
- * Runs a demo as a program, and undoes what is on the stack, however it ends. Returns the exit code: 1 without root or
- * after a failure; after SIGINT or SIGTERM the process ends with 130. `command` is the npm command that a user types.
+ * Runs a demo as a program, and undoes its stack in any case. Returns the exit code: 1 without root or after a failure;
+ * after SIGINT or SIGTERM the process ends with 130. `command` is the user's npm command.
  */
 export async function runDemo(command: string, demo: (stack: AsyncDisposableStack) => Promise<void>): Promise<number> {
   if (process.getuid?.() !== 0) {

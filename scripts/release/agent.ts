@@ -11,7 +11,7 @@ import { cached, root, run, type Target } from "../engine.ts"
 import { textFile } from "./place.ts"
 import type { PlacedFile } from "./stage.ts"
 
-/** The places of glibc's files: the compiler that knows them, and the loader, whose path is in the executable. */
+/** The places of glibc's files: the compiler that has them, and the loader, whose path is in the executable. */
 const glibc = {
   amd64: { compiler: "gcc", loader: "lib64/ld-linux-x86-64.so.2" },
   arm64: { compiler: "aarch64-linux-gnu-gcc", loader: "lib/ld-linux-aarch64.so.1" },

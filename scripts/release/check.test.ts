@@ -52,7 +52,7 @@ class Checkout implements AsyncDisposable {
 const changelog =
   "# Changelog\n\n## [Unreleased]\n\n## [1.2.3] - 2026-01-02\n\n### Added\n\n- a\n\n## [1.2.2] - 2025-01-02\n\n- b\n"
 
-/** What is a release in everything. */
+/** A checkout that meets every requirement of a release. */
 async function release(): Promise<Checkout> {
   const checkout = await Checkout.create(changelog)
   await checkout.git("tag", "--annotate", "--message", "1.2.3", "v1.2.3")

@@ -114,9 +114,9 @@ const unitNames = ["cni-dhcp.service", "cni-dhcp.socket"]
 const otherUnits = ["cni-reconcile.service", "cni-gc.timer", "cni-metrics.timer"]
 
 /**
- * Debian 12's package of the reference plugins has the units in /lib/systemd/system, which is this package's
- * /usr/lib/systemd/system by another path: its removal, which dpkg does after our files are there, would delete them.
- * While that goes on the old path is diverted.
+ * Debian 12's package of the reference plugins has the units in /lib/systemd/system, which is the same directory as
+ * this package's /usr/lib/systemd/system. dpkg removes that package after it has installed our files, and would delete
+ * them. The old path is diverted during the removal.
  */
 const divert = (how: "--add" | "--remove") =>
   unitNames.map((name) => {

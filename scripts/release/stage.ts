@@ -41,7 +41,7 @@ export interface PlacedFile {
   readonly bytes: Uint8Array
 }
 
-/** How to make a package. */
+/** The steps that make a package. */
 export interface Making {
   /** Where it goes. */
   readonly directory: string

@@ -3,8 +3,8 @@ import type { Statement, StatementList } from "./statements.ts"
 import type { TestCase } from "./test-cases.ts"
 
 /**
- * A statement holds when at least one test carries its number, and all of those passed. One that is marked as different
- * never holds: it differs on purpose when such tests show what is done instead.
+ * A statement holds if at least one test carries its number, and all of those passed. One that is marked as different
+ * never holds: it differs on purpose if such tests show the replacement.
  */
 export type Verdict = "holds" | "differs" | "fails" | "untested" | "does not apply"
 

@@ -1,4 +1,4 @@
-/** The example plugin of CONTRIBUTING, made from the steps as they stand there. */
+/** The example plugin of CONTRIBUTING, made by following its steps literally. */
 import { execFileSync } from "node:child_process"
 import { cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs"
 import { dirname, join } from "node:path"
@@ -19,9 +19,7 @@ export function readSteps(page = readFileSync(join(root, "CONTRIBUTING.md"), "ut
   })
 }
 
-/**
- * A file with the lines of a step: those that begin with a blank or "-" are there before, with a blank or "+" after.
- */
+/** Returns a file after a step: lines that begin with a blank or "-" exist before, those with a blank or "+" after. */
 export function applyStep(before: string, { file, text }: Step): string {
   const lines = text.split("\n")
   const those = (sign: string) => lines.filter((line) => line[0] === " " || line[0] === sign)

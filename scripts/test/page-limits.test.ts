@@ -1,4 +1,4 @@
-/** How much there is to read, and that a figure stands in one place. */
+/** Limits for the size of pages, and a check that each figure stands in one place. */
 import { expect, test } from "bun:test"
 import { join } from "node:path"
 
@@ -72,7 +72,7 @@ test("README's figures are those of the last written run of the benchmark", asyn
 /** Pages whose rows are read one by one, by `cni explain` and the tests, or that a program writes. */
 const tables = ["docs/errors.md", "docs/messages.md", "docs/findings.md", "docs/lint.md", "docs/figures.md"]
 
-/** Numbers with units in a text, but for its examples. */
+/** Numbers with units in a text, except in its examples. */
 function figuresIn(text: string): string[] {
   const prose = text.replace(/^ *```.*?^ *```/gms, "").replace(/`[^`\n]*`/g, "")
   return [...prose.matchAll(/(?<![\w.,])\d[\d.,]* (?:ms|µs|s|[kKMG]i?B|%)(?!\w)/g)].map(([figure]) => figure)

@@ -7,13 +7,13 @@ const root = join(import.meta.dir, "../..")
 const pages = [...new Bun.Glob("**/*.md").scanSync(root)].filter((page) => !/^(node_modules|dist)\//.test(page))
 const textOf = (page: string) => Bun.file(join(root, page)).text()
 
-/** The name by which a link reaches a headline, as GitHub makes it. */
+/** The anchor of a headline, as GitHub makes it. */
 function anchor(headline: string): string {
   const plain = headline.toLowerCase().replace(/[^\p{L}\p{N} _-]/gu, "")
   return plain.replaceAll(" ", "-")
 }
 
-/** What the links of a page lead to, below this repository. */
+/** The targets of a page's links inside this repository. */
 async function targetsOf(page: string): Promise<string[]> {
   const prose = (await textOf(page)).replace(/^ *```.*?^ *```/gms, "").replace(/`[^`\n]*`/g, "")
   const links = [...prose.matchAll(/\]\(([^)\s]+)\)/g)].flatMap(([, target]) => target ?? [])

@@ -15,13 +15,13 @@ import {
 } from "./attempt.ts"
 import type { TestCase } from "./test-cases.ts"
 
-/** Where a runner works. */
+/** The directory of a runner. */
 export interface Place {
   /** The directory that programs run in. */
   readonly root: string
   /** An empty directory for the reports of `bun test`. */
   readonly reports: string
-  /** A file for all that the tests print. */
+  /** The file of the tests' output. */
   readonly log: string
   /** The stream for the lines about each step: stdout or stderr. */
   readonly show?: 1 | 2
@@ -40,17 +40,19 @@ interface Doubtful {
 /** More failed files than this are no accident: none of them runs again. */
 const mostDoubtful = 10
 
-/** How many of the slowest files, and of those with the most processor time, are named at the end. */
+/** The number of the slowest files, and of those with the most processor time, that the end names. */
 const slowest = 20
 
-/** Runs the steps of a test run, says in a line how each has ended, and counts. What tests print is in the log. */
+/**
+ * Runs the steps of a test run, prints a line with the outcome of each, and counts. The log has the output of tests.
+ */
 export class Runner {
   readonly #place: Place
   readonly #failures: string[] = []
   readonly #flaky: string[] = []
   readonly #testCases: TestCase[] = []
   readonly #times: { title: string; seconds: number; cpuSeconds: number }[] = []
-  /** How many tests were left out for want of a feature of the kernel. */
+  /** The number of tests that were skipped for want of a feature of the kernel. */
   readonly #leftOut = new Map<string, number>()
   readonly #summary: string[] = []
   #failed = 0
@@ -65,10 +67,7 @@ export class Runner {
     return this.#testCases
   }
 
-  /**
-   * Runs a program, and shows what it prints; anything but exit code 0 counts as one failure. Answers whether it
-   * succeeded.
-   */
+  /** Runs a program, and shows its output; any exit code but 0 counts as one failure. Returns whether it succeeded. */
   async step(title: string, command: readonly string[], limitMs = 1_800_000): Promise<boolean> {
     const { root, show = 1 } = this.#place
     const [file = "", ...args] = command
@@ -108,12 +107,12 @@ export class Runner {
     await this.#settle(doubtful)
   }
 
-  /** Has a line printed before the last one. */
+  /** Adds a line before the last one. */
   summarize(line: string): void {
     this.#summary.push(line)
   }
 
-  /** Counts one failure that is not a test's, and says why. */
+  /** Counts one failure outside tests, and prints its reason. */
   fail(reason: string): void {
     this.#failed++
     this.#failures.push(reason)
@@ -209,7 +208,7 @@ function lineOf(title: string, one: Attempt): string {
   return `${title}: ${count(one.cases, "passed")} passed${failed}, ${one.seconds.toFixed(1)} s, ${one.cpuSeconds.toFixed(1)} s of a processor`
 }
 
-/** Makes the log, empty, also where root has made the one before. */
+/** Creates an empty log, even if root has created the previous one. */
 export async function emptyLog(log: string): Promise<void> {
   await mkdir(dirname(log), { recursive: true })
   await rm(log, { force: true })

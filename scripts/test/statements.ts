@@ -1,20 +1,20 @@
 /** One row of scripts/test/statements.txt. */
 export interface Statement {
   readonly number: number
-  /** The heading that it stands under. */
+  /** The heading above it. */
   readonly subject: string
   readonly text: string
-  /** The version of the specification from which it holds; with `+`, text that came after that version's release. */
+  /** The first version of the specification with it; `+` marks text that was added after that version's release. */
   readonly since: string
-  /** Where it comes from: `S` the specification, `U` upstream, `C` the conventions, `F` runtimes in use. */
+  /** Its source: `S` the specification, `U` upstream, `C` the conventions, `F` runtimes in use. */
   readonly source: string
   /** Why it cannot apply to these plugins, when it cannot. */
   readonly notHere?: string
-  /** What is done instead and why, when something else is done on purpose. */
+  /** The replacement and its reason, if the suite differs on purpose. */
   readonly differs?: string
 }
 
-/** The statements of a document, and what is wrong with it, one sentence each. */
+/** The statements of a document, and its errors, one sentence each. */
 export interface StatementList {
   readonly statements: readonly Statement[]
   readonly errors: readonly string[]

@@ -56,7 +56,7 @@ test("toMatchObject compares everything else as ever", async () => {
   ).not.toBe("")
 })
 
-/** What other matchers do with bytes, maps and sets is right as it is. */
+/** Other matchers compare bytes, maps and sets correctly. */
 test("toContainEqual, objectContaining and toHaveProperty compare bytes, maps and sets whole", () => {
   for (const [received, expected] of [
     [{ value: bytes }, { value: Uint8Array.of(1, 2) }],

@@ -40,7 +40,7 @@ function receivedBy(matchers: Matchers): unknown {
 }
 
 /**
- * What `toMatchObject` would compare in part only: which value, and what to write instead; `undefined` when nothing.
+ * Describes a value that `toMatchObject` would compare only in part, and its replacement; `undefined` if there is none.
  */
 export function partlyCompared(expected: unknown, received: unknown, path: string): string | undefined {
   if (typeof expected !== "object" || expected === null || isMatcher(expected)) return undefined

@@ -78,7 +78,7 @@ function takes(run: () => unknown): boolean {
   }
 }
 
-/** Texts that only a function can judge, and the one thing that the tables take and the schemas do not. */
+/** Texts that only a function can check, and the only value that the tables accept and the schemas do not. */
 function isBeyondSchemas(schema: Schema | undefined, value: JsonValue): boolean {
   if (schema === undefined) return false
   if (schema.kind === "object" || schema.kind === "record") {

@@ -22,7 +22,7 @@ function inside(schema: Schema, path: string): string[] {
   return [path]
 }
 
-/** Keys that their object's row explains, or that say it themselves. */
+/** Keys that their object's row explains, or whose names do. */
 const explainedAbove = /^(runtimeConfig|args)(\.cni)?$|\[\]\.|^args\.cni\.|^ipam\.ranges\[\]|^capabilities\./
 
 test.each(knownPlugins.map(({ name }) => name))("%s: it says what each of its keys means", (name) => {

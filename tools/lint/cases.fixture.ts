@@ -7,7 +7,7 @@ import type { Rule } from "./rules.ts"
 export interface Case {
   readonly rule: Rule
   readonly what: string
-  /** By name, in a directory of their own. */
+  /** The files by name, in their own directory. */
   readonly files: Readonly<Record<string, string>>
   /** Needs to look at a node, which `integration/cni/lint.test.ts` makes. */
   readonly onNode?: true

@@ -5,8 +5,8 @@ import { TemporaryDirectory } from "../../integration/lab/mod.ts"
 import { lint } from "./lint.ts"
 
 /**
- * Configurations of the kinds that people publish, and what lint says of each. The file is a list unless its name says
- * otherwise.
+ * Typical published configurations, and lint's findings in each. The file is a list unless its name has another
+ * extension.
  */
 interface Row {
   readonly what: string
@@ -14,7 +14,8 @@ interface Row {
   /** "10-net.conflist" by default. */
   readonly file?: string
   /**
-   * For each finding its severity, its rule, what it marks, and words of its message and hint; none where all is right.
+   * For each finding its severity, rule, and marked text, and words of its message and hint; empty if everything is
+   * right.
    */
   readonly says: readonly string[]
 }

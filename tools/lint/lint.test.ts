@@ -19,7 +19,7 @@ test("there is a case for every rule", () => {
   expect(without).toEqual([])
 })
 
-/** What lint says of files, as it is read: where, how bad it is, what, the rule, and what to do. */
+/** Lint's output for files in readable form: position, severity, message, rule, and hint. */
 async function linesOf(files: Readonly<Record<string, string>>, serviceRange?: string): Promise<string[]> {
   const findings = await findingsOf({ files }, serviceRange === undefined ? [] : [serviceRange])
   return findings.flatMap(({ file, line, column, endColumn, severity, rule, message, hint }) => [

@@ -17,7 +17,7 @@ export interface RecordedCall {
   readonly stdin: JsonObject
 }
 
-/** What a fake plugin does for a verb; nothing set: prints nothing, exits with 0. */
+/** A fake plugin's behavior for a verb; by default it prints nothing and exits with 0. */
 export interface Behaviour {
   readonly stdout?: string
   readonly stderr?: string
@@ -26,7 +26,7 @@ export interface Behaviour {
   readonly script?: string
 }
 
-/** A script for a behavior: waits for as long as the file is there, so at most until the lab is gone. */
+/** A script for a behavior: waits while the file exists, so at most until the lab is deleted. */
 export function waitsWhileExists(file: string): string {
   return `while [ -e ${quote(file)} ]; do sleep 0.01; done`
 }
@@ -55,7 +55,7 @@ export class Lab implements Disposable {
     }
   }
 
-  /** Installs a fake plugin. Verbs that are not named succeed; ADD prints an empty result unless told otherwise. */
+  /** Installs a fake plugin. Other verbs succeed; ADD prints an empty result by default. */
   plugin(name: string, behaviours: Readonly<Record<string, Behaviour>> = {}): void {
     const cases = Object.entries<Behaviour>({ ADD: { stdout: "{}" }, ...behaviours }).map(
       ([verb, { stdout = "", stderr = "", code = 0, script = ":" }]) =>
@@ -101,7 +101,7 @@ export class Lab implements Disposable {
   }
 }
 
-/** A network of plugins, as its file would say it. */
+/** A network of plugins, as its file would define it. */
 export function networkOf(plugins: readonly JsonObject[], more: JsonObject = {}): Network {
   const list = { cniVersion: "1.1.0", name: "lab", plugins: [...plugins], ...more }
   return parseNetworkList(new TextEncoder().encode(JSON.stringify(list)))

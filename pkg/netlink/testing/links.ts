@@ -37,14 +37,14 @@ export const nsid = 3
 type Answers = Readonly<Record<number, readonly Uint8Array[] | (() => readonly Uint8Array[])>>
 
 /**
- * Plays rtnetlink: answers from a list of links, to which what is created is added, and notes every other request.
- * `answers` are the payloads of other lists by the type of their request, or say them when they are asked for;
- * `refusals` the errno for a request, 0 to agree.
+ * Plays rtnetlink: answers from a list of links, adds created links to it, and records every other request. `answers`
+ * are the payloads of other lists by the type of their request, or functions that return them; `refusals` the errno for
+ * a request, 0 for success.
  */
 export class LinksKernel {
   /** The changes of links. */
   readonly links: LinkRequest[] = []
-  /** All other changes, as they came. */
+  /** All other changes, unmodified. */
   readonly others: Message[] = []
   readonly socket: NetlinkSocket
   readonly #present: KernelLink[]
@@ -131,7 +131,7 @@ function encodeLink({ index, flags = 0, kind, data, slaveKind, slaveData, ...att
   return payload
 }
 
-/** A link as the room's functions answer it, for what takes a link and no socket. */
+/** Returns a link in the form of the room's functions, for functions that need no socket. */
 export function linkOf(link: KernelLink): ReturnType<typeof import("../links.ts").getLink> {
   const {
     index,

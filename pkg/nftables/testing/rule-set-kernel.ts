@@ -15,7 +15,7 @@ import { verdictData } from "../statements.ts"
 import { answerGeneration } from "../testing.ts"
 import { elementUserdata } from "../userdata.ts"
 
-/** A rule as the kernel is to have it; the family is that of the table. */
+/** A rule for the kernel; its family is the table's. */
 export interface KernelRule {
   readonly family: number
   readonly table: string
@@ -25,7 +25,7 @@ export interface KernelRule {
   readonly expressions: NonNullable<ReturnType<typeof ruleAttributes.decode>["expressions"]>
 }
 
-/** What a kernel has: elements by their sets (a set without any is there too), rules, and the names of chains. */
+/** The content of a kernel: elements by their sets, including empty sets, rules, and the names of chains. */
 export interface RuleSet {
   readonly sets: readonly { readonly set: NamedSet; readonly elements: readonly Element[] }[]
   readonly rules?: readonly KernelRule[]
@@ -41,13 +41,13 @@ const familyOf = ({ payload }: Request) =>
   Object.entries(familyNumber).find(([, number]) => number === payload[0])?.[0] ?? ""
 
 /**
- * Plays nf_tables: answers from a rule set, notes what it was asked, and keeps what it was sent without doing it.
- * Refuses transactions as told, the first ones first.
+ * Plays nf_tables: answers from a rule set, and records requests and changes without applying them. Refuses
+ * transactions as configured, the first ones first.
  */
 export class RuleSetKernel {
   /** "get ip ports", "list ip ports", "look at ip ports", "sets ip" */
   readonly asked: string[] = []
-  /** Each transaction that it has agreed to, as `nft` would be told it. */
+  /** Each accepted transaction, in the language of `nft`. */
   readonly sent: string[][] = []
   readonly #rules: () => RuleSet
   readonly #refusals: string[]

@@ -11,7 +11,7 @@ export function countersOf(received: readonly number[], sent: readonly number[] 
   return { received: way(received), sent: way(sent) }
 }
 
-/** A container's interface of which the least is known. */
+/** A container's interface with only the required data. */
 export function memberOf(title: string, more: Partial<Member> = {}): Member {
   return {
     id: `attachment pods/${title}/eth0`,
@@ -27,7 +27,7 @@ export function memberOf(title: string, more: Partial<Member> = {}): Member {
   }
 }
 
-/** A network of which the least is known, with these interfaces. */
+/** A network with only the required data, and these interfaces. */
 export function segmentOf(members: readonly Member[], more: Partial<Segment> = {}): Segment {
   return {
     id: "segment ptp pods",
