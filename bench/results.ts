@@ -35,7 +35,7 @@ const table = (head: readonly string[], rows: readonly (readonly string[])[]) =>
 export function formatPage({ verdicts, command, facts }: Omit<Run, "measurements">): string {
   return `# Figures
 
-What do the plugins cost, in time and memory, beside the Go reference plugins?
+How much time and memory do the plugins need, compared with the Go reference plugins?
 
 \`npm run bench -- --write\` writes this page. [bench](../bench/README.md) says what each row is, and [rows.csv](../bench/rows.csv) has all rows of this
 run in milliseconds. Ratios to the Go plugins carry over to other machines, times do not.
