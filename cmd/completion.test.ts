@@ -77,6 +77,12 @@ describe("a command line", () => {
     expect(complete(commands, ["add", "--conf-dir", lab.confDir, ""], "/does/not/exist")).toBe("lab\nlan\n")
   })
 
+  test("finds the containers of the network before it", () => {
+    const containersOf = (network: string) => [`of-${network}`, "demo"]
+    expect(complete(commands, ["add", "lab", ""], "/none", containersOf)).toBe("of-lab\ndemo\n")
+    expect(complete(commands, ["add", "lab", "d"], "/none", containersOf)).toBe("demo\n")
+  })
+
   test("has no networks where no directory can be listed", () => {
     using lab = labOfTwo()
     const file = lab.conf("file", "not a directory")

@@ -2,7 +2,8 @@ import { networkNames } from "../pkg/libcni/mod.ts"
 
 /** The part of a command that completion uses. */
 export interface Completable {
-  /** The kinds of its words, in brackets if optional. Completion supports `NETWORK`, `SHELL` and `COMMAND`. */
+  /** The kinds of its words, in brackets if optional. Completion supports `NETWORK`, `CONTAINER`, `SHELL` and
+   * `COMMAND`. */
   readonly words: readonly string[]
   readonly flags: Readonly<
     Record<
@@ -62,7 +63,7 @@ export function completionScript(tool: string, shell: string): string | undefine
 
 /** Returns the help text about the scripts. */
 export function completionHelp(tool: string): string {
-  return `Prints a script that lets a shell complete commands, flags and the names of networks:
+  return `Prints a script that lets a shell complete commands, flags, and the names of networks and containers:
   bash   source <(${tool} completion bash)
   zsh    source <(${tool} completion zsh)     # after compinit
   fish   ${tool} completion fish | source
@@ -71,12 +72,14 @@ In ~/.bashrc, ~/.zshrc or ~/.config/fish/config.fish that line is there for ever
 
 /**
  * Returns the answer to `__complete`: the possible values of the last word of a command line, one per line. Networks
- * come from `confDir`, or from the line's own `--conf-dir`. An unreadable directory counts as empty.
+ * come from `confDir`, or from the line's own `--conf-dir`, and the containers of a network from `containersOf`. An
+ * unreadable directory counts as empty.
  */
 export function complete(
   commands: Readonly<Record<string, Completable>>,
   line: readonly string[],
   confDir: string,
+  containersOf: (network: string) => readonly string[] = () => [],
 ): string {
   const current = line.at(-1) ?? ""
   const { words, values, open } = read(line.slice(0, -1), commands)
@@ -89,6 +92,7 @@ export function complete(
     if (known === undefined) return nextWords(words, commands)
     const meaning = known.command.words[words.length - known.length]?.replace(/[[\]]/g, "")
     if (meaning === "NETWORK") return networksIn(values.get("conf-dir") ?? confDir)
+    if (meaning === "CONTAINER") return containersOf(words.at(-1) ?? "")
     if (meaning === "SHELL") return shells
     if (meaning === "COMMAND") return nextWords([], commands)
     return known.command.choices?.[meaning ?? ""] ?? []

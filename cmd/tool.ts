@@ -1,5 +1,6 @@
 import { didYouMean } from "../pkg/config/mod.ts"
 import { sourceFrames } from "../pkg/engine/mod.ts"
+import { readDirectory, readTextFile } from "../pkg/libc/mod.ts"
 import { CniError, messageOf, printJson, toErrorObject } from "../pkg/types/mod.ts"
 import {
   type Arguments,
@@ -39,6 +40,22 @@ export function completionCommand(tool: string): Command {
   }
 }
 
+/** Returns the IDs of a network's containers, by the names of their records: NETWORK-CONTAINERID-IFNAME. */
+function idsOf(network: string, cacheDir: string): string[] {
+  return namesIn(`${cacheDir}/results`).flatMap((name) => {
+    const end = name.lastIndexOf("-")
+    return name.startsWith(`${network}-`) && end > network.length ? [name.slice(network.length + 1, end)] : []
+  })
+}
+
+function namesIn(directory: string): string[] {
+  try {
+    return readDirectory(directory)
+  } catch {
+    return []
+  }
+}
+
 /**
  * Runs one command line. Returns the exit code: 0 for success, 1 for a failure, 2 for an invalid command line, 3 for
  * faults that the command looked for and found. Never throws.
@@ -47,9 +64,9 @@ export async function runTool(tool: Tool, args: readonly string[], terminal: Ter
   const { commands } = tool
   if (args[0] === "__complete") {
     const help = { words: ["COMMAND"], flags: {} }
-    terminal.stdout(
-      complete({ ...commands, help }, args.slice(1), placesOf({ flags: {}, words: [] }, terminal).confDir),
-    )
+    const { confDir, cacheDir } = placesOf({ flags: {}, words: [] }, terminal)
+    const containersOf = (network: string) => [...idsOf(network, cacheDir), ...namesIn("/run/netns")]
+    terminal.stdout(complete({ ...commands, help }, args.slice(1), confDir, containersOf))
     return 0
   }
   const [name, ...rest] = nameFirst(tool, args)
@@ -131,6 +148,8 @@ async function runCommand(
     if (flags.help) return terminal.stdout(commandHelp(tool, name, command))
     json = wantsJson(args)
     requireWords(command, args.words)
+    if (command.needsRoot && !mayChangeNetworks())
+      throw new Error("Cannot read this node: it needs root, with CAP_NET_ADMIN")
     const title = [tool, name, ...args.words].join(" ")
     if (flags.follow === true || flags.listen === true || command.isService) return command.run(args, terminal)
     if (flags.watch !== true) return withProgress(title, terminal, (to) => command.run(args, to))
@@ -139,6 +158,12 @@ async function runCommand(
     const code = await watch(once, terminal, { everyMs, title: terminal.interactive && !json ? title : undefined })
     throw new Found(code)
   })
+}
+
+/** Whether the process has CAP_NET_ADMIN, <linux/capability.h>. */
+function mayChangeNetworks(): boolean {
+  const [, effective = "0"] = /^CapEff:\s*([0-9a-f]+)$/m.exec(readTextFile("/proc/thread-self/status")) ?? []
+  return (BigInt(`0x${effective}`) & (1n << 12n)) !== 0n
 }
 
 /** Throws for too many or too few words. */

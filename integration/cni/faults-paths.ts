@@ -154,6 +154,21 @@ export const faultsOnPaths: readonly Fault[] = [
     besides: ["status"],
   },
   {
+    rule: "port-address-missing",
+    severity: "warning",
+    names:
+      /^port 203\.0\.113\.9:8100\/tcp leads to 10\.85\.0\.4:80 \(pods\/.*\), and the host does not have 203\.0\.113\.9$/,
+    seed: async (lab) => {
+      const { path } = await lab.host.addContainer()
+      const portMappings = [{ hostPort: 8100, containerPort: 80, protocol: "tcp", hostIP: "203.0.113.9" }]
+      expect(await lab.cni(["add", "pods", path], { CAP_ARGS: JSON.stringify({ portMappings }) })).toMatchObject({
+        stderr: "",
+      })
+    },
+    words: /^publish the port at an address of the host, or at all of them: /,
+    mend: ({ host }) => host.exec("ip", ["address", "add", "203.0.113.9/32", "dev", "lo"]),
+  },
+  {
     rule: "store-locked",
     how: "by a process that hangs",
     severity: "error",

@@ -186,7 +186,7 @@ export const faults: readonly Fault[] = [
   {
     rule: "not-in-bridge",
     severity: "error",
-    names: /no port of bridge "cni0"/,
+    names: /is not a port of bridge "cni0"/,
     seed: async (lab) => lab.host.exec("ip", ["link", "set", await endOf(lab), "nomaster"]),
   },
   {

@@ -18,6 +18,8 @@ test("a container has the same names in every command: namespace, ID, NAMESPACE/
       const { exitCode, stdout, stderr } = await lab.cni(line)
       expect({ line, exitCode, stderr, said: stdout !== "" }).toEqual({ line, exitCode: 0, stderr: "", said: true })
     }
+    const completed = await lab.cni(["__complete", "del", "pods", name.slice(0, 4)])
+    if (name === id) expect(completed.stdout).toBe(`${id}\n`)
     const detached = await lab.cni(["del", "pods", name, "--json"])
     expect(JSON.parse(detached.stdout)).toEqual({ network: "pods", containerId: id, ifName: "eth0", detached: true })
     expect((await pod.tryExec("ip", ["link", "show", "eth0"])).exitCode).toBe(1)

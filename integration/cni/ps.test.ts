@@ -164,7 +164,18 @@ test("a person gets a table that fits, with words for what colors say", async ()
 test("a user who is not root is told what could not be seen", async () => {
   await using lab = await NodeLab.create()
   await lab.addPod()
-  const as = ["--reuid=65534", "--clear-groups", "--", `${builtPlugins}/../cni`, "ps", "--json"]
-  const { stderr } = await lab.host.tryExec("setpriv", as, { env: { ...programEnv, NETCONFPATH: "/nowhere" } })
-  expect(stderr).toContain("Warning: cannot see the ")
+  const say = (...words: string[]) => {
+    const as = ["--reuid=65534", "--clear-groups", "--", `${builtPlugins}/../cni`, ...words]
+    return lab.host.tryExec("setpriv", as, { env: { ...programEnv, NETCONFPATH: "/nowhere" } })
+  }
+  expect((await say("ps", "--json")).stderr).toContain("Warning: cannot see the ")
+  for (const words of [
+    ["doctor"],
+    ["test"],
+    ["reconcile", "--dry-run"],
+    ["trace", "--from", "host", "--to", "192.0.2.1"],
+  ]) {
+    const stderr = `cni ${words[0]}: Cannot read this node: it needs root, with CAP_NET_ADMIN\n`
+    expect(await say(...words)).toMatchObject({ stdout: "", stderr, exitCode: 1 })
+  }
 })

@@ -90,13 +90,6 @@ const ways: readonly {
     says: /the host has no route to 198\.51\.100\.1/,
   },
   {
-    name: "nowhere: forwarding is off",
-    to: "192.0.2.1:80",
-    arrives: false,
-    says: /ip_forward is 0/,
-    seed: ({ host }) => writeSysctl(host, "net/ipv4/ip_forward", "0"),
-  },
-  {
     name: "nowhere: a rule drops the port",
     to: "192.0.2.1:80",
     arrives: false,
@@ -123,14 +116,6 @@ const ways: readonly {
       nft(lab, `filter hook ingress device ${await portOf(lab, client)} priority 0`, "tcp dport 80 drop"),
   },
   {
-    name: "nowhere: an IPsec policy blocks what is forwarded",
-    to: "192.0.2.1:80",
-    arrives: false,
-    says: /the policy "src 10\.85\.0\.0\/24 dst 192\.0\.2\.0\/24 dir fwd" of IPsec is about such packets, and blocks them: the kernel drops it/,
-    seed: ({ host }) =>
-      host.exec("ip", "xfrm policy add src 10.85.0.0/24 dst 192.0.2.0/24 dir fwd action block".split(" ")),
-  },
-  {
     name: "out: an IPsec policy blocks another network",
     to: "192.0.2.1:80",
     arrives: true,
@@ -153,50 +138,6 @@ const ways: readonly {
       ),
   },
   {
-    name: "nowhere: policy drop",
-    to: "192.0.2.1:80",
-    arrives: false,
-    says: /policy drop of chain inet guard c/,
-    seed: (lab) => nft(lab, "filter hook forward priority 0; policy drop", 'iifname "docker0" accept'),
-  },
-  {
-    name: "out: accepted by a rule before the policy drops, in a chain that it jumps to, by a set",
-    to: "192.0.2.1:80",
-    arrives: true,
-    says: /it leaves the host/,
-    seed: ({ host }) =>
-      host.exec("nft", ["-f", "-"], {
-        input: `table inet guard {
-          set good {
-            type ipv4_addr
-            elements = { 192.0.2.1, 192.0.2.9 }
-          }
-          chain from {
-            ip daddr @good accept
-          }
-          chain c {
-            type filter hook forward priority 0; policy drop;
-            ct state established,related accept
-            iifname "cni0" jump from
-          }
-        }`,
-      }),
-  },
-  {
-    name: "nowhere: raw drops before anything else",
-    to: "192.0.2.2:8002",
-    arrives: false,
-    says: /dropped by rule \d+ of chain inet guard c/,
-    seed: (lab) => nft(lab, "filter hook prerouting priority -300", "tcp dport 8002 drop"),
-  },
-  {
-    name: "nowhere: input drops what is for the host itself",
-    to: "192.0.2.2:22",
-    arrives: false,
-    says: /dropped by rule \d+ of chain inet guard c/,
-    seed: (lab) => nft(lab, "filter hook input priority 0", 'iifname "cni0" drop'),
-  },
-  {
     name: "nowhere: the bridge was deleted",
     to: "192.0.2.1:80",
     arrives: false,
@@ -204,42 +145,11 @@ const ways: readonly {
     seed: ({ host }) => host.exec("ip", ["link", "delete", "cni0"]),
   },
   {
-    name: "nowhere: the container's port has left its bridge",
-    to: "192.0.2.1:80",
-    arrives: false,
-    says: /"veth\w+" is not a port of bridge "cni0": the container is cut off/,
-    seed: async (lab, _, client) => lab.host.exec("ip", ["link", "set", await portOf(lab, client), "nomaster"]),
-  },
-  {
     name: "nowhere: the port of the pod behind a published port has left its bridge",
     to: "192.0.2.2:8002",
     arrives: false,
     says: /"veth\w+" is not a port of bridge "cni0": pod shop\/server is cut off/,
     seed: async (lab, server) => lab.host.exec("ip", ["link", "set", await portOf(lab, server), "nomaster"]),
-  },
-  {
-    name: "nowhere: a blackhole on the host",
-    to: "192.0.2.1:80",
-    arrives: false,
-    says: /the host has a route or rule of type blackhole for 192\.0\.2\.1/,
-    seed: ({ host }) => host.exec("ip", ["route", "add", "blackhole", "192.0.2.1"]),
-  },
-  {
-    name: "nowhere: a rule prohibits what comes from pods",
-    to: "192.0.2.1:80",
-    arrives: false,
-    says: /the host has a route or rule of type prohibit for 192\.0\.2\.1/,
-    seed: ({ host }) => host.exec("ip", ["rule", "add", "iif", "cni0", "to", "192.0.2.0/24", "prohibit"]),
-  },
-  {
-    name: "nowhere: a rule takes what has a mark, which a rule of the filter sets",
-    to: "192.0.2.1:80",
-    arrives: false,
-    says: /the host has a route or rule of type blackhole for 192\.0\.2\.1/,
-    seed: async (lab) => {
-      await lab.host.exec("ip", ["rule", "add", "fwmark", "7", "blackhole"])
-      await nft(lab, "filter hook prerouting priority -150", "tcp dport 80 meta mark set 7")
-    },
   },
   {
     name: "nowhere: rp_filter is strict, and the way back is another",
@@ -250,20 +160,6 @@ const ways: readonly {
       await writeSysctl(host, "net/ipv4/conf/cni0/rp_filter", "1")
       await host.exec("ip", ["route", "add", "10.85.0.2", "dev", "out0"])
     },
-  },
-  {
-    name: "nowhere: the host has the pod's address",
-    to: "192.0.2.1:80",
-    arrives: false,
-    says: /10\.85\.0\.2 is an address of the host itself, too/,
-    seed: ({ host }) => host.exec("ip", ["address", "add", "10.85.0.2/32", "dev", "out0"]),
-  },
-  {
-    name: "nowhere: the host's route to its pods is gone",
-    to: "192.0.2.2:8002",
-    arrives: false,
-    says: /the host has no route to 10\.85\.0\.3/,
-    seed: ({ host }) => host.exec("ip", ["route", "del", "10.85.0.0/24", "dev", "cni0"]),
   },
   {
     name: "nowhere: the host's route to a pod is another",
@@ -290,23 +186,6 @@ const ways: readonly {
     arrives: true,
     says: /198\.51\.100\.9 is an address of the host/,
     seed: ({ host }) => host.exec("ip", ["route", "add", "local", "198.51.100.0/24", "dev", "lo"]),
-  },
-  {
-    name: "nowhere: a blackhole in the container, for what has its source",
-    to: "192.0.2.1:80",
-    arrives: false,
-    says: /the container has a route or rule of type blackhole for 192\.0\.2\.1 from 10\.85\.0\.2/,
-    seed: async (_, __, client) => {
-      await client.exec("ip", ["rule", "add", "from", "10.85.0.2", "lookup", "100"])
-      await client.exec("ip", ["route", "add", "blackhole", "default", "table", "100"])
-    },
-  },
-  {
-    name: "nowhere: the other pod's port is down",
-    to: "10.85.0.3:80",
-    arrives: false,
-    says: /of pod shop\/server is down/,
-    seed: async (lab, server) => lab.host.exec("ip", ["link", "set", await portOf(lab, server), "down"]),
   },
 ]
 

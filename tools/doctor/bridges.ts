@@ -48,7 +48,7 @@ export const checkBridges: Check = (patient) =>
         {
           ...about,
           rule: "bridge-renamed",
-          what: `bridge "${bridge}" is named "${renamed}" now, and a container need it: ${nameOf(one)}`,
+          what: `bridge "${bridge}" is named "${renamed}" now, and a container needs it: ${nameOf(one)}`,
           ofMany: (count) => `bridge "${bridge}" is named "${renamed}" now, and ${count} containers need it`,
           why: "the next ADD makes another bridge with the same gateway, and containers of the two do not reach each other",
           remedy: sh`ip link set ${renamed} down; ip link set ${renamed} name ${bridge}; ip link set ${bridge} up`,

@@ -21,7 +21,7 @@ import {
   checkReversePath,
 } from "./kernel.ts"
 import { checkLinks, checkMtu } from "./links.ts"
-import { checkListeners } from "./listeners.ts"
+import { checkListeners, checkPortAddresses } from "./listeners.ts"
 import { checkLostRules } from "./lost-rules.ts"
 import { checkExposedFiles, checkFiles, checkPools, checkRoutes, checkSubnets } from "./networks.ts"
 import { checkNodeRanges } from "./node-ranges.ts"
@@ -107,6 +107,7 @@ export const checks: readonly Check[] = [
   checkLostRules,
   checkDuplicates,
   checkListeners,
+  checkPortAddresses,
   checkReconcileListener,
   checkOrphans,
 ]

@@ -28,6 +28,7 @@ import { asJson, report, summary } from "./report.ts"
 export const doctor: Command = {
   summary: "Find faults in this node's networks, with a reason and a remedy for each",
   words: ["[NETWORK]"],
+  needsRoot: true,
   flags: {
     all: { type: "boolean", help: "list every object that a finding concerns, instead of three" },
     fix: { type: "boolean", help: "delete what deleted containers left behind, after printing it" },

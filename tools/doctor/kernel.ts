@@ -1,6 +1,6 @@
 import { RTPROT_RA } from "../../pkg/netlink/mod.ts"
 import { AF_INET, familyOf, parseCidr } from "../../pkg/types/mod.ts"
-import { countedOf } from "../node/mod.ts"
+import { countedOf, type NodeRoute } from "../node/mod.ts"
 import { gatewaysOn, isGateway } from "./bridges.ts"
 import { affectedBy, bridgeOf, bridgesOf, type Check, type Finding, type Patient, routedLinks } from "./finding.ts"
 import { giveAddress, inOneLine, setSysctl, sh } from "./remedy.ts"
@@ -175,7 +175,33 @@ export const checkNeighbourTables: Check = ({ hostTables, examined }) => {
 }
 
 /** Finds disabled IPv6 where containers have IPv6 addresses. */
-export const checkIpv6: Check = (patient) => {
+export const checkIpv6: Check = (patient) => [...withoutIpv6Uplink(patient), ...withoutIpv6Bridge(patient)]
+
+/** Finds an uplink with IPv6 disabled, on a host without another way out, where containers have an IPv6 default route. */
+function withoutIpv6Uplink({ node, examined, sysctl }: Patient): Finding[] {
+  const isOut = ({ dst, gateway }: NodeRoute) => dst === "::/0" || (dst.includes(":") && gateway !== undefined)
+  const used = examined.filter(
+    ({ one, plugins }) =>
+      plugins.some(({ raw }) => raw.ipMasq === true) && one.result?.routes.some(({ dst }) => dst === "::/0"),
+  )
+  const { dev } = node.routes.find(({ dst, dev }) => dst === "0.0.0.0/0" && dev !== undefined) ?? {}
+  const path = `net/ipv6/conf/${dev}/disable_ipv6`
+  if (used.length === 0 || dev === undefined || node.routes.some(isOut) || sysctl(path) !== "1") return []
+  return [
+    {
+      rule: "ipv6-disabled",
+      severity: "warning",
+      cause: path,
+      affected: used.map(({ one }) => affectedBy(one)),
+      what: `${path} is 1: the uplink has no IPv6, and a container has an IPv6 default route`,
+      ofMany: (count) => `${path} is 1: the uplink has no IPv6, and ${count} containers have an IPv6 default route`,
+      why: "programs that try IPv6 first wait, or fail: what they send beyond the host goes nowhere",
+      remedy: `leave IPv6 out of the networks, or let the uplink have it: sysctl -w ${path}=0, then its address and default route again`,
+    },
+  ]
+}
+
+function withoutIpv6Bridge(patient: Patient): Finding[] {
   const bridges = new Set(bridgesOf(patient))
   return patient.attachments.flatMap((one): Finding[] => {
     const { addresses, link, network } = one

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test"
 import { readFileSync, writeFileSync } from "node:fs"
-import { checkListeners } from "./listeners.ts"
+import { checkListeners, checkPortAddresses } from "./listeners.ts"
 import { patientOf, told } from "./testing/patients.ts"
 
 const mapped = (port: number, protocol = "tcp") => ({
@@ -50,3 +50,15 @@ function toldAs(program: string): string {
     writeFileSync("/proc/self/comm", name)
   }
 }
+
+test("a published port at an address that the host does not have", () => {
+  const found = (hostPort: string) => told(checkPortAddresses(patientOf({ ports: [{ ...mapped(8080), hostPort }] })))
+  expect(found("203.0.113.9:8080/tcp")).toEqual([
+    `warning port-address-missing (pods)
+port 203.0.113.9:8080/tcp leads to 10.85.0.2:80 (pods/c1/eth0), and the host does not have 203.0.113.9
+other machines find no host with the address, unless they have a route to it by this one
+publish the port at an address of the host, or at all of them: ip -brief address lists them`,
+  ])
+  expect(found("[2001:db8::9]:8080/tcp")).toHaveLength(1)
+  for (const hostPort of ["8080/tcp", "127.0.0.2:8080/tcp"]) expect(found(hostPort)).toEqual([])
+})

@@ -1,5 +1,7 @@
 import { basename, dirname, findStat, readDirectory, readlink, readTextFile } from "../../pkg/libc/mod.ts"
+import { parseIp } from "../../pkg/types/mod.ts"
 import { foreign } from "../node/mod.ts"
+import { HostKernel, RTN } from "../packets/mod.ts"
 import type { Check } from "./finding.ts"
 
 /**
@@ -37,6 +39,26 @@ export const checkListeners: Check = ({ node }) => {
         what: `port ${hostPort} of the host leads to ${to} (${owner}), and ${who} listens on it`,
         why: "the process gets no connections: they go to the container",
         remedy: `stop the process, or choose another port for one of the two: ss -ltnp sport = :${port} shows the process`,
+      },
+    ]
+  })
+}
+
+/** Finds ports that are published at an address that the host does not have. */
+export const checkPortAddresses: Check = ({ node }) => {
+  using kernel = new HostKernel()
+  return node.rules.ports.flatMap(({ hostPort, to, owner }) => {
+    const text = hostPort.replace(/:?\d+\/\w+$/, "").replace(/^\[(.*)\]$/, "$1")
+    const ip = parseIp(text)
+    if (ip === undefined || kernel.addressType(ip) === RTN.local) return []
+    return [
+      {
+        rule: "port-address-missing",
+        severity: "warning" as const,
+        network: owner.split("/")[0] ?? "",
+        what: `port ${hostPort} leads to ${to} (${owner}), and the host does not have ${text}`,
+        why: "other machines find no host with the address, unless they have a route to it by this one",
+        remedy: "publish the port at an address of the host, or at all of them: ip -brief address lists them",
       },
     ]
   })

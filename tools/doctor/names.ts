@@ -49,6 +49,7 @@ export const findingNames = [
   "table-dormant",
   "table-incomplete",
   "port-taken",
+  "port-address-missing",
   "no-listener",
   "losses-left",
   "frames-dropped",

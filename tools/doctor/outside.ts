@@ -5,7 +5,7 @@ import { isGateway } from "./bridges.ts"
 import { affectedBy, type Check, containerLinks, type Finding, nameOf, type Patient, someOf } from "./finding.ts"
 import type { Examined } from "./inside.ts"
 import { ofOthers, sh } from "./remedy.ts"
-import { uplinksOf } from "./uplinks.ts"
+import { UPLINKS, uplinksOf } from "./uplinks.ts"
 
 /**
  * Finds a host without an IPv4 address for masqueraded packets: its uplink lost the last address, and with it all its
@@ -36,12 +36,6 @@ export const checkUplinkAddress: Check = (patient) => {
     },
   ]
 }
-
-/**
- * Kinds of links that can be uplinks. A physical device has no kind. If the host itself is a container, its uplink is a
- * veth end.
- */
-const UPLINKS = new Set(["", "bond", "team", "vlan", "bridge"])
 
 /**
  * Returns the host's interfaces that are up, could be uplinks, and have no IPv4 address. Excludes containers'

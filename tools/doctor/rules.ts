@@ -10,7 +10,7 @@ import {
   sameBytes,
 } from "../../pkg/types/mod.ts"
 import { CLOSED, familiesWithoutMain, isUsual } from "../node/mod.ts"
-import { HostKernel } from "../packets/mod.ts"
+import { HostKernel, type Walk } from "../packets/mod.ts"
 import { affectedBy, type Check, type Finding, nameOf } from "./finding.ts"
 import { outside, Walks } from "./firewall.ts"
 import { linkTowards } from "./host-routes.ts"
@@ -107,7 +107,7 @@ function unrouted(examined: Examined, address: Address, walks: Walks): Finding[]
   const fate = [fromHost, outside({ examined, address }, walks)].flatMap((attempts) => {
     const ends = attempts.map(({ what, walk }) => ({ what, ...walk() }))
     const [first] = ends
-    return first && ends.every(({ isUnrouted }) => isUnrouted) ? [`${first.what}: ${first.hops.at(-1)?.what}`] : []
+    return first && ends.every(({ isUnrouted }) => isUnrouted) ? [`${first.what}: ${reasonOf(first.hops)}`] : []
   })[0]
   if (fate === undefined) return []
   const { rules } = patient.hostTables
@@ -127,6 +127,11 @@ function unrouted(examined: Examined, address: Address, walks: Walks): Finding[]
       consequenceOf: ["host-route-closed", "host-route-missing", "outside-route-closed"],
     },
   ]
+}
+
+/** Returns what becomes of a packet that policy routing sends nowhere: its end, or a gateway that does not answer. */
+function reasonOf(hops: Walk["hops"]): string | undefined {
+  return (hops.findLast(({ passes, where }) => passes === "perhaps" && where === "host") ?? hops.at(-1))?.what
 }
 
 /** Rules for all packets of an address: those for some ports, marks, users or interfaces are meant for these. */

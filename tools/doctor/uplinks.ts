@@ -65,27 +65,69 @@ export const checkDefaultRoute: Check = (patient) => {
  * Finds a family whose default routes all use interfaces without a carrier, so that no packet leaves. A bridge without
  * ports has none, either.
  */
-export const checkUplinkState: Check = ({ node, attachments }) => {
+export const checkUplinkState: Check = (patient) => {
+  const { node, attachments } = patient
   if (attachments.length === 0) return []
   const isCut = ({ kind, state }: NodeLink) => kind !== "bridge" && (state === "down" || state === "lowerlayerdown")
   const found = families.flatMap(([, all, name]): Finding[] => {
-    const devices = new Set(node.routes.flatMap(({ dst, dev }) => (dst === all && dev !== undefined ? [dev] : [])))
-    const links = node.links.filter((link) => link.nsid === undefined && devices.has(link.name))
-    const [first] = links
-    if (first === undefined || !links.every(isCut)) return []
+    const defaults = node.routes.filter(({ dst }) => dst === all)
+    const hops = new Set<number | undefined>(
+      defaults.flatMap(({ nextHops = [] }) => nextHops.map(({ index }) => index)),
+    )
+    const devices = new Set(defaults.map(({ dev }) => dev))
+    const links = node.links.filter(
+      (link) => link.nsid === undefined && (devices.has(link.name) || hops.has(link.index)),
+    )
+    const first = links.find(isCut)
+    if (first === undefined || (!links.every(isCut) && !hops.has(first.index))) return []
     return [
       {
         rule: "uplink-down",
         severity: "error",
         affected: [{ name: `"${first.name}"` }],
-        what: `"${first.name}", by which the host's ${name} goes, has no carrier`,
+        what: `"${first.name}", by which ${links.every(isCut) ? "" : "some packets of "}the host's ${name} ${links.every(isCut) ? "goes" : "go"}, has no carrier`,
         why: "packets of containers for networks beyond the host's own are lost, and none come in by it",
         remedy: `see to its cable, or to the other end of it: ip -d link show ${first.name}`,
       },
     ]
   })
-  return found.slice(0, 1)
+  return [...found, ...closedUplinks(patient)].slice(0, 1)
 }
+
+/** Finds a host whose only uplink was set down: the interface has its address, and the routes are gone. */
+function closedUplinks(patient: Patient): Finding[] {
+  const { node, examined } = patient
+  const own = new Set(containerLinks(patient))
+  const isRouted = node.routes.some(({ dst, gateway }) => dst === "0.0.0.0/0" || gateway !== undefined)
+  const isUsed = examined.some(({ plugins }) => plugins.some(({ raw }) => raw.ipMasq === true))
+  if (isRouted || !isUsed || uplinksOf(patient, AF_INET).length > 0) return []
+  const isUplink = ({ kind, peerNsid }: NodeLink) => UPLINKS.has(kind) || (kind === "veth" && peerNsid !== undefined)
+  const down = node.links.find(
+    (link) =>
+      link.nsid === undefined &&
+      !link.isUp &&
+      !own.has(link.name) &&
+      isUplink(link) &&
+      link.addresses.some((each) => !each.includes(":") && !each.startsWith("127.")),
+  )
+  if (down === undefined) return []
+  return [
+    {
+      rule: "uplink-down",
+      severity: "error",
+      affected: [{ name: `"${down.name}"` }],
+      what: `"${down.name}" is down, and the host has no other interface to go out by`,
+      why: "packets of containers for networks beyond the host's own are lost: an interface that is down has no routes",
+      remedy: `ip link set ${down.name} up, and give it its default route again: networkctl reconfigure ${down.name}, or ip route add default via GATEWAY`,
+    },
+  ]
+}
+
+/**
+ * Kinds of links that can be uplinks. A physical device has no kind. If the host itself is a container, its uplink is a
+ * veth end.
+ */
+export const UPLINKS = new Set(["", "bond", "team", "vlan", "bridge"])
 
 /** Returns the effective default route of a family if it drops packets. */
 function closedDefault({ node }: Patient, all: string): NodeRoute | undefined {

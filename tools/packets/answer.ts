@@ -1,23 +1,25 @@
 import { readTextFile } from "../../pkg/libc/mod.ts"
-import { askRoute, findLink, IFF_UP, type ListedRoute, type RouteSocket } from "../../pkg/netlink/mod.ts"
+import { askRoute, findLink, IFF_UP, type ListedRoute } from "../../pkg/netlink/mod.ts"
 import { Netns } from "../../pkg/netns/mod.ts"
 import { AF_INET, familyOf, formatIp } from "../../pkg/types/mod.ts"
 import type { NodeAttachment } from "../node/mod.ts"
-import { describeRefusal, nameOf, tableText } from "./facts.ts"
+import { describeRefusal, nameOf, tableText, whyNoArp } from "./facts.ts"
 import { markOf } from "./fib.ts"
 import { formatPlace } from "./filter.ts"
-import { isWithoutRoute, whyNotForwarded, whyRefused } from "./forwarding.ts"
-import { filtersFrames, fromPort, isTowards, toPort } from "./frames.ts"
+import { hasNoCarrier, isWithoutRoute, tellNeighbour, tellNextHop, whyNotForwarded, whyRefused } from "./forwarding.ts"
+import { acrossBridge, filtersFrames, fromPort, isTowards, toPort } from "./frames.ts"
 import { RTN } from "./kernel.ts"
 import { IPPROTO, type Packet, u32Bits } from "./packet.ts"
 import {
   arrive,
+  type Container,
   describe,
   dropped,
   holderOf,
   pass,
   passDevice,
   passInside,
+  passQueue,
   type Trip,
   whyBlockedByIpsec,
 } from "./trip.ts"
@@ -40,11 +42,14 @@ export function arriveAtContainer(trip: Trip, arrived: Packet, other: NodeAttach
   const link = findLink(inside, ifName)
   if (!link) return way.end(`${name} has no interface "${ifName}"`)
   if ((link.flags & IFF_UP) === 0) return way.end(`"${ifName}" in ${name} is down`)
+  const family = familyOf(arrived.destination)
+  const silent = end?.kind === "veth" ? sandbox.run(() => whyNoArp(link, ifName, family)) : undefined
+  if (silent !== undefined) way.notJudged("container", silent)
   const taken = askRoute(inside, { dst: arrived.destination })
   if (typeof taken === "string" || taken.type !== RTN.local)
     return way.end(`the container does not have the address ${formatIp(arrived.destination)}`)
   if (!passInside(trip, other, RECEIVING, { ...arrived, input: ifName, output: "" })) return dropped(trip)
-  const answer = (back: Trip) => fromContainer(back, arrived, other, inside)
+  const answer = (back: Trip) => fromContainer(back, arrived, other, { sandbox, inside })
   if (!trip.isWhole) return arrive(trip, what, answer)
   if (!sandbox.run(() => isListening(arrived))) return way.end(nothingListens(arrived, "in the container"))
   way.turn()
@@ -55,8 +60,9 @@ export function arriveAtContainer(trip: Trip, arrived: Packet, other: NodeAttach
 export const RECEIVING = ["ingress", "prerouting", "input"] as const
 export const SENDING = ["output", "postrouting", "egress"] as const
 
-function fromContainer(trip: Trip, arrived: Packet, other: NodeAttachment, inside: RouteSocket): Hop[] {
+function fromContainer(trip: Trip, arrived: Packet, other: NodeAttachment, container: Container): Hop[] {
   const { way, node, attachment } = trip
+  const { inside } = container
   const { link: end, ifName } = other
   const bridge = node.links.find(({ nsid, index }) => nsid === undefined && index === end?.master)
   const route = askRoute(inside, { dst: arrived.source, src: arrived.destination, protocol: arrived.protocol })
@@ -68,16 +74,26 @@ function fromContainer(trip: Trip, arrived: Packet, other: NodeAttachment, insid
     "container",
     `from ${formatPlace(arrived.destination, arrived.destinationPort)} ${by}${tableText(route.table)}`,
   )
+  if (!passQueue(way, output, findLink(inside, output)?.attributes.qdisc)) return dropped(trip)
   const sent = reversed(trip, arrived)
   if (!passInside(trip, other, SENDING, { ...sent, output: ifName })) return dropped(trip)
-  if (output !== ifName || trip.kernel.addressType(next) !== RTN.local) {
+  if (output === ifName) tellNextHop(trip, container, other, next)
+  const isOfHost = trip.kernel.addressType(next) === RTN.local
+  const isOfLink = (bridge ?? end)?.addresses.some((address) => address.split("/")[0] === formatIp(next)) === true
+  if (!isOfHost && isOfLink)
+    way.notJudged("container", `whether the host answers for ${formatIp(next)}: it is not local`)
+  if (output !== ifName || !(isOfHost || isOfLink)) {
     const isBridged = bridge !== undefined && attachment?.link?.master === bridge.index && output === ifName
     if (arrived.isDestinationMapped && !(isBridged && filtersFrames(trip, sent, bridge)))
       return way.end(
         `it does not come back through this host, and no other host can restore its source ${originalOf(arrived)}`,
       )
     if (!isBridged) way.notJudged("container", `the answer leaves by "${output}", not by this host's address`)
-    return way.arrive("it goes back")
+    const client = attachment?.link
+    if (!isBridged || !client || !end) return way.arrive("it goes back")
+    if (!passDevice(trip, "ingress", end.name, sent)) return dropped(trip)
+    const back = acrossBridge(trip, { ...sent, input: bridge.name }, { bridge, from: end.name, to: client.name })
+    return back ? comeBack(trip, attachment, back, "it goes back") : dropped(trip)
   }
   const answer = { ...sent, input: (bridge ?? end)?.name ?? "" }
   if (bridge && end && !fromPort(trip, answer, end.name, bridge.name)) return dropped(trip)
@@ -121,6 +137,8 @@ function answerThroughHost(trip: Trip, answer: Packet): Hop[] {
   const result = pass(trip, "prerouting", answer, true)
   if (!result) return dropped(trip)
   const { packet } = result
+  if (packet.tracking === "untracked" && (answer.isDestinationMapped || answer.isSourceMapped))
+    return way.end("a rule keeps its connection from being tracked: its addresses are not changed back")
   const question = { dst: packet.destination, src: packet.source, protocol: packet.protocol, mark: markOf(packet) }
   const route = kernel.routeOf({ ...question, input: kernel.link(packet.input)?.index })
   if (typeof route !== "string" && route.type === RTN.local) {
@@ -156,12 +174,25 @@ function giveBack(trip: Trip, packet: Packet, route: ListedRoute, what: string):
   const { way } = trip
   if (!passDevice(trip, "egress", packet.output, packet)) return dropped(trip)
   const client = holderOf(trip, packet.destination)
-  if (client === undefined) return way.arrive(what)
+  if (client === undefined) {
+    if (hasNoCarrier(trip.kernel.link(packet.output))) return way.end(`"${packet.output}" has no carrier`)
+    tellNeighbour(trip, packet, route)
+    return way.arrive(what)
+  }
   if (!isTowards(trip, client, route)) {
     way.isUnrouted = tableText(route.table) !== ""
     return way.end(`the host sends it to ${describe(client)} by "${packet.output}", not to the container`)
   }
-  if (!toPort(trip, packet, client)) return dropped(trip)
+  tellNeighbour(trip, packet, route)
+  return toPort(trip, packet, client) ? comeBack(trip, client, packet, what) : dropped(trip)
+}
+
+/** Ends an answer in the container that began the connection. */
+function comeBack(trip: Trip, client: NodeAttachment, packet: Packet, what: string): Hop[] {
+  const { way, container } = trip
+  const taken = container && askRoute(container.inside, { dst: packet.destination })
+  if (taken !== undefined && (typeof taken === "string" || taken.type !== RTN.local))
+    return way.end(`the container does not take ${formatIp(packet.destination)} for its own`)
   if (!passInside(trip, client, RECEIVING, { ...packet, input: client.ifName, output: "" })) return dropped(trip)
   return way.arrive(what)
 }
@@ -170,6 +201,7 @@ function giveBack(trip: Trip, packet: Packet, route: ListedRoute, what: string):
 export function arriveAtHost(trip: Trip, arrived: Packet): Hop[] {
   const { way } = trip
   const answer = (back: Trip) => fromHost(back, arrived)
+  if (arrived.isDestinationMapped && !isListening(arrived)) return way.end(nothingListens(arrived, "on the host"))
   if (!trip.isWhole) {
     const unseen = arrived.destinationPort === 0 ? "" : "; whether a process listens there is not checked"
     return arrive(trip, `it reaches the host itself${unseen}`, answer)
@@ -186,6 +218,8 @@ function fromHost(trip: Trip, arrived: Packet): Hop[] {
   const route = kernel.routeOf({ dst: answer.destination, src: answer.source, protocol: answer.protocol })
   if (typeof route === "string") return way.end(`the host ${describeRefusal(route, answer.destination)}`)
   const output = (route.index === undefined ? undefined : kernel.link(route.index)?.name) ?? "?"
+  const blocked = whyBlockedByIpsec(trip, "out", answer)
+  if (blocked !== undefined) return way.end(blocked)
   const sent = pass(trip, "output", { ...answer, output }, !trip.isWhole)
   const leaving = sent && pass(trip, "postrouting", sent.packet, true)
   if (!leaving) return dropped(trip)

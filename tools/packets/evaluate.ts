@@ -137,8 +137,10 @@ class Run {
       if (this.unknown.length === 0) this.packet = { ...this.packet, tracking: "untracked" }
       return undefined
     }
-    if (ASKING.has(name)) return this.#cannotTell(name)
-    if (name !== "match" && name !== "target") return this.#cannotFollow(`the expression "${name}"`)
+    if (name !== "match" && name !== "target") {
+      this.#registers.forget(name)
+      return ASKING.has(name) ? this.#cannotTell(name) : this.#cannotFollow(`the expression "${name}"`)
+    }
     const { name: extension = "", revision = 0, info = new Uint8Array(0) } = extensionAttributes.decode(data)
     if (name === "target") {
       const { action, packet, notJudged } = targetOf(extension, revision, info, this.packet)

@@ -68,6 +68,18 @@ const matches: Readonly<Record<string, Match>> = {
   physdev: (info, { isBridged }) => (info.u8(65) === 4 ? isBridged !== ((info.u8(64) & 4) !== 0) : undefined),
   // struct xt_pkttype_info: PACKET_HOST
   pkttype: (info) => (info.u32(0) === 0) !== (info.u32(4) !== 0),
+  // struct xt_devgroup_info
+  devgroup: ({ u32 }, { input, output }, kernel) => {
+    const holds = (name: string, flags: number, at: number) => {
+      const group = name === "" ? 0 : kernel.interfaceOf(name)?.group
+      if ((u32(0) & flags) === 0) return true
+      return group === undefined
+        ? undefined
+        : (((group ^ u32(at)) & u32(at + 4)) === 0) !== ((u32(0) & (2 * flags)) !== 0)
+    }
+    const [from, to] = [holds(input, 1, 4), holds(output, 4, 12)]
+    return from === false || to === false ? false : from && to
+  },
   recent: matchRecent,
   rpfilter: matchReversePath,
 }
@@ -87,7 +99,14 @@ function matchAddressType(
 }
 
 /** `XT_CONNTRACK_*`: the parts of the struct that are compared. */
-const CONNTRACK = { state: 1, status: 64, direction: 1 << 12, alias: 1 << 13 } as const
+const CONNTRACK = {
+  state: 1,
+  originalSource: 4,
+  originalDestination: 8,
+  status: 64,
+  direction: 1 << 12,
+  alias: 1 << 13,
+} as const
 
 /** `XT_CONNTRACK_STATE_*` */
 function stateOf(packet: Packet): number {
@@ -106,7 +125,12 @@ function matchConnection(info: Info, packet: Packet, _: Kernel, revision: number
   if (!isTracked(packet)) return (flags & ~(CONNTRACK.state | CONNTRACK.alias)) === 0
   if (!says(CONNTRACK.direction, !isAnswer(packet)) || !says(CONNTRACK.status, (mask(1) & statusOf(packet)) !== 0))
     return false
-  const known = CONNTRACK.state | CONNTRACK.status | CONNTRACK.direction | CONNTRACK.alias
+  const isIn = (ip: Uint8Array, at: number) =>
+    ip.every((byte, i) => ((byte ^ info.u8(at + i)) & info.u8(at + 16 + i)) === 0)
+  const { source, destination } = packet.original
+  if (!says(CONNTRACK.originalSource, isIn(source, 0)) || !says(CONNTRACK.originalDestination, isIn(destination, 32)))
+    return false
+  const known = Object.values(CONNTRACK).reduce((all, flag) => all | flag)
   return (flags & ~known) === 0 ? true : undefined
 }
 

@@ -1,5 +1,5 @@
-import { findLink, type Link, type RouteRefusal, type RouteSocket } from "../../pkg/netlink/mod.ts"
-import { contains, formatIp, parseCidr, parseIp } from "../../pkg/types/mod.ts"
+import { findLink, IFF_NOARP, type Link, type RouteRefusal, type RouteSocket } from "../../pkg/netlink/mod.ts"
+import { AF_INET, contains, formatIp, parseCidr, parseIp } from "../../pkg/types/mod.ts"
 import type { NodeAttachment, NodeLink } from "../node/mod.ts"
 import { readIfThere } from "./kernel.ts"
 import type { Destination } from "./packet.ts"
@@ -52,3 +52,19 @@ export function isConntrackFull(): boolean {
 export function sysctl(path: string): string | undefined {
   return readIfThere(`/proc/sys/${path}`)?.trim()
 }
+
+/**
+ * Returns the reason why a link of the thread's namespace answers no request for the MAC of an address of a family, or
+ * undefined if it may answer. IPv6 asks by neighbor discovery, which IFF_NOARP switches off, too.
+ */
+export function whyNoArp(link: Link | undefined, name: string, family: number): string | undefined {
+  if (link?.type === ARPHRD_ETHER && (link.flags & IFF_NOARP) !== 0) return `"${name}" has ARP switched off`
+  if (family !== AF_INET) return undefined
+  const refusing = ["all", name].find((each) => Number(sysctl(`net/ipv4/conf/${each}/arp_ignore`) ?? 0) === NO_ARP)
+  return refusing && `"${name}" answers no ARP request: net/ipv4/conf/${refusing}/arp_ignore is ${NO_ARP}`
+}
+
+/** <linux/if_arp.h> */
+const ARPHRD_ETHER = 1
+/** `arp_ignore`: "do not reply for all local addresses", Documentation/networking/ip-sysctl.rst. */
+const NO_ARP = 8

@@ -1,9 +1,19 @@
-import type { ListedRoute, RouteRefusal } from "../../pkg/netlink/mod.ts"
-import { AF_INET, familyOf, formatIp } from "../../pkg/types/mod.ts"
-import { describeRefusal, sysctl } from "./facts.ts"
+import {
+  findLink,
+  IFF_NOARP,
+  type Link,
+  type ListedRoute,
+  listNeighbours,
+  NeighbourState,
+  OperState,
+  type RouteRefusal,
+} from "../../pkg/netlink/mod.ts"
+import { AF_INET, familyOf, formatIp, sameBytes } from "../../pkg/types/mod.ts"
+import type { NodeAttachment } from "../node/mod.ts"
+import { describeRefusal, sysctl, tableText, whyNoArp } from "./facts.ts"
 import { RTN } from "./kernel.ts"
 import type { Packet } from "./packet.ts"
-import type { Trip } from "./trip.ts"
+import type { Container, Trip } from "./trip.ts"
 
 /** Returns the reason why the host does not forward a packet, or undefined if it does. */
 export function whyNotForwarded({ destination, input }: Packet): string | undefined {
@@ -51,4 +61,57 @@ export function whyReverseFiltered(
 /** Whether the kernel refuses a packet because of a missing route, and not because of `rp_filter`. */
 export function isWithoutRoute({ kernel }: Trip, { source, input }: Packet): boolean {
   return whyReverseFiltered(kernel.routeOf({ dst: source }), source, input, kernel) === undefined
+}
+
+/** Whether the link has no carrier, or the link below it has none. */
+export function hasNoCarrier(link: Link | undefined): boolean {
+  const state = link?.attributes.operState
+  return state === OperState.Down || state === OperState.LowerLayerDown
+}
+
+/** Reports a next hop that did not answer the host's last request for its MAC, or was never asked. */
+export function tellNeighbour(
+  { way, kernel }: Trip,
+  { destination, output }: Packet,
+  { gateway, index, table }: ListedRoute,
+): void {
+  const link = index === undefined ? undefined : kernel.link(index)
+  const entry = kernel.neighbour(index, gateway ?? destination)
+  const silent = whyNoArp(link, output, familyOf(destination))
+  if (silent !== undefined) way.notJudged("host", silent)
+  if (link && (link.flags & IFF_NOARP) !== 0) return
+  const name = gateway === undefined ? formatIp(destination) : `gateway ${formatIp(gateway)}`
+  const state = entry?.state ?? 0
+  if ((state & NeighbourState.Failed) !== 0) {
+    way.pass("host", `${name} has not answered when the host last asked for its MAC on "${output}"`, "perhaps")
+    way.isUnrouted ||= tableText(table) !== ""
+  } else if ((state & (NeighbourState.Permanent | NeighbourState.NoArp)) !== 0)
+    way.notJudged("host", `whether the MAC of ${name}, a static entry on "${output}", is right`)
+  else if ((entry === undefined && gateway !== undefined) || entry?.state === NUD_INCOMPLETE)
+    way.notJudged("host", `whether ${name} is there: the host has no answer from it on "${output}" yet`)
+}
+
+/** <linux/neighbour.h>: a request was sent, and no answer arrived. */
+export const NUD_INCOMPLETE = 1
+
+/** Reports what keeps a container or its host from finding the MAC of the container's next hop. */
+export function tellNextHop(
+  { way, node, kernel }: Trip,
+  { sandbox, inside }: Container,
+  { link: end, ifName }: NodeAttachment,
+  ip: Uint8Array,
+): void {
+  const link = findLink(inside, ifName)
+  if (link === undefined || end?.kind !== "veth") return
+  const near = node.links.find(({ nsid, index }) => nsid === undefined && index === end.master)?.name ?? end.name
+  const family = familyOf(ip)
+  const reasons = [sandbox.run(() => whyNoArp(link, ifName, family)), whyNoArp(kernel.link(near), near, family)]
+  for (const reason of reasons) if (reason !== undefined) way.notJudged("container", reason)
+  const entry = listNeighbours(inside).find((each) => each.index === link.index && sameBytes(each.ip, ip))
+  const isOfHost = kernel.addressType(ip) === RTN.local
+  if (
+    ((entry?.state ?? 0) & NeighbourState.Permanent) !== 0 &&
+    !(isOfHost && entry?.mac === kernel.link(near)?.attributes.mac)
+  )
+    way.notJudged("container", `whether the MAC of ${formatIp(ip)}, a static entry, is right`)
 }

@@ -1,14 +1,16 @@
-import { attrs, type ListedRoute, u8 } from "../../pkg/netlink/mod.ts"
+import { attrs, type ListedRoute, NeighbourState, u8 } from "../../pkg/netlink/mod.ts"
 import { AF_INET, familyOf } from "../../pkg/types/mod.ts"
 import type { NodeAttachment, NodeLink } from "../node/mod.ts"
 import { sysctl } from "./facts.ts"
-import type { Packet } from "./packet.ts"
-import { passDevice, passFrame, type Trip } from "./trip.ts"
+import { NUD_INCOMPLETE } from "./forwarding.ts"
+import { firstPacket, isAnswer, type Packet } from "./packet.ts"
+import { pass, passDevice, passFrame, type Trip } from "./trip.ts"
+import { Way } from "./way.ts"
 
 /** Sends a frame from a container's port to the host. */
 export function fromPort(trip: Trip, packet: Packet, port: string, bridge: string): boolean {
   const frame = { ...packet, input: port, bridge }
-  if (!passDevice(trip, "ingress", port, packet)) return false
+  if (!passDevice(trip, "ingress", port, packet) || !passPort(trip, port, true)) return false
   return passFrame(trip, "prerouting", frame) && passFrame(trip, "input", frame)
 }
 
@@ -17,8 +19,88 @@ export function toPort(trip: Trip, packet: Packet, { link: end }: NodeAttachment
   const bridge = trip.node.links.find(({ nsid, index }) => nsid === undefined && index === end?.master)
   if (end === undefined || bridge === undefined) return true
   const frame = { ...packet, input: "", output: end.name, bridge: bridge.name }
-  if (!passFrame(trip, "output", frame) || !passFrame(trip, "postrouting", frame)) return false
+  if (!passFrame(trip, "output", frame) || !passPort(trip, end.name, false)) return false
+  if (!passFrame(trip, "postrouting", frame)) return false
   return passDevice(trip, "egress", end.name, packet)
+}
+
+/** Whether a port's own settings let a frame pass: into the bridge, and to another port, or out of it. */
+function passPort({ way, node }: Trip, name: string, isInto: boolean, to?: string): boolean {
+  const portOf = (each: string) => node.links.find(({ nsid, name }) => nsid === undefined && name === each)?.port
+  const port = portOf(name)
+  const closed = { 0: "disabled", 4: "blocking" }[port?.state ?? 3]
+  if (closed !== undefined) way.pass("port", `port "${name}" of the bridge is in state ${closed}`, "no")
+  const isIsolated = to !== undefined && port?.isIsolated && portOf(to)?.isIsolated
+  if (isIsolated) way.pass("port", `ports "${name}" and "${to}" of the bridge are both isolated`, "no")
+  if (isInto && port?.settings.locked)
+    way.notJudged("port", `whether the bridge has a fixed entry for the MAC at port "${name}", which is locked`)
+  return closed === undefined && !isIsolated
+}
+
+/**
+ * Sends what neighbor discovery needs between the host and a container on a link: the container's question, and the
+ * host's answer. The kernel does not track them. They are needed once the MACs are forgotten. True for IPv4, whose ARP
+ * passes no rule for IP.
+ */
+export function passDiscovery(trip: Trip, peer: Uint8Array, link: string): boolean {
+  const own = peer.length === 4 ? undefined : trip.kernel.addressOn(link, peer)
+  if (own === undefined) return true
+  const asked = own.map((byte, at) => (at < 13 ? (SOLICITED_NODE[at] ?? 0) : byte))
+  const question = firstPacket(peer, { ip: asked, port: 0, protocol: "icmp" }, link)
+  const answer = firstPacket(own, { ip: peer, port: 0, protocol: "icmp" }, "")
+  const untracked = { tracking: "untracked" } as const
+  const way = new Way()
+  const asking = { ...trip, way }
+  const arrived = pass(asking, "prerouting", { ...question, ...untracked, icmpType: SOLICITATION }, true)
+  const isAnswered =
+    arrived !== undefined &&
+    pass(asking, "input", arrived.packet, true) !== undefined &&
+    pass(asking, "output", { ...answer, ...untracked, icmpType: ADVERTISEMENT, output: link, isOfHost: true }, true) !==
+      undefined
+  const { state = 0 } = trip.kernel.neighbour(trip.kernel.link(link)?.index, peer) ?? {}
+  const isRemembered = (state & ~(NUD_INCOMPLETE | NeighbourState.Failed)) !== 0
+  if (!isAnswered && !isRemembered) {
+    trip.way.append(way)
+    return false
+  }
+  for (const { what, passes } of way.hops)
+    if (passes !== "yes") trip.way.notJudged("filter", `neighbor discovery, once its MAC is forgotten: ${what}`)
+  return true
+}
+
+/** ff02::1:ff00:0/104, and the types of the messages: RFC 4861. */
+const SOLICITED_NODE = [0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0xff] as const
+const SOLICITATION = 135
+const ADVERTISEMENT = 136
+
+/** The ports of a frame between containers of one bridge. */
+export interface Crossing {
+  readonly bridge: NodeLink
+  readonly from: string
+  readonly to: string
+}
+
+/** Sends a frame from one port of a bridge to another. Returns the packet at its end, or undefined if it is dropped. */
+export function acrossBridge(trip: Trip, packet: Packet, { bridge, from, to }: Crossing): Packet | undefined {
+  const { way } = trip
+  const frame = { ...packet, input: from, bridge: bridge.name }
+  if (!passPort(trip, from, true, to) || !passPort(trip, to, false)) return undefined
+  if (!passFrame(trip, "prerouting", frame)) return undefined
+  let passed = packet
+  if (filtersFrames(trip, packet, bridge)) {
+    way.pass("bridge", `net.bridge.${settingOf(packet)} is 1: frames pass the packet filter as well`)
+    const arriving = pass(trip, "prerouting", { ...packet, input: bridge.name, isBridged: true }, true)
+    if (!arriving || (arriving.packet.isDestinationMapped && !isAnswer(packet))) return arriving?.packet
+    const passing = pass(trip, "forward", { ...arriving.packet, output: bridge.name })
+    const leaving = passing && pass(trip, "postrouting", passing.packet, true)
+    if (!leaving) return undefined
+    passed = leaving.packet
+  }
+  const isPassed =
+    passFrame(trip, "forward", { ...frame, output: to }) &&
+    passFrame(trip, "postrouting", { ...frame, input: "", output: to }) &&
+    passDevice(trip, "egress", to, packet)
+  return isPassed ? passed : undefined
 }
 
 /** Returns the setting that sends frames of a packet's family through the packet filter. */

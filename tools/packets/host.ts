@@ -1,12 +1,9 @@
 import {
-  IFF_NOARP,
   IFF_UP,
   type Ifindex,
   type Link,
   type ListedRoute,
-  NeighbourState,
   type NextHop,
-  OperState,
   type RouteRefusal,
   RT_TABLE_MAIN,
 } from "../../pkg/netlink/mod.ts"
@@ -17,8 +14,8 @@ import { answerLost } from "./bridge.ts"
 import { describeRefusal, has, isConntrackFull, tableText } from "./facts.ts"
 import { markOf } from "./fib.ts"
 import { formatPlace, type HookResult } from "./filter.ts"
-import { isWithoutRoute, whyNotForwarded, whyRefused } from "./forwarding.ts"
-import { isTowards, toPort } from "./frames.ts"
+import { hasNoCarrier, isWithoutRoute, tellNeighbour, whyNotForwarded, whyRefused } from "./forwarding.ts"
+import { isTowards, passDiscovery, toPort } from "./frames.ts"
 import { virtualServers } from "./ipvs.ts"
 import { RTN, readIfThere } from "./kernel.ts"
 import { type Destination, firstPacket, type Packet, protocolOf } from "./packet.ts"
@@ -66,11 +63,6 @@ function routeOf(trip: Trip, packet: Packet, input?: Ifindex): ListedRoute | Rou
 
 function isLinkUp(link: Link | undefined): boolean {
   return link !== undefined && (link.flags & IFF_UP) !== 0
-}
-
-function hasNoCarrier(link: Link | undefined): boolean {
-  const state = link?.attributes.operState
-  return state === OperState.Down || state === OperState.LowerLayerDown
 }
 
 /** Returns the next hops of the main table's narrowest route to an address. */
@@ -164,10 +156,12 @@ function send(trip: Trip, packet: Packet, route: ListedRoute, how: string): Hop[
   return leave(trip, leaving.packet, route, gateway)
 }
 
-function tellSource({ way }: Trip, { packet, mappings }: HookResult): void {
+function tellSource({ way, kernel }: Trip, { packet, mappings }: HookResult): void {
   const found = mappings.find(({ mapping }) => mapping.kind === "source")
   if (!found) return
   const { from } = found.mapping
+  if (kernel.addressType(packet.source) !== RTN.local)
+    way.notJudged("nat", `whether answers to ${formatIp(packet.source)} come back: it is not an address of this host`)
   way.pass(
     "nat",
     from === "output"
@@ -182,12 +176,15 @@ function leave(trip: Trip, packet: Packet, route: ListedRoute, gateway: string):
   const text = formatIp(packet.destination)
   const other = holderOf(trip, packet.destination)
   const lost = other && lostBridge(other, node)
-  if (lost) return way.end(`${describeLostBridge(lost)}: ${describe(other)} is cut off`)
+  if (lost && lost.end.master === undefined)
+    return way.end(`${describeLostBridge(lost)}: ${describe(other)} is cut off`)
   if (other && !isTowards(trip, other, route)) {
     way.isUnrouted = tableText(route.table) !== ""
     return way.end(`${describe(other)} has ${text}, and the host sends there by "${packet.output}", not to it`)
   }
-  if (other && !toPort(trip, packet, other)) return dropped(trip)
+  if (other && !(toPort(trip, packet, other) && passDiscovery(trip, packet.destination, packet.output)))
+    return dropped(trip)
+  if (other) tellNeighbour(trip, packet, route)
   const unanswered = other && answerLost(trip, other, packet)
   if (unanswered !== undefined) return way.end(unanswered)
   const port = packet.destinationPort > 0 ? ` port ${packet.destinationPort}` : ""
@@ -209,18 +206,3 @@ function leave(trip: Trip, packet: Packet, route: ListedRoute, gateway: string):
   const what = `it leaves the host by "${packet.output}"${gateway}${masqueraded}${warning}`
   return arrive(trip, what, (back) => answerFromOutside(back, packet))
 }
-
-/** Reports a next hop that did not answer the host's last request for its MAC, or was never asked. */
-function tellNeighbour({ way, kernel }: Trip, { destination, output }: Packet, { gateway, index }: ListedRoute): void {
-  const { flags = 0 } = (index === undefined ? undefined : kernel.link(index)) ?? {}
-  const entry = kernel.neighbour(index, gateway ?? destination)
-  if ((flags & IFF_NOARP) !== 0) return
-  const name = gateway === undefined ? formatIp(destination) : `gateway ${formatIp(gateway)}`
-  if (entry && (entry.state & NeighbourState.Failed) !== 0)
-    way.pass("host", `${name} has not answered when the host last asked for its MAC on "${output}"`, "perhaps")
-  else if ((entry === undefined && gateway !== undefined) || entry?.state === NUD_INCOMPLETE)
-    way.notJudged("host", `whether ${name} is there: the host has no answer from it on "${output}" yet`)
-}
-
-/** <linux/neighbour.h>: a request was sent, and no answer arrived. */
-const NUD_INCOMPLETE = 1

@@ -55,11 +55,13 @@ export interface Kernel {
   readonly isWithoutRoutes?: true
 }
 
-/** `iif`, `iiftype` and `iifgroup`. */
+/** `iif`, `iiftype`, `iifgroup` and `iifkind`. */
 export interface InterfaceNumbers {
   readonly index: number
   readonly type: number
   readonly group: number
+  /** The kind of a virtual link, such as "bridge". "" for a device. */
+  readonly kind: string
 }
 
 /** The kernel of the namespace in which it is opened. Sends each request once. */
@@ -140,8 +142,7 @@ export class HostKernel implements Kernel, Disposable {
   }
 
   interfaceOf(name: string): InterfaceNumbers | undefined {
-    const found = this.link(name)
-    return found && { index: found.index, type: found.type, group: found.attributes.group ?? 0 }
+    return interfaceNumbers(this.link(name))
   }
 
   /** Returns the entry of a neighbor on a link, or undefined if the host has none. */
@@ -174,6 +175,12 @@ export class HostKernel implements Kernel, Disposable {
     this.#route[Symbol.dispose]()
     this.#filter?.[Symbol.dispose]()
   }
+}
+
+/** Returns the numbers of a link that rules compare. */
+export function interfaceNumbers(link: Link | undefined): InterfaceNumbers | undefined {
+  const { group = 0, linkInfo } = link?.attributes ?? {}
+  return link && { index: link.index, type: link.type, group, kind: linkInfo?.kind ?? "" }
 }
 
 /** A set whose keys and values are bytes. */

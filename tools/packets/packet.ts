@@ -44,6 +44,8 @@ export interface Packet {
   readonly isBridged: boolean
   /** The bridge, for a frame in the rules of family bridge: input and output are its ports. */
   readonly bridge?: string
+  /** The type of an ICMPv6 message that is no echo: neighbor discovery. */
+  readonly icmpType?: number
   /** Whether a process of the host sends it. */
   readonly isOfHost?: true
 }
@@ -115,7 +117,12 @@ const Meta = {
   oifgroup: 22,
   cgroup: 23,
   random: 24,
+  iifkind: 26,
+  oifkind: 27,
 } as const
+const OF_INPUT = new Set<number>([Meta.iif, Meta.iiftype, Meta.iifgroup, Meta.iifkind])
+const OF_OUTPUT = new Set<number>([Meta.oif, Meta.oiftype, Meta.oifgroup, Meta.oifkind])
+const NO_INTERFACE = { index: 0, type: 0, group: 0, kind: "" }
 /** Names of keys for messages. */
 const META_NAMES: Readonly<Record<number, string>> = {
   0: "meta length",
@@ -136,13 +143,15 @@ const META_NAMES: Readonly<Record<number, string>> = {
  */
 export function metaOf(packet: Packet, key: number, kernel: Pick<Kernel, "interfaceOf">): Bits | "break" {
   const { input, output, protocol, source, mark, bridge = "" } = packet
-  const isOfOutput = key === Meta.oif || key === Meta.oiftype || key === Meta.oifgroup
-  if (isOfOutput || key === Meta.iif || key === Meta.iiftype || key === Meta.iifgroup) {
+  const isOfOutput = OF_OUTPUT.has(key)
+  if (isOfOutput || OF_INPUT.has(key)) {
     const name = isOfOutput ? output : input
-    const found = name === "" ? { index: 0, type: 0, group: 0 } : kernel.interfaceOf(name)
+    const found = name === "" ? NO_INTERFACE : kernel.interfaceOf(name)
     if (found === undefined) return unknownBits(`a property of interface "${name}"`)
     if (key === Meta.iif || key === Meta.oif) return u32Bits(found.index)
     if (name === "") return "break"
+    if (key === Meta.iifkind || key === Meta.oifkind)
+      return found.kind === "" ? "break" : knownBits(ifnameValue(found.kind))
     return key === Meta.iifgroup || key === Meta.oifgroup ? u32Bits(found.group) : knownBits(u16.encode(found.type))
   }
   if (key === Meta.ibrname) return knownBits(ifnameValue(input === "" ? "" : bridge))
@@ -201,6 +210,7 @@ export function tcpFlagsOf(packet: Packet): number {
 
 /** Returns the types of an echo request and its answer, in ICMP and ICMPv6. */
 export function icmpTypeOf(packet: Packet): number {
+  if (packet.icmpType !== undefined) return packet.icmpType
   if (packet.protocol === IPPROTO.icmp) return isAnswer(packet) ? 0 : 8
   return isAnswer(packet) ? 129 : 128
 }

@@ -27,12 +27,18 @@ export class Registers {
   /** Returns the first bytes of a register and the following ones. */
   read(register: number, length: number): Bits {
     const start = offsetOf(register)
-    const known = this.#known.subarray(start, start + length)
-    const value = this.#value.subarray(start, start + length)
+    const known = this.#known.slice(start, start + length)
+    const value = this.#value.slice(start, start + length)
     if (known.every((byte) => byte === 0xff)) return { value, known }
     const notes = Array.from({ length: Math.ceil(length / 4) }, (_, word) => this.#what.get(start + 4 * word))
     const note = notes.find((each) => each !== undefined)
     return { value, known, ...(note ?? { what: "a value" }) }
+  }
+
+  /** Makes every register unknown: an expression that is not decoded may have written any of them. */
+  forget(what: string): void {
+    this.#known.fill(0)
+    for (let at = 0; at < SIZE; at += 4) this.#what.set(at, { what, isRandom: false })
   }
 
   /** Writes an unknown value. */

@@ -1,4 +1,5 @@
-import { filterProtocols, type IpsecDirection } from "../../pkg/netlink/mod.ts"
+import { filterProtocols, type IpsecDirection, type RouteSocket } from "../../pkg/netlink/mod.ts"
+import type { Netns } from "../../pkg/netns/mod.ts"
 import type { BaseChain } from "../../pkg/nftables/mod.ts"
 import { AF_INET, familyOf, formatIp, sameBytes } from "../../pkg/types/mod.ts"
 import {
@@ -14,7 +15,7 @@ import {
 import { type FilterQuestions, indexRules, placeOf } from "./chain-walk.ts"
 import type { Choices } from "./choices.ts"
 import { formatPlace, type HookResult, passHook } from "./filter.ts"
-import { type HostKernel, type Kernel, RTN } from "./kernel.ts"
+import { type HostKernel, interfaceNumbers, type Kernel, RTN } from "./kernel.ts"
 import type { Packet } from "./packet.ts"
 import { type Hop, Way } from "./way.ts"
 
@@ -36,9 +37,17 @@ export interface Ground {
   readonly shared?: { readonly kernel: HostKernel; readonly rulesOf: FilterQuestions["rulesOf"] } | undefined
 }
 
+/** A container's namespace. */
+export interface Container {
+  readonly sandbox: Netns
+  readonly inside: RouteSocket
+}
+
 /** One packet on its way. */
 export interface Trip extends Ground {
   readonly way: Way
+  /** The container that the first packet comes from. Undefined for one from elsewhere. */
+  readonly container?: Container
   readonly kernel: HostKernel
   readonly rules: FilterQuestions
 }
@@ -125,10 +134,7 @@ export function insideRules(inside: Inside, filter: FilterView, choices: Choices
     addressType: (ip) => (isOwn(ip) ? RTN.local : RTN.unicast),
     linkTowards: () => undefined,
     addressOn: () => undefined,
-    interfaceOf: (name) => {
-      const found = links.find((link) => link.name === name)
-      return found && { index: found.index, type: found.type, group: found.attributes.group ?? 0 }
-    },
+    interfaceOf: (name) => interfaceNumbers(links.find((link) => link.name === name)),
     isRecent: () => undefined,
     isWithoutRoutes: true,
   }
@@ -183,7 +189,8 @@ export function whyBlockedByIpsec(
 }
 
 export function dropped({ way }: Trip): Hop[] {
-  return way.end(`dropped by ${way.hops.at(-1)?.where === "tc" ? "traffic control" : "the packet filter"}`)
+  const by: Partial<Record<Hop["where"], string>> = { tc: "traffic control", port: "the bridge" }
+  return way.end(`dropped by ${by[way.hops.at(-1)?.where ?? "filter"] ?? "the packet filter"}`)
 }
 
 /** The end of a way whose packet arrives, and whose answer `follow` follows. */

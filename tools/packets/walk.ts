@@ -1,17 +1,18 @@
-import { askRoute, findLink, IFF_UP, type RouteSocket } from "../../pkg/netlink/mod.ts"
+import { askRoute, findLink, IFF_UP } from "../../pkg/netlink/mod.ts"
 import type { Netns } from "../../pkg/netns/mod.ts"
-import { AF_INET, familyOf, formatIp } from "../../pkg/types/mod.ts"
+import { AF_INET, familyOf, formatIp, isLinkLocal } from "../../pkg/types/mod.ts"
 import { describeLostBridge, lostBridge, type NodeAttachment } from "../node/mod.ts"
 import { SENDING } from "./answer.ts"
 import { throughBridge } from "./bridge.ts"
 import { indexRules } from "./chain-walk.ts"
 import { type Choices, explore } from "./choices.ts"
 import { describeRefusal, isOfLink, nameOf, sourceOf, sysctl, tableText } from "./facts.ts"
-import { fromPort } from "./frames.ts"
+import { tellNextHop } from "./forwarding.ts"
+import { fromPort, passDiscovery } from "./frames.ts"
 import { fromHost, throughHost } from "./host.ts"
 import { HostKernel, RTN } from "./kernel.ts"
 import { type Destination, firstPacket, protocolOf } from "./packet.ts"
-import { dropped, type Ground, passDevice, passInside, passQueue, type Trip } from "./trip.ts"
+import { type Container, dropped, type Ground, passDevice, passInside, passQueue, type Trip } from "./trip.ts"
 import { type Hop, joinWays, type Walk, Way } from "./way.ts"
 
 /** The number of ways that are followed where chance decides. */
@@ -26,7 +27,7 @@ export function walk(ground: ContainerGround, sandbox: Netns, destination: Desti
   const ttl = sandbox.run(() => hopLimit(ground.attachment, destination))
   return walkEach(ground, (trip) => {
     const { attachment } = ground
-    return fromContainer({ ...trip, attachment }, inside, destination, ttl)
+    return fromContainer({ ...trip, attachment, container: { sandbox, inside } }, destination, ttl)
   })
 }
 
@@ -64,10 +65,11 @@ export function walkEach(ground: Ground, from: (trip: Trip) => Hop[]): Walk {
 
 /** A walk that begins at an attachment. */
 export type ContainerGround = Ground & { readonly attachment: NodeAttachment }
-type ContainerTrip = Trip & { readonly attachment: NodeAttachment }
+type ContainerTrip = Trip & { readonly attachment: NodeAttachment; readonly container: Container }
 
-function fromContainer(trip: ContainerTrip, inside: RouteSocket, destination: Destination, ttl: number): Hop[] {
-  const { way, attachment } = trip
+function fromContainer(trip: ContainerTrip, destination: Destination, ttl: number): Hop[] {
+  const { way, attachment, container } = trip
+  const { inside } = container
   const link = findLink(inside, attachment.ifName)
   if (!link) return way.end(`the container has no interface "${attachment.ifName}"`)
   if ((link.flags & IFF_UP) === 0) return way.end(`"${attachment.ifName}" in the container is down`)
@@ -80,6 +82,8 @@ function fromContainer(trip: ContainerTrip, inside: RouteSocket, destination: De
   if (!source) return way.end(`the container has no address of the family of ${formatIp(destination.ip)}`)
   if (typeof route === "string")
     return way.end(`the container ${describeRefusal(route, destination.ip)} from ${formatIp(source)}`)
+  if (isLinkLocal(source) && route.gateway !== undefined && trip.kernel.addressType(destination.ip) !== RTN.local)
+    return way.end(`the container has no address of the family of ${formatIp(destination.ip)} but a link-local one`)
   const name = nameOf(inside, route.index) ?? attachment.ifName
   const gateway = route.gateway === undefined ? ", directly" : ` to gateway ${formatIp(route.gateway)}`
   way.pass("container", `from ${formatIp(source)} by "${name}"${gateway}${tableText(route.table)}`)
@@ -92,7 +96,8 @@ function fromContainer(trip: ContainerTrip, inside: RouteSocket, destination: De
   if (!passInside(trip, used, SENDING, sent)) return dropped(trip)
   if (ttl === 1 && route.gateway !== undefined && trip.kernel.addressType(destination.ip) !== RTN.local)
     return way.end("the container's packets have a TTL of 1: no host forwards them")
-  return fromHostEnd({ ...trip, attachment: used }, source, destination, route.gateway === undefined)
+  tellNextHop(trip, container, used, route.gateway ?? destination.ip)
+  return fromHostEnd({ ...trip, attachment: used }, source, destination, route.gateway)
 }
 
 /** The attachment of another interface of the same container. */
@@ -100,7 +105,7 @@ function otherInterface({ attachments, attachment }: ContainerTrip, name: string
   return attachments.find(({ netns, ifName }) => netns !== undefined && netns === attachment.netns && ifName === name)
 }
 
-function fromHostEnd(trip: ContainerTrip, source: Uint8Array, destination: Destination, isDirect: boolean): Hop[] {
+function fromHostEnd(trip: ContainerTrip, source: Uint8Array, destination: Destination, gateway?: Uint8Array): Hop[] {
   const { way, attachment, node } = trip
   const end = attachment.link
   if (!end || end.nsid !== undefined)
@@ -109,16 +114,21 @@ function fromHostEnd(trip: ContainerTrip, source: Uint8Array, destination: Desti
     )
   if (!end.isUp) return way.end(`"${end.name}", the host's end, is down`)
   const lost = lostBridge(attachment, node)
-  if (lost) return way.end(`${describeLostBridge(lost)}: the container is cut off`)
+  if (lost && end.master === undefined) return way.end(`${describeLostBridge(lost)}: the container is cut off`)
   const bridge = node.links.find(({ index, nsid }) => nsid === undefined && index === end.master)
   if (bridge && !bridge.isUp) return way.end(`bridge "${bridge.name}" is down`)
   if (bridge) way.pass("bridge", `port "${end.name}" of bridge "${bridge.name}"`)
+  if (gateway !== undefined && !isLinkLocal(gateway) && trip.kernel.addressType(gateway) !== RTN.local) {
+    way.notJudged("container", `whether gateway ${formatIp(gateway)} forwards it: it is not an address of this host`)
+    return way.arrive(`it goes to gateway ${formatIp(gateway)}, and is not followed further`)
+  }
   const packet = firstPacket(source, destination, (bridge ?? end).name)
-  if (isDirect && bridge && !isOfLink(bridge, destination.ip)) {
+  if (gateway === undefined && bridge && !isOfLink(bridge, destination.ip)) {
     if (!passDevice(trip, "ingress", end.name, packet)) return dropped(trip)
     return throughBridge(trip, bridge, packet)
   }
   if (bridge && !fromPort(trip, packet, end.name, bridge.name)) return dropped(trip)
+  if (!passDiscovery(trip, source, packet.input)) return dropped(trip)
   return throughHost(trip, packet)
 }
 

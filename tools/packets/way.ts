@@ -3,7 +3,7 @@ import type { Packet } from "./packet.ts"
 
 /** One step on the way. */
 export interface Hop {
-  readonly where: "container" | "bridge" | "host" | "filter" | "tc" | "nat" | "end"
+  readonly where: "container" | "bridge" | "port" | "host" | "filter" | "tc" | "nat" | "end"
   readonly what: string
   /** "no": the packet ends here. "perhaps": it depends on what is not known here. */
   readonly passes: "yes" | "no" | "perhaps"

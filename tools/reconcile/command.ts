@@ -24,6 +24,7 @@ import { failuresOf, reconcileAll } from "./reconcile.ts"
 export const reconcile: Command = {
   summary: "Restore what attachments have lost on the host: rules, bridges, settings",
   words: ["[NETWORK]"],
+  needsRoot: true,
   flags: {
     "dry-run": { type: "boolean", help: "only print what would be restored" },
     listen: { type: "boolean", help: "keep running, and restore losses as soon as they happen" },

@@ -33,6 +33,7 @@ import { type Probed, probe } from "./probe.ts"
 export const trace: Command = {
   summary: "Show the path of a packet from a container, or from outside, and where it ends",
   words: ["[NETWORK]", "[CONTAINER]"],
+  needsRoot: true,
   flags: {
     to: { type: "string", value: "ADDRESS[:PORT]", help: "destination; with a port an IPv6 address is in brackets" },
     udp: { type: "boolean", help: "UDP instead of TCP" },
