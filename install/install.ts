@@ -54,8 +54,9 @@ export function install(installation: Installation): readonly Outcome[] {
 }
 
 function planned(layout: Layout, { adopt = false, mode = 0o755 }: Installation, wishes: readonly Wish[]) {
-  const manifests = [readManifest(layout.manifest), findDecided(layout)?.manifest()]
-  return plan(layout, wishes, { manifests, mode, adopt })
+  const change = findDecided(layout)
+  const manifests = [readManifest(layout.manifest), change?.manifest()]
+  return plan(layout, wishes, { manifests, committed: change?.steps ?? [], mode, adopt })
 }
 
 function carryIn(layout: Layout, installation: Installation, wishes: readonly Wish[]): readonly Outcome[] {

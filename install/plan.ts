@@ -30,6 +30,8 @@ export interface Plan {
 interface Rules {
   /** The manifests that name our files. */
   readonly manifests: readonly (Manifest | undefined)[]
+  /** The steps of a committed change, which the installer carries out first. A dry run leaves them undone. */
+  readonly committed?: readonly Step[]
   /** The mode of new files, 0755 by default. */
   readonly mode?: number
   /** Whether foreign files may be replaced. */
@@ -58,7 +60,7 @@ export function plan(layout: Layout, wishes: readonly Wish[], rules: Rules): Pla
 }
 
 function planOne(layout: Layout, { name, content: next }: Wish, rules: Rules): { outcome: Outcome; step?: Step } {
-  const { manifests, mode = 0o755, isBack = false } = rules
+  const { manifests, committed = [], mode = 0o755, isBack = false } = rules
   const file = layout.file(name)
   const now = contentOf(file)
   if (now === "other") throw refusal(layout.directory, `"${name}" in it is a directory or a device`)
@@ -69,7 +71,8 @@ function planOne(layout: Layout, { name, content: next }: Wish, rules: Rules): {
   if (now === next && (now === undefined || isBack || isWhole(file, mode))) return say("unchanged")
   if (now === undefined) return say(isBack ? "restored" : "created")
   if (now === next) return say("replaced")
-  if (manifests.some((manifest) => manifest?.files[name]?.content === now)) {
+  const isCommitted = committed.some((step) => step.name === name && step.now === now)
+  if (isCommitted || manifests.some((manifest) => manifest?.files[name]?.content === now)) {
     if (next === undefined) return say("removed")
     return isBack ? say("restored") : say("replaced", "before")
   }
